@@ -1,0 +1,1 @@
+"""Boards: one file each, with clocking and pins around the accelerator."""

@@ -1,0 +1,1 @@
+"""Generation: Verilog, its JSON description, the C header, the sequencer's microcode, tables."""

@@ -1,0 +1,1 @@
+"""The host: devices, lowering, planning, assembling, training, command line."""

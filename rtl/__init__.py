@@ -1,0 +1,1 @@
+"""The hardware: one component per file, in Amaranth."""

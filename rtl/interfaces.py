@@ -1,0 +1,100 @@
+"""Signatures that blocks share: descriptor streams, scratchpad ports, tokens, memory clients."""
+
+from amaranth import signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.commands import FIELDS
+from ..spec.config import Config
+from ..spec.descriptors import Bits
+
+__all__ = [
+    "CommandLayout", "PadRead", "PadWrite", "ReadClient", "Token", "WriteClient", "descriptor_layout",
+    "descriptor_stream",
+]  # fmt: skip
+
+
+def descriptor_layout(bits: tuple[Bits, ...]) -> data.StructLayout:
+    """The struct of a descriptor of :mod:`adagp.spec.descriptors`."""
+    return data.StructLayout({b.name: signed(b.width) if b.signed else unsigned(b.width) for b in bits})
+
+
+def descriptor_stream(bits: tuple[Bits, ...]) -> stream.Signature:
+    """A stream of descriptors."""
+    return stream.Signature(descriptor_layout(bits))
+
+
+CommandLayout = data.StructLayout({f.name: signed(f.width) if f.signed else unsigned(f.width) for f in FIELDS})
+"""A decoded command, fields in the order of :data:`adagp.spec.commands.FIELDS`."""
+
+
+class Token(wiring.Signature):
+    """Taking side of a counting token: ``take`` may be raised only while ``avail``."""
+
+    def __init__(self):
+        super().__init__({"avail": In(1), "take": Out(1)})
+
+
+class PadRead(wiring.Signature):
+    """Scratchpad read port, seen from the reader.
+
+    Lane i reads word ``addr[i]`` of bank ``(rot + i) % banks``; ``data`` follows
+    ``Scratchpad.READ_LATENCY`` enabled cycles later, lanes in order. The port is a pipeline that
+    moves only in cycles with ``en``.
+    """
+
+    def __init__(self, config: Config, depth: int):
+        banks = config.banks
+        super().__init__({
+            "en": Out(1),
+            "rot": Out(range(banks)),
+            "addr": Out(data.ArrayLayout(range(depth), banks)),
+            "data": In(data.ArrayLayout(signed(config.operand_width), banks)),
+        })  # fmt: skip
+
+
+class PadWrite(wiring.Signature):
+    """Scratchpad write port, seen from the writer: lane i goes to bank ``(rot + i) % banks``.
+
+    No back-pressure; the data is readable ``Scratchpad.WRITE_LATENCY`` cycles later.
+    """
+
+    def __init__(self, config: Config, depth: int):
+        banks = config.banks
+        super().__init__({
+            "mask": Out(banks),
+            "rot": Out(range(banks)),
+            "addr": Out(data.ArrayLayout(range(depth), banks)),
+            "data": Out(data.ArrayLayout(signed(config.operand_width), banks)),
+        })  # fmt: skip
+
+
+class ReadClient(wiring.Signature):
+    """A block's way to read memory: burst requests out, beats of all bursts in order back.
+
+    ``request``: byte address (a multiple of the beat) and beats - 1. A burst must not cross a 4 KiB
+    page nor exceed ``max_burst_beats``. ``beats``: always taken (``ready`` may be low for a while).
+    A beat with ``fault`` carries no data worth having.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "request": Out(stream.Signature(data.StructLayout({"addr": 32, "length": 8}))),
+            "beats": In(stream.Signature(data.StructLayout({"data": config.port_width, "fault": 1}))),
+        })  # fmt: skip
+
+
+class WriteClient(wiring.Signature):
+    """A block's way to write memory: a burst request, then exactly its beats; one answer per burst.
+
+    A block offers a request only when it can deliver all beats without waiting for another block.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "request": Out(stream.Signature(data.StructLayout({"addr": 32, "length": 8}))),
+            "beats": Out(stream.Signature(
+                data.StructLayout({"data": config.port_width, "strobe": config.port_width // 8})
+            )),
+            "answer": In(stream.Signature(data.StructLayout({"fault": 1}), always_ready=True)),
+        })  # fmt: skip

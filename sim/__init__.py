@@ -1,0 +1,1 @@
+"""Simulation: Verilator model, native driver loop with a DRAM model, waveforms."""

@@ -1,0 +1,136 @@
+"""The command layout: opcodes, phases and fields of the fixed-size commands a program is made of.
+
+A program is an array of commands in DRAM, ``COMMAND_WORDS`` 32-bit little-endian words each. The
+geometry fields of a layer always describe its *forward* direction, whatever the opcode.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+from .layout import Field, pack, unpack
+
+__all__ = ["COMMAND_BYTES", "COMMAND_WORDS", "FIELDS", "CMode", "Command", "Opcode", "Phase"]
+
+COMMAND_WORDS = 32
+COMMAND_BYTES = 4 * COMMAND_WORDS
+
+
+class Opcode(IntEnum):
+    """What a command does. ``X``, ``Y``, ``W`` are a layer's input, output and weights."""
+
+    HEADER = 0
+    """First command of a program: names the configuration it was assembled for."""
+    FORWARD = 1
+    """Y = X conv W: a = X, b = W (with bias in each filter's last element), out = Y."""
+    BACKWARD_DATA = 2
+    """dX = dY conv-transposed W: a = dY, b = W, out = dX."""
+    BACKWARD_WEIGHT = 3
+    """dW (and bias gradient in each filter's last element): a = X, b = dY, out = dW."""
+    MAXPOOL = 4
+    """Y = window maximum; idx receives 1 + the winning tap's index: a = X, b = idx, out = Y."""
+    MAXPOOL_BACKWARD = 5
+    """dX = sum of the dY whose idx names this element: a = dY, b = idx, out = dX."""
+    AVGPOOL = 6
+    """Y = window sum times the constant: a = X, out = Y. With a 1x1 window: copy, scale, add."""
+    AVGPOOL_BACKWARD = 7
+    """dX = sum of the covering windows' dY times the constant: a = dY, out = dX."""
+    UPDATE = 8
+    """SGD with momentum and weight decay over ``count`` weights: a = dW, b = W (operand copy),
+    c = low halves of the master weights, out = momentum."""
+    COMMIT = 9
+    """Wait for everything before it, then adjust all exponents from the batch's maxima."""
+    HOST = 10
+    """Wait for everything before it, raise the interrupt, go on at the next doorbell."""
+    END = 11
+    """Wait for everything before it, count a batch; start over while batches remain, else stop."""
+
+
+class Phase(IntFlag):
+    """Bits of a command's phase mask; it is executed only in phases whose bit is set."""
+
+    WARMUP = 1
+    BP = 2
+    GP = 4
+    EVAL = 8
+    TRAIN = 7
+    ALL = 15
+
+
+class CMode(IntEnum):
+    """What the epilogue does with the C operand, a tensor shaped like the output."""
+
+    NONE = 0
+    MASK = 1
+    """Zero where C <= 0: the backward of a ReLU whose output is C."""
+    ADD = 2
+    """Add C: residual connections and gradient fan-in."""
+
+
+FIELDS = (
+    Field("opcode", 0, 0, 8, "see Opcode"),
+    Field("phase_mask", 0, 8, 8, "phases in which the command is executed (see Phase)"),
+    Field("layer", 0, 16, 16, "layer number, for traces and messages only"),
+    Field("relu", 1, 0, 1, "epilogue: negative results become 0"),
+    Field("c_mode", 1, 1, 2, "epilogue: use of the C operand (see CMode)"),
+    Field("bias", 1, 3, 1, "FORWARD: add the bias; BACKWARD_WEIGHT: also make the bias gradient"),
+    Field("swap", 1, 4, 1, "GEMM: operand A is stationary and B streams, instead of B and A"),
+    Field("ring", 1, 5, 1, "operand A is the current entry of the input ring; a_addr is an offset"),
+    Field("track", 1, 6, 1, "the result's maximum takes part in the next commit of out_id"),
+    Field("out_outer", 1, 7, 1, "tile loops: output channels outside images and rows"),
+    Field("wait_main", 2, 0, 16, "compute commands of this batch (executed ones) to complete first"),
+    Field("wait_update", 2, 16, 16, "UPDATE commands of this batch (executed ones) to complete first"),
+    Field("a_addr", 3, 0, 32, "byte address of operand A"),
+    Field("b_addr", 4, 0, 32, "byte address of operand B"),
+    Field("c_addr", 5, 0, 32, "byte address of operand C"),
+    Field("out_addr", 6, 0, 32, "byte address of the result"),
+    Field("a_id", 7, 0, 8, "tensor (exponent) number of operand A"),
+    Field("b_id", 7, 8, 8, "tensor number of operand B"),
+    Field("c_id", 7, 16, 8, "tensor number of operand C"),
+    Field("out_id", 7, 24, 8, "tensor number of the result"),
+    Field("n", 8, 0, 16, "images in the batch"),
+    Field("c", 8, 16, 16, "input channels"),
+    Field("h", 9, 0, 16, "input height"),
+    Field("w", 9, 16, 16, "input width"),
+    Field("oh", 10, 0, 16, "output height"),
+    Field("ow", 10, 16, 16, "output width"),
+    Field("q", 11, 0, 16, "output channels (pools: equal to c)"),
+    Field("r", 11, 16, 8, "kernel height"),
+    Field("s", 11, 24, 8, "kernel width"),
+    Field("stride", 12, 0, 8, "stride, both directions"),
+    Field("pad_y", 12, 8, 8, "zero rows above the input (and below, as far as oh needs them)"),
+    Field("pad_x", 12, 16, 8, "zero columns left of the input (and right, as far as ow needs them)"),
+    Field("nb", 13, 0, 16, "tile: images"),
+    Field("yb", 13, 16, 16, "tile: rows of Y (FORWARD, BACKWARD_WEIGHT, pools) or of dX (others backward)"),
+    Field("cb", 14, 0, 16, "tile: input channels"),
+    Field("qb", 14, 16, 16, "tile: output channels"),
+    Field("const_mantissa", 15, 0, 16, "AVGPOOL: unsigned constant factor"),
+    Field("const_exponent", 15, 16, 8, "AVGPOOL: its exponent", signed=True),
+    Field("count", 16, 0, 32, "UPDATE: weights in the tensor, biases included"),
+    Field("hyper", 17, 0, 8, "UPDATE: table index of the learning rate; momentum and weight decay follow"),
+    Field("config_hash", 18, 0, 32, "HEADER: Config.config_hash"),
+    Field("version", 19, 0, 32, "HEADER: adagp.spec.config.VERSION"),
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command by field name; fields that don't matter to the opcode are 0."""
+
+    opcode: Opcode
+    fields: dict
+
+    def __getattr__(self, name):
+        if any(name == field.name for field in FIELDS):
+            return self.fields.get(name, 0)
+        raise AttributeError(name)
+
+    def encode(self) -> list[int]:
+        """COMMAND_WORDS words; raises FieldError for unknown fields or values that don't fit."""
+        return pack(FIELDS, {"opcode": int(self.opcode), **self.fields}, COMMAND_WORDS)
+
+    @classmethod
+    def decode(cls, words: Sequence[int]) -> "Command":
+        """Inverse of :meth:`encode`; raises ValueError for an unknown opcode."""
+        values = unpack(FIELDS, words)
+        return cls(Opcode(values.pop("opcode")), values)

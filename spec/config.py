@@ -1,0 +1,175 @@
+"""Generator configuration: what one accelerator is, checked when it is constructed."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+
+from .numerics import operand_max
+
+__all__ = ["Config", "ConfigError", "DramPart", "VERSION"]
+
+VERSION = 0x0001_0000
+"""Version of the hardware/software contract (major in the upper half word)."""
+
+
+class ConfigError(ValueError):
+    """A configuration that can't be built; the message names field, value and inequality."""
+
+
+@dataclass(frozen=True)
+class DramPart:
+    """Timing and bandwidth of the memory behind the AXI port, as the DRAM model sees it.
+
+    ``bandwidth_bytes`` is per second, times are in nanoseconds; ``capacity_bytes`` bounds the
+    memory planner; ``burst_bytes`` is the smallest piece the part moves; ``max_outstanding`` is the
+    number of read (and of write) bursts the controller accepts before it holds off the port.
+    """
+
+    name: str
+    bandwidth_bytes: int
+    capacity_bytes: int
+    burst_bytes: int
+    latency_ns: float
+    refresh_interval_ns: float
+    refresh_ns: float
+    turnaround_ns: float
+    max_outstanding: int
+
+
+def _require(ok, field, value, rule):
+    if not ok:
+        raise ConfigError(f"{field} = {value!r} must satisfy {rule}")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One accelerator: PE array, scratchpads, port, clock.
+
+    Widths are in bits, depths in words: an A, B or C scratchpad word holds ``banks`` operands, an
+    accumulator word holds ``cols`` psums; each scratchpad and the accumulator has two halves of the
+    given depth (double buffering).
+
+    Raises :class:`ConfigError` naming the field, its value and the inequality.
+    """
+
+    name: str
+    rows: int
+    cols: int
+    port_width: int
+    a_depth: int
+    b_depth: int
+    c_depth: int
+    acc_depth: int
+    n_tensors: int
+    n_hyper: int
+    update_lanes: int
+    clock_hz: int
+    dram: DramPart
+    operand_width: int = 16
+    acc_width: int = 48
+    max_burst_beats: int = 64
+    variant: str = "baseline"
+
+    def __post_init__(self):
+        pow2 = lambda v: v > 0 and v & (v - 1) == 0  # noqa: E731  (a predicate used six lines down)
+        _require(2 <= self.rows <= 64, "rows", self.rows, "2 <= rows <= 64")
+        _require(2 <= self.cols <= 64, "cols", self.cols, "2 <= cols <= 64")
+        _require(self.port_width in (64, 128, 256), "port_width", self.port_width, "port_width in {64, 128, 256}")
+        _require(self.operand_width in (8, 16), "operand_width", self.operand_width, "operand_width in {8, 16}")
+        for field in ("a_depth", "b_depth", "c_depth", "acc_depth", "n_tensors", "n_hyper", "update_lanes"):
+            _require(pow2(getattr(self, field)), field, getattr(self, field), f"{field} is a power of two")
+        for field in ("a_depth", "b_depth", "c_depth"):
+            elements = getattr(self, field) * self.banks
+            _require(elements <= 65536, field, getattr(self, field), f"{field} * banks({self.banks}) <= 65536 elements")
+        _require(16 <= self.acc_depth <= 65536, "acc_depth", self.acc_depth, "16 <= acc_depth <= 65536")
+        _require(self.c_depth * self.banks >= self.cols * 4, "c_depth", self.c_depth, "c_depth * banks >= 4 * cols")
+        _require(16 <= self.n_tensors <= 256, "n_tensors", self.n_tensors, "16 <= n_tensors <= 256")
+        _require(4 <= self.n_hyper <= 256, "n_hyper", self.n_hyper, "4 <= n_hyper <= 256")
+        beat = self.beat_elements
+        _require(self.update_lanes <= beat, "update_lanes", self.update_lanes, f"update_lanes <= beat_elements({beat})")
+        _require(32 <= self.acc_width <= 48, "acc_width", self.acc_width, "32 <= acc_width <= 48")
+        _require(
+            self.max_reduction >= 1024, "acc_width", self.acc_width,
+            "2^(acc_width-1) > 1024 * (2^(operand_width-1) - 1)^2",
+        )  # fmt: skip
+        bursts = self.max_burst_beats
+        _require(pow2(bursts) and 1 <= bursts <= 256, "max_burst_beats", bursts, "a power of two in 1..256")
+        _require(
+            bursts * self.port_width // 8 <= 4096, "max_burst_beats", bursts,
+            "max_burst_beats * port_width/8 <= 4096 (AXI bursts stay in a 4 KiB page)",
+        )  # fmt: skip
+        _require(self.clock_hz > 0, "clock_hz", self.clock_hz, "clock_hz > 0")
+        _require(self.variant == "baseline", "variant", self.variant, "variant in {baseline}")
+
+    @property
+    def banks(self) -> int:
+        """Banks of a scratchpad: the power of two that serves array side, output side and port."""
+        widest = max(self.rows, self.cols, self.port_width // self.operand_width)
+        return 1 << (widest - 1).bit_length()
+
+    @property
+    def operand_bytes(self) -> int:
+        return self.operand_width // 8
+
+    @property
+    def beat_bytes(self) -> int:
+        return self.port_width // 8
+
+    @property
+    def beat_elements(self) -> int:
+        """Operands in one beat of the memory port."""
+        return self.port_width // self.operand_width
+
+    @property
+    def psum_width(self) -> int:
+        """Width of a psum in a column: a sum of ``rows`` exact products."""
+        return 2 * self.operand_width + (self.rows - 1).bit_length()
+
+    @property
+    def max_reduction(self) -> int:
+        """Longest sum that can't overflow an accumulator: n * operand_max^2 < 2^(acc_width-1)."""
+        return ((1 << (self.acc_width - 1)) - 1) // operand_max(self.operand_width) ** 2
+
+    @property
+    def bias_elements(self) -> int:
+        """Biases a tile may have: the bias memory holds 64 words of ``cols`` per half."""
+        return 64 * self.cols
+
+    @property
+    def a_elements(self) -> int:
+        return self.a_depth * self.banks
+
+    @property
+    def b_elements(self) -> int:
+        return self.b_depth * self.banks
+
+    @property
+    def c_elements(self) -> int:
+        return self.c_depth * self.banks
+
+    @property
+    def n_pes(self) -> int:
+        return self.rows * self.cols
+
+    def to_dict(self) -> dict:
+        """Plain data, as written to ``top.json``."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict) -> "Config":
+        """Inverse of :meth:`to_dict`; raises ConfigError for unknown or missing fields."""
+        known = {f.name for f in fields(cls)}
+        unknown = sorted(set(data) - known)
+        if unknown:
+            raise ConfigError(f"unknown field {unknown[0]!r}; known fields: {', '.join(sorted(known))}")
+        try:
+            return cls(**{**data, "dram": DramPart(**data["dram"])})
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"incomplete configuration: {error}") from error
+
+    @property
+    def config_hash(self) -> int:
+        """32-bit digest of everything that decides whether a program fits this accelerator."""
+        data = {k: v for k, v in self.to_dict().items() if k not in ("name", "clock_hz", "dram", "variant")}
+        text = json.dumps([VERSION, data], sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")

@@ -1,0 +1,86 @@
+"""Descriptors: what the sequencer sends to the engines, field by field.
+
+Internal to the accelerator: never in DRAM. Strides and addresses of scratchpads count operands;
+those of DRAM count bytes. ``command`` is the command's index in its program, for error reports; the
+sequencer adds it to every descriptor. See ``docs/architecture.md`` for the engines.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+__all__ = ["COMPUTE", "DRAIN", "ENGINES", "FILL", "STORE", "Bits", "Target", "VectorMode"]
+
+
+class Target(IntEnum):
+    """Where a FILL writes."""
+
+    A = 0
+    B = 1
+    C = 2
+    BIAS = 3
+
+
+class VectorMode(IntEnum):
+    """What a COMPUTE does: a GEMM on the array, or taps reduced by the pool unit."""
+
+    GEMM = 0
+    MAX = 1
+    SUM = 2
+    SELECT = 3
+    """Sum of the A lanes whose B lane equals the tap's number, counted from n_taps down to 1."""
+
+
+@dataclass(frozen=True)
+class Bits:
+    """A descriptor field of ``width`` bits."""
+
+    name: str
+    width: int
+    signed: bool = False
+
+
+def _many(stem, count, width, signed=False):
+    return tuple(Bits(f"{stem}{i}", width, signed) for i in range(count))
+
+
+FILL = (
+    Bits("command", 16), Bits("target", 2), Bits("half", 1), Bits("open", 1), Bits("ready", 1),
+    Bits("clear", 17), Bits("clear_min", 1), Bits("shift", 8, True),
+    Bits("dram", 32), *_many("n", 3, 16), *_many("d", 3, 32, True),
+    Bits("sp", 18, True), *_many("s", 3, 18, True), Bits("length", 20), Bits("step", 17),
+)  # fmt: skip
+"""for i0 < n0, i1 < n1, i2 < n2, e < length: pad[sp + i0*s0 + i1*s1 + i2*s2 + e*step] =
+dram[dram + i0*d0 + i1*d1 + i2*d2 + e*operand_bytes]; first, ``clear`` operands from 0 on are set to
+zero (to the least mantissa if clear_min). ``step`` is 1 modulo banks."""
+
+COMPUTE = (
+    Bits("mode", 2), Bits("new_a", 1), Bits("new_b", 1), Bits("first", 1), Bits("last", 1),
+    Bits("swap", 1), Bits("ones", 1), *_many("n", 6, 16), *_many("jump", 6, 18, True),
+    *_many("k", 3, 16), *_many("kjump", 3, 18, True), Bits("n_k", 17),
+    Bits("n_a", 17), Bits("n_b", 17), Bits("b_stride", 17), Bits("mantissa", 16),
+    Bits("lanes_last", 7),
+)  # fmt: skip
+"""Odometers walk A's outer positions (n0 outermost .. n5, jump_i added when level i steps) and its
+reduction (k0..k2); B's outer position q starts at q*b_stride and its reduction is contiguous."""
+
+DRAIN = (
+    Bits("vector", 1), Bits("half", 1), Bits("open", 1), Bits("need_fill", 1),
+    Bits("n_out", 17), Bits("s_out", 18, True), Bits("n_in", 17), Bits("s_in", 18, True),
+    Bits("lane_step", 17), Bits("lanes_last", 7), Bits("last_inner", 1),
+    Bits("shift", 8, True), Bits("shift_ones", 8, True), Bits("ones", 1), Bits("swap", 1),
+    Bits("bias", 1), Bits("relu", 1), Bits("c_mode", 2), Bits("shift_c", 8, True),
+    Bits("idx", 18), Bits("dry", 1), Bits("track", 1), Bits("id", 8), Bits("exponent", 10, True),
+)  # fmt: skip
+"""for o < n_out, i < n_in: lane l of the vector goes to C[o*s_out + i*s_in + l*lane_step]; lanes from
+lanes_last on are dropped in the last o (the last i if last_inner). idx != 0: the pool unit's index
+vector follows each value vector, at the address plus idx."""
+
+STORE = (
+    Bits("command", 16), Bits("half", 1), Bits("begin", 1), Bits("close", 1), Bits("done", 1), Bits("dry", 1),
+    Bits("dram", 32), *_many("n", 2, 17), *_many("d", 2, 32, True),
+    Bits("sp", 18), *_many("s", 2, 18, True), Bits("length", 20),
+)  # fmt: skip
+"""for i0 < n0, i1 < n1: length operands from C[sp + i0*s0 + i1*s1] to dram + i0*d0 + i1*d1, unless
+dry. ``done`` on a command's last one: the command is complete when its writes are answered."""
+
+ENGINES = {"fill": FILL, "compute": COMPUTE, "drain": DRAIN, "store": STORE}

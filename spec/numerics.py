@@ -1,0 +1,26 @@
+"""Numbers that golden model and hardware must share: exponents, shifts, rounding limits."""
+
+__all__ = [
+    "EXP_MAX", "EXP_MIN", "HEADROOM_BITS", "SHIFT_MAX", "SHIFT_MIN", "UPDATE_GUARD_BITS",
+    "ZERO_STEP", "operand_max",
+]  # fmt: skip
+
+EXP_MIN, EXP_MAX = -128, 127
+"""Range of a tensor's exponent (8-bit two's complement)."""
+
+SHIFT_MIN, SHIFT_MAX = -16, 63
+"""Range of a requantise shift (positive: right); shifts outside are clamped to it."""
+
+HEADROOM_BITS = 1
+"""Bits left free above the largest magnitude of the last batch when an exponent is committed."""
+
+ZERO_STEP = 8
+"""How far the exponent of a tensor that was all zero moves down, in search of lost values."""
+
+UPDATE_GUARD_BITS = 8
+"""Fraction bits below the result's LSB that the terms of an update are rounded to before adding."""
+
+
+def operand_max(width: int) -> int:
+    """Largest magnitude of a ``width``-bit mantissa; saturation is symmetric, so -max is the least."""
+    return (1 << (width - 1)) - 1
