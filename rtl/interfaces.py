@@ -9,7 +9,8 @@ from ..spec.config import Config
 from ..spec.descriptors import Bits
 
 __all__ = [
-    "CommandLayout", "PadRead", "PadWrite", "ReadClient", "Token", "WriteClient", "descriptor_layout",
+    "AccRead", "CommandLayout", "PadRead", "PadWrite", "ReadClient", "RegionLayout", "ResultLayout",
+    "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient", "descriptor_layout",
     "descriptor_stream",
 ]  # fmt: skip
 
@@ -26,6 +27,42 @@ def descriptor_stream(bits: tuple[Bits, ...]) -> stream.Signature:
 
 CommandLayout = data.StructLayout({f.name: signed(f.width) if f.signed else unsigned(f.width) for f in FIELDS})
 """A decoded command, fields in the order of :data:`adagp.spec.commands.FIELDS`."""
+
+
+TaskLayout = data.StructLayout({
+    "command": CommandLayout, "index": 16, "a_base": 32, "exp_a": signed(8), "exp_b": signed(8),
+    "exp_c": signed(8), "exp_out": signed(8), "dry": 1,
+})  # fmt: skip
+"""A compute command ready to run, as control hands it to the sequencer: with its index in the program,
+operand A's address (ring resolved) and the committed exponents."""
+
+UpdateLayout = data.StructLayout({
+    "index": 16, "dry": 1, "count": 32, "a_addr": 32, "b_addr": 32, "c_addr": 32, "out_addr": 32,
+    "b_id": 8, "out_id": 8, "eg": signed(8), "ew": signed(8), "ew_next": signed(8), "ev": signed(8),
+    "ev_next": signed(8), "ml": 16, "xl": signed(8), "mm": 16, "xm": signed(8), "md": 16, "xd": signed(8),
+})  # fmt: skip
+"""An UPDATE command ready to run: addresses, exponents (before dry's rule), hyper-parameters."""
+
+ResultLayout = data.StructLayout({"id": 8, "nonzero": 1, "top": signed(10)})
+"""What the shadow exponents gather: tensor, whether any result was nonzero, max bit length + exponent."""
+
+RegionLayout = data.StructLayout({"start": 32, "end": 32})
+"""A write region, ``start <= address < end``."""
+
+
+def VectorLayout(config: Config) -> data.ArrayLayout:
+    """A vector of ``rows`` results of the pool unit."""
+    return data.ArrayLayout(signed(config.acc_width), config.rows)
+
+
+class AccRead(wiring.Signature):
+    """Accumulator read port, seen from the reader: data one enabled cycle after ``en``."""
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "en": Out(1), "half": Out(1), "addr": Out(range(config.acc_depth)),
+            "data": In(data.ArrayLayout(signed(config.acc_width), config.cols)),
+        })  # fmt: skip
 
 
 class Token(wiring.Signature):

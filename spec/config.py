@@ -36,6 +36,10 @@ class DramPart:
     max_outstanding: int
 
 
+def _pow2(value):
+    return value > 0 and value & (value - 1) == 0
+
+
 def _require(ok, field, value, rule):
     if not ok:
         raise ConfigError(f"{field} = {value!r} must satisfy {rule}")
@@ -71,13 +75,12 @@ class Config:
     variant: str = "baseline"
 
     def __post_init__(self):
-        pow2 = lambda v: v > 0 and v & (v - 1) == 0  # noqa: E731  (a predicate used six lines down)
         _require(2 <= self.rows <= 64, "rows", self.rows, "2 <= rows <= 64")
         _require(2 <= self.cols <= 64, "cols", self.cols, "2 <= cols <= 64")
         _require(self.port_width in (64, 128, 256), "port_width", self.port_width, "port_width in {64, 128, 256}")
         _require(self.operand_width in (8, 16), "operand_width", self.operand_width, "operand_width in {8, 16}")
         for field in ("a_depth", "b_depth", "c_depth", "acc_depth", "n_tensors", "n_hyper", "update_lanes"):
-            _require(pow2(getattr(self, field)), field, getattr(self, field), f"{field} is a power of two")
+            _require(_pow2(getattr(self, field)), field, getattr(self, field), f"{field} is a power of two")
         for field in ("a_depth", "b_depth", "c_depth"):
             elements = getattr(self, field) * self.banks
             _require(elements <= 65536, field, getattr(self, field), f"{field} * banks({self.banks}) <= 65536 elements")
@@ -93,7 +96,7 @@ class Config:
             "2^(acc_width-1) > 1024 * (2^(operand_width-1) - 1)^2",
         )  # fmt: skip
         bursts = self.max_burst_beats
-        _require(pow2(bursts) and 1 <= bursts <= 256, "max_burst_beats", bursts, "a power of two in 1..256")
+        _require(_pow2(bursts) and 1 <= bursts <= 256, "max_burst_beats", bursts, "a power of two in 1..256")
         _require(
             bursts * self.port_width // 8 <= 4096, "max_burst_beats", bursts,
             "max_burst_beats * port_width/8 <= 4096 (AXI bursts stay in a 4 KiB page)",

@@ -1,6 +1,6 @@
 """The tile program: how one layer command becomes descriptors for the engines.
 
-Written once, in the subset of Python that :mod:`adagp.gen.microcode` compiles for the sequencer
+Written once, in the subset of Python that :mod:`adagp.spec.microcode` compiles for the sequencer
 (integer locals, ``+ - * //``, comparisons, ``if``, ``while``, ``min``, ``max``, ``align``, and the
 machine's ``fill``, ``compute``, ``drain``, ``store``, ``fail``); run as Python it serves as the
 sequencer's reference and as the host's means to judge a mapping.
