@@ -1,0 +1,63 @@
+"""Sessions. They share the environment that ``./adagp`` made (``.venv``); only ``wheel`` has its own."""
+
+import nox
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "types", "tests"]
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Ruff's checks and format."""
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Static types of the host side and the contract."""
+    session.run("mypy")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All tests; arguments go to pytest, e.g. ``nox -s tests -- tb/unit -k drain``."""
+    session.run("pytest", *(session.posargs or ["-n", "2", "--dist", "worksteal"]))
+
+
+@nox.session
+def unit(session: nox.Session) -> None:
+    """Unit tests of hardware blocks in Amaranth's simulator."""
+    session.run("pytest", "-n", "2", "tb/unit", "tb/spec", *session.posargs)
+
+
+@nox.session
+def cocotb(session: nox.Session) -> None:
+    """Benches on the generated Verilog: Verilator always, Icarus where installed."""
+    session.run("pytest", "tb/cocotb", *session.posargs)
+
+
+@nox.session
+def bench_train(session: nox.Session) -> None:
+    """The default run on both devices, hashes compared: writes results/train.json."""
+    session.run("python", "-m", "adagp.host.bench_train", *session.posargs)
+
+
+@nox.session
+def bench_numerics(session: nox.Session) -> None:
+    """int16 block floating point against fp32, five seeds: writes results/numerics.json."""
+    session.run("python", "-m", "adagp.host.bench_numerics", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Regenerate the tables in docs/ that derive from spec/."""
+    session.run("python", "-m", "adagp.gen.tables")
+
+
+@nox.session(venv_backend="venv")
+def wheel(session: nox.Session) -> None:
+    """Build the wheel and check that it holds every module of the tree and imports."""
+    session.install("build")
+    session.run("python", "-m", "build", "--wheel", "--outdir", "build/wheel", silent=True)
+    session.run("python", "tb/check_wheel.py", "build/wheel")
