@@ -1,0 +1,102 @@
+"""Networks by name, as torch.nn.Sequential, and networks of the user's own by file and function."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+__all__ = ["MODELS", "ModelError", "build_model"]
+
+
+class ModelError(ValueError):
+    """A network that can't be found or built."""
+
+
+def digits_cnn(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
+    """The default: two convolutions, two poolings, one linear layer."""
+    c, h, w = shape
+    return nn.Sequential(
+        nn.Conv2d(c, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(32 * (h // 4) * (w // 4), n_classes),
+    )  # fmt: skip
+
+
+def mlp(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
+    """Two hidden layers of 128."""
+    c, h, w = shape
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(c * h * w, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, n_classes)
+    )
+
+
+def lenet(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
+    """LeNet-5 with ReLU and max pooling (LeCun et al. 1998, its layer sizes)."""
+    c, h, w = shape
+    h, w = ((h + 2) // 2 - 4) // 2, ((w + 2) // 2 - 4) // 2
+    return nn.Sequential(
+        nn.Conv2d(c, 6, 3, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(16 * h * w, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, n_classes),
+    )  # fmt: skip
+
+
+def vgg_small(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
+    """VGG's pattern (pairs of 3x3 convolutions, then a pooling) at a fraction of its width."""
+    c, h, w = shape
+    layers: list[nn.Module] = []
+    for width in (16, 32, 64):
+        layers += [nn.Conv2d(c, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU()]
+        layers += [nn.MaxPool2d(2)]
+        c, h, w = width, h // 2, w // 2
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(c * h * w, n_classes))
+
+
+def vgg13(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
+    """VGG13's ten convolutions for 32x32 images, one classifier, no BatchNorm."""
+    c, h, w = shape
+    layers: list[nn.Module] = []
+    for width in (64, 128, 256, 512, 512):
+        layers += [nn.Conv2d(c, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU()]
+        layers += [nn.MaxPool2d(2)]
+        c, h, w = width, h // 2, w // 2
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(c * h * w, n_classes))
+
+
+MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Sequential]] = {
+    "digits-cnn": digits_cnn, "mlp": mlp, "lenet": lenet, "vgg-small": vgg_small, "vgg13": vgg13,
+}  # fmt: skip
+
+
+def build_model(name: str, shape: tuple[int, int, int], n_classes: int, seed: int) -> nn.Sequential:
+    """The network ``name`` (or ``file.py:function``) with weights drawn from ``seed``.
+
+    A function of a user's file is called as ``function(shape, n_classes)`` with shape = (channels,
+    height, width) and must return a ``torch.nn.Sequential``. Raises ModelError.
+    """
+    if ".py:" in name:
+        path, _, function = name.rpartition(":")
+        if not Path(path).is_file():
+            raise ModelError(f"no file {path}")
+        spec = importlib.util.spec_from_file_location("user_model", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        builder = getattr(module, function, None)
+        if builder is None:
+            raise ModelError(f"{path} has no function {function}")
+    elif name in MODELS:
+        builder = MODELS[name]
+    else:
+        raise ModelError(f"no model {name!r}; there are: {', '.join(MODELS)}, or give file.py:function")
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        try:
+            model = builder(shape, n_classes)
+        except (ValueError, RuntimeError) as error:
+            raise ModelError(f"{name} can't be built for images of {shape}: {error}") from None
+    if not isinstance(model, nn.Sequential):
+        raise ModelError(f"{name} gave a {type(model).__name__}; a torch.nn.Sequential is needed")
+    return model
