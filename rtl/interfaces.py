@@ -77,13 +77,15 @@ class PadRead(wiring.Signature):
 
     Lane i reads word ``addr[i]`` of bank ``(rot + i) % banks``; ``data`` follows
     ``Scratchpad.READ_LATENCY`` enabled cycles later, lanes in order. The port is a pipeline that
-    moves only in cycles with ``en``.
+    moves only in cycles with ``en``. A reader may lower ``valid`` in enabled cycles whose data it
+    doesn't want; only the shared halves of ``PingPong`` look at it.
     """
 
     def __init__(self, config: Config, depth: int):
         banks = config.banks
         super().__init__({
             "en": Out(1),
+            "valid": Out(1, init=1),
             "rot": Out(range(banks)),
             "addr": Out(data.ArrayLayout(range(depth), banks)),
             "data": In(data.ArrayLayout(signed(config.operand_width), banks)),

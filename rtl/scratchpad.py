@@ -1,0 +1,203 @@
+"""Scratchpads: banked operand memories whose lanes are rotated onto consecutive banks."""
+
+from amaranth import Module, Mux, Signal, signed
+from amaranth.hdl import Assert
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from .interfaces import PadRead, PadWrite
+
+__all__ = ["Banks", "PingPong", "Scratchpad", "rotated"]
+
+
+def rotated(m: Module, lanes: data.View, amount, *, left: bool) -> data.View:
+    """``lanes`` rotated by ``amount`` places: lane i moves to ``i + amount`` if ``left``, else to ``i - amount``.
+
+    Combinational, a multiplexer per bit of ``amount``; the number of lanes is a power of two.
+    """
+    layout = lanes.shape()
+    width = layout.size // layout.length
+    value = lanes.as_value()
+    for k in range((layout.length - 1).bit_length()):
+        turned = value.rotate_left(width << k) if left else value.rotate_right(width << k)
+        stage = Signal(layout.size)
+        m.d.comb += stage.eq(Mux(amount[k], turned, value))
+        value = stage
+    return layout(value)
+
+
+class Banks(wiring.Component):
+    """The bare memories: bank b reads word ``r_addr[b]`` when ``r_en`` and writes where ``w_mask[b]``.
+
+    Read data one enabled cycle after the address; a read in the cycle of a write sees the old word.
+    """
+
+    def __init__(self, config: Config, depth: int):
+        self._operand = signed(config.operand_width)
+        self._depth = depth
+        addresses = data.ArrayLayout(range(depth), config.banks)
+        operands = data.ArrayLayout(self._operand, config.banks)
+        super().__init__({
+            "r_en": In(1), "r_addr": In(addresses), "r_data": Out(operands),
+            "w_mask": In(config.banks), "w_addr": In(addresses), "w_data": In(operands),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        for bank in range(len(self.w_mask)):
+            m.submodules[f"bank{bank}"] = memory = Memory(shape=self._operand, depth=self._depth, init=[])
+            read, write = memory.read_port(), memory.write_port()
+            m.d.comb += [
+                read.en.eq(self.r_en),
+                read.addr.eq(self.r_addr[bank]),
+                self.r_data[bank].eq(read.data),
+                write.en.eq(self.w_mask[bank]),
+                write.addr.eq(self.w_addr[bank]),
+                write.data.eq(self.w_data[bank]),
+            ]
+        return m
+
+
+class _Reader(wiring.Component):
+    """A read port's share of the pipeline: lane addresses to banks before, data to lanes after them.
+
+    ``addr``, ``half`` and ``valid`` belong to the banks' read cycle; ``data`` is wanted the enabled cycle after.
+    """
+
+    def __init__(self, config: Config, depth: int):
+        super().__init__({
+            "port": In(PadRead(config, depth)),
+            "valid": Out(1),
+            "addr": Out(data.ArrayLayout(range(depth), config.banks)),
+            "half": Out(1), "data_half": Out(1),
+            "data": In(data.ArrayLayout(signed(config.operand_width), config.banks)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        s1_rot = Signal.like(self.port.rot)
+        s2_rot = Signal.like(self.port.rot)
+        to_banks = rotated(m, self.port.addr, self.port.rot, left=True)
+        to_lanes = rotated(m, self.data, s2_rot, left=False)
+        with m.If(self.port.en):
+            m.d.sync += [
+                self.valid.eq(self.port.valid),
+                self.addr.eq(to_banks),
+                self.half.eq(self.port.addr[0][-1]),
+                s1_rot.eq(self.port.rot),
+                self.data_half.eq(self.half),
+                s2_rot.eq(s1_rot),
+                self.port.data.eq(to_lanes),
+            ]
+        return m
+
+
+class _Writer(wiring.Component):
+    """A write port's lanes, rotated to banks and registered."""
+
+    def __init__(self, config: Config, depth: int):
+        super().__init__({
+            "port": In(PadWrite(config, depth)),
+            "any": Out(1), "half": Out(1),
+            "mask": Out(config.banks),
+            "addr": Out(data.ArrayLayout(range(depth), config.banks)),
+            "data": Out(data.ArrayLayout(signed(config.operand_width), config.banks)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        port = self.port
+        mask = data.View(data.ArrayLayout(1, len(port.mask)), port.mask)
+        m.d.sync += [
+            self.any.eq(port.mask.any()),
+            self.half.eq(port.addr[0][-1]),
+            self.mask.eq(rotated(m, mask, port.rot, left=True)),
+            self.addr.eq(rotated(m, port.addr, port.rot, left=True)),
+            self.data.eq(rotated(m, port.data, port.rot, left=True)),
+        ]
+        return m
+
+
+class Scratchpad(wiring.Component):
+    """A scratchpad of ``depth`` words of ``banks`` operands, one reader and one writer.
+
+    A read accepted in an enabled cycle answers ``READ_LATENCY`` enabled cycles later; it sees writes
+    presented ``WRITE_LATENCY`` or more cycles before it.
+    """
+
+    READ_LATENCY = 3
+    WRITE_LATENCY = 1
+
+    def __init__(self, config: Config, depth: int):
+        self._config = config
+        self._depth = depth
+        super().__init__({"read": In(PadRead(config, depth)), "write": In(PadWrite(config, depth))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.reader = reader = _Reader(self._config, self._depth)
+        m.submodules.writer = writer = _Writer(self._config, self._depth)
+        m.submodules.banks = banks = Banks(self._config, self._depth)
+        wiring.connect(m, wiring.flipped(self.read), reader.port)
+        wiring.connect(m, wiring.flipped(self.write), writer.port)
+        m.d.comb += [
+            banks.r_en.eq(self.read.en),
+            banks.r_addr.eq(reader.addr),
+            reader.data.eq(banks.r_data),
+            banks.w_mask.eq(writer.mask),
+            banks.w_addr.eq(writer.addr),
+            banks.w_data.eq(writer.data),
+        ]
+        return m
+
+
+class PingPong(wiring.Component):
+    """Two halves of ``depth`` words, two readers and two writers; timing as :class:`Scratchpad`'s.
+
+    The half is the top bit of lane 0's address (whatever lane 0's mask). No half may be read, or
+    written, through both ports at once. ``read1``'s reader lowers ``valid`` for reads it doesn't
+    want; with that, the reader at ``read0`` may leave ``en`` high and read nonsense while idle.
+    """
+
+    def __init__(self, config: Config, depth: int):
+        self._config = config
+        self._depth = depth
+        read, write = PadRead(config, 2 * depth), PadWrite(config, 2 * depth)
+        super().__init__({"read0": In(read), "read1": In(read), "write0": In(write), "write1": In(write)})
+
+    def elaborate(self, platform):
+        m = Module()
+        readers = [_Reader(self._config, 2 * self._depth) for _ in range(2)]
+        writers = [_Writer(self._config, 2 * self._depth) for _ in range(2)]
+        halves = [Banks(self._config, self._depth) for _ in range(2)]
+        for i, (reader, writer, half) in enumerate(zip(readers, writers, halves, strict=True)):
+            m.submodules[f"reader{i}"] = reader
+            m.submodules[f"writer{i}"] = writer
+            m.submodules[f"half{i}"] = half
+        ports = ((self.read0, self.write0), (self.read1, self.write1))
+        for (read, write), reader, writer in zip(ports, readers, writers, strict=True):
+            wiring.connect(m, wiring.flipped(read), reader.port)
+            wiring.connect(m, wiring.flipped(write), writer.port)
+            m.d.comb += reader.data.eq(Mux(reader.data_half, halves[1].r_data, halves[0].r_data))
+        with m.If(writers[0].any & writers[1].any):
+            m.d.sync += Assert(writers[0].half != writers[1].half)
+        for h, half in enumerate(halves):
+            self._join(m, h, half, readers, writers)
+        return m
+
+    def _join(self, m, h, half, readers, writers):
+        """Connect one half to the reader and the writer that address it."""
+        reads = [reader.port.en & reader.valid & (reader.half == h) for reader in readers]
+        writes = [writer.any & (writer.half == h) for writer in writers]
+        for bank in range(self._config.banks):
+            m.d.comb += [
+                half.r_addr[bank].eq(Mux(reads[1], readers[1].addr[bank], readers[0].addr[bank])),
+                half.w_addr[bank].eq(Mux(writes[1], writers[1].addr[bank], writers[0].addr[bank])),
+            ]
+        m.d.comb += [
+            half.r_en.eq(reads[0] | reads[1]),
+            half.w_mask.eq(Mux(writes[1], writers[1].mask, Mux(writes[0], writers[0].mask, 0))),
+            half.w_data.eq(Mux(writes[1], writers[1].data, writers[0].data)),
+        ]

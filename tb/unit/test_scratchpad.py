@@ -1,0 +1,139 @@
+"""Scratchpads against a plain list, with stalled readers and every rotation."""
+
+import pytest
+from adagp.rtl.scratchpad import PingPong, Scratchpad
+from adagp.spec.presets import preset
+from bench import seeded, simulate
+
+DEPTH = 32
+
+
+def _lanes(rng, config, depth):
+    """A random rotation and a random word per lane."""
+    return rng.randrange(config.banks), [rng.randrange(depth) for _ in range(config.banks)]
+
+
+def _element(config, rot, words, lane):
+    return words[lane] * config.banks + (rot + lane) % config.banks
+
+
+async def _write(ctx, port, image, config, rng):
+    """Write random lanes in this cycle and to ``image`` (a list by element address)."""
+    rot, words = _lanes(rng, config, len(image) // config.banks)
+    mask = rng.getrandbits(config.banks)
+    values = [rng.randrange(-(1 << 15), 1 << 15) for _ in words]
+    for port_field, value in ((port.mask, mask), (port.rot, rot), (port.addr, words), (port.data, values)):
+        ctx.set(port_field, value)
+    await ctx.tick()
+    ctx.set(port.mask, 0)
+    for lane, value in enumerate(values):
+        if mask >> lane & 1:
+            image[_element(config, rot, words, lane)] = value
+
+
+async def _fill(ctx, port, image, config, words):
+    """Give every element of ``words`` its own value, a word at a time."""
+    for word in words:
+        values = [(word * config.banks + b) * 7 % 30011 - 15000 for b in range(config.banks)]
+        ctx.set(port.mask, -1)
+        ctx.set(port.addr, [word] * config.banks)
+        ctx.set(port.data, values)
+        await ctx.tick()
+        image[word * config.banks : (word + 1) * config.banks] = values
+    ctx.set(port.mask, 0)
+
+
+async def _read(ctx, port, image, config, rng, count, stall, words=None):
+    """Read random lanes of ``words()``, ``count`` times, in a pipeline that stalls, and let it run dry."""
+    words = words or (lambda: range(len(image) // config.banks))
+    expected, seen = [], 0
+    while seen < count:
+        move = rng.random() >= stall
+        valid = len(expected) < count
+        choice = words()
+        rot, words_read = rng.randrange(config.banks), [rng.choice(choice) for _ in range(config.banks)]
+        for port_field, value in ((port.en, move), (port.valid, valid), (port.rot, rot), (port.addr, words_read)):
+            ctx.set(port_field, value)
+        await ctx.tick()
+        if move:
+            expected.append([image[_element(config, rot, words_read, lane)] for lane in range(config.banks)])
+        if move and len(expected) >= Scratchpad.READ_LATENCY:
+            assert list(ctx.get(port.data)) == expected[len(expected) - Scratchpad.READ_LATENCY]
+            seen += 1
+    ctx.set(port.en, 0)
+    ctx.set(port.valid, 1)
+    return seen
+
+
+@pytest.mark.parametrize("name", ["tiny", "paper"])
+@pytest.mark.parametrize("stall", [0.0, 0.4])
+def test_reads_see_writes(name, stall):
+    config, rng = preset(name), seeded(1)
+    dut = Scratchpad(config, DEPTH)
+    image = [0] * (DEPTH * config.banks)
+    seen = []
+
+    async def bench(ctx):
+        await _fill(ctx, dut.write, image, config, range(DEPTH))
+        for _ in range(20):
+            for _ in range(5):
+                await _write(ctx, dut.write, image, config, rng)
+            for _ in range(Scratchpad.WRITE_LATENCY - 1):
+                await ctx.tick()
+            seen.append(await _read(ctx, dut.read, image, config, rng, 10, stall))
+
+    simulate(dut, bench)
+    assert sum(seen) == 20 * 10
+
+
+@pytest.mark.parametrize("early", [0, 1])
+def test_write_latency_is_exact(early):
+    config = preset("tiny")
+    dut = Scratchpad(config, DEPTH)
+    seen = []
+
+    async def bench(ctx):
+        ctx.set(dut.read.en, 1)
+        ctx.set(dut.write.data, [5] * config.banks)
+        ctx.set(dut.write.mask, 1)
+        for _ in range(Scratchpad.WRITE_LATENCY - early):
+            await ctx.tick()
+            ctx.set(dut.write.mask, 0)
+        await ctx.tick()  # takes the read's address
+        ctx.set(dut.write.mask, 0)
+        for _ in range(Scratchpad.READ_LATENCY - 1):
+            await ctx.tick()
+        seen.append(ctx.get(dut.read.data[0]))
+
+    simulate(dut, bench)
+    assert seen == [0 if early else 5]
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.3])
+def test_pingpong_halves_are_independent(stall):
+    """Both ports at once on opposite halves, places changed each phase; then each alone on both halves."""
+    config, rng = preset("tiny"), seeded(2)
+    dut = PingPong(config, DEPTH // 2)
+    halves = range(DEPTH // 2), range(DEPTH // 2, DEPTH)
+    image = [0] * (DEPTH * config.banks)
+    seen, arrived = [], []
+    phases, count = 6, 40
+
+    def user(port):
+        async def bench(ctx):
+            read, write = (dut.read0, dut.write0) if port == 0 else (dut.read1, dut.write1)
+            await _fill(ctx, write, image, config, halves[port])
+            for phase in range(phases):
+                arrived.append(phase)
+                while arrived.count(phase) < 2:  # the other port may still be using this half
+                    await ctx.tick()
+                await ctx.tick().repeat(2)
+                words = halves[(phase + port) % 2]
+                seen.append(await _read(ctx, read, image, config, rng, count, stall, lambda words=words: words))
+            await ctx.tick().repeat(1 + port * 4 * count)
+            seen.append(await _read(ctx, read, image, config, rng, count, stall, lambda: rng.choice(halves)))
+
+        return bench
+
+    simulate(dut, user(0), user(1))
+    assert sum(seen) == 2 * (phases + 1) * count
