@@ -1,0 +1,91 @@
+"""A run's folder: settings, log, checkpoint and summary, written so that a kill loses nothing."""
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["RunError", "RunFolder", "write_atomically"]
+
+
+class RunError(ValueError):
+    """A run folder that can't be used; the message says which file and why."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace ``path`` so that at any moment it holds either the old or the new content."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+class RunFolder:
+    """``settings.json``, ``log.csv`` and ``log.json`` (a row an epoch), ``checkpoint.npz``, ``summary.json``."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def _read_json(self, name: str):
+        try:
+            return json.loads((self.path / name).read_text())
+        except FileNotFoundError:
+            raise RunError(f"no {name} in {self.path}") from None
+        except (OSError, json.JSONDecodeError) as error:
+            raise RunError(f"can't read {self.path / name}: {error}") from None
+
+    def _write_json(self, name: str, data) -> None:
+        write_atomically(self.path / name, (json.dumps(data, indent=1) + "\n").encode())
+
+    @property
+    def settings(self) -> dict:
+        return self._read_json("settings.json")
+
+    @property
+    def log(self) -> list[dict]:
+        return self._read_json("log.json")
+
+    @property
+    def summary(self) -> dict:
+        return self._read_json("summary.json")
+
+    def has_checkpoint(self) -> bool:
+        return (self.path / "checkpoint.npz").exists()
+
+    def write_settings(self, settings: dict) -> None:
+        self._write_json("settings.json", settings)
+
+    def write_summary(self, summary: dict) -> None:
+        self._write_json("summary.json", summary)
+
+    def write_log(self, rows: list[dict]) -> None:
+        """The whole log; rows may have different keys."""
+        self._write_json("log.json", rows)
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(self.path / "log.csv", text.getvalue().encode())
+
+    def write_checkpoint(self, progress: dict, arrays: dict[str, np.ndarray]) -> None:
+        """Plain data and arrays together in one file, replaced atomically."""
+        buffer = io.BytesIO()
+        np.savez(buffer, progress=np.array(json.dumps(progress)), **arrays)  # type: ignore[arg-type]  # arrays by name
+        write_atomically(self.path / "checkpoint.npz", buffer.getvalue())
+
+    def read_checkpoint(self) -> tuple[dict, dict[str, np.ndarray]]:
+        """What :meth:`write_checkpoint` was given; raises RunError."""
+        path = self.path / "checkpoint.npz"
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            return json.loads(str(arrays.pop("progress"))), arrays
+        except (OSError, ValueError, KeyError) as error:
+            raise RunError(f"can't resume from {path}: {error}") from None

@@ -1,0 +1,70 @@
+"""What a training run is: its settings, checked when constructed, and their learning-rate schedule."""
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["SettingsError", "TrainSettings"]
+
+
+class SettingsError(ValueError):
+    """A setting that makes no sense; the message names it, its value and what is allowed."""
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Everything that decides a run's result, apart from the device it runs on."""
+
+    model: str = "digits-cnn"
+    data: str = "digits"
+    data_dir: str | None = None
+    preset: str = "ecp5"
+    epochs: int = 8
+    batch: int = 32
+    learning_rate: float = 0.1
+    schedule: str = "cosine"
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    seed: int = 0
+    train_images: int | None = None
+    test_images: int | None = None
+
+    def __post_init__(self):
+        for name in ("epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} = {getattr(self, name)} must be at least 1")
+        for name in ("train_images", "test_images"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingsError(f"{name} = {value} must be at least 1")
+        if not self.learning_rate > 0:
+            raise SettingsError(f"learning_rate = {self.learning_rate} must be above 0")
+        for name in ("momentum", "weight_decay"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SettingsError(f"{name} = {getattr(self, name)} must satisfy 0 <= {name} < 1")
+        if self.schedule not in ("constant", "cosine", "step"):
+            raise SettingsError(f"schedule = {self.schedule!r} must be one of constant, cosine, step")
+        if self.seed < 0:
+            raise SettingsError(f"seed = {self.seed} must be at least 0")
+
+    def learning_rate_at(self, step: int, total: int) -> float:
+        """Learning rate of optimiser step ``step`` of ``total``: constant, half a cosine, or divided
+        by ten after half and three quarters of the run."""
+        if self.schedule == "cosine":
+            return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / total))
+        if self.schedule == "step":
+            return self.learning_rate * 0.1 ** ((2 * step >= total) + (4 * step >= 3 * total))
+        return self.learning_rate
+
+    def to_dict(self) -> dict:
+        """Plain data for run folders and checkpoints."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict) -> "TrainSettings":
+        """Inverse of :meth:`to_dict`."""
+        return cls(**data)
+
+    @property
+    def data_path(self) -> Path | None:
+        return Path(self.data_dir) if self.data_dir else None
