@@ -1,0 +1,73 @@
+"""``docs/reference.md``: the register map, command layout and error codes as tables.
+
+``python -m adagp.gen.tables [PATH]`` writes the file.
+"""
+
+import sys
+from pathlib import Path
+
+from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, FIELDS, CMode, Opcode, Phase
+from ..spec.config import VERSION
+from ..spec.errors import ErrorCode
+from ..spec.registers import COUNTERS, REGISTERS, Control, Status
+from .description import member_docs
+
+__all__ = ["PATH", "reference"]
+
+PATH = Path(__file__).parents[1] / "docs" / "reference.md"
+"""The committed copy."""
+
+
+def _table(head, rows):
+    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in (head, ["---"] * len(head), *rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+def _enum(enum):
+    docs = member_docs(enum)
+    rows = [(int(member), f"`{name}`", docs[name]) for name, member in enum.__members__.items()]
+    return _table(("value", "name", "meaning"), rows)
+
+
+def _bits(field):
+    top = field.lsb + field.width - 1
+    return str(field.lsb) if field.width == 1 else f"{top}:{field.lsb}"
+
+
+def _registers():
+    rows = [(f"`0x{r.offset:03x}`", f"`{r.name}`", r.access.name, r.doc) for r in REGISTERS]
+    return _table(("offset", "name", "access", "meaning"), rows)
+
+
+def _fields():
+    rows = [(f.word, _bits(f), f"`{f.name}`", f.doc + (" (two's complement)" if f.signed else "")) for f in FIELDS]
+    return _table(("word", "bits", "field", "meaning"), rows)
+
+
+def _counters():
+    return _table(("number", "name", "counts"), [(i, f"`{name}`", doc) for i, (name, doc) in enumerate(COUNTERS)])
+
+
+def reference() -> str:
+    """Text of the reference, in Markdown."""
+    sections = (
+        ("Reference", "Written by `python -m adagp.gen.tables` from `spec/`; edit that. "
+         f"Contract version `0x{VERSION:08x}`."),
+        ("Registers", "32 bits each, at byte offsets of the AXI4-Lite port. RO: read only, RW: read and write, "
+         f"WO: a write acts, reads give 0.\n\n{_registers()}"),
+        ("CONTROL bits", _enum(Control)),
+        ("STATUS bits", _enum(Status)),
+        ("Error codes", _enum(ErrorCode)),
+        ("Performance counters", f"64 bits, a set per phase; see `COUNTER`.\n\n{_counters()}"),
+        ("Command fields", f"A command is {COMMAND_WORDS} little endian words of 32 bits ({COMMAND_BYTES} bytes). "
+         f"Bits not listed are 0.\n\n{_fields()}"),
+        ("Opcodes", _enum(Opcode)),
+        ("Phase mask", _enum(Phase)),
+        ("C modes", _enum(CMode)),
+    )  # fmt: skip
+    levels = ["#"] + ["##"] * (len(sections) - 1)
+    return "\n\n".join(f"{mark} {title}\n\n{text}" for mark, (title, text) in zip(levels, sections, strict=True)) + "\n"
+
+
+if __name__ == "__main__":
+    (Path(sys.argv[1]) if len(sys.argv) > 1 else PATH).write_text(reference())
