@@ -76,7 +76,7 @@ class Requantise(wiring.Component):
         ]
 
         rounded = Signal(signed(width + 1))
-        m.d.comb += rounded.eq(s0_value + (s0_half))
+        m.d.comb += rounded.eq(s0_value + (s0_half & (s0_rest | s0_value[0])))
         with m.If(s0_over | (rounded > limit) | (rounded < -limit)):
             m.d.sync += self.o.eq(Cat(Const(1, 1), (~s0_sign).replicate(out_width - 2), s0_sign))
         with m.Else():
