@@ -58,6 +58,15 @@ class RunFolder:
     def has_checkpoint(self) -> bool:
         return (self.path / "checkpoint.npz").exists()
 
+    @property
+    def finished(self) -> bool:
+        return (self.path / "summary.json").exists()
+
+    def clear(self) -> None:
+        """Remove an earlier run's files."""
+        for name in ("settings.json", "log.json", "log.csv", "checkpoint.npz", "summary.json", "weights.pt", "report.png"):
+            (self.path / name).unlink(missing_ok=True)
+
     def write_settings(self, settings: dict) -> None:
         self._write_json("settings.json", settings)
 
