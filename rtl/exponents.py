@@ -1,0 +1,134 @@
+"""Exponents of all tensors: the committed table, and its adjustment from the batch's results."""
+
+from amaranth import Array, Module, Mux, Signal, signed
+from amaranth.lib import data, enum, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, ZERO_STEP
+from .interfaces import ResultLayout
+from .shadow import Shadow
+from .table import Burst, Table
+
+__all__ = ["OPERANDS", "Adjust", "ExponentLayout", "Exponents"]
+
+OPERANDS = ("a", "b", "c", "out")
+"""The operands of a command, in the order their exponents are looked up."""
+
+ExponentLayout = data.StructLayout({"cur": signed(8), "next": signed(8), "has_next": 1})
+"""A tensor's entry, laid out as the EXPONENT register shows it."""
+
+
+class Adjust(enum.Enum, shape=2):
+    """What becomes of the entries and of their shadows, which are cleared in any case."""
+
+    CLEAR = 0
+    """All entries: nothing else."""
+    COMMIT = 1
+    """All entries: COMMIT."""
+    TRIAL = 2
+    """The tensors a command in calibration tracks: their exponents follow the dry run's results."""
+
+
+class Exponents(wiring.Component):
+    """Table and shadow of ``config.n_tensors`` exponents; the rule is in ``docs/machine.md``.
+
+    ``lookup`` (only while nothing else runs) reads the entries of ``ids``, in the order of ``OPERANDS``;
+    ``found`` holds them from the pulse of ``looked_up`` on, ``LOOKUP_LATENCY`` cycles later (one more for
+    each cycle with ``show``), until the next lookup.
+
+    ``adjust`` (only while nothing else runs) starts what ``how`` says, once all results that came in
+    before are entered; ``adjusted`` pulses at its end, after one cycle for each entry and a few more.
+    TRIAL adjusts ``out`` if ``track_out``, then ``b`` if ``track_b``, of ``ids``. ``ids``, ``how`` and both
+    ``track`` must stay until ``adjusted``.
+
+    Results: see :class:`.shadow.Shadow`. Host side: see :class:`.table.Table`.
+    """
+
+    LOOKUP_LATENCY = len(OPERANDS) + Burst.BURST_LATENCY
+
+    def __init__(self, config: Config):
+        self.config = config
+        tensor = range(config.n_tensors)
+        super().__init__({
+            "index": In(tensor), "show": In(1), "shown": Out(ExponentLayout),
+            "set": In(1), "value": In(ExponentLayout),
+            "ids": In(data.StructLayout(dict.fromkeys(OPERANDS, tensor))),
+            "lookup": In(1), "looked_up": Out(1), "found": Out(data.ArrayLayout(ExponentLayout, len(OPERANDS))),
+            "adjust": In(1), "how": In(Adjust), "track_out": In(1), "track_b": In(1), "adjusted": Out(1),
+            "drain_result_valid": In(1), "drain_result": In(ResultLayout),
+            "update_result_valid": In(1), "update_result": In(ResultLayout),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.table = table = Table(ExponentLayout, self.config.n_tensors)
+        m.submodules.burst = burst = Burst(ExponentLayout, len(OPERANDS))
+        m.submodules.shadow = shadow = Shadow(self.config)
+        walking, walk_addr = self._walk(m, table, shadow)
+        ids = Array(self.ids[operand] for operand in OPERANDS)
+        m.d.comb += [
+            table.index.eq(self.index), table.show.eq(self.show), self.shown.eq(table.shown),
+            table.set.eq(self.set), table.value.eq(self.value),
+            table.addr.eq(Mux(walking, walk_addr, ids[burst.position])),
+            burst.start.eq(self.lookup), burst.ready.eq(table.ready), burst.data.eq(table.data),
+            self.found.eq(burst.found), self.looked_up.eq(burst.done),
+            shadow.drain_result_valid.eq(self.drain_result_valid), shadow.drain_result.eq(self.drain_result),
+            shadow.update_result_valid.eq(self.update_result_valid), shadow.update_result.eq(self.update_result),
+        ]  # fmt: skip
+        return m
+
+    def _walk(self, m, table, shadow):
+        """Visit the entries to adjust, one per cycle: s0 reads table and shadow, s1 writes them."""
+        n_tensors = self.config.n_tensors
+        waiting = Signal()
+        walking = Signal()
+        s0_step = Signal(range(n_tensors))
+        s0_addr = Signal(range(n_tensors))
+        s1_valid = Signal()
+        s1_step = Signal(range(n_tensors))
+        s1_addr = Signal(range(n_tensors))
+        trial = self.how == Adjust.TRIAL
+        last = s0_step == Mux(trial, 1, n_tensors - 1)
+
+        m.d.comb += s0_addr.eq(Mux(trial, Mux(s0_step == 0, self.ids.out, self.ids.b), s0_step))
+        m.d.sync += self.adjusted.eq(0)
+        with m.If(self.adjust):
+            m.d.sync += waiting.eq(1)
+        with m.Elif(waiting & shadow.settled):
+            m.d.sync += [waiting.eq(0), walking.eq(1), s0_step.eq(0)]
+        with m.Elif(walking & table.ready):
+            m.d.sync += [s0_step.eq(s0_step + 1), walking.eq(~last), self.adjusted.eq(last)]
+        m.d.sync += [s1_valid.eq(walking & table.ready), s1_step.eq(s0_step), s1_addr.eq(s0_addr)]
+
+        chosen = ~trial | Mux(s1_step == 0, self.track_out, self.track_b)
+        m.d.comb += [
+            shadow.addr.eq(s0_addr),
+            shadow.clear.eq(s1_valid & chosen),
+            table.write.eq(s1_valid & chosen & shadow.entry.seen & (self.how != Adjust.CLEAR)),
+            table.write_addr.eq(s1_addr),
+            table.write_data.eq(self._rule(m, table.data, shadow.entry)),
+        ]
+        return walking, s0_addr
+
+    def _rule(self, m, old, shadow):
+        """The adjusted entry of a tensor that was seen."""
+        new = Signal(ExponentLayout)
+        wanted = Signal(signed(len(shadow.top) + 1))
+        exponent = Signal(signed(8))
+        m.d.comb += [
+            wanted.eq(Mux(
+                shadow.nonzero,
+                shadow.top + (HEADROOM_BITS - (self.config.operand_width - 1)),
+                Mux(old.has_next, old.next, old.cur) - ZERO_STEP,
+            )),
+            exponent.eq(Mux(wanted > EXP_MAX, EXP_MAX, Mux(wanted < EXP_MIN, EXP_MIN, wanted))),
+            new.eq(old),
+        ]  # fmt: skip
+        with m.If(~old.has_next):
+            m.d.comb += new.cur.eq(exponent)
+        with m.Else():
+            m.d.comb += new.next.eq(exponent)
+            with m.If(self.how == Adjust.COMMIT):
+                m.d.comb += new.cur.eq(old.next)
+        return new

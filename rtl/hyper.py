@@ -1,0 +1,49 @@
+"""Hyper-parameter table: learning rates, momenta and weight decays by index."""
+
+from amaranth import Module, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from .table import Burst, Table
+
+__all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperLayout"]
+
+HYPER_PER_UPDATE = 3
+"""Learning rate, momentum and weight decay, in consecutive entries."""
+
+HyperLayout = data.StructLayout({"mantissa": 16, "exponent": signed(8)})
+"""A hyper-parameter, mantissa * 2^exponent; the mantissa is unsigned."""
+
+
+class Hyper(wiring.Component):
+    """The table, read by UPDATE commands and shown to the host.
+
+    ``lookup`` (only while no other lookup runs) reads the entries ``first``, ``first + 1``, ``first + 2``;
+    ``found`` holds them from the pulse of ``done`` on, ``LOOKUP_LATENCY`` cycles after ``lookup`` (one
+    more for each cycle with ``show``), until the next lookup. Host side: see :class:`.table.Table`.
+    """
+
+    LOOKUP_LATENCY = HYPER_PER_UPDATE + Burst.BURST_LATENCY
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__({
+            "index": In(range(config.n_hyper)), "show": In(1), "shown": Out(HyperLayout),
+            "set": In(1), "value": In(HyperLayout),
+            "lookup": In(1), "first": In(range(config.n_hyper)),
+            "found": Out(data.ArrayLayout(HyperLayout, HYPER_PER_UPDATE)), "done": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.table = table = Table(HyperLayout, self.config.n_hyper)
+        m.submodules.burst = burst = Burst(HyperLayout, HYPER_PER_UPDATE)
+        m.d.comb += [
+            table.index.eq(self.index), table.show.eq(self.show), self.shown.eq(table.shown),
+            table.set.eq(self.set), table.value.eq(self.value),
+            burst.start.eq(self.lookup), burst.ready.eq(table.ready), burst.data.eq(table.data),
+            table.addr.eq(self.first + burst.position),
+            self.found.eq(burst.found), self.done.eq(burst.done),
+        ]  # fmt: skip
+        return m

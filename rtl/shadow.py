@@ -1,0 +1,76 @@
+"""Shadow exponents: what the results of a batch were, tensor by tensor."""
+
+from amaranth import Assert, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from .interfaces import ResultLayout
+
+__all__ = ["Shadow", "ShadowLayout"]
+
+EVENT_DEPTH = 4
+"""Events of one source that may wait while the other source's are entered."""
+
+ShadowLayout = data.StructLayout({"seen": 1, "nonzero": 1, "top": signed(10)})
+"""A tensor's shadow: any result since the last commit, any nonzero one, their greatest ``top``."""
+
+
+class Shadow(wiring.Component):
+    """Gathers result events of two sources, which may come in the same cycle.
+
+    One event is entered per cycle; the first source goes first. ``settled``: none is left to enter. Only
+    while ``settled``: entry ``addr`` appears on ``entry`` in the next cycle, and is set to zero with
+    ``clear``, which therefore comes one cycle after its ``addr``.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__({
+            "drain_result_valid": In(1), "drain_result": In(ResultLayout),
+            "update_result_valid": In(1), "update_result": In(ResultLayout),
+            "settled": Out(1),
+            "addr": In(range(config.n_tensors)), "clear": In(1), "entry": Out(ShadowLayout),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=ShadowLayout, depth=self.config.n_tensors, init=[])
+        write = memory.write_port()
+        read = memory.read_port(transparent_for=(write,))
+        m.submodules.drain = drain = self._events(m, self.drain_result_valid, self.drain_result)
+        m.submodules.update = update = self._events(m, self.update_result_valid, self.update_result)
+
+        s0_valid = drain.r_rdy | update.r_rdy
+        s0_event = data.View(ResultLayout, Mux(drain.r_rdy, drain.r_data, update.r_data))
+        s1_valid = Signal()
+        s1_event = Signal(ResultLayout)
+        s1_addr = Signal(range(self.config.n_tensors))
+        m.d.comb += [
+            drain.r_en.eq(1),
+            update.r_en.eq(~drain.r_rdy),
+            read.addr.eq(Mux(s0_valid, s0_event.id, self.addr)),
+            self.settled.eq(~s0_valid & ~s1_valid),
+            self.entry.eq(read.data),
+        ]
+        m.d.sync += [s1_valid.eq(s0_valid), s1_event.eq(s0_event), s1_addr.eq(read.addr)]
+
+        old = read.data
+        greater = s1_event.nonzero & (~old.nonzero | (s1_event.top > old.top))
+        m.d.comb += [write.en.eq(s1_valid | self.clear), write.addr.eq(s1_addr)]
+        with m.If(s1_valid):
+            m.d.comb += [
+                write.data.seen.eq(1),
+                write.data.nonzero.eq(old.nonzero | s1_event.nonzero),
+                write.data.top.eq(Mux(greater, s1_event.top, old.top)),
+            ]
+        return m
+
+    def _events(self, m, valid, event):
+        fifo = SyncFIFO(width=len(event.as_value()), depth=EVENT_DEPTH)
+        m.d.comb += [fifo.w_en.eq(valid), fifo.w_data.eq(event)]
+        with m.If(valid):
+            m.d.sync += Assert(fifo.w_rdy, "results come faster than they can be entered")
+        return fifo
