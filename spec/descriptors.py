@@ -1,8 +1,8 @@
 """Descriptors: what the sequencer sends to the engines, field by field.
 
 Internal to the accelerator: never in DRAM. Strides and addresses of scratchpads count operands;
-those of DRAM count bytes. ``command`` is the command's index in its program, for error reports; the
-sequencer adds it to every descriptor. See ``docs/architecture.md`` for the engines.
+those of DRAM count bytes. ``command`` is the command's index in its program, for error reports; ``half``
+the half of the C scratchpad and bias memory in use; the sequencer adds both. See ``docs/architecture.md`` for the engines.
 """
 
 from dataclasses import dataclass

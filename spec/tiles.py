@@ -116,12 +116,6 @@ def tile_program(c, k, m):
     grid_w = (out_w - 1) * step + 1
     wide = (out_w - 1) * step + c.s
     columns = min(in_w, (max(0, wide - pad_x) + dilate - 1) // dilate)
-    clear_pads = 0
-    if max(max(pad_y, pad_x), dilate - 1) > 0:
-        clear_pads = 1
-    if weight:
-        if max(c.pad_y, c.pad_x) > 0:
-            clear_pads = 1
     pad_min = 0
     if c.opcode == k.MAXPOOL:
         pad_min = 1
@@ -143,8 +137,6 @@ def tile_program(c, k, m):
     b_key_y = -1
     b_key_i = -1
     b_key_o = -1
-    half = 0
-    opened = 0
     first = 1
     last = 0
     running = 1
@@ -189,6 +181,10 @@ def tile_program(c, k, m):
         if a_used > k.a_elements:
             m.fail(k.A_OVERFLOW)
 
+        clear_a = 0  # where some of the window is padding or dilation
+        if height * columns < tall * wide:
+            clear_a = a_used
+
         # Fill A, unless it holds this very tile.
         new_a = 0
         if n0 != a_key_n:
@@ -208,7 +204,7 @@ def tile_program(c, k, m):
         a_line = in_w * ic * k.operand_bytes
         if new_a:
             m.fill(
-                target=k.A, open=1, ready=1, clear=clear_pads * a_used, clear_min=pad_min,
+                target=k.A, open=1, ready=1, clear=clear_a, clear_min=pad_min,
                 dram=c.a_base + a_offset,
                 n0=n_t, n1=height, n2=run,
                 d0=in_h * a_line, d1=a_line, d2=ic * k.operand_bytes,
@@ -283,7 +279,7 @@ def tile_program(c, k, m):
             new_b = new_a
             if new_a:
                 m.fill(
-                    target=k.B, open=1, ready=1, clear=clear_pads * a_used,
+                    target=k.B, open=1, ready=1, clear=clear_a,
                     dram=c.b_addr + a_offset,
                     n0=n_t, n1=height, n2=run,
                     d0=in_h * a_line, d1=a_line, d2=ic * k.operand_bytes,
@@ -380,30 +376,45 @@ def tile_program(c, k, m):
                 out_n1 = 1
                 out_length = n_a
 
-        # Fill the bias and the C operand of this output tile while the array works on it.
-        opened = 0
+        # The part of the result that isn't in those runs: bias gradients, when channels come in tiles.
+        tail = ones
+        if out_length == n_a:
+            tail = 0
+        tail_offset = (o0 * filter_elements + filter_elements - 1) * k.operand_bytes
+
+        # Open half the C scratchpad and fill the bias and the C operand while the array works. One engine
+        # opens every half, so that halves are taken in program order, also from command to command.
         if last:
+            opened = 0
             if c.opcode == k.FORWARD:
                 if c.bias:
                     if o_t > k.bias_elements:
                         m.fail(k.BIAS_OVERFLOW)
+                    opened = 1
                     ready = 1
                     if c.c_mode:
                         ready = 0
                     m.fill(
-                        target=k.BIAS, half=half, open=1, ready=ready, shift=shift_bias,
-                        dram=c.b_addr + (o0 * filter_elements + filter_elements - 1) * k.operand_bytes,
+                        target=k.BIAS, open=1, ready=ready, shift=shift_bias,
+                        dram=c.b_addr + tail_offset,
                         n0=o_t, n1=1, n2=1, d0=filter_elements * k.operand_bytes, s0=1, length=1, step=1,
                     )  # fmt: skip
-                    opened = 1
             if c.c_mode:
                 m.fill(
-                    target=k.C, half=half, open=1 - opened, ready=1,
+                    target=k.C, open=1 - opened, ready=1 - tail,
                     dram=c.c_addr + out_offset,
                     n0=out_n0, n1=out_n1, n2=1, d0=out_d0, d1=out_d1,
                     s0=out_s0, s1=out_s1, length=out_length, step=1,
                 )  # fmt: skip
-                opened = 1
+                if tail:
+                    m.fill(
+                        target=k.C, ready=1,
+                        dram=c.c_addr + tail_offset,
+                        n0=o_t, n1=1, n2=1, d0=out_d0, sp=taps * i_t, s0=out_s0, length=1, step=1,
+                    )  # fmt: skip
+            else:
+                if opened == 0:
+                    m.fill(target=k.C, open=1, ready=1, step=1)
 
         # Compute. jump_i: what the odometer adds to the address when level i steps.
         if pool:
@@ -429,7 +440,7 @@ def tile_program(c, k, m):
                 n_a=taps, n_b=1, mantissa=mantissa, lanes_last=i_t - (groups - 1) * k.rows,
             )  # fmt: skip
             m.drain(
-                vector=1, half=half, open=1 - opened, need_fill=opened,
+                vector=1, need_fill=1,
                 n_out=pixels, s_out=pitch_o, n_in=groups, s_in=k.rows, lane_step=1,
                 lanes_last=i_t - (groups - 1) * k.rows, last_inner=1,
                 shift=shift, relu=c.relu, c_mode=c.c_mode, shift_c=shift_c, idx=idx,
@@ -468,7 +479,7 @@ def tile_program(c, k, m):
                     along = 1
                     across = pitch_o
                 m.drain(
-                    half=half, open=1 - opened, need_fill=opened,
+                    need_fill=1,
                     n_out=groups, s_out=k.cols * across, n_in=n_stream, s_in=along, lane_step=across,
                     lanes_last=n_stat - (groups - 1) * k.cols,
                     shift=shift, shift_ones=shift_ones, ones=ones, swap=c.swap,
@@ -477,7 +488,6 @@ def tile_program(c, k, m):
                     dry=c.dry, track=c.track, exponent=exp_out, id=c.out_id,
                 )  # fmt: skip
 
-        o_here = o0
         # Next tile: reduction first, then the output loops in the order asked for.
         final = 0
         if weight:
@@ -531,29 +541,25 @@ def tile_program(c, k, m):
 
         # Store the finished output tile.
         if last:
-            more = ones
-            if out_length == n_a:
-                more = 0
+            more = tail
             if idx:
                 more = 1
             m.store(
-                half=half, begin=1, close=1 - more, done=final * (1 - more), dry=c.dry,
+                begin=1, close=1 - more, done=final * (1 - more), dry=c.dry,
                 dram=c.out_addr + out_offset, n0=out_n0, n1=out_n1, d0=out_d0, d1=out_d1,
-                sp=0, s0=out_s0, s1=out_s1, length=out_length,
+                s0=out_s0, s1=out_s1, length=out_length,
             )  # fmt: skip
-            if more:
-                if idx:
-                    m.store(
-                        half=half, close=1, done=final, dry=c.dry,
-                        dram=c.b_addr + out_offset, n0=out_n0, n1=out_n1, d0=out_d0, d1=out_d1,
-                        sp=idx, s0=out_s0, s1=out_s1, length=out_length,
-                    )  # fmt: skip
-                else:  # the bias gradients, when channels come in several tiles
-                    m.store(
-                        half=half, close=1, done=final, dry=c.dry,
-                        dram=c.out_addr + (o_here * filter_elements + filter_elements - 1) * k.operand_bytes,
-                        n0=out_n0, n1=1, d0=out_d0, d1=0, sp=taps * i_t, s0=out_s0, length=1,
-                    )  # fmt: skip
-            half = 1 - half
+            if idx:
+                m.store(
+                    close=1, done=final, dry=c.dry,
+                    dram=c.b_addr + out_offset, n0=out_n0, n1=out_n1, d0=out_d0, d1=out_d1,
+                    sp=idx, s0=out_s0, s1=out_s1, length=out_length,
+                )  # fmt: skip
+            if tail:
+                m.store(
+                    close=1, done=final, dry=c.dry,
+                    dram=c.out_addr + tail_offset,
+                    n0=out_n0, n1=1, d0=out_d0, sp=taps * i_t, s0=out_s0, length=1,
+                )  # fmt: skip
         if final:
             running = 0

@@ -1,0 +1,98 @@
+"""What :func:`adagp.spec.tiles.tile_program` runs on in Python: its constants, its task, a recorder."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+from .commands import FIELDS, Opcode
+from .config import Config
+from .descriptors import ENGINES, Target, VectorMode
+from .errors import ErrorCode
+from .numerics import SHIFT_MAX, SHIFT_MIN
+
+__all__ = ["TASK_FIELDS", "Recorder", "TileError", "constants", "descriptors", "task"]
+
+TASK_FIELDS = (*(field.name for field in FIELDS), "a_base", "exp_a", "exp_b", "exp_c", "exp_out", "dry")
+"""The names tile_program may read from ``c``."""
+
+_CONFIG_NAMES = (
+    "rows", "cols", "banks", "operand_bytes", "acc_depth", "a_elements", "b_elements", "c_elements",
+    "bias_elements", "max_reduction",
+)  # fmt: skip
+
+
+class TileError(Exception):
+    """A task that can't run; ``code`` is the :class:`~adagp.spec.errors.ErrorCode`."""
+
+    def __init__(self, code: int):
+        super().__init__(ErrorCode(code).name)
+        self.code = ErrorCode(code)
+
+
+def constants(config: Config) -> SimpleNamespace:
+    """The ``k`` of tile_program: configuration, opcodes, error codes, targets, vector modes, limits."""
+    names = {name: getattr(config, name) for name in _CONFIG_NAMES}
+    for enum in (Opcode, ErrorCode, Target, VectorMode):
+        names.update({member.name: int(member) for member in enum})
+    return SimpleNamespace(**names, SHIFT_MIN=SHIFT_MIN, SHIFT_MAX=SHIFT_MAX)
+
+
+def task(fields: Mapping[str, int], **more: int) -> SimpleNamespace:
+    """The ``c`` of tile_program: a command's fields, ``index`` and the other TASK_FIELDS; absent ones are 0.
+
+    ``a_base`` is ``a_addr`` unless given.
+    """
+    values = dict.fromkeys((*TASK_FIELDS, "index"), 0)
+    values.update({"a_base": fields.get("a_addr", 0), **fields, **more})
+    return SimpleNamespace(**{name: int(value) for name, value in values.items()})
+
+
+def _fit(bits, value):
+    value &= (1 << bits.width) - 1
+    return value - (1 << bits.width) if bits.signed and value >> (bits.width - 1) else value
+
+
+class Recorder:
+    """The ``m`` of tile_program that keeps the descriptors, as (engine, fields) in the order issued.
+
+    Like the sequencer it adds ``command`` and ``half`` (which flips after each STORE with ``close``,
+    also from task to task) and cuts every value to its field's width.
+    """
+
+    def __init__(self):
+        self.issued = []
+        self.index = 0
+        self.half = 0
+
+    def _issue(self, engine, given):
+        values = {"command": self.index, "half": self.half, **given}
+        layout = ENGINES[engine]
+        unknown = set(given) - {bits.name for bits in layout}
+        if unknown:
+            raise KeyError(f"{engine} has no field {min(unknown)!r}")
+        self.issued.append((engine, {bits.name: _fit(bits, values.get(bits.name, 0)) for bits in layout}))
+
+    def fill(self, **fields):
+        self._issue("fill", fields)
+
+    def compute(self, **fields):
+        self._issue("compute", fields)
+
+    def drain(self, **fields):
+        self._issue("drain", fields)
+
+    def store(self, **fields):
+        self._issue("store", fields)
+        self.half ^= fields.get("close", 0)
+
+    def fail(self, code):
+        raise TileError(code)
+
+
+def descriptors(program, config: Config, tasks) -> list[tuple[str, dict]]:
+    """All descriptors of ``tasks``, one after the other; raises TileError."""
+    recorder = Recorder()
+    names = constants(config)
+    for each in tasks:
+        recorder.index = each.index
+        program(each, names, recorder)
+    return recorder.issued

@@ -1,0 +1,297 @@
+"""A plain model of the four engines that runs descriptors, to judge the tile program.
+
+Follows docs/machine.md and the docstrings of adagp.spec.descriptors, nothing else. Engines run
+concurrently in a random interleaving, meet through tokens only and take a random time: what an
+engine will overwrite is spoilt when it starts and written when it ends, what it reads must be there
+at its end. So a missing token shows as wrong data and a superfluous one as a deadlock.
+"""
+
+import itertools
+from collections import deque
+
+import numpy as np
+from adagp.spec.descriptors import Target, VectorMode
+from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max
+
+__all__ = ["Emulator", "requantise"]
+
+JUNK = 0x2AAA
+
+
+def requantise(values, shift, width):
+    """values / 2^shift, half to even (shift < 0: times), saturated to +-(2^(width-1) - 1); Python integers."""
+    out = []
+    for value in np.asarray(values, dtype=object).ravel():
+        if shift > 0:
+            low, rest, half = value >> shift, value & ((1 << shift) - 1), 1 << (shift - 1)
+            value = low + (rest > half or (rest == half and low & 1))
+        else:
+            value <<= -shift
+        out.append(max(-operand_max(width), min(operand_max(width), value)))
+    return np.array(out, dtype=object).reshape(np.shape(values))
+
+
+def grid(*levels):
+    """All sums of i*stride over (count, stride) levels, first level outermost, as a flat array."""
+    total = np.zeros(1, dtype=np.int64)
+    for count, stride in levels:
+        total = (total[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
+    return total
+
+
+def odometer(counts, jumps):
+    """Addresses an odometer walks: stepping level i resets the deeper ones and adds jumps[i]."""
+    address, out = 0, []
+    index = [0] * len(counts)
+    for _ in range(int(np.prod(counts))):
+        out.append(address)
+        for level in reversed(range(len(counts))):
+            index[level] += 1
+            if index[level] < counts[level]:
+                address += jumps[level]
+                break
+            index[level] = 0
+    return np.array(out, dtype=np.int64)
+
+
+class Emulator:
+    """``memory`` is a numpy array of operands (byte address / operand_bytes). ``run`` works on it in place.
+
+    After a run: ``results`` (id -> (seen, top or None)), ``saturations``, ``done`` (commands completed).
+    """
+
+    def __init__(self, config, memory, rng):
+        self.config, self.memory, self.rng = config, memory, rng
+        self.a, self.b = (np.full((2, n), JUNK, np.int64) for n in (config.a_elements, config.b_elements))
+        self.c = np.full((2, config.c_elements), JUNK, np.int64)
+        self.bias = np.full((2, config.bias_elements), JUNK, dtype=object)
+        self.acc = np.full((2, config.acc_depth, config.cols), JUNK, np.int64)
+        self.tokens = dict.fromkeys(("a_full", "b_full", "acc_full", "c_ready", "drained"), 0)
+        self.tokens.update(dict.fromkeys(("a_free", "b_free", "acc_free", "c_free"), 2))
+        self.fill_half = {Target.A: 0, Target.B: 0}
+        self.held = {"a": -1, "b": -1}
+        self.acc_compute = self.acc_drain = 0
+        self.vectors = deque()
+        self.results, self.saturations, self.done = {}, 0, 0
+        self.macs = 0
+
+    # --- scheduling ------------------------------------------------------------------------------
+
+    def run(self, issued):
+        """Run all descriptors; AssertionError if the engines wait for each other forever."""
+        queues = {name: deque() for name in ("fill", "compute", "drain", "store")}
+        running = {}
+        issued = deque(issued)
+        while issued or running or any(queues.values()):
+            moves = []
+            if issued and len(queues[issued[0][0]]) < 2:
+                moves.append(("issue", None))
+            for name, queue in queues.items():
+                if name in running:
+                    if name != "compute" or running[name]["mode"] == VectorMode.GEMM or "drain" in running:
+                        moves.append(("end", name))
+                elif queue and all(self.tokens[t] >= 1 for t in self._takes(name, queue[0])):
+                    moves.append(("start", name))
+            # A vector drain ends after the compute that feeds it.
+            if "drain" in running and running["drain"]["vector"] and not self.vectors:
+                moves = [move for move in moves if move != ("end", "drain")]
+            assert moves, f"deadlock: {self.tokens} running {running} queues {queues}"
+            move, name = self.rng.choice(moves)
+            if move == "issue":
+                engine, descriptor = issued.popleft()
+                queues[engine].append(descriptor)
+            elif move == "start":
+                running[name] = queues[name].popleft()
+                for token in self._takes(name, running[name]):
+                    self.tokens[token] -= 1
+                getattr(self, f"_{name}_start")(running[name])
+            else:
+                getattr(self, f"_{name}_end")(running.pop(name))
+        assert not self.vectors
+
+    def _takes(self, name, d):
+        if name == "fill" and d["open"]:
+            return [{Target.A: "a_free", Target.B: "b_free"}.get(d["target"], "c_free")]
+        if name == "compute":
+            takes = [f"{x}_full" for x in "ab" if d[f"new_{x}"]]
+            return takes + ["acc_free"] * (d["mode"] == VectorMode.GEMM and d["first"])
+        if name == "drain":
+            takes = ["c_free"] * d["open"] + ["c_ready"] * d["need_fill"]
+            return takes + ["acc_full"] * (not d["vector"])
+        return ["drained"] * (name == "store" and d["begin"])
+
+    # --- FILL --------------------------------------------------------------------------------------
+
+    def _pad(self, d):
+        if d["target"] in self.fill_half:
+            return (self.a, self.b)[d["target"]][self.fill_half[d["target"]]]
+        return (self.c if d["target"] == Target.C else self.bias)[d["half"]]
+
+    def _fill_start(self, d):
+        if d["open"]:
+            halves = [self._pad(d)]
+            if d["target"] in (Target.C, Target.BIAS):
+                halves = [self.c[d["half"]], self.bias[d["half"]]]
+            for half in halves:
+                half[:] = JUNK
+
+    def _fill_end(self, d):
+        pad = self._pad(d)
+        assert d["clear"] <= len(pad)
+        pad[: d["clear"]] = -operand_max(self.config.operand_width) if d["clear_min"] else 0
+        levels = [d[f"n{i}"] for i in range(3)]
+        if all(levels) and d["length"]:
+            assert d["step"] % self.config.banks == 1, "fill lanes share a bank"
+            size = self.config.operand_bytes
+            assert all(d[f] % size == 0 for f in ("dram", "d0", "d1", "d2"))
+            to = grid(*((levels[i], d[f"s{i}"]) for i in range(3)), (d["length"], d["step"])) + d["sp"]
+            read = grid(*((levels[i], d[f"d{i}"] // size) for i in range(3)), (d["length"], 1)) + d["dram"] // size
+            assert len(set(to % len(pad))) == len(to), "an element written twice"
+            values = self.memory[read]
+            assert (values != JUNK).all(), "read where nothing was written"
+            if d["target"] == Target.BIAS:
+                values = requantise(values.astype(object), d["shift"], self.config.acc_width)
+            pad[to % len(pad)] = values
+        if d["ready"]:
+            name = {Target.A: "a_full", Target.B: "b_full"}.get(d["target"], "c_ready")
+            self.tokens[name] += 1
+            if d["target"] in self.fill_half:
+                self.fill_half[d["target"]] ^= 1
+
+    # --- COMPUTE -----------------------------------------------------------------------------------
+
+    def _compute_start(self, d):
+        for x in "ab":
+            if d[f"new_{x}"]:
+                self.tokens[f"{x}_free"] += self.held[x] >= 0
+                self.held[x] = 1 if self.held[x] < 0 else self.held[x]
+                self.held[x] ^= 1
+        if d["mode"] == VectorMode.GEMM and d["first"]:
+            self.acc[self.acc_compute] = JUNK
+
+    def _lanes(self, pad, addresses):
+        """pad[addresses], with lane i in bank (address of lane 0 + i) % banks, as the crossbar reads it."""
+        lanes = np.arange(addresses.shape[-1])
+        assert ((addresses - addresses[..., :1] - lanes) % self.config.banks == 0).all(), "lanes share a bank"
+        return pad[addresses % len(pad)]
+
+    def _compute_end(self, d):
+        outer = odometer([d[f"n{i}"] for i in range(6)], [d[f"jump{i}"] for i in range(6)])
+        if d["mode"] == VectorMode.GEMM:
+            self._gemm(d, outer)
+        else:
+            self._pool(d, outer)
+
+    def _gemm(self, d, outer):
+        rows, cols = self.config.rows, self.config.cols
+        inner = odometer([d[f"k{i}"] for i in range(3)], [d[f"kjump{i}"] for i in range(3)])
+        assert len(inner) == d["n_k"] and len(outer) + d["ones"] == d["n_a"]
+        n_stat, n_stream = (d["n_a"], d["n_b"]) if d["swap"] else (d["n_b"], d["n_a"])
+        n_groups = -(-n_stat // cols)
+        acc = self.acc[self.acc_compute]
+        assert n_groups * n_stream <= len(acc)
+        sums = np.zeros((d["n_a"], d["n_b"]), np.int64)
+        for k in range(0, d["n_k"], rows):
+            lane_k = inner[k : k + rows]
+            a = self._lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
+            if d["ones"]:
+                a = np.concatenate([a, np.ones((1, len(lane_k)), np.int64)])
+            b_address = np.arange(d["n_b"])[:, None] * d["b_stride"] + k + np.arange(len(lane_k))
+            b = self._lanes(self.b[self.held["b"]], b_address)
+            sums += a @ b.T
+        self.macs += d["n_a"] * d["n_b"] * d["n_k"]
+        if not d["swap"]:
+            sums = sums.T
+        for j in range(n_groups):
+            part = sums[j * cols : (j + 1) * cols].T
+            words = acc[j * n_stream : (j + 1) * n_stream]
+            words[:, : part.shape[1]] = part + (0 if d["first"] else words[:, : part.shape[1]])
+        if d["last"]:
+            self.tokens["acc_full"] += 1
+            self.acc_compute ^= 1
+
+    def _pool(self, d, outer):
+        taps = d["n4"] * d["n5"]
+        assert taps == d["n_a"] and d["n_k"] == d["k2"] == self.config.rows and d["k0"] == d["k1"] == 1
+        addresses = outer.reshape(-1, taps)[:, :, None] + np.arange(self.config.rows) * d["kjump2"]
+        a = self._lanes(self.a[self.held["a"]], addresses)
+        if d["mode"] == VectorMode.MAX:
+            first = a.argmax(axis=1)
+            self.vectors.extend(itertools.chain(*zip(a.max(axis=1) * d["mantissa"], first + 1, strict=True)))
+            return
+        if d["mode"] == VectorMode.SELECT:
+            b = self._lanes(self.b[self.held["b"]], addresses)
+            a = np.where(b == np.arange(taps, 0, -1)[:, None], a, 0)
+        self.vectors.extend(a.sum(axis=1) * d["mantissa"])
+
+    # --- DRAIN -------------------------------------------------------------------------------------
+
+    def _drain_start(self, d):
+        if d["open"]:
+            self.c[d["half"]] = JUNK
+
+    def _drain_end(self, d):
+        cols = self.config.rows if d["vector"] else self.config.cols
+        for o in range(d["n_out"]):
+            for i in range(d["n_in"]):
+                index = None
+                if d["vector"]:
+                    vector = self.vectors.popleft()
+                    index = self.vectors.popleft() if d["idx"] else None
+                else:
+                    vector = self.acc[self.acc_drain][o * d["n_in"] + i]
+                lanes = cols
+                if (i == d["n_in"] - 1) if d["last_inner"] else (o == d["n_out"] - 1):
+                    lanes = d["lanes_last"]
+                to = o * d["s_out"] + i * d["s_in"] + np.arange(lanes) * d["lane_step"]
+                self._lanes(self.c[d["half"]], to)
+                for lane in range(lanes):
+                    self._element(d, int(vector[lane]), int(to[lane]), o, i, lane, lanes)
+                if index is not None:
+                    self._lanes(self.c[d["half"]], to + d["idx"])
+                    self.c[d["half"], (to + d["idx"]) % self.config.c_elements] = index[:lanes]
+        if not d["vector"]:
+            self.tokens["acc_free"] += 1
+            self.acc_drain ^= 1
+        self.tokens["drained"] += 1
+
+    def _element(self, d, acc, to, o, i, lane, lanes):
+        width = self.config.acc_width
+        c = self.c[d["half"]]
+        to %= len(c)
+        last = (o == d["n_out"] - 1 and lane == lanes - 1) if d["swap"] else i == d["n_in"] - 1
+        shift = d["shift_ones"] if d["ones"] and last else d["shift"]
+        assert SHIFT_MIN <= shift <= SHIFT_MAX
+        x = int(requantise(acc, shift, width))
+        if d["bias"]:
+            channel = i if d["swap"] else o * self.config.cols + lane
+            x += int(self.bias[d["half"], channel])
+        if d["c_mode"] == 2:
+            x += int(requantise(int(c[to]), d["shift_c"], width))
+        if d["relu"]:
+            x = max(x, 0)
+        if d["c_mode"] == 1 and c[to] <= 0:
+            x = 0
+        if d["track"]:
+            old = self.results.get(d["id"])
+            top = x and abs(x).bit_length() + d["exponent"]
+            self.results[d["id"]] = max(old, top) if old is not None and x else top if x else old
+        limit = operand_max(self.config.operand_width)
+        out = max(-limit, min(limit, x))
+        self.saturations += out != x and not d["dry"]
+        c[to] = out
+
+    # --- STORE -------------------------------------------------------------------------------------
+
+    def _store_start(self, d):
+        pass
+
+    def _store_end(self, d):
+        size = self.config.operand_bytes
+        if not d["dry"]:
+            read = grid((d["n0"], d["s0"]), (d["n1"], d["s1"]), (d["length"], 1)) + d["sp"]
+            to = grid((d["n0"], d["d0"] // size), (d["n1"], d["d1"] // size), (d["length"], 1)) + d["dram"] // size
+            assert (self.memory[to] == JUNK).all(), "written twice, or where it must not"
+            self.memory[to] = self.c[d["half"], read % self.config.c_elements]
+        self.tokens["c_free"] += d["close"]
+        self.done += d["done"]

@@ -1,0 +1,232 @@
+"""Random layer commands with operands in memory, and what they must compute, by torch in float64."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from adagp.spec.commands import CMode, Opcode
+from adagp.spec.numerics import operand_max
+from adagp.spec.tile_machine import TileError, descriptors, task
+from adagp.spec.tiles import tile_program
+
+__all__ = ["UNWRITTEN", "Layer", "random_layer"]
+
+torch.set_num_threads(1)
+
+UNWRITTEN = 0x2AAA
+"""What result memory holds before a run; no operand has this value."""
+
+GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
+
+
+@dataclass
+class Layer:
+    """A task and its tensors: ``operands`` and ``expected`` are {byte address: flat operands}."""
+
+    task: object
+    operands: dict = field(default_factory=dict)
+    expected: dict = field(default_factory=dict)
+    top: int | None = None
+    saturations: int = 0
+
+
+def random_layer(config, rng, opcode=None, base=0, limit=600, **fixed):
+    """A layer whose tiles fit, at most about ``limit`` elements a tensor, tensors from byte ``base`` on."""
+    while True:
+        f = _fields(rng, opcode or rng.choice([op for op in Opcode if 1 <= op <= 7]), limit)
+        f.update(fixed)
+        layer = _tensors(config, rng, f, base)
+        try:
+            descriptors(tile_program, config, [layer.task])
+            return layer
+        except TileError:
+            continue
+
+
+def _fields(rng, opcode, limit):
+    while True:
+        r, s = rng.choice([1, 1, 2, 3, 3, 5]), rng.choice([1, 1, 2, 3, 3, 4])
+        stride = rng.choice([1, 1, 2, 3])
+        h, w = rng.randint(1, 9), rng.randint(1, 9)
+        f = {
+            "opcode": opcode, "n": rng.randint(1, 5), "c": rng.randint(1, 19), "h": h, "w": w,
+            "q": rng.randint(1, 19), "r": r, "s": s, "stride": stride,
+            "pad_y": rng.randrange(r), "pad_x": rng.randrange(s),
+        }  # fmt: skip
+        # Padding below and right is what is left of the same size, or less.
+        oh, ow = (h + 2 * f["pad_y"] - r) // stride + 1, (w + 2 * f["pad_x"] - s) // stride + 1
+        if oh < 1 or ow < 1:
+            continue
+        f["oh"], f["ow"] = (n if rng.random() < 0.7 else rng.randint(1, n) for n in (oh, ow))
+        if opcode >= Opcode.MAXPOOL:
+            f["q"] = f["c"]
+        sizes = f["n"] * f["c"] * h * w, f["n"] * f["q"] * f["oh"] * f["ow"], f["q"] * (r * s * f["c"] + 1)
+        if max(sizes) > limit:
+            continue
+        for name, extent in (("nb", f["n"]), ("yb", max(h, oh)), ("cb", f["c"]), ("qb", f["q"])):
+            f[name] = rng.randint(1, extent) if rng.random() < 0.7 else extent + rng.randrange(3)
+        f |= {name: rng.randrange(2) for name in ("bias", "swap", "relu", "track", "out_outer")}
+        f |= {"c_mode": rng.choice([0, 0, 1, 2]), "out_id": rng.randrange(8)}
+        if opcode not in (Opcode.FORWARD, Opcode.BACKWARD_WEIGHT):
+            f["bias"] = 0
+        f |= {"const_mantissa": rng.randrange(1 << 16), "const_exponent": rng.randint(-20, 2)}
+        return f
+
+
+def _random_operands(config, rng, count):
+    values = np.random.default_rng(rng.getrandbits(32))
+    limit = operand_max(config.operand_width)
+    x = values.integers(-limit, limit + 1, count)
+    if rng.random() < 0.3:
+        x >>= 8
+    x[values.random(count) < 0.1] = 0
+    x[x == UNWRITTEN] += 1
+    return x
+
+
+def _tensors(config, rng, f, base):
+    exps = {"exp_a": rng.randint(-20, 5), "exp_b": rng.randint(-20, 5), "exp_c": rng.randint(-20, 5)}
+    f = dict(f)
+    opcode = f["opcode"]
+    x, y = f["n"] * f["h"] * f["w"] * f["c"], f["n"] * f["oh"] * f["ow"] * f["q"]
+    weights = f["q"] * (f["r"] * f["s"] * f["c"] + 1)
+    a, b, out = {
+        Opcode.FORWARD: (x, weights, y), Opcode.BACKWARD_DATA: (y, weights, x),
+        Opcode.BACKWARD_WEIGHT: (x, y, weights), Opcode.MAXPOOL: (x, y, y),
+        Opcode.MAXPOOL_BACKWARD: (y, y, x), Opcode.AVGPOOL: (x, 0, y), Opcode.AVGPOOL_BACKWARD: (y, 0, x),
+    }[opcode]  # fmt: skip
+    layer = Layer(None)
+    for name, count in (("a", a), ("b", b), ("c", out), ("out", out)):
+        f[f"{name}_addr"] = base
+        if name != "out" and not (name == "b" and opcode == Opcode.MAXPOOL):
+            layer.operands[base] = _random_operands(config, rng, count)
+        base += (count + rng.randrange(1, 40)) * config.operand_bytes
+    if opcode == Opcode.MAXPOOL_BACKWARD:
+        choice = np.random.default_rng(rng.getrandbits(32))
+        layer.operands[f["b_addr"]] = choice.integers(1, f["r"] * f["s"] + 1, b)
+    exp_acc = exps["exp_a"] + (exps["exp_b"] if opcode in GEMMS else f["const_exponent"] if opcode >= 6 else 0)
+    shift = rng.randint(8, 20) if opcode in GEMMS or opcode >= 6 else rng.randint(-1, 2)
+    if rng.random() < 0.1:
+        shift = rng.randint(-20, 70)
+    dry = int(rng.random() < 0.1)
+    exp_out = max(-128, min(127, exp_acc + shift))
+    layer.task = task(f, **exps, exp_out=exp_out, dry=dry, index=rng.getrandbits(16))
+    _expect(config, layer)
+    return layer
+
+
+# --- what must come out ------------------------------------------------------------------------------
+
+
+def _round_shift(x, shift):
+    """Object array x / 2^shift, half to even."""
+    if shift <= 0:
+        return x * (1 << -shift)
+    floor = x >> shift
+    twice = (x - (floor << shift)) * 2
+    up = (twice > (1 << shift)) | ((twice == (1 << shift)) & (floor & 1 == 1))
+    return floor + up.astype(int)
+
+
+def _clip(x, width):
+    return np.minimum(np.maximum(x, -operand_max(width)), operand_max(width))
+
+
+def _integers(tensor):
+    """A float64 tensor of exact integers as Python integers."""
+    assert tensor.abs().max() < 2**53
+    return tensor.detach().numpy().astype(np.int64).astype(object)
+
+
+def _expect(config, layer):
+    t = layer.task
+    read = {name: layer.operands.get(getattr(t, f"{name}_addr")) for name in "abc"}
+    acc, exponent, idx = _accumulate(t, read["a"], read["b"])
+    exp_out = max(exponent.ravel()[0], -999) if t.dry else t.exp_out
+    x = np.empty_like(acc)
+    for e in set(exponent.ravel()):
+        part = exponent == e
+        x[part] = _clip(_round_shift(acc[part], max(-16, min(63, exp_out - e))), config.acc_width)
+    if t.opcode == Opcode.FORWARD and t.bias:
+        bias = read["b"].reshape(t.q, -1)[:, -1].astype(object)
+        x = x + _clip(_round_shift(bias, max(-31, min(31, exp_out - t.exp_b))), config.acc_width)
+    c = read["c"].astype(object).reshape(x.shape)
+    if t.c_mode == CMode.ADD:
+        x = x + _clip(_round_shift(c, max(-31, min(31, exp_out - t.exp_c))), config.acc_width)
+    if t.relu:
+        x = np.maximum(x, 0)
+    if t.c_mode == CMode.MASK:
+        x = np.where(c <= 0, 0, x)
+    written = np.ones(x.shape, bool)
+    if t.opcode == Opcode.BACKWARD_WEIGHT and not t.bias:
+        written[:, -1] = False
+    biggest = max(abs(v) for v in x[written])
+    layer.top = biggest.bit_length() + exp_out if biggest else None
+    out = _clip(x, config.operand_width)
+    layer.saturations = 0 if t.dry else int((out != x)[written].sum())
+    layer.expected = {t.out_addr: np.where(written & (not t.dry), out, UNWRITTEN).ravel()}
+    if idx is not None:
+        layer.expected[t.b_addr] = np.full(idx.size, UNWRITTEN) if t.dry else idx.ravel()
+
+
+def _images(x, n, h, w, c):
+    """[n][y][x][c] operands as NCHW."""
+    return torch.tensor(x.reshape(n, h, w, c), dtype=torch.float64).permute(0, 3, 1, 2)
+
+
+def _padded(t, x, value=0.0):
+    """x with the padding its windows see: the asked for rows and columns before, whatever is needed after."""
+    below, right = (t.oh - 1) * t.stride + t.r - t.h - t.pad_y, (t.ow - 1) * t.stride + t.s - t.w - t.pad_x
+    return F.pad(x, (t.pad_x, right, t.pad_y, below), value=value)  # negative padding crops
+
+
+def _accumulate(t, a, b):
+    """(acc, its exponent per element, indices or None); shapes as the result tensor in memory."""
+    exponent, idx = t.exp_a + t.exp_b, None
+    if t.opcode in (Opcode.FORWARD, Opcode.MAXPOOL, Opcode.AVGPOOL):
+        x = _images(a, t.n, t.h, t.w, t.c)
+        if t.opcode == Opcode.FORWARD:
+            w = _images(b.reshape(t.q, -1)[:, :-1], t.q, t.r, t.s, t.c)
+            y = F.conv2d(_padded(t, x), w, stride=t.stride)
+        else:
+            windows = _padded(t, x, -1e9 if t.opcode == Opcode.MAXPOOL else 0.0)
+            windows = windows.unfold(2, t.r, t.stride).unfold(3, t.s, t.stride).flatten(4)
+            exponent = t.exp_a
+            if t.opcode == Opcode.MAXPOOL:
+                y = windows.amax(4)
+                hit = (windows == y[..., None]) * torch.arange(windows.shape[4], 0, -1)
+                idx = hit.argmax(4).permute(0, 2, 3, 1).numpy() + 1
+            else:
+                y = windows.sum(4) * t.const_mantissa
+                exponent += t.const_exponent
+        acc = y.permute(0, 2, 3, 1)
+    elif t.opcode == Opcode.BACKWARD_WEIGHT:
+        x, dy = _images(a, t.n, t.h, t.w, t.c), _images(b, t.n, t.oh, t.ow, t.q)
+        windows = _padded(t, x).unfold(2, t.r, t.stride).unfold(3, t.s, t.stride)
+        dw = torch.einsum("nqyx,ncyxrs->qrsc", dy, windows).reshape(t.q, -1)
+        acc = torch.cat([dw, dy.sum((0, 2, 3))[:, None]], 1)
+        exponent = np.full(acc.shape, exponent)
+        exponent[:, -1] = t.exp_b
+    else:
+        acc, exponent = _backward(t, a, b, exponent)
+    return _integers(acc), np.broadcast_to(exponent, acc.shape), idx
+
+
+def _backward(t, a, b, exponent):
+    dy = _images(a, t.n, t.oh, t.ow, t.q)
+    x = torch.zeros(t.n, t.c, t.h, t.w, dtype=torch.float64, requires_grad=True)
+    if t.opcode == Opcode.BACKWARD_DATA:
+        w = _images(b.reshape(t.q, -1)[:, :-1], t.q, t.r, t.s, t.c)
+        F.conv2d(_padded(t, x), w, stride=t.stride).backward(dy)
+    else:
+        windows = _padded(t, x).unfold(2, t.r, t.stride).unfold(3, t.s, t.stride).flatten(4)
+        exponent = t.exp_a
+        if t.opcode == Opcode.AVGPOOL_BACKWARD:
+            (windows.sum(4) * t.const_mantissa).backward(dy)
+            exponent += t.const_exponent
+        else:
+            chosen = _images(b, t.n, t.oh, t.ow, t.q).long() - 1
+            windows.gather(4, chosen[..., None])[..., 0].backward(dy)
+    return x.grad.permute(0, 2, 3, 1), exponent
