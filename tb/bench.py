@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from amaranth.hdl import Fragment
 from amaranth.sim import Simulator
 
-__all__ = ["seeded", "sink", "simulate", "source"]
+__all__ = ["seeded", "simulate", "sink", "source"]
 
 
 def seeded(seed: int) -> random.Random:
@@ -39,8 +39,11 @@ async def sink(ctx, port, count, rng, stall=0.3):
     return taken
 
 
-def simulate(dut, *benches, limit=100_000, vcd=None):
-    """Run async testbenches ``bench(ctx)`` to their end; AssertionError after ``limit`` cycles."""
+def simulate(dut, *benches, background=(), limit=100_000, vcd=None):
+    """Run async testbenches ``bench(ctx)`` to their end; AssertionError after ``limit`` cycles.
+
+    Those in ``background`` run beside them and need not end.
+    """
     simulator = Simulator(Fragment.get(dut, None))
     simulator.add_clock(1e-8)
     done = []
@@ -59,7 +62,8 @@ def simulate(dut, *benches, limit=100_000, vcd=None):
 
     for bench in benches:
         simulator.add_testbench(counted(bench))
-    simulator.add_testbench(watchdog, background=True)
+    for bench in (watchdog, *background):
+        simulator.add_testbench(bench, background=True)
     with simulator.write_vcd(vcd) if vcd else nullcontext():
         simulator.run()
     assert len(done) == len(benches) > 0

@@ -1,0 +1,142 @@
+"""AXI4-Lite slave and the registers of the host, as :mod:`adagp.spec.registers` lists them."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import VERSION, Config
+from ..spec.registers import COUNTERS, REGISTERS, Access
+
+__all__ = ["COUNTER_SLOTS", "N_PHASES", "AxiLite", "Csr", "stored_registers"]
+
+ADDR_WIDTH = 12
+DATA_WIDTH = 32
+OKAY, SLVERR = 0b00, 0b10
+
+N_PHASES = 4
+COUNTER_SLOTS = 16
+"""The COUNTER register is phase * COUNTER_SLOTS + place in ``COUNTERS``."""
+assert len(COUNTERS) <= COUNTER_SLOTS
+
+DEVICE_ID = 0x41444750
+
+
+KEPT_ELSEWHERE = ("BATCH", "RING_INDEX", "EXPONENT", "HYPER_VALUE")
+"""Read-write registers whose value is the business of another block."""
+
+
+def stored_registers(config: Config) -> dict[str, int]:
+    """Shape of each register that holds just what was written to it (bits above it are dropped)."""
+    shapes = {
+        "IRQ_ENABLE": 1, "PHASE": range(N_PHASES), "CALIBRATE": 1,
+        "TENSOR": range(config.n_tensors), "HYPER": range(config.n_hyper),
+        "COUNTER": range(N_PHASES * COUNTER_SLOTS),
+    }  # fmt: skip
+    stored = [r.name for r in REGISTERS if r.access == Access.RW and r.name not in KEPT_ELSEWHERE]
+    return {name: shapes.get(name, DATA_WIDTH) for name in stored}
+
+
+class AxiLite(wiring.Signature):
+    """AXI4-Lite, 32 bits of data and 12 of address, seen from the master; protection bits are left out."""
+
+    def __init__(self):
+        super().__init__({
+            "awaddr": Out(ADDR_WIDTH), "awvalid": Out(1), "awready": In(1),
+            "wdata": Out(DATA_WIDTH), "wstrb": Out(DATA_WIDTH // 8), "wvalid": Out(1), "wready": In(1),
+            "bresp": In(2), "bvalid": In(1), "bready": Out(1),
+            "araddr": Out(ADDR_WIDTH), "arvalid": Out(1), "arready": In(1),
+            "rdata": In(DATA_WIDTH), "rresp": In(2), "rvalid": In(1), "rready": Out(1),
+        })  # fmt: skip
+
+
+class Csr(wiring.Component):
+    """The register file.
+
+    Members, by the registers' names in lower case: an output for each of :func:`stored_registers`; an
+    input of 32 bits, the value to read, for each of ``SHOWN``; ``counter_value``, 64 bits, read as
+    COUNTER_LOW and COUNTER_HIGH. ``written`` has a bit for CONTROL and each of ``KEPT_ELSEWHERE``, high
+    for the one cycle in which ``write_data`` is written to it.
+
+    Inputs are sampled one cycle after ``look``, which comes with every read. Registers that aren't there
+    read as 0 and ignore writes. A write without all its strobes is not done and answered by SLVERR.
+    """
+
+    SHOWN = ("STATUS", "ERROR", "ERROR_INDEX", *KEPT_ELSEWHERE)
+    WRITTEN = ("CONTROL", *KEPT_ELSEWHERE)
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__({
+            "bus": In(AxiLite()),
+            **{name.lower(): Out(shape) for name, shape in stored_registers(config).items()},
+            **{name.lower(): In(DATA_WIDTH) for name in self.SHOWN},
+            "counter_value": In(2 * DATA_WIDTH), "look": Out(1),
+            "written": Out(data.StructLayout({name.lower(): 1 for name in self.WRITTEN})),
+            "write_data": Out(DATA_WIDTH),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        self._write_channel(m)
+        self._read_channel(m)
+        return m
+
+    def _write_channel(self, m):
+        """Hold address and data until both are there, then write and answer in one cycle."""
+        bus = self.bus
+        addr_held = Signal()
+        data_held = Signal()
+        full = Signal()
+        index = Signal(ADDR_WIDTH - 2)
+        do = addr_held & data_held & ~bus.bvalid
+        m.d.comb += [bus.awready.eq(~addr_held), bus.wready.eq(~data_held)]
+        with m.If(bus.awvalid & bus.awready):
+            m.d.sync += [addr_held.eq(1), index.eq(bus.awaddr[2:])]
+        with m.If(bus.wvalid & bus.wready):
+            m.d.sync += [data_held.eq(1), self.write_data.eq(bus.wdata), full.eq(bus.wstrb.all())]
+        with m.If(bus.bready):
+            m.d.sync += bus.bvalid.eq(0)
+        with m.If(do):
+            m.d.sync += [addr_held.eq(0), data_held.eq(0), bus.bvalid.eq(1), bus.bresp.eq(Mux(full, OKAY, SLVERR))]
+
+        stored = stored_registers(self.config)
+        with m.If(do & full), m.Switch(index):
+            for register in REGISTERS:
+                name = register.name.lower()
+                if register.name in stored:
+                    with m.Case(register.offset // 4):
+                        m.d.sync += getattr(self, name).eq(self.write_data)
+                elif register.name in self.WRITTEN:
+                    with m.Case(register.offset // 4):
+                        m.d.comb += self.written[name].eq(1)
+
+    def _read_channel(self, m):
+        """Take an address, let the others look up what it may be about, sample, answer."""
+        bus = self.bus
+        free = Signal(init=1)
+        sample = Signal()
+        index = Signal(ADDR_WIDTH - 2)
+        counter_high = Signal(DATA_WIDTH)
+        values = {
+            "ID": DEVICE_ID,
+            "VERSION": VERSION,
+            "CONFIG_HASH": self.config.config_hash,
+            "COUNTER_LOW": self.counter_value[:DATA_WIDTH],
+            "COUNTER_HIGH": counter_high,
+        }
+        m.d.comb += [bus.arready.eq(free), bus.rresp.eq(OKAY)]
+        m.d.sync += [self.look.eq(bus.arvalid & free), sample.eq(self.look)]
+        with m.If(bus.arvalid & free):
+            m.d.sync += [free.eq(0), index.eq(bus.araddr[2:])]
+        with m.If(sample):
+            m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(0)]
+            with m.Switch(index):
+                for register in REGISTERS:
+                    if register.access == Access.WO:
+                        continue
+                    with m.Case(register.offset // 4):
+                        m.d.sync += bus.rdata.eq(values.get(register.name, getattr(self, register.name.lower(), 0)))
+                        if register.name == "COUNTER_LOW":
+                            m.d.sync += counter_high.eq(self.counter_value[DATA_WIDTH:])
+        with m.If(bus.rvalid & bus.rready):
+            m.d.sync += [bus.rvalid.eq(0), free.eq(1)]
