@@ -1,0 +1,48 @@
+"""The exponent table, the batch's maxima (shadow) and the rule that turns one into the other."""
+
+import numpy as np
+
+from ..spec.config import Config
+from ..spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, ZERO_STEP
+
+__all__ = ["Exponents", "rule"]
+
+
+def rule(old: int, top: int | None, operand_width: int) -> int:
+    """The exponent for a tensor whose largest result ended at bit ``top`` (None: all were zero), ``old`` until now."""
+    new = old - ZERO_STEP if top is None else top + HEADROOM_BITS - (operand_width - 1)
+    return max(EXP_MIN, min(EXP_MAX, new))
+
+
+class Exponents:
+    """``cur``, ``next`` and ``has_next`` of every tensor, and what was seen of it in this batch."""
+
+    def __init__(self, config: Config):
+        self.operand_width = config.operand_width
+        self.cur = np.zeros(config.n_tensors, np.int64)
+        self.next = np.zeros(config.n_tensors, np.int64)
+        self.has_next = np.zeros(config.n_tensors, bool)
+        self.shadow: dict[int, int | None] = {}
+
+    def track(self, tensor: int, top: int | None) -> None:
+        """Take note of a result's top bit (with exponent), None if the result was all zero."""
+        tops = [x for x in (self.shadow.get(tensor), top) if x is not None]
+        self.shadow[tensor] = max(tops, default=None)
+
+    def commit(self) -> None:
+        """End of a batch: every tensor seen gets its exponents for the next one."""
+        for tensor, top in self.shadow.items():
+            old = self.next[tensor] if self.has_next[tensor] else self.cur[tensor]
+            new = rule(int(old), top, self.operand_width)
+            if self.has_next[tensor]:
+                self.cur[tensor], self.next[tensor] = old, new
+            else:
+                self.cur[tensor] = new
+        self.shadow.clear()
+
+    def calibrate(self, tensors: list[int]) -> None:
+        """Between a command's dry pass and its real one: adjust the ``tensors`` that it tracks."""
+        for tensor in tensors:
+            if tensor in self.shadow:
+                table = self.next if self.has_next[tensor] else self.cur
+                table[tensor] = rule(int(table[tensor]), self.shadow.pop(tensor), self.operand_width)

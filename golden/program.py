@@ -1,0 +1,272 @@
+"""The whole accelerator at the level of layers: runs programs from DRAM, command by command."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase
+from ..spec.config import VERSION, Config
+from ..spec.errors import ErrorCode
+from ..spec.registers import N_REGIONS, Status
+from . import layer, pool
+from .epilogue import Result, epilogue
+from .exponents import Exponents
+from .operands import COMPUTE, Operand, macs, operands, outputs
+from .update import Hyper, UpdateExponents, update
+from .validate import validate
+
+__all__ = ["GoldenMachine"]
+
+_ADDRESS_MASK = (1 << 32) - 1
+
+
+class _Stop(Exception):
+    """A command can't be executed."""
+
+    def __init__(self, code: ErrorCode):
+        super().__init__(code.name)
+        self.code = code
+
+
+class GoldenMachine:
+    """Executes programs on ``memory`` (uint8), which it shares with the caller, in program order.
+
+    ``start`` and ``resume`` only get ready; ``step`` executes one command, ``run`` goes on until the
+    machine waits at HOST, ends or fails (see ``status``, ``error``, ``error_index``). Tables and
+    settings are plain attributes: ``exponents``, ``hyper``, ``regions`` (pairs of addresses),
+    ``ring_*``, ``batch``, and ``counters[phase]``, of which this machine knows ``macs``,
+    ``saturations`` and ``commands``. ``on_command(index, command)`` is called after every command
+    that was executed. It checks neither tiles nor a tile's fit.
+    """
+
+    def __init__(self, config: Config, memory: np.ndarray):
+        self.config = config
+        self.memory = memory
+        self.exponents = Exponents(config)
+        self.hyper = [Hyper(0, 0)] * config.n_hyper
+        self.regions = [(0, 0)] * N_REGIONS
+        self.ring_base = self.ring_stride = self.ring_count = self.ring_index = 0
+        self.batch = 0
+        self.on_command: Callable[[int, Command], None] | None = None
+        self.reset_counters()
+        self.clear()
+
+    # --- what the registers do ---------------------------------------------------------------
+
+    def reset_counters(self) -> None:
+        """Set the counters of all phases to zero."""
+        self.counters = [{"macs": 0, "saturations": 0, "commands": 0} for _ in Phase]
+
+    def clear(self) -> None:
+        """Forget an error and stop."""
+        self.status = Status(0)
+        self.error, self.error_index = ErrorCode.NONE, 0
+
+    def set_exponents(self, tensor: int, cur: int, next: int | None = None) -> None:
+        """Set a tensor's exponents; with ``next`` it is persistent (weights, momentum)."""
+        self.exponents.cur[tensor] = cur
+        self.exponents.next[tensor] = 0 if next is None else next
+        self.exponents.has_next[tensor] = next is not None
+
+    def get_exponents(self, tensor: int) -> tuple[int, int | None]:
+        """A tensor's current and, if it is persistent, next exponent."""
+        table = self.exponents
+        return int(table.cur[tensor]), int(table.next[tensor]) if table.has_next[tensor] else None
+
+    def set_hyper(self, index: int, mantissa: int, exponent: int) -> None:
+        """Set a hyper-parameter to ``mantissa * 2^exponent``."""
+        self.hyper[index] = Hyper(mantissa, exponent)
+
+    def start(self, program: int, phase: int = 0, batches: int = 1, calibrate: bool = False) -> None:
+        """Get ready for ``batches`` runs of the program at byte address ``program``; phase: 0..3."""
+        self.clear()
+        self.exponents.shadow.clear()
+        self.status = Status.BUSY
+        self.program, self.phase, self.batches, self.calibrating = program, phase, batches, calibrate
+        self._begin()
+
+    def resume(self) -> None:
+        """Leave a HOST command."""
+        self.status &= ~Status.HOST
+
+    # --- running -----------------------------------------------------------------------------
+
+    def run(self) -> Status:
+        """Execute commands until the machine waits, ends or fails."""
+        while self.status == Status.BUSY:
+            self.step()
+        return self.status
+
+    def step(self) -> int | None:
+        """Execute the next command of this phase and return its index, None if it failed.
+
+        Only while ``status`` is BUSY.
+        """
+        assert self.status == Status.BUSY, f"the machine isn't running: {self.status!r}"
+        try:
+            command = self._fetch()
+            index = self._index
+            self._execute(command)
+        except _Stop as stop:
+            self.status, self.error, self.error_index = Status.ERROR, stop.code, self._index
+            return None
+        self.counters[self.phase]["commands"] += 1
+        self._index = 0 if command.opcode == Opcode.END else index + 1
+        if self.on_command:
+            self.on_command(index, command)
+        return index
+
+    def _begin(self) -> None:
+        """The state at the first command of a batch."""
+        self._index = 0
+        self._given = {"wait_main": 0, "wait_update": 0}
+
+    def _fetch(self) -> Command:
+        """The next command whose phase mask holds the current phase."""
+        while True:
+            words = self._load(Operand(self.program + self._index * COMMAND_BYTES, (COMMAND_WORDS,), np.dtype("<u4")))
+            opcode, mask = int(words[0]) & 0xFF, (int(words[0]) >> 8) & 0xFF
+            if self._index == 0 and opcode != Opcode.HEADER:
+                raise _Stop(ErrorCode.NO_HEADER)
+            if self._index == 0 or mask >> self.phase & 1:
+                try:
+                    return Command.decode([int(word) for word in words])
+                except ValueError:
+                    raise _Stop(ErrorCode.BAD_OPCODE) from None
+            self._index += 1
+
+    def _execute(self, command: Command) -> None:
+        if command.opcode == Opcode.HEADER:
+            if (command.config_hash, command.version) != (self.config.config_hash, VERSION):
+                raise _Stop(ErrorCode.CONFIG_MISMATCH)
+        elif command.opcode == Opcode.COMMIT:
+            self.exponents.commit()
+        elif command.opcode == Opcode.HOST:
+            self.status |= Status.HOST
+        elif command.opcode == Opcode.END:
+            self._end()
+        else:
+            self._work(command)
+
+    def _end(self) -> None:
+        self.batch += 1
+        self.ring_index = 0 if self.ring_index + 1 >= self.ring_count else self.ring_index + 1
+        self.batches -= 1
+        self._begin()
+        if self.batches <= 0:
+            self.status = Status.DONE
+
+    def _work(self, command: Command) -> None:
+        """A compute or UPDATE command, in calibration twice."""
+        if any(getattr(command, name) > given for name, given in self._given.items()):
+            raise _Stop(ErrorCode.BAD_WAIT)
+        code = validate(command, self.config)
+        if code != ErrorCode.NONE:
+            raise _Stop(code)
+        one_pass = self._compute if command.opcode in COMPUTE else self._update
+        if self.calibrating:
+            one_pass(command, dry=True)
+            self.exponents.calibrate(self._tracked(command))
+        one_pass(command, dry=False)
+        self._given["wait_main" if command.opcode in COMPUTE else "wait_update"] += 1
+
+    def _tracked(self, command: Command) -> list[int]:
+        """Tensors whose maximum the command reports."""
+        if command.opcode == Opcode.UPDATE:
+            return [command.out_id, command.b_id]
+        return [command.out_id] if command.track else []
+
+    # --- memory ------------------------------------------------------------------------------
+
+    def _load(self, operand: Operand) -> np.ndarray:
+        try:
+            return operand.load(self.memory)
+        except IndexError:
+            raise _Stop(ErrorCode.READ_FAULT) from None
+
+    def _target(self, operand: Operand) -> np.ndarray:
+        """The array to write to, if the write regions allow it."""
+        end = operand.address + operand.n_bytes
+        if not any(start <= operand.address and end <= stop for start, stop in self.regions):
+            raise _Stop(ErrorCode.WRITE_REGION)
+        try:
+            return operand.load(self.memory)
+        except IndexError:
+            raise _Stop(ErrorCode.WRITE_FAULT) from None
+
+    def _operands(self, command: Command, dry: bool) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """What the command reads and (unless dry) what it writes, by name; a MAXPOOL doesn't read b."""
+        ring = (self.ring_base + self.ring_index * self.ring_stride + command.a_addr) & _ADDRESS_MASK
+        places = operands(command, self.config, ring if command.ring else None)
+        written = outputs(command)
+        only_written = {"out", "b"} & set(written) if command.opcode in COMPUTE else set()
+        sources = {name: self._load(place) for name, place in places.items() if name not in only_written}
+        return sources, {} if dry else {name: self._target(places[name]) for name in written}
+
+    # --- the two kinds of work ---------------------------------------------------------------
+
+    def _sums(self, command: Command, x: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
+        """The accumulators of a compute command, and MAXPOOL's index tensor."""
+        opcode, constant = command.opcode, command.const_mantissa
+        if opcode == Opcode.FORWARD:
+            return layer.forward(x["a"], x["b"], command), None
+        if opcode == Opcode.BACKWARD_DATA:
+            return layer.backward_data(x["a"], x["b"], command), None
+        if opcode == Opcode.BACKWARD_WEIGHT:
+            return layer.backward_weight(x["a"], x["b"], command), None
+        if opcode == Opcode.MAXPOOL:
+            return pool.maxpool(x["a"], command, self.config.operand_width)
+        if opcode == Opcode.MAXPOOL_BACKWARD:
+            return pool.maxpool_backward(x["a"], x["b"], command), None
+        if opcode == Opcode.AVGPOOL:
+            return pool.avgpool(x["a"], command, constant), None
+        return pool.avgpool_backward(x["a"], command, constant), None
+
+    def _epilogue(self, command: Command, acc: np.ndarray, x: dict[str, np.ndarray], dry: bool) -> Result:
+        a, b, c, out = (int(self.exponents.cur[getattr(command, f"{name}_id")]) for name in ("a", "b", "c", "out"))
+        opcode = command.opcode
+        exp_acc = a + b if opcode < Opcode.MAXPOOL else a + (command.const_exponent if opcode >= Opcode.AVGPOOL else 0)
+        with_bias = command.bias and opcode == Opcode.FORWARD
+        return epilogue(
+            acc, exp_acc, exp_acc if dry else out,
+            acc_width=self.config.acc_width, operand_width=self.config.operand_width,
+            last_exp=b if command.bias and opcode == Opcode.BACKWARD_WEIGHT else None,
+            bias=x["b"][:, -1] if with_bias else None, exp_bias=b,
+            c=x.get("c"), exp_c=c, c_mode=CMode(command.c_mode), relu=bool(command.relu),
+        )  # fmt: skip
+
+    def _compute(self, command: Command, dry: bool) -> None:
+        sources, targets = self._operands(command, dry)
+        acc, index = self._sums(command, sources)
+        elements = slice(None)
+        if command.opcode == Opcode.BACKWARD_WEIGHT and not command.bias:
+            elements = slice(-1)  # the bias gradient's place is left alone
+            acc = acc[..., elements]
+            sources = {**sources, **({"c": sources["c"][..., elements]} if "c" in sources else {})}
+        result = self._epilogue(command, acc, sources, dry)
+        if command.track:
+            self.exponents.track(command.out_id, result.top)
+        counters = self.counters[self.phase]
+        counters["macs"] += macs(command)
+        if dry:
+            return
+        counters["saturations"] += result.saturations
+        targets["out"][..., elements] = result.out
+        if index is not None:
+            targets["b"][...] = index
+
+    def _update(self, command: Command, dry: bool) -> None:
+        sources, targets = self._operands(command, dry)
+        table = self.exponents
+        g, w, v = command.a_id, command.b_id, command.out_id
+        exps = UpdateExponents(*map(int, (table.cur[g], table.cur[w], table.next[w], table.cur[v], table.next[v])))
+        result = update(
+            sources["a"], sources["b"], sources["c"], sources["out"], exps.dry() if dry else exps,
+            tuple(self.hyper[command.hyper : command.hyper + 3]), self.config.operand_width,
+        )  # fmt: skip
+        table.track(v, result.top_v)
+        table.track(w, result.top_w)
+        if dry:
+            return
+        self.counters[self.phase]["saturations"] += result.saturations
+        targets["b"][...], targets["c"][...], targets["out"][...] = result.hi, result.lo, result.v

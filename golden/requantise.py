@@ -1,0 +1,37 @@
+"""Shifting, rounding half to even and saturating: the one way from wide integers to narrow ones."""
+
+import numpy as np
+
+from ..spec.numerics import operand_max
+
+__all__ = ["requantise", "round_shift", "saturate"]
+
+
+def round_shift(v: np.ndarray, shift: int) -> np.ndarray:
+    """``v / 2^shift`` rounded half to even, for ``shift >= 0`` and int64 ``v`` with ``|v| < 2^61``."""
+    if shift == 0:
+        return v
+    shift = min(shift, 62)  # everything is 0 from there on, and 1 << 63 would leave int64
+    down = v >> shift
+    return (v + ((1 << (shift - 1)) - 1) + (down & 1)) >> shift
+
+
+def saturate(v: np.ndarray, limit: int) -> tuple[np.ndarray, int]:
+    """``v`` cut to ``-limit..limit``, and how many elements that changed."""
+    cut = np.clip(v, -limit, limit)
+    return cut, int(np.count_nonzero(cut != v))
+
+
+def requantise(v: np.ndarray, shift: int, width: int) -> np.ndarray:
+    """``v / 2^shift`` rounded half to even (``v * 2^-shift`` if negative), saturated to ``width`` bits.
+
+    ``v``: int64, ``|v| < 2^61``; ``width <= 62``. Saturation is symmetric: ±(2^(width-1) - 1).
+    """
+    limit = operand_max(width)
+    if shift < 0:
+        # One more than the last value that survives the shift is enough to saturate.
+        reach = (limit >> min(-shift, width)) + 1
+        v = np.clip(v, -reach, reach) << min(-shift, width)
+    else:
+        v = round_shift(v, shift)
+    return np.clip(v, -limit, limit)
