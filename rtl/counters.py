@@ -1,0 +1,96 @@
+"""Performance counters: small live ones, added to the totals of each phase one after the other."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ..spec.config import Config
+from ..spec.registers import COUNTERS
+from .csr import COUNTER_SLOTS, N_PHASES
+
+__all__ = ["FLUSH_CYCLES", "Counters", "counts_layout"]
+
+TOTAL_WIDTH = 64
+
+FLUSH_CYCLES = 2 * COUNTER_SLOTS
+"""After so many cycles at most a count is in its total, if the host reads in no more than half of them."""
+
+
+def counts_layout(config: Config) -> data.StructLayout:
+    """What the counters of :data:`adagp.spec.registers.COUNTERS` may grow by in one cycle."""
+    most = {
+        "macs": config.n_pes,
+        "read_bytes": config.beat_bytes,
+        "write_bytes": config.beat_bytes,
+        "saturations": config.banks + 2 * config.update_lanes,
+    }
+    return data.StructLayout({name: most.get(name, 1).bit_length() for name, _ in COUNTERS})
+
+
+class Counters(wiring.Component):
+    """A set of totals for each phase, exact to the event.
+
+    ``counts`` are this cycle's increments for the current ``phase``, which may change when nothing has
+    been counted for ``FLUSH_CYCLES``. ``shown`` is the total at ``index`` (phase * COUNTER_SLOTS + place
+    in the list) as of the last cycle with ``show``, which may come in every other cycle at most.
+    ``clear`` sets all to 0; counts in that cycle are lost.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__({
+            "counts": In(counts_layout(config)), "phase": In(range(N_PHASES)), "clear": In(1),
+            "index": In(range(N_PHASES * COUNTER_SLOTS)), "show": In(1), "shown": Out(TOTAL_WIDTH),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = N_PHASES * COUNTER_SLOTS
+        m.submodules.totals = totals = Memory(shape=TOTAL_WIDTH, depth=depth, init=[])
+        read = totals.read_port()
+        write = totals.write_port()
+        begun = Signal(depth)  # 0: the total is 0, whatever the memory holds
+        slot = Signal(range(COUNTER_SLOTS))
+        s1_valid = Signal()
+        s1_addr = Signal(range(depth))
+        s1_begun = Signal()
+        live = self._live(m, slot)
+        s1_amount = Signal.like(live)
+
+        m.d.comb += [
+            read.addr.eq(Mux(self.show, self.index, Cat(slot, self.phase))),
+            self.shown.eq(Mux(s1_begun, read.data, 0)),
+            write.addr.eq(s1_addr),
+            write.data.eq(self.shown + s1_amount),
+            write.en.eq(s1_valid),
+        ]
+        m.d.sync += [
+            s1_valid.eq(~self.show & ~self.clear),
+            s1_addr.eq(read.addr),
+            s1_begun.eq(begun.bit_select(read.addr, 1)),
+            s1_amount.eq(live),
+        ]
+        with m.If(~self.show):
+            m.d.sync += slot.eq(slot + 1)
+        with m.If(s1_valid):
+            m.d.sync += begun.bit_select(s1_addr, 1).eq(1)
+        with m.If(self.clear):
+            m.d.comb += write.en.eq(0)
+            m.d.sync += [begun.eq(0), s1_begun.eq(0)]
+        return m
+
+    def _live(self, m, slot):
+        """What was counted since each counter was last taken; the one at ``slot`` is taken now."""
+        chosen = []
+        for place, (name, _) in enumerate(COUNTERS):
+            count = self.counts[name]
+            live = Signal(len(count) + exact_log2(FLUSH_CYCLES), name=f"live_{name}")
+            taken = self.clear | (~self.show & (slot == place))
+            m.d.sync += live.eq(Mux(taken, 0, live) + Mux(self.clear, 0, count))
+            chosen.append(Mux(slot == place, live, 0))
+        return reduce(or_, chosen)

@@ -1,0 +1,79 @@
+"""Counters against sums in plain Python."""
+
+import pytest
+from adagp.rtl.counters import FLUSH_CYCLES, Counters, counts_layout
+from adagp.spec.presets import preset
+from adagp.spec.registers import COUNTERS
+from bench import seeded, simulate
+
+NAMES = [name for name, _ in COUNTERS]
+
+
+@pytest.mark.parametrize("name", ["tiny", "paper"])
+def test_counts(name):
+    config = preset(name)
+    rng = seeded(11)
+    dut = Counters(config)
+    most = {n: (1 << len(dut.counts[n])) - 1 for n in NAMES}
+    assert most["macs"] >= config.n_pes and most["read_bytes"] >= config.beat_bytes
+    assert set(counts_layout(config).members) == set(NAMES)
+    totals = {}
+    seen = 0
+
+    async def count(ctx, phase, cycles, level):
+        """Random increments, at ``level`` of what there may be, while the host reads at random."""
+        ctx.set(dut.phase, phase)
+        show = 0
+        for _ in range(cycles):
+            counts = {n: most[n] if level == 1 else int(most[n] * level * rng.random() + rng.random()) for n in NAMES}
+            show = rng.random() < 0.5 and not show
+            ctx.set(dut.counts, counts)
+            ctx.set(dut.show, show)
+            await ctx.tick()
+            for n in NAMES:
+                totals[phase, n] = totals.get((phase, n), 0) + counts[n]
+        await flush(ctx)
+
+    async def flush(ctx):
+        ctx.set(dut.counts, dict.fromkeys(NAMES, 0))
+        for i in range(FLUSH_CYCLES):
+            ctx.set(dut.show, i % 2)
+            await ctx.tick()
+        ctx.set(dut.show, 0)
+
+    async def check(ctx):
+        nonlocal seen
+        for phase in range(4):
+            for place, n in enumerate(NAMES):
+                ctx.set(dut.index, phase * 16 + place)
+                ctx.set(dut.show, 1)
+                await ctx.tick()
+                ctx.set(dut.show, 0)
+                assert ctx.get(dut.shown) == totals.get((phase, n), 0), (phase, n)
+                await ctx.tick()
+                seen += 1
+
+    async def clear(ctx):
+        ctx.set(dut.clear, 1)
+        await ctx.tick()
+        ctx.set(dut.clear, 0)
+        totals.clear()
+
+    async def bench(ctx):
+        for phase, level in ((2, 1), (0, 0.5), (3, 0.9), (2, 0.1)):
+            await count(ctx, phase, rng.randrange(100, 200), level)
+        await check(ctx)
+        await clear(ctx)
+        await check(ctx)
+        for phase in (2, 1):
+            await count(ctx, phase, 150, 1)
+        await check(ctx)
+        ctx.set(dut.counts, most)  # cleared in full flight: what comes after counts, and nothing before
+        for _ in range(rng.randrange(20, 40)):
+            await ctx.tick()
+        await clear(ctx)
+        await count(ctx, 1, 50, 1)
+        await check(ctx)
+
+    simulate(dut, bench)
+    assert seen == 4 * 4 * len(NAMES) > 0
