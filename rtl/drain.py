@@ -1,0 +1,213 @@
+"""Drain: walks finished results through the epilogue into the C scratchpad."""
+
+from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import DRAIN
+from .bias import BiasMemory
+from .delay import delayed
+from .drain_walk import DrainWalk
+from .epilogue import Epilogue, n_lanes, sum_width
+from .interfaces import (
+    AccRead,
+    PadRead,
+    PadWrite,
+    ResultLayout,
+    Token,
+    VectorLayout,
+    descriptor_layout,
+    descriptor_stream,
+)
+from .scratchpad import Scratchpad
+from .tracker import Tracker
+
+__all__ = ["Drain"]
+
+
+class Drain(wiring.Component):
+    """The drain engine: descriptors in, results in C, one vector per cycle.
+
+    A descriptor's vectors pass through, in order, ``DrainWalk``, C's read port, the accumulator's (or the
+    stream ``vector``), ``Epilogue``, C's write port. The pipeline in front of the epilogue waits for
+    ``vector``; from there on nothing waits. A descriptor starts when its tokens are there and its
+    predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts must be > 0).
+    ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C.
+    """
+
+    READ_STAGES = Scratchpad.READ_LATENCY
+    OVERHEAD = READ_STAGES + Epilogue.LATENCY + Tracker.LATENCY + 5
+
+    def __init__(self, config: Config):
+        self._config = config
+        self._bank_bits = (config.banks - 1).bit_length()
+        n = n_lanes(config)
+        super().__init__({
+            "i": In(descriptor_stream(DRAIN)),
+            "acc": Out(AccRead(config)),
+            "vector": In(stream.Signature(VectorLayout(config))),
+            "c_read": Out(PadRead(config, 2 * config.c_depth)),
+            "c_write": Out(PadWrite(config, 2 * config.c_depth)),
+            "bias_valid": In(1), "bias_half": In(1), "bias_start": In(1),
+            "bias_data": In(signed(config.acc_width)),
+            "acc_full": Out(Token()), "c_free": Out(Token()), "c_ready": Out(Token()),
+            "acc_free": Out(1), "drained": Out(1),
+            "result_valid": Out(1), "result": Out(ResultLayout),
+            "saturations": Out(range(n + 1)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        d = Signal(descriptor_layout(DRAIN))
+        m.submodules.walk = walk = DrainWalk(config)
+        m.submodules.epilogue = epilogue = Epilogue(config)
+        m.submodules.tracker = tracker = Tracker(sum_width(config))
+        en = Signal()
+        m.d.comb += [walk.d.eq(d), walk.en.eq(en)]
+
+        before, entering = (delayed(m, walk.step, n, en) for n in (self.READ_STAGES - 1, self.READ_STAGES))
+        m.d.comb += [
+            en.eq(~(entering.valid & d.vector & ~self.vector.valid)),
+            self.vector.ready.eq(entering.valid & d.vector),
+        ]
+        self._operands(m, d, en, walk.step, before, epilogue)
+        self._bias(m, d, entering, epilogue)
+        full, tail = self._masks(m, d)
+        self._shifts(m, d, en, before, tail, epilogue)
+        m.d.comb += [
+            epilogue.mask.eq(Mux(entering.valid & en, Mux(entering.tail, tail, full), 0)),
+            epilogue.plain.eq(entering.plain),
+            epilogue.c_mode.eq(d.c_mode),
+            epilogue.shift_c.eq(d.shift_c),
+            epilogue.relu.eq(d.relu),
+        ]
+
+        offsets = self._lane_offsets(m, d)
+        self._lanes(m, d, self.c_read, walk.step.address, offsets)
+        self._lanes(m, d, self.c_write, delayed(m, entering.address, Epilogue.LATENCY), offsets)
+        for lane, operand in enumerate(epilogue.o):
+            m.d.comb += self.c_write.data[lane].eq(operand)
+        m.d.comb += [
+            self.c_write.mask.eq(epilogue.o_mask),
+            self.saturations.eq(Mux(d.dry, 0, epilogue.saturations)),
+            tracker.i.eq(epilogue.magnitudes),
+            tracker.clear.eq(walk.start),
+            tracker.id.eq(d.id),
+            tracker.exponent.eq(d.exponent),
+            self.result.eq(tracker.result),
+        ]
+        last_read = entering.valid & en & entering.last
+        m.d.comb += self.acc_free.eq(last_read & ~d.vector)
+        done = delayed(m, last_read, Epilogue.LATENCY + 1 + Tracker.LATENCY)
+        self._control(m, d, walk.start, done)
+        return m
+
+    def _control(self, m, d, start, done):
+        """Take a descriptor, wait for its tokens, start the walk, report its end."""
+        ready = (
+            (self.acc_full.avail | d.vector)
+            & (self.c_free.avail | ~d.open)
+            & (self.c_ready.avail | ~d.need_fill)
+        )  # fmt: skip
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += d.eq(self.i.payload)
+                with m.If(self.i.valid):
+                    m.next = "WAIT"
+            with m.State("WAIT"), m.If(ready):
+                m.d.comb += [
+                    start.eq(1),
+                    self.acc_full.take.eq(~d.vector),
+                    self.c_free.take.eq(d.open),
+                    self.c_ready.take.eq(d.need_fill),
+                ]
+                m.next = "RUN"
+            with m.State("RUN"):
+                m.d.comb += [self.drained.eq(done), self.result_valid.eq(done & d.track)]
+                with m.If(done):
+                    m.next = "IDLE"
+
+    def _operands(self, m, d, en, first, before, epilogue):
+        """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
+        with m.If(self.acc_free):
+            m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
+        with m.Elif(self.acc.en):
+            m.d.sync += self.acc.addr.eq(self.acc.addr + 1)
+        m.d.comb += [
+            self.acc.en.eq(en & before.valid & ~d.vector),
+            self.c_read.en.eq(en),
+            self.c_read.valid.eq(first.valid & (d.c_mode != 0)),
+        ]
+        for lane, x in enumerate(epilogue.x):
+            psum = self.acc.data[lane] if lane < self._config.cols else 0
+            pooled = self.vector.payload[lane] if lane < self._config.rows else 0
+            m.d.comb += [x.eq(Mux(d.vector, pooled, psum)), epilogue.c[lane].eq(self.c_read.data[lane])]
+
+    def _bias(self, m, d, entering, epilogue):
+        """Biases by lane (word o) or, with swap, by position (element i on all lanes)."""
+        m.submodules.bias = bias = BiasMemory(self._config)
+        with m.If(entering.valid):
+            with m.If(d.swap):
+                wrap = bias.r_lane == self._config.cols - 1
+                m.d.sync += [bias.r_lane.eq(Mux(wrap, 0, bias.r_lane + 1)), bias.r_word.eq(bias.r_word + wrap)]
+                with m.If(entering.row_end):
+                    m.d.sync += [bias.r_lane.eq(0), bias.r_word.eq(0)]
+            with m.Else():
+                m.d.sync += bias.r_word.eq(bias.r_word + entering.row_end)
+            with m.If(entering.last):
+                m.d.sync += bias.r_word.eq(0)
+        m.d.comb += [
+            bias.valid.eq(self.bias_valid),
+            bias.half.eq(self.bias_half),
+            bias.start.eq(self.bias_start),
+            bias.data.eq(self.bias_data),
+            bias.r_half.eq(d.half),
+            bias.r_serial.eq(d.swap),
+        ]
+        for lane, value in enumerate(bias.o):
+            m.d.comb += epilogue.bias[lane].eq(Mux(d.bias, value, 0))
+
+    def _masks(self, m, d):
+        """Lanes of a full vector and of a short one, one cycle after ``d``."""
+        full = Signal(len(self._lane_range()))
+        tail = Signal.like(full)
+        n_full = Mux(d.vector, self._config.rows, self._config.cols)
+        for lane in self._lane_range():
+            m.d.sync += [full[lane].eq(lane < n_full), tail[lane].eq(lane < d.lanes_last)]
+        return full, tail
+
+    def _shifts(self, m, d, en, before, tail, epilogue):
+        """Every lane's shift: 0 for index vectors, ``shift_ones`` for the row of bias gradients."""
+        for lane in self._lane_range():
+            corner = tail[lane] & ~tail[lane + 1] if lane + 1 < len(tail) else tail[lane]
+            ones = d.ones & Mux(d.swap, before.last_out & corner, before.last_in)
+            with m.If(en):
+                m.d.sync += epilogue.shift[lane].eq(Mux(before.plain, 0, Mux(ones, d.shift_ones, d.shift)))
+
+    def _lane_offsets(self, m, d):
+        """Words from lane 0's bank row to each lane's, one cycle after ``d``: multiples of lane_step / banks."""
+        step = Signal(range(self._config.c_depth))
+        m.d.comb += step.eq(d.lane_step >> self._bank_bits)  # the remainder is always 1
+        multiples = [0, step]
+        registers = []
+        for lane in self._lane_range():
+            if lane > 1:  # by doubling, so that the adders form a tree
+                multiples.append(Signal.like(step))
+                m.d.comb += multiples[lane].eq((multiples[lane // 2] << 1) + (step if lane % 2 else 0))
+            registers.append(Signal.like(step))
+            m.d.sync += registers[lane].eq(multiples[lane])
+        return registers
+
+    def _lanes(self, m, d, port, address, offsets):
+        """Drive a port's bank rotation and lane addresses: lane l at ``address + l * lane_step``."""
+        bank, word = address[: self._bank_bits], address[self._bank_bits :]
+        for lane, offset in enumerate(offsets):
+            carry = (bank + lane) >> self._bank_bits
+            m.d.comb += port.addr[lane].eq(Cat((word + offset + carry)[: len(word)], d.half))
+        m.d.comb += port.rot.eq(bank)
+
+    def _lane_range(self):
+        return range(n_lanes(self._config))

@@ -1,0 +1,78 @@
+"""The loops of a DRAIN descriptor."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import DRAIN
+from .interfaces import descriptor_layout
+
+__all__ = ["DrainWalk"]
+
+
+def _step_layout(config):
+    """One vector on its way through the engine: where it goes and its place in the descriptor."""
+    return data.StructLayout({
+        "valid": 1,
+        "address": range(config.c_elements),
+        "plain": 1,  # the index vector of a value vector
+        "tail": 1,  # only lanes_last lanes
+        "last_out": 1,
+        "last_in": 1,  # the last position of an o
+        "row_end": 1,  # the last vector of an o
+        "last": 1,  # the last vector of the descriptor
+    })  # fmt: skip
+
+
+class DrainWalk(wiring.Component):
+    """The two loops of a DRAIN descriptor: a ``step`` per vector, one per cycle with ``en``.
+
+    ``start`` (a pulse) begins with the descriptor ``d``, which must stand still until the step with ``last``;
+    the first step comes in the next cycle. Steps without ``valid`` mean nothing.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "d": In(descriptor_layout(DRAIN)), "start": In(1), "en": In(1), "step": Out(_step_layout(config)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        d, step = self.d, self.step
+        running = Signal()
+        plain = Signal()
+        n_out_left = Signal.like(d.n_out)
+        n_in_left = Signal.like(d.n_in)
+        row = Signal.like(step.address)
+        address = Signal.like(step.address)
+        m.d.comb += [
+            step.valid.eq(running),
+            step.address.eq(Mux(plain, address + d.idx, address)),
+            step.plain.eq(plain),
+            step.last_out.eq(n_out_left == 1),
+            step.last_in.eq(n_in_left == 1),
+            step.tail.eq(Mux(d.last_inner, step.last_in, step.last_out)),
+            step.row_end.eq(step.last_in & ((d.idx == 0) | plain)),
+            step.last.eq(step.row_end & step.last_out),
+        ]
+        next_row = Signal.like(row)
+        m.d.comb += next_row.eq(row + d.s_out)
+        with m.If(self.start):
+            m.d.sync += [
+                running.eq(1), plain.eq(0), row.eq(0), address.eq(0),
+                n_out_left.eq(d.n_out), n_in_left.eq(d.n_in),
+            ]  # fmt: skip
+        with m.Elif(self.en & running):
+            with m.If((d.idx != 0) & ~plain):
+                m.d.sync += plain.eq(1)
+            with m.Else():
+                m.d.sync += plain.eq(0)
+                with m.If(step.last_in):
+                    m.d.sync += [
+                        row.eq(next_row), address.eq(next_row), n_in_left.eq(d.n_in),
+                        n_out_left.eq(n_out_left - 1), running.eq(~step.last_out),
+                    ]  # fmt: skip
+                with m.Else():
+                    m.d.sync += [address.eq(address + d.s_in), n_in_left.eq(n_in_left - 1)]
+        return m

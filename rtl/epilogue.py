@@ -1,0 +1,145 @@
+"""Epilogue: what happens to a sum on its way to being an operand of the next layer."""
+
+from amaranth import Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.commands import CMode
+from ..spec.config import Config
+from ..spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max
+from .delay import delayed
+from .requantise import Requantise
+
+__all__ = ["SHIFT_C_MAX", "Epilogue", "EpilogueLane", "n_lanes", "sum_width"]
+
+SHIFT_C_MAX = 31
+"""Range of the shift that aligns the C operand and the bias: -31..31."""
+
+
+def n_lanes(config: Config) -> int:
+    """Lanes of the epilogue: as many as the widest vector it is given, the array's or the pool unit's."""
+    return max(config.rows, config.cols)
+
+
+def sum_width(config: Config) -> int:
+    """Width of a result before it saturates: three terms of acc_width."""
+    return config.acc_width + 2
+
+
+class EpilogueLane(wiring.Component):
+    """One element a cycle through steps 1 to 5 and 7 of docs/machine.md, free-running.
+
+    ``x``, ``shift``, ``c``, ``add`` (add C), ``masked`` (zero where C <= 0) go in together, ``bias``
+    ``BIAS_LATENCY`` cycles after them; ``o``, ``magnitude`` and ``saturated`` (result did not fit) come out
+    ``LATENCY`` cycles after them. ``relu`` and ``shift_c`` stand still meanwhile.
+    """
+
+    LATENCY = Requantise.LATENCY + 4
+    BIAS_LATENCY = Requantise.LATENCY
+
+    def __init__(self, config: Config):
+        self._acc_width = config.acc_width
+        self._operand_width = config.operand_width
+        super().__init__({
+            "x": In(signed(config.acc_width)), "shift": In(range(SHIFT_MIN, SHIFT_MAX + 1)),
+            "c": In(signed(config.operand_width)), "shift_c": In(range(-SHIFT_C_MAX, SHIFT_C_MAX + 1)),
+            "bias": In(signed(config.acc_width)),
+            "add": In(1), "masked": In(1), "relu": In(1),
+            "o": Out(signed(config.operand_width)), "magnitude": Out(sum_width(config)), "saturated": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.scale_x = scale_x = Requantise(
+            self._acc_width, self._acc_width, shift_min=SHIFT_MIN, shift_max=SHIFT_MAX
+        )
+        m.submodules.scale_c = scale_c = Requantise(
+            self._operand_width, self._acc_width, shift_min=-SHIFT_C_MAX, shift_max=SHIFT_C_MAX
+        )
+        m.d.comb += [
+            scale_x.i.eq(self.x),
+            scale_x.shift.eq(self.shift),
+            scale_c.i.eq(Mux(self.add, self.c, 0)),
+            scale_c.shift.eq(self.shift_c),
+        ]
+        drop = Signal()
+        m.d.comb += drop.eq(self.masked & (self.c <= 0))
+        s4_drop = delayed(m, drop, Requantise.LATENCY + 2)
+
+        s3_sum = Signal(signed(self._acc_width + 1))
+        s3_c = Signal.like(scale_c.o)
+        s4_sum = Signal(signed(len(self.magnitude)))
+        s5_sum = Signal(signed(len(self.magnitude)))
+        m.d.sync += [
+            s3_sum.eq(scale_x.o + self.bias),
+            s3_c.eq(scale_c.o),
+            s4_sum.eq(s3_sum + s3_c),
+            s5_sum.eq(Mux(s4_drop | (self.relu & (s4_sum < 0)), 0, s4_sum)),
+        ]
+
+        limit = operand_max(self._operand_width)
+        too_large = s5_sum > limit
+        too_small = s5_sum < -limit
+        m.d.sync += [
+            self.o.eq(Mux(too_large, limit, Mux(too_small, -limit, s5_sum))),
+            self.saturated.eq(too_large | too_small),
+            self.magnitude.eq(Mux(s5_sum < 0, -s5_sum, s5_sum)),
+        ]
+        return m
+
+
+class Epilogue(wiring.Component):
+    """``n_lanes`` lanes and what they have in common; free-running, one vector a cycle.
+
+    In: vector ``x`` with ``c``, ``shift`` and ``mask`` (lanes that hold something); ``plain`` vectors are only
+    shifted and written. ``bias`` comes ``BIAS_LATENCY`` cycles later; ``c_mode``, ``shift_c``, ``relu`` stand
+    still. Out: ``o`` and ``o_mask`` after ``LATENCY`` cycles; ``magnitudes`` (OR over the lanes that count)
+    and ``saturations`` (their number) one cycle later.
+    """
+
+    LATENCY = EpilogueLane.LATENCY
+    BIAS_LATENCY = EpilogueLane.BIAS_LATENCY
+
+    def __init__(self, config: Config):
+        self._config = config
+        n = n_lanes(config)
+        sums = data.ArrayLayout(signed(config.acc_width), n)
+        operands = data.ArrayLayout(signed(config.operand_width), n)
+        super().__init__({
+            "x": In(sums), "shift": In(data.ArrayLayout(range(SHIFT_MIN, SHIFT_MAX + 1), n)), "c": In(operands),
+            "mask": In(n), "plain": In(1), "bias": In(sums),
+            "c_mode": In(CMode), "shift_c": In(range(-SHIFT_C_MAX, SHIFT_C_MAX + 1)), "relu": In(1),
+            "o": Out(operands), "o_mask": Out(n),
+            "magnitudes": Out(sum_width(config)), "saturations": Out(range(n + 1)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        add = Signal()
+        masked = Signal()
+        m.d.comb += [
+            add.eq((self.c_mode == CMode.ADD) & ~self.plain),
+            masked.eq((self.c_mode == CMode.MASK) & ~self.plain),
+        ]
+        tracked = delayed(m, Mux(self.plain, 0, self.mask), self.LATENCY)
+        m.d.comb += self.o_mask.eq(delayed(m, self.mask, self.LATENCY))
+
+        magnitudes = 0
+        saturations = 0
+        for n in range(len(self.mask)):
+            m.submodules[f"lane{n}"] = lane = EpilogueLane(self._config)
+            m.d.comb += [
+                lane.x.eq(self.x[n]),
+                lane.shift.eq(self.shift[n]),
+                lane.c.eq(self.c[n]),
+                lane.shift_c.eq(self.shift_c),
+                lane.bias.eq(self.bias[n]),
+                lane.add.eq(add),
+                lane.masked.eq(masked),
+                lane.relu.eq(self.relu),
+                self.o[n].eq(lane.o),
+            ]
+            magnitudes |= Mux(tracked[n], lane.magnitude, 0)
+            saturations += tracked[n] & lane.saturated
+        m.d.sync += [self.magnitudes.eq(magnitudes), self.saturations.eq(saturations)]
+        return m
