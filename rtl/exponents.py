@@ -10,7 +10,7 @@ from .interfaces import ResultLayout
 from .shadow import Shadow
 from .table import Burst, Table
 
-__all__ = ["OPERANDS", "Adjust", "ExponentLayout", "Exponents"]
+__all__ = ["OPERANDS", "Adjust", "ExponentAccess", "ExponentLayout", "Exponents"]
 
 OPERANDS = ("a", "b", "c", "out")
 """The operands of a command, in the order their exponents are looked up."""
@@ -28,6 +28,17 @@ class Adjust(enum.Enum, shape=2):
     """All entries: COMMIT."""
     TRIAL = 2
     """The tensors a command in calibration tracks: their exponents follow the dry run's results."""
+
+
+class ExponentAccess(wiring.Signature):
+    """Lookups and adjustments of :class:`Exponents`, seen from who asks for them."""
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "ids": Out(data.StructLayout({operand: range(config.n_tensors) for operand in OPERANDS})),
+            "lookup": Out(1), "looked_up": In(1), "found": In(data.ArrayLayout(ExponentLayout, len(OPERANDS))),
+            "adjust": Out(1), "how": Out(Adjust), "track_out": Out(1), "track_b": Out(1), "adjusted": In(1),
+        })  # fmt: skip
 
 
 class Exponents(wiring.Component):
@@ -49,13 +60,10 @@ class Exponents(wiring.Component):
 
     def __init__(self, config: Config):
         self.config = config
-        tensor = range(config.n_tensors)
         super().__init__({
-            "index": In(tensor), "show": In(1), "shown": Out(ExponentLayout),
+            "index": In(range(config.n_tensors)), "show": In(1), "shown": Out(ExponentLayout),
             "set": In(1), "value": In(ExponentLayout),
-            "ids": In(data.StructLayout(dict.fromkeys(OPERANDS, tensor))),
-            "lookup": In(1), "looked_up": Out(1), "found": Out(data.ArrayLayout(ExponentLayout, len(OPERANDS))),
-            "adjust": In(1), "how": In(Adjust), "track_out": In(1), "track_b": In(1), "adjusted": Out(1),
+            "access": In(ExponentAccess(config)),
             "drain_result_valid": In(1), "drain_result": In(ResultLayout),
             "update_result_valid": In(1), "update_result": In(ResultLayout),
         })  # fmt: skip
@@ -66,13 +74,13 @@ class Exponents(wiring.Component):
         m.submodules.burst = burst = Burst(ExponentLayout, len(OPERANDS))
         m.submodules.shadow = shadow = Shadow(self.config)
         walking, walk_addr = self._walk(m, table, shadow)
-        ids = Array(self.ids[operand] for operand in OPERANDS)
+        ids = Array(self.access.ids[operand] for operand in OPERANDS)
         m.d.comb += [
             table.index.eq(self.index), table.show.eq(self.show), self.shown.eq(table.shown),
             table.set.eq(self.set), table.value.eq(self.value),
             table.addr.eq(Mux(walking, walk_addr, ids[burst.position])),
-            burst.start.eq(self.lookup), burst.ready.eq(table.ready), burst.data.eq(table.data),
-            self.found.eq(burst.found), self.looked_up.eq(burst.done),
+            burst.start.eq(self.access.lookup), burst.ready.eq(table.ready), burst.data.eq(table.data),
+            self.access.found.eq(burst.found), self.access.looked_up.eq(burst.done),
             shadow.drain_result_valid.eq(self.drain_result_valid), shadow.drain_result.eq(self.drain_result),
             shadow.update_result_valid.eq(self.update_result_valid), shadow.update_result.eq(self.update_result),
         ]  # fmt: skip
@@ -88,24 +96,24 @@ class Exponents(wiring.Component):
         s1_valid = Signal()
         s1_step = Signal(range(n_tensors))
         s1_addr = Signal(range(n_tensors))
-        trial = self.how == Adjust.TRIAL
+        trial = self.access.how == Adjust.TRIAL
         last = s0_step == Mux(trial, 1, n_tensors - 1)
 
-        m.d.comb += s0_addr.eq(Mux(trial, Mux(s0_step == 0, self.ids.out, self.ids.b), s0_step))
-        m.d.sync += self.adjusted.eq(0)
-        with m.If(self.adjust):
+        m.d.comb += s0_addr.eq(Mux(trial, Mux(s0_step == 0, self.access.ids.out, self.access.ids.b), s0_step))
+        m.d.sync += self.access.adjusted.eq(0)
+        with m.If(self.access.adjust):
             m.d.sync += waiting.eq(1)
         with m.Elif(waiting & shadow.settled):
             m.d.sync += [waiting.eq(0), walking.eq(1), s0_step.eq(0)]
         with m.Elif(walking & table.ready):
-            m.d.sync += [s0_step.eq(s0_step + 1), walking.eq(~last), self.adjusted.eq(last)]
+            m.d.sync += [s0_step.eq(s0_step + 1), walking.eq(~last), self.access.adjusted.eq(last)]
         m.d.sync += [s1_valid.eq(walking & table.ready), s1_step.eq(s0_step), s1_addr.eq(s0_addr)]
 
-        chosen = ~trial | Mux(s1_step == 0, self.track_out, self.track_b)
+        chosen = ~trial | Mux(s1_step == 0, self.access.track_out, self.access.track_b)
         m.d.comb += [
             shadow.addr.eq(s0_addr),
             shadow.clear.eq(s1_valid & chosen),
-            table.write.eq(s1_valid & chosen & shadow.entry.seen & (self.how != Adjust.CLEAR)),
+            table.write.eq(s1_valid & chosen & shadow.entry.seen & (self.access.how != Adjust.CLEAR)),
             table.write_addr.eq(s1_addr),
             table.write_data.eq(self._rule(m, table.data, shadow.entry)),
         ]
@@ -129,6 +137,6 @@ class Exponents(wiring.Component):
             m.d.comb += new.cur.eq(exponent)
         with m.Else():
             m.d.comb += new.next.eq(exponent)
-            with m.If(self.how == Adjust.COMMIT):
+            with m.If(self.access.how == Adjust.COMMIT):
                 m.d.comb += new.cur.eq(old.next)
         return new

@@ -7,13 +7,23 @@ from amaranth.lib.wiring import In, Out
 from ..spec.config import Config
 from .table import Burst, Table
 
-__all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperLayout"]
+__all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperAccess", "HyperLayout"]
 
 HYPER_PER_UPDATE = 3
 """Learning rate, momentum and weight decay, in consecutive entries."""
 
 HyperLayout = data.StructLayout({"mantissa": 16, "exponent": signed(8)})
 """A hyper-parameter, mantissa * 2^exponent; the mantissa is unsigned."""
+
+
+class HyperAccess(wiring.Signature):
+    """Lookups of :class:`Hyper`, seen from who asks for them."""
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "lookup": Out(1), "first": Out(range(config.n_hyper)),
+            "found": In(data.ArrayLayout(HyperLayout, HYPER_PER_UPDATE)), "done": In(1),
+        })  # fmt: skip
 
 
 class Hyper(wiring.Component):
@@ -31,8 +41,7 @@ class Hyper(wiring.Component):
         super().__init__({
             "index": In(range(config.n_hyper)), "show": In(1), "shown": Out(HyperLayout),
             "set": In(1), "value": In(HyperLayout),
-            "lookup": In(1), "first": In(range(config.n_hyper)),
-            "found": Out(data.ArrayLayout(HyperLayout, HYPER_PER_UPDATE)), "done": Out(1),
+            "access": In(HyperAccess(config)),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -42,8 +51,8 @@ class Hyper(wiring.Component):
         m.d.comb += [
             table.index.eq(self.index), table.show.eq(self.show), self.shown.eq(table.shown),
             table.set.eq(self.set), table.value.eq(self.value),
-            burst.start.eq(self.lookup), burst.ready.eq(table.ready), burst.data.eq(table.data),
-            table.addr.eq(self.first + burst.position),
-            self.found.eq(burst.found), self.done.eq(burst.done),
+            burst.start.eq(self.access.lookup), burst.ready.eq(table.ready), burst.data.eq(table.data),
+            table.addr.eq(self.access.first + burst.position),
+            self.access.found.eq(burst.found), self.access.done.eq(burst.done),
         ]  # fmt: skip
         return m

@@ -9,7 +9,7 @@ from ..spec.config import Config
 from ..spec.descriptors import Bits
 
 __all__ = [
-    "AccRead", "CommandLayout", "PadRead", "PadWrite", "ReadClient", "RegionLayout", "ResultLayout",
+    "AccRead", "CommandLayout", "ErrorLayout", "PadRead", "PadWrite", "ReadClient", "RegionLayout", "ResultLayout",
     "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient", "descriptor_layout",
     "descriptor_stream",
 ]  # fmt: skip
@@ -45,6 +45,9 @@ UpdateLayout = data.StructLayout({
 
 ResultLayout = data.StructLayout({"id": 8, "nonzero": 1, "top": signed(10)})
 """What the shadow exponents gather: tensor, whether any result was nonzero, max bit length + exponent."""
+
+ErrorLayout = data.StructLayout({"valid": 1, "code": 8, "index": 16})
+"""A block's report: :class:`adagp.spec.errors.ErrorCode` and the command's index, in a cycle with valid."""
 
 RegionLayout = data.StructLayout({"start": 32, "end": 32})
 """A write region, ``start <= address < end``."""

@@ -1,0 +1,74 @@
+"""Phase and batch bookkeeping: which phase, how many batches are left, where the batch's input lies."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .csr import N_PHASES
+
+__all__ = ["BatchCounter"]
+
+WIDTH = 32
+
+
+class BatchCounter(wiring.Component):
+    """Counts batches and walks the input ring.
+
+    ``begin`` takes over ``run_phase`` and ``batches`` for a run; ``batch_end`` counts a batch and advances
+    the ring. ``last``: one batch is left (none: ``empty``). BATCH and RING_INDEX are kept here: ``set_batch``
+    and ``set_ring_index`` write ``value`` to them.
+
+    ``ring_address`` = ring_base + ring_index * ring_stride (modulo 2^32), valid with ``located``, which
+    is low for LOCATE_CYCLES after ``locate`` or ``batch_end``.
+    """
+
+    LOCATE_CYCLES = WIDTH + 1
+
+    def __init__(self):
+        super().__init__({
+            "run_phase": In(range(N_PHASES)), "batches": In(WIDTH), "begin": In(1),
+            "phase": Out(range(N_PHASES)), "last": Out(1), "empty": Out(1), "batch_end": In(1),
+            "batch": Out(WIDTH), "set_batch": In(1),
+            "ring_index": Out(WIDTH), "set_ring_index": In(1), "value": In(WIDTH),
+            "ring_base": In(WIDTH), "ring_stride": In(WIDTH), "ring_count": In(WIDTH),
+            "locate": In(1), "located": Out(1), "ring_address": Out(WIDTH),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        left = Signal(WIDTH)
+        following = self.ring_index + 1
+        m.d.comb += [self.last.eq(left == 1), self.empty.eq(self.batches == 0)]
+        with m.If(self.begin):
+            m.d.sync += [self.phase.eq(self.run_phase), left.eq(self.batches)]
+        with m.If(self.batch_end):
+            m.d.sync += [
+                left.eq(left - 1),
+                self.batch.eq(self.batch + 1),
+                self.ring_index.eq(Mux(following >= self.ring_count, 0, following)),
+            ]
+        with m.If(self.set_batch):
+            m.d.sync += self.batch.eq(self.value)
+        with m.If(self.set_ring_index):
+            m.d.sync += self.ring_index.eq(self.value)
+        self._locate(m)
+        return m
+
+    def _locate(self, m):
+        """Multiply by shifting and adding: rare enough to spare a multiplier."""
+        start = Signal()
+        busy = Signal()
+        step = Signal(range(WIDTH))
+        addend = Signal(WIDTH)
+        index = Signal(WIDTH)
+        m.d.sync += start.eq(self.batch_end)
+        m.d.comb += self.located.eq(~busy & ~start & ~self.locate & ~self.batch_end)
+        with m.If(self.locate | start):
+            m.d.sync += [
+                busy.eq(1), step.eq(0), index.eq(self.ring_index), addend.eq(self.ring_stride),
+                self.ring_address.eq(self.ring_base),
+            ]  # fmt: skip
+        with m.Elif(busy):
+            m.d.sync += [busy.eq(step != WIDTH - 1), step.eq(step + 1), index.eq(index >> 1), addend.eq(addend << 1)]
+            with m.If(index[0]):
+                m.d.sync += self.ring_address.eq(self.ring_address + addend)

@@ -1,0 +1,93 @@
+"""Reads a program's commands ahead of their execution."""
+
+from amaranth import Assert, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+
+from ..spec.commands import COMMAND_BYTES, FIELDS
+from ..spec.config import Config
+from .interfaces import CommandLayout, ReadClient
+
+__all__ = ["FetchedLayout", "Prefetch"]
+
+COMMANDS_AHEAD = 2
+
+FetchedLayout = data.StructLayout({"command": CommandLayout, "fault": 1})
+"""A command as read from memory; with ``fault`` it is worth nothing."""
+
+
+class Prefetch(wiring.Component):
+    """Commands in order, from ``address`` (a multiple of COMMAND_BYTES; lower bits are ignored) on.
+
+    While ``enable`` is low, what was read or is still coming is dropped, ``address`` is taken over and
+    ``quiet`` tells that nothing is outstanding; ``enable`` may rise only then. Reads up to
+    COMMANDS_AHEAD commands beyond the one that is offered.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__({
+            "enable": In(1), "address": In(32), "quiet": Out(1),
+            "client": Out(ReadClient(config)), "commands": Out(stream.Signature(FetchedLayout)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        beats = self.client.beats
+        fifo_depth = COMMANDS_AHEAD * COMMAND_BYTES // config.beat_bytes
+        m.submodules.fifo = fifo = SyncFIFOBuffered(width=len(beats.payload.as_value()), depth=fifo_depth)
+        m.d.comb += [beats.ready.eq(1), fifo.w_en.eq(beats.valid), fifo.w_data.eq(beats.payload)]
+        with m.If(beats.valid):
+            m.d.sync += Assert(fifo.w_rdy, "a beat came that nobody asked for")
+        self._ask(m, fifo_depth, popped=fifo.r_rdy & fifo.r_en)
+        self._assemble(m, fifo, data.View(beats.p.shape(), fifo.r_data))
+        return m
+
+    def _ask(self, m, fifo_depth, popped):
+        """Request bursts as long as the buffer has room for them."""
+        burst_beats = min(COMMAND_BYTES // self.config.beat_bytes, self.config.max_burst_beats)
+        burst_bytes = burst_beats * self.config.beat_bytes
+        request = self.client.request
+        address = Signal(32)
+        due = Signal(range(fifo_depth + 1))  # beats asked for that haven't left the buffer
+        ask = self.enable & (~request.valid | request.ready) & (due <= fifo_depth - burst_beats)
+        m.d.comb += self.quiet.eq(due == 0)
+        m.d.sync += due.eq(due + Mux(ask, burst_beats, 0) - popped)
+        with m.If(ask):
+            m.d.sync += [
+                request.valid.eq(1), request.p.addr.eq(address), request.p.length.eq(burst_beats - 1),
+                address.eq(address + burst_bytes),
+            ]  # fmt: skip
+        with m.Elif(request.ready):
+            m.d.sync += request.valid.eq(0)
+        with m.If(~self.enable):
+            m.d.sync += address.eq(self.address & -COMMAND_BYTES)
+
+    def _assemble(self, m, fifo, beat):
+        """Shift the beats that hold fields into a register; pass over the others."""
+        n_beats = COMMAND_BYTES // self.config.beat_bytes
+        width = self.config.port_width
+        used_bits = 32 * (1 + max(f.word for f in FIELDS))
+        n_used = -(-used_bits // width)
+        words = Signal(n_used * width)
+        position = Signal(range(n_beats))
+        commands = self.commands
+        take = fifo.r_rdy & ~commands.valid
+        m.d.comb += fifo.r_en.eq(~commands.valid | ~self.enable)
+        with m.If(commands.ready):
+            m.d.sync += commands.valid.eq(0)
+        with m.If(take):
+            m.d.sync += [
+                position.eq(position + 1),
+                commands.valid.eq(position == n_beats - 1),
+                commands.p.fault.eq(beat.fault | (commands.p.fault & (position != 0))),
+            ]
+            with m.If(position < n_used):
+                m.d.sync += words.eq(Cat(words[width:], beat.data))
+        with m.If(~self.enable):
+            m.d.sync += [position.eq(0), commands.valid.eq(0)]
+        for field in FIELDS:
+            lsb = 32 * field.word + field.lsb
+            m.d.comb += commands.p.command[field.name].eq(words[lsb : lsb + field.width])
