@@ -1,0 +1,179 @@
+"""The compute engine: operand fetch, array and accumulator for GEMMs, the pool unit for vectors."""
+
+from amaranth import Const, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from ..spec.config import Config
+from ..spec.descriptors import COMPUTE, VectorMode
+from .accumulator import Accumulator, SumLayout
+from .array import Array
+from .feeder import Feeder
+from .im2col import N_OUTER, N_REDUCTION, Operand
+from .interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_stream
+from .pool import Pool
+
+__all__ = ["Compute"]
+
+
+class Compute(wiring.Component):
+    """Executes COMPUTE descriptors in order, on the halves of A, B and the accumulator that tokens grant.
+
+    Three units take part in each descriptor: the two operand fetchers and what consumes their vectors
+    (``feeder`` or ``pool``). Each goes on to the next descriptor on its own, so that the next one's
+    stationary tile is loaded while the last pass streams; only where the next descriptor uses the
+    operands otherwise than the one in progress do the fetchers wait for its end.
+
+    Counters, per cycle: ``macs``, the products of valid operands in the vector the array takes; and
+    exactly one of ``active`` (it takes one), ``stall_idle`` (no GEMM in progress), ``stall_a``, ``stall_b``
+    (the GEMM in progress waits for its tile), ``stall_drain`` (for an accumulator half only) and
+    ``stall_load`` (for operands to arrive or a stationary tile to be loaded).
+
+    ``a_free``, ``b_free``, ``acc_full`` give a token in each cycle they are 1.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "i": In(descriptor_stream(COMPUTE)),
+            "a": Out(PadRead(config, 2 * config.a_depth)), "b": Out(PadRead(config, 2 * config.b_depth)),
+            "a_full": Out(Token()), "b_full": Out(Token()), "acc_free": Out(Token()),
+            "a_free": Out(1), "b_free": Out(1), "acc_full": Out(1),
+            "acc": In(AccRead(config)), "vector": Out(stream.Signature(VectorLayout(config))),
+            "macs": Out(range(config.n_pes + 1)),
+            "active": Out(1), "stall_a": Out(1), "stall_b": Out(1), "stall_load": Out(1), "stall_drain": Out(1),
+            "stall_idle": Out(1),
+        })  # fmt: skip
+        self.config = config
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        m.submodules.fetch_a = fetch_a = Operand(config, config.a_depth)
+        m.submodules.fetch_b = fetch_b = Operand(config, config.b_depth)
+        m.submodules.array = array = Array(config)
+        m.submodules.feeder = feeder = Feeder(config, max(array.swap_cycles, Accumulator.latency - 1))
+        m.submodules.accumulator = accumulator = Accumulator(config)
+        m.submodules.pool = pool = Pool(config)
+        for fetch, pad, full, free in (
+            (fetch_a, self.a, self.a_full, self.a_free),
+            (fetch_b, self.b, self.b_full, self.b_free),
+        ):
+            connect(m, fetch.pad, flipped(pad))
+            connect(m, fetch.full, flipped(full))
+            m.d.comb += free.eq(fetch.free)
+        connect(m, feeder.acc_free, flipped(self.acc_free))
+        connect(m, accumulator.read, flipped(self.acc))
+        connect(m, pool.o, flipped(self.vector))
+        m.d.comb += self.acc_full.eq(accumulator.full)
+
+        self._describe(m, fetch_a, fetch_b, feeder, pool)
+        here, swap, vector = self._dispatch(m, fetch_a, fetch_b, feeder, pool)
+        self._route(m, fetch_a, fetch_b, feeder, pool, swap, vector)
+        self._sum(m, feeder, array, accumulator)
+        self._count(m, fetch_a, fetch_b, feeder, here)
+        return m
+
+    def _describe(self, m, fetch_a, fetch_b, feeder, pool):
+        """The descriptor as each unit needs it."""
+        job = self.i.payload
+        vector = job.mode != VectorMode.GEMM
+        a, b = fetch_a.walk.payload, fetch_b.walk.payload
+        outer, reduction = range(N_OUTER), range(N_REDUCTION)
+        m.d.comb += [
+            a.new.eq(job.new_a), a.n_k.eq(job.n_k), a.ones.eq(job.ones), a.repeat.eq(1),
+            [a.n[i].eq(job[f"n{i}"]) for i in outer], [a.jump[i].eq(job[f"jump{i}"]) for i in outer],
+            [a.k[i].eq(job[f"k{i}"]) for i in reduction], [a.kjump[i].eq(job[f"kjump{i}"]) for i in reduction],
+            feeder.gemm.payload.first.eq(job.first), feeder.gemm.payload.last.eq(job.last),
+            pool.job.payload.mode.eq(job.mode), pool.job.payload.n_taps.eq(job.n_a),
+            pool.job.payload.mantissa.eq(job.mantissa),
+        ]  # fmt: skip
+        with m.If(vector):  # SELECT reads B where it reads A
+            m.d.comb += [b.eq(a), b.new.eq(job.new_b)]
+        with m.Else():
+            m.d.comb += [
+                b.new.eq(job.new_b), b.n_k.eq(job.n_k), b.repeat.eq(1),
+                [n.eq(1) for n in (*b.n, *b.k)],
+                b.n[-1].eq(job.n_b), b.jump[-1].eq(job.b_stride), b.k[-1].eq(job.n_k), b.kjump[-1].eq(1),
+            ]  # fmt: skip
+            with m.If(job.swap):
+                m.d.comb += b.repeat.eq(job.n_a)
+            with m.Else():
+                m.d.comb += a.repeat.eq(job.n_b)
+
+    def _dispatch(self, m, fetch_a, fetch_b, feeder, pool):
+        """Show the descriptor to its units until each has taken it.
+
+        Returns whether the consumer works on the descriptor shown, and the roles of the operands.
+        """
+        job = self.i.payload
+        gemm = job.mode == VectorMode.GEMM
+        swap, vector = Signal(), Signal()
+        same = Signal()
+        done = []
+        here = Signal()
+        for name, port, wanted in (
+            ("a", fetch_a.walk, Const(1)),
+            ("b", fetch_b.walk, gemm | (job.mode == VectorMode.SELECT)),
+        ):
+            taken = Signal(name=f"taken_{name}")
+            m.d.comb += port.valid.eq(self.i.valid & wanted & ~taken & (here | same))
+            done.append(taken | ~wanted | (port.valid & port.ready))
+            with m.If(port.valid & port.ready):
+                m.d.sync += taken.eq(1)
+            with m.If(self.i.ready):
+                m.d.sync += taken.eq(0)
+
+        start = Signal()
+        idle = ~feeder.busy & ~pool.busy
+        m.d.comb += [
+            same.eq(feeder.busy & gemm & (job.swap == swap)),
+            start.eq(self.i.valid & ~here & (idle | (same & feeder.gemm.ready))),
+            feeder.gemm.valid.eq(start & gemm), pool.job.valid.eq(start & ~gemm),
+            self.i.ready.eq(self.i.valid & (here | start) & done[0] & done[1]),
+        ]  # fmt: skip
+        with m.If(start):
+            m.d.sync += [here.eq(1), swap.eq(job.swap), vector.eq(~gemm)]
+        with m.If(self.i.ready):
+            m.d.sync += here.eq(0)
+        return here, swap, vector
+
+    def _route(self, m, fetch_a, fetch_b, feeder, pool, swap, vector):
+        """Vectors of A and B to the stream, the stationary or the pool side."""
+        sides = {
+            fetch_a: (pool.a, feeder.stream, feeder.stationary),
+            fetch_b: (pool.b, feeder.stationary, feeder.stream),
+        }
+        for fetch, (pooled, straight, swapped) in sides.items():
+            for port, chosen in ((pooled, vector), (straight, ~vector & ~swap), (swapped, ~vector & swap)):
+                with m.If(chosen):
+                    m.d.comb += [
+                        port.payload.eq(fetch.o.payload), port.valid.eq(fetch.o.valid), fetch.o.ready.eq(port.ready),
+                    ]  # fmt: skip
+
+    def _sum(self, m, feeder, array, accumulator):
+        """Array and accumulator; the tag travels beside the array."""
+        tag = feeder.tag
+        for stage in range(array.latency):
+            delayed = Signal(SumLayout, name=f"tag{stage}")
+            m.d.sync += delayed.eq(tag)
+            tag = delayed
+        m.d.comb += [
+            array.stationary.eq(feeder.load_data), array.load.eq(feeder.load),
+            array.stream.eq(feeder.stream_data), array.swap.eq(feeder.swap),
+            accumulator.tag.eq(tag), accumulator.psum.eq(array.psum),
+        ]  # fmt: skip
+
+    def _count(self, m, fetch_a, fetch_b, feeder, here):
+        m.d.comb += self.macs.eq(feeder.macs)
+        with m.If(~feeder.busy):
+            m.d.comb += self.stall_idle.eq(1)
+        with m.Elif(feeder.active):
+            m.d.comb += self.active.eq(1)
+        with m.Elif(here & fetch_a.waiting):
+            m.d.comb += self.stall_a.eq(1)
+        with m.Elif(here & fetch_b.waiting):
+            m.d.comb += self.stall_b.eq(1)
+        with m.Elif(feeder.undrained):
+            m.d.comb += self.stall_drain.eq(1)
+        with m.Else():
+            m.d.comb += self.stall_load.eq(1)

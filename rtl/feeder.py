@@ -1,0 +1,106 @@
+"""Feeds the array: stationary vectors into shadow registers, stream vectors into its rows."""
+
+from amaranth import Module, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from .accumulator import SumLayout
+from .im2col import OperandVector
+from .interfaces import Token
+
+__all__ = ["Feeder", "GemmLayout"]
+
+GemmLayout = data.StructLayout({"first": 1, "last": 1})
+"""A GEMM: ``first`` opens an accumulator half and overwrites it, ``last`` completes it."""
+
+
+class Feeder(wiring.Component):
+    """Pairs passes of the stream operand with stationary tiles and says where their psums go.
+
+    A stationary tile is up to ``cols`` stationary vectors, loaded column by column while the tile before
+    is in use; a pass is the stream vectors that meet it. ``stationary`` runs ahead of ``gemm``. Ports
+    ``load``, ``load_data``, ``swap``, ``stream_data`` drive the array; ``tag`` goes to the accumulator along with
+    the psums of the vector taken in this cycle.
+
+    ``active``: a vector is taken; ``macs``: its valid products; ``undrained``: everything is there but
+    an accumulator half; ``busy``: a GEMM is in progress.
+
+    Timing: combinational from vector to array. A tile is loaded ``gap`` cycles after the pass before began at the
+    earliest; so passes begin at least ``gap`` + 1 cycles apart and follow each other without a pause
+    if they have ``gap`` + cols vectors or more.
+    """
+
+    def __init__(self, config: Config, gap: int):
+        vector = data.ArrayLayout(signed(config.operand_width), config.rows)
+        super().__init__({
+            "gemm": In(stream.Signature(GemmLayout)),
+            "stationary": In(stream.Signature(OperandVector(config))),
+            "stream": In(stream.Signature(OperandVector(config))),
+            "acc_free": Out(Token()),
+            "load": Out(config.cols), "load_data": Out(vector), "swap": Out(1), "stream_data": Out(vector),
+            "tag": Out(SumLayout), "macs": Out(range(config.n_pes + 1)), "active": Out(1), "undrained": Out(1),
+            "busy": Out(1),
+        })  # fmt: skip
+        self.config = config
+        self.gap = gap
+
+    def elaborate(self, platform):
+        m = Module()
+        loaded, columns = self._load(m)
+        gemm = Signal(GemmLayout)
+        opened, overwrite, in_pass, half = (Signal(name=name) for name in ("opened", "overwrite", "in_pass", "half"))
+        pass_columns = Signal.like(columns)
+        vector = self.stream.payload
+        ready, need_half, ends = Signal(), Signal(), Signal()
+
+        m.d.comb += [
+            need_half.eq(gemm.first & ~opened),
+            ready.eq(self.busy & self.stream.valid & (in_pass | loaded)),
+            self.undrained.eq(ready & need_half & ~self.acc_free.avail),
+            self.active.eq(ready & ~self.undrained),
+            self.stream.ready.eq(self.active), self.stream_data.eq(vector.data),
+            self.swap.eq(self.active & ~in_pass), self.acc_free.take.eq(self.active & need_half),
+            ends.eq(self.active & vector.end_walk), self.gemm.ready.eq(~self.busy | ends),
+            self.tag.valid.eq(self.active), self.tag.half.eq(half), self.tag.overwrite.eq(overwrite),
+            self.tag.end_sweep.eq(vector.end_sweep), self.tag.full.eq(vector.end_walk & gemm.last),
+        ]  # fmt: skip
+        with m.If(self.active):
+            m.d.comb += self.macs.eq(vector.lanes * pass_columns)
+            with m.If(self.swap):
+                m.d.comb += self.macs.eq(vector.lanes * columns)
+                m.d.sync += pass_columns.eq(columns)
+            m.d.sync += [in_pass.eq(~vector.end_pass), opened.eq(1)]
+            with m.If(vector.end_sweep):
+                m.d.sync += overwrite.eq(0)
+        with m.If(ends):
+            m.d.sync += [self.busy.eq(0), half.eq(half ^ gemm.last)]
+        with m.If(self.gemm.valid & self.gemm.ready):
+            m.d.sync += [
+                self.busy.eq(1), gemm.eq(self.gemm.payload), opened.eq(0), overwrite.eq(self.gemm.payload.first),
+            ]  # fmt: skip
+        return m
+
+    def _load(self, m):
+        """Stationary vectors to the shadow registers; returns whether a tile is there, and its columns."""
+        loaded = Signal()
+        columns = Signal(range(self.config.cols + 1))
+        column = Signal(self.config.cols, init=1)
+        travelling = Signal(range(self.gap + 1))
+        taken = self.stationary.valid & self.stationary.ready
+        m.d.comb += [
+            self.stationary.ready.eq(~loaded & (travelling == 0)),
+            self.load_data.eq(self.stationary.payload.data),
+        ]
+        with m.If(taken):
+            m.d.comb += self.load.eq(column)
+            m.d.sync += [columns.eq(columns + 1), column.eq(column << 1)]
+            with m.If(column[0]):
+                m.d.sync += columns.eq(1)
+            with m.If(column[-1] | self.stationary.payload.end_pass):
+                m.d.sync += [loaded.eq(1), column.eq(1)]
+        with m.If(travelling != 0):
+            m.d.sync += travelling.eq(travelling - 1)
+        with m.If(self.swap):
+            m.d.sync += [loaded.eq(0), travelling.eq(self.gap - 1)]
+        return loaded, columns

@@ -1,0 +1,204 @@
+"""Operand fetch: walks a tile in a scratchpad and streams vectors of reduction elements."""
+
+from amaranth import Cat, Module, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from .interfaces import PadRead, Token
+from .odometer import COUNT_BITS, JUMP_BITS, Odometer
+from .scratchpad import Scratchpad
+
+__all__ = ["Operand", "OperandVector", "WalkLayout"]
+
+N_OUTER = 6
+N_REDUCTION = 3
+
+WalkLayout = data.StructLayout({
+    "new": 1,
+    "n": data.ArrayLayout(COUNT_BITS, N_OUTER), "jump": data.ArrayLayout(signed(JUMP_BITS), N_OUTER),
+    "k": data.ArrayLayout(COUNT_BITS, N_REDUCTION), "kjump": data.ArrayLayout(signed(JUMP_BITS), N_REDUCTION),
+    "n_k": COUNT_BITS, "ones": 1, "repeat": COUNT_BITS,
+})  # fmt: skip
+"""A walk through one tile: ``new`` moves to the other half first; outer positions and reduction are
+odometers over operands, ``n_k`` the reduction's length; ``ones`` adds an outer position that reads as
+ones; for each group of ``rows`` reduction elements the outer positions are walked ceil(repeat / cols)
+times."""
+
+
+def OperandVector(config: Config) -> data.StructLayout:
+    """``rows`` operands (zeros from ``lanes`` on) and what ends with them: the pass over the outer
+    positions, the sweep of all passes over a reduction group, the walk."""
+    return data.StructLayout({
+        "data": data.ArrayLayout(signed(config.operand_width), config.rows),
+        "lanes": range(config.rows + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
+    })  # fmt: skip
+
+
+class LaneOffsets(wiring.Component):
+    """Addresses of each group of ``rows`` reduction elements relative to an outer position.
+
+    Made one lane per cycle while the group before is in use. Takes a walk as soon as the groups of the
+    one before are made.
+    """
+
+    def __init__(self, config: Config, address_bits: int):
+        super().__init__({
+            "walk": In(stream.Signature(WalkLayout)),
+            "o": Out(stream.Signature(data.StructLayout({
+                "offset": data.ArrayLayout(address_bits, config.rows), "lanes": range(config.rows + 1), "last": 1,
+            }))),
+        })  # fmt: skip
+        self.config = config
+        self.address_bits = address_bits
+
+    def elaborate(self, platform):
+        m = Module()
+        rows = self.config.rows
+        walk = self.walk.payload
+        m.submodules.odometer = odometer = Odometer(N_REDUCTION, self.address_bits)
+        busy = Signal()
+        left = Signal(COUNT_BITS)
+        lane = Signal(range(rows + 1))
+
+        m.d.comb += [
+            odometer.n.eq(walk.k), odometer.jump.eq(walk.kjump), odometer.start.eq(self.walk.valid & self.walk.ready),
+            self.walk.ready.eq(~busy), self.o.valid.eq(busy & (lane == rows)), self.o.payload.last.eq(left <= rows),
+            self.o.payload.lanes.eq(rows),
+        ]  # fmt: skip
+        with m.If(self.o.payload.last):
+            m.d.comb += self.o.payload.lanes.eq(left)
+        with m.If(busy & (lane != rows)):
+            # Shifted in from the top, so that no lane needs to be addressed.
+            m.d.comb += odometer.step.eq(1)
+            offsets = self.o.payload.offset.as_value()
+            m.d.sync += [lane.eq(lane + 1), offsets.eq(Cat(offsets[self.address_bits :], odometer.address))]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [lane.eq(0), left.eq(left - rows), busy.eq(~self.o.payload.last)]
+        with m.If(odometer.start):
+            m.d.sync += [busy.eq(1), lane.eq(0), left.eq(walk.n_k)]
+        return m
+
+
+class Operand(wiring.Component):
+    """Fetches one operand's vectors out of its scratchpad: im2col without a copy.
+
+    For each group of ``rows`` reduction elements, for each repetition, for each outer position, one
+    vector; lane i is at the outer position's address plus the group's offset i, which must be lane 0's
+    bank plus i. Reduction lanes from n_k on read as 0. A walk with ``new`` waits for a ``full`` token
+    (``waiting`` while there is none) and changes halves; ``free`` pulses when the half before has been
+    read to its end. One vector per cycle; the next walk is prepared while one is in progress.
+    """
+
+    latency = 1 + Scratchpad.READ_LATENCY
+    """Cycles from an outer position to its vector."""
+
+    def __init__(self, config: Config, depth: int):
+        super().__init__({
+            "walk": In(stream.Signature(WalkLayout)), "pad": Out(PadRead(config, 2 * depth)),
+            "full": Out(Token()), "free": Out(1), "waiting": Out(1),
+            "o": Out(stream.Signature(OperandVector(config))),
+        })  # fmt: skip
+        self.config = config
+        self.depth = depth
+
+    def elaborate(self, platform):
+        m = Module()
+        step = Signal()
+        position = Signal(data.StructLayout({
+            "valid": 1, "half": 1, "free": 1, "ones": 1,
+            "lanes": range(self.config.rows + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
+        }))  # fmt: skip
+        m.d.comb += step.eq(~self.o.valid | self.o.ready)
+        outer, offsets = self._walk(m, position, step)
+        self._fetch(m, position, step, outer, offsets)
+        return m
+
+    def _walk(self, m, position, step):
+        """Outer positions, group by group: ``position`` moves on in cycles with ``step``."""
+        config = self.config
+        address_bits = (self.depth * config.banks - 1).bit_length()
+        walk = self.walk.payload
+        m.submodules.odometer = odometer = Odometer(N_OUTER, address_bits)
+        m.submodules.offsets = offsets = LaneOffsets(config, address_bits)
+        group = Signal(offsets.o.payload.shape(), reset_less=True)
+        group_valid, busy, ones, extra, held, first = (
+            Signal(name=name) for name in ("group_valid", "busy", "ones", "extra", "held", "first")
+        )
+        half = Signal(init=1)  # the first ``new`` makes it 0
+        repeat, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        prepared, end_group, taken = Signal(), Signal(), Signal()
+
+        # The offsets' walk begins ahead of the outer one, which waits for its tile and its predecessor.
+        start = self.walk.valid & self.walk.ready
+        m.d.comb += [
+            offsets.walk.payload.eq(walk), offsets.walk.valid.eq(self.walk.valid & ~prepared),
+            self.waiting.eq(self.walk.valid & walk.new & ~self.full.avail),
+            self.walk.ready.eq(~busy & prepared & (~walk.new | self.full.avail)),
+            self.full.take.eq(start & walk.new),
+            odometer.n.eq(walk.n), odometer.jump.eq(walk.jump), odometer.start.eq(start),
+        ]  # fmt: skip
+        with m.If(offsets.walk.valid & offsets.walk.ready):
+            m.d.sync += prepared.eq(1)
+        with m.If(start):
+            m.d.sync += [
+                prepared.eq(0), busy.eq(1), ones.eq(walk.ones), repeat.eq(walk.repeat), left.eq(walk.repeat),
+                first.eq(walk.new & held),
+            ]  # fmt: skip
+            with m.If(walk.new):
+                m.d.sync += [half.eq(~half), held.eq(1)]
+
+        m.d.comb += [
+            position.valid.eq(busy & group_valid), position.half.eq(half), position.free.eq(first),
+            position.ones.eq(extra), position.lanes.eq(group.lanes),
+            position.end_pass.eq(extra | (odometer.last & ~ones)),
+            position.end_sweep.eq(position.end_pass & (left <= config.cols)),
+            position.end_walk.eq(position.end_sweep & group.last),
+            taken.eq(position.valid & step), odometer.step.eq(taken & ~extra), end_group.eq(taken & position.end_sweep),
+            offsets.o.ready.eq(~group_valid | end_group),
+        ]  # fmt: skip
+        with m.If(taken):
+            m.d.sync += [first.eq(0), extra.eq(ones & odometer.last & ~extra)]
+            with m.If(position.end_pass):
+                m.d.sync += left.eq(left - config.cols)
+            with m.If(position.end_sweep):
+                m.d.sync += left.eq(repeat)
+            with m.If(position.end_walk):
+                m.d.sync += busy.eq(0)
+        with m.If(offsets.o.ready):
+            m.d.sync += [group.eq(offsets.o.payload), group_valid.eq(offsets.o.valid)]
+        return odometer.address, group.offset
+
+    def _fetch(self, m, position, step, outer, offsets):
+        """The pipeline through the scratchpad: addresses, data, zeros and ones in their lanes."""
+        config = self.config
+        bank_bits = (config.banks - 1).bit_length()
+        m.d.comb += self.pad.en.eq(step)
+        half = Signal()
+        for lane in range(config.rows):
+            address = Signal(outer.shape(), name=f"address{lane}", reset_less=True)
+            with m.If(step):
+                m.d.sync += address.eq(outer + offsets[lane])
+            m.d.comb += self.pad.addr[lane].eq(Cat(address[bank_bits:], half))
+            if lane == 0:
+                m.d.comb += self.pad.rot.eq(address[:bank_bits])
+
+        stages = [position]
+        with m.If(step):
+            for stage in range(self.latency):
+                stages.append(Signal.like(position, name=f"stage{stage}"))
+                m.d.sync += stages[-1].eq(stages[-2])
+            m.d.sync += half.eq(position.half)
+        here = stages[-1]
+        m.d.sync += self.free.eq(step & stages[-2].valid & stages[-2].free)
+
+        vector = self.o.payload
+        m.d.comb += [
+            self.o.valid.eq(here.valid), vector.lanes.eq(here.lanes), vector.end_pass.eq(here.end_pass),
+            vector.end_sweep.eq(here.end_sweep), vector.end_walk.eq(here.end_walk),
+        ]  # fmt: skip
+        for lane in range(config.rows):
+            with m.If(lane < here.lanes):
+                m.d.comb += vector.data[lane].eq(self.pad.data[lane])
+                with m.If(here.ones):
+                    m.d.comb += vector.data[lane].eq(1)

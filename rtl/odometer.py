@@ -1,0 +1,64 @@
+"""Nested counters that walk addresses by adding one jump per step."""
+
+from amaranth import Module, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["COUNT_BITS", "JUMP_BITS", "Odometer"]
+
+COUNT_BITS = 17
+"""Width of a level's count."""
+
+JUMP_BITS = 18
+"""Width of a level's (signed) jump."""
+
+
+class Odometer(wiring.Component):
+    """Walks ``n[0] * n[1] * ...`` positions, the last level innermost.
+
+    ``start`` takes ``n`` and ``jump`` (every ``n`` >= 1) and stands at the first position, address 0;
+    each ``step`` goes to the next one, adding the jump of the outermost level that counts. ``last``
+    marks the last position, from which a step returns to the first. Addresses are modulo the width of
+    ``address``.
+    """
+
+    def __init__(self, levels: int, address_bits: int):
+        super().__init__({
+            "start": In(1), "step": In(1),
+            "n": In(data.ArrayLayout(COUNT_BITS, levels)),
+            "jump": In(data.ArrayLayout(signed(JUMP_BITS), levels)),
+            "address": Out(address_bits), "last": Out(1),
+        })  # fmt: skip
+        self.levels = levels
+
+    def elaborate(self, platform):
+        m = Module()
+        # Counts are kept as n - 1 .. 0: one bit less, and the end of a level is a comparison with 0.
+        span = [Signal(COUNT_BITS - 1, name=f"span{i}") for i in range(self.levels)]
+        left = [Signal(COUNT_BITS - 1, name=f"left{i}") for i in range(self.levels)]
+        jumps = Signal.like(self.jump)
+        jump = Signal(signed(JUMP_BITS))
+
+        carry = 1
+        selected = 0
+        for level in reversed(range(self.levels)):
+            spent = Signal(name=f"spent{level}")
+            m.d.comb += spent.eq(left[level] == 0)
+            with m.If(self.step & carry):
+                m.d.sync += left[level].eq(left[level] - 1)
+                with m.If(spent):
+                    m.d.sync += left[level].eq(span[level])
+            counts = carry & ~spent
+            selected |= jumps[level].as_unsigned() & counts.replicate(JUMP_BITS)
+            carry = carry & spent
+        m.d.comb += [jump.eq(selected), self.last.eq(carry)]
+
+        with m.If(self.step):
+            m.d.sync += self.address.eq(self.address + jump)
+            with m.If(self.last):
+                m.d.sync += self.address.eq(0)
+        with m.If(self.start):
+            m.d.sync += [self.address.eq(0), jumps.eq(self.jump)]
+            for level in range(self.levels):
+                m.d.sync += [span[level].eq(self.n[level] - 1), left[level].eq(self.n[level] - 1)]
+        return m

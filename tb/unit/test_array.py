@@ -1,0 +1,60 @@
+"""Array: tiles against numpy, one vector per cycle, stationary operands exchanged on the way."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from adagp.rtl.array import Array
+from adagp.spec.presets import PRESETS
+from bench import seeded, simulate
+
+TINY, PAPER = PRESETS["tiny"], PRESETS["paper"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [TINY, replace(TINY, rows=2, cols=3), replace(TINY, rows=5, cols=2), PAPER],
+    ids=lambda c: f"{c.rows}x{c.cols}",
+)
+def test_tiles(config):
+    dut = Array(config)
+    rng = np.random.default_rng(seeded(2).randrange(1 << 30))
+    largest = (1 << (config.operand_width - 1)) - 1
+    n_passes = 4
+    n_stream = config.rows + config.cols + 3
+    weights = rng.integers(-largest, largest, (n_passes, config.rows, config.cols), endpoint=True)
+    weights[0, :, 0] = largest  # the longest psum there is
+    vectors = rng.integers(-largest, largest, (n_passes, n_stream, config.rows), endpoint=True)
+    vectors[0, 0] = -largest
+    expected = (vectors @ weights).reshape(-1, config.cols)
+    seen = 0
+
+    async def feed(ctx):
+        async def load(tile, col):
+            ctx.set(dut.load, 1 << col)
+            ctx.set(dut.stationary, [int(v) for v in weights[tile, :, col]])
+
+        for col in range(config.cols):
+            await load(0, col)
+            await ctx.tick()
+        for tile in range(n_passes):
+            for p in range(n_stream):
+                ctx.set(dut.load, 0)
+                col = p - dut.swap_cycles
+                if tile + 1 < n_passes and 0 <= col < config.cols:
+                    await load(tile + 1, col)
+                ctx.set(dut.stream, [int(v) for v in vectors[tile, p]])
+                ctx.set(dut.swap, p == 0)
+                await ctx.tick()
+
+    async def check(ctx):
+        nonlocal seen
+        for _ in range(config.cols + dut.latency):
+            await ctx.tick()
+        for row in expected:
+            assert [ctx.get(dut.psum[col]) for col in range(config.cols)] == row.tolist()
+            seen += 1
+            await ctx.tick()
+
+    simulate(dut, feed, check)
+    assert seen == n_passes * n_stream > 0

@@ -1,0 +1,224 @@
+"""Compute engine with its scratchpads and tokens: descriptors of real layers against numpy."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from adagp.rtl.compute import Compute
+from adagp.rtl.scratchpad import Scratchpad
+from adagp.rtl.token import TokenCounter
+from adagp.spec.commands import Opcode
+from adagp.spec.descriptors import VectorMode
+from adagp.spec.presets import PRESETS
+from amaranth import Module
+from amaranth.lib import wiring
+from bench import seeded, simulate, sink, source
+from compute_jobs import gemm, layer, operand_a, operand_b, pooled, product
+
+TINY, PAPER = PRESETS["tiny"], PRESETS["paper"]
+REASONS = ("active", "stall_a", "stall_b", "stall_load", "stall_drain", "stall_idle")
+TOKENS = {"a_full": 0, "b_full": 0, "a_free": 2, "b_free": 2, "acc_free": 2, "acc_full": 0}
+
+
+class Bench(wiring.Component):
+    """The engine between its scratchpads, with all of its tokens; the rest is played by testbenches."""
+
+    def __init__(self, config):
+        super().__init__({})
+        self.dut = Compute(config)
+        self.pads = {"a": Scratchpad(config, 2 * config.a_depth), "b": Scratchpad(config, 2 * config.b_depth)}
+        self.tokens = {name: TokenCounter(initial, 2) for name, initial in TOKENS.items()}
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.dut = self.dut
+        for name, pad in self.pads.items():
+            m.submodules[f"pad_{name}"] = pad
+            wiring.connect(m, getattr(self.dut, name), pad.read)
+        for name, counter in self.tokens.items():
+            m.submodules[name] = counter
+            port = getattr(self.dut, name)
+            if isinstance(port, wiring.PureInterface):
+                wiring.connect(m, port, counter.take)
+            else:
+                m.d.comb += counter.give.eq(port)
+        return m
+
+
+async def take(ctx, counter):
+    await ctx.tick().until(counter.take.avail)
+    ctx.set(counter.take.take, 1)
+    await ctx.tick()
+    ctx.set(counter.take.take, 0)
+
+
+async def give(ctx, counter):
+    ctx.set(counter.give, 1)
+    await ctx.tick()
+    ctx.set(counter.give, 0)
+
+
+class Expectation:
+    """Tiles to fill and results to see, for a list of descriptors, with random tile contents."""
+
+    def __init__(self, config, jobs, rng):
+        self.tiles = {"a": [], "b": []}
+        self.words, self.vectors, self.macs = [], [], 0
+        largest = (1 << (config.operand_width - 1)) - 1
+        total = None
+        for job in jobs:
+            for name, elements in (("a", config.a_elements), ("b", config.b_elements)):
+                if job[f"new_{name}"]:
+                    small = job["mode"] == VectorMode.SELECT or job["mode"] == VectorMode.MAX
+                    low, high = (0, job["n_a"]) if small else (-largest, largest)
+                    self.tiles[name].append(rng.integers(low, high, elements, endpoint=True))
+            a = operand_a(job, self.tiles["a"][-1])
+            if job["mode"] == VectorMode.GEMM:
+                b = operand_b(job, self.tiles["b"][-1])
+                self.macs += a.size * len(b)
+                words = product(config, job, a, b)
+                if not job["first"]:
+                    words = [[x + y for x, y in zip(*rows, strict=True)] for rows in zip(total, words, strict=True)]
+                total = words
+                if job["last"]:
+                    self.words.append(words)
+            else:
+                select = operand_a(job, self.tiles["b"][-1]) if job["mode"] == VectorMode.SELECT else None
+                self.vectors += pooled(job, a, select)
+
+
+def run(config, jobs, seed=3, stall=0.3, limit=30_000):
+    """Execute ``jobs``; returns cycles from the first to the last busy one and the counters' sums."""
+    rng = seeded(seed)
+    expected = Expectation(config, jobs, np.random.default_rng(seed))
+    assert expected.words or expected.vectors
+    dut = Bench(config)
+    counts = dict.fromkeys((*REASONS, "macs", "cycles"), 0)
+    seen = {"words": 0, "vectors": 0}
+
+    async def pause(ctx, rng):
+        while rng.random() < stall:
+            await ctx.tick().repeat(rng.randrange(1, 40))
+
+    def fill(name):
+        own = random.Random(rng.random())
+
+        async def bench(ctx):
+            write = dut.pads[name].write
+            depth = getattr(config, f"{name}_depth")
+            for number, tile in enumerate(expected.tiles[name]):
+                await take(ctx, dut.tokens[f"{name}_free"])
+                await pause(ctx, own)
+                ctx.set(write.mask, (1 << config.banks) - 1)
+                for word, operands in enumerate(tile.reshape(depth, config.banks).tolist()):
+                    ctx.set(write.addr, [(number % 2) * depth + word] * config.banks)
+                    ctx.set(write.data, operands)
+                    await ctx.tick()
+                ctx.set(write.mask, 0)
+                await ctx.tick()
+                await give(ctx, dut.tokens[f"{name}_full"])
+
+        return bench
+
+    async def drain(ctx):
+        own = random.Random(rng.random())
+        acc = dut.dut.acc
+        for number, words in enumerate(expected.words):
+            await take(ctx, dut.tokens["acc_full"])
+            await pause(ctx, own)
+            ctx.set(acc.half, number % 2)
+            for address, word in enumerate(words):
+                ctx.set(acc.en, 1)
+                ctx.set(acc.addr, address)
+                await ctx.tick()
+                ctx.set(acc.en, 0)
+                while own.random() < stall:
+                    await ctx.tick()
+                assert list(ctx.get(acc.data))[: len(word)] == word, (number, address)
+                seen["words"] += 1
+            await give(ctx, dut.tokens["acc_free"])
+
+    async def collect(ctx):
+        vectors = await sink(ctx, dut.dut.vector, len(expected.vectors), random.Random(rng.random()), stall)
+        for got, want in zip(vectors, expected.vectors, strict=True):
+            assert list(got) == want
+            seen["vectors"] += 1
+
+    async def describe(ctx):
+        await source(ctx, dut.dut.i, jobs, random.Random(rng.random()), stall)
+
+    async def count(ctx):
+        n_words = sum(map(len, expected.words))
+        while seen["words"] < n_words or seen["vectors"] < len(expected.vectors):
+            now = {name: ctx.get(getattr(dut.dut, name)) for name in (*REASONS, "macs")}
+            assert sum(now[name] for name in REASONS) == 1
+            assert now["active"] or not now["macs"]
+            if not now["stall_idle"]:
+                counts["cycles"] += 1
+            for name in now:
+                counts[name] += now[name]
+            await ctx.tick()
+
+    simulate(dut, fill("a"), fill("b"), drain, collect, describe, count, limit=limit)
+    assert seen["words"] == sum(map(len, expected.words))
+    assert seen["vectors"] == len(expected.vectors)
+    assert counts["macs"] == expected.macs
+    return counts
+
+
+def small(config):
+    """The configuration with small scratchpads, so that filling them whole is quick."""
+    return replace(config, a_depth=64, b_depth=64, c_depth=64, acc_depth=64)
+
+
+SHAPES = [TINY, replace(TINY, rows=2, cols=3), replace(TINY, rows=5, cols=2, operand_width=8)]
+CONV = {"n": 2, "c": 5, "h": 4, "w": 3, "oh": 4, "ow": 3, "q": 7, "r": 3, "s": 3, "stride": 1, "pad_y": 1, "pad_x": 1}
+TILE = {"nb": 1, "yb": 2, "cb": 2, "qb": 6}
+
+
+@pytest.mark.parametrize("config", SHAPES, ids=lambda c: f"{c.rows}x{c.cols}")
+def test_matrices(config):
+    jobs = [
+        gemm(n_a, n_b, n_k, swap=swap, ones=ones, first=first, last=last)
+        for n_a, n_b, n_k in ((2, 1, 1), (5, 7, 9), (3, 2, 12))
+        for swap, ones in ((0, 0), (1, 1), (0, 1), (1, 0))
+        for first, last in ((1, 0), (0, 0), (0, 1), (1, 1))
+    ]
+    run(small(config), jobs)
+
+
+@pytest.mark.parametrize("opcode", [Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT])
+@pytest.mark.parametrize("swap", [0, 1])
+def test_convolutions(opcode, swap):
+    strided = CONV | {"h": 7, "w": 5, "oh": 4, "ow": 3, "stride": 2}
+    for shape in (CONV, strided):
+        counts = run(small(TINY), layer(small(TINY), opcode, bias=1, swap=swap, **shape, **TILE))
+        assert counts["stall_a"] + counts["stall_b"] > 0
+
+
+@pytest.mark.parametrize("opcode", [Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD])
+def test_pools(opcode):
+    shape = CONV | {"q": 5, "r": 2, "s": 3, "h": 5, "w": 5, "oh": 2, "ow": 3, "stride": 2, "pad_y": 0}
+    jobs = layer(small(TINY), opcode, const_mantissa=0xFFFF, **shape, **(TILE | {"cb": 5, "qb": 5}))
+    run(small(TINY), jobs)
+
+
+def test_gemms_and_pools_in_turn():
+    config = small(TINY)
+    pool = CONV | {"q": 5, "r": 2, "s": 2, "oh": 3, "ow": 2, "pad_y": 0, "pad_x": 0}
+    tile = TILE | {"cb": 5, "qb": 5}
+    jobs = [
+        *layer(config, Opcode.FORWARD, **CONV, **TILE),
+        *layer(config, Opcode.MAXPOOL, **pool, **tile),
+        *layer(config, Opcode.BACKWARD_DATA, swap=1, **CONV, **TILE),
+        *layer(config, Opcode.MAXPOOL_BACKWARD, **pool, **tile),
+        *layer(config, Opcode.AVGPOOL, const_mantissa=3, **pool, **tile),
+        *layer(config, Opcode.BACKWARD_WEIGHT, bias=1, **CONV, **TILE),
+    ]
+    run(config, jobs)
+
+
+def test_paper():
+    config = replace(small(PAPER), operand_width=16)
+    run(config, [gemm(20, 17, 30, last=0), gemm(20, 17, 13, swap=0, first=0), gemm(20, 17, 30, swap=1)])
