@@ -5,9 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from adagp.golden.array import matmul
 from adagp.golden.epilogue import epilogue
 from adagp.golden.exponents import Exponents, rule
@@ -15,6 +12,8 @@ from adagp.golden.requantise import requantise
 from adagp.golden.update import Hyper, UpdateExponents, update
 from adagp.spec.commands import CMode
 from adagp.spec.presets import PRESETS
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 
 def exact(v, shift, width):
@@ -92,7 +91,7 @@ def test_commit_and_calibration_by_hand():
 
 def test_epilogue_by_hand():
     acc = np.array([[96, -96, 1 << 30, 40]])
-    widths = dict(acc_width=48, operand_width=16)
+    widths = {"acc_width": 48, "operand_width": 16}
     plain = epilogue(acc, 0, 4, **widths)
     assert plain.out.tolist() == [[6, -6, 32767, 2]]
     assert (plain.top, plain.saturations) == (27 + 4, 1)
