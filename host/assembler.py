@@ -1,0 +1,147 @@
+"""Programs: commands in order with the names of their layers, and how they read in one line each."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase
+from ..spec.config import VERSION, Config
+
+__all__ = ["ALIGNMENT", "AssemblerError", "Line", "Program", "describe", "disassemble", "header"]
+
+ALIGNMENT = COMMAND_BYTES
+"""Bytes a program's address is a multiple of."""
+
+
+class AssemblerError(ValueError):
+    """Bytes that are no program."""
+
+
+_PHASES = {Phase.ALL: "all phases", Phase.TRAIN: "training"}
+_CONTROL = (Opcode.HEADER, Opcode.COMMIT, Opcode.HOST, Opcode.END)
+_POOLS = (Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command and the name of the layer it belongs to ("" if to none)."""
+
+    command: Command
+    name: str = ""
+
+
+def header(config: Config) -> Command:
+    """The HEADER of programs for ``config``."""
+    fields = {"phase_mask": int(Phase.ALL), "config_hash": config.config_hash, "version": VERSION}
+    return Command(Opcode.HEADER, fields)
+
+
+@dataclass
+class Program:
+    """Commands in order; ``address`` is where in DRAM the program lies (or shall lie)."""
+
+    lines: list[Line] = field(default_factory=list)
+    address: int = 0
+
+    def append(self, command: Command, name: str = "") -> None:
+        """Add a command at the end."""
+        self.lines.append(Line(command, name))
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(self.lines)
+
+    def __getitem__(self, index: int) -> Line:
+        return self.lines[index]
+
+    def words(self) -> np.ndarray:
+        """The program as uint32 words, COMMAND_WORDS a command; raises FieldError for values that don't fit."""
+        return np.array([word for line in self for word in line.command.encode()], dtype="<u4")
+
+    def bytes(self) -> bytes:
+        """The program as it lies in DRAM."""
+        return self.words().tobytes()
+
+    def names(self) -> list[str]:
+        """The side-table of layer names, one a command (plain data for JSON)."""
+        return [line.name for line in self]
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, names: Sequence[str] = (), address: int = 0) -> "Program":
+        """Inverse of :meth:`bytes` and :meth:`names`; raises AssemblerError for a torn program or unknown opcodes."""
+        if len(blob) % COMMAND_BYTES:
+            raise AssemblerError(f"a program is a multiple of {COMMAND_BYTES} bytes, not {len(blob)}")
+        words = np.frombuffer(blob, "<u4").reshape(-1, COMMAND_WORDS).tolist()
+        names = list(names) + [""] * (len(words) - len(names))
+        program = cls([], address)
+        for index, (row, name) in enumerate(zip(words, names, strict=True)):
+            try:
+                program.append(Command.decode(row), name)
+            except ValueError:
+                raise AssemblerError(f"command {index} has the unknown opcode {row[0] & 0xFF}") from None
+        return program
+
+    def describe(self, index: int) -> str:
+        """One line of text on the command at ``index``."""
+        if not 0 <= index < len(self.lines):
+            return f"{index:4}  (not in the program)"
+        return describe(index, self.lines[index].command, self.lines[index].name)
+
+    def listing(self) -> str:
+        """The whole program, one command a line."""
+        return "\n".join(self.describe(index) for index in range(len(self)))
+
+
+def disassemble(blob: bytes, names: Sequence[str] = ()) -> str:
+    """A program's bytes as text, one command a line."""
+    return Program.from_bytes(blob, names).listing()
+
+
+def describe(index: int, command: Command, name: str = "") -> str:
+    """A command as a line: index, what, which layer, shapes, options, tile, waits, operands, phases."""
+    parts = [f"{index:4}  {command.opcode.name.lower():16} {name:16}"]
+    if command.opcode == Opcode.HEADER:
+        parts.append(f"config {command.config_hash:08x} version {command.version:08x}")
+    elif command.opcode == Opcode.UPDATE:
+        parts.append(f"{command.count} weights hyper {command.hyper}")
+    elif command.opcode not in _CONTROL:
+        parts += _shape(command)
+    if command.wait_main or command.wait_update:
+        parts.append(f"wait main {command.wait_main} update {command.wait_update}")
+    if command.opcode not in _CONTROL:
+        parts += _operands(command)
+    phases = Phase(command.phase_mask & Phase.ALL)
+    parts.append(_PHASES.get(phases, "|".join(p.name.lower() for p in phases) or "never"))
+    return " ".join(parts)
+
+
+def _shape(c):
+    kernel = f"[{c.r}x{c.s}]"
+    big = f"[{c.n}x{c.h}x{c.w}x{c.c}]"
+    small = f"[{c.n}x{c.oh}x{c.ow}x{c.q}]"
+    if c.opcode == Opcode.BACKWARD_WEIGHT:
+        yield f"{big}*{small}->[{c.q}x{c.r}x{c.s}x{c.c}]"
+    elif c.opcode in (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD):
+        yield f"{small}*{kernel}->{big}"
+    else:
+        yield f"{big}*{kernel}->{small}"
+    if c.stride != 1:
+        yield f"stride {c.stride}"
+    if c.pad_y or c.pad_x:
+        yield f"pad {c.pad_y},{c.pad_x}"
+    if c.const_mantissa:
+        yield f"times {c.const_mantissa}*2^{c.const_exponent}"
+    yield from (name for name in ("bias", "relu", "swap", "out_outer", "ring", "track") if getattr(c, name))
+    if c.c_mode:
+        yield CMode(c.c_mode).name.lower()
+    yield f"tile n{c.nb} y{c.yb} c{c.cb}" + ("" if c.opcode in _POOLS else f" q{c.qb}")
+
+
+def _operands(c):
+    for operand in ("a", "b", "c", "out"):
+        address, number = getattr(c, f"{operand}_addr"), getattr(c, f"{operand}_id")
+        if address or number:
+            yield f"{operand} {address:x}#{number}"

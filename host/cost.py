@@ -1,0 +1,163 @@
+"""The cost model behind mappings: cycles of a command from the work of each engine, as if they overlap fully."""
+
+import numpy as np
+
+from ..spec.commands import Opcode
+from ..spec.config import Config
+from .tiling import Extent, Shape, occupancy
+
+__all__ = ["EXPOSED", "GAP_CYCLES", "LOAD_CYCLES", "RUN_CYCLES", "SETUP_CYCLES", "TILE_CYCLES", "Tiling"]
+
+SETUP_CYCLES = 800
+"""Sequencer: from a command to its first descriptor."""
+TILE_CYCLES = 400
+"""Sequencer: the descriptors of one tile."""
+GAP_CYCLES = 24
+"""Array: pause between two tiles."""
+LOAD_CYCLES = 4
+"""Array: a pass takes at least rows + cols + this, the time to load its stationary operands."""
+RUN_CYCLES = 2
+"""Store: pause between two runs."""
+EXPOSED = 0.01
+"""Share of the other engines' work that is expected not to hide behind the slowest."""
+
+
+class Tiling:
+    """A command cut into tiles, and the work this makes for each engine.
+
+    ``n``, ``y``, ``i``, ``o`` are the tiles' images, rows, channels read and channels written: integers,
+    or numpy arrays to judge many tilings at once. ``traffic`` below means an array of two rows: cycles
+    of the memory port and cycles of the DRAM behind it.
+    """
+
+    def __init__(self, shape: Shape, config: Config, n, y, i, o, swap: int = 0, out_outer: int = 0):
+        self.shape, self.config, self.swap, self.out_outer = shape, config, swap, out_outer
+        self.extents = (n, y, i, o)
+        self.images, self.lines = Extent(shape.n, n), Extent(shape.out_h, y)
+        self.inner, self.outer = Extent(shape.ic, i), Extent(shape.oc, o)
+        self.spots = self.images.count * self.lines.count
+        if shape.pool:
+            self.results = self.tiles = self.spots * self.inner.count
+        else:
+            self.results = self.outer.count * (self.inner.count if shape.weight else self.spots)
+            self.tiles = self.results * (self.spots if shape.weight else self.inner.count)
+
+    def cycles(self):
+        """Expected cycles: those of the slowest engine (array or pool unit, drain, fill, store, DRAM,
+        sequencer), and of the first fill and the last drain and store, with which nothing overlaps.
+        """
+        array = self.array_cycles(self.config.rows + self.config.cols + LOAD_CYCLES) + GAP_CYCLES * self.tiles
+        drain = self.drain_cycles()
+        result, runs = self._result()
+        fill, fill_dram = self._fill(result)
+        store = result[0] + RUN_CYCLES * runs
+        engines = (array, drain, fill, store, fill_dram + result[1], TILE_CYCLES * self.tiles)
+        engines = np.broadcast_arrays(*engines)
+        slowest = np.max(engines, axis=0)
+        exposed = EXPOSED * (np.sum(engines, axis=0) - slowest)
+        return slowest + exposed + SETUP_CYCLES + fill / self.tiles + (drain + store) / self.results
+
+    def array_cycles(self, shortest: int = 0):
+        """Cycles in which the array (or pool unit) takes a vector, when no pass is shorter than ``shortest``."""
+        shape = self.shape
+        if shape.pool:
+            return self.drain_cycles() * shape.taps
+        if shape.weight:
+            reduce = self._over_spots(lambda n, y: self._row_groups(n * shape.grid(y) * shape.grid_w))
+        else:
+            reduce = self.inner.total(lambda i: self._row_groups(shape.taps * i))
+        return reduce * self._results_by(shortest)
+
+    def drain_cycles(self):
+        """Cycles of the drain engine: one vector of results each."""
+        if self.shape.pool:
+            pixels = self.shape.n * self.shape.out_h * self.shape.out_w
+            return pixels * self.inner.total(self._row_groups)
+        return self._results_by(0)
+
+    def _results_by(self, shortest):
+        """Psum vectors of the whole command, when no tile streams less than ``shortest``."""
+        held, streamed = (self._a_side, self.outer.total) if self.swap else (self.outer.total, self._a_side)
+        return held(lambda e: -(-e // self.config.cols)) * streamed(lambda e: np.maximum(e, shortest))
+
+    def _a_side(self, function):
+        """Sum of ``function(operand A's outer positions)`` over the tiles along A's outer dimensions."""
+        shape = self.shape
+        if shape.weight:
+            full = (self.inner.count - 1) * function(shape.taps * self.inner.tile)
+            return full + function(shape.taps * self.inner.last + shape.bias)
+        return self._over_spots(lambda n, y: function(n * y * shape.out_w))
+
+    def _over_spots(self, function):
+        return self.images.total(lambda n: self.lines.total(lambda y: function(n, y)))
+
+    def _row_groups(self, extent):
+        return -(-extent // self.config.rows)
+
+    def _run(self, elements):
+        """Traffic of one run of contiguous elements."""
+        n_bytes = np.atleast_1d(elements) * self.config.operand_bytes
+        part = self.config.dram
+
+        def pieces(size):
+            return -(-n_bytes // size) + (n_bytes % size != 0)
+
+        rate = part.burst_bytes * self.config.clock_hz / part.bandwidth_bytes
+        return np.stack([pieces(self.config.beat_bytes), pieces(part.burst_bytes) * rate])
+
+    def _fill(self, result):
+        """Traffic of operands A, B, bias and C, and the time to clear tiles with zeros in them."""
+        shape, outer_pays = self.shape, self._refills()
+        whole = self.inner.count == 1
+        rows_read = np.array([0] + [shape.rows_read(y) for y in range(1, shape.out_h + 1)])
+        lines = shape.n * rows_read[self.lines.tile]
+        pixels_a = lines * shape.columns * self.inner.total(self._run)
+        lines_a = lines * self._run(shape.columns * shape.ic)
+        total = np.where(whole & (not shape.weight) & (shape.dilate == 1), lines_a, pixels_a)
+        if shape.clears:
+            words = occupancy(shape, self.config, *self.extents, self.swap)[0] // self.config.banks
+            total = total + np.stack([words * self.spots * self.inner.count, 0 * words])
+        if shape.opcode == Opcode.MAXPOOL_BACKWARD:
+            return 2 * total
+        if not shape.pool:
+            total = total * outer_pays[0] + self._fill_b() * outer_pays[1]
+        if shape.opcode == Opcode.FORWARD and shape.bias:
+            total = total + shape.oc * self.spots * self._run(1)
+        return total + result if shape.c_mode else total
+
+    def _fill_b(self):
+        """Traffic of operand B, read once."""
+        shape = self.shape
+        if shape.weight:
+            return shape.n * shape.out_h * shape.out_w * self.outer.total(self._run)
+        if shape.opcode == Opcode.BACKWARD_DATA:
+            return shape.ic * shape.taps * self.outer.total(self._run)
+        rows = self._run(shape.taps * self.inner.tile)
+        return shape.oc * np.where(self.inner.count == 1, rows, shape.taps * self.inner.total(self._run))
+
+    def _refills(self):
+        """How often all of A and all of B are read: a tile stays only while consecutive tiles share it."""
+        own, reduced = (self.inner.count, self.spots) if self.shape.weight else (self.spots, self.inner.count)
+        keeps_a = (reduced == 1) & ((own == 1) | (not self.out_outer))
+        keeps_b = (reduced == 1) & ((self.outer.count == 1) | bool(self.out_outer))
+        return np.where(keeps_a, 1, self.outer.count), np.where(keeps_b, 1, own)
+
+    def _result(self):
+        """Traffic of the result, written once, and the number of its runs."""
+        shape, single = self.shape, np.ones_like(self.outer.tile)
+        if shape.weight:
+            whole, whole_runs = shape.oc * self._run(shape.taps * shape.ic + shape.bias), shape.oc
+            pieces, piece_runs = (
+                shape.oc * shape.taps * self.inner.total(self._run),
+                shape.oc * shape.taps * self.inner.count,
+            )
+            joined = self.inner.count == 1
+        else:
+            pixels = shape.n * shape.out_h * shape.out_w
+            whole, whole_runs = shape.n * self.lines.total(lambda y: self._run(y * shape.out_w * shape.oc)), self.spots
+            channels = self.inner if shape.pool else self.outer
+            pieces, piece_runs = pixels * channels.total(self._run), pixels * channels.count
+            joined = (channels.count == 1) & (not self.swap)
+        times = 2 if shape.opcode == Opcode.MAXPOOL else 1
+        traffic = np.where(joined, whole, pieces)
+        return times * traffic, times * np.where(joined, whole_runs * single, piece_runs)

@@ -1,0 +1,173 @@
+"""What the host asks of an accelerator, and the one implementation for all that have registers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ..spec.config import VERSION, Config
+from ..spec.errors import ErrorCode
+from ..spec.registers import COUNTERS, N_REGIONS, Control, Status
+from .assembler import Program
+
+__all__ = ["Device", "DeviceError", "RegisterDevice", "failure"]
+
+ID = 0x41444750
+
+
+class DeviceError(RuntimeError):
+    """The accelerator stopped, or isn't the one that was expected.
+
+    ``code`` is the accelerator's own and ``index`` that of the failing command, when it was an error in a program.
+    """
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.NONE, index: int = -1):
+        super().__init__(message)
+        self.code, self.index = code, index
+
+
+def failure(program: Program | None, code: int, index: int) -> DeviceError:
+    """The exception for a program that stopped with ``code`` at command ``index``."""
+    known = code in ErrorCode.__members__.values()
+    name = ErrorCode(code).name if known else f"error {code}"
+    line = program.describe(index).strip() if program else f"{index}"
+    return DeviceError(f"{name} at command {line}", ErrorCode(code) if known else ErrorCode.NONE, index)
+
+
+class Device(Protocol):
+    """An accelerator with its memory: golden model, simulation or board, which give the same bits.
+
+    Addresses are byte addresses in the accelerator's memory. ``phase`` is an index: 0 warm-up, 1 BP,
+    2 GP, 3 evaluation.
+    """
+
+    config: Config
+    memory_size: int
+
+    def write(self, address: int, array: np.ndarray) -> None:
+        """Put an array's bytes at ``address``."""
+
+    def read(self, address: int, n_bytes: int) -> np.ndarray:
+        """A copy of ``n_bytes`` from ``address``, as uint8."""
+
+    def set_exponents(self, tensor: int, current: int, following: int | None = None) -> None:
+        """Set a tensor's exponents; ``following`` makes it persistent (weights, momentum)."""
+
+    def exponents(self, tensor: int) -> tuple[int, int | None]:
+        """A tensor's current and, if it is persistent, next exponent."""
+
+    def set_hyper(self, index: int, mantissa: int, exponent: int) -> None:
+        """Set a hyper-parameter to ``mantissa * 2^exponent``."""
+
+    def set_regions(self, regions: Sequence[tuple[int, int]]) -> None:
+        """Allow writes to addresses start <= address < end of at most N_REGIONS regions, and to no others."""
+
+    def set_ring(self, base: int, stride: int, count: int, index: int = 0) -> None:
+        """Describe the input ring and choose the entry of the next batch."""
+
+    def start(self, program: Program, phase: int, batches: int = 1, calibrate: bool = False) -> None:
+        """Begin ``batches`` runs of a program that lies in memory at its address."""
+
+    def resume(self) -> None:
+        """Leave a HOST command."""
+
+    def wait(self) -> Status:
+        """Wait until the program waits at HOST or has ended; raises DeviceError when it failed."""
+
+    def counters(self, phase: int) -> dict[str, int]:
+        """The performance counters of a phase by name; 0 for those that the device hasn't got."""
+
+    def reset_counters(self) -> None:
+        """Set the performance counters of all phases to zero."""
+
+    def close(self) -> None:
+        """Let go of the device."""
+
+
+class RegisterDevice(ABC):
+    """A :class:`Device` that is reached through its registers and an interrupt: simulation, boards.
+
+    The first :meth:`connect` must come before anything else.
+    """
+
+    config: Config
+
+    @abstractmethod
+    def read_register(self, name: str) -> int:
+        """The value of a register."""
+
+    @abstractmethod
+    def write_register(self, name: str, value: int) -> None:
+        """Set a register to the 32 low bits of ``value``."""
+
+    @abstractmethod
+    def wait_for_interrupt(self) -> None:
+        """Return once the interrupt is raised."""
+
+    def connect(self) -> None:
+        """Check that it is the accelerator of ``config``, and enable the interrupt; raises DeviceError."""
+        self._program = None
+        expected = {"ID": ID, "VERSION": VERSION, "CONFIG_HASH": self.config.config_hash}
+        for name, value in expected.items():
+            found = self.read_register(name)
+            if found != value:
+                raise DeviceError(f"{name} reads {found:08x}, for {self.config.name} it must be {value:08x}")
+        self.write_register("IRQ_ENABLE", 1)
+
+    def set_exponents(self, tensor: int, current: int, following: int | None = None) -> None:
+        self.write_register("TENSOR", tensor)
+        persistent = 0 if following is None else 1 << 16 | (following & 0xFF) << 8
+        self.write_register("EXPONENT", current & 0xFF | persistent)
+
+    def exponents(self, tensor: int) -> tuple[int, int | None]:
+        self.write_register("TENSOR", tensor)
+        value = self.read_register("EXPONENT")
+        return _signed(value), _signed(value >> 8) if value >> 16 & 1 else None
+
+    def set_hyper(self, index: int, mantissa: int, exponent: int) -> None:
+        self.write_register("HYPER", index)
+        self.write_register("HYPER_VALUE", mantissa | (exponent & 0xFF) << 16)
+
+    def set_regions(self, regions: Sequence[tuple[int, int]]) -> None:
+        for index, (start, end) in enumerate([*regions, *[(0, 0)] * (N_REGIONS - len(regions))]):
+            self.write_register(f"REGION{index}_START", start)
+            self.write_register(f"REGION{index}_END", end)
+
+    def set_ring(self, base: int, stride: int, count: int, index: int = 0) -> None:
+        for name, value in (("BASE", base), ("STRIDE", stride), ("COUNT", count), ("INDEX", index)):
+            self.write_register(f"RING_{name}", value)
+
+    def start(self, program: Program, phase: int, batches: int = 1, calibrate: bool = False) -> None:
+        self._program = program
+        settings = {"PROGRAM": program.address, "PHASE": phase, "BATCHES": batches, "CALIBRATE": int(calibrate)}
+        for name, value in settings.items():
+            self.write_register(name, value)
+        self.write_register("CONTROL", Control.START)
+
+    def resume(self) -> None:
+        self.write_register("CONTROL", Control.RESUME)
+
+    def wait(self) -> Status:
+        self.wait_for_interrupt()
+        status = Status(self.read_register("STATUS"))
+        if status & Status.ERROR:
+            error = failure(self._program, self.read_register("ERROR"), self.read_register("ERROR_INDEX"))
+            self.write_register("CONTROL", Control.CLEAR)
+            raise error
+        return status
+
+    def counters(self, phase: int) -> dict[str, int]:
+        values = {}
+        for place, (name, _) in enumerate(COUNTERS):
+            self.write_register("COUNTER", 16 * phase + place)
+            low = self.read_register("COUNTER_LOW")  # latches the upper half
+            values[name] = self.read_register("COUNTER_HIGH") << 32 | low
+        return values
+
+    def reset_counters(self) -> None:
+        self.write_register("CONTROL", Control.RESET_COUNTERS)
+
+
+def _signed(value):
+    return (value & 0xFF ^ 0x80) - 0x80

@@ -1,0 +1,216 @@
+"""From torch.nn.Sequential to the layers the accelerator knows; what it doesn't know is refused by name."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from torch import nn
+
+from ..spec.config import Config
+from ..spec.numerics import operand_max
+
+__all__ = ["Kind", "Layer", "LoweringError", "lower"]
+
+
+class LoweringError(ValueError):
+    """A network that can't be run; the message names the module and the reason."""
+
+
+class Kind(Enum):
+    """What a layer computes."""
+
+    GEMM = "conv"
+    MAXPOOL = "maxpool"
+    AVGPOOL = "avgpool"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One forward command's worth of a network: shapes as in spec/commands.py, a ReLU fused if ``relu``.
+
+    ``parameters`` are the state-dict names of weight and bias ("" for none), ``torch_shape`` the weight's
+    shape there. ``scale`` is the constant of an AVGPOOL.
+    """
+
+    kind: Kind
+    name: str
+    c: int
+    h: int
+    w: int
+    q: int
+    oh: int
+    ow: int
+    r: int = 1
+    s: int = 1
+    stride: int = 1
+    pad_y: int = 0
+    pad_x: int = 0
+    relu: bool = False
+    scale: float = 1.0
+    parameters: tuple[str, str] = ("", "")
+    torch_shape: tuple[int, ...] = ()
+
+    @property
+    def bias(self) -> bool:
+        return bool(self.parameters[1])
+
+    @property
+    def filter_elements(self) -> int:
+        """Operands of a filter's row in DRAM: its weights and the place of its bias."""
+        return self.r * self.s * self.c + 1
+
+    @property
+    def copies(self) -> bool:
+        """Whether results are values of the input (at most with negatives made 0), at its exponent."""
+        return self.kind is Kind.MAXPOOL or (self.kind is Kind.AVGPOOL and self.r * self.s == 1 and self.scale == 1)
+
+    def geometry(self) -> dict[str, int]:
+        """The shape by command field, batch apart."""
+        names = ("c", "h", "w", "q", "oh", "ow", "r", "s", "stride", "pad_y", "pad_x")
+        return {name: getattr(self, name) for name in names}
+
+
+def lower(network: nn.Sequential, input_shape: tuple[int, ...], config: Config) -> list[Layer]:
+    """The layers of ``network`` for inputs of ``input_shape``, (C, H, W) or (features,), the batch apart.
+
+    Understands Conv2d, Linear, ReLU, MaxPool2d, AvgPool2d and Flatten, in nested Sequentials too. Raises
+    :class:`LoweringError`.
+    """
+    if not isinstance(network, nn.Sequential):
+        raise LoweringError(f"a network must be a torch.nn.Sequential, not {type(network).__name__}")
+    if len(input_shape) not in (1, 3) or min(input_shape) < 1:
+        raise LoweringError(f"an input shape must be (C, H, W) or (features,), not {tuple(input_shape)!r}")
+    builder = _Builder(tuple(input_shape), config)
+    for name, module in network.named_modules(remove_duplicate=False):
+        if isinstance(module, nn.Sequential):
+            continue
+        add = _HANDLERS.get(type(module))
+        where = f"{name} ({type(module).__name__})"
+        if add is None:
+            hint = _HINTS.get(type(module).__name__.rstrip("123d"), "not supported")
+            known = ", ".join(kind.__name__ for kind in _HANDLERS)
+            raise LoweringError(f"{where}: {hint}; supported are {known}")
+        try:
+            add(builder, name, module)
+        except _Refused as refused:
+            raise LoweringError(f"{where}: {refused}") from None
+    if not any(layer.kind is Kind.GEMM for layer in builder.layers):
+        raise LoweringError("the network has no layer with weights")
+    return builder.layers
+
+
+class _Refused(Exception):
+    """Why a module can't be lowered, said by the code that doesn't know its name."""
+
+
+def _require(ok, reason):
+    if not ok:
+        raise _Refused(reason)
+
+
+def _pair(value):
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+class _Builder:
+    """The layers so far and the shape of the value they end in."""
+
+    def __init__(self, shape, config):
+        self.config = config
+        self.flat = len(shape) == 1
+        self.c, self.h, self.w = (*shape, 1, 1) if self.flat else shape
+        self.layers = []
+        self.seen = set()
+
+    def conv(self, name, module):
+        _require(module.groups == 1, f"groups = {module.groups}, only 1 is supported")
+        _require(_pair(module.dilation) == (1, 1), f"dilation = {module.dilation}, only 1 is supported")
+        _require(module.padding_mode == "zeros", f"padding_mode = {module.padding_mode!r}, only 'zeros' is supported")
+        r, s = module.kernel_size
+        padding = module.padding
+        if padding == "same":
+            _require(r % 2 and s % 2, f"padding 'same' needs an odd kernel, not {r}x{s}")
+            padding = (r // 2, s // 2)
+        padding = (0, 0) if padding == "valid" else padding
+        _require(module.in_channels == self.c, f"takes {module.in_channels} channels, but {self.c} arrive")
+        window = self._window(module.kernel_size, module.stride, padding)
+        self._add(Kind.GEMM, name, module, module.out_channels, window)
+
+    def linear(self, name, module):
+        _require(self.flat, f"needs Flatten before it, the value is {self.c}x{self.h}x{self.w}")
+        features = self.c * self.h * self.w
+        _require(module.in_features == features, f"takes {module.in_features} features, but {features} arrive")
+        self._add(Kind.GEMM, name, module, module.out_features, self._window((self.h, self.w), 1, 0, flat=True))
+
+    def relu(self, name, module):
+        if self.layers:
+            self.layers[-1] = replace(self.layers[-1], relu=True)
+        else:
+            self._add(Kind.AVGPOOL, name, module, self.c, self._window(1, 1, 0, flat=True), relu=True)
+
+    def maxpool(self, name, module):
+        _require(_pair(module.dilation) == (1, 1), f"dilation = {module.dilation}, only 1 is supported")
+        _require(not module.return_indices, "return_indices is not supported")
+        window = self._pool_window(module)
+        taps, most = window["r"] * window["s"], operand_max(self.config.operand_width)
+        _require(taps <= most, f"a window of {taps} elements exceeds the index tensor's {most}")
+        self._add(Kind.MAXPOOL, name, module, self.c, window)
+
+    def avgpool(self, name, module):
+        padded = any(_pair(module.padding))
+        _require(module.count_include_pad or not padded, "count_include_pad = False is not supported with padding")
+        window = self._pool_window(module)
+        divisor = module.divisor_override or window["r"] * window["s"]
+        self._add(Kind.AVGPOOL, name, module, self.c, window, scale=1 / divisor)
+
+    def flatten(self, name, module):
+        ends = (module.start_dim, module.end_dim)
+        _require(
+            module.start_dim == 1 and module.end_dim in (-1, 3), f"flattens dimensions {ends}, only all but the batch"
+        )
+        self.flat = True
+
+    def _pool_window(self, module):
+        _require(not module.ceil_mode, "ceil_mode is not supported")
+        return self._window(module.kernel_size, module.stride, module.padding)
+
+    def _window(self, kernel, stride, padding, flat=False):
+        _require(flat or not self.flat, "needs a (C, H, W) value, but a flattened one arrives")
+        (r, s), strides, (pad_y, pad_x) = _pair(kernel), _pair(stride), _pair(padding)
+        _require(strides[0] == strides[1], f"stride = {strides}, it must be the same in both directions")
+        _require(pad_y < r and pad_x < s, f"padding {pad_y},{pad_x} must be below the kernel's {r}x{s}")
+        oh = (self.h + 2 * pad_y - r) // strides[0] + 1
+        ow = (self.w + 2 * pad_x - s) // strides[0] + 1
+        _require(oh > 0 and ow > 0, f"a kernel of {r}x{s} doesn't fit an input of {self.h}x{self.w}")
+        for what, value in (("kernel", max(r, s)), ("stride", strides[0])):
+            _require(value <= 255, f"{what} of {value} exceeds 255")
+        return {"r": r, "s": s, "stride": strides[0], "pad_y": pad_y, "pad_x": pad_x, "oh": oh, "ow": ow}
+
+    def _add(self, kind, name, module, channels, window, **more):
+        if kind is Kind.GEMM:
+            _require(module not in self.seen, "is used twice, shared weights are not supported")
+            _require(all(p.requires_grad for p in module.parameters()), "frozen parameters are not supported yet")
+            self.seen.add(module)
+            more["parameters"] = (f"{name}.weight", f"{name}.bias" if module.bias is not None else "")
+            more["torch_shape"] = tuple(module.weight.shape)
+        for what, value in (("channels", max(channels, self.c)), ("height or width", max(self.h, self.w))):
+            _require(value <= 65535, f"{value} {what} exceed 65535")
+        more = {**window, **more}
+        self.layers.append(Layer(kind, f"{name}.{type(module).__name__}", self.c, self.h, self.w, channels, **more))
+        self.c, self.h, self.w = channels, window["oh"], window["ow"]
+
+
+_HANDLERS = {
+    nn.Conv2d: _Builder.conv,
+    nn.Linear: _Builder.linear,
+    nn.ReLU: _Builder.relu,
+    nn.MaxPool2d: _Builder.maxpool,
+    nn.AvgPool2d: _Builder.avgpool,
+    nn.Flatten: _Builder.flatten,
+}
+
+_HINTS = {
+    "BatchNorm": "not supported yet: fold it into the layer before or remove it",
+    "Dropout": "not supported yet: remove it",
+    "AdaptiveAvgPool": "not supported: use AvgPool2d with the size it works out to",
+    "AdaptiveMaxPool": "not supported: use MaxPool2d with the size it works out to",
+}

@@ -1,0 +1,115 @@
+"""Choosing how a layer is cut into tiles: the legal mapping that the cost model finds fastest."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..spec.commands import Command, Opcode
+from ..spec.config import Config
+from .cost import Tiling
+from .tiling import LIMITS, Shape, limits, occupancy
+
+__all__ = ["Mapping", "MappingError", "choose_mapping", "tile_bound"]
+
+
+class MappingError(ValueError):
+    """A layer that no tiling fits; the message names layer, direction and limit."""
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """The tile fields of a command, and the cycles that the cost model expects."""
+
+    swap: int
+    out_outer: int
+    nb: int
+    yb: int
+    cb: int
+    qb: int
+    cycles: float
+
+    def fields(self) -> dict[str, int]:
+        """By command field."""
+        return {name: getattr(self, name) for name in ("swap", "out_outer", "nb", "yb", "cb", "qb")}
+
+
+def choose_mapping(command: Command, config: Config, name: str = "") -> Mapping:
+    """The fastest legal mapping of a compute command, whose own tile fields are ignored.
+
+    Raises :class:`MappingError`, which calls the layer ``name``.
+    """
+    result = _search(Shape.of(command), config)
+    if isinstance(result, str):
+        raise MappingError(f"{name or f'layer {command.layer}'} {command.opcode.name.lower()}: {result}")
+    return result
+
+
+def tile_bound(command: Command, config: Config) -> int:
+    """Least array (or pool unit) cycles of a command as tiled: one stream vector a cycle, no pause between passes."""
+    shape = Shape.of(command)
+    i, o = (command.qb, command.cb) if command.opcode == Opcode.BACKWARD_DATA else (command.cb, command.qb)
+    tiling = Tiling(shape, config, command.nb, command.yb, i, o, command.swap, command.out_outer)
+    return int(tiling.array_cycles())
+
+
+@lru_cache(maxsize=4096)
+def _search(shape: Shape, config: Config) -> Mapping | str:
+    """The best mapping, or why there is none."""
+    if not shape.pool and shape.reduction > config.max_reduction:
+        return f"sums of {shape.reduction} products exceed the accumulator's {config.max_reduction}"
+    swaps = (0,) if shape.pool else (0, 1)
+    best = None
+    for swap in swaps:
+        n, y, i, o = _candidates(shape, config, swap)
+        if not n.size:
+            continue
+        for out_outer in swaps:
+            cycles = Tiling(shape, config, n, y, i, o, swap, out_outer).cycles()
+            at = int(np.argmin(cycles))
+            if best is None or cycles[at] < best.cycles:
+                channels = (o[at], i[at]) if shape.opcode == Opcode.BACKWARD_DATA else (i[at], o[at])
+                tile = (int(n[at]), int(y[at]), int(channels[0]), int(channels[1]))
+                best = Mapping(swap, out_outer, *tile, float(cycles[at]))
+    return best or _why_none(shape, config)
+
+
+def _candidates(shape, config, swap):
+    """Extents (n, y, i, o) of all legal mappings worth a look, as four arrays."""
+    rows_of = _sizes(shape.out_h)
+    pairs = {(1, y) for y in rows_of} | {(n, shape.out_h) for n in _sizes(shape.n)}
+    granule = config.cols if shape.weight else config.rows
+    inner = _sizes(shape.ic, granule // math.gcd(granule, shape.taps), config.beat_elements)
+    if shape.pool:
+        inner = _sizes(shape.ic, config.rows, config.beat_elements)
+    outer = [1] if shape.pool else _sizes(shape.oc, config.cols, config.beat_elements)
+    p, i, o = np.meshgrid(np.arange(len(pairs)), inner, outer, indexing="ij")
+    pairs = np.array(sorted(pairs))
+    n, y, i, o = pairs[p, 0].ravel(), pairs[p, 1].ravel(), i.ravel(), o.ravel()
+    if shape.pool:
+        o = i
+    legal = np.ones(n.shape, bool)
+    for used, available in zip(occupancy(shape, config, n, y, i, o, swap), limits(config), strict=True):
+        legal &= used <= available
+    return n[legal], y[legal], i[legal], o[legal]
+
+
+def _sizes(size: int, *granules: int) -> list[int]:
+    """Tile extents to try: even cuts into ever more tiles, and those rounded up to whole granules."""
+    cuts, pieces = set(), 1
+    while pieces < size:
+        cuts.add(-(-size // pieces))
+        pieces += max(1, pieces // 3)
+    cuts.add(1)
+    rounded = {min(size, -(-cut // granule) * granule) for cut in cuts for granule in granules}
+    return sorted(cuts | rounded)
+
+
+def _why_none(shape, config):
+    """Which limit the smallest tile exceeds."""
+    smallest = [occupancy(shape, config, 1, 1, 1, 1, swap) for swap in (0, 1)]
+    for name, available, *used in zip(LIMITS, limits(config), *smallest, strict=True):
+        if min(used) > available:
+            return f"one row of one channel takes {min(used)} of the {name}, which holds {available}"
+    return f"no tile fits {', '.join(LIMITS[:-1])} at once"

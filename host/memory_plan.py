@@ -1,0 +1,77 @@
+"""Where tensors and programs lie in DRAM: groups of aligned blocks, each group one contiguous region."""
+
+from dataclasses import dataclass
+
+__all__ = ["ALIGNMENT", "Block", "MemoryPlan", "PlanError"]
+
+ALIGNMENT = 64
+"""Bytes a block's address is a multiple of: a whole beat of the widest port, a burst of the widest part."""
+
+_MIB = 1 << 20
+
+
+class PlanError(ValueError):
+    """A network that doesn't fit the memory; the message names sizes, part and the largest blocks."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """``n_bytes`` of DRAM from ``address`` on."""
+
+    name: str
+    address: int
+    n_bytes: int
+
+    @property
+    def end(self) -> int:
+        return self.address + self.n_bytes
+
+
+class MemoryPlan:
+    """Collects blocks by group (:meth:`add`), then gives them addresses (:meth:`place`).
+
+    ``groups`` fixes which groups there are and their order in memory, from address 0 up.
+    """
+
+    def __init__(self, *groups: str):
+        self._wanted = {group: {} for group in groups}
+        self._placed = {}
+        self._regions = {}
+        self.n_bytes = 0
+
+    def add(self, group: str, name: str, n_bytes: int, alignment: int = ALIGNMENT) -> None:
+        """Ask for ``n_bytes`` at a multiple of ``alignment`` (a power of two, at least ALIGNMENT)."""
+        if any(name in blocks for blocks in self._wanted.values()):
+            raise ValueError(f"there is already a block {name!r}")
+        if n_bytes <= 0 or alignment % ALIGNMENT:
+            raise ValueError(f"block {name!r}: {n_bytes} bytes aligned to {alignment} is not allowed")
+        self._wanted[group][name] = (n_bytes, alignment)
+
+    def place(self, capacity_bytes: int, part: str, batch: int) -> None:
+        """Lay the groups out one after the other; raises :class:`PlanError` beyond ``capacity_bytes``."""
+        address = 0
+        for group, blocks in self._wanted.items():
+            start = address
+            for name, (n_bytes, alignment) in blocks.items():
+                address = -(-address // alignment) * alignment
+                self._placed[name] = Block(name, address, n_bytes)
+                address += -(-n_bytes // ALIGNMENT) * ALIGNMENT
+            self._regions[group] = (start, address)
+        self.n_bytes = address
+        if address > capacity_bytes:
+            largest = sorted(self._placed.values(), key=lambda block: -block.n_bytes)[:3]
+            names = ", ".join(f"{block.name} {block.n_bytes / _MIB:.1f} MiB" for block in largest)
+            raise PlanError(
+                f"network needs {address / _MIB:.1f} MiB at batch {batch}, {part} has "
+                f"{capacity_bytes / _MIB:.1f} MiB; largest: {names}"
+            )
+
+    def __getitem__(self, name: str) -> Block:
+        return self._placed[name]
+
+    def __iter__(self):
+        return iter(self._placed.values())
+
+    def region(self, group: str) -> tuple[int, int]:
+        """First byte address of a group and the one after its last."""
+        return self._regions[group]

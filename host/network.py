@@ -1,0 +1,226 @@
+"""A network on the accelerator: its tensors by name, its weights in and out, its batches."""
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..spec.config import Config
+from ..spec.numerics import EXP_MIN
+from .assembler import Program
+from .compiler import HYPER, Compiled, Tensor, compile_network
+from .device import Device, DeviceError
+from .lowering import Kind, Layer, lower
+from .quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
+
+__all__ = ["Network"]
+
+STATE = ("weight", "low", "momentum")
+"""What of a layer makes up its state."""
+
+
+class Network:
+    """A torch.nn.Sequential bound to an input shape, a batch size and a configuration.
+
+    Parameters
+    ----------
+    module: the network; its parameters aren't kept (see :meth:`load_state`)
+    input_shape: (C, H, W) or (features,)
+    batch: images of a batch, always all of them
+    input_max: largest magnitude an input may have; decides the input's exponent
+    ring_entries: batches of input that memory has room for
+
+    ``compiled`` holds layers, tensors, memory plan and program. Raises LoweringError, MappingError and
+    PlanError. A batch: :meth:`write_input`, :meth:`start`, ``device.wait()``, :meth:`read_logits`, in
+    training :meth:`write_loss_gradient`, ``device.resume()``, ``device.wait()``.
+    """
+
+    def __init__(
+        self, module, input_shape: tuple[int, ...], batch: int, config: Config, *, input_max: float = 1.0,
+        ring_entries: int = 1,
+    ):  # fmt: skip
+        self.input_shape, self.batch, self.config, self.ring_entries = tuple(input_shape), batch, config, ring_entries
+        self.input_max = input_max
+        self.input_exponent = exponent_for(input_max, config.operand_width)
+        self.compiled: Compiled = compile_network(lower(module, self.input_shape, config), batch, config, ring_entries)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.compiled.layers
+
+    @property
+    def program(self) -> Program:
+        return self.compiled.program
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        return self.compiled.tensors
+
+    @property
+    def trained(self) -> list[Layer]:
+        """The layers with weights."""
+        return [layer for layer in self.layers if layer.kind is Kind.GEMM]
+
+    # --- setting up -------------------------------------------------------------------------------
+
+    def install(self, device: Device) -> None:
+        """Put program and settings on the device; raises DeviceError if it isn't the one compiled for."""
+        if device.config.config_hash != self.config.config_hash:
+            raise DeviceError(f"the network is compiled for {self.config.name}, the device is {device.config.name}")
+        plan = self.compiled.plan
+        if plan.n_bytes > device.memory_size:
+            raise DeviceError(f"the network needs {plan.n_bytes} bytes of memory, the device has {device.memory_size}")
+        device.write(self.program.address, self.program.words())
+        device.set_regions([plan.region("state"), plan.region("activations")])
+        device.set_ring(self.tensors["input"].address, self.compiled.entry_bytes, self.ring_entries)
+
+    def load_state(self, device: Device, state: Mapping) -> None:
+        """Install the network with the weights of a state dict (arrays or tensors by name) and zero momentum.
+
+        The first batch must be a calibrating one: the exponents of everything else aren't known yet.
+        """
+        self.install(device)
+        for tensor in self.tensors.values():
+            if tensor.number >= 0:
+                device.set_exponents(tensor.number, 0)
+        device.set_exponents(self.tensors["input"].number, self.input_exponent)
+        for layer in self.trained:
+            rows = self._rows(layer, state)
+            exponent = master_exponent(rows, self.config.operand_width)
+            high, low = split_master(rows, exponent, self.config.operand_width)
+            self._write(device, f"{layer.name}.weight", high)
+            self._write(device, f"{layer.name}.low", low)
+            for name in ("momentum", "weight_gradient"):  # the gradient of an absent bias stays zero
+                tensor = self.tensors[f"{layer.name}.{name}"]
+                self._write(device, tensor.name, np.zeros(tensor.shape, tensor.dtype))
+            device.set_exponents(self.tensors[f"{layer.name}.weight"].number, exponent, exponent)
+            device.set_exponents(self.tensors[f"{layer.name}.momentum"].number, EXP_MIN, EXP_MIN)
+
+    def _rows(self, layer, state):
+        """A layer's filters as rows [r][s][c] and bias."""
+        shape = (layer.q, layer.c, layer.r, layer.s)
+        weight, bias = layer.parameters
+        filters = np.asarray(state[weight], np.float64).reshape(shape).transpose(0, 2, 3, 1).reshape(layer.q, -1)
+        biases = np.asarray(state[bias], np.float64) if bias else np.zeros(layer.q)
+        return np.concatenate([filters, biases[:, None]], axis=1)
+
+    # --- state ------------------------------------------------------------------------------------
+
+    def state_dict(self, device: Device) -> dict:
+        """The master weights as a torch state dict (float64)."""
+        import torch
+
+        state = {}
+        for layer in self.trained:
+            exponent, _ = device.exponents(self.tensors[f"{layer.name}.weight"].number)
+            rows = join_master(*(self.read(device, f"{layer.name}.{name}") for name in ("weight", "low")), exponent)
+            weight, bias = layer.parameters
+            filters = rows[:, :-1].reshape(layer.q, layer.r, layer.s, layer.c).transpose(0, 3, 1, 2)
+            state[weight] = torch.from_numpy(filters.reshape(layer.torch_shape).copy())
+            if bias:
+                state[bias] = torch.from_numpy(rows[:, -1].copy())
+        return state
+
+    def snapshot(self, device: Device) -> dict[str, np.ndarray]:
+        """Everything that later batches depend on, as arrays by name: weights, momentum, all exponents."""
+        arrays = {name: self.read(device, name) for name in self._state_names()}
+        table = [device.exponents(number) for number in self._numbers()]
+        current = [cur for cur, _ in table]
+        persistent = [following is not None for _, following in table]
+        following = [following or 0 for _, following in table]
+        arrays["exponents"] = np.array([current, persistent, following], np.int16)
+        return arrays
+
+    def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
+        """Install the network with the state of a :meth:`snapshot`, bit for bit."""
+        self.install(device)
+        for layer in self.trained:
+            gradient = self.tensors[f"{layer.name}.weight_gradient"]
+            self._write(device, gradient.name, np.zeros(gradient.shape, gradient.dtype))
+        for name in self._state_names():
+            self._write(device, name, arrays[name])
+        for number, (current, persistent, following) in zip(
+            self._numbers(), arrays["exponents"].T.tolist(), strict=True
+        ):
+            device.set_exponents(number, current, following if persistent else None)
+
+    def weights_hash(self, device: Device) -> str:
+        """SHA-256 of master weights, momentum and their exponents: equal on all devices after equal training."""
+        digest = hashlib.sha256()
+        for layer in self.trained:
+            for name in STATE:
+                digest.update(self.read(device, f"{layer.name}.{name}").tobytes())
+            for name in ("weight", "momentum"):
+                digest.update(repr(device.exponents(self.tensors[f"{layer.name}.{name}"].number)).encode())
+        return digest.hexdigest()
+
+    def _state_names(self):
+        return [f"{layer.name}.{name}" for layer in self.trained for name in STATE]
+
+    def _numbers(self):
+        return sorted({tensor.number for tensor in self.tensors.values() if tensor.number >= 0})
+
+    # --- batches ----------------------------------------------------------------------------------
+
+    def set_hyper(self, device: Device, learning_rate: float, momentum: float, weight_decay: float) -> None:
+        """Set the parameters of SGD for the batches from now on."""
+        for index, value in enumerate((learning_rate, momentum, weight_decay)):
+            device.set_hyper(HYPER + index, *constant(value))
+
+    def write_input(self, device: Device, x: np.ndarray, entry: int = 0) -> None:
+        """Quantise a batch [N, *input_shape] into an entry of the input ring.
+
+        Raises ValueError for another shape, an entry that isn't there, or values beyond ``input_max``.
+        """
+        tensor = self.tensors["input"]
+        if x.shape != (self.batch, *self.input_shape):
+            raise ValueError(f"an input must have the shape {(self.batch, *self.input_shape)}, not {x.shape}")
+        if not 0 <= entry < self.ring_entries:
+            raise ValueError(f"the input ring has {self.ring_entries} entries, there is no number {entry}")
+        largest = float(np.abs(x).max())
+        if not largest <= self.input_max:
+            raise ValueError(f"an input of magnitude {largest} exceeds input_max = {self.input_max}")
+        n, h, w, c = tensor.shape
+        x_NHWC = x.reshape(n, c, h, w).transpose(0, 2, 3, 1)
+        mantissas = quantise(x_NHWC, self.input_exponent, self.config.operand_width)
+        device.write(tensor.address + entry * self.compiled.entry_bytes, mantissas)
+
+    def start(self, device: Device, phase: int, *, batches: int = 1, calibrate: bool = False) -> None:
+        """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation); only those of training change state."""
+        device.start(self.program, phase, batches, calibrate)
+
+    def read_logits(self, device: Device) -> np.ndarray:
+        """The last layer's output, [N, ...] as torch's module gives it (flattened beyond the batch), float64."""
+        tensor = self.tensors[f"{self.layers[-1].name}.output"]
+        exponent, _ = device.exponents(tensor.number)
+        output_NHWC = dequantise(self.read(device, tensor.name), exponent)
+        return output_NHWC.transpose(0, 3, 1, 2).reshape(self.batch, -1)
+
+    def write_loss_gradient(self, device: Device, gradient: np.ndarray) -> None:
+        """Quantise the loss's gradient by the logits [N, ...] at an exponent of its own, and set that."""
+        tensor = self.tensors["loss.gradient"]
+        if gradient.size != np.prod(tensor.shape):
+            raise ValueError(f"a loss gradient must have {np.prod(tensor.shape)} elements, not {gradient.size}")
+        if self.layers[-1].relu:
+            gradient = np.where(self.read_logits(device) > 0, gradient.reshape(self.batch, -1), 0)
+        n, h, w, c = tensor.shape
+        gradient_NHWC = gradient.reshape(n, c, h, w).transpose(0, 2, 3, 1)
+        exponent = exponent_for(float(np.abs(gradient).max()), self.config.operand_width)
+        self._write(device, tensor.name, quantise(gradient_NHWC, exponent, self.config.operand_width))
+        device.set_exponents(tensor.number, exponent)
+
+    # --- tensors ----------------------------------------------------------------------------------
+
+    def read(self, device: Device, name: str) -> np.ndarray:
+        """A tensor's mantissas."""
+        tensor = self.tensors[name]
+        return device.read(tensor.address, tensor.n_bytes).view(tensor.dtype).reshape(tensor.shape)
+
+    def values(self, device: Device, name: str) -> np.ndarray:
+        """The values of a tensor that has an exponent, of operands."""
+        return dequantise(self.read(device, name), device.exponents(self.tensors[name].number)[0])
+
+    def _write(self, device, name, array):
+        tensor = self.tensors[name]
+        assert array.shape == tensor.shape and array.dtype == tensor.dtype, name
+        device.write(tensor.address, array)

@@ -1,0 +1,166 @@
+"""What a command's tiles occupy and move, in closed form: the sums of the tile program without running it.
+
+The functions take tile extents as integers or as numpy arrays (then for many mappings at once). Names
+follow :mod:`adagp.spec.tiles`: ``i`` are the channels of the tensor that goes through the A scratchpad,
+``o`` those of the one written (BACKWARD_WEIGHT: input channels and filters).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..spec.commands import Command, Opcode
+from ..spec.config import Config
+
+__all__ = ["LIMITS", "Extent", "Shape", "limits", "occupancy"]
+
+LIMITS = ("A scratchpad", "B scratchpad", "C scratchpad", "accumulator", "bias memory")
+"""What a tile can exceed, in the order of :func:`occupancy`."""
+
+_BACKWARD = (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD)
+
+
+def align(value, residue, banks):
+    """Least number >= value that is congruent to residue modulo banks."""
+    return value + (residue - value) % banks
+
+
+class Extent:
+    """A dimension of ``size`` cut into tiles of ``tile``; the last may be smaller."""
+
+    def __init__(self, size, tile):
+        self.size = size
+        self.tile = np.minimum(tile, size)
+        self.count = -(-size // self.tile)
+        self.last = size - (self.count - 1) * self.tile
+
+    def total(self, function):
+        """Sum of ``function(extent)`` over the tiles."""
+        return (self.count - 1) * function(self.tile) + function(self.last)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A compute command's geometry with its direction resolved: what is read, written and walked."""
+
+    opcode: Opcode
+    n: int
+    ic: int
+    oc: int
+    in_h: int
+    in_w: int
+    out_h: int
+    out_w: int
+    r: int
+    s: int
+    step: int
+    dilate: int
+    pad_y: int
+    pad_x: int
+    bias: int
+    c_mode: int
+
+    @classmethod
+    def of(cls, c: Command) -> "Shape":
+        """The shape of command ``c`` (its tile fields are not looked at)."""
+        common = {"opcode": c.opcode, "n": c.n, "r": c.r, "s": c.s, "bias": c.bias, "c_mode": c.c_mode}
+        if c.opcode in _BACKWARD:
+            return cls(
+                ic=c.q, oc=c.c, in_h=c.oh, in_w=c.ow, out_h=c.h, out_w=c.w, step=1, dilate=c.stride,
+                pad_y=c.r - 1 - c.pad_y, pad_x=c.s - 1 - c.pad_x, **common,
+            )  # fmt: skip
+        return cls(
+            ic=c.c, oc=c.q, in_h=c.h, in_w=c.w, out_h=c.oh, out_w=c.ow, step=c.stride, dilate=1,
+            pad_y=c.pad_y, pad_x=c.pad_x, **common,
+        )  # fmt: skip
+
+    @property
+    def weight(self) -> bool:
+        return self.opcode == Opcode.BACKWARD_WEIGHT
+
+    @property
+    def pool(self) -> bool:
+        return self.opcode >= Opcode.MAXPOOL
+
+    @property
+    def taps(self) -> int:
+        return self.r * self.s
+
+    @property
+    def wide(self) -> int:
+        """Columns of the padded, dilated input that a row of windows covers."""
+        return (self.out_w - 1) * self.step + self.s
+
+    @property
+    def grid_w(self) -> int:
+        """Columns of the grid that BACKWARD_WEIGHT reduces over."""
+        return (self.out_w - 1) * self.step + 1
+
+    @property
+    def columns(self) -> int:
+        """Columns of the input that are read."""
+        return min(self.in_w, -(-max(0, self.wide - self.pad_x) // self.dilate))
+
+    @property
+    def clears(self) -> bool:
+        """Whether tiles hold zeros (padding, dilation) that must be written first."""
+        return self.pad_y > 0 or self.pad_x > 0 or self.dilate > 1
+
+    @property
+    def reduction(self) -> int:
+        """Length of a GEMM's sums."""
+        return self.n * self.out_h * self.out_w if self.weight else self.taps * self.ic
+
+    def grid(self, y):
+        """Rows of the grid under ``y`` output rows."""
+        return (y - 1) * self.step + 1
+
+    def rows_read(self, y: int) -> int:
+        """Input rows read for one image in tiles of ``y`` output rows, halos repeated."""
+        rows = 0
+        for y0 in range(0, self.out_h, y):
+            first = y0 * self.step - self.pad_y
+            tall = self.grid(min(y, self.out_h - y0)) - 1 + self.r
+            low = -(-max(0, first) // self.dilate)
+            high = min(self.in_h, -(-max(0, first + tall) // self.dilate))
+            rows += max(0, high - low)
+        return rows
+
+    def gemm(self, n, y, i, o, swap):
+        """(reduction length, stream length, stationary length) of a tile."""
+        if self.weight:
+            n_k, n_a = n * self.grid(y) * self.grid_w, self.taps * i + self.bias
+        else:
+            n_k, n_a = self.taps * i, n * y * self.out_w
+        return (n_k, o, n_a) if swap else (n_k, n_a, o)
+
+
+def limits(config: Config) -> tuple[int, ...]:
+    """What there is of each of LIMITS, in elements (accumulator: words)."""
+    return config.a_elements, config.b_elements, config.c_elements, config.acc_depth, config.bias_elements
+
+
+def occupancy(shape: Shape, config: Config, n, y, i, o, swap) -> tuple:
+    """How much of each of LIMITS a tile of the given extents occupies."""
+    banks = config.banks
+    tall = shape.grid(y) - 1 + shape.r
+    pixels = n * y * shape.out_w
+    if shape.weight:
+        pitch_y = align(shape.wide, shape.grid_w, banks)
+        pitch_n = align(tall * pitch_y, shape.grid(y) * shape.grid_w, banks)
+        a_used = i * align(n * pitch_n, 1, banks)
+        b_used = o * align(n * shape.grid(y) * shape.grid_w, 1, banks)
+        n_a = shape.taps * i + shape.bias
+        c_used = o * (n_a if swap else align(n_a, 1, banks))
+    else:
+        a_used = n * tall * align(shape.wide * i, shape.s * i, banks)
+        n_k = shape.taps * i
+        b_used = o * (align(n_k, 1, banks) if shape.opcode == Opcode.BACKWARD_DATA else n_k)
+        c_used = pixels * (align(o, 1, banks) if swap else o)
+    if shape.pool:
+        b_used = a_used if shape.opcode == Opcode.MAXPOOL_BACKWARD else 0
+        c_used = pixels * o * (2 if shape.opcode == Opcode.MAXPOOL else 1)
+        return a_used, b_used, c_used, 0, 0
+    _, stream, stationary = shape.gemm(n, y, i, o, swap)
+    biases = o if shape.opcode == Opcode.FORWARD and shape.bias else 0
+    return a_used, b_used, c_used, stream * -(-stationary // config.cols), biases
