@@ -1,0 +1,90 @@
+"""Find where two devices part: the first command whose result differs, and the element."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..spec.commands import Command, Opcode, Phase
+from .assembler import Line, Program
+from .device import Device
+from .loss import softmax_cross_entropy
+from .network import Network
+
+__all__ = ["Difference", "compare"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first command after which a tensor differs, and its first element that does."""
+
+    command: int
+    line: str
+    tensor: str
+    element: tuple[int, ...]
+    reference: int
+    other: int
+
+    def __str__(self) -> str:
+        place = ", ".join(map(str, self.element))
+        return f"{self.line}\n{self.tensor}[{place}] is {self.other}, the reference has {self.reference}"
+
+
+def _run_prefix(network: Network, device: Device, state, seed: int, length: int) -> None:
+    """Initial weights, one seeded batch, the first ``length`` commands of the program."""
+    lines = network.program.lines
+    end = Line(Command(Opcode.END, {"phase_mask": int(Phase.ALL)}))
+    prefix = Program([*lines[:length], end], network.program.address)
+    network.load_state(device, state)
+    for tensor in network.tensors.values():
+        if tensor.name.endswith((".output", ".index", ".gradient")):
+            device.write(tensor.address, np.zeros(tensor.n_bytes, np.uint8))
+    device.write(prefix.address, prefix.words())
+    rng = np.random.default_rng(seed)
+    network.write_input(device, rng.random((network.batch, *network.input_shape)))
+    network.set_hyper(device, 0.05, 0.9, 5e-4)
+    device.start(prefix, 0, 1, True)
+    device.wait()
+    if any(line.command.opcode == Opcode.HOST for line in lines[:length]):
+        logits_NK = network.read_logits(device)
+        labels_N = rng.integers(0, logits_NK.shape[1], network.batch)
+        network.write_loss_gradient(device, softmax_cross_entropy(logits_NK, labels_N)[1])
+        device.resume()
+        device.wait()
+
+
+def _first_difference(network: Network, reference: Device, other: Device) -> tuple | None:
+    for tensor in network.tensors.values():
+        expected, found = (network.read(device, tensor.name) for device in (reference, other))
+        if not np.array_equal(expected, found):
+            element = tuple(int(i) for i in np.argwhere(expected != found)[0])
+            return tensor.name, element, int(expected[element]), int(found[element])
+        if tensor.number >= 0:
+            pair = [device.exponents(tensor.number) for device in (reference, other)]
+            if pair[0] != pair[1]:
+                return f"exponent of {tensor.name}", (), pair[0][0], pair[1][0]
+    return None
+
+
+def compare(network: Network, reference: Device, other: Device, state, seed: int) -> Difference | None:
+    """Run one training batch on both; None if every tensor and exponent agrees.
+
+    Otherwise ever longer prefixes of the program are run, by bisection, until the command is found.
+    """
+
+    def differs(length: int) -> tuple | None:
+        for device in (reference, other):
+            _run_prefix(network, device, state, seed, length)
+        return _first_difference(network, reference, other)
+
+    low, high = 1, len(network.program) - 1  # prefixes known to agree, and to differ
+    found = differs(high)
+    if found is None:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        result = differs(middle)
+        if result is None:
+            low = middle
+        else:
+            high, found = middle, result
+    return Difference(high - 1, network.program.describe(high - 1).strip(), *found)

@@ -1,0 +1,86 @@
+"""A session: data set, network and device of a run, opened together and closed together."""
+
+import contextlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..spec.config import Config
+from ..spec.presets import preset
+from .data import Dataset, load_dataset
+from .device import Device
+from .models import build_model
+from .network import Network
+from .run_folder import RunError, RunFolder, write_atomically
+from .settings import SettingsError, TrainSettings
+
+__all__ = ["DEVICES", "Session", "open_device", "open_session"]
+
+DEVICES = ("sim", "golden")
+
+
+@dataclass
+class Session:
+    """What a run works with."""
+
+    network: Network
+    device: Device
+    dataset: Dataset
+
+    def save_state(self, folder: RunFolder) -> None:
+        """Write the trained weights as a torch state dict, ``weights.pt``."""
+        import torch
+
+        buffer = io.BytesIO()
+        torch.save(self.network.state_dict(self.device), buffer)
+        write_atomically(folder.path / "weights.pt", buffer.getvalue())
+
+
+def open_device(name: str, config: Config, **options) -> Device:
+    """The device called ``name``; options are the simulation's. Raises SettingsError."""
+    if name == "sim":
+        from .sim_device import SimDevice
+
+        return SimDevice(config, **options)
+    if name == "golden":
+        from .golden_device import GoldenDevice
+
+        return GoldenDevice(config)
+    raise SettingsError(f"no device {name!r}; there are: {', '.join(DEVICES)}")
+
+
+def _window(trace: str | None, folder: RunFolder | None) -> dict:
+    """Simulation options for ``FIRST:LAST``, commands to record waveforms of."""
+    if trace is None:
+        return {}
+    first, colon, last = trace.partition(":")
+    if not (colon and first.isdigit() and last.isdigit() and int(first) <= int(last)):
+        raise SettingsError(f"trace = {trace!r} must be FIRST:LAST, two command indices in order")
+    if folder is None:
+        raise RunError("a waveform needs a run folder")
+    folder.path.mkdir(parents=True, exist_ok=True)
+    return {"trace": folder.path / "trace.fst", "trace_commands": (int(first), int(last))}
+
+
+@contextlib.contextmanager
+def open_session(
+    settings: TrainSettings, device_name: str, *, trace: str | None = None, folder: RunFolder | None = None
+) -> Iterator[Session]:
+    """Load the data, compile the network, open the device, load initial weights; close the device at the end.
+
+    Raises the errors of all of these: DataError, ModelError, LoweringError, MappingError, CapacityError ...
+    """
+    if device_name not in DEVICES:
+        raise SettingsError(f"no device {device_name!r}; there are: {', '.join(DEVICES)}")
+    if trace is not None and device_name != "sim":
+        raise SettingsError("trace needs the device sim: the golden model has no waveforms")
+    config = preset(settings.preset)
+    dataset = load_dataset(settings.data, settings.data_path)
+    model = build_model(settings.model, dataset.shape, dataset.n_classes, settings.seed)
+    network = Network(model, dataset.shape, settings.batch, config)
+    device = open_device(device_name, config, **_window(trace, folder))
+    try:
+        network.load_state(device, model.state_dict())
+        yield Session(network, device, dataset)
+    finally:
+        device.close()
