@@ -1,0 +1,234 @@
+"""The AXI4 memory port: its signatures, and arbiters that share it between the blocks."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from .interfaces import ReadClient, WriteClient
+
+__all__ = ["OUTSTANDING", "AxiMaster", "AxiRead", "AxiWrite", "ReadArbiter", "WriteArbiter", "join_axi"]
+
+OUTSTANDING = 16
+"""Bursts a direction may have under way."""
+
+_ID_BITS = 2
+_INCR = 1
+_BUFFERABLE_MODIFIABLE = 0b0011
+
+
+def _address(prefix):
+    """Members of an AR or AW channel."""
+    return {
+        f"{prefix}id": Out(_ID_BITS), f"{prefix}addr": Out(32), f"{prefix}len": Out(8), f"{prefix}size": Out(3),
+        f"{prefix}burst": Out(2), f"{prefix}cache": Out(4), f"{prefix}prot": Out(3),
+        f"{prefix}valid": Out(1), f"{prefix}ready": In(1),
+    }  # fmt: skip
+
+
+def _read(config):
+    return {
+        **_address("ar"),
+        "rid": In(_ID_BITS), "rdata": In(config.port_width), "rresp": In(2), "rlast": In(1),
+        "rvalid": In(1), "rready": Out(1),
+    }  # fmt: skip
+
+
+def _write(config):
+    return {
+        **_address("aw"),
+        "wdata": Out(config.port_width), "wstrb": Out(config.beat_bytes), "wlast": Out(1),
+        "wvalid": Out(1), "wready": In(1),
+        "bid": In(_ID_BITS), "bresp": In(2), "bvalid": In(1), "bready": Out(1),
+    }  # fmt: skip
+
+
+class AxiRead(wiring.Signature):
+    """Read channels of an AXI4 master: INCR bursts of whole beats, the client's number as id."""
+
+    def __init__(self, config: Config):
+        super().__init__(_read(config))
+
+
+class AxiWrite(wiring.Signature):
+    """Write channels of an AXI4 master: INCR bursts of whole beats, the client's number as id."""
+
+    def __init__(self, config: Config):
+        super().__init__(_write(config))
+
+
+class AxiMaster(wiring.Signature):
+    """Both directions of the memory port; members are named as AXI4 names its signals."""
+
+    def __init__(self, config: Config):
+        super().__init__({**_read(config), **_write(config)})
+
+
+def join_axi(m: Module, part, port) -> None:
+    """Drive the channels of ``part`` (an arbiter's ``axi``) through ``port``, which has an ``AxiMaster``'s members."""
+    for name, member in part.signature.members.items():
+        inner, outer = getattr(part, name), getattr(port, name)
+        m.d.comb += outer.eq(inner) if member.flow == Out else inner.eq(outer)
+
+
+class _Grants(wiring.Component):
+    """Round robin over clients' requests into one registered address channel, with a count of bursts.
+
+    ``accept`` pulses with the cycle in which ``client``'s request is taken; ``finish`` ends a burst.
+    """
+
+    def __init__(self, config: Config, client_signature, n_clients: int):
+        request = client_signature(config).members["request"].signature
+        self._request = request.members["payload"].shape
+        super().__init__({
+            "requests": In(request).array(n_clients),
+            "halt": In(1), "room": In(1), "finish": In(1), "idle": Out(1),
+            "accept": Out(1), "client": Out(range(max(2, n_clients))), "length": Out(8),
+            "o_valid": Out(1), "o_ready": In(1), "o_id": Out(_ID_BITS), "o": Out(self._request),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        n = len(self.requests)
+        last = Signal.like(self.client)
+        outstanding = Signal(range(OUTSTANDING + 1))
+        free = Signal()
+        valids = [request.valid for request in self.requests]
+
+        with m.Switch(last):
+            for before in range(n):
+                with m.Case(before):
+                    m.d.comb += self.client.eq(before)
+                    for client in (*range(before, -1, -1), *range(n - 1, before, -1)):  # the last assignment wins
+                        with m.If(valids[client]):
+                            m.d.comb += self.client.eq(client)
+        chosen = Signal(self._request)
+        m.d.comb += [
+            free.eq((~self.o_valid | self.o_ready) & ~self.halt & self.room & (outstanding != OUTSTANDING)),
+            self.accept.eq(free & Cat(*valids).any()),
+            self.length.eq(chosen.length),
+            self.idle.eq(outstanding == 0),
+        ]
+        for client, request in enumerate(self.requests):
+            with m.If(self.client == client):
+                m.d.comb += [chosen.eq(request.payload), request.ready.eq(free & request.valid)]
+
+        m.d.sync += outstanding.eq(outstanding + self.accept - self.finish)
+        with m.If(self.o_ready):
+            m.d.sync += self.o_valid.eq(0)
+        with m.If(self.accept):
+            m.d.sync += [
+                self.o_valid.eq(1),
+                self.o_id.eq(self.client),
+                self.o.eq(chosen),
+                last.eq(self.client),
+            ]
+        return m
+
+    def drive(self, m, config, axi, prefix):
+        """Connect the address channel ``prefix`` (ar or aw) of ``axi``."""
+        channel = {
+            "id": self.o_id, "addr": self.o.addr, "len": self.o.length, "valid": self.o_valid,
+            "size": (config.beat_bytes - 1).bit_length(), "burst": _INCR, "cache": _BUFFERABLE_MODIFIABLE, "prot": 0,
+        }  # fmt: skip
+        for name, value in channel.items():
+            m.d.comb += getattr(axi, prefix + name).eq(value)
+        m.d.comb += self.o_ready.eq(getattr(axi, prefix + "ready"))
+
+
+class ReadArbiter(wiring.Component):
+    """Shares the read channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
+
+    Beats go to the client their id names, so the memory may interleave clients. ``halt`` keeps new
+    bursts back; ``idle``: none is under way. ``read_beats`` is high in cycles that move a beat.
+    """
+
+    def __init__(self, config: Config, n_clients: int):
+        self._config = config
+        super().__init__({
+            "clients": In(ReadClient(config)).array(n_clients),
+            "axi": Out(AxiRead(config)),
+            "halt": In(1), "idle": Out(1), "read_beats": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        axi = self.axi
+        m.submodules.grants = grants = _Grants(self._config, ReadClient, len(self.clients))
+        grants.drive(m, self._config, axi, "ar")
+        for number, client in enumerate(self.clients):
+            wiring.connect(m, wiring.flipped(client.request), grants.requests[number])
+            m.d.comb += [
+                client.beats.valid.eq(axi.rvalid & (axi.rid == number)),
+                client.beats.payload.data.eq(axi.rdata),
+                client.beats.payload.fault.eq(axi.rresp[1]),
+            ]
+            with m.If(axi.rid == number):
+                m.d.comb += axi.rready.eq(client.beats.ready)
+        m.d.comb += [
+            grants.halt.eq(self.halt),
+            grants.room.eq(1),
+            grants.finish.eq(self.read_beats & axi.rlast),
+            self.idle.eq(grants.idle),
+            self.read_beats.eq(axi.rvalid & axi.rready),
+        ]
+        return m
+
+
+class WriteArbiter(wiring.Component):
+    """Shares the write channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
+
+    Beats follow in the order of their bursts' addresses. ``halt`` keeps new bursts back, those begun
+    are finished; ``idle``: none is unanswered. ``write_bytes``: bytes written by the beat that moved
+    in the cycle before.
+    """
+
+    def __init__(self, config: Config, n_clients: int):
+        self._config = config
+        super().__init__({
+            "clients": In(WriteClient(config)).array(n_clients),
+            "axi": Out(AxiWrite(config)),
+            "halt": In(1), "idle": Out(1), "write_bytes": Out(range(config.beat_bytes + 1)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        axi = self.axi
+        m.submodules.grants = grants = _Grants(self._config, WriteClient, len(self.clients))
+        grants.drive(m, self._config, axi, "aw")
+        bursts = data.StructLayout({"client": grants.client.shape(), "length": 8})
+        m.submodules.order = order = SyncFIFO(width=bursts.size, depth=OUTSTANDING)
+        burst = bursts(order.r_data)
+        count = Signal(8)
+        moved = Signal()
+        m.d.comb += [
+            grants.halt.eq(self.halt),
+            grants.room.eq(order.w_rdy),
+            grants.finish.eq(axi.bvalid),
+            self.idle.eq(grants.idle),
+            order.w_en.eq(grants.accept),
+            bursts(order.w_data).client.eq(grants.client),
+            bursts(order.w_data).length.eq(grants.length),
+            axi.wlast.eq(count == burst.length),
+            moved.eq(axi.wvalid & axi.wready),
+            order.r_en.eq(moved & axi.wlast),
+            axi.bready.eq(1),
+        ]
+        for number, client in enumerate(self.clients):
+            wiring.connect(m, wiring.flipped(client.request), grants.requests[number])
+            m.d.comb += [
+                client.answer.valid.eq(axi.bvalid & (axi.bid == number)),
+                client.answer.payload.fault.eq(axi.bresp[1]),
+            ]
+            with m.If(burst.client == number):
+                m.d.comb += [
+                    axi.wvalid.eq(client.beats.valid & order.r_rdy),
+                    axi.wdata.eq(client.beats.payload.data),
+                    axi.wstrb.eq(client.beats.payload.strobe),
+                    client.beats.ready.eq(axi.wready & order.r_rdy),
+                ]
+        with m.If(moved):
+            m.d.sync += count.eq(Mux(axi.wlast, 0, count + 1))
+        m.d.sync += self.write_bytes.eq(Mux(moved, sum(axi.wstrb[i] for i in range(len(axi.wstrb))), 0))
+        return m

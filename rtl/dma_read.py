@@ -1,0 +1,215 @@
+"""Fill, the DMA engine that brings operands from memory into the scratchpads and the bias memory."""
+
+from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.data import ArrayLayout
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import FILL, Target
+from ..spec.numerics import operand_max
+from .bursts import BeatWalk, BurstWalk, pad_element_bits
+from .delay import delayed
+from .interfaces import PadWrite, ReadClient, Token, descriptor_layout, descriptor_stream
+from .requantise import Requantise
+
+__all__ = ["Fill"]
+
+_LAYOUT = descriptor_layout(FILL)
+_BIAS_SHIFT = 31
+"""Range of a bias shift, either way."""
+
+
+class _Requests(wiring.Component):
+    """Fill's memory side: takes tokens, asks for bursts, passes descriptors on to the data side.
+
+    It may be ``AHEAD`` descriptors ahead of the data side. A descriptor goes on, and its bursts are
+    asked for, once its token is taken: the data side takes every beat without waiting for another block.
+    """
+
+    AHEAD = 2
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "i": In(descriptor_stream(FILL)),
+            "o": Out(descriptor_stream(FILL)),
+            "request": Out(ReadClient(config).members["request"].signature),
+            "a_free": Out(Token()), "b_free": Out(Token()), "c_free": Out(Token()),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = SyncFIFO(width=_LAYOUT.size, depth=self.AHEAD)
+        m.submodules.walk = walk = BurstWalk(self._config, FILL)
+        d = self.i.payload
+        avail, taken = Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(avail & queue.w_rdy & walk.i.ready),
+            taken.eq(self.i.valid & self.i.ready),
+            queue.w_en.eq(taken),
+            queue.w_data.eq(d),
+            queue.r_en.eq(self.o.ready),
+            self.o.valid.eq(queue.r_rdy),
+            self.o.payload.eq(queue.r_data),
+            walk.i.valid.eq(taken),
+            walk.i.payload.eq(d),
+            self.request.valid.eq(walk.o.valid),
+            self.request.payload.addr.eq(walk.o.payload.addr),
+            self.request.payload.length.eq(walk.o.payload.length),
+            walk.o.ready.eq(self.request.ready),
+        ]
+        with m.Switch(d.target):
+            for target, token in ((Target.A, self.a_free), (Target.B, self.b_free), (None, self.c_free)):
+                with m.Case(target) if target is not None else m.Default():
+                    m.d.comb += [avail.eq(token.avail | ~d.open), token.take.eq(taken & d.open)]
+        return m
+
+
+class Fill(wiring.Component):
+    """DMA read engine: descriptors of :data:`adagp.spec.descriptors.FILL` to scratchpad and bias writes.
+
+    Moves a beat per cycle when the memory delivers, of segments however short, and clears a word per
+    cycle. ``a_full``, ``b_full``, ``c_ready`` pulse once a descriptor with ``ready`` has landed: reads
+    presented from that cycle on see it. Biases come in order, ``bias_start`` with a descriptor's
+    first. ``fault`` pulses for each beat the memory refused, with ``fault_command`` its command.
+    """
+
+    LANDING_CYCLES = 2 + Requantise.LATENCY
+    """From the cycle that takes a descriptor's last beat to its pulse of ``a_full`` or ``c_ready``."""
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "i": In(descriptor_stream(FILL)),
+            "client": Out(ReadClient(config)),
+            "a": Out(PadWrite(config, 2 * config.a_depth)),
+            "b": Out(PadWrite(config, 2 * config.b_depth)),
+            "c": Out(PadWrite(config, 2 * config.c_depth)),
+            "bias_valid": Out(1), "bias_half": Out(1), "bias_start": Out(1), "bias_data": Out(signed(config.acc_width)),
+            "a_free": Out(Token()), "b_free": Out(Token()), "c_free": Out(Token()),
+            "a_full": Out(1), "b_full": Out(1), "c_ready": Out(1),
+            "fault": Out(1), "fault_command": Out(_LAYOUT["command"].width),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.requests = requests = _Requests(self._config)
+        m.submodules.walk = walk = BeatWalk(self._config, FILL)
+        wiring.connect(m, wiring.flipped(self.i), requests.i)
+        wiring.connect(m, requests.request, wiring.flipped(self.client.request))
+        for name in ("a_free", "b_free", "c_free"):
+            wiring.connect(m, getattr(requests, name), wiring.flipped(getattr(self, name)))
+
+        d = Signal(_LAYOUT)  # the descriptor being worked on
+        half, clearing, moving, landed = Signal(), Signal(), Signal(), Signal()
+        clear_word = Signal(pad_element_bits(self._config))
+        m.d.comb += [
+            walk.i.payload.eq(d),
+            walk.o.ready.eq(self.client.beats.valid),
+            self.client.beats.ready.eq(walk.o.valid),
+            moving.eq(walk.o.valid & walk.o.ready),
+            self.fault.eq(moving & self.client.beats.payload.fault),
+            self.fault_command.eq(d.command),
+        ]
+        self._offsets(m, walk, d)
+        self._control(m, requests.o, walk, d, clear_word, clearing, landed)
+        self._finish(m, d, half, landed)
+        self._write(m, walk, d, half, clear_word, clearing, moving)
+        self._bias(m, walk, d, half, moving)
+        return m
+
+    def _control(self, m, queue, walk, d, clear_word, clearing, landed):
+        """One descriptor after the other: clear, then data."""
+        banks = self._config.banks
+        n_words = Signal.like(d.clear)
+        m.d.comb += n_words.eq((d.clear + (banks - 1)) >> (banks - 1).bit_length())
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += queue.ready.eq(1)
+                m.d.sync += clear_word.eq(0)
+                with m.If(queue.valid):
+                    m.d.sync += d.eq(queue.payload)
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                with m.If(n_words != 0):
+                    m.next = "CLEAR"
+                with m.Else():
+                    m.next = "START"
+            with m.State("CLEAR"):
+                m.d.comb += clearing.eq(1)
+                m.d.sync += clear_word.eq(clear_word + 1)
+                with m.If(clear_word + 1 == n_words):
+                    m.next = "START"
+            with m.State("START"):
+                m.d.comb += walk.i.valid.eq(1)
+                m.next = "MOVE"
+            with m.State("MOVE"), m.If(walk.idle):
+                m.d.comb += landed.eq(1)
+                m.next = "IDLE"
+
+    def _offsets(self, m, walk, d):
+        """Multiples of ``step`` for the lanes, registered."""
+        multiples = [0, d.step]
+        for j in range(2, self._config.beat_elements + 1):
+            multiple = Signal(pad_element_bits(self._config))
+            m.d.comb += multiple.eq(multiples[j - 1] + d.step if j % 2 else multiples[j // 2] << 1)
+            multiples.append(multiple)
+        for j, multiple in enumerate(multiples):
+            m.d.sync += walk.offsets[j].eq(multiple)
+
+    def _finish(self, m, d, half, landed):
+        """Choose the half, and tell once the data is where readers find it."""
+        next_half = Signal(2)  # A, B
+        is_a, is_b = d.target == Target.A, d.target == Target.B
+        event = Cat(is_a, is_b, ~is_a & ~is_b) & (landed & d.ready).replicate(3)
+        m.d.comb += half.eq(Mux(is_a, next_half[0], Mux(is_b, next_half[1], d.half)))
+        m.d.sync += next_half.eq(next_half ^ event[:2])
+        landed_before = delayed(m, event, self.LANDING_CYCLES - 1)
+        m.d.comb += Cat(self.a_full, self.b_full, self.c_ready).eq(landed_before)
+
+    def _write(self, m, walk, d, half, clear_word, clearing, moving):
+        """Registered writes; one set of lanes, each pad with a mask of its own."""
+        config = self._config
+        bank_bits = (config.banks - 1).bit_length()
+        n_beat = config.beat_elements
+        operands = ArrayLayout(signed(config.operand_width), n_beat)(self.client.beats.payload.data)
+        lanes = walk.o.payload
+        cleared = Mux(d.clear_min, -operand_max(config.operand_width), 0)
+        words = Signal(ArrayLayout(pad_element_bits(config) - bank_bits, config.banks))
+        values = Signal(ArrayLayout(signed(config.operand_width), config.banks))
+        rot, mask, s1_half = Signal(bank_bits), Signal(config.banks), Signal()
+        m.d.comb += mask.eq(Mux(clearing, (1 << config.banks) - 1, Mux(moving, lanes.mask, 0)))
+        m.d.sync += [s1_half.eq(half), rot.eq(Mux(clearing, 0, lanes.addr[0]))]
+        for j in range(config.banks):
+            word = Mux(clearing, clear_word, lanes.addr[j] >> bank_bits) if j < n_beat else clear_word
+            value = Mux(clearing, cleared, operands[j]) if j < n_beat else cleared
+            m.d.sync += [words[j].eq(word), values[j].eq(value)]
+        for target, pad in ((Target.A, self.a), (Target.B, self.b), (Target.C, self.c)):
+            m.d.sync += pad.mask.eq(Mux(d.target == target, mask, 0))
+            m.d.comb += [pad.rot.eq(rot), pad.data.eq(values)]
+            word_bits = len(pad.addr[0]) - 1
+            m.d.comb += [pad.addr[j].eq(Cat(words[j][:word_bits], s1_half)) for j in range(config.banks)]
+
+    def _bias(self, m, walk, d, half, moving):
+        """The bias operand of a beat, requantised."""
+        config = self._config
+        operands = ArrayLayout(signed(config.operand_width), config.beat_elements)(self.client.beats.payload.data)
+        m.submodules.requantise = requantise = Requantise(
+            config.operand_width, config.acc_width, -_BIAS_SHIFT, _BIAS_SHIFT
+        )  # fmt: skip
+        first = Signal()
+        m.d.sync += [
+            requantise.i.eq(operands[walk.o.payload.first]),
+            requantise.shift.eq(d.shift),
+        ]
+        with m.If(walk.i.valid):
+            m.d.sync += first.eq(1)
+        with m.Elif(moving):
+            m.d.sync += first.eq(0)
+        flags = Cat(moving & (d.target == Target.BIAS), first, half)
+        m.d.comb += [
+            Cat(self.bias_valid, self.bias_start, self.bias_half).eq(delayed(m, flags, 1 + Requantise.LATENCY)),
+            self.bias_data.eq(requantise.o),
+        ]

@@ -1,0 +1,219 @@
+"""Store, the DMA engine that takes results from the C scratchpad to memory."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import STORE
+from ..spec.errors import ErrorCode
+from ..spec.registers import N_REGIONS
+from .axi import OUTSTANDING
+from .bursts import BeatLayout, BeatWalk, BurstLayout, BurstWalk
+from .delay import delayed
+from .interfaces import PadRead, RegionLayout, Token, WriteClient, descriptor_layout, descriptor_stream
+from .scratchpad import Scratchpad
+
+__all__ = ["Store"]
+
+_LAYOUT = descriptor_layout(STORE)
+
+
+class _RegionGate(wiring.Component):
+    """Lets bursts pass that lie in one of the write regions; at the first other one it stops for good.
+
+    ``fault`` pulses for that one. ``idle``: no burst is inside.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "i": In(stream.Signature(BurstLayout)),
+            "request": Out(WriteClient(config).members["request"].signature),
+            "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
+            "idle": Out(1), "fault": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        s0, s0_valid = Signal(BurstLayout), Signal()
+        s1_valid, blocked = Signal(), Signal()
+        s1_ready = ~s1_valid | self.request.ready
+        s0_ready = ~s0_valid | (s1_ready & ~blocked)
+        inside = [(s0.first >= region.start) & (s0.end <= region.end) for region in self.regions]
+        allowed = Signal()
+        for within in inside:
+            with m.If(within):
+                m.d.comb += allowed.eq(1)
+        m.d.comb += [
+            self.i.ready.eq(s0_ready),
+            self.request.valid.eq(s1_valid),
+            self.idle.eq(~s0_valid & ~s1_valid),
+            self.fault.eq(s0_valid & ~allowed & ~blocked),
+        ]
+        with m.If(s0_ready):
+            m.d.sync += [s0_valid.eq(self.i.valid), s0.eq(self.i.payload)]
+        with m.If(s1_ready):
+            m.d.sync += [
+                s1_valid.eq(s0_valid & allowed & ~blocked),
+                self.request.payload.addr.eq(s0.addr),
+                self.request.payload.length.eq(s0.length),
+            ]
+        with m.If(self.fault):
+            m.d.sync += blocked.eq(1)
+        return m
+
+
+class _Answers(wiring.Component):
+    """Counts answers: ``complete`` pulses once those of all bursts begun before ``mark`` have come.
+
+    ``mark`` may be raised only while not ``busy``. ``fault`` with a refused write, of ``command``.
+    """
+
+    def __init__(self, config: Config):
+        command = _LAYOUT["command"].shape
+        super().__init__({
+            "begun": In(1), "answer": Out(WriteClient(config).members["answer"].signature),
+            "mark": In(1), "marked_command": In(command), "busy": Out(1), "complete": Out(1),
+            "fault": Out(1), "command": Out(command),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        outstanding = Signal(range(OUTSTANDING + 1))
+        before = Signal.like(outstanding)  # of those, the ones that belong to the mark
+        command = Signal.like(self.command)
+        left = Signal.like(outstanding)
+        m.d.comb += [
+            left.eq(outstanding - self.answer.valid),
+            self.complete.eq(self.busy & (before == 0)),
+            self.fault.eq(self.answer.valid & self.answer.payload.fault),
+            self.command.eq(Mux(before != 0, command, self.marked_command)),
+        ]
+        m.d.sync += outstanding.eq(left + self.begun)
+        with m.If(self.answer.valid & (before != 0)):
+            m.d.sync += before.eq(before - 1)
+        with m.If(self.complete):
+            m.d.sync += self.busy.eq(0)
+        with m.If(self.mark):
+            m.d.sync += [self.busy.eq(1), before.eq(left), command.eq(self.marked_command)]
+        return m
+
+
+class _Reader(wiring.Component):
+    """Beats out of the C scratchpad: lanes are read where the beat wants them, so nothing is shifted after.
+
+    ``idle``: every beat taken from ``i`` has been taken from ``beats``.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "i": In(stream.Signature(BeatLayout(config))),
+            "half": In(1),
+            "c": Out(PadRead(config, 2 * config.c_depth)),
+            "beats": Out(WriteClient(config).members["beats"].signature),
+            "idle": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        bank_bits = (config.banks - 1).bit_length()
+        word_bits = len(self.c.addr[0]) - 1
+        en = Signal()
+        stages = [self.i.payload.mask & self.i.valid.replicate(config.beat_elements)]
+        for _ in range(Scratchpad.READ_LATENCY):
+            stages.append(delayed(m, stages[-1], 1, en))
+        m.d.comb += [
+            en.eq(~self.beats.valid | self.beats.ready),
+            self.i.ready.eq(en),
+            self.c.en.eq(en),
+            self.c.valid.eq(self.i.valid),
+            self.c.rot.eq(self.i.payload.addr[0]),
+            self.beats.valid.eq(stages[-1].any()),
+            self.idle.eq(~sum((stage.any() for stage in stages[1:]), start=self.i.valid).any()),
+        ]
+        for j in range(config.banks):
+            m.d.comb += self.c.addr[j][-1].eq(self.half)
+        for j in range(config.beat_elements):
+            m.d.comb += [
+                self.c.addr[j][:word_bits].eq(self.i.payload.addr[j] >> bank_bits),
+                self.beats.payload.data.word_select(j, config.operand_width).eq(self.c.data[j]),
+                self.beats.payload.strobe.word_select(j, config.operand_bytes).eq(
+                    stages[-1][j].replicate(config.operand_bytes)
+                ),
+            ]
+        return m
+
+
+class Store(wiring.Component):
+    """DMA write engine: descriptors of :data:`adagp.spec.descriptors.STORE` to bursts of the write client.
+
+    Writes a beat per cycle, of segments however short, while the client accepts them. ``c_free``
+    pulses when the data of a descriptor with ``close`` has left the scratchpad, ``main_done`` when the
+    writes of one with ``done``, and all before, are answered. A burst outside ``regions`` raises
+    ``fault`` and stops the engine; a refused write raises it too (``fault_code``: :class:`ErrorCode`).
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "i": In(descriptor_stream(STORE)),
+            "c": Out(PadRead(config, 2 * config.c_depth)),
+            "client": Out(WriteClient(config)),
+            "drained": Out(Token()),
+            "c_free": Out(1), "main_done": Out(1),
+            "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
+            "fault": Out(1), "fault_code": Out(8), "fault_command": Out(_LAYOUT["command"].width),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.bursts = bursts = BurstWalk(config, STORE)
+        m.submodules.gate = gate = _RegionGate(config)
+        m.submodules.walk = walk = BeatWalk(config, STORE)
+        m.submodules.reader = reader = _Reader(config)
+        m.submodules.answers = answers = _Answers(config)
+        wiring.connect(m, bursts.o, gate.i)
+        wiring.connect(m, gate.request, wiring.flipped(self.client.request))
+        wiring.connect(m, walk.o, reader.i)
+        wiring.connect(m, reader.c, wiring.flipped(self.c))
+        wiring.connect(m, reader.beats, wiring.flipped(self.client.beats))
+        wiring.connect(m, wiring.flipped(self.client.answer), answers.answer)
+
+        d = Signal(_LAYOUT)  # the descriptor being worked on
+        m.d.comb += [
+            bursts.i.payload.eq(d),
+            walk.i.payload.eq(d),
+            *(walk.offsets[j].eq(j) for j in range(config.beat_elements + 1)),
+            reader.half.eq(d.half),
+            gate.regions.eq(self.regions),
+            answers.begun.eq(self.client.request.valid & self.client.request.ready),
+            answers.marked_command.eq(d.command),
+            self.main_done.eq(answers.complete),
+            self.fault.eq(gate.fault | answers.fault),
+            self.fault_code.eq(Mux(gate.fault, ErrorCode.WRITE_REGION, ErrorCode.WRITE_FAULT)),
+            self.fault_command.eq(Mux(gate.fault, d.command, answers.command)),
+        ]
+        self._control(m, d, bursts, walk, answers, bursts.idle & gate.idle & walk.idle & reader.idle)
+        return m
+
+    def _control(self, m, d, bursts, walk, answers, idle):
+        """One descriptor after the other."""
+        with m.FSM():
+            with m.State("IDLE"):
+                wanted = self.i.payload.begin
+                m.d.comb += [
+                    self.i.ready.eq(self.drained.avail | ~wanted),
+                    self.drained.take.eq(self.i.valid & self.i.ready & wanted),
+                ]
+                with m.If(self.i.valid & self.i.ready):
+                    m.d.sync += d.eq(self.i.payload)
+                    m.next = "START"
+            with m.State("START"):
+                m.d.comb += [bursts.i.valid.eq(~d.dry), walk.i.valid.eq(~d.dry)]
+                m.next = "MOVE"
+            with m.State("MOVE"), m.If(idle & ~(d.done & answers.busy)):
+                m.d.comb += [self.c_free.eq(d.close), answers.mark.eq(d.done)]
+                m.next = "IDLE"
