@@ -17,14 +17,14 @@ def _magnitude(x: np.ndarray) -> int:
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``a [m, k] @ b [k, n]`` of integers as int64.
+    """``a [..., m, k] @ b [..., k, n]`` of integers as int64, leading axes as torch broadcasts them.
 
     Computed in float64 where no partial sum can reach 2^53, so that the order of the additions can't
     matter, in int64 otherwise, by torch, whose number of threads the caller can set. Raises OverflowError
     where not even int64 is sure to hold the sums.
     """
-    bound = a.shape[1] * _magnitude(a) * _magnitude(b)
+    bound = a.shape[-1] * _magnitude(a) * _magnitude(b)
     for limit, dtype in ((_FLOAT64_EXACT, torch.float64), (_INT64_EXACT, torch.int64)):
         if bound < limit:
             return (torch.tensor(a, dtype=dtype) @ torch.tensor(b, dtype=dtype)).to(torch.int64).numpy()
-    raise OverflowError(f"a sum of {a.shape[1]} products may reach {bound}, which int64 can't hold")
+    raise OverflowError(f"a sum of {a.shape[-1]} products may reach {bound}, which int64 can't hold")

@@ -34,16 +34,17 @@ def im2col(x_NHWC: np.ndarray, g) -> np.ndarray:
     return windows(x_NHWC, g).reshape(-1, g.r * g.s * x_NHWC.shape[3])
 
 
-def col2im(tap, g, channels: int, n: int) -> np.ndarray:
-    """Feature map ``[n, h, w, channels]`` in which each element sums its places in all windows.
+def col2im(taps_RSNHWC: np.ndarray, g) -> np.ndarray:
+    """Feature map ``[n, h, w, c]`` in which each element sums its places in all windows.
 
-    ``tap(i, j)`` gives what tap (i, j) of every window adds, ``[n, oh, ow, channels]``.
+    ``taps[i, j]`` is what tap (i, j) of every window adds, ``[n, oh, ow, c]``.
     """
+    n, c = taps_RSNHWC.shape[2], taps_RSNHWC.shape[5]
     rows, columns = _padded_size(g)
-    padded = np.zeros((n, max(rows, g.pad_y + g.h), max(columns, g.pad_x + g.w), channels), np.int64)
+    padded = np.zeros((n, max(rows, g.pad_y + g.h), max(columns, g.pad_x + g.w), c), np.int64)
     for i in range(g.r):
         for j in range(g.s):
             span_y = slice(i, i + (g.oh - 1) * g.stride + 1, g.stride)
             span_x = slice(j, j + (g.ow - 1) * g.stride + 1, g.stride)
-            padded[:, span_y, span_x] += tap(i, j)
+            padded[:, span_y, span_x] += taps_RSNHWC[i, j]
     return padded[:, g.pad_y : g.pad_y + g.h, g.pad_x : g.pad_x + g.w]

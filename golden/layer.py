@@ -4,17 +4,32 @@ Weights and their gradients are one row per filter, ``[q, r*s*c + 1]``, the bias
 anything with a command's geometry fields.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from ..spec.commands import CMode, Command, Opcode
+from ..spec.config import Config
+from . import pool
 from .array import matmul
+from .epilogue import Result, epilogue
 from .im2col import col2im, im2col
 
-__all__ = ["backward_data", "backward_weight", "forward"]
+__all__ = ["LayerExponents", "backward_data", "backward_weight", "compute", "forward"]
 
 _COLUMN_ELEMENTS = 1 << 20
 """Size up to which the windows of several images are gathered for one product."""
+
+
+@dataclass(frozen=True)
+class LayerExponents:
+    """Exponents of a command's operands."""
+
+    a: int
+    b: int
+    c: int
+    out: int
 
 
 def _images(g) -> Iterator[slice]:
@@ -34,14 +49,10 @@ def forward(x_NHWC: np.ndarray, w_K: np.ndarray, g) -> np.ndarray:
 def backward_data(dy_NHWK: np.ndarray, w_K: np.ndarray, g) -> np.ndarray:
     """Gradient of ``x`` from that of ``y``: int64 ``[n, h, w, c]``."""
     dx = np.empty((g.n, g.h, g.w, g.c), np.int64)
-    filters = w_K[:, :-1].reshape(g.q, g.r, g.s, g.c)
+    filters = w_K[:, :-1].reshape(g.q, g.r * g.s, g.c).swapaxes(0, 1)
     for part in _images(g):
-        dy = dy_NHWK[part].reshape(-1, g.q)
-
-        def tap(i, j, dy=dy):
-            return matmul(dy, filters[:, i, j]).reshape(-1, g.oh, g.ow, g.c)
-
-        dx[part] = col2im(tap, g, g.c, part.stop - part.start)
+        taps = matmul(dy_NHWK[part].reshape(-1, g.q), filters).reshape(g.r, g.s, -1, g.oh, g.ow, g.c)
+        dx[part] = col2im(taps, g)
     return dx
 
 
@@ -52,3 +63,49 @@ def backward_weight(x_NHWC: np.ndarray, dy_NHWK: np.ndarray, g) -> np.ndarray:
         dw[:, :-1] += matmul(dy_NHWK[part].reshape(-1, g.q).T, im2col(x_NHWC[part], g))
     dw[:, -1] = dy_NHWK.sum(axis=(0, 1, 2), dtype=np.int64)
     return dw
+
+
+def _sums(command: Command, x: Mapping[str, np.ndarray], config: Config) -> tuple[np.ndarray, np.ndarray | None]:
+    """The accumulators of a compute command, and MAXPOOL's index tensor."""
+    opcode, constant = command.opcode, command.const_mantissa
+    if opcode == Opcode.FORWARD:
+        return forward(x["a"], x["b"], command), None
+    if opcode == Opcode.BACKWARD_DATA:
+        return backward_data(x["a"], x["b"], command), None
+    if opcode == Opcode.BACKWARD_WEIGHT:
+        dw = backward_weight(x["a"], x["b"], command)
+        return dw if command.bias else dw[:, :-1], None
+    if opcode == Opcode.MAXPOOL:
+        return pool.maxpool(x["a"], command, config.operand_width)
+    if opcode == Opcode.MAXPOOL_BACKWARD:
+        return pool.maxpool_backward(x["a"], x["b"], command), None
+    if opcode == Opcode.AVGPOOL:
+        return pool.avgpool(x["a"], command, constant), None
+    return pool.avgpool_backward(x["a"], command, constant), None
+
+
+def _sums_exponent(command: Command, exps: LayerExponents) -> int:
+    if command.opcode < Opcode.MAXPOOL:
+        return exps.a + exps.b
+    return exps.a + command.const_exponent if command.opcode >= Opcode.AVGPOOL else exps.a
+
+
+def compute(
+    command: Command, x: Mapping[str, np.ndarray], exps: LayerExponents, config: Config, dry: bool = False
+) -> tuple[Result, np.ndarray | None]:
+    """What a compute command makes of its operands ``x`` (by name: a, b, c), and MAXPOOL's index tensor.
+
+    BACKWARD_WEIGHT without ``bias`` makes one element less per filter.
+    """
+    acc, index = _sums(command, x, config)
+    exp_acc = _sums_exponent(command, exps)
+    bias = command.bias and command.opcode == Opcode.FORWARD
+    bias_gradient = command.bias and command.opcode == Opcode.BACKWARD_WEIGHT
+    result = epilogue(
+        acc, exp_acc, exp_acc if dry else exps.out,
+        acc_width=config.acc_width, operand_width=config.operand_width,
+        last_exp=exps.b if bias_gradient else None, bias=x["b"][:, -1] if bias else None, exp_bias=exps.b,
+        c=x["c"][..., : acc.shape[-1]] if "c" in x else None, exp_c=exps.c,
+        c_mode=CMode(command.c_mode), relu=bool(command.relu),
+    )  # fmt: skip
+    return result, index

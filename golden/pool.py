@@ -21,8 +21,8 @@ def maxpool(x_NHWC: np.ndarray, g, operand_width: int) -> tuple[np.ndarray, np.n
 
 def maxpool_backward(dy_NHWC: np.ndarray, index_NHWC: np.ndarray, g) -> np.ndarray:
     """Sum ``[n, h, w, c]`` of the ``dy`` of those windows whose index names the element."""
-    n, _, _, c = dy_NHWC.shape
-    return col2im(lambda i, j: np.where(index_NHWC == 1 + i * g.s + j, dy_NHWC, 0), g, c, n)
+    tap = np.arange(1, g.r * g.s + 1, dtype=index_NHWC.dtype).reshape(g.r, g.s, 1, 1, 1, 1)
+    return col2im(np.where(index_NHWC == tap, dy_NHWC, 0), g)
 
 
 def avgpool(x_NHWC: np.ndarray, g, mantissa: int) -> np.ndarray:
@@ -32,5 +32,4 @@ def avgpool(x_NHWC: np.ndarray, g, mantissa: int) -> np.ndarray:
 
 def avgpool_backward(dy_NHWC: np.ndarray, g, mantissa: int) -> np.ndarray:
     """``mantissa`` times the sum ``[n, h, w, c]`` of the ``dy`` of all windows that hold the element."""
-    n, _, _, c = dy_NHWC.shape
-    return col2im(lambda i, j: dy_NHWC, g, c, n) * mantissa
+    return col2im(np.broadcast_to(dy_NHWC, (g.r, g.s, *dy_NHWC.shape)), g) * mantissa

@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase
+from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, Command, Opcode, Phase
 from ..spec.config import VERSION, Config
 from ..spec.errors import ErrorCode
 from ..spec.registers import N_REGIONS, Status
-from . import layer, pool
-from .epilogue import Result, epilogue
+from . import layer
 from .exponents import Exponents
 from .operands import COMPUTE, Operand, macs, operands, outputs
 from .update import Hyper, UpdateExponents, update
@@ -205,45 +204,11 @@ class GoldenMachine:
 
     # --- the two kinds of work ---------------------------------------------------------------
 
-    def _sums(self, command: Command, x: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
-        """The accumulators of a compute command, and MAXPOOL's index tensor."""
-        opcode, constant = command.opcode, command.const_mantissa
-        if opcode == Opcode.FORWARD:
-            return layer.forward(x["a"], x["b"], command), None
-        if opcode == Opcode.BACKWARD_DATA:
-            return layer.backward_data(x["a"], x["b"], command), None
-        if opcode == Opcode.BACKWARD_WEIGHT:
-            return layer.backward_weight(x["a"], x["b"], command), None
-        if opcode == Opcode.MAXPOOL:
-            return pool.maxpool(x["a"], command, self.config.operand_width)
-        if opcode == Opcode.MAXPOOL_BACKWARD:
-            return pool.maxpool_backward(x["a"], x["b"], command), None
-        if opcode == Opcode.AVGPOOL:
-            return pool.avgpool(x["a"], command, constant), None
-        return pool.avgpool_backward(x["a"], command, constant), None
-
-    def _epilogue(self, command: Command, acc: np.ndarray, x: dict[str, np.ndarray], dry: bool) -> Result:
-        a, b, c, out = (int(self.exponents.cur[getattr(command, f"{name}_id")]) for name in ("a", "b", "c", "out"))
-        opcode = command.opcode
-        exp_acc = a + b if opcode < Opcode.MAXPOOL else a + (command.const_exponent if opcode >= Opcode.AVGPOOL else 0)
-        with_bias = command.bias and opcode == Opcode.FORWARD
-        return epilogue(
-            acc, exp_acc, exp_acc if dry else out,
-            acc_width=self.config.acc_width, operand_width=self.config.operand_width,
-            last_exp=b if command.bias and opcode == Opcode.BACKWARD_WEIGHT else None,
-            bias=x["b"][:, -1] if with_bias else None, exp_bias=b,
-            c=x.get("c"), exp_c=c, c_mode=CMode(command.c_mode), relu=bool(command.relu),
-        )  # fmt: skip
-
     def _compute(self, command: Command, dry: bool) -> None:
         sources, targets = self._operands(command, dry)
-        acc, index = self._sums(command, sources)
-        elements = slice(None)
-        if command.opcode == Opcode.BACKWARD_WEIGHT and not command.bias:
-            elements = slice(-1)  # the bias gradient's place is left alone
-            acc = acc[..., elements]
-            sources = {**sources, **({"c": sources["c"][..., elements]} if "c" in sources else {})}
-        result = self._epilogue(command, acc, sources, dry)
+        cur = self.exponents.cur
+        exps = layer.LayerExponents(*(int(cur[getattr(command, f"{name}_id")]) for name in ("a", "b", "c", "out")))
+        result, index = layer.compute(command, sources, exps, self.config, dry)
         if command.track:
             self.exponents.track(command.out_id, result.top)
         counters = self.counters[self.phase]
@@ -251,7 +216,7 @@ class GoldenMachine:
         if dry:
             return
         counters["saturations"] += result.saturations
-        targets["out"][..., elements] = result.out
+        targets["out"][..., : result.out.shape[-1]] = result.out
         if index is not None:
             targets["b"][...] = index
 
