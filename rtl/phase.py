@@ -15,7 +15,7 @@ class BatchCounter(wiring.Component):
     """Counts batches and walks the input ring.
 
     ``begin`` takes over ``run_phase`` and ``batches`` for a run; ``batch_end`` counts a batch and advances
-    the ring. ``last``: one batch is left (none: ``empty``). BATCH and RING_INDEX are kept here: ``set_batch``
+    the ring. ``last``: no batch is left after this one. BATCH and RING_INDEX are kept here: ``set_batch``
     and ``set_ring_index`` write ``value`` to them.
 
     ``ring_address`` = ring_base + ring_index * ring_stride (modulo 2^32), valid with ``located``, which
@@ -27,7 +27,7 @@ class BatchCounter(wiring.Component):
     def __init__(self):
         super().__init__({
             "run_phase": In(range(N_PHASES)), "batches": In(WIDTH), "begin": In(1),
-            "phase": Out(range(N_PHASES)), "last": Out(1), "empty": Out(1), "batch_end": In(1),
+            "phase": Out(range(N_PHASES)), "last": Out(1), "batch_end": In(1),
             "batch": Out(WIDTH), "set_batch": In(1),
             "ring_index": Out(WIDTH), "set_ring_index": In(1), "value": In(WIDTH),
             "ring_base": In(WIDTH), "ring_stride": In(WIDTH), "ring_count": In(WIDTH),
@@ -38,7 +38,7 @@ class BatchCounter(wiring.Component):
         m = Module()
         left = Signal(WIDTH)
         following = self.ring_index + 1
-        m.d.comb += [self.last.eq(left == 1), self.empty.eq(self.batches == 0)]
+        m.d.comb += self.last.eq(left <= 1)
         with m.If(self.begin):
             m.d.sync += [self.phase.eq(self.run_phase), left.eq(self.batches)]
         with m.If(self.batch_end):

@@ -13,22 +13,24 @@ __all__ = ["FetchedLayout", "Prefetch"]
 
 COMMANDS_AHEAD = 2
 
-FetchedLayout = data.StructLayout({"command": CommandLayout, "fault": 1})
-"""A command as read from memory; with ``fault`` it is worth nothing."""
+FetchedLayout = data.StructLayout({"command": CommandLayout, "index": 16, "fault": 1})
+"""A command and its index in the program; with ``fault`` the memory didn't deliver it."""
 
 
 class Prefetch(wiring.Component):
-    """Commands in order, from ``address`` (a multiple of COMMAND_BYTES; lower bits are ignored) on.
+    """The commands of the program at byte address ``program`` (a multiple of COMMAND_BYTES; lower bits are
+    ignored), in order.
 
-    While ``enable`` is low, what was read or is still coming is dropped, ``address`` is taken over and
-    ``quiet`` tells that nothing is outstanding; ``enable`` may rise only then. Reads up to
+    While ``enable`` is low, what was read or is still coming is dropped; ``quiet`` tells that nothing is
+    outstanding, and only then ``enable`` may rise. It goes on after the last command that was taken or, if
+    ``rewind`` came after that, with the first. ``enable`` must be low with ``rewind``. Reads up to
     COMMANDS_AHEAD commands beyond the one that is offered.
     """
 
     def __init__(self, config: Config):
         self.config = config
         super().__init__({
-            "enable": In(1), "address": In(32), "quiet": Out(1),
+            "program": In(32), "rewind": In(1), "enable": In(1), "quiet": Out(1),
             "client": Out(ReadClient(config)), "commands": Out(stream.Signature(FetchedLayout)),
         })  # fmt: skip
 
@@ -41,11 +43,21 @@ class Prefetch(wiring.Component):
         m.d.comb += [beats.ready.eq(1), fifo.w_en.eq(beats.valid), fifo.w_data.eq(beats.payload)]
         with m.If(beats.valid):
             m.d.sync += Assert(fifo.w_rdy, "a beat came that nobody asked for")
-        self._ask(m, fifo_depth, popped=fifo.r_rdy & fifo.r_en)
+        self._ask(m, fifo_depth, self._place(m), popped=fifo.r_rdy & fifo.r_en)
         self._assemble(m, fifo, data.View(beats.p.shape(), fifo.r_data))
         return m
 
-    def _ask(self, m, fifo_depth, popped):
+    def _place(self, m):
+        """Keep index and address of the command that is offered; returns the address."""
+        here = Signal(32)
+        index = self.commands.p.index
+        with m.If(self.rewind):
+            m.d.sync += [index.eq(0), here.eq(self.program & -COMMAND_BYTES)]
+        with m.Elif(self.commands.valid & self.commands.ready):
+            m.d.sync += [index.eq(index + 1), here.eq(here + COMMAND_BYTES)]
+        return here
+
+    def _ask(self, m, fifo_depth, here, popped):
         """Request bursts as long as the buffer has room for them."""
         burst_beats = min(COMMAND_BYTES // self.config.beat_bytes, self.config.max_burst_beats)
         burst_bytes = burst_beats * self.config.beat_bytes
@@ -63,7 +75,7 @@ class Prefetch(wiring.Component):
         with m.Elif(request.ready):
             m.d.sync += request.valid.eq(0)
         with m.If(~self.enable):
-            m.d.sync += address.eq(self.address & -COMMAND_BYTES)
+            m.d.sync += address.eq(Mux(self.rewind, self.program & -COMMAND_BYTES, here))
 
     def _assemble(self, m, fifo, beat):
         """Shift the beats that hold fields into a register; pass over the others."""

@@ -1,0 +1,74 @@
+"""What fetch refuses, and what it makes of a command that it accepts."""
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.commands import Opcode
+from ..spec.config import VERSION, Config
+from ..spec.errors import ErrorCode
+from .csr import N_PHASES
+from .dispatch import WaitLayout
+from .exponents import OPERANDS
+from .hyper import HYPER_PER_UPDATE
+from .prefetch import FetchedLayout
+
+__all__ = ["Check", "is_work"]
+
+
+def is_work(opcode):
+    """Whether the opcode is that of a compute or UPDATE command."""
+    return (opcode >= Opcode.FORWARD) & (opcode <= Opcode.UPDATE)
+
+
+class Check(wiring.Component):
+    """Judges ``fetched``, combinationally: ``skip`` it in this ``phase``, or refuse it with ``code``.
+
+    The first command is executed in every phase. ``given``: commands handed out since the batch began.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__({
+            "fetched": In(FetchedLayout), "phase": In(range(N_PHASES)), "given": In(WaitLayout),
+            "skip": Out(1), "code": Out(ErrorCode),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        command = self.fetched.command
+        header = command.opcode == Opcode.HEADER
+        first = self.fetched.index == 0
+        m.d.comb += self.skip.eq(~first & ~command.phase_mask.bit_select(self.phase, 1))
+        with m.If(self.fetched.fault):
+            m.d.comb += self.code.eq(ErrorCode.READ_FAULT)
+        with m.Elif(first & ~header):
+            m.d.comb += self.code.eq(ErrorCode.NO_HEADER)
+        with m.Elif(command.opcode > max(Opcode)):
+            m.d.comb += self.code.eq(ErrorCode.BAD_OPCODE)
+        with m.Elif(header & ((command.config_hash != config.config_hash) | (command.version != VERSION))):
+            m.d.comb += self.code.eq(ErrorCode.CONFIG_MISMATCH)
+        with m.Elif(is_work(command.opcode)):
+            self._references(m, command)
+        return m
+
+    def _references(self, m, command):
+        config = self.config
+        update = command.opcode == Opcode.UPDATE
+        bad_tensor = Signal()
+        bad_address = Signal()
+        for operand in OPERANDS:
+            address = command[f"{operand}_addr"]
+            with m.If(command[f"{operand}_id"] >= config.n_tensors):
+                m.d.comb += bad_tensor.eq(1)
+            with m.If((address % config.operand_bytes != 0) | (update & (address % config.beat_bytes != 0))):
+                m.d.comb += bad_address.eq(1)
+        with m.If(update & (command.hyper > config.n_hyper - HYPER_PER_UPDATE)):
+            m.d.comb += bad_tensor.eq(1)
+        with m.If((command.wait_main > self.given.main) | (command.wait_update > self.given.update)):
+            m.d.comb += self.code.eq(ErrorCode.BAD_WAIT)
+        with m.Elif(bad_tensor):
+            m.d.comb += self.code.eq(ErrorCode.BAD_TENSOR)
+        with m.Elif(bad_address):
+            m.d.comb += self.code.eq(ErrorCode.BAD_ADDRESS)

@@ -1,0 +1,150 @@
+"""Command fetch: walks through a program, deciding what each command is to do and when."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.commands import Opcode
+from ..spec.config import Config
+from ..spec.errors import ErrorCode
+from .check import Check, is_work
+from .csr import N_PHASES
+from .dispatch import WaitLayout
+from .exponents import OPERANDS, Adjust, ExponentAccess
+from .interfaces import ErrorLayout, ReadClient
+from .issue import WorkLayout
+from .prefetch import Prefetch
+
+__all__ = ["Fetch"]
+
+
+class Fetch(wiring.Component):
+    """Walks through the program at ``program``.
+
+    ``start`` (only while idle) clears the shadow exponents, waits for ``located``, pulses ``begin`` and
+    goes through the program; ``batch_end`` pulses at each END, ``finished`` with the one of a ``last``
+    batch. At HOST ``waiting`` is high until ``resume``. ``running`` is high from ``begin`` to ``finished``,
+    except at HOST. ``executed`` pulses for each command that wasn't skipped.
+
+    ``work``, ``given``, ``settled``: see :class:`.issue.Issue`, whose lookups use the ``ids`` of
+    ``exponents``. ``halt`` keeps anything from being considered settled. ``error`` stays valid until
+    reset; it comes once all commands before the refused one are complete.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__({
+            "program": In(32), "calibrate": In(1), "phase": In(range(N_PHASES)), "last": In(1), "located": In(1),
+            "start": In(1), "resume": In(1), "halt": In(1),
+            "begin": Out(1), "running": Out(1), "waiting": Out(1), "batch_end": Out(1), "finished": Out(1),
+            "executed": Out(1), "error": Out(ErrorLayout),
+            "client": Out(ReadClient(config)), "exponents": Out(ExponentAccess(config)),
+            "work": Out(stream.Signature(WorkLayout)), "given": In(WaitLayout), "settled": In(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.prefetch = prefetch = Prefetch(self.config)
+        m.submodules.check = check = Check(self.config)
+        wiring.connect(m, wiring.flipped(self.client), prefetch.client)
+        fetched = prefetch.commands.p
+        update = fetched.command.opcode == Opcode.UPDATE
+        work = is_work(fetched.command.opcode)
+
+        skip = Signal()
+        code = Signal(ErrorCode)
+        calibrating = Signal()
+        tried = Signal()
+        m.d.comb += [
+            prefetch.program.eq(self.program),
+            check.fetched.eq(fetched), check.phase.eq(self.phase), check.given.eq(self.given),
+            self.work.p.command.eq(fetched.command), self.work.p.index.eq(fetched.index),
+            self.work.p.dry.eq(calibrating & ~tried),
+            self.error.code.eq(code), self.error.index.eq(fetched.index),
+            *(self.exponents.ids[operand].eq(fetched.command[f"{operand}_id"]) for operand in OPERANDS),
+            self.exponents.track_out.eq(fetched.command.track | update), self.exponents.track_b.eq(update),
+            self.exponents.how.eq(Mux(work, Adjust.TRIAL, Adjust.COMMIT)),
+        ]  # fmt: skip
+        with m.FSM() as fsm:
+            self._begin(m, prefetch)
+            with m.State("COMMAND"):
+                m.d.sync += [skip.eq(check.skip), code.eq(check.code), calibrating.eq(self.calibrate), tried.eq(0)]
+                with m.If(prefetch.commands.valid & self.located):
+                    m.next = "JUDGE"
+            with m.State("JUDGE"):
+                passed = skip | ((code == ErrorCode.NONE) & (fetched.command.opcode == Opcode.HEADER))
+                with m.If(passed):
+                    self._step(m, prefetch, executed=~skip)
+                with m.Elif(work & (code == ErrorCode.NONE) & ~calibrating):
+                    m.next = "WORK"
+                with m.Else():
+                    m.next = "SETTLE"
+            self._settle(m, prefetch, code, work & ~tried)
+            with m.State("WORK"):
+                m.d.comb += self.work.valid.eq(1)
+                with m.If(self.work.ready & self.work.p.dry):
+                    m.d.sync += tried.eq(1)
+                    m.next = "SETTLE"
+                with m.Elif(self.work.ready):
+                    self._step(m, prefetch)
+            with m.State("ADJUST"), m.If(self.exponents.adjusted):
+                with m.If(work):
+                    m.next = "WORK"
+                with m.Else():
+                    self._step(m, prefetch)
+            with m.State("FAILED"):
+                m.d.comb += self.error.valid.eq(1)
+        m.d.comb += [
+            prefetch.enable.eq(reduce(or_, map(fsm.ongoing, ("COMMAND", "JUDGE", "SETTLE", "WORK", "ADJUST")))),
+            self.waiting.eq(fsm.ongoing("HOST")),
+            self.running.eq(prefetch.enable | fsm.ongoing("LEAVE") | fsm.ongoing("FAILED")),
+        ]
+        return m
+
+    def _step(self, m, prefetch, executed=1):
+        """Go on to the next command."""
+        m.d.comb += [prefetch.commands.ready.eq(1), self.executed.eq(executed)]
+        m.next = "COMMAND"
+
+    def _begin(self, m, prefetch):
+        """From ``start`` to the first command."""
+        with m.State("IDLE"), m.If(self.start):
+            m.d.comb += [self.exponents.adjust.eq(1), self.exponents.how.eq(Adjust.CLEAR)]
+            m.next = "CLEAR"
+        with m.State("CLEAR"):
+            m.d.comb += self.exponents.how.eq(Adjust.CLEAR)
+            with m.If(self.exponents.adjusted):
+                m.next = "LOCATE"
+        with m.State("LOCATE"), m.If(self.located):
+            m.d.comb += [self.begin.eq(1), prefetch.rewind.eq(1)]
+            m.next = "COMMAND"
+
+    def _settle(self, m, prefetch, code, untried):
+        """Wait for everything before this command; and how HOST and END leave the program."""
+        opcode = prefetch.commands.p.command.opcode
+        ending = Signal()
+        with m.State("SETTLE"), m.If(self.settled & ~self.halt):
+            with m.If(code != ErrorCode.NONE):
+                m.next = "FAILED"
+            with m.Elif(untried):
+                m.next = "WORK"
+            with m.Elif((opcode == Opcode.HOST) | (opcode == Opcode.END)):
+                self._step(m, prefetch)
+                m.d.sync += ending.eq(opcode == Opcode.END)
+                m.next = "LEAVE"
+            with m.Else():
+                m.d.comb += self.exponents.adjust.eq(1)
+                m.next = "ADJUST"
+        with m.State("LEAVE"), m.If(prefetch.quiet & ~self.halt):
+            with m.If(~ending):
+                m.next = "HOST"
+            with m.Else():
+                m.d.comb += [self.batch_end.eq(1), prefetch.rewind.eq(1), self.finished.eq(self.last)]
+                m.next = "COMMAND"
+                with m.If(self.last):
+                    m.next = "IDLE"
+        with m.State("HOST"), m.If(self.resume):
+            m.next = "COMMAND"
