@@ -1,5 +1,6 @@
 """What a command reads and writes: shape, type and address of each operand, and its work in MACs."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,7 @@ class Operand:
 
     @property
     def n_bytes(self) -> int:
-        return int(np.prod(self.shape)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def load(self, memory: np.ndarray) -> np.ndarray:
         """The array itself, sharing ``memory``; raises IndexError where it doesn't lie inside."""

@@ -112,6 +112,8 @@ FIELDS = (
     Field("version", 19, 0, 32, "HEADER: adagp.spec.config.VERSION"),
 )
 
+_NAMES = frozenset(field.name for field in FIELDS)
+
 
 @dataclass(frozen=True)
 class Command:
@@ -121,7 +123,7 @@ class Command:
     fields: dict
 
     def __getattr__(self, name):
-        if any(name == field.name for field in FIELDS):
+        if name in _NAMES:
             return self.fields.get(name, 0)
         raise AttributeError(name)
 
