@@ -136,7 +136,7 @@ def _shape(c):
         yield f"times {c.const_mantissa}*2^{c.const_exponent}"
     yield from (name for name in ("bias", "relu", "swap", "out_outer", "ring", "track") if getattr(c, name))
     if c.c_mode:
-        yield CMode(c.c_mode).name.lower()
+        yield CMode(c.c_mode).name.lower() if c.c_mode in iter(CMode) else f"c_mode {c.c_mode}"
     yield f"tile n{c.nb} y{c.yb} c{c.cb}" + ("" if c.opcode in _POOLS else f" q{c.qb}")
 
 

@@ -217,7 +217,7 @@ class Network:
         return device.read(tensor.address, tensor.n_bytes).view(tensor.dtype).reshape(tensor.shape)
 
     def values(self, device: Device, name: str) -> np.ndarray:
-        """The values of a tensor that has an exponent, of operands."""
+        """The values of an operand tensor by its current exponent (which COMMIT changes: ask before it)."""
         return dequantise(self.read(device, name), device.exponents(self.tensors[name].number)[0])
 
     def _write(self, device, name, array):

@@ -1,0 +1,157 @@
+"""Mappings: always legal by the tile program, quick to find, near the array's bound."""
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from adagp.host.cost import Tiling
+from adagp.host.mapping import MappingError, choose_mapping, tile_bound
+from adagp.host.tiling import Shape
+from adagp.spec import numerics
+from adagp.spec.commands import Command, Opcode
+from adagp.spec.descriptors import Target, VectorMode
+from adagp.spec.errors import ErrorCode
+from adagp.spec.presets import PRESETS, preset
+from adagp.spec.tiles import tile_program
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
+COMPUTE = tuple(Opcode(value) for value in range(Opcode.FORWARD, Opcode.UPDATE))
+
+
+class Refused(Exception):
+    pass
+
+
+class Recorder:
+    """A machine that counts what the tile program asks of each engine."""
+
+    def __init__(self, config):
+        self.config = config
+        self.array = self.filled = self.stored = self.tiles = 0
+
+    def fail(self, code):
+        raise Refused(ErrorCode(code).name)
+
+    def fill(self, n0=0, n1=0, n2=0, length=0, **_):
+        self.filled += n0 * n1 * n2 * length
+
+    def compute(self, mode, n_a, n_b, n_k=0, swap=0, n0=1, n1=1, n2=1, n3=1, **_):
+        self.tiles += 1
+        if mode != VectorMode.GEMM:
+            self.array += n0 * n1 * n2 * n3 * n_a
+            return
+        stream, stationary = (n_b, n_a) if swap else (n_a, n_b)
+        self.array += -(-n_k // self.config.rows) * -(-stationary // self.config.cols) * stream
+
+    def drain(self, **_):
+        pass
+
+    def store(self, n0, n1, length, **_):
+        self.stored += n0 * n1 * length
+
+
+def run_tiles(command, config):
+    """The tile program's demands on a recorder; raises Refused."""
+    names = {name: int(value) for enum in (Opcode, ErrorCode, Target, VectorMode) for name, value in vars(enum).items()
+             if isinstance(value, int)}  # fmt: skip
+    limits = {name: getattr(numerics, name) for name in ("SHIFT_MAX", "SHIFT_MIN")}
+    sizes = ("rows", "cols", "banks", "a_elements", "b_elements", "c_elements", "bias_elements", "acc_depth",
+             "operand_bytes", "max_reduction")  # fmt: skip
+    constants = SimpleNamespace(**names, **limits, **{name: getattr(config, name) for name in sizes})
+    values = {name: getattr(command, name) for name in (*command.fields, "c_mode", "relu", "track", "const_mantissa")}
+    values |= dict.fromkeys(("a_base", "exp_a", "exp_b", "exp_c", "exp_out", "dry", "b_addr", "c_addr"), 0)
+    values |= dict.fromkeys(("out_addr", "out_id", "const_exponent"), 0)
+    recorder = Recorder(config)
+    tile_program(SimpleNamespace(**{"bias": 0, **values, "opcode": int(command.opcode)}), constants, recorder)
+    return recorder
+
+
+def layer(opcode, n=2, c=8, h=8, w=None, q=8, r=3, s=None, stride=1, pad_y=1, pad_x=None, bias=0, c_mode=0):
+    w, s = w or h, s or r
+    pad_x = pad_y if pad_x is None else pad_x
+    q = c if opcode >= Opcode.MAXPOOL else q
+    oh, ow = (h + 2 * pad_y - r) // stride + 1, (w + 2 * pad_x - s) // stride + 1
+    return Command(opcode, {
+        "n": n, "c": c, "h": h, "w": w, "q": q, "oh": oh, "ow": ow, "r": r, "s": s, "stride": stride,
+        "pad_y": pad_y, "pad_x": pad_x, "bias": bias, "c_mode": c_mode,
+    })  # fmt: skip
+
+
+def mapped(command, config):
+    return Command(command.opcode, {**command.fields, **choose_mapping(command, config).fields()})
+
+
+@st.composite
+def layers(draw):
+    r, s = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    return layer(
+        draw(st.sampled_from(COMPUTE)), n=draw(st.integers(1, 9)), c=draw(st.integers(1, 40)),
+        h=draw(st.integers(r, 20)), w=draw(st.integers(s, 20)), q=draw(st.integers(1, 40)), r=r, s=s,
+        stride=draw(st.integers(1, 3)), pad_y=draw(st.integers(0, r - 1)), pad_x=draw(st.integers(0, s - 1)),
+        bias=draw(st.integers(0, 1)), c_mode=draw(st.integers(0, 2)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(command=layers())
+def test_every_mapping_is_legal_and_its_sums_are_those_of_the_tile_program(name, command):
+    config = preset(name)
+    if command.opcode != Opcode.FORWARD and command.opcode != Opcode.BACKWARD_WEIGHT:
+        command = Command(command.opcode, {**command.fields, "bias": 0})
+    command = mapped(command, config)
+    seen = run_tiles(command, config)
+    assert tile_bound(command, config) == seen.array > 0
+    inner, outer = (command.qb, command.cb) if command.opcode == Opcode.BACKWARD_DATA else (command.cb, command.qb)
+    tiling = Tiling(Shape.of(command), config, command.nb, command.yb, inner, outer, command.swap, command.out_outer)
+    assert tiling.tiles == seen.tiles
+
+
+VGG13 = [
+    (3, 64, 32),
+    (64, 64, 32),
+    (64, 128, 16),
+    (128, 128, 16),
+    (128, 256, 8),
+    (256, 512, 4),
+    (512, 512, 4),
+    (512, 512, 2),
+]
+
+
+@pytest.mark.parametrize("shape", VGG13, ids=str)
+@pytest.mark.parametrize("opcode", GEMMS)
+def test_vgg13_on_paper_comes_near_its_tile_bound(shape, opcode):
+    config = preset("paper")
+    c, q, h = shape
+    command = layer(opcode, n=128, c=c, q=q, h=h, bias=int(opcode != Opcode.BACKWARD_DATA))
+    began = time.perf_counter()
+    mapping = choose_mapping(command, config)
+    elapsed = time.perf_counter() - began
+    command = mapped(command, config)
+    bound = tile_bound(command, config)
+    ideal = 128 * h * h * c * q * 9 / config.n_pes
+    print(
+        f"{elapsed * 1e3:.0f} ms, {mapping}, {bound / mapping.cycles:.4f} of the bound, {ideal / bound:.3f} of the PEs"
+    )
+    assert bound / mapping.cycles >= 0.97
+    if c > 3:
+        assert ideal / bound >= 0.96
+    assert elapsed < 2, "seconds"
+
+
+def test_limits_are_named():
+    with pytest.raises(
+        MappingError, match=r"^conv1 forward: one row of one channel takes \d+ of the A scratchpad, which holds 2048$"
+    ):
+        choose_mapping(layer(Opcode.FORWARD, h=3, w=5000), preset("tiny"), "conv1")
+    with pytest.raises(
+        MappingError, match=r"^layer 0 backward_weight: sums of 200000 products exceed the accumulator's 131080$"
+    ):
+        choose_mapping(layer(Opcode.BACKWARD_WEIGHT, n=200, h=10, w=100), preset("tiny"))
+    narrow = replace(preset("tiny"), acc_depth=16, a_depth=16384, c_depth=1024)
+    with pytest.raises(MappingError, match=r"backward_weight: .* of the B scratchpad, which holds 2048"):
+        choose_mapping(layer(Opcode.BACKWARD_WEIGHT, h=3, w=2500), narrow)
