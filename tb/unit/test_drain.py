@@ -5,12 +5,11 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
-from bench import seeded, simulate, source
-
 from adagp.rtl.drain import Drain
 from adagp.spec.commands import CMode
 from adagp.spec.descriptors import DRAIN
 from adagp.spec.presets import preset
+from bench import seeded, simulate, source
 
 TINY = preset("tiny")
 WIDE = replace(TINY, rows=7, cols=5, c_depth=512)

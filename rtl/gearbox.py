@@ -1,0 +1,63 @@
+"""Gearboxes: memory beats to groups of elements and back."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Pack", "Unpack"]
+
+
+def _require_multiple(beat, group):
+    if beat % group:
+        raise ValueError(f"beat width must be a multiple of the group's, not {beat!r} and {group!r}")
+
+
+class Unpack(wiring.Component):
+    """Beats of ``beat`` bits become groups of ``group`` bits, lowest first, one per cycle.
+
+    ``flush`` drops what is left of the present beat.
+    """
+
+    def __init__(self, beat: int, group: int):
+        _require_multiple(beat, group)
+        self._groups = beat // group
+        super().__init__({"i": In(stream.Signature(beat)), "o": Out(stream.Signature(group)), "flush": In(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        beat = Signal.like(self.i.payload)
+        left = Signal(range(self._groups + 1))
+        m.d.comb += [
+            self.o.valid.eq(left != 0),
+            self.o.payload.eq(beat),
+            self.i.ready.eq((left == 0) | ((left == 1) & self.o.ready)),
+        ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [beat.eq(self.i.payload), left.eq(self._groups)]
+        with m.Elif(self.o.valid & self.o.ready):
+            m.d.sync += [beat.eq(beat >> len(self.o.payload)), left.eq(left - 1)]
+        with m.If(self.flush):
+            m.d.sync += left.eq(0)
+        return m
+
+
+class Pack(wiring.Component):
+    """Groups of ``group`` bits become beats of ``beat`` bits, lowest first.
+
+    A group is taken whenever ``valid``; ``o_valid`` with ``o`` shows a beat in the cycle after its last group,
+    or after one with ``last``, whose beat's upper groups are then whatever they were.
+    """
+
+    def __init__(self, beat: int, group: int):
+        _require_multiple(beat, group)
+        self._groups = beat // group
+        super().__init__({"valid": In(1), "i": In(group), "last": In(1), "o_valid": Out(1), "o": Out(beat)})
+
+    def elaborate(self, platform):
+        m = Module()
+        place = Signal(range(self._groups))
+        end = self.last | (place == self._groups - 1)
+        m.d.sync += self.o_valid.eq(self.valid & end)
+        with m.If(self.valid):
+            m.d.sync += [self.o.word_select(place, len(self.i)).eq(self.i), place.eq(Mux(end, 0, place + 1))]
+        return m

@@ -1,0 +1,64 @@
+"""What must hold before an update may begin."""
+
+from amaranth import Array, Cat, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.errors import ErrorCode
+from ..spec.registers import N_REGIONS
+from .interfaces import RegionLayout
+from .update_read import array_bytes
+from .update_write import written_arrays
+
+__all__ = ["UpdateCheck"]
+
+
+class UpdateCheck(wiring.Component):
+    """After ``start``: ``valid`` for a cycle, with ``code`` NONE, BAD_ADDRESS or WRITE_REGION.
+
+    ``addr`` of g, hi, lo, v must be multiples of the beat; what ``count`` elements of the last three
+    occupy must lie inside one region each (if there are any). Takes at most ``CYCLES``.
+    """
+
+    CYCLES = 7
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "start": In(1), "addr": In(data.ArrayLayout(32, len(array_bytes(config)))), "count": In(32),
+            "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
+            "valid": Out(1), "code": Out(ErrorCode),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        beat_bits = (self._config.beat_bytes - 1).bit_length()
+        aligned = ~Cat(self.addr[k][:beat_bits] for k in range(len(array_bytes(self._config)))).any()
+        sizes = list(written_arrays(self._config).values())
+        array = Signal(range(len(sizes)))
+        begin = Signal(32)
+        end = Signal(35)  # count * 4 may reach far
+        inside = Cat((begin >= self.regions[n].start) & (end <= self.regions[n].end) for n in range(N_REGIONS)).any()
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += array.eq(0)
+                with m.If(self.start):
+                    m.next = "EXTENT"
+            with m.State("EXTENT"):
+                addresses = Array(self.addr[k + 1] for k in range(len(sizes)))
+                lengths = Array(self.count << (size.bit_length() - 1) for size in sizes)
+                m.d.sync += [begin.eq(addresses[array]), end.eq(addresses[array] + lengths[array])]
+                m.next = "COMPARE"
+            with m.State("COMPARE"):
+                fits = inside | (self.count == 0)
+                m.d.sync += array.eq(array + 1)
+                m.next = "EXTENT"
+                with m.If(~aligned | ~fits | (array == len(sizes) - 1)):
+                    m.d.comb += self.valid.eq(1)
+                    m.next = "IDLE"
+                with m.If(~aligned):
+                    m.d.comb += self.code.eq(ErrorCode.BAD_ADDRESS)
+                with m.Elif(~fits):
+                    m.d.comb += self.code.eq(ErrorCode.WRITE_REGION)
+        return m

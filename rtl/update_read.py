@@ -1,0 +1,147 @@
+"""Update reader: four arrays in DRAM become groups of weights with all that belongs to them."""
+
+from amaranth import Array, Cat, Module, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out, connect
+
+from ..spec.config import Config
+from ..spec.descriptors import STORE
+from .bursts import BurstWalk
+from .chunks import Chunks, beats_less_one, chunk_weights
+from .gearbox import Unpack
+from .interfaces import ReadClient
+
+__all__ = ["SLOTS", "GroupLayout", "UpdateReader", "array_bytes"]
+
+SLOTS = 2
+"""Chunks that each side of the update unit has room for."""
+
+
+def array_bytes(config: Config) -> dict[str, int]:
+    """Bytes per element of an update's arrays: gradient, operand copy, low halves, momentum."""
+    return {"g": config.operand_bytes, "hi": config.operand_bytes, "lo": 2, "v": 4}
+
+
+def GroupLayout(config: Config) -> data.StructLayout:
+    """``update_lanes`` weights; lanes without ``mask`` (at the end of the arrays) hold nothing.
+
+    ``last``: the last of a chunk, ``final``: of the arrays.
+    """
+    lanes = config.update_lanes
+    arrays = {
+        name: data.ArrayLayout(signed(8 * size), lanes) for name, size in array_bytes(config).items()
+    }  # fmt: skip
+    return data.StructLayout({**arrays, "mask": lanes, "last": 1, "final": 1})
+
+
+class UpdateReader(wiring.Component):
+    """Reads ``count`` elements each of the arrays at ``addr`` (g, hi, lo, v; multiples of the beat) after ``start``.
+
+    Chunk by chunk and at most ``SLOTS`` chunks ahead, so that beats can always be taken. ``fault``: a
+    beat of this cycle was no good.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "start": In(1), "count": In(32), "addr": In(data.ArrayLayout(32, len(array_bytes(config)))),
+            "read": Out(ReadClient(config)), "o": Out(stream.Signature(GroupLayout(config))), "fault": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        freed = Signal()
+        self._request(m, freed)
+        beats = self._route(m)
+        m.submodules.emitted = emitted = self._chunks(m)
+        payload = self.o.p
+        lanes = self._config.update_lanes
+        place = Signal.like(emitted.size)
+        left = Signal(signed(len(emitted.size) + 1))
+        taken = self.o.valid & self.o.ready
+        m.d.comb += [
+            left.eq(emitted.size - place),
+            payload.mask.eq(Cat(left > lane for lane in range(lanes))),
+            payload.last.eq(left <= lanes),
+            payload.final.eq(payload.last & emitted.last),
+            freed.eq(taken & payload.last),
+            emitted.step.eq(freed),
+        ]
+        with m.If(taken):
+            m.d.sync += place.eq(place + lanes)
+            with m.If(payload.last):
+                m.d.sync += place.eq(0)
+
+        valid = []
+        for (name, size), fifo in zip(array_bytes(self._config).items(), beats, strict=True):
+            m.submodules[f"unpack_{name}"] = unpack = Unpack(self._config.port_width, 8 * size * lanes)
+            connect(m, fifo.r_stream, unpack.i)
+            valid.append(unpack.o.valid)
+            m.d.comb += [
+                payload[name].eq(unpack.o.payload),
+                unpack.o.ready.eq(taken),
+                unpack.flush.eq(taken & payload.final),
+            ]
+        m.d.comb += self.o.valid.eq(Cat(valid).all() & emitted.valid)
+        return m
+
+    def _chunks(self, m):
+        chunks = Chunks(self._config)
+        m.d.comb += [chunks.load.eq(self.start), chunks.count.eq(self.count)]
+        return chunks
+
+    def _request(self, m, freed):
+        """Ask for the arrays' shares of each chunk in turn, while there is room for the chunk."""
+        config = self._config
+        m.submodules.requested = chunks = self._chunks(m)
+        m.submodules.bursts = bursts = BurstWalk(config, STORE)
+        slots = Signal(range(SLOTS + 1), init=SLOTS)
+        m.d.sync += slots.eq(slots - chunks.step + freed)
+
+        sizes = list(array_bytes(config).values())
+        array = Signal(range(len(sizes)))
+        addr = Signal.like(self.addr)
+        segment = bursts.i.p
+        m.d.comb += [bursts.i.valid.eq(chunks.valid & (slots != 0)), segment.n0.eq(1), segment.n1.eq(1)]
+        with m.If(self.start):
+            m.d.sync += addr.eq(self.addr)
+        with m.Switch(array):
+            for k, size in enumerate(sizes):
+                with m.Case(k):
+                    m.d.comb += [
+                        segment.dram.eq(addr[k]),
+                        segment.length.eq(chunks.size * (size // config.operand_bytes)),
+                    ]
+                    with m.If(bursts.i.valid & bursts.i.ready):
+                        m.d.sync += [addr[k].eq(addr[k] + chunk_weights(config) * size), array.eq(array + 1)]
+                        m.d.comb += chunks.step.eq(k == len(sizes) - 1)
+        m.d.comb += [
+            self.read.request.valid.eq(bursts.o.valid),
+            self.read.request.p.addr.eq(bursts.o.p.addr),
+            self.read.request.p.length.eq(bursts.o.p.length),
+            bursts.o.ready.eq(self.read.request.ready),
+        ]
+
+    def _route(self, m):
+        """Beats come in the order of the requests: a FIFO for each array. Returns the FIFOs."""
+        config = self._config
+        m.submodules.received = chunks = self._chunks(m)
+        sizes = array_bytes(config)
+        array = Signal(range(len(sizes)))
+        beat = Signal(range(max(sizes.values()) * chunk_weights(config) // config.beat_bytes))
+        beats = self.read.beats
+        m.d.comb += [beats.ready.eq(1), self.fault.eq(beats.valid & beats.p.fault)]
+        fifos = []
+        for k, (name, size) in enumerate(sizes.items()):
+            depth = SLOTS * size * chunk_weights(config) // config.beat_bytes
+            m.submodules[f"beats_{name}"] = fifo = SyncFIFOBuffered(width=config.port_width, depth=depth)
+            fifos.append(fifo)
+            m.d.comb += [fifo.w_data.eq(beats.p.data), fifo.w_en.eq(beats.valid & (array == k))]
+        last = Array(beats_less_one(config, chunks.size, size) for size in sizes.values())[array]
+        with m.If(beats.valid):
+            m.d.sync += beat.eq(beat + 1)
+            with m.If(beat == last):
+                m.d.sync += [beat.eq(0), array.eq(array + 1)]
+                m.d.comb += chunks.step.eq(array == len(sizes) - 1)
+        return fifos

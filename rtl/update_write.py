@@ -1,0 +1,126 @@
+"""Update writer: new weights and momenta become beats and bursts."""
+
+from amaranth import Array, Cat, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import STORE
+from .bursts import BurstWalk
+from .chunks import Chunks, chunk_weights
+from .gearbox import Pack
+from .interfaces import WriteClient
+from .update_read import SLOTS, GroupLayout, array_bytes
+
+__all__ = ["UpdateWriter", "written_arrays"]
+
+
+def written_arrays(config: Config) -> dict[str, int]:
+    """Bytes per element of the arrays that an update writes."""
+    return {name: size for name, size in array_bytes(config).items() if name != "g"}
+
+
+class UpdateWriter(wiring.Component):
+    """Writes ``count`` elements each of the arrays at ``addr`` (hi, lo, v; multiples of the beat) after ``start``.
+
+    ``i`` is taken whenever ``valid``; there is room for ``SLOTS`` chunks, given back by ``freed``. ``hold``: begin
+    no other chunk's bursts. ``idle``: all is written and answered; ``fault``: an answer of this cycle was an error.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "start": In(1), "count": In(32), "addr": In(data.ArrayLayout(32, len(written_arrays(config)))),
+            "valid": In(1), "i": In(GroupLayout(config)), "freed": Out(1), "hold": In(1),
+            "write": Out(WriteClient(config)), "idle": Out(1), "fault": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.chunks = chunks = Chunks(config)
+        ready = Signal(range(SLOTS + 1))  # chunks waiting to be written
+        outstanding = Signal(16)  # bursts waiting for their answer
+        requested = self.write.request.valid & self.write.request.ready
+        m.d.sync += [
+            ready.eq(ready + (self.valid & self.i.last) - chunks.step),
+            outstanding.eq(outstanding + requested - self.write.answer.valid),
+        ]
+        m.d.comb += [
+            chunks.load.eq(self.start),
+            chunks.count.eq(self.count),
+            self.freed.eq(chunks.step),
+            self.fault.eq(self.write.answer.valid & self.write.answer.p.fault),
+            self.idle.eq(~chunks.valid & (outstanding == 0)),
+        ]
+        self._bursts(m, chunks, ready, self._beats(m))
+        return m
+
+    def _beats(self, m):
+        """A FIFO of beats for each array; returns them."""
+        config = self._config
+        fifos = []
+        for name, size in written_arrays(config).items():
+            depth = SLOTS * size * chunk_weights(config) // config.beat_bytes
+            m.submodules[f"pack_{name}"] = pack = Pack(config.port_width, 8 * size * config.update_lanes)
+            m.submodules[f"beats_{name}"] = fifo = SyncFIFOBuffered(width=config.port_width, depth=depth)
+            fifos.append(fifo)
+            m.d.comb += [
+                pack.valid.eq(self.valid), pack.i.eq(self.i[name]), pack.last.eq(self.i.last),
+                fifo.w_en.eq(pack.o_valid), fifo.w_data.eq(pack.o),
+            ]  # fmt: skip
+        return fifos
+
+    def _bursts(self, m, chunks, ready, fifos):
+        """For each chunk that is complete, the bursts of array after array."""
+        config = self._config
+        sizes = list(written_arrays(config).values())
+        m.submodules.walk = walk = BurstWalk(config, STORE)
+        request, beats = self.write.request, self.write.beats
+        array = Signal(range(len(sizes)))
+        addr = Signal.like(self.addr)
+        left = Signal.like(request.p.length)
+        full = Signal(config.beat_bytes)  # strobes of the burst's last beat
+        end = walk.o.p.end[: (config.beat_bytes - 1).bit_length()]
+        m.d.comb += [
+            *(count.eq(1) for count in (walk.i.p.n0, walk.i.p.n1)),
+            walk.i.p.dram.eq(Array(addr[k] for k in range(len(sizes)))[array]),
+            walk.i.p.length.eq(Array(chunks.size * (size // config.operand_bytes) for size in sizes)[array]),
+            request.p.addr.eq(walk.o.p.addr),
+            request.p.length.eq(walk.o.p.length),
+            beats.p.data.eq(Array(fifo.r_data for fifo in fifos)[array]),
+            beats.p.strobe.eq((left != 0).replicate(config.beat_bytes) | full),
+        ]
+        with m.If(self.start):
+            m.d.sync += addr.eq(self.addr)
+        with m.FSM():
+            with m.State("CHUNK"):
+                m.d.comb += walk.i.valid.eq((array != 0) | ((ready != 0) & ~self.hold))
+                with m.If(walk.i.valid & walk.i.ready):
+                    m.next = "REQUEST"
+            with m.State("REQUEST"):
+                m.d.comb += [request.valid.eq(walk.o.valid), walk.o.ready.eq(request.ready)]
+                m.d.sync += [
+                    left.eq(walk.o.p.length),
+                    full.eq(Cat((end == 0) | (byte < end) for byte in range(config.beat_bytes))),
+                ]
+                with m.If(request.valid & request.ready):
+                    m.next = "BEATS"
+                with m.Elif(walk.idle):
+                    m.next = "CHUNK"
+                    m.d.sync += array.eq(array + 1)
+                    for k, size in enumerate(sizes):
+                        with m.If(array == k):
+                            m.d.sync += addr[k].eq(addr[k] + chunk_weights(config) * size)
+                    with m.If(array == len(sizes) - 1):
+                        m.d.sync += array.eq(0)
+                        m.d.comb += chunks.step.eq(1)
+            with m.State("BEATS"):
+                for k, fifo in enumerate(fifos):
+                    with m.If(array == k):
+                        m.d.comb += [beats.valid.eq(fifo.r_rdy), fifo.r_en.eq(beats.ready)]
+                with m.If(beats.valid & beats.ready):
+                    m.d.sync += left.eq(left - 1)
+                    with m.If(left == 0):
+                        m.next = "REQUEST"
