@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 import torch.nn.functional as F
-
 from adagp.spec.commands import CMode, Opcode
 from adagp.spec.numerics import operand_max
 from adagp.spec.tile_machine import TileError, descriptors, task
@@ -37,12 +36,11 @@ def random_layer(config, rng, opcode=None, base=0, limit=600, **fixed):
     while True:
         f = _fields(rng, opcode or rng.choice([op for op in Opcode if 1 <= op <= 7]), limit)
         f.update(fixed)
-        layer = _tensors(config, rng, f, base)
         try:
-            descriptors(tile_program, config, [layer.task])
-            return layer
+            descriptors(tile_program, config, [task(f)])
         except TileError:
             continue
+        return _tensors(config, rng, f, base)
 
 
 def _fields(rng, opcode, limit):

@@ -4,16 +4,14 @@ import random
 
 import numpy as np
 import pytest
+from adagp.spec.commands import Opcode
+from adagp.spec.presets import PRESETS, preset
+from adagp.spec.tile_machine import descriptors
+from adagp.spec.tiles import tile_program
 from emulator import Emulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layers import UNWRITTEN, random_layer
-
-from adagp.spec.commands import Opcode
-from adagp.spec.errors import ErrorCode
-from adagp.spec.presets import PRESETS, preset
-from adagp.spec.tile_machine import TileError, descriptors, task
-from adagp.spec.tiles import tile_program
 
 COMPUTE_OPCODES = [opcode for opcode in Opcode if Opcode.FORWARD <= opcode <= Opcode.AVGPOOL_BACKWARD]
 

@@ -1,0 +1,78 @@
+"""The sequencer: runs the tile program and feeds the engines with descriptors."""
+
+from amaranth import Array, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import ENGINES
+from ..spec.microcode import compile_program
+from .interfaces import TaskLayout, descriptor_layout, descriptor_stream
+from .sequencer_core import N_SLOTS, SequencerCore
+
+__all__ = ["Sequencer"]
+
+
+class Sequencer(wiring.Component):
+    """Turns tasks into descriptors, one task after the other, as :func:`tile_program` does.
+
+    ``i``: a task, taken (``ready`` for a cycle) when its last descriptor has been issued. ``fill``,
+    ``compute``, ``drain``, ``store``: the descriptors, through queues of QUEUE_DEPTH. ``error_valid`` pulses when
+    a task can't run, with ``error_code`` (an ErrorCode) and ``error_index`` (its index in the program);
+    the sequencer then stands still until reset.
+
+    Area: code memory and register file are block RAMs, the multiplier two DSPs.
+    """
+
+    QUEUE_DEPTH = 2
+
+    def __init__(self, config: Config):
+        self._config = config
+        self.program = compile_program(config)
+        super().__init__({
+            "i": In(stream.Signature(TaskLayout)),
+            **{engine: Out(descriptor_stream(bits)) for engine, bits in ENGINES.items()},
+            "error_valid": Out(1), "error_code": Out(8), "error_index": Out(16),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = core = SequencerCore(self._config, self.program)
+        m.d.comb += [
+            core.run.eq(self.i.valid), core.task.eq(self.i.payload), self.i.ready.eq(core.done),
+            self.error_valid.eq(core.error_valid), self.error_code.eq(core.error_code),
+            self.error_index.eq(self.i.payload.index),
+        ]  # fmt: skip
+        slots = self._slots(m, core)
+        half = Signal()  # of the C scratchpad, flips after each tile's last store
+        room = []
+        for number, (engine, layout) in enumerate(ENGINES.items()):
+            shape = descriptor_layout(layout)
+            queue = SyncFIFO(width=shape.size, depth=self.QUEUE_DEPTH)
+            m.submodules[f"{engine}_queue"] = queue
+            descriptor = Signal(shape, name=f"{engine}_descriptor")
+            given = {"command": self.i.payload.index, "half": half}
+            m.d.comb += [descriptor[bits.name].eq(given.get(bits.name, slot))
+                         for bits, slot in zip(layout, slots, strict=False)]  # fmt: skip
+            m.d.comb += [queue.w_data.eq(descriptor), queue.w_en.eq(core.push & (core.engine == number))]
+            if engine == "store":
+                with m.If(queue.w_en & queue.w_rdy & descriptor.close):
+                    m.d.sync += half.eq(~half)
+            o = getattr(self, engine)
+            m.d.comb += [o.valid.eq(queue.r_rdy), o.payload.as_value().eq(queue.r_data), queue.r_en.eq(o.ready)]
+            room.append(queue.w_rdy)
+        m.d.comb += core.push_ready.eq(Array(room)[core.engine])
+        return m
+
+    def _slots(self, m, core):
+        """The descriptor being built: slot i is field i of whichever engine it is for, as wide as the widest."""
+        slots = []
+        for i in range(N_SLOTS):
+            slot = Signal(max(layout[i].width for layout in ENGINES.values() if i < len(layout)), name=f"slot{i}")
+            with m.If(core.push & core.push_ready):
+                m.d.sync += slot.eq(0)
+            with m.Elif(core.slot_en & (core.slot == i)):
+                m.d.sync += slot.eq(core.value)
+            slots.append(slot)
+        return slots

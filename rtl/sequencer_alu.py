@@ -1,0 +1,99 @@
+"""The arithmetic of the sequencer: one result an instruction, products and quotients in several cycles."""
+
+from amaranth import Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.microcode import PRODUCT_BITS, REGISTER_WIDTH, RIGHT_BITS, Op
+
+__all__ = ["SequencerAlu"]
+
+
+class SequencerAlu(wiring.Component):
+    """Executes the operations of :class:`~adagp.spec.microcode.Op` that have a result or a condition.
+
+    While ``en``, ``op``, ``a``, ``b``, ``distance`` (of SHIFT, one of ``shifts``) are held until ``done``; then
+    ``result`` is valid, ``taken`` is a branch's condition and ``overflow`` says that a product broke
+    its limits. ``done`` comes in the first cycle, for MUL MUL_CYCLES - 1 and for DIV DIV_CYCLES - 1 cycles later.
+    """
+
+    MUL_CYCLES = 3
+    DIV_CYCLES = REGISTER_WIDTH + 2
+
+    def __init__(self, config: Config, shifts: list[int]):
+        self._config = config
+        self._shifts = shifts
+        super().__init__({
+            "en": In(1), "op": In(Op), "a": In(signed(REGISTER_WIDTH)), "b": In(signed(REGISTER_WIDTH)),
+            "distance": In(range(max(shifts, default=0) + 1)),
+            "done": Out(1), "result": Out(signed(REGISTER_WIDTH)), "taken": Out(1), "overflow": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        cycle = Signal(range(self.DIV_CYCLES))
+        m.d.sync += cycle.eq(Mux(self.en & ~self.done, cycle + 1, 0))
+        product = self._product(m)
+        quotient = self._quotient(m, cycle)
+        m.d.comb += self.done.eq(1)
+
+        less, equal = Signal(), Signal()
+        m.d.comb += [less.eq(self.a < self.b), equal.eq(self.a == self.b)]
+        with m.Switch(self.op):
+            with m.Case(Op.ADD):
+                m.d.comb += self.result.eq(self.a + self.b)
+            with m.Case(Op.SUB):
+                m.d.comb += self.result.eq(self.a - self.b)
+            with m.Case(Op.MIN):
+                m.d.comb += self.result.eq(Mux(less, self.a, self.b))
+            with m.Case(Op.MAX):
+                m.d.comb += self.result.eq(Mux(less, self.b, self.a))
+            with m.Case(Op.ALIGN):
+                low = (self._config.banks - 1).bit_length()
+                m.d.comb += self.result.eq(self.a + (self.b[:low] - self.a[:low])[:low])
+            with m.Case(Op.SHIFT), m.Switch(self.distance):
+                for distance in self._shifts:
+                    with m.Case(distance):
+                        m.d.comb += self.result.eq(self.a >> distance)
+            with m.Case(Op.MUL):
+                fits = (self.b >> (RIGHT_BITS - 1) == self.b >> REGISTER_WIDTH - 1) & (
+                    product >> PRODUCT_BITS == product >> len(product) - 1
+                )
+                m.d.comb += [
+                    self.done.eq(cycle == self.MUL_CYCLES - 1),
+                    self.result.eq(product),
+                    self.overflow.eq(self.done & ~fits),
+                ]
+            with m.Case(Op.DIV):
+                m.d.comb += [self.done.eq(cycle == self.DIV_CYCLES - 1), self.result.eq(quotient)]
+            for branch, condition in ((Op.BEQ, equal), (Op.BNE, ~equal), (Op.BLT, less), (Op.BGE, ~less)):
+                with m.Case(branch):
+                    m.d.comb += self.taken.eq(condition)
+        return m
+
+    def _product(self, m):
+        """a * b two cycles later, from two products as wide as a DSP block takes."""
+        low_bits = RIGHT_BITS - 1
+        right = self.b[:RIGHT_BITS].as_signed()
+        low = Signal(signed(2 * RIGHT_BITS))
+        high = Signal(signed(REGISTER_WIDTH - low_bits + RIGHT_BITS))
+        product = Signal(signed(REGISTER_WIDTH + RIGHT_BITS))
+        m.d.sync += [
+            low.eq(Cat(self.a[:low_bits], Const(0, 1)).as_signed() * right),
+            high.eq(self.a[low_bits:].as_signed() * right),
+            product.eq((high << low_bits) + low),
+        ]
+        return product
+
+    def _quotient(self, m, cycle):
+        """a // b for non-negative operands: restoring division, a bit a cycle, from the second cycle on."""
+        bits = REGISTER_WIDTH
+        quotient, rest = Signal(bits), Signal(bits)
+        shifted, less = Signal(bits + 1), Signal(unsigned(bits + 2))
+        m.d.comb += [shifted.eq(Cat(quotient[-1], rest)), less.eq(shifted - self.b.as_unsigned())]
+        with m.If(cycle == 0):
+            m.d.sync += [quotient.eq(self.a), rest.eq(0)]
+        with m.Else():
+            m.d.sync += [quotient.eq(Cat(~less[-1], quotient)), rest.eq(Mux(less[-1], shifted, less))]
+        return quotient

@@ -1,0 +1,124 @@
+"""The register machine of the sequencer: runs microcode, one instruction a cycle, in four stages::
+
+pc --> code memory --> register file --> operands --> execute
+       fetched         read              x            (result forwarded to read)
+"""
+
+from amaranth import Array, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import ENGINES
+from ..spec.errors import ErrorCode
+from ..spec.microcode import REGISTER_WIDTH, Op, Program
+from ..spec.tile_machine import TASK_FIELDS
+from .interfaces import TaskLayout
+from .sequencer_alu import SequencerAlu
+
+__all__ = ["N_SLOTS", "SequencerCore"]
+
+N_SLOTS = max(len(layout) for layout in ENGINES.values())
+"""Fields of the longest descriptor."""
+
+
+def _instruction_layout(program: Program) -> data.StructLayout:
+    """The struct of an instruction in the code memory."""
+    operand = range(max(len(program.registers), len(TASK_FIELDS), len(ErrorCode)))
+    destination = range(max(len(program.instructions), len(program.registers), N_SLOTS))
+    return data.StructLayout({"op": range(len(Op)), "to_slot": 1, "d": destination, "a": operand, "b": operand})
+
+
+class SequencerCore(wiring.Component):
+    """Runs ``program`` once for each ``task`` while ``run``; ``done`` in the last cycle of a run.
+
+    ``slot_en``: field number ``slot`` of the descriptor is ``value``. ``push``: the descriptor is complete,
+    for engine number ``engine``; the machine waits for ``push_ready``. ``error_valid`` pulses with an
+    ErrorCode when the task can't run; the machine then stands still until reset.
+
+    An instruction takes a cycle, a taken branch TAKEN_CYCLES, a product or quotient what
+    :class:`SequencerAlu` says. ``task`` must hold while ``run``.
+    """
+
+    TAKEN_CYCLES = 3
+
+    def __init__(self, config: Config, program: Program):
+        self._config = config
+        self._program = program
+        super().__init__({
+            "run": In(1), "task": In(TaskLayout), "done": Out(1),
+            "slot_en": Out(1), "slot": Out(range(N_SLOTS)), "value": Out(signed(REGISTER_WIDTH)),
+            "push": Out(1), "engine": Out(range(len(ENGINES))), "push_ready": In(1),
+            "error_valid": Out(1), "error_code": Out(8),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.alu = alu = SequencerAlu(self._config, self._program.shifts)
+        x = Signal(_instruction_layout(self._program))  # the instruction in execution
+        x_valid, stall, flush = Signal(), Signal(), Signal()
+        running, stopped = Signal(), Signal()
+
+        m.d.comb += [
+            alu.en.eq(x_valid), alu.op.eq(x.op), alu.distance.eq(x.b),
+            self.value.eq(Mux(x.op == Op.LOAD, self._task_field(x.a), alu.result)),
+            self.push.eq(x_valid & (x.op == Op.PUSH)), self.engine.eq(x.a),
+            self.slot_en.eq(x_valid & x.to_slot & ~stall), self.slot.eq(x.d),
+            self.done.eq(x_valid & (x.op == Op.END)),
+            self.error_valid.eq(x_valid & ((x.op == Op.FAIL) | alu.overflow)),
+            self.error_code.eq(Mux(alu.overflow, ErrorCode.BAD_GEOMETRY, x.a)),
+            stall.eq((x_valid & ~alu.done) | (self.push & ~self.push_ready)),
+            flush.eq(x_valid & alu.taken | ~running | self.done | self.error_valid),
+        ]  # fmt: skip
+        m.d.sync += [
+            running.eq((running | self.run) & ~(self.done | self.error_valid | stopped)),
+            stopped.eq(stopped | self.error_valid),
+        ]
+        self._pipeline(m, alu, x, x_valid, stall, flush, running)
+        return m
+
+    def _pipeline(self, m, alu, x, x_valid, stall, flush, running):
+        """The stages before execution: fetch, register read with the executing result forwarded."""
+        layout = x.shape()
+        code = [layout.const(vars(i)) for i in self._program.instructions]
+        m.submodules.code = code_memory = Memory(shape=layout, depth=len(code), init=code)
+        m.submodules.registers = registers = Memory(
+            shape=signed(REGISTER_WIDTH), depth=len(self._program.registers), init=self._program.registers
+        )
+        write = registers.write_port()
+        m.d.comb += [
+            write.en.eq(x_valid & ~stall & (x.op < Op.BEQ) & ~x.to_slot),
+            write.addr.eq(x.d), write.data.eq(self.value),
+        ]  # fmt: skip
+
+        pc, address = Signal(range(len(code))), Signal(range(len(code)))
+        fetch, read = code_memory.read_port(), Signal(layout)
+        fetched_valid, read_valid = Signal(), Signal()
+        m.d.comb += [address.eq(Mux(alu.taken & x_valid, x.d, pc)), fetch.addr.eq(address), fetch.en.eq(~stall)]
+        with m.If(~running):
+            m.d.sync += [pc.eq(0), fetched_valid.eq(0), read_valid.eq(0), x_valid.eq(0)]
+        with m.Elif(~stall):
+            m.d.sync += [
+                pc.eq(address + 1), read.eq(fetch.data), x.eq(read),
+                fetched_valid.eq(~(self.done | self.error_valid)),
+                read_valid.eq(fetched_valid & ~flush), x_valid.eq(read_valid & ~flush),
+            ]  # fmt: skip
+        for operand in ("a", "b"):
+            port = registers.read_port(transparent_for=(write,))
+            m.d.comb += [port.addr.eq(fetch.data[operand]), port.en.eq(~stall)]
+            source = Signal(signed(REGISTER_WIDTH), name=f"read_{operand}")
+            m.d.comb += source.eq(Mux(write.en & (x.d == read[operand]), self.value, port.data))
+            held = Signal(signed(REGISTER_WIDTH), name=f"x_{operand}")
+            with m.If(~stall):
+                m.d.sync += held.eq(source)
+            m.d.comb += getattr(alu, operand).eq(held)
+
+    def _task_field(self, number):
+        """The task's field ``number``, of those the program loads."""
+        fields = [0] * (max(self._program.fields) + 1)
+        for index in self._program.fields:
+            name = TASK_FIELDS[index]
+            owner = self.task if name in self.task.shape().members else self.task.command
+            fields[index] = owner[name]
+        return Array(fields)[number]

@@ -1,0 +1,112 @@
+"""The sequencer against the tile program run as Python, with stalls on all streams."""
+
+import pytest
+from adagp.rtl.interfaces import TaskLayout
+from adagp.rtl.sequencer import Sequencer
+from adagp.spec.commands import FIELDS, Opcode
+from adagp.spec.descriptors import ENGINES
+from adagp.spec.errors import ErrorCode
+from adagp.spec.presets import preset
+from adagp.spec.tile_machine import descriptors, task
+from adagp.spec.tiles import tile_program
+from amaranth.hdl import ResetInserter, Signal
+from bench import seeded, simulate, sink, source
+from layers import random_layer
+
+
+def payload(t):
+    """A task as the port's payload."""
+    names = [name for name in TaskLayout.members if name != "command"]
+    return {"command": {field.name: getattr(t, field.name) for field in FIELDS}} | {n: getattr(t, n) for n in names}
+
+
+def run(config, rng, tasks, stall):
+    """Descriptors of each engine as the device issues them; the number must be as expected."""
+    dut = Sequencer(config)
+    expected = {name: [] for name in ENGINES}
+    for engine, fields in descriptors(tile_program, config, tasks):
+        expected[engine].append(fields)
+    seen = {}
+
+    def taker(name):
+        async def bench(ctx):
+            taken = await sink(ctx, getattr(dut, name), len(expected[name]), rng, stall)
+            seen[name] = [{bits.name: getattr(d, bits.name) for bits in ENGINES[name]} for d in taken]
+
+        return bench
+
+    async def giver(ctx):
+        await source(ctx, dut.i, [payload(t) for t in tasks], rng, stall)
+
+    cycles = 3000 * len(tasks) + 3000 * len(expected["compute"])
+    simulate(dut, giver, *(taker(name) for name in ENGINES), limit=cycles)
+    for name in ENGINES:
+        for got, want in zip(seen[name], expected[name], strict=True):
+            wrong = {field: (got[field], want[field]) for field in got if got[field] != want[field]}
+            assert not wrong, f"{name}: (got, want) {wrong}"
+    return sum(map(len, seen.values())), sum(map(len, expected.values()))
+
+
+def small_task(config, rng, opcode, max_tiles=2):
+    """A random task of at most ``max_tiles`` tiles."""
+    while True:
+        t = random_layer(config, rng, opcode, limit=200).task
+        if sum(engine == "compute" for engine, _ in descriptors(tile_program, config, [t])) <= max_tiles:
+            return t
+
+
+@pytest.mark.parametrize(
+    ("name", "stall", "opcodes"), [("tiny", 0.5, (3, 4, 6)), ("ecp5", 0.95, (2, 5)), ("paper", 0.0, (1, 7))]
+)
+def test_descriptors(name, stall, opcodes):
+    rng = seeded(3)
+    config = preset(name)
+    tasks = [small_task(config, rng, Opcode(opcode)) for opcode in opcodes]
+    seen, expected = run(config, rng, tasks, stall)
+    assert seen == expected > 0
+
+
+FAILURES = [
+    ({"n": 0}, ErrorCode.BAD_GEOMETRY), ({"oh": 0}, ErrorCode.BAD_GEOMETRY), ({"pad_y": 3}, ErrorCode.BAD_GEOMETRY),
+    ({"oh": 9}, ErrorCode.BAD_GEOMETRY), ({"qb": 0}, ErrorCode.BAD_TILE),
+    ({"opcode": Opcode.BACKWARD_WEIGHT, "n": 65535, "h": 65535, "oh": 65535}, ErrorCode.BAD_GEOMETRY),  # a product overflows
+    ({"c": 65535}, ErrorCode.ACC_OVERFLOW),
+    ({"c": 3000, "cb": 3000}, ErrorCode.A_OVERFLOW), ({"q": 600, "qb": 600, "n": 1}, ErrorCode.B_OVERFLOW),
+]  # fmt: skip
+
+
+def test_failures():
+    """Each bad task stops the sequencer with its code and index, nothing is issued, a reset helps."""
+    rng = seeded(4)
+    config = preset("tiny")
+    good = {"opcode": Opcode.FORWARD, "n": 2, "c": 4, "h": 8, "w": 8, "oh": 8, "ow": 8, "q": 4, "r": 3, "s": 3,
+            "stride": 1, "pad_y": 1, "pad_x": 1, "nb": 1, "yb": 2, "cb": 4, "qb": 4}  # fmt: skip
+    dut = Sequencer(config)
+    reset = Signal()
+    seen = 0
+
+    async def bench(ctx):
+        nonlocal seen
+        for change, code in FAILURES:
+            index = rng.getrandbits(16)
+            ctx.set(dut.i.payload, payload(task(good | change, index=index)))
+            ctx.set(dut.i.valid, 1)
+            cycles = 0
+            while not ctx.get(dut.error_valid):
+                assert not ctx.get(dut.i.ready)
+                await ctx.tick()
+                cycles += 1
+                assert cycles < 2000, change
+            assert (ctx.get(dut.error_code), ctx.get(dut.error_index)) == (code, index), change
+            for _ in range(20):
+                await ctx.tick()
+                assert not ctx.get(dut.error_valid) and not ctx.get(dut.i.ready)
+            seen += 1
+            ctx.set(dut.i.valid, 0)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            await ctx.tick()
+
+    simulate(ResetInserter(reset)(dut), bench)
+    assert seen == len(FAILURES) > 0
