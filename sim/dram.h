@@ -1,0 +1,233 @@
+// The memory behind the accelerator's AXI4 port: a DRAM part's timing, random stalls, faults, totals.
+//
+// One data bus serves read and write bursts, one at a time: a burst occupies it for every granule it
+// touches, after a turnaround where the direction changes and outside refreshes. A read is served
+// `latency` after its acceptance at the earliest; a write once all its beats have come. Reads are
+// answered in order, writes too, and neither waits for the other: only an answered write is visible.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace adagp {
+
+constexpr unsigned BEAT_BYTES = PORT_WIDTH / 8;
+constexpr unsigned MAX_BURST = 256;
+constexpr uint64_t PAGE = 4096;
+enum Response : uint8_t { OKAY = 0, SLVERR = 2, DECERR = 3 };
+
+// Times are in 1/65536 of a cycle. Laid out as `Settings` of simulation.py.
+constexpr unsigned TIME_BITS = 16;
+struct Settings {
+    uint64_t granule_bytes, granule_time, latency, refresh_interval, refresh, turnaround;
+    uint64_t max_outstanding;  // bursts in each direction
+    uint64_t stall;            // chance per cycle and channel, of 65536
+    uint64_t seed;
+};
+
+// Bursts of one direction that fail: the nth (from 0; -1: any) if it touches start <= address < end.
+struct Fault {
+    uint64_t write, response, nth, start, end;
+};
+
+struct Totals {
+    uint64_t read_bytes, write_bytes, read_beats, write_beats, read_bursts, write_bursts;
+};
+
+struct Address {
+    uint32_t addr = 0;
+    uint8_t id = 0, len = 0, size = 0, burst = 0;
+    bool operator==(const Address&) const = default;
+};
+
+struct Beat {
+    uint8_t data[BEAT_BYTES] = {};
+    uint32_t strobe = 0;
+    bool last = false;
+    bool operator==(const Beat&) const = default;
+};
+
+// What the accelerator drives in a cycle, and what the memory drives in the next.
+struct Master {
+    bool arvalid = false, awvalid = false, wvalid = false, rready = false, bready = false;
+    Address ar, aw;
+    Beat w;
+};
+struct Slave {
+    bool arready = false, awready = false, wready = false, rvalid = false, rlast = false, bvalid = false;
+    uint8_t rid = 0, rresp = 0, bid = 0, bresp = 0;
+    uint8_t rdata[BEAT_BYTES] = {};
+};
+
+class Dram {
+  public:
+    Slave out;
+    Totals totals{};
+    std::string violation;  // of the AXI protocol, by the accelerator; empty while there is none
+
+    Dram(uint8_t* memory, uint64_t size, const Settings& settings, std::vector<Fault> faults)
+        : memory_(memory), size_(size), set_(settings), faults_(std::move(faults)),
+          beat_time_(settings.granule_time * BEAT_BYTES / settings.granule_bytes),
+          next_refresh_(settings.refresh_interval), random_(settings.seed * 2 + 1) {}
+
+    // A clock edge that ends a cycle in which the accelerator drove `in` and the memory `out`.
+    void step(const Master& in) {
+        now_ += uint64_t{1} << TIME_BITS;
+        check(in);
+        if (in.arvalid && out.arready) reads_.push_back(accept(in.ar, false, totals.read_bursts++));
+        if (in.awvalid && out.awready) writes_.push_back(accept(in.aw, true, totals.write_bursts++));
+        if (in.wvalid && out.wready) beats_.push_back(in.w);
+        if (out.rvalid && in.rready) take_read();
+        if (out.bvalid && in.bready) {
+            answers_.pop_front();
+            out.bvalid = false;
+        }
+        serve();
+        drive();
+        before_ = in;
+    }
+
+  private:
+    struct Burst {
+        uint64_t addr, start;  // start: of acceptance, then of its transfer on the data bus
+        unsigned beats, sent;
+        uint8_t id, response;
+    };
+
+    uint8_t* memory_;
+    uint64_t size_;
+    Settings set_;
+    std::vector<Fault> faults_;
+    uint64_t beat_time_, next_refresh_, random_;
+    uint64_t now_ = 0, bus_free_ = 0;
+    bool writing_ = false;
+    uint64_t in_a_row_ = 0;
+    std::deque<Burst> reads_, read_data_, writes_, answers_;  // accepted, on the bus or later
+    std::deque<Beat> beats_;
+    Master before_;  // a cycle ago, and whether the memory took it
+    struct {
+        bool ar = true, aw = true, w = true;
+    } ready_;
+
+    bool stall() {
+        if (!set_.stall) return false;
+        random_ ^= random_ << 13;
+        random_ ^= random_ >> 7;
+        random_ ^= random_ << 17;
+        return (random_ >> 20 & 0xffff) < set_.stall;
+    }
+
+    void violate(const char* message) {
+        if (violation.empty()) violation = message;
+    }
+
+    void check(const Master& in) {
+        const bool ar_waits = before_.arvalid && !ready_.ar, aw_waits = before_.awvalid && !ready_.aw;
+        const bool w_waits = before_.wvalid && !ready_.w;
+        if (ar_waits && !(in.arvalid && in.ar == before_.ar)) violate("AR changed while waiting");
+        if (aw_waits && !(in.awvalid && in.aw == before_.aw)) violate("AW changed while waiting");
+        if (w_waits && !(in.wvalid && in.w == before_.w)) violate("W changed while waiting");
+        ready_ = {out.arready, out.awready, out.wready};
+    }
+    Burst accept(const Address& a, bool write, uint64_t nth) {
+        const unsigned beats = a.len + 1u;
+        const uint64_t bytes = uint64_t{beats} * BEAT_BYTES, end = a.addr + bytes;
+        if ((1u << a.size) != BEAT_BYTES) violate("burst with beats narrower than the port");
+        if (a.burst != 1) violate("burst that isn't INCR");
+        if (a.addr % BEAT_BYTES) violate("burst that doesn't start at a beat");
+        if (a.addr / PAGE != (end - 1) / PAGE) violate("burst across a 4 KiB page");
+        uint8_t response = end > size_ ? DECERR : OKAY;
+        for (const Fault& f : faults_)
+            if (f.write == write && (f.nth == ~uint64_t{0} || f.nth == nth) && a.addr < f.end && f.start < end)
+                response = static_cast<uint8_t>(f.response);
+        return {a.addr, now_, beats, 0, a.id, response};
+    }
+
+    void take_read() {
+        Burst& burst = read_data_.front();
+        totals.read_beats++;
+        totals.read_bytes += BEAT_BYTES;
+        if (++burst.sent == burst.beats) read_data_.pop_front();
+        out.rvalid = false;
+    }
+
+    // Give the data bus to waiting bursts until it is busy beyond this cycle.
+    void serve() {
+        while (bus_free_ < now_ + (uint64_t{1} << TIME_BITS)) {
+            const bool read = !reads_.empty() && reads_.front().start + set_.latency <= now_;
+            const bool write = !writes_.empty() && beats_.size() >= writes_.front().beats;
+            if (!read && !write) return;
+            const bool enough = in_a_row_ >= set_.max_outstanding;
+            const bool choice = read && write ? writing_ != enough : write;
+            transfer(choice ? writes_ : reads_, choice);
+        }
+    }
+
+    void transfer(std::deque<Burst>& queue, bool write) {
+        Burst burst = queue.front();
+        queue.pop_front();
+        in_a_row_ = write == writing_ ? in_a_row_ + 1 : 1;
+        burst.start = std::max(now_, bus_free_ + (write == writing_ ? 0 : set_.turnaround));
+        writing_ = write;
+        for (; set_.refresh_interval && next_refresh_ <= burst.start; next_refresh_ += set_.refresh_interval) {
+            bus_free_ = std::max(bus_free_, next_refresh_) + set_.refresh;
+            burst.start = std::max(burst.start, bus_free_);
+        }
+        const uint64_t first = burst.addr / set_.granule_bytes;
+        const uint64_t last = (burst.addr + burst.beats * BEAT_BYTES - 1) / set_.granule_bytes;
+        bus_free_ = burst.start + (last - first + 1) * set_.granule_time;
+        if (write) {
+            store(burst);
+            burst.start = bus_free_;
+            answers_.push_back(burst);
+        } else {
+            read_data_.push_back(burst);
+        }
+    }
+
+    void store(const Burst& burst) {
+        uint8_t* to = memory_ + burst.addr;
+        for (unsigned i = 0; i < burst.beats; i++, to += BEAT_BYTES, beats_.pop_front()) {
+            const Beat& beat = beats_.front();
+            if (beat.last != (i + 1 == burst.beats)) violate("WLAST not at the end of its burst");
+            totals.write_beats++;
+            totals.write_bytes += __builtin_popcount(beat.strobe);
+            if (burst.response != OKAY) continue;
+            for (unsigned byte = 0; byte < BEAT_BYTES; byte++)
+                if (beat.strobe >> byte & 1) to[byte] = beat.data[byte];
+        }
+    }
+
+    void drive() {
+        out.arready = reads_.size() + read_data_.size() < set_.max_outstanding && !stall();
+        out.awready = writes_.size() + answers_.size() < set_.max_outstanding && !stall();
+        out.wready = beats_.size() < set_.max_outstanding * MAX_BURST && !stall();
+        if (!out.rvalid && !read_data_.empty()) {
+            const Burst& burst = read_data_.front();
+            const bool landed = burst.start + burst.sent * beat_time_ <= now_;
+            if (landed && !stall()) offer(burst);
+        }
+        if (!out.bvalid && !answers_.empty() && answers_.front().start <= now_ && !stall()) {
+            out.bvalid = true;
+            out.bid = answers_.front().id;
+            out.bresp = answers_.front().response;
+        }
+    }
+
+    void offer(const Burst& burst) {
+        out.rvalid = true;
+        out.rid = burst.id;
+        out.rresp = burst.response;
+        out.rlast = burst.sent + 1 == burst.beats;
+        if (burst.response == OKAY)
+            std::memcpy(out.rdata, memory_ + burst.addr + uint64_t{burst.sent} * BEAT_BYTES, BEAT_BYTES);
+        else
+            std::memset(out.rdata, 0xa5, BEAT_BYTES);  // a faulty beat carries nothing worth having
+    }
+};
+
+}  // namespace adagp

@@ -1,0 +1,220 @@
+// The native driver: clocks the Verilated accelerator, answers its AXI port, speaks AXI4-Lite to it.
+// Bound to Python by ctypes: simulation.py declares the functions below in the same order.
+
+#include <memory>
+#include <stdexcept>
+
+#include "Vadagp.h"
+#include "dram.h"
+#include "verilated.h"
+#ifdef TRACE
+#include "verilated_fst_c.h"
+#endif
+
+namespace adagp {
+
+constexpr uint64_t NEVER = ~uint64_t{0};
+constexpr unsigned LITE_LIMIT = 1000;  // cycles an AXI4-Lite transfer may take
+constexpr unsigned RESET_CYCLES = 4;
+
+// When to write waveforms. By cycles, or from the fetch of one command to that of another.
+struct Window {
+    uint64_t from_cycle = 0, to_cycle = 0;
+    uint64_t from_address = NEVER, to_address = NEVER;
+};
+
+class Simulation {
+  public:
+    uint64_t cycles = 0;
+    std::string message;
+    Dram dram;
+    Window window;
+
+    Simulation(uint8_t* memory, uint64_t size, const Settings& settings, std::vector<Fault> faults)
+        : dram(memory, size, settings, std::move(faults)) {
+        top_.rst = 1;
+        for (unsigned i = 0; i < RESET_CYCLES; i++) clock();
+        top_.rst = 0;
+        drive(dram.out);
+    }
+
+    ~Simulation() { top_.final(); }
+
+    void open_trace(const char* path) {
+#ifdef TRACE
+        context_.traceEverOn(true);
+        top_.trace(&trace_, 99);
+        trace_.open(path);
+        tracing_ = true;
+#else
+        throw std::runtime_error(std::string("built without waveforms, can't write ") + path);
+#endif
+    }
+
+    void step() {
+        clock();
+        cycles++;
+        dram.step(master_);
+        drive(dram.out);
+        if (!dram.violation.empty()) throw std::runtime_error("AXI protocol violation: " + dram.violation);
+    }
+
+    // Steps until the interrupt or for `count` cycles; true at the interrupt.
+    bool run(uint64_t count) {
+        for (; !top_.irq && count; count--) step();
+        return top_.irq;
+    }
+
+    unsigned write(uint32_t offset, uint32_t value) {
+        top_.s_axil_awaddr = offset;
+        top_.s_axil_wdata = value;
+        top_.s_axil_wstrb = 0xf;
+        top_.s_axil_awvalid = top_.s_axil_wvalid = top_.s_axil_bready = 1;
+        for (unsigned i = 0; i < LITE_LIMIT; i++) {
+            step();
+            if (lite_.awready) top_.s_axil_awvalid = 0;
+            if (lite_.wready) top_.s_axil_wvalid = 0;
+            if (!lite_.bvalid) continue;
+            top_.s_axil_bready = 0;
+            return lite_.bresp;
+        }
+        throw std::runtime_error("no answer to a register write");
+    }
+
+    unsigned read(uint32_t offset, uint32_t& value) {
+        top_.s_axil_araddr = offset;
+        top_.s_axil_arvalid = top_.s_axil_rready = 1;
+        for (unsigned i = 0; i < LITE_LIMIT; i++) {
+            step();
+            if (lite_.arready) top_.s_axil_arvalid = 0;
+            if (!lite_.rvalid) continue;
+            top_.s_axil_rready = 0;
+            value = lite_.rdata;
+            return lite_.rresp;
+        }
+        throw std::runtime_error("no answer to a register read");
+    }
+
+  private:
+    VerilatedContext context_;
+    Vadagp top_{&context_, "top"};
+    Master master_;  // what the accelerator drove before the last edge
+    struct {
+        bool awready, wready, bvalid, arready, rvalid;
+        uint8_t bresp, rresp;
+        uint32_t rdata;
+    } lite_{};
+#ifdef TRACE
+    VerilatedFstC trace_;
+    bool tracing_ = false;
+#endif
+
+    // One cycle: let the inputs settle, note what the accelerator drives, raise the clock.
+    void clock() {
+        top_.clk = 0;
+        top_.eval();
+        sample();
+        dump(0);
+        top_.clk = 1;
+        top_.eval();
+        dump(1);
+    }
+
+    void dump([[maybe_unused]] unsigned half) {
+#ifdef TRACE
+        if (master_.arvalid && dram.out.arready) {
+            const uint64_t start = master_.ar.addr, end = start + (master_.ar.len + 1) * BEAT_BYTES;
+            if (start <= window.from_address && window.from_address < end) window.to_cycle = NEVER;
+            if (start <= window.to_address && window.to_address < end) window.to_cycle = cycles;
+        }
+        if (tracing_ && window.from_cycle <= cycles && cycles < window.to_cycle) trace_.dump(2 * cycles + half);
+#endif
+    }
+
+    void sample() {
+        Master& m = master_;
+        m.arvalid = top_.m_axi_arvalid;
+        if (m.arvalid)
+            m.ar = {top_.m_axi_araddr, top_.m_axi_arid, top_.m_axi_arlen, top_.m_axi_arsize, top_.m_axi_arburst};
+        m.awvalid = top_.m_axi_awvalid;
+        if (m.awvalid)
+            m.aw = {top_.m_axi_awaddr, top_.m_axi_awid, top_.m_axi_awlen, top_.m_axi_awsize, top_.m_axi_awburst};
+        m.wvalid = top_.m_axi_wvalid;
+        if (m.wvalid) {
+            std::memcpy(m.w.data, &top_.m_axi_wdata, BEAT_BYTES);
+            m.w.strobe = top_.m_axi_wstrb;
+            m.w.last = top_.m_axi_wlast;
+        }
+        m.rready = top_.m_axi_rready;
+        m.bready = top_.m_axi_bready;
+        lite_ = {top_.s_axil_awready != 0, top_.s_axil_wready != 0, top_.s_axil_bvalid != 0,
+                 top_.s_axil_arready != 0, top_.s_axil_rvalid != 0, top_.s_axil_bresp, top_.s_axil_rresp,
+                 top_.s_axil_rdata};
+    }
+
+    void drive(const Slave& s) {
+        top_.m_axi_arready = s.arready;
+        top_.m_axi_awready = s.awready;
+        top_.m_axi_wready = s.wready;
+        top_.m_axi_bvalid = s.bvalid;
+        top_.m_axi_bid = s.bid;
+        top_.m_axi_bresp = s.bresp;
+        top_.m_axi_rvalid = s.rvalid;
+        if (!s.rvalid) return;
+        top_.m_axi_rid = s.rid;
+        top_.m_axi_rresp = s.rresp;
+        top_.m_axi_rlast = s.rlast;
+        std::memcpy(&top_.m_axi_rdata, s.rdata, BEAT_BYTES);
+    }
+};
+
+// Runs `body`; -1 and the reason in `message` where it throws.
+template <typename Body>
+int guarded(Simulation* simulation, Body body) {
+    try {
+        return static_cast<int>(body());
+    } catch (const std::exception& error) {
+        simulation->message = error.what();
+        return -1;
+    }
+}
+
+}  // namespace adagp
+
+// Assertions of the design end a run like any other error (VL_USER_STOP, VL_USER_FATAL).
+void vl_stop(const char* file, int line, const char* scope) {
+    throw std::runtime_error(std::string("assertion failed in ") + scope + " at " + file + ":" + std::to_string(line));
+}
+void vl_fatal(const char* file, int line, const char*, const char* message) {
+    throw std::runtime_error(std::string(message) + " at " + file + ":" + std::to_string(line));
+}
+
+using adagp::guarded;
+using adagp::Simulation;
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT Simulation* adagp_open(
+    uint8_t* memory, uint64_t size, const adagp::Settings* settings, const adagp::Fault* faults, uint64_t n_faults) {
+    try {
+        return new Simulation(memory, size, *settings, {faults, faults + n_faults});
+    } catch (const std::exception&) {
+        return nullptr;  // an assertion failed in reset
+    }
+}
+EXPORT void adagp_close(Simulation* s) { delete s; }
+EXPORT int adagp_open_trace(Simulation* s, const char* path) {
+    return guarded(s, [&] { return s->open_trace(path), 0; });
+}
+EXPORT void adagp_set_window(Simulation* s, const adagp::Window* window) { s->window = *window; }
+EXPORT int adagp_run(Simulation* s, uint64_t count) {
+    return guarded(s, [&] { return s->run(count); });
+}
+EXPORT int adagp_write(Simulation* s, uint32_t offset, uint32_t value) {
+    return guarded(s, [&] { return s->write(offset, value); });
+}
+EXPORT int adagp_read(Simulation* s, uint32_t offset, uint32_t* value) {
+    return guarded(s, [&] { return s->read(offset, *value); });
+}
+EXPORT uint64_t adagp_cycles(const Simulation* s) { return s->cycles; }
+EXPORT const char* adagp_message(const Simulation* s) { return s->message.c_str(); }
+EXPORT void adagp_totals(const Simulation* s, adagp::Totals* totals) { *totals = s->dram.totals; }

@@ -1,0 +1,82 @@
+"""Memory parts for the DRAM model, in the units of the native driver; faults to inject."""
+
+import ctypes
+from dataclasses import dataclass
+
+from ..spec.config import Config, DramPart
+
+__all__ = ["DECERR", "IDEAL", "SLVERR", "DramTotals", "Fault", "NativeFault", "Settings", "settings"]
+
+SLVERR, DECERR = 2, 3
+"""AXI responses of a burst that failed."""
+
+IDEAL = DramPart(
+    name="ideal", bandwidth_bytes=1 << 62, capacity_bytes=1 << 30, burst_bytes=1, latency_ns=0.0,
+    refresh_interval_ns=0.0, refresh_ns=0.0, turnaround_ns=0.0, max_outstanding=64,
+)  # fmt: skip
+"""A memory that answers in the next cycle at the port's full rate, both directions at once."""
+
+TIME_UNIT = 1 << 16
+"""The driver's unit of time: this many to a cycle."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A failing burst: the ``nth`` of its direction (from 0; None: every one) touching start..end - 1."""
+
+    write: bool
+    response: int = SLVERR
+    nth: int | None = None
+    start: int = 0
+    end: int = 1 << 33
+
+
+class NativeFault(ctypes.Structure):
+    """``Fault`` of dram.h."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("write", "response", "nth", "start", "end")]
+
+    @classmethod
+    def of(cls, fault: Fault) -> "NativeFault":
+        nth = (1 << 64) - 1 if fault.nth is None else fault.nth
+        return cls(fault.write, fault.response, nth, fault.start, fault.end)
+
+
+class Settings(ctypes.Structure):
+    """``Settings`` of dram.h."""
+
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in (
+            "granule_bytes", "granule_time", "latency", "refresh_interval", "refresh", "turnaround",
+            "max_outstanding", "stall", "seed",
+        )
+    ]  # fmt: skip
+
+
+class DramTotals(ctypes.Structure):
+    """What crossed the memory port since reset: bytes of read beats, bytes with write strobes, beats, bursts."""
+
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in ("read_bytes", "write_bytes", "read_beats", "write_beats", "read_bursts", "write_bursts")
+    ]
+
+    def to_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name, _ in self._fields_}
+
+
+def settings(config: Config, part: DramPart, stall: float, seed: int) -> Settings:
+    """``part`` behind the port of ``config``, with random stalls of the given chance per channel and cycle."""
+    per_ns = config.clock_hz * TIME_UNIT / 1e9
+    return Settings(
+        granule_bytes=part.burst_bytes,
+        granule_time=part.burst_bytes * config.clock_hz * TIME_UNIT // part.bandwidth_bytes,
+        latency=round(part.latency_ns * per_ns),
+        refresh_interval=round(part.refresh_interval_ns * per_ns),
+        refresh=round(part.refresh_ns * per_ns),
+        turnaround=round(part.turnaround_ns * per_ns),
+        max_outstanding=part.max_outstanding,
+        stall=round(stall * 65536),
+        seed=seed,
+    )

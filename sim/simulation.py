@@ -1,0 +1,174 @@
+"""The simulated accelerator: a Verilated model with its DRAM, driven through its two AXI ports."""
+
+import ctypes
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ..spec.commands import COMMAND_BYTES
+from ..spec.config import Config, DramPart
+from ..spec.errors import ErrorCode
+from ..spec.registers import Status, register
+from .build import library
+from .parts import DramTotals, Fault, NativeFault, Settings, settings
+
+__all__ = ["Simulation", "SimulationError"]
+
+CHUNK_CYCLES = 100_000
+"""Cycles between two calls of a progress function (and chances to interrupt a run)."""
+
+NEVER = (1 << 64) - 1
+
+
+class SimulationError(RuntimeError):
+    """A run that can't go on: cycle limit, assertion, protocol violation, refused register access."""
+
+
+class _Window(ctypes.Structure):
+    """``Window`` of driver.cpp."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("from_cycle", "to_cycle", "from_address", "to_address")]
+
+
+@cache
+def _load(path):
+    native = ctypes.CDLL(str(path))
+    handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+    for name, result, arguments in (
+        ("open", handle, (handle, u64, ctypes.POINTER(Settings), ctypes.POINTER(NativeFault), u64)),
+        ("close", None, (handle,)),
+        ("open_trace", ctypes.c_int, (handle, ctypes.c_char_p)),
+        ("set_window", None, (handle, ctypes.POINTER(_Window))),
+        ("run", ctypes.c_int, (handle, u64)),
+        ("write", ctypes.c_int, (handle, u32, u32)),
+        ("read", ctypes.c_int, (handle, u32, ctypes.POINTER(u32))),
+        ("cycles", u64, (handle,)),
+        ("message", ctypes.c_char_p, (handle,)),
+        ("totals", None, (handle, ctypes.POINTER(DramTotals))),
+    ):
+        function = getattr(native, f"adagp_{name}")
+        function.restype, function.argtypes = result, arguments
+    return native
+
+
+class Simulation:
+    """One accelerator of ``config`` after reset, with its memory; a context manager.
+
+    Parameters
+    ----------
+    config, part: the accelerator and its DRAM (default: the configuration's own; see also parts.IDEAL)
+    trace: FST file to write waveforms to; which builds a simulator of its own, several times slower
+    trace_window: (first, last) cycle of the waveforms
+    trace_commands: (first, last) command whose execution is in the waveforms: from the fetch of the first
+        to that of the second command after the last, in every batch
+    debug: check the design's assertions
+    stall, seed: chance in 0..1 that a memory channel pauses in a cycle; start of its random numbers
+    faults: bursts that fail
+    memory_bytes: size of the memory (default: the part's capacity); only touched pages cost anything
+    top: another ``top.v`` with the accelerator's ports
+
+    ``memory`` is the DRAM as bytes, shared with the running model: read and write it between calls.
+    """
+
+    def __init__(
+        self, config: Config, part: DramPart | None = None, *, trace: Path | str | None = None,
+        trace_window: tuple[int, int] | None = None, trace_commands: tuple[int, int] | None = None,
+        debug: bool = False, stall: float = 0.0, seed: int = 1, faults: Iterable[Fault] = (),
+        memory_bytes: int | None = None, top: Path | None = None,
+    ):  # fmt: skip
+        self.config = config
+        self.part = part or config.dram
+        self.memory = np.zeros(memory_bytes or self.part.capacity_bytes, np.uint8)
+        self._handle = None
+        self._native = _load(library(config, trace=trace is not None, debug=debug, top=top))
+        native_faults = [NativeFault.of(fault) for fault in faults]
+        self._handle = self._native.adagp_open(
+            self.memory.ctypes.data, self.memory.nbytes, settings(config, self.part, stall, seed),
+            (NativeFault * len(native_faults))(*native_faults), len(native_faults),
+        )  # fmt: skip
+        if not self._handle:
+            raise SimulationError("an assertion failed during reset")
+        self._trace_commands = trace_commands
+        if trace is not None:
+            self._check(self._native.adagp_open_trace(self._handle, str(trace).encode()))
+            if trace_commands is None:
+                first, last = trace_window or (0, NEVER - 1)
+                self._native.adagp_set_window(self._handle, _Window(first, last + 1, NEVER, NEVER))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        self.close()
+
+    def close(self):
+        """End the simulation and finish the waveform file; ``memory`` stays readable."""
+        if self._handle:
+            self._native.adagp_close(self._handle)
+        self._handle = None
+
+    def _check(self, result):
+        if result < 0:
+            message = self._native.adagp_message(self._handle).decode()
+            raise SimulationError(f"{message} (cycle {self.cycles})")
+        return result
+
+    @property
+    def cycles(self) -> int:
+        """Clock cycles since reset."""
+        return self._native.adagp_cycles(self._handle)
+
+    @property
+    def dram_totals(self) -> DramTotals:
+        """What has crossed the memory port since reset."""
+        totals = DramTotals()
+        self._native.adagp_totals(self._handle, totals)
+        return totals
+
+    def write_register(self, offset: int, value: int) -> None:
+        """One AXI4-Lite write; raises SimulationError when it is refused."""
+        response = self._check(self._native.adagp_write(self._handle, offset, value & 0xFFFF_FFFF))
+        if response:
+            raise SimulationError(f"write to register 0x{offset:03x} refused with response {response}")
+        if offset == register("PROGRAM").offset and self._trace_commands is not None:
+            first, last = (value + COMMAND_BYTES * index for index in self._trace_commands)
+            self._native.adagp_set_window(self._handle, _Window(0, 0, first, last + 2 * COMMAND_BYTES))
+
+    def read_register(self, offset: int) -> int:
+        """One AXI4-Lite read; raises SimulationError when it is refused."""
+        value = ctypes.c_uint32()
+        response = self._check(self._native.adagp_read(self._handle, offset, value))
+        if response:
+            raise SimulationError(f"read of register 0x{offset:03x} refused with response {response}")
+        return value.value
+
+    def run_until_irq(self, max_cycles: int, progress: Callable[[int], None] | None = None) -> int:
+        """Run until the interrupt is raised (at once, if it is); returns the cycles this took.
+
+        ``progress`` is called with the cycles so far, about every CHUNK_CYCLES. Raises SimulationError
+        with STATUS and ERROR after ``max_cycles`` without an interrupt.
+        """
+        start = self.cycles
+        while True:
+            done = self.cycles - start
+            if self._check(self._native.adagp_run(self._handle, min(CHUNK_CYCLES, max_cycles - done))):
+                return self.cycles - start
+            done = self.cycles - start
+            if progress is not None:
+                progress(done)
+            if done >= max_cycles:
+                raise SimulationError(f"no interrupt within {max_cycles} cycles: {self._state()}")
+
+    def step(self, count: int) -> None:
+        """Let ``count`` cycles pass, or fewer if the interrupt is raised."""
+        self._check(self._native.adagp_run(self._handle, count))
+
+    def _state(self):
+        status, error, index = (self.read_register(register(n).offset) for n in ("STATUS", "ERROR", "ERROR_INDEX"))
+        name = ErrorCode(error).name if error in list(ErrorCode) else error
+        return f"STATUS {Status(status)!r}, ERROR {name} at command {index}"

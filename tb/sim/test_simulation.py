@@ -1,0 +1,144 @@
+"""The native driver: registers, copying under stalls, totals, errors, building."""
+
+import multiprocessing
+import subprocess
+import sys
+import time
+
+import pytest
+from adagp.sim import IDEAL, BuildError, SimulationError, build
+from adagp.spec.presets import preset
+from adagp.spec.registers import register
+from copier import READ, TARGET, WRITE, simulation, start
+
+
+@pytest.mark.parametrize("name", ["tiny", "paper"])
+@pytest.mark.parametrize("stall", [0.0, 0.4])
+def test_copy(name, stall, tmp_path):
+    config = preset(name)
+    beats = 4096 // config.beat_bytes // 4
+    bursts = 101
+    with simulation(config, tmp_path, stall=stall, seed=5) as device:
+        print("seed 5")
+        before = device.memory.copy()
+        start(device, bursts, beats)
+        cycles = device.run_until_irq(100_000)
+        size = bursts * beats * config.beat_bytes
+        assert cycles >= bursts * beats > 0
+        assert (device.memory[TARGET : TARGET + size] == before[:size]).all()
+        assert (device.memory[:TARGET] == before[:TARGET]).all()
+        assert (device.memory[TARGET + size :] == before[TARGET + size :]).all()
+        assert device.dram_totals.to_dict() == {
+            "read_bytes": size, "write_bytes": size, "read_beats": bursts * beats, "write_beats": bursts * beats,
+            "read_bursts": bursts, "write_bursts": bursts,
+        }  # fmt: skip
+        assert device.run_until_irq(0) == 0
+
+
+def test_two_widths_in_one_process(tmp_path):
+    with (
+        simulation(preset("tiny"), tmp_path) as narrow,
+        simulation(preset("paper"), tmp_path) as wide,
+    ):
+        for device in (narrow, wide):
+            start(device, 8, 16)
+        for device in (narrow, wide):
+            device.run_until_irq(10_000)
+            size = 128 * device.config.beat_bytes
+            assert (device.memory[TARGET : TARGET + size] == device.memory[:size]).all()
+            assert device.dram_totals.read_bytes == size
+
+
+def test_strobes(tmp_path):
+    config = preset("tiny")
+    with simulation(config, tmp_path) as device:
+        before = device.memory.copy()
+        start(device, 3, 4, phase=WRITE)
+        device.run_until_irq(1000)
+        beats = before[TARGET : TARGET + 96].reshape(12, 8)
+        for index in range(12):  # the copier writes 12, 11, ... with strobes on bytes 0 and 2
+            beats[index, 0], beats[index, 2] = 12 - index, 0
+        assert (device.memory == before).all()
+        assert device.dram_totals.write_bytes == 24
+
+
+def test_registers(tmp_path):
+    with simulation(preset("tiny"), tmp_path) as device:
+        device.write_register(register("PROGRAM").offset, 0x1234_5680)
+        assert device.read_register(register("PROGRAM").offset) == 0x1234_5680
+        with pytest.raises(SimulationError, match="register 0x800 refused with response 2"):
+            device.write_register(0x800, 0)
+
+
+def test_limit_names_the_state(tmp_path):
+    calls = []
+    with simulation(preset("tiny"), tmp_path) as device:
+        with pytest.raises(SimulationError, match=r"no interrupt within 250000 cycles: STATUS .* ERROR NONE"):
+            device.run_until_irq(250_000, progress=calls.append)
+        assert calls == [100_000, 200_000, 250_000]
+
+
+def test_protocol_violation(tmp_path):
+    refused = pytest.raises(SimulationError, match="AXI protocol violation: burst with beats narrower")
+    with simulation(preset("tiny"), tmp_path) as device, refused:
+        start(device, 1, 4, misbehave=1)
+        device.run_until_irq(1000)
+
+
+def test_burst_across_a_page(tmp_path):
+    refused = pytest.raises(SimulationError, match="burst across a 4 KiB page")
+    with simulation(preset("tiny"), tmp_path) as device, refused:
+        start(device, 1, 4, source=4096 - 16)
+        device.run_until_irq(1000)
+
+
+def test_assertions_only_in_debug(tmp_path):
+    with simulation(preset("tiny"), tmp_path) as device:
+        start(device, 1, 4, misbehave=2)
+        assert device.run_until_irq(1000) > 0
+    with simulation(preset("tiny"), tmp_path, debug=True) as device, pytest.raises(SimulationError, match="assertion"):
+        start(device, 1, 4, misbehave=2)
+        device.run_until_irq(1000)
+
+
+def test_built_once(tmp_path, capfd):
+    for _ in range(2):
+        with simulation(preset("tiny"), tmp_path, IDEAL) as device:
+            start(device, 1, 4, phase=READ)
+            device.run_until_irq(1000)
+        out = capfd.readouterr().err
+    assert out == ""
+
+
+def test_no_compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(BuildError, match="needs a C\\+\\+ compiler and no-such-compiler was not found: install g"):
+        simulation(preset("tiny"), tmp_path)
+
+
+def _make(queue):
+    with build._entry("thing") as (path, scratch):
+        if scratch:
+            time.sleep(0.3)
+            (scratch / "out").write_text("made")
+            (scratch / "out").rename(path)
+        queue.put((scratch is not None, path.read_text()))
+
+
+def test_two_processes_build_one_entry(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path))
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    processes = [context.Process(target=_make, args=(queue,)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    results = [queue.get(timeout=20) for _ in processes]
+    for process in processes:
+        process.join()
+    assert sorted(results) == [(False, "made"), (False, "made"), (True, "made")]
+    assert not list(tmp_path.glob("build-*"))
+
+
+def test_imports_neither_golden_nor_torch():
+    code = "import sys, adagp.sim; print([m for m in sys.modules if m == 'torch' or m.startswith('adagp.golden')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
