@@ -106,10 +106,11 @@ class Control(wiring.Component):
         """Commands on their way to the engines, results on their way back."""
         assert Hyper.LOOKUP_LATENCY <= Exponents.LOOKUP_LATENCY  # issue waits for the longer lookup only
         wiring.connect(m, fetch.work, issue.work)
-        wiring.connect(m, issue.hyper, hyper.access)
+        wiring.connect(m, issue.exponents, exponents.lookup)
+        wiring.connect(m, issue.hyper, hyper.lookup)
         wiring.connect(m, issue.task, wiring.flipped(self.task))
         wiring.connect(m, issue.update_task, wiring.flipped(self.update_task))
-        wiring.connect(m, fetch.exponents, exponents.access)
+        wiring.connect(m, fetch.adjust, exponents.adjust)
         m.d.comb += [
             fetch.given.eq(issue.given), fetch.settled.eq(issue.settled),
             issue.main_done.eq(self.main_done), issue.update_done.eq(self.update_done),

@@ -13,7 +13,7 @@ from ..spec.errors import ErrorCode
 from .check import Check, is_work
 from .csr import N_PHASES
 from .dispatch import WaitLayout
-from .exponents import OPERANDS, Adjust, ExponentAccess
+from .exponents import Adjust, ExponentAdjust
 from .interfaces import ErrorLayout, ReadClient
 from .issue import WorkLayout
 from .prefetch import Prefetch
@@ -29,9 +29,8 @@ class Fetch(wiring.Component):
     batch. At HOST ``waiting`` is high until ``resume``. ``running`` is high from ``begin`` to ``finished``,
     except at HOST. ``executed`` pulses for each command that wasn't skipped.
 
-    ``work``, ``given``, ``settled``: see :class:`.issue.Issue`, whose lookups use the ``ids`` of
-    ``exponents``. ``halt`` keeps anything from being considered settled. ``error`` stays valid until
-    reset; it comes once all commands before the refused one are complete.
+    ``work``, ``given``, ``settled``: see :class:`.issue.Issue`. ``halt`` keeps anything from being considered
+    settled. ``error`` stays valid until reset; it comes once all commands before the refused one are complete.
     """
 
     def __init__(self, config: Config):
@@ -41,7 +40,7 @@ class Fetch(wiring.Component):
             "start": In(1), "resume": In(1), "halt": In(1),
             "begin": Out(1), "running": Out(1), "waiting": Out(1), "batch_end": Out(1), "finished": Out(1),
             "executed": Out(1), "error": Out(ErrorLayout),
-            "client": Out(ReadClient(config)), "exponents": Out(ExponentAccess(config)),
+            "client": Out(ReadClient(config)), "adjust": Out(ExponentAdjust(config)),
             "work": Out(stream.Signature(WorkLayout)), "given": In(WaitLayout), "settled": In(1),
         })  # fmt: skip
 
@@ -64,9 +63,9 @@ class Fetch(wiring.Component):
             self.work.p.command.eq(fetched.command), self.work.p.index.eq(fetched.index),
             self.work.p.dry.eq(calibrating & ~tried),
             self.error.code.eq(code), self.error.index.eq(fetched.index),
-            *(self.exponents.ids[operand].eq(fetched.command[f"{operand}_id"]) for operand in OPERANDS),
-            self.exponents.track_out.eq(fetched.command.track | update), self.exponents.track_b.eq(update),
-            self.exponents.how.eq(Mux(work, Adjust.TRIAL, Adjust.COMMIT)),
+            self.adjust.out.eq(fetched.command.out_id), self.adjust.b.eq(fetched.command.b_id),
+            self.adjust.track_out.eq(fetched.command.track | update), self.adjust.track_b.eq(update),
+            self.adjust.how.eq(Mux(work, Adjust.TRIAL, Adjust.COMMIT)),
         ]  # fmt: skip
         with m.FSM() as fsm:
             self._begin(m, prefetch)
@@ -90,7 +89,7 @@ class Fetch(wiring.Component):
                     m.next = "SETTLE"
                 with m.Elif(self.work.ready):
                     self._step(m, prefetch)
-            with m.State("ADJUST"), m.If(self.exponents.adjusted):
+            with m.State("ADJUST"), m.If(self.adjust.done):
                 with m.If(work):
                     m.next = "WORK"
                 with m.Else():
@@ -112,11 +111,11 @@ class Fetch(wiring.Component):
     def _begin(self, m, prefetch):
         """From ``start`` to the first command."""
         with m.State("IDLE"), m.If(self.start):
-            m.d.comb += [self.exponents.adjust.eq(1), self.exponents.how.eq(Adjust.CLEAR)]
+            m.d.comb += [self.adjust.start.eq(1), self.adjust.how.eq(Adjust.CLEAR)]
             m.next = "CLEAR"
         with m.State("CLEAR"):
-            m.d.comb += self.exponents.how.eq(Adjust.CLEAR)
-            with m.If(self.exponents.adjusted):
+            m.d.comb += self.adjust.how.eq(Adjust.CLEAR)
+            with m.If(self.adjust.done):
                 m.next = "LOCATE"
         with m.State("LOCATE"), m.If(self.located):
             m.d.comb += [self.begin.eq(1), prefetch.rewind.eq(1)]
@@ -136,7 +135,7 @@ class Fetch(wiring.Component):
                 m.d.sync += ending.eq(opcode == Opcode.END)
                 m.next = "LEAVE"
             with m.Else():
-                m.d.comb += self.exponents.adjust.eq(1)
+                m.d.comb += self.adjust.start.eq(1)
                 m.next = "ADJUST"
         with m.State("LEAVE"), m.If(prefetch.quiet & ~self.halt):
             with m.If(~ending):

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..spec.config import Config
 from .table import Burst, Table
 
-__all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperAccess", "HyperLayout"]
+__all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperLayout", "HyperLookup"]
 
 HYPER_PER_UPDATE = 3
 """Learning rate, momentum and weight decay, in consecutive entries."""
@@ -16,12 +16,12 @@ HyperLayout = data.StructLayout({"mantissa": 16, "exponent": signed(8)})
 """A hyper-parameter, mantissa * 2^exponent; the mantissa is unsigned."""
 
 
-class HyperAccess(wiring.Signature):
+class HyperLookup(wiring.Signature):
     """Lookups of :class:`Hyper`, seen from who asks for them."""
 
     def __init__(self, config: Config):
         super().__init__({
-            "lookup": Out(1), "first": Out(range(config.n_hyper)),
+            "start": Out(1), "first": Out(range(config.n_hyper)),
             "found": In(data.ArrayLayout(HyperLayout, HYPER_PER_UPDATE)), "done": In(1),
         })  # fmt: skip
 
@@ -29,8 +29,8 @@ class HyperAccess(wiring.Signature):
 class Hyper(wiring.Component):
     """The table, read by UPDATE commands and shown to the host.
 
-    ``lookup`` (only while no other lookup runs) reads the entries ``first``, ``first + 1``, ``first + 2``;
-    ``found`` holds them from the pulse of ``done`` on, ``LOOKUP_LATENCY`` cycles after ``lookup`` (one
+    ``lookup.start`` (only while no other lookup runs) reads the entries ``first``, ``first + 1``, ``first + 2``;
+    ``found`` holds them from the pulse of ``done`` on, ``LOOKUP_LATENCY`` cycles after ``start`` (one
     more for each cycle with ``show``), until the next lookup. Host side: see :class:`.table.Table`.
     """
 
@@ -41,7 +41,7 @@ class Hyper(wiring.Component):
         super().__init__({
             "index": In(range(config.n_hyper)), "show": In(1), "shown": Out(HyperLayout),
             "set": In(1), "value": In(HyperLayout),
-            "access": In(HyperAccess(config)),
+            "lookup": In(HyperLookup(config)),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -51,8 +51,8 @@ class Hyper(wiring.Component):
         m.d.comb += [
             table.index.eq(self.index), table.show.eq(self.show), self.shown.eq(table.shown),
             table.set.eq(self.set), table.value.eq(self.value),
-            burst.start.eq(self.access.lookup), burst.ready.eq(table.ready), burst.data.eq(table.data),
-            table.addr.eq(self.access.first + burst.position),
-            self.access.found.eq(burst.found), self.access.done.eq(burst.done),
+            burst.start.eq(self.lookup.start), burst.ready.eq(table.ready), burst.data.eq(table.data),
+            table.addr.eq(self.lookup.first + burst.position),
+            self.lookup.found.eq(burst.found), self.lookup.done.eq(burst.done),
         ]  # fmt: skip
         return m

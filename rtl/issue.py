@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ..spec.commands import Opcode
 from ..spec.config import Config
 from .dispatch import Dispatch, WaitLayout
-from .exponents import OPERANDS, ExponentLayout
-from .hyper import HyperAccess
+from .exponents import OPERANDS, ExponentLookup
+from .hyper import HyperLookup
 from .interfaces import CommandLayout, TaskLayout, UpdateLayout
 
 __all__ = ["Issue", "WorkLayout"]
@@ -28,8 +28,7 @@ class Issue(wiring.Component):
     not counted; ``settled``: all are complete, dry ones included. Whoever gives dry work, or any after it,
     waits for ``settled`` first. ``main_done`` and ``update_done`` pulse for each task completed.
 
-    ``lookup`` starts a lookup of the exponents of ``work``, ``looked_up`` pulses when ``found`` is there;
-    the hyper-parameters' lookup, started with it, is over before.
+    The lookup of hyper-parameters must not take longer than that of exponents.
     """
 
     def __init__(self, config: Config):
@@ -37,8 +36,7 @@ class Issue(wiring.Component):
         super().__init__({
             "work": In(stream.Signature(WorkLayout)), "new_batch": In(1), "ring_address": In(32),
             "given": Out(WaitLayout), "settled": Out(1),
-            "lookup": Out(1), "looked_up": In(1), "found": In(data.ArrayLayout(ExponentLayout, len(OPERANDS))),
-            "hyper": Out(HyperAccess(config)),
+            "exponents": Out(ExponentLookup(config)), "hyper": Out(HyperLookup(config)),
             "task": Out(stream.Signature(TaskLayout)), "update_task": Out(stream.Signature(UpdateLayout)),
             "main_done": In(1), "update_done": In(1),
         })  # fmt: skip
@@ -55,15 +53,18 @@ class Issue(wiring.Component):
             m.d.comb += [queue.i.p.wait.main.eq(command.wait_main), queue.i.p.wait.update.eq(command.wait_update)]
         self._task(m, main.i.p.payload)
         self._update_task(m, update.i.p.payload)
-        m.d.comb += self.hyper.first.eq(command.hyper)
+        m.d.comb += [
+            self.hyper.first.eq(command.hyper),
+            *(self.exponents.ids[operand].eq(command[f"{operand}_id"]) for operand in OPERANDS),
+        ]
 
         is_update = command.opcode == Opcode.UPDATE
         with m.FSM():
             with m.State("LOOKUP"):
-                m.d.comb += [self.lookup.eq(self.work.valid), self.hyper.lookup.eq(self.work.valid)]
+                m.d.comb += [self.exponents.start.eq(self.work.valid), self.hyper.start.eq(self.work.valid)]
                 with m.If(self.work.valid):
                     m.next = "WAIT"
-            with m.State("WAIT"), m.If(self.looked_up):
+            with m.State("WAIT"), m.If(self.exponents.done):
                 m.next = "PUSH"
             with m.State("PUSH"):
                 m.d.comb += [
@@ -103,7 +104,7 @@ class Issue(wiring.Component):
 
     def _task(self, m, task):
         work = self.work.p
-        exps = dict(zip(OPERANDS, self.found, strict=True))
+        exps = dict(zip(OPERANDS, self.exponents.found, strict=True))
         ring = Mux(work.command.ring, self.ring_address, 0)
         m.d.comb += [
             task.command.eq(work.command), task.index.eq(work.index), task.dry.eq(work.dry),
@@ -113,7 +114,7 @@ class Issue(wiring.Component):
 
     def _update_task(self, m, task):
         work = self.work.p
-        gradient, weight, _, momentum = self.found
+        gradient, weight, _, momentum = self.exponents.found
         rate, inertia, decay = self.hyper.found
         copied = ("count", "a_addr", "b_addr", "c_addr", "out_addr", "b_id", "out_id")
         m.d.comb += [

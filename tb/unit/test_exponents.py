@@ -90,14 +90,15 @@ class Driver:
         dut, rng = self.dut, self.rng
         out, b = rng.sample((0, 1, 2, self.config.n_tensors - 1), 2)
         track_out, track_b = rng.randint(0, 1), rng.randint(0, 1)
-        ctx.set(dut.access.how, how)
-        ctx.set(dut.access.ids, {"a": 0, "b": b, "c": 0, "out": out})
-        ctx.set(dut.access.track_out, track_out)
-        ctx.set(dut.access.track_b, track_b)
-        ctx.set(dut.access.adjust, 1)
+        ctx.set(dut.adjust.how, how)
+        ctx.set(dut.adjust.out, out)
+        ctx.set(dut.adjust.b, b)
+        ctx.set(dut.adjust.track_out, track_out)
+        ctx.set(dut.adjust.track_b, track_b)
+        ctx.set(dut.adjust.start, 1)
         await ctx.tick()
-        ctx.set(dut.access.adjust, 0)
-        await self.until(ctx, dut.access.adjusted)
+        ctx.set(dut.adjust.start, 0)
+        await self.until(ctx, dut.adjust.done)
         tensors = list(self.model.table)
         if how == Adjust.TRIAL:
             tensors = [out] * track_out + [b] * track_b
@@ -154,13 +155,13 @@ def test_lookup():
         await driver.write_all(ctx)
         for _ in range(50):
             ids = [rng.randrange(config.n_tensors) for _ in range(4)]
-            ctx.set(dut.access.ids, dict(zip(("a", "b", "c", "out"), ids, strict=True)))
-            ctx.set(dut.access.lookup, 1)
+            ctx.set(dut.lookup.ids, dict(zip(("a", "b", "c", "out"), ids, strict=True)))
+            ctx.set(dut.lookup.start, 1)
             await ctx.tick()
-            ctx.set(dut.access.lookup, 0)
-            cycles = 1 + await driver.until(ctx, dut.access.looked_up)
+            ctx.set(dut.lookup.start, 0)
+            cycles = 1 + await driver.until(ctx, dut.lookup.done)
             assert cycles <= Exponents.LOOKUP_LATENCY
-            found = ctx.get(dut.access.found)
+            found = ctx.get(dut.lookup.found)
             assert [[e.cur, e.next, e.has_next] for e in found] == [driver.model.table[i] for i in ids]
             seen += 1
 
@@ -184,15 +185,15 @@ def test_hyper():
             await ctx.tick()
         ctx.set(dut.set, 0)
         for first in range(config.n_hyper - HYPER_PER_UPDATE + 1):
-            ctx.set(dut.access.first, first)
-            ctx.set(dut.access.lookup, 1)
+            ctx.set(dut.lookup.first, first)
+            ctx.set(dut.lookup.start, 1)
             await ctx.tick()
-            ctx.set(dut.access.lookup, 0)
+            ctx.set(dut.lookup.start, 0)
             for _ in range(Hyper.LOOKUP_LATENCY - 1):
-                assert not ctx.get(dut.access.done)
+                assert not ctx.get(dut.lookup.done)
                 await ctx.tick()
-            assert ctx.get(dut.access.done)
-            found = [(e.mantissa, e.exponent) for e in ctx.get(dut.access.found)]
+            assert ctx.get(dut.lookup.done)
+            found = [(e.mantissa, e.exponent) for e in ctx.get(dut.lookup.found)]
             assert found == values[first : first + HYPER_PER_UPDATE]
             ctx.set(dut.show, 1)
             await ctx.tick()

@@ -1,0 +1,119 @@
+"""Bench of Control: host, memory and engines around the device, and the program's meaning in plain Python."""
+
+from adagp.rtl.control import Control
+from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
+from adagp.spec.config import VERSION
+from adagp.spec.registers import Control as Bit
+from adagp.spec.registers import Status
+from axi_lite import AxiLiteMaster
+from bench import simulate
+from memory import ReadMemory
+
+__all__ = ["PROGRAM", "ControlBench", "encode", "header"]
+
+PROGRAM = 0x3000
+
+
+def header(config, **changes):
+    return Command(Opcode.HEADER, {"config_hash": config.config_hash, "version": VERSION, **changes})
+
+
+def encode(program):
+    return b"".join(word.to_bytes(4, "little") for command in program for word in command.encode())
+
+
+class ControlBench:
+    """Engines take tasks and complete them after random times, in order; each reports its
+    ``results`` (by index and dry) at random moments before. What they were given is in ``log``: kind, index,
+    dry, task, and what was complete by then. They never complete the commands in ``hang``."""
+
+    def __init__(self, config, rng):
+        self.config, self.rng = config, rng
+        self.dut = Control(config)
+        self.host = AxiLiteMaster(self.dut.bus, rng)
+        self.memory = ReadMemory(config, self.dut.fetch, rng)
+        self.log = []
+        self.results = {}
+        self.completed = {"main": 0, "update": 0}
+        self.hang = set()
+        self.resets = 0
+        self.cycles_halted = 0
+
+    def run(self, bench):
+        engines = (self.engine("main"), self.engine("update"))
+        simulate(self.dut, bench, background=(self.memory.serve, *engines, self.watch), limit=200_000)
+
+    def engine(self, kind):
+        """A bench that plays sequencer and array, or the update unit."""
+        dut = self.dut
+        port, done = (dut.task, dut.main_done) if kind == "main" else (dut.update_task, dut.update_done)
+        source = "drain" if kind == "main" else "update"
+        valid, result = getattr(dut, f"{source}_result_valid"), getattr(dut, f"{source}_result")
+
+        async def serve(ctx):
+            running = []
+            while True:
+                room = len(running) < 3
+                ready = room and self.rng.random() < 0.3
+                ctx.set(port.ready, ready)
+                finish = bool(running) and running[0][0] not in self.hang and self.rng.random() < 0.1
+                events = running[0][1] if running else []
+                event = events and (finish or self.rng.random() < 0.2)
+                finish = finish and len(events) <= 1
+                ctx.set(valid, bool(event))
+                if event:
+                    ctx.set(result, events.pop(0))
+                ctx.set(done, finish)
+                _, _, reset, offered, task = await ctx.tick().sample(dut.reset, port.valid, port.payload)
+                if reset:
+                    running.clear()
+                    continue
+                if finish:
+                    running.pop(0)
+                    self.completed[kind] += 1
+                if offered and ready:
+                    key = (task.index, task.dry)
+                    running.append((task.index, [dict(e) for e in self.results.get(key, [])]))
+                    self.log.append((kind, task.index, task.dry, task, dict(self.completed)))
+
+        return serve
+
+    async def watch(self, ctx):
+        """Memory and arbiters: idle when nothing is under way, nothing new during halt."""
+        while True:
+            ctx.set(self.dut.idle, self.memory.beats_due == 0)
+            self.memory.halt = bool(ctx.get(self.dut.halt))
+            self.cycles_halted += self.memory.halt
+            self.resets += ctx.get(self.dut.reset)
+            await ctx.tick()
+
+    # --- the host ----------------------------------------------------------------------------
+
+    async def start(self, ctx, program, phase=0, batches=1, calibrate=0):
+        self.memory.load(PROGRAM, encode(program) + bytes(2 * COMMAND_BYTES))
+        for name, value in (("PROGRAM", PROGRAM), ("PHASE", phase), ("BATCHES", batches), ("CALIBRATE", calibrate)):
+            await self.host.write(ctx, name, value)
+        await self.host.write(ctx, "CONTROL", Bit.START)
+
+    async def wait(self, ctx):
+        """Until the interrupt would come; STATUS."""
+        while True:
+            status = Status(await self.host.read(ctx, "STATUS"))
+            if status & (Status.HOST | Status.DONE | Status.ERROR):
+                return status
+
+    async def counter(self, ctx, phase, place):
+        await self.host.write(ctx, "COUNTER", phase * 16 + place)
+        low = await self.host.read(ctx, "COUNTER_LOW")
+        return low | await self.host.read(ctx, "COUNTER_HIGH") << 32
+
+    async def set_exponent(self, ctx, tensor, cur, after=None):
+        await self.host.write(ctx, "TENSOR", tensor)
+        value = (cur & 0xFF) | ((after or 0) & 0xFF) << 8 | (after is not None) << 16
+        await self.host.write(ctx, "EXPONENT", value)
+
+    async def exponent(self, ctx, tensor):
+        """(current, next, has a next one)"""
+        await self.host.write(ctx, "TENSOR", tensor)
+        value = await self.host.read(ctx, "EXPONENT")
+        return ((value & 0xFF) ^ 0x80) - 0x80, ((value >> 8 & 0xFF) ^ 0x80) - 0x80, value >> 16

@@ -1,0 +1,191 @@
+"""Control in whole: programs from memory, through the register port, against their meaning in plain Python."""
+
+import pytest
+from adagp.spec.commands import Command, Opcode
+from adagp.spec.presets import preset
+from adagp.spec.registers import COUNTERS, Status
+from bench import seeded
+from control_bench import ControlBench, header
+
+COMPUTE = range(Opcode.FORWARD, Opcode.UPDATE)
+COMMANDS = [name for name, _ in COUNTERS].index("commands")
+COPIED = ("count", "a_addr", "b_addr", "c_addr", "out_addr", "b_id", "out_id")
+
+
+def tensors(config):
+    """The few tensors that the programs here use, so that the simulation stays short."""
+    return [*range(9), config.n_tensors - 1]
+
+
+def random_program(config, rng, length):
+    """Header, ``length`` commands with waits that are right in phase 0 and 1, END."""
+    program = [header(config)]
+    given = {"main": 0, "update": 0}
+    for _ in range(length):
+        opcode = rng.choice((*COMPUTE, Opcode.UPDATE, Opcode.UPDATE, Opcode.UPDATE, Opcode.COMMIT))
+        mask = rng.choice((1, 2, 3, 3, 3, 3, 15, 12))
+        fields = {"phase_mask": mask, "layer": rng.randrange(1 << 16)}
+        if opcode != Opcode.COMMIT:
+            for operand in ("a", "b", "c", "out"):
+                fields[f"{operand}_addr"] = rng.randrange(1 << 20) * config.beat_bytes
+                fields[f"{operand}_id"] = rng.choice(tensors(config))
+            fields |= {
+                "wait_main": rng.randint(max(given["main"] - 4, 0), given["main"]),
+                "wait_update": rng.randint(max(given["update"] - 6, 0), given["update"]),
+                "track": rng.randint(0, 1), "count": rng.randrange(1 << 32),
+                "hyper": rng.randrange(config.n_hyper - 2) if opcode == Opcode.UPDATE else 255,
+                "ring": opcode != Opcode.UPDATE and rng.randint(0, 1),
+            }  # fmt: skip
+            if mask & 3 == 3:  # others are executed in some phases only: nobody waits for them
+                given["update" if opcode == Opcode.UPDATE else "main"] += 1
+        program.append(Command(opcode, fields))
+    return [*program, Command(Opcode.END, {"phase_mask": 15})]
+
+
+class Meaning:
+    """The program executed one command at a time; ``expected`` is what the engines should be given."""
+
+    def __init__(self, config, rng, table, ring):
+        self.config, self.rng, self.table, self.ring = config, rng, table, ring
+        self.batch = 0
+        self.tops = {}
+        self.expected = {"main": [], "update": []}
+        self.results = {}
+        self.executed = 0
+
+    def results_of(self, index, command, dry):
+        """What the engines report, the same for each run of this command."""
+        ids = [command.out_id, command.b_id] if command.opcode == Opcode.UPDATE else [command.out_id] * 2
+        if command.opcode != Opcode.UPDATE and not command.track:
+            ids = []
+        if (index, dry) not in self.results:
+            self.results[index, dry] = [
+                {"id": i, "nonzero": self.rng.random() < 0.8, "top": self.rng.randint(-60, 60)} for i in ids
+            ]
+        events = self.results[index, dry]
+        for event in events:
+            tops = self.tops.setdefault(event["id"], [])
+            if event["nonzero"]:
+                tops.append(event["top"])
+        return ids
+
+    def adjust(self, tensors, commit):
+        for tensor in sorted(set(tensors)):
+            if tensor not in self.tops:
+                continue
+            tops = self.tops.pop(tensor)
+            cur, after, has_next = self.table[tensor]
+            old = after if has_next else cur
+            new = max(tops) + 1 - (self.config.operand_width - 1) if tops else old - 8
+            new = min(max(new, -128), 127)
+            self.table[tensor] = (after if commit else cur, new, 1) if has_next else (new, after, 0)
+
+    def task(self, index, command, dry):
+        exps = {operand: self.table[getattr(command, f"{operand}_id")] for operand in ("a", "b", "c", "out")}
+        if command.opcode == Opcode.UPDATE:
+            (eg, _, _), (ew, ew_next, _), _, (ev, ev_next, _) = exps.values()
+            return {
+                "index": index, "dry": dry, "eg": eg, "ew": ew, "ew_next": ew_next, "ev": ev, "ev_next": ev_next,
+                **{n: getattr(command, n) for n in COPIED},
+                **{f"m{letter}": 1000 + command.hyper + i for i, letter in enumerate("lmd")},
+                **{f"x{letter}": -command.hyper - i for i, letter in enumerate("lmd")},
+            }  # fmt: skip
+        base, stride, count, first = self.ring
+        entry = (first + self.batch) % count
+        a_base = command.a_addr + command.ring * (base + entry * stride)
+        return {
+            "index": index, "dry": dry, "a_base": a_base % (1 << 32),
+            **{f"exp_{operand}": entry[0] for operand, entry in exps.items()},
+            "command": {"opcode": command.opcode, **command.fields},
+        }  # fmt: skip
+
+    def run(self, program, phase, calibrate=False):
+        """One batch."""
+        for index, command in enumerate(program):
+            if index and not command.phase_mask >> phase & 1:
+                continue
+            self.executed += 1
+            if command.opcode == Opcode.COMMIT:
+                self.adjust(list(self.tops), commit=True)
+            elif command.opcode in (*COMPUTE, Opcode.UPDATE):
+                kind = "update" if command.opcode == Opcode.UPDATE else "main"
+                for dry in (1, 0) if calibrate else (0,):
+                    self.expected[kind].append(self.task(index, command, dry))
+                    ids = self.results_of(index, command, dry)
+                    if dry:
+                        self.adjust(ids, commit=False)
+        self.batch += 1
+
+
+async def set_up(bench, ctx, rng, ring):
+    """Random exponents, and hyper-parameters that tell their index; the exponent table."""
+    config = bench.config
+    table = {}
+    for tensor in tensors(config):
+        after = rng.choice((None, rng.randint(-100, 100)))
+        table[tensor] = (rng.randint(-100, 100), after or 0, int(after is not None))
+        await bench.set_exponent(ctx, tensor, table[tensor][0], after)
+    for i in range(config.n_hyper):
+        await bench.host.write(ctx, "HYPER", i)
+        await bench.host.write(ctx, "HYPER_VALUE", (1000 + i) | (-i & 0xFF) << 16)
+    for name, value in zip(("RING_BASE", "RING_STRIDE", "RING_COUNT", "RING_INDEX"), ring, strict=True):
+        await bench.host.write(ctx, name, value)
+    return table
+
+
+def compare(task, expected):
+    """A task the device gave against the one expected."""
+    command = expected.pop("command", None)
+    assert {name: task[name] for name in expected} == expected
+    if command:
+        for name, value in command.items():
+            assert task.command[name] == value, name
+
+
+def check_log(bench, meaning, program, calibrate, batches):
+    """Each engine got its tasks in order, and none before what it waits for was complete."""
+    per_batch = {kind: len(tasks) // batches for kind, tasks in meaning.expected.items()}
+    for kind, tasks in meaning.expected.items():
+        got = [entry for entry in bench.log if entry[0] == kind]
+        assert len(got) == len(tasks) > 0
+        for i, ((_, index, _, task, completed), expected) in enumerate(zip(got, tasks, strict=True)):
+            compare(task, expected)
+            batch = i // per_batch[kind]
+            if not calibrate:
+                assert completed["main"] - batch * per_batch["main"] >= program[index].wait_main
+                assert completed["update"] - batch * per_batch["update"] >= program[index].wait_update
+
+
+@pytest.mark.parametrize("name, phase, calibrate", [("tiny", 0, 0), ("tiny", 1, 1), ("paper", 1, 0)])
+def test_program(name, phase, calibrate):
+    config = preset(name)
+    rng = seeded(13)
+    bench = ControlBench(config, rng)
+    program = random_program(config, rng, 20)
+    ring = (0x100000, 0x12340, 3, 1)
+    batches = 2
+    seen = 0
+
+    async def host(ctx):
+        nonlocal seen
+        table = await set_up(bench, ctx, rng, ring)
+        meaning = Meaning(config, rng, table, ring)
+        for _ in range(batches):
+            meaning.run(program, phase, calibrate)
+        bench.results = meaning.results
+        await bench.host.write(ctx, "IRQ_ENABLE", 1)
+        await bench.start(ctx, program, phase, batches, calibrate)
+        assert not ctx.get(bench.dut.irq)
+        assert await bench.wait(ctx) == Status.DONE
+        assert ctx.get(bench.dut.irq)
+        assert await bench.host.read(ctx, "BATCH") == batches
+        assert await bench.host.read(ctx, "RING_INDEX") == (ring[3] + batches) % ring[2]
+        assert await bench.counter(ctx, phase, COMMANDS) == meaning.executed
+        assert await bench.counter(ctx, phase ^ 1, COMMANDS) == 0
+        for tensor, entry in table.items():
+            assert await bench.exponent(ctx, tensor) == entry, tensor
+        check_log(bench, meaning, program, calibrate, batches)
+        seen = len(bench.log)
+
+    bench.run(host)
+    assert seen > 20
