@@ -40,4 +40,4 @@ class ErrorCode(IntEnum):
     BAD_WAIT = 15
     """A command waits for more commands than came before it."""
     BAD_ADDRESS = 16
-    """An address isn't a multiple of the operand's size."""
+    """An address isn't a multiple of the operand's size, or an UPDATE's not one of the port's beat."""

@@ -12,6 +12,8 @@ from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import PRESETS
 from adagp.spec.registers import Status
+from adagp.spec.tile_machine import descriptors
+from adagp.spec.tiles import tile_program
 from layers import UNWRITTEN, random_layer
 
 TINY = PRESETS["tiny"]
@@ -221,6 +223,8 @@ def _run_layer(config, layer):
     for address, expected in layer.expected.items():
         found = words(golden, address, expected.size, dtype)
         assert found.tolist() == np.where(expected == UNWRITTEN, unwritten, expected).tolist()
+    gemms = [d for engine, d in descriptors(tile_program, config, [task]) if engine == "compute" and d["mode"] == 0]
+    assert golden.counters[0]["macs"] == sum(d["n_a"] * d["n_b"] * d["n_k"] for d in gemms)
     assert golden.counters[0]["saturations"] == layer.saturations
     if task.track:
         assert golden.exponents.shadow == {run.out_id: layer.top}
