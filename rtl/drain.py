@@ -37,7 +37,7 @@ class Drain(wiring.Component):
     """
 
     READ_STAGES = Scratchpad.READ_LATENCY
-    OVERHEAD = READ_STAGES + Epilogue.LATENCY + Tracker.LATENCY + 5
+    OVERHEAD = READ_STAGES + Epilogue.LATENCY + Tracker.LATENCY + 3
 
     def __init__(self, config: Config):
         self._config = config

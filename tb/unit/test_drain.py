@@ -125,8 +125,9 @@ class Model:
 class Surroundings:
     """Benches that stand for accumulator, C scratchpad, tokens and listeners of the engine."""
 
-    def __init__(self, dut, config, rng, acc, c):
+    def __init__(self, dut, config, rng, acc, c, generous=False):
         self.dut, self.config, self.rng, self.acc, self.c = dut, config, rng, acc, c
+        self.token_rate = 1 if generous else 0.2
         self.tokens = {"acc_full": 0, "c_free": 0, "c_ready": 0}
         self.needed = []
         self.results = []
@@ -135,13 +136,12 @@ class Surroundings:
     async def run(self, ctx):
         dut, banks = self.dut, self.config.banks
         pipe = [[0] * banks] * (dut.READ_STAGES - 1)
-        takes = [getattr(dut, name).take for name in self.tokens]
+        ports = (dut.acc, dut.c_read, dut.c_write)
+        signals = [dut.acc_free, dut.drained, dut.result_valid, dut.result, dut.saturations]
+        signals += [getattr(dut, name).take for name in self.tokens]
         while True:
             self.give(ctx)
-            acc, read, write, *others = await self.sampled(
-                ctx, dut.acc, dut.c_read, dut.c_write,
-                dut.acc_free, dut.drained, dut.result_valid, dut.result, dut.saturations, *takes,
-            )  # fmt: skip
+            acc, read, write, *others = await self.sampled(ctx, ports, signals)
             self.cycles += 1
             if acc.en:
                 ctx.set(dut.acc.data, self.acc[acc.half][acc.addr])
@@ -155,23 +155,13 @@ class Surroundings:
                     self.written += 1
             self.note(others)
 
-    async def sampled(self, ctx, *things):
-        """Values of signals, and of ports as namespaces, just before the next clock edge."""
-        ports = [getattr(thing, "signature", None) for thing in things]
-        signals = [
-            getattr(thing, member)
-            for thing, port in zip(things, ports, strict=True)
-            for member in (port.members if port else ())
-        ]
-        plain = [thing for thing, port in zip(things, ports, strict=True) if not port]
-        _, _, *values = await ctx.tick().sample(*signals, *plain)
-        result = []
-        for thing, port in zip(things, ports, strict=True):
-            names = list(port.members) if port else ()
-            taken, values = values[: len(names)], values[len(names) :]
-            if port:
-                result.append(SimpleNamespace(**dict(zip(names, taken, strict=True))))
-        return [*result, *values]
+    async def sampled(self, ctx, ports, signals):
+        """Ports as namespaces, then signals, with their values just before the next clock edge."""
+        members = [getattr(port, name) for port in ports for name in port.signature.members]
+        _, _, *values = await ctx.tick().sample(*members, *signals)
+        values = iter(values)
+        spaces = [SimpleNamespace(**{name: next(values) for name in port.signature.members}) for port in ports]
+        return [*spaces, *values]
 
     def address(self, port, lane):
         half, word = divmod(port.addr[lane], self.config.c_depth)
@@ -183,7 +173,7 @@ class Surroundings:
 
     def give(self, ctx):
         for name in self.tokens:
-            if self.needed and self.needed[0][name] > 0 and self.rng.random() < 0.2:
+            if self.needed and self.needed[0][name] > 0 and self.rng.random() < self.token_rate:
                 self.needed[0][name] -= 1
                 self.tokens[name] += 1
             ctx.set(getattr(self.dut, name).avail, self.tokens[name] > 0)
@@ -245,3 +235,31 @@ def test_random_descriptors(config, count):
     assert around.acc_freed == sum(1 - d["vector"] for d in descriptors)
     assert around.written == model.written > 0
     assert around.drained == count > 0
+
+
+@pytest.mark.parametrize("vector", [0, 1])
+def test_throughput(vector):
+    """A vector per cycle, and the overhead that the engine says it has."""
+    rng = seeded(2)
+    dut = Drain(TINY)
+    model = Model(TINY, rng)
+    around = Surroundings(dut, TINY, rng, model.acc, model.c, generous=True)
+    d = dict.fromkeys((bits.name for bits in DRAIN), 0)
+    d.update(vector=vector, n_out=8, s_out=20, n_in=5, s_in=4, lane_step=1, lanes_last=4)
+    count = 4
+    around.needed = [{"acc_full": 1 - vector, "c_free": 0, "c_ready": 0} for _ in range(count)]
+
+    async def feed(ctx):
+        await source(ctx, dut.i, [d] * count, rng, stall=0)
+        while around.drained < count:
+            await ctx.tick()
+
+    async def stream(ctx):
+        await source(ctx, dut.vector, [[1] * TINY.rows] * 40 * count * vector, rng, stall=0)
+
+    async def surround(ctx):
+        await around.run(ctx)
+
+    simulate(dut, feed, stream, background=(surround,))
+    assert around.cycles - 1 == count * (40 + dut.OVERHEAD)
+    assert around.written == count * 40 * 4 > 0

@@ -258,13 +258,15 @@ def test_random_commands(name):
     assert bench.saturations == bench.expected_saturations > 0
 
 
-@pytest.mark.parametrize("lanes", [1, 2])
-def test_throughput(lanes):
-    bench = Bench(replace(CONFIGS["paper"], update_lanes=lanes), seeded(1), stall=0)
-    count = 8 * chunk_weights(bench.config)
+@pytest.mark.parametrize(("port_width", "lanes", "chunks"), [(64, 1, 9), (128, 1, 4), (256, 2, 4)])
+def test_throughput(port_width, lanes, chunks):
+    """Memory that never stalls: 10 bytes in and 8 out per weight, at most a beat of each per cycle."""
+    bench = Bench(replace(TINY, port_width=port_width, update_lanes=lanes), seeded(1), stall=0)
+    count = chunks * chunk_weights(bench.config)
     bench.task(count, dry=0)
     bench.run(lambda: bench.done == 1)
-    print("weights per cycle", count / bench.cycles)
+    print(f"{count / bench.cycles:.2f} weights per cycle, start and end included")
+    assert bench.done == 1
     assert count / bench.cycles >= 0.6 * lanes
 
 
