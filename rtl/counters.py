@@ -18,7 +18,7 @@ __all__ = ["FLUSH_CYCLES", "Counters", "counts_layout"]
 TOTAL_WIDTH = 64
 
 FLUSH_CYCLES = 2 * COUNTER_SLOTS
-"""After so many cycles at most a count is in its total, if the host reads in no more than half of them."""
+"""After so many cycles at most a count is in its phase's total, if the host reads in at most half of them."""
 
 
 def counts_layout(config: Config) -> data.StructLayout:
@@ -37,7 +37,7 @@ class Counters(wiring.Component):
 
     ``counts`` are this cycle's increments for the current ``phase``, which may change when nothing has
     been counted for ``FLUSH_CYCLES``. ``shown`` is the total at ``index`` (phase * COUNTER_SLOTS + place
-    in the list) as of the last cycle with ``show``, which may come in every other cycle at most.
+    in the list) as of the cycle before, if that was one with ``show``: at most every other cycle is.
     ``clear`` sets all to 0; counts in that cycle are lost.
     """
 
@@ -52,45 +52,49 @@ class Counters(wiring.Component):
         m = Module()
         depth = N_PHASES * COUNTER_SLOTS
         m.submodules.totals = totals = Memory(shape=TOTAL_WIDTH, depth=depth, init=[])
-        read = totals.read_port()
         write = totals.write_port()
+        read = totals.read_port(transparent_for=(write,))
         begun = Signal(depth)  # 0: the total is 0, whatever the memory holds
-        slot = Signal(range(COUNTER_SLOTS))
+        turn = Signal(range(COUNTER_SLOTS))
+        s0_addr = Signal(range(depth))
         s1_valid = Signal()
         s1_addr = Signal(range(depth))
         s1_begun = Signal()
-        live = self._live(m, slot)
-        s1_amount = Signal.like(live)
 
+        live = self._live(m, s0_addr)
+        s1_amount = Signal.like(live)
         m.d.comb += [
-            read.addr.eq(Mux(self.show, self.index, Cat(slot, self.phase))),
-            self.shown.eq(Mux(s1_begun, read.data, 0)),
+            s0_addr.eq(Mux(self.show, self.index, Cat(turn, self.phase))),
+            read.addr.eq(s0_addr),
+            self.shown.eq(Mux(s1_begun, read.data, 0) + s1_amount),
+            write.en.eq(s1_valid & ~self.clear),
             write.addr.eq(s1_addr),
-            write.data.eq(self.shown + s1_amount),
-            write.en.eq(s1_valid),
+            write.data.eq(self.shown),
         ]
         m.d.sync += [
-            s1_valid.eq(~self.show & ~self.clear),
-            s1_addr.eq(read.addr),
-            s1_begun.eq(begun.bit_select(read.addr, 1)),
-            s1_amount.eq(live),
+            s1_valid.eq(~self.clear),
+            s1_addr.eq(s0_addr),
+            s1_begun.eq((begun.bit_select(s0_addr, 1) | (s1_valid & (s1_addr == s0_addr))) & ~self.clear),
+            s1_amount.eq(Mux(self.clear, 0, live)),
+            begun.bit_select(s1_addr, 1).eq(begun.bit_select(s1_addr, 1) | s1_valid),
         ]
         with m.If(~self.show):
-            m.d.sync += slot.eq(slot + 1)
-        with m.If(s1_valid):
-            m.d.sync += begun.bit_select(s1_addr, 1).eq(1)
+            m.d.sync += turn.eq(turn + 1)
         with m.If(self.clear):
-            m.d.comb += write.en.eq(0)
-            m.d.sync += [begun.eq(0), s1_begun.eq(0)]
+            m.d.sync += begun.eq(0)
         return m
 
-    def _live(self, m, slot):
-        """What was counted since each counter was last taken; the one at ``slot`` is taken now."""
+    def _live(self, m, addr):
+        """What the counter of ``addr`` has counted since it was last taken; it is taken now."""
+        place = addr[: exact_log2(COUNTER_SLOTS)]
+        current = addr[exact_log2(COUNTER_SLOTS) :] == self.phase
         chosen = []
-        for place, (name, _) in enumerate(COUNTERS):
+        for i, (name, _) in enumerate(COUNTERS):
             count = self.counts[name]
             live = Signal(len(count) + exact_log2(FLUSH_CYCLES), name=f"live_{name}")
-            taken = self.clear | (~self.show & (slot == place))
-            m.d.sync += live.eq(Mux(taken, 0, live) + Mux(self.clear, 0, count))
-            chosen.append(Mux(slot == place, live, 0))
+            taken = current & (place == i)
+            m.d.sync += live.eq(Mux(taken, 0, live) + count)
+            with m.If(self.clear):
+                m.d.sync += live.eq(0)
+            chosen.append(Mux(taken, live, 0))
         return reduce(or_, chosen)

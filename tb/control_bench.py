@@ -37,11 +37,12 @@ class ControlBench:
         self.completed = {"main": 0, "update": 0}
         self.hang = set()
         self.resets = 0
-        self.cycles_halted = 0
+        self.busy = False  # the arbiters, with something of the engines'
+        self.background = []
 
     def run(self, bench):
         engines = (self.engine("main"), self.engine("update"))
-        simulate(self.dut, bench, background=(self.memory.serve, *engines, self.watch), limit=200_000)
+        simulate(self.dut, bench, background=(self.memory.serve, *engines, self.watch, *self.background), limit=200_000)
 
     def engine(self, kind):
         """A bench that plays sequencer and array, or the update unit."""
@@ -81,9 +82,8 @@ class ControlBench:
     async def watch(self, ctx):
         """Memory and arbiters: idle when nothing is under way, nothing new during halt."""
         while True:
-            ctx.set(self.dut.idle, self.memory.beats_due == 0)
+            ctx.set(self.dut.idle, self.memory.beats_due == 0 and not self.busy)
             self.memory.halt = bool(ctx.get(self.dut.halt))
-            self.cycles_halted += self.memory.halt
             self.resets += ctx.get(self.dut.reset)
             await ctx.tick()
 

@@ -18,6 +18,7 @@ def test_counts(name):
     assert most["macs"] >= config.n_pes and most["read_bytes"] >= config.beat_bytes
     assert set(counts_layout(config).members) == set(NAMES)
     totals = {}
+    live_checks = [0]
     seen = 0
 
     async def count(ctx, phase, cycles, level):
@@ -30,6 +31,12 @@ def test_counts(name):
             ctx.set(dut.counts, counts)
             ctx.set(dut.show, show)
             await ctx.tick()
+            if show:  # exact in the middle of everything: all that came before this cycle
+                place = ctx.get(dut.index) % 16
+                if ctx.get(dut.index) // 16 == phase and place < len(NAMES):
+                    assert ctx.get(dut.shown) == totals.get((phase, NAMES[place]), 0)
+                    live_checks[0] += 1
+            ctx.set(dut.index, rng.choice((phase, phase, rng.randrange(4))) * 16 + rng.randrange(16))
             for n in NAMES:
                 totals[phase, n] = totals.get((phase, n), 0) + counts[n]
         await flush(ctx)
@@ -76,4 +83,5 @@ def test_counts(name):
         await check(ctx)
 
     simulate(dut, bench)
+    assert live_checks[0] > 100
     assert seen == 4 * 4 * len(NAMES) > 0

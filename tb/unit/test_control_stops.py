@@ -1,0 +1,215 @@
+"""Control when it doesn't just run: errors, HOST, CLEAR, counters."""
+
+import pytest
+from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
+from adagp.spec.errors import ErrorCode
+from adagp.spec.presets import preset
+from adagp.spec.registers import COUNTERS, Status
+from adagp.spec.registers import Control as Bit
+from bench import seeded
+from control_bench import PROGRAM, ControlBench, encode, header
+
+CONFIG = preset("tiny")
+PLACE = {name: place for place, (name, _) in enumerate(COUNTERS)}
+END = Command(Opcode.END, {"phase_mask": 15})
+HOST = Command(Opcode.HOST, {"phase_mask": 15})
+
+
+def work(opcode=Opcode.FORWARD, **fields):
+    return Command(opcode, {"phase_mask": 15, **fields})
+
+
+def update(**fields):
+    return work(Opcode.UPDATE, **fields)
+
+
+REFUSED = [
+    ([work(), END], ErrorCode.NO_HEADER, 0),
+    ([header(CONFIG, config_hash=CONFIG.config_hash ^ 1), END], ErrorCode.CONFIG_MISMATCH, 0),
+    ([header(CONFIG, version=1), END], ErrorCode.CONFIG_MISMATCH, 0),
+    ([header(CONFIG), work(), work(12), END], ErrorCode.BAD_OPCODE, 2),
+    ([header(CONFIG), work(), work(255, phase_mask=1), END], ErrorCode.NONE, None),
+    *(([header(CONFIG), work(**{f"{x}_id": CONFIG.n_tensors}), END], ErrorCode.BAD_TENSOR, 1) for x in ("c", "out")),
+    ([header(CONFIG), update(b_id=CONFIG.n_tensors), END], ErrorCode.BAD_TENSOR, 1),
+    ([header(CONFIG), work(hyper=CONFIG.n_hyper - 2), update(hyper=CONFIG.n_hyper - 2), END], ErrorCode.BAD_TENSOR, 2),
+    ([header(CONFIG), update(hyper=CONFIG.n_hyper - 3), END], ErrorCode.NONE, None),
+    ([header(CONFIG), work(), work(wait_main=1), work(wait_main=3), END], ErrorCode.BAD_WAIT, 3),
+    ([header(CONFIG), update(), work(wait_update=2), END], ErrorCode.BAD_WAIT, 2),
+    *(([header(CONFIG), work(**{f"{x}_addr": 1}), END], ErrorCode.BAD_ADDRESS, 1) for x in ("a", "b", "c", "out")),
+    ([header(CONFIG), work(out_addr=2), update(out_addr=CONFIG.beat_bytes - 2), END], ErrorCode.BAD_ADDRESS, 2),
+]  # fmt: skip
+
+
+def test_refusals():
+    rng = seeded(14)
+    bench = ControlBench(CONFIG, rng)
+    seen = 0
+
+    async def host(ctx):
+        nonlocal seen
+        for program, code, index in REFUSED:
+            before = sum(bench.completed.values())
+            await bench.start(ctx, program, phase=1)
+            status = await bench.wait(ctx)
+            seen += 1
+            if code == ErrorCode.NONE:
+                assert status == Status.DONE
+                continue
+            assert status == Status.ERROR
+            assert await bench.host.read(ctx, "ERROR") == code, (code, index)
+            assert await bench.host.read(ctx, "ERROR_INDEX") == index
+            assert sum(bench.completed.values()) - before == max(index - 1, 0), "the commands before it are complete"
+            assert ctx.get(bench.dut.halt)
+            await bench.host.write(ctx, "CONTROL", Bit.START)
+            assert await bench.host.read(ctx, "STATUS") == Status.ERROR
+            await bench.host.write(ctx, "CONTROL", Bit.CLEAR)
+            while await bench.host.read(ctx, "STATUS") & Status.BUSY:
+                pass
+            assert await bench.host.read(ctx, "STATUS") == 0
+            assert await bench.host.read(ctx, "ERROR") == await bench.host.read(ctx, "ERROR_INDEX") == 0
+            assert not ctx.get(bench.dut.halt)
+
+    bench.run(host)
+    assert seen == len(REFUSED) > 0
+
+
+def test_read_fault():
+    bench = ControlBench(CONFIG, seeded(15))
+    bench.memory.faults.add(PROGRAM + 2 * COMMAND_BYTES + 100)
+
+    async def host(ctx):
+        await bench.start(ctx, [header(CONFIG), work(), work(), END])
+        assert await bench.wait(ctx) == Status.ERROR
+        assert await bench.host.read(ctx, "ERROR") == ErrorCode.READ_FAULT
+        assert await bench.host.read(ctx, "ERROR_INDEX") == 2
+
+    bench.run(host)
+
+
+def test_errors_of_engines():
+    """The earliest command's report of those in the first cycle wins; busy until nothing is outstanding."""
+    bench = ControlBench(CONFIG, seeded(16))
+    bench.hang = {1, 2}
+    dut = bench.dut
+
+    async def report(ctx, *reports):
+        for source, code, index in reports:
+            ctx.set(dut.errors[source], {"valid": 1, "code": code, "index": index})
+        await ctx.tick()
+        for source, _, _ in reports:
+            ctx.set(dut.errors[source].valid, 0)
+
+    async def host(ctx):
+        await bench.host.write(ctx, "IRQ_ENABLE", 1)
+        await bench.start(ctx, [header(CONFIG), work(), work(), END])
+        while len(bench.log) < 2:
+            await ctx.tick()
+        bench.busy = True
+        await report(ctx, (0, 7, 9), (1, 13, 2), (3, 14, 5))
+        assert ctx.get(dut.halt)
+        await report(ctx, (2, 12, 1))
+        for _ in range(20):
+            assert await bench.host.read(ctx, "STATUS") == Status.BUSY
+            assert not ctx.get(dut.irq)
+        bench.busy = False
+        assert await bench.wait(ctx) == Status.ERROR
+        assert ctx.get(dut.irq)
+        assert await bench.host.read(ctx, "ERROR") == ErrorCode.READ_FAULT
+        assert await bench.host.read(ctx, "ERROR_INDEX") == 2
+
+    bench.run(host)
+
+
+def test_host_and_resume():
+    """HOST waits for what came before it; what the host then changes in the program counts."""
+    bench = ControlBench(CONFIG, seeded(17))
+    program = [header(CONFIG), work(), update(), HOST, work(layer=1), HOST, END]
+
+    async def host(ctx):
+        await bench.host.write(ctx, "IRQ_ENABLE", 1)
+        await bench.start(ctx, program, phase=3, batches=2)
+        for batch in range(2):
+            assert await bench.wait(ctx) == Status.HOST | Status.BUSY
+            assert ctx.get(bench.dut.irq)
+            assert bench.completed == {"main": 1 + 2 * batch, "update": 1 + batch}
+            cycles = await bench.counter(ctx, 3, PLACE["cycles"])
+            bench.memory.load(PROGRAM + 4 * COMMAND_BYTES, encode([work(layer=7 + batch)]))
+            await bench.host.write(ctx, "CONTROL", Bit.START)
+            assert await bench.host.read(ctx, "STATUS") == Status.HOST | Status.BUSY
+            assert await bench.counter(ctx, 3, PLACE["cycles"]) == cycles > 0
+            await bench.host.write(ctx, "CONTROL", Bit.RESUME)
+            assert await bench.wait(ctx) == Status.HOST | Status.BUSY
+            assert bench.log[-1][3].command.layer == 7 + batch
+            assert await bench.counter(ctx, 3, PLACE["cycles"]) > cycles
+            assert await bench.host.read(ctx, "BATCH") == batch
+            await bench.host.write(ctx, "CONTROL", Bit.RESUME)
+        assert await bench.wait(ctx) == Status.DONE
+        assert await bench.host.read(ctx, "BATCH") == 2
+
+    bench.run(host)
+
+
+def test_clear_aborts():
+    bench = ControlBench(CONFIG, seeded(18))
+    bench.hang = {2}
+    program = [header(CONFIG), work(), work(), work(), END]
+
+    async def host(ctx):
+        await bench.start(ctx, program)
+        while bench.completed["main"] < 1:
+            assert await bench.host.read(ctx, "STATUS") == Status.BUSY
+        bench.busy = True
+        await bench.host.write(ctx, "CONTROL", Bit.CLEAR)
+        for _ in range(5):
+            assert await bench.host.read(ctx, "STATUS") == Status.BUSY
+        assert ctx.get(bench.dut.halt)
+        resets = bench.resets
+        bench.busy = False
+        while await bench.host.read(ctx, "STATUS"):
+            pass
+        assert bench.resets == resets + 1
+        bench.hang = set()
+        bench.log.clear()
+        await bench.start(ctx, program)
+        assert await bench.wait(ctx) == Status.DONE
+        assert [entry[1] for entry in bench.log] == [1, 2, 3]
+        assert bench.resets == resets + 2
+
+    bench.run(host)
+
+
+@pytest.mark.parametrize("stall", ["stall_idle", "array_cycles"])
+def test_counters(stall):
+    """What engines count arrives, exactly; what divides the cycles up counts while a program runs only."""
+    rng = seeded(19)
+    bench = ControlBench(CONFIG, rng)
+    dut = bench.dut
+    totals = dict.fromkeys(("macs", "read_bytes", "write_bytes", "saturations"), 0)
+    counting = True
+
+    async def engines(ctx):
+        while True:
+            counts = {name: rng.getrandbits(len(dut.counts[name])) * counting for name in totals}
+            ctx.set(dut.counts, {**counts, stall: 1, "cycles": 1, "commands": 1})
+            await ctx.tick()
+            for name in totals:
+                totals[name] += counts[name]
+
+    async def host(ctx):
+        nonlocal counting
+        await bench.start(ctx, [header(CONFIG), work(), update(), END], phase=0, batches=2)
+        assert await bench.wait(ctx) == Status.DONE
+        counting = False
+        for _ in range(40):
+            await ctx.tick()
+        for name, total in totals.items():
+            assert await bench.counter(ctx, 0, PLACE[name]) == total > 0, name
+        assert await bench.counter(ctx, 0, PLACE["commands"]) == 8
+        cycles = await bench.counter(ctx, 0, PLACE["cycles"])
+        assert cycles == await bench.counter(ctx, 0, PLACE[stall]) > 0
+        await bench.host.write(ctx, "CONTROL", Bit.RESET_COUNTERS)
+        for name in PLACE:
+            assert await bench.counter(ctx, 0, PLACE[name]) == 0
+
+    bench.background.append(engines)
+    bench.run(host)
