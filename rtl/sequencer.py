@@ -5,9 +5,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
+from ..spec.compiler import compile_program
 from ..spec.config import Config
 from ..spec.descriptors import ENGINES
-from ..spec.microcode import compile_program
 from .interfaces import TaskLayout, descriptor_layout, descriptor_stream
 from .sequencer_core import N_SLOTS, SequencerCore
 

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
-from ..spec.microcode import PRODUCT_BITS, REGISTER_WIDTH, RIGHT_BITS, Op
+from ..spec.microcode import DIV_CYCLES, MUL_CYCLES, PRODUCT_BITS, REGISTER_WIDTH, RIGHT_BITS, Op
 
 __all__ = ["SequencerAlu"]
 
@@ -15,11 +15,8 @@ class SequencerAlu(wiring.Component):
 
     While ``en``, ``op``, ``a``, ``b``, ``distance`` (of SHIFT, one of ``shifts``) are held until ``done``; then
     ``result`` is valid, ``taken`` is a branch's condition and ``overflow`` says that a product broke
-    its limits. ``done`` comes in the first cycle, for MUL MUL_CYCLES - 1 and for DIV DIV_CYCLES - 1 cycles later.
+    its limits. ``done`` comes in the first cycle, for MUL in cycle MUL_CYCLES and for DIV in cycle DIV_CYCLES.
     """
-
-    MUL_CYCLES = 3
-    DIV_CYCLES = REGISTER_WIDTH + 2
 
     def __init__(self, config: Config, shifts: list[int]):
         self._config = config
@@ -32,7 +29,7 @@ class SequencerAlu(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        cycle = Signal(range(self.DIV_CYCLES))
+        cycle = Signal(range(DIV_CYCLES))
         m.d.sync += cycle.eq(Mux(self.en & ~self.done, cycle + 1, 0))
         product = self._product(m)
         quotient = self._quotient(m, cycle)
@@ -61,12 +58,12 @@ class SequencerAlu(wiring.Component):
                     product >> PRODUCT_BITS == product >> len(product) - 1
                 )
                 m.d.comb += [
-                    self.done.eq(cycle == self.MUL_CYCLES - 1),
+                    self.done.eq(cycle == MUL_CYCLES - 1),
                     self.result.eq(product),
                     self.overflow.eq(self.done & ~fits),
                 ]
             with m.Case(Op.DIV):
-                m.d.comb += [self.done.eq(cycle == self.DIV_CYCLES - 1), self.result.eq(quotient)]
+                m.d.comb += [self.done.eq(cycle == DIV_CYCLES - 1), self.result.eq(quotient)]
             for branch, condition in ((Op.BEQ, equal), (Op.BNE, ~equal), (Op.BLT, less), (Op.BGE, ~less)):
                 with m.Case(branch):
                     m.d.comb += self.taken.eq(condition)

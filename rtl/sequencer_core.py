@@ -37,11 +37,9 @@ class SequencerCore(wiring.Component):
     for engine number ``engine``; the machine waits for ``push_ready``. ``error_valid`` pulses with an
     ErrorCode when the task can't run; the machine then stands still until reset.
 
-    An instruction takes a cycle, a taken branch TAKEN_CYCLES, a product or quotient what
-    :class:`SequencerAlu` says. ``task`` must hold while ``run``.
+    An instruction takes a cycle, some more (TAKEN_CYCLES and others of :mod:`adagp.spec.microcode`).
+    ``task`` must hold while ``run``.
     """
-
-    TAKEN_CYCLES = 3
 
     def __init__(self, config: Config, program: Program):
         self._config = config

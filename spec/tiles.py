@@ -30,35 +30,25 @@ def tile_program(c, k, m):
     ``exp_b``, ``exp_c``, ``exp_out``, ``dry`` (1 in calibration's first pass). ``k`` has the
     configuration's constants, opcodes and error codes. ``m.fail(code)`` does not return.
     """
-    taps = c.r * c.s
     # --- checks -----------------------------------------------------------------------------
-    if min(min(min(c.n, c.c), min(c.h, c.w)), min(min(c.oh, c.ow), min(c.q, min(taps, c.stride)))) == 0:
+    # Each product is less than 2^30 in the hardware, which answers BAD_GEOMETRY otherwise; so it is
+    # enough to check the largest of several sizes.
+    taps = c.r * c.s
+    if c.n == 0 or c.c == 0 or c.q == 0 or c.h == 0 or c.w == 0 or c.oh == 0 or c.ow == 0 or c.stride == 0:
         m.fail(k.BAD_GEOMETRY)
-    if min(min(c.nb, c.yb), min(c.cb, c.qb)) == 0:
+    if c.nb == 0 or c.yb == 0 or c.cb == 0 or c.qb == 0:
         m.fail(k.BAD_TILE)
-    if c.pad_y >= c.r:
+    if c.pad_y >= c.r or c.pad_x >= c.s:  # also when r or s is 0
         m.fail(k.BAD_GEOMETRY)
-    if c.pad_x >= c.s:
+    if (c.oh - 1) * c.stride + c.r > c.h + 2 * c.pad_y or (c.ow - 1) * c.stride + c.s > c.w + 2 * c.pad_x:
         m.fail(k.BAD_GEOMETRY)
-    if (c.oh - 1) * c.stride + c.r > c.h + 2 * c.pad_y:
+    if c.opcode >= k.MAXPOOL and c.q != c.c:
         m.fail(k.BAD_GEOMETRY)
-    if (c.ow - 1) * c.stride + c.s > c.w + 2 * c.pad_x:
-        m.fail(k.BAD_GEOMETRY)
-    pool = 0
-    if c.opcode >= k.MAXPOOL:
-        pool = 1
-        if c.q != c.c:
-            m.fail(k.BAD_GEOMETRY)
+    pool = 1 if c.opcode >= k.MAXPOOL else 0
+    weight = 1 if c.opcode == k.BACKWARD_WEIGHT else 0
     backward = 0
-    if c.opcode == k.BACKWARD_DATA:
+    if c.opcode == k.BACKWARD_DATA or c.opcode == k.MAXPOOL_BACKWARD or c.opcode == k.AVGPOOL_BACKWARD:
         backward = 1
-    if c.opcode == k.MAXPOOL_BACKWARD:
-        backward = 1
-    if c.opcode == k.AVGPOOL_BACKWARD:
-        backward = 1
-    weight = 0
-    if c.opcode == k.BACKWARD_WEIGHT:
-        weight = 1
 
     # --- which tensor is walked by which -----------------------------------------------------
     # Virtual grid: the input, dilated by ``dilate`` and padded; windows step over it by ``step``.
@@ -90,22 +80,15 @@ def tile_program(c, k, m):
     if pool:
         oc_tile = ic_tile  # one channel loop: the output's
     filter_elements = taps * c.c + 1
-    reduction = taps * ic
-    if weight:
-        reduction = c.n * c.oh * c.ow
-    if pool == 0:
-        if reduction > k.max_reduction:
-            m.fail(k.ACC_OVERFLOW)
+    reduction = c.n * c.oh * c.ow if weight else taps * ic
+    if pool == 0 and reduction > k.max_reduction:
+        m.fail(k.ACC_OVERFLOW)
 
     # --- exponents ---------------------------------------------------------------------------
     exp_acc = c.exp_a + c.exp_b
     if pool:
-        exp_acc = c.exp_a
-        if c.opcode >= k.AVGPOOL:
-            exp_acc = c.exp_a + c.const_exponent
-    exp_out = c.exp_out
-    if c.dry:
-        exp_out = exp_acc
+        exp_acc = c.exp_a + c.const_exponent if c.opcode >= k.AVGPOOL else c.exp_a
+    exp_out = exp_acc if c.dry else c.exp_out
     shift = max(k.SHIFT_MIN, min(k.SHIFT_MAX, exp_out - exp_acc))
     shift_ones = max(k.SHIFT_MIN, min(k.SHIFT_MAX, exp_out - c.exp_b))
     shift_bias = max(-31, min(31, exp_out - c.exp_b))
@@ -114,11 +97,16 @@ def tile_program(c, k, m):
     # --- sizes that don't change from tile to tile ---------------------------------------------
     # BACKWARD_WEIGHT reduces over a grid of dilated output positions with unit stride.
     grid_w = (out_w - 1) * step + 1
-    wide = (out_w - 1) * step + c.s
-    columns = min(in_w, (max(0, wide - pad_x) + dilate - 1) // dilate)
-    pad_min = 0
-    if c.opcode == k.MAXPOOL:
-        pad_min = 1
+    wide = grid_w - 1 + c.s
+    columns = min(in_w, (wide - pad_x + dilate - 1) // dilate)
+    in_pixel = ic * k.operand_bytes
+    in_line = in_pixel * in_w
+    in_image = in_line * in_h
+    out_pixel = oc * k.operand_bytes
+    out_line = out_pixel * out_w
+    out_image = out_line * out_h
+    filter_bytes = filter_elements * k.operand_bytes
+    tap_bytes = c.c * k.operand_bytes
 
     # --- tile loops: images, rows, output channels (either order), then the reduction's -----------
     # BACKWARD_WEIGHT: the "output" loops run over filters and input channels.
@@ -126,118 +114,113 @@ def tile_program(c, k, m):
     y0 = 0
     o0 = 0
     i0 = 0
-    n_t = min(c.nb, c.n)
-    y_t = min(c.yb, out_h)
-    o_t = oc_tile
-    i_t = ic_tile
-    a_key_n = -1
+    a_key_n = -1  # the tiles that the scratchpads hold
     a_key_y = -1
     a_key_i = -1
     b_key_n = -1
     b_key_y = -1
     b_key_i = -1
     b_key_o = -1
-    first = 1
-    last = 0
-    running = 1
-    while running:
-        # Extents of this tile.
-        n_t = min(min(c.nb, c.n), c.n - n0)
-        y_t = min(min(c.yb, out_h), out_h - y0)
+    final = 0
+    while final == 0:
         o_t = min(oc_tile, oc - o0)
-        i_t = min(ic_tile, ic - i0)
         if pool:
             i0 = o0
-            i_t = o_t
+        i_t = min(ic_tile, ic - i0)
+        # first, last: the reduction begins or ends here.
+        first = 1
+        if (weight and n0 + y0 > 0) or (weight == 0 and pool == 0 and i0 > 0):
+            first = 0
+
         # Rows of the input this tile touches: lo..hi, the first at virtual row ``top`` of the tile.
-        grid_t = (y_t - 1) * step + 1
-        tall = grid_t - 1 + c.r
-        row0 = y0 * step - pad_y
-        lo = max(0, row0 + dilate - 1) // dilate
-        hi = min(in_h, max(0, row0 + tall + dilate - 1) // dilate)
-        height = max(0, hi - lo)
-        top = lo * dilate - row0
-        if height == 0:
-            top = 0
-        pixels = n_t * y_t * out_w
-        n_k = taps * i_t
-        pitch_x = i_t
-        pitch_y = align(wide * i_t, c.s * i_t, k.banks)
-        pitch_n = tall * pitch_y
-        pitch_c = 1
-        a_used = n_t * pitch_n
-        grid = n_t * grid_t * grid_w
+        if weight or first:
+            n_t = min(c.nb, c.n - n0)
+            y_t = min(c.yb, out_h - y0)
+            pixels = out_w * y_t * n_t
+            grid_t = (y_t - 1) * step + 1
+            tall = grid_t - 1 + c.r
+            row0 = y0 * step - pad_y
+            lo = max(0, row0)
+            hi = row0 + tall
+            if dilate > 1:
+                lo = (lo + dilate - 1) // dilate
+                hi = (hi + dilate - 1) // dilate
+            height = max(0, min(in_h, hi) - lo)
+            top = dilate * lo - row0 if height > 0 else 0
+            holes = 1 if columns * height < wide * tall else 0  # some of it is padding or dilation
+        last = 1
+        if (weight and (n0 + n_t < c.n or y0 + y_t < out_h)) or (weight == 0 and i0 + i_t < ic):
+            last = 0 if pool == 0 else 1
+
+        # The A scratchpad's layout.
         if weight:
             pitch_x = 1
             pitch_y = align(wide, grid_w, k.banks)
-            pitch_n = align(tall * pitch_y, grid_t * grid_w, k.banks)
-            pitch_c = align(n_t * pitch_n, 1, k.banks)
-            a_used = i_t * pitch_c
-            n_k = grid
-        if pitch_y > k.a_elements:
-            m.fail(k.A_OVERFLOW)
-        if pitch_n > k.a_elements:
-            m.fail(k.A_OVERFLOW)
+            n_k = grid_w * grid_t
+            pitch_n = align(pitch_y * tall, n_k, k.banks)
+            pitch_c = align(pitch_n * n_t, 1, k.banks)
+            n_k = n_k * n_t
+            a_used = pitch_c * i_t
+        else:
+            pitch_x = i_t
+            pitch_y = align(wide * i_t, c.s * i_t, k.banks)
+            pitch_n = pitch_y * tall
+            pitch_c = 1
+            n_k = taps * i_t
+            a_used = pitch_n * n_t
         if a_used > k.a_elements:
             m.fail(k.A_OVERFLOW)
+        clear_a = a_used if holes else 0
 
-        clear_a = 0  # where some of the window is padding or dilation
-        if height * columns < tall * wide:
-            clear_a = a_used
-
-        # Fill A, unless it holds this very tile.
+        # Fill A, unless it holds this very tile; for MAXPOOL_BACKWARD B with the index tensor, laid out alike.
         new_a = 0
-        if n0 != a_key_n:
+        new_b = 0
+        if n0 != a_key_n or y0 != a_key_y or i0 != a_key_i:
             new_a = 1
-        if y0 != a_key_y:
-            new_a = 1
-        if i0 != a_key_i:
-            new_a = 1
-        length = i_t
-        run = columns
-        if weight == 0:
-            if dilate == 1:
-                if i_t == ic:
-                    length = columns * ic
-                    run = 1
-        a_offset = ((n0 * in_h + lo) * in_w * ic + i0) * k.operand_bytes
-        a_line = in_w * ic * k.operand_bytes
-        if new_a:
-            m.fill(
-                target=k.A, open=1, ready=1, clear=clear_a, clear_min=pad_min,
-                dram=c.a_base + a_offset,
-                n0=n_t, n1=height, n2=run,
-                d0=in_h * a_line, d1=a_line, d2=ic * k.operand_bytes,
-                sp=top * pitch_y + pad_x * pitch_x,
-                s0=pitch_n, s1=dilate * pitch_y, s2=dilate * pitch_x,
-                length=length, step=pitch_c,
-            )  # fmt: skip
             a_key_n = n0
             a_key_y = y0
             a_key_i = i0
+            length = i_t
+            run = columns
+            if weight == 0 and dilate == 1 and i_t == ic:
+                length = columns * ic
+                run = 1
+            a_offset = in_image * n0 + in_line * lo + i0 * k.operand_bytes
+            a_origin = pitch_y * top + pitch_x * pad_x
+            s1 = pitch_y * dilate
+            s2 = pitch_x * dilate
+            m.fill(
+                target=k.A, open=1, ready=1, clear=clear_a, clear_min=1 if c.opcode == k.MAXPOOL else 0,
+                dram=c.a_base + a_offset,
+                n0=n_t, n1=height, n2=run, d0=in_image, d1=in_line, d2=in_pixel,
+                sp=a_origin, s0=pitch_n, s1=s1, s2=s2, length=length, step=pitch_c,
+            )  # fmt: skip
+            if c.opcode == k.MAXPOOL_BACKWARD:
+                new_b = 1
+                if a_used > k.b_elements:
+                    m.fail(k.B_OVERFLOW)
+                m.fill(
+                    target=k.B, open=1, ready=1, clear=clear_a,
+                    dram=c.b_addr + a_offset,
+                    n0=n_t, n1=height, n2=run, d0=in_image, d1=in_line, d2=in_pixel,
+                    sp=a_origin, s0=pitch_n, s1=s1, s2=s2, length=length, step=1,
+                )  # fmt: skip
 
         # Fill B, unless it holds this very tile.
-        new_b = 0
-        b_stride = n_k
-        if pool == 0:
-            if o0 != b_key_o:
-                new_b = 1
-            if weight:
-                b_stride = align(grid, 1, k.banks)
-                if n0 != b_key_n:
-                    new_b = 1
-                if y0 != b_key_y:
-                    new_b = 1
-            else:
-                if i0 != b_key_i:
-                    new_b = 1
-            if backward:
-                b_stride = align(n_k, 1, k.banks)
-            if b_stride > k.b_elements:
+        b_stride = n_k if c.opcode == k.FORWARD else align(n_k, 1, k.banks)
+        if pool == 0 and (
+            o0 != b_key_o
+            or (weight and (n0 != b_key_n or y0 != b_key_y))
+            or (weight == 0 and i0 != b_key_i)
+        ):  # fmt: skip
+            new_b = 1
+            b_key_n = n0
+            b_key_y = y0
+            b_key_i = i0
+            b_key_o = o0
+            b_used = b_stride * o_t
+            if b_used > k.b_elements:
                 m.fail(k.B_OVERFLOW)
-            if o_t * b_stride > k.b_elements:
-                m.fail(k.B_OVERFLOW)
-        if new_b:
             if c.opcode == k.FORWARD:
                 length = i_t
                 run = taps
@@ -246,159 +229,93 @@ def tile_program(c, k, m):
                     run = 1
                 m.fill(
                     target=k.B, open=1, ready=1,
-                    dram=c.b_addr + (o0 * filter_elements + i0) * k.operand_bytes,
-                    n0=o_t, n1=run, n2=1, d0=filter_elements * k.operand_bytes, d1=c.c * k.operand_bytes,
+                    dram=c.b_addr + filter_bytes * o0 + i0 * k.operand_bytes,
+                    n0=o_t, n1=run, n2=1, d0=filter_bytes, d1=tap_bytes,
                     s0=b_stride, s1=i_t, length=length, step=1,
                 )  # fmt: skip
             if backward:  # transposed, taps reversed
                 m.fill(
                     target=k.B, open=1, ready=1,
-                    dram=c.b_addr + (i0 * filter_elements + o0) * k.operand_bytes,
-                    n0=i_t, n1=taps, n2=1, d0=filter_elements * k.operand_bytes, d1=c.c * k.operand_bytes,
-                    sp=(taps - 1) * i_t, s0=1, s1=0 - i_t, length=o_t, step=b_stride,
+                    dram=c.b_addr + filter_bytes * i0 + o0 * k.operand_bytes,
+                    n0=i_t, n1=taps, n2=1, d0=filter_bytes, d1=tap_bytes,
+                    sp=n_k - i_t, s0=1, s1=0 - i_t, length=o_t, step=b_stride,
                 )  # fmt: skip
             if weight:
-                clear = 0
-                if step > 1:
-                    clear = o_t * b_stride
                 m.fill(
-                    target=k.B, open=1, ready=1, clear=clear,
-                    dram=c.b_addr + ((n0 * c.oh + y0) * c.ow * c.q + o0) * k.operand_bytes,
-                    n0=n_t, n1=y_t, n2=c.ow,
-                    d0=c.oh * c.ow * c.q * k.operand_bytes, d1=c.ow * c.q * k.operand_bytes,
-                    d2=c.q * k.operand_bytes,
-                    s0=grid_t * grid_w, s1=step * grid_w, s2=step, length=o_t, step=b_stride,
-                )  # fmt: skip
-            b_key_n = n0
-            b_key_y = y0
-            b_key_i = i0
-            b_key_o = o0
-        if c.opcode == k.MAXPOOL_BACKWARD:  # the index tensor, laid out as A
-            if a_used > k.b_elements:
-                m.fail(k.B_OVERFLOW)
-            new_b = new_a
-            if new_a:
-                m.fill(
-                    target=k.B, open=1, ready=1, clear=clear_a,
-                    dram=c.b_addr + a_offset,
-                    n0=n_t, n1=height, n2=run,
-                    d0=in_h * a_line, d1=a_line, d2=ic * k.operand_bytes,
-                    sp=top * pitch_y + pad_x * pitch_x,
-                    s0=pitch_n, s1=dilate * pitch_y, s2=dilate * pitch_x,
-                    length=length, step=1,
+                    target=k.B, open=1, ready=1, clear=b_used if step > 1 else 0,
+                    dram=c.b_addr + out_image * n0 + out_line * y0 + o0 * k.operand_bytes,
+                    n0=n_t, n1=y_t, n2=c.ow, d0=out_image, d1=out_line, d2=out_pixel,
+                    s0=grid_w * grid_t, s1=grid_w * step, s2=step, length=o_t, step=b_stride,
                 )  # fmt: skip
 
-        # The reduction's place in its loop.
-        if pool:
-            last = 1
-        else:
+        # A new output tile: shape of the GEMM, layout of the C scratchpad ([pixel][channel] or
+        # [filter][element]), and where it goes: runs of the output tensor, one per image and pixel
+        # (or per filter and tap).
+        if first:
             if weight:
-                first = 0
-                if n0 + y0 == 0:
-                    first = 1
-                last = 0
-                if n0 + n_t == c.n:
-                    if y0 + y_t == out_h:
-                        last = 1
+                ones = 1 if c.bias and i0 + i_t == ic else 0
+                n_a = taps * i_t + ones
+                pitch_o = n_a if c.swap else align(n_a, 1, k.banks)
+                c_used = pitch_o * o_t
+                out_n0 = o_t
+                out_n1 = taps
+                out_d0 = filter_bytes
+                out_d1 = tap_bytes
+                out_s0 = pitch_o
+                out_s1 = i_t
+                out_length = i_t
+                out_offset = filter_bytes * o0 + i0 * k.operand_bytes
+                if i_t == ic:
+                    out_n1 = 1
+                    out_length = n_a
             else:
-                first = 0
-                if i0 == 0:
-                    first = 1
-                last = 0
-                if i0 + i_t == ic:
-                    last = 1
-
-        # GEMM shape of this tile and the C scratchpad's layout: [pixel][channel] or [filter][element].
-        ones = 0
-        n_a = pixels
-        if weight:
-            if c.bias:
-                if i0 + i_t == ic:
-                    ones = 1
-            n_a = taps * i_t + ones
-        n_stream = n_a
-        n_stat = o_t
-        if c.swap:
-            n_stream = o_t
-            n_stat = n_a
-        groups = (n_stat + k.cols - 1) // k.cols
-        pitch_o = o_t
-        if weight:
-            pitch_o = n_a
-            if c.swap == 0:
-                pitch_o = align(n_a, 1, k.banks)
-        else:
-            if pool == 0:
-                if c.swap:
-                    pitch_o = align(o_t, 1, k.banks)
-        c_used = pixels * pitch_o
-        if weight:
-            c_used = o_t * pitch_o
-        idx = 0
-        if c.opcode == k.MAXPOOL:
-            idx = c_used
-            c_used = 2 * c_used
-        if pool == 0:
-            if n_stream > k.acc_depth:
+                ones = 0
+                n_a = pixels
+                pitch_o = align(o_t, 1, k.banks) if c.swap and pool == 0 else o_t
+                c_used = pitch_o * pixels
+                out_n0 = n_t
+                out_n1 = out_w * y_t
+                out_d0 = out_image
+                out_d1 = out_pixel
+                out_s0 = pitch_o * out_n1
+                out_s1 = pitch_o
+                out_length = o_t
+                out_offset = out_image * n0 + out_line * y0 + o0 * k.operand_bytes
+                if o_t == oc and pitch_o == oc:
+                    out_length = out_s0
+                    out_n1 = 1
+            n_stream = n_a
+            n_stat = o_t
+            if c.swap:
+                n_stream = o_t
+                n_stat = n_a
+            groups = (n_stat + k.cols - 1) // k.cols
+            if pool == 0 and n_stream * groups > k.acc_depth:
                 m.fail(k.ACC_OVERFLOW)
-            if groups > k.acc_depth:
-                m.fail(k.ACC_OVERFLOW)
-            if n_stream * groups > k.acc_depth:
-                m.fail(k.ACC_OVERFLOW)
-        if pitch_o > k.c_elements:
-            m.fail(k.C_OVERFLOW)
-        if c_used > k.c_elements:
-            m.fail(k.C_OVERFLOW)
-
-        # Where the result goes: one run of the output tensor per image and pixel (or filter and tap).
-        out_n0 = n_t
-        out_n1 = y_t * out_w
-        out_d0 = out_h * out_w * oc * k.operand_bytes
-        out_d1 = oc * k.operand_bytes
-        out_s0 = y_t * out_w * pitch_o
-        out_s1 = pitch_o
-        out_length = o_t
-        out_offset = ((n0 * out_h + y0) * out_w * oc + o0) * k.operand_bytes
-        if pitch_o == oc:
-            if o_t == oc:
-                out_length = out_n1 * oc
-                out_n1 = 1
-        if weight:
-            out_n0 = o_t
-            out_n1 = taps
-            out_d0 = filter_elements * k.operand_bytes
-            out_d1 = c.c * k.operand_bytes
-            out_s0 = pitch_o
-            out_s1 = i_t
-            out_length = i_t
-            out_offset = (o0 * filter_elements + i0) * k.operand_bytes
-            if i_t == ic:
-                out_n1 = 1
-                out_length = n_a
+            idx = 0
+            if c.opcode == k.MAXPOOL:
+                idx = c_used
+                c_used = 2 * c_used
+            if c_used > k.c_elements:
+                m.fail(k.C_OVERFLOW)
 
         # The part of the result that isn't in those runs: bias gradients, when channels come in tiles.
-        tail = ones
-        if out_length == n_a:
-            tail = 0
-        tail_offset = (o0 * filter_elements + filter_elements - 1) * k.operand_bytes
+        tail = 1 if ones and i_t < ic else 0
+        tail_offset = filter_bytes * o0 + filter_bytes - k.operand_bytes
 
         # Open half the C scratchpad and fill the bias and the C operand while the array works. One engine
         # opens every half, so that halves are taken in program order, also from command to command.
         if last:
             opened = 0
-            if c.opcode == k.FORWARD:
-                if c.bias:
-                    if o_t > k.bias_elements:
-                        m.fail(k.BIAS_OVERFLOW)
-                    opened = 1
-                    ready = 1
-                    if c.c_mode:
-                        ready = 0
-                    m.fill(
-                        target=k.BIAS, open=1, ready=ready, shift=shift_bias,
-                        dram=c.b_addr + tail_offset,
-                        n0=o_t, n1=1, n2=1, d0=filter_elements * k.operand_bytes, s0=1, length=1, step=1,
-                    )  # fmt: skip
+            if c.opcode == k.FORWARD and c.bias:
+                if o_t > k.bias_elements:
+                    m.fail(k.BIAS_OVERFLOW)
+                opened = 1
+                m.fill(
+                    target=k.BIAS, open=1, ready=0 if c.c_mode else 1, shift=shift_bias,
+                    dram=c.b_addr + tail_offset,
+                    n0=o_t, n1=1, n2=1, d0=filter_bytes, s0=1, length=1, step=1,
+                )  # fmt: skip
             if c.c_mode:
                 m.fill(
                     target=k.C, open=1 - opened, ready=1 - tail,
@@ -412,63 +329,63 @@ def tile_program(c, k, m):
                         dram=c.c_addr + tail_offset,
                         n0=o_t, n1=1, n2=1, d0=out_d0, sp=taps * i_t, s0=out_s0, length=1, step=1,
                     )  # fmt: skip
-            else:
-                if opened == 0:
-                    m.fill(target=k.C, open=1, ready=1, step=1)
+            elif opened == 0:
+                m.fill(target=k.C, open=1, ready=1, step=1)
 
         # Compute. jump_i: what the odometer adds to the address when level i steps.
+        x_step = pitch_x * step
+        y_step = pitch_y * step
+        s_walk = pitch_x * (c.s - 1)
         if pool:
             vector = k.SUM
             if c.opcode == k.MAXPOOL:
                 vector = k.MAX
             if c.opcode == k.MAXPOOL_BACKWARD:
                 vector = k.SELECT
-            mantissa = 1
-            if c.opcode >= k.AVGPOOL:
-                mantissa = c.const_mantissa
             groups = (i_t + k.rows - 1) // k.rows
-            taps_walk = (c.r - 1) * pitch_y + (c.s - 1) * pitch_x
-            groups_walk = taps_walk + (groups - 1) * k.rows
-            x_walk = groups_walk + (out_w - 1) * step * pitch_x
-            y_walk = x_walk + (y_t - 1) * step * pitch_y
+            lanes_last = i_t - (groups - 1) * k.rows
+            taps_walk = pitch_y * (c.r - 1) + s_walk
+            groups_walk = taps_walk + i_t - lanes_last
+            x_walk = groups_walk + x_step * (out_w - 1)
+            y_walk = x_walk + y_step * (y_t - 1)
             m.compute(
                 mode=vector, new_a=new_a, new_b=new_b, first=1, last=1,
                 n0=n_t, n1=y_t, n2=out_w, n3=groups, n4=c.r, n5=c.s,
-                jump0=pitch_n - y_walk, jump1=step * pitch_y - x_walk, jump2=step * pitch_x - groups_walk,
-                jump3=k.rows - taps_walk, jump4=pitch_y - (c.s - 1) * pitch_x, jump5=pitch_x,
+                jump0=pitch_n - y_walk, jump1=y_step - x_walk, jump2=x_step - groups_walk,
+                jump3=k.rows - taps_walk, jump4=pitch_y - s_walk, jump5=pitch_x,
                 k0=1, k1=1, k2=k.rows, kjump2=1, n_k=k.rows,
-                n_a=taps, n_b=1, mantissa=mantissa, lanes_last=i_t - (groups - 1) * k.rows,
+                n_a=taps, n_b=1, mantissa=c.const_mantissa if c.opcode >= k.AVGPOOL else 1, lanes_last=lanes_last,
             )  # fmt: skip
             m.drain(
                 vector=1, need_fill=1,
                 n_out=pixels, s_out=pitch_o, n_in=groups, s_in=k.rows, lane_step=1,
-                lanes_last=i_t - (groups - 1) * k.rows, last_inner=1,
+                lanes_last=lanes_last, last_inner=1,
                 shift=shift, relu=c.relu, c_mode=c.c_mode, shift_c=shift_c, idx=idx,
                 dry=c.dry, track=c.track, exponent=exp_out, id=c.out_id,
             )  # fmt: skip
         else:
             if weight:
+                c_walk = pitch_c * (i_t - 1)
                 m.compute(
                     mode=k.GEMM, new_a=new_a, new_b=new_b, first=first, last=last,
                     swap=c.swap, ones=ones,
                     n0=1, n1=1, n2=1, n3=c.r, n4=c.s, n5=i_t,
-                    jump3=pitch_y - (c.s - 1) - (i_t - 1) * pitch_c, jump4=1 - (i_t - 1) * pitch_c,
-                    jump5=pitch_c,
+                    jump3=pitch_y - s_walk - c_walk, jump4=1 - c_walk, jump5=pitch_c,
                     k0=n_t, k1=grid_t, k2=grid_w,
-                    kjump0=pitch_n - (grid_t - 1) * pitch_y - (grid_w - 1),
+                    kjump0=pitch_n - pitch_y * (grid_t - 1) - (grid_w - 1),
                     kjump1=pitch_y - (grid_w - 1), kjump2=1,
                     n_k=n_k, n_a=n_a, n_b=o_t, b_stride=b_stride,
                 )  # fmt: skip
             else:
-                x_walk = (out_w - 1) * step * pitch_x
-                y_walk = x_walk + (y_t - 1) * step * pitch_y
+                x_walk = x_step * (out_w - 1)
+                y_walk = x_walk + y_step * (y_t - 1)
                 m.compute(
                     mode=k.GEMM, new_a=new_a, new_b=new_b, first=first, last=last,
                     swap=c.swap,
                     n0=1, n1=1, n2=1, n3=n_t, n4=y_t, n5=out_w,
-                    jump3=pitch_n - y_walk, jump4=step * pitch_y - x_walk, jump5=step * pitch_x,
+                    jump3=pitch_n - y_walk, jump4=y_step - x_walk, jump5=x_step,
                     k0=c.r, k1=c.s, k2=i_t,
-                    kjump0=pitch_y - (c.s - 1) * pitch_x - (i_t - 1), kjump1=pitch_x - (i_t - 1), kjump2=1,
+                    kjump0=pitch_y - s_walk - (i_t - 1), kjump1=1, kjump2=1,
                     n_k=n_k, n_a=n_a, n_b=o_t, b_stride=b_stride,
                 )  # fmt: skip
             if last:
@@ -483,13 +400,12 @@ def tile_program(c, k, m):
                     n_out=groups, s_out=k.cols * across, n_in=n_stream, s_in=along, lane_step=across,
                     lanes_last=n_stat - (groups - 1) * k.cols,
                     shift=shift, shift_ones=shift_ones, ones=ones, swap=c.swap,
-                    bias=c.bias * (1 - weight) * (1 - backward),
+                    bias=c.bias if c.opcode == k.FORWARD else 0,
                     relu=c.relu, c_mode=c.c_mode, shift_c=shift_c,
                     dry=c.dry, track=c.track, exponent=exp_out, id=c.out_id,
                 )  # fmt: skip
 
         # Next tile: reduction first, then the output loops in the order asked for.
-        final = 0
         if weight:
             y0 = y0 + y_t
             if y0 == out_h:
@@ -512,10 +428,7 @@ def tile_program(c, k, m):
                             if i0 == ic:
                                 final = 1
         else:
-            if pool:
-                i0 = ic
-            else:
-                i0 = i0 + i_t
+            i0 = ic if pool else i0 + i_t
             if i0 == ic:
                 i0 = 0
                 if c.out_outer:
@@ -541,9 +454,7 @@ def tile_program(c, k, m):
 
         # Store the finished output tile.
         if last:
-            more = tail
-            if idx:
-                more = 1
+            more = 1 if tail or idx else 0
             m.store(
                 begin=1, close=1 - more, done=final * (1 - more), dry=c.dry,
                 dram=c.out_addr + out_offset, n0=out_n0, n1=out_n1, d0=out_d0, d1=out_d1,
@@ -561,5 +472,3 @@ def tile_program(c, k, m):
                     dram=c.out_addr + tail_offset,
                     n0=out_n0, n1=1, d0=out_d0, sp=taps * i_t, s0=out_s0, length=1,
                 )  # fmt: skip
-        if final:
-            running = 0

@@ -3,7 +3,8 @@
 import random
 
 import pytest
-from adagp.spec.microcode import compile_program, interpret
+from adagp.spec.compiler import compile_program
+from adagp.spec.microcode import interpret
 from adagp.spec.presets import PRESETS
 from adagp.spec.tile_machine import Recorder, descriptors
 from adagp.spec.tiles import tile_program

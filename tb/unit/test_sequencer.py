@@ -6,8 +6,9 @@ from adagp.rtl.sequencer import Sequencer
 from adagp.spec.commands import FIELDS, Opcode
 from adagp.spec.descriptors import ENGINES
 from adagp.spec.errors import ErrorCode
+from adagp.spec.microcode import interpret
 from adagp.spec.presets import preset
-from adagp.spec.tile_machine import descriptors, task
+from adagp.spec.tile_machine import Recorder, descriptors, task
 from adagp.spec.tiles import tile_program
 from amaranth.hdl import ResetInserter, Signal
 from bench import seeded, simulate, sink, source
@@ -66,10 +67,37 @@ def test_descriptors(name, stall, opcodes):
     assert seen == expected > 0
 
 
+def test_cycles():
+    """While no engine holds it up, a task takes exactly the cycles the microcode's interpreter counts."""
+    rng = seeded(6)
+    config = preset("tiny")
+    dut = Sequencer(config)
+    tasks = [small_task(config, rng, Opcode.BACKWARD_DATA) for _ in range(2)]
+    taken = []
+
+    async def bench(ctx):
+        for name in ENGINES:
+            ctx.set(getattr(dut, name).ready, 1)
+        for t in tasks:
+            ctx.set(dut.i.payload, payload(t))
+            ctx.set(dut.i.valid, 1)
+            cycles = 1
+            while not ctx.get(dut.i.ready):
+                await ctx.tick()
+                cycles += 1
+            taken.append(cycles)
+            await ctx.tick()
+
+    simulate(dut, bench)
+    assert taken == [interpret(dut.program, config, t, Recorder()) for t in tasks]
+    assert taken
+
+
 FAILURES = [
     ({"n": 0}, ErrorCode.BAD_GEOMETRY), ({"oh": 0}, ErrorCode.BAD_GEOMETRY), ({"pad_y": 3}, ErrorCode.BAD_GEOMETRY),
     ({"oh": 9}, ErrorCode.BAD_GEOMETRY), ({"qb": 0}, ErrorCode.BAD_TILE),
-    ({"opcode": Opcode.BACKWARD_WEIGHT, "n": 65535, "h": 65535, "oh": 65535}, ErrorCode.BAD_GEOMETRY),  # a product overflows
+    # A product overflows:
+    ({"opcode": Opcode.BACKWARD_WEIGHT, "n": 65535, "h": 65535, "oh": 65535}, ErrorCode.BAD_GEOMETRY),
     ({"c": 65535}, ErrorCode.ACC_OVERFLOW),
     ({"c": 3000, "cb": 3000}, ErrorCode.A_OVERFLOW), ({"q": 600, "qb": 600, "n": 1}, ErrorCode.B_OVERFLOW),
 ]  # fmt: skip
