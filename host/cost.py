@@ -48,10 +48,11 @@ class Tiling:
         """
         array = self.array_cycles(self.config.rows + self.config.cols + LOAD_CYCLES) + GAP_CYCLES * self.tiles
         drain = self.drain_cycles()
-        result, runs = self._result()
-        fill, fill_dram = self._fill(result)
-        store = result[0] + RUN_CYCLES * runs
-        engines = (array, drain, fill, store, fill_dram + result[1], TILE_CYCLES * self.tiles)
+        (store, store_dram), runs = self.result_traffic()
+        fill, fill_dram = self.fill_traffic()
+        fill = fill + self.clear_cycles()
+        store = store + RUN_CYCLES * runs
+        engines = (array, drain, fill, store, fill_dram + store_dram, TILE_CYCLES * self.tiles)
         engines = np.broadcast_arrays(*engines)
         slowest = np.max(engines, axis=0)
         exposed = EXPOSED * (np.sum(engines, axis=0) - slowest)
@@ -105,25 +106,35 @@ class Tiling:
         rate = part.burst_bytes * self.config.clock_hz / part.bandwidth_bytes
         return np.stack([pieces(self.config.beat_bytes), pieces(part.burst_bytes) * rate])
 
-    def _fill(self, result):
-        """Traffic of operands A, B, bias and C, and the time to clear tiles with zeros in them."""
-        shape, outer_pays = self.shape, self._refills()
-        whole = self.inner.count == 1
-        rows_read = np.array([0] + [shape.rows_read(y) for y in range(1, shape.out_h + 1)])
-        lines = shape.n * rows_read[self.lines.tile]
-        pixels_a = lines * shape.columns * self.inner.total(self._run)
-        lines_a = lines * self._run(shape.columns * shape.ic)
-        total = np.where(whole & (not shape.weight) & (shape.dilate == 1), lines_a, pixels_a)
-        if shape.clears:
-            words = occupancy(shape, self.config, *self.extents, self.swap)[0] // self.config.banks
-            total = total + np.stack([words * self.spots * self.inner.count, 0 * words])
+    def clear_cycles(self):
+        """Cycles in which tiles that will hold padding or dilation are cleared, about."""
+        shape = self.shape
+        used_a, used_b, *_ = occupancy(shape, self.config, *self.extents, self.swap)
+        times_a, times_b = (1, 1) if shape.pool else self._refills()
+        total = used_a * self.spots * self.inner.count * times_a * shape.clears
         if shape.opcode == Opcode.MAXPOOL_BACKWARD:
-            return 2 * total
-        if not shape.pool:
-            total = total * outer_pays[0] + self._fill_b() * outer_pays[1]
+            total = 2 * total
+        if shape.weight and shape.step > 1:
+            total = total + used_b * self.spots * self.outer.count * times_b
+        return total // self.config.banks
+
+    def fill_traffic(self):
+        """Traffic of operands A, B, bias and C."""
+        shape = self.shape
+        heights, which = np.unique(self.lines.tile, return_inverse=True)
+        lines = shape.n * np.array([shape.rows_read(y) for y in heights.tolist()])[which]
+        whole = (self.inner.count == 1) & (not shape.weight) & (shape.dilate == 1)
+        pieces = shape.columns * self.inner.total(self._run)
+        total = lines * np.where(whole, self._run(shape.columns * shape.ic), pieces)
+        if shape.opcode == Opcode.MAXPOOL_BACKWARD:
+            total = 2 * total
+        elif not shape.pool:
+            times_a, times_b = self._refills()
+            total = total * times_a + self._fill_b() * times_b
         if shape.opcode == Opcode.FORWARD and shape.bias:
             total = total + shape.oc * self.spots * self._run(1)
-        return total + result if shape.c_mode else total
+        results = 2 if shape.opcode == Opcode.MAXPOOL else 1  # of which C is like one
+        return total + self.result_traffic()[0] / results if shape.c_mode else total
 
     def _fill_b(self):
         """Traffic of operand B, read once."""
@@ -142,22 +153,22 @@ class Tiling:
         keeps_b = (reduced == 1) & ((self.outer.count == 1) | bool(self.out_outer))
         return np.where(keeps_a, 1, self.outer.count), np.where(keeps_b, 1, own)
 
-    def _result(self):
+    def result_traffic(self):
         """Traffic of the result, written once, and the number of its runs."""
         shape, single = self.shape, np.ones_like(self.outer.tile)
         if shape.weight:
-            whole, whole_runs = shape.oc * self._run(shape.taps * shape.ic + shape.bias), shape.oc
-            pieces, piece_runs = (
-                shape.oc * shape.taps * self.inner.total(self._run),
-                shape.oc * shape.taps * self.inner.count,
-            )
             joined = self.inner.count == 1
+            whole, whole_runs = shape.oc * self._run(shape.taps * shape.ic + shape.bias), shape.oc
+            pieces = shape.oc * (shape.taps * self.inner.total(self._run) + shape.bias * self._run(1))
+            piece_runs = shape.oc * (shape.taps * self.inner.count + shape.bias)
         else:
             pixels = shape.n * shape.out_h * shape.out_w
-            whole, whole_runs = shape.n * self.lines.total(lambda y: self._run(y * shape.out_w * shape.oc)), self.spots
             channels = self.inner if shape.pool else self.outer
+            packed = not self.swap or shape.oc % self.config.banks == 1  # the C scratchpad has no gaps
+            joined = (channels.count == 1) & packed
+            whole = shape.n * self.lines.total(lambda y: self._run(y * shape.out_w * shape.oc))
+            whole_runs = shape.n * self.lines.count
             pieces, piece_runs = pixels * channels.total(self._run), pixels * channels.count
-            joined = (channels.count == 1) & (not self.swap)
         times = 2 if shape.opcode == Opcode.MAXPOOL else 1
         traffic = np.where(joined, whole, pieces)
         return times * traffic, times * np.where(joined, whole_runs * single, piece_runs)
