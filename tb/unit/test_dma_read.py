@@ -80,7 +80,7 @@ def _apply(config, dram, d, pads):
         return [(half, i == 0, _requantise(v, d["shift"], config.acc_width)) for i, v in enumerate(values)]
     pad = pads[d["target"]][half]
     cleared = -(-d["clear"] // config.banks) * config.banks
-    pad[:cleared] = [LEAST[config.operand_width] if d["clear_min"] else 0] * cleared
+    pad[:cleared] = [LEAST[config.operand_width] if d.get("clear_min") else 0] * cleared
     for address, element in loops(d, LEVELS):
         for e in range(d["length"]):
             pad[element + e * d["step"]] = _operand(config, dram, address + e * config.operand_bytes)
