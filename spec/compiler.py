@@ -94,14 +94,14 @@ class _Compiler:
                 a, b = self._fold(left), self._fold(right)
                 if isinstance(op, ast.Mult) and 0 in (a, b):
                     return 0
-                if a is not None and b is not None:
+                if a is not None and b is not None and type(op) in _BINARY:
                     return {Op.ADD: a + b, Op.SUB: a - b, Op.MUL: a * b, Op.DIV: a // (b or 1)}[_BINARY[type(op)]]
         return None
 
     def _into(self, to, node):
         """Emit code that puts the node's value into register or slot ``to``."""
         match node:
-            case ast.BinOp(left=left, op=op, right=right) if self._fold(node) is None:
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY and self._fold(node) is None:
                 self._binary(to, _BINARY[type(op)], left, right)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 to_else = self._branch(test, False)
@@ -116,7 +116,7 @@ class _Compiler:
                 if self._fold(banks) != self.config.banks:
                     raise SyntaxError(f"line {node.lineno}: align works modulo k.banks only")
                 self._apply(Op.ALIGN, value, residue, to)
-            case ast.Name() | ast.Attribute() | ast.Constant() | ast.UnaryOp() | ast.BinOp():
+            case _ if isinstance(node, (ast.Name, ast.Attribute)) or self._fold(node) is not None:
                 self._apply(Op.ADD, node, ast.Constant(0), to)
             case _:
                 raise SyntaxError(f"line {node.lineno}: {ast.unparse(node)} is outside the compiled subset")

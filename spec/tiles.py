@@ -15,7 +15,7 @@ pitch congruent to the row's length when pixels are (BACKWARD_WEIGHT). Zero rows
 zeros between strided gradients are really stored, so that reading needs no bounds checks.
 """
 
-__all__ = ["tile_program"]
+__all__ = ["align", "tile_program"]
 
 
 def align(value: int, residue: int, banks: int) -> int:

@@ -5,9 +5,9 @@ import random
 import pytest
 from adagp.spec.compiler import compile_program
 from adagp.spec.microcode import interpret
-from adagp.spec.presets import PRESETS
-from adagp.spec.tile_machine import Recorder, descriptors
-from adagp.spec.tiles import tile_program
+from adagp.spec.presets import PRESETS, preset
+from adagp.spec.tile_machine import Recorder, descriptors, task
+from adagp.spec.tiles import align, tile_program
 from layers import random_layer
 
 
@@ -25,3 +25,34 @@ def test_layers(config):
         assert machine.issued == descriptors(tile_program, config, [t])
         seen += len(machine.issued)
     assert seen > 400
+
+
+def outside_loop(c, k, m):
+    for _ in c.n:
+        m.fail(k.BAD_TILE)
+
+
+def outside_power(c, k, m):
+    x = c.n % k.banks
+    m.fill(length=x)
+
+
+@pytest.mark.parametrize("function", [outside_loop, outside_power])
+def test_outside_the_subset(function):
+    with pytest.raises(SyntaxError, match="outside the compiled subset"):
+        compile_program(preset("tiny"), function)
+
+
+def small(c, k, m):
+    x = -1 if not (c.n > 2 and c.c <= 3) else c.n // 4 + c.c // 3
+    while x < 3 or x == c.h:
+        x = x + 1
+    m.store(length=x * 3, n0=max(x, 2) * 2, n1=align(x, 2, k.banks))
+
+
+@pytest.mark.parametrize("fields", [{"n": 1}, {"n": 9, "c": 3}, {"n": 9, "c": 4, "h": 3}, {"n": 20, "c": 3, "h": 6}])
+def test_expressions(fields):
+    config = preset("tiny")
+    machine = Recorder()
+    interpret(compile_program(config, small), config, task(fields), machine)
+    assert machine.issued == descriptors(small, config, [task(fields)])

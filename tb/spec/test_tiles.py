@@ -5,8 +5,9 @@ import random
 import numpy as np
 import pytest
 from adagp.spec.commands import Opcode
+from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import PRESETS, preset
-from adagp.spec.tile_machine import descriptors
+from adagp.spec.tile_machine import TileError, descriptors, task
 from adagp.spec.tiles import tile_program
 from emulator import Emulator
 from hypothesis import given, settings
@@ -65,3 +66,34 @@ def test_queue_of_layers(config):
 def test_any_layer(seed, name):
     rng = random.Random(seed)
     assert check(preset(name), rng, [random_layer(preset(name), rng)]) == 1
+
+
+FIT = {"opcode": Opcode.FORWARD, "n": 2, "c": 4, "h": 8, "w": 8, "oh": 8, "ow": 8, "q": 4, "r": 3, "s": 3,
+       "stride": 1, "pad_y": 1, "pad_x": 1, "nb": 1, "yb": 2, "cb": 4, "qb": 4, "bias": 1}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        *(({name: 0}, ErrorCode.BAD_GEOMETRY) for name in ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride")),
+        *(({name: 0}, ErrorCode.BAD_TILE) for name in ("nb", "yb", "cb", "qb")),
+        *(({name: 3}, ErrorCode.BAD_GEOMETRY) for name in ("pad_y", "pad_x")),
+        *(({name: 9}, ErrorCode.BAD_GEOMETRY) for name in ("oh", "ow")),
+        ({"opcode": Opcode.MAXPOOL, "q": 5}, ErrorCode.BAD_GEOMETRY),
+        ({"c": 65535}, ErrorCode.ACC_OVERFLOW),
+        ({"c": 200, "cb": 200}, ErrorCode.A_OVERFLOW),
+        ({"q": 100, "qb": 100}, ErrorCode.B_OVERFLOW),
+        ({"c": 1, "q": 129, "qb": 129, "h": 3, "oh": 1, "pad_y": 0, "yb": 1}, ErrorCode.ACC_OVERFLOW),
+        ({"n": 17, "nb": 17, "c": 1, "q": 1, "h": 3, "oh": 1, "pad_y": 0, "yb": 1, "ow": 16, "w": 16},
+         ErrorCode.ACC_OVERFLOW),
+        ({"opcode": Opcode.MAXPOOL, "q": 16, "c": 16, "cb": 16, "yb": 8}, ErrorCode.C_OVERFLOW),
+        ({"n": 1, "c": 1, "q": 257, "qb": 257, "h": 1, "w": 1, "oh": 1, "ow": 1, "r": 1, "s": 1, "pad_y": 0,
+          "pad_x": 0}, ErrorCode.BIAS_OVERFLOW),
+    ],
+)  # fmt: skip
+def test_failure(change, code):
+    config = preset("tiny")
+    assert descriptors(tile_program, config, [task(FIT)])
+    with pytest.raises(TileError) as raised:
+        descriptors(tile_program, config, [task(FIT | change)])
+    assert raised.value.code == code
