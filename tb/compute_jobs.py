@@ -9,7 +9,7 @@ from adagp.spec.descriptors import COMPUTE, Target, VectorMode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.tiles import tile_program
 
-__all__ = ["gemm", "layer", "operand_a", "operand_b", "pooled", "product"]
+__all__ = ["extent", "gemm", "layer", "operand_a", "operand_b", "pooled", "product"]
 
 
 class _Recorder:
@@ -68,25 +68,30 @@ def _walk(counts, jumps):
         addresses.append(addresses[-1] + jumps[level])
 
 
-def _take(pad, addresses):
-    return pad[addresses % len(pad)].astype(object)
-
-
-def _outer(job):
-    return _walk([job[f"n{i}"] for i in range(6)], [job[f"jump{i}"] for i in range(6)])
-
-
-def operand_a(job, pad):
-    """Matrix A, n_a x n_k (vector modes: all positions x rows), out of its tile."""
+def _addresses(job, name):
+    """Where the vectors of operand a or b come from: outer position x reduction."""
+    if name == "b" and job["mode"] == VectorMode.GEMM:
+        return np.arange(job["n_b"])[:, None] * job["b_stride"] + np.arange(job["n_k"])
+    outer = _walk([job[f"n{i}"] for i in range(6)], [job[f"jump{i}"] for i in range(6)])
     offsets = _walk([job[f"k{i}"] for i in range(3)], [job[f"kjump{i}"] for i in range(3)])
     assert len(offsets) == job["n_k"]
-    matrix = _take(pad, _outer(job)[:, None] + offsets)
+    return outer[:, None] + offsets
+
+
+def extent(job, name):
+    """Operands of its tile of a or b that a descriptor may read."""
+    return int(_addresses(job, name).max()) + 1
+
+
+def operand_a(job, tile):
+    """Matrix A, n_a x n_k (vector modes: all positions x rows), out of its tile."""
+    matrix = tile[_addresses(job, "a")].astype(object)
     return np.vstack([matrix, np.ones((job["ones"], job["n_k"]), dtype=object)])
 
 
-def operand_b(job, pad):
-    """Matrix B, n_b x n_k."""
-    return _take(pad, np.arange(job["n_b"])[:, None] * job["b_stride"] + np.arange(job["n_k"]))
+def operand_b(job, tile):
+    """Matrix B, n_b x n_k (SELECT: what lies where A does), out of its tile."""
+    return tile[_addresses(job, "b")].astype(object)
 
 
 def product(config, job, a, b):

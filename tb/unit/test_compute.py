@@ -14,7 +14,7 @@ from adagp.spec.presets import PRESETS
 from amaranth import Module
 from amaranth.lib import wiring
 from bench import seeded, simulate, sink, source
-from compute_jobs import gemm, layer, operand_a, operand_b, pooled, product
+from compute_jobs import extent, gemm, layer, operand_a, operand_b, pooled, product
 
 TINY, PAPER = PRESETS["tiny"], PRESETS["paper"]
 REASONS = ("active", "stall_a", "stall_b", "stall_load", "stall_drain", "stall_idle")
@@ -68,10 +68,11 @@ class Expectation:
         largest = (1 << (config.operand_width - 1)) - 1
         total = None
         for job in jobs:
-            for name, elements in (("a", config.a_elements), ("b", config.b_elements)):
+            small = job["mode"] in (VectorMode.SELECT, VectorMode.MAX)
+            low, high = (0, job["n_a"]) if small else (-largest, largest)
+            for name in ("a", "b"):
                 if job[f"new_{name}"]:
-                    small = job["mode"] == VectorMode.SELECT or job["mode"] == VectorMode.MAX
-                    low, high = (0, job["n_a"]) if small else (-largest, largest)
+                    elements = config.banks * -(-extent(job, name) // config.banks)
                     self.tiles[name].append(rng.integers(low, high, elements, endpoint=True))
             a = operand_a(job, self.tiles["a"][-1])
             if job["mode"] == VectorMode.GEMM:
@@ -84,12 +85,16 @@ class Expectation:
                 if job["last"]:
                     self.words.append(words)
             else:
-                select = operand_a(job, self.tiles["b"][-1]) if job["mode"] == VectorMode.SELECT else None
+                select = operand_b(job, self.tiles["b"][-1]) if job["mode"] == VectorMode.SELECT else None
                 self.vectors += pooled(job, a, select)
 
 
-def run(config, jobs, seed=3, stall=0.3, limit=30_000):
-    """Execute ``jobs``; returns cycles from the first to the last busy one and the counters' sums."""
+def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000):
+    """Execute ``jobs``; returns the counters' sums and the cycles in which a GEMM was in progress.
+
+    ``late``: cycles that the last tile of operand a or b, or the first drain, comes too late.
+    """
+    late = late or {}
     rng = seeded(seed)
     expected = Expectation(config, jobs, np.random.default_rng(seed))
     assert expected.words or expected.vectors
@@ -111,12 +116,14 @@ def run(config, jobs, seed=3, stall=0.3, limit=30_000):
                 await take(ctx, dut.tokens[f"{name}_free"])
                 await pause(ctx, own)
                 ctx.set(write.mask, (1 << config.banks) - 1)
-                for word, operands in enumerate(tile.reshape(depth, config.banks).tolist()):
+                for word, operands in enumerate(tile.reshape(-1, config.banks).tolist()):
                     ctx.set(write.addr, [(number % 2) * depth + word] * config.banks)
                     ctx.set(write.data, operands)
                     await ctx.tick()
                 ctx.set(write.mask, 0)
                 await ctx.tick()
+                if number + 1 == len(expected.tiles[name]):
+                    await ctx.tick().repeat(1 + late.get(name, 0))
                 await give(ctx, dut.tokens[f"{name}_full"])
 
         return bench
@@ -127,6 +134,8 @@ def run(config, jobs, seed=3, stall=0.3, limit=30_000):
         for number, words in enumerate(expected.words):
             await take(ctx, dut.tokens["acc_full"])
             await pause(ctx, own)
+            if not number:
+                await ctx.tick().repeat(1 + late.get("drain", 0))
             ctx.set(acc.half, number % 2)
             for address, word in enumerate(words):
                 ctx.set(acc.en, 1)
@@ -168,22 +177,28 @@ def run(config, jobs, seed=3, stall=0.3, limit=30_000):
 
 
 def small(config):
-    """The configuration with small scratchpads, so that filling them whole is quick."""
+    """The configuration with small scratchpads."""
     return replace(config, a_depth=64, b_depth=64, c_depth=64, acc_depth=64)
 
 
 SHAPES = [TINY, replace(TINY, rows=2, cols=3), replace(TINY, rows=5, cols=2, operand_width=8)]
-CONV = {"n": 2, "c": 5, "h": 4, "w": 3, "oh": 4, "ow": 3, "q": 7, "r": 3, "s": 3, "stride": 1, "pad_y": 1, "pad_x": 1}
-TILE = {"nb": 1, "yb": 2, "cb": 2, "qb": 6}
+CONV = {"n": 2, "c": 3, "h": 4, "w": 3, "oh": 4, "ow": 3, "q": 5, "r": 3, "s": 3, "stride": 1, "pad_y": 1, "pad_x": 1}
+STRIDED = CONV | {"h": 7, "w": 5, "stride": 2}
+POOL = CONV | {"c": 5, "r": 2, "s": 3, "h": 5, "w": 5, "oh": 2, "ow": 3, "stride": 2, "pad_y": 0}
+TILE = {"nb": 2, "yb": 2, "cb": 2, "qb": 4}
 
 
 @pytest.mark.parametrize("config", SHAPES, ids=lambda c: f"{c.rows}x{c.cols}")
 def test_matrices(config):
     jobs = [
         gemm(n_a, n_b, n_k, swap=swap, ones=ones, first=first, last=last)
-        for n_a, n_b, n_k in ((2, 1, 1), (5, 7, 9), (3, 2, 12))
+        for n_a, n_b, n_k, chunks in (
+            (2, 1, 1, ((1, 1),)),
+            (3, 1, 12, ((1, 0), (0, 0), (0, 1))),
+            (5, 7, 9, ((1, 0), (0, 1), (1, 1))),
+        )
         for swap, ones in ((0, 0), (1, 1), (0, 1), (1, 0))
-        for first, last in ((1, 0), (0, 0), (0, 1), (1, 1))
+        for first, last in chunks
     ]
     run(small(config), jobs)
 
@@ -191,34 +206,60 @@ def test_matrices(config):
 @pytest.mark.parametrize("opcode", [Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT])
 @pytest.mark.parametrize("swap", [0, 1])
 def test_convolutions(opcode, swap):
-    strided = CONV | {"h": 7, "w": 5, "oh": 4, "ow": 3, "stride": 2}
-    for shape in (CONV, strided):
-        counts = run(small(TINY), layer(small(TINY), opcode, bias=1, swap=swap, **shape, **TILE))
-        assert counts["stall_a"] + counts["stall_b"] > 0
+    config = small(TINY)
+    jobs = [job for shape in (CONV, STRIDED) for job in layer(config, opcode, bias=1, swap=swap, **shape, **TILE)]
+    run(config, jobs)
 
 
 @pytest.mark.parametrize("opcode", [Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD])
 def test_pools(opcode):
-    shape = CONV | {"q": 5, "r": 2, "s": 3, "h": 5, "w": 5, "oh": 2, "ow": 3, "stride": 2, "pad_y": 0}
-    jobs = layer(small(TINY), opcode, const_mantissa=0xFFFF, **shape, **(TILE | {"cb": 5, "qb": 5}))
+    jobs = layer(small(TINY), opcode, const_mantissa=0xFFFF, **POOL, **(TILE | {"nb": 1, "cb": 5, "qb": 5}))
     run(small(TINY), jobs)
 
 
 def test_gemms_and_pools_in_turn():
     config = small(TINY)
-    pool = CONV | {"q": 5, "r": 2, "s": 2, "oh": 3, "ow": 2, "pad_y": 0, "pad_x": 0}
-    tile = TILE | {"cb": 5, "qb": 5}
+    tile = TILE | {"nb": 1, "cb": 5, "qb": 5}
     jobs = [
-        *layer(config, Opcode.FORWARD, **CONV, **TILE),
-        *layer(config, Opcode.MAXPOOL, **pool, **tile),
-        *layer(config, Opcode.BACKWARD_DATA, swap=1, **CONV, **TILE),
-        *layer(config, Opcode.MAXPOOL_BACKWARD, **pool, **tile),
-        *layer(config, Opcode.AVGPOOL, const_mantissa=3, **pool, **tile),
-        *layer(config, Opcode.BACKWARD_WEIGHT, bias=1, **CONV, **TILE),
+        *layer(config, Opcode.FORWARD, **CONV, **TILE)[:4],
+        *layer(config, Opcode.MAXPOOL, **POOL, **tile)[:1],
+        *layer(config, Opcode.BACKWARD_DATA, swap=1, **CONV, **TILE)[:4],
+        *layer(config, Opcode.MAXPOOL_BACKWARD, **POOL, **tile)[:1],
+        *layer(config, Opcode.AVGPOOL, const_mantissa=3, **POOL, **tile)[:1],
+        *layer(config, Opcode.BACKWARD_WEIGHT, bias=1, **CONV, **TILE)[:4],
     ]
     run(config, jobs)
 
 
-def test_paper():
-    config = replace(small(PAPER), operand_width=16)
-    run(config, [gemm(20, 17, 30, last=0), gemm(20, 17, 13, swap=0, first=0), gemm(20, 17, 30, swap=1)])
+def test_paper_array():
+    config = replace(PAPER, a_depth=64, b_depth=64, acc_depth=64)
+    jobs = [gemm(20, 17, 30, last=0), gemm(20, 17, 13, first=0), gemm(20, 17, 30, swap=1)]
+    run(config, jobs)
+
+
+@pytest.mark.parametrize("swap", [0, 1])
+def test_reasons_of_stalls(swap):
+    """Late tiles of A or B, a late drain, and nothing to do are told apart."""
+    job = gemm(6, 5, 9, swap=swap)
+    again = job | {"new_a": 0, "new_b": 0}
+    late = 300
+    for name in ("a", "b"):
+        counts = run(small(TINY), [job, again | {f"new_{name}": 1}], stall=0, late={name: late})
+        assert late / 2 < counts[f"stall_{name}"] < 2 * late
+        assert counts["stall_drain"] == 0
+    counts = run(small(TINY), [job, again, again], stall=0, late={"drain": late})
+    assert late / 2 < counts["stall_drain"] < 2 * late
+
+
+def test_utilisation():
+    """Loading, offsets and fetching stay ahead of the array; descriptors follow each other at once."""
+    n_a, n_b, n_k = 64, 150, 48
+    config = replace(PAPER, a_depth=256, b_depth=512, acc_depth=1024)
+    job = gemm(n_a, n_b, n_k)
+    for number in (1, 3):
+        jobs = [job | {"new_a": not i, "new_b": not i, "first": not i, "last": i == number - 1} for i in range(number)]
+        counts = run(config, jobs, stall=0)
+        least = n_k // config.rows * (n_b // config.cols) * n_a * number
+        assert counts["active"] == least
+        waiting = counts["stall_a"] + counts["stall_b"]
+        assert counts["cycles"] - waiting <= least + 40 * number
