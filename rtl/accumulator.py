@@ -18,8 +18,9 @@ class Accumulator(wiring.Component):
     """Adds rows of ``cols`` psums to consecutive words of one half while the other half is read.
 
     Timing: ``full`` follows a row with ``full`` by ``latency`` cycles; from then on ``read`` sees all
-    sums. A word may be added to again ``latency`` cycles after the last time: the feeder of the
-    array leaves more than that between two sweeps. Reading must spare the half being added to.
+    sums. A word may be added to again ``latency`` cycles after the last time: the array's feeder leaves
+    as much between two passes, whose vectors come without a pause. Reading must spare the half being
+    added to.
     """
 
     latency = 3

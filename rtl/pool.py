@@ -37,7 +37,7 @@ class Pool(wiring.Component):
         m = Module()
         config = self.config
         job = Signal(PoolLayout)
-        is_max, selects = Signal(), Signal()
+        is_max, selects, taking = Signal(), Signal(), Signal()
         tap, countdown = Signal(COUNT_BITS), Signal(COUNT_BITS)
         s1 = Signal(data.StructLayout({"valid": 1, "first": 1, "last": 1, "end": 1, "number": COUNT_BITS}))
         step, taken = Signal(), Signal()
@@ -50,13 +50,16 @@ class Pool(wiring.Component):
             self.job.ready.eq(~self.busy),
             # A finished window stays in ``value`` until it has gone; meanwhile nothing moves.
             self.o.valid.eq(done), step.eq(~done | (self.o.ready & ~index_next)),
-            taken.eq(self.busy & step & self.a.valid & (self.b.valid | ~selects)),
+            taken.eq(taking & step & self.a.valid & (self.b.valid | ~selects)),
             self.a.ready.eq(taken), self.b.ready.eq(taken & selects), self.o.payload.eq(value),
         ]  # fmt: skip
         with m.If(self.job.valid & self.job.ready):
-            m.d.sync += [self.busy.eq(1), job.eq(self.job.payload), tap.eq(1), countdown.eq(self.job.payload.n_taps)]
+            m.d.sync += [
+                self.busy.eq(1), taking.eq(1), job.eq(self.job.payload),
+                tap.eq(1), countdown.eq(self.job.payload.n_taps),
+            ]  # fmt: skip
         with m.If(taken):
-            m.d.sync += [tap.eq(tap + 1), countdown.eq(countdown - 1)]
+            m.d.sync += [tap.eq(tap + 1), countdown.eq(countdown - 1), taking.eq(~self.a.payload.end_walk)]
             with m.If(countdown == 1):
                 m.d.sync += [tap.eq(1), countdown.eq(job.n_taps)]
         with m.If(step):

@@ -1,0 +1,79 @@
+"""Accumulator: sweeps over one half while the other is read, at the shortest distance allowed."""
+
+import pytest
+from adagp.rtl.accumulator import Accumulator
+from adagp.spec.presets import PRESETS
+from bench import seeded, simulate
+
+N_SWEEPS = 3
+
+
+def request(ctx, port, en, half, addr):
+    ctx.set(port.en, en)
+    ctx.set(port.half, half)
+    ctx.set(port.addr, addr)
+
+
+@pytest.mark.parametrize("name", ["tiny", "paper"])
+def test_sweeps(name):
+    config = PRESETS[name]
+    dut = Accumulator(config)
+    rng = seeded(4)
+    bound = 1 << (config.psum_width - 1)
+    lengths = [1, 2, 5, 17]
+    wanted = []
+    for length in lengths:
+        rows = [
+            [[rng.randrange(-bound, bound) for _ in range(config.cols)] for _ in range(length)] for _ in range(N_SWEEPS)
+        ]
+        wanted.append(rows)
+    finished = []
+    seen = 0
+
+    async def add(ctx):
+        for half, sweeps in enumerate(wanted):
+            while half >= len(read) + 2:  # both halves are full
+                await ctx.tick()
+            age = [dut.latency] * lengths[half]  # cycles since each word was last added to
+            for number, rows in enumerate(sweeps):
+                for index, psums in enumerate(rows):
+                    while age[index] < dut.latency or rng.random() < 0.2:
+                        await ctx.tick()
+                        age = [cycles + 1 for cycles in age]
+                    end = index == len(rows) - 1
+                    ctx.set(dut.tag, {
+                        "valid": 1, "half": half % 2, "overwrite": number == 0, "end_sweep": end,
+                        "full": end and number == N_SWEEPS - 1,
+                    })  # fmt: skip
+                    ctx.set(dut.psum, psums)
+                    await ctx.tick()
+                    ctx.set(dut.tag, {"valid": 0, "full": 1, "end_sweep": 1, "half": rng.getrandbits(1)})
+                    age[index] = 0
+                    age = [cycles + 1 for cycles in age]
+
+    async def watch(ctx):
+        while len(finished) < len(wanted):
+            await ctx.tick().until(dut.full)
+            finished.append(len(finished))
+
+    read = []
+
+    async def drain(ctx):
+        nonlocal seen
+        for half, sweeps in enumerate(wanted):
+            while len(finished) <= half:
+                await ctx.tick()
+            for index in range(lengths[half]):
+                request(ctx, dut.read, 1, half % 2, index)
+                await ctx.tick()
+                request(ctx, dut.read, 0, rng.getrandbits(1), 0)
+                while rng.random() < 0.5:
+                    await ctx.tick()
+                assert list(ctx.get(dut.read.data)) == [
+                    sum(lane) for lane in zip(*(s[index] for s in sweeps), strict=True)
+                ]
+                seen += 1
+            read.append(half)
+
+    simulate(dut, add, watch, drain, limit=5000)
+    assert seen == sum(lengths) > 0

@@ -1,0 +1,125 @@
+"""Operand fetch: vectors of walks through real tiles, halves changed by tokens, never a vector lost."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from adagp.rtl.im2col import Operand
+from adagp.rtl.scratchpad import Scratchpad
+from adagp.spec.commands import Opcode
+from adagp.spec.presets import PRESETS
+from amaranth import Module
+from amaranth.lib import wiring
+from bench import seeded, simulate, sink, source
+from compute_jobs import extent, gemm, layer, operand_a
+
+TINY = replace(PRESETS["tiny"], a_depth=64)
+PAPER = replace(PRESETS["paper"], a_depth=64)
+
+
+class Bench(wiring.Component):
+    """The fetcher and its scratchpad."""
+
+    def __init__(self, config):
+        super().__init__({})
+        self.dut = Operand(config, config.a_depth)
+        self.pad = Scratchpad(config, 2 * config.a_depth)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.dut, m.submodules.pad = self.dut, self.pad
+        wiring.connect(m, self.dut.pad, self.pad.read)
+        return m
+
+
+def walk(job, repeat):
+    return {
+        "new": job["new_a"], "n_k": job["n_k"], "ones": job["ones"], "repeat": repeat,
+        "n": [job[f"n{i}"] for i in range(6)], "jump": [job[f"jump{i}"] for i in range(6)],
+        "k": [job[f"k{i}"] for i in range(3)], "kjump": [job[f"kjump{i}"] for i in range(3)],
+    }  # fmt: skip
+
+
+def vectors(config, job, tile, repeat):
+    """What the walk must give: (lanes, valid lanes, end of pass, of sweep, of walk)."""
+    matrix = operand_a(job, tile)
+    passes = -(-repeat // config.cols)
+    for k in range(0, job["n_k"], config.rows):
+        lanes = min(config.rows, job["n_k"] - k)
+        for number in range(passes):
+            for index, row in enumerate(matrix):
+                end_pass = index == len(matrix) - 1
+                end_sweep = end_pass and number == passes - 1
+                end_walk = end_sweep and k + config.rows >= job["n_k"]
+                data = row[k : k + lanes].tolist() + [0] * (config.rows - lanes)
+                yield data, lanes, end_pass, end_sweep, end_walk
+
+
+@pytest.mark.parametrize("config", [TINY, PAPER], ids=lambda c: c.name)
+@pytest.mark.parametrize("stall", [0, 0.4])
+def test_walks(config, stall):
+    rng = seeded(6)
+    conv = {
+        "n": 2,
+        "c": 3,
+        "h": 5,
+        "w": 3,
+        "oh": 3,
+        "ow": 2,
+        "q": 4,
+        "r": 3,
+        "s": 3,
+        "stride": 2,
+        "pad_y": 1,
+        "pad_x": 1,
+    }
+    tile = {"nb": 2, "yb": 2, "cb": 2, "qb": 4}
+    jobs = [
+        gemm(4, 1, 11, ones=1), gemm(4, 1, 11, ones=1, new_a=0), gemm(1, 1, 1), gemm(1, 1, 1, new_a=0),
+        *layer(config, Opcode.FORWARD, **conv, **tile)[:3],
+        *layer(config, Opcode.BACKWARD_WEIGHT, bias=1, **conv, **tile)[:3],
+    ]  # fmt: skip
+    numbers = np.random.default_rng(rng.randrange(1 << 30))
+    largest = (1 << (config.operand_width - 1)) - 1
+    repeats = [rng.choice([1, config.cols, config.cols + 1, 3 * config.cols]) for _ in jobs]
+    tiles, expected = [], []
+    for job, repeat in zip(jobs, repeats, strict=True):
+        if job["new_a"]:
+            elements = config.banks * -(-extent(job, "a") // config.banks)
+            tiles.append(numbers.integers(-largest, largest, elements, endpoint=True))
+        expected += vectors(config, job, tiles[-1], repeat)
+    dut = Bench(config)
+    seen = freed = 0
+
+    async def watch(ctx):
+        nonlocal freed
+        while freed < len(tiles) - 1:
+            await ctx.tick().until(dut.dut.free)
+            freed += 1
+
+    async def fill(ctx):
+        write = dut.pad.write
+        for number, contents in enumerate(tiles):
+            while number >= freed + 2:
+                await ctx.tick()
+            ctx.set(write.mask, (1 << config.banks) - 1)
+            for word, operands in enumerate(contents.reshape(-1, config.banks).tolist()):
+                ctx.set(write.addr, [(number % 2) * config.a_depth + word] * config.banks)
+                ctx.set(write.data, operands)
+                await ctx.tick()
+            ctx.set(write.mask, 0)
+            await ctx.tick()
+            ctx.set(dut.dut.full.avail, 1)
+            await ctx.tick().until(dut.dut.full.take)
+            ctx.set(dut.dut.full.avail, 0)
+
+    async def collect(ctx):
+        nonlocal seen
+        for got, want in zip(await sink(ctx, dut.dut.o, len(expected), rng, stall), expected, strict=True):
+            assert (list(got.data), got.lanes, got.end_pass, got.end_sweep, got.end_walk) == want
+            seen += 1
+
+    walks = [walk(job, repeat) for job, repeat in zip(jobs, repeats, strict=True)]
+    simulate(dut, watch, fill, collect, lambda ctx: source(ctx, dut.dut.walk, walks, rng, stall), limit=20_000)
+    assert seen == len(expected) > 0
+    assert freed == len(tiles) - 1 > 0

@@ -1,0 +1,55 @@
+"""Pool unit: every mode against numpy, with operands that tie and results that wait."""
+
+import numpy as np
+import pytest
+from adagp.rtl.pool import Pool
+from adagp.spec.descriptors import VectorMode
+from adagp.spec.presets import PRESETS
+from bench import seeded, simulate, sink, source
+
+N_WINDOWS = 12
+
+
+@pytest.mark.parametrize("name", ["tiny", "paper"])
+@pytest.mark.parametrize("stall", [0, 0.4])
+def test_modes_in_turn(name, stall):
+    config = PRESETS[name]
+    dut = Pool(config)
+    rng = seeded(5)
+    numbers = np.random.default_rng(rng.randrange(1 << 30))
+    largest = (1 << (config.operand_width - 1)) - 1
+    jobs, a_vectors, b_vectors, expected = [], [], [], []
+    for mode in (VectorMode.SUM, VectorMode.MAX, VectorMode.SELECT, VectorMode.MAX, VectorMode.SUM):
+        for n_taps in (1, 2, 6):
+            mantissa = int(numbers.integers(1, 0xFFFF, endpoint=True)) if mode == VectorMode.SUM else 1
+            bound = largest if mode == VectorMode.SUM or n_taps == 2 else 2
+            a = numbers.integers(-bound, bound, (N_WINDOWS, n_taps, config.rows), endpoint=True)
+            b = numbers.integers(0, n_taps + 1, a.shape, endpoint=True)
+            jobs.append({"mode": mode.value, "n_taps": n_taps, "mantissa": mantissa})
+            for vectors, operand in ((a_vectors, a), (b_vectors, b if mode == VectorMode.SELECT else b[:0])):
+                flat = operand.reshape(-1, config.rows).tolist()
+                vectors += [{"data": row, "end_walk": row is flat[-1]} for row in flat]
+            for window, taps in zip(a, b, strict=True):
+                if mode == VectorMode.MAX:
+                    expected += [window.max(axis=0).tolist(), (1 + window.argmax(axis=0)).tolist()]
+                elif mode == VectorMode.SUM:
+                    expected.append((mantissa * window.sum(axis=0)).tolist())
+                else:
+                    hit = taps == np.arange(n_taps, 0, -1)[:, None]
+                    expected.append(np.where(hit, window, 0).sum(axis=0).tolist())
+    seen = 0
+
+    async def collect(ctx):
+        nonlocal seen
+        for got, want in zip(await sink(ctx, dut.o, len(expected), rng, stall), expected, strict=True):
+            assert list(got) == want
+            seen += 1
+
+    simulate(
+        dut,
+        lambda ctx: source(ctx, dut.job, jobs, rng, stall),
+        lambda ctx: source(ctx, dut.a, a_vectors, rng, stall),
+        lambda ctx: source(ctx, dut.b, b_vectors, rng, stall),
+        collect,
+    )
+    assert seen == len(expected) > 0
