@@ -87,7 +87,7 @@ class Prefetch(wiring.Component):
         position = Signal(range(n_beats))
         commands = self.commands
         take = fifo.r_rdy & ~commands.valid
-        m.d.comb += fifo.r_en.eq(~commands.valid | ~self.enable)
+        m.d.comb += fifo.r_en.eq(~commands.valid)
         with m.If(commands.ready):
             m.d.sync += commands.valid.eq(0)
         with m.If(take):

@@ -23,12 +23,12 @@ def encode(program):
 
 
 class ControlBench:
-    """Engines take tasks and complete them after random times, in order; each reports its
-    ``results`` (by index and dry) at random moments before. What they were given is in ``log``: kind, index,
-    dry, task, and what was complete by then. They never complete the commands in ``hang``."""
+    """Engines take tasks and complete them in order, one with probability ``pace`` in each cycle, those in
+    ``hang`` never; each reports its ``results`` (by index and dry) at random moments before. What they were
+    given is in ``log``: kind, index, dry, task, and what was complete by then."""
 
-    def __init__(self, config, rng):
-        self.config, self.rng = config, rng
+    def __init__(self, config, rng, pace=0.1):
+        self.config, self.rng, self.pace = config, rng, pace
         self.dut = Control(config)
         self.host = AxiLiteMaster(self.dut.bus, rng)
         self.memory = ReadMemory(config, self.dut.fetch, rng)
@@ -57,7 +57,7 @@ class ControlBench:
                 room = len(running) < 3
                 ready = room and self.rng.random() < 0.3
                 ctx.set(port.ready, ready)
-                finish = bool(running) and running[0][0] not in self.hang and self.rng.random() < 0.1
+                finish = bool(running) and running[0][0] not in self.hang and self.rng.random() < self.pace
                 events = running[0][1] if running else []
                 event = events and (finish or self.rng.random() < 0.2)
                 finish = finish and len(events) <= 1

@@ -17,26 +17,28 @@ def tensors(config):
     return [*range(9), config.n_tensors - 1]
 
 
-def random_program(config, rng, length):
-    """Header, ``length`` commands with waits that are right in phase 0 and 1, END."""
+def random_program(config, rng, length, phase):
+    """Header, ``length`` commands, END; the waits are right in ``phase``. Now and then a COMMIT."""
     program = [header(config)]
     given = {"main": 0, "update": 0}
-    for _ in range(length):
-        opcode = rng.choice((*COMPUTE, Opcode.UPDATE, Opcode.UPDATE, Opcode.UPDATE, Opcode.COMMIT))
+    for i in range(length):
+        opcode = rng.choice((*COMPUTE, Opcode.UPDATE, Opcode.UPDATE, Opcode.UPDATE))
         mask = rng.choice((1, 2, 3, 3, 3, 3, 15, 12))
+        if i % 7 == 6:
+            opcode, mask = Opcode.COMMIT, 15
         fields = {"phase_mask": mask, "layer": rng.randrange(1 << 16)}
         if opcode != Opcode.COMMIT:
             for operand in ("a", "b", "c", "out"):
                 fields[f"{operand}_addr"] = rng.randrange(1 << 20) * config.beat_bytes
                 fields[f"{operand}_id"] = rng.choice(tensors(config))
             fields |= {
-                "wait_main": rng.randint(max(given["main"] - 4, 0), given["main"]),
-                "wait_update": rng.randint(max(given["update"] - 6, 0), given["update"]),
+                "wait_main": rng.randint(max(given["main"] - 2, 0), given["main"]),
+                "wait_update": rng.randint(max(given["update"] - 2, 0), given["update"]),
                 "track": rng.randint(0, 1), "count": rng.randrange(1 << 32),
                 "hyper": rng.randrange(config.n_hyper - 2) if opcode == Opcode.UPDATE else 255,
                 "ring": opcode != Opcode.UPDATE and rng.randint(0, 1),
             }  # fmt: skip
-            if mask & 3 == 3:  # others are executed in some phases only: nobody waits for them
+            if mask >> phase & 1:
                 given["update" if opcode == Opcode.UPDATE else "main"] += 1
         program.append(Command(opcode, fields))
     return [*program, Command(Opcode.END, {"phase_mask": 15})]
@@ -160,8 +162,8 @@ def check_log(bench, meaning, program, calibrate, batches):
 def test_program(name, phase, calibrate):
     config = preset(name)
     rng = seeded(13)
-    bench = ControlBench(config, rng)
-    program = random_program(config, rng, 20)
+    bench = ControlBench(config, rng, pace=0.1 if calibrate else 0.02)  # so slow that commands wait
+    program = random_program(config, rng, 20, phase)
     ring = (0x100000, 0x12340, 3, 1)
     batches = 2
     seen = 0
@@ -177,6 +179,7 @@ def test_program(name, phase, calibrate):
         await bench.start(ctx, program, phase, batches, calibrate)
         assert not ctx.get(bench.dut.irq)
         assert await bench.wait(ctx) == Status.DONE
+        assert bench.completed == {kind: len(tasks) for kind, tasks in meaning.expected.items()}
         assert ctx.get(bench.dut.irq)
         assert await bench.host.read(ctx, "BATCH") == batches
         assert await bench.host.read(ctx, "RING_INDEX") == (ring[3] + batches) % ring[2]
