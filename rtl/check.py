@@ -40,7 +40,7 @@ class Check(wiring.Component):
         command = self.fetched.command
         header = command.opcode == Opcode.HEADER
         first = self.fetched.index == 0
-        m.d.comb += self.skip.eq(~first & ~command.phase_mask.bit_select(self.phase, 1))
+        m.d.comb += self.skip.eq(~first & ~command.phase_mask.bit_select(self.phase, 1) & ~self.fetched.fault)
         with m.If(self.fetched.fault):
             m.d.comb += self.code.eq(ErrorCode.READ_FAULT)
         with m.Elif(first & ~header):

@@ -9,7 +9,7 @@ class ReadMemory:
     """Answers the bursts of ``client`` in order, with random pauses; checks that each is legal.
 
     ``load`` puts bytes somewhere; elsewhere is rubbish. Beats that hold an address of ``faults`` are
-    faulty. ``halt`` set: no burst is accepted. ``beats_due``: beats asked for and not yet delivered.
+    faulty and read as 0. ``halt`` set: no burst is accepted. ``beats_due``: beats asked for and not yet delivered.
     """
 
     def __init__(self, config, client, rng, stall=0.3):
@@ -26,8 +26,9 @@ class ReadMemory:
     def beat(self, address):
         """The beat at ``address``, as its payload's fields."""
         places = range(address, address + self.config.beat_bytes)
-        value = int.from_bytes(bytes(self.content.get(a, a % 251) for a in places), "little")
-        return {"data": value, "fault": any(a in self.faults for a in places)}
+        if any(a in self.faults for a in places):
+            return {"data": 0, "fault": 1}
+        return {"data": int.from_bytes(bytes(self.content.get(a, a % 251) for a in places), "little"), "fault": 0}
 
     def accept(self, addr, length):
         """Beat addresses of a burst."""

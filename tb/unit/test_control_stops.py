@@ -73,9 +73,10 @@ def test_refusals():
     assert seen == len(REFUSED) > 0
 
 
-def test_read_fault():
+@pytest.mark.parametrize("offset", [0, 100])
+def test_read_fault(offset):
     bench = ControlBench(CONFIG, seeded(15))
-    bench.memory.faults.add(PROGRAM + 2 * COMMAND_BYTES + 100)
+    bench.memory.faults.add(PROGRAM + 2 * COMMAND_BYTES + offset)
 
     async def host(ctx):
         await bench.start(ctx, [header(CONFIG), work(), work(), END])
