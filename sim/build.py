@@ -145,7 +145,7 @@ def _objects(compiler, flags, sources, directory):
     def one(source):
         result = directory / f"{source.stem}.o"
         hot = not source.name.startswith("verilated") and "__Slow" not in source.name
-        _run([compiler, *flags, "-O3" if hot else "-O1", "-c", source, "-o", result])
+        _run([compiler, *flags, "-O3" if hot else "-O0", "-c", source, "-o", result])
         return result
 
     directory.mkdir(exist_ok=True)

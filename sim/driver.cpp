@@ -35,6 +35,7 @@ class Simulation {
         top_.rst = 1;
         for (unsigned i = 0; i < RESET_CYCLES; i++) clock();
         top_.rst = 0;
+        clock();  // reset is registered: it ends a cycle late
         drive(dram.out);
     }
 
