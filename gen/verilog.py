@@ -6,7 +6,8 @@ from itertools import count
 from pathlib import Path
 
 from amaranth import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
-from amaranth.back import verilog
+from amaranth._toolchain.yosys import find_yosys
+from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -16,12 +17,24 @@ from .header import header
 
 __all__ = ["ASSERT_MACRO", "Flat", "generate", "to_verilog"]
 
+_PASSES = """
+proc
+memory_collect
+opt_clean
+attrmap -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
+write_verilog -norename
+"""
+# Processes become multiplexers: amaranth.back.verilog leaves `always @*` blocks, which Verilator does not run when
+# a field of the struct they assign is what they depend on (they would have to be sensitive to their own output).
+
 ASSERT_MACRO = "ADAGP_ASSERT"
 """Defined by tools that shall check the design's assertions, which aren't Verilog-2005."""
 
 _ASSERTION = re.compile(r"(?:^ *if \(!.*\)\n *\$write\(.*\);\n)?^ *assert \(.*\);\n", re.MULTILINE)
 
 _ZEROES = re.compile(r"  initial begin\n    (\S+ ?)\[0\] = (\d+'[hd]0+);\n(?:    \1\[\d+\] = \2;\n)*  end\n")
+
+_CONSTANT = re.compile(r"  always @\*\n    (\S+ ?(?:\[[\d:]+\])? = \d+'[hd][0-9a-f]+;)\n")
 
 
 class Flat(wiring.Component):
@@ -61,12 +74,24 @@ def to_verilog(component: wiring.Component) -> str:
 
     Assertions are there only where ``ASSERT_MACRO`` is defined.
     """
-    text = verilog.convert(Flat(component), name=MODULE, emit_src=False, strip_internal_attrs=True)
-    return _guard_assertions(_loop_zeroes(text))
+    script = f"read_rtlil <<rtlil\n{rtlil.convert(Flat(component), name=MODULE, emit_src=False)}\nrtlil\n{_PASSES}"
+    text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
+    return _guard_assertions(_loop_zeroes(_start_constants(text)))
 
 
 def _guard_assertions(text):
     return _ASSERTION.sub(lambda found: f"`ifdef {ASSERT_MACRO}\n{found[0]}`endif\n", text)
+
+
+def _start_constants(text):
+    """Let blocks that assign but a constant read a variable: ``always @*`` runs only when one changes."""
+    numbers = count()
+
+    def block(found):
+        name = f"start_{next(numbers)}"
+        return f"  reg {name} = 1'h0;\n  always @* begin\n    if ({name}) begin end\n    {found[1]}\n  end\n"
+
+    return _CONSTANT.sub(block, text)
 
 
 def _loop_zeroes(text):
