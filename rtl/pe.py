@@ -30,13 +30,17 @@ class PE(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        shadow = Signal(signed(self.config.operand_width))
-        active = Signal(signed(self.config.operand_width))
-        product = Signal(signed(2 * self.config.operand_width))
+        operand = signed(self.config.operand_width)
+        # Data only: what is valid is known beside the array, so nothing needs a reset.
+        shadow = Signal(operand, reset_less=True)
+        active = Signal(operand, reset_less=True)
+        product = Signal(signed(2 * self.config.operand_width), reset_less=True)
+        psum = Signal(signed(self.config.psum_width), reset_less=True)
 
         with m.If(self.load):
             m.d.sync += shadow.eq(self.stationary)
         with m.If(self.swap):
             m.d.sync += active.eq(shadow)
-        m.d.sync += [product.eq(self.stream * active), self.o_psum.eq(self.i_psum + product)]
+        m.d.sync += [product.eq(self.stream * active), psum.eq(self.i_psum + product)]
+        m.d.comb += self.o_psum.eq(psum)
         return m

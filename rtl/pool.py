@@ -76,7 +76,7 @@ class Pool(wiring.Component):
             m.d.sync += self.busy.eq(0)
 
         for lane in range(config.rows):
-            scaled = Signal(signed(config.operand_width + 17), name=f"scaled{lane}")
+            scaled = Signal(signed(config.operand_width + 17), name=f"scaled{lane}", reset_less=True)
             better = Signal(name=f"better{lane}")
             x = self.a.payload.data[lane]
             m.d.comb += better.eq(
