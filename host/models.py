@@ -18,9 +18,9 @@ def digits_cnn(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
     """The default: two convolutions, two poolings, one linear layer."""
     c, h, w = shape
     return nn.Sequential(
-        nn.Conv2d(c, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(32 * (h // 4) * (w // 4), n_classes),
+        nn.Conv2d(c, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(16 * (h // 4) * (w // 4), n_classes),
     )  # fmt: skip
 
 
