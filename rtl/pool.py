@@ -41,8 +41,11 @@ class Pool(wiring.Component):
         tap, countdown = Signal(COUNT_BITS), Signal(COUNT_BITS)
         s1 = Signal(data.StructLayout({"valid": 1, "first": 1, "last": 1, "end": 1, "number": COUNT_BITS}))
         step, taken = Signal(), Signal()
-        value = Signal(VectorLayout(config), reset_less=True)
-        index = Signal(data.ArrayLayout(COUNT_BITS, config.rows), reset_less=True)
+        lanes = range(config.rows)
+        product = signed(config.operand_width + PoolLayout["mantissa"].width + 1)
+        scaled = [Signal(product, name=f"scaled{i}", reset_less=True) for i in lanes]
+        value = [Signal(signed(config.acc_width), name=f"value{i}", reset_less=True) for i in lanes]
+        index = [Signal(COUNT_BITS, name=f"index{i}", reset_less=True) for i in lanes]
         done, index_next, final = Signal(), Signal(), Signal()
 
         m.d.comb += [
@@ -51,7 +54,7 @@ class Pool(wiring.Component):
             # A finished window stays in ``value`` until it has gone; meanwhile nothing moves.
             self.o.valid.eq(done), step.eq(~done | (self.o.ready & ~index_next)),
             taken.eq(taking & step & self.a.valid & (self.b.valid | ~selects)),
-            self.a.ready.eq(taken), self.b.ready.eq(taken & selects), self.o.payload.eq(value),
+            self.a.ready.eq(taken), self.b.ready.eq(taken & selects),
         ]  # fmt: skip
         with m.If(self.job.valid & self.job.ready):
             m.d.sync += [
@@ -70,28 +73,29 @@ class Pool(wiring.Component):
             ]  # fmt: skip
         with m.Elif(self.o.ready):  # the value vector has gone, its index vector follows
             m.d.sync += index_next.eq(0)
-            for lane in range(config.rows):
+            for lane in lanes:
                 m.d.sync += value[lane].eq(index[lane])
         with m.If(done & step & final):
             m.d.sync += self.busy.eq(0)
 
-        for lane in range(config.rows):
-            scaled = Signal(signed(config.operand_width + 17), name=f"scaled{lane}", reset_less=True)
-            better = Signal(name=f"better{lane}")
-            x = self.a.payload.data[lane]
-            m.d.comb += better.eq(
-                s1.first
-                | (scaled[: config.operand_width].as_signed() > value[lane][: config.operand_width].as_signed())
-            )
+        for lane in lanes:
+            m.d.comb += self.o.payload[lane].eq(value[lane])
+            missed = selects & (self.b.payload.data[lane] != countdown)
             with m.If(step):
-                m.d.sync += scaled.eq(x * job.mantissa)
-                with m.If(selects & (self.b.payload.data[lane] != countdown)):
-                    m.d.sync += scaled.eq(0)
+                m.d.sync += scaled[lane].eq(self.a.payload.data[lane] * job.mantissa)
+                with m.If(missed):
+                    m.d.sync += scaled[lane].eq(0)
             with m.If(step & s1.valid):
-                with m.If(~is_max):
-                    m.d.sync += value[lane].eq(scaled)
-                    with m.If(~s1.first):
-                        m.d.sync += value[lane].eq(value[lane] + scaled)
-                with m.Elif(better):
-                    m.d.sync += [value[lane].eq(scaled), index[lane].eq(s1.number)]
+                self._reduce(m, is_max, s1, scaled[lane], value[lane], index[lane])
         return m
+
+    def _reduce(self, m, is_max, tap, scaled, value, index):
+        """One lane's next tap joins its sum or maximum."""
+        operand = self.config.operand_width
+        better = tap.first | (scaled[:operand].as_signed() > value[:operand].as_signed())
+        with m.If(~is_max):
+            m.d.sync += value.eq(scaled)
+            with m.If(~tap.first):
+                m.d.sync += value.eq(value + scaled)
+        with m.Elif(better):
+            m.d.sync += [value.eq(scaled), index.eq(tap.number)]
