@@ -34,8 +34,6 @@ _ASSERTION = re.compile(r"(?:^ *if \(!.*\)\n *\$write\(.*\);\n)?^ *assert \(.*\)
 
 _ZEROES = re.compile(r"  initial begin\n    (\S+ ?)\[0\] = (\d+'[hd]0+);\n(?:    \1\[\d+\] = \2;\n)*  end\n")
 
-_CONSTANT = re.compile(r"  always @\*\n    (\S+ ?(?:\[[\d:]+\])? = \d+'[hd][0-9a-f]+;)\n")
-
 
 class Flat(wiring.Component):
     """``component`` with the members of its interfaces as ports: ``m_axi.awaddr`` is ``m_axi_awaddr``.
@@ -76,22 +74,11 @@ def to_verilog(component: wiring.Component) -> str:
     """
     script = f"read_rtlil <<rtlil\n{rtlil.convert(Flat(component), name=MODULE, emit_src=False)}\nrtlil\n{_PASSES}"
     text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
-    return _guard_assertions(_loop_zeroes(_start_constants(text)))
+    return _guard_assertions(_loop_zeroes(text))
 
 
 def _guard_assertions(text):
     return _ASSERTION.sub(lambda found: f"`ifdef {ASSERT_MACRO}\n{found[0]}`endif\n", text)
-
-
-def _start_constants(text):
-    """Let blocks that assign but a constant read a variable: ``always @*`` runs only when one changes."""
-    numbers = count()
-
-    def block(found):
-        name = f"start_{next(numbers)}"
-        return f"  reg {name} = 1'h0;\n  always @* begin\n    if ({name}) begin end\n    {found[1]}\n  end\n"
-
-    return _CONSTANT.sub(block, text)
 
 
 def _loop_zeroes(text):

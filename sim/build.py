@@ -131,12 +131,13 @@ def _compiler():
     return path
 
 
-def lint(path: Path) -> str:
-    """What Verilator's lint says about a generated ``top.v`` beyond the waivers of ``lint.vlt``.
+def lint(path: Path) -> list[str]:
+    """What Verilator's lint, reading Verilog-2005, says about a ``top.v`` beyond the waivers of ``lint.vlt``.
 
     Raises BuildError for errors.
     """
-    return _verilator("--lint-only", "-Wall", "-Wno-fatal", "--top-module", "adagp", HERE / "lint.vlt", path).strip()
+    flags = ("--lint-only", "-Wall", "-Wno-fatal", "--default-language", "1364-2005", "--top-module", "adagp")
+    return [line for line in _verilator(*flags, HERE / "lint.vlt", path).splitlines() if line.startswith("%")]
 
 
 def _objects(compiler, flags, sources, directory):

@@ -19,6 +19,9 @@ __all__ = ["Simulation", "SimulationError"]
 CHUNK_CYCLES = 100_000
 """Cycles between two calls of a progress function (and chances to interrupt a run)."""
 
+FETCHED_AHEAD = 4
+"""Commands read and queued at most while one is executed."""
+
 NEVER = (1 << 64) - 1
 
 
@@ -61,8 +64,8 @@ class Simulation:
     config, part: the accelerator and its DRAM (default: the configuration's own; see also parts.IDEAL)
     trace: FST file to write waveforms to; which builds a simulator of its own, several times slower
     trace_window: (first, last) cycle of the waveforms
-    trace_commands: (first, last) command whose execution is in the waveforms: from the fetch of the first
-        to that of the second command after the last, in every batch
+    trace_commands: (first, last) command whose execution is in the waveforms: in every batch, from the fetch
+        of the first to that of the command FETCHED_AHEAD after the last
     debug: check the design's assertions
     stall, seed: chance in 0..1 that a memory channel pauses in a cycle; start of its random numbers
     faults: bursts that fail
@@ -137,7 +140,7 @@ class Simulation:
             raise SimulationError(f"write to register 0x{offset:03x} refused with response {response}")
         if offset == register("PROGRAM").offset and self._trace_commands is not None:
             first, last = (value + COMMAND_BYTES * index for index in self._trace_commands)
-            self._native.adagp_set_window(self._handle, _Window(0, 0, first, last + 2 * COMMAND_BYTES))
+            self._native.adagp_set_window(self._handle, _Window(0, 0, first, last + FETCHED_AHEAD * COMMAND_BYTES))
 
     def read_register(self, offset: int) -> int:
         """One AXI4-Lite read; raises SimulationError when it is refused."""

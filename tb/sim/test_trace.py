@@ -52,7 +52,7 @@ def traced(tmp_path, **options):
     """Run the copier with waveforms; the path of the file and its first and last cycle."""
     path = tmp_path / "wave.fst"
     with simulation(preset("tiny"), tmp_path, IDEAL, trace=path, **options) as device:
-        start(device, 8, 16, phase=READ)  # bursts of 128 bytes, as commands are fetched
+        start(device, 12, 16, phase=READ)  # bursts of 128 bytes, as commands are fetched
         device.run_until_irq(10_000)
         end = device.cycles
     ((_, header),) = [block for block in blocks(path) if block[0] == HEADER]
@@ -74,7 +74,7 @@ def test_window_of_cycles(tmp_path):
     assert (first, last) == (40, 59)
 
 
-@pytest.mark.parametrize("commands, length", [((1, 1), 2), ((2, 4), 4)])
+@pytest.mark.parametrize("commands, length", [((1, 1), 4), ((2, 4), 6)])
 def test_window_of_commands(tmp_path, commands, length):
     # The copier asks for a burst a cycle: a command's fetch takes one.
     _, first, last, end = traced(tmp_path, trace_commands=commands)

@@ -1,0 +1,52 @@
+"""The accelerator itself in the native driver: generated, linted, reached through its registers."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from adagp.sim import IDEAL, Simulation, SimulationError
+from adagp.sim.build import lint, verilog
+from adagp.spec.config import VERSION
+from adagp.spec.errors import ErrorCode
+from adagp.spec.presets import preset
+from adagp.spec.registers import Control, Status, register
+
+CONFIG = preset("tiny")
+GENERATE = """
+from adagp.gen.verilog import to_verilog
+from adagp.spec.presets import preset
+from copier import Copier
+print(to_verilog(Copier(preset("tiny"))))
+"""
+
+
+def test_lint():
+    assert lint(verilog(CONFIG)) == []
+
+
+def test_generation_is_deterministic():
+    texts = set()
+    for seed in ("1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": "tb"}
+        texts.add(subprocess.run([sys.executable, "-c", GENERATE], env=env, capture_output=True, check=True).stdout)
+    assert len(texts) == 1 and b"module adagp" in texts.pop()
+
+
+def test_identifies_itself():
+    with Simulation(CONFIG, memory_bytes=1 << 20) as device:
+        names = {"ID": 0x4144_4750, "VERSION": VERSION, "CONFIG_HASH": CONFIG.config_hash, "STATUS": 0}
+        assert {name: device.read_register(register(name).offset) for name in names} == names
+
+
+@pytest.mark.parametrize("part", [None, IDEAL])
+def test_refuses_a_program_of_zeroes(part):
+    with Simulation(CONFIG, part, memory_bytes=1 << 20) as device:
+        for name, value in {"PROGRAM": 4096, "IRQ_ENABLE": 1, "BATCHES": 1, "CONTROL": Control.START}.items():
+            device.write_register(register(name).offset, value)
+        assert device.run_until_irq(10_000) > 0
+        assert device.read_register(register("STATUS").offset) & Status.ERROR
+        assert device.read_register(register("ERROR").offset) == ErrorCode.CONFIG_MISMATCH
+        device.write_register(register("CONTROL").offset, Control.CLEAR)
+        with pytest.raises(SimulationError, match=r"no interrupt within 1000 cycles: STATUS .*, ERROR NONE"):
+            device.run_until_irq(1000)
