@@ -29,6 +29,7 @@ HERE = Path(__file__).parent
 DRIVER = ("driver.cpp", "dram.h", "lz4.h", "zlib.h")
 VERILATE = (
     "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",
+    "-fno-dfg",  # Verilator 5.48's data-flow optimiser drops the lower bound of the byte strobes at 256 bits
     "--no-timing", "-Wno-lint", "-Wno-style", "-Wno-fatal", "--output-split", "20000",
     "--output-split-cfuncs", "2000",
 )  # fmt: skip
