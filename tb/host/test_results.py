@@ -1,0 +1,60 @@
+"""Results files: form, provenance, what is refused."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from adagp.host import results
+from adagp.spec.presets import preset
+
+ROOT = Path(__file__).parents[2]
+PROVENANCE = {"commit", "command", "config", "config_hash", "clock_hz", "memory_part", "seed", "tools"}
+
+
+def test_provenance_says_what_ran():
+    config = preset("ecp5")
+    found = results.provenance("a command", config, [0, 1], "abc")
+    assert set(found) == PROVENANCE
+    assert (found["config"], found["clock_hz"], found["memory_part"]) == ("ecp5", 100_000_000, "ddr3-800-x16")
+    assert (found["command"], found["seed"], found["commit"]) == ("a command", [0, 1], "abc")
+    assert re.match(r"\d+\.\d+", found["tools"]["torch"]) and re.match(r"\d+\.\d+", found["tools"]["python"])
+
+
+def test_commit_is_that_of_the_checkout():
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", results.commit())
+
+
+def test_commit_without_git(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert results.commit() == "unknown"
+
+
+def test_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "results" / "x.json"
+    figures = {"accuracy": 0.5, "cycles": 7, "equal": True}
+    results.write_results(path, figures, {"runs": [1, 2]}, {"seed": 0})
+    written = json.loads(path.read_text())
+    assert written == {"figures": figures, "details": {"runs": [1, 2]}, "provenance": {"seed": 0}}
+    assert written["figures"]["equal"] is True
+    with pytest.raises(TypeError):
+        results.write_results(path, figures, object(), {})
+    assert json.loads(path.read_text()) == written
+    assert [file.name for file in path.parent.iterdir()] == ["x.json"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "0.5", None, [1]])
+def test_a_figure_is_a_number(tmp_path, value):
+    with pytest.raises(ValueError, match=r"^the figure loss must be a finite number, true or false, not"):
+        results.write_results(tmp_path / "x.json", {"loss": value}, {}, {})
+    assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.stem)
+def test_committed_results_have_the_form(path):
+    written = json.loads(path.read_text())
+    assert set(written) == {"figures", "details", "provenance"}
+    assert written["figures"]
+    assert all(isinstance(value, bool | int | float) for value in written["figures"].values())
+    assert set(written["provenance"]) >= PROVENANCE
+    assert not re.search(r"/(work|home|root|tmp|opt)/", path.read_text())
