@@ -1,0 +1,90 @@
+"""The register file through cocotbext-axi's AXI-Lite master, with reads and writes at the same time."""
+
+import cocotb
+import pytest
+from adagp.rtl.csr import Csr, stored_registers
+from adagp.spec.config import VERSION
+from adagp.spec.presets import preset
+from adagp.spec.registers import REGISTERS, Access, register
+from amaranth import Shape
+from cocotb.triggers import Combine
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+from harness import Bench, parameters, pauses
+from runner import SIMULATORS, run
+
+STALL = 0.4
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize("name", ["tiny", "paper"])
+def test_csr(name, simulator, tmp_path):
+    run("test_csr", Csr(preset(name)), preset(name), tmp_path, simulator=simulator, seed=21)
+
+
+def axil_master(bench, prefix):
+    """An AXI-Lite master that pauses on all channels."""
+    master = AxiLiteMaster(AxiLiteBus.from_prefix(bench.dut, prefix), bench.dut.clk, bench.dut.rst)
+    write, read = master.write_if, master.read_if
+    for channel in (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel):
+        channel.set_pause_generator(pauses(bench.rng, STALL))
+    return master
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def registers(dut):
+    """Random writes reach the registers and nothing else; reads see them, while other writes are under way."""
+    config, _ = parameters()
+    bench = Bench(dut, Csr(config))
+    await bench.start()
+    master = axil_master(bench, "bus")
+    shown = {name: bench.rng.getrandbits(32) for name in Csr.SHOWN}
+    for name, value in shown.items():
+        bench.set(name.lower(), value)
+    widths = {name: Shape.cast(shape).width for name, shape in stored_registers(config).items()}
+    expected = {r.name: 0 for r in REGISTERS} | shown
+    expected |= {"ID": 0x4144_4750, "VERSION": VERSION, "CONFIG_HASH": config.config_hash}
+    strobes, given, seen = [], [], 0
+
+    def see():
+        written = bench.get("written")
+        strobes.extend((n, bench.get("write_data")) for n in Csr.WRITTEN if written[n.lower()])
+
+    async def write(target, value):
+        response = await master.write(target.offset, value.to_bytes(4, "little"))
+        assert response.resp == AxiResp.OKAY
+
+    async def read(target):
+        nonlocal seen
+        response = await master.read(target.offset, 4)
+        assert int.from_bytes(response.data, "little") == expected[target.name], target.name
+        seen += 1
+
+    bench.watch(see)
+    for _ in range(40):
+        target, value = bench.rng.choice(REGISTERS), bench.rng.getrandbits(32)
+        others = [r for r in bench.rng.sample(REGISTERS, 5) if r != target]
+        await Combine(cocotb.start_soon(write(target, value)), *(cocotb.start_soon(read(other)) for other in others))
+        if target.name in Csr.WRITTEN:
+            given.append((target.name, value))
+        elif target.access == Access.RW:
+            expected[target.name] = value & ((1 << widths[target.name]) - 1)
+        await read(target)
+    assert strobes == given
+    assert seen > 150 and given
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def partial_writes(dut):
+    """A write without all its strobes is refused and changes nothing; holes read as 0."""
+    config, _ = parameters()
+    bench = Bench(dut, Csr(config))
+    await bench.start()
+    master = axil_master(bench, "bus")
+    program, hole = register("PROGRAM").offset, 4 * len(REGISTERS)
+    await master.write(program, bytes([0, 0x56, 0x34, 0x12]))
+    for offset, size in ((0, 1), (1, 3), (2, 2)):
+        response = await master.write(program + offset, b"\xff" * size)
+        assert response.resp == AxiResp.SLVERR
+    assert (await master.write(hole, b"\xff" * 4)).resp == AxiResp.OKAY
+    assert (await master.read(hole, 4)).data == bytes(4)
+    assert (await master.read(program, 4)).data == bytes([0, 0x56, 0x34, 0x12])
