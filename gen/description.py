@@ -19,12 +19,13 @@ MODULE = "adagp"
 
 def member_docs(enum: type[IntEnum]) -> dict[str, str]:
     """The docstring below each member of ``enum``, on one line; "" where there is none."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(enum))).body[0].body
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(enum))).body
+    assert isinstance(tree, ast.ClassDef)
     docs = dict.fromkeys(enum.__members__, "")
-    for member, follower in pairwise(body):
-        is_doc = isinstance(follower, ast.Expr) and isinstance(follower.value, ast.Constant)
-        if isinstance(member, ast.Assign) and is_doc:
-            docs[member.targets[0].id] = " ".join(follower.value.value.split())
+    for pair in pairwise(tree.body):
+        match pair:
+            case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(text))):
+                docs[name] = " ".join(text.split())
     return docs
 
 

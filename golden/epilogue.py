@@ -51,10 +51,12 @@ def epilogue(
     if bias is not None:
         x = x + requantise(bias.astype(np.int64), _shift(exp_out, exp_bias), acc_width)
     if c_mode == CMode.ADD:
+        assert c is not None
         x = x + requantise(c.astype(np.int64), _shift(exp_out, exp_c), acc_width)
     if relu:
         x = np.maximum(x, 0)
     if c_mode == CMode.MASK:
+        assert c is not None
         x = np.where(c > 0, x, 0)
     out, saturations = saturate(x, operand_max(operand_width))
     return Result(out, top_of(int(np.abs(x).max()), exp_out), saturations)

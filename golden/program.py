@@ -60,6 +60,7 @@ class GoldenMachine:
         """Forget an error and stop."""
         self.status = Status(0)
         self.error, self.error_index = ErrorCode.NONE, 0
+        self._index = 0  # of the next command
 
     def set_exponents(self, tensor: int, cur: int, next: int | None = None) -> None:
         """Set a tensor's exponents; with ``next`` it is persistent (weights, momentum)."""
@@ -224,10 +225,11 @@ class GoldenMachine:
         sources, targets = self._operands(command, dry)
         table = self.exponents
         g, w, v = command.a_id, command.b_id, command.out_id
+        rate, momentum, decay = self.hyper[command.hyper : command.hyper + 3]
         exps = UpdateExponents(*map(int, (table.cur[g], table.cur[w], table.next[w], table.cur[v], table.next[v])))
         result = update(
             sources["a"], sources["b"], sources["c"], sources["out"], exps.dry() if dry else exps,
-            tuple(self.hyper[command.hyper : command.hyper + 3]), self.config.operand_width,
+            (rate, momentum, decay), self.config.operand_width,
         )  # fmt: skip
         table.track(v, result.top_v)
         table.track(w, result.top_w)

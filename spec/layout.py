@@ -22,7 +22,7 @@ class Field:
     signed: bool = False
 
     def __post_init__(self):
-        if not (0 <= self.lsb and self.width >= 1 and self.lsb + self.width <= 32):
+        if not (self.lsb >= 0 and self.width >= 1 and self.lsb + self.width <= 32):
             raise FieldError(f"field {self.name}: bits {self.lsb}+{self.width} exceed a 32-bit word")
 
     @property

@@ -121,7 +121,8 @@ def interpret(program: Program, config: Config, task, machine, limit: int = 1_00
     Returns the cycles it takes when no engine holds it up, from the task's arrival until it is taken;
     raises what ``machine.fail`` raises.
     """
-    registers, slots, at = list(program.registers), {}, 0
+    registers, at = list(program.registers), 0
+    slots: dict[int, int] = {}
     cycles = START_CYCLES
     engines = list(ENGINES)
     for _ in range(limit):

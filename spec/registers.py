@@ -94,10 +94,11 @@ _BASE = (
     ("COUNTER", Access.RW, "performance counter to show: phase * 16 + its place in the list"),
     ("COUNTER_LOW", Access.RO, "its bits 31:0 (latches the upper half)"),
     ("COUNTER_HIGH", Access.RO, "its bits 63:32 when COUNTER_LOW was read"),
-) + tuple(
-    (f"REGION{i}_{end}", Access.RW, f"write region {i}: {doc}")
-    for i in range(N_REGIONS)
-    for end, doc in (("START", "first byte address"), ("END", "byte address after the last"))
+    *(
+        (f"REGION{i}_{end}", Access.RW, f"write region {i}: {doc}")
+        for i in range(N_REGIONS)
+        for end, doc in (("START", "first byte address"), ("END", "byte address after the last"))
+    ),
 )
 
 REGISTERS = tuple(Register(name, 4 * i, access, doc) for i, (name, access, doc) in enumerate(_BASE))

@@ -6,7 +6,6 @@ import struct
 
 import numpy as np
 import pytest
-
 from adagp.host.data import DataError, load_dataset
 
 

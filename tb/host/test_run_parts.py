@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-
 from adagp.host.loss import softmax_cross_entropy
 from adagp.host.plots import plot_run
 from adagp.host.run_folder import RunError, RunFolder
@@ -48,7 +47,7 @@ def test_loss_and_gradient_equal_torch():
 def test_run_folder_keeps_checkpoints_whole(tmp_path):
     folder = RunFolder(tmp_path / "run")
     assert not folder.has_checkpoint()
-    with pytest.raises(RunError, match="no settings.json"):
+    with pytest.raises(RunError, match=r"no settings\.json"):
         _ = folder.settings
     arrays = {"weights": np.arange(5, dtype=np.int16)}
     folder.write_checkpoint({"epoch": 3}, arrays)
