@@ -43,6 +43,15 @@ def lenet(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
     )  # fmt: skip
 
 
+def _he(network: nn.Sequential) -> nn.Sequential:
+    """The network with He's initial weights, without which deep ones that have no BatchNorm hardly start to learn."""
+    for module in network:
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            nn.init.zeros_(module.bias)
+    return network
+
+
 def vgg_small(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
     """VGG's pattern (pairs of 3x3 convolutions, then a pooling) at a fraction of its width."""
     c, h, w = shape
@@ -51,7 +60,7 @@ def vgg_small(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
         layers += [nn.Conv2d(c, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU()]
         layers += [nn.MaxPool2d(2)]
         c, h, w = width, h // 2, w // 2
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(c * h * w, n_classes))
+    return _he(nn.Sequential(*layers, nn.Flatten(), nn.Linear(c * h * w, n_classes)))
 
 
 def vgg13(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
@@ -62,7 +71,7 @@ def vgg13(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
         layers += [nn.Conv2d(c, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU()]
         layers += [nn.MaxPool2d(2)]
         c, h, w = width, h // 2, w // 2
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(c * h * w, n_classes))
+    return _he(nn.Sequential(*layers, nn.Flatten(), nn.Linear(c * h * w, n_classes)))
 
 
 MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Sequential]] = {
