@@ -51,10 +51,10 @@ def provenance(command: str, config: Config, seed: int | list[int], commit: str)
 
     ``commit`` is that of the sources when the measurement began (see :func:`commit`).
     """
+    tools = {"python": platform.python_version(), "c++": _compiler(), **{name: _package(name) for name in PACKAGES}}
     return {
         "commit": commit, "command": command, "config": config.name, "config_hash": f"{config.config_hash:08x}",
-        "clock_hz": config.clock_hz, "memory_part": config.dram.name, "seed": seed,
-        "tools": {**{name: _package(name) for name in PACKAGES}, "python": platform.python_version(), "c++": _compiler()},
+        "clock_hz": config.clock_hz, "memory_part": config.dram.name, "seed": seed, "tools": tools,
     }  # fmt: skip
 
 
