@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 DRIVER = ("driver.cpp", "dram.h", "lz4.h", "zlib.h")
 VERILATE = (
     "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",
-    "-fno-dfg",  # Verilator 5.48's data-flow optimiser drops the lower bound of the byte strobes at 256 bits
+    "-fno-dfg-peephole",  # Verilator 5.48: this optimisation loses the lower bound of the strobes of a 256-bit port
     "--no-timing", "-Wno-lint", "-Wno-style", "-Wno-fatal", "--output-split", "20000",
     "--output-split-cfuncs", "2000",
 )  # fmt: skip
