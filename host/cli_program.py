@@ -1,58 +1,75 @@
 """Commands about programs: disasm, diff."""
 
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..spec.commands import COMMAND_BYTES
-from ..spec.presets import PRESETS, preset
+from ..spec.presets import preset
 from .assembler import disassemble
-from .cli import app, screen, summarise
-from .diff import compare
-from .models import build_model
-from .network import Network
-from .session import open_device
+from .cli_options import (
+    BatchOption,
+    ClassesOption,
+    JsonOption,
+    ModelOption,
+    PresetOption,
+    ShapeOption,
+    screen,
+    summarise,
+)
 from .settings import SettingsError
 
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from .network import Network
+
+__all__ = ["diff", "disasm"]
 
 
 def _shape(text: str) -> tuple[int, int, int]:
-    parts = text.split(",")
-    if len(parts) != 3 or not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+    try:
+        c, h, w = (int(part) for part in text.split(","))
+    except ValueError:
+        c = h = w = 0
+    if min(c, h, w) < 1:
         raise SettingsError(f"shape = {text!r} must be CHANNELS,HEIGHT,WIDTH, e.g. 3,32,32")
-    c, h, w = (int(part) for part in parts)
     return c, h, w
 
 
-ModelOption = Annotated[str, typer.Option(help="A built-in network, or `file.py:function`.")]
-ShapeOption = Annotated[str, typer.Option(help="Images: CHANNELS,HEIGHT,WIDTH.")]
-BatchOption = Annotated[int, typer.Option(help="Images per batch.", min=1)]
-PresetOption = Annotated[str, typer.Option("--preset", help=f"One of {', '.join(PRESETS)}.")]
-JsonOption = Annotated[Optional[Path], typer.Option("--json", help="Also write the summary to a JSON file.")]
+def _network(
+    model: str, shape: str, classes: int, batch: int, preset_name: str, seed: int = 0
+) -> tuple["Network", dict]:
+    """A network of that description, and the weights it starts from."""
+    config, image = preset(preset_name), _shape(shape)
+    from .models import build_model  # here, because torch takes seconds to import
+    from .network import Network
+
+    module = build_model(model, image, classes, seed)
+    return Network(module, image, batch, config), module.state_dict()
 
 
-@app.command()
 def disasm(
-    program: Annotated[Optional[Path], typer.Argument(help="A program's bytes; without it, --model is compiled.")] = None,
+    program: Annotated[Path | None, typer.Argument(help="A program's bytes; else --model is compiled.")] = None,
     model: ModelOption = "digits-cnn",
     shape: ShapeOption = "1,8,8",
-    classes: Annotated[int, typer.Option(help="Classes of the model.", min=2)] = 10,
+    classes: ClassesOption = 10,
     batch: BatchOption = 32,
     preset_name: PresetOption = "ecp5",
-    binary: Annotated[Optional[Path], typer.Option(help="Also write the program's bytes here.")] = None,
+    binary: Annotated[Path | None, typer.Option(help="Also write the program's bytes here.")] = None,
     json_path: JsonOption = None,
 ) -> None:
-    """Show a program, one command a line: the one in a file, or that of a network."""
+    """Show a program, one command a line: the one in a file, or that of a network.
+
+    Example: `adagp disasm --model vgg13 --shape 3,32,32 --preset paper`
+    """
+    names: list[str] = []
     if program is not None:
-        if not program.is_file():
-            raise SettingsError(f"no file {program}")
-        data, names = program.read_bytes(), []
+        data = program.read_bytes()
         if len(data) % COMMAND_BYTES:
             raise SettingsError(f"{program} has {len(data)} bytes, which is no multiple of {COMMAND_BYTES}")
     else:
-        network = Network(build_model(model, _shape(shape), classes, 0), _shape(shape), batch, preset(preset_name))
+        network, _ = _network(model, shape, classes, batch, preset_name)
         data, names = network.program.bytes(), network.program.names()
     try:
         text = disassemble(data, names)
@@ -64,33 +81,36 @@ def disasm(
     summarise({"commands": len(data) // COMMAND_BYTES, "listing": text.splitlines()}, json_path)
 
 
-@app.command()
 def diff(
     model: ModelOption = "digits-cnn",
     shape: ShapeOption = "1,8,8",
-    classes: Annotated[int, typer.Option(help="Classes of the model.", min=2)] = 10,
+    classes: ClassesOption = 10,
     batch: BatchOption = 8,
     preset_name: PresetOption = "tiny",
     devices: Annotated[str, typer.Option(help="Two devices, the reference first.")] = "golden,sim",
-    seed: Annotated[int, typer.Option(help="Decides weights, inputs and labels.")] = 0,
+    seed: Annotated[int, typer.Option(help="Decides weights, inputs and labels.", min=0)] = 0,
     json_path: JsonOption = None,
 ) -> None:
-    """Run one training batch on two devices and name the first command and element that differ (exit code 1)."""
-    names = devices.split(",")
-    if len(names) != 2:
-        raise SettingsError(f"devices = {devices!r} must name two, e.g. golden,sim")
-    module = build_model(model, _shape(shape), classes, seed)
-    network = Network(module, _shape(shape), batch, preset(preset_name))
-    reference, other = (open_device(name.strip(), network.config) for name in names)
-    try:
-        with screen.status(f"running {len(network.program)} commands on {names[0]} and {names[1]}"):
-            difference = compare(network, reference, other, module.state_dict(), seed)
-    finally:
-        reference.close()
-        other.close()
+    """Run one training batch on two devices and name the first command and element that differ (exit code 1).
+
+    Example: `adagp diff --model lenet --shape 1,28,28 --batch 4`
+    """
+    from .session import DEVICES, open_device  # here, because torch takes seconds to import
+
+    names = [name.strip() for name in devices.split(",")]
+    if len(names) != 2 or not set(names) <= set(DEVICES):
+        raise SettingsError(f"devices = {devices!r} must name two of {', '.join(DEVICES)}, e.g. golden,sim")
+    network, state = _network(model, shape, classes, batch, preset_name, seed)
+    from .diff import compare
+
+    with (
+        closing(open_device(names[0], network.config)) as reference,
+        closing(open_device(names[1], network.config)) as other,
+        screen.status(f"running {len(network.program)} commands on {names[0]} and {names[1]}"),
+    ):
+        difference = compare(network, reference, other, state, seed)
     summarise({"equal": difference is None, "difference": vars(difference) if difference else None}, json_path)
-    if difference is None:
-        print(f"{names[0]} and {names[1]} agree on every element of {len(network.program)} commands")
-        return
-    print(difference)
-    raise typer.Exit(1)
+    if difference is not None:
+        print(difference)
+        raise typer.Exit(1)
+    print(f"{names[0]} and {names[1]} agree on every element of {len(network.program)} commands")

@@ -2,65 +2,76 @@
 
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..spec.presets import PRESETS, preset
-from .cli import app, screen, summarise
+from ..spec.presets import preset
+from .cli_options import DeviceOption, JsonOption, PresetOption, RunArgument, screen, summarise
 from .data import DATASETS
 from .run_folder import RunError, RunFolder
-from .session import open_session
-from .settings import TrainSettings
-from .trainer import Trainer, evaluate
+from .settings import SCHEDULES, TrainSettings
 
-__all__: list[str] = []
+if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
+    from .trainer import Trainer
+
+__all__ = ["evaluate", "report", "train"]
 
 DEFAULTS = TrainSettings()
 
 
-def _summary(trainer: Trainer, device_name: str, weights_hash: str, seconds: float) -> dict:
-    log = trainer.progress.log
-    last = log[-1]
+def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: float) -> dict:
+    last = trainer.progress.log[-1]
     return {
         "settings": trainer.settings.to_dict(), "device": device_name, "weights_hash": weights_hash,
         "test_accuracy": last["test_accuracy"], "train_loss": last["train_loss"],
-        "cycles": last.get("cycles", 0), "macs": last.get("macs", 0), "saturations": last.get("saturations", 0),
+        "cycles": last["cycles"], "macs": last["macs"], "saturations": last["saturations"],
         "device_seconds": last["device_seconds"], "host_seconds": last["host_seconds"], "seconds": round(seconds, 1),
     }  # fmt: skip
 
 
-@app.command()
 def train(
-    device: Annotated[str, typer.Option(help="`sim` (the simulated RTL) or `golden` (the model of it).")] = "sim",
-    preset_name: Annotated[str, typer.Option("--preset", help=f"One of {', '.join(PRESETS)}.")] = DEFAULTS.preset,
-    model: Annotated[str, typer.Option(help="A built-in network, or `file.py:function`.")] = DEFAULTS.model,
+    device: DeviceOption = "sim",
+    preset_name: PresetOption = DEFAULTS.preset,
+    model: Annotated[
+        str, typer.Option(help="digits-cnn, mlp, lenet, vgg-small, vgg13, or `file.py:function` (see below).")
+    ] = DEFAULTS.model,
     data: Annotated[str, typer.Option(help=f"One of {', '.join(DATASETS)}.")] = DEFAULTS.data,
-    data_dir: Annotated[Optional[Path], typer.Option(help="Folder with the files of a data set not shipped.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the files of a data set not shipped.")] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = DEFAULTS.epochs,
     batch: Annotated[int, typer.Option(help="Images per batch.")] = DEFAULTS.batch,
-    learning_rate: Annotated[float, typer.Option("--learning-rate", "--lr")] = DEFAULTS.learning_rate,
-    schedule: Annotated[str, typer.Option(help="Learning rate: constant, cosine or step.")] = DEFAULTS.schedule,
-    momentum: Annotated[float, typer.Option()] = DEFAULTS.momentum,
-    weight_decay: Annotated[float, typer.Option()] = DEFAULTS.weight_decay,
+    learning_rate: Annotated[
+        float, typer.Option("--learning-rate", "--lr", help="Learning rate, where the schedule begins.")
+    ] = DEFAULTS.learning_rate,
+    schedule: Annotated[str, typer.Option(help=f"Learning rate: {', '.join(SCHEDULES)}.")] = DEFAULTS.schedule,
+    momentum: Annotated[float, typer.Option(help="Momentum of SGD.")] = DEFAULTS.momentum,
+    weight_decay: Annotated[float, typer.Option(help="L2 penalty on all parameters.")] = DEFAULTS.weight_decay,
     seed: Annotated[int, typer.Option(help="Decides initial weights and the order of images.")] = DEFAULTS.seed,
-    train_images: Annotated[Optional[int], typer.Option(help="Use only the first so many training images.")] = None,
-    test_images: Annotated[Optional[int], typer.Option(help="Use only the first so many test images.")] = None,
-    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start over even if the folder holds an unfinished run.")] = False,
+    train_images: Annotated[int | None, typer.Option(help="Use only the first so many training images.")] = None,
+    test_images: Annotated[int | None, typer.Option(help="Use only the first so many test images.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")] = False,
     checkpoint_every: Annotated[int, typer.Option(help="Batches between checkpoints.", min=1)] = 50,
-    trace: Annotated[Optional[str], typer.Option(help="Waveform (FST) of commands `FIRST:LAST` of the first batch.")] = None,
-    json_path: Annotated[Optional[Path], typer.Option("--json", help="Also write the summary to a JSON file.")] = None,
+    trace: Annotated[
+        str | None, typer.Option(help="Record waveforms of the commands `FIRST:LAST` (see disasm) in `trace.fst`.")
+    ] = None,
+    json_path: JsonOption = None,
 ) -> None:
     """Train a network on the accelerator.
 
     Without options: a small CNN on scikit-learn's digits, on the simulated RTL. The run's folder gets the
-    log (CSV and JSON), checkpoints, a plot and a summary. A killed run goes on where it stopped when the
-    same command is given again, and ends with the same bits.
+    log (CSV and JSON), checkpoints, weights, a plot and a summary. A killed run goes on where it stopped when
+    the same command is given again, and ends with the same bits.
+
+    A network of your own is a function `build(shape, n_classes)`, shape being (channels, height, width),
+    that returns a `torch.nn.Sequential` of Conv2d, Linear, ReLU, MaxPool2d, AvgPool2d and Flatten.
+
+    Example: `adagp train --model my_net.py:build --device golden --epochs 5 --lr 0.05`
     """
     settings = TrainSettings(
         model=model, data=data, data_dir=str(data_dir) if data_dir else None, preset=preset_name, epochs=epochs,
@@ -69,32 +80,47 @@ def train(
     )  # fmt: skip
     folder = RunFolder(output or Path("runs") / f"{model.rsplit(':')[-1]}-{data}-{preset_name}-{device}-{seed}")
     began = time.perf_counter()
-    with open_session(settings, device, trace=trace, folder=folder) as session:
-        trainer = Trainer(settings, session.network, session.device, session.dataset, folder, checkpoint_every)
-        if folder.has_checkpoint() and not fresh:
-            if folder.settings != settings.to_dict():
-                raise RunError(f"{folder.path} holds a run with other settings: give another --output, or --fresh")
-            if not folder.finished:
-                trainer.restore()
-                screen.print(f"going on from epoch {trainer.progress.epoch + 1}, batch {trainer.progress.step}")
-        if not trainer.progress.log and not trainer.progress.step:
-            folder.clear()
-            folder.write_settings(settings.to_dict())
-        with _progress(trainer):
-            trainer.run()
-        weights_hash = session.network.weights_hash(session.device)
-        session.save_state(folder)
+    try:
+        trainer, weights_hash = _run(settings, device, folder, fresh, checkpoint_every, trace)
+    except KeyboardInterrupt:
+        screen.print("interrupted; the same command goes on from the last checkpoint")
+        raise typer.Exit(130) from None
     summary = _summary(trainer, device, weights_hash, time.perf_counter() - began)
-    folder.write_summary(summary)
     _draw(folder)
-    print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  in {summary['seconds']} s, {summary['cycles']:,} cycles")
+    folder.write_summary(summary)
+    cycles = f", {summary['cycles']:,} cycles" if summary["cycles"] else ""
+    print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  in {summary['seconds']} s{cycles}")
     print(f"weights {weights_hash}")
     print(f"log, plot and weights in {folder.path}")
     summarise(summary, json_path)
 
 
+def _run(
+    settings: TrainSettings, device: str, folder: RunFolder, fresh: bool, checkpoint_every: int, trace: str | None
+) -> tuple["Trainer", str]:
+    """Train to the end, from the folder's checkpoint if it holds an unfinished run; returns the weights' hash too."""
+    from .session import open_session
+    from .trainer import Trainer
+
+    goes_on = folder.has_checkpoint() and not fresh
+    if goes_on and folder.settings != settings.to_dict():
+        raise RunError(f"{folder.path} holds a run with other settings: give another --output, or --fresh")
+    with open_session(settings, device, trace=trace, folder=folder) as session:
+        trainer = Trainer(settings, session.network, session.device, session.dataset, folder, checkpoint_every)
+        if goes_on and not folder.finished:
+            trainer.restore()
+            screen.print(f"going on from epoch {trainer.progress.epoch + 1}, batch {trainer.progress.step}")
+        else:
+            folder.clear()
+            folder.write_settings(settings.to_dict())
+        with _progress(trainer):
+            trainer.run()
+        session.save_state(folder)
+        return trainer, session.network.weights_hash(session.device)
+
+
 @contextlib.contextmanager
-def _progress(trainer: Trainer):
+def _progress(trainer: "Trainer") -> Iterator[None]:
     """A progress bar over all batches; one line an epoch stays on the screen."""
     total = trainer.settings.epochs * trainer.steps_per_epoch
     columns = (
@@ -125,52 +151,51 @@ def _print_rows(console: Console, log: list[dict], shown: int) -> int:
     return len(log)
 
 
-@app.command(name="evaluate")
-def evaluate_run(
-    run: Annotated[Path, typer.Argument(help="A run's folder, as `adagp train` made it.")],
-    device: Annotated[str, typer.Option(help="`sim` or `golden`.")] = "sim",
-    json_path: Annotated[Optional[Path], typer.Option("--json", help="Also write the summary to a JSON file.")] = None,
-) -> None:
-    """Load a run's last checkpoint and measure loss and accuracy on the test images."""
+def evaluate(run: RunArgument, device: DeviceOption = "sim", json_path: JsonOption = None) -> None:
+    """Load a run's last checkpoint and measure loss and accuracy on the test images.
+
+    Example: `adagp evaluate runs/NAME --device golden`
+    """
     folder = RunFolder(run)
     settings = TrainSettings.from_dict(folder.settings)
+    from . import trainer as training
+    from .session import open_session
+
     with open_session(settings, device) as session:
-        trainer = Trainer(settings, session.network, session.device, session.dataset, folder)
+        trainer = training.Trainer(settings, session.network, session.device, session.dataset, folder)
         trainer.restore()
         with screen.status("evaluating"):
-            loss, accuracy = evaluate(session.network, session.device, trainer.test_x_NCHW, trainer.test_y_N)
+            loss, accuracy = training.evaluate(session.network, session.device, trainer.test_x_NCHW, trainer.test_y_N)
     print(f"test loss {loss:.4f}  accuracy {100 * accuracy:.2f} %  ({len(trainer.test_y_N)} images)")
     summarise({"test_loss": loss, "test_accuracy": accuracy, "images": len(trainer.test_y_N)}, json_path)
 
 
-@app.command()
-def report(
-    run: Annotated[Path, typer.Argument(help="A run's folder, as `adagp train` made it.")],
-    json_path: Annotated[Optional[Path], typer.Option("--json", help="Also write the figures to a JSON file.")] = None,
-) -> None:
-    """Show a run's log as a table and draw its plot (`report.png`): loss, accuracy, where the cycles went."""
+def report(run: RunArgument, json_path: JsonOption = None) -> None:
+    """Show a run's log as a table and draw its plot (`report.png`): loss, accuracy, where the cycles went.
+
+    Example: `adagp report runs/NAME --json figures.json`
+    """
     folder = RunFolder(run)
     log = folder.log
     if not log:
         raise RunError(f"the log in {run} has no epoch yet")
-    table = Table(title=str(run))
     columns = ("epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "cycles", "saturations")
+    table = Table(title=str(run))
     for column in columns:
         table.add_column(column.replace("_", " "), justify="right")
     for row in log:
-        table.add_row(*(f"{row[c]:.4f}" if isinstance(row.get(c), float) else f"{row.get(c, '')}" for c in columns))
+        table.add_row(*(f"{row[c]:.4f}" if isinstance(row[c], float) else f"{row[c]}" for c in columns))
     Console().print(table)
     last = log[-1]
-    if last.get("cycles"):
-        config = preset(folder.settings["preset"])
-        busy = last["macs"] / last["cycles"] / config.n_pes
+    if last["cycles"]:
+        busy = last["macs"] / last["cycles"] / preset(folder.settings["preset"]).n_pes
         print(f"PE utilisation {100 * busy:.1f} %  DRAM {(last['read_bytes'] + last['write_bytes']) / 1e6:.1f} MB")
     print(_draw(folder))
     summarise({"settings": folder.settings, "log": log}, json_path)
 
 
 def _draw(folder: RunFolder) -> Path:
-    from .plots import plot_run
+    from .plots import plot_run  # here, because matplotlib takes a while to import
 
     path = folder.path / "report.png"
     settings = folder.settings

@@ -25,8 +25,8 @@ class Difference:
     other: int
 
     def __str__(self) -> str:
-        place = ", ".join(map(str, self.element))
-        return f"{self.line}\n{self.tensor}[{place}] is {self.other}, the reference has {self.reference}"
+        place = f"[{', '.join(map(str, self.element))}]" if self.element else ""
+        return f"{self.line}\n{self.tensor}{place} is {self.other}, the reference has {self.reference}"
 
 
 def _run_prefix(network: Network, device: Device, state, seed: int, length: int) -> None:
@@ -60,8 +60,9 @@ def _first_difference(network: Network, reference: Device, other: Device) -> tup
             return tensor.name, element, int(expected[element]), int(found[element])
         if tensor.number >= 0:
             pair = [device.exponents(tensor.number) for device in (reference, other)]
-            if pair[0] != pair[1]:
-                return f"exponent of {tensor.name}", (), pair[0][0], pair[1][0]
+            for kind, one, another in zip(("exponent", "next exponent"), *pair, strict=True):
+                if one != another:
+                    return f"{kind} of {tensor.name}", (), one, another
     return None
 
 

@@ -79,6 +79,20 @@ MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Sequential]] = {
 }  # fmt: skip
 
 
+def _load(path: str, function: str) -> Callable:
+    spec = importlib.util.spec_from_file_location("user_model", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # it's the user's code: anything can happen
+        raise ModelError(f"{path} can't be loaded: {type(error).__name__}: {error}") from error
+    builder = getattr(module, function, None)
+    if not callable(builder):
+        raise ModelError(f"{path} has no function {function}")
+    return builder
+
+
 def build_model(name: str, shape: tuple[int, int, int], n_classes: int, seed: int) -> nn.Sequential:
     """The network ``name`` (or ``file.py:function``) with weights drawn from ``seed``.
 
@@ -89,13 +103,7 @@ def build_model(name: str, shape: tuple[int, int, int], n_classes: int, seed: in
         path, _, function = name.rpartition(":")
         if not Path(path).is_file():
             raise ModelError(f"no file {path}")
-        spec = importlib.util.spec_from_file_location("user_model", path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        builder = getattr(module, function, None)
-        if builder is None:
-            raise ModelError(f"{path} has no function {function}")
+        builder = _load(path, function)
     elif name in MODELS:
         builder = MODELS[name]
     else:
@@ -104,8 +112,8 @@ def build_model(name: str, shape: tuple[int, int, int], n_classes: int, seed: in
         torch.manual_seed(seed)
         try:
             model = builder(shape, n_classes)
-        except (ValueError, RuntimeError) as error:
-            raise ModelError(f"{name} can't be built for images of {shape}: {error}") from None
+        except Exception as error:  # it may be the user's code: anything can happen
+            raise ModelError(f"{name} can't be built for images of {shape}: {type(error).__name__}: {error}") from error
     if not isinstance(model, nn.Sequential):
         raise ModelError(f"{name} gave a {type(model).__name__}; a torch.nn.Sequential is needed")
     return model

@@ -4,11 +4,14 @@ import csv
 import io
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
 
 __all__ = ["RunError", "RunFolder", "write_atomically"]
+
+RESULTS = ("settings.json", "log.json", "log.csv", "summary.json", "weights.pt", "report.png")
 
 
 class RunError(ValueError):
@@ -63,8 +66,8 @@ class RunFolder:
         return (self.path / "summary.json").exists()
 
     def clear(self) -> None:
-        """Remove an earlier run's files."""
-        for name in ("settings.json", "log.json", "log.csv", "checkpoint.npz", "summary.json", "weights.pt", "report.png"):
+        """Remove an earlier run's files, the checkpoint first: a kill in between must not leave one alone."""
+        for name in ("checkpoint.npz", *RESULTS):
             (self.path / name).unlink(missing_ok=True)
 
     def write_settings(self, settings: dict) -> None:
@@ -96,5 +99,5 @@ class RunFolder:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             return json.loads(str(arrays.pop("progress"))), arrays
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise RunError(f"can't resume from {path}: {error}") from None

@@ -49,13 +49,14 @@ def open_device(name: str, config: Config, **options) -> Device:
     raise SettingsError(f"no device {name!r}; there are: {', '.join(DEVICES)}")
 
 
-def _window(trace: str | None, folder: RunFolder | None) -> dict:
+def _window(trace: str | None, folder: RunFolder | None, n_commands: int) -> dict:
     """Simulation options for ``FIRST:LAST``, commands to record waveforms of."""
     if trace is None:
         return {}
     first, colon, last = trace.partition(":")
-    if not (colon and first.isdigit() and last.isdigit() and int(first) <= int(last)):
-        raise SettingsError(f"trace = {trace!r} must be FIRST:LAST, two command indices in order")
+    numbers = colon and first.isdecimal() and last.isdecimal()
+    if not (numbers and int(first) <= int(last) < n_commands):
+        raise SettingsError(f"trace = {trace!r} must be FIRST:LAST with FIRST <= LAST < {n_commands}, the commands")
     if folder is None:
         raise RunError("a waveform needs a run folder")
     folder.path.mkdir(parents=True, exist_ok=True)
@@ -78,7 +79,8 @@ def open_session(
     dataset = load_dataset(settings.data, settings.data_path)
     model = build_model(settings.model, dataset.shape, dataset.n_classes, settings.seed)
     network = Network(model, dataset.shape, settings.batch, config)
-    device = open_device(device_name, config, **_window(trace, folder))
+    window = _window(trace, folder, len(network.program))
+    device = open_device(device_name, config, **window)
     try:
         network.load_state(device, model.state_dict())
         yield Session(network, device, dataset)

@@ -4,7 +4,10 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["SettingsError", "TrainSettings"]
+__all__ = ["SCHEDULES", "SettingsError", "TrainSettings"]
+
+SCHEDULES = ("constant", "cosine", "step")
+"""Courses that the learning rate can take."""
 
 
 class SettingsError(ValueError):
@@ -42,8 +45,8 @@ class TrainSettings:
         for name in ("momentum", "weight_decay"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingsError(f"{name} = {getattr(self, name)} must satisfy 0 <= {name} < 1")
-        if self.schedule not in ("constant", "cosine", "step"):
-            raise SettingsError(f"schedule = {self.schedule!r} must be one of constant, cosine, step")
+        if self.schedule not in SCHEDULES:
+            raise SettingsError(f"schedule = {self.schedule!r} must be one of {', '.join(SCHEDULES)}")
         if self.seed < 0:
             raise SettingsError(f"seed = {self.seed} must be at least 0")
 
@@ -62,8 +65,11 @@ class TrainSettings:
 
     @classmethod
     def from_dict(cls, data: dict) -> "TrainSettings":
-        """Inverse of :meth:`to_dict`."""
-        return cls(**data)
+        """Inverse of :meth:`to_dict`; raises SettingsError for other fields."""
+        try:
+            return cls(**data)
+        except TypeError as error:
+            raise SettingsError(f"not the settings of a run: {error}") from None
 
     @property
     def data_path(self) -> Path | None:
