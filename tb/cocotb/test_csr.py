@@ -7,9 +7,10 @@ from adagp.spec.config import VERSION
 from adagp.spec.presets import preset
 from adagp.spec.registers import REGISTERS, Access, register
 from amaranth import Shape
+from axi import axil_master
 from cocotb.triggers import Combine
-from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
-from harness import Bench, parameters, pauses
+from cocotbext.axi import AxiResp
+from harness import Bench, parameters
 from runner import SIMULATORS, run
 
 STALL = 0.4
@@ -21,22 +22,13 @@ def test_csr(name, simulator, tmp_path):
     run("test_csr", Csr(preset(name)), preset(name), tmp_path, simulator=simulator, seed=21)
 
 
-def axil_master(bench, prefix):
-    """An AXI-Lite master that pauses on all channels."""
-    master = AxiLiteMaster(AxiLiteBus.from_prefix(bench.dut, prefix), bench.dut.clk, bench.dut.rst)
-    write, read = master.write_if, master.read_if
-    for channel in (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel):
-        channel.set_pause_generator(pauses(bench.rng, STALL))
-    return master
-
-
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def registers(dut):
     """Random writes reach the registers and nothing else; reads see them, while other writes are under way."""
     config, _ = parameters()
     bench = Bench(dut, Csr(config))
     await bench.start()
-    master = axil_master(bench, "bus")
+    master = axil_master(bench, "bus", STALL)
     shown = {name: bench.rng.getrandbits(32) for name in Csr.SHOWN}
     for name, value in shown.items():
         bench.set(name.lower(), value)
@@ -79,7 +71,7 @@ async def partial_writes(dut):
     config, _ = parameters()
     bench = Bench(dut, Csr(config))
     await bench.start()
-    master = axil_master(bench, "bus")
+    master = axil_master(bench, "bus", STALL)
     program, hole = register("PROGRAM").offset, 4 * len(REGISTERS)
     await master.write(program, bytes([0, 0x56, 0x34, 0x12]))
     for offset, size in ((0, 1), (1, 3), (2, 2)):
