@@ -1,5 +1,6 @@
 """Programs: commands in order with the names of their layers, and how they read in one line each."""
 
+import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -70,7 +71,7 @@ class Program:
         return [line.name for line in self]
 
     @classmethod
-    def from_bytes(cls, blob: bytes, names: Sequence[str] = (), address: int = 0) -> "Program":
+    def from_bytes(cls, blob: builtins.bytes, names: Sequence[str] = (), address: int = 0) -> "Program":
         """Inverse of :meth:`bytes` and :meth:`names`; raises AssemblerError for a torn program or unknown opcodes."""
         if len(blob) % COMMAND_BYTES:
             raise AssemblerError(f"a program is a multiple of {COMMAND_BYTES} bytes, not {len(blob)}")
@@ -114,7 +115,7 @@ def describe(index: int, command: Command, name: str = "") -> str:
     if command.opcode not in _CONTROL:
         parts += _operands(command)
     phases = Phase(command.phase_mask & Phase.ALL)
-    parts.append(_PHASES.get(phases, "|".join(p.name.lower() for p in phases) or "never"))
+    parts.append(_PHASES.get(phases, "|".join(str(p.name).lower() for p in phases) or "never"))
     return " ".join(parts)
 
 

@@ -53,9 +53,9 @@ class Tiling:
         fill = fill + self.clear_cycles()
         store = store + RUN_CYCLES * runs
         engines = (array, drain, fill, store, fill_dram + store_dram, TILE_CYCLES * self.tiles)
-        engines = np.broadcast_arrays(*engines)
-        slowest = np.max(engines, axis=0)
-        exposed = EXPOSED * (np.sum(engines, axis=0) - slowest)
+        together = np.broadcast_arrays(*engines)
+        slowest = np.max(together, axis=0)
+        exposed = EXPOSED * (np.sum(together, axis=0) - slowest)
         return slowest + exposed + SETUP_CYCLES + fill / self.tiles + (drain + store) / self.results
 
     def array_cycles(self, shortest: int = 0):

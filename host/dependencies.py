@@ -33,8 +33,8 @@ def access(c: Command, config: Config) -> Access:
     """What command ``c`` reads and writes."""
     operand = config.operand_bytes
     if c.opcode == Opcode.UPDATE:
-        kept = ((c.b_addr, operand * c.count), (c.c_addr, 2 * c.count), (c.out_addr, 4 * c.count))
-        kept = tuple((start, start + size) for start, size in kept)
+        state = ((c.b_addr, operand * c.count), (c.c_addr, 2 * c.count), (c.out_addr, 4 * c.count))
+        kept = tuple((start, start + size) for start, size in state)
         return Access(((c.a_addr, c.a_addr + operand * c.count), *kept), kept)
     if c.opcode not in _COMPUTE:
         return Access()
@@ -65,7 +65,7 @@ def with_waits(lines: Iterable[Line], config: Config) -> list[Line]:
     Waits count executed commands: they hold in every phase whose executed commands are all those
     up to some point of the program.
     """
-    before = {"wait_main": [], "wait_update": []}
+    before: dict[str, list] = {"wait_main": [], "wait_update": []}
     result = []
     for line in lines:
         mine = access(line.command, config)

@@ -107,7 +107,7 @@ class RegisterDevice(ABC):
 
     def connect(self) -> None:
         """Check that it is the accelerator of ``config``, and enable the interrupt; raises DeviceError."""
-        self._program = None
+        self._program: Program | None = None
         expected = {"ID": ID, "VERSION": VERSION, "CONFIG_HASH": self.config.config_hash}
         for name, value in expected.items():
             found = self.read_register(name)

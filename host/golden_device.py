@@ -24,7 +24,7 @@ class GoldenDevice:
         self.config = config
         self.memory_size = memory_bytes or config.dram.capacity_bytes
         self.machine = GoldenMachine(config, np.zeros(self.memory_size, np.uint8))
-        self._program = None
+        self._program: Program | None = None
 
     def write(self, address: int, array: np.ndarray) -> None:
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

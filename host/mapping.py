@@ -84,9 +84,9 @@ def _candidates(shape, config, swap):
     if shape.pool:
         inner = _sizes(shape.ic, config.rows, config.beat_elements)
     outer = [1] if shape.pool else _sizes(shape.oc, config.cols, config.beat_elements)
-    p, i, o = np.meshgrid(np.arange(len(pairs)), inner, outer, indexing="ij")
-    pairs = np.array(sorted(pairs))
-    n, y, i, o = pairs[p, 0].ravel(), pairs[p, 1].ravel(), i.ravel(), o.ravel()
+    choices = np.meshgrid(np.arange(len(pairs)), inner, outer, indexing="ij")
+    p, i, o = (choice.ravel() for choice in choices)
+    n, y = np.array(sorted(pairs))[p].T
     if shape.pool:
         o = i
     legal = np.ones(n.shape, bool)

@@ -34,9 +34,9 @@ class MemoryPlan:
     """
 
     def __init__(self, *groups: str):
-        self._wanted = {group: {} for group in groups}
-        self._placed = {}
-        self._regions = {}
+        self._wanted: dict[str, dict] = {group: {} for group in groups}
+        self._placed: dict = {}
+        self._regions: dict = {}
         self.n_bytes = 0
 
     def add(self, group: str, name: str, n_bytes: int, alignment: int = ALIGNMENT) -> None:

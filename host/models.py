@@ -48,7 +48,8 @@ def _he(network: nn.Sequential) -> nn.Sequential:
     for module in network:
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
     return network
 
 

@@ -113,7 +113,8 @@ class Network:
         state = {}
         for layer in self.trained:
             exponent, _ = device.exponents(self.tensors[f"{layer.name}.weight"].number)
-            rows = join_master(*(self.read(device, f"{layer.name}.{name}") for name in ("weight", "low")), exponent)
+            high, low = (self.read(device, f"{layer.name}.{name}") for name in ("weight", "low"))
+            rows = join_master(high, low, exponent)
             weight, bias = layer.parameters
             filters = rows[:, :-1].reshape(layer.q, layer.r, layer.s, layer.c).transpose(0, 3, 1, 2)
             state[weight] = torch.from_numpy(filters.reshape(layer.torch_shape).copy())
