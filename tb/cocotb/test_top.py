@@ -112,4 +112,5 @@ async def compare(registers, ram, expected):
     for name, value in expected["counters"].items():
         await registers.write("COUNTER", 16 * expected["phase"] + COUNTER_NAMES.index(name))
         low = await registers.read("COUNTER_LOW")
-        assert await registers.read("COUNTER_HIGH") << 32 | low == value > 0 or name == "saturations"
+        assert await registers.read("COUNTER_HIGH") << 32 | low == value, name
+        assert value > 0 or name == "saturations"
