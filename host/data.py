@@ -3,6 +3,8 @@
 import gzip
 import pickle
 import struct
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +53,7 @@ def _read_idx(path: Path) -> np.ndarray:
         if zero or kind != 8:
             raise ValueError("not an IDX file of bytes")
         return np.frombuffer(raw, np.uint8, offset=4 + 4 * rank).reshape(shape)
-    except (OSError, EOFError, ValueError, struct.error) as error:
+    except (OSError, EOFError, ValueError, struct.error, zlib.error) as error:
         raise DataError(f"can't read {path}: {error}") from None
 
 
@@ -100,7 +102,7 @@ def _cifar10(folder: Path | None) -> Dataset:
                 batch = pickle.load(file, encoding="bytes")
             images.append(np.asarray(batch[b"data"], np.uint8).reshape(-1, 3, 32, 32))
             labels.append(np.asarray(batch[b"labels"], np.int64))
-        except (OSError, pickle.UnpicklingError, KeyError, ValueError, EOFError) as error:
+        except (OSError, pickle.UnpicklingError, LookupError, ValueError, TypeError, EOFError, ImportError) as error:
             raise DataError(f"can't read {path}: {error}") from None
     return _dataset(
         "cifar10", np.concatenate(images[:5]), np.concatenate(labels[:5]), images[5], labels[5]
@@ -131,7 +133,7 @@ def _npz(name: str, path: Path) -> Dataset:
             if all(key in file for key in names):
                 return _dataset(name, *(file[key] for key in names))
         raise ValueError(f"arrays x_train, y_train, x_test, y_test expected, found {', '.join(file.files)}")
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"can't read {path}: {error}") from None
 
 
@@ -145,7 +147,10 @@ def _dataset(name, train_x, train_y, test_x, test_y) -> Dataset:
         if x.ndim != 4:
             raise DataError(f"{name}: images of {x.ndim} dimensions; 3 or 4 expected")
         scale = 255 if x.dtype == np.uint8 else 1
-        return np.ascontiguousarray(x, np.float32) / scale
+        x = np.ascontiguousarray(x, np.float32) / scale
+        if not (x.size and np.isfinite(x).all() and x.min() >= 0 and x.max() <= 1):
+            raise DataError(f"{name}: images must be bytes, or numbers from 0 to 1")
+        return x
 
     train_y, test_y = np.asarray(train_y, np.int64).reshape(-1), np.asarray(test_y, np.int64).reshape(-1)
     train_x, test_x = images(train_x), images(test_x)

@@ -30,21 +30,28 @@ class Difference:
 
 
 def _run_prefix(network: Network, device: Device, state, seed: int, length: int) -> None:
-    """Initial weights, one seeded batch, the first ``length`` commands of the program."""
+    """Initial weights, a calibrating batch, then of a second batch the first ``length`` commands.
+
+    Calibration takes command by command; only in the second batch do commands overlap.
+    """
     lines = network.program.lines
     end = Line(Command(Opcode.END, {"phase_mask": int(Phase.ALL)}))
-    prefix = Program([*lines[:length], end], network.program.address)
     network.load_state(device, state)
+    network.set_hyper(device, 0.05, 0.9, 5e-4)
+    rng = np.random.default_rng(seed)
+    _run_batch(network, device, network.program, rng, calibrate=True)
     for tensor in network.tensors.values():
         if tensor.name.endswith((".output", ".index", ".gradient")):
             device.write(tensor.address, np.zeros(tensor.n_bytes, np.uint8))
-    device.write(prefix.address, prefix.words())
-    rng = np.random.default_rng(seed)
+    _run_batch(network, device, Program([*lines[:length], end], network.program.address), rng, calibrate=False)
+
+
+def _run_batch(network: Network, device: Device, program: Program, rng, calibrate: bool) -> None:
+    device.write(program.address, program.words())
     network.write_input(device, rng.random((network.batch, *network.input_shape)))
-    network.set_hyper(device, 0.05, 0.9, 5e-4)
-    device.start(prefix, 0, 1, True)
+    device.start(program, 0, 1, calibrate)
     device.wait()
-    if any(line.command.opcode == Opcode.HOST for line in lines[:length]):
+    if any(line.command.opcode == Opcode.HOST for line in program):
         logits_NK = network.read_logits(device)
         labels_N = rng.integers(0, logits_NK.shape[1], network.batch)
         network.write_loss_gradient(device, softmax_cross_entropy(logits_NK, labels_N)[1])
@@ -67,7 +74,7 @@ def _first_difference(network: Network, reference: Device, other: Device) -> tup
 
 
 def compare(network: Network, reference: Device, other: Device, state, seed: int) -> Difference | None:
-    """Run one training batch on both; None if every tensor and exponent agrees.
+    """Run two training batches on both; None if every tensor and exponent agrees.
 
     Otherwise ever longer prefixes of the program are run, by bisection, until the command is found.
     """

@@ -33,7 +33,7 @@ def mlp(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
 
 
 def lenet(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
-    """LeNet-5 with ReLU and max pooling (LeCun et al. 1998, its layer sizes)."""
+    """A network in the manner of LeNet-5 (LeCun et al. 1998): its channels and linear layers, ReLU, max pooling."""
     c, h, w = shape
     h, w = ((h + 2) // 2 - 4) // 2, ((w + 2) // 2 - 4) // 2
     return nn.Sequential(

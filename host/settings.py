@@ -40,11 +40,12 @@ class TrainSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingsError(f"{name} = {value} must be at least 1")
-        if not self.learning_rate > 0:
-            raise SettingsError(f"learning_rate = {self.learning_rate} must be above 0")
+        if not 1e-9 <= self.learning_rate <= 1e3:
+            raise SettingsError(f"learning_rate = {self.learning_rate} must satisfy 1e-9 <= learning_rate <= 1000")
         for name in ("momentum", "weight_decay"):
-            if not 0 <= getattr(self, name) < 1:
-                raise SettingsError(f"{name} = {getattr(self, name)} must satisfy 0 <= {name} < 1")
+            value = getattr(self, name)
+            if not (value == 0 or 1e-9 <= value < 1):
+                raise SettingsError(f"{name} = {value} must be 0, or satisfy 1e-9 <= {name} < 1")
         if self.schedule not in SCHEDULES:
             raise SettingsError(f"schedule = {self.schedule!r} must be one of {', '.join(SCHEDULES)}")
         if self.seed < 0:

@@ -21,7 +21,7 @@ class SimDevice(RegisterDevice):
     """
 
     def __init__(
-        self, config: Config, *, limit: int = 1 << 40, progress: Callable[[int], None] | None = None, **options
+        self, config: Config, *, limit: int = 1 << 32, progress: Callable[[int], None] | None = None, **options
     ):
         self.config, self.limit, self.progress = config, limit, progress
         self.simulation = Simulation(config, **options)
