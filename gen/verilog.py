@@ -33,6 +33,9 @@ ASSERT_MACRO = "ADAGP_ASSERT"
 
 _ASSERTION = re.compile(r"(?:^ *if \(!.*\)\n *\$write\(.*\);\n)?^ *assert \(.*\);\n", re.MULTILINE)
 
+_FUNCTION = re.compile(r"\\\$procmux\$(\d+) ")
+# A function whose name begins with a dollar sign is a system function to Icarus, even if escaped.
+
 _ZEROES = re.compile(r"  initial begin\n    (\S+ ?)\[0\] = (\d+'[hd]0+);\n(?:    \1\[\d+\] = \2;\n)*  end\n")
 
 
@@ -80,7 +83,7 @@ def to_verilog(component: wiring.Component) -> str:
         gc.enable()
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_PASSES}"
     text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
-    return _guard_assertions(_loop_zeroes(text))
+    return _guard_assertions(_loop_zeroes(_FUNCTION.sub(r"procmux_\1 ", text)))
 
 
 def _guard_assertions(text):

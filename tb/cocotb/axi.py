@@ -48,6 +48,8 @@ def axi_ram(bench, prefix: str, size: int, stall: float, read: bool = True, writ
     else:
         ram = AxiRamWrite(AxiWriteBus.from_prefix(*where), *clocking, size=size)
         _stall(bench, stall, write=ram)
+    if read:
+        getattr(bench.dut, f"{prefix}_rid").value = 0  # it begins as X, on which the arbiter's ready depends
     return ram
 
 

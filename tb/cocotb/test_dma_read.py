@@ -79,7 +79,10 @@ async def random_descriptors(dut):
     biases, seen = [], 0
 
     def write(pad, name):
-        mask, rot, words, values = (bench.get(f"{name}_{field}") for field in ("mask", "rot", "addr", "data"))
+        mask = bench.get(f"{name}_mask")
+        if not mask:
+            return
+        rot, words, values = (bench.get(f"{name}_{field}") for field in ("rot", "addr", "data"))
         depth = len(images[pad, 0]) // config.banks
         for lane in range(config.banks):
             if mask >> lane & 1:
