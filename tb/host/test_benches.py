@@ -1,0 +1,77 @@
+"""What the benches compute besides running: MACs, planted fault, process without golden model, statistics."""
+
+import subprocess
+import sys
+
+import pytest
+from adagp.host import bench_numerics, bench_train
+from adagp.host.data import load_dataset
+from adagp.host.models import build_model
+from adagp.host.network import Network
+from adagp.host.session import open_session
+from adagp.host.settings import TrainSettings
+from adagp.host.trainer import Trainer
+from adagp.spec.presets import preset
+
+MODULE = "module \\top.drain.epilogue.{} (a, b);\n  wire s;\n  assign rounded = $signed(a) + $signed(b);\nendmodule\n"
+
+
+def test_macs_from_shapes_are_those_counted():
+    settings = TrainSettings(epochs=1, train_images=96, test_images=32)
+    with open_session(settings, "golden") as session:
+        progress = Trainer(settings, session.network, session.device, session.dataset).run()
+        assert bench_train.training_macs(session.network, 3) == progress.counters["macs"] > 0
+
+
+def test_one_operator_is_changed():
+    source = MODULE.format("lane1.scale_x") + MODULE.format("lane0.scale_x") + MODULE.format("lane0.scale_c")
+    faulty = bench_train.plant_fault(source)
+    changed = [pair for pair in zip(source.split(), faulty.split(), strict=True) if pair[0] != pair[1]]
+    assert changed == [("+", "-")]
+    assert faulty.index(" - ") > source.index("lane0.scale_x") and faulty.index(" - ") < source.index("lane0.scale_c")
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_fault_has_one_place(times):
+    with pytest.raises(ValueError, match=rf"must be there once, not {times} times"):
+        bench_train.plant_fault(MODULE.format("lane0.scale_x") * times)
+
+
+def test_simulated_runs_cannot_import_the_golden_model():
+    def run(code):
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert run("import adagp.golden.program").returncode == 0
+    blocked = run(bench_train.WITHOUT_GOLDEN + "import adagp.golden.program")
+    assert blocked.returncode and "out of bounds" in blocked.stderr
+    blocked = run(
+        bench_train.WITHOUT_GOLDEN
+        + "from adagp.host.session import *; from adagp.spec.presets import *; open_device('golden', preset('tiny'))"
+    )
+    assert blocked.returncode and "out of bounds" in blocked.stderr
+
+
+def test_figures_are_means_over_seeds():
+    def run(accuracy, saturations):
+        return {"test_accuracy": accuracy, "saturations": saturations, "results": 50}
+
+    runs = {"x": {"fp32": [run(0.9, 0), run(0.8, 0)], "int16": [run(0.91, 3), run(0.78, 4)]}}
+    figures, details = bench_numerics.figures(runs)
+    assert figures["x_delta_points"] == pytest.approx(-0.5)
+    assert figures["x_delta_std_points"] == pytest.approx(3 / 2**0.5, abs=1e-3)
+    assert figures["saturated_fraction"] == 0.07
+    assert details["x"]["delta_points"] == pytest.approx([1, -2])
+
+
+def test_results_of_a_batch():
+    config, dataset = preset("ecp5"), load_dataset("digits")
+    network = Network(build_model("mlp", dataset.shape, 10, 0), dataset.shape, 4, config)
+    weights = (64 + 1) * 128 + (128 + 1) * 128 + (128 + 1) * 10
+    outputs, input_gradients = 4 * (128 + 128 + 10), 4 * (128 + 128)
+    expected = outputs + input_gradients + weights + 2 * weights  # gradient; weight and momentum
+    assert bench_numerics.results_per_batch(network) == expected
+
+
+def test_float_run_learns():
+    result = bench_numerics.run_float(TrainSettings(epochs=2), load_dataset("digits"))
+    assert result["test_accuracy"] > 0.6 and result["train_loss"] < 2
