@@ -55,15 +55,19 @@ class Bench:
     def set(self, name: str, value) -> None:
         """Set a port to a value of its shape: an integer, or whatever its layout's ``const`` takes."""
         shape = self._shapes[name]
-        if isinstance(shape, ShapeCastable):
-            handle = getattr(self.dut, name)
-            handle.value = shape.const(value).as_bits()
-        else:
-            getattr(self.dut, name).value = value & ((1 << Shape.cast(shape).width) - 1)
+        packed = isinstance(shape, ShapeCastable)
+        bits = shape.const(value).as_bits() if packed else value & ((1 << Shape.cast(shape).width) - 1)
+        getattr(self.dut, name).value = bits
 
     def get(self, name: str):
         """A port's value by its shape."""
-        shape, bits = self._shapes[name], int(getattr(self.dut, name).value)
+        return self._unpack(name, self._bits(name))
+
+    def _bits(self, name):
+        return int(getattr(self.dut, name).value)
+
+    def _unpack(self, name, bits):
+        shape = self._shapes[name]
         if isinstance(shape, ShapeCastable):
             return shape.from_bits(bits)
         shape = Shape.cast(shape)
@@ -87,16 +91,15 @@ class Bench:
     async def take(self, name: str, count: int, stall: float) -> list:
         """Take ``count`` payloads from a stream out of the design, with random pauses; they must stay until taken."""
         taken, offered = [], None
-        ready = False
         while len(taken) < count:
             ready = self.rng.random() >= stall
             self.set(f"{name}_ready", ready)
             await self.edge
-            valid, payload = self.get(f"{name}_valid"), self.get(f"{name}_payload")
-            assert offered is None or (valid and payload == offered), f"{name} changed before it was taken"
-            offered = payload if valid and not ready else None
-            if valid and ready:
-                taken.append(payload)
+            bits = self._bits(f"{name}_payload") if self.get(f"{name}_valid") else None
+            assert offered is None or bits == offered, f"{name} changed before it was taken"
+            offered = None if ready else bits
+            if ready and bits is not None:
+                taken.append(self._unpack(f"{name}_payload", bits))
         self.set(f"{name}_ready", 0)
         return taken
 

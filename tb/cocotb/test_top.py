@@ -63,6 +63,7 @@ def record(recorder):
     batch(calibrate=False)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_training_batches(simulator, tmp_path):
     from recorder import Recorder
