@@ -15,8 +15,9 @@ __all__ = ["Difference", "compare"]
 
 @dataclass(frozen=True)
 class Difference:
-    """The first command after which a tensor differs, and its first element that does."""
+    """The first command, in a batch from 0, after which a tensor differs, and its first element that does."""
 
+    batch: int
     command: int
     line: str
     tensor: str
@@ -29,21 +30,22 @@ class Difference:
         return f"{self.line}\n{self.tensor}{place} is {self.other}, the reference has {self.reference}"
 
 
-def _run_prefix(network: Network, device: Device, state, seed: int, length: int) -> None:
-    """Initial weights, a calibrating batch, then of a second batch the first ``length`` commands.
+def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, length: int) -> None:
+    """Initial weights, then training up to the first ``length`` commands of a batch: 0, which calibrates, or 1.
 
-    Calibration takes command by command; only in the second batch do commands overlap.
+    Calibration takes command by command; only in batch 1 do commands overlap.
     """
-    lines = network.program.lines
     end = Line(Command(Opcode.END, {"phase_mask": int(Phase.ALL)}))
+    prefix = Program([*network.program.lines[:length], end], network.program.address)
     network.load_state(device, state)
     network.set_hyper(device, 0.05, 0.9, 5e-4)
     rng = np.random.default_rng(seed)
-    _run_batch(network, device, network.program, rng, calibrate=True)
+    if batch:
+        _run_batch(network, device, network.program, rng, calibrate=True)
     for tensor in network.tensors.values():
         if tensor.name.endswith((".output", ".index", ".gradient")):
             device.write(tensor.address, np.zeros(tensor.n_bytes, np.uint8))
-    _run_batch(network, device, Program([*lines[:length], end], network.program.address), rng, calibrate=False)
+    _run_batch(network, device, prefix, rng, calibrate=not batch)
 
 
 def _run_batch(network: Network, device: Device, program: Program, rng, calibrate: bool) -> None:
@@ -76,23 +78,24 @@ def _first_difference(network: Network, reference: Device, other: Device) -> tup
 def compare(network: Network, reference: Device, other: Device, state, seed: int) -> Difference | None:
     """Run two training batches on both; None if every tensor and exponent agrees.
 
-    Otherwise ever longer prefixes of the program are run, by bisection, until the command is found.
+    Otherwise ever longer prefixes of the batch that differs are run, by bisection, until the command is found.
     """
 
-    def differs(length: int) -> tuple | None:
+    def differs(batch: int, length: int) -> tuple | None:
         for device in (reference, other):
-            _run_prefix(network, device, state, seed, length)
+            _run_prefix(network, device, state, seed, batch, length)
         return _first_difference(network, reference, other)
 
-    low, high = 1, len(network.program) - 1  # prefixes known to agree, and to differ
-    found = differs(high)
-    if found is None:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        result = differs(middle)
-        if result is None:
-            low = middle
-        else:
-            high, found = middle, result
-    return Difference(high - 1, network.program.describe(high - 1).strip(), *found)
+    for batch in range(2):
+        low, high = 1, len(network.program) - 1  # prefixes known to agree, and to differ
+        found = differs(batch, high)
+        while found is not None and high - low > 1:
+            middle = (low + high) // 2
+            result = differs(batch, middle)
+            if result is None:
+                low = middle
+            else:
+                high, found = middle, result
+        if found is not None:
+            return Difference(batch, high - 1, network.program.describe(high - 1).strip(), *found)
+    return None

@@ -28,7 +28,7 @@ def settings(**changes):
 
 
 def test_it_learns_and_logs(tmp_path):
-    chosen = settings(train_images=200, epochs=6, batch=20)
+    chosen = settings(train_images=200, epochs=6, batch=20, learning_rate=0.1)
     losses = []
     with open_session(chosen, "golden") as session:
         folder = RunFolder(tmp_path)
