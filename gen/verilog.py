@@ -20,6 +20,11 @@ __all__ = ["ASSERT_MACRO", "Flat", "generate", "to_verilog"]
 
 _PASSES = """
 proc
+opt_expr
+opt_merge
+opt_clean
+opt_dff
+opt_clean
 memory_collect
 opt_clean
 attrmap -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
@@ -27,6 +32,7 @@ write_verilog -norename
 """
 # Processes become multiplexers: amaranth.back.verilog leaves `always @*` blocks, which Verilator does not run when
 # a field of the struct they assign is what they depend on (they would have to be sensitive to their own output).
+# opt_dff gives registers back the enables that proc has turned into multiplexers: a simulator then skips what is idle.
 
 ASSERT_MACRO = "ADAGP_ASSERT"
 """Defined by tools that shall check the design's assertions, which aren't Verilog-2005."""

@@ -141,13 +141,19 @@ def lint(path: Path) -> list[str]:
     return [line for line in _verilator(*flags, HERE / "lint.vlt", path).splitlines() if line.startswith("%")]
 
 
+def _optimise(source):
+    """Level of optimisation: -O3 makes code that overflows the instruction cache, and slower than -O2."""
+    if "__Slow" in source.name:
+        return "-O0"  # runs once
+    return "-O1" if source.name.startswith("verilated") else "-O2"
+
+
 def _objects(compiler, flags, sources, directory):
     """Compile ``sources`` side by side into ``directory``; returns the object files."""
 
     def one(source):
         result = directory / f"{source.stem}.o"
-        hot = not source.name.startswith("verilated") and "__Slow" not in source.name
-        _run([compiler, *flags, "-O3" if hot else "-O0", "-c", source, "-o", result])
+        _run([compiler, *flags, _optimise(source), "-c", source, "-o", result])
         return result
 
     directory.mkdir(exist_ok=True)
@@ -184,10 +190,12 @@ def library(config: Config, *, trace: bool = False, debug: bool = False, top: Pa
     key = _digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags)
     with _entry(f"simulator-{config.name}-{key}.so") as (path, scratch):
         if scratch:
-            runtime = _runtime(compiler, flags, tools, trace)
-            _say(f"verilating {config.name}")
             start = time.monotonic()
-            _verilator(*verilate, "-Mdir", scratch / "c++", source)
+            with ThreadPoolExecutor(1) as pool:  # Verilator leaves the other cores idle
+                compiling = pool.submit(_runtime, compiler, flags, tools, trace)
+                _say(f"verilating {config.name}")
+                _verilator(*verilate, "-Mdir", scratch / "c++", source)
+                runtime = compiling.result()
             made = sorted((scratch / "c++").glob("*.cpp"))
             _say(f"compiling {len(made)} files of C++ on {len(os.sched_getaffinity(0))} cores")
             made_flags = [*flags, *driver_flags, f"-I{scratch / 'c++'}"]
