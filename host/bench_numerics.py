@@ -1,7 +1,8 @@
 """int16 block floating point against fp32 PyTorch on equal terms: writes ``results/numerics.json``.
 
-Each pair of runs has the same initial weights, order of images, schedule and SGD. A finished run is kept in
-``build/bench_numerics``: a bench that was stopped goes on after the last one.
+Each pair of runs has the same initial weights, order of images, schedule and SGD. The learning rate is the one with
+which fp32 does best on validation images, other seeds than those of the comparison: test images choose nothing.
+A finished run is kept in ``build/bench_numerics``: a bench that was stopped goes on after the last one.
 """
 
 import argparse
@@ -9,12 +10,12 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from rich.progress import Progress
 from torch.nn.functional import cross_entropy
 
 from ..golden.operands import COMPUTE, operands
@@ -32,6 +33,11 @@ from .trainer import Trainer, evaluate
 __all__ = ["CASES", "Case", "figures", "main", "results_per_batch", "run_float", "run_integer"]
 
 SEEDS = range(5)
+TUNING_SEEDS = range(100, 103)
+LEARNING_RATES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1)
+VALIDATION_IMAGES = 5000
+"""Images behind the training images that choose a learning rate; where there are none, a fifth of the training images
+stands aside for it."""
 KINDS = ("fp32", "int16")
 WORK = Path("build/bench_numerics")
 COMMAND = "python -m adagp.host.bench_numerics --data-dir FOLDER_OF_FASHION_MNIST"
@@ -41,7 +47,7 @@ EVALUATION_IMAGES = 500
 
 @dataclass(frozen=True)
 class Case:
-    """A comparison: its name, and the settings of its runs but for the seed."""
+    """A comparison: its name, and the settings of its runs but for seed and learning rate."""
 
     name: str
     settings: dict = field(default_factory=dict)
@@ -50,10 +56,10 @@ class Case:
 CASES = (
     Case("digits"),
     Case("fashion_lenet", {
-        "model": "lenet", "data": "fashion-mnist", "epochs": 3, "learning_rate": 0.05, "train_images": 12_000,
+        "model": "lenet", "data": "fashion-mnist", "epochs": 3, "train_images": 12_000,
     }),
     Case("fashion_vgg", {
-        "model": "vgg-small", "data": "fashion-mnist", "epochs": 2, "learning_rate": 0.02, "train_images": 8_000,
+        "model": "vgg-small", "data": "fashion-mnist", "epochs": 2, "train_images": 8_000,
     }),
 )  # fmt: skip
 
@@ -106,21 +112,35 @@ def run_integer(settings: TrainSettings, dataset: Dataset) -> dict:
         }  # fmt: skip
 
 
-def _run(case: Case, seed: int, kind: str, folder: Path | None) -> dict:
-    """The result of one run: that in its work file, else a new one."""
-    settings = TrainSettings(seed=seed, **case.settings)
-    path = WORK / f"{case.name}-{kind}-{seed}.json"
+def validation(dataset: Dataset, train_images: int | None) -> Dataset:
+    """``dataset`` without its test images: images that training doesn't use stand in for them."""
+    total = len(dataset.train_y_N)
+    used = train_images if train_images is not None and train_images < total else total * 4 // 5
+    aside = slice(used, used + VALIDATION_IMAGES)
+    return replace(
+        dataset, train_x_NCHW=dataset.train_x_NCHW[:used], train_y_N=dataset.train_y_N[:used],
+        test_x_NCHW=dataset.train_x_NCHW[aside], test_y_N=dataset.train_y_N[aside],
+    )  # fmt: skip
+
+
+def best_rate(accuracies: dict[float, list[float]]) -> float:
+    """The learning rate of the best mean accuracy, the smallest of them if there are several."""
+    return max(sorted(accuracies), key=lambda rate: statistics.mean(accuracies[rate]))
+
+
+def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source: str) -> dict:
+    """The result of one run: that in its work file if sources and settings are the same, else a new one."""
+    path = WORK / f"{name}-{kind}-{settings.seed}-{settings.learning_rate}.json"
+    known = {**settings.to_dict(), "data_dir": None}
     if path.exists():
         record = json.loads(path.read_text())
-        if record["settings"] == settings.to_dict():
+        if record["settings"] == known and record["commit"] == source and not source.endswith("-dirty"):
             return record
-    placed = replace(settings, data_dir=None if folder is None else str(folder))
-    dataset = load_dataset(placed.data, placed.data_path)
-    source, began = commit(), time.perf_counter()
-    result = (run_float if kind == "fp32" else run_integer)(placed, dataset)
+    began = time.perf_counter()
+    result = (run_integer if kind == "int16" else run_float)(settings, dataset)
     seconds = round(time.perf_counter() - began, 1)
     images = {"train_images": len(dataset.train_y_N[: settings.train_images]), "test_images": len(dataset.test_y_N)}
-    record = {"settings": settings.to_dict(), "commit": source, "seconds": seconds, **images, **result}
+    record = {"settings": known, "commit": source, "seconds": seconds, **images, **result}
     write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
     return record
 
@@ -144,17 +164,35 @@ def figures(runs: dict[str, dict[str, list[dict]]]) -> tuple[dict, dict]:
     return found, details
 
 
-def _runs(folder: Path | None) -> Iterator[tuple[str, str, dict]]:
-    total = len(CASES) * len(SEEDS) * len(KINDS)
-    done = 0
-    for case in CASES:
-        for seed in SEEDS:
-            for kind in KINDS:
-                record = _run(case, seed, kind, folder)
-                done += 1
-                accuracy, seconds = 100 * record["test_accuracy"], record["seconds"]
-                print(f"{done:2d}/{total}  {case.name} seed {seed} {kind}: {accuracy:.2f} % in {seconds} s", flush=True)
-                yield case.name, kind, record
+def _tune(case: Case, settings: TrainSettings, dataset: Dataset, source: str, progress: Progress) -> dict:
+    """Validation accuracies of fp32 by learning rate."""
+    aside = validation(dataset, settings.train_images)
+    accuracies: dict[float, list[float]] = {rate: [] for rate in LEARNING_RATES}
+    for rate in LEARNING_RATES:
+        for seed in TUNING_SEEDS:
+            chosen = replace(settings, seed=seed, learning_rate=rate)
+            accuracies[rate].append(_run(case.name, "validation", chosen, aside, source)["test_accuracy"])
+            progress.advance(progress.task_ids[0])
+    return accuracies
+
+
+def compare(case: Case, folder: Path | None, source: str, progress: Progress) -> tuple[dict, dict]:
+    """The runs of a case by kind; how its learning rate was found."""
+    settings = TrainSettings(data_dir=None if folder is None else str(folder), **case.settings)
+    dataset = load_dataset(settings.data, settings.data_path)
+    accuracies = _tune(case, settings, dataset, source, progress)
+    rate = best_rate(accuracies)
+    progress.print(f"{case.name}: learning rate {rate}")
+    runs: dict[str, list[dict]] = {kind: [] for kind in KINDS}
+    for seed in SEEDS:
+        for kind in KINDS:
+            chosen = replace(settings, seed=seed, learning_rate=rate)
+            record = _run(case.name, kind, chosen, dataset, source)
+            runs[kind].append(record)
+            accuracy, seconds = 100 * record["test_accuracy"], record["seconds"]
+            progress.print(f"{case.name} seed {seed} {kind}: {accuracy:.2f} % in {seconds} s")
+            progress.advance(progress.task_ids[0])
+    return runs, {"learning_rate": rate, "validation_accuracies": {str(r): a for r, a in accuracies.items()}}
 
 
 def main() -> None:
@@ -168,11 +206,16 @@ def main() -> None:
     if arguments.fresh:
         for path in WORK.glob("*.json"):
             path.unlink()
-    runs: dict[str, dict[str, list[dict]]] = {case.name: {kind: [] for kind in KINDS} for case in CASES}
     source = commit()
-    for name, kind, record in _runs(arguments.data_dir):
-        runs[name][kind].append(record)
+    runs, tuning = {}, {}
+    total = len(CASES) * (len(LEARNING_RATES) * len(TUNING_SEEDS) + len(SEEDS) * len(KINDS))
+    with Progress() as progress:
+        progress.add_task("runs", total=total)
+        for case in CASES:
+            runs[case.name], tuning[case.name] = compare(case, arguments.data_dir, source, progress)
     found, details = figures(runs)
+    for name, found_rate in tuning.items():
+        details[name]["tuning"] = found_rate
     origin = provenance(COMMAND, preset(TrainSettings().preset), list(SEEDS), source)
     write_results(arguments.output, found, details, origin)
     for figure, value in found.items():

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from adagp.host import bench_numerics, bench_train
 from adagp.host.data import load_dataset
@@ -75,3 +76,26 @@ def test_results_of_a_batch():
 def test_float_run_learns():
     result = bench_numerics.run_float(TrainSettings(epochs=2), load_dataset("digits"))
     assert result["test_accuracy"] > 0.6 and result["train_loss"] < 2
+
+
+def test_validation_images_are_neither_trained_on_nor_tested_on():
+    dataset = load_dataset("digits")
+    for train_images, used, aside in ((None, 1149, 288), (300, 300, 1137), (5000, 1149, 288)):
+        part = bench_numerics.validation(dataset, train_images)
+        assert len(part.train_y_N) == used and len(part.test_y_N) == aside
+        whole = np.concatenate([part.train_x_NCHW, part.test_x_NCHW])
+        np.testing.assert_array_equal(whole, dataset.train_x_NCHW[: used + aside])
+
+
+def test_best_rate():
+    assert bench_numerics.best_rate({0.1: [0.9, 0.7], 0.01: [0.8, 0.8], 0.05: [0.7, 0.8]}) == 0.01
+
+
+def test_a_run_of_other_sources_is_done_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_numerics, "WORK", tmp_path)
+    done = []
+    monkeypatch.setattr(bench_numerics, "run_float", lambda *_: done.append(1) or {"test_accuracy": 0.5})
+    dataset, settings = load_dataset("digits"), TrainSettings()
+    for source in ("a", "a", "b", "b-dirty", "b-dirty"):
+        assert bench_numerics._run("x", "fp32", settings, dataset, source)["commit"] == source
+    assert len(done) == 4
