@@ -24,7 +24,7 @@ class TrainSettings:
     preset: str = "ecp5"
     epochs: int = 8
     batch: int = 32
-    learning_rate: float = 0.05
+    learning_rate: float = 0.1
     schedule: str = "cosine"
     momentum: float = 0.9
     weight_decay: float = 5e-4
