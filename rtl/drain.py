@@ -51,7 +51,7 @@ class Drain(wiring.Component):
             "c_write": Out(PadWrite(config, 2 * config.c_depth)),
             "bias_valid": In(1), "bias_half": In(1), "bias_start": In(1),
             "bias_data": In(signed(config.acc_width)),
-            "acc_full": Out(Token()), "c_free": Out(Token()), "c_ready": Out(Token()),
+            "acc_full": Out(Token()), "c_ready": Out(Token()),
             "acc_free": Out(1), "drained": Out(1),
             "result_valid": Out(1), "result": Out(ResultLayout),
             "saturations": Out(range(n + 1)),
@@ -106,11 +106,7 @@ class Drain(wiring.Component):
 
     def _control(self, m, d, start, done):
         """Take a descriptor, wait for its tokens, start the walk, report its end."""
-        ready = (
-            (self.acc_full.avail | d.vector)
-            & (self.c_free.avail | ~d.open)
-            & (self.c_ready.avail | ~d.need_fill)
-        )  # fmt: skip
+        ready = (self.acc_full.avail | d.vector) & (self.c_ready.avail | ~d.need_fill)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
@@ -121,7 +117,6 @@ class Drain(wiring.Component):
                 m.d.comb += [
                     start.eq(1),
                     self.acc_full.take.eq(~d.vector),
-                    self.c_free.take.eq(d.open),
                     self.c_ready.take.eq(d.need_fill),
                 ]
                 m.next = "RUN"

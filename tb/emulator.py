@@ -116,7 +116,7 @@ class Emulator:
             takes = [f"{x}_full" for x in "ab" if d[f"new_{x}"]]
             return takes + ["acc_free"] * (d["mode"] == VectorMode.GEMM and d["first"])
         if name == "drain":
-            takes = ["c_free"] * d["open"] + ["c_ready"] * d["need_fill"]
+            takes = ["c_ready"] * d["need_fill"]
             return takes + ["acc_full"] * (not d["vector"])
         return ["drained"] * (name == "store" and d["begin"])
 
@@ -227,8 +227,7 @@ class Emulator:
     # --- DRAIN -------------------------------------------------------------------------------------
 
     def _drain_start(self, d):
-        if d["open"]:
-            self.c[d["half"]] = JUNK
+        pass
 
     def _drain_end(self, d):
         cols = self.config.rows if d["vector"] else self.config.cols
