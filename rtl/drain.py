@@ -106,7 +106,7 @@ class Drain(wiring.Component):
 
     def _control(self, m, d, start, done):
         """Take a descriptor, wait for its tokens, start the walk, report its end."""
-        ready = (self.acc_full.avail | d.vector) & (self.c_ready.avail | ~d.need_fill)
+        ready = (self.acc_full.avail | d.vector) & self.c_ready.avail
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
@@ -114,11 +114,7 @@ class Drain(wiring.Component):
                 with m.If(self.i.valid):
                     m.next = "WAIT"
             with m.State("WAIT"), m.If(ready):
-                m.d.comb += [
-                    start.eq(1),
-                    self.acc_full.take.eq(~d.vector),
-                    self.c_ready.take.eq(d.need_fill),
-                ]
+                m.d.comb += [start.eq(1), self.acc_full.take.eq(~d.vector), self.c_ready.take.eq(1)]
                 m.next = "RUN"
             with m.State("RUN"):
                 m.d.comb += [self.drained.eq(done), self.result_valid.eq(done & d.track)]

@@ -65,7 +65,7 @@ COMPUTE = (
 reduction (k0..k2); B's outer position q starts at q*b_stride and its reduction is contiguous."""
 
 DRAIN = (
-    Bits("vector", 1), Bits("half", 1), Bits("need_fill", 1),
+    Bits("vector", 1), Bits("half", 1),
     Bits("n_out", 17), Bits("s_out", 18, True), Bits("n_in", 17), Bits("s_in", 18, True),
     Bits("lane_step", 17), Bits("lanes_last", 7), Bits("last_inner", 1),
     Bits("shift", 8, True), Bits("shift_ones", 8, True), Bits("ones", 1), Bits("swap", 1),

@@ -357,8 +357,7 @@ def tile_program(c, k, m):
                 n_a=taps, n_b=1, mantissa=c.const_mantissa if c.opcode >= k.AVGPOOL else 1, lanes_last=lanes_last,
             )  # fmt: skip
             m.drain(
-                vector=1, need_fill=1,
-                n_out=pixels, s_out=pitch_o, n_in=groups, s_in=k.rows, lane_step=1,
+                vector=1, n_out=pixels, s_out=pitch_o, n_in=groups, s_in=k.rows, lane_step=1,
                 lanes_last=lanes_last, last_inner=1,
                 shift=shift, relu=c.relu, c_mode=c.c_mode, shift_c=shift_c, idx=idx,
                 dry=c.dry, track=c.track, exponent=exp_out, id=c.out_id,
@@ -396,7 +395,6 @@ def tile_program(c, k, m):
                     along = 1
                     across = pitch_o
                 m.drain(
-                    need_fill=1,
                     n_out=groups, s_out=k.cols * across, n_in=n_stream, s_in=along, lane_step=across,
                     lanes_last=n_stat - (groups - 1) * k.cols,
                     shift=shift, shift_ones=shift_ones, ones=ones, swap=c.swap,

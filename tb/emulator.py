@@ -116,8 +116,7 @@ class Emulator:
             takes = [f"{x}_full" for x in "ab" if d[f"new_{x}"]]
             return takes + ["acc_free"] * (d["mode"] == VectorMode.GEMM and d["first"])
         if name == "drain":
-            takes = ["c_ready"] * d["need_fill"]
-            return takes + ["acc_full"] * (not d["vector"])
+            return ["c_ready"] + ["acc_full"] * (not d["vector"])
         return ["drained"] * (name == "store" and d["begin"])
 
     # --- FILL --------------------------------------------------------------------------------------

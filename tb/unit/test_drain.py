@@ -54,8 +54,7 @@ class Model:
         groups = -(-n_stat // lanes)
         d = dict.fromkeys((bits.name for bits in DRAIN), 0)
         d.update(
-            vector=int(vector), half=rng.randrange(2), need_fill=rng.randrange(2),
-            lane_step=1, lanes_last=n_stat - (groups - 1) * lanes, swap=swap,
+            vector=int(vector), half=rng.randrange(2), lane_step=1, lanes_last=n_stat - (groups - 1) * lanes, swap=swap,
             shift=rng.choice((rng.randint(-16, 63), rng.randint(0, config.acc_width - 8), 0)),
             relu=rng.randrange(2), c_mode=int(rng.choice(list(CMode))), shift_c=rng.randint(-31, 31),
             dry=int(rng.random() < 0.2), track=int(rng.random() < 0.8),
@@ -214,7 +213,7 @@ def test_random_descriptors(config, count):
     descriptors = [model.descriptor() for _ in range(count)]
     for d in descriptors:
         model.run(d)
-        around.needed.append({"acc_full": 1 - d["vector"], "c_ready": d["need_fill"]})
+        around.needed.append({"acc_full": 1 - d["vector"], "c_ready": 1})
 
     async def feed(ctx):
         await fill_biases(ctx, dut, model, rng)
@@ -247,7 +246,7 @@ def test_throughput(vector):
     d = dict.fromkeys((bits.name for bits in DRAIN), 0)
     d.update(vector=vector, n_out=8, s_out=20, n_in=5, s_in=4, lane_step=1, lanes_last=4)
     count = 4
-    around.needed = [{"acc_full": 1 - vector, "c_ready": 0} for _ in range(count)]
+    around.needed = [{"acc_full": 1 - vector, "c_ready": 1} for _ in range(count)]
 
     async def feed(ctx):
         await source(ctx, dut.i, [d] * count, rng, stall=0)
