@@ -59,7 +59,6 @@ COMPUTE = (
     Bits("swap", 1), Bits("ones", 1), *_many("n", 6, 16), *_many("jump", 6, 18, True),
     *_many("k", 3, 16), *_many("kjump", 3, 18, True), Bits("n_k", 17),
     Bits("n_a", 17), Bits("n_b", 17), Bits("b_stride", 17), Bits("mantissa", 16),
-    Bits("lanes_last", 7),
 )  # fmt: skip
 """Odometers walk A's outer positions (n0 outermost .. n5, jump_i added when level i steps) and its
 reduction (k0..k2); B's outer position q starts at q*b_stride and its reduction is contiguous."""

@@ -354,7 +354,7 @@ def tile_program(c, k, m):
                 jump0=pitch_n - y_walk, jump1=y_step - x_walk, jump2=x_step - groups_walk,
                 jump3=k.rows - taps_walk, jump4=pitch_y - s_walk, jump5=pitch_x,
                 k0=1, k1=1, k2=k.rows, kjump2=1, n_k=k.rows,
-                n_a=taps, n_b=1, mantissa=c.const_mantissa if c.opcode >= k.AVGPOOL else 1, lanes_last=lanes_last,
+                n_a=taps, n_b=1, mantissa=c.const_mantissa if c.opcode >= k.AVGPOOL else 1,
             )  # fmt: skip
             m.drain(
                 vector=1, n_out=pixels, s_out=pitch_o, n_in=groups, s_in=k.rows, lane_step=1,
