@@ -106,10 +106,6 @@ class Program:
         return "\n".join(lines)
 
 
-def _fits(value, bits):
-    return -1 << bits - 1 <= value < 1 << bits - 1
-
-
 def _wrap(value):
     half = 1 << (REGISTER_WIDTH - 1)
     return (value + half) % (2 * half) - half

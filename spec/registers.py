@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
-__all__ = ["COUNTERS", "N_REGIONS", "REGISTERS", "Access", "Control", "Register", "Status", "counter_name", "register"]
+__all__ = ["COUNTERS", "N_REGIONS", "REGISTERS", "Access", "Control", "Register", "Status", "register"]
 
 N_REGIONS = 4
 """Write regions that can be declared."""
@@ -108,8 +108,3 @@ _BY_NAME = {r.name: r for r in REGISTERS}
 def register(name: str) -> Register:
     """The register called ``name``; raises KeyError."""
     return _BY_NAME[name]
-
-
-def counter_name(index: int) -> str:
-    """Name of the performance counter at ``index``."""
-    return COUNTERS[index][0]
