@@ -3,10 +3,13 @@
 // One data bus serves read and write bursts, one at a time: a burst occupies it for every granule it
 // touches, after a turnaround where the direction changes and outside refreshes. A read is served
 // `latency` after its acceptance at the earliest; a write once all its beats have come. Reads are
-// answered in order, writes too, and neither waits for the other: only an answered write is visible.
+// answered in order, writes too, and neither waits for the other: a write takes effect when its answer
+// is taken, a read looks at its acceptance. AXI promises no more, and where memory changes between
+// a read's acceptance and its data, what comes is neither the old nor the new.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -18,6 +21,7 @@ namespace adagp {
 constexpr unsigned BEAT_BYTES = PORT_WIDTH / 8;
 constexpr unsigned MAX_BURST = 256;
 constexpr uint64_t PAGE = 4096;
+constexpr uint8_t GARBAGE = 0xa5;  // what a byte holds that nothing may be made of
 enum Response : uint8_t { OKAY = 0, SLVERR = 2, DECERR = 3 };
 
 // Times are in 1/65536 of a cycle. Laid out as `Settings` of simulation.py.
@@ -44,8 +48,10 @@ struct Address {
     bool operator==(const Address&) const = default;
 };
 
+using Data = std::array<uint8_t, BEAT_BYTES>;
+
 struct Beat {
-    uint8_t data[BEAT_BYTES] = {};
+    Data data{};
     uint32_t strobe = 0;
     bool last = false;
     bool operator==(const Beat&) const = default;
@@ -60,7 +66,7 @@ struct Master {
 struct Slave {
     bool arready = false, awready = false, wready = false, rvalid = false, rlast = false, bvalid = false;
     uint8_t rid = 0, rresp = 0, bid = 0, bresp = 0;
-    uint8_t rdata[BEAT_BYTES] = {};
+    Data rdata{};
 };
 
 class Dram {
@@ -78,14 +84,11 @@ class Dram {
     void step(const Master& in) {
         now_ += uint64_t{1} << TIME_BITS;
         check(in);
-        if (in.arvalid && out.arready) reads_.push_back(accept(in.ar, false, totals.read_bursts++));
+        if (in.arvalid && out.arready) look(reads_.emplace_back(accept(in.ar, false, totals.read_bursts++)));
         if (in.awvalid && out.awready) writes_.push_back(accept(in.aw, true, totals.write_bursts++));
         if (in.wvalid && out.wready) beats_.push_back(in.w);
         if (out.rvalid && in.rready) take_read();
-        if (out.bvalid && in.bready) {
-            answers_.pop_front();
-            out.bvalid = false;
-        }
+        if (out.bvalid && in.bready) take_answer();
         serve();
         drive();
         before_ = in;
@@ -107,7 +110,9 @@ class Dram {
     bool writing_ = false;
     uint64_t in_a_row_ = 0;
     std::deque<Burst> reads_, read_data_, writes_, answers_;  // accepted, on the bus or later
-    std::deque<Beat> beats_;
+    std::deque<Beat> beats_;   // of writes not answered; the first `moved_` of them have crossed the data bus
+    std::deque<Data> looked_;  // what reads not answered saw
+    uint64_t moved_ = 0;
     Master before_;  // a cycle ago, and whether the memory took it
     struct {
         bool ar = true, aw = true, w = true;
@@ -147,19 +152,43 @@ class Dram {
         return {a.addr, now_, beats, 0, a.id, response};
     }
 
+    void look(const Burst& burst) {
+        for (unsigned i = 0; i < burst.beats; i++) {
+            Data& data = looked_.emplace_back();
+            if (burst.response == OKAY) std::memcpy(data.data(), at(burst, i), BEAT_BYTES);
+        }
+    }
+
     void take_read() {
         Burst& burst = read_data_.front();
         totals.read_beats++;
         totals.read_bytes += BEAT_BYTES;
+        looked_.pop_front();
         if (++burst.sent == burst.beats) read_data_.pop_front();
         out.rvalid = false;
+    }
+
+    void take_answer() {
+        const Burst& burst = answers_.front();
+        for (unsigned i = 0; i < burst.beats; i++, beats_.pop_front())
+            if (burst.response == OKAY) store(beats_.front(), at(burst, i));
+        moved_ -= burst.beats;
+        answers_.pop_front();
+        out.bvalid = false;
+    }
+
+    uint8_t* at(const Burst& burst, unsigned beat) { return memory_ + burst.addr + uint64_t{beat} * BEAT_BYTES; }
+
+    void store(const Beat& beat, uint8_t* to) {
+        for (unsigned byte = 0; byte < BEAT_BYTES; byte++)
+            if (beat.strobe >> byte & 1) to[byte] = beat.data[byte];
     }
 
     // Give the data bus to waiting bursts until it is busy beyond this cycle.
     void serve() {
         while (bus_free_ < now_ + (uint64_t{1} << TIME_BITS)) {
             const bool read = !reads_.empty() && reads_.front().start + set_.latency <= now_;
-            const bool write = !writes_.empty() && beats_.size() >= writes_.front().beats;
+            const bool write = !writes_.empty() && beats_.size() - moved_ >= writes_.front().beats;
             if (!read && !write) return;
             const bool enough = in_a_row_ >= set_.max_outstanding;
             const bool choice = read && write ? writing_ != enough : write;
@@ -181,7 +210,7 @@ class Dram {
         const uint64_t last = (burst.addr + burst.beats * BEAT_BYTES - 1) / set_.granule_bytes;
         bus_free_ = burst.start + (last - first + 1) * set_.granule_time;
         if (write) {
-            store(burst);
+            move(burst);
             burst.start = bus_free_;
             answers_.push_back(burst);
         } else {
@@ -189,23 +218,19 @@ class Dram {
         }
     }
 
-    void store(const Burst& burst) {
-        uint8_t* to = memory_ + burst.addr;
-        for (unsigned i = 0; i < burst.beats; i++, to += BEAT_BYTES, beats_.pop_front()) {
-            const Beat& beat = beats_.front();
-            if (beat.last != (i + 1 == burst.beats)) violate("WLAST not at the end of its burst");
+    void move(const Burst& burst) {
+        for (unsigned i = 1; i <= burst.beats; i++) {
+            const Beat& beat = beats_[moved_++];
+            if (beat.last != (i == burst.beats)) violate("WLAST not at the end of its burst");
             totals.write_beats++;
             totals.write_bytes += __builtin_popcount(beat.strobe);
-            if (burst.response != OKAY) continue;
-            for (unsigned byte = 0; byte < BEAT_BYTES; byte++)
-                if (beat.strobe >> byte & 1) to[byte] = beat.data[byte];
         }
     }
 
     void drive() {
         out.arready = reads_.size() + read_data_.size() < set_.max_outstanding && !stall();
         out.awready = writes_.size() + answers_.size() < set_.max_outstanding && !stall();
-        out.wready = beats_.size() < set_.max_outstanding * MAX_BURST && !stall();
+        out.wready = beats_.size() - moved_ < set_.max_outstanding * MAX_BURST && !stall();
         if (!out.rvalid && !read_data_.empty()) {
             const Burst& burst = read_data_.front();
             const bool landed = burst.start + burst.sent * beat_time_ <= now_;
@@ -223,10 +248,12 @@ class Dram {
         out.rid = burst.id;
         out.rresp = burst.response;
         out.rlast = burst.sent + 1 == burst.beats;
-        if (burst.response == OKAY)
-            std::memcpy(out.rdata, memory_ + burst.addr + uint64_t{burst.sent} * BEAT_BYTES, BEAT_BYTES);
-        else
-            std::memset(out.rdata, 0xa5, BEAT_BYTES);  // a faulty beat carries nothing worth having
+        out.rdata = looked_.front();
+        if (burst.response != OKAY) return out.rdata.fill(GARBAGE);
+        const uint8_t* now = at(burst, burst.sent);
+        if (std::memcmp(out.rdata.data(), now, BEAT_BYTES) == 0) return;
+        for (unsigned byte = 0; byte < BEAT_BYTES; byte++)
+            if (out.rdata[byte] != now[byte]) out.rdata[byte] = GARBAGE;
     }
 };
 

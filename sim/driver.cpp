@@ -142,7 +142,7 @@ class Simulation {
             m.aw = {top_.m_axi_awaddr, top_.m_axi_awid, top_.m_axi_awlen, top_.m_axi_awsize, top_.m_axi_awburst};
         m.wvalid = top_.m_axi_wvalid;
         if (m.wvalid) {
-            std::memcpy(m.w.data, &top_.m_axi_wdata, BEAT_BYTES);
+            std::memcpy(m.w.data.data(), &top_.m_axi_wdata, BEAT_BYTES);
             m.w.strobe = top_.m_axi_wstrb;
             m.w.last = top_.m_axi_wlast;
         }
@@ -165,7 +165,7 @@ class Simulation {
         top_.m_axi_rid = s.rid;
         top_.m_axi_rresp = s.rresp;
         top_.m_axi_rlast = s.rlast;
-        std::memcpy(&top_.m_axi_rdata, s.rdata, BEAT_BYTES);
+        std::memcpy(&top_.m_axi_rdata, s.rdata.data(), BEAT_BYTES);
     }
 };
 

@@ -12,6 +12,8 @@ from copier import READ, TARGET, WRITE, simulation, start
 CONFIG = preset("tiny")
 CYCLE_NS = 1e9 / CONFIG.clock_hz
 BEAT = CONFIG.beat_bytes
+GARBAGE = 0xA5
+"""What a byte reads as while it changes."""
 
 
 def part(bytes_per_cycle=1 << 30, latency=0, granule=1, refresh_every=0, refresh=0, turnaround=0, outstanding=64):
@@ -103,12 +105,32 @@ def test_beyond_the_memory(tmp_path):
         assert device.read_register(register("ERROR").offset) == DECERR
 
 
-def test_unanswered_writes_are_invisible(tmp_path):
-    slow = part(bytes_per_cycle=1, latency=0, outstanding=8)
-    with simulation(CONFIG, tmp_path, slow) as device:
-        before = np.array(device.memory[TARGET : TARGET + 64])
-        start(device, 1, 8, phase=WRITE)
-        device.step(4)
-        assert (device.memory[TARGET : TARGET + 64] == before).all()
-        device.run_until_irq(1000)
-        assert (device.memory[TARGET : TARGET + 64] != before).any()
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_a_write_takes_effect_with_its_answer(tmp_path, stall):
+    """Two bursts: memory changes in two cycles only, the second time as the copier gets its last answer."""
+    slow = part(bytes_per_cycle=4, outstanding=8)  # 16 cycles a burst
+    with simulation(CONFIG, tmp_path, slow, stall=stall, seed=3) as device:
+        print("seed 3")
+        target = device.memory[TARGET : TARGET + 128]
+        start(device, 2, 8, phase=WRITE)
+        changes, cycle = [], -1
+        while device.cycles != cycle:  # until the interrupt
+            cycle, before = device.cycles, target.copy()
+            device.step(1)
+            changes += [device.cycles] * bool((target != before).any())
+        assert len(changes) == 2 and changes[1] - changes[0] >= 16
+        assert changes[1] == cycle - 1  # the cycle after, the copier is done
+
+
+def test_unanswered_writes_can_not_be_read(tmp_path):
+    """Bursts copied one burst further: all but the first read what a write that isn't answered writes."""
+    size = 4 * BEAT
+    with simulation(CONFIG, tmp_path, part(latency=200, outstanding=8)) as device:
+        before = device.memory.copy()
+        start(device, 12, 4, target=8 * size)
+        device.run_until_irq(10_000)
+        rows = device.memory[8 * size : 20 * size].reshape(12, size)
+        assert (rows[:8] == before[: 8 * size].reshape(8, size)).all()
+        old = before[8 * size : 12 * size].reshape(4, size)
+        assert (rows[8:] == np.where(old == rows[:4], old, GARBAGE)).all()
+        assert (rows[8:] == GARBAGE).mean() > 0.9
