@@ -1,6 +1,7 @@
 """Programs: commands in order with the names of their layers, and how they read in one line each."""
 
 import builtins
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -65,6 +66,11 @@ class Program:
     def bytes(self) -> bytes:
         """The program as it lies in DRAM."""
         return self.words().tobytes()
+
+    @property
+    def digest(self) -> str:
+        """Hash of the program and its address."""
+        return hashlib.sha256(self.address.to_bytes(4, "little") + self.bytes()).hexdigest()
 
     def names(self) -> list[str]:
         """The side-table of layer names, one a command (plain data for JSON)."""

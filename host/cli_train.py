@@ -102,6 +102,7 @@ def _run(
     from .session import open_session
     from .trainer import Trainer
 
+    folder.check_is_ours()
     goes_on = folder.has_checkpoint() and not fresh
     if goes_on and folder.settings != settings.to_dict():
         raise RunError(f"{folder.path} holds a run with other settings: give another --output, or --fresh")
@@ -111,8 +112,9 @@ def _run(
             trainer.restore()
             screen.print(f"going on from epoch {trainer.progress.epoch + 1}, batch {trainer.progress.step}")
         else:
-            folder.clear()
-            folder.write_settings(settings.to_dict())
+            if folder.finished:
+                screen.print(f"replacing the finished run in {folder.path}")
+            folder.begin(settings.to_dict())
         with _progress(trainer):
             trainer.run()
         session.save_state(folder)

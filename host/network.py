@@ -57,6 +57,12 @@ class Network:
         return self.compiled.tensors
 
     @property
+    def n_outputs(self) -> int:
+        """Numbers that the network gives for an image."""
+        last = self.layers[-1]
+        return last.q * last.oh * last.ow
+
+    @property
     def trained(self) -> list[Layer]:
         """The layers with weights."""
         return [layer for layer in self.layers if layer.kind is Kind.GEMM]

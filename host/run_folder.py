@@ -11,7 +11,7 @@ import numpy as np
 
 __all__ = ["RunError", "RunFolder", "write_atomically"]
 
-RESULTS = ("settings.json", "log.json", "log.csv", "summary.json", "weights.pt", "report.png")
+RESULTS = ("log.json", "log.csv", "summary.json", "weights.pt", "report.png")
 
 
 class RunError(ValueError):
@@ -65,12 +65,17 @@ class RunFolder:
     def finished(self) -> bool:
         return (self.path / "summary.json").exists()
 
-    def clear(self) -> None:
-        """Remove an earlier run's files, the checkpoint first: a kill in between must not leave one alone."""
+    def check_is_ours(self) -> None:
+        """Raises RunError if a run's files would overwrite files that no run has written."""
+        strangers = [name for name in RESULTS if (self.path / name).exists()]
+        if strangers and not (self.path / "settings.json").exists():
+            raise RunError(f"{self.path} holds {strangers[0]} but no run (no settings.json): give another --output")
+
+    def begin(self, settings: dict) -> None:
+        """Begin a run: an earlier one's files go, its checkpoint first and its settings last."""
+        self.check_is_ours()
         for name in ("checkpoint.npz", *RESULTS):
             (self.path / name).unlink(missing_ok=True)
-
-    def write_settings(self, settings: dict) -> None:
         self._write_json("settings.json", settings)
 
     def write_summary(self, summary: dict) -> None:

@@ -9,7 +9,7 @@ from ..spec.config import Config
 from ..spec.presets import preset
 from .data import Dataset, load_dataset
 from .device import Device
-from .models import build_model
+from .models import ModelError, build_model
 from .network import Network
 from .run_folder import RunError, RunFolder, write_atomically
 from .settings import SettingsError, TrainSettings
@@ -79,6 +79,10 @@ def open_session(
     dataset = load_dataset(settings.data, settings.data_path)
     model = build_model(settings.model, dataset.shape, dataset.n_classes, settings.seed)
     network = Network(model, dataset.shape, settings.batch, config)
+    if network.n_outputs != dataset.n_classes:
+        raise ModelError(
+            f"{settings.model} has {network.n_outputs} outputs, {settings.data} has {dataset.n_classes} classes"
+        )
     window = _window(trace, folder, len(network.program))
     device = open_device(device_name, config, **window)
     try:

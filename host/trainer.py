@@ -95,13 +95,20 @@ class Trainer:
         state, arrays = self.folder.read_checkpoint()
         if TrainSettings.from_dict(state["settings"]) != self.settings:
             raise RunError(f"the checkpoint in {self.folder.path} belongs to a run with other settings")
+        if state.get("program") != self.network.program.digest:
+            raise RunError(
+                f"the checkpoint in {self.folder.path} belongs to another network than {self.settings.model} is now"
+            )
         self.progress = Progress(**state["progress"])
         self.network.restore(self.device, arrays)
 
     def checkpoint(self) -> None:
         """Write the folder's checkpoint."""
         if self.folder is not None:
-            state = {"settings": self.settings.to_dict(), "progress": vars(self.progress)}
+            state = {
+                "settings": self.settings.to_dict(), "program": self.network.program.digest,
+                "progress": vars(self.progress),
+            }  # fmt: skip
             self.folder.write_checkpoint(state, self.network.snapshot(self.device))
 
     # --- the run ----------------------------------------------------------------------------------

@@ -188,6 +188,9 @@ def wrong_size(shape, n_classes):
 def crashes(shape, n_classes):
     return 1 / 0
 
+def too_few(shape, n_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 9))
+
 def no_network(shape, n_classes):
     return "[/] a string"
 """
@@ -210,6 +213,10 @@ MISTAKES = {
     "model size": (("disasm", "--model", "HERE/net.py:wrong_size"), "Linear"),
     "model crash": (("disasm", "--model", "HERE/net.py:crashes"), "ZeroDivisionError: division by zero"),
     "model type": (("disasm", "--model", "HERE/net.py:no_network"), "gave a str; a torch.nn.Sequential is needed"),
+    "model outputs": (
+        ("train", "--device", "golden", "--model", "HERE/net.py:too_few"),
+        "HERE/net.py:too_few has 9 outputs, digits has 10 classes",
+    ),
     "model for the images": (("disasm", "--model", "lenet", "--shape", "1,2,2"), "3 (Conv2d): a kernel of 5x5 doesn't"),
     "trace": (("train", "--preset", "tiny", "--trace", "5"), "trace = '5' must be FIRST:LAST with FIRST <= LAST"),
     "trace beyond": (("train", "--preset", "tiny", "--trace", "2:9999"), "trace = '2:9999' must be FIRST:LAST"),
@@ -249,12 +256,32 @@ def test_mistyped_options_are_explained(adagp):
 
 def test_a_torn_checkpoint_gets_one_line(adagp, trained, tmp_path):
     folder = RunFolder(tmp_path)
-    folder.write_settings(RunFolder(trained).settings)
+    folder.begin(RunFolder(trained).settings)
     content = (trained / "checkpoint.npz").read_bytes()
     for part in (b"", content[:100], content[: len(content) // 2]):
         (tmp_path / "checkpoint.npz").write_bytes(part)
         code, _, err = adagp("evaluate", tmp_path, "--device", "golden")
         assert code == 2 and err.count("\n") == 1 and "can't resume from" in err
+
+
+def test_files_of_others_are_kept(adagp, tmp_path):
+    (tmp_path / "weights.pt").write_text("precious")
+    code, _, err = adagp("train", "--device", "golden", "-o", tmp_path, *SMALL)
+    assert code == 2 and f"{tmp_path} holds weights.pt but no run" in err and err.count("\n") == 1
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("weights.pt", "precious")]
+
+
+def test_a_checkpoint_of_another_network_is_refused(adagp, tmp_path):
+    model = tmp_path / "net.py"
+    options = ("--device", "golden", "--model", f"{model}:too_few", "-o", tmp_path / "run", *SMALL)
+    model.write_text(MODEL.replace("64, 9)", "64, 10)"))
+    assert adagp("train", *options)[0] == 0
+    (tmp_path / "run" / "summary.json").unlink()  # as if killed at the end
+    model.write_text(MODEL.replace("nn.Linear(64, 9)", "nn.Linear(64, 9), nn.ReLU(), nn.Linear(9, 10)"))
+    code, _, err = adagp("train", *options)
+    assert code == 2 and "belongs to another network than" in err and err.count("\n") == 1
+    model.write_text(MODEL.replace("64, 9)", "64, 10)"))
+    assert adagp("train", *options)[0] == 0
 
 
 def test_a_failing_tool_gets_one_line(adagp, tmp_path, monkeypatch):
