@@ -39,8 +39,8 @@ ASSERT_MACRO = "ADAGP_ASSERT"
 
 _ASSERTION = re.compile(r"(?:^ *if \(!.*\)\n *\$write\(.*\);\n)?^ *assert \(.*\);\n", re.MULTILINE)
 
-_FUNCTION = re.compile(r"\\\$procmux\$(\d+) ")
-# A function whose name begins with a dollar sign is a system function to Icarus, even if escaped.
+_YOSYS_NAME = re.compile(r"\\\$(?:(procmux)|auto\$\w+\.cc:\d+:(\w+))\$(\d+)(?=[_ ])")
+# For readers; and a function whose name begins with a dollar sign is a system function to Icarus, even if escaped.
 
 _ZEROES = re.compile(r"  initial begin\n    (\S+ ?)\[0\] = (\d+'[hd]0+);\n(?:    \1\[\d+\] = \2;\n)*  end\n")
 
@@ -89,7 +89,12 @@ def to_verilog(component: wiring.Component) -> str:
         gc.enable()
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_PASSES}"
     text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
-    return _guard_assertions(_loop_zeroes(_FUNCTION.sub(r"procmux_\1 ", text)))
+    return _guard_assertions(_loop_zeroes(_YOSYS_NAME.sub(_readable, text)))
+
+
+def _readable(found):
+    process, automatic, number = found.groups()
+    return f"{process or automatic}_{number}"
 
 
 def _guard_assertions(text):
