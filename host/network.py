@@ -223,10 +223,6 @@ class Network:
         tensor = self.tensors[name]
         return device.read(tensor.address, tensor.n_bytes).view(tensor.dtype).reshape(tensor.shape)
 
-    def values(self, device: Device, name: str) -> np.ndarray:
-        """The values of an operand tensor by its current exponent (which COMMIT changes: ask before it)."""
-        return dequantise(self.read(device, name), device.exponents(self.tensors[name].number)[0])
-
     def _write(self, device, name, array):
         tensor = self.tensors[name]
         assert array.shape == tensor.shape and array.dtype == tensor.dtype, name
