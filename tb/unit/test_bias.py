@@ -7,18 +7,22 @@ from adagp.rtl.bias import BiasMemory
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 
+N_READS = 200
+
 
 @pytest.mark.parametrize("cols", [4, 5, 15])
 def test_words_and_elements(cols):
+    """Tiles of all lengths modulo a word: the next one begins at element 0 wherever the last one ended."""
     config = replace(preset("tiny"), cols=cols)
     rng = seeded(cols)
     dut = BiasMemory(config)
-    width = config.acc_width
+    width, n_words = config.acc_width, config.bias_elements // cols
     halves = [[None] * config.bias_elements for _ in range(2)]
 
     async def write(ctx, half, count):
         for n in range(count):
             while rng.random() < 0.3:
+                ctx.set(dut.start, rng.randrange(2))  # means nothing without valid
                 await ctx.tick()
             halves[half][n] = rng.randint(-(1 << width - 1), (1 << width - 1) - 1)
             ctx.set(dut.valid, 1)
@@ -28,16 +32,13 @@ def test_words_and_elements(cols):
             await ctx.tick()
             ctx.set(dut.valid, 0)
 
-    async def bench(ctx):
-        await write(ctx, 0, config.bias_elements)
-        await write(ctx, 1, cols + 2)
-        await write(ctx, 0, 3)
+    async def read(ctx, count):
+        """``count`` random reads, one a cycle, near element 0 more often than elsewhere."""
         asked = []
         seen = 0
-        for n in range(200 + dut.LATENCY):
-            half, word, lane, serial = rng.randrange(2), rng.randrange(64), rng.randrange(cols), rng.randrange(2)
-            if half:
-                word = 0
+        for n in range(count + dut.LATENCY):
+            half, lane, serial = rng.randrange(2), rng.randrange(cols), rng.randrange(2)
+            word = rng.choice((0, 1, rng.randrange(n_words)))
             ctx.set(dut.r_half, half)
             ctx.set(dut.r_word, word)
             ctx.set(dut.r_lane, lane)
@@ -47,6 +48,15 @@ def test_words_and_elements(cols):
                 assert list(ctx.get(dut.o)) == asked[n - dut.LATENCY]
                 seen += 1
             await ctx.tick()
-        assert seen == 200
+        return seen
+
+    async def bench(ctx):
+        seen = 0
+        for half in range(2):
+            await write(ctx, half, config.bias_elements)
+        for length in range(1, cols + 3):
+            await write(ctx, rng.randrange(2), length)
+            seen += await read(ctx, N_READS // cols)
+        assert seen == (cols + 2) * (N_READS // cols) > 0
 
     simulate(dut, bench)
