@@ -61,8 +61,9 @@ def bench_numerics(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Regenerate the tables in docs/ that derive from spec/."""
+    """Regenerate the documents that derive from spec/ and results/."""
     session.run("python", "-m", "adagp.gen.tables")
+    session.run("python", "-m", "adagp.gen.figures")
 
 
 @nox.session(venv_backend="venv")

@@ -12,13 +12,14 @@ from ..spec.errors import ErrorCode
 from ..spec.registers import COUNTERS, REGISTERS, Control, Status
 from .description import member_docs
 
-__all__ = ["PATH", "reference"]
+__all__ = ["PATH", "reference", "table"]
 
 PATH = Path(__file__).parents[1] / "docs" / "reference.md"
 """The committed copy."""
 
 
-def _table(head, rows):
+def table(head, rows) -> str:
+    """A table in Markdown."""
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in (head, ["---"] * len(head), *rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
@@ -26,7 +27,7 @@ def _table(head, rows):
 def _enum(enum):
     docs = member_docs(enum)
     rows = [(int(member), f"`{name}`", docs[name]) for name, member in enum.__members__.items()]
-    return _table(("value", "name", "meaning"), rows)
+    return table(("value", "name", "meaning"), rows)
 
 
 def _bits(field):
@@ -36,16 +37,16 @@ def _bits(field):
 
 def _registers():
     rows = [(f"`0x{r.offset:03x}`", f"`{r.name}`", r.access.name, r.doc) for r in REGISTERS]
-    return _table(("offset", "name", "access", "meaning"), rows)
+    return table(("offset", "name", "access", "meaning"), rows)
 
 
 def _fields():
     rows = [(f.word, _bits(f), f"`{f.name}`", f.doc + (" (two's complement)" if f.signed else "")) for f in FIELDS]
-    return _table(("word", "bits", "field", "meaning"), rows)
+    return table(("word", "bits", "field", "meaning"), rows)
 
 
 def _counters():
-    return _table(("number", "name", "counts"), [(i, f"`{name}`", doc) for i, (name, doc) in enumerate(COUNTERS)])
+    return table(("number", "name", "counts"), [(i, f"`{name}`", doc) for i, (name, doc) in enumerate(COUNTERS)])
 
 
 def reference() -> str:

@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+from adagp.gen import figures
 from adagp.gen.description import describe, member_docs
 from adagp.gen.header import header
 from adagp.gen.tables import PATH, reference
@@ -79,6 +80,10 @@ def test_every_error_is_described():
     docs = member_docs(ErrorCode)
     assert [name for name, doc in docs.items() if not doc] == ["NONE"]
     assert docs["BAD_TILE"] == "A tile size is 0."
+
+
+def test_figures_are_up_to_date():
+    assert figures.PATH.read_text() == figures.figures(), "run python -m adagp.gen.figures"
 
 
 def test_reference_is_up_to_date():
