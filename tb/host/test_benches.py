@@ -5,13 +5,14 @@ import sys
 
 import numpy as np
 import pytest
-from adagp.host import bench_numerics, bench_train
+from adagp.host import bench_numerics, bench_train, bench_utilisation
 from adagp.host.data import load_dataset
 from adagp.host.models import build_model
 from adagp.host.network import Network
 from adagp.host.session import open_session
 from adagp.host.settings import TrainSettings
 from adagp.host.trainer import Trainer
+from adagp.spec.commands import Command, Opcode
 from adagp.spec.presets import preset
 
 MODULE = "module \\top.drain.epilogue.{} (a, b);\n  wire s;\n  assign rounded = $signed(a) + $signed(b);\nendmodule\n"
@@ -99,3 +100,47 @@ def test_a_run_of_other_sources_is_done_again(tmp_path, monkeypatch):
     for source in ("a", "a", "b", "b-dirty", "b-dirty"):
         assert bench_numerics._run("x", "fp32", settings, dataset, source)["commit"] == source
     assert len(done) == 4
+
+
+CONV = {"n": 32, "c": 64, "h": 32, "w": 32, "q": 64, "oh": 32, "ow": 32, "r": 3, "s": 3, "stride": 1, "bias": 1,
+        "pad_y": 1, "pad_x": 1}  # fmt: skip
+
+
+@pytest.mark.parametrize(("opcode", "bound", "macs"), [
+    (Opcode.FORWARD, 48 * 2185 * 64, 32 * 1024 * 64 * 576),  # 576 = 48 * 12 reduced; 32768 pixels held by 15s
+    (Opcode.BACKWARD_DATA, 48 * 2185 * 64, 32 * 1024 * 64 * 576),
+    (Opcode.BACKWARD_WEIGHT, 2731 * 39 * 64, 32 * 1024 * 64 * 577),  # 32768 pixels reduced by 12s, 577 held by 15s
+])  # fmt: skip
+def test_bound_by_hand(opcode, bound, macs):
+    command = Command(opcode, CONV)
+    assert bench_utilisation.bound(command, preset("paper")) == bound
+    assert bench_utilisation.macs(command) == macs
+
+
+def test_utilisation_is_weighted_by_macs():
+    rows = [{"macs": 1800, "bound": 10, "cycles": 20}, {"macs": 16200, "bound": 90, "cycles": 100}]
+    of_bound, raw = bench_utilisation.weighted(rows, preset("paper"))
+    assert of_bound == pytest.approx(1 / (0.1 * 2 + 0.9 * 100 / 90), abs=1e-5)
+    assert raw == pytest.approx(18000 / 120 / 180, abs=1e-5)
+
+
+def test_utilisation_figures():
+    def row(direction, first, conv, cycles, equal=True):
+        return {
+            "direction": direction, "first": first, "conv": conv, "cycles": cycles, "macs": 180 * cycles // 2,
+            "bound": cycles // 4, "raw": 0.5, "of_bound": 0.25, "macs_equal": equal, "bytes_equal": True,
+        }  # fmt: skip
+
+    rows = [row(name, False, True, 1000) for name in bench_utilisation.DIRECTIONS.values()]
+    rows += [
+        row("forward", True, True, 600),
+        row("backward_weight", True, True, 300),
+        row("forward", False, False, 100),
+    ]
+    steps = {"step": {"cycles": 4400, "macs": 180 * 2200}}
+    found = bench_utilisation.figures(rows, row("forward", False, False, 10), steps, preset("paper"))
+    assert found["forward_of_bound"] == 0.25 and found["backward_data_raw"] == 0.5
+    assert found["first_layer_raw"] == found["first_layer_backward_weight_raw"] == 0.5
+    assert found["step_overhead"] == 0.1 and found["step_raw"] == 0.5 and found["counters_reconcile"] is True
+    rows[0]["macs_equal"] = False
+    assert not bench_utilisation.figures(rows, rows[1], steps, preset("paper"))["counters_reconcile"]

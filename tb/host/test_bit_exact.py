@@ -104,7 +104,8 @@ def first_difference(network, expected, found):
 
 
 @pytest.mark.parametrize(("name", "preset_name", "stall"), [
-    *((name, "tiny", 0.0) for name in NETWORKS), *((name, "tiny", 0.3) for name in NETWORKS), ("pools", "ecp5", 0.2), ("strides", "paper", 0.1),
+    *((name, "tiny", 0.0) for name in NETWORKS), *((name, "tiny", 0.3) for name in NETWORKS), ("pools", "ecp5", 0.2),
+    ("strides", "paper", 0.1),
 ])  # fmt: skip
 def test_simulation_equals_golden(name, preset_name, stall):
     network, state = setting(name, preset_name)
