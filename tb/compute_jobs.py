@@ -1,47 +1,22 @@
 """Realistic COMPUTE descriptors for benches, and what they mean, in numpy."""
 
-from types import SimpleNamespace
-
 import numpy as np
-from adagp.spec import numerics
-from adagp.spec.commands import FIELDS, Opcode
-from adagp.spec.descriptors import COMPUTE, Target, VectorMode
-from adagp.spec.errors import ErrorCode
+from adagp.spec.descriptors import COMPUTE, VectorMode
+from adagp.spec.tile_machine import descriptors, task
 from adagp.spec.tiles import tile_program
+from layers import random_layer
 
-__all__ = ["extent", "gemm", "layer", "operand_a", "operand_b", "pooled", "product"]
+__all__ = ["Expectation", "computes", "extent", "gemm", "layer", "operand_a", "random_jobs"]
 
 
-class _Recorder:
-    """A machine that keeps the COMPUTE descriptors."""
-
-    def __init__(self):
-        self.computes = []
-
-    def compute(self, **fields):
-        self.computes.append({bits.name: fields.get(bits.name, 0) for bits in COMPUTE})
-
-    def fill(self, **_):
-        pass
-
-    drain = store = fill
-
-    def fail(self, code):
-        raise AssertionError(code)
+def computes(config, task):
+    """The COMPUTE descriptors of a task."""
+    return [fields for engine, fields in descriptors(tile_program, config, [task]) if engine == "compute"]
 
 
 def layer(config, opcode, **fields):
     """The COMPUTE descriptors of a layer command."""
-    command = SimpleNamespace(opcode=opcode, a_base=0, exp_a=0, exp_b=0, exp_c=0, exp_out=0, dry=0)
-    for field in FIELDS[1:]:
-        setattr(command, field.name, fields.get(field.name, 0))
-    names = "rows cols banks operand_bytes a_elements b_elements c_elements acc_depth bias_elements max_reduction"
-    constants = {name: getattr(config, name) for name in names.split()}
-    for enum in (Opcode, Target, VectorMode, ErrorCode):
-        constants |= enum.__members__
-    machine = _Recorder()
-    tile_program(command, SimpleNamespace(**constants, **vars(numerics)), machine)
-    return machine.computes
+    return computes(config, task({"opcode": opcode, **fields}))
 
 
 def gemm(n_a, n_b, n_k, **fields):
@@ -89,12 +64,12 @@ def operand_a(job, tile):
     return np.vstack([matrix, np.ones((job["ones"], job["n_k"]), dtype=object)])
 
 
-def operand_b(job, tile):
+def _operand_b(job, tile):
     """Matrix B, n_b x n_k (SELECT: what lies where A does), out of its tile."""
     return tile[_addresses(job, "b")].astype(object)
 
 
-def product(config, job, a, b):
+def _product(config, job, a, b):
     """What a GEMM leaves in the accumulator: word -> its psums, only the valid ones."""
     stream, stationary = (b, a) if job["swap"] else (a, b)
     sums = stationary @ stream.T
@@ -104,7 +79,7 @@ def product(config, job, a, b):
     return words
 
 
-def pooled(job, a, select):
+def _pooled(job, a, select):
     """Vectors a pool descriptor sends to the drain engine."""
     windows = a.reshape(-1, job["n_a"], a.shape[1])
     if job["mode"] == VectorMode.MAX:
@@ -113,3 +88,48 @@ def pooled(job, a, select):
         taps = np.arange(job["n_a"], 0, -1)[:, None]
         windows = np.where(select.reshape(windows.shape) == taps, windows, 0)
     return (windows.sum(axis=1) * job["mantissa"]).tolist()
+
+
+class Expectation:
+    """Tiles to fill and results to see, for a list of descriptors, with random tile contents."""
+
+    def __init__(self, config, jobs, rng):
+        self.tiles = {"a": [], "b": []}
+        self.words, self.vectors, self.macs = [], [], 0
+        largest = (1 << (config.operand_width - 1)) - 1
+        total = None
+        for job in jobs:
+            small = job["mode"] in (VectorMode.SELECT, VectorMode.MAX)
+            low, high = (0, job["n_a"]) if small else (-largest, largest)
+            for name in ("a", "b"):
+                if job[f"new_{name}"]:
+                    elements = config.banks * -(-extent(job, name) // config.banks)
+                    self.tiles[name].append(rng.integers(low, high, elements, endpoint=True))
+            a = operand_a(job, self.tiles["a"][-1])
+            if job["mode"] == VectorMode.GEMM:
+                b = _operand_b(job, self.tiles["b"][-1])
+                self.macs += a.size * len(b)
+                words = _product(config, job, a, b)
+                if not job["first"]:
+                    words = [[x + y for x, y in zip(*rows, strict=True)] for rows in zip(total, words, strict=True)]
+                total = words
+                if job["last"]:
+                    self.words.append(words)
+            else:
+                select = _operand_b(job, self.tiles["b"][-1]) if job["mode"] == VectorMode.SELECT else None
+                self.vectors += _pooled(job, a, select)
+
+
+def random_jobs(config, rng, count):
+    """``count`` times all descriptors of a random layer, then a product in random pieces of its own operands."""
+    jobs = []
+    for _ in range(count):
+        jobs += computes(config, random_layer(config, rng, limit=200).task)
+        n_a, n_b, n_k = rng.randint(2, 12), rng.randint(1, 12), rng.randint(1, 5 * config.rows)
+        swap, ones, pieces = rng.randrange(2), rng.randrange(2), rng.randint(1, 3)
+        for piece in range(pieces):
+            new = {f"new_{name}": int(piece == 0 or rng.random() < 0.5) for name in "ab"}
+            jobs.append(
+                gemm(n_a, n_b, n_k, swap=swap, ones=ones, first=int(not piece), last=int(piece == pieces - 1), **new)
+            )
+    return jobs

@@ -9,12 +9,11 @@ from adagp.rtl.compute import Compute
 from adagp.rtl.scratchpad import Scratchpad
 from adagp.rtl.token import TokenCounter
 from adagp.spec.commands import Opcode
-from adagp.spec.descriptors import VectorMode
 from adagp.spec.presets import PRESETS
 from amaranth import Module
 from amaranth.lib import wiring
 from bench import seeded, simulate, sink, source
-from compute_jobs import extent, gemm, layer, operand_a, operand_b, pooled, product
+from compute_jobs import Expectation, gemm, layer
 
 TINY, PAPER = PRESETS["tiny"], PRESETS["paper"]
 REASONS = ("active", "stall_a", "stall_b", "stall_load", "stall_drain", "stall_idle")
@@ -57,36 +56,6 @@ async def give(ctx, counter):
     ctx.set(counter.give, 1)
     await ctx.tick()
     ctx.set(counter.give, 0)
-
-
-class Expectation:
-    """Tiles to fill and results to see, for a list of descriptors, with random tile contents."""
-
-    def __init__(self, config, jobs, rng):
-        self.tiles = {"a": [], "b": []}
-        self.words, self.vectors, self.macs = [], [], 0
-        largest = (1 << (config.operand_width - 1)) - 1
-        total = None
-        for job in jobs:
-            small = job["mode"] in (VectorMode.SELECT, VectorMode.MAX)
-            low, high = (0, job["n_a"]) if small else (-largest, largest)
-            for name in ("a", "b"):
-                if job[f"new_{name}"]:
-                    elements = config.banks * -(-extent(job, name) // config.banks)
-                    self.tiles[name].append(rng.integers(low, high, elements, endpoint=True))
-            a = operand_a(job, self.tiles["a"][-1])
-            if job["mode"] == VectorMode.GEMM:
-                b = operand_b(job, self.tiles["b"][-1])
-                self.macs += a.size * len(b)
-                words = product(config, job, a, b)
-                if not job["first"]:
-                    words = [[x + y for x, y in zip(*rows, strict=True)] for rows in zip(total, words, strict=True)]
-                total = words
-                if job["last"]:
-                    self.words.append(words)
-            else:
-                select = operand_b(job, self.tiles["b"][-1]) if job["mode"] == VectorMode.SELECT else None
-                self.vectors += pooled(job, a, select)
 
 
 def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000):

@@ -1,124 +1,18 @@
 """Drain engine: random descriptors against plain integers, with models of accumulator and C around it."""
 
 from dataclasses import replace
-from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
 from adagp.rtl.drain import Drain
-from adagp.spec.commands import CMode
 from adagp.spec.descriptors import DRAIN
 from adagp.spec.presets import preset
 from bench import seeded, simulate, source
+from drain_jobs import DrainModel
 
 TINY = preset("tiny")
 WIDE = replace(TINY, rows=7, cols=5, c_depth=512)
 NARROW = replace(TINY, rows=2, cols=6, operand_width=8, acc_width=32)
-
-
-def requantise(v, shift, width):
-    limit = 2 ** (width - 1) - 1
-    return max(-limit, min(limit, round(Fraction(v) / Fraction(2) ** shift)))
-
-
-class Model:
-    """Contents of both halves of everything, and what the engine should make of a descriptor."""
-
-    def __init__(self, config, rng):
-        self.config = config
-        self.rng = rng
-        self.acc = [[[self.sum() for _ in range(config.cols)] for _ in range(config.acc_depth)] for _ in range(2)]
-        self.c = [[self.operand() for _ in range(config.c_elements)] for _ in range(2)]
-        self.bias = [[self.sum() for _ in range(config.bias_elements)] for _ in range(2)]
-        self.vectors = []
-        self.results = []
-        self.saturations = 0
-        self.acc_half = 0
-        self.written = 0
-
-    def sum(self):
-        width = self.rng.randrange(2, self.config.acc_width)
-        return self.rng.choice((self.rng.randint(-(1 << width - 1), (1 << width - 1) - 1), 3 << (width // 2), 0))
-
-    def operand(self):
-        limit = (1 << (self.config.operand_width - 1)) - 1
-        return self.rng.choice((self.rng.randint(-limit, limit), 0, limit, -limit, 1, -1))
-
-    def descriptor(self):
-        """Shapes and strides as the tile program makes them, everything else at random."""
-        rng, config = self.rng, self.config
-        vector = rng.random() < 0.4
-        swap = 0 if vector else rng.randrange(2)
-        lanes = config.rows if vector else config.cols
-        n_stat, n_stream = rng.randint(1, 3 * lanes), rng.randint(1, 12)
-        groups = -(-n_stat // lanes)
-        d = dict.fromkeys((bits.name for bits in DRAIN), 0)
-        d.update(
-            vector=int(vector), half=rng.randrange(2), lane_step=1, lanes_last=n_stat - (groups - 1) * lanes, swap=swap,
-            shift=rng.choice((rng.randint(-16, 63), rng.randint(0, config.acc_width - 8), 0)),
-            relu=rng.randrange(2), c_mode=int(rng.choice(list(CMode))), shift_c=rng.randint(-31, 31),
-            dry=int(rng.random() < 0.2), track=int(rng.random() < 0.8),
-            id=rng.randrange(256), exponent=rng.randint(-256, 254),
-        )  # fmt: skip
-        if vector:
-            pitch = n_stat + rng.randrange(5)
-            d.update(n_out=n_stream, s_out=pitch, n_in=groups, s_in=lanes, last_inner=1)
-            d.update(idx=rng.choice((0, pitch * n_stream + rng.randrange(9))))
-        else:
-            pitch = (n_stream if swap else n_stat) + rng.randrange(5)
-            if swap:
-                pitch += (1 - pitch) % config.banks
-            along, across = (1, pitch) if swap else (pitch, 1)
-            d.update(
-                n_out=groups, s_out=lanes * across, n_in=n_stream, s_in=along, lane_step=across,
-                ones=rng.randrange(2), shift_ones=rng.randint(-16, 63), bias=rng.randrange(2),
-            )  # fmt: skip
-        return d
-
-    def run(self, d):
-        """Apply a descriptor to the contents; appends to ``vectors`` and ``results``."""
-        config = self.config
-        lanes = config.rows if d["vector"] else config.cols
-        before = list(self.c[d["half"]])
-        top, nonzero, word = -10000, 0, 0
-        for o in range(d["n_out"]):
-            for i in range(d["n_in"]):
-                tail = i == d["n_in"] - 1 if d["last_inner"] else o == d["n_out"] - 1
-                xs = [self.sum() for _ in range(lanes)] if d["vector"] else self.acc[self.acc_half][word]
-                word += 1
-                if d["vector"]:
-                    self.vectors.append(xs)
-                    indices = [self.rng.randrange(100) for _ in range(lanes)]
-                    if d["idx"]:
-                        self.vectors.append(indices)
-                for lane in range(d["lanes_last"] if tail else lanes):
-                    address = o * d["s_out"] + i * d["s_in"] + lane * d["lane_step"]
-                    is_ones = d["ones"] and (
-                        o == d["n_out"] - 1 and lane == d["lanes_last"] - 1 if d["swap"] else i == d["n_in"] - 1
-                    )
-                    bias = self.bias[d["half"]][i if d["swap"] else o * config.cols + lane] if d["bias"] else 0
-                    x = self.element(d, xs[lane], bias, before[address], d["shift_ones"] if is_ones else d["shift"])
-                    top = max(top, abs(x).bit_length() + d["exponent"])
-                    nonzero |= x != 0
-                    limit = (1 << (config.operand_width - 1)) - 1
-                    self.c[d["half"]][address] = max(-limit, min(limit, x))
-                    self.saturations += abs(x) > limit and not d["dry"]
-                    self.written += 1
-                    if d["idx"]:
-                        self.c[d["half"]][address + d["idx"]] = indices[lane]
-                        self.written += 1
-        if not d["vector"]:
-            self.acc_half = 1 - self.acc_half
-        if d["track"]:
-            self.results.append((d["id"], int(nonzero), top if nonzero else None))
-
-    def element(self, d, x, bias, c, shift):
-        x = requantise(x, shift, self.config.acc_width) + bias
-        if d["c_mode"] == CMode.ADD:
-            x += requantise(c, d["shift_c"], self.config.acc_width)
-        if (d["relu"] and x < 0) or (d["c_mode"] == CMode.MASK and c <= 0):
-            x = 0
-        return x
 
 
 class Surroundings:
@@ -208,7 +102,7 @@ async def fill_biases(ctx, dut, model, rng):
 def test_random_descriptors(config, count):
     rng = seeded(count)
     dut = Drain(config)
-    model = Model(config, rng)
+    model = DrainModel(config, rng)
     around = Surroundings(dut, config, rng, model.acc, [list(half) for half in model.c])
     descriptors = [model.descriptor() for _ in range(count)]
     for d in descriptors:
@@ -241,7 +135,7 @@ def test_throughput(vector):
     """A vector per cycle, and the overhead that the engine says it has."""
     rng = seeded(2)
     dut = Drain(TINY)
-    model = Model(TINY, rng)
+    model = DrainModel(TINY, rng)
     around = Surroundings(dut, TINY, rng, model.acc, model.c, generous=True)
     d = dict.fromkeys((bits.name for bits in DRAIN), 0)
     d.update(vector=vector, n_out=8, s_out=20, n_in=5, s_in=4, lane_step=1, lanes_last=4)
