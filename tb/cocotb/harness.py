@@ -10,7 +10,7 @@ from amaranth import Shape, ShapeCastable
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
-__all__ = ["Bench", "parameters", "pauses"]
+__all__ = ["Bench", "Token", "parameters", "pauses"]
 
 PERIOD_NS = 10
 
@@ -114,14 +114,25 @@ class Bench:
         cocotb.start_soon(loop())
 
     def tokens(self, name: str, count: int, chance: float = 0.1) -> None:
-        """Hand out ``count`` tokens, each after a random while; the taker must not take one that isn't there."""
-        state = {"given": 0, "taken": 0}
+        """Hand out ``count`` tokens, each after a random while."""
+        token = Token(self, name)
 
         def see():
-            take = self.get(f"{name}_take")
-            assert not take or state["given"] > state["taken"], f"{name} taken before it was given"
-            state["taken"] += take
-            state["given"] += state["given"] < count and self.rng.random() < chance
-            self.set(f"{name}_avail", state["given"] > state["taken"])
+            token.given += token.given < count and self.rng.random() < chance
 
         self.watch(see)
+
+
+class Token:
+    """The counter behind a token port: ``given`` is the bench's to raise; none is taken that isn't there."""
+
+    def __init__(self, bench: Bench, name: str, given: int = 0):
+        self.bench, self.name = bench, name
+        self.given, self.taken = given, 0
+        bench.watch(self._see)
+
+    def _see(self):
+        take = self.bench.get(f"{self.name}_take")
+        assert take <= self.bench.get(f"{self.name}_avail"), f"{self.name} taken before it was given"
+        self.taken += take
+        self.bench.set(f"{self.name}_avail", self.given > self.taken)
