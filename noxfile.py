@@ -60,6 +60,12 @@ def bench_numerics(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_simulation(session: nox.Session) -> None:
+    """Speed of the simulator and of the golden model: writes results/simulation.json."""
+    session.run("python", "-m", "adagp.host.bench_simulation", *session.posargs)
+
+
+@nox.session
 def bench_utilisation(session: nox.Session) -> None:
     """PE utilisation of VGG13 on the simulated RTL, layer by layer: writes results/utilisation.json."""
     session.run("python", "-m", "adagp.host.bench_utilisation", *session.posargs)

@@ -1,0 +1,74 @@
+"""Speed of the two devices: ``results/simulation.json``. Run it on an idle machine.
+
+The simulator of the ``paper`` preset is built from nothing, started again from the cache, and trains batches of the
+default network; the golden model trains an epoch of digits.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from ..sim.build import library, verilog
+from ..spec.presets import preset
+from .results import FOLDER, commit, provenance, write_results
+from .session import Session, open_session
+from .settings import TrainSettings
+from .trainer import Trainer
+
+__all__ = ["main"]
+
+COMMAND = "python -m adagp.host.bench_simulation"
+PRESET = "paper"
+IMAGES = 1024
+"""Images that the simulation trains on."""
+START = "from adagp.host.sim_device import SimDevice; from adagp.spec.presets import preset; SimDevice(preset({!r}))"
+
+
+def _seconds(work) -> float:
+    began = time.perf_counter()
+    work()
+    return round(time.perf_counter() - began, 2)
+
+
+def _train(session: Session, settings: TrainSettings) -> dict:
+    progress = Trainer(settings, session.network, session.device, session.dataset).run()
+    return {"device_seconds": progress.device_seconds, **progress.counters}
+
+
+def main() -> None:
+    """Entry point of ``nox -s bench_simulation``."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--output", type=Path, default=FOLDER / "simulation.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    config, source = preset(PRESET), commit()
+    settings = TrainSettings(preset=PRESET, epochs=1, train_images=IMAGES, test_images=TrainSettings().batch)
+    found = {}
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["ADAGP_CACHE"] = cache
+        found["generate_seconds"] = _seconds(lambda: verilog(config))
+        found["build_seconds"] = _seconds(lambda: library(config))
+        command = [sys.executable, "-c", START.format(PRESET)]
+        found["warm_start_seconds"] = _seconds(lambda: subprocess.run(command, check=True))
+        with open_session(settings, "sim") as session:
+            simulated = _train(session, settings)
+    found["cycles_per_second"] = round(simulated["cycles"] / simulated["device_seconds"])
+    digits = replace(TrainSettings(), epochs=1)
+    with open_session(digits, "golden") as session:
+        trainer = Trainer(digits, session.network, session.device, session.dataset)
+        found["golden_epoch_seconds"] = _seconds(trainer.run)
+    details = {"simulated": simulated, "images": IMAGES, "cores": os.cpu_count()}
+    write_results(arguments.output, found, details, provenance(COMMAND, config, settings.seed, source))
+    for name, value in found.items():
+        print(f"{name}: {value}")
+
+
+if __name__ == "__main__":
+    main()
