@@ -14,11 +14,13 @@ from cocotbext.axi import (
     AxiRamWrite,
     AxiReadBus,
     AxiResp,
+    AxiSlave,
     AxiWriteBus,
+    MemoryRegion,
 )  # fmt: skip
 from harness import pauses
 
-__all__ = ["OnAxi", "Registers", "axi_ram", "axil_master"]
+__all__ = ["FaultyMemory", "OnAxi", "Registers", "axi_ram", "axil_master"]
 
 
 def _stall(bench, stall, write=None, read=None):
@@ -49,8 +51,54 @@ def axi_ram(bench, prefix: str, size: int, stall: float, read: bool = True, writ
         ram = AxiRamWrite(AxiWriteBus.from_prefix(*where), *clocking, size=size)
         _stall(bench, stall, write=ram)
     if read:
-        getattr(bench.dut, f"{prefix}_rid").value = 0  # it begins as X, on which the arbiter's ready depends
+        _know_rid(bench, prefix)
     return ram
+
+
+class FaultyMemory(MemoryRegion):
+    """A memory of ``size`` bytes on the AXI port called ``prefix``, part of which can be made to fail.
+
+    Reads that touch the addresses ``reads``, and writes that touch ``writes``, are answered with ``response``;
+    such writes change nothing.
+    """
+
+    def __init__(self, bench, prefix: str, size: int, stall: float):
+        super().__init__(size)
+        self.reads = self.writes = range(0)
+        self.response = AxiResp.SLVERR
+        slave = AxiSlave(AxiBus.from_prefix(bench.dut, prefix), bench.dut.clk, bench.dut.rst, target=self)
+        _stall(bench, stall, slave.write_if, slave.read_if)
+        _know_rid(bench, prefix)
+        self._answer(slave.read_if.r_channel, "rresp")
+        self._answer(slave.write_if.b_channel, "bresp")
+
+    def _answer(self, channel, field):
+        """Send ``response`` for the SLVERR that is the slave's word for every failure."""
+        send = channel.send
+
+        async def answer(transaction):
+            if getattr(transaction, field) != AxiResp.OKAY:
+                setattr(transaction, field, self.response)
+            await send(transaction)
+
+        channel.send = answer
+
+    @staticmethod
+    def _check(faulty, address, length):
+        if max(faulty.start, address) < min(faulty.stop, address + length):
+            raise ValueError(f"bytes {address:#x} to {address + length:#x} are faulty")
+
+    async def _read(self, address, length, **kwargs):
+        self._check(self.reads, address, length)
+        return await super()._read(address, length, **kwargs)
+
+    async def _write(self, address, data, **kwargs):
+        self._check(self.writes, address, len(data))
+        await super()._write(address, data, **kwargs)
+
+
+def _know_rid(bench, prefix):
+    getattr(bench.dut, f"{prefix}_rid").value = 0  # it begins as X, on which the arbiter's ready depends
 
 
 class Registers:
