@@ -26,7 +26,7 @@ from ..spec.config import Config
 __all__ = ["BuildError", "cache_directory", "library", "lint", "verilog"]
 
 HERE = Path(__file__).parent
-DRIVER = ("driver.cpp", "dram.h", "lz4.h", "zlib.h")
+DRIVER = ("driver.cpp", "dram.h", "window.h", "watch.vlt", "lz4.h", "zlib.h")
 VERILATE = (
     "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",
     "-fno-dfg-peephole",  # Verilator 5.48: this optimisation loses the lower bound of the strobes of a 256-bit port
@@ -38,7 +38,7 @@ COMPILE = (
     "-fno-gnu-unique",  # two simulators in one process must not share the runtime's statics
     "-DVL_USER_STOP", "-DVL_USER_FATAL", "-DVL_TIME_CONTEXT",
 )  # fmt: skip
-TRACE = ("--trace-fst", "--no-trace-params")
+TRACE = ("--trace-fst", "--no-trace-params", HERE / "watch.vlt")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 RUNTIME_TRACE = ("verilated_fst_c.cpp",)
 

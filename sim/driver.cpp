@@ -9,26 +9,19 @@
 #include "verilated.h"
 #ifdef TRACE
 #include "verilated_fst_c.h"
+#include "window.h"
 #endif
 
 namespace adagp {
 
-constexpr uint64_t NEVER = ~uint64_t{0};
 constexpr unsigned LITE_LIMIT = 1000;  // cycles an AXI4-Lite transfer may take
 constexpr unsigned RESET_CYCLES = 4;
-
-// When to write waveforms. By cycles, or from the fetch of one command to that of another.
-struct Window {
-    uint64_t from_cycle = 0, to_cycle = 0;
-    uint64_t from_address = NEVER, to_address = NEVER;
-};
 
 class Simulation {
   public:
     uint64_t cycles = 0;
     std::string message;
     Dram dram;
-    Window window;
 
     Simulation(uint8_t* memory, uint64_t size, const Settings& settings, std::vector<Fault> faults)
         : dram(memory, size, settings, std::move(faults)) {
@@ -41,16 +34,16 @@ class Simulation {
 
     ~Simulation() { top_.final(); }
 
-    void open_trace(const char* path) {
 #ifdef TRACE
+    void open_trace(const char* path) {
         context_.traceEverOn(true);
         top_.trace(&trace_, 99);
         trace_.open(path);
         tracing_ = true;
-#else
-        throw std::runtime_error(std::string("built without waveforms, can't write ") + path);
-#endif
     }
+    void trace_cycles(uint64_t from, uint64_t to) { window_.cycles(from, to); }
+    void trace_commands(uint64_t first, uint64_t last, uint64_t skip) { window_.commands(context_, first, last, skip); }
+#endif
 
     void step() {
         clock();
@@ -107,7 +100,8 @@ class Simulation {
     } lite_{};
 #ifdef TRACE
     VerilatedFstC trace_;
-    bool tracing_ = false;
+    Window window_;
+    bool tracing_ = false, open_ = false;
 #endif
 
     // One cycle: let the inputs settle, note what the accelerator drives, raise the clock.
@@ -123,12 +117,8 @@ class Simulation {
 
     void dump([[maybe_unused]] unsigned half) {
 #ifdef TRACE
-        if (master_.arvalid && dram.out.arready) {
-            const uint64_t start = master_.ar.addr, end = start + (master_.ar.len + 1) * BEAT_BYTES;
-            if (start <= window.from_address && window.from_address < end) window.to_cycle = NEVER;
-            if (start <= window.to_address && window.to_address < end) window.to_cycle = cycles;
-        }
-        if (tracing_ && window.from_cycle <= cycles && cycles < window.to_cycle) trace_.dump(2 * cycles + half);
+        if (half == 0) open_ = tracing_ && window_.open(cycles);
+        if (open_) trace_.dump(2 * cycles + half);
 #endif
     }
 
@@ -203,10 +193,17 @@ EXPORT Simulation* adagp_open(
     }
 }
 EXPORT void adagp_close(Simulation* s) { delete s; }
+#ifdef TRACE
 EXPORT int adagp_open_trace(Simulation* s, const char* path) {
     return guarded(s, [&] { return s->open_trace(path), 0; });
 }
-EXPORT void adagp_set_window(Simulation* s, const adagp::Window* window) { s->window = *window; }
+EXPORT int adagp_trace_cycles(Simulation* s, uint64_t from, uint64_t to) {
+    return guarded(s, [&] { return s->trace_cycles(from, to), 0; });
+}
+EXPORT int adagp_trace_commands(Simulation* s, uint64_t first, uint64_t last, uint64_t skip) {
+    return guarded(s, [&] { return s->trace_commands(first, last, skip), 0; });
+}
+#endif
 EXPORT int adagp_run(Simulation* s, uint64_t count) {
     return guarded(s, [&] { return s->run(count); });
 }

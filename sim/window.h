@@ -1,0 +1,83 @@
+// The cycles in which waveforms are written: given ones, or those in which given commands are executed.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "verilated.h"
+#include "verilated_sym_props.h"
+#include "verilated_syms.h"
+
+namespace adagp {
+
+class Window {
+  public:
+    // Cycles from..to - 1.
+    void cycles(uint64_t from, uint64_t to) {
+        from_ = from;
+        to_ = to;
+    }
+
+    // Once, from the moment when command `first` is the next until first..last are complete,
+    // after `skip` batches in which that has happened. Throws where the design isn't the accelerator.
+    void commands(const VerilatedContext& context, uint64_t first, uint64_t last, uint64_t skip) {
+        first_ = first;
+        last_ = last;
+        skip_ = skip;
+        given_ = find<uint32_t>(context, "issue", "given");
+        completed_ = find<uint32_t>(context, "issue", "completed");
+        enable_ = find<uint8_t>(context, "fetch.prefetch", "enable");
+        index_ = find<uint16_t>(context, "fetch.prefetch", "\\commands__payload.index ");
+    }
+
+    // Whether the cycle, whose signals have settled, is inside.
+    bool open(uint64_t cycle) {
+        if (index_) follow(cycle);
+        return from_ <= cycle && cycle < to_;
+    }
+
+  private:
+    enum { BEFORE, INSIDE, AFTER } place_ = BEFORE;
+    uint64_t from_ = 0, to_ = 0;
+    uint64_t first_ = 0, last_ = 0, skip_ = 0;
+    uint32_t before_ = 0, due_ = 0;  // compute and UPDATE commands (lower and upper half) given, to be complete
+    const uint32_t *given_ = nullptr, *completed_ = nullptr;
+    const uint16_t* index_ = nullptr;
+    const uint8_t* enable_ = nullptr;
+
+    template <typename T>
+    static const T* find(const VerilatedContext& context, const std::string& block, const char* name) {
+        const VerilatedScope* scope = context.scopeFind(("top.adagp.accelerator.control." + block).c_str());
+        const VerilatedVar* signal = scope ? scope->varFind(name) : nullptr;
+        if (!signal) throw std::runtime_error("no waveforms of commands: the design has no " + block + "." + name);
+        return static_cast<const T*>(signal->datap());
+    }
+
+    void follow(uint64_t cycle) {
+        const bool next = first_ <= *index_ && *index_ <= last_;
+        if (place_ == BEFORE && next && *enable_) {
+            place_ = INSIDE;
+            before_ = *given_;
+            if (skip_ == 0) cycles(cycle, ~uint64_t{0});
+        }
+        if (place_ == INSIDE && !next) {
+            place_ = AFTER;
+            due_ = *given_;  // commands of a kind are completed in order, so those before them too
+            for (uint32_t kind : {0xffff, 0xffff << 16})
+                if ((due_ & kind) == (before_ & kind)) due_ &= ~kind;
+        }
+        const uint32_t done = *completed_;
+        if (place_ == AFTER && (done & 0xffff) >= (due_ & 0xffff) && done >> 16 >= due_ >> 16) {
+            place_ = BEFORE;
+            if (skip_) {
+                skip_--;
+            } else {
+                to_ = cycle + 1;
+                index_ = nullptr;  // once is enough
+            }
+        }
+    }
+};
+
+}  // namespace adagp
