@@ -27,13 +27,9 @@ class Update(wiring.Component):
     anything is read. ``result_valid`` comes twice per command (momentum, then weights), ``done`` after
     them when all writes are answered. After ``fault`` (a pulse, with ``fault_code`` and ``fault_command``) the
     unit begins no write burst of another chunk, reports nothing and takes no command until reset.
-
-    Raises ValueError if a beat can't hold a group of momenta: update_lanes * 32 > port_width.
     """
 
     def __init__(self, config: Config):
-        if 32 * config.update_lanes > config.port_width:
-            raise ValueError(f"update_lanes must be at most {config.port_width // 32}, not {config.update_lanes!r}")
         self._config = config
         super().__init__({
             "i": In(stream.Signature(UpdateLayout)),

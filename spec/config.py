@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import re
 from dataclasses import asdict, dataclass, fields
 
 from .numerics import operand_max
@@ -16,6 +18,31 @@ class ConfigError(ValueError):
     """A configuration that can't be built; the message names field, value and inequality."""
 
 
+def _pow2(value):
+    return value > 0 and value & (value - 1) == 0
+
+
+def _require(ok, field, value, rule):
+    if not ok:
+        raise ConfigError(f"{field} = {value!r} must satisfy {rule}")
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def _require_types(instance):
+    """Every field holds what it is declared as, ``name`` what a file may be called."""
+    for field in fields(instance):
+        value = getattr(instance, field.name)
+        if field.type in (int, float):
+            number = isinstance(value, (int, field.type)) and not isinstance(value, bool) and math.isfinite(value)
+            rule = "an integer" if field.type is int else "a finite number"
+            _require(number, field.name, value, f"{field.name} is {rule}")
+        else:
+            _require(isinstance(value, field.type), field.name, value, f"{field.name} is a {field.type.__name__}")
+    _require(_NAME.fullmatch(instance.name), "name", instance.name, "name consists of 1..64 letters, digits, . _ -")
+
+
 @dataclass(frozen=True)
 class DramPart:
     """Timing and bandwidth of the memory behind the AXI port, as the DRAM model sees it.
@@ -23,6 +50,8 @@ class DramPart:
     ``bandwidth_bytes`` is per second, times are in nanoseconds; ``capacity_bytes`` bounds the
     memory planner; ``burst_bytes`` is the smallest piece the part moves; ``max_outstanding`` is the
     number of read (and of write) bursts the controller accepts before it holds off the port.
+
+    Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
 
     name: str
@@ -35,14 +64,19 @@ class DramPart:
     turnaround_ns: float
     max_outstanding: int
 
-
-def _pow2(value):
-    return value > 0 and value & (value - 1) == 0
-
-
-def _require(ok, field, value, rule):
-    if not ok:
-        raise ConfigError(f"{field} = {value!r} must satisfy {rule}")
+    def __post_init__(self):
+        _require_types(self)
+        for field in ("bandwidth_bytes", "max_outstanding"):
+            _require(getattr(self, field) >= 1, field, getattr(self, field), f"{field} >= 1")
+        size = self.capacity_bytes
+        _require(0 < size <= 1 << 32 and size % 4096 == 0, "capacity_bytes", size, "a multiple of 4096 in 4096..2^32")
+        _require(_pow2(self.burst_bytes), "burst_bytes", self.burst_bytes, "burst_bytes is a power of two")
+        for field in ("latency_ns", "refresh_interval_ns", "refresh_ns", "turnaround_ns"):
+            _require(getattr(self, field) >= 0, field, getattr(self, field), f"{field} >= 0")
+        _require(
+            self.refresh_ns == 0 or self.refresh_ns < self.refresh_interval_ns, "refresh_ns", self.refresh_ns,
+            f"refresh_ns < refresh_interval_ns({self.refresh_interval_ns})",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,6 +109,7 @@ class Config:
     variant: str = "baseline"
 
     def __post_init__(self):
+        _require_types(self)
         _require(2 <= self.rows <= 64, "rows", self.rows, "2 <= rows <= 64")
         _require(2 <= self.cols <= 64, "cols", self.cols, "2 <= cols <= 64")
         _require(self.port_width in (64, 128, 256), "port_width", self.port_width, "port_width in {64, 128, 256}")
@@ -88,8 +123,11 @@ class Config:
         _require(self.c_depth * self.banks >= self.cols * 4, "c_depth", self.c_depth, "c_depth * banks >= 4 * cols")
         _require(16 <= self.n_tensors <= 256, "n_tensors", self.n_tensors, "16 <= n_tensors <= 256")
         _require(4 <= self.n_hyper <= 256, "n_hyper", self.n_hyper, "4 <= n_hyper <= 256")
-        beat = self.beat_elements
-        _require(self.update_lanes <= beat, "update_lanes", self.update_lanes, f"update_lanes <= beat_elements({beat})")
+        momenta = self.port_width // 32
+        _require(
+            self.update_lanes <= momenta, "update_lanes", self.update_lanes,
+            f"update_lanes <= port_width/32({momenta}), the momenta in a beat",
+        )  # fmt: skip
         _require(32 <= self.acc_width <= 48, "acc_width", self.acc_width, "32 <= acc_width <= 48")
         _require(
             self.max_reduction >= 1024, "acc_width", self.acc_width,

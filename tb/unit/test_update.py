@@ -318,8 +318,3 @@ def test_write_fault():
     assert bench.faults == [(ErrorCode.WRITE_FAULT, t["index"])]
     assert bench.results == []
     assert bench.done == 0
-
-
-def test_too_many_lanes():
-    with pytest.raises(ValueError, match=r"at most 2, not 4\Z"):
-        Update(replace(TINY, update_lanes=4))
