@@ -158,9 +158,7 @@ class GoldenMachine:
 
     def _work(self, command: Command) -> None:
         """A compute or UPDATE command, in calibration twice."""
-        if any(getattr(command, name) > given for name, given in self._given.items()):
-            raise _Stop(ErrorCode.BAD_WAIT)
-        code = validate(command, self.config)
+        code = validate(command, self.config, self._given)
         if code != ErrorCode.NONE:
             raise _Stop(code)
         one_pass = self._compute if command.opcode in COMPUTE else self._update

@@ -4,7 +4,7 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import Opcode
+from ..spec.commands import CMode, Opcode
 from ..spec.config import VERSION, Config
 from ..spec.errors import ErrorCode
 from .csr import N_PHASES
@@ -14,6 +14,11 @@ from .hyper import HYPER_PER_UPDATE
 from .prefetch import FetchedLayout
 
 __all__ = ["Check", "is_work"]
+
+
+def is_compute(opcode):
+    """Whether the opcode is that of a compute command."""
+    return (opcode >= Opcode.FORWARD) & (opcode < Opcode.UPDATE)
 
 
 def is_work(opcode):
@@ -45,7 +50,7 @@ class Check(wiring.Component):
             m.d.comb += self.code.eq(ErrorCode.READ_FAULT)
         with m.Elif(first & ~header):
             m.d.comb += self.code.eq(ErrorCode.NO_HEADER)
-        with m.Elif(command.opcode > max(Opcode)):
+        with m.Elif((command.opcode > max(Opcode)) | (is_compute(command.opcode) & (command.c_mode > max(CMode)))):
             m.d.comb += self.code.eq(ErrorCode.BAD_OPCODE)
         with m.Elif(header & ((command.config_hash != config.config_hash) | (command.version != VERSION))):
             m.d.comb += self.code.eq(ErrorCode.CONFIG_MISMATCH)

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import asdict, dataclass, fields
 
-from .numerics import operand_max
+from .numerics import CONSTANT_MAX, operand_max
 
 __all__ = ["VERSION", "Config", "ConfigError", "DramPart"]
 
@@ -170,6 +170,16 @@ class Config:
     def max_reduction(self) -> int:
         """Longest sum that can't overflow an accumulator: n * operand_max^2 < 2^(acc_width-1)."""
         return ((1 << (self.acc_width - 1)) - 1) // operand_max(self.operand_width) ** 2
+
+    @property
+    def max_average_taps(self) -> int:
+        """Most taps of an AVGPOOL's window: constant * n * operand_max < 2^(acc_width-1) for every constant."""
+        return ((1 << (self.acc_width - 1)) - 1) // (CONSTANT_MAX * operand_max(self.operand_width))
+
+    @property
+    def max_index(self) -> int:
+        """Most taps of a MAXPOOL's window: an operand holds the number of each, counted from 1."""
+        return operand_max(self.operand_width)
 
     @property
     def bias_elements(self) -> int:

@@ -10,13 +10,14 @@ class ErrorCode(IntEnum):
 
     NONE = 0
     BAD_OPCODE = 1
-    """Unknown opcode."""
+    """Unknown opcode, or a compute command's unknown c_mode."""
     NO_HEADER = 2
     """The program doesn't start with HEADER."""
     CONFIG_MISMATCH = 3
     """The program was assembled for another configuration or version."""
     BAD_GEOMETRY = 4
-    """A shape field is 0, padding reaches a kernel's size, or the output doesn't fit the input."""
+    """A shape field is 0, padding reaches a kernel's size, the output doesn't fit the input, a tensor has 2^30 bytes
+    or more, or an operand can't hold the number of each of a MAXPOOL's taps."""
     BAD_TILE = 5
     """A tile size is 0."""
     A_OVERFLOW = 6
@@ -26,7 +27,7 @@ class ErrorCode(IntEnum):
     C_OVERFLOW = 8
     """A tile doesn't fit half the C scratchpad."""
     ACC_OVERFLOW = 9
-    """A tile doesn't fit half the accumulator, or a reduction is too long for its width."""
+    """A tile doesn't fit half the accumulator, or a reduction or an average is of too many for its width."""
     BIAS_OVERFLOW = 10
     """More output channels in a tile than the bias memory holds."""
     BAD_TENSOR = 11

@@ -1,8 +1,8 @@
 """Numbers that golden model and hardware must share: exponents, shifts, rounding limits."""
 
 __all__ = [
-    "EXP_MAX", "EXP_MIN", "HEADROOM_BITS", "SHIFT_MAX", "SHIFT_MIN", "UPDATE_GUARD_BITS",
-    "ZERO_STEP", "operand_max",
+    "CONSTANT_MAX", "EXP_MAX", "EXP_MIN", "HEADROOM_BITS", "SHIFT_MAX", "SHIFT_MIN", "TENSOR_BYTES",
+    "UPDATE_GUARD_BITS", "ZERO_STEP", "operand_max",
 ]  # fmt: skip
 
 EXP_MIN, EXP_MAX = -128, 127
@@ -19,6 +19,12 @@ ZERO_STEP = 8
 
 UPDATE_GUARD_BITS = 8
 """Fraction bits below the result's LSB that the terms of an update are rounded to before adding."""
+
+CONSTANT_MAX = (1 << 16) - 1
+"""Largest mantissa of AVGPOOL's constant factor."""
+
+TENSOR_BYTES = 1 << 30
+"""Tensors that a compute command reads or writes are smaller."""
 
 
 def operand_max(width: int) -> int:

@@ -7,7 +7,7 @@ from .commands import FIELDS, Opcode
 from .config import Config
 from .descriptors import ENGINES, Target, VectorMode
 from .errors import ErrorCode
-from .numerics import SHIFT_MAX, SHIFT_MIN
+from .numerics import SHIFT_MAX, SHIFT_MIN, TENSOR_BYTES
 
 __all__ = ["TASK_FIELDS", "Recorder", "TileError", "constants", "descriptors", "task"]
 
@@ -16,7 +16,7 @@ TASK_FIELDS = (*(field.name for field in FIELDS), "a_base", "exp_a", "exp_b", "e
 
 _CONFIG_NAMES = (
     "rows", "cols", "banks", "operand_bytes", "acc_depth", "a_elements", "b_elements", "c_elements",
-    "bias_elements", "max_reduction",
+    "bias_elements", "max_reduction", "max_average_taps", "max_index",
 )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def constants(config: Config) -> SimpleNamespace:
     names = {name: getattr(config, name) for name in _CONFIG_NAMES}
     for enum in (Opcode, ErrorCode, Target, VectorMode):
         names.update({member.name: int(member) for member in enum})
-    return SimpleNamespace(**names, SHIFT_MIN=SHIFT_MIN, SHIFT_MAX=SHIFT_MAX)
+    return SimpleNamespace(**names, SHIFT_MIN=SHIFT_MIN, SHIFT_MAX=SHIFT_MAX, TENSOR_BYTES=TENSOR_BYTES)
 
 
 def task(fields: Mapping[str, int], **more: int) -> SimpleNamespace:

@@ -83,6 +83,10 @@ def tile_program(c, k, m):
     reduction = c.n * c.oh * c.ow if weight else taps * ic
     if pool == 0 and reduction > k.max_reduction:
         m.fail(k.ACC_OVERFLOW)
+    if c.opcode >= k.AVGPOOL and taps > k.max_average_taps:
+        m.fail(k.ACC_OVERFLOW)
+    if pool and c.opcode < k.AVGPOOL and taps > k.max_index:
+        m.fail(k.BAD_GEOMETRY)
 
     # --- exponents ---------------------------------------------------------------------------
     exp_acc = c.exp_a + c.exp_b
@@ -107,6 +111,11 @@ def tile_program(c, k, m):
     out_image = out_line * out_h
     filter_bytes = filter_elements * k.operand_bytes
     tap_bytes = c.c * k.operand_bytes
+    # So that no offset in a tensor is a product too large, which would be noticed in the middle of the command.
+    if in_image * c.n >= k.TENSOR_BYTES or out_image * c.n >= k.TENSOR_BYTES:
+        m.fail(k.BAD_GEOMETRY)
+    if pool == 0 and filter_bytes * c.q >= k.TENSOR_BYTES:
+        m.fail(k.BAD_GEOMETRY)
 
     # --- tile loops: images, rows, output channels (either order), then the reduction's -----------
     # BACKWARD_WEIGHT: the "output" loops run over filters and input channels.

@@ -127,6 +127,7 @@ def test_bias_place_is_left_alone_without_bias():
 @pytest.mark.parametrize(
     ("code", "index", "commands"),
     [
+        (ErrorCode.BAD_OPCODE, 1, [copy(0, 2, c_mode=3, wait_main=2)]),
         (ErrorCode.BAD_WAIT, 2, [copy(0, 2), copy(0, 2, wait_main=2)]),
         (ErrorCode.BAD_WAIT, 2, [copy(0, 2), copy(0, 2, wait_update=1)]),
         (ErrorCode.BAD_TENSOR, 1, [copy(0, 2, c_id=64)]),

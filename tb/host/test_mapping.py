@@ -64,9 +64,9 @@ def run_tiles(command, config, **capacities):
     """The tile program's demands on a recorder; raises Refused."""
     names = {name: int(value) for enum in (Opcode, ErrorCode, Target, VectorMode) for name, value in vars(enum).items()
              if isinstance(value, int)}  # fmt: skip
-    limits = {name: getattr(numerics, name) for name in ("SHIFT_MAX", "SHIFT_MIN")}
+    limits = {name: getattr(numerics, name) for name in ("SHIFT_MAX", "SHIFT_MIN", "TENSOR_BYTES")}
     sizes = ("rows", "cols", "banks", "a_elements", "b_elements", "c_elements", "bias_elements", "acc_depth",
-             "operand_bytes", "max_reduction")  # fmt: skip
+             "operand_bytes", "max_reduction", "max_average_taps", "max_index")  # fmt: skip
     constants = SimpleNamespace(**names, **limits, **{**{name: getattr(config, name) for name in sizes}, **capacities})
     values = {name: getattr(command, name) for name in (*command.fields, "c_mode", "relu", "track", "const_mantissa")}
     values |= dict.fromkeys(("a_base", "exp_a", "exp_b", "exp_c", "exp_out", "dry", "b_addr", "c_addr"), 0)

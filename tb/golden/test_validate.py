@@ -1,0 +1,115 @@
+"""The golden model's judgement of commands against the sequencer's microcode, and both at every limit."""
+
+import pytest
+from adagp.golden.validate import validate
+from adagp.spec.commands import FIELDS, Command, Opcode
+from adagp.spec.compiler import compile_program
+from adagp.spec.errors import ErrorCode
+from adagp.spec.microcode import interpret
+from adagp.spec.tile_machine import TileError, constants, task
+from adagp.spec.tiles import tile_program
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from limits import CASES, CONFIGS
+
+TILES = {ErrorCode.A_OVERFLOW, ErrorCode.B_OVERFLOW, ErrorCode.C_OVERFLOW, ErrorCode.BIAS_OVERFLOW}
+PROGRAMS = {name: compile_program(config) for name, config in CONFIGS.items()}
+
+
+class _Accepted(Exception):
+    pass
+
+
+class _Judge:
+    """A machine that is content with a command's first descriptor."""
+
+    def fill(self, **_):
+        raise _Accepted
+
+    def fail(self, code):
+        raise TileError(code)
+
+
+def judged(run):
+    """What ``run(machine)`` ends with."""
+    try:
+        run(_Judge())
+    except _Accepted:
+        return ErrorCode.NONE
+    except TileError as error:
+        return error.code
+    raise AssertionError("no descriptor")
+
+
+def by_microcode(name, fields):
+    return judged(lambda machine: interpret(PROGRAMS[name], CONFIGS[name], task(fields), machine))
+
+
+def by_python(name, fields):
+    return judged(lambda machine: tile_program(task(fields), constants(CONFIGS[name]), machine))
+
+
+def by_golden(name, fields):
+    fields = dict(fields)
+    return validate(Command(Opcode(fields.pop("opcode")), fields), CONFIGS[name])
+
+
+@pytest.mark.parametrize(("name", "fields", "code", "sequencer"), CASES)
+def test_limits(name, fields, code, sequencer):
+    assert by_golden(name, fields) == code
+    assert by_microcode(name, fields) == sequencer
+    assert (by_python(name, fields) == ErrorCode.NONE) == (sequencer == ErrorCode.NONE)
+
+
+WIDTHS = {field.name: field.width for field in FIELDS}
+NUMBERS = st.one_of(st.integers(0, 4), st.integers(0, 300), st.sampled_from([127, 128, 255, 256, 16384, 32768, 65535]))
+
+
+@st.composite
+def commands(draw):
+    """Fields of any size, mostly small; half of the time a shape that agrees with itself."""
+    fields = {
+        name: draw(NUMBERS) for name in ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride", "pad_y", "pad_x")
+    }
+    fields |= {name: draw(st.sampled_from([0, 1, 1, 1, 2, 5])) for name in ("nb", "yb", "cb", "qb")}
+    fields |= {name: draw(st.integers(0, 1)) for name in ("bias", "swap", "out_outer")}
+    fields = {name: value & (1 << WIDTHS[name]) - 1 for name, value in fields.items()}
+    opcode = draw(st.sampled_from(range(Opcode.FORWARD, Opcode.UPDATE)))
+    if draw(st.booleans()):
+        fields |= {name: max(1, fields[name]) for name in fields if name not in ("pad_y", "pad_x")}
+        fields["pad_y"], fields["pad_x"] = fields["pad_y"] % fields["r"], fields["pad_x"] % fields["s"]
+        for size, out, kernel, pad in (("h", "oh", "r", "pad_y"), ("w", "ow", "s", "pad_x")):
+            fields[size] = max(fields[size], fields[kernel])
+            most = (fields[size] + 2 * fields[pad] - fields[kernel]) // fields["stride"] + 1
+            fields[out] = draw(st.integers(1, min(most, 65535)))
+        if opcode >= Opcode.MAXPOOL:
+            fields["q"] = fields["c"]
+    return {"opcode": opcode, **fields}
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(name=st.sampled_from(sorted(CONFIGS)), fields=commands())
+def test_golden_predicts_the_microcode(name, fields):
+    """Exactly, but for what depends on tiles; a tile whose very size is 2^30 or more counts as BAD_GEOMETRY."""
+    expected, found = by_golden(name, fields), by_microcode(name, fields)
+    if expected != ErrorCode.NONE:
+        assert found == expected
+    else:
+        assert found in {ErrorCode.NONE, ErrorCode.BAD_GEOMETRY, *TILES}
+        if fields["stride"] == 1:
+            assert found != ErrorCode.BAD_GEOMETRY
+
+
+@pytest.mark.parametrize(("fields", "code"), [
+    ({"opcode": Opcode.FORWARD, "c_mode": 3, "wait_main": 9}, ErrorCode.BAD_OPCODE),
+    ({"opcode": Opcode.FORWARD, "c_mode": 2, "wait_main": 9, "a_addr": 1}, ErrorCode.BAD_WAIT),
+    ({"opcode": Opcode.FORWARD, "c_mode": 2, "wait_main": 8, "c_id": 64, "a_addr": 1}, ErrorCode.BAD_TENSOR),
+    ({"opcode": Opcode.FORWARD, "c_id": 63, "a_addr": 1}, ErrorCode.BAD_ADDRESS),
+    ({"opcode": Opcode.UPDATE, "c_mode": 3, "wait_update": 1}, ErrorCode.NONE),
+    ({"opcode": Opcode.UPDATE, "c_mode": 3, "wait_update": 2}, ErrorCode.BAD_WAIT),
+    ({"opcode": Opcode.COMMIT, "c_mode": 3, "wait_update": 2, "a_addr": 1}, ErrorCode.NONE),
+])  # fmt: skip
+def test_first_reason(fields, code):
+    fields = dict(fields)
+    command = Command(fields.pop("opcode"), fields)
+    assert validate(command, CONFIGS["tiny"], {"wait_main": 8, "wait_update": 1}) == code
