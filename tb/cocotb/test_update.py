@@ -7,8 +7,7 @@ from adagp.rtl.update import Update
 from axi import OnAxi, axi_ram
 from harness import Bench, parameters
 from runner import SIMULATORS, run
-from unit.test_update import CONFIGS
-from unit.test_update import Bench as Commands
+from update_bench import CONFIGS, UpdateBench
 
 MEMORY_BYTES = 1 << 16
 STALL = 0.3
@@ -30,7 +29,7 @@ async def random_commands(dut):
     config, _ = parameters()
     bench = Bench(dut, design(config))
     await bench.start()
-    commands, chunk = Commands(config, bench.rng), chunk_weights(config)
+    commands, chunk = UpdateBench(config, bench.rng), chunk_weights(config)
     tasks = [commands.task(count) for count in (1, 2 * chunk + 3, chunk, 7, 0, chunk + 1)]
     before = bytearray(b"\xaa" * MEMORY_BYTES)
     for address, byte in commands.memory.data.items():
