@@ -60,7 +60,7 @@ class DrainWalk(wiring.Component):
         m.d.comb += next_row.eq(row + d.s_out)
         with m.If(self.start):
             m.d.sync += [
-                running.eq(1), plain.eq(0), row.eq(0), address.eq(0),
+                running.eq(1), row.eq(0), address.eq(0),
                 n_out_left.eq(d.n_out), n_in_left.eq(d.n_in),
             ]  # fmt: skip
         with m.Elif(self.en & running):

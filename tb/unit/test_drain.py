@@ -23,6 +23,7 @@ class Surroundings:
         self.token_rate = 1 if generous else 0.2
         self.tokens = {"acc_full": 0, "c_ready": 0}
         self.needed = []
+        self.due = []  # operands written by the end of each descriptor
         self.results = []
         self.saturations = self.written = self.drained = self.acc_freed = self.cycles = 0
 
@@ -41,12 +42,12 @@ class Surroundings:
             if read.en:
                 pipe.append([self.c_at(read, lane) for lane in range(banks)])
                 ctx.set(dut.c_read.data, pipe.pop(0))
+            self.note(others)
             for lane in range(banks):
                 if write.mask >> lane & 1:
                     half, address = self.address(write, lane)
                     self.c[half][address] = write.data[lane]
                     self.written += 1
-            self.note(others)
 
     async def sampled(self, ctx, ports, signals):
         """Ports as namespaces, then signals, with their values just before the next clock edge."""
@@ -83,6 +84,7 @@ class Surroundings:
         if drained:
             self.drained += 1
             assert not any(self.needed.pop(0).values())
+            assert self.written == self.due.pop(0), "announced before it can be read"
 
 
 async def fill_biases(ctx, dut, model, rng):
@@ -108,6 +110,7 @@ def test_random_descriptors(config, count):
     for d in descriptors:
         model.run(d)
         around.needed.append({"acc_full": 1 - d["vector"], "c_ready": 1})
+        around.due.append(model.written)
 
     async def feed(ctx):
         await fill_biases(ctx, dut, model, rng)
@@ -141,6 +144,7 @@ def test_throughput(vector):
     d.update(vector=vector, n_out=8, s_out=20, n_in=5, s_in=4, lane_step=1, lanes_last=4)
     count = 4
     around.needed = [{"acc_full": 1 - vector, "c_ready": 1} for _ in range(count)]
+    around.due = [40 * TINY.rows * (n + 1) for n in range(count)]
 
     async def feed(ctx):
         await source(ctx, dut.i, [d] * count, rng, stall=0)
