@@ -8,6 +8,7 @@ import numpy as np
 
 from ..spec.commands import Command, Opcode
 from ..spec.config import Config
+from ..spec.numerics import TENSOR_BYTES
 from .cost import Tiling
 from .tiling import LIMITS, Shape, limits, occupancy
 
@@ -57,8 +58,8 @@ def tile_bound(command: Command, config: Config) -> int:
 @lru_cache(maxsize=4096)
 def _search(shape: Shape, config: Config) -> Mapping | str:
     """The best mapping, or why there is none."""
-    if not shape.pool and shape.reduction > config.max_reduction:
-        return f"sums of {shape.reduction} products exceed the accumulator's {config.max_reduction}"
+    if refusal := _too_large(shape, config):
+        return refusal
     swaps = (0,) if shape.pool else (0, 1)
     best = None
     for swap in swaps:
@@ -73,6 +74,21 @@ def _search(shape: Shape, config: Config) -> Mapping | str:
                 tile = (int(n[at]), int(y[at]), int(channels[0]), int(channels[1]))
                 best = Mapping(swap, out_outer, *tile, float(cycles[at]))
     return best or _why_none(shape, config)
+
+
+def _too_large(shape, config):
+    """Which limit the layer exceeds however it is cut."""
+    if not shape.pool and shape.reduction > config.max_reduction:
+        return f"sums of {shape.reduction} products exceed the accumulator's {config.max_reduction}"
+    if shape.opcode in (Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD) and shape.taps > config.max_average_taps:
+        return f"averages of {shape.taps} elements exceed the accumulator's {config.max_average_taps}"
+    if shape.opcode in (Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD) and shape.taps > config.max_index:
+        return f"an operand can number {config.max_index} elements of a window, not {shape.taps}"
+    read, written = shape.in_h * shape.in_w * shape.ic, shape.out_h * shape.out_w * shape.oc
+    c, q = (shape.oc, shape.ic) if shape.opcode == Opcode.BACKWARD_DATA else (shape.ic, shape.oc)
+    filters = 0 if shape.pool else q * (shape.taps * c + 1)
+    size = config.operand_bytes * max(shape.n * read, shape.n * written, filters)
+    return f"a tensor of {size} bytes exceeds the {TENSOR_BYTES - 1} it may have" if size >= TENSOR_BYTES else None
 
 
 def _candidates(shape, config, swap):

@@ -191,6 +191,22 @@ def test_limits_are_named():
         MappingError, match=r"^layer 0 backward_weight: sums of 200000 products exceed the accumulator's 131080$"
     ):
         choose_mapping(layer(Opcode.BACKWARD_WEIGHT, n=200, h=10, w=100), preset("tiny"))
+    bytes_wide = replace(preset("tiny"), operand_width=8, acc_width=32)
+    for opcode, size, message in (
+        (Opcode.MAXPOOL, 11, None), (Opcode.MAXPOOL_BACKWARD, 12, "an operand can number 127 elements"),
+        (Opcode.AVGPOOL, 16, None), (Opcode.AVGPOOL, 17, "averages of 289 elements exceed the accumulator's 258"),
+    ):  # fmt: skip
+        command = layer(opcode, n=1, c=1, h=size, r=size, pad_y=0)
+        if message is None:
+            assert run_tiles(mapped(command, bytes_wide), bytes_wide)
+            continue
+        with pytest.raises(MappingError, match=message):
+            choose_mapping(command, bytes_wide)
+    assert choose_mapping(layer(Opcode.FORWARD, n=32767, c=1, q=1, h=128, r=1, pad_y=0), preset("tiny"))
+    big_batch = layer(Opcode.FORWARD, n=32768, c=1, q=1, h=128, r=1, pad_y=0)
+    for big in (big_batch, layer(Opcode.AVGPOOL, n=2048, c=4, h=256)):
+        with pytest.raises(MappingError, match=r"a tensor of \d+ bytes exceeds the 1073741823 it may have"):
+            choose_mapping(big, preset("tiny"))
     narrow = replace(preset("tiny"), acc_depth=16, a_depth=16384, c_depth=1024)
     with pytest.raises(MappingError, match=r"backward_weight: .* of the B scratchpad, which holds 2048"):
         choose_mapping(layer(Opcode.BACKWARD_WEIGHT, h=3, w=2500), narrow)
