@@ -3,16 +3,20 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from adagp.sim import IDEAL, Simulation, SimulationError
 from adagp.sim.build import lint, verilog
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
-from adagp.spec.presets import preset
+from adagp.spec.presets import PRESETS, preset
 from adagp.spec.registers import Control, Status, register
 
+pytestmark = pytest.mark.timeout(900)  # Verilog and a simulator may have to be made first
+
 CONFIG = preset("tiny")
+BYTES = replace(CONFIG, name="bytes", operand_width=8, acc_width=32, update_lanes=2)
 GENERATE = """
 from adagp.gen.verilog import to_verilog
 from adagp.spec.presets import preset
@@ -21,8 +25,15 @@ print(to_verilog(Copier(preset("tiny"))))
 """
 
 
-def test_lint():
-    assert lint(verilog(CONFIG)) == []
+@pytest.mark.parametrize("config", [*PRESETS.values(), BYTES], ids=lambda config: config.name)
+def test_lint(config):
+    assert lint(verilog(config)) == []
+
+
+def test_lint_reports(tmp_path):
+    text = verilog(CONFIG).read_text()
+    (tmp_path / "top.v").write_text(text.replace("assign irq = ", "assign irq = 2'd2 & ", 1))
+    assert any("WIDTHTRUNC" in line for line in lint(tmp_path / "top.v"))
 
 
 def test_generation_is_deterministic():
