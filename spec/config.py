@@ -39,6 +39,7 @@ def _require_types(instance):
             rule = "an integer" if field.type is int else "a finite number"
             _require(number, field.name, value, f"{field.name} is {rule}")
         else:
+            assert isinstance(field.type, type)  # no annotation here is a string
             _require(isinstance(value, field.type), field.name, value, f"{field.name} is a {field.type.__name__}")
     _require(_NAME.fullmatch(instance.name), "name", instance.name, "name consists of 1..64 letters, digits, . _ -")
 
