@@ -46,6 +46,8 @@ def _limits(config):
         "acc_depth": config.acc_depth,
         "bias_elements": config.bias_elements,
         "max_reduction": config.max_reduction,
+        "max_average_taps": config.max_average_taps,
+        "max_index": config.max_index,
     }
 
 
