@@ -35,7 +35,8 @@ class GoldenMachine:
     settings are plain attributes: ``exponents``, ``hyper``, ``regions`` (pairs of addresses),
     ``ring_*``, ``batch``, and ``counters[phase]``, of which this machine knows ``macs``,
     ``saturations`` and ``commands``. ``on_command(index, command)`` is called after every command
-    that was executed. It checks neither tiles nor a tile's fit.
+    that was executed. Tiles matter only to a MAC count (:func:`.operands.macs`)
+    and as sizes that must not be 0: whether one fits isn't checked.
     """
 
     def __init__(self, config: Config, memory: np.ndarray):

@@ -16,8 +16,11 @@ ALIGNMENT = COMMAND_BYTES
 """Bytes a program's address is a multiple of."""
 
 
+MAX_COMMANDS = 1 << 16
+
+
 class AssemblerError(ValueError):
-    """Bytes that are no program."""
+    """Bytes that are no program, or a program too long."""
 
 
 _PHASES = {Phase.ALL: "all phases", Phase.TRAIN: "training"}
@@ -60,7 +63,12 @@ class Program:
         return self.lines[index]
 
     def words(self) -> np.ndarray:
-        """The program as uint32 words, COMMAND_WORDS a command; raises FieldError for values that don't fit."""
+        """The program as uint32 words, COMMAND_WORDS a command; raises FieldError for values that don't fit.
+
+        Raises AssemblerError for more commands than an index of 16 bits can number.
+        """
+        if len(self.lines) > MAX_COMMANDS:
+            raise AssemblerError(f"a program has at most {MAX_COMMANDS} commands, not {len(self.lines)}")
         return np.array([word for line in self for word in line.command.encode()], dtype="<u4")
 
     def bytes(self) -> bytes:

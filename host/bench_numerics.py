@@ -6,6 +6,7 @@ A finished run is kept in ``build/bench_numerics``: a bench that was stopped goe
 """
 
 import argparse
+import hashlib
 import json
 import math
 import statistics
@@ -34,7 +35,7 @@ __all__ = ["CASES", "Case", "figures", "main", "results_per_batch", "run_float",
 
 SEEDS = range(5)
 TUNING_SEEDS = range(100, 103)
-LEARNING_RATES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
+LEARNING_RATES = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
 VALIDATION_IMAGES = 5000
 """Images behind the training images that choose a learning rate; where there are none, a fifth of the training images
 stands aside for it."""
@@ -128,10 +129,18 @@ def best_rate(accuracies: dict[float, list[float]]) -> float:
     return max(sorted(accuracies), key=lambda rate: statistics.mean(accuracies[rate]))
 
 
+def _digest(dataset: Dataset) -> str:
+    """Name of a data set with the beginning of its checksum."""
+    checksum = hashlib.sha256()
+    for array in (dataset.train_x_NCHW, dataset.train_y_N, dataset.test_x_NCHW, dataset.test_y_N):
+        checksum.update(np.ascontiguousarray(array).tobytes())
+    return f"{dataset.name} {checksum.hexdigest()[:16]}"
+
+
 def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source: str) -> dict:
     """The result of one run: that in its work file if sources and settings are the same, else a new one."""
     path = WORK / f"{name}-{kind}-{settings.seed}-{settings.learning_rate}.json"
-    known = {**settings.to_dict(), "data_dir": None}
+    known = {**settings.to_dict(), "data_dir": None, "data": _digest(dataset), "torch": torch.__version__}
     if path.exists():
         record = json.loads(path.read_text())
         if record["settings"] == known and record["commit"] == source and not source.endswith("-dirty"):
@@ -146,22 +155,34 @@ def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source
 
 
 def figures(runs: dict[str, dict[str, list[dict]]]) -> tuple[dict, dict]:
-    """Figures and details of finished runs, given as lists over the seeds by case and kind."""
-    found, details, integer = {}, {}, []
+    """Figures and details of finished runs, given as lists over the seeds by case and kind.
+
+    ``saturated_fraction`` is that of the case with the most.
+    """
+    found, details = {}, {}
     for name, by_kind in runs.items():
         points = {kind: [100 * run["test_accuracy"] for run in by_kind[kind]] for kind in KINDS}
         deltas = [i - f for f, i in zip(points["fp32"], points["int16"], strict=True)]
         found[f"{name}_delta_points"] = round(statistics.mean(deltas), 4)
         found[f"{name}_delta_std_points"] = round(statistics.stdev(deltas), 4)
-        integer += by_kind["int16"]
+        found[f"{name}_delta_sem_points"] = round(statistics.stdev(deltas) / math.sqrt(len(deltas)), 4)
+        found[f"{name}_saturated_fraction"] = _saturated(by_kind["int16"])
+        for setting in ("train_images", "epochs", "learning_rate"):
+            run = by_kind["int16"][0]
+            found[f"{name}_{setting}"] = run[setting] if setting in run else run["settings"][setting]
         details[name] = {
             "delta_points": [round(delta, 4) for delta in deltas],
             "std_points": {kind: round(statistics.stdev(points[kind]), 4) for kind in KINDS}, "runs": by_kind,
         }  # fmt: skip
         for kind in KINDS:
             found[f"{name}_{kind}_accuracy"] = round(statistics.mean(points[kind]) / 100, 6)
-    found["saturated_fraction"] = sum(run["saturations"] for run in integer) / sum(run["results"] for run in integer)
+    found["saturated_fraction"] = max(found[f"{name}_saturated_fraction"] for name in runs)
     return found, details
+
+
+def _saturated(runs: list[dict]) -> float:
+    """Share of a case's results that saturated."""
+    return sum(run["saturations"] for run in runs) / sum(run["results"] for run in runs)
 
 
 def _tune(case: Case, settings: TrainSettings, dataset: Dataset, source: str, progress: Progress) -> dict:

@@ -60,7 +60,7 @@ def main() -> None:
         with open_session(settings, "sim") as session:
             simulated = _train(session, settings)
     found["cycles_per_second"] = round(simulated["cycles"] / simulated["device_seconds"])
-    digits = replace(TrainSettings(), epochs=1)
+    digits = replace(TrainSettings(preset=PRESET), epochs=1)
     with open_session(digits, "golden") as session:
         trainer = Trainer(digits, session.network, session.device, session.dataset)
         found["golden_epoch_seconds"] = _seconds(trainer.run)

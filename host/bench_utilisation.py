@@ -7,14 +7,14 @@ is kept in ``build/bench_utilisation``: a bench that was stopped goes on after t
 
 import argparse
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import nn
 
-from ..sim.build import verilog
+from ..sim.build import library, verilog
 from ..spec.commands import Command, Opcode, Phase
 from ..spec.config import Config
 from ..spec.presets import preset
@@ -104,11 +104,14 @@ class Bench:
 
     def __init__(self, progress: Progress):
         self.progress = progress
-        self.digest = verilog(preset(PRESET)).parent.name
+        self.simulator = library(preset(PRESET)).name  # names all that it's made of, the DRAM model too
 
     def __call__(self, name: str, network: Network, module, config: Config, program: Program) -> dict:
         path = WORK / f"{name}.json"
-        known = {"verilog": self.digest, "program": program.digest, "clock_hz": config.clock_hz}
+        known = {
+            "simulator": self.simulator, "program": program.digest, "clock_hz": config.clock_hz,
+            "part": asdict(config.dram),
+        }  # fmt: skip
         if path.exists() and (record := json.loads(path.read_text()))["of"] == known:
             return record["counters"]
         device = _open(network, module, config)

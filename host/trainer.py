@@ -93,14 +93,17 @@ class Trainer:
         """Continue from the folder's checkpoint; raises RunError if it is of another run."""
         assert self.folder is not None
         state, arrays = self.folder.read_checkpoint()
-        if TrainSettings.from_dict(state["settings"]) != self.settings:
+        if TrainSettings.from_dict(state.get("settings", {})) != self.settings:
             raise RunError(f"the checkpoint in {self.folder.path} belongs to a run with other settings")
         if state.get("program") != self.network.program.digest:
             raise RunError(
                 f"the checkpoint in {self.folder.path} belongs to another network than {self.settings.model} is now"
             )
-        self.progress = Progress(**state["progress"])
-        self.network.restore(self.device, arrays)
+        try:
+            self.progress = Progress(**state["progress"])
+            self.network.restore(self.device, arrays)
+        except (KeyError, TypeError) as error:
+            raise RunError(f"the checkpoint in {self.folder.path} isn't one of this version: {error}") from None
 
     def checkpoint(self) -> None:
         """Write the folder's checkpoint."""

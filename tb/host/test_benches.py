@@ -55,13 +55,23 @@ def test_simulated_runs_cannot_import_the_golden_model():
 
 def test_figures_are_means_over_seeds():
     def run(accuracy, saturations):
-        return {"test_accuracy": accuracy, "saturations": saturations, "results": 50}
+        settings = {"epochs": 3, "learning_rate": 0.5}
+        return {
+            "test_accuracy": accuracy, "saturations": saturations, "results": 50, "train_images": 7,
+            "settings": settings,
+        }  # fmt: skip
 
-    runs = {"x": {"fp32": [run(0.9, 0), run(0.8, 0)], "int16": [run(0.91, 3), run(0.78, 4)]}}
+    runs = {
+        "x": {"fp32": [run(0.9, 0), run(0.8, 0)], "int16": [run(0.91, 3), run(0.78, 4)]},
+        "y": {"fp32": [run(0.9, 0), run(0.8, 0)], "int16": [run(0.91, 1), run(0.78, 1)]},
+    }
     figures, details = bench_numerics.figures(runs)
     assert figures["x_delta_points"] == pytest.approx(-0.5)
     assert figures["x_delta_std_points"] == pytest.approx(3 / 2**0.5, abs=1e-3)
-    assert figures["saturated_fraction"] == 0.07
+    assert figures["x_delta_sem_points"] == pytest.approx(1.5, abs=1e-3)
+    assert figures["saturated_fraction"] == figures["x_saturated_fraction"] == 0.07
+    assert figures["y_saturated_fraction"] == 0.02
+    assert (figures["x_train_images"], figures["x_epochs"], figures["x_learning_rate"]) == (7, 3, 0.5)
     assert details["x"]["delta_points"] == pytest.approx([1, -2])
 
 

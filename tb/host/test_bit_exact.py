@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 MEMORY = 1 << 20
 SEED = 20
 N_CLASSES = 5
+BYTES = replace(preset("tiny"), name="bytes", operand_width=8, acc_width=32, update_lanes=2)
 TRAIN, EVALUATE = 0, 3
 EXACT = ("macs", "saturations", "commands")
 """Counters that don't depend on time."""
@@ -48,7 +50,8 @@ def setting(name, preset_name="tiny"):
     torch.manual_seed(SEED)
     batch, shape, build = NETWORKS[name]
     module = build()
-    return Network(module, shape, batch, preset(preset_name)), module.state_dict()
+    config = BYTES if preset_name == BYTES.name else preset(preset_name)
+    return Network(module, shape, batch, config), module.state_dict()
 
 
 def evaluation(network, device):
@@ -103,9 +106,18 @@ def first_difference(network, expected, found):
     return f"byte {places[0]}" if len(places) else None
 
 
+def reconcile(device):
+    """The accelerator's counters against the memory's totals, and against each other."""
+    counters, totals = device.counters(TRAIN), device.simulation.dram_totals
+    assert (counters["read_bytes"], counters["write_bytes"]) == (totals.read_bytes, totals.write_bytes)
+    assert counters["write_bytes"] > 0
+    causes = [counters[name] for name in counters if name.startswith("stall_")]
+    assert counters["array_cycles"] + sum(causes) == counters["cycles"] > 0
+
+
 @pytest.mark.parametrize(("name", "preset_name", "stall"), [
     *((name, "tiny", 0.0) for name in NETWORKS), *((name, "tiny", 0.3) for name in NETWORKS), ("pools", "ecp5", 0.2),
-    ("strides", "paper", 0.1),
+    ("strides", "paper", 0.1), ("pools", "bytes", 0.2),
 ])  # fmt: skip
 def test_simulation_equals_golden(name, preset_name, stall):
     network, state = setting(name, preset_name)
@@ -115,6 +127,7 @@ def test_simulation_equals_golden(name, preset_name, stall):
     golden = GoldenDevice(network.config, MEMORY)
     device = SimDevice(network.config, memory_bytes=MEMORY, limit=20_000_000, stall=stall, seed=SEED)
     for expected, found in zip(train(network, state, golden), train(network, state, device), strict=True):
+        reconcile(device)
         assert first_difference(network, expected.pop("memory"), found.pop("memory")) is None
         assert found == expected and found["counters"]["macs"] > 0
         hashes.append(found["hash"])
