@@ -191,9 +191,8 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
     last = log[-1]
     if last["cycles"]:
         busy = last["macs"] / last["cycles"] / preset(folder.settings["preset"]).n_pes
-        print(
-            f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding and strides too)  DRAM {(last['read_bytes'] + last['write_bytes']) / 1e6:.1f} MB"
-        )
+        moved = (last["read_bytes"] + last["write_bytes"]) / 1e6
+        print(f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding included)  DRAM {moved:.1f} MB")
     print(_draw(folder))
     summarise({"settings": folder.settings, "log": log}, json_path)
 

@@ -7,7 +7,7 @@ __all__ = ["DRAM_PARTS", "PRESETS", "preset"]
 _MIB = 1 << 20
 
 # Micron MT41K256M16 (x16 DDR3) and MT8JTF25664HZ (x64 SODIMM, DDR3-1600): peak bandwidth, tREFI,
-# tRFC from the data sheets; latency is a closed-row read through a soft controller.
+# tRFC from the data sheets; latency is assumed: a closed-row read through a soft controller.
 DRAM_PARTS = {
     part.name: part
     for part in (
