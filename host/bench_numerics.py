@@ -55,7 +55,7 @@ class Case:
 
 
 CASES = (
-    Case("digits"),
+    Case("digits", {"epochs": 8}),
     Case("fashion_lenet", {
         "model": "lenet", "data": "fashion-mnist", "epochs": 3, "train_images": 12_000,
     }),

@@ -22,7 +22,7 @@ class TrainSettings:
     data: str = "digits"
     data_dir: str | None = None
     preset: str = "ecp5"
-    epochs: int = 8
+    epochs: int = 6
     batch: int = 32
     learning_rate: float = 0.1
     schedule: str = "cosine"
