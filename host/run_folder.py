@@ -52,6 +52,8 @@ class RunFolder:
 
     @property
     def log(self) -> list[dict]:
+        if self.has_checkpoint() and not (self.path / "log.json").exists():
+            raise RunError(f"the run in {self.path} has not finished an epoch yet")
         return self._read_json("log.json")
 
     @property

@@ -72,3 +72,11 @@ def test_log_is_written_twice_and_plotted(tmp_path):
     assert (tmp_path / "log.csv").read_text().splitlines()[0].startswith("epoch,train_loss")
     plot_run(rows, "title", tmp_path / "report.png")
     assert (tmp_path / "report.png").stat().st_size > 10_000
+
+
+def test_a_run_in_its_first_epoch_has_no_log(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.begin({})
+    folder.write_checkpoint({"epoch": 0}, {})
+    with pytest.raises(RunError, match="has not finished an epoch yet"):
+        _ = folder.log
