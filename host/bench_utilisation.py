@@ -14,6 +14,7 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import nn
 
+from ..golden.operands import macs
 from ..sim.build import library, verilog
 from ..spec.commands import Command, Opcode, Phase
 from ..spec.config import Config
@@ -26,7 +27,7 @@ from .run_folder import write_atomically
 from .sim_device import SimDevice
 from .tiling import Shape
 
-__all__ = ["DIRECTIONS", "bound", "figures", "macs", "main", "weighted"]
+__all__ = ["DIRECTIONS", "bound", "figures", "main", "weighted"]
 
 COMMAND = "python -m adagp.host.bench_utilisation"
 WORK = Path("build/bench_utilisation")
@@ -49,16 +50,6 @@ def bound(command: Command, config: Config) -> int:
         -(-reduction // config.rows) * -(-stationary // config.cols) * streamed
         for reduction, streamed, stationary in (shape.gemm(*whole, swap) for swap in (0, 1))
     )
-
-
-def macs(command: Command) -> int:
-    """MACs of a GEMM command whose stride is 1, from shapes alone."""
-    assert command.stride == 1
-    pixels, taps = command.n * command.oh * command.ow, command.r * command.s
-    if command.opcode == Opcode.BACKWARD_DATA:
-        return command.n * command.h * command.w * command.c * taps * command.q
-    bias = command.bias if command.opcode == Opcode.BACKWARD_WEIGHT else 0
-    return pixels * command.q * (taps * command.c + bias)
 
 
 def _alone(line: Line, network: Network) -> Program:

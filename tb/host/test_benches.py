@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from adagp.golden import operands
 from adagp.host import bench_numerics, bench_train, bench_utilisation
 from adagp.host.data import load_dataset
 from adagp.host.models import build_model
@@ -113,7 +114,7 @@ def test_a_run_of_other_sources_is_done_again(tmp_path, monkeypatch):
 
 
 CONV = {"n": 32, "c": 64, "h": 32, "w": 32, "q": 64, "oh": 32, "ow": 32, "r": 3, "s": 3, "stride": 1, "bias": 1,
-        "pad_y": 1, "pad_x": 1}  # fmt: skip
+        "pad_y": 1, "pad_x": 1, "yb": 32}  # fmt: skip
 
 
 @pytest.mark.parametrize(("opcode", "bound", "macs"), [
@@ -124,7 +125,7 @@ CONV = {"n": 32, "c": 64, "h": 32, "w": 32, "q": 64, "oh": 32, "ow": 32, "r": 3,
 def test_bound_by_hand(opcode, bound, macs):
     command = Command(opcode, CONV)
     assert bench_utilisation.bound(command, preset("paper")) == bound
-    assert bench_utilisation.macs(command) == macs
+    assert operands.macs(command) == macs
 
 
 def test_utilisation_is_weighted_by_macs():
