@@ -27,7 +27,7 @@ from .settings import TrainSettings
 from .sim_device import SimDevice
 from .trainer import Trainer
 
-__all__ = ["FAULT", "main", "plant_fault", "training_macs"]
+__all__ = ["COMMAND_LINE", "FAULT", "WITHOUT_GOLDEN", "main", "plant_fault", "training_macs"]
 
 COMMAND = "python -m adagp.host.bench_train"
 FEW_IMAGES = 128

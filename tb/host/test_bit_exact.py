@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from adagp.host.bench_train import COMMAND_LINE, WITHOUT_GOLDEN
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.loss import softmax_cross_entropy
 from adagp.host.network import Network
@@ -148,22 +149,6 @@ def test_evaluation_between_batches_changes_nothing():
     device.close()
 
 
-MAIN = """
-from adagp.host.cli import main
-main()
-"""
-BLOCKER = """
-import sys
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.startswith("adagp.golden"):
-            raise ImportError(f"{name} is not to be imported here")
-
-sys.meta_path.insert(0, Blocker())
-"""
-
-
 def test_simulation_trains_without_the_golden_model(tmp_path):
     options = ("--preset", "tiny", "--batch", "4", "--epochs", "1", "--train-images", "8", "--test-images", "4")
 
@@ -171,10 +156,10 @@ def test_simulation_trains_without_the_golden_model(tmp_path):
         command = [sys.executable, "-c", code, "train", "--device", device, "-o", str(tmp_path / device), *options]
         return subprocess.run(command, capture_output=True, text=True)
 
-    refused = run("golden", BLOCKER + MAIN)
-    assert refused.returncode and "adagp.golden is not to be imported here" in refused.stderr
+    refused = run("golden", WITHOUT_GOLDEN + COMMAND_LINE)
+    assert refused.returncode and "is out of bounds" in refused.stderr
     hashes = []
-    for device, code in (("sim", BLOCKER + MAIN), ("golden", MAIN)):
+    for device, code in (("sim", WITHOUT_GOLDEN + COMMAND_LINE), ("golden", COMMAND_LINE)):
         result = run(device, code)
         assert result.returncode == 0, result.stderr
         hashes.append(json.loads((tmp_path / device / "summary.json").read_text())["weights_hash"])
