@@ -27,16 +27,28 @@ def _value(value):
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
-def _section(path):
-    written = json.loads(path.read_text())
-    origin = written["provenance"]
+def _part(title, origin, figures):
     tools = ", ".join(f"{name} {version}" for name, version in origin["tools"].items())
     where = (
         f"By `{origin['command']}` at commit `{origin['commit'][:12]}`; preset `{origin['config']}` at"
         f" {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']}; seed {origin['seed']}; {tools}."
     )
-    rows = [(f"`{name}`", _value(value)) for name, value in written["figures"].items()]
-    return f"## {path.stem}\n\n{where}\n\n{table(('figure', 'value'), rows)}"
+    rows = [(f"`{name}`", _value(value)) for name, value in figures.items()]
+    return f"## {title}\n\n{where}\n\n{table(('figure', 'value'), rows)}"
+
+
+def _section(path):
+    written = json.loads(path.read_text())
+    if "commit" in written["provenance"]:
+        return _part(path.stem, written["provenance"], written["figures"])
+    return "\n\n".join(  # a file of several commands
+        _part(
+            f"{path.stem}: {part}",
+            origin,
+            {name: written["figures"][name] for name in written["details"][part]["figures"]},
+        )
+        for part, origin in written["provenance"].items()
+    )
 
 
 def figures() -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..spec.config import Config
 from .run_folder import write_atomically
 
-__all__ = ["FOLDER", "commit", "provenance", "write_results"]
+__all__ = ["FOLDER", "commit", "merge_results", "provenance", "write_results"]
 
 FOLDER = Path("results")
 """Where results are, in a checkout."""
@@ -71,3 +71,21 @@ def write_results(path: Path, figures: Mapping[str, float | int | bool], details
             raise ValueError(f"the figure {name} must be a finite number, true or false, not {value!r}")
     results = {"figures": dict(figures), "details": details, "provenance": provenance}
     write_atomically(path, (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
+
+
+def merge_results(path: Path, part: str, figures: Mapping[str, float | int | bool], details, provenance: dict) -> None:
+    """Replace one part of a result file that several commands write, and leave the others as they are.
+
+    ``figures`` join those of the other parts (a part's own earlier ones go); ``details`` and ``provenance`` are kept
+    under the part's name. Raises ValueError as :func:`write_results` does, and for a figure of another part.
+    """
+    results = json.loads(path.read_text()) if path.exists() else {"figures": {}, "details": {}, "provenance": {}}
+    owned = {name: set(values["figures"]) for name, values in results["details"].items()}
+    others = set().union(*(names for name, names in owned.items() if name != part))
+    if taken := others & set(figures):
+        raise ValueError(f"the figures {sorted(taken)} belong to another part than {part}")
+    kept = {name: value for name, value in results["figures"].items() if name in others}
+    write_results(
+        path, {**kept, **figures}, {**results["details"], part: {"figures": sorted(figures), "details": details}},
+        {**results["provenance"], part: provenance},
+    )  # fmt: skip

@@ -58,3 +58,17 @@ def test_committed_results_have_the_form(path):
     assert all(isinstance(value, bool | int | float) for value in written["figures"].values())
     assert set(written["provenance"]) >= PROVENANCE
     assert not re.search(r"/(work|home|root|tmp|opt)/", path.read_text())
+
+
+def test_parts_of_a_file_are_replaced_one_by_one(tmp_path):
+    path = tmp_path / "x.json"
+    results.merge_results(path, "first", {"a": 1, "old": 2}, ["x"], {"seed": 1})
+    results.merge_results(path, "second", {"b": 3}, [], {"seed": 2})
+    results.merge_results(path, "first", {"a": 4}, ["y"], {"seed": 3})
+    written = json.loads(path.read_text())
+    assert written["figures"] == {"a": 4, "b": 3}
+    assert written["details"]["first"] == {"figures": ["a"], "details": ["y"]}
+    assert written["provenance"] == {"first": {"seed": 3}, "second": {"seed": 2}}
+    with pytest.raises(ValueError, match=r"\['b'\] belong to another part than first"):
+        results.merge_results(path, "first", {"b": 1}, [], {})
+    assert json.loads(path.read_text()) == written
