@@ -72,6 +72,12 @@ def bench_utilisation(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_robustness(session: nox.Session) -> None:
+    """Faults, resets and malformed programs, at full size: writes results/robustness.json."""
+    session.run("python", "-m", "tb.robustness", *session.posargs)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Regenerate the documents that derive from spec/ and results/."""
     session.run("python", "-m", "adagp.gen.tables")
