@@ -48,7 +48,8 @@ def _report(kind: Kind, arguments, source: str) -> int:
         print(f"{number:7}  {outcome}")
     for failure in details["failures"]:
         print(f"FAILED {kind.name} --only {failure['index']}: {failure['reason']}")
-    print(", ".join(f"{name}: {value}" for name, value in {**figures, **details}.items() if not hasattr(value, "keys")))
+    print(", ".join(f"{name}: {value}" for name, value in figures.items()))
+    print(f"{details['cases_per_core_second']} cases per core-second")
     whole = count == kind.count and arguments.top is None
     output = arguments.output or (FOLDER / "robustness.json" if whole else None)
     if output is not None:

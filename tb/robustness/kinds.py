@@ -1,7 +1,9 @@
 """All campaigns by name."""
 
 from .campaign import Kind
+from .faults import FAULTS
+from .resets import RESETS
 
 __all__ = ["KINDS"]
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in ()}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (FAULTS, RESETS)}
