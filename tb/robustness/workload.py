@@ -1,13 +1,8 @@
-"""Programs to disturb: the bursts that each of their commands makes, and what memory holds after each.
+"""Programs to disturb, with what memory holds after each of their commands, by the golden model."""
 
-Memory is by the golden model. Bursts come from the tile program's descriptors and from the update's chunks: the
-accelerator isn't asked.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import product
 
 import numpy as np
 import torch
@@ -17,14 +12,13 @@ from adagp.host.device import Device
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.network import Network
 from adagp.spec.commands import CMode, Command, Opcode
-from adagp.spec.config import Config
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
-from adagp.spec.tile_machine import descriptors, task
-from adagp.spec.tiles import tile_program
 from torch import nn
 
-__all__ = ["CONFIG", "MEMORY", "WORKLOADS", "Span", "Work", "Workload", "work_of", "workload"]
+from .spans import Span, compute_spans, update_spans
+
+__all__ = ["CONFIG", "MEMORY", "WORKLOADS", "Work", "Workload", "work_of", "workload"]
 
 CONFIG = preset("tiny")
 MEMORY = 1 << 16
@@ -34,16 +28,6 @@ WARMUP, EVALUATE = 0, 3
 GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 EXACT = ("macs", "saturations", "commands")
 """Counters that don't depend on time."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """A burst: address and beats, and the bytes from ``first`` up to ``end`` that it is made for."""
-
-    address: int
-    beats: int
-    first: int
-    end: int
 
 
 @dataclass(frozen=True)
@@ -63,47 +47,6 @@ class Work:
     @property
     def update(self) -> bool:
         return self.command.opcode == Opcode.UPDATE
-
-
-def _spans(address: int, n_bytes: int, config: Config) -> Iterator[Span]:
-    """A contiguous piece of memory in bursts, none of which crosses a multiple of the longest."""
-    longest, end = config.max_burst_beats * config.beat_bytes, address + n_bytes
-    while address < end:
-        stop = min(end, (address // longest + 1) * longest)
-        start = address // config.beat_bytes
-        yield Span(start * config.beat_bytes, -(-stop // config.beat_bytes) - start, address, stop)
-        address = stop
-
-
-def _descriptor_spans(fields: dict, config: Config) -> Iterator[Span]:
-    loops = [(fields[f"n{level}"], fields[f"d{level}"]) for level in range(3) if f"n{level}" in fields]
-    for turn in product(*(range(count) for count, _ in loops)):
-        address = fields["dram"] + sum(i * stride for i, (_, stride) in zip(turn, loops, strict=True))
-        yield from _spans(address, fields["length"] * config.operand_bytes, config)
-
-
-def _compute_spans(command: Command, a_base: int, dry: bool, config: Config) -> tuple[list[Span], list[Span]]:
-    spans: dict[str, list[Span]] = {"fill": [], "store": []}
-    given = task({**command.fields, "opcode": int(command.opcode)}, a_base=a_base, dry=int(dry))
-    for engine, fields in descriptors(tile_program, config, [given]):
-        if engine == "fill" or (engine == "store" and not dry):
-            spans[engine] += _descriptor_spans(fields, config)
-    return spans["fill"], spans["store"]
-
-
-def _update_spans(command: Command, dry: bool, config: Config) -> tuple[list[Span], list[Span]]:
-    """Gradient, operand copy, low half and momentum, a chunk of as many weights as the port has bits at a time."""
-    arrays = [(command.a_addr, config.operand_bytes), (command.b_addr, config.operand_bytes)]
-    arrays += [(command.c_addr, 2), (command.out_addr, 4)]
-    reads: list[Span] = []
-    writes: list[Span] = []
-    for start in range(0, command.count, config.port_width):
-        size = min(config.port_width, command.count - start)
-        for number, (address, element) in enumerate(arrays):
-            spans = list(_spans(address + start * element, size * element, config))
-            reads += spans
-            writes += spans if number and not dry else []
-    return reads, writes
 
 
 @dataclass
@@ -185,9 +128,9 @@ def _record(load: Workload, golden: GoldenDevice) -> None:
         a_base = command.a_addr + base * command.ring
         for dry in (True, False)[not load.calibrate :]:
             if command.opcode == Opcode.UPDATE:
-                spans = _update_spans(command, dry, config)
+                spans = update_spans(command, dry, config)
             else:
-                spans = _compute_spans(command, a_base, dry, config)
+                spans = compute_spans(command, a_base, dry, config)
             load.works.append(Work((batch, index), command, dry, *spans, machine.memory.copy()))
 
     machine.on_command = note
@@ -210,10 +153,10 @@ def _change(network: Network, change: Callable[[Line], dict]) -> None:
 def _blocks() -> tuple[Network, dict]:
     """A residual connection, and tiles smaller than they need be."""
     module = nn.Sequential(
-        nn.Conv2d(3, 5, 3, padding=1), nn.ReLU(), nn.Conv2d(5, 5, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(2, 5, 3, padding=1), nn.ReLU(), nn.Conv2d(5, 5, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(20, CLASSES),
     )  # fmt: skip
-    network = Network(module, (3, 4, 5), 2, CONFIG)
+    network = Network(module, (2, 4, 4), 2, CONFIG)
     added = network.tensors["0.Conv2d.output"]
 
     def change(line):
@@ -231,10 +174,10 @@ def _blocks() -> tuple[Network, dict]:
 def _pools() -> tuple[Network, dict]:
     """Strides, both kinds of pools, no bias, two entries of input."""
     module = nn.Sequential(
-        nn.Conv2d(2, 7, (3, 2), stride=2, padding=1), nn.AvgPool2d(2, 1), nn.Conv2d(7, 4, 2, bias=False), nn.ReLU(),
-        nn.MaxPool2d((1, 2), 1), nn.Flatten(), nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, CLASSES),
+        nn.Conv2d(2, 7, (3, 2), stride=2, padding=1), nn.AvgPool2d(2, 1), nn.Conv2d(7, 4, (2, 1), bias=False),
+        nn.ReLU(), nn.MaxPool2d((1, 2), 1), nn.Flatten(), nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, CLASSES),
     )  # fmt: skip
-    return Network(module, (2, 5, 7), 3, CONFIG, ring_entries=2), module.state_dict()
+    return Network(module, (2, 5, 5), 3, CONFIG, ring_entries=2), module.state_dict()
 
 
 WORKLOADS: dict[str, tuple[Callable[[], tuple[Network, dict]], int, bool, int, int]] = {
