@@ -2,8 +2,10 @@
 
 from .campaign import Kind
 from .faults import FAULTS
+from .malformed import MALFORMED
+from .networks import NETWORKS
 from .resets import RESETS
 
 __all__ = ["KINDS"]
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (FAULTS, RESETS)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (FAULTS, RESETS, MALFORMED, NETWORKS)}
