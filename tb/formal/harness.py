@@ -45,9 +45,10 @@ class Harness:
         self.m = Module()
         self._fragment = Fragment.get(dut, None)
         self.m.submodules.dut = self._fragment
+        inputs = (Value.cast(value) for _, member, value in dut.signature.flatten(dut) if member.flow == wiring.In)
         self._ports = [
-            Value.cast(value) for _, member, value in dut.signature.flatten(dut) if member.flow == wiring.In
-        ]  # fmt: skip
+            value for value in inputs if isinstance(value, Signal)
+        ]  # the ready of an always_ready stream isn't
         self.names = set()
         self.independent = {}
         self.fresh = Signal(init=1)

@@ -81,7 +81,7 @@ def _dispatch(h):
 def _prefetch(h):
     dut = h.dut
     bind_streams(h, unless={"commands": ~dut.enable})
-    request_rule(h, "client.request", dut.client.request)
+    request_rule(h, "client.request", dut.client.request, COMMAND_BYTES // CONFIG.beat_bytes)
     depth = COMMANDS_AHEAD * COMMAND_BYTES // CONFIG.beat_bytes
     request, beats = dut.client.request, dut.client.beats
     due = Signal(range(2 * depth))  # beats asked for at the memory that haven't come
@@ -101,7 +101,7 @@ def _prefetch(h):
 def _fetch(h):
     dut = h.dut
     bind_streams(h)
-    request_rule(h, "client.request", dut.client.request)
+    request_rule(h, "client.request", dut.client.request, COMMAND_BYTES // CONFIG.beat_bytes)
     prefetch = h.block("prefetch")
     h.prove("prefetch: enabled only while quiet", ~(h.before(~prefetch.enable) & prefetch.enable) | prefetch.quiet)
     h.prove("prefetch: rewound only while not enabled", ~(prefetch.rewind & prefetch.enable))
@@ -134,7 +134,7 @@ def _issue(h):
             ~dut.settled | ~(dut.task.valid | dut.update_task.valid))  # fmt: skip
 
 
-@job("sequencer", lambda: Sequencer(CONFIG), depth=40, cut=("t:$mul", "t:$mem_v2 c:dut.core.*mem* %i"))
+@job("sequencer", lambda: Sequencer(CONFIG), depth=40, cut=("t:$mul", "c:dut.core.registers", "c:dut.core.code"))
 def _sequencer(h):
     bind_streams(h)
     for engine in ENGINES:
@@ -144,7 +144,7 @@ def _sequencer(h):
     h.prove("core: a push waits until there is room", ~waits | (core.push & (core.engine == h.before(core.engine))))
 
 
-@job("counters", lambda: Counters(CONFIG), depth=60, cut=("t:$mem_v2",))
+@job("counters", lambda: Counters(CONFIG), depth=60)
 def _counters(h):
     h.assume("show: at most every other cycle", ~(h.before(h.dut.show) & h.dut.show))
     h.assume("phase: stands", ~h.before(1) | (h.before(h.dut.phase) == h.dut.phase))
@@ -158,7 +158,7 @@ def _counters(h):
         h.prove(f"live_{name}: falls only when it is taken", ~falls | (live == h.before(count)))
 
 
-@job("shadow", lambda: Shadow(CONFIG), depth=40, cut=("t:$mem_v2 c:dut.memory* %i",))
+@job("shadow", lambda: Shadow(CONFIG), depth=40)
 def _shadow(h):
     for name in ("drain", "update"):
         valid = getattr(h.dut, f"{name}_result_valid")

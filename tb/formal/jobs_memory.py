@@ -28,11 +28,10 @@ def burst_form(valid, payload):
     return ~valid | ((payload.addr[:BEAT_BITS] == 0) & inside & (payload.length < CONFIG.max_burst_beats))
 
 
-def request_rule(h, name, request):
-    """What an arbiter may count on: a client's requests are such bursts."""
+def request_rule(h, name, request, beats=CONFIG.max_burst_beats):
+    """What an arbiter may count on: a client's requests are such bursts, of up to ``beats``."""
     h.prove(f"{name}: a burst within a page", burst_form(request.valid, request.p))
-    h.cover(f"{name}: a burst of {CONFIG.max_burst_beats} beats",
-            request.valid & (request.p.length == CONFIG.max_burst_beats - 1))  # fmt: skip
+    h.cover(f"{name}: a burst of {beats} beats", request.valid & (request.p.length == beats - 1))
 
 
 def _arbiter(h, valid, ident, counts, ended):
@@ -47,6 +46,7 @@ def _arbiter(h, valid, ident, counts, ended):
         total = total + own
     h.prove("the clients' bursts are all that are counted", total == h.signal("grants.outstanding"))
     h.prove("idle tells that no burst is under way", ~h.dut.idle | (total == 0))
+    h.prove("grants.last: a client", h.signal("grants.last") < len(h.dut.clients))
     counter_rule(h, "grants.outstanding", OUTSTANDING)
     accepted = Cat(client.request.valid & client.request.ready for client in h.dut.clients).any()
     h.prove("halt keeps requests back", ~h.dut.halt | ~accepted)
@@ -69,9 +69,10 @@ def _read_arbiter(h):
 def _write_arbiter(h):
     axi = h.dut.axi
     bind_streams(h)
-    counts = bind_axi_write(h, axi, CONFIG, OUTSTANDING, WRITERS)
+    counts, announced = bind_axi_write(h, axi, CONFIG, OUTSTANDING, WRITERS)
     _arbiter(h, axi.awvalid, axi.awid, counts, lambda n: axi.bvalid & (axi.bid == n))
     fifo_rule(h, "order", h.block("order"))
+    h.prove("order: a place for each burst announced", h.block("order").level == announced)
 
 
 @job("csr", lambda: Csr(CONFIG))

@@ -145,8 +145,9 @@ def build(rtlil: str, folder: Path, cut: tuple[str, ...] = (), doubtful: Contain
             wire.port_output = False
     module.fixup_ports()
     outputs = _outputs(design, module, doubtful)
+    _run(design, "memory_collect")
     for selection in cut:
-        _run(design, f"select -assert-min 1 {selection}; delete {selection}")
+        _run(design, f"delete {selection}")
     _run(design, _MAP)
     path, names = folder / "design.aig", folder / "design.map"
     _run(design, f"write_aiger -zinit -map {names} {path}")

@@ -3,6 +3,7 @@
 from adagp.rtl.interfaces import Token
 from amaranth import Signal, Value
 from amaranth.lib import stream
+from amaranth.lib.fifo import SyncFIFO
 
 from .harness import Harness, interfaces
 
@@ -76,6 +77,13 @@ def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False) -> None:
     h.prove(f"{name}: at most {fifo.depth}", fifo.level <= fifo.depth)
     if not by_stream:
         h.prove(f"{name}: written only with room", ~fifo.w_en | fifo.w_rdy)
+    if type(fifo) is SyncFIFO:
+        produce, consume = h.signal(f"{name}.produce"), h.signal(f"{name}.consume")
+        ahead = consume + fifo.level
+        h.prove(
+            f"{name}: its level is what lies between its ends", (ahead == produce) | (ahead == produce + fifo.depth)
+        )
+        h.prove(f"{name}: both ends are places of it", (produce < fifo.depth) & (consume < fifo.depth))
     h.cover(f"{name}: written", fifo.w_en & fifo.w_rdy)
     h.cover(f"{name}: full", fifo.level == fifo.depth)
     h.cover(f"{name}: empty again", (fifo.level == 0) & (h.before(fifo.level) != 0))

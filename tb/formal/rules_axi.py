@@ -1,6 +1,6 @@
 """AXI: what a master's and a register slave's channels owe each other."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 
 from .harness import Harness
 from .rules import handshake_rule
@@ -60,8 +60,8 @@ def bind_axi_read(h: Harness, axi, config, outstanding: int, n_ids: int) -> list
     return counts
 
 
-def bind_axi_write(h: Harness, axi, config, outstanding: int, n_ids: int) -> list:
-    """Write channels of a master, as :func:`bind_axi_read`.
+def bind_axi_write(h: Harness, axi, config, outstanding: int, n_ids: int) -> tuple[list, Value]:
+    """Write channels of a master, as :func:`bind_axi_read`; returns also the bursts whose last beat is to come.
 
     Beats are held against their burst: one arbitrary burst is followed from its address to its last beat. Assumed of
     the memory: B comes only for bursts whose address and last beat were taken.
@@ -110,7 +110,7 @@ def bind_axi_write(h: Harness, axi, config, outstanding: int, n_ids: int) -> lis
     h.prove(f"b: at most {outstanding} bursts unanswered", pending + axi.awvalid <= outstanding)
     h.prove("w: the bursts that have ended are of those unanswered", complete + announced == pending + axi.awvalid)
     h.cover(f"b: {outstanding} bursts unanswered", pending == outstanding)
-    return counts
+    return counts, announced
 
 
 def _answered(h, name, requests, valid, ready, limit):

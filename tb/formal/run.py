@@ -30,13 +30,14 @@ SOURCES = ("harness.py", "netlist.py", "solver.py")
 """Modules on which results depend beside the netlist."""
 
 
-def check(name: str, work: Path = WORK) -> dict:
+def check(name: str, work: Path = WORK, limit: int | None = None) -> dict:
     """Results of a job: those of an earlier run if its netlist and the solver are as they were."""
     job, begin = JOBS[name], time.monotonic()
+    limit = job.limit if limit is None else limit
     harness = job.harness()
     rtlil, folder = harness.rtlil(), work / name
     sources = [(Path(__file__).parent / source).read_text() for source in SOURCES]
-    digest = hashlib.sha256("\0".join([rtlil, str((job.depth, job.limit, job.cut)), *sources]).encode()).hexdigest()
+    digest = hashlib.sha256("\0".join([rtlil, str((job.depth, limit, job.cut)), *sources]).encode()).hexdigest()
     path = folder / "results.json"
     if path.exists() and (record := json.loads(path.read_text()))["digest"] == digest:
         return record
@@ -52,7 +53,7 @@ def check(name: str, work: Path = WORK) -> dict:
         registers = found.registers
         return found
 
-    results += solve(netlist, job.depth, job.limit)
+    results += solve(netlist, job.depth, limit)
     record = {
         "digest": digest, "registers": registers, "seconds": round(time.monotonic() - begin, 1),
         "results": [result.to_dict() for result in results],
@@ -96,6 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", metavar="NAME", nargs="+", choices=JOBS, help="these jobs; writes no results")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="jobs at the same time (default 2)")
+    parser.add_argument("--limit", type=int, metavar="S", help="seconds for one search, instead of the job's own")
     parser.add_argument("--list", action="store_true", help="list the jobs")
     parser.add_argument("--output", type=Path, default=FOLDER / "robustness.json")
     arguments = parser.parse_args()
@@ -106,7 +108,7 @@ def main() -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as progress, ProcessPoolExecutor(arguments.jobs, initializer=_silence) as pool:
         task = progress.add_task("jobs", total=len(names))
-        running = {pool.submit(check, name): name for name in names}
+        running = {pool.submit(check, name, WORK, arguments.limit): name for name in names}
         for future in as_completed(running):
             name = running[future]
             records[name] = future.result()
