@@ -48,6 +48,12 @@ def cocotb(session: nox.Session) -> None:
 
 
 @nox.session
+def formal(session: nox.Session) -> None:
+    """Proofs about handshakes, AXI, counters and tokens of the blocks; into results/robustness.json."""
+    session.run("python", "-m", "tb.formal", *session.posargs)
+
+
+@nox.session
 def bench_train(session: nox.Session) -> None:
     """The default run on both devices, hashes compared: writes results/train.json."""
     session.run("python", "-m", "adagp.host.bench_train", *session.posargs)

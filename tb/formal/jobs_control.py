@@ -12,7 +12,7 @@ from adagp.rtl.token import TokenCounter
 from adagp.rtl.top import HALVES, TOKENS
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.descriptors import ENGINES
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -29,6 +29,10 @@ RINGS = {
     "c": {"c_ready": "fill", "drained": "drain", "c_free": "store"},
 }
 """Tokens that go round together, in their order, each with the engine that gives it."""
+
+
+RESULT_GAP = 6
+"""Cycles that the drain engine and the update unit take at least for their own beside the results of a command."""
 
 
 class TokenRing(wiring.Component):
@@ -155,20 +159,21 @@ def _counters(h):
         h.assume(f"{name}: at most what one cycle brings", count <= bounds.get(name, (1 << len(count)) - 1))
         live = h.signal(f"live_{name}")
         falls = live < h.before(live)
-        h.prove(f"live_{name}: falls only when it is taken", ~falls | (live == h.before(count)))
+        cleared = h.before(h.dut.clear) & (live == 0)
+        h.prove(f"live_{name}: falls only when it is taken", ~falls | (live == h.before(count)) | cleared)
+        h.cover(f"live_{name}: holds more than a cycle brings", live > bounds.get(name, (1 << len(count)) - 1))
 
 
 @job("shadow", lambda: Shadow(CONFIG), depth=40)
 def _shadow(h):
-    for name in ("drain", "update"):
-        valid = getattr(h.dut, f"{name}_result_valid")
-        h.cover(f"{name}: a result", valid)
-    gaps = h.dut.update_result_valid & h.before(h.dut.update_result_valid)
-    h.assume("update: two results of a command, then none for a while",
-             ~(gaps & h.before(h.before(h.dut.update_result_valid))))  # fmt: skip
-    h.assume(
-        "drain: no results in neighbouring cycles", ~(h.dut.drain_result_valid & h.before(h.dut.drain_result_valid))
-    )
+    valid = {name: getattr(h.dut, f"{name}_result_valid") for name in ("drain", "update")}
+    for name, now in valid.items():
+        history = Signal(RESULT_GAP, name=f"history_{name}")
+        h.m.d.sync += history.eq(Cat(now, history))
+        recent = history if name == "drain" else history[1:]  # an UPDATE's two results come one after the other
+        h.assume(f"{name}: results of different commands are {RESULT_GAP} cycles apart", ~now | (recent == 0))
+        h.cover(f"{name}: a result", now)
+        fifo_rule(h, name, h.block(name))
 
 
 @job("supervisor", lambda: Supervisor(5))

@@ -56,6 +56,7 @@ def _operand(h):
     taken = h.dut.full.take & h.dut.full.avail
     held = Signal(range(4))
     h.m.d.sync += held.eq(held + taken - h.dut.free)
+    h.assume("full: the ring has no more tokens than halves", ~h.dut.full.avail | (held < HALVES))
     h.prove(f"free: no more halves than were taken, {HALVES} at most", held <= HALVES)
     h.prove("free: the half in use isn't given back", ~h.dut.free | (held == HALVES))
     h.cover("free", h.dut.free)
@@ -90,6 +91,7 @@ def _compute(h):
         full = getattr(h.dut, f"{name}_full")
         held = Signal(range(4), name=f"held_{name}")
         h.m.d.sync += held.eq(held + (full.take & full.avail) - getattr(h.dut, f"{name}_free"))
+        h.assume(f"{name}_full: the ring has no more tokens than halves", ~full.avail | (held < HALVES))
         h.prove(f"{name}_free: no more halves than were taken", held <= HALVES)
     stalls = [h.dut.stall_idle, h.dut.stall_a, h.dut.stall_b, h.dut.stall_drain, h.dut.stall_load, h.dut.active]
     h.prove("each cycle counts once", sum(stalls) == 1)

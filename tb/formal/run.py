@@ -24,7 +24,7 @@ from .solver import Result, solve
 
 __all__ = ["check", "figures", "main"]
 
-COMMAND = "nox -s formal"
+COMMAND = "python -m tb.formal"
 WORK = Path("build/formal")
 SOURCES = ("harness.py", "netlist.py", "solver.py")
 """Modules on which results depend beside the netlist."""
@@ -123,6 +123,3 @@ def main() -> None:
     if found["formal_failures"] or found["formal_unreached"]:
         raise SystemExit(1)
 
-
-if __name__ == "__main__":
-    main()
