@@ -40,7 +40,7 @@ def _odometer(h):
 @job("lane_offsets", lambda: LaneOffsets(CONFIG, ADDRESS_BITS))
 def _lane_offsets(h):
     bind_streams(h)
-    counter_rule(h, "lane", CONFIG.rows)
+    h.prove(f"lane: at most {CONFIG.rows}", h.signal("lane") <= CONFIG.rows)
     taken = h.dut.walk.valid & h.dut.walk.ready
     h.assume("walk: reduces something", ~taken | (h.dut.walk.p.n_k != 0))
     h.prove("o: a group has lanes", ~h.dut.o.valid | (h.dut.o.p.lanes != 0))

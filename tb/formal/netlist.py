@@ -122,7 +122,7 @@ def _graph(text, names):
     first_output = n_inputs + n_latches
     gates = {out: ins for out, *ins in values[first_output + n_outputs :]}
     inputs, outputs = {}, {}
-    for kind, index, _, name in (line.split()[:4] for line in names.splitlines()):
+    for kind, index, _, name in (words[:4] for words in map(str.split, names.splitlines()) if len(words) >= 4):
         if kind == "input":
             inputs[name] = values[int(index)][0]
         elif kind == "output":

@@ -122,4 +122,3 @@ def main() -> None:
         print(f"{name}: {value}")
     if found["formal_failures"] or found["formal_unreached"]:
         raise SystemExit(1)
-
