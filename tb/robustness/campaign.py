@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -38,7 +38,8 @@ class Kind:
         ``top.v`` to simulate, or None. Called anew after a case that failed.
     count: cases of the full campaign
     failures: name of the figure that counts failed cases
-    presets: the configurations that are simulated
+    presets: the configurations that are simulated; with another ``top.v`` only the first
+    shares: further details, from the number of cases by outcome
     """
 
     name: str
@@ -46,6 +47,7 @@ class Kind:
     count: int
     failures: str
     presets: tuple[str, ...] = ("tiny",)
+    shares: Callable[[Mapping[str, int]], dict[str, float]] = lambda outcomes: {}
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,8 @@ class Campaign:
                 pool.shutdown(cancel_futures=True)
 
     def _head(self) -> dict:
-        simulators = [library(preset(name), top=self.top).name for name in self.kind.presets]  # builds them, once
+        presets = self.kind.presets[:1] if self.top else self.kind.presets
+        simulators = [library(preset(name), top=self.top).name for name in presets]  # builds them, once
         return {"campaign": self.kind.name, "seed": self.seed, "simulators": simulators, "sources": _digest(SOURCES)}
 
     def _load(self) -> list[Record]:
@@ -174,8 +177,10 @@ class Campaign:
         """Figures of finished cases, and their details: how often which outcome, failures, cases per core-second."""
         failures = [record for record in records if record.failed]
         seconds = sum(record.seconds for record in records)
+        outcomes = dict(sorted(Counter(record.outcome for record in records if not record.failed).items()))
         details = {
-            "outcomes": dict(sorted(Counter(record.outcome for record in records if not record.failed).items())),
+            "outcomes": outcomes,
+            **self.kind.shares(outcomes),
             "failures": [{"index": record.index, "reason": record.outcome} for record in failures],
             "cases_per_core_second": round(len(records) / max(seconds, 1e-9), 3),
         }

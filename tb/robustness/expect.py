@@ -18,7 +18,7 @@ __all__ = ["DECODE", "HUGE", "Course", "Expectation", "a_base", "is_work", "mask
 
 Interval = tuple[int, int]
 
-HUGE = 6_000
+HUGE = 7_000
 """Cycles of work from which on the golden model doesn't execute a command."""
 DECODE = {ErrorCode[name] for name in ("BAD_OPCODE", "CONFIG_MISMATCH", "BAD_WAIT", "BAD_TENSOR", "BAD_ADDRESS")}
 """Errors of fetch's checks."""
@@ -42,7 +42,10 @@ def work(command: Command | None, config: Config) -> int:
     rows = t.taps * t.i if t.weight else t.pixels
     depth = t.images * t.grid_h * t.grid_w if t.weight else t.taps * t.i
     fills = t.images * t.wide * t.tall * t.i + depth * t.o
-    array = depth * t.pixels if t.pool else -(-depth // config.rows) * (rows + 12) * (t.o + 12)
+    held, streamed = (rows, t.o) if command.swap else (t.o, rows)
+    load = config.rows + config.cols + 4
+    passes = -(-depth // config.rows) * -(-held // config.cols)
+    array = depth * t.pixels if t.pool else passes * max(streamed, load)
     return 1500 + tiles * (600 + fills + array + 3 * rows * t.o)
 
 

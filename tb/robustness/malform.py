@@ -10,6 +10,8 @@ from adagp.spec.commands import COMMAND_WORDS, FIELDS, CMode, Command, Opcode, P
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
 
+from .expect import HUGE, work
+
 __all__ = ["BASE", "neighbours", "spoilt"]
 
 BASE = 0x400
@@ -43,7 +45,9 @@ def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
         for tile, extent in (("nb", "n"), ("yb", "h"), ("cb", "c"), ("qb", "q")):
             f[tile] = draw.randint(1, f[extent]) if draw.random() < tiled else f[extent]
         command = Command(opcode, f)
-        if min(f["oh"], f["ow"]) > 0 and validate(command, config) == ErrorCode.NONE and not misfit(command, config):
+        if min(f["oh"], f["ow"]) < 1 or validate(command, config) != ErrorCode.NONE or misfit(command, config):
+            continue
+        if large or work(command, config) <= HUGE:
             return f
 
 

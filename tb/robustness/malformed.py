@@ -21,7 +21,7 @@ from .campaign import Kind
 from .expect import DECODE, HUGE, Expectation, is_work, mask, work
 from .malform import BASE, neighbours, spoilt
 
-__all__ = ["MALFORMED", "Malformed", "passing_decode"]
+__all__ = ["MALFORMED", "Malformed", "shares"]
 
 CONFIG = preset("tiny")
 MEMORY = 1 << 15
@@ -196,9 +196,13 @@ def _regions(draw, commands, place):
     return regions
 
 
-def passing_decode(outcomes: Mapping[str, int]) -> float:
-    """Share of the spoilt commands that get past fetch's checks."""
-    return 1 - sum(outcomes.get(code.name, 0) for code in DECODE) / sum(outcomes.values())
+def shares(outcomes: Mapping[str, int]) -> dict[str, float]:
+    """Shares of the spoilt commands that get past fetch's checks, which must be half of them, and are executed."""
+    total = sum(outcomes.values())
+    passing = 1 - sum(outcomes.get(code.name, 0) for code in DECODE) / total
+    assert passing >= 0.5, f"only {passing:.0%} of the commands get past fetch's checks"
+    executed = sum(number for fate, number in outcomes.items() if fate.startswith("executed"))
+    return {"share_passing_decode": round(passing, 4), "share_executed": round(executed / total, 4)}
 
 
-MALFORMED = Kind("random_commands", Malformed, 100_000, "random_command_failures")
+MALFORMED = Kind("random_commands", Malformed, 100_000, "random_command_failures", shares=shares)

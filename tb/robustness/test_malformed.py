@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from robustness.campaign import random_numbers
-from robustness.malformed import Malformed, passing_decode
+from robustness.malformed import Malformed, shares
 from robustness.networks import Networks
 
 pytestmark = pytest.mark.timeout(900)  # the simulator may have to be built first
@@ -24,8 +24,7 @@ def outcomes(case, name, count):
 
 def test_malformed_commands():
     found = outcomes(Malformed(), "random_commands", N_COMMANDS)
-    assert passing_decode(found) >= 0.5
-    assert found["executed"] >= N_COMMANDS // 8
+    assert shares(found)["share_executed"] >= 0.15
     assert {"BAD_GEOMETRY", "BAD_TILE", "BAD_WAIT", "BAD_TENSOR", "WRITE_REGION", "READ_FAULT"} <= set(found)
     assert found.total() == N_COMMANDS > 0
 
