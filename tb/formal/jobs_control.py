@@ -134,6 +134,7 @@ def _issue(h):
     h.assume("new_batch: only when all is settled", ~dut.new_batch | (dut.settled & ~dut.work.valid))
     dry = dut.work.valid & dut.work.p.dry
     h.assume("dry work: only when all before is settled", ~dry | h.before(dut.settled | dry))
+    h.assume("no work while dry work is tried", ~dut.work.valid | ~h.signal("trying"))
     h.prove("settled: nothing waits in a queue",
             ~dut.settled | ~(dut.task.valid | dut.update_task.valid))  # fmt: skip
 
@@ -173,7 +174,7 @@ def _shadow(h):
         recent = history if name == "drain" else history[1:]  # an UPDATE's two results come one after the other
         h.assume(f"{name}: results of different commands are {RESULT_GAP} cycles apart", ~now | (recent == 0))
         h.cover(f"{name}: a result", now)
-        fifo_rule(h, name, h.block(name))
+        h.cover(f"{name}: one waits to be entered", h.block(name).level == 1)
 
 
 @job("supervisor", lambda: Supervisor(5))

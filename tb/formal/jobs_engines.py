@@ -66,7 +66,8 @@ def _operand(h):
 def _feeder(h):
     bind_streams(h)
     bind_tokens(h)
-    counter_rule(h, "travelling", GAP - 1)
+    h.prove(f"travelling: at most {GAP - 1}", h.signal("travelling") < GAP)
+    h.cover("travelling: arrives", (h.before(h.signal("travelling")) == 1) & (h.signal("travelling") == 0))
     h.prove(f"columns: at most {CONFIG.cols}", h.signal("columns") <= CONFIG.cols)
     h.cover(f"columns: {CONFIG.cols}", h.signal("columns") == CONFIG.cols)
     column = h.signal("column")

@@ -1,6 +1,7 @@
 """What is to be proved: jobs, each a block of ``rtl/`` with rules bound to it."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from adagp.spec.presets import preset
@@ -17,7 +18,8 @@ class Job:
     """A block (made by ``block``) and what ``bind`` demands of it.
 
     Assertions that aren't proved for good are searched for failures up to ``depth`` cycles; covers are to be reached
-    within it. ``limit``: seconds for one call of the solver. ``cut``: see :func:`.netlist.build`.
+    within it. ``limit``: seconds for one call of the solver. ``cut``: see :func:`.netlist.build`. The block is
+    elaborated in the context ``patch()``.
     """
 
     name: str
@@ -26,10 +28,12 @@ class Job:
     depth: int
     limit: int
     cut: tuple[str, ...]
+    patch: Callable
 
     def harness(self) -> Harness:
         """The block with its checks."""
-        h = Harness(self.block())
+        with self.patch():
+            h = Harness(self.block())
         self.bind(h)
         return h
 
@@ -37,13 +41,20 @@ class Job:
 JOBS: dict[str, Job] = {}
 
 
-def job(name: str, block: Callable, depth: int = 40, limit: int = 60, cut: tuple[str, ...] = ()):
+def job(
+    name: str,
+    block: Callable,
+    depth: int = 40,
+    limit: int = 60,
+    cut: tuple[str, ...] = (),
+    patch: Callable = nullcontext,
+):
     """Register the decorated function as what binds the rules of the job ``name``."""
 
     def register(bind):
         if name in JOBS:
             raise ValueError(f"two jobs are called {name!r}")
-        JOBS[name] = Job(name, block, bind, depth, limit, cut)
+        JOBS[name] = Job(name, block, bind, depth, limit, cut, patch)
         return bind
 
     return register

@@ -22,7 +22,8 @@ def handshake_rule(h: Harness, name: str, valid, ready, payload, guarantee: bool
         check(f"{name}: payload stands until ready", ~waiting | (h.before(payload) == Value.cast(payload)))
     check(f"{name}: not valid after reset", ~h.fresh | ~valid)
     if guarantee:
-        h.cover(f"{name}: waits", waiting & valid)
+        if isinstance(ready, Signal):
+            h.cover(f"{name}: waits", waiting & valid)
         h.cover(f"{name}: moves", valid & ready)
 
 
