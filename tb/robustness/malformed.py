@@ -158,10 +158,12 @@ class Malformed:
 
 
 def _decoded(words):
+    """The command, None for one of an unknown opcode that isn't skipped."""
     try:
         return Command.decode(words)
     except ValueError:
-        return None
+        phase_mask = words[0] >> 8 & 0xFF
+        return None if phase_mask & 1 else Command(Opcode.HEADER, {"phase_mask": phase_mask})
 
 
 def _tensors(commands):
