@@ -8,11 +8,11 @@ import numpy as np
 from adagp.host.sim_device import SimDevice
 from adagp.sim import DECERR, SLVERR, Fault
 from adagp.spec.errors import ErrorCode
-from adagp.spec.registers import Control, Status
+from adagp.spec.registers import Status
 
 from .campaign import Case, Kind
 from .conditions import open_device, random_workload
-from .observe import Run
+from .observe import Run, clear
 from .workload import Workload
 
 __all__ = ["FAULTS"]
@@ -25,9 +25,6 @@ STOP_CYCLES = 12
 
 SETTLE_CYCLES = 200
 """The same after a fault in the fetch of a command, which waits for all before it, exponents included."""
-
-CLEAR_READS = 20
-"""Reads of STATUS in which CLEAR must be done."""
 
 DROPPED = 6
 """Commands fetched in vain in a batch, at most; fewer depending on conditions."""
@@ -120,12 +117,7 @@ def _check_engine(run: Run, seen: int) -> None:
 def _recover(load: Workload, device: SimDevice, run: Run) -> None:
     """CLEAR, everything as before the step, and the step again."""
     n_bursts = len(device.simulation.bursts)
-    device.write_register("CONTROL", Control.CLEAR)
-    for _ in range(CLEAR_READS):
-        if not device.read_register("STATUS"):
-            break
-    state = [device.read_register(name) for name in ("STATUS", "ERROR", "ERROR_INDEX")]
-    assert state == [0, 0, 0], f"STATUS, ERROR, ERROR_INDEX after CLEAR: {state}"
+    clear(device)
     assert len(device.simulation.bursts) == n_bursts == len(run.bursts), "bursts after the error"
     load.prepare(device, device.simulation.memory)
     load.run(device)

@@ -5,14 +5,28 @@ from dataclasses import dataclass, field
 import numpy as np
 from adagp.host.sim_device import SimDevice
 from adagp.spec.commands import COMMAND_BYTES, Opcode
+from adagp.spec.registers import Control
 
 from .conditions import ROOM
 from .workload import Work, Workload, work_of
 
-__all__ = ["CLIENTS", "Run"]
+__all__ = ["CLIENTS", "Run", "clear"]
 
 CLIENTS = {(0, 0): "fetch", (0, 1): "fill", (0, 2): "update read", (1, 0): "store", (1, 1): "update write"}
 """Who makes a burst, by direction and AXI id."""
+
+CLEAR_READS = 20
+"""Reads of STATUS in which CLEAR must be done while no burst is under way."""
+
+
+def clear(device: SimDevice) -> None:
+    """CLEAR a device with no burst under way, and see that it is done."""
+    device.write_register("CONTROL", Control.CLEAR)
+    for _ in range(CLEAR_READS):
+        if not device.read_register("STATUS"):
+            break
+    state = [device.read_register(name) for name in ("STATUS", "ERROR", "ERROR_INDEX")]
+    assert state == [0, 0, 0], f"STATUS, ERROR, ERROR_INDEX after CLEAR: {state}"
 
 
 @dataclass

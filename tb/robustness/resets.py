@@ -10,7 +10,7 @@ from adagp.spec.registers import REGISTERS, Access, Status
 
 from .campaign import Case, Kind
 from .conditions import ROOM, open_device, random_workload
-from .observe import Run
+from .observe import Run, clear
 
 __all__ = ["RESETS"]
 
@@ -49,6 +49,7 @@ def _case(rng: np.random.Generator, top: Path | None) -> str:
         found = _registers(device)
         changed = {name: value for name, value in found.items() if value != initial[name]}
         assert not changed, f"registers after reset {place}: {changed}"
+        clear(device)  # counts of bursts are at zero, else it waited for them
         device.connect()
         load.prepare(device, simulation.memory)
         load.run(device)

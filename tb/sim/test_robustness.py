@@ -40,7 +40,7 @@ def _stray_write(monkeypatch):
 def _late_burst(monkeypatch):
     def close(self):
         original(self)
-        self.bursts["offered"][-1] += 100
+        self.bursts["offered"][-1] = self.stopped
 
     original = Run.close
     monkeypatch.setattr(Run, "close", close)
