@@ -84,6 +84,12 @@ def bench_robustness(session: nox.Session) -> None:
 
 
 @nox.session
+def mutate(session: nox.Session) -> None:
+    """Mutation testing: every break of the netlist is caught or proved equivalent; into results/robustness.json."""
+    session.run("python", "-m", "tb.mutation", *session.posargs)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Regenerate the documents that derive from spec/ and results/."""
     session.run("python", "-m", "adagp.gen.tables")
