@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,10 @@ SAT_SECONDS = 10
 """For one question to the solver."""
 
 SIDES = ("gold", "gate")
+MANY_BITS = 40
+"""Of a register: so many that may differ are all taken to."""
+MOST_BITS = 2000
+"""Of all registers; then it is hopeless."""
 
 ROOTS = {"Array": "Compute"}
 """Blocks within blocks, by their modules."""
@@ -58,6 +63,25 @@ def prove(netlist: str, mutant: Mutant, seconds: float = SECONDS) -> dict | None
 # --- in a process of its own -------------------------------------------------------------------------
 
 
+def _plain(name: str) -> str:
+    """A name that needs no escapes in selections."""
+    return "".join(letter if letter.isalnum() else "_" for letter in name)
+
+
+Question = tuple[str, int | None]
+"""An output, or a bit of it."""
+
+
+def _name(label: str, bit: int | None) -> str:
+    """The wire that says whether an output, or a bit of it, is the same."""
+    return f"same:{label}" if bit is None else f"same:{label}:{bit}"
+
+
+def _held(label: str) -> str:
+    """The input for what a register holds, by the output for what it is given."""
+    return f"{label.removesuffix('D')}Q"
+
+
 class _Pair:
     """The intact and the broken module in one design, registers and memories cut out, joined as far as they agree."""
 
@@ -66,6 +90,7 @@ class _Pair:
 
         self.ys, self.design = libyosys, libyosys.Design()
         self.own: set[tuple[str, int]] = set()  # bits of inputs that the broken module has for itself
+        self.split: set[str] = set()  # registers some of whose bits may be such
         with tempfile.TemporaryDirectory() as folder:
             for name, mutate in (("gold", None), ("gate", f"mutate {command}")):
                 self._run(f"read_rtlil {path}")
@@ -94,7 +119,7 @@ class _Pair:
             for port, signal in list(cell.connections_.items()):
                 if "CLK" in port.str() or not signal.size():
                     continue
-                wire = module.addWire(self.ys.IdString(f"\\{cell.name.str()}.{port.str()[1:]}"), signal.size())
+                wire = module.addWire(self.ys.IdString(f"\\{_plain(cell.name.str())}.{port.str()[1:]}"), signal.size())
                 if cell.output(port):
                     wire.port_input = True
                     module.connect(signal, self.ys.SigSpec(wire))
@@ -104,8 +129,8 @@ class _Pair:
             module.remove(cell)
         module.fixup_ports()
 
-    def _join(self) -> list[str]:
-        """A module with both; returns the outputs that aren't plainly the same."""
+    def _join(self) -> list[Question]:
+        """A module with both; returns the outputs and bits that aren't plainly the same."""
         ys = self.ys
         self._run("design -load pair")
         modules = {name: self._module(name) for name in SIDES}
@@ -114,9 +139,10 @@ class _Pair:
         for name, module in modules.items():
             cell = joint.addCell(ys.IdString(f"\\{name}"), ys.IdString(f"\\{name}"))
             for wire in list(module.wires_.values()):
-                label = wire.name.str()[1:]
+                label = wire.name.str()[1:].replace("$", "_")
                 if wire.port_output:
                     there = joint.addWire(ys.IdString(f"\\{name}:{label}"), wire.width)
+                    there.port_output = True
                     outputs.setdefault(label, []).append(there)
                 elif wire.port_input:
                     if label not in inputs:
@@ -127,17 +153,25 @@ class _Pair:
                     continue
                 mixed = name == "gate" and wire.port_input and any(place[0] == label for place in self.own)
                 cell.setPort(wire.name, self._mixed(joint, label, there) if mixed else ys.SigSpec(there))
-        for label, (one, two) in outputs.items():
-            same = joint.addWire(ys.IdString(f"\\same:{label}"), 1)
+        questions = [question for label, (one, _) in outputs.items() for question in self._bits(label, one.width)]
+        for label, bit in questions:
+            same = joint.addWire(ys.IdString(f"\\{_name(label, bit)}"), 1)
             same.port_output = True
-            joint.addEq(ys.IdString(f"\\eq:{label}"), ys.SigSpec(one), ys.SigSpec(two), ys.SigSpec(same))
+            signals = [ys.SigSpec(wire) if bit is None else ys.SigSpec(wire).extract(bit, 1) for wire in outputs[label]]
+            joint.addEq(ys.IdString(f"\\eq:{label}:{bit}"), *signals, ys.SigSpec(same))
         joint.fixup_ports()
         # Identical cells become one; where nothing differs upstream, comparisons fold to 1.
         self._run("hierarchy -top joint", "flatten", "opt_expr", "opt_merge -share_all", "opt_expr")
         self._run("opt_merge -share_all", "opt_expr", "opt_clean")
-        same = {signal.as_wire().name.str() for signal, value in self._module("joint").connections_
+        same = {signal.as_wire().name.str()[1:] for signal, value in self._module("joint").connections_
                 if signal.is_wire() and value.is_fully_const() and value.as_bool()}  # fmt: skip
-        return [label for label in outputs if f"\\same:{label}" not in same]
+        return [question for question in questions if _name(*question) not in same]
+
+    def _bits(self, label: str, width: int) -> list[Question]:
+        """What must be asked of an output: whether it is the same, or each bit of what a split register is given."""
+        if label not in self.split:
+            return [(label, None)]
+        return [(label, bit) for bit in range(width) if (_held(label), bit) not in self.own]
 
     def _mixed(self, joint, label, shared):
         """An input of the broken module, with bits of its own."""
@@ -151,36 +185,31 @@ class _Pair:
                 signal.append(self.ys.SigSpec(shared).extract(bit, 1))
         return signal
 
-    def _differ(self, label: str, bit: int | None = None) -> bool:
+    def _differ(self, label: str, bit: int | None) -> bool:
         """Whether the solver finds inputs for which an output (a bit of it) differs, or fails."""
-        ys, joint, name = self.ys, self._module("joint"), f"same:{label}"
-        if bit is not None:
-            name += f":{bit}"
-            signals = [ys.SigSpec(joint.wire(ys.IdString(f"\\{side}:{label}"))).extract(bit, 1) for side in SIDES]
-            same = joint.addWire(ys.IdString(f"\\{name}"), 1)
-            joint.addEq(ys.IdString(f"\\eq:{label}:{bit}"), *signals, ys.SigSpec(same))
+        name = _name(label, bit)
         with tempfile.NamedTemporaryFile("r") as log:
             question = f"sat -timeout {SAT_SECONDS} -prove {name} 1 joint/w:{name} %ci*"
-            ys.run_pass(f"tee -q -o {log.name} {question}", self.design)
+            self.ys.run_pass(f"tee -q -o {log.name} {question}", self.design)
             return "no model found: SUCCESS" not in log.read()
 
     def prove(self) -> dict:
         """Separate the bits that differ until none does any more."""
-        while True:
-            differing = set()
-            for label in self._join():
-                if not label.endswith(".D"):  # neither a register's input
-                    if self._differ(label):
-                        return {"proved": False, "at": label}
-                    continue
-                width = self._module("joint").wire(self.ys.IdString(f"\\gold:{label}")).width
-                held = [(f"{label[:-1]}Q", bit) for bit in range(width)]
-                if self.own.isdisjoint(held) and not self._differ(label):
-                    continue
-                differing |= {place for place in held if place not in self.own and self._differ(label, place[1])}
-            if not differing:
+        while len(self.own) <= MOST_BITS:
+            questions = self._join()
+            for label, bit in questions:
+                if not label.endswith(".D") and self._differ(label, bit):  # no register's
+                    return {"proved": False, "at": label}
+            words = {label for label, bit in questions if bit is None and label.endswith(".D")}
+            split = {label for label in words if self._differ(label, None)}
+            bits = [(label, bit) for label, bit in questions if bit is not None]
+            many = {label for label, count in Counter(label for label, _ in bits).items() if count > MANY_BITS}
+            own = {(_held(label), bit) for label, bit in bits if label in many or self._differ(label, bit)}
+            if not split and not own:
                 return {"proved": True, "differing_bits": len(self.own)}
-            self.own |= differing
+            self.split |= split
+            self.own |= own
+        return {"proved": False, "at": "too many bits"}
 
 
 if __name__ == "__main__":

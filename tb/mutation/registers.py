@@ -2,14 +2,16 @@
 
 import random
 
+from adagp.host.assembler import Line, Program, header
 from adagp.host.sim_device import SimDevice
 from adagp.sim import SimulationError
+from adagp.spec.commands import Command, Opcode
 from adagp.spec.registers import REGISTERS, Control, register
 
 from .mishaps import Work
-from .seen import CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
+from .seen import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 
-__all__ = ["control", "registers"]
+__all__ = ["control", "counters", "registers"]
 
 
 def _access(device: SimDevice, offset: int, value: int | None = None) -> object:
@@ -94,3 +96,20 @@ def control(open_device: Open) -> Observations:
         yield from work(device)
     device.write_register("CONTROL", Control.RESET_COUNTERS)
     yield "counters", [device.counters(phase) for phase in range(4)]
+
+
+def counters(open_device: Open) -> Observations:
+    """Counters of all phases after runs of nearly nothing, and after their reset, at many moments."""
+    draw = random.Random(SEED)
+    program = Program([Line(header(CONFIG)), Line(Command(Opcode.END, ALWAYS))], 0x80)
+    device = open_device(memory_bytes=1 << 20)
+    device.write(program.address, program.words())
+    for _ in range(30):
+        for phase in draw.sample(range(4), 4):
+            device.start(program, phase, batches=draw.randint(1, 3))
+            yield "at the end", outcome(device)
+        if draw.random() < 0.3:
+            yield TIMED + "counters", [device.counters(phase) for phase in draw.sample(range(4), 4)]
+        device.reset_counters()
+        device.simulation.step(draw.randrange(40))
+        yield "counters after reset", [device.counters(phase) for phase in draw.sample(range(4), 4)]

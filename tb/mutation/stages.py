@@ -2,9 +2,10 @@
 
 from functools import partial
 
+from . import campaigns
 from .mishaps import faults, malformed, regions
 from .programs import LONG, long, program, updates
-from .registers import control, registers
+from .registers import control, counters, registers
 from .seen import MEMORIES, Stage
 from .training import NETWORKS, training
 
@@ -19,9 +20,11 @@ STAGES = [
     *(Stage(f"program {seed} {memory}", partial(program, seed, memory, calibrate))
       for seed, (memory, calibrate) in enumerate(PROGRAMS)),
     *(Stage(f"training {name} {memory}", partial(training, name, memory)) for name in NETWORKS for memory in MEMORIES),
+    Stage("counters", counters, golden=False),
     Stage("control", control, golden=False),
     *(Stage(f"long {name}", partial(long, name)) for name in LONG),
     Stage("updates", updates),
     Stage("regions", regions, golden=False),
     *(Stage(f"{name} faults", partial(faults, name == "write"), golden=False) for name in ("write", "read")),
+    *campaigns.stages(),
 ]  # fmt: skip
