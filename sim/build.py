@@ -20,7 +20,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..gen.verilog import ASSERT_MACRO, generate
+from ..gen.verilog import ASSERT_MACRO, GATE_MACRO, generate
 from ..spec.config import Config
 
 __all__ = ["BuildError", "cache_directory", "library", "lint", "verilog"]
@@ -30,7 +30,7 @@ DRIVER = ("driver.cpp", "dram.h", "window.h", "watch.vlt", "lz4.h", "zlib.h")
 VERILATE = (
     "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",
     "-fno-dfg-peephole",  # Verilator 5.48: this optimisation loses the lower bound of the strobes of a 256-bit port
-    "--no-timing", "-Wno-lint", "-Wno-style", "-Wno-fatal", "--output-split", "20000",
+    f"-D{GATE_MACRO}", "--no-timing", "-Wno-lint", "-Wno-style", "-Wno-fatal", "--output-split", "20000",
     "--output-split-cfuncs", "2000",
 )  # fmt: skip
 COMPILE = (
