@@ -8,7 +8,7 @@ from ..spec.config import Config
 from ..spec.descriptors import COMPUTE, VectorMode
 from .accumulator import Accumulator, SumLayout
 from .array import Array
-from .clock_gate import gated
+from .clock_gate import clock_gate
 from .feeder import Feeder
 from .im2col import N_OUTER, N_REDUCTION, Operand
 from .interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_stream
@@ -60,8 +60,8 @@ class Compute(wiring.Component):
             ("accumulator", accumulator, accumulator.tag.valid | accumulator.read.en, accumulator.latency),
             ("pool", pool, pool.busy | pool.job.valid, 1),
         ):
-            inserted = ResetInserter(self.reset)(block)
-            m.submodules[name] = gated(m, platform, name, inserted, wanted | self.reset, hold)
+            gate = clock_gate(m, platform, name, wanted | self.reset, hold)
+            m.submodules[name] = gate(ResetInserter(self.reset)(block))
         m.d.comb += [self.reads_a.eq(fetch_a.busy), self.reads_b.eq(fetch_b.busy)]
         for fetch, pad, full, free in (
             (fetch_a, self.a, self.a_full, self.a_free),

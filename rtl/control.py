@@ -1,11 +1,12 @@
 """Control: registers, command fetch, tables and counters, and what becomes of errors."""
 
-from amaranth import Module, Mux, ResetInserter, Signal
+from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from ..spec.registers import N_REGIONS
+from .clock_gate import clock_gate
 from .counters import Counters, counts_layout
 from .csr import AxiLite, Csr
 from .exponents import ExponentLayout, Exponents
@@ -20,6 +21,10 @@ __all__ = ["Control"]
 
 WHILE_RUNNING = ("array_cycles", "stall_a", "stall_b", "stall_load", "stall_drain", "stall_idle")
 """Counters that divide ``cycles`` up, and so count only together with it."""
+
+
+SETTLING = 16
+"""Cycles in which what fetch, tables and queues were given has its effect, when they wait for nothing else."""
 
 
 class Control(wiring.Component):
@@ -51,14 +56,23 @@ class Control(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.csr = csr = Csr(config)
+        csr = Csr(config)
         m.submodules.supervisor = supervisor = Supervisor(self.n_errors + 1)
         m.submodules.batches = batches = BatchCounter()
         m.submodules.counters = counters = Counters(config)
         fetch, issue = Fetch(config), Issue(config)
         exponents, hyper = Exponents(config), Hyper(config)
+        bus = csr.bus
+        used = bus.awvalid | bus.wvalid | bus.arvalid | bus.bvalid | bus.rvalid
+        m.submodules.csr = clock_gate(m, platform, "csr", used, SETTLING)(csr)
+        events = Cat(
+            self.reset, supervisor.start, supervisor.resume, csr.look, csr.written, self.main_done, self.update_done,
+            self.drain_result_valid, self.update_result_valid, self.fetch.beats.valid,
+            self.task.valid & self.task.ready, self.update_task.valid & self.update_task.ready,
+        )  # fmt: skip
+        gate = clock_gate(m, platform, "front", events.any() | fetch.busy | issue.busy, SETTLING)
         for name, block in (("fetch", fetch), ("issue", issue), ("exponents", exponents), ("hyper", hyper)):
-            m.submodules[name] = ResetInserter(self.reset)(block)
+            m.submodules[name] = gate(ResetInserter(self.reset)(block))
         wiring.connect(m, wiring.flipped(self.bus), csr.bus)
         wiring.connect(m, wiring.flipped(self.fetch), fetch.client)
         self._supervise(m, csr, supervisor, fetch)

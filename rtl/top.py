@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from .axi import AxiMaster, ReadArbiter, WriteArbiter, join_axi
-from .clock_gate import gated
+from .clock_gate import clock_gate
 from .compute import Compute
 from .control import Control
 from .csr import AxiLite
@@ -60,10 +60,10 @@ class Top(wiring.Component):
 
         def engine(name, component, wanted=None):
             """Add a block that CLEAR and START bring back to its initial state, with a clock only while ``wanted``."""
-            inserted = ResetInserter(control.reset)(component)
+            block = ResetInserter(control.reset)(component)
             if wanted is not None:
-                inserted = gated(m, platform, name, inserted, wanted | control.reset, SETTLING)
-            m.submodules[name] = inserted
+                block = clock_gate(m, platform, name, wanted | control.reset, SETTLING)(block)
+            m.submodules[name] = block
             return component
 
         def taken(port):
