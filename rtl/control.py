@@ -92,14 +92,16 @@ class Control(wiring.Component):
         m.d.comb += [
             supervisor.command.eq(Mux(csr.written.control, csr.write_data, 0)),
             supervisor.finished.eq(fetch.finished), supervisor.waiting.eq(fetch.waiting),
-            supervisor.idle.eq(self.idle),
-            *(supervisor.errors[i].eq(self.errors[i]) for i in range(self.n_errors)),
             supervisor.errors[self.n_errors].eq(fetch.error),
             csr.status.eq(supervisor.status), csr.error.eq(supervisor.error.code),
             csr.error_index.eq(supervisor.error.index),
             self.halt.eq(supervisor.halt), self.reset.eq(supervisor.reset),
             self.irq.eq(csr.irq_enable & supervisor.event),
             fetch.start.eq(supervisor.start), fetch.resume.eq(supervisor.resume), fetch.halt.eq(supervisor.halt),
+        ]  # fmt: skip
+        # Registered, so that no path leads from the memory port to all that depends on a stop.
+        m.d.sync += [
+            supervisor.idle.eq(self.idle), *(supervisor.errors[i].eq(self.errors[i]) for i in range(self.n_errors)),
         ]  # fmt: skip
 
     def _run(self, m, csr, batches, fetch, issue):
@@ -146,11 +148,13 @@ class Control(wiring.Component):
 
     def _count(self, m, csr, counters, batches, fetch, supervisor):
         counting = Signal()
-        m.d.comb += [
-            counting.eq(fetch.running & supervisor.busy),
+        m.d.sync += [
             counters.counts.eq(self.counts), counters.counts.cycles.eq(counting),
             counters.counts.commands.eq(fetch.executed),
             *(counters.counts[name].eq(Mux(counting, self.counts[name], 0)) for name in WHILE_RUNNING),
+        ]
+        m.d.comb += [
+            counting.eq(fetch.running & supervisor.busy),
             counters.phase.eq(batches.phase), counters.clear.eq(supervisor.clear_counters),
             counters.index.eq(csr.counter), counters.show.eq(csr.look), csr.counter_value.eq(counters.shown),
         ]  # fmt: skip
