@@ -33,8 +33,8 @@ class Drain(wiring.Component):
     stream ``vector``), ``Epilogue``, C's write port. The pipeline in front of the epilogue waits for
     ``vector``; from there on nothing waits. A descriptor starts when its tokens are there and its
     predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts must be > 0).
-    ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C; until
-    then the engine is ``busy``.
+    ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C; the engine
+    is ``busy`` from the cycle of its start until then.
     """
 
     READ_STAGES = Scratchpad.READ_LATENCY
@@ -121,7 +121,7 @@ class Drain(wiring.Component):
                 m.d.comb += [self.drained.eq(done), self.result_valid.eq(done & d.track)]
                 with m.If(done):
                     m.next = "IDLE"
-        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+        m.d.comb += self.busy.eq((fsm.ongoing("WAIT") & ready) | fsm.ongoing("RUN"))
 
     def _operands(self, m, d, en, first, before, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
