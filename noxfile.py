@@ -48,6 +48,12 @@ def cocotb(session: nox.Session) -> None:
 
 
 @nox.session
+def formal(session: nox.Session) -> None:
+    """Proofs about handshakes, AXI, counters and tokens of the blocks; into results/robustness.json."""
+    session.run("python", "-m", "tb.formal", *session.posargs)
+
+
+@nox.session
 def bench_train(session: nox.Session) -> None:
     """The default run on both devices, hashes compared: writes results/train.json."""
     session.run("python", "-m", "adagp.host.bench_train", *session.posargs)
@@ -69,6 +75,18 @@ def bench_simulation(session: nox.Session) -> None:
 def bench_utilisation(session: nox.Session) -> None:
     """PE utilisation of VGG13 on the simulated RTL, layer by layer: writes results/utilisation.json."""
     session.run("python", "-m", "adagp.host.bench_utilisation", *session.posargs)
+
+
+@nox.session
+def bench_robustness(session: nox.Session) -> None:
+    """Faults, resets and malformed programs, at full size: writes results/robustness.json."""
+    session.run("python", "-m", "tb.robustness", *session.posargs)
+
+
+@nox.session
+def mutate(session: nox.Session) -> None:
+    """Mutation testing: every break of the netlist is caught or proved equivalent; into results/robustness.json."""
+    session.run("python", "-m", "tb.mutation", *session.posargs)
 
 
 @nox.session

@@ -194,12 +194,18 @@ class GoldenMachine:
             raise _Stop(ErrorCode.WRITE_FAULT) from None
 
     def _operands(self, command: Command, dry: bool) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """What the command reads and (unless dry) what it writes, by name; a MAXPOOL doesn't read b."""
+        """What the command reads and (unless dry) what it writes, by name; a MAXPOOL doesn't read b.
+
+        An UPDATE takes no operand from the ring, and its regions are checked before anything is read, even if dry.
+        """
+        update = command.opcode == Opcode.UPDATE
         ring = (self.ring_base + self.ring_index * self.ring_stride + command.a_addr) & _ADDRESS_MASK
-        places = operands(command, self.config, ring if command.ring else None)
+        places = operands(command, self.config, ring if command.ring and not update else None)
         written = outputs(command)
-        only_written = {"out", "b"} & set(written) if command.opcode in COMPUTE else set()
-        sources = {name: self._load(place) for name, place in places.items() if name not in only_written}
+        if update:
+            targets = {name: self._target(places[name]) for name in written}
+            return {name: self._load(place) for name, place in places.items()}, {} if dry else targets
+        sources = {name: self._load(place) for name, place in places.items() if name not in written}
         return sources, {} if dry else {name: self._target(places[name]) for name in written}
 
     # --- the two kinds of work ---------------------------------------------------------------

@@ -42,6 +42,12 @@ struct Totals {
     uint64_t read_bytes, write_bytes, read_beats, write_beats, read_bursts, write_bursts;
 };
 
+// A burst's way through the memory, in the order of acceptance; times are in cycles. Laid out as `BURST` of parts.py.
+struct Passage {
+    uint64_t write, id, addr, beats, response;
+    uint64_t offered, accepted, first, last;  // first and last beat of its data, or its answer, taken; 0: not yet
+};
+
 struct Address {
     uint32_t addr = 0;
     uint8_t id = 0, len = 0, size = 0, burst = 0;
@@ -80,6 +86,24 @@ class Dram {
           beat_time_(settings.granule_time * BEAT_BYTES / settings.granule_bytes),
           next_refresh_(settings.refresh_interval), random_(settings.seed * 2 + 1) {}
 
+    // What is under way is forgotten, as if the accelerator had never asked for it.
+    void reset() {
+        for (auto* queue : queues()) queue->clear();
+        beats_.clear();
+        looked_.clear();
+        moved_ = 0;
+        before_ = {};
+        ready_ = {};
+        out = {};
+    }
+
+    // Note bursts accepted from now on, `room` of them.
+    void log(Passage* entries, uint64_t room) {
+        for (auto* queue : queues())
+            for (Burst& burst : *queue) burst.passage = nullptr;
+        log_ = entries, log_end_ = entries + room;
+    }
+
     // A clock edge that ends a cycle in which the accelerator drove `in` and the memory `out`.
     void step(const Master& in) {
         now_ += uint64_t{1} << TIME_BITS;
@@ -99,6 +123,7 @@ class Dram {
         uint64_t addr, start;  // start: of acceptance, then of its transfer on the data bus
         unsigned beats, sent;
         uint8_t id, response;
+        Passage* passage;  // where it's noted, or null
     };
 
     uint8_t* memory_;
@@ -113,6 +138,8 @@ class Dram {
     std::deque<Beat> beats_;   // of writes not answered; the first `moved_` of them have crossed the data bus
     std::deque<Data> looked_;  // what reads not answered saw
     uint64_t moved_ = 0;
+    Passage *log_ = nullptr, *log_end_ = nullptr;
+    uint64_t ar_offered_ = 0, aw_offered_ = 0;
     Master before_;  // a cycle ago, and whether the memory took it
     struct {
         bool ar = true, aw = true, w = true;
@@ -126,6 +153,10 @@ class Dram {
         return (random_ >> 20 & 0xffff) < set_.stall;
     }
 
+    std::array<std::deque<Burst>*, 4> queues() { return {&reads_, &read_data_, &writes_, &answers_}; }
+
+    uint64_t cycle() const { return now_ >> TIME_BITS; }
+
     void violate(const char* message) {
         if (violation.empty()) violation = message;
     }
@@ -136,6 +167,8 @@ class Dram {
         if (ar_waits && !(in.arvalid && in.ar == before_.ar)) violate("AR changed while waiting");
         if (aw_waits && !(in.awvalid && in.aw == before_.aw)) violate("AW changed while waiting");
         if (w_waits && !(in.wvalid && in.w == before_.w)) violate("W changed while waiting");
+        if (in.arvalid && !ar_waits) ar_offered_ = cycle();
+        if (in.awvalid && !aw_waits) aw_offered_ = cycle();
         ready_ = {out.arready, out.awready, out.wready};
     }
     Burst accept(const Address& a, bool write, uint64_t nth) {
@@ -149,7 +182,10 @@ class Dram {
         for (const Fault& f : faults_)
             if (f.write == write && (f.nth == ~uint64_t{0} || f.nth == nth) && a.addr < f.end && f.start < end)
                 response = static_cast<uint8_t>(f.response);
-        return {a.addr, now_, beats, 0, a.id, response};
+        Passage* passage = log_ == log_end_ ? nullptr : log_++;
+        if (passage)
+            *passage = {write, a.id, a.addr, beats, response, write ? aw_offered_ : ar_offered_, cycle(), 0, 0};
+        return {a.addr, now_, beats, 0, a.id, response, passage};
     }
 
     void look(const Burst& burst) {
@@ -164,6 +200,10 @@ class Dram {
         totals.read_beats++;
         totals.read_bytes += BEAT_BYTES;
         looked_.pop_front();
+        if (burst.passage) {
+            if (burst.sent == 0) burst.passage->first = cycle();
+            if (burst.sent + 1 == burst.beats) burst.passage->last = cycle();
+        }
         if (++burst.sent == burst.beats) read_data_.pop_front();
         out.rvalid = false;
     }
@@ -172,6 +212,7 @@ class Dram {
         const Burst& burst = answers_.front();
         for (unsigned i = 0; i < burst.beats; i++, beats_.pop_front())
             if (burst.response == OKAY) store(beats_.front(), at(burst, i));
+        if (burst.passage) burst.passage->first = burst.passage->last = cycle();
         moved_ -= burst.beats;
         answers_.pop_front();
         out.bvalid = false;

@@ -25,11 +25,7 @@ class Simulation {
 
     Simulation(uint8_t* memory, uint64_t size, const Settings& settings, std::vector<Fault> faults)
         : dram(memory, size, settings, std::move(faults)) {
-        top_.rst = 1;
-        for (unsigned i = 0; i < RESET_CYCLES; i++) clock();
-        top_.rst = 0;
-        clock();  // reset is registered: it ends a cycle late
-        drive(dram.out);
+        hold_reset(RESET_CYCLES);
     }
 
     ~Simulation() { top_.final(); }
@@ -51,6 +47,14 @@ class Simulation {
         dram.step(master_);
         drive(dram.out);
         if (!dram.violation.empty()) throw std::runtime_error("AXI protocol violation: " + dram.violation);
+    }
+
+    // Accelerator and memory are reset for `count` cycles, and forget what they were doing.
+    void reset(uint64_t count) {
+        dram.reset();
+        drive(dram.out);
+        hold_reset(count);
+        cycles += count + 1;
     }
 
     // Steps until the interrupt or for `count` cycles; true at the interrupt.
@@ -103,6 +107,14 @@ class Simulation {
     Window window_;
     bool tracing_ = false, open_ = false;
 #endif
+
+    void hold_reset(uint64_t count) {
+        top_.rst = 1;
+        for (uint64_t i = 0; i < count; i++) clock();
+        top_.rst = 0;
+        clock();  // reset is registered: it ends a cycle late
+        drive(dram.out);
+    }
 
     // One cycle: let the inputs settle, note what the accelerator drives, raise the clock.
     void clock() {
@@ -207,6 +219,10 @@ EXPORT int adagp_trace_commands(Simulation* s, uint64_t first, uint64_t last, ui
 EXPORT int adagp_run(Simulation* s, uint64_t count) {
     return guarded(s, [&] { return s->run(count); });
 }
+EXPORT int adagp_reset(Simulation* s, uint64_t count) {
+    return guarded(s, [&] { return s->reset(count), 0; });
+}
+EXPORT void adagp_log(Simulation* s, adagp::Passage* entries, uint64_t room) { s->dram.log(entries, room); }
 EXPORT int adagp_write(Simulation* s, uint32_t offset, uint32_t value) {
     return guarded(s, [&] { return s->write(offset, value); });
 }

@@ -3,12 +3,20 @@
 import ctypes
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..spec.config import Config, DramPart
 
-__all__ = ["DECERR", "IDEAL", "SLVERR", "DramTotals", "Fault", "NativeFault", "Settings", "settings"]
+__all__ = ["BURST", "DECERR", "IDEAL", "SLVERR", "DramTotals", "Fault", "NativeFault", "Settings", "settings"]
 
 SLVERR, DECERR = 2, 3
 """AXI responses of a burst that failed."""
+
+BURST = np.dtype([
+    (name, np.int64)
+    for name in ("write", "id", "addr", "beats", "response", "offered", "accepted", "first", "last")
+])  # fmt: skip
+"""A burst's way through the memory: ``Passage`` of dram.h. Its times count steps of the memory."""
 
 IDEAL = DramPart(
     name="ideal", bandwidth_bytes=1 << 62, capacity_bytes=1 << 30, burst_bytes=1, latency_ns=0.0,
@@ -55,7 +63,7 @@ class Settings(ctypes.Structure):
 
 
 class DramTotals(ctypes.Structure):
-    """What crossed the memory port since reset: bytes of read beats, bytes with write strobes, beats, bursts."""
+    """What crossed the memory port since the simulation was opened; bytes: of read beats, with write strobes."""
 
     _fields_ = [
         (name, ctypes.c_uint64)

@@ -11,7 +11,7 @@ from ..spec.config import Config, DramPart
 from ..spec.errors import ErrorCode
 from ..spec.registers import Status, register
 from .build import library
-from .parts import DramTotals, Fault, NativeFault, Settings, settings
+from .parts import BURST, DramTotals, Fault, NativeFault, Settings, settings
 
 __all__ = ["Simulation", "SimulationError"]
 
@@ -36,6 +36,8 @@ def _load(path):
         ("trace_cycles", ctypes.c_int, (handle, u64, u64)),
         ("trace_commands", ctypes.c_int, (handle, u64, u64, u64)),
         ("run", ctypes.c_int, (handle, u64)),
+        ("reset", ctypes.c_int, (handle, u64)),
+        ("log", None, (handle, handle, u64)),
         ("write", ctypes.c_int, (handle, u32, u32)),
         ("read", ctypes.c_int, (handle, u32, ctypes.POINTER(u32))),
         ("cycles", u64, (handle,)),
@@ -118,12 +120,12 @@ class Simulation:
 
     @property
     def cycles(self) -> int:
-        """Clock cycles since reset."""
+        """Clock cycles since the simulation was opened."""
         return self._native.adagp_cycles(self._handle)
 
     @property
     def dram_totals(self) -> DramTotals:
-        """What has crossed the memory port since reset."""
+        """What has crossed the memory port since the simulation was opened."""
         totals = DramTotals()
         self._native.adagp_totals(self._handle, totals)
         return totals
@@ -162,6 +164,24 @@ class Simulation:
     def step(self, count: int) -> None:
         """Let ``count`` cycles pass, or fewer if the interrupt is raised."""
         self._check(self._native.adagp_run(self._handle, count))
+
+    def reset(self, cycles: int = 1) -> None:
+        """Hold the reset of accelerator and memory controller for ``cycles``: both forget what they were doing."""
+        self._check(self._native.adagp_reset(self._handle, cycles))
+
+    def log_bursts(self, room: int) -> None:
+        """Note the next ``room`` bursts to be accepted, in that order, in :attr:`bursts`; earlier ones no longer."""
+        self._log, self._log_start = np.zeros(room, BURST), self._accepted()
+        self._native.adagp_log(self._handle, self._log.ctypes.data, room)
+
+    @property
+    def bursts(self) -> np.ndarray:
+        """The bursts (:data:`.parts.BURST`) since :meth:`log_bursts`; shared with the running model."""
+        return self._log[: self._accepted() - self._log_start]
+
+    def _accepted(self):
+        totals = self.dram_totals
+        return totals.read_bursts + totals.write_bursts
 
     def _state(self):
         status, error, index = (self.read_register(register(n).offset) for n in ("STATUS", "ERROR", "ERROR_INDEX"))

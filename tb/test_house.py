@@ -27,7 +27,7 @@ BANNED = {
 }
 TWINS = {"requantise", "array", "epilogue", "pool", "update", "exponents", "im2col"}
 """Datapath blocks: rtl/NAME.py is hardware, golden/NAME.py says what it computes."""
-WHOLES = {"__init__", "layer", "operands", "program", "validate"}
+WHOLES = {"__init__", "footprint", "judge", "layer", "occupancy", "operands", "program", "validate"}
 """Files of golden/ that put blocks together."""
 
 

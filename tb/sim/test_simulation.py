@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from adagp.sim import IDEAL, BuildError, SimulationError, build
 from adagp.spec.presets import preset
@@ -142,3 +143,47 @@ def test_two_processes_build_one_entry(tmp_path, monkeypatch):
 def test_imports_neither_golden_nor_torch():
     code = "import sys, adagp.sim; print([m for m in sys.modules if m == 'torch' or m.startswith('adagp.golden')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.4])
+def test_log_of_bursts(tmp_path, stall):
+    config = preset("tiny")
+    with simulation(config, tmp_path, stall=stall, seed=6) as device:
+        print("seed 6")
+        device.log_bursts(1000)
+        start(device, 20, 4)
+        device.run_until_irq(10_000)
+        bursts = device.bursts
+        assert len(bursts) == 40
+        for write, target in ((0, 0), (1, TARGET)):
+            mine = bursts[bursts["write"] == write]
+            assert mine["addr"].tolist() == [target + 4 * config.beat_bytes * i for i in range(20)]
+            assert (mine["beats"] == 4).all() and not mine["response"].any()
+            for name in ("accepted", "first", "last"):
+                assert (np.diff(mine[name]) > 0).all()
+            assert (mine["offered"] <= mine["accepted"]).all() and (mine["accepted"] < mine["first"]).all()
+            assert (mine["last"] - mine["first"] >= (0 if write else 3)).all() and mine["last"].max() <= device.cycles
+        device.log_bursts(3)
+        start(device, 20, 4)
+        device.run_until_irq(10_000)
+        assert len(device.bursts) == 3 and device.bursts["last"].all()
+
+
+def test_reset_forgets_everything_under_way(tmp_path):
+    with simulation(preset("tiny"), tmp_path, stall=0.3, seed=8) as device:
+        print("seed 8")
+        before = device.memory.copy()
+        device.log_bursts(1000)
+        start(device, 50, 4)
+        device.step(70)
+        assert not device.bursts["last"].all()
+        device.reset(2)
+        written = device.memory.copy()
+        device.step(200)
+        assert (device.memory == written).all() and device.read_register(register("PROGRAM").offset) == 0
+        device.memory[:] = before
+        start(device, 50, 4)
+        device.run_until_irq(10_000)
+        size = 50 * 4 * device.config.beat_bytes
+        assert (device.memory[TARGET : TARGET + size] == before[:size]).all()
+        assert (device.memory[TARGET + size :] == before[TARGET + size :]).all()

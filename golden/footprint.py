@@ -1,0 +1,84 @@
+"""Which bytes of memory a command touches."""
+
+from dataclasses import dataclass
+
+from ..spec.commands import CMode, Command, Opcode
+from ..spec.config import Config
+from .operands import operands, outputs
+
+__all__ = ["Runs", "reads", "writes"]
+
+_READS_X = (Opcode.FORWARD, Opcode.BACKWARD_WEIGHT, Opcode.MAXPOOL, Opcode.AVGPOOL)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """``count`` runs of ``length`` bytes, ``pitch`` bytes apart, from ``address`` on."""
+
+    address: int
+    length: int
+    count: int = 1
+    pitch: int = 0
+
+    @property
+    def end(self) -> int:
+        """Address after the last byte."""
+        return self.address + (self.count - 1) * self.pitch + self.length
+
+    def intervals(self) -> list[tuple[int, int]]:
+        """First address and the one after the last, run by run."""
+        starts = range(self.address, self.address + self.count * self.pitch, self.pitch) if self.pitch else ()
+        return [(start, start + self.length) for start in starts or (self.address,)]
+
+
+def _window_rows(size: int, out: int, kernel: int, stride: int, pad: int) -> int:
+    """How many of ``size`` rows (or columns) lie before the last window's end."""
+    return min(size, (out - 1) * stride + kernel - pad)
+
+
+def _rows(g: Command, unit: int, address: int, bias: int) -> Runs:
+    """Filters with or without their biases."""
+    filter_elements = g.r * g.s * g.c
+    return Runs(address, (filter_elements + bias) * unit, g.q, (filter_elements + 1) * unit)
+
+
+def _images(g: Command, address: int, n_bytes: int) -> Runs:
+    return Runs(address, n_bytes // g.n, g.n, n_bytes // g.n)
+
+
+def writes(command: Command, config: Config) -> dict[str, Runs]:
+    """What a compute or UPDATE command writes, by operand; a run is what no write burst goes beyond."""
+    places = operands(command, config)
+    found = {}
+    for name in outputs(command):
+        place = places[name]
+        if command.opcode == Opcode.UPDATE:
+            found[name] = Runs(place.address, place.n_bytes)
+        elif command.opcode == Opcode.BACKWARD_WEIGHT:
+            found[name] = _rows(command, config.operand_bytes, place.address, command.bias)
+        else:
+            found[name] = _images(command, place.address, place.n_bytes)
+    return found
+
+
+def reads(command: Command, config: Config, a_base: int) -> dict[str, Runs]:
+    """What a compute or UPDATE command reads, by operand: up to the last byte that it has a use for."""
+    g, unit = command, config.operand_bytes
+    places = operands(command, config, a_base)
+    if g.opcode == Opcode.UPDATE:
+        return {name: Runs(place.address, place.n_bytes) for name, place in places.items()}
+    found = {}
+    if g.opcode in _READS_X:
+        rows = _window_rows(g.h, g.oh, g.r, g.stride, g.pad_y)
+        columns = _window_rows(g.w, g.ow, g.s, g.stride, g.pad_x)
+        found["a"] = Runs(a_base, ((rows - 1) * g.w + columns) * g.c * unit, g.n, g.h * g.w * g.c * unit)
+    else:
+        found["a"] = _images(g, a_base, places["a"].n_bytes)
+    if g.opcode in (Opcode.FORWARD, Opcode.BACKWARD_DATA):
+        found["b"] = _rows(g, unit, g.b_addr, g.bias if g.opcode == Opcode.FORWARD else 0)
+    elif g.opcode in (Opcode.BACKWARD_WEIGHT, Opcode.MAXPOOL_BACKWARD):
+        found["b"] = _images(g, g.b_addr, places["b"].n_bytes)
+    if g.c_mode != CMode.NONE:
+        result = writes(g, config)["out"]
+        found["c"] = Runs(g.c_addr, result.length, result.count, result.pitch)
+    return found

@@ -1,0 +1,109 @@
+"""How a command may end, of what its fields, the memory and the write regions say."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..spec.commands import Command, Opcode
+from ..spec.config import Config
+from ..spec.errors import ErrorCode
+from .footprint import Runs, reads, writes
+from .occupancy import Tile, misfit
+from .operands import COMPUTE
+from .validate import validate
+
+__all__ = ["Surroundings", "Verdict", "judge"]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a command meets: memory's size, write regions, where operand A lies, commands given out (see validate)."""
+
+    memory_bytes: int
+    regions: Sequence[tuple[int, int]]
+    a_base: int
+    given: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Codes that a command may end with, NONE if it may be executed: where there are several, the first in time counts.
+
+    ``partial``: some of its result may have been written before it fails.
+    """
+
+    codes: frozenset[ErrorCode]
+    partial: bool = False
+
+
+def _refused(code: ErrorCode) -> Verdict:
+    return Verdict(frozenset({code}))
+
+
+def judge(command: Command, config: Config, around: Surroundings) -> Verdict:
+    """How ``command`` ends.
+
+    NONE or WRITE_REGION where a run of the result lies in several regions together but in none of them as a whole.
+    """
+    code = validate(command, config, around.given)
+    if code != ErrorCode.NONE:
+        return _refused(code)
+    if command.opcode in COMPUTE:
+        return _compute(command, config, around)
+    return _update(command, config, around) if command.opcode == Opcode.UPDATE else _refused(ErrorCode.NONE)
+
+
+def _update(command: Command, config: Config, around: Surroundings) -> Verdict:
+    """Regions are checked first, array by array; then each chunk is read before it is written."""
+    results = writes(command, config).values()
+    if command.count and not all(_inside(run.address, run.end, around.regions) for run in results):
+        return _refused(ErrorCode.WRITE_REGION)
+    if command.count and _beyond(reads(command, config, around.a_base), around):
+        return Verdict(frozenset({ErrorCode.READ_FAULT}), partial=True)
+    return _refused(ErrorCode.NONE)
+
+
+def _compute(command: Command, config: Config, around: Surroundings) -> Verdict:
+    unfit = misfit(command, config)
+    if unfit and not unfit.reads:
+        return _refused(unfit.code)
+    found = {unfit.code} if unfit else set()
+    unreadable = _beyond(reads(command, config, around.a_base), around)
+    if unreadable:
+        found.add(ErrorCode.READ_FAULT)
+    single = max(Tile(command).counts) == 1
+    if (unfit and not unfit.later) or (unreadable and single):
+        return Verdict(frozenset(found))
+    results = writes(command, config)
+    if _beyond(results, around):
+        found.add(ErrorCode.WRITE_FAULT)
+    allowed = [_allowed(runs, around.regions) for runs in results.values()]
+    passes = not found and False not in allowed
+    if not all(allowed):
+        found.add(ErrorCode.WRITE_REGION)
+    return Verdict(frozenset(found | {ErrorCode.NONE} if passes else found), partial=bool(found))
+
+
+def _beyond(operands: Mapping[str, Runs], around: Surroundings) -> bool:
+    return any(runs.end > around.memory_bytes for runs in operands.values())
+
+
+def _inside(start: int, end: int, regions: Sequence[tuple[int, int]]) -> bool:
+    return any(low <= start and end <= high for low, high in regions)
+
+
+def _covered(start: int, end: int, regions: Sequence[tuple[int, int]]) -> bool:
+    """Whether every byte lies in some region."""
+    for low, high in sorted(regions):
+        if low <= start < high:
+            start = high
+    return start >= end
+
+
+def _allowed(runs: Runs, regions: Sequence[tuple[int, int]]) -> bool | None:
+    """Whether a result may be written; None if a run lies in several regions only: it depends on how it is cut."""
+    if _inside(runs.address, runs.end, regions):
+        return True
+    spread = [run for run in runs.intervals() if not _inside(*run, regions)]
+    if not all(_covered(*run, regions) for run in spread):
+        return False
+    return None if spread else True

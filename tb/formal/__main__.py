@@ -1,0 +1,5 @@
+"""``python -m tb.formal``: what ``nox -s formal`` runs."""
+
+from .run import main
+
+main()

@@ -1,0 +1,211 @@
+"""Jobs: the memory port, its arbiters, the register slave, bursts and the two DMA engines."""
+
+from unittest.mock import patch
+
+from adagp.rtl import axi
+from adagp.rtl.axi import OUTSTANDING, ReadArbiter, WriteArbiter
+from adagp.rtl.bursts import BeatWalk, BurstWalk, Segments
+from adagp.rtl.csr import Csr
+from adagp.rtl.dma_read import Fill, _Requests
+from adagp.rtl.dma_write import Store, _Answers, _Reader, _RegionGate
+from adagp.spec.descriptors import FILL, STORE
+from amaranth import Cat, Signal
+from amaranth.lib import stream
+
+from .harness import interfaces
+from .registry import CONFIG, job
+from .rules import bind_streams, bind_tokens, counter_rule, fifo_rule
+from .rules_axi import bind_axi_lite, bind_axi_read, bind_axi_write
+
+__all__ = ["burst_form", "request_rule"]
+
+FEW = 2
+READERS, WRITERS = 3, 2
+"""Clients of the arbiters in the whole machine."""
+DESCRIPTORS = {"fill": FILL, "store": STORE}
+BEAT_BITS = (CONFIG.beat_bytes - 1).bit_length()
+
+
+def burst_form(valid, payload):
+    """A request is a burst of whole beats within a page, and not too long."""
+    inside = payload.addr[:12] + ((payload.length + 1) << BEAT_BITS) <= 4096
+    return ~valid | ((payload.addr[:BEAT_BITS] == 0) & inside & (payload.length < CONFIG.max_burst_beats))
+
+
+def request_rule(h, name, request, beats=CONFIG.max_burst_beats):
+    """What an arbiter may count on: a client's requests are such bursts, of up to ``beats``."""
+    h.prove(f"{name}: a burst within a page", burst_form(request.valid, request.p))
+    h.cover(f"{name}: a burst of {beats} beats", request.valid & (request.p.length == beats - 1))
+
+
+def _arbiter(h, valid, ident, counts, ended, outstanding=OUTSTANDING):
+    """Each client has the bursts of its id, and the arbiter counts all. ``ended(number)``: one ends in this cycle."""
+    total = 0
+    for number, (client, under_way) in enumerate(zip(h.dut.clients, counts, strict=True)):
+        asked = client.request.valid & client.request.ready
+        own = h.count(asked, ended(number), 2 * outstanding - 1)
+        answer = client.answer.valid if hasattr(client, "answer") else client.beats.valid
+        h.prove(f"client {number}: its bursts are those of its id", own == under_way + (valid & (ident == number)))
+        h.prove(f"client {number}: nothing comes that it didn't ask for", ~answer | (own != 0))
+        total = total + own
+    h.prove("the clients' bursts are all that are counted", total == h.signal("grants.outstanding"))
+    h.prove("idle tells that no burst is under way", ~h.dut.idle | (total == 0))
+    h.prove("grants.last: a client", h.signal("grants.last") < len(h.dut.clients))
+    counter_rule(h, "grants.outstanding", outstanding)
+    accepted = Cat(client.request.valid & client.request.ready for client in h.dut.clients).any()
+    h.prove("halt keeps requests back", ~h.dut.halt | ~accepted)
+    h.cover("halted while a client asks", h.dut.halt & h.dut.clients[0].request.valid)
+    for path, out, port in interfaces(h.dut, stream.Signature):
+        if path.endswith("request") and not out:
+            h.assume(f"{path}: a burst within a page", burst_form(port.valid, port.p))
+            h.cover(f"{path}: taken", port.valid & port.ready)
+
+
+@job("read_arbiter", lambda: ReadArbiter(CONFIG, READERS), depth=60)
+def _read_arbiter(h):
+    port = h.dut.axi
+    bind_streams(h)
+    counts = bind_axi_read(h, port, CONFIG, OUTSTANDING, READERS)
+    _arbiter(h, port.arvalid, port.arid, counts, lambda n: port.rvalid & port.rready & port.rlast & (port.rid == n))
+
+
+@job("write_arbiter", lambda: WriteArbiter(CONFIG, WRITERS), depth=30, limit=240)
+def _write_arbiter(h):
+    port = h.dut.axi
+    bind_streams(h)
+    counts, announced = bind_axi_write(h, port, CONFIG, OUTSTANDING, WRITERS)
+    _arbiter(h, port.awvalid, port.awid, counts, lambda n: port.bvalid & (port.bid == n))
+    fifo_rule(h, "order", h.block("order"))
+    h.prove("order: a place for each burst announced", h.block("order").level == announced)
+
+
+@job("write_arbiter_small", lambda: WriteArbiter(CONFIG, WRITERS), limit=240,
+     patch=lambda: patch.object(axi, "OUTSTANDING", FEW))  # fmt: skip
+def _write_arbiter_small(h):
+    """Where few bursts may be under way, the order of lengths is proved for good too."""
+    port = h.dut.axi
+    bind_streams(h)
+    counts, announced = bind_axi_write(h, port, CONFIG, FEW, WRITERS)
+    _arbiter(h, port.awvalid, port.awid, counts, lambda n: port.bvalid & (port.bid == n), FEW)
+    fifo_rule(h, "order", h.block("order"))
+    h.prove("order: a place for each burst announced", h.block("order").level == announced)
+
+
+@job("csr", lambda: Csr(CONFIG))
+def _csr(h):
+    bind_axi_lite(h, h.dut.bus)
+
+
+for _name, _bits in DESCRIPTORS.items():
+
+    @job(f"segments_{_name}", lambda bits=_bits: Segments(bits, 32, 0))
+    def _segments(h):
+        bind_streams(h)
+        valid = h.dut.o.valid
+        for level in range(sum(f"n{level}" in h.dut.i.p.shape().members for level in range(3))):
+            left, turns = h.signal(f"left{level}"), h.signal(f"turns{level}")
+            h.prove(f"left{level}: never more than the turns", ~valid | (left <= turns))
+            h.cover(f"left{level}: falls to 0", valid & (h.before(left) == 1) & (left == 0))
+        h.prove("o: no empty segment", ~valid | (h.dut.o.p.length != 0))
+
+    @job(f"burst_walk_{_name}", lambda bits=_bits: BurstWalk(CONFIG, bits))
+    def _burst_walk(h):
+        bind_streams(h)
+        o = h.dut.o
+        most = (1 << len(h.dut.i.p.length)) // CONFIG.beat_elements + 1
+        left = h.signal("left")
+        request_rule(h, "o", o)
+        h.prove("left: there is a beat for each burst", ~o.valid | ((left != 0) & (left > o.p.length)))
+        h.prove(f"left: at most {most}", left <= most)
+        h.cover("left: reaches 0 after more than one burst", (h.before(left) > CONFIG.max_burst_beats) & (left == 1))
+        h.prove("idle tells that nothing is offered", ~h.dut.idle | ~o.valid)
+
+    @job(f"beat_walk_{_name}", lambda bits=_bits: BeatWalk(CONFIG, bits))
+    def _beat_walk(h):
+        bind_streams(h)
+        busy = h.before(~h.dut.idle)
+        offsets = h.dut.offsets.as_value()
+        h.assume("offsets are steady while not idle", ~busy | (h.before(offsets) == offsets))
+        valid, left = h.dut.o.valid, h.signal("left")
+        h.prove("left: there is an operand for each beat", ~valid | (left > h.dut.o.p.first))
+        h.prove("o: no beat without operands", ~valid | h.dut.o.p.mask.any())
+        h.cover("left: the last of several beats", h.before(left) & valid & (left == 1))
+
+
+@job("fill_requests", lambda: _Requests(CONFIG))
+def _fill_requests(h):
+    bind_streams(h)
+    bind_tokens(h)
+    fifo_rule(h, "queue", h.block("queue"))
+    request_rule(h, "request", h.dut.request)
+
+
+@job("fill", lambda: Fill(CONFIG), cut=("t:$mul",))
+def _fill(h):
+    bind_streams(h)
+    bind_tokens(h)
+    request_rule(h, "client.request", h.dut.client.request)
+    walk = h.block("walk")
+    busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
+    h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
+    h.prove("walk: takes a descriptor at once", ~walk.i.valid | walk.i.ready)
+
+
+@job("region_gate", lambda: _RegionGate(CONFIG))
+def _region_gate(h):
+    bind_streams(h)
+    dut = h.dut
+    stopped = Signal()
+    h.m.d.sync += stopped.eq(stopped | dut.fault)
+    h.prove("one fault only", ~stopped | ~dut.fault)
+    offered = dut.request.valid & ~h.before(dut.request.valid & ~dut.request.ready)
+    h.prove("no burst after a fault", ~(stopped & h.before(stopped)) | ~offered)
+    h.cover("fault", dut.fault)
+
+
+@job("answers", lambda: _Answers(CONFIG), depth=60)
+def _answers(h):
+    dut = h.dut
+    outstanding = h.signal("outstanding")
+    under_way = h.count(dut.begun, dut.answer.valid, 2 * OUTSTANDING - 1)
+    h.assume("answer: only to bursts begun", ~dut.answer.valid | (under_way != 0))
+    h.assume("begun: as many as the arbiter lets under way", ~dut.begun | (under_way < OUTSTANDING))
+    h.assume("mark: only while not busy", ~dut.mark | ~dut.busy)
+    counter_rule(h, "outstanding", OUTSTANDING)
+    h.prove("outstanding counts the bursts", outstanding == under_way)
+    h.prove("before: of those under way", h.signal("before") <= outstanding)
+    h.prove("complete: never before all that were marked", ~dut.complete | (h.signal("before") == 0))
+    h.cover("complete after some answers", dut.complete & (outstanding == 2))
+
+
+@job("store_reader", lambda: _Reader(CONFIG))
+def _store_reader(h):
+    bind_streams(h)
+    waiting = h.before(h.dut.beats.valid & ~h.dut.beats.ready)
+    steady = h.before(h.dut.c.data.as_value()) == h.dut.c.data.as_value()
+    h.assume("c: data stands while the port is off", ~h.before(~h.dut.c.en) | steady)
+    h.assume("i: a beat has operands", ~h.dut.i.valid | h.dut.i.p.mask.any())
+    h.prove("c: off while a beat waits", ~waiting | ~h.dut.beats.valid | (h.dut.c.en == h.dut.beats.ready))
+
+
+@job("store", lambda: Store(CONFIG), depth=50)
+def _store(h):
+    bind_streams(h)
+    bind_tokens(h)
+    dut = h.dut
+    steady = h.before(dut.c.data.as_value()) == dut.c.data.as_value()
+    h.assume("c: data stands while the port is off", ~h.before(~dut.c.en) | steady)
+    request_rule(h, "client.request", dut.client.request)
+    begun = dut.client.request.valid & dut.client.request.ready
+    under_way = h.count(begun, dut.client.answer.valid, 2 * OUTSTANDING - 1)
+    h.assume("client.answer: only to bursts begun", ~dut.client.answer.valid | (under_way != 0))
+    h.assume("client.request: as many as the arbiter lets under way", ~begun | (under_way < OUTSTANDING))
+    counter_rule(h, "answers.outstanding", OUTSTANDING)
+    answers, bursts, walk = h.block("answers"), h.block("bursts"), h.block("walk")
+    h.prove("answers: marked only while not busy", ~answers.mark | ~answers.busy)
+    for name, part in (("bursts", bursts), ("walk", walk)):
+        h.prove(f"{name}: takes a descriptor at once", ~part.i.valid | part.i.ready)
+    h.prove("main_done only when all is answered", ~dut.main_done | (h.signal("answers.before") == 0))
+    h.cover("main_done", dut.main_done)
+    h.cover("c_free", dut.c_free)
+    h.cover("fault", dut.fault)

@@ -1,0 +1,60 @@
+"""What is to be proved: jobs, each a block of ``rtl/`` with rules bound to it."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from adagp.spec.presets import preset
+
+from .harness import Harness
+
+__all__ = ["CONFIG", "JOBS", "Job", "job"]
+
+CONFIG = preset("tiny")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A block (made by ``block``) and what ``bind`` demands of it.
+
+    Assertions that aren't proved for good are searched for failures up to ``depth`` cycles; covers are to be reached
+    within it. ``limit``: seconds for one call of the solver. ``cut``: see :func:`.netlist.build`. The block is
+    elaborated in the context ``patch()``.
+    """
+
+    name: str
+    block: Callable
+    bind: Callable[[Harness], None]
+    depth: int
+    limit: int
+    cut: tuple[str, ...]
+    patch: Callable
+
+    def harness(self) -> Harness:
+        """The block with its checks."""
+        with self.patch():
+            h = Harness(self.block())
+        self.bind(h)
+        return h
+
+
+JOBS: dict[str, Job] = {}
+
+
+def job(
+    name: str,
+    block: Callable,
+    depth: int = 40,
+    limit: int = 60,
+    cut: tuple[str, ...] = (),
+    patch: Callable = nullcontext,
+):
+    """Register the decorated function as what binds the rules of the job ``name``."""
+
+    def register(bind):
+        if name in JOBS:
+            raise ValueError(f"two jobs are called {name!r}")
+        JOBS[name] = Job(name, block, bind, depth, limit, cut, patch)
+        return bind
+
+    return register

@@ -1,0 +1,124 @@
+"""Formal verification of the blocks at preset ``tiny``: part ``formal`` of ``results/robustness.json``.
+
+Each job (``--list``) is a block of ``rtl/`` with all inputs and the reset free. Its assertions are proved for good, by
+k-induction or property directed reachability; what neither settles is searched for a failure up to the job's depth. All
+covers are to be reached. A job's results are kept in ``build/formal`` for as long as its netlist stays the same.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from adagp.host.results import FOLDER, commit, merge_results, provenance
+from adagp.host.run_folder import write_atomically
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from .jobs import JOBS
+from .netlist import build, gates_between
+from .registry import CONFIG
+from .solver import Result, solve
+
+__all__ = ["check", "figures", "main"]
+
+COMMAND = "python -m tb.formal"
+WORK = Path("build/formal")
+SOURCES = ("harness.py", "netlist.py", "solver.py")
+"""Modules on which results depend beside the netlist."""
+
+
+def check(name: str, work: Path = WORK, limit: int | None = None) -> dict:
+    """Results of a job: those of an earlier run if its netlist and the solver are as they were."""
+    job, begin = JOBS[name], time.monotonic()
+    limit = job.limit if limit is None else limit
+    harness = job.harness()
+    rtlil, folder = harness.rtlil(), work / name
+    sources = [(Path(__file__).parent / source).read_text() for source in SOURCES]
+    digest = hashlib.sha256("\0".join([rtlil, str((job.depth, limit, job.cut)), *sources]).encode()).hexdigest()
+    path = folder / "results.json"
+    if path.exists() and (record := json.loads(path.read_text()))["digest"] == digest:
+        return record
+    results = [
+        Result(check, "assert", "failed" if paths else "proved", "structure", None, 0.0)
+        for check, paths in gates_between(rtlil, folder, harness.independent).items()
+    ]
+    registers = 0
+
+    def netlist(doubtful):
+        nonlocal registers
+        found = build(rtlil, folder, job.cut, doubtful)
+        registers = found.registers
+        return found
+
+    results += solve(netlist, job.depth, limit)
+    record = {
+        "digest": digest, "registers": registers, "seconds": round(time.monotonic() - begin, 1),
+        "results": [result.to_dict() for result in results],
+    }  # fmt: skip
+    write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
+    return record
+
+
+def figures(records: dict[str, dict]) -> dict[str, int]:
+    """Counts over all jobs; a failure is an assertion that fails, or that couldn't be searched as far as it should."""
+    results = [result for record in records.values() for result in record["results"]]
+    asserts = [result["outcome"] for result in results if result["kind"] == "assert"]
+    covers = [result["outcome"] for result in results if result["kind"] == "cover"]
+    return {
+        "formal_properties": len(asserts),
+        "formal_failures": sum(outcome in ("failed", "open") for outcome in asserts),
+        "formal_proved": asserts.count("proved"),
+        "formal_bounded": asserts.count("bounded"),
+        "formal_covers": len(covers),
+        "formal_unreached": covers.count("unreached"),
+    }
+
+
+def _silence():
+    """Yosys writes each command to standard output, whatever it is told."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _line(name, record):
+    found = figures({name: record})
+    text = (
+        f"{name:18} {record['registers']:5} registers  {found['formal_proved']:3} proved  "
+        f"{found['formal_bounded']:2} bounded  {found['formal_covers']:3} covers  {record['seconds']:6.1f} s"
+    )
+    bad = [r for r in record["results"] if r["outcome"] in ("failed", "open", "unreached")]
+    return "\n".join([text, *(f"    {r['outcome']}: {r['name']} (depth {r['depth']})" for r in bad)])
+
+
+def main() -> None:
+    """Entry point of ``nox -s formal``."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", metavar="NAME", nargs="+", choices=JOBS, help="these jobs; writes no results")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="jobs at the same time (default 2)")
+    parser.add_argument("--limit", type=int, metavar="S", help="seconds for one search, instead of the job's own")
+    parser.add_argument("--list", action="store_true", help="list the jobs")
+    parser.add_argument("--output", type=Path, default=FOLDER / "robustness.json")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print("\n".join(JOBS))
+        return
+    names, source, records = arguments.only or list(JOBS), commit(), {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns) as progress, ProcessPoolExecutor(arguments.jobs, initializer=_silence) as pool:
+        task = progress.add_task("jobs", total=len(names))
+        running = {pool.submit(check, name, WORK, arguments.limit): name for name in names}
+        for future in as_completed(running):
+            name = running[future]
+            records[name] = future.result()
+            progress.advance(task)
+            progress.print(_line(name, records[name]), markup=False, highlight=False)
+    found = figures(records)
+    if not arguments.only:
+        details = {name: {k: v for k, v in records[name].items() if k != "digest"} for name in names}
+        merge_results(arguments.output, "formal", found, details, provenance(COMMAND, CONFIG, 0, source))
+    for name, value in found.items():
+        print(f"{name}: {value}")
+    if found["formal_failures"] or found["formal_unreached"]:
+        raise SystemExit(1)

@@ -1,0 +1,168 @@
+"""The golden model's judgement of tiles, memory and regions: against the sequencer's microcode, and by hand."""
+
+from collections import Counter
+from math import prod
+from random import Random
+
+import pytest
+from adagp.golden.footprint import Runs, reads, writes
+from adagp.golden.judge import Surroundings, Verdict, judge
+from adagp.golden.occupancy import Tile, misfit
+from adagp.golden.validate import validate
+from adagp.spec.commands import FIELDS, Command, Opcode
+from adagp.spec.compiler import compile_program
+from adagp.spec.errors import ErrorCode
+from adagp.spec.microcode import interpret
+from adagp.spec.presets import preset
+from adagp.spec.tile_machine import TileError, task
+from limits import CONFIGS
+
+TINY = preset("tiny")
+PROGRAMS = {name: compile_program(config) for name, config in CONFIGS.items()}
+WIDTHS = {field.name: field.width for field in FIELDS}
+SEED = 5
+N_COMMANDS = 1500
+MOST_TILES = 40
+
+
+class _Machine:
+    """Counts descriptors."""
+
+    def __init__(self):
+        self.fills = self.stores = 0
+
+    def fill(self, **_):
+        self.fills += 1
+
+    def compute(self, **_):
+        pass
+
+    drain = compute
+
+    def store(self, **_):
+        self.stores += 1
+
+    def fail(self, code):
+        raise TileError(code)
+
+
+def random_fields(draw):
+    """A shape that agrees with itself, mostly too large; half of the time channels are cut into equal tiles."""
+    sizes = ((0, 4), (1, 40), (0, 300), (65535, 65535), (1, 12), (1, 12))
+    names = ("n", "c", "h", "w", "q", "r", "s", "stride")
+    fields = {name: max(1, draw.randint(*draw.choice(sizes)) & (1 << WIDTHS[name]) - 1) for name in names}
+    opcode = draw.choice((1, 2, 3, 3, 3, 4, 5, 6, 7))
+    for size, out, kernel, pad in (("h", "oh", "r", "pad_y"), ("w", "ow", "s", "pad_x")):
+        fields[pad] = draw.randrange(fields[kernel])
+        fields[size] = max(fields[size], fields[kernel])
+        most = min(65535, (fields[size] + 2 * fields[pad] - fields[kernel]) // fields["stride"] + 1)
+        fields[out] = draw.choice((most, draw.randint(1, most)))
+    fields |= {name: draw.choice((1, 1, 2, 5, 20, 300, 65535)) for name in ("nb", "yb", "cb", "qb")}
+    fields |= {name: draw.randrange(2) for name in ("bias", "swap", "out_outer")}
+    if draw.random() < 0.5:
+        fields["c"] = min(65535, fields["cb"] * draw.randint(1, 3))
+    if opcode >= Opcode.MAXPOOL:
+        fields["q"] = fields["c"]
+    return {"opcode": opcode, **fields}
+
+
+def biased(draw):
+    """Equal tiles of channels, near what the accumulator, the C scratchpad or the bias memory of ``tiny`` holds."""
+    i_tile, o_tile = draw.choice(((256, 4), (128, 8), (1, 450), (1, draw.randint(1, 500))))
+    ones = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride", "nb", "yb", "bias"), 1)
+    return {
+        "opcode": draw.choice((1, 3, 3)),
+        **ones,
+        "c": i_tile * draw.randint(1, 3),
+        "cb": i_tile,
+        "q": o_tile,
+        "qb": o_tile,
+    }
+
+
+def command(opcode, **fields):
+    return Command(Opcode(opcode), fields)
+
+
+def test_golden_knows_which_tile_does_not_fit():
+    """The code, whether operands were read before, and whether results may have been written."""
+    print(f"seed {SEED}")
+    draw, seen = Random(SEED), Counter()
+    for _ in range(N_COMMANDS):
+        name, fields = draw.choice(sorted(CONFIGS)), (biased if draw.random() < 0.03 else random_fields)(draw)
+        config, given = CONFIGS[name], command(**fields)
+        if validate(given, config) != ErrorCode.NONE:
+            continue
+        expected, machine = misfit(given, config), _Machine()
+        if (expected is None or expected.later) and prod(Tile(given).counts) > MOST_TILES:
+            continue
+        try:
+            interpret(PROGRAMS[name], config, task(fields), machine)
+            found = None
+        except TileError as error:
+            found = error.code
+        assert found == (expected and expected.code), fields
+        if expected is not None:
+            assert (machine.fills > 0, machine.stores > 0) == (expected.reads, expected.later), fields
+        seen[expected and (expected.code, expected.later)] += 1
+    print(dict(seen))
+    overflows = {(code, False) for code in ErrorCode if ErrorCode.BAD_TILE < code <= ErrorCode.BIAS_OVERFLOW}
+    assert {None, *overflows, (ErrorCode.ACC_OVERFLOW, True), (ErrorCode.C_OVERFLOW, True)} <= set(seen)
+
+
+LAYER = {
+    "n": 2, "c": 3, "h": 5, "w": 4, "oh": 2, "ow": 1, "q": 2, "r": 2, "s": 2, "stride": 2,
+    "nb": 2, "yb": 5, "cb": 3, "qb": 3, "a_addr": 0x100, "b_addr": 0x200, "c_addr": 0x300, "out_addr": 0x400,
+}  # fmt: skip
+X, Y, FILTER = 2 * 5 * 4 * 3 * 2, 2 * 2 * 1 * 2 * 2, (2 * 2 * 3 + 1) * 2
+
+
+def test_bytes_touched():
+    """Windows of 4 of 5 rows and 2 of 4 columns; biases only where they have a use."""
+    layer = {**LAYER, "c_mode": 2}
+    last = X // 2 + (3 * 4 + 2) * 3 * 2
+    forward = reads(command(1, **layer), TINY, 0x100)
+    assert {name: runs.end for name, runs in forward.items()} == {
+        "a": 0x100 + last, "b": 0x200 + 2 * FILTER - 2, "c": 0x300 + Y,
+    }  # fmt: skip
+    assert reads(command(1, **layer, bias=1), TINY, 0)["b"].end == 0x200 + 2 * FILTER
+    assert reads(command(2, **layer), TINY, 0x100)["a"] == Runs(0x100, Y // 2, 2, Y // 2)
+    weight = writes(command(3, **LAYER), TINY)["out"]
+    assert weight.intervals() == [(0x400 + i * FILTER, 0x400 + (i + 1) * FILTER - 2) for i in (0, 1)]
+    assert list(writes(command(4, **{**LAYER, "q": 3}), TINY)) == ["out", "b"]
+
+
+NONE, REGION, READ, WRITE = (
+    ErrorCode[name] for name in ("NONE", "WRITE_REGION", "READ_FAULT", "WRITE_FAULT")
+)  # fmt: skip
+OUT = (0x400, 0x400 + Y)
+HALF = 0x400 + Y // 2
+
+
+@pytest.mark.parametrize(("changes", "regions", "codes", "partial"), [
+    ({}, [OUT], {NONE}, False),
+    ({}, [(0x402, OUT[1])], {REGION}, True), ({}, [(0x400, OUT[1] - 1)], {REGION}, True), ({}, [], {REGION}, True),
+    ({}, [(0x400, HALF), (HALF, OUT[1])], {NONE}, False),  # an image each
+    ({}, [(0x400, HALF + 2), (HALF + 2, OUT[1])], {NONE, REGION}, True),
+    ({"a_addr": 0xF80}, [OUT], {READ}, False), ({"a_addr": 0xF80, "nb": 1}, [OUT], {READ}, True),
+    ({"a_addr": 0xF80, "nb": 1}, [], {READ, REGION}, True),
+    ({"out_addr": 0xFFC}, [(0, 1 << 20)], {WRITE}, True), ({"out_addr": 0xFFC}, [OUT], {WRITE, REGION}, True),
+    ({"a_addr": 0x1000 - X + 12}, [OUT], {NONE}, False),  # what no window reaches
+    ({"c": 0, "a_addr": 0xFFE}, [], {ErrorCode.BAD_GEOMETRY}, False),
+])  # fmt: skip
+def test_verdicts(changes, regions, codes, partial):
+    around = Surroundings(0x1000, regions, changes.get("a_addr", 0x100), {"wait_main": 0, "wait_update": 0})
+    assert judge(command(1, **{**LAYER, **changes}), TINY, around) == Verdict(frozenset(codes), partial)
+
+
+@pytest.mark.parametrize(("changes", "regions", "code", "partial"), [
+    ({}, [(0x200, 0x500)], NONE, False), ({}, [(0x200, 0x20A), (0x300, 0x30A), (0x400, 0x414)], NONE, False),
+    ({}, [(0x200, 0x20A), (0x300, 0x309), (0x400, 0x414)], REGION, False),
+    ({}, [(0x200, 0x20A), (0x300, 0x30A), (0x400, 0x408), (0x408, 0x414)], REGION, False),
+    ({"a_addr": 0xFF8}, [], REGION, False), ({"a_addr": 0xFF8}, [(0x200, 0x500)], READ, True),
+    ({"a_addr": 0xFF8, "count": 0}, [], NONE, False),
+])  # fmt: skip
+def test_verdicts_on_updates(changes, regions, code, partial):
+    fields = {"a_addr": 0x100, "b_addr": 0x200, "c_addr": 0x300, "out_addr": 0x400, "count": 5, **changes}
+    around = Surroundings(0x1000, regions, fields["a_addr"], {"wait_main": 0, "wait_update": 0})
+    assert judge(command(8, **fields), TINY, around) == Verdict(frozenset({code}), partial)

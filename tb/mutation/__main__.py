@@ -1,0 +1,71 @@
+"""Mutation testing of the accelerator: part ``mutation`` of results/robustness.json.
+
+Yosys chooses breaks of the netlist of preset tiny, so many for every file of rtl/. Each is run against its block's
+bench (if the block has one on Verilog), then against the top's; survivors are put to Yosys' SAT solver. What was found
+is kept in build/mutation: a campaign that was stopped goes on after the last mutant it finished.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from adagp.host.results import FOLDER, commit, merge_results, provenance
+
+from .campaign import WORK, Campaign
+from .seen import CONFIG
+from .table import figures, table
+
+COMMAND = "python -m tb.mutation"
+COUNT, SEED = 250, 1
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=COUNT, help="mutants, at least (default: %(default)s)")
+    parser.add_argument("--first", type=int, metavar="N", help="only the first N, for a sample")
+    parser.add_argument("--seed", type=int, default=SEED, help="what chooses them (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
+    parser.add_argument(
+        "--top-first", action="store_true", help="try the top's bench, which is faster, before the block's"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="believe in what earlier benches have caught, after a change of benches"
+    )
+    parser.add_argument("--no-proofs", action="store_true", help="don't try to prove survivors equivalent")
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="run one mutant alone, and keep nothing")
+    parser.add_argument("--work", type=Path, default=WORK, help="where findings are kept (default: %(default)s)")
+    parser.add_argument(
+        "--output", type=Path, metavar="PATH", help="result file (default: results/robustness.json for a whole run)"
+    )
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Entry point of ``nox -s mutate``; returns the exit status: 0 if no mutant survived."""
+    arguments, source = _arguments(), commit()
+    torch.set_num_threads(1)
+    campaign = Campaign(arguments.count, arguments.seed, arguments.work, top_first=arguments.top_first)
+    if arguments.only is not None:
+        print(campaign.mutants[arguments.only - 1], campaign.alone(arguments.only), sep="\n")
+        return 0
+    chosen = campaign.mutants[: arguments.first]
+    findings = campaign.run(chosen, arguments.jobs, arguments.keep)
+    if not arguments.no_proofs:
+        campaign.prove(chosen, findings)
+    found, details = figures(chosen, findings)
+    print(table(details["blocks"]))
+    for row in details["mutants"]:
+        if row["result"] == "survived":
+            print("SURVIVED", {name: value for name, value in row.items() if value is not None})
+    print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
+    whole = len(chosen) == len(campaign.mutants) and not arguments.no_proofs
+    output = arguments.output or (FOLDER / "robustness.json" if whole else None)
+    if output is not None:
+        merge_results(output, "mutation", found, details, provenance(COMMAND, CONFIG, arguments.seed, source))
+    return int(found["mutants_survived"] > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

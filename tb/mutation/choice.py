@@ -1,0 +1,130 @@
+"""Which mutants: so many for every file of rtl/, chosen by Yosys from a seed."""
+
+import math
+import re
+import tempfile
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import yosys
+
+__all__ = ["Mutant", "blocks", "choose", "shares"]
+
+LEAST = 3
+"""Mutants of the smallest block."""
+
+_MODULE = re.compile(r"module \\(\S+)")
+_CELL = re.compile(r"  cell (\S+) (\S+)")
+_SOURCE = re.compile(r'\s*attribute \\src "(.*)"')
+_FILE = re.compile(r"/rtl/(\w+)\.py:(\d+)")
+_CLOCK = re.compile(r"(?:^|_)clk$", re.IGNORECASE)
+_OPTION = re.compile(r"-(\w+) (\S+)")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One break: what Yosys' ``mutate`` is told, and whose it is.
+
+    ``block`` is the file of rtl/ that the cell comes from, ``line`` its line there (0: the block as such), ``kind``
+    the cell's type.
+    """
+
+    number: int
+    block: str
+    line: int
+    module: str
+    cell: str
+    kind: str
+    port: str
+    portbit: int
+    mode: str
+    ctrlbit: int | None = None
+
+    @property
+    def command(self) -> str:
+        """Options of ``mutate``."""
+        other = "" if self.ctrlbit is None else f" -ctrlbit {self.ctrlbit}"
+        place = f"-module {self.module} -cell {self.cell} -port {self.port} -portbit {self.portbit}"
+        return f"-mode {self.mode} {place}{other}"
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+def _owner(modules: dict[str, str], name: str) -> str:
+    """The block that a module belongs to: its own file, or that of the module around it where it is a library's."""
+    while name:
+        if found := _FILE.search(modules.get(name, "")):
+            return found[1]
+        name = name.rpartition(".")[0]
+    return ""
+
+
+def blocks(netlist: str) -> tuple[str, dict[tuple[str, str], tuple[str, int, str]]]:
+    """RTLIL with an attribute ``block`` on every cell of rtl/; (block, line, type) by module and cell."""
+    modules, places, lines = {}, {}, []
+    source = ""
+    text = netlist.splitlines()
+    for line in text:  # a module's source comes before it, and modules in no order
+        if found := _SOURCE.match(line):
+            source = found[1]
+        elif found := _MODULE.match(line):
+            modules[found[1]] = source
+            source = ""
+        elif not line.lstrip().startswith("attribute"):
+            source = ""
+    for line in text:
+        if found := _SOURCE.match(line):
+            source = found[1]
+        elif found := _MODULE.match(line):
+            module = found[1]
+        elif found := _CELL.match(line):
+            place = _FILE.search(source)
+            block = place[1] if place else _owner(modules, module)
+            if block:
+                places[module, found[2].removeprefix("\\")] = block, int(place[2]) if place else 0, found[1]
+                lines.append(f'  attribute \\block "{block}"')
+        if not line.lstrip().startswith("attribute"):
+            source = ""
+        lines.append(line)
+    return "\n".join(lines) + "\n", places
+
+
+def shares(sizes: dict[str, int], count: int) -> dict[str, int]:
+    """How many mutants of each block: by the square root of its cells, at least LEAST, ``count`` or more in all."""
+    scale = 0.0
+    while True:
+        scale += 0.05
+        given = {block: max(LEAST, math.ceil(scale * math.sqrt(cells))) for block, cells in sorted(sizes.items())}
+        if sum(given.values()) >= count:
+            return given
+
+
+def choose(netlist: str, count: int, seed: int) -> list[Mutant]:
+    """At least ``count`` mutants over all blocks of a netlist. Clocks are left alone: their faults aren't the RTL's."""
+    marked, places = blocks(netlist)
+    wanted = shares(Counter(block for block, *_ in places.values()), count)
+    mutants = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "marked.il"
+        path.write_text(marked)
+        lists = {block: Path(folder) / block for block in wanted}
+        # Some of a list may be clocks.
+        listed = [
+            f"mutate -list {2 * number + 8} -seed {seed} -o {lists[block]} a:block={block}"
+            for block, number in wanted.items()
+        ]
+        yosys.run("\n".join([f"read_rtlil {path}", *listed]))
+        for block, number in wanted.items():
+            options = [dict(_OPTION.findall(line)) for line in lists[block].read_text().splitlines()]
+            usable = [option for option in options if not _CLOCK.search(option["port"])]
+            step = len(usable) / number
+            for option in (usable[int(i * step)] for i in range(min(number, len(usable)))):
+                _, line, kind = places[option["module"], option["cell"]]
+                ctrlbit = int(option["ctrlbit"]) if "ctrlbit" in option else None
+                mutants.append(Mutant(
+                    len(mutants) + 1, block, line, option["module"], option["cell"], kind, option["port"],
+                    int(option["portbit"]), option["mode"], ctrlbit,
+                ))  # fmt: skip
+    return mutants

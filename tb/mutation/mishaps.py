@@ -1,0 +1,143 @@
+"""Programs that must fail as the contract says, and go on after CLEAR: faults, write regions, malformed commands."""
+
+import random
+
+import numpy as np
+from adagp.host.assembler import Line, Program, header
+from adagp.host.device import Device
+from adagp.host.sim_device import SimDevice
+from adagp.sim.parts import DECERR, SLVERR, Fault
+from adagp.spec.commands import COMMAND_WORDS, Command, Opcode
+from adagp.spec.registers import Status
+
+from ..limits import CASES
+from .programs import PROGRAM, SPACE, Maker, prepare
+from .seen import ALWAYS, CONFIG, SEED, Observations, Open, outcome, tables, work
+
+__all__ = ["Work", "faults", "malformed", "regions"]
+
+
+class Work:
+    """A FORWARD that fills C and bias, an AVGPOOL, a BACKWARD_DATA, an UPDATE, HOST, another UPDATE, COMMIT, END."""
+
+    def __init__(self, seed: int = SEED):
+        self.draw = random.Random(seed)
+        self.maker = maker = Maker(self.draw)
+        maker.layer(opcode=Opcode.FORWARD, bias=1, c_mode=2, track=1)
+        maker.layer(opcode=Opcode.AVGPOOL)
+        maker.update(20)
+        maker.lines.append(Command(Opcode.HOST, ALWAYS))
+        maker.layer(opcode=Opcode.BACKWARD_WEIGHT, bias=1)
+        maker.update(20)
+        self.program = maker.close(Opcode.COMMIT, Opcode.END)
+
+    def on(self, open_device: Open, **options) -> Device:
+        device = open_device(memory_bytes=SPACE, **options)
+        self.again(device)
+        return device
+
+    def again(self, device: Device) -> None:
+        """Fresh data."""
+        for address, size in self.maker.outputs:
+            device.write(address, np.zeros(size, np.uint8))
+        prepare(device, self.maker, self.program, random.Random(SEED))
+
+    def run(self, device: Device, phase: int = 0) -> Observations:
+        """Start, through HOST to the end, if it gets there."""
+        device.start(self.program, phase)
+        yield from self.rest(device)
+
+    def rest(self, device: Device) -> Observations:
+        for _ in range(2):
+            yield "outcome", (found := outcome(device))
+            if found != (Status.BUSY | Status.HOST,):
+                break
+            device.resume()
+        yield "results", [device.read(address, size).tobytes() for address, size in self.maker.outputs]
+        yield "exponents", tables(device)
+
+
+def faults(write: bool, open_device: Open) -> Observations:
+    """The nth burst fails, for many n; after CLEAR another run does what it must."""
+    work_ = Work()
+    for nth in range(0, 60, 3 if write else 4):
+        device = work_.on(open_device, faults=[Fault(write, DECERR if nth % 2 else SLVERR, nth)])
+        yield from work_.run(device)
+        work_.again(device)
+        yield from work_.run(device)
+        yield from work(device)
+
+
+def regions(open_device: Open) -> Observations:
+    """Each region in turn ends early, begins late or is missing."""
+    work_ = Work()
+    device = work_.on(open_device)
+    for index in range(4):
+        for name, by in (("START", 2), ("END", -1), ("END", -(1 << 14)), ("START", 1 << 13)):
+            work_.again(device)
+            if isinstance(device, SimDevice):
+                for end in ("START", "END"):
+                    value = device.read_register(f"REGION{index}_{end}")
+                    device.write_register(f"REGION{index}_{end}", value + (by if end == name else 0))
+            yield from work_.run(device)
+    yield from work(device)
+
+
+BASE = {
+    "n": 1, "c": 3, "h": 4, "w": 4, "q": 3, "r": 2, "s": 2, "stride": 1, "pad_y": 1, "pad_x": 1, "oh": 5, "ow": 5,
+    "nb": 1, "yb": 5, "cb": 3, "qb": 3, "a_addr": 0x1000, "b_addr": 0x2000, "c_addr": 0x3000, "out_addr": 0x4000,
+}  # fmt: skip
+"""A layer that is as it should be."""
+BAD_LAYER = {
+    "pad_y": 2, "pad_x": 2, "oh": 6, "ow": 6, "c_mode": 3, "wait_main": 1, "wait_update": 1, "a_addr": 0x1001,
+    "b_addr": 0x2001, "c_addr": 1, "out_addr": 3, "a_id": 64, "b_id": 65, "c_id": 128, "out_id": 255,
+}  # fmt: skip
+UPDATE = {"count": 3, "a_addr": 0, "b_addr": 64, "c_addr": 128, "out_addr": 192}
+BAD_UPDATE = {
+    "hyper": 14, "a_addr": 4, "b_addr": 68, "c_addr": 2, "out_addr": 1, "a_id": 64, "b_id": 64, "c_id": 64,
+    "out_id": 64, "wait_main": 1, "wait_update": 1,
+}  # fmt: skip
+BAD_OPCODES = (12, 13, 16, 32, 64, 128, 255)
+
+
+def _refused() -> list[tuple[str, list[Command]]]:
+    """Programs that fail, by what is wrong with them."""
+    first, end = header(CONFIG), Command(Opcode.END, ALWAYS)
+    sized = [name for name in BASE if "addr" not in name and "pad" not in name]
+    spoilt = [
+        *((fields["opcode"], fields) for config, fields, _, code in CASES if config == "tiny" and code),
+        *((Opcode.FORWARD, BASE | {name: 0}) for name in sized),
+        *((opcode, BASE | {name: value}) for opcode in (Opcode.FORWARD, Opcode.MAXPOOL, Opcode.BACKWARD_WEIGHT)
+          for name, value in BAD_LAYER.items()),
+        (Opcode.MAXPOOL, BASE | {"q": 4}),
+        *((Opcode.UPDATE, UPDATE | {name: value}) for name, value in BAD_UPDATE.items()),
+    ]  # fmt: skip
+    programs = []
+    for opcode, fields in spoilt:
+        fields = {name: value for name, value in fields.items() if name != "opcode"}
+        programs.append((f"{opcode!r} {fields}", [first, Command(opcode, ALWAYS | fields), end]))
+    for name in ("config_hash", "version"):
+        for bit in (0, 15, 16, 31):
+            other = {**first.fields, name: first.fields[name] ^ 1 << bit}
+            programs.append((f"{name} bit {bit}", [Command(Opcode.HEADER, other), end]))
+    return [*programs, ("no header", [Command(Opcode.COMMIT, ALWAYS), first, end])]
+
+
+def malformed(open_device: Open) -> Observations:
+    """Commands that must be refused, each with its code, and opcodes that there aren't."""
+    device = open_device(memory_bytes=1 << 20)
+    device.set_regions([(0, 1 << 20)])
+    address = PROGRAM % (1 << 20)
+    for name, commands in _refused():
+        code = Program([Line(command) for command in commands], address)
+        device.write(address, code.words())
+        device.start(code, 0)
+        yield name, outcome(device)
+    code = Program([Line(header(CONFIG)), Line(Command(Opcode.END, ALWAYS))], address)
+    for opcode in BAD_OPCODES:
+        words = code.words().copy()
+        words[COMMAND_WORDS] += opcode - Opcode.END
+        device.write(address, words)
+        device.start(code, 0)
+        yield f"opcode {opcode}", outcome(device)
+    yield from work(device)

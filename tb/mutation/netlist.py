@@ -1,0 +1,168 @@
+"""The accelerator's netlist, whose blocks with benches of their own can be put under those benches too.
+
+A block of ``BLOCKS`` is elaborated apart, as a module named after its class with the ports of its signature,
+and instantiated wherever the design has it: the same module, mutants included, serves the accelerator and the
+block's bench.
+"""
+
+import gc
+import tempfile
+from collections.abc import Iterable
+from contextlib import contextmanager
+from pathlib import Path
+
+from adagp.gen.description import MODULE
+from adagp.gen.verilog import Flat
+from adagp.rtl import compute, csr, dma_read, dma_write, drain, sequencer, top, update
+from adagp.rtl.array import Array
+from amaranth import ClockSignal, Const, Instance, Module, ResetInserter, ResetSignal, Value
+from amaranth.back import rtlil
+from amaranth.hdl._ir import PortDirection
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from . import yosys
+from .choice import Mutant
+
+__all__ = ["BLOCKS", "SELECT", "netlists", "verilog"]
+
+BLOCKS = (
+    Array, compute.Compute, csr.Csr, drain.Drain, dma_read.Fill, dma_write.Store, sequencer.Sequencer, update.Update,
+)  # fmt: skip
+"""Classes that have a bench on Verilog, and that the accelerator has one of."""
+
+SELECT = "mutant"
+"""The signal that says which mutant is active; 0: none."""
+
+PREPARE = """
+proc
+chformal -remove
+opt_expr
+opt_merge
+opt_clean
+opt_dff
+opt_clean
+memory_collect
+opt_clean
+"""
+"""As gen/verilog.py, without assertions: what they say is no part of the netlist."""
+
+SELECTOR = f"""
+module {SELECT}_selector(value);
+  output reg [15:0] value;
+  initial value = $c32("std::atoi(std::getenv(\\"ADAGP_MUTANT\\") ? std::getenv(\\"ADAGP_MUTANT\\") : \\"0\\")");
+endmodule
+"""
+"""Reads the active mutant's number from the environment when a simulation is built up."""
+
+WIDTH = 16
+
+
+def _ports(component: wiring.Component):
+    """Name, direction and value of every port, but for the constants of streams that are always ready."""
+    for path, member, value in component.signature.flatten(component):
+        value = Value.cast(value)
+        if not isinstance(value, Const):
+            yield "__".join(map(str, path)), member.flow, value
+
+
+def _instance(component: wiring.Component) -> Module:
+    """``component`` as an instance of the module that it is elaborated into elsewhere."""
+    m = Module()
+    ports = {f"{'i' if flow == In else 'o'}_{name}": value for name, flow, value in _ports(component)}
+    reset = ResetSignal() | getattr(component, "inserted_reset", 0)
+    m.submodules.apart = Instance(type(component).__name__, i_clk=ClockSignal(), i_rst=reset, **ports)
+    return m
+
+
+@contextmanager
+def _apart(found: dict[str, wiring.Component]):
+    """Meanwhile blocks become instances; they are kept in ``found`` by the name of their class."""
+    originals = {block: block.elaborate for block in BLOCKS}
+
+    def replacement(block):
+        def elaborate(component, platform):
+            if found.setdefault(block.__name__, component) is not component:
+                raise ValueError(f"more than one {block.__name__}")
+            return _instance(component)
+
+        return elaborate
+
+    def inserter(reset):
+        def insert(component):
+            if type(component) not in BLOCKS:
+                return ResetInserter(reset)(component)
+            component.inserted_reset = reset
+            return component
+
+        return insert
+
+    for block in BLOCKS:
+        block.elaborate = replacement(block)
+    top.ResetInserter = inserter
+    try:
+        yield originals
+    finally:
+        top.ResetInserter = ResetInserter
+        for block, original in originals.items():
+            block.elaborate = original
+
+
+def _convert(component, name):
+    directions = {In: PortDirection.Input, Out: PortDirection.Output}
+    ports = {name: (value, directions[flow]) for name, flow, value in _ports(component)}
+    gc.disable()
+    try:
+        return rtlil.convert(component, name=name, ports=ports)
+    finally:
+        gc.enable()
+
+
+def assemble(component: wiring.Component) -> tuple[str, dict[str, str]]:
+    """RTLIL of ``component`` as module ``adagp``, and that of every block in it, by class name."""
+    found: dict[str, wiring.Component] = {}
+    texts: dict[str, str] = {}
+    with _apart(found) as originals:
+        whole = _convert(Flat(component), MODULE)
+        while left := sorted(found.keys() - texts.keys()):
+            for name in left:
+                block = type(found[name])
+                replaced, block.elaborate = block.elaborate, originals[block]
+                try:
+                    texts[name] = _convert(found[name], name)
+                finally:
+                    block.elaborate = replaced
+    return whole, texts
+
+
+def read(texts) -> str:
+    """A prepared netlist as one RTLIL text, from the texts of its modules."""
+    parts = "\n".join(f"read_rtlil <<rtlil\n{text}\nrtlil" for text in texts)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "netlist.il"
+        yosys.run(f"{parts}\n{PREPARE}\nwrite_rtlil {path}\n")
+        return path.read_text()
+
+
+def netlists(component: wiring.Component) -> tuple[str, str]:
+    """Prepared netlists of ``component`` without its blocks, and of these."""
+    whole, texts = assemble(component)
+    return read([whole]), read(texts.values())
+
+
+def verilog(netlist: str, mutants: Iterable[Mutant]) -> str:
+    """Verilog of module ``adagp`` with all ``mutants``; see ``SELECTOR``."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "netlist.il", Path(folder) / "mutants.v"
+        source.write_text(netlist)
+        yosys.run("\n".join([
+            f"read_rtlil {source}", f"hierarchy -check -top {MODULE}",
+            *(f"mutate -ctrl {SELECT} {WIDTH} {mutant.number} {mutant.command}" for mutant in mutants),
+            f"delete -input {MODULE}/w:{SELECT}",
+            "attrmap -remove generator -remove top -remove src",
+            f"write_verilog -norename {target}",
+        ]))  # fmt: skip
+        text = target.read_text()
+    wire = f"  wire [{WIDTH - 1}:0] {SELECT};\n"
+    head, top, rest = text.partition(f"module {MODULE}(")
+    return head + top + rest.replace(wire, f"{wire}  {SELECT}_selector selector (.value({SELECT}));\n", 1) + SELECTOR

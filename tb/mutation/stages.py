@@ -1,0 +1,27 @@
+"""All stages of the top's bench, those first that catch most for their time."""
+
+from functools import partial
+
+from .mishaps import faults, malformed, regions
+from .programs import LONG, long, program, updates
+from .registers import control, registers
+from .seen import MEMORIES, Stage
+from .training import NETWORKS, training
+
+__all__ = ["STAGES"]
+
+PROGRAMS = (("ideal", False), ("stalls", False), ("ddr3", True), ("ddr3", False))
+"""Memory, and whether to calibrate, by the program's seed."""
+
+STAGES = [
+    Stage("registers", registers, golden=False),
+    Stage("malformed", malformed, golden=False),
+    *(Stage(f"program {seed} {memory}", partial(program, seed, memory, calibrate))
+      for seed, (memory, calibrate) in enumerate(PROGRAMS)),
+    *(Stage(f"training {name} {memory}", partial(training, name, memory)) for name in NETWORKS for memory in MEMORIES),
+    Stage("control", control, golden=False),
+    *(Stage(f"long {name}", partial(long, name)) for name in LONG),
+    Stage("updates", updates),
+    Stage("regions", regions, golden=False),
+    *(Stage(f"{name} faults", partial(faults, name == "write"), golden=False) for name in ("write", "read")),
+]  # fmt: skip

@@ -1,0 +1,187 @@
+"""Campaigns of numbered random cases: run on several processes, go on where they were stopped, replay one alone."""
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from adagp.host.run_folder import write_atomically
+from adagp.sim.build import library
+from adagp.spec.presets import preset
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+__all__ = ["WORK", "Campaign", "Case", "Kind", "Record", "random_numbers"]
+
+WORK = Path("build/robustness")
+ROOT = Path(__file__).parents[2]
+SOURCES = ("golden", "host", "sim", "tb/robustness")
+"""What decides about outcomes beyond the simulator."""
+
+Case = Callable[[int, np.random.Generator], str]
+"""A case: its index and its random numbers to a label of how it came out; raises when that isn't as it must be."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of campaign: what is known of it before it runs.
+
+    Parameters
+    ----------
+    name: also that of its figure, the number of cases
+    open: makes the case function, with a simulator of its own, in the process that calls it; its argument is another
+        ``top.v`` to simulate, or None. Called anew after a case that failed.
+    count: cases of the full campaign
+    failures: name of the figure that counts failed cases
+    presets: the configurations that are simulated; with another ``top.v`` only the first
+    shares: further details, from the number of cases by outcome
+    """
+
+    name: str
+    open: Callable[[Path | None], Case]
+    count: int
+    failures: str
+    presets: tuple[str, ...] = ("tiny",)
+    shares: Callable[[Mapping[str, int]], dict[str, float]] = lambda outcomes: {}
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a case came out: a label, or why it failed; and the seconds of a core that it took."""
+
+    index: int
+    outcome: str
+    failed: bool
+    seconds: float
+
+
+def random_numbers(seed: int, name: str, index: int) -> np.random.Generator:
+    """The random numbers of case ``index`` of campaign ``name``."""
+    return np.random.default_rng([seed, int.from_bytes(name.encode(), "little"), index])
+
+
+class _Runner:
+    """Runs cases one after the other in its process."""
+
+    def __init__(self, kind: Kind, seed: int, top: Path | None):
+        self.kind, self.seed, self.top = kind, seed, top
+        self.case: Case | None = None
+
+    def __call__(self, index: int) -> Record:
+        if self.case is None:
+            self.case = self.kind.open(self.top)
+        start, failed = time.process_time(), False
+        try:
+            outcome = self.case(index, random_numbers(self.seed, self.kind.name, index))
+        except Exception as error:  # whatever it is, it is the case's outcome
+            outcome, failed = f"{type(error).__name__}: {error}", True
+            self.case = None
+        return Record(index, outcome, failed, round(time.process_time() - start, 4))
+
+
+_runner: _Runner | None = None
+
+
+def _prepare(*arguments):
+    global _runner
+    _runner = _Runner(*arguments)
+
+
+def _one(index: int) -> Record:
+    assert _runner is not None
+    return _runner(index)
+
+
+def _digest(folders: tuple[str, ...]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in folders for path in (ROOT / folder).glob("*.py")):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+class Campaign:
+    """The cases 0, 1, ... of a ``kind`` with ``seed``; outcomes are kept in ``work/NAME-SEED.jsonl``.
+
+    The file's first line says what its outcomes belong to; a file that belongs to anything else is begun anew.
+    ``top`` is another ``top.v`` with the accelerator's ports.
+    """
+
+    def __init__(self, kind: Kind, seed: int, work: Path = WORK, top: Path | None = None):
+        self.kind, self.seed, self.top = kind, seed, top
+        self.path = work / f"{kind.name}-{seed}.jsonl"
+
+    def replay(self, index: int) -> str:
+        """Run one case alone, keep nothing; raises what the case raises."""
+        return self.kind.open(self.top)(index, random_numbers(self.seed, self.kind.name, index))
+
+    def run(self, count: int, jobs: int = 1, quiet: bool = False) -> list[Record]:
+        """The records of cases 0 .. count - 1 by index, having run those that aren't on file."""
+        records = {record.index: record for record in self._load()}
+        missing = [index for index in range(count) if index not in records]
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TimeRemainingColumn(), TextColumn("{task.fields[rate]:.2f}/s  {task.fields[failed]} failed"),
+        )  # fmt: skip
+        with open(self.path, "a") as file, Progress(*columns, disable=quiet) as progress:
+            failed = sum(record.failed for record in records.values())
+            task = progress.add_task(
+                self.kind.name, total=count, completed=count - len(missing), failed=failed, rate=0.0
+            )
+            start = time.perf_counter()
+            for done, record in enumerate(self._records(missing, jobs), 1):
+                records[record.index] = record
+                file.write(json.dumps(vars(record)) + "\n")
+                file.flush()
+                failed += record.failed
+                rate = done / (time.perf_counter() - start)
+                progress.update(task, advance=1, failed=failed, rate=rate)
+                if record.failed:
+                    progress.print(f"{self.kind.name} {record.index}: {record.outcome}", markup=False)
+        return [records[index] for index in range(count)]
+
+    def _records(self, indices: list[int], jobs: int) -> Iterator[Record]:
+        """Records of cases as they come."""
+        if jobs == 1:
+            yield from map(_Runner(self.kind, self.seed, self.top), indices)
+            return
+        context = get_context("fork")  # simulators are opened in the children
+        with ProcessPoolExecutor(jobs, context, _prepare, (self.kind, self.seed, self.top)) as pool:
+            try:
+                for future in as_completed([pool.submit(_one, index) for index in indices]):
+                    yield future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _head(self) -> dict:
+        presets = self.kind.presets[:1] if self.top else self.kind.presets
+        simulators = [library(preset(name), top=self.top).name for name in presets]  # builds them, once
+        return {"campaign": self.kind.name, "seed": self.seed, "simulators": simulators, "sources": _digest(SOURCES)}
+
+    def _load(self) -> list[Record]:
+        """The records on file, whole lines only; leaves a file to append to."""
+        head = self._head()
+        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        lines = [line for line in lines if line.endswith(b"\n")]
+        if not lines or json.loads(lines[0]) != head:
+            lines = [json.dumps(head).encode() + b"\n"]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path, b"".join(lines))
+        return [Record(**json.loads(line)) for line in lines[1:]]
+
+    def figures(self, records: list[Record]) -> tuple[dict, dict]:
+        """Figures of finished cases, and their details: how often which outcome, failures, cases per core-second."""
+        failures = [record for record in records if record.failed]
+        seconds = sum(record.seconds for record in records)
+        outcomes = dict(sorted(Counter(record.outcome for record in records if not record.failed).items()))
+        details = {
+            "outcomes": outcomes,
+            **self.kind.shares(outcomes),
+            "failures": [{"index": record.index, "reason": record.outcome} for record in failures],
+            "cases_per_core_second": round(len(records) / max(seconds, 1e-9), 3),
+        }
+        return {self.kind.name: len(records), self.kind.failures: len(failures)}, details

@@ -1,0 +1,52 @@
+"""Random conditions that a correct accelerator doesn't mind: how fast the memory is, and how often channels pause."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from adagp.host.sim_device import SimDevice
+from adagp.sim import Fault
+
+from .workload import CONFIG, MEMORY, WORKLOADS, Workload, workload
+
+__all__ = ["LIMIT", "ROOM", "open_device", "random_workload"]
+
+LIMIT = 1_000_000
+"""Cycles after which a run counts as hung: twenty times the longest that was seen."""
+
+ROOM = 1 << 13
+"""Bursts that are noted: more than any run makes."""
+
+REFRESHES = ((0, 0), (400, 20), (400, 150), (1500, 700))
+"""Cycles from refresh to refresh, and how long each is. In a long one the accelerator goes on with what it has read,
+until a command's writes wait for those of the command before."""
+
+MAX_SEED = 1 << 32
+
+
+def random_workload(rng: np.random.Generator) -> Workload:
+    """One of the workloads, the short ones more often."""
+    shares = [share for *_, share in WORKLOADS.values()]
+    return workload(str(rng.choice(list(WORKLOADS), p=np.divide(shares, sum(shares)))))
+
+
+def open_device(rng: np.random.Generator, top: Path | None, faults: tuple[Fault, ...] = ()) -> SimDevice:
+    """A simulated accelerator behind a random memory, noting its bursts."""
+    cycle_ns = 1e9 / CONFIG.clock_hz
+    refresh_every, refresh = REFRESHES[rng.integers(len(REFRESHES))]
+    part = replace(
+        CONFIG.dram, name="random",
+        bandwidth_bytes=int(rng.choice([2, 4, 8, 16]) * CONFIG.clock_hz),
+        latency_ns=float(rng.choice([0, 1, 5, 20, 60])) * cycle_ns,
+        refresh_interval_ns=refresh_every * cycle_ns, refresh_ns=refresh * cycle_ns,
+        turnaround_ns=float(rng.choice([0, 2, 10])) * cycle_ns,
+        burst_bytes=int(rng.choice([1, 16, 64])),
+        max_outstanding=int(rng.choice([1, 2, 4, 16, 64])),
+    )  # fmt: skip
+    stall = float(rng.choice([0.0, 0.0, 0.1, 0.3, 0.5]))
+    device = SimDevice(
+        CONFIG, part=part, stall=stall, seed=int(rng.integers(1, MAX_SEED)), faults=faults, memory_bytes=MEMORY,
+        limit=LIMIT, top=top,
+    )  # fmt: skip
+    device.simulation.log_bursts(ROOM)
+    return device

@@ -1,0 +1,11 @@
+"""All campaigns by name."""
+
+from .campaign import Kind
+from .faults import FAULTS
+from .malformed import MALFORMED
+from .networks import NETWORKS
+from .resets import RESETS
+
+__all__ = ["KINDS"]
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (FAULTS, RESETS, MALFORMED, NETWORKS)}

@@ -1,0 +1,132 @@
+"""Small valid programs, and commands of them with some fields spoilt."""
+
+from random import Random
+
+from adagp.golden.occupancy import misfit
+from adagp.golden.operands import operands
+from adagp.golden.validate import validate
+from adagp.host.assembler import header
+from adagp.spec.commands import COMMAND_WORDS, FIELDS, CMode, Command, Opcode, Phase
+from adagp.spec.config import Config
+from adagp.spec.errors import ErrorCode
+
+from .expect import HUGE, work
+
+__all__ = ["BASE", "neighbours", "spoilt"]
+
+BASE = 0x400
+"""Where data begins: programs lie before it."""
+LARGE = 0.1
+"""Share of layers that are to be spoilt whose tiles may come to the limits of the scratchpads."""
+ALWAYS = {"phase_mask": int(Phase.ALL)}
+GEOMETRY = ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride", "pad_y", "pad_x", "nb", "yb", "cb", "qb")
+OPCODES = [opcode for opcode in Opcode if Opcode.FORWARD <= opcode <= Opcode.UPDATE]
+
+
+def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
+    """The fields of a layer of one tile or a few, addresses apart."""
+    while True:
+        r, s, stride = draw.choice((1, 1, 2, 3)), draw.choice((1, 1, 2, 3)), draw.choice((1, 1, 1, 2))
+        size, channels, tiled = (16, 20, 0.5) if large else (5, 6, 0.15)
+        f = {
+            "n": draw.randint(1, 2), "c": draw.randint(1, channels), "h": draw.randint(1, size),
+            "w": draw.randint(1, size), "q": draw.randint(1, channels), "r": r, "s": s, "stride": stride,
+            "pad_y": draw.randrange(r), "pad_x": draw.randrange(s), "relu": draw.randrange(2),
+            "swap": draw.randrange(2), "out_outer": draw.randrange(2), "bias": draw.randrange(2),
+            "c_mode": draw.choice(list(CMode)),
+            "const_mantissa": draw.randrange(1 << 16), "const_exponent": draw.randint(-20, 2),
+        }  # fmt: skip
+        f["oh"], f["ow"] = (
+            (f[size] + 2 * f[pad] - f[kernel]) // stride + 1
+            for size, pad, kernel in (("h", "pad_y", "r"), ("w", "pad_x", "s"))
+        )
+        if opcode >= Opcode.MAXPOOL:
+            f["q"] = f["c"]
+        for tile, extent in (("nb", "n"), ("yb", "h"), ("cb", "c"), ("qb", "q")):
+            f[tile] = draw.randint(1, f[extent]) if draw.random() < tiled else f[extent]
+        command = Command(opcode, f)
+        if min(f["oh"], f["ow"]) < 1 or validate(command, config) != ErrorCode.NONE or misfit(command, config):
+            continue
+        if large or work(command, config) <= HUGE:
+            return f
+
+
+def _command(config: Config, draw: Random, given: dict, at: int, large: bool) -> tuple[Command, int]:
+    """A valid command with operands from ``at`` on, which waits for all before it; and where its operands end."""
+    opcode = draw.choice(OPCODES)
+    if opcode == Opcode.UPDATE:
+        f = {"count": draw.randint(1, 24), "hyper": draw.randrange(config.n_hyper - 2)}
+    else:
+        f = _layer(config, draw, opcode, large)
+    f |= {f"{operand}_id": draw.randrange(config.n_tensors) for operand in ("a", "b", "c", "out")}
+    f |= {**ALWAYS, **given, "layer": draw.randrange(1 << 16), "track": draw.randrange(2)}
+    unit = config.beat_bytes if opcode == Opcode.UPDATE else config.operand_bytes
+    for name, place in operands(Command(opcode, f), config).items():
+        at = -(-at // unit) * unit
+        f[f"{name}_addr"] = at
+        at += place.n_bytes + unit * draw.choice((0, 0, 1, draw.randrange(100)))
+    if draw.random() < 0.1:
+        f["ring"], f["a_addr"] = 1, f["a_addr"] - BASE * (opcode != Opcode.UPDATE)
+    return Command(opcode, f), at
+
+
+def neighbours(config: Config, draw: Random, memory_bytes: int) -> tuple[list[list[int]], int]:
+    """A valid program as words, and the index of the command in it that is to be spoilt."""
+    before, after = draw.random() < 0.25, draw.random() < 0.25
+    while True:
+        given = {"wait_main": 0, "wait_update": 0}
+        at = BASE + config.beat_bytes * draw.randrange(64)
+        commands = [header(config)]
+        for place in range(1 + before + after):
+            large = place == before and draw.random() < LARGE
+            command, at = _command(config, draw, dict(given), at, large)
+            commands.append(command)
+            given["wait_update" if command.opcode == Opcode.UPDATE else "wait_main"] += 1
+        if at <= memory_bytes:
+            break
+    if draw.random() < 0.2:
+        commands.append(Command(Opcode.COMMIT, ALWAYS))
+    commands.append(Command(Opcode.END, ALWAYS))
+    return [command.encode() for command in commands], 1 + before
+
+
+def _value(draw: Random, width: int, old: int, others: list[int], name: str, limits: dict) -> int:
+    """Another value for a field, any that fits it."""
+    how = draw.random()
+    if name in limits and how < 0.2:
+        return limits[name] + draw.choice((-1, 0, 1))
+    if name.endswith("_addr"):  # else none would be a multiple of the operand's size, or in memory
+        return draw.choice((
+            old + draw.choice((-8, -2, -1, 1, 2, 8)), old ^ 1 << draw.randrange(width), draw.randrange(1 << 15) & -8,
+            draw.randrange(1 << 15) & -2, (1 << 15) - 2 * draw.randrange(64), draw.choice(others), (1 << width) - 8,
+        ))  # fmt: skip
+    if how < 0.3:
+        return old + draw.choice((-1, 1))
+    if how < 0.5:
+        return old ^ 1 << draw.randrange(width)
+    if how < 0.65:
+        return draw.choice((0, 1, (1 << width) - 1, 1 << width - 1))
+    if how < 0.8:
+        return draw.choice(others)
+    return draw.randrange(1 << width) if how < 0.85 else draw.randrange(12)
+
+
+def spoilt(config: Config, words: list[int], draw: Random) -> list[int]:
+    """The words of a command with 1 to 3 of its fields, or of the bits that belong to no field, changed."""
+    limits = {f"{operand}_id": config.n_tensors for operand in ("a", "b", "c", "out")}
+    limits |= {"hyper": config.n_hyper - 2, "opcode": max(Opcode) + 1, "c_mode": max(CMode) + 1}
+    words = list(words)
+    values = [words[f.word] >> f.lsb & (1 << f.width) - 1 for f in FIELDS]
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        kind = draw.random()
+        if kind < 0.05:  # a reserved bit or one of any field
+            place = draw.randrange(COMMAND_WORDS)
+            words[place] ^= 1 << draw.randrange(32)
+            continue
+        chosen = draw.choice(FIELDS)
+        while (kind < 0.45) != (chosen.name in GEOMETRY):
+            chosen = draw.choice(FIELDS)
+        old = words[chosen.word] >> chosen.lsb & (1 << chosen.width) - 1
+        new = _value(draw, chosen.width, old, values, chosen.name, limits) & (1 << chosen.width) - 1
+        words[chosen.word] ^= (old ^ new) << chosen.lsb
+    return words

@@ -1,0 +1,210 @@
+"""Malformed commands: valid ones with some of their fields spoilt, against the golden model's judgement of them.
+
+Each case is a program with one such command, maybe with a valid neighbour before and behind it. What the golden
+model executes must come out bit for bit; what it refuses must be refused with its error and index, and nothing
+written; nothing is ever written outside the write regions, which are drawn at random, often cutting a result.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from adagp.golden.footprint import writes
+from adagp.golden.program import GoldenMachine
+from adagp.host.sim_device import SimDevice
+from adagp.spec.commands import Command, Opcode
+from adagp.spec.presets import preset
+from adagp.spec.registers import N_REGIONS, Control, Status
+
+from .campaign import Kind
+from .expect import DECODE, HUGE, Expectation, is_work, mask, work
+from .malform import BASE, neighbours, spoilt
+
+__all__ = ["MALFORMED", "Malformed", "shares"]
+
+CONFIG = preset("tiny")
+MEMORY = 1 << 15
+BEYOND = 1 << 17
+"""Bytes that the golden model has behind the memory's end."""
+CUT = 2_500
+"""Cycles after which a program with too much work is stopped."""
+SLACK = 8
+"""A program may take so many times the cycles of its work: other engines, latency, stalls."""
+OVERHEAD = 3_000
+STOP = 2_000
+"""Cycles in which CLEAR must have stopped a program."""
+STALL = 0.1
+EXACT = ("macs", "saturations", "commands")
+LAST = 0xFFFF_FFFF
+
+
+class _Wrong(AssertionError):
+    """The accelerator did something else than it must."""
+
+
+def _require(ok, what):
+    if not ok:
+        raise _Wrong(what)
+
+
+class Malformed:
+    """The case function; simulates ``top`` (default: the generated Verilog).
+
+    One simulator runs case after case, with CLEAR between them.
+    """
+
+    def __init__(self, top: Path | None = None):
+        self.device = SimDevice(CONFIG, memory_bytes=MEMORY, stall=STALL, top=top)
+        self.golden = GoldenMachine(CONFIG, np.zeros(MEMORY + BEYOND, np.uint8))
+        self.golden.regions = [(0, MEMORY + BEYOND)]  # they are the judge's business
+        self.device.set_ring(BASE, 0, 1)
+        self.golden.ring_base, self.golden.ring_count = BASE, 1
+        draw = Random(0)
+        for tensor in range(CONFIG.n_tensors):
+            cur = draw.randint(-12, 4)
+            self._set_exponents(tensor, (cur, draw.choice((None, cur + draw.randint(-3, 3)))))
+        for index in range(CONFIG.n_hyper):
+            pair = draw.randrange(1 << 16), draw.randint(-20, -12)
+            self.device.set_hyper(index, *pair)
+            self.golden.set_hyper(index, *pair)
+        self.table = [self.golden.get_exponents(tensor) for tensor in range(CONFIG.n_tensors)]
+
+    def _set_exponents(self, tensor, pair):
+        self.device.set_exponents(tensor, *pair)
+        self.golden.set_exponents(tensor, *pair)
+
+    def __call__(self, index: int, rng: np.random.Generator) -> str:
+        draw = Random(int(rng.integers(1 << 63)))
+        program, place = neighbours(CONFIG, draw, MEMORY)
+        program[place] = spoilt(CONFIG, program[place], draw)
+        image = np.frombuffer(rng.bytes(MEMORY), np.uint8).copy()
+        image.view("<u2")[image.view("<u2") == 0x8000] = 0  # no mantissa
+        words = np.array(program, "<u4").view(np.uint8).ravel()
+        image[: words.size] = words
+        commands = [_decoded(words) for words in program]
+        regions = _regions(draw, commands, place)
+        calibrate = draw.random() < 0.1
+        try:
+            state = self._run(image, commands, regions, calibrate)
+            return self._compare(image, commands, place, regions, calibrate, state)
+        finally:
+            if calibrate or any(command and command.opcode == Opcode.COMMIT for command in commands):
+                for tensor in _tensors(commands):
+                    self._set_exponents(tensor, self.table[tensor])
+
+    def _run(self, image, commands, regions, calibrate):
+        """Run the program from ``image``; (STATUS, ERROR, ERROR_INDEX), BUSY in STATUS if it was cut short."""
+        device, simulation = self.device, self.device.simulation
+        simulation.memory[:] = image
+        device.set_regions(regions)
+        device.reset_counters()
+        for name, value in (("PROGRAM", 0), ("BATCHES", 1), ("CALIBRATE", int(calibrate))):
+            device.write_register(name, value)
+        cycles = [work(command, CONFIG) for command in commands]
+        huge = max(cycles) > HUGE
+        limit = CUT if huge else OVERHEAD + SLACK * sum(cycles) * (1 + calibrate)
+        end = simulation.cycles + limit
+        device.write_register("CONTROL", Control.START)
+        while True:
+            simulation.step(max(1, end - simulation.cycles))
+            status = Status(device.read_register("STATUS"))
+            if status & Status.HOST:
+                device.resume()
+            elif status != Status.BUSY or simulation.cycles >= end:
+                break
+        state = status, device.read_register("ERROR"), device.read_register("ERROR_INDEX")
+        _require(huge or not status & Status.BUSY, f"no end within {limit} cycles")
+        device.write_register("CONTROL", Control.CLEAR)
+        end = simulation.cycles + STOP
+        while device.read_register("STATUS") & (Status.BUSY | Status.ERROR):
+            _require(simulation.cycles < end, f"CLEAR doesn't stop it within {STOP} cycles")
+        return state
+
+    def _compare(self, image, commands, place, regions, calibrate, state):
+        """What came of the program against what had to; the spoilt command's fate."""
+        status, error, index = state
+        self.golden.reset_counters()
+        self.golden.start(0, calibrate=calibrate)
+        expectation = Expectation(self.golden, image, commands, regions)
+        course = expectation.follow(place, index if status & Status.ERROR else None)
+        if status & Status.BUSY:  # cut short: of everything, any part may have been done
+            expectation.release(commands)
+        memory, inside = self.device.simulation.memory, mask(regions, MEMORY)
+        changed = np.flatnonzero(~inside & (memory != image))
+        _require(not changed.size, f"written outside of the regions, at {changed[:8]}")
+        wrong = (memory != course.memory) & ~(course.loose & (memory == course.other)) & ~(course.free & inside)
+        found = f"{status!r}, error {error} at {index}; {course.fate}"
+        _require(not wrong.any(), f"wrong bytes at {np.flatnonzero(wrong)[:8]}: {found}")
+        if status & Status.BUSY or (course.open and (status == Status.DONE or index > course.index)):
+            return course.fate
+        if course.codes:
+            right = status == Status.ERROR and error in course.codes and index == course.index
+            _require(right, f"{found}, where it should be {sorted(course.codes)} at {course.index}")
+        else:
+            _require(status == Status.DONE, f"{found}, where the golden model ends")
+            if not course.free.any():
+                self._compare_tables(commands)
+        return course.fate
+
+    def _compare_tables(self, commands):
+        for tensor in _tensors(commands):
+            found, expected = self.device.exponents(tensor), self.golden.get_exponents(tensor)
+            _require(found == expected, f"tensor {tensor} has the exponents {found}, not {expected}")
+        counters = self.device.counters(0)
+        for name in EXACT:
+            expected = self.golden.counters[0][name]
+            _require(counters[name] == expected, f"{name} counts {counters[name]}, not {expected}")
+
+
+def _decoded(words):
+    """The command, None for one of an unknown opcode that isn't skipped."""
+    try:
+        return Command.decode(words)
+    except ValueError:
+        phase_mask = words[0] >> 8 & 0xFF
+        return None if phase_mask & 1 else Command(Opcode.HEADER, {"phase_mask": phase_mask})
+
+
+def _tensors(commands):
+    """Numbers of the tensors whose exponents the commands may change."""
+    numbers = {number for command in commands if command for number in (command.out_id, command.b_id)}
+    return [number for number in sorted(numbers) if number < CONFIG.n_tensors]
+
+
+def _regions(draw, commands, place):
+    """Write regions: everything, or what the commands write, the spoilt one's cut, in two pieces or missing."""
+    own, others = [], []
+    for index, command in enumerate(commands):
+        if is_work(command, CONFIG):
+            results = [(runs.address, runs.end) for runs in writes(command, CONFIG).values()]
+            (own if index == place else others).extend(results)
+    if not own or draw.random() < 0.35:
+        return [(BASE, draw.choice((MEMORY, MEMORY, LAST)))]
+    kind, which = draw.choice(("exact", "exact", "exact", "cut", "cut", "cut", "two", "none")), draw.randrange(len(own))
+    start, end = own[which]
+    if kind == "cut":
+        cut = draw.choice((1, 2, CONFIG.beat_bytes, draw.randint(1, max(1, end - start))))
+        own[which] = (start + cut, end) if draw.random() < 0.3 else (start, end - cut)
+    elif kind == "two":
+        middle = draw.randint(start, end)
+        own[which : which + 1] = [(start, middle), (middle, end)]
+    elif kind == "none":
+        del own[which]
+    if others:
+        own.insert(0, (min(low for low, _ in others), max(high for _, high in others)))
+    regions = [(max(BASE, low), min(high, LAST)) for low, high in own[:N_REGIONS]]
+    draw.shuffle(regions)
+    return regions
+
+
+def shares(outcomes: Mapping[str, int]) -> dict[str, float]:
+    """Shares of the spoilt commands that get past fetch's checks, which must be half of them, and are executed."""
+    total = sum(outcomes.values())
+    passing = 1 - sum(outcomes.get(code.name, 0) for code in DECODE) / total
+    assert passing >= 0.5, f"only {passing:.0%} of the commands get past fetch's checks"
+    executed = sum(number for fate, number in outcomes.items() if fate.startswith("executed"))
+    return {"share_passing_decode": round(passing, 4), "share_executed": round(executed / total, 4)}
+
+
+MALFORMED = Kind("random_commands", Malformed, 100_000, "random_command_failures", shares=shares)

@@ -1,0 +1,81 @@
+"""Reset in the middle of a training step, in any cycle: registers are as at first, and what is then set up runs to the
+golden model's bits.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from adagp.host.sim_device import SimDevice
+from adagp.spec.registers import REGISTERS, Access, Status
+
+from .campaign import Case, Kind
+from .conditions import ROOM, open_device, random_workload
+from .observe import Run, clear
+
+__all__ = ["RESETS"]
+
+TABLES = ("EXPONENT", "HYPER_VALUE", "COUNTER_LOW", "COUNTER_HIGH")
+"""Registers that show a place of a memory, which is not reset."""
+
+LONGEST = 4
+"""Cycles that a reset is held, at most."""
+
+
+def _open(top: Path | None) -> Case:
+    return lambda index, rng: _case(rng, top)
+
+
+def _case(rng: np.random.Generator, top: Path | None) -> str:
+    load = random_workload(rng)
+    device = open_device(rng, top)
+    simulation = device.simulation
+    try:
+        initial = _registers(device, IRQ_ENABLE=0)
+        load.prepare(device, simulation.memory)
+        begun = simulation.cycles
+        load.run(device)
+        load.check_final(device, simulation.memory)
+        length = simulation.cycles - begun
+        load.prepare(device, simulation.memory)
+        simulation.log_bursts(ROOM)
+        run = Run(load, device)
+        _until(run, int(rng.integers(length)))
+        simulation.reset(int(rng.integers(1, LONGEST + 1)))
+        run.close()
+        work = run.latest()
+        place = f"around {work.command.opcode.name}" if work else "before the first command"
+        run.check_waits()
+        run.check_memory()
+        found = _registers(device)
+        changed = {name: value for name, value in found.items() if value != initial[name]}
+        assert not changed, f"registers after reset {place}: {changed}"
+        clear(device)  # counts of bursts are at zero, else it waited for them
+        device.connect()
+        load.prepare(device, simulation.memory)
+        load.run(device)
+        load.check_final(device, simulation.memory)
+    finally:
+        device.close()
+    return f"reset {place}"
+
+
+def _until(run: Run, cycles: int) -> None:
+    """Let ``cycles`` pass from START on, or less if the program ends before."""
+    device = run.device
+    end = device.simulation.cycles + cycles
+    run.load.start(device)
+    while device.simulation.cycles < end:
+        device.simulation.step(end - device.simulation.cycles)
+        if device.simulation.cycles < end:
+            if not Status(device.read_register("STATUS")) & Status.HOST:
+                return
+            run.at_host()
+
+
+def _registers(device: SimDevice, **known: int) -> dict[str, int]:
+    """What all registers read but write-only ones and tables."""
+    shown = [r.name for r in REGISTERS if r.access != Access.WO and r.name not in TABLES]
+    return {name: device.read_register(name) for name in shown} | known
+
+
+RESETS = Kind("resets", _open, 1_000, "reset_failures")

@@ -1,0 +1,64 @@
+"""Bursts that commands make, from the tile program's descriptors and an update's chunks, not from the accelerator."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from adagp.spec.commands import Command
+from adagp.spec.config import Config
+from adagp.spec.tile_machine import descriptors, task
+from adagp.spec.tiles import tile_program
+
+__all__ = ["Span", "compute_spans", "update_spans"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A burst: address and beats, and the bytes from ``first`` up to ``end`` that it is made for."""
+
+    address: int
+    beats: int
+    first: int
+    end: int
+
+
+def _spans(address: int, n_bytes: int, config: Config) -> Iterator[Span]:
+    """A contiguous piece of memory in bursts, none of which crosses a multiple of the longest."""
+    longest, end = config.max_burst_beats * config.beat_bytes, address + n_bytes
+    while address < end:
+        stop = min(end, (address // longest + 1) * longest)
+        start = address // config.beat_bytes
+        yield Span(start * config.beat_bytes, -(-stop // config.beat_bytes) - start, address, stop)
+        address = stop
+
+
+def _descriptor_spans(fields: dict, config: Config) -> Iterator[Span]:
+    loops = [(fields[f"n{level}"], fields[f"d{level}"]) for level in range(3) if f"n{level}" in fields]
+    for turn in product(*(range(count) for count, _ in loops)):
+        address = fields["dram"] + sum(i * stride for i, (_, stride) in zip(turn, loops, strict=True))
+        yield from _spans(address, fields["length"] * config.operand_bytes, config)
+
+
+def compute_spans(command: Command, a_base: int, dry: bool, config: Config) -> tuple[list[Span], list[Span]]:
+    """What a compute command reads and writes, in the order in which the DMA engines do; ``a_base``: of operand A."""
+    spans: dict[str, list[Span]] = {"fill": [], "store": []}
+    given = task({**command.fields, "opcode": int(command.opcode)}, a_base=a_base, dry=int(dry))
+    for engine, fields in descriptors(tile_program, config, [given]):
+        if engine == "fill" or (engine == "store" and not dry):
+            spans[engine] += _descriptor_spans(fields, config)
+    return spans["fill"], spans["store"]
+
+
+def update_spans(command: Command, dry: bool, config: Config) -> tuple[list[Span], list[Span]]:
+    """Gradient, operand copy, low half and momentum, a chunk of as many weights as the port has bits at a time."""
+    arrays = [(command.a_addr, config.operand_bytes), (command.b_addr, config.operand_bytes)]
+    arrays += [(command.c_addr, 2), (command.out_addr, 4)]
+    reads: list[Span] = []
+    writes: list[Span] = []
+    for start in range(0, command.count, config.port_width):
+        size = min(config.port_width, command.count - start)
+        for number, (address, element) in enumerate(arrays):
+            spans = list(_spans(address + start * element, size * element, config))
+            reads += spans
+            writes += spans if number and not dry else []
+    return reads, writes

@@ -1,0 +1,71 @@
+"""Samples of the robustness campaigns on faults and resets, and that they see what is wrong."""
+
+import pytest
+from adagp.host.sim_device import SimDevice
+from adagp.sim import Simulation
+from adagp.spec.registers import register
+from robustness.campaign import Campaign
+from robustness.faults import FAULTS
+from robustness.observe import Run
+from robustness.resets import RESETS
+
+SEED = 2
+FAULT_IN_AN_ENGINE = 0
+"""A case of the faults that isn't about the fetch of a command."""
+
+
+@pytest.mark.parametrize(("kind", "count"), [(FAULTS, 200), (RESETS, 20)], ids=lambda value: getattr(value, "name", ""))
+def test_sample(kind, count, tmp_path):
+    print(f"seed {SEED}")
+    records = Campaign(kind, SEED, tmp_path).run(count, quiet=True)
+    failures = [(record.index, record.outcome) for record in records if record.failed]
+    assert not failures
+    assert len(records) == count and len({record.outcome for record in records}) > 5
+
+
+def _wrong_index(monkeypatch):
+    read = SimDevice.read_register
+    monkeypatch.setattr(SimDevice, "read_register", lambda self, name: read(self, name) + (name == "ERROR_INDEX"))
+
+
+def _stray_write(monkeypatch):
+    def close(self):
+        self.device.simulation.memory[-1] ^= 1
+        original(self)
+
+    original = Run.close
+    monkeypatch.setattr(Run, "close", close)
+
+
+def _late_burst(monkeypatch):
+    def close(self):
+        original(self)
+        self.bursts["offered"][-1] = self.stopped
+
+    original = Run.close
+    monkeypatch.setattr(Run, "close", close)
+
+
+def _register_kept(monkeypatch):
+    reset = Simulation.reset
+
+    def keep(self, cycles):
+        value = self.read_register(register("PROGRAM").offset)
+        reset(self, cycles)
+        self.write_register(register("PROGRAM").offset, value | 128)
+
+    monkeypatch.setattr(Simulation, "reset", keep)
+
+
+@pytest.mark.parametrize(
+    ("kind", "misbehave", "reason"),
+    [
+        (FAULTS, _wrong_index, "reported as .* at"), (FAULTS, _stray_write, "memory isn't what was written"),
+        (FAULTS, _late_burst, "begun after the error"), (RESETS, _stray_write, "memory isn't what was written"),
+        (RESETS, _register_kept, "registers after reset"),
+    ],
+)  # fmt: skip
+def test_misbehaviour_is_seen(kind, misbehave, reason, tmp_path, monkeypatch):
+    misbehave(monkeypatch)
+    with pytest.raises(AssertionError, match=reason):
+        Campaign(kind, SEED, tmp_path).replay(FAULT_IN_AN_ENGINE)
