@@ -30,7 +30,8 @@ class Compute(wiring.Component):
     (the GEMM in progress waits for its tile), ``stall_drain`` (for an accumulator half only) and
     ``stall_load`` (for operands to arrive or a stationary tile to be loaded).
 
-    ``a_free``, ``b_free``, ``acc_full`` give a token in each cycle they are 1. ``reads_a``, ``reads_b``: a scratchpad may be read.
+    ``a_free``, ``b_free``, ``acc_full`` give a token in each cycle they are 1. ``reads_a``, ``reads_b``: that
+    scratchpad's read port may be in use.
     ``reset`` is for the blocks inside whose clocks are gated; the others need a ResetInserter around the engine.
     """
 

@@ -33,9 +33,12 @@ class Control(wiring.Component):
     ``bus``: see :class:`.csr.Csr`. ``fetch`` reads commands. ``task``, ``update_task``, ``main_done``,
     ``update_done``: see :class:`.issue.Issue`. Results: at most one per cycle and source, those of a command
     before or with its done pulse (see :class:`.shadow.Shadow`). ``errors``: reports of ``n_errors``
-    other blocks. ``halt``, ``idle``, ``reset``: see :class:`.supervisor.Supervisor`. ``counts``: increments of
+    other blocks, which raise ``halt`` ``HALT_LATENCY`` cycles later. ``halt``, ``idle``, ``reset``: see
+    :class:`.supervisor.Supervisor`. ``counts``: increments of
     the counters; ``cycles`` and ``commands`` are counted here whatever it says. ``irq`` is a level.
     """
+
+    HALT_LATENCY = 2
 
     def __init__(self, config: Config, n_errors: int = 4):
         self.config = config
@@ -149,7 +152,8 @@ class Control(wiring.Component):
     def _count(self, m, csr, counters, batches, fetch, supervisor):
         counting = Signal()
         m.d.sync += [
-            counters.counts.eq(self.counts), counters.counts.cycles.eq(counting),
+            counters.counts.eq(self.counts),
+            counters.counts.cycles.eq(counting),
             counters.counts.commands.eq(fetch.executed),
             *(counters.counts[name].eq(Mux(counting, self.counts[name], 0)) for name in WHILE_RUNNING),
         ]
