@@ -12,11 +12,12 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
+from ..rtl.clock_gate import CELL
 from ..spec.config import Config
 from .description import MODULE, describe
 from .header import header
 
-__all__ = ["ASSERT_MACRO", "Flat", "generate", "to_verilog"]
+__all__ = ["ASSERT_MACRO", "GATE_MACRO", "Flat", "generate", "to_verilog"]
 
 _PASSES = """
 proc
@@ -34,6 +35,21 @@ write_verilog -norename
 # a field of the struct they assign is what they depend on (they would have to be sensitive to their own output).
 # opt_dff gives registers back the enables that proc has turned into multiplexers: a simulator then skips what is idle.
 
+GATE_MACRO = "ADAGP_CLOCK_GATES"
+"""Defined where clock gates shall really gate: in simulation, which is faster so, and where there is no better cell."""
+
+_CLOCK_GATE = f"""
+module {CELL}(input clk, input open, output o);
+`ifdef {GATE_MACRO}
+  reg opened;
+  always @(clk or open) if (!clk) opened = open;
+  assign o = clk & opened;
+`else
+  assign o = clk;
+`endif
+endmodule
+"""
+
 ASSERT_MACRO = "ADAGP_ASSERT"
 """Defined by tools that shall check the design's assertions, which aren't Verilog-2005."""
 
@@ -43,6 +59,12 @@ _YOSYS_NAME = re.compile(r"\\\$(?:(procmux)|auto\$\w+\.cc:\d+:(\w+))\$(\d+)(?=[_
 # For readers; and a function whose name begins with a dollar sign is a system function to Icarus, even if escaped.
 
 _ZEROES = re.compile(r"  initial begin\n    (\S+ ?)\[0\] = (\d+'[hd]0+);\n(?:    \1\[\d+\] = \2;\n)*  end\n")
+
+
+class Gated:
+    """The platform of generated Verilog: blocks that stand still have their clocks gated."""
+
+    clock_gates = True
 
 
 class Flat(wiring.Component):
@@ -84,12 +106,13 @@ def to_verilog(component: wiring.Component) -> str:
     """
     gc.disable()  # millions of small objects that all stay alive: collecting them takes a quarter of the time
     try:
-        text = rtlil.convert(Flat(component), name=MODULE, emit_src=False)
+        text = rtlil.convert(Flat(component), name=MODULE, platform=Gated(), emit_src=False)
     finally:
         gc.enable()
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_PASSES}"
     text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
-    return _guard_assertions(_loop_zeroes(_YOSYS_NAME.sub(_readable, text)))
+    text = _guard_assertions(_loop_zeroes(_YOSYS_NAME.sub(_readable, text)))
+    return text + _CLOCK_GATE if CELL in text else text
 
 
 def _readable(found):

@@ -1,6 +1,6 @@
 """The compute engine: operand fetch, array and accumulator for GEMMs, the pool unit for vectors."""
 
-from amaranth import Const, Module, Signal
+from amaranth import Const, Module, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -8,6 +8,7 @@ from ..spec.config import Config
 from ..spec.descriptors import COMPUTE, VectorMode
 from .accumulator import Accumulator, SumLayout
 from .array import Array
+from .clock_gate import clock_gate
 from .feeder import Feeder
 from .im2col import N_OUTER, N_REDUCTION, Operand
 from .interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_stream
@@ -29,31 +30,40 @@ class Compute(wiring.Component):
     (the GEMM in progress waits for its tile), ``stall_drain`` (for an accumulator half only) and
     ``stall_load`` (for operands to arrive or a stationary tile to be loaded).
 
-    ``a_free``, ``b_free``, ``acc_full`` give a token in each cycle they are 1.
+    ``a_free``, ``b_free``, ``acc_full`` give a token in each cycle they are 1. ``reads_a``, ``reads_b``: that
+    scratchpad's read port may be in use.
+    ``reset`` is for the blocks inside whose clocks are gated; the others need a ResetInserter around the engine.
     """
 
     def __init__(self, config: Config):
         super().__init__({
-            "i": In(descriptor_stream(COMPUTE)),
+            "i": In(descriptor_stream(COMPUTE)), "reset": In(1),
             "a": Out(PadRead(config, 2 * config.a_depth)), "b": Out(PadRead(config, 2 * config.b_depth)),
             "a_full": Out(Token()), "b_full": Out(Token()), "acc_free": Out(Token()),
             "a_free": Out(1), "b_free": Out(1), "acc_full": Out(1),
             "acc": In(AccRead(config)), "vector": Out(stream.Signature(VectorLayout(config))),
             "macs": Out(range(config.n_pes + 1)),
             "active": Out(1), "stall_a": Out(1), "stall_b": Out(1), "stall_load": Out(1), "stall_drain": Out(1),
-            "stall_idle": Out(1),
+            "stall_idle": Out(1), "reads_a": Out(1), "reads_b": Out(1),
         })  # fmt: skip
         self.config = config
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.fetch_a = fetch_a = Operand(config, config.a_depth)
-        m.submodules.fetch_b = fetch_b = Operand(config, config.b_depth)
-        m.submodules.array = array = Array(config)
+        fetch_a, fetch_b = Operand(config, config.a_depth), Operand(config, config.b_depth)
+        array, accumulator, pool = Array(config), Accumulator(config), Pool(config)
         m.submodules.feeder = feeder = Feeder(config, max(array.swap_cycles, Accumulator.latency - 1))
-        m.submodules.accumulator = accumulator = Accumulator(config)
-        m.submodules.pool = pool = Pool(config)
+        for name, block, wanted, hold in (
+            ("fetch_a", fetch_a, fetch_a.busy, 1),
+            ("fetch_b", fetch_b, fetch_b.busy, 1),
+            ("array", array, feeder.active | feeder.load.any(), array.latency),
+            ("accumulator", accumulator, accumulator.tag.valid | accumulator.read.en, accumulator.latency),
+            ("pool", pool, pool.busy | pool.job.valid, 1),
+        ):
+            gate = clock_gate(m, platform, name, wanted | self.reset, hold)
+            m.submodules[name] = gate(ResetInserter(self.reset)(block))
+        m.d.comb += [self.reads_a.eq(fetch_a.busy), self.reads_b.eq(fetch_b.busy)]
         for fetch, pad, full, free in (
             (fetch_a, self.a, self.a_full, self.a_free),
             (fetch_b, self.b, self.b_full, self.b_free),

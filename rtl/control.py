@@ -1,11 +1,12 @@
 """Control: registers, command fetch, tables and counters, and what becomes of errors."""
 
-from amaranth import Module, Mux, ResetInserter, Signal
+from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from ..spec.registers import N_REGIONS
+from .clock_gate import clock_gate
 from .counters import Counters, counts_layout
 from .csr import AxiLite, Csr
 from .exponents import ExponentLayout, Exponents
@@ -22,15 +23,22 @@ WHILE_RUNNING = ("array_cycles", "stall_a", "stall_b", "stall_load", "stall_drai
 """Counters that divide ``cycles`` up, and so count only together with it."""
 
 
+SETTLING = 16
+"""Cycles in which what fetch, tables and queues were given has its effect, when they wait for nothing else."""
+
+
 class Control(wiring.Component):
     """Everything between the register port and the engines.
 
     ``bus``: see :class:`.csr.Csr`. ``fetch`` reads commands. ``task``, ``update_task``, ``main_done``,
     ``update_done``: see :class:`.issue.Issue`. Results: at most one per cycle and source, those of a command
     before or with its done pulse (see :class:`.shadow.Shadow`). ``errors``: reports of ``n_errors``
-    other blocks. ``halt``, ``idle``, ``reset``: see :class:`.supervisor.Supervisor`. ``counts``: increments of
+    other blocks, which raise ``halt`` ``HALT_LATENCY`` cycles later. ``halt``, ``idle``, ``reset``: see
+    :class:`.supervisor.Supervisor`. ``counts``: increments of
     the counters; ``cycles`` and ``commands`` are counted here whatever it says. ``irq`` is a level.
     """
+
+    HALT_LATENCY = 2
 
     def __init__(self, config: Config, n_errors: int = 4):
         self.config = config
@@ -51,14 +59,23 @@ class Control(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.csr = csr = Csr(config)
+        csr = Csr(config)
         m.submodules.supervisor = supervisor = Supervisor(self.n_errors + 1)
         m.submodules.batches = batches = BatchCounter()
         m.submodules.counters = counters = Counters(config)
         fetch, issue = Fetch(config), Issue(config)
         exponents, hyper = Exponents(config), Hyper(config)
+        bus = csr.bus
+        used = bus.awvalid | bus.wvalid | bus.arvalid | bus.bvalid | bus.rvalid
+        m.submodules.csr = clock_gate(m, platform, "csr", used, SETTLING)(csr)
+        events = Cat(
+            self.reset, supervisor.start, supervisor.resume, csr.look, csr.written, self.main_done, self.update_done,
+            self.drain_result_valid, self.update_result_valid, self.fetch.beats.valid,
+            self.task.valid & self.task.ready, self.update_task.valid & self.update_task.ready,
+        )  # fmt: skip
+        gate = clock_gate(m, platform, "front", events.any() | fetch.busy | issue.busy, SETTLING)
         for name, block in (("fetch", fetch), ("issue", issue), ("exponents", exponents), ("hyper", hyper)):
-            m.submodules[name] = ResetInserter(self.reset)(block)
+            m.submodules[name] = gate(ResetInserter(self.reset)(block))
         wiring.connect(m, wiring.flipped(self.bus), csr.bus)
         wiring.connect(m, wiring.flipped(self.fetch), fetch.client)
         self._supervise(m, csr, supervisor, fetch)
@@ -78,14 +95,16 @@ class Control(wiring.Component):
         m.d.comb += [
             supervisor.command.eq(Mux(csr.written.control, csr.write_data, 0)),
             supervisor.finished.eq(fetch.finished), supervisor.waiting.eq(fetch.waiting),
-            supervisor.idle.eq(self.idle),
-            *(supervisor.errors[i].eq(self.errors[i]) for i in range(self.n_errors)),
             supervisor.errors[self.n_errors].eq(fetch.error),
             csr.status.eq(supervisor.status), csr.error.eq(supervisor.error.code),
             csr.error_index.eq(supervisor.error.index),
             self.halt.eq(supervisor.halt), self.reset.eq(supervisor.reset),
             self.irq.eq(csr.irq_enable & supervisor.event),
             fetch.start.eq(supervisor.start), fetch.resume.eq(supervisor.resume), fetch.halt.eq(supervisor.halt),
+        ]  # fmt: skip
+        # Registered, so that no path leads from the memory port to all that depends on a stop.
+        m.d.sync += [
+            supervisor.idle.eq(self.idle), *(supervisor.errors[i].eq(self.errors[i]) for i in range(self.n_errors)),
         ]  # fmt: skip
 
     def _run(self, m, csr, batches, fetch, issue):
@@ -132,11 +151,14 @@ class Control(wiring.Component):
 
     def _count(self, m, csr, counters, batches, fetch, supervisor):
         counting = Signal()
-        m.d.comb += [
-            counting.eq(fetch.running & supervisor.busy),
-            counters.counts.eq(self.counts), counters.counts.cycles.eq(counting),
+        m.d.sync += [
+            counters.counts.eq(self.counts),
+            counters.counts.cycles.eq(counting),
             counters.counts.commands.eq(fetch.executed),
             *(counters.counts[name].eq(Mux(counting, self.counts[name], 0)) for name in WHILE_RUNNING),
+        ]
+        m.d.comb += [
+            counting.eq(fetch.running & supervisor.busy),
             counters.phase.eq(batches.phase), counters.clear.eq(supervisor.clear_counters),
             counters.index.eq(csr.counter), counters.show.eq(csr.look), csr.counter_value.eq(counters.shown),
         ]  # fmt: skip

@@ -76,7 +76,7 @@ class Counters(wiring.Component):
             s1_addr.eq(s0_addr),
             s1_begun.eq((begun.bit_select(s0_addr, 1) | (s1_valid & (s1_addr == s0_addr))) & ~self.clear),
             s1_amount.eq(Mux(self.clear, 0, live)),
-            begun.bit_select(s1_addr, 1).eq(begun.bit_select(s1_addr, 1) | s1_valid),
+            begun.eq(begun | (s1_valid << s1_addr)),
         ]
         with m.If(~self.show):
             m.d.sync += turn.eq(turn + 1)

@@ -90,7 +90,7 @@ class Fill(wiring.Component):
             "bias_valid": Out(1), "bias_half": Out(1), "bias_start": Out(1), "bias_data": Out(signed(config.acc_width)),
             "a_free": Out(Token()), "b_free": Out(Token()), "c_free": Out(Token()),
             "a_full": Out(1), "b_full": Out(1), "c_ready": Out(1),
-            "fault": Out(1), "fault_command": Out(_LAYOUT["command"].width),
+            "fault": Out(1), "fault_command": Out(_LAYOUT["command"].width), "busy": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -125,7 +125,7 @@ class Fill(wiring.Component):
         banks = self._config.banks
         n_words = Signal.like(d.clear)
         m.d.comb += n_words.eq((d.clear + (banks - 1)) >> (banks - 1).bit_length())
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += queue.ready.eq(1)
                 m.d.sync += clear_word.eq(0)
@@ -148,6 +148,7 @@ class Fill(wiring.Component):
             with m.State("MOVE"), m.If(walk.idle):
                 m.d.comb += landed.eq(1)
                 m.next = "IDLE"
+        m.d.comb += self.busy.eq(queue.valid | ~fsm.ongoing("IDLE"))
 
     def _offsets(self, m, walk, d):
         """Multiples of ``step`` for the lanes, registered."""

@@ -164,7 +164,7 @@ class Store(wiring.Component):
             "drained": Out(Token()),
             "c_free": Out(1), "main_done": Out(1),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
-            "fault": Out(1), "fault_code": Out(8), "fault_command": Out(_LAYOUT["command"].width),
+            "fault": Out(1), "fault_code": Out(8), "fault_command": Out(_LAYOUT["command"].width), "busy": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -201,7 +201,7 @@ class Store(wiring.Component):
 
     def _control(self, m, d, bursts, walk, answers, idle):
         """One descriptor after the other."""
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 wanted = self.i.payload.begin
                 m.d.comb += [
@@ -217,3 +217,4 @@ class Store(wiring.Component):
             with m.State("MOVE"), m.If(idle & ~(d.done & answers.busy)):
                 m.d.comb += [self.c_free.eq(d.close), answers.mark.eq(d.done)]
                 m.next = "IDLE"
+        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE") | answers.busy)

@@ -33,7 +33,8 @@ class Drain(wiring.Component):
     stream ``vector``), ``Epilogue``, C's write port. The pipeline in front of the epilogue waits for
     ``vector``; from there on nothing waits. A descriptor starts when its tokens are there and its
     predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts must be > 0).
-    ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C.
+    ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C; the engine
+    is ``busy`` from the cycle of its start until then.
     """
 
     READ_STAGES = Scratchpad.READ_LATENCY
@@ -54,7 +55,7 @@ class Drain(wiring.Component):
             "acc_full": Out(Token()), "c_ready": Out(Token()),
             "acc_free": Out(1), "drained": Out(1),
             "result_valid": Out(1), "result": Out(ResultLayout),
-            "saturations": Out(range(n + 1)),
+            "saturations": Out(range(n + 1)), "busy": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -107,7 +108,7 @@ class Drain(wiring.Component):
     def _control(self, m, d, start, done):
         """Take a descriptor, wait for its tokens, start the walk, report its end."""
         ready = (self.acc_full.avail | d.vector) & self.c_ready.avail
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
                 m.d.sync += d.eq(self.i.payload)
@@ -120,6 +121,7 @@ class Drain(wiring.Component):
                 m.d.comb += [self.drained.eq(done), self.result_valid.eq(done & d.track)]
                 with m.If(done):
                     m.next = "IDLE"
+        m.d.comb += self.busy.eq((fsm.ongoing("WAIT") & ready) | fsm.ongoing("RUN"))
 
     def _operands(self, m, d, en, first, before, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""

@@ -31,6 +31,7 @@ class Fetch(wiring.Component):
 
     ``work``, ``given``, ``settled``: see :class:`.issue.Issue`. ``halt`` keeps anything from being considered
     settled. ``error`` stays valid until reset; it comes once all commands before the refused one are complete.
+    ``busy`` but while it can only wait for others.
     """
 
     def __init__(self, config: Config):
@@ -39,7 +40,7 @@ class Fetch(wiring.Component):
             "program": In(32), "calibrate": In(1), "phase": In(range(N_PHASES)), "last": In(1), "located": In(1),
             "start": In(1), "resume": In(1), "halt": In(1),
             "begin": Out(1), "running": Out(1), "waiting": Out(1), "batch_end": Out(1), "finished": Out(1),
-            "executed": Out(1), "error": Out(ErrorLayout),
+            "executed": Out(1), "error": Out(ErrorLayout), "busy": Out(1),
             "client": Out(ReadClient(config)), "adjust": Out(ExponentAdjust(config)),
             "work": Out(stream.Signature(WorkLayout)), "given": In(WaitLayout), "settled": In(1),
         })  # fmt: skip
@@ -101,6 +102,11 @@ class Fetch(wiring.Component):
             self.waiting.eq(fsm.ongoing("HOST")),
             self.running.eq(prefetch.enable | fsm.ongoing("LEAVE") | fsm.ongoing("FAILED")),
         ]
+        waits = reduce(or_, (
+            *map(fsm.ongoing, ("IDLE", "HOST", "FAILED")), fsm.ongoing("WORK") & ~self.work.ready,
+            fsm.ongoing("SETTLE") & ~self.settled, fsm.ongoing("LEAVE") & ~prefetch.quiet,
+        ))  # fmt: skip
+        m.d.comb += self.busy.eq(prefetch.busy | ~waits)
         return m
 
     def _step(self, m, prefetch, executed=1):

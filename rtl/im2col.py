@@ -39,12 +39,12 @@ class LaneOffsets(wiring.Component):
     """Addresses of each group of ``rows`` reduction elements relative to an outer position.
 
     Made one lane per cycle while the group before is in use. Takes a walk as soon as the groups of the
-    one before are made.
+    one before are made. ``busy`` but while it can only wait for others.
     """
 
     def __init__(self, config: Config, address_bits: int):
         super().__init__({
-            "walk": In(stream.Signature(WalkLayout)),
+            "walk": In(stream.Signature(WalkLayout)), "busy": Out(1),
             "o": Out(stream.Signature(data.StructLayout({
                 "offset": data.ArrayLayout(address_bits, config.rows), "lanes": range(config.rows + 1), "last": 1,
             }))),
@@ -64,7 +64,7 @@ class LaneOffsets(wiring.Component):
         m.d.comb += [
             odometer.n.eq(walk.k), odometer.jump.eq(walk.kjump), odometer.start.eq(self.walk.valid & self.walk.ready),
             self.walk.ready.eq(~busy), self.o.valid.eq(busy & (lane == rows)), self.o.payload.last.eq(left <= rows),
-            self.o.payload.lanes.eq(rows),
+            self.o.payload.lanes.eq(rows), self.busy.eq(busy & ((lane != rows) | self.o.ready)),
         ]  # fmt: skip
         with m.If(self.o.payload.last):
             m.d.comb += self.o.payload.lanes.eq(left)
@@ -87,7 +87,8 @@ class Operand(wiring.Component):
     vector; lane i is at the outer position's address plus the group's offset i, which must be lane 0's
     bank plus i. Reduction lanes from n_k on read as 0. A walk with ``new`` waits for a ``full`` token
     (``waiting`` while there is none) and changes halves; ``free`` pulses when the half before has been
-    read to its end. One vector per cycle; the next walk is prepared while one is in progress.
+    read to its end. One vector per cycle; the next walk is prepared while one is in progress. ``busy`` but while
+    it can only wait for others.
     """
 
     latency = 1 + Scratchpad.READ_LATENCY
@@ -96,7 +97,7 @@ class Operand(wiring.Component):
     def __init__(self, config: Config, depth: int):
         super().__init__({
             "walk": In(stream.Signature(WalkLayout)), "pad": Out(PadRead(config, 2 * depth)),
-            "full": Out(Token()), "free": Out(1), "waiting": Out(1),
+            "full": Out(Token()), "free": Out(1), "waiting": Out(1), "busy": Out(1),
             "o": Out(stream.Signature(OperandVector(config))),
         })  # fmt: skip
         self.config = config
@@ -110,8 +111,9 @@ class Operand(wiring.Component):
             "lanes": range(self.config.rows + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
         }))  # fmt: skip
         m.d.comb += step.eq(~self.o.valid | self.o.ready)
-        outer, offsets = self._walk(m, position, step)
-        self._fetch(m, position, step, outer, offsets)
+        outer, offsets, walking = self._walk(m, position, step)
+        in_flight = self._fetch(m, position, step, outer, offsets)
+        m.d.comb += self.busy.eq(walking | (in_flight & step))
         return m
 
     def _walk(self, m, position, step):
@@ -167,7 +169,8 @@ class Operand(wiring.Component):
                 m.d.sync += busy.eq(0)
         with m.If(offsets.o.ready):
             m.d.sync += [group.eq(offsets.o.payload), group_valid.eq(offsets.o.valid)]
-        return odometer.address, group.offset
+        walking = start | offsets.busy | (offsets.walk.valid & offsets.walk.ready)
+        return odometer.address, group.offset, walking
 
     def _fetch(self, m, position, step, outer, offsets):
         """The pipeline through the scratchpad: addresses, data, zeros and ones in their lanes."""
@@ -202,3 +205,4 @@ class Operand(wiring.Component):
                 m.d.comb += vector.data[lane].eq(self.pad.data[lane])
                 with m.If(here.ones):
                     m.d.comb += vector.data[lane].eq(1)
+        return Cat(stage.valid for stage in stages).any()

@@ -28,6 +28,8 @@ class Issue(wiring.Component):
     not counted; ``settled``: all are complete, dry ones included. Whoever gives dry work, or any after it,
     waits for ``settled`` first. ``main_done`` and ``update_done`` pulse for each task completed.
 
+    ``busy`` but while it can only wait for others, apart from what follows from an input within a few cycles.
+
     The lookup of hyper-parameters must not take longer than that of exponents.
     """
 
@@ -38,7 +40,7 @@ class Issue(wiring.Component):
             "given": Out(WaitLayout), "settled": Out(1),
             "exponents": Out(ExponentLookup(config)), "hyper": Out(HyperLookup(config)),
             "task": Out(stream.Signature(TaskLayout)), "update_task": Out(stream.Signature(UpdateLayout)),
-            "main_done": In(1), "update_done": In(1),
+            "main_done": In(1), "update_done": In(1), "busy": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -59,7 +61,7 @@ class Issue(wiring.Component):
         ]
 
         is_update = command.opcode == Opcode.UPDATE
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("LOOKUP"):
                 m.d.comb += [self.exponents.start.eq(self.work.valid), self.hyper.start.eq(self.work.valid)]
                 with m.If(self.work.valid):
@@ -74,6 +76,7 @@ class Issue(wiring.Component):
                 ]
                 with m.If(self.work.ready):
                     m.next = "LOOKUP"
+        m.d.comb += self.busy.eq(self.work.valid & (~fsm.ongoing("PUSH") | self.work.ready))
         self._account(m, is_update, main, update)
         return m
 

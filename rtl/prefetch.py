@@ -24,13 +24,13 @@ class Prefetch(wiring.Component):
     While ``enable`` is low, what was read or is still coming is dropped; ``quiet`` tells that nothing is
     outstanding, and only then ``enable`` may rise. It goes on after the last command that was taken or, if
     ``rewind`` came after that, with the first. ``enable`` must be low with ``rewind``. Reads up to
-    COMMANDS_AHEAD commands beyond the one that is offered.
+    COMMANDS_AHEAD commands beyond the one that is offered. ``busy`` but while it can only wait for others.
     """
 
     def __init__(self, config: Config):
         self.config = config
         super().__init__({
-            "program": In(32), "rewind": In(1), "enable": In(1), "quiet": Out(1),
+            "program": In(32), "rewind": In(1), "enable": In(1), "quiet": Out(1), "busy": Out(1),
             "client": Out(ReadClient(config)), "commands": Out(stream.Signature(FetchedLayout)),
         })  # fmt: skip
 
@@ -65,7 +65,7 @@ class Prefetch(wiring.Component):
         address = Signal(32)
         due = Signal(range(fifo_depth + 1))  # beats asked for that haven't left the buffer
         ask = self.enable & (~request.valid | request.ready) & (due <= fifo_depth - burst_beats)
-        m.d.comb += self.quiet.eq(due == 0)
+        m.d.comb += [self.quiet.eq(due == 0), self.busy.eq(request.valid | ask | popped)]
         m.d.sync += due.eq(due + Mux(ask, burst_beats, 0) - popped)
         with m.If(ask):
             m.d.sync += [

@@ -189,11 +189,12 @@ class PingPong(wiring.Component):
 
     def _join(self, m, h, half, readers, writers):
         """Connect one half to the reader and the writer that address it."""
-        reads = [reader.port.en & reader.valid & (reader.half == h) for reader in readers]
+        wants = [reader.valid & (reader.half == h) for reader in readers]
+        reads = [reader.port.en & want for reader, want in zip(readers, wants, strict=True)]
         writes = [writer.any & (writer.half == h) for writer in writers]
         for bank in range(self._config.banks):
             m.d.comb += [
-                half.r_addr[bank].eq(Mux(reads[1], readers[1].addr[bank], readers[0].addr[bank])),
+                half.r_addr[bank].eq(Mux(wants[1], readers[1].addr[bank], readers[0].addr[bank])),
                 half.w_addr[bank].eq(Mux(writes[1], writers[1].addr[bank], writers[0].addr[bank])),
             ]
         m.d.comb += [

@@ -1,6 +1,6 @@
 """The sequencer: runs the tile program and feeds the engines with descriptors."""
 
-from amaranth import Array, Module, Signal
+from amaranth import Array, Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -20,7 +20,7 @@ class Sequencer(wiring.Component):
     ``i``: a task, taken (``ready`` for a cycle) when its last descriptor has been issued. ``fill``,
     ``compute``, ``drain``, ``store``: the descriptors, through queues of QUEUE_DEPTH. ``error_valid`` pulses when
     a task can't run, with ``error_code`` (an ErrorCode) and ``error_index`` (its index in the program);
-    the sequencer then stands still until reset.
+    the sequencer then stands still until reset. ``busy`` unless it has no task, or waits for room in a queue.
 
     Area: code memory and register file are block RAMs, the multiplier two DSPs.
     """
@@ -33,7 +33,7 @@ class Sequencer(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(TaskLayout)),
             **{engine: Out(descriptor_stream(bits)) for engine, bits in ENGINES.items()},
-            "error_valid": Out(1), "error_code": Out(8), "error_index": Out(16),
+            "error_valid": Out(1), "error_code": Out(8), "error_index": Out(16), "busy": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -45,6 +45,7 @@ class Sequencer(wiring.Component):
             self.error_index.eq(self.i.payload.index),
         ]  # fmt: skip
         slots = self._slots(m, core)
+        popped = []
         half = Signal()  # of the C scratchpad, flips after each tile's last store
         room = []
         for number, (engine, layout) in enumerate(ENGINES.items()):
@@ -62,7 +63,12 @@ class Sequencer(wiring.Component):
             o = getattr(self, engine)
             m.d.comb += [o.valid.eq(queue.r_rdy), o.payload.as_value().eq(queue.r_data), queue.r_en.eq(o.ready)]
             room.append(queue.w_rdy)
-        m.d.comb += core.push_ready.eq(Array(room)[core.engine])
+            popped.append(o.valid & o.ready)
+        waiting = core.push & ~core.push_ready
+        m.d.comb += [
+            core.push_ready.eq(Array(room)[core.engine]),
+            self.busy.eq((self.i.valid & ~waiting) | Cat(popped).any()),
+        ]
         return m
 
     def _slots(self, m, core):

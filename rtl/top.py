@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from .axi import AxiMaster, ReadArbiter, WriteArbiter, join_axi
+from .clock_gate import clock_gate
 from .compute import Compute
 from .control import Control
 from .csr import AxiLite
@@ -33,6 +34,9 @@ TOKENS = {
     "drained": (0, "drain", "store"),
 }
 
+SETTLING = max(Fill.LANDING_CYCLES, Scratchpad.WRITE_LATENCY + 1)
+"""Cycles in which what an engine did last reaches the tokens and the scratchpads' memories."""
+
 HALVES = 2
 """No engine can be more than the two halves of its buffers ahead of another."""
 
@@ -54,21 +58,33 @@ class Top(wiring.Component):
         config = self.config
         m.submodules.control = control = Control(config)
 
-        def engine(name, component):
-            """Add a block that CLEAR and START bring back to its initial state."""
-            m.submodules[name] = ResetInserter(control.reset)(component)
+        def engine(name, component, wanted=None):
+            """Add a block that CLEAR and START bring back to its initial state, with a clock only while ``wanted``."""
+            block = ResetInserter(control.reset)(component)
+            if wanted is not None:
+                block = clock_gate(m, platform, name, wanted | control.reset, SETTLING)(block)
+            m.submodules[name] = block
             return component
 
-        self.sequencer = engine("sequencer", Sequencer(config))
-        self.fill = engine("fill", Fill(config))
-        self.compute = engine("compute", Compute(config))
-        self.drain = engine("drain", Drain(config))
-        self.store = engine("store", Store(config))
-        self.update = engine("update", Update(config))
+        def taken(port):
+            return port.valid & port.ready
+
+        self.sequencer, self.fill, self.compute = Sequencer(config), Fill(config), Compute(config)
+        self.drain, self.store, self.update = Drain(config), Store(config), Update(config)
+        fills = self.fill.busy | taken(self.fill.i) | self.fill.client.beats.valid
+        drains = self.drain.busy | taken(self.drain.i) | self.fill.bias_valid
+        stores = self.store.busy | taken(self.store.i) | self.store.client.answer.valid
+        engine("sequencer", self.sequencer, self.sequencer.busy)
+        engine("fill", self.fill, fills)
+        engine("compute", self.compute)
+        m.d.comb += self.compute.reset.eq(control.reset)
+        engine("drain", self.drain, drains)
+        engine("store", self.store, stores)
+        engine("update", self.update, self.update.busy | taken(self.update.i))
         self.tokens = {name: engine(name, TokenCounter(initial, HALVES)) for name, (initial, *_) in TOKENS.items()}
-        pad_a = engine("pad_a", Scratchpad(config, 2 * config.a_depth))
-        pad_b = engine("pad_b", Scratchpad(config, 2 * config.b_depth))
-        pad_c = engine("pad_c", PingPong(config, config.c_depth))
+        pad_a = engine("pad_a", Scratchpad(config, 2 * config.a_depth), fills | self.compute.reads_a)
+        pad_b = engine("pad_b", Scratchpad(config, 2 * config.b_depth), fills | self.compute.reads_b)
+        pad_c = engine("pad_c", PingPong(config, config.c_depth), fills | drains | stores)
 
         for reader, writer, pad in ((self.compute.a, self.fill.a, pad_a), (self.compute.b, self.fill.b, pad_b)):
             connect(m, reader, pad.read)

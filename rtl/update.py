@@ -26,7 +26,8 @@ class Update(wiring.Component):
     memory port's beat, else BAD_ADDRESS. What hi, lo and v would occupy is checked against ``regions`` before
     anything is read. ``result_valid`` comes twice per command (momentum, then weights), ``done`` after
     them when all writes are answered. After ``fault`` (a pulse, with ``fault_code`` and ``fault_command``) the
-    unit begins no write burst of another chunk, reports nothing and takes no command until reset.
+    unit begins no write burst of another chunk, reports nothing and takes no command until reset. ``busy`` from
+    the cycle after a command is taken to the one of ``done``, or to reset.
     """
 
     def __init__(self, config: Config):
@@ -37,7 +38,7 @@ class Update(wiring.Component):
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
             "done": Out(1), "result_valid": Out(1), "result": Out(ResultLayout),
             "saturations": Out(range(2 * config.update_lanes + 1)),
-            "fault": Out(1), "fault_code": Out(ErrorCode), "fault_command": Out(16),
+            "fault": Out(1), "fault_code": Out(ErrorCode), "fault_command": Out(16), "busy": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -131,7 +132,7 @@ class Update(wiring.Component):
         stopped = Signal()
         self._faults(m, task, stopped, refused, check.code, reader, writer)
         v_tracker, w_tracker = trackers
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(~stopped)
                 self._take(m, task)
@@ -160,6 +161,7 @@ class Update(wiring.Component):
             with m.State("DONE"):
                 m.d.comb += self.done.eq(~stopped)
                 m.next = "IDLE"
+        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
 
     def _take(self, m, task):
         """Register the command; a dry one with the exponents that keep every value."""

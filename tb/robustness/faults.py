@@ -17,7 +17,7 @@ from .workload import Workload
 
 __all__ = ["FAULTS"]
 
-HALT_CYCLES = 1
+HALT_CYCLES = 2
 """Cycles after the one that takes an error response in which a burst may still be offered to the memory."""
 
 STOP_CYCLES = 12

@@ -111,6 +111,8 @@ def test_errors_of_engines():
             await ctx.tick()
         bench.busy = True
         await report(ctx, (0, 7, 9), (1, 13, 2), (3, 14, 5))
+        assert not ctx.get(dut.halt)
+        await ctx.tick().repeat(dut.HALT_LATENCY - 1)
         assert ctx.get(dut.halt)
         await report(ctx, (2, 12, 1))
         for _ in range(20):
