@@ -1,7 +1,5 @@
 """The tools of mutation testing on small netlists: choice, selection at run time, proofs, figures."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -127,9 +125,3 @@ def test_figures(tools):
     assert found == {"mutants": 4, "mutants_survived": 1, "mutants_equivalent": 1, "mutants_blocks": 2}
     assert details["caught_by"] == {"Csr": 1, "top: registers": 1}
     assert "| b | 2 | 0 | 0 | 1 | 1 |" in table.table(details["blocks"])
-
-
-def test_command_line():
-    command = [sys.executable, "-m", "tb.mutation", "--help"]
-    pytest.importorskip("pyosys", reason="mutants are Yosys'")
-    assert "--top-first" in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
