@@ -58,6 +58,9 @@ _ASSERTION = re.compile(r"(?:^ *if \(!.*\)\n *\$write\(.*\);\n)?^ *assert \(.*\)
 _YOSYS_NAME = re.compile(r"\\\$(?:(procmux)|auto\$\w+\.cc:\d+:(\w+))\$(\d+)(?=[_ ])")
 # For readers; and a function whose name begins with a dollar sign is a system function to Icarus, even if escaped.
 
+_REPEATED = re.compile(r"(?<=[ {])((?:\\\S+ |[A-Za-z_]\w*)(?:\[\d+\])?)(?:, \1){2,}(?=,| })")
+# A sign extension bit by bit, which Verilator would compute bit by bit.
+
 _ZEROES = re.compile(r"  initial begin\n    (\S+ ?)\[0\] = (\d+'[hd]0+);\n(?:    \1\[\d+\] = \2;\n)*  end\n")
 
 
@@ -111,13 +114,18 @@ def to_verilog(component: wiring.Component) -> str:
         gc.enable()
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_PASSES}"
     text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
-    text = _guard_assertions(_loop_zeroes(_YOSYS_NAME.sub(_readable, text)))
+    text = _REPEATED.sub(_replicated, _guard_assertions(_loop_zeroes(_YOSYS_NAME.sub(_readable, text))))
     return text + _CLOCK_GATE if CELL in text else text
 
 
 def _readable(found):
     process, automatic, number = found.groups()
     return f"{process or automatic}_{number}"
+
+
+def _replicated(found):
+    times = (len(found[0]) + len(", ")) // (len(found[1]) + len(", "))
+    return f"{{{times}{{{found[1]}}}}}"
 
 
 def _guard_assertions(text):

@@ -66,10 +66,10 @@ class EpilogueLane(wiring.Component):
         m.d.comb += drop.eq(self.masked & (self.c <= 0))
         s4_drop = delayed(m, drop, Requantise.LATENCY + 2)
 
-        s3_sum = Signal(signed(self._acc_width + 1))
-        s3_c = Signal.like(scale_c.o)
-        s4_sum = Signal(signed(len(self.magnitude)))
-        s5_sum = Signal(signed(len(self.magnitude)))
+        s3_sum = Signal(signed(self._acc_width + 1), reset_less=True)
+        s3_c = Signal.like(scale_c.o, reset_less=True)
+        s4_sum = Signal(signed(len(self.magnitude)), reset_less=True)
+        s5_sum = Signal.like(s4_sum)
         m.d.sync += [
             s3_sum.eq(scale_x.o + self.bias),
             s3_c.eq(scale_c.o),
@@ -80,11 +80,14 @@ class EpilogueLane(wiring.Component):
         limit = operand_max(self._operand_width)
         too_large = s5_sum > limit
         too_small = s5_sum < -limit
-        m.d.sync += [
-            self.o.eq(Mux(too_large, limit, Mux(too_small, -limit, s5_sum))),
-            self.saturated.eq(too_large | too_small),
-            self.magnitude.eq(Mux(s5_sum < 0, -s5_sum, s5_sum)),
-        ]
+        results = {
+            "o": Mux(too_large, limit, Mux(too_small, -limit, s5_sum)), "saturated": too_large | too_small,
+            "magnitude": Mux(s5_sum < 0, -s5_sum, s5_sum),
+        }  # fmt: skip
+        for name, value in results.items():
+            s6 = Signal.like(getattr(self, name), name=f"s6_{name}", reset_less=True)
+            m.d.sync += s6.eq(value)
+            m.d.comb += getattr(self, name).eq(s6)
         return m
 
 

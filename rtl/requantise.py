@@ -50,9 +50,10 @@ class Requantise(wiring.Component):
         ]
         raised = Signal(signed(out_width))
         m.d.comb += raised.eq(self.i)
-        for level in range(len(n_left)):  # `<<` by a Signal would make a much wider intermediate result
+        for level in range(len(n_left)):  # `<<` would make much wider intermediate results
             previous, raised = raised, Signal(signed(out_width))
-            m.d.comb += raised.eq(Mux(n_left[level], previous << (1 << level), previous))
+            places = min(1 << level, out_width)
+            m.d.comb += raised.eq(Mux(n_left[level], Cat(Const(0, places), previous[: out_width - places]), previous))
         lowered = self.i >> n_right
 
         # Bits below the result's LSB: a mask of `shift` ones.
@@ -61,11 +62,12 @@ class Requantise(wiring.Component):
         rest_mask = lost_mask >> 1
         below = Signal(signed(n_lost))
 
-        s0_value = Signal(signed(width))
-        s0_sign = Signal()
-        s0_over = Signal()
-        s0_half = Signal()
-        s0_rest = Signal()
+        # Data only, as in all pipelines: what is valid is known beside it, so nothing needs a reset.
+        s0_value = Signal(signed(width), reset_less=True)
+        s0_sign, s0_over, s0_half, s0_rest = (
+            Signal(name=f"s0_{name}", reset_less=True) for name in ("sign", "over", "half", "rest")
+        )
+        s1_result = Signal.like(self.o, reset_less=True)
         m.d.comb += below.eq(self.i)
         m.d.sync += [
             s0_value.eq(Mux(left, raised, lowered)),
@@ -78,7 +80,8 @@ class Requantise(wiring.Component):
         rounded = Signal(signed(width + 1))
         m.d.comb += rounded.eq(s0_value + (s0_half & (s0_rest | s0_value[0])))
         with m.If(s0_over | (rounded > limit) | (rounded < -limit)):
-            m.d.sync += self.o.eq(Cat(Const(1, 1), (~s0_sign).replicate(out_width - 2), s0_sign))
+            m.d.sync += s1_result.eq(Cat(Const(1, 1), (~s0_sign).replicate(out_width - 2), s0_sign))
         with m.Else():
-            m.d.sync += self.o.eq(rounded)
+            m.d.sync += s1_result.eq(rounded)
+        m.d.comb += self.o.eq(s1_result)
         return m

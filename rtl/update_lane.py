@@ -47,16 +47,18 @@ class _Product(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s1_factor = Signal.like(self.factor)
-        s1_i = Signal.like(self.i)
+        s1_factor = Signal.like(self.factor, reset_less=True)
+        s1_i = Signal.like(self.i, reset_less=True)
         low, high = s1_i[:_FACTOR_WIDTH], s1_i[_FACTOR_WIDTH:].as_signed()
-        s2_low = Signal(2 * _FACTOR_WIDTH)
-        s2_high = Signal(signed(len(self.o) - _FACTOR_WIDTH))
+        s2_low = Signal(2 * _FACTOR_WIDTH, reset_less=True)
+        s2_high = Signal(signed(len(self.o) - _FACTOR_WIDTH), reset_less=True)
+        s3_sum = Signal.like(self.o, reset_less=True)
         m.d.sync += [
             s1_factor.eq(self.factor), s1_i.eq(self.i),
             s2_low.eq(low * s1_factor), s2_high.eq(high * s1_factor),
-            self.o.eq((s2_high << _FACTOR_WIDTH) + s2_low),
+            s3_sum.eq((s2_high << _FACTOR_WIDTH) + s2_low),
         ]  # fmt: skip
+        m.d.comb += self.o.eq(s3_sum)
         return m
 
 
@@ -89,8 +91,8 @@ class UpdateLane(wiring.Component):
         momentum = self._aligned(m, "momentum", self._product(m, "momentum", scale.mm, self.v), scale.shift_v)
         decay = self._aligned(m, "decay", self._product(m, "decay", scale.md, w), scale.shift_d)
         gradient = self._aligned(m, "gradient", delayed(m, self.g, _Product.LATENCY), scale.shift_g)
-        pair = Signal(signed(_ALIGN_WIDTH + 1))
-        total = Signal(signed(_ALIGN_WIDTH + 2))
+        pair = Signal(signed(_ALIGN_WIDTH + 1), reset_less=True)
+        total = Signal(signed(_ALIGN_WIDTH + 2), reset_less=True)
         m.d.sync += [pair.eq(momentum + decay), total.eq(pair + delayed(m, gradient, 1))]
         limit = operand_max(_MOMENTUM_WIDTH)
         v = Signal(signed(_MOMENTUM_WIDTH))
@@ -98,7 +100,7 @@ class UpdateLane(wiring.Component):
 
         step = self._aligned(m, "step", self._product(m, "step", scale.ml, v), scale.shift_l)
         old = self._aligned(m, "old", delayed(m, w, self.V_LATENCY + _Product.LATENCY), scale.shift_w)
-        change = Signal(signed(_ALIGN_WIDTH + 1))
+        change = Signal(signed(_ALIGN_WIDTH + 1), reset_less=True)
         m.d.sync += change.eq(old - step)
         limit = (operand_max(self._operand_width) << LOW_BITS) + operand_max(LOW_BITS)
         new = Signal(signed(self._operand_width + LOW_BITS))

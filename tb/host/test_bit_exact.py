@@ -9,11 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from adagp.gen.verilog import GATE_MACRO
 from adagp.host.bench_train import COMMAND_LINE, WITHOUT_GOLDEN
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.loss import softmax_cross_entropy
 from adagp.host.network import Network
 from adagp.host.sim_device import SimDevice
+from adagp.rtl.clock_gate import CELL
 from adagp.sim.build import verilog
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
@@ -180,3 +182,19 @@ def test_a_fault_in_the_verilog_is_seen(tmp_path):
     hashes = [[batch["hash"] for batch in train(network, state, machine, batches=1)] for machine in (golden, device)]
     device.close()
     assert hashes[0] != hashes[1]
+
+
+def test_clock_gates_change_nothing(tmp_path):
+    """Not a bit and not a cycle, against clocks that always run."""
+    network, state = setting("pools")
+    path = tmp_path / "top.v"
+    gated = verilog(network.config).read_text()
+    assert gated.count(f"  {CELL} ") > 10 and f"`ifdef {GATE_MACRO}" in gated
+    path.write_text(f"`undef {GATE_MACRO}\n{gated}")
+    found = []
+    for top in (None, path):
+        device = SimDevice(network.config, memory_bytes=MEMORY, limit=20_000_000, stall=0.1, seed=SEED, top=top)
+        hashes = [batch["hash"] for batch in train(network, state, device, batches=2)]
+        found.append((hashes, device.counters(TRAIN), device.simulation.cycles))
+        device.close()
+    assert found[0] == found[1] and found[0][1]["macs"] > 0
