@@ -1,6 +1,6 @@
 """The sequencer: runs the tile program and feeds the engines with descriptors."""
 
-from amaranth import Array, Cat, Module, Signal
+from amaranth import Array, Cat, Module, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..spec.compiler import compile_program
 from ..spec.config import Config
 from ..spec.descriptors import ENGINES
+from .clock_gate import clock_gate
 from .interfaces import TaskLayout, descriptor_layout, descriptor_stream
 from .sequencer_core import N_SLOTS, SequencerCore
 
@@ -22,6 +23,8 @@ class Sequencer(wiring.Component):
     a task can't run, with ``error_code`` (an ErrorCode) and ``error_index`` (its index in the program);
     the sequencer then stands still until reset. ``busy`` unless it has no task, or waits for room in a queue.
 
+    ``reset`` is for the queues, whose clock is gated; the rest needs a ResetInserter around the sequencer.
+
     Area: code memory and register file are block RAMs, the multiplier two DSPs.
     """
 
@@ -31,7 +34,7 @@ class Sequencer(wiring.Component):
         self._config = config
         self.program = compile_program(config)
         super().__init__({
-            "i": In(stream.Signature(TaskLayout)),
+            "i": In(stream.Signature(TaskLayout)), "reset": In(1),
             **{engine: Out(descriptor_stream(bits)) for engine, bits in ENGINES.items()},
             "error_valid": Out(1), "error_code": Out(8), "error_index": Out(16), "busy": Out(1),
         })  # fmt: skip
@@ -45,13 +48,13 @@ class Sequencer(wiring.Component):
             self.error_index.eq(self.i.payload.index),
         ]  # fmt: skip
         slots = self._slots(m, core)
-        popped = []
+        queues, moved = {}, []
         half = Signal()  # of the C scratchpad, flips after each tile's last store
         room = []
         for number, (engine, layout) in enumerate(ENGINES.items()):
             shape = descriptor_layout(layout)
             queue = SyncFIFO(width=shape.size, depth=self.QUEUE_DEPTH)
-            m.submodules[f"{engine}_queue"] = queue
+            queues[engine] = queue
             descriptor = Signal(shape, name=f"{engine}_descriptor")
             given = {"command": self.i.payload.index, "half": half}
             m.d.comb += [descriptor[bits.name].eq(given.get(bits.name, slot))
@@ -63,11 +66,14 @@ class Sequencer(wiring.Component):
             o = getattr(self, engine)
             m.d.comb += [o.valid.eq(queue.r_rdy), o.payload.as_value().eq(queue.r_data), queue.r_en.eq(o.ready)]
             room.append(queue.w_rdy)
-            popped.append(o.valid & o.ready)
+            moved.append(Cat(queue.w_en & queue.w_rdy, o.valid & o.ready))
+        gate = clock_gate(m, platform, "queues", Cat(moved).any() | self.reset, hold=1)
+        for engine, queue in queues.items():
+            m.submodules[f"{engine}_queue"] = gate(ResetInserter(self.reset)(queue))
         waiting = core.push & ~core.push_ready
         m.d.comb += [
             core.push_ready.eq(Array(room)[core.engine]),
-            self.busy.eq((self.i.valid & ~waiting) | Cat(popped).any()),
+            self.busy.eq((self.i.valid & ~waiting) | Cat(moved).any()),
         ]
         return m
 

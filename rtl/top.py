@@ -77,7 +77,7 @@ class Top(wiring.Component):
         engine("sequencer", self.sequencer, self.sequencer.busy)
         engine("fill", self.fill, fills)
         engine("compute", self.compute)
-        m.d.comb += self.compute.reset.eq(control.reset)
+        m.d.comb += [self.compute.reset.eq(control.reset), self.sequencer.reset.eq(control.reset)]
         engine("drain", self.drain, drains)
         engine("store", self.store, stores)
         engine("update", self.update, self.update.busy | taken(self.update.i))
