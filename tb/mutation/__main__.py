@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from adagp.host.results import FOLDER, commit, merge_results, provenance
 
-from .campaign import WORK, Campaign
+from .campaign import ORDER, WORK, Campaign
 from .seen import CONFIG
 from .table import figures, table
 
@@ -28,7 +28,11 @@ def _arguments():
     parser.add_argument("--seed", type=int, default=SEED, help="what chooses them (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
     parser.add_argument(
-        "--top-first", action="store_true", help="try the top's bench, which is faster, before the block's"
+        "--order",
+        nargs="+",
+        choices=ORDER,
+        default=ORDER,
+        help="benches to run: 'top block' is faster; 'top' alone, for a sample, needs no builds of blocks",
     )
     parser.add_argument(
         "--keep", action="store_true", help="believe in what earlier benches have caught, after a change of benches"
@@ -46,7 +50,7 @@ def main() -> int:
     """Entry point of ``nox -s mutate``; returns the exit status: 0 if no mutant survived."""
     arguments, source = _arguments(), commit()
     torch.set_num_threads(1)
-    campaign = Campaign(arguments.count, arguments.seed, arguments.work, top_first=arguments.top_first)
+    campaign = Campaign(arguments.count, arguments.seed, arguments.work, order=arguments.order)
     if arguments.only is not None:
         print(campaign.mutants[arguments.only - 1], campaign.alone(arguments.only), sep="\n")
         return 0
@@ -60,7 +64,7 @@ def main() -> int:
         if row["result"] == "survived":
             print("SURVIVED", {name: value for name, value in row.items() if value is not None})
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
-    whole = len(chosen) == len(campaign.mutants) and not arguments.no_proofs
+    whole = len(chosen) == len(campaign.mutants) and set(arguments.order) == set(ORDER) and not arguments.no_proofs
     output = arguments.output or (FOLDER / "robustness.json" if whole else None)
     if output is not None:
         merge_results(output, "mutation", found, details, provenance(COMMAND, CONFIG, arguments.seed, source))

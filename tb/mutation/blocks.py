@@ -3,9 +3,12 @@
 import contextlib
 import importlib
 import io
+import math
 import os
+import resource
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +17,7 @@ from adagp.rtl import compute, csr, dma_read, drain, sequencer
 from adagp.rtl.array import Array
 from amaranth.lib import wiring
 
-from .bench import VARIABLE
+from .bench import LIMIT, VARIABLE
 from .choice import Mutant
 from .seen import CONFIG
 
@@ -32,23 +35,40 @@ class BlockBench:
     module: str
     design: Callable[[], wiring.Component]
 
-    def difference(self, top: Path, mutant: int, seed: int = 1) -> str | None:
-        """What the bench says about the netlist ``top`` with this mutant, in a few words; None if it passes."""
+    def difference(self, top: Path, mutant: int, seconds: int | None = None, seed: int = 1) -> str | None:
+        """What the bench says about the netlist ``top`` with this mutant, in a few words; None if it passes.
+
+        ``seconds`` of CPU time, if given, are all that the simulation may take.
+        """
         from runner import run
 
         os.environ[VARIABLE] = str(mutant)
+        soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
         try:
             with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
+                if seconds is not None:  # inherited by what simulates; this process has the time it has taken on top
+                    resource.setrlimit(resource.RLIMIT_CPU, (seconds + math.ceil(time.process_time()), hard))
                 run(self.module, top, CONFIG, Path(scratch), seed=seed)
         except AssertionError as error:
             return _reason(str(error))
         finally:
+            resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
             os.environ[VARIABLE] = "0"
         return None
+
+    def seconds(self, top: Path) -> int:
+        """CPU time that the bench may take for a mutant, from what it takes intact, which must pass."""
+        for _ in range(2):  # the first builds
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            reason = self.difference(top, 0)
+            assert reason is None, f"the bench of {self.block} fails on the intact netlist: {reason}"
+        return LIMIT * math.ceil(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before) + 10
 
 
 def _reason(log: str) -> str:
     """The last exception in a bench's log."""
+    if "the simulation left no results" in log:
+        return "no end"
     lines = [line.strip() for line in log.splitlines() if "Error" in line or "Timeout" in line]
     return (lines or ["failed"])[-1][-120:]
 

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from adagp.rtl.clock_gate import CELL
+
 from . import yosys
 
 __all__ = ["Mutant", "blocks", "choose", "shares"]
@@ -91,6 +93,11 @@ def blocks(netlist: str) -> tuple[str, dict[tuple[str, str], tuple[str, int, str
     return "\n".join(lines) + "\n", places
 
 
+def _clock(port: str, kind: str) -> bool:
+    """Whether a cell's port is a clock: clocks are left alone, but not what opens their gates."""
+    return _CLOCK.search(port) is not None or (kind == f"\\{CELL}" and port != "open")
+
+
 def shares(sizes: dict[str, int], count: int) -> dict[str, int]:
     """How many mutants of each block: by the square root of its cells, at least LEAST, ``count`` or more in all."""
     scale = 0.0
@@ -118,7 +125,9 @@ def choose(netlist: str, count: int, seed: int) -> list[Mutant]:
         yosys.run("\n".join([f"read_rtlil {path}", *listed]))
         for block, number in wanted.items():
             options = [dict(_OPTION.findall(line)) for line in lists[block].read_text().splitlines()]
-            usable = [option for option in options if not _CLOCK.search(option["port"])]
+            usable = [
+                option for option in options if not _clock(option["port"], places[option["module"], option["cell"]][2])
+            ]
             step = len(usable) / number
             for option in (usable[int(i * step)] for i in range(min(number, len(usable)))):
                 _, line, kind = places[option["module"], option["cell"]]

@@ -1,11 +1,13 @@
 """Proofs that a mutant can't matter: Yosys' SAT solver on the intact and the broken module side by side.
 
-Registers and memories are cut out: what they hold becomes inputs, shared by both modules, what they are given becomes
-outputs. Registers' bits that may then be given different values are no longer shared, and so on, until all that are
-shared agree again; a mutant is equivalent if outputs and memories still agree then. This is induction over time: after
-reset all registers are equal, and in each cycle the shared ones stay so and outputs agree. A module is tried with
-everything inside it; if it isn't enough, because what surrounds a module decides what its inputs can be, the one around
-it, up to the accelerator.
+Registers, memories and clock gates are cut out: what they hold becomes inputs, shared by both modules, what they are
+given, clocks included, becomes outputs. Registers' bits that may then be given different values are no longer shared,
+and so on, until all that are shared agree again; a mutant is equivalent if outputs, memories and clocks still agree
+then. This is induction over time: after reset all registers are equal, and in each cycle the shared ones stay so and
+outputs agree. A gate may be open more often than in the intact module: nothing depends on a gate's being closed, which
+is what :mod:`adagp.rtl.clock_gate` promises and other tests hold it to; such proofs name the gates. A module is tried
+with everything inside it; if it isn't enough, because what surrounds a module decides what its inputs can be, the one
+around it, up to the accelerator.
 """
 
 import json
@@ -16,6 +18,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from adagp.rtl.clock_gate import CELL
+
+from . import yosys
 from .choice import Mutant
 
 __all__ = ["prove", "scopes"]
@@ -26,6 +31,7 @@ SAT_SECONDS = 10
 """For one question to the solver."""
 
 SIDES = ("gold", "gate")
+GATE_PORT = ".open"
 MANY_BITS = 40
 """Of a register: so many that may differ are all taken to."""
 MOST_BITS = 2000
@@ -92,8 +98,9 @@ class _Pair:
         self.own: set[tuple[str, int]] = set()  # bits of inputs that the broken module has for itself
         self.split: set[str] = set()  # registers some of whose bits may be such
         with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "gate.v").write_text(yosys.GATE)
             for name, mutate in (("gold", None), ("gate", f"mutate {command}")):
-                self._run(f"read_rtlil {path}")
+                self._run(f"read_verilog {folder}/gate.v", f"read_rtlil {path}")
                 if mutate:
                     self._run(mutate)
                 self._run(f"hierarchy -top {scope}", "flatten", "dffunmap", "opt_expr", "opt_clean")
@@ -110,14 +117,13 @@ class _Pair:
         return self.design.module(self.ys.IdString(f"\\{name}"))
 
     def _cut(self, name):
-        """Make ports of what registers and memories take and hold; the clock goes."""
+        """Make ports of what registers, memories and clock gates take, clocks included, and of what they hold."""
         module = self._module(name)
         for cell in list(module.cells_.values()):
-            register, memory = cell.is_builtin_ff(), cell.is_mem_cell()
-            if not (register or memory):
+            if not (cell.is_builtin_ff() or cell.is_mem_cell() or cell.type.str() == f"\\{CELL}"):
                 continue
             for port, signal in list(cell.connections_.items()):
-                if "CLK" in port.str() or not signal.size():
+                if not signal.size():
                     continue
                 wire = module.addWire(self.ys.IdString(f"\\{_plain(cell.name.str())}.{port.str()[1:]}"), signal.size())
                 if cell.output(port):
@@ -158,7 +164,8 @@ class _Pair:
             same = joint.addWire(ys.IdString(f"\\{_name(label, bit)}"), 1)
             same.port_output = True
             signals = [ys.SigSpec(wire) if bit is None else ys.SigSpec(wire).extract(bit, 1) for wire in outputs[label]]
-            joint.addEq(ys.IdString(f"\\eq:{label}:{bit}"), *signals, ys.SigSpec(same))
+            add = joint.addLe if label.endswith(GATE_PORT) else joint.addEq
+            add(ys.IdString(f"\\eq:{label}:{bit}"), *signals, ys.SigSpec(same))
         joint.fixup_ports()
         # Identical cells become one; where nothing differs upstream, comparisons fold to 1.
         self._run("hierarchy -top joint", "flatten", "opt_expr", "opt_merge -share_all", "opt_expr")
@@ -206,7 +213,8 @@ class _Pair:
             many = {label for label, count in Counter(label for label, _ in bits).items() if count > MANY_BITS}
             own = {(_held(label), bit) for label, bit in bits if label in many or self._differ(label, bit)}
             if not split and not own:
-                return {"proved": True, "differing_bits": len(self.own)}
+                gates = sorted({label for label, _ in questions if label.endswith(GATE_PORT)})
+                return {"proved": True, "differing_bits": len(self.own), "wider_gates": gates}
             self.split |= split
             self.own |= own
         return {"proved": False, "at": "too many bits"}

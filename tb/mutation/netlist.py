@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from adagp.gen.description import MODULE
-from adagp.gen.verilog import Flat
+from adagp.gen.verilog import _CLOCK_GATE, Flat, Gated
 from adagp.rtl import compute, csr, dma_read, dma_write, drain, sequencer, top, update
 from adagp.rtl.array import Array
 from amaranth import ClockSignal, Const, Instance, Module, ResetInserter, ResetSignal, Value
@@ -113,7 +113,7 @@ def _convert(component, name):
     ports = {name: (value, directions[flow]) for name, flow, value in _ports(component)}
     gc.disable()
     try:
-        return rtlil.convert(component, name=name, ports=ports)
+        return rtlil.convert(component, name=name, platform=Gated(), ports=ports)
     finally:
         gc.enable()
 
@@ -153,10 +153,11 @@ def netlists(component: wiring.Component) -> tuple[str, str]:
 def verilog(netlist: str, mutants: Iterable[Mutant]) -> str:
     """Verilog of module ``adagp`` with all ``mutants``; see ``SELECTOR``."""
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "netlist.il", Path(folder) / "mutants.v"
+        source, gate, target = (Path(folder) / name for name in ("netlist.il", "gate.v", "mutants.v"))
         source.write_text(netlist)
+        gate.write_text(yosys.GATE)
         yosys.run("\n".join([
-            f"read_rtlil {source}", f"hierarchy -check -top {MODULE}",
+            f"read_verilog {gate}", f"read_rtlil {source}", f"hierarchy -check -top {MODULE}",
             *(f"mutate -ctrl {SELECT} {WIDTH} {mutant.number} {mutant.command}" for mutant in mutants),
             f"delete -input {MODULE}/w:{SELECT}",
             "attrmap -remove generator -remove top -remove src",
@@ -165,4 +166,5 @@ def verilog(netlist: str, mutants: Iterable[Mutant]) -> str:
         text = target.read_text()
     wire = f"  wire [{WIDTH - 1}:0] {SELECT};\n"
     head, top, rest = text.partition(f"module {MODULE}(")
-    return head + top + rest.replace(wire, f"{wire}  {SELECT}_selector selector (.value({SELECT}));\n", 1) + SELECTOR
+    rest = rest.replace(wire, f"{wire}  {SELECT}_selector selector (.value({SELECT}));\n", 1)
+    return head + top + rest + SELECTOR + _CLOCK_GATE

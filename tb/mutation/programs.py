@@ -126,10 +126,13 @@ def program(seed: int, memory: str, calibrate: bool, open_device: Open) -> Obser
     yield from _run(maker, draw, open_device, MEMORIES[memory], batches=1 if calibrate else 2, calibrate=calibrate)
 
 
-LONG = {"n": 1800, "h": 1400, "w": 1880, "c": 3000, "q": 3000}
+LONG = {
+    "n": 1800, "h": 1400, "w": 1880, "c": 3000, "q": 3000, "r": 230, "s": 230, "stride": 230, "pad_y": 230,
+    "pad_x": 230,
+}  # fmt: skip
 """Sizes that fill what tiles can have of the scratchpads, or need many tiles."""
 PARTS = (1, 2, 4, 8, 16)
-TILES = (4000, 2000, 1500, 1000, 700, 500, 250, 120, 60)
+TILES = (4000, 2000, 1500, 1000, 700, 500, 250, 120, 60, 1)
 
 
 def _long(opcode: Opcode, name: str, draw: random.Random) -> dict:
@@ -140,12 +143,17 @@ def _long(opcode: Opcode, name: str, draw: random.Random) -> dict:
 
 
 def _layer(opcode, name, size, tile, swap):
-    fields = dict.fromkeys(GEOMETRY, 1) | {"pad_y": 0, "pad_x": 0, name: size, "swap": swap}
+    f = dict.fromkeys(GEOMETRY, 1) | {"pad_y": 0, "pad_x": 0, name: size, "swap": swap}
     if opcode >= Opcode.MAXPOOL:
-        fields["c"] = fields["q"] = max(fields["c"], fields["q"])
-    fields |= {"oh": fields["h"], "ow": fields["w"]}
-    extents = {"nb": fields["n"], "yb": fields["h"], "cb": fields["c"], "qb": fields["q"]}
-    return fields | {size: min(extent, tile) for size, extent in extents.items()}
+        f["c"] = f["q"] = max(f["c"], f["q"])
+    if name == "stride":
+        f["h"] = f["w"] = 2 * size + 1
+    for extent, out, kernel, pad in (("h", "oh", "r", "pad_y"), ("w", "ow", "s", "pad_x")):
+        f[kernel] = max(f[kernel], f[pad] + 1)
+        f[extent] = max(f[extent], f[kernel] - f[pad])
+        f[out] = (f[extent] + 2 * f[pad] - f[kernel]) // f["stride"] + 1
+    extents = {"nb": f["n"], "yb": max(f["h"], f["oh"]), "cb": f["c"], "qb": f["q"]}
+    return f | {size: min(extent, tile) for size, extent in extents.items()}
 
 
 def fits(opcode: Opcode, fields: dict) -> bool:

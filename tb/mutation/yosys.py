@@ -5,7 +5,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["YosysError", "run"]
+from adagp.rtl.clock_gate import CELL
+
+__all__ = ["GATE", "YosysError", "run"]
+
+GATE = f"(* blackbox *) module {CELL}(input clk, input open, output o); endmodule"
+"""The cell of clock gates, whatever is inside."""
 
 _MAIN = "import sys; from pyosys import libyosys as ys; ys.run_pass(f'script {sys.argv[1]}', ys.Design())"
 
