@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from adagp.golden import operands
-from adagp.host import bench_numerics, bench_train, bench_utilisation
+from adagp.host import bench_numerics, bench_train, bench_utilisation, measurement
 from adagp.host.data import load_dataset
 from adagp.host.models import build_model
 from adagp.host.network import Network
@@ -124,7 +124,7 @@ CONV = {"n": 32, "c": 64, "h": 32, "w": 32, "q": 64, "oh": 32, "ow": 32, "r": 3,
 ])  # fmt: skip
 def test_bound_by_hand(opcode, bound, macs):
     command = Command(opcode, CONV)
-    assert bench_utilisation.bound(command, preset("paper")) == bound
+    assert measurement.bound(command, preset("paper")) == bound
     assert operands.macs(command) == macs
 
 
@@ -142,7 +142,7 @@ def test_utilisation_figures():
             "bound": cycles // 4, "raw": 0.5, "of_bound": 0.25, "macs_equal": equal, "bytes_equal": True,
         }  # fmt: skip
 
-    rows = [row(name, False, True, 1000) for name in bench_utilisation.DIRECTIONS.values()]
+    rows = [row(name, False, True, 1000) for name in measurement.DIRECTIONS.values()]
     rows += [
         row("forward", True, True, 600),
         row("backward_weight", True, True, 300),

@@ -1,0 +1,124 @@
+"""Programs of one command on the simulated RTL, measured: counters, what the DRAM model saw, bounds.
+
+A finished measurement is kept in a folder: a bench that was stopped goes on after the last one.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from torch import nn
+
+from ..golden.operands import macs
+from ..sim.build import library, verilog
+from ..spec.commands import Command, Opcode, Phase
+from ..spec.config import Config
+from .assembler import Line, Program
+from .network import Network
+from .run_folder import write_atomically
+from .sim_device import SimDevice
+from .tiling import Shape
+
+__all__ = ["CLASSES", "DIRECTIONS", "IMAGE", "MODEL", "SEED", "Bench", "alone", "bars", "bound", "measured"]
+
+MODEL, IMAGE, CLASSES = "vgg13", (3, 32, 32), 10
+"""The network whose layers are measured."""
+SEED = 1
+"""Of weights and tensors."""
+DIRECTIONS = {
+    Opcode.FORWARD: "forward", Opcode.BACKWARD_DATA: "backward_data", Opcode.BACKWARD_WEIGHT: "backward_weight",
+}  # fmt: skip
+WARMUP = 0
+
+
+def bars() -> Progress:
+    """The bars of a bench."""
+    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+
+
+def bound(command: Command, config: Config) -> int:
+    """Fewest array cycles of a GEMM command, whatever the tiles: one streamed vector a cycle, no pauses."""
+    shape = Shape.of(command)
+    whole = (shape.n, shape.out_h, shape.ic, shape.oc)
+    return min(
+        -(-reduction // config.rows) * -(-stationary // config.cols) * streamed
+        for reduction, streamed, stationary in (shape.gemm(*whole, swap) for swap in (0, 1))
+    )
+
+
+def alone(line: Line, network: Network) -> Program:
+    """A program of one command, which waits for nothing."""
+    free = Command(line.command.opcode, {**line.command.fields, "wait_main": 0, "wait_update": 0})
+    end = Line(Command(Opcode.END, {"phase_mask": int(Phase.ALL)}))
+    return Program([network.program.lines[0], Line(free, line.name), end], network.program.address)
+
+
+def measured(line: Line, counters: dict, config: Config) -> dict:
+    """What a command alone on the accelerator did: its counters, and whether they are what shapes and memory say."""
+    command = line.command
+    expected = macs(command)
+    return {
+        "layer": line.name, "direction": DIRECTIONS[command.opcode], "macs": expected,
+        "raw": round(expected / counters["cycles"] / config.n_pes, 5), "macs_equal": counters["macs"] == expected,
+        "bytes_equal": all(counters[name] == counters[f"dram_{name}"] for name in ("read_bytes", "write_bytes")),
+        **counters,
+    }  # fmt: skip
+
+
+class Bench:
+    """Measurements by name, done once for each state of the hardware.
+
+    ``built`` is the configuration whose Verilog is simulated; others of the same config_hash may be measured.
+    """
+
+    def __init__(self, folder: Path, built: Config, progress: Progress):
+        self.folder, self.progress = folder, progress
+        self.top = verilog(built)
+        self.simulator = library(built).name  # names all that it's made of, the DRAM model too
+
+    def __call__(self, name: str, network: Network, module: nn.Sequential, config: Config, program: Program) -> dict:
+        path = self.folder / f"{name}.json"
+        known = {
+            "simulator": self.simulator, "program": program.digest, "clock_hz": config.clock_hz,
+            "part": asdict(config.dram),
+        }  # fmt: skip
+        if path.exists() and (record := json.loads(path.read_text()))["of"] == known:
+            return record["counters"]
+        device = self._open(network, module, config)
+        try:
+            counters = self._measure(device, program)
+        finally:
+            device.close()
+        write_atomically(path, (json.dumps({"of": known, "counters": counters}, indent=1) + "\n").encode())
+        return counters
+
+    def _open(self, network, module, config):
+        """A simulated accelerator with random weights, activations and gradients in its memory."""
+        device = SimDevice(config, top=self.top)
+        network.load_state(device, module.state_dict())
+        rng = np.random.default_rng(SEED)
+        network.write_input(device, rng.random((network.batch, *network.input_shape)))
+        for tensor in network.tensors.values():
+            if tensor.name.endswith((".output", ".gradient", ".weight_gradient")):
+                device.write(tensor.address, rng.integers(-999, 1000, tensor.shape).astype(tensor.dtype))
+        return device
+
+    def _measure(self, device, program):
+        """Run a program once: its counters, and what the DRAM model saw meanwhile."""
+        task = self.progress.add_task("cycles", total=None)
+        base = device.simulation.cycles
+        device.progress = lambda _: self.progress.update(task, completed=(device.simulation.cycles - base) // 1000)
+        device.write(program.address, program.words())
+        device.reset_counters()
+        before = device.simulation.dram_totals
+        device.start(program, WARMUP)
+        device.wait()
+        if any(line.command.opcode == Opcode.HOST for line in program):
+            device.resume()
+            device.wait()
+        after, counters = device.simulation.dram_totals, device.counters(WARMUP)
+        self.progress.remove_task(task)
+        dram = {f"dram_{name}": getattr(after, name) - getattr(before, name) for name in ("read_bytes", "write_bytes")}
+        return {**counters, **dram}
