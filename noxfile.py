@@ -78,6 +78,12 @@ def bench_utilisation(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_scaling(session: nox.Session) -> None:
+    """Three layers on arrays and memory ports of many sizes, against the roofline: writes results/scaling.json."""
+    session.run("python", "-m", "adagp.host.bench_scaling", *session.posargs)
+
+
+@nox.session
 def bench_robustness(session: nox.Session) -> None:
     """Faults, resets and malformed programs, at full size: writes results/robustness.json."""
     session.run("python", "-m", "tb.robustness", *session.posargs)
@@ -94,6 +100,7 @@ def docs(session: nox.Session) -> None:
     """Regenerate the documents that derive from spec/ and results/."""
     session.run("python", "-m", "adagp.gen.tables")
     session.run("python", "-m", "adagp.gen.figures")
+    session.run("python", "-m", "adagp.host.plots")
 
 
 @nox.session(venv_backend="venv")

@@ -1,8 +1,15 @@
-"""Plots of a run: loss, accuracy, and where the cycles went."""
+"""Plots of a run (loss, accuracy, where the cycles went) and of results, for the documents.
 
+``python -m adagp.host.plots`` draws those of the documents, of the results that there are.
+"""
+
+import json
 from pathlib import Path
 
-__all__ = ["plot_run"]
+__all__ = ["IMAGES", "plot_run", "plot_scaling"]
+
+IMAGES = Path("docs/images")
+"""Where the documents' plots are, in a checkout."""
 
 _STALLS = {
     "array_cycles": "array busy",
@@ -46,3 +53,56 @@ def plot_run(log: list[dict], title: str, path: Path) -> None:
     figure.suptitle(title)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
+
+
+def plot_scaling(results: dict, path: Path) -> None:
+    """Draw the points of ``results/scaling.json`` under their rooflines, a panel per memory port."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.lines import Line2D
+
+    points = results["details"]["points"]
+    ports, sizes = sorted({p["port"] for p in points}), sorted({(p["pes"], p["rows"], p["cols"]) for p in points})
+    kinds = list(dict.fromkeys((p["layer"], p["direction"]) for p in points))
+    colours = {pes: f"C{i}" for i, (pes, *_) in enumerate(sizes)}
+    markers = dict(zip(kinds, "osDv^<>pPX*", strict=False))
+    figure, axes = pyplot.subplots(
+        1, len(ports), figsize=(4.4 * len(ports), 4.6), sharey=True, squeeze=False, layout="constrained"
+    )
+    span = [min(p["intensity"] for p in points) / 3, max(p["intensity"] for p in points) * 2]
+    for axis, port in zip(axes[0], ports, strict=True):
+        for p in (p for p in points if p["port"] == port):
+            colour = colours[p["pes"]]
+            slope = p["pes"] / p["ridge"]
+            roof = [(x, min(p["pes"], slope * x)) for x in sorted([*span, min(max(p["ridge"], span[0]), span[1])])]
+            axis.plot(*zip(*roof, strict=True), color=colour, linewidth=0.8, zorder=1)
+            axis.plot(
+                p["intensity"], p["macs_per_cycle"], markers[p["layer"], p["direction"]], color=colour, zorder=2,
+                markerfacecolor=colour if p["memory_bound_by_counters"] else "white",
+            )  # fmt: skip
+        axis.set(title=f"port of {port} bits", xlabel="MACs per byte moved", xscale="log", yscale="log", xlim=span)
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("MACs per cycle")
+    legend = [Line2D([], [], color=colours[pes], label=f"{rows}x{cols}") for pes, rows, cols in sizes]
+    for (layer, direction), marker in markers.items():
+        label = f"{layer}, {direction.replace('_', ' ')}"
+        legend.append(Line2D([], [], color="grey", marker=marker, markerfacecolor="white", linestyle="", label=label))
+    legend.append(Line2D([], [], color="grey", marker="o", linestyle="", label="filled: waits for operands"))
+    figure.legend(handles=legend, loc="outside right center", frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+def main() -> None:
+    """Entry point of ``nox -s docs``."""
+    from .results import FOLDER
+
+    if (path := FOLDER / "scaling.json").exists():
+        plot_scaling(json.loads(path.read_text()), IMAGES / "scaling.png")
+
+
+if __name__ == "__main__":
+    main()
