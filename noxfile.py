@@ -96,6 +96,12 @@ def mutate(session: nox.Session) -> None:
 
 
 @nox.session
+def coverage(session: nox.Session) -> None:
+    """Coverage of the generated Verilog by the top's tests: lines, branches, toggles; into results/robustness.json."""
+    session.run("python", "-m", "tb.coverage", *session.posargs)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Regenerate the documents that derive from spec/ and results/."""
     session.run("python", "-m", "adagp.gen.tables")

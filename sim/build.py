@@ -22,6 +22,7 @@ from pathlib import Path
 
 from ..gen.verilog import ASSERT_MACRO, GATE_MACRO, generate
 from ..spec.config import Config
+from . import coverage as points
 
 __all__ = ["BuildError", "cache_directory", "library", "lint", "verilog"]
 
@@ -41,6 +42,7 @@ COMPILE = (
 TRACE = ("--trace-fst", "--no-trace-params", HERE / "watch.vlt")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 RUNTIME_TRACE = ("verilated_fst_c.cpp",)
+RUNTIME_COVERAGE = ("verilated_cov.cpp",)
 
 
 class BuildError(RuntimeError):
@@ -143,19 +145,19 @@ def lint(path: Path) -> list[str]:
     return [line for line in _verilator(*flags, HERE / "lint.vlt", path).splitlines() if line.startswith("%")]
 
 
-def _optimise(source):
+def _optimise(source, level):
     """Level of optimisation: -O3 makes code that overflows the instruction cache, and slower than -O2."""
     if "__Slow" in source.name:
         return "-O0"  # runs once
-    return "-O1" if source.name.startswith("verilated") else "-O2"
+    return "-O1" if source.name.startswith("verilated") else level
 
 
-def _objects(compiler, flags, sources, directory):
+def _objects(compiler, flags, sources, directory, level="-O2"):
     """Compile ``sources`` side by side into ``directory``; returns the object files."""
 
     def one(source):
         result = directory / f"{source.stem}.o"
-        _run([compiler, *flags, _optimise(source), "-c", source, "-o", result])
+        _run([compiler, *flags, _optimise(source, level), "-c", source, "-o", result])
         return result
 
     directory.mkdir(exist_ok=True)
@@ -164,10 +166,10 @@ def _objects(compiler, flags, sources, directory):
         return list(pool.map(one, by_size))
 
 
-def _runtime(compiler, flags, tools, trace):
+def _runtime(compiler, flags, tools, more):
     """Object files of Verilator's own runtime, the same for every configuration."""
     include = _tool_root() / "include"
-    names = RUNTIME + RUNTIME_TRACE * trace
+    names = RUNTIME + more
     with _entry(f"runtime-{_digest(*tools, *flags, *names)}") as (path, scratch):
         if scratch:
             _say("compiling Verilator's runtime")
@@ -176,33 +178,41 @@ def _runtime(compiler, flags, tools, trace):
     return sorted(path.glob("*.o"))
 
 
-def library(config: Config, *, trace: bool = False, debug: bool = False, top: Path | None = None) -> Path:
+def library(
+    config: Config, *, trace: bool = False, debug: bool = False, coverage: tuple[str, ...] = (), top: Path | None = None
+) -> Path:
     """Path of the native simulator of ``config``, built now unless it is in the cache.
 
-    ``trace`` compiles waveforms in, ``debug`` the design's assertions; both slow the simulation down.
-    ``top`` is another ``top.v`` with the accelerator's ports. Raises BuildError.
+    ``trace`` compiles waveforms in, ``debug`` the design's assertions, ``coverage`` counters of points of
+    the kinds given (they are listed in the file of the same name that ends in .json, see :mod:`.coverage`); all slow
+    the simulation down. ``top`` is another ``top.v`` with the accelerator's ports. Raises BuildError.
     """
     source = top or verilog(config)
     compiler, include = _compiler(), _tool_root() / "include"
-    verilate = [*VERILATE, *(["--assert", f"-D{ASSERT_MACRO}"] if debug else ["--no-assert"]), *TRACE * trace]
+    verilate = [*VERILATE, *(["--assert", f"-D{ASSERT_MACRO}"] if debug else ["--no-assert"]), *TRACE * trace,
+                *(f"--coverage-{kind}" for kind in coverage)]  # fmt: skip
     flags = [*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", f"-I{HERE}"]
-    driver_flags = [f"-DPORT_WIDTH={config.port_width}", *["-DTRACE"] * trace]
+    driver_flags = [f"-DPORT_WIDTH={config.port_width}", *["-DTRACE"] * trace, *["-DCOVERAGE"] * bool(coverage)]
     machine = _run([compiler, "-march=native", "-Q", "--help=target"])  # what native means here
     tools = (version("verilator"), _run([compiler, "--version"]), machine)
-    drivers = [(HERE / name).read_bytes() for name in DRIVER]
+    drivers = [(HERE / name).read_bytes() for name in DRIVER + ("coverage.py",) * bool(coverage)]
     key = _digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags)
     with _entry(f"simulator-{config.name}-{key}.so") as (path, scratch):
         if scratch:
             start = time.monotonic()
             with ThreadPoolExecutor(1) as pool:  # Verilator leaves the other cores idle
-                compiling = pool.submit(_runtime, compiler, flags, tools, trace)
+                more = RUNTIME_TRACE * trace + RUNTIME_COVERAGE * bool(coverage)
+                compiling = pool.submit(_runtime, compiler, flags, tools, more)
                 _say(f"verilating {config.name}")
                 _verilator(*verilate, "-Mdir", scratch / "c++", source)
                 runtime = compiling.result()
             made = sorted((scratch / "c++").glob("*.cpp"))
+            if coverage:
+                points.save(path.with_suffix(".json"), points.take(made))
             _say(f"compiling {len(made)} files of C++ on {len(os.sched_getaffinity(0))} cores")
             made_flags = [*flags, *driver_flags, f"-I{scratch / 'c++'}"]
-            objects = _objects(compiler, made_flags, [*made, HERE / "driver.cpp"], scratch / "objects")
+            level = "-O1" if coverage else "-O2"  # thrice the code: compiling it takes longer than running it
+            objects = _objects(compiler, made_flags, [*made, HERE / "driver.cpp"], scratch / "objects", level)
             _run([compiler, "-shared", "-o", scratch / "out.so", *objects, *runtime, "-pthread"])
             (scratch / "out.so").rename(path)
             _say(f"built the simulator of {config.name} in {time.monotonic() - start:.0f} s")

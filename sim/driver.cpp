@@ -11,6 +11,10 @@
 #include "verilated_fst_c.h"
 #include "window.h"
 #endif
+#ifdef COVERAGE
+#include "Vadagp___024root.h"
+#include "Vadagp__Syms.h"
+#endif
 
 namespace adagp {
 
@@ -25,6 +29,9 @@ class Simulation {
 
     Simulation(uint8_t* memory, uint64_t size, const Settings& settings, std::vector<Fault> faults)
         : dram(memory, size, settings, std::move(faults)) {
+#ifdef COVERAGE
+        std::fill(std::begin(counts()), std::end(counts()), 0);
+#endif
         hold_reset(RESET_CYCLES);
     }
 
@@ -39,6 +46,10 @@ class Simulation {
     }
     void trace_cycles(uint64_t from, uint64_t to) { window_.cycles(from, to); }
     void trace_commands(uint64_t first, uint64_t last, uint64_t skip) { window_.commands(context_, first, last, skip); }
+#endif
+
+#ifdef COVERAGE
+    decltype(Vadagp__Syms::__Vcoverage)& counts() { return top_.rootp->vlSymsp->__Vcoverage; }  // by point
 #endif
 
     void step() {
@@ -215,6 +226,9 @@ EXPORT int adagp_trace_cycles(Simulation* s, uint64_t from, uint64_t to) {
 EXPORT int adagp_trace_commands(Simulation* s, uint64_t first, uint64_t last, uint64_t skip) {
     return guarded(s, [&] { return s->trace_commands(first, last, skip), 0; });
 }
+#endif
+#ifdef COVERAGE
+EXPORT const uint32_t* adagp_coverage(Simulation* s) { return s->counts(); }
 #endif
 EXPORT int adagp_run(Simulation* s, uint64_t count) {
     return guarded(s, [&] { return s->run(count); });

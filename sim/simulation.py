@@ -35,6 +35,7 @@ def _load(path):
         ("open_trace", ctypes.c_int, (handle, ctypes.c_char_p)),
         ("trace_cycles", ctypes.c_int, (handle, u64, u64)),
         ("trace_commands", ctypes.c_int, (handle, u64, u64, u64)),
+        ("coverage", ctypes.POINTER(u32), (handle,)),
         ("run", ctypes.c_int, (handle, u64)),
         ("reset", ctypes.c_int, (handle, u64)),
         ("log", None, (handle, handle, u64)),
@@ -45,7 +46,7 @@ def _load(path):
         ("totals", None, (handle, ctypes.POINTER(DramTotals))),
     ):
         function = getattr(native, f"adagp_{name}", None)
-        if function is None:  # what has to do with waveforms, in a simulator without
+        if function is None:  # what has to do with waveforms or coverage, in a simulator without
             continue
         function.restype, function.argtypes = result, arguments
     return native
@@ -63,6 +64,8 @@ class Simulation:
         the next to be executed until the last and all before it are complete; in one batch
     trace_batch: which one, of those in which they come; the first is 0
     debug: check the design's assertions
+    coverage: kinds of points (:mod:`.coverage`) and an array of the library's counters, to which this simulation adds
+        its own at its close
     stall, seed: chance in 0..1 that a memory channel pauses in a cycle; start of its random numbers
     faults: bursts that fail
     memory_bytes: size of the memory (default: the part's capacity); only touched pages cost anything
@@ -74,14 +77,16 @@ class Simulation:
     def __init__(
         self, config: Config, part: DramPart | None = None, *, trace: Path | str | None = None,
         trace_window: tuple[int, int] = (0, NEVER - 1), trace_commands: tuple[int, int] | None = None,
-        trace_batch: int = 0, debug: bool = False, stall: float = 0.0, seed: int = 1, faults: Iterable[Fault] = (),
-        memory_bytes: int | None = None, top: Path | None = None,
+        trace_batch: int = 0, debug: bool = False, coverage: tuple[tuple[str, ...], np.ndarray] | None = None,
+        stall: float = 0.0, seed: int = 1, faults: Iterable[Fault] = (), memory_bytes: int | None = None,
+        top: Path | None = None,
     ):  # fmt: skip
         self.config = config
         self.part = part or config.dram
         self.memory = np.zeros(memory_bytes or self.part.capacity_bytes, np.uint8)
         self._handle = None
-        self._native = _load(library(config, trace=trace is not None, debug=debug, top=top))
+        kinds, self._counts = coverage or ((), None)
+        self._native = _load(library(config, trace=trace is not None, debug=debug, coverage=kinds, top=top))
         native_faults = [NativeFault.of(fault) for fault in faults]
         self._handle = self._native.adagp_open(
             self.memory.ctypes.data, self.memory.nbytes, settings(config, self.part, stall, seed),
@@ -109,6 +114,9 @@ class Simulation:
     def close(self):
         """End the simulation and finish the waveform file; ``memory`` stays readable."""
         if self._handle:
+            if self._counts is not None:
+                counts = self._native.adagp_coverage(self._handle)
+                self._counts += np.ctypeslib.as_array(counts, self._counts.shape)
             self._native.adagp_close(self._handle)
         self._handle = None
 

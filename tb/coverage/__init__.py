@@ -1,0 +1,1 @@
+"""Coverage of the generated Verilog by the tests of the whole accelerator."""

@@ -1,0 +1,146 @@
+"""Runs pieces on simulators with coverage, and keeps what each has covered in a file of its own."""
+
+import gc
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from adagp.gen.verilog import Flat, Gated
+from adagp.host import sim_device
+from adagp.host.run_folder import write_atomically
+from adagp.rtl.top import Top
+from adagp.sim import coverage
+from adagp.sim.build import library, verilog
+from adagp.sim.coverage import LINE, TOGGLE
+from adagp.sim.simulation import Simulation
+from amaranth.hdl import Fragment
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..mutation.seen import CONFIG
+from .workloads import PIECES, Piece
+
+__all__ = ["WORK", "Collection"]
+
+WORK = Path("build/coverage")
+ROOT = Path(__file__).parents[2]
+SOURCES = ("golden", "host", "sim", "tb", "tb/host", "tb/mutation", "tb/robustness")
+"""What decides about workloads, besides workloads.py itself."""
+
+
+def _digest() -> str:
+    digest = hashlib.sha256((Path(__file__).parent / "workloads.py").read_bytes())
+    for path in sorted(path for folder in SOURCES for path in (ROOT / folder).glob("*.py")):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _blocks() -> dict[str, str]:
+    """The file of rtl/ that each module comes from, by the module's name; a library's belongs to what it is part of."""
+    found = {}
+
+    def walk(fragment, path, owner):
+        for origin in fragment.origins or ():
+            package, _, module = type(origin).__module__.rpartition(".")
+            owner = module if package == "adagp.rtl" else owner
+        found[".".join(path)] = owner
+        for index, (inner, name, *_) in enumerate(fragment.subfragments):
+            walk(inner, (*path, name or f"U${index}"), owner)
+
+    walk(Fragment.get(Flat(Top(CONFIG)), Gated()), ("adagp",), "top")
+    return found
+
+
+class Collection:
+    """What is covered, in ``work``: a folder for each simulator, a file for each piece of workloads.
+
+    ``kinds`` of points are counted. ``keep``: files stay good when workloads have changed.
+    """
+
+    def __init__(self, work: Path = WORK, kinds: tuple[str, ...] = (LINE, TOGGLE), *, keep: bool = False):
+        self.kinds, self.keep, self.digest = kinds, keep, _digest()
+        self.simulator = library(CONFIG, coverage=kinds)
+        self.points = coverage.load(self.simulator.with_suffix(".json"))
+        self.n_counters = max(point.counter + point.n_counters for point in self.points)
+        self.text = verilog(CONFIG).read_text().splitlines()
+        self.folder = work / self.simulator.stem
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def blocks(self) -> dict[str, str]:
+        """The file of rtl/ of every module with points."""
+        path = self.folder / "blocks.json"
+        if not path.exists():
+            write_atomically(path, json.dumps(_blocks()).encode())
+        blocks = json.loads(path.read_text()) | {"adagp_clock_gate": "clock_gate"}
+        # The second use of a name within a module has a number behind it.
+        return {name: blocks[name if name in blocks else re.sub(r"\$\d+", "", name)]
+                for name in {point.module for point in self.points}}  # fmt: skip
+
+    def _path(self, piece: Piece) -> Path:
+        return self.folder / f"{piece.name.replace(' ', '-')}.npz"
+
+    def known(self, piece: Piece) -> np.ndarray | None:
+        """Counts of a piece, if they are on file."""
+        path = self._path(piece)
+        if not path.exists():
+            return None
+        with np.load(path) as file:
+            return file["counts"] if self.keep or str(file["digest"]) == self.digest else None
+
+    def collect(self, piece: Piece) -> np.ndarray:
+        """Run a piece; returns its counts, which are then on file."""
+        torch.set_num_threads(1)
+        counts = np.zeros(self.n_counters, np.uint64)
+        with patch.object(sim_device, "Simulation", partial(Simulation, coverage=(self.kinds, counts))):
+            piece.run()
+            gc.collect()  # a simulation adds its counts when it is closed
+        with open(self._path(piece).with_suffix(".part"), "wb") as file:
+            np.savez_compressed(file, counts=counts, digest=self.digest)
+        self._path(piece).with_suffix(".part").replace(self._path(piece))
+        return counts
+
+    def run(self, pieces: Iterable[Piece] = PIECES, jobs: int = 1) -> np.ndarray:
+        """The sum of the counts of ``pieces``, having run those that aren't on file."""
+        pieces = list(pieces)
+        total = np.zeros(self.n_counters, np.uint64)
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.fields[share]:.2%} of all counters"),
+        )  # fmt: skip
+        with Progress(*columns) as progress:
+            task = progress.add_task("coverage", total=len(pieces), share=0.0)
+            for piece, counts in self._counts(pieces, jobs):
+                new = int(((counts > 0) & (total == 0)).sum())
+                total += counts
+                progress.update(task, advance=1, share=(total > 0).mean())
+                progress.print(f"{piece.name}: {(counts > 0).sum()} counters, {new} of them new", markup=False)
+        return total
+
+    def _counts(self, pieces: list[Piece], jobs: int) -> Iterator[tuple[Piece, np.ndarray]]:
+        missing = []
+        for piece in pieces:
+            if (counts := self.known(piece)) is None:
+                missing.append(piece)
+            else:
+                yield piece, counts
+        if jobs == 1:
+            yield from ((piece, self.collect(piece)) for piece in missing)
+            return
+        with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
+            running = {pool.submit(_collect, self, PIECES.index(piece)): piece for piece in missing}
+            try:
+                for future in as_completed(running):
+                    yield running[future], future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+
+def _collect(collection: Collection, index: int) -> np.ndarray:
+    return collection.collect(PIECES[index])
