@@ -10,8 +10,9 @@ in each direction, under 5 M cycles on the smallest array; fewer images mean few
 layers become memory-bound earlier than in larger batches (``--batch``).
 
 A point is memory-bound by the roofline if its MACs per byte that crossed the port are fewer than peak MACs per peak
-byte; and by the counters if the array waits for operands for more than a tenth of the cycles. A finished point is
-kept in ``build/bench_scaling``: a bench that was stopped goes on after the last one. The smallest array comes first.
+byte; and by the counters if the array waits for operands, or for results to leave, in more than a tenth of the cycles.
+A finished point is kept in ``build/bench_scaling``: a bench that was stopped goes on after the last one. The smallest
+array comes first.
 """
 
 import argparse
@@ -42,7 +43,7 @@ LAYERS = {"early": ("2.Conv2d", 2), "middle": ("12.Conv2d", 2), "late": ("22.Con
 MEASURED = ("forward", "backward_weight")
 CHIP = DRAM_PARTS["ddr3-800-x16"]
 BUILD_SECONDS, BUILD_SECONDS_PE = 100, 0.5
-POINT_SECONDS, CYCLE_SECONDS, CYCLE_SECONDS_PE = 5, 3e-6, 0.03e-6
+POINT_SECONDS, CYCLE_SECONDS, CYCLE_SECONDS_PE = 3, 1.5e-6, 0.012e-6
 """Rough times on one core, for the estimate: of a simulator and each of its PEs, of a point and each of its cycles."""
 
 
@@ -54,10 +55,10 @@ def configuration(rows: int, cols: int, port: int) -> Config:
         CHIP, name=f"ddr3-800-x{16 * chips}", bandwidth_bytes=chips * CHIP.bandwidth_bytes,
         capacity_bytes=chips * CHIP.capacity_bytes, burst_bytes=chips * CHIP.burst_bytes,
     )  # fmt: skip
-    shallow = dict.fromkeys(("a_depth", "b_depth", "c_depth"), paper.a_depth // 4)  # 64 banks of it are paper's
+    least = paper.a_elements // 64  # legal with any array's banks, so that the configuration can say how many
     shape = replace(
         paper, name=f"scaling-{rows}x{cols}-{port}", rows=rows, cols=cols, port_width=port, dram=part,
-        update_lanes=max(1, paper.update_lanes * port // paper.port_width), **shallow,
+        update_lanes=max(1, paper.update_lanes * port // paper.port_width), a_depth=least, b_depth=least, c_depth=least,
     )  # fmt: skip
     words = paper.a_elements // cols  # as many psums as operands
     return replace(
@@ -124,7 +125,7 @@ class Networks:
 
     def __init__(self):
         self.module = build_model(MODEL, IMAGE, CLASSES, SEED)
-        self.made = {}
+        self.made: dict[tuple[Config, int], Network] = {}
 
     def line(self, point):
         """The network, and its line that computes the point."""
@@ -142,7 +143,7 @@ class Networks:
 def _estimate(chosen, networks):
     """Say for each accelerator how long it will take, about, on one core."""
     total = 0.0
-    work = {}  # of a layer, the same on every accelerator
+    work: dict[tuple[str, str], int] = {}  # MACs, the same on every accelerator
     for config in dict.fromkeys(point.config for point in chosen):
         here = [point for point in chosen if point.config == config]
         for point in here:
@@ -186,9 +187,10 @@ def main(argv: list[str] | None = None) -> None:
     _estimate(chosen, networks)
     if arguments.estimate:
         return
-    rows = []
+    rows: list[dict] = []
+    bench: Bench | None = None
     with bars() as progress:
-        task, bench = progress.add_task("points", total=len(chosen)), None
+        task = progress.add_task("points", total=len(chosen))
         for point in chosen:
             config = point.config
             if bench is None or bench.folder.name != config.name:
@@ -203,7 +205,7 @@ def main(argv: list[str] | None = None) -> None:
                 "expected_cycles": round(choose_mapping(line.command, config).cycles),
             })  # fmt: skip
             progress.advance(task)
-            progress.print(_text(rows[-1]))
+            progress.print(_text(rows[-1]), soft_wrap=True)
     found = figures(rows)
     output = arguments.output or (FOLDER / "scaling.json" if chosen == points(ARRAYS, PORTS) else None)
     if output is not None:
@@ -219,7 +221,8 @@ def _text(row):
     verdicts = "/".join("memory" if row[f"memory_bound_by_{by}"] else "compute" for by in ("roofline", "counters"))
     return (
         f"{row['point']:32} {row['cycles']:9} cycles {row['raw']:.3f} of peak  {row['intensity']:6.1f} MACs/byte"
-        f" (ridge {row['ridge']:.1f})  {row['of_roofline']:.3f} of roofline  waits {row['waiting']:.3f}  {verdicts}"
+        f" (ridge {row['ridge']:.1f})  {row['of_roofline']:.3f} of roofline"
+        f"  waits {row['waiting']:.3f} + {row['blocked']:.3f}  {verdicts}"
     )
 
 

@@ -120,5 +120,6 @@ class Bench:
             device.wait()
         after, counters = device.simulation.dram_totals, device.counters(WARMUP)
         self.progress.remove_task(task)
-        dram = {f"dram_{name}": getattr(after, name) - getattr(before, name) for name in ("read_bytes", "write_bytes")}
+        names = ("read_bytes", "write_bytes", "read_beats", "write_beats")
+        dram = {f"dram_{name}": getattr(after, name) - getattr(before, name) for name in names}
         return {**counters, **dram}

@@ -89,7 +89,7 @@ def plot_scaling(results: dict, path: Path) -> None:
     for (layer, direction), marker in markers.items():
         label = f"{layer}, {direction.replace('_', ' ')}"
         legend.append(Line2D([], [], color="grey", marker=marker, markerfacecolor="white", linestyle="", label=label))
-    legend.append(Line2D([], [], color="grey", marker="o", linestyle="", label="filled: waits for operands"))
+    legend.append(Line2D([], [], color="grey", marker="o", linestyle="", label="filled: array waits"))
     figure.legend(handles=legend, loc="outside right center", frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)

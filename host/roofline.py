@@ -5,7 +5,7 @@ from ..spec.config import Config
 __all__ = ["WAITING", "attainable", "bandwidth", "judge", "knees"]
 
 WAITING = 0.1
-"""Share of the cycles: an array that waits longer for operands is memory-bound."""
+"""Share of the cycles: an array that waits longer, for operands or for results to leave, is memory-bound."""
 
 
 def bandwidth(config: Config) -> float:
@@ -21,18 +21,20 @@ def attainable(intensity: float, config: Config) -> float:
 def judge(row: dict, config: Config) -> dict:
     """Both verdicts on a measured command, and how close it came to the roofline.
 
-    ``intensity`` is MACs per byte moved; ``ridge`` that below which the roofline slopes; ``waiting`` the share of
-    cycles without operands.
+    ``intensity`` is MACs per byte moved, of beats whole or partly used; ``ridge`` that below which the roofline slopes;
+    ``waiting`` the share of cycles without operands, ``blocked`` that without work, for results couldn't leave (or the
+    sequencer was late): a memory too slow for reads shows in the former, one too slow for writes in the latter.
     """
-    intensity = row["macs"] / (row["dram_read_bytes"] + row["dram_write_bytes"])
+    intensity = row["macs"] / (config.beat_bytes * (row["dram_read_beats"] + row["dram_write_beats"]))
     ridge, rate = config.n_pes / bandwidth(config), row["macs"] / row["cycles"]
     waiting = (row["stall_a"] + row["stall_b"]) / row["cycles"]
-    by_roofline, by_counters = intensity < ridge, waiting > WAITING
+    blocked = (row["stall_drain"] + row["stall_idle"]) / row["cycles"]
+    by_roofline, by_counters = intensity < ridge, waiting + blocked > WAITING
     return {
         "intensity": round(intensity, 4), "ridge": round(ridge, 4), "macs_per_cycle": round(rate, 4),
         "attainable": round(attainable(intensity, config), 4),
         "of_roofline": round(rate / attainable(intensity, config), 5), "waiting": round(waiting, 5),
-        "memory_bound_by_roofline": by_roofline, "memory_bound_by_counters": by_counters,
+        "blocked": round(blocked, 5), "memory_bound_by_roofline": by_roofline, "memory_bound_by_counters": by_counters,
         "agree": by_roofline == by_counters,
     }  # fmt: skip
 

@@ -47,8 +47,8 @@ def test_points():
 def row(**changes):
     """A row of an 8x8 array with a 64-bit port (8 bytes per cycle, ridge at 8 MACs per byte)."""
     return {
-        "macs": 64_000, "cycles": 2000, "dram_read_bytes": 3000, "dram_write_bytes": 1000, "stall_a": 0, "stall_b": 0,
-        **changes,
+        "macs": 64_000, "cycles": 2000, "dram_read_beats": 375, "dram_write_beats": 125, "stall_a": 0, "stall_b": 0,
+        "stall_drain": 0, "stall_idle": 0, **changes,
     }  # fmt: skip
 
 
@@ -59,10 +59,11 @@ def test_roofline_by_hand(intensity, macs_per_cycle):
 
 @pytest.mark.parametrize(("changes", "intensity", "of_roofline", "by_roofline", "by_counters"), [
     ({}, 16, 0.5, False, False),
-    ({"dram_read_bytes": 15_000}, 4, 1.0, True, False),  # 64,000 MACs for 16,000 bytes: 32 per cycle at most
-    ({"dram_read_bytes": 15_000, "stall_a": 150, "stall_b": 51}, 4, 1.0, True, True),
-    ({"dram_read_bytes": 7000, "stall_a": 150, "stall_b": 50}, 8, 0.5, False, False),  # on the ridge; just a tenth
+    ({"dram_read_beats": 1875}, 4, 1.0, True, False),  # 64,000 MACs for 16,000 bytes: 32 per cycle at most
+    ({"dram_read_beats": 1875, "stall_a": 150, "stall_b": 51}, 4, 1.0, True, True),
+    ({"dram_read_beats": 875, "stall_a": 150, "stall_b": 50}, 8, 0.5, False, False),  # on the ridge; just a tenth
     ({"cycles": 4000, "stall_a": 401}, 16, 0.25, False, True),
+    ({"dram_write_beats": 1625, "stall_drain": 101, "stall_idle": 100}, 4, 1.0, True, True),  # results can't leave
 ])  # fmt: skip
 def test_verdicts_by_hand(changes, intensity, of_roofline, by_roofline, by_counters):
     found = judge(row(**changes), configuration(8, 8, 64))
