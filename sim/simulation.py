@@ -85,7 +85,10 @@ class Simulation:
         self.part = part or config.dram
         self.memory = np.zeros(memory_bytes or self.part.capacity_bytes, np.uint8)
         self._handle = None
-        kinds, self._counts = coverage or ((), None)
+        kinds: tuple[str, ...] = ()
+        self._counts: np.ndarray | None = None
+        if coverage is not None:
+            kinds, self._counts = coverage
         self._native = _load(library(config, trace=trace is not None, debug=debug, coverage=kinds, top=top))
         native_faults = [NativeFault.of(fault) for fault in faults]
         self._handle = self._native.adagp_open(
