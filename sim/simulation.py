@@ -123,34 +123,41 @@ class Simulation:
             self._native.adagp_close(self._handle)
         self._handle = None
 
+    @property
+    def _running(self):
+        """The native simulation; raises SimulationError once it is closed."""
+        if not self._handle:
+            raise SimulationError("the simulation is closed")
+        return self._handle
+
     def _check(self, result):
         if result < 0:
-            message = self._native.adagp_message(self._handle).decode()
+            message = self._native.adagp_message(self._running).decode()
             raise SimulationError(f"{message} (cycle {self.cycles})")
         return result
 
     @property
     def cycles(self) -> int:
         """Clock cycles since the simulation was opened."""
-        return self._native.adagp_cycles(self._handle)
+        return self._native.adagp_cycles(self._running)
 
     @property
     def dram_totals(self) -> DramTotals:
         """What has crossed the memory port since the simulation was opened."""
         totals = DramTotals()
-        self._native.adagp_totals(self._handle, totals)
+        self._native.adagp_totals(self._running, totals)
         return totals
 
     def write_register(self, offset: int, value: int) -> None:
         """One AXI4-Lite write; raises SimulationError when it is refused."""
-        response = self._check(self._native.adagp_write(self._handle, offset, value & 0xFFFF_FFFF))
+        response = self._check(self._native.adagp_write(self._running, offset, value & 0xFFFF_FFFF))
         if response:
             raise SimulationError(f"write to register 0x{offset:03x} refused with response {response}")
 
     def read_register(self, offset: int) -> int:
         """One AXI4-Lite read; raises SimulationError when it is refused."""
         value = ctypes.c_uint32()
-        response = self._check(self._native.adagp_read(self._handle, offset, value))
+        response = self._check(self._native.adagp_read(self._running, offset, value))
         if response:
             raise SimulationError(f"read of register 0x{offset:03x} refused with response {response}")
         return value.value
@@ -164,7 +171,7 @@ class Simulation:
         start = self.cycles
         while True:
             done = self.cycles - start
-            if self._check(self._native.adagp_run(self._handle, min(CHUNK_CYCLES, max_cycles - done))):
+            if self._check(self._native.adagp_run(self._running, min(CHUNK_CYCLES, max_cycles - done))):
                 return self.cycles - start
             done = self.cycles - start
             if progress is not None:
@@ -174,16 +181,16 @@ class Simulation:
 
     def step(self, count: int) -> None:
         """Let ``count`` cycles pass, or fewer if the interrupt is raised."""
-        self._check(self._native.adagp_run(self._handle, count))
+        self._check(self._native.adagp_run(self._running, count))
 
     def reset(self, cycles: int = 1) -> None:
         """Hold the reset of accelerator and memory controller for ``cycles``: both forget what they were doing."""
-        self._check(self._native.adagp_reset(self._handle, cycles))
+        self._check(self._native.adagp_reset(self._running, cycles))
 
     def log_bursts(self, room: int) -> None:
         """Note the next ``room`` bursts to be accepted, in that order, in :attr:`bursts`; earlier ones no longer."""
         self._log, self._log_start = np.zeros(room, BURST), self._accepted()
-        self._native.adagp_log(self._handle, self._log.ctypes.data, room)
+        self._native.adagp_log(self._running, self._log.ctypes.data, room)
 
     @property
     def bursts(self) -> np.ndarray:

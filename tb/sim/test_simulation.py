@@ -187,3 +187,11 @@ def test_reset_forgets_everything_under_way(tmp_path):
         size = 50 * 4 * device.config.beat_bytes
         assert (device.memory[TARGET : TARGET + size] == before[:size]).all()
         assert (device.memory[TARGET + size :] == before[TARGET + size :]).all()
+
+
+def test_a_closed_simulation_says_so(tmp_path):
+    with simulation(preset("tiny"), tmp_path) as device:
+        assert device.cycles > 0
+    for use in (lambda: device.cycles, lambda: device.dram_totals, lambda: device.step(1)):
+        with pytest.raises(SimulationError, match="the simulation is closed"):
+            use()
