@@ -3,9 +3,6 @@
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("pyosys", reason="the extra `formal` isn't installed")
-
 from adagp.rtl.axi import AxiWrite
 from adagp.rtl.csr import AxiLite
 from amaranth import Module, Signal
@@ -172,8 +169,8 @@ def test_axi_lite(answers, rule, tmp_path):
     harness = Harness(Slave(answers))
     bind_axi_lite(harness, harness.dut.bus)
     found = outcomes(harness, tmp_path)
-    failed = {name for name, outcome in found.items() if outcome == "failed"}
-    assert {name for name in failed if name.startswith("r:")} == ({rule} if rule else set())
+    failed = {name for name, outcome in found.items() if outcome == "failed" and name.startswith("r:")}
+    assert rule in failed if rule else not failed  # after an answer too many, further rules may fail
     assert found["ar: taken"] == "reached"
 
 
@@ -216,7 +213,7 @@ def test_every_stream_output_has_a_job():
         for name, component in inspect.getmembers(module, inspect.isclass):
             if issubclass(component, wiring.Component) and component.__module__ == module.__name__:
                 text = inspect.getsource(component.__init__)
-                if "stream" in text or "Client(" in text:
+                if any(port in text for port in ("stream.Signature(", "descriptor_stream(", "Client(")):
                     sources.add(name)
     drive = {type(job.block()).__name__ for job in JOBS.values()
              if any(out for _, out, _ in interfaces(job.block(), stream.Signature))}  # fmt: skip

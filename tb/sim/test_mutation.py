@@ -72,7 +72,6 @@ end
 
 @pytest.fixture
 def tools(monkeypatch):
-    pytest.importorskip("pyosys", reason="mutants are Yosys'")
     monkeypatch.syspath_prepend(str(ROOT))
     from tb.mutation import choice, equivalence, netlist, table
 
