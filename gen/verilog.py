@@ -17,9 +17,9 @@ from ..spec.config import Config
 from .description import MODULE, describe
 from .header import header
 
-__all__ = ["ASSERT_MACRO", "GATE_MACRO", "Flat", "generate", "to_verilog"]
+__all__ = ["ASSERT_MACRO", "CLOCK_GATE", "GATE_MACRO", "NETLIST_PASSES", "Flat", "Gated", "generate", "to_verilog"]
 
-_PASSES = """
+NETLIST_PASSES = """
 proc
 opt_expr
 opt_merge
@@ -28,17 +28,21 @@ opt_dff
 opt_clean
 memory_collect
 opt_clean
-attrmap -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
-write_verilog -norename
 """
+"""Yosys passes from RTLIL to the netlist that becomes Verilog."""
 # Processes become multiplexers: amaranth.back.verilog leaves `always @*` blocks, which Verilator does not run when
 # a field of the struct they assign is what they depend on (they would have to be sensitive to their own output).
 # opt_dff gives registers back the enables that proc has turned into multiplexers: a simulator then skips what is idle.
 
+_WRITE = """
+attrmap -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
+write_verilog -norename
+"""
+
 GATE_MACRO = "ADAGP_CLOCK_GATES"
 """Defined where clock gates shall really gate: in simulation, which is faster so, and where there is no better cell."""
 
-_CLOCK_GATE = f"""
+CLOCK_GATE = f"""
 module {CELL}(input clk, input open, output o);
 `ifdef {GATE_MACRO}
   reg opened;
@@ -49,6 +53,7 @@ module {CELL}(input clk, input open, output o);
 `endif
 endmodule
 """
+"""The cell behind every clock gate, as a Verilog module."""
 
 ASSERT_MACRO = "ADAGP_ASSERT"
 """Defined by tools that shall check the design's assertions, which aren't Verilog-2005."""
@@ -112,10 +117,10 @@ def to_verilog(component: wiring.Component) -> str:
         text = rtlil.convert(Flat(component), name=MODULE, platform=Gated(), emit_src=False)
     finally:
         gc.enable()
-    script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{_PASSES}"
+    script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{NETLIST_PASSES}{_WRITE}"
     text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
     text = _REPEATED.sub(_replicated, _guard_assertions(_loop_zeroes(_YOSYS_NAME.sub(_readable, text))))
-    return text + _CLOCK_GATE if CELL in text else text
+    return text + CLOCK_GATE if CELL in text else text
 
 
 def _readable(found):

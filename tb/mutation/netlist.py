@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from adagp.gen.description import MODULE
-from adagp.gen.verilog import _CLOCK_GATE, Flat, Gated
+from adagp.gen.verilog import CLOCK_GATE, NETLIST_PASSES, Flat, Gated
 from adagp.rtl import compute, csr, dma_read, dma_write, drain, sequencer, top, update
 from adagp.rtl.array import Array
 from amaranth import ClockSignal, Const, Instance, Module, ResetInserter, ResetSignal, Value
@@ -34,18 +34,8 @@ BLOCKS = (
 SELECT = "mutant"
 """The signal that says which mutant is active; 0: none."""
 
-PREPARE = """
-proc
-chformal -remove
-opt_expr
-opt_merge
-opt_clean
-opt_dff
-opt_clean
-memory_collect
-opt_clean
-"""
-"""As gen/verilog.py, without assertions: what they say is no part of the netlist."""
+PREPARE = NETLIST_PASSES.replace("proc\n", "proc\nchformal -remove\n")
+"""Without assertions: what they say is no part of the netlist."""
 
 SELECTOR = f"""
 module {SELECT}_selector(value);
@@ -167,4 +157,4 @@ def verilog(netlist: str, mutants: Iterable[Mutant]) -> str:
     wire = f"  wire [{WIDTH - 1}:0] {SELECT};\n"
     head, top, rest = text.partition(f"module {MODULE}(")
     rest = rest.replace(wire, f"{wire}  {SELECT}_selector selector (.value({SELECT}));\n", 1)
-    return head + top + rest + SELECTOR + _CLOCK_GATE
+    return head + top + rest + SELECTOR + CLOCK_GATE
