@@ -35,6 +35,21 @@ def _address_channel(h, axi, prefix, config):
     h.cover(f"{prefix}: a burst of {config.max_burst_beats} beats", valid & (length == config.max_burst_beats - 1))
 
 
+def _under_way(h: Harness, axi, address: str, answer: str, asked, ended, outstanding: int, n_ids: int) -> list:
+    """Bursts of each id from ``asked`` to ``ended``; proves the ids of addresses, assumes those of answers."""
+    address_id, answer_id = getattr(axi, f"{address}id"), getattr(axi, f"{answer}id")
+    answered = getattr(axi, f"{answer}valid")
+    counts = []
+    for number in range(n_ids):
+        own = h.count(asked & (address_id == number), ended & (answer_id == number), 2 * outstanding - 1)
+        h.assume(f"{answer}: id {number} only for its bursts", ~(answered & (answer_id == number)) | (own != 0))
+        h.cover(f"{answer}: end of a burst of id {number}", ended & (answer_id == number))
+        counts.append(own)
+    h.prove(f"{address}: ids of clients only", ~getattr(axi, f"{address}valid") | (address_id < n_ids))
+    h.assume(f"{answer}: ids of clients only", ~answered | (answer_id < n_ids))
+    return counts
+
+
 def bind_axi_read(h: Harness, axi, config, outstanding: int, n_ids: int) -> list:
     """Read channels of a master that has at most ``outstanding`` bursts under way and uses ids below ``n_ids``.
 
@@ -46,15 +61,8 @@ def bind_axi_read(h: Harness, axi, config, outstanding: int, n_ids: int) -> list
     asked, ended = axi.arvalid & axi.arready, axi.rvalid & axi.rready & axi.rlast
     payload = _members(axi, "r", "id", "data", "resp", "last")
     handshake_rule(h, "r", axi.rvalid, axi.rready, payload, guarantee=False)
-    counts = []
-    for number in range(n_ids):
-        under_way = h.count(asked & (axi.arid == number), ended & (axi.rid == number), 2 * outstanding - 1)
-        h.assume(f"r: id {number} only for its bursts", ~(axi.rvalid & (axi.rid == number)) | (under_way != 0))
-        h.cover(f"r: last beat of id {number}", ended & (axi.rid == number))
-        counts.append(under_way)
+    counts = _under_way(h, axi, "ar", "r", asked, ended, outstanding, n_ids)
     total = sum(counts)
-    h.prove("ar: ids of clients only", ~axi.arvalid | (axi.arid < n_ids))
-    h.assume("r: ids of clients only", ~axi.rvalid | (axi.rid < n_ids))
     h.prove(f"r: at most {outstanding} bursts under way", total + axi.arvalid <= outstanding)
     h.cover(f"r: {outstanding} bursts under way", total == outstanding)
     return counts
@@ -98,15 +106,8 @@ def bind_axi_write(h: Harness, axi, config, outstanding: int, n_ids: int) -> tup
     taken = axi.awvalid & axi.awready
     complete = h.count(moved & axi.wlast, answered, 2 * outstanding - 1)
     h.assume("b: only for bursts that have ended", ~axi.bvalid | (complete != 0))
-    counts = []
-    for number in range(n_ids):
-        own = h.count(taken & (axi.awid == number), answered & (axi.bid == number), 2 * outstanding - 1)
-        h.assume(f"b: id {number} only for its bursts", ~(axi.bvalid & (axi.bid == number)) | (own != 0))
-        h.cover(f"b: answer to id {number}", answered & (axi.bid == number))
-        counts.append(own)
+    counts = _under_way(h, axi, "aw", "b", taken, answered, outstanding, n_ids)
     pending = sum(counts)
-    h.assume("b: ids of clients only", ~axi.bvalid | (axi.bid < n_ids))
-    h.prove("aw: ids of clients only", ~axi.awvalid | (axi.awid < n_ids))
     h.prove(f"b: at most {outstanding} bursts unanswered", pending + axi.awvalid <= outstanding)
     h.prove("w: the bursts that have ended are of those unanswered", complete + announced == pending + axi.awvalid)
     h.cover(f"b: {outstanding} bursts unanswered", pending == outstanding)
