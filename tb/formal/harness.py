@@ -1,6 +1,8 @@
 """A block with all its inputs free, and what is to be proved, assumed and reached of it."""
 
-from amaranth import Module, Signal, Value
+from itertools import count
+
+from amaranth import Const, Module, Shape, Signal, Value
 from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, Cover, Fragment
 from amaranth.lib import wiring
@@ -69,14 +71,34 @@ class Harness:
         """The component that is the submodule at ``path``."""
         return self._inside(path).origins[0]
 
-    def signal(self, path: str) -> Signal:
-        """A signal by the path of the submodule that drives it and its name; KeyError unless there is just one."""
+    def signals(self, path: str) -> list[Signal]:
+        """Signals by the path of the submodule that drives them and their common name, in the order they were made."""
         where, _, name = path.rpartition(".")
         statements = self._inside(where).statements.values()
         found = {id(s): s for block in statements for s in block._lhs_signals() if s.name == name}
+        return sorted(found.values(), key=lambda signal: signal.duid)
+
+    def signal(self, path: str) -> Signal:
+        """The one signal at ``path``; KeyError unless there is just one."""
+        found = self.signals(path)
         if len(found) != 1:
             raise KeyError(f"{len(found)} signals are {path!r}")
-        return next(iter(found.values()))
+        return found[0]
+
+    def state(self, path: str, name: str) -> Value:
+        """Whether the state machine in the submodule at ``path`` is in the state ``name``; KeyError if it has none."""
+        signal = self.signal(f"{path}.fsm_state" if path else "fsm_state")
+        value = next(value for value in count() if signal.decoder(value) == f"{name}/{value}")
+        return signal == value
+
+    def word(self, path: str, address) -> Signal:
+        """What the memory at ``path`` holds at ``address``, through a read port of the harness's own."""
+        memory = self._inside(path)
+        shape, depth = memory._data.shape, memory._data.depth
+        place, found = Signal(range(depth), name=f"place{len(self.names)}"), Signal(Shape.cast(shape).width)
+        self.m.d.comb += place.eq(address)
+        memory.read_port(domain="comb", addr=place, data=found, en=Const(1), transparent_for=())
+        return found
 
     def free(self, shape=1, name: str | None = None) -> Signal:
         """A value that anything may be in any cycle."""

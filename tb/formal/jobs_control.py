@@ -1,9 +1,10 @@
 """Jobs: tokens, command fetch, dispatch, sequencer, counters and what gathers exponents."""
 
 from adagp.rtl.counters import Counters
-from adagp.rtl.dispatch import Dispatch
+from adagp.rtl.dispatch import COUNT_WIDTH, Dispatch
 from adagp.rtl.fetch import Fetch
 from adagp.rtl.issue import UPDATE_DEPTH, Issue
+from adagp.rtl.phase import WIDTH, BatchCounter
 from adagp.rtl.prefetch import COMMANDS_AHEAD, Prefetch
 from adagp.rtl.sequencer import Sequencer
 from adagp.rtl.shadow import Shadow
@@ -12,8 +13,9 @@ from adagp.rtl.token import TokenCounter
 from adagp.rtl.top import HALVES, TOKENS
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.descriptors import ENGINES
-from amaranth import Cat, Module, Signal
-from amaranth.lib import wiring
+from adagp.spec.registers import COUNTERS
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
 from .jobs_memory import request_rule
@@ -64,17 +66,38 @@ for _name, _ring in RINGS.items():
 
     @job(f"tokens_{_name}", lambda ring=_ring: TokenRing(ring))
     def _tokens(h):
+        """Also that no half is ever two engines': each takes halves, and gives them on, in turn."""
         for token in h.dut.ring:
             counter_rule(h, f"{token}.count", HALVES)
         counts = [h.signal(f"{token}.count") for token in h.dut.ring]
         h.prove("tokens are neither lost nor made", sum(counts) + sum(h.dut.held) == HALVES)
+        firsts = []  # the half that each engine gives on next
+        for name in h.dut.ring:
+            first = Signal(name=f"first_{name}")
+            h.m.d.sync += first.eq(first ^ h.signal(f"give_{name}"))
+            firsts.append(first)
+        for i, engine in enumerate(h.dut.ring.values()):
+            between = counts[i - 1] + h.dut.held[i]  # taken from the engine before, and not yet given on
+            h.prove(f"{engine}: halves in turn", (firsts[i - 1] ^ firsts[i]) == between[0])
+        for half in range(HALVES):
+            holders = [(held == HALVES) | ((held == 1) & (first == half))
+                       for first, held in zip(firsts, h.dut.held, strict=True)]  # fmt: skip
+            h.prove(f"half {half}: one engine's at most", sum(holders) <= 1)
+
+
+def _queue_rule(h, name, dispatch, queue):
+    """What a queue offers has waited long enough, and stays at its front until it is taken."""
+    fifo_rule(h, name, queue, by_stream=True)
+    wait = data.View(dispatch.item, queue.r_data).wait
+    waited = (dispatch.completed.main >= wait.main) & (dispatch.completed.update >= wait.update)
+    h.prove(f"{name}: what is offered may go", ~dispatch.o.valid | (queue.r_rdy & waited))
 
 
 @job("dispatch", lambda: Dispatch(8, UPDATE_DEPTH))
 def _dispatch(h):
     bind_streams(h)
     queue = h.block("queue")
-    fifo_rule(h, "queue", queue, by_stream=True)
+    _queue_rule(h, "queue", h.dut, queue)
     for which in ("main", "update"):
         now = h.dut.completed[which]
         h.assume(f"completed.{which}: only grows while something is queued",
@@ -107,8 +130,24 @@ def _fetch(h):
     bind_streams(h)
     request_rule(h, "client.request", dut.client.request, COMMAND_BYTES // CONFIG.beat_bytes)
     prefetch = h.block("prefetch")
+    # Settled, as issue's job proves, and what issue counts on in turn.
+    work, taken = dut.work, dut.work.valid & dut.work.ready
+    dry = work.valid & work.p.dry
+    h.assume("settled: stays while nothing is given", ~h.before(dut.settled & ~taken) | dut.settled)
+    h.assume("settled: not after dry work was taken", ~h.before(dry & work.ready) | ~dut.settled)
+    tried = Signal()
+    h.m.d.sync += tried.eq((tried & ~dut.settled) | (dry & work.ready))
+    h.prove("batch_end: only when all is settled", ~dut.batch_end | (dut.settled & ~work.valid))
+    h.prove("LEAVE: all is settled", ~h.state("", "LEAVE") | dut.settled)
+    h.prove("work: dry only when all before is settled", ~dry | h.before((dut.settled & ~work.valid) | dry))
+    h.prove("work: none while dry work is tried", ~work.valid | ~tried | dut.settled)
+    h.cover("work: dry", dry)
+    h.cover("batch_end", dut.batch_end)
     h.prove("prefetch: enabled only while quiet", ~(h.before(~prefetch.enable) & prefetch.enable) | prefetch.quiet)
     h.prove("prefetch: rewound only while not enabled", ~(prefetch.rewind & prefetch.enable))
+    for state in ("JUDGE", "SETTLE", "WORK", "ADJUST"):
+        h.prove(f"{state}: a command is there", ~h.state("", state) | prefetch.commands.valid)
+        h.cover(f"{state}", h.state("", state))
     h.prove("prefetch: takes only commands that are offered", ~prefetch.commands.ready | prefetch.commands.valid)
     request, beats = dut.client.request, dut.client.beats
     due = Signal(range(2 * COMMANDS_AHEAD * COMMAND_BYTES // CONFIG.beat_bytes))
@@ -125,18 +164,79 @@ def _fetch(h):
 def _issue(h):
     dut = h.dut
     bind_streams(h)
+    trying = h.signal("trying")
+    completed = dut.given.shape()(h.signals("completed")[-1])  # the others are the queues' ports
     flows = {"main": (dut.task, dut.main_done), "update": (dut.update_task, dut.update_done)}
+    here = {}
     for name, (port, done) in flows.items():
         running = h.count(port.valid & port.ready, done, 15)
+        queue = h.block(f"{name}.queue")
+        here[name] = queue.level + running
         h.assume(f"{name}: as many are done as were taken", ~done | (running != 0))
         h.assume(f"{name}: engines hold a few tasks", running <= 8)
+        # A program's commands are numbered by 16 bits, and the first is its header.
+        h.assume(f"{name}: fewer than 2^16 in a batch", dut.given[name] != (1 << COUNT_WIDTH) - 1)
+        _queue_rule(h, f"{name}.queue", h.block(name), queue)
+        h.prove(f"{name}: what was given is complete, waits or runs",
+                trying | (dut.given[name] == completed[name] + here[name]))  # fmt: skip
+        h.prove(f"{name}: completed only grows while something is queued",
+                ~h.before(queue.level != 0) | (completed[name] >= h.before(completed[name])))  # fmt: skip
         h.cover(f"{name}: done", done)
+        h.cover(f"{name}: two complete", completed[name] == 2)
+    # What fetch's job proves.
     h.assume("new_batch: only when all is settled", ~dut.new_batch | (dut.settled & ~dut.work.valid))
     dry = dut.work.valid & dut.work.p.dry
-    h.assume("dry work: only when all before is settled", ~dry | h.before(dut.settled | dry))
-    h.assume("no work while dry work is tried", ~dut.work.valid | ~h.signal("trying"))
+    h.assume("dry work: offered when all before is settled", ~dry | h.before((dut.settled & ~dut.work.valid) | dry))
+    h.assume("no work while dry work is tried", ~dut.work.valid | ~trying)
+    for state in ("WAIT", "PUSH"):
+        h.prove(f"{state}: work is there", ~h.state("", state) | dut.work.valid)
+    h.prove("dry work finds everything settled", ~dry | dut.settled)
+    h.prove("trying: one command, and nothing else is given",
+            ~trying | ((sum(here.values()) == 1) & (dut.given == completed)))  # fmt: skip
     h.prove("settled: nothing waits in a queue",
             ~dut.settled | ~(dut.task.valid | dut.update_task.valid))  # fmt: skip
+    h.prove("settled: stays while nothing is given",
+            ~h.before(dut.settled & ~(dut.work.valid & dut.work.ready)) | dut.settled)  # fmt: skip
+    h.prove("settled: not after dry work was taken", ~h.before(dry & dut.work.ready) | ~dut.settled)
+    h.prove("settled: nothing waits or runs", ~dut.settled | (sum(here.values()) == 0))
+    h.cover("a new batch after some commands", dut.new_batch & (completed.main == 2))
+    h.cover("trying comes to its end", h.before(trying) & ~trying)
+
+
+@job("batches", BatchCounter)
+def _batches(h):
+    dut = h.dut
+    running, done = Signal(), Signal(WIDTH)
+    ends = dut.batch_end & dut.last
+    asked = Signal(WIDTH)
+    with h.m.If(dut.begin):
+        h.m.d.sync += [running.eq(1), done.eq(0), asked.eq(dut.batches)]
+    with h.m.Elif(dut.batch_end):
+        h.m.d.sync += [running.eq(~ends), done.eq(done + 1)]
+    h.assume("batch_end: only in a run", ~dut.batch_end | running)
+    h.assume("begin: not in a run", ~dut.begin | ~running)
+    left = h.signal("left")
+    one = Mux(asked == 0, 1, asked)
+    h.prove("left: what was asked for less what is done", ~running | (left + done == asked))
+    h.prove("last: with the last of them, 0 being as 1", ~running | (dut.last == (done == one - 1)))
+    h.prove("no more batches than were asked for", ~running | (done < one))
+    counts = h.before(dut.batch_end & ~dut.set_ring_index)
+    inside = (dut.ring_index < h.before(dut.ring_count)) | (dut.ring_index == 0)
+    h.prove("ring_index: within the ring after a batch", ~counts | inside)
+    moves = h.before(dut.batch_end & ~dut.set_batch)
+    h.prove("batch: counts each", ~moves | (dut.batch == (h.before(dut.batch) + 1)[:WIDTH]))
+    waited = Signal(range(2 * WIDTH))
+    busy, step, start = h.signal("busy"), h.signal("step"), h.signal("start")
+    with h.m.If(dut.locate | dut.batch_end):
+        h.m.d.sync += waited.eq(0)
+    with h.m.Elif(~dut.located):
+        h.m.d.sync += waited.eq(waited + 1)
+    h.prove("step: one for each cycle since locate", ~busy | start | (waited - step <= 1))
+    h.prove(f"located within {BatchCounter.LOCATE_CYCLES} cycles",
+            dut.located | dut.locate | dut.batch_end | (waited < BatchCounter.LOCATE_CYCLES))  # fmt: skip
+    h.cover("the third and last batch", dut.last & running & (done == 2))
+    h.cover("located", h.before(~dut.located) & dut.located)
+    h.cover("ring_index: starts over", h.before(dut.batch_end & (dut.ring_index == 1)) & (dut.ring_index == 0))
 
 
 @job("sequencer", lambda: Sequencer(CONFIG), depth=40, cut=("t:$mul", "c:dut.core.registers", "c:dut.core.code"))
@@ -149,20 +249,25 @@ def _sequencer(h):
     h.prove("core: a push waits until there is room", ~waits | (core.push & (core.engine == h.before(core.engine))))
 
 
-@job("counters", lambda: Counters(CONFIG), depth=60)
+@job("counters", lambda: Counters(CONFIG))
 def _counters(h):
-    h.assume("show: at most every other cycle", ~(h.before(h.dut.show) & h.dut.show))
-    h.assume("phase: stands", ~h.before(1) | (h.before(h.dut.phase) == h.dut.phase))
-    counts = h.dut.counts
+    dut = h.dut
+    h.assume("show: at most every other cycle", ~(h.before(dut.show) & dut.show))
+    h.assume("phase: stands", ~h.before(1) | (h.before(dut.phase) == dut.phase))
     bounds = {"macs": CONFIG.n_pes, "read_bytes": CONFIG.beat_bytes, "write_bytes": CONFIG.beat_bytes}
-    for name in counts.shape().members:
-        count = counts[name]
-        h.assume(f"{name}: at most what one cycle brings", count <= bounds.get(name, (1 << len(count)) - 1))
+    turn = h.signal("turn")
+    for place, (name, _) in enumerate(COUNTERS):
+        count = dut.counts[name]
+        most = bounds.get(name, (1 << len(count)) - 1)
+        h.assume(f"{name}: at most what one cycle brings", count <= most)
         live = h.signal(f"live_{name}")
+        # Since its last turn, at most every other cycle was the host's.
+        cycles = 2 * (turn - place - 1)[: len(turn)] + 1 + h.before(dut.show)
+        h.prove(f"live_{name}: at most what the cycles since its turn bring", live <= most * cycles)
         falls = live < h.before(live)
-        cleared = h.before(h.dut.clear) & (live == 0)
+        cleared = h.before(dut.clear) & (live == 0)
         h.prove(f"live_{name}: falls only when it is taken", ~falls | (live == h.before(count)) | cleared)
-        h.cover(f"live_{name}: holds more than a cycle brings", live > bounds.get(name, (1 << len(count)) - 1))
+        h.cover(f"live_{name}: holds more than a cycle brings", live > most)
 
 
 @job("shadow", lambda: Shadow(CONFIG), depth=40)

@@ -43,6 +43,7 @@ def _checks(module):
             flavour, name = (
                 cell.parameters[ys.IdString(f"\\{key}")].decode_string().strip() for key in ("FLAVOR", "FORMAT")
             )
+            name = name or "assertion"
             where = cell.name.str().replace("$flatten", "").replace("\\", "").rpartition(".")[0]
             enable, condition = (cell.getPort(ys.IdString(f"\\{port}")) for port in ("EN", "A"))
             found.append((flavour, f"{where}: {name}" if where else name, condition, enable))

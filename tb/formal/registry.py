@@ -18,7 +18,7 @@ class Job:
     """A block (made by ``block``) and what ``bind`` demands of it.
 
     Assertions that aren't proved for good are searched for failures up to ``depth`` cycles; covers are to be reached
-    within it. ``limit``: seconds for one call of the solver. ``cut``: see :func:`.netlist.build`. The block is
+    within it. ``limit``: seconds for one call of the solver. ``cut``: see :func:`.netlist.build`. All is
     elaborated in the context ``patch()``.
     """
 
@@ -34,7 +34,7 @@ class Job:
         """The block with its checks."""
         with self.patch():
             h = Harness(self.block())
-        self.bind(h)
+            self.bind(h)
         return h
 
 

@@ -3,7 +3,7 @@
 from adagp.rtl.interfaces import Token
 from amaranth import Signal, Value
 from amaranth.lib import stream
-from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 
 from .harness import Harness, interfaces
 
@@ -85,6 +85,10 @@ def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False) -> None:
             f"{name}: its level is what lies between its ends", (ahead == produce) | (ahead == produce + fifo.depth)
         )
         h.prove(f"{name}: both ends are places of it", (produce < fifo.depth) & (consume < fifo.depth))
+    elif type(fifo) is SyncFIFOBuffered:
+        inner = h.signal(f"{name}.inner_level")
+        h.prove(f"{name}: what it holds comes to its output", (inner < 2) | fifo.r_rdy)
+        h.prove(f"{name}: at most {fifo.depth - 1} behind its output", inner < fifo.depth)
     h.cover(f"{name}: written", fifo.w_en & fifo.w_rdy)
     h.cover(f"{name}: full", fifo.level == fifo.depth)
     h.cover(f"{name}: empty again", (fifo.level == 0) & (h.before(fifo.level) != 0))

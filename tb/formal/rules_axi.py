@@ -1,17 +1,40 @@
 """AXI: what a master's and a register slave's channels owe each other."""
 
+from dataclasses import dataclass
+
 from amaranth import Cat, Module, Mux, Signal, Value
 
 from .harness import Harness
 from .rules import handshake_rule
 
-__all__ = ["AXI_LITE_READ_CYCLES", "AXI_LITE_WRITE_CYCLES", "bind_axi_lite", "bind_axi_read", "bind_axi_write"]
+__all__ = [
+    "AXI_LITE_READ_CYCLES",
+    "AXI_LITE_WRITE_CYCLES",
+    "Followed",
+    "bind_axi_lite",
+    "bind_axi_read",
+    "bind_axi_write",
+]
 
 PAGE = 4096
 INCR = 1
 AXI_LITE_READ_CYCLES = 3
 AXI_LITE_WRITE_CYCLES = 2
 """Cycles within which the slave answers what it has accepted, while its answer channel is free."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The beats of a master's write channel, and the burst that is followed through it.
+
+    ``announced``: bursts whose last beat is to come; ``beat``: beats of the first of them that were taken; ``length``:
+    beats - 1 of the burst that is followed, and ``ahead`` how many come before it, if that is less than ``announced``.
+    """
+
+    announced: Value
+    beat: Value
+    length: Value
+    ahead: Value
 
 
 def _members(axi, prefix, *names):
@@ -68,8 +91,8 @@ def bind_axi_read(h: Harness, axi, config, outstanding: int, n_ids: int) -> list
     return counts
 
 
-def bind_axi_write(h: Harness, axi, config, outstanding: int, n_ids: int) -> tuple[list, Value]:
-    """Write channels of a master, as :func:`bind_axi_read`; returns also the bursts whose last beat is to come.
+def bind_axi_write(h: Harness, axi, config, outstanding: int, n_ids: int) -> tuple[list, Followed]:
+    """Write channels of a master, as :func:`bind_axi_read`; returns also what its beats are held against.
 
     Beats are held against their burst: one arbitrary burst is followed from its address to its last beat. Assumed of
     the memory: B comes only for bursts whose address and last beat were taken.
@@ -111,7 +134,9 @@ def bind_axi_write(h: Harness, axi, config, outstanding: int, n_ids: int) -> tup
     h.prove(f"b: at most {outstanding} bursts unanswered", pending + axi.awvalid <= outstanding)
     h.prove("w: the bursts that have ended are of those unanswered", complete + announced == pending + axi.awvalid)
     h.cover(f"b: {outstanding} bursts unanswered", pending == outstanding)
-    return counts, announced
+    ahead = Signal(numbers)
+    m.d.comb += ahead.eq(chosen - begun)
+    return counts, Followed(announced, beat, now, ahead)
 
 
 def _answered(h, name, requests, valid, ready, limit):

@@ -114,6 +114,18 @@ class _Assertions:
                 self._settle([number], "bounded" if bound >= self.depth else "open", "bmc", bound, begin)
 
 
+def _reached(netlist, number, depth, limit) -> int | None:
+    """The frames of a trace that reaches a cover; None if none is found.
+
+    The shortest, but where it takes too long to rule out shorter ones, one of another length.
+    """
+    for begin in (0, depth // 2, depth - 1):
+        frame = _frame(_abc(netlist, [number], f"bmc3 -S {begin} -F {depth} -T {limit}", limit))
+        if frame is not None:
+            return frame + 1
+    return None
+
+
 def _covers(netlist, depth, limit, progress) -> list[Result]:
     results = [
         Result(name, kind, "unreached", "constant", None, 0.0) for kind, name in netlist.constant if kind == "cover"
@@ -121,8 +133,8 @@ def _covers(netlist, depth, limit, progress) -> list[Result]:
     for number, (kind, name) in netlist.outputs.items():
         if kind == "cover":
             begin = time.monotonic()
-            frame = _frame(_abc(netlist, [number], f"bmc3 -F {depth} -T {limit}", limit))
-            outcome, reached = ("unreached", None) if frame is None else ("reached", frame + 1)
+            reached = _reached(netlist, number, depth, limit)
+            outcome = "unreached" if reached is None else "reached"
             results.append(Result(name, "cover", outcome, "bmc", reached, time.monotonic() - begin))
             progress(results[-1])
     return results
