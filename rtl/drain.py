@@ -1,12 +1,13 @@
 """Drain: walks finished results through the epilogue into the C scratchpad."""
 
-from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth import Cat, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from ..spec.descriptors import DRAIN
 from .bias import BiasMemory
+from .clock_gate import clock_gate
 from .delay import delayed
 from .drain_walk import DrainWalk
 from .epilogue import Epilogue, n_lanes, sum_width
@@ -34,7 +35,9 @@ class Drain(wiring.Component):
     ``vector``; from there on nothing waits. A descriptor starts when its tokens are there and its
     predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts must be > 0).
     ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C; the engine
-    is ``busy`` from the cycle of its start until then.
+    is ``busy`` from the cycle of its start until then, and ``reads_c`` says whether it reads C meanwhile.
+
+    ``reset`` is for the block inside whose clock is gated; the rest needs a ResetInserter around the engine.
     """
 
     READ_STAGES = Scratchpad.READ_LATENCY
@@ -45,7 +48,7 @@ class Drain(wiring.Component):
         self._bank_bits = (config.banks - 1).bit_length()
         n = n_lanes(config)
         super().__init__({
-            "i": In(descriptor_stream(DRAIN)),
+            "i": In(descriptor_stream(DRAIN)), "reset": In(1),
             "acc": Out(AccRead(config)),
             "vector": In(stream.Signature(VectorLayout(config))),
             "c_read": Out(PadRead(config, 2 * config.c_depth)),
@@ -55,7 +58,7 @@ class Drain(wiring.Component):
             "acc_full": Out(Token()), "c_ready": Out(Token()),
             "acc_free": Out(1), "drained": Out(1),
             "result_valid": Out(1), "result": Out(ResultLayout),
-            "saturations": Out(range(n + 1)), "busy": Out(1),
+            "saturations": Out(range(n + 1)), "busy": Out(1), "reads_c": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -63,7 +66,9 @@ class Drain(wiring.Component):
         config = self._config
         d = Signal(descriptor_layout(DRAIN))
         m.submodules.walk = walk = DrainWalk(config)
-        m.submodules.epilogue = epilogue = Epilogue(config)
+        epilogue = Epilogue(config)
+        gate = clock_gate(m, platform, "epilogue", epilogue.mask.any() | self.reset, Epilogue.LATENCY + 1)
+        m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
         m.submodules.tracker = tracker = Tracker(sum_width(config))
         en = Signal()
         m.d.comb += [walk.d.eq(d), walk.en.eq(en)]
@@ -121,7 +126,10 @@ class Drain(wiring.Component):
                 m.d.comb += [self.drained.eq(done), self.result_valid.eq(done & d.track)]
                 with m.If(done):
                     m.next = "IDLE"
-        m.d.comb += self.busy.eq((fsm.ongoing("WAIT") & ready) | fsm.ongoing("RUN"))
+        m.d.comb += [
+            self.busy.eq((fsm.ongoing("WAIT") & ready) | fsm.ongoing("RUN")),
+            self.reads_c.eq(self.busy & (d.c_mode != 0)),
+        ]
 
     def _operands(self, m, d, en, first, before, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""

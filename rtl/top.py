@@ -77,14 +77,17 @@ class Top(wiring.Component):
         engine("sequencer", self.sequencer, self.sequencer.busy)
         engine("fill", self.fill, fills)
         engine("compute", self.compute)
-        m.d.comb += [self.compute.reset.eq(control.reset), self.sequencer.reset.eq(control.reset)]
+        m.d.comb += [block.reset.eq(control.reset) for block in (self.sequencer, self.compute, self.drain)]
         engine("drain", self.drain, drains)
         engine("store", self.store, stores)
         engine("update", self.update, self.update.busy | taken(self.update.i))
         self.tokens = {name: engine(name, TokenCounter(initial, HALVES)) for name, (initial, *_) in TOKENS.items()}
-        pad_a = engine("pad_a", Scratchpad(config, 2 * config.a_depth), fills | self.compute.reads_a)
-        pad_b = engine("pad_b", Scratchpad(config, 2 * config.b_depth), fills | self.compute.reads_b)
-        pad_c = engine("pad_c", PingPong(config, config.c_depth), fills | drains | stores)
+        uses_a = self.fill.a.mask.any() | self.compute.reads_a
+        uses_b = self.fill.b.mask.any() | self.compute.reads_b
+        uses_c = self.fill.c.mask.any() | self.drain.reads_c | self.drain.c_write.mask.any() | stores
+        pad_a = engine("pad_a", Scratchpad(config, 2 * config.a_depth), uses_a)
+        pad_b = engine("pad_b", Scratchpad(config, 2 * config.b_depth), uses_b)
+        pad_c = engine("pad_c", PingPong(config, config.c_depth), uses_c)
 
         for reader, writer, pad in ((self.compute.a, self.fill.a, pad_a), (self.compute.b, self.fill.b, pad_b)):
             connect(m, reader, pad.read)
