@@ -2,8 +2,8 @@
 //
 // One data bus serves read and write bursts, one at a time: a burst occupies it for every granule it
 // touches, after a turnaround where the direction changes and outside refreshes. A read is served
-// `latency` after its acceptance at the earliest; a write once all its beats have come. Reads are
-// answered in order, writes too, and neither waits for the other: a write takes effect when its answer
+// `latency` after its acceptance at the earliest; a write once all its beats have come, and it is answered
+// `write_latency` after they have crossed the bus. Reads are answered in order, writes too, and neither waits for the other: a write takes effect when its answer
 // is taken, a read looks at its acceptance. AXI promises no more, and where memory changes between
 // a read's acceptance and its data, what comes is neither the old nor the new.
 #pragma once
@@ -29,6 +29,7 @@ constexpr unsigned TIME_BITS = 16;
 struct Settings {
     uint64_t granule_bytes, granule_time, latency, refresh_interval, refresh, turnaround;
     uint64_t max_outstanding;  // bursts in each direction
+    uint64_t write_latency;
     uint64_t stall;            // chance per cycle and channel, of 65536
     uint64_t seed;
 };
@@ -252,7 +253,7 @@ class Dram {
         bus_free_ = burst.start + (last - first + 1) * set_.granule_time;
         if (write) {
             move(burst);
-            burst.start = bus_free_;
+            burst.start = bus_free_ + set_.write_latency;
             answers_.push_back(burst);
         } else {
             read_data_.push_back(burst);

@@ -57,7 +57,7 @@ class Settings(ctypes.Structure):
         (name, ctypes.c_uint64)
         for name in (
             "granule_bytes", "granule_time", "latency", "refresh_interval", "refresh", "turnaround",
-            "max_outstanding", "stall", "seed",
+            "max_outstanding", "write_latency", "stall", "seed",
         )
     ]  # fmt: skip
 
@@ -74,8 +74,11 @@ class DramTotals(ctypes.Structure):
         return {name: getattr(self, name) for name, *_ in self._fields_}
 
 
-def settings(config: Config, part: DramPart, stall: float, seed: int) -> Settings:
-    """``part`` behind the port of ``config``, with random stalls of the given chance per channel and cycle."""
+def settings(config: Config, part: DramPart, stall: float, seed: int, write_latency: int = 0) -> Settings:
+    """``part`` behind the port of ``config``, with random stalls of the given chance per channel and cycle.
+
+    ``write_latency``: cycles by which a write's answer comes after its data have crossed the data bus.
+    """
     per_ns = config.clock_hz * TIME_UNIT / 1e9
     return Settings(
         granule_bytes=part.burst_bytes,
@@ -85,6 +88,7 @@ def settings(config: Config, part: DramPart, stall: float, seed: int) -> Setting
         refresh=round(part.refresh_ns * per_ns),
         turnaround=round(part.turnaround_ns * per_ns),
         max_outstanding=part.max_outstanding,
+        write_latency=write_latency * TIME_UNIT,
         stall=round(stall * 65536),
         seed=seed,
     )

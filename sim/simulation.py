@@ -67,6 +67,7 @@ class Simulation:
     coverage: kinds of points (:mod:`.coverage`) and an array of the library's counters, to which this simulation adds
         its own at its close
     stall, seed: chance in 0..1 that a memory channel pauses in a cycle; start of its random numbers
+    write_latency: cycles by which a write's answer comes after its data have crossed the part's data bus
     faults: bursts that fail
     memory_bytes: size of the memory (default: the part's capacity); only touched pages cost anything
     top: another ``top.v`` with the accelerator's ports
@@ -78,8 +79,8 @@ class Simulation:
         self, config: Config, part: DramPart | None = None, *, trace: Path | str | None = None,
         trace_window: tuple[int, int] = (0, NEVER - 1), trace_commands: tuple[int, int] | None = None,
         trace_batch: int = 0, debug: bool = False, coverage: tuple[tuple[str, ...], np.ndarray] | None = None,
-        stall: float = 0.0, seed: int = 1, faults: Iterable[Fault] = (), memory_bytes: int | None = None,
-        top: Path | None = None,
+        stall: float = 0.0, seed: int = 1, write_latency: int = 0, faults: Iterable[Fault] = (),
+        memory_bytes: int | None = None, top: Path | None = None,
     ):  # fmt: skip
         self.config = config
         self.part = part or config.dram
@@ -92,7 +93,7 @@ class Simulation:
         self._native = _load(library(config, trace=trace is not None, debug=debug, coverage=kinds, top=top))
         native_faults = [NativeFault.of(fault) for fault in faults]
         self._handle = self._native.adagp_open(
-            self.memory.ctypes.data, self.memory.nbytes, settings(config, self.part, stall, seed),
+            self.memory.ctypes.data, self.memory.nbytes, settings(config, self.part, stall, seed, write_latency),
             (NativeFault * len(native_faults))(*native_faults), len(native_faults),
         )  # fmt: skip
         if not self._handle:

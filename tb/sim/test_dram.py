@@ -122,6 +122,19 @@ def test_a_write_takes_effect_with_its_answer(tmp_path, stall):
         assert changes[1] == cycle - 1  # the cycle after, the copier is done
 
 
+def test_writes_are_answered_late(tmp_path):
+    """The last write of a copy is answered later by the write latency, and nothing else changes."""
+    ends = []
+    for latency in (0, 50):
+        with simulation(CONFIG, tmp_path, part(outstanding=8), write_latency=latency) as device:
+            source = device.memory[: 4 * 4 * BEAT].copy()
+            start(device, 4, 4)
+            device.run_until_irq(1000)
+            assert (device.memory[TARGET : TARGET + len(source)] == source).all()
+            ends.append(device.cycles)
+    assert ends[1] - ends[0] == 50
+
+
 def test_unanswered_writes_can_not_be_read(tmp_path):
     """Bursts copied one burst further: all but the first read what a write that isn't answered writes."""
     size = 4 * BEAT
