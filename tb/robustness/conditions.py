@@ -45,8 +45,8 @@ def open_device(rng: np.random.Generator, top: Path | None, faults: tuple[Fault,
     )  # fmt: skip
     stall = float(rng.choice([0.0, 0.0, 0.1, 0.3, 0.5]))
     device = SimDevice(
-        CONFIG, part=part, stall=stall, seed=int(rng.integers(1, MAX_SEED)), write_latency=int(rng.choice([0, 0, 3, 40])),
-        faults=faults, memory_bytes=MEMORY, limit=LIMIT, top=top,
+        CONFIG, part=part, stall=stall, seed=int(rng.integers(1, MAX_SEED)),
+        write_latency=int(rng.choice([0, 0, 3, 40])), faults=faults, memory_bytes=MEMORY, limit=LIMIT, top=top,
     )  # fmt: skip
     device.simulation.log_bursts(ROOM)
     return device
