@@ -17,7 +17,7 @@ from adagp.spec.config import Config
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import Icarus, Verilator, VerilatorControlFile
 
-__all__ = ["SIMULATORS", "run"]
+__all__ = ["SIMULATORS", "build", "run"]
 
 MODULE = "adagp"
 TIMESCALE = ("1ns", "1ps")
@@ -79,7 +79,7 @@ def _share(runtime: Path, folder: Path) -> None:
         shutil.rmtree(scratch)
 
 
-def _build(simulator: str, source: Path | str):
+def build(simulator: str, source: Path | str):
     """A runner with the simulation of Verilog ``source`` built, and its folder, which is named after the contents."""
     text = source.read_text() if isinstance(source, Path) else source
     arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--output-split", "20000"] if simulator == "verilator" else []
@@ -129,7 +129,7 @@ def run(
     ``parameters`` (JSON) are at the bench's disposal, see :mod:`harness`. ``scratch`` takes logs and results.
     """
     print(f"seed {seed}")
-    runner, folder = _build(simulator, source if isinstance(source, Path) else to_verilog(source))
+    runner, folder = build(simulator, source if isinstance(source, Path) else to_verilog(source))
     results, log = scratch / "results.xml", scratch / "bench.log"
     bench = {"config": asdict(config), **parameters}
     try:

@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 from adagp.host.results import FOLDER, commit, merge_results, provenance
 
-from .campaign import ORDER, WORK, Campaign
+from .blocks import ORDER
+from .campaign import WORK, Campaign
 from .seen import CONFIG
 from .table import figures, table
 
@@ -32,7 +33,7 @@ def _arguments():
         nargs="+",
         choices=ORDER,
         default=ORDER,
-        help="benches to run: 'top block' is faster; 'top' alone, for a sample, needs no builds of blocks",
+        help="benches to run, in order; what they say is kept apart, and a later run asks only those that it must",
     )
     parser.add_argument(
         "--keep", action="store_true", help="believe in what earlier benches have caught, after a change of benches"
@@ -56,9 +57,8 @@ def main() -> int:
         return 0
     chosen = campaign.mutants[: arguments.first]
     findings = campaign.run(chosen, arguments.jobs, arguments.keep)
-    if not arguments.no_proofs:
-        campaign.prove(chosen, findings)
-    found, details = figures(chosen, findings)
+    proofs = {} if arguments.no_proofs else campaign.prove(chosen, findings)
+    found, details = figures(chosen, findings, proofs)
     print(table(details["blocks"]))
     for row in details["mutants"]:
         if row["result"] == "survived":

@@ -9,7 +9,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +17,19 @@ from adagp.rtl import compute, csr, dma_read, drain, sequencer
 from adagp.rtl.array import Array
 from amaranth.lib import wiring
 
-from .bench import LIMIT, VARIABLE
+from .bench import VARIABLE
 from .choice import Mutant
 from .seen import CONFIG
 
-__all__ = ["BENCHES", "BlockBench", "benches"]
+__all__ = ["BENCHES", "ORDER", "BlockBench", "benches", "names"]
+
+ORDER = ("block", "top")
+"""A block's bench, then the top's."""
 
 TB = Path(__file__).parents[1]
+LIMIT = 2
+"""A bench may take so many times the CPU time that it takes intact."""
+
 sys.path[:0] = [str(TB), str(TB / "cocotb")]  # the benches import each other by bare names, as under pytest
 
 
@@ -58,11 +64,13 @@ class BlockBench:
 
     def seconds(self, top: Path) -> int:
         """CPU time that the bench may take for a mutant, from what it takes intact, which must pass."""
-        for _ in range(2):  # the first builds
-            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-            reason = self.difference(top, 0)
-            assert reason is None, f"the bench of {self.block} fails on the intact netlist: {reason}"
-        return LIMIT * math.ceil(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before) + 10
+        from runner import build
+
+        build("verilator", top)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        reason = self.difference(top, 0)
+        assert reason is None, f"the bench of {self.block} fails on the intact netlist: {reason}"
+        return LIMIT * math.ceil(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before) + 5
 
 
 def _reason(log: str) -> str:
@@ -109,3 +117,9 @@ def benches(mutant: Mutant) -> list[BlockBench]:
         found.append(BENCHES[block])
         block = AROUND.get(block, "")
     return found
+
+
+def names(mutant: Mutant, order: Sequence[str] = ORDER) -> list[str]:
+    """Names of the benches that a mutant is run against, in order: those of ``benches``, "top"."""
+    kinds = {"block": [bench.block for bench in benches(mutant)], "top": ["top"]}
+    return [name for kind in order for name in kinds[kind]]

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import partial
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import equivalence
 from .bench import Bench
-from .blocks import BENCHES, BlockBench, benches
+from .blocks import BENCHES, ORDER, BlockBench, benches, names
 from .choice import Mutant, choose
 from .netlist import assemble, netlists, read, verilog
 from .seen import CONFIG
@@ -24,8 +24,6 @@ from .seen import CONFIG
 __all__ = ["ORDER", "WORK", "Campaign"]
 
 WORK = Path("build/mutation")
-ORDER = ("block", "top")
-"""A block's bench, then the top's."""
 ROOT = Path(__file__).parents[2]
 HARDWARE = ("spec", "rtl", "gen")
 MAKERS = ("netlist.py", "choice.py", "yosys.py")
@@ -40,6 +38,8 @@ def _digest(folders: Iterable[str], *more: object) -> str:
     return digest.hexdigest()[:24]
 
 
+PROVER = hashlib.sha256(Path(equivalence.__file__).read_bytes()).hexdigest()[:24]
+
 _bench: Bench | None = None
 
 
@@ -50,7 +50,7 @@ class Campaign:
     """
 
     def __init__(self, count: int, seed: int, work: Path = WORK, *, order: Sequence[str] = ORDER):
-        self.order = tuple(order)
+        self.order, self.benches = tuple(order), _digest(BENCH_SOURCES)
         makers = [(Path(__file__).parent / name).read_bytes() for name in MAKERS]
         self.folder = work / _digest(HARDWARE, count, seed, version("pyosys"), makers)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -84,15 +84,18 @@ class Campaign:
 
     # --- running ----------------------------------------------------------------------------------
 
-    def alone(self, number: int) -> dict:
-        """What becomes of one mutant."""
-        top = self._top()
-        blocks = [(bench.block, partial(self._block, bench, number)) for bench in benches(self.mutants[number - 1])]
-        steps = {"block": blocks, "top": [("top", partial(top.apart, number))]}
-        for name, difference in (step for kind in self.order for step in steps[kind]):
-            if (found := difference()) is not None:
-                return {"by": name, "found": found}
-        return {"by": None, "found": None}
+    def alone(self, number: int, known: Mapping[str, str | None] | None = None) -> dict[str, str | None]:
+        """What benches say of a mutant, by their names, up to the first that notices; None: nothing.
+
+        What is ``known`` of a bench is not asked again.
+        """
+        mutant, said = self.mutants[number - 1], dict(known or {})
+        for name in names(mutant, self.order):
+            if name not in said:
+                said[name] = self._top().apart(number) if name == "top" else self._block(BENCHES[name], number)
+            if said[name] is not None:
+                break
+        return said
 
     def _top(self) -> Bench:
         global _bench
@@ -103,38 +106,51 @@ class Campaign:
 
     def _block(self, bench: BlockBench, number: int) -> str | None:
         """What a block's bench says, once it has been seen to pass on the intact netlist."""
-        path, known = self._verilog(bench.block), self.folder / f"{bench.block}-{_digest(BENCH_SOURCES)}.seconds"
+        path, known = self._verilog(bench.block), self.folder / f"{bench.block}-{self.benches}.seconds"
         if not known.exists():
             write_atomically(known, str(bench.seconds(path)).encode())
         return bench.difference(path, number, int(known.read_text()))
 
     def run(self, mutants: list[Mutant], jobs: int = 1, keep: bool = False) -> dict[int, dict]:
-        """What becomes of ``mutants``, by number; ``keep``: believe in what other benches caught."""
+        """What benches say of ``mutants``, by number; ``keep``: believe in what other benches caught.
+
+        Those with a proof, from earlier runs, need no bench.
+        """
         path, findings = self._load(keep)
-        missing = [mutant for mutant in mutants if mutant.number not in findings]
+        todo = [mutant for mutant in mutants if not self.proofs.get(mutant.number) and self._open(mutant, findings)]
+        missing = {mutant.number: findings[mutant.number] for mutant in todo}
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
             TimeRemainingColumn(),
         )  # fmt: skip
         with open(path, "a") as file, Progress(*columns) as progress:
             task = progress.add_task("mutants", total=len(mutants), completed=len(mutants) - len(missing))
-            if missing:
+            if missing and "top" in self.order and jobs > 1:
                 self._top()
-            for number, finding in self._findings([mutant.number for mutant in missing], jobs):
-                findings[number] = finding
-                file.write(json.dumps([number, finding]) + "\n")
+            for number, said in self._findings(missing, jobs):
+                findings[number] = said
+                file.write(json.dumps([number, said]) + "\n")
                 file.flush()
                 progress.advance(task)
-                if finding["by"] is None:
+                if not any(said.values()):
                     progress.print(f"not caught: {self.mutants[number - 1]}", markup=False)
         return findings
 
-    def _findings(self, numbers, jobs):
+    def _open(self, mutant, findings):
+        """Whether a bench is yet to be asked about a mutant."""
+        for name in names(mutant, self.order):
+            if name not in findings[mutant.number]:
+                return True
+            if findings[mutant.number][name] is not None:
+                break
+        return False
+
+    def _findings(self, known, jobs):
         if jobs == 1:
-            yield from ((number, self.alone(number)) for number in numbers)
+            yield from ((number, self.alone(number, said)) for number, said in known.items())
             return
         with ProcessPoolExecutor(jobs, get_context("fork")) as pool:  # each with the bench that is open
-            futures = {pool.submit(self.alone, number): number for number in numbers}
+            futures = {pool.submit(self.alone, number, said): number for number, said in known.items()}
             try:
                 for future in as_completed(futures):
                     yield futures[future], future.result()
@@ -144,29 +160,39 @@ class Campaign:
     def _load(self, keep):
         """The file of findings, ready to append to, and what is on it."""
         path = self.folder / "findings.jsonl"
-        head = {"benches": _digest(BENCH_SOURCES), "order": list(self.order)}
-        lines = (
-            [json.loads(line) for line in path.read_text().splitlines() if line.endswith(("}", "]"))]
-            if path.exists()
-            else []
-        )
-        findings = dict(lines[1:])
-        if lines and lines[0] != head:
-            findings = {number: finding for number, finding in findings.items() if keep and finding["by"]}
+        head = {"benches": self.benches}
+        findings: dict[int, dict] = defaultdict(dict)
+        lines = path.read_text().splitlines() if path.exists() else []
+        same = lines and json.loads(lines[0]) == head
+        for line in lines[1:]:
+            if line.endswith("]"):  # else it was being written
+                number, said = json.loads(line)
+                findings[number] = {name: found for name, found in said.items() if same or (keep and found is not None)}
         kept = [json.dumps(line) + "\n" for line in (head, *findings.items())]
         write_atomically(path, "".join(kept).encode())
         return path, findings
 
     # --- proofs -----------------------------------------------------------------------------------
 
-    def prove(self, mutants: Iterable[Mutant], findings: dict[int, dict]) -> None:
-        """Try to prove equivalent what no bench caught; adds ``proof`` to findings. Proofs are kept too."""
-        path = self.folder / "proofs.json"
-        known = json.loads(path.read_text()) if path.exists() else {}
+    @property
+    def proofs(self) -> dict[int, dict | None]:
+        """Proofs that mutants are equivalent, by number; None: this prover found none."""
+        if not self._proofs.exists():
+            return {}
+        kept = json.loads(self._proofs.read_text())
+        known = {int(number): proof for number, proof in kept["proofs"].items()}
+        return {number: proof for number, proof in known.items() if proof or kept["prover"] == PROVER}
+
+    @property
+    def _proofs(self):
+        return self.folder / "proofs.json"
+
+    def prove(self, mutants: Iterable[Mutant], findings: Mapping[int, Mapping]) -> dict[int, dict | None]:
+        """:attr:`proofs`, after trying to find one for each of ``mutants`` that no bench caught."""
+        proofs = self.proofs
         for mutant in mutants:
-            if findings[mutant.number]["by"] is not None:
-                continue
-            if str(mutant.number) not in known:
-                known[str(mutant.number)] = equivalence.prove(self.netlist, mutant)
-                write_atomically(path, json.dumps(known, indent=1).encode())
-            findings[mutant.number]["proof"] = known[str(mutant.number)]
+            if mutant.number not in proofs and not any(findings[mutant.number].values()):
+                proofs[mutant.number] = equivalence.prove(self.netlist, mutant)
+                kept = {"prover": PROVER, "proofs": proofs}
+                write_atomically(self._proofs, json.dumps(kept, indent=1).encode())
+        return proofs

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
+from .blocks import names
 from .choice import Mutant
 
 __all__ = ["figures", "table"]
@@ -11,16 +12,22 @@ COLUMNS = ("mutants", "block", "top", "equivalent", "survived")
 """Of the table: how many there are; caught by the block's bench, by the top's; proved equivalent; neither."""
 
 
-def _result(finding: Mapping) -> str:
-    if finding["by"] is not None:
-        return "top" if finding["by"] == "top" else "block"
-    return "equivalent" if finding.get("proof") else "survived"
+def _row(mutant: Mutant, said: Mapping[str, str | None], proof: Mapping | None) -> dict:
+    """A mutant with the first bench that caught it (of those that were asked), what it found, and the result."""
+    by = next((name for name in names(mutant) if said.get(name) is not None), None)
+    caught = None if by is None else "top" if by == "top" else "block"
+    result = caught or ("equivalent" if proof else "survived")
+    return {**mutant.to_dict(), "by": by, "found": said.get(by), "proof": proof, "result": result}
 
 
-def figures(mutants: Iterable[Mutant], findings: Mapping[int, Mapping]) -> tuple[dict, dict]:
-    """Figures of finished mutants, and their details: the table, what caught how many, a row for each mutant."""
-    rows = [{**mutant.to_dict(), **findings[mutant.number], "result": _result(findings[mutant.number])}
-            for mutant in mutants]  # fmt: skip
+def figures(
+    mutants: Iterable[Mutant], findings: Mapping[int, Mapping], proofs: Mapping[int, Mapping | None]
+) -> tuple[dict, dict]:
+    """Figures of finished mutants, and their details: the table, what caught how many, a row for each mutant.
+
+    ``findings``: what benches said, by number; ``proofs``: how mutants were proved equivalent.
+    """
+    rows = [_row(mutant, findings[mutant.number], proofs.get(mutant.number)) for mutant in mutants]
     blocks: dict[str, dict] = defaultdict(lambda: dict.fromkeys(COLUMNS, 0))
     checks: Counter = Counter()
     for row in rows:

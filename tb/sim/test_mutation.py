@@ -115,12 +115,12 @@ def test_proofs(tools, monkeypatch, place, proof):
 
 def test_figures(tools):
     choice, *_, table = tools
-    mutants = [choice.Mutant(n, block, 0, "m", "c", "$or", "A", 0, "inv") for n, block in enumerate("aabb", 1)]
+    mutants = [choice.Mutant(n, block, 0, "Csr", "c", "$or", "A", 0, "inv") for n, block in enumerate("aabb", 1)]
     findings = {
-        1: {"by": "Csr", "found": "x"}, 2: {"by": "top", "found": "registers: y"}, 3: {"by": None, "found": None},
-        4: {"by": None, "found": None, "proof": {"module": "m"}},
+        1: {"top": "registers: z", "Csr": "x"}, 2: {"Csr": None, "top": "registers: y"},
+        3: {"Csr": None, "top": None}, 4: {},
     }  # fmt: skip
-    found, details = table.figures(mutants, findings)
+    found, details = table.figures(mutants, findings, {3: None, 4: {"module": "m"}})
     assert found == {"mutants": 4, "mutants_survived": 1, "mutants_equivalent": 1, "mutants_blocks": 2}
     assert details["caught_by"] == {"Csr": 1, "top: registers": 1}
     assert "| b | 2 | 0 | 0 | 1 | 1 |" in table.table(details["blocks"])
