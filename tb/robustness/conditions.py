@@ -46,7 +46,7 @@ def open_device(rng: np.random.Generator, top: Path | None, faults: tuple[Fault,
     stall = float(rng.choice([0.0, 0.0, 0.1, 0.3, 0.5]))
     device = SimDevice(
         CONFIG, part=part, stall=stall, seed=int(rng.integers(1, MAX_SEED)),
-        write_latency=int(rng.choice([0, 0, 3, 40])), faults=faults, memory_bytes=MEMORY, limit=LIMIT, top=top,
+        write_latency=int(rng.choice([0, 0, 3, 40, 600])), faults=faults, memory_bytes=MEMORY, limit=LIMIT, top=top,
     )  # fmt: skip
     device.simulation.log_bursts(ROOM)
     return device
