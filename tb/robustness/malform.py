@@ -20,6 +20,8 @@ LARGE = 0.1
 """Share of layers that are to be spoilt whose tiles may come to the limits of the scratchpads."""
 ALWAYS = {"phase_mask": int(Phase.ALL)}
 GEOMETRY = ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride", "pad_y", "pad_x", "nb", "yb", "cb", "qb")
+PRODUCTS = (("n", "c"), ("n", "q"), ("c", "q"), ("h", "w"), ("r", "s"), ("oh", "ow"))
+"""Fields that are multiplied with each other, and then with more."""
 OPCODES = [opcode for opcode in Opcode if Opcode.FORWARD <= opcode <= Opcode.UPDATE]
 
 
@@ -111,12 +113,25 @@ def _value(draw: Random, width: int, old: int, others: list[int], name: str, lim
     return draw.randrange(1 << width) if how < 0.85 else draw.randrange(12)
 
 
+def _limit(draw: Random, width: int) -> list[int]:
+    """Two values as wide as fields may be, whose product is about a power of two at the end of what is allowed."""
+    product, first = 1 << draw.choice((16, 26, 28, 29, 30, 31)), 1 << draw.randrange(width)
+    return [min(max(1, value), (1 << width) - 1) for value in (first, product // first + draw.choice((-1, 0, 0, 1)))]
+
+
 def spoilt(config: Config, words: list[int], draw: Random) -> list[int]:
     """The words of a command with 1 to 3 of its fields, or of the bits that belong to no field, changed."""
     limits = {f"{operand}_id": config.n_tensors for operand in ("a", "b", "c", "out")}
     limits |= {"hyper": config.n_hyper - 2, "opcode": max(Opcode) + 1, "c_mode": max(CMode) + 1}
     words = list(words)
     values = [words[f.word] >> f.lsb & (1 << f.width) - 1 for f in FIELDS]
+    if draw.random() < 0.05:
+        names = draw.choice(PRODUCTS)
+        fields = [next(f for f in FIELDS if f.name == name) for name in names]
+        for field, value in zip(fields, _limit(draw, min(f.width for f in fields)), strict=True):
+            words[field.word] &= ~((1 << field.width) - 1 << field.lsb)
+            words[field.word] |= value << field.lsb
+        return words
     for _ in range(draw.choice((1, 1, 2, 3))):
         kind = draw.random()
         if kind < 0.05:  # a reserved bit or one of any field
