@@ -68,7 +68,7 @@ class Harness:
         return fragment
 
     def block(self, path: str):
-        """The component that is the submodule at ``path``."""
+        """The component that is the submodule at ``path``, the block itself at none."""
         return self._inside(path).origins[0]
 
     def signals(self, path: str) -> list[Signal]:

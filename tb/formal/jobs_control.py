@@ -14,7 +14,7 @@ from adagp.rtl.top import HALVES, TOKENS
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.descriptors import ENGINES
 from adagp.spec.registers import COUNTERS
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
@@ -124,7 +124,7 @@ def _prefetch(h):
     h.cover("commands: offered with a fault", dut.commands.valid & dut.commands.p.fault)
 
 
-@job("fetch", lambda: Fetch(CONFIG), depth=60)
+@job("fetch", lambda: Fetch(CONFIG), depth=80)
 def _fetch(h):
     dut = h.dut
     bind_streams(h)
@@ -242,10 +242,13 @@ def _batches(h):
 @job("sequencer", lambda: Sequencer(CONFIG), depth=40, cut=("t:$mul", "c:dut.core.registers", "c:dut.core.code"))
 def _sequencer(h):
     bind_streams(h)
+    h.assume("reset: comes with the sequencer's own", ~h.dut.reset | ResetSignal())
     for engine in ENGINES:
         fifo_rule(h, f"{engine}_queue", h.block(f"{engine}_queue"), by_stream=True)
     core = h.block("core")
     waits = h.before(core.push & ~core.push_ready)
+    x_valid, _, running, *_ = h.signals("core.$signal")
+    h.prove("core: runs while it executes", ~x_valid | running)
     h.prove("core: a push waits until there is room", ~waits | (core.push & (core.engine == h.before(core.engine))))
 
 

@@ -1,9 +1,6 @@
-"""Jobs: operand fetch, feeder, pool, compute, drain, update."""
+"""Jobs: operand fetch, feeder, pool, compute, drain."""
 
-from contextlib import ExitStack, contextmanager
-from unittest.mock import patch
-
-from adagp.rtl import chunks, update_read, update_write
+from adagp.rtl.accumulator import SumLayout
 from adagp.rtl.chunks import Chunks
 from adagp.rtl.compute import Compute
 from adagp.rtl.drain import Drain
@@ -14,14 +11,11 @@ from adagp.rtl.im2col import LaneOffsets, Operand
 from adagp.rtl.odometer import Odometer
 from adagp.rtl.pool import Pool
 from adagp.rtl.top import HALVES
-from adagp.rtl.update import Update
-from adagp.rtl.update_read import SLOTS, UpdateReader, array_bytes
-from adagp.rtl.update_write import UpdateWriter, written_arrays
-from amaranth import Cat, Mux, Signal
+from adagp.spec.descriptors import VectorMode
+from amaranth import Cat, Mux, ResetSignal, Signal
 
-from .jobs_memory import request_rule
 from .registry import CONFIG, job
-from .rules import bind_streams, bind_tokens, counter_rule
+from .rules import bind_streams, bind_tokens
 
 __all__ = []
 
@@ -29,9 +23,6 @@ GAP = 4
 """As the machine's feeder has it, or so: any gap must do."""
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16
-FEW_WEIGHTS = 8
-"""In a chunk, where its size is of no interest: its arrays fill more than a beat each."""
-MOMENTUM_BEATS = FEW_WEIGHTS * array_bytes(CONFIG)["v"] // CONFIG.beat_bytes
 DATA = ("t:$mul",)
 """What is cut in blocks whose rules don't depend on results."""
 
@@ -54,17 +45,29 @@ def _lane_offsets(h):
     h.prove("left: there is an element for each group", ~h.dut.o.valid | (h.signal("left") != 0))
 
 
+def _operand_halves(h, path, full, free):
+    """Of an operand's fetcher at ``path``: it gives back no more halves than it took. Returns how many it has."""
+    held = Signal(range(4), name=f"held_{len(h.names)}")
+    h.m.d.sync += held.eq(held + (full.take & full.avail) - free)
+    h.assume(f"{path}full: the ring has no more tokens than halves", ~full.avail | (held < HALVES))
+    busy, first, has = (h.signals(path + name)[-1] for name in ("busy", "first", "held"))  # ports are made before
+    # The half before is given back when the first vector of the new one has gone through the scratchpad.
+    stages = [h.signal(f"{path}stage{stage}") for stage in range(Operand.latency - 1)]
+    leaving = [first, *(stage[0] & stage[2] for stage in stages), free]  # valid ones that free
+    h.prove(f"{path}first: while busy", ~first | busy)
+    h.prove(f"{path}free: halves are in use or about to be given back", held == has + sum(leaving))
+    h.prove(f"{path}free: a half stays in use", has | ~Cat(leaving).any())
+    h.prove(f"{path}free: no more halves than were taken", held <= HALVES)
+    return held
+
+
 @job("operand", lambda: Operand(CONFIG, CONFIG.a_depth), depth=50)
 def _operand(h):
     bind_streams(h)
     bind_tokens(h)
     data = h.dut.pad.data.as_value()
     h.assume("pad: data stands while the port is off", ~h.before(~h.dut.pad.en) | (h.before(data) == data))
-    taken = h.dut.full.take & h.dut.full.avail
-    held = Signal(range(4))
-    h.m.d.sync += held.eq(held + taken - h.dut.free)
-    h.assume("full: the ring has no more tokens than halves", ~h.dut.full.avail | (held < HALVES))
-    h.prove(f"free: no more halves than were taken, {HALVES} at most", held <= HALVES)
+    held = _operand_halves(h, "", h.dut.full, h.dut.free)
     h.prove("free: the half in use isn't given back", ~h.dut.free | (held == HALVES))
     h.cover("free", h.dut.free)
 
@@ -89,18 +92,49 @@ def _pool(h):
     h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
 
 
+def _accumulator_halves(h):
+    """Compute gives on a half for each that it took, where descriptors of GEMMs open and complete them in turn."""
+    dut = h.dut
+    job, feeder = dut.i.p, h.block("feeder")
+    is_gemm = job.mode == VectorMode.GEMM
+    opened, begun, held, open_ = (Signal(shape, name=name) for name, shape in
+                                  (("opened", 1), ("begun", 1), ("held_acc", 6), ("open", 1)))  # fmt: skip
+    gemm = feeder.gemm.p.shape()(h.signal("feeder.gemm"))
+    ends = feeder.active & feeder.stream.p.end_walk
+    take, give = feeder.acc_free.take, dut.acc_full
+    with h.m.If(dut.i.valid & dut.i.ready & is_gemm):
+        h.m.d.sync += opened.eq(~job.last)
+    with h.m.If(feeder.gemm.valid & feeder.gemm.ready):
+        h.m.d.sync += begun.eq(1)
+    with h.m.If(ends & gemm.last):
+        h.m.d.sync += open_.eq(0)
+    with h.m.Elif(take):
+        h.m.d.sync += open_.eq(1)
+    h.m.d.sync += held.eq(held + take - give)
+    h.assume("i: GEMMs open and complete halves in turn", ~(dut.i.valid & is_gemm) | (job.first == ~opened))
+    here = h.signal("here")
+    same = begun & (gemm.as_value() == Cat(job.first, job.last))
+    h.prove("i: the GEMM under way is its, while it is here", ~here | (dut.i.valid & (~is_gemm | same)))
+    h.prove("i: halves in turn", (here & is_gemm) | (opened == (begun & ~gemm.last)))
+    h.prove("feeder: a half is open from its first vector to its last",
+            open_ == Mux(feeder.busy, ~gemm.first | h.signal("feeder.opened"), begun & ~gemm.last))  # fmt: skip
+    tags = [s for stage in range(64) for s in h.signals(f"tag{stage}")]
+    (s1_tag,) = h.signals("accumulator.$signal")
+    tags = [SumLayout(tag) for tag in (*tags, s1_tag, h.signal("accumulator.s2_tag"))]
+    h.prove("acc_full: given for each half taken", held == open_ + sum(t.valid & t.full for t in tags) + give)
+    h.cover("acc_full: given", give)
+
+
 @job("compute", lambda: Compute(CONFIG), cut=("t:$mul", "t:$mem_v2"))
 def _compute(h):
     bind_streams(h)
+    h.assume("reset: comes with the engine's own", ~h.dut.reset | ResetSignal())
     bind_tokens(h)
     for name, pad in (("a", h.dut.a), ("b", h.dut.b)):
         data = pad.data.as_value()
         h.assume(f"{name}: data stands while the port is off", ~h.before(~pad.en) | (h.before(data) == data))
-        full = getattr(h.dut, f"{name}_full")
-        held = Signal(range(4), name=f"held_{name}")
-        h.m.d.sync += held.eq(held + (full.take & full.avail) - getattr(h.dut, f"{name}_free"))
-        h.assume(f"{name}_full: the ring has no more tokens than halves", ~full.avail | (held < HALVES))
-        h.prove(f"{name}_free: no more halves than were taken", held <= HALVES)
+        _operand_halves(h, f"fetch_{name}.", getattr(h.dut, f"{name}_full"), getattr(h.dut, f"{name}_free"))
+    _accumulator_halves(h)
     stalls = [h.dut.stall_idle, h.dut.stall_a, h.dut.stall_b, h.dut.stall_drain, h.dut.stall_load, h.dut.active]
     h.prove("each cycle counts once", sum(stalls) == 1)
 
@@ -181,94 +215,3 @@ def _chunks(h):
     h.prove("size: never more than is left", dut.size <= h.signal("left"))
     h.prove("size: something while valid", ~dut.valid | (dut.size != 0))
     h.cover("step to the last", h.before(dut.step & ~dut.last) & dut.last & dut.valid)
-
-
-def _beats(h, read):
-    """Beats come only for bursts asked for; returns their number."""
-    due = Signal(12)
-    asked = read.request.valid & read.request.ready
-    h.m.d.sync += due.eq(due + (read.request.p.length + 1) * asked - (read.beats.valid & read.beats.ready))
-    h.assume("read.beats: only those asked for", ~read.beats.valid | (due != 0))
-    return due
-
-
-@contextmanager
-def _small_chunks():
-    """An update unit with chunks of few weights, so that several of them fit into a search."""
-    with ExitStack() as stack:
-        for module in (chunks, update_read, update_write):
-            stack.enter_context(patch.object(module, "chunk_weights", lambda config: FEW_WEIGHTS))
-        yield
-
-
-@job("update_reader", lambda: UpdateReader(CONFIG), cut=("t:$mem_v2",), patch=_small_chunks)
-def _update_reader(h):
-    dut = h.dut
-    bind_streams(h)
-    request_rule(h, "read.request", dut.read.request, MOMENTUM_BEATS)
-    due = _beats(h, dut.read)
-    places = {name: h.block(name) for name in ("requested", "received", "emitted")}
-    quiet = ~Cat(place.valid for place in places.values()).any() & (due == 0)
-    h.assume("start: only while nothing is under way", ~dut.start | (quiet & ~h.block("bursts").o.valid))
-    h.assume("addr: multiples of the beat", sum(address & (CONFIG.beat_bytes - 1) for address in dut.addr) == 0)
-    counter_rule(h, "slots", SLOTS)
-    for name in array_bytes(CONFIG):
-        fifo = h.block(f"beats_{name}")
-        h.prove(f"beats_{name}: written only with room", ~fifo.w_en | fifo.w_rdy)
-        h.cover(f"beats_{name}: written", fifo.w_en)
-    h.cover("a group of the third chunk", dut.o.valid & (h.signal("emitted.left") + 2 * FEW_WEIGHTS < dut.count))
-
-
-@job("update_writer", lambda: UpdateWriter(CONFIG), cut=("t:$mem_v2",), patch=_small_chunks)
-def _update_writer(h):
-    dut = h.dut
-    bind_streams(h)
-    request_rule(h, "write.request", dut.write.request, MOMENTUM_BEATS)
-    begun = dut.write.request.valid & dut.write.request.ready
-    under_way = h.count(begun, dut.write.answer.valid, 31)
-    h.assume("write.answer: only to bursts begun", ~dut.write.answer.valid | (under_way != 0))
-    h.assume("write.request: as many as the arbiter lets under way", ~begun | (under_way < 16))
-    h.prove("outstanding counts the bursts", h.signal("outstanding") == under_way)
-    # Groups come chunk by chunk, the chunks as the reader counts them off.
-    h.m.submodules.emitted = emitted = Chunks(CONFIG)
-    place = Signal.like(emitted.size)
-    last = emitted.size - place <= CONFIG.update_lanes
-    h.m.d.comb += [emitted.load.eq(dut.start), emitted.count.eq(dut.count), emitted.step.eq(dut.valid & last)]
-    with h.m.If(dut.valid):
-        h.m.d.sync += place.eq(Mux(last, 0, place + CONFIG.update_lanes))
-    h.assume("start: only while nothing is under way", ~dut.start | (dut.idle & ~emitted.valid))
-    h.assume("valid: groups of the command", ~dut.valid | emitted.valid)
-    h.assume("last: with the last of a chunk", dut.i.last == last)
-    h.assume("addr: multiples of the beat", sum(address & (CONFIG.beat_bytes - 1) for address in dut.addr) == 0)
-    room = Signal(range(2 * SLOTS), init=SLOTS)
-    h.m.d.sync += room.eq(room - (dut.valid & dut.i.last) + dut.freed)
-    h.assume("valid: only while there is room", ~dut.valid | (room != 0))
-    counter_rule(h, "ready", SLOTS)
-    h.prove("ready: chunks that hold room", h.signal("ready") + room == SLOTS)
-    for name in written_arrays(CONFIG):
-        fifo = h.block(f"beats_{name}")
-        waits = h.before(fifo.r_rdy & ~fifo.r_en)
-        h.assume(f"beats_{name}: its output stands until taken", ~waits | (h.before(fifo.r_data) == fifo.r_data))
-        h.prove(f"beats_{name}: written only with room", ~fifo.w_en | fifo.w_rdy)
-        h.prove(f"beats_{name}: empty when all is written", h.block("chunks").valid | dut.valid | (fifo.level == 0))
-        h.cover(f"beats_{name}: full", fifo.level == fifo.depth)
-    h.prove("write.beats: all can be delivered at once", ~h.state("", "BEATS") | dut.write.beats.valid)
-    h.cover("a third chunk is written", dut.freed & (h.signal("chunks.left") + 2 * FEW_WEIGHTS < dut.count))
-
-
-@job("update", lambda: Update(CONFIG), depth=30, cut=("t:$mul", "t:$mem_v2"), patch=_small_chunks)
-def _update(h):
-    dut = h.dut
-    bind_streams(h)
-    request_rule(h, "read.request", dut.read.request, MOMENTUM_BEATS)
-    request_rule(h, "write.request", dut.write.request, MOMENTUM_BEATS)
-    for name in written_arrays(CONFIG):
-        fifo = h.block(f"writer.beats_{name}")
-        waits = h.before(fifo.r_rdy & ~fifo.r_en)
-        h.assume(f"beats_{name}: its output stands until taken", ~waits | (h.before(fifo.r_data) == fifo.r_data))
-    _beats(h, dut.read)
-    counter_rule(h, "slots", SLOTS)
-    begun = dut.write.request.valid & dut.write.request.ready
-    under_way = h.count(begun, dut.write.answer.valid, 31)
-    h.assume("write.answer: only to bursts begun", ~dut.write.answer.valid | (under_way != 0))
-    h.assume("write.request: as many as the arbiter lets under way", ~begun | (under_way < 16))

@@ -6,7 +6,7 @@ from adagp.rtl.csr import Csr
 from adagp.rtl.dma_read import Fill, _Requests
 from adagp.rtl.dma_write import Store, _Answers, _Reader, _RegionGate
 from adagp.rtl.scratchpad import PingPong
-from adagp.spec.descriptors import FILL, STORE
+from adagp.spec.descriptors import FILL, STORE, Target
 from amaranth import Cat, Signal
 from amaranth.lib import stream
 
@@ -139,13 +139,39 @@ def _fill_requests(h):
 
 @job("fill", lambda: Fill(CONFIG), cut=("t:$mul",))
 def _fill(h):
+    """Also that no more halves are given on than were taken, where descriptors open and complete them in turn."""
+    dut = h.dut
     bind_streams(h)
     bind_tokens(h)
-    request_rule(h, "client.request", h.dut.client.request)
+    request_rule(h, "client.request", dut.client.request)
     walk = h.block("walk")
     busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
     h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
     h.prove("walk: takes a descriptor at once", ~walk.i.valid | walk.i.ready)
+    queue = h.block("requests.queue")
+    fifo_rule(h, "requests.queue", queue)
+    layout = dut.i.p.shape()
+    produce, consume = (h.signal(f"requests.queue.{end}") for end in ("produce", "consume"))
+    waiting = [(queue.level > place, layout(h.word("requests.queue.storage", (consume + place)[: len(produce)])))
+               for place in range(queue.depth)]  # fmt: skip
+    waiting.append((~h.state("", "IDLE"), layout(h.signal("d"))))
+    stages = [s for s in h.signals("stage") if len(s) == 3][: Fill.LANDING_CYCLES - 1]
+    kinds = {"a": (Target.A, "a_full"), "b": (Target.B, "b_full"), "c": (None, "c_ready")}
+    for number, (name, (target, given)) in enumerate(kinds.items()):
+        taken, opened, held = Signal(), Signal(), Signal(range(16))
+
+        def meant(d, target=target):
+            return (d.target != Target.A) & (d.target != Target.B) if target is None else d.target == target
+
+        h.m.d.comb += taken.eq(dut.i.valid & dut.i.ready & meant(dut.i.p))
+        with h.m.If(taken):
+            h.m.d.sync += opened.eq(~dut.i.p.ready)
+        h.m.d.sync += held.eq(held + getattr(dut, f"{name}_free").take - getattr(dut, given))
+        h.assume(f"i: opens and completes {name} in turn",
+                 ~(dut.i.valid & meant(dut.i.p)) | (dut.i.p.open == ~opened))  # fmt: skip
+        complete = sum(valid & meant(d) & d.ready for valid, d in waiting) + sum(stage[number] for stage in stages)
+        h.prove(f"{given}: given for what was taken", held == opened + complete)
+        h.cover(f"{given}: given", getattr(dut, given))
 
 
 @job("region_gate", lambda: _RegionGate(CONFIG))
@@ -198,6 +224,16 @@ def _store(h):
     h.assume("client.answer: only to bursts begun", ~dut.client.answer.valid | (under_way != 0))
     h.assume("client.request: as many as the arbiter lets under way", ~begun | (under_way < OUTSTANDING))
     counter_rule(h, "answers.outstanding", OUTSTANDING)
+    h.prove("answers.outstanding counts the bursts", h.signal("answers.outstanding") == under_way)
+    # A tile's descriptors begin with ``begin`` and end with ``close``, as the tile program makes them.
+    taken, opened, held = dut.i.valid & dut.i.ready, Signal(), Signal(2)
+    with h.m.If(taken):
+        h.m.d.sync += opened.eq(~dut.i.p.close)
+    h.m.d.sync += held.eq(held + dut.drained.take - dut.c_free)
+    h.assume("i: a tile from begin to close", ~dut.i.valid | (dut.i.p.begin == ~opened))
+    d = dut.i.p.shape()(h.signal("d"))
+    h.prove("c_free: given once for each token taken",
+            held == (opened | (~h.state("", "IDLE") & d.close)))  # fmt: skip
     answers, bursts, walk = h.block("answers"), h.block("bursts"), h.block("walk")
     h.prove("answers: marked only while not busy", ~answers.mark | ~answers.busy)
     for name, part in (("bursts", bursts), ("walk", walk)):

@@ -58,9 +58,15 @@ def _frame(text):
 
 
 def _induction(netlist, numbers) -> int | None:
-    """The k with which some assertions together are k-inductive, None if none of ``INDUCTION`` is."""
+    """The k with which some assertions together are k-inductive, None if none of ``INDUCTION`` is.
+
+    0 for those that hold whatever the state.
+    """
     for k in INDUCTION:
-        if "are equivalent" in _abc(netlist, numbers, f"ind -F {k + 1} -T {INDUCTION_LIMIT}", INDUCTION_LIMIT):
+        found = _abc(netlist, numbers, f"ind -F {k + 1} -T {INDUCTION_LIMIT}", INDUCTION_LIMIT)
+        if "network is combinational" in found:
+            return 0 if "UNSATISFIABLE" in _abc(netlist, numbers, "sat", INDUCTION_LIMIT) else None
+        if "are equivalent" in found:
             text = _abc(netlist, numbers, f"bmc3 -F {k + 1}", INDUCTION_LIMIT)
             return k if _frame(text) is None and _BOUND.search(text) else None
     return None
