@@ -140,6 +140,7 @@ def _fetch(h):
     h.prove("batch_end: only when all is settled", ~dut.batch_end | (dut.settled & ~work.valid))
     h.prove("LEAVE: all is settled", ~h.state("", "LEAVE") | dut.settled)
     h.prove("work: dry only when all before is settled", ~dry | h.before((dut.settled & ~work.valid) | dry))
+    h.prove("SETTLE: while dry work is tried", ~tried | h.state("", "SETTLE"))
     h.prove("work: none while dry work is tried", ~work.valid | ~tried | dut.settled)
     h.cover("work: dry", dry)
     h.cover("batch_end", dut.batch_end)

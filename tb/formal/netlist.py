@@ -149,6 +149,7 @@ def build(rtlil: str, folder: Path, cut: tuple[str, ...] = (), doubtful: Contain
     _run(design, "memory_collect")
     for selection in cut:
         _run(design, f"delete {selection} c:*dut.* %i")  # nothing of the checks
+    _run(design, "setundef -undriven -anyseq")  # before optimisation takes what nobody drives for whatever suits it
     _run(design, _MAP)
     path, names = folder / "design.aig", folder / "design.map"
     _run(design, f"write_aiger -zinit -map {names} {path}")

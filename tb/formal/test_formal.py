@@ -179,6 +179,31 @@ def test_axi_lite(answers, rule, tmp_path):
     assert found["ar: taken"] == "reached"
 
 
+class Product(wiring.Component):
+    """Half of what it is given times the other half, which is 0."""
+
+    def __init__(self):
+        super().__init__({"i": In(3), "zero": In(3), "o": Out(6)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.o.eq(self.i * self.zero)
+        return m
+
+
+@pytest.mark.parametrize("cut, outcome", [((), "proved"), (("t:$mul",), "failed")])
+def test_what_is_cut_is_free(cut, outcome, tmp_path):
+    harness = Harness(Product())
+    harness.assume("zero", harness.dut.zero == 0)
+    harness.prove("o: 0", harness.dut.o == 0)
+    harness.cover("checks keep their products", harness.dut.i * harness.before(harness.dut.i) == 6)
+    rtlil = harness.rtlil()
+    found = solve(lambda doubtful: build(rtlil, tmp_path, cut, doubtful), DEPTH, LIMIT)
+    assert {result.name: result.outcome for result in found} == {
+        "o: 0": outcome, "checks keep their products": "reached",
+    }  # fmt: skip
+
+
 def test_unreachable_covers_show(tmp_path):
     harness = Harness(Counter(False))
     harness.cover("six", harness.signal("count") == 6)
