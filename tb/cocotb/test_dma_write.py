@@ -51,6 +51,14 @@ def design(config):
     return OnAxi(config, StoreOfPad(config), write="client")
 
 
+def long_store(rng, config):
+    """A row several times as long as the scratchpad, which is read over and over again."""
+    d = random_store(rng, config) | dict.fromkeys(("n0", "n1"), 1) | {"dry": 0}
+    length = rng.randrange(4 * config.c_elements, 7 * config.c_elements)
+    dram = rng.randrange(DRAM_BYTES // config.operand_bytes - length) * config.operand_bytes
+    return d | {"sp": rng.randrange(config.c_elements), "length": length, "dram": dram}
+
+
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def random_descriptors(dut):
     """Memory is as the descriptors say, to the byte, when the last of them has been announced as done."""
@@ -73,11 +81,12 @@ async def random_descriptors(dut):
 
     program, expected = [], bytearray(before)
     for n in range(COUNT):
-        d = random_store(rng, config) | {"half": n % 2, "begin": 1, "close": 1, "done": n % 2}
+        d = random_store(rng, config) if n else long_store(rng, config)
+        d |= {"half": n % 2, "begin": 1, "close": 1, "done": n % 2}
         program.append(d)
         for address, element in () if d["dry"] else loops(d, LEVELS):
             for e in range(d["length"]):
-                value = pad[d["half"]][element + e].to_bytes(unit, "little", signed=True)
+                value = pad[d["half"]][(element + e) % config.c_elements].to_bytes(unit, "little", signed=True)
                 expected[address + e * unit : address + (e + 1) * unit] = value
     pulses = {"c_free": 0, "main_done": 0}
 

@@ -14,7 +14,7 @@ from adagp.rtl.top import Top
 from adagp.sim.build import library
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import equivalence
+from . import equivalence, sequential
 from .bench import Bench
 from .blocks import BENCHES, ORDER, BlockBench, benches, names
 from .choice import Mutant, choose
@@ -38,7 +38,7 @@ def _digest(folders: Iterable[str], *more: object) -> str:
     return digest.hexdigest()[:24]
 
 
-PROVER = hashlib.sha256(Path(equivalence.__file__).read_bytes()).hexdigest()[:24]
+PROVER = hashlib.sha256(b"".join(Path(m.__file__).read_bytes() for m in (equivalence, sequential))).hexdigest()[:24]
 
 _bench: Bench | None = None
 

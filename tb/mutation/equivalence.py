@@ -49,20 +49,28 @@ def scopes(module: str) -> Iterator[str]:
         module = module.rpartition(".")[0] or ROOTS.get(module, "" if module == TOP else TOP)
 
 
+METHODS = {
+    "sequential": "abc: signal correspondence, reachability",
+    Path(__file__).stem: "sat: induction by one cycle over registers",
+}
+"""Modules that prove, and how."""
+
+
 def prove(netlist: str, mutant: Mutant, seconds: float = SECONDS) -> dict | None:
-    """How a mutant is proved to be equivalent: the module, and how many bits of registers may differ; None if not."""
+    """How a mutant is proved to be equivalent, and within which module; None if it is not."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "netlist.il"
         path.write_text(netlist)
-        for scope in scopes(mutant.module):
-            command = [sys.executable, "-m", __spec__.name, str(path), scope, mutant.command]
-            try:
-                result = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
-            except subprocess.TimeoutExpired:
-                continue
-            answer = json.loads(result.stdout.splitlines()[-1]) if result.returncode == 0 else {"proved": False}
-            if answer.pop("proved"):
-                return {"module": scope, "method": "sat, induction by one cycle over registers", **answer}
+        for module, method in METHODS.items():
+            for scope in scopes(mutant.module):
+                command = [sys.executable, "-m", f"{__package__}.{module}", str(path), scope, mutant.command]
+                try:
+                    result = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+                except subprocess.TimeoutExpired:
+                    break  # larger modules take longer
+                answer = json.loads(result.stdout.splitlines()[-1]) if result.returncode == 0 else {"proved": False}
+                if answer.pop("proved"):
+                    return {"module": scope, "method": method, **answer}
     return None
 
 

@@ -6,14 +6,15 @@ import numpy as np
 from adagp.golden.operands import COMPUTE, operands, outputs
 from adagp.host.assembler import Line, Program, header
 from adagp.host.device import Device
+from adagp.host.sim_device import SimDevice
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.tile_machine import TileError, descriptors, task
 from adagp.spec.tiles import tile_program
 
 from ..layers import random_layer
-from .seen import ALWAYS, CONFIG, MEMORIES, SEED, Observations, Open, outcome, tables, work
+from .seen import ALWAYS, CONFIG, MEMORIES, SEED, TIMED, Observations, Open, outcome, tables, work
 
-__all__ = ["LONG", "PROGRAM", "SPACE", "Maker", "long", "prepare", "program", "updates"]
+__all__ = ["LONG", "PROGRAM", "SPACE", "Maker", "long", "prepare", "program", "rings", "updates"]
 
 SPACE = 1 << 32
 """Bytes of memory: addresses of all 32 bits."""
@@ -102,15 +103,19 @@ def prepare(device: Device, maker: Maker, program: Program, draw: random.Random)
     device.set_regions([(group[0][0], group[-1][0] + group[-1][1]) for group in groups])
 
 
-def _run(maker, draw, open_device, options, **start) -> Observations:
+def _run(maker, draw, open_device, options, ring=None, **start) -> Observations:
     code = maker.close(Opcode.COMMIT, Opcode.END)
     device = open_device(memory_bytes=SPACE, **options)
     prepare(device, maker, code, draw)
+    if ring:
+        device.set_ring(*ring)
     device.start(code, draw.randrange(4), **start)
     yield "at the end", outcome(device)
     for address, size in maker.outputs:
         yield "results", device.read(address, size).tobytes()
     yield "exponents", tables(device)
+    if isinstance(device, SimDevice):
+        yield TIMED + "ring", device.read_register("RING_INDEX")
     yield from work(device)
 
 
@@ -187,3 +192,22 @@ def updates(open_device: Open) -> Observations:
         maker = Maker(draw)
         maker.update(count)
         yield from _run(maker, draw, open_device, MEMORIES["ideal"])
+
+
+RINGS = ((0, 1), (3, 4), (0x5555_5555, 0xFFFF_FFFF), (0xAAAA_AAAA, 0xAAAA_AAAB), (0xFFFF_FFFE, 0xFFFF_FFFF))
+"""The entry to begin with, and how many there are."""
+
+
+def rings(open_device: Open) -> Observations:
+    """Two batches from input rings of any length, stride and place."""
+    for index, count in RINGS:
+        draw = random.Random(index)
+        maker = Maker(draw)
+        maker.layer(opcode=Opcode.FORWARD)
+        fields, unit = maker.lines[-1].fields, CONFIG.operand_bytes
+        base, stride = (draw.randrange(SPACE // unit) * unit for _ in range(2))
+        place = fields["a_addr"]
+        fields |= {"ring": 1, "a_addr": (place - base - index * stride) % SPACE}
+        following = index + 1 if index + 1 < count else 0
+        maker.data[(base + following * stride + fields["a_addr"]) % SPACE] = maker.data[place][::-1].copy()
+        yield from _run(maker, draw, open_device, MEMORIES["ideal"], batches=2, ring=(base, stride, count, index))

@@ -3,8 +3,9 @@
 from functools import partial
 
 from . import campaigns
+from .many import waits
 from .mishaps import faults, malformed, regions
-from .programs import LONG, long, program, updates
+from .programs import LONG, long, program, rings, updates
 from .registers import control, counters, registers
 from .seen import MEMORIES, Stage
 from .training import NETWORKS, training
@@ -24,6 +25,8 @@ STAGES = [
     Stage("control", control, golden=False),
     *(Stage(f"long {name}", partial(long, name)) for name in LONG),
     Stage("updates", updates),
+    Stage("waits", waits),
+    Stage("rings", rings),
     Stage("regions", regions, golden=False),
     *(Stage(f"{name} faults", partial(faults, name == "write"), golden=False) for name in ("write", "read")),
     *campaigns.stages(),

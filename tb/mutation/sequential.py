@@ -1,0 +1,197 @@
+"""Proofs by ABC that a mutant can't matter: signal correspondence, then reachability, from reset on.
+
+The intact and the broken module run side by side on the same inputs: registers are kept, and those behind a clock gate
+keep their value while it is closed. Memories are cut out: what they give becomes an input that both share, as long as
+both ask and write the same where they are enabled. A mutant is equivalent if outputs, gates and what memories are
+given are always the same. This knows what registers can hold, which :mod:`.equivalence` does not, but not for large
+modules. A module can be tried alone, its submodules cut out like memories.
+
+Mutants of the gates' own logic need only open them whenever the intact logic does: nothing depends on a gate's being
+closed, see :mod:`adagp.rtl.clock_gate`.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyosys
+from adagp.rtl.clock_gate import CELL
+from pyosys import libyosys as ys
+
+from . import yosys
+
+__all__ = ["SECONDS"]
+
+SECONDS = 20
+"""For ABC, on one module."""
+MOST_LATCHES = 12_000
+
+SIDES = ("gold", "gate")
+GATE_PORT = ".open"
+_ABC = Path(pyosys.__file__).parent / "yosys-abc"
+
+
+def _id(name: str) -> ys.IdString:
+    return ys.IdString(f"\\{name}")
+
+
+def _plain(name: str) -> str:
+    """A name that needs no escapes in selections."""
+    return "".join(letter if letter.isalnum() else "_" for letter in name)
+
+
+class _Side:
+    """A module without memories, submodules and clock gates: these become ports."""
+
+    def __init__(self, design: ys.Design, name: str):
+        self.module = design.module(_id(name))
+        self.names = 0
+        cells = list(self.module.cells_.values())
+        gates = [cell for cell in cells if cell.type.str() == f"\\{CELL}"]
+        self._hold([cell for cell in cells if cell.is_builtin_ff()], gates)
+        for cell in cells:
+            if cell.is_mem_cell():
+                self._cut_memory(cell)
+            elif cell not in gates and cell.type.str().startswith("\\"):
+                self._cut_module(cell, design.module(cell.type))
+        self.module.fixup_ports()
+
+    def _name(self):
+        self.names += 1
+        return _id(f"side_{self.names}")
+
+    def _input(self, label, signal):
+        if signal.size():
+            wire = self.module.addWire(_id(label), signal.size())
+            wire.port_input = True
+            self.module.connect(signal, ys.SigSpec(wire))
+
+    def _output(self, label, signal):
+        if not signal.size():
+            return
+        wire = self.module.addWire(_id(label), signal.size())
+        wire.port_output = True
+        self.module.connect(ys.SigSpec(wire), signal)
+
+    def _hold(self, registers, gates):
+        """Registers behind a gate keep their value while it is closed; gates become outputs."""
+        opens = {}
+        for gate in gates:
+            open_ = gate.getPort(_id("open"))
+            opens[gate.getPort(_id("o")).as_string()] = open_
+            self._output(f"{_plain(gate.name.str())}{GATE_PORT}", open_)
+        for cell in registers:
+            open_ = opens.get(cell.getPort(_id("CLK")).as_string()) if cell.hasPort(_id("CLK")) else None
+            if open_ is not None:
+                held, given = cell.getPort(_id("Q")), cell.getPort(_id("D"))
+                cell.setPort(_id("D"), self.module.Mux(self._name(), held, given, open_))
+        for gate in gates:
+            self.module.remove(gate)
+
+    def _cut_module(self, cell, module):
+        label = _plain(cell.name.str())
+        for port, signal in list(cell.connections_.items()):
+            if module.wire(port).port_output:
+                self._input(f"{label}.{port.str()[1:]}", signal)
+            else:
+                self._output(f"{label}.{port.str()[1:]}", signal)
+        self.module.remove(cell)
+
+    def _cut_memory(self, memory):
+        """What a memory gives is an input; what it is asked and given, where enabled, an output."""
+        ports = {port.str()[1:]: signal for port, signal in memory.connections_.items() if signal.size()}
+        label = _plain(memory.name.str())
+        n_bits = memory.parameters[_id("ABITS")].as_int()
+        width = memory.parameters[_id("WIDTH")].as_int()
+        for port, signal in ports.items():
+            if port == "RD_DATA":
+                self._input(f"{label}.{port}", signal)
+            elif port == "WR_DATA":
+                self._output(f"{label}.{port}", self.module.And(self._name(), signal, ports["WR_EN"]))
+            elif port in ("RD_ADDR", "WR_ADDR"):
+                size = 1 if port == "RD_ADDR" else width
+                enables = ports[f"{port[:2]}_EN"]
+                for number in range(signal.size() // n_bits):
+                    enable = self.module.ReduceOr(self._name(), enables.extract(number * size, size))
+                    address = signal.extract(number * n_bits, n_bits)
+                    zero = ys.SigSpec(0, n_bits)
+                    self._output(f"{label}.{port}{number}", self.module.Mux(self._name(), zero, address, enable))
+            elif not port.endswith("CLK"):
+                self._output(f"{label}.{port}", signal)
+        self.module.remove(memory)
+
+
+def _run(design, *commands):
+    for command in commands:
+        ys.run_pass(f"tee -q {command}", design)
+
+
+def _product(path: str, scope: str, command: str, folder: str, alone: bool, wide: bool) -> ys.Design:
+    """Both sides in module ``joint``, whose output ``apart`` is 1 when they differ."""
+    design = ys.Design()
+    (Path(folder) / "gate.v").write_text(yosys.GATE)
+    for name, mutate in (("gold", None), ("gate", f"mutate {command}")):
+        _run(design, f"read_verilog {folder}/gate.v", f"read_rtlil {path}")
+        if mutate:
+            _run(design, mutate)
+        _run(
+            design, f"hierarchy -top {scope}", "flatten", "dffunmap", "opt_expr", "opt_clean", f"rename {scope} {name}"
+        )
+        _Side(design, name)
+        _run(design, f"select {name}", f"write_rtlil -selected {folder}/{name}.il", "design -reset")
+    _run(design, f"read_rtlil {folder}/gold.il", f"read_rtlil {folder}/gate.il")
+    joint = design.addModule(_id("joint"))
+    inputs: dict[str, ys.Wire] = {}
+    outputs: dict[str, list[ys.Wire]] = {}
+    for name in SIDES:
+        cell = joint.addCell(_id(name), _id(name))
+        for wire in list(design.module(_id(name)).wires_.values()):
+            label = wire.name.str()[1:]
+            if wire.port_output:
+                there = joint.addWire(_id(f"{name}:{label}"), wire.width)
+                outputs.setdefault(label, []).append(there)
+            elif wire.port_input:
+                if label not in inputs:
+                    inputs[label] = joint.addWire(_id(f"in:{label}"), wire.width)
+                    inputs[label].port_input = True
+                there = inputs[label]
+            else:
+                continue
+            cell.setPort(wire.name, ys.SigSpec(there))
+    differ = ys.SigSpec()
+    for label, (one, other) in outputs.items():
+        compare = joint.Gt if wide and label.endswith(GATE_PORT) else joint.Ne
+        differ.append(compare(_id(f"apart:{label}"), ys.SigSpec(one), ys.SigSpec(other)))
+    apart = joint.addWire(_id("apart"), 1)
+    apart.port_output = True
+    joint.connect(ys.SigSpec(apart), joint.ReduceOr(_id("any"), differ))
+    joint.fixup_ports()
+    return design
+
+
+def prove(path: str, scope: str, command: str, *how: str) -> dict:
+    """Whether ABC proves that a module with a mutant is never apart from the intact one.
+
+    ``how``: "alone", without its submodules; "wide", if gates may be open more often.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        design = _product(path, scope, command, folder, "alone" in how, "wide" in how)
+        _run(
+            design, "hierarchy -top joint", "flatten", "opt_expr", "opt_merge -share_all", "opt_expr",
+            "opt_merge -share_all", "opt_clean", "dffunmap", "techmap", "simplemap", "setundef -undriven -zero",
+            "opt_expr", "opt_merge -share_all", "aigmap", "opt_clean", f"write_aiger -zinit {folder}/joint.aig",
+        )  # fmt: skip
+        latches = int((Path(folder) / "joint.aig").read_bytes().split(b"\n", 1)[0].split()[3])
+        if latches > MOST_LATCHES:
+            return {"proved": False, "latches": latches}
+        script = f"read_aiger {folder}/joint.aig; strash; scleanup; scorr; scleanup; pdr -T {SECONDS}; sat"
+        result = subprocess.run([_ABC, "-c", script], capture_output=True, text=True)
+    # What is left of a network without a state is for ``sat``.
+    proved = any(phrase in result.stdout for phrase in ("Property proved", "UNSATISFIABLE"))
+    return {"proved": proved, "latches": latches}
+
+
+if __name__ == "__main__":
+    print(json.dumps(prove(*sys.argv[1:])))
