@@ -1,6 +1,7 @@
 """Programs of random commands, with shapes, tiles, addresses and exponents that no compiler would choose."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 from adagp.golden.operands import COMPUTE, operands, outputs
@@ -14,7 +15,7 @@ from adagp.spec.tiles import tile_program
 from ..layers import random_layer
 from .seen import ALWAYS, CONFIG, MEMORIES, SEED, TIMED, Observations, Open, outcome, tables, work
 
-__all__ = ["LONG", "PROGRAM", "SPACE", "Maker", "long", "prepare", "program", "rings", "updates"]
+__all__ = ["LONG", "PROGRAM", "SPACE", "Maker", "long", "narrow", "prepare", "program", "rings", "updates"]
 
 SPACE = 1 << 32
 """Bytes of memory: addresses of all 32 bits."""
@@ -211,3 +212,32 @@ def rings(open_device: Open) -> Observations:
         following = index + 1 if index + 1 < count else 0
         maker.data[(base + following * stride + fields["a_addr"]) % SPACE] = maker.data[place][::-1].copy()
         yield from _run(maker, draw, open_device, MEMORIES["ideal"], batches=2, ring=(base, stride, count, index))
+
+
+NARROW = [
+    MEMORIES["ddr3"] | {"part": replace(CONFIG.dram, name="narrow", bandwidth_bytes=share * CONFIG.clock_hz)}
+    for share in (1, 4)
+]
+"""Memories that give or take so many bytes in a cycle."""
+
+
+def narrow(open_device: Open) -> Observations:
+    """Layers of short sums in many tiles: engines wait for those behind them, down to the memory."""
+    for options in NARROW:
+        draw = random.Random(SEED)
+        maker = Maker(draw)
+        for opcode, swap in ((Opcode.FORWARD, 0), (Opcode.FORWARD, 1), (Opcode.BACKWARD_DATA, 0), (Opcode.AVGPOOL, 0)):
+            fields = dict.fromkeys(GEOMETRY, 1) | {
+                "pad_y": 0,
+                "pad_x": 0,
+                "h": 24,
+                "w": 16,
+                "oh": 24,
+                "ow": 16,
+                "yb": 4,
+            }
+            if opcode != Opcode.AVGPOOL:
+                fields |= {"q": 5, "qb": 5} if opcode == Opcode.FORWARD else {"c": 5, "cb": 5}
+            numbers = {f"{operand}_id": maker.number(draw.randint(-9, 0)) for operand in ("a", "b", "c", "out")}
+            maker.add(opcode, fields | numbers | {"swap": swap, "const_mantissa": 3, "track": 1}, {})
+        yield from _run(maker, draw, open_device, options)

@@ -9,6 +9,7 @@ from adagp.spec.commands import Command, Opcode
 from adagp.spec.registers import REGISTERS, Control, register
 
 from .mishaps import Work
+from .programs import PROGRAM
 from .seen import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 
 __all__ = ["control", "counters", "registers"]
@@ -99,10 +100,19 @@ def control(open_device: Open) -> Observations:
 
 
 def counters(open_device: Open) -> Observations:
-    """Counters of all phases after runs of nearly nothing, and after their reset, at many moments."""
+    """Counters of all phases after runs, and of nearly nothing, and after their reset, at many moments."""
     draw = random.Random(SEED)
-    program = Program([Line(header(CONFIG)), Line(Command(Opcode.END, ALWAYS))], 0x80)
-    device = open_device(memory_bytes=1 << 20)
+    work_ = Work()
+    device = work_.on(open_device)
+    for last in range(4):
+        for phase in (*range(last), *range(last + 1, 4), last):
+            work_.again(device)
+            yield from work_.run(device, phase)
+        yield from work(device)
+        device.reset_counters()
+        device.simulation.step(100)
+        yield "counters after reset", [device.counters(phase) for phase in range(4)]
+    program = Program([Line(header(CONFIG)), Line(Command(Opcode.END, ALWAYS))], PROGRAM - 0x800)
     device.write(program.address, program.words())
     for _ in range(30):
         for phase in draw.sample(range(4), 4):

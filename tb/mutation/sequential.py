@@ -6,14 +6,16 @@ both ask and write the same where they are enabled. A mutant is equivalent if ou
 given are always the same. This knows what registers can hold, which :mod:`.equivalence` does not, but not for large
 modules. A module can be tried alone, its submodules cut out like memories.
 
-Mutants of the gates' own logic need only open them whenever the intact logic does: nothing depends on a gate's being
-closed, see :mod:`adagp.rtl.clock_gate`.
+Mutants of the gates' own logic need only open them whenever the intact logic does, and change nothing where clocks just
+go on: nothing depends on a gate's being closed, see :mod:`adagp.rtl.clock_gate`.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 import pyosys
@@ -24,13 +26,26 @@ from . import yosys
 
 __all__ = ["SECONDS"]
 
-SECONDS = 20
+SECONDS = 10
 """For ABC, on one module."""
-MOST_LATCHES = 12_000
+FEW_WORDS = 8
+"""Memories of so many are not cut out but made of registers."""
+MOST_LATCHES = 4000
+"""That correspondence is looked for in."""
 
 SIDES = ("gold", "gate")
 GATE_PORT = ".open"
+SHARED = "shared:"
 _ABC = Path(pyosys.__file__).parent / "yosys-abc"
+
+
+OUTPUTS = ("Y", "Q", "X", "CO")
+"""Ports of Yosys' cells; memories have others."""
+
+_CELL = re.compile(r"^  cell (\S+) (\S+)\n(.*?)^  end$", re.MULTILINE | re.DOTALL)
+_PORT = re.compile(r"^    connect \\(\S+) (.*)$", re.MULTILINE)
+_CONNECTION = re.compile(r"^  connect (\{.*?\}|\S+(?: \[[\d:]+\])*) (.*)$", re.MULTILINE)
+_WIRE = re.compile(r"[\\$]\S+")
 
 
 def _id(name: str) -> ys.IdString:
@@ -45,17 +60,17 @@ def _plain(name: str) -> str:
 class _Side:
     """A module without memories, submodules and clock gates: these become ports."""
 
-    def __init__(self, design: ys.Design, name: str):
-        self.module = design.module(_id(name))
+    def __init__(self, module: ys.Module, gated: bool):
+        self.module = module
         self.names = 0
         cells = list(self.module.cells_.values())
         gates = [cell for cell in cells if cell.type.str() == f"\\{CELL}"]
-        self._hold([cell for cell in cells if cell.is_builtin_ff()], gates)
+        self._hold([cell for cell in cells if cell.is_builtin_ff() and gated], gates)
         for cell in cells:
             if cell.is_mem_cell():
                 self._cut_memory(cell)
             elif cell not in gates and cell.type.str().startswith("\\"):
-                self._cut_module(cell, design.module(cell.type))
+                self._cut_module(cell)
         self.module.fixup_ports()
 
     def _name(self):
@@ -90,10 +105,10 @@ class _Side:
         for gate in gates:
             self.module.remove(gate)
 
-    def _cut_module(self, cell, module):
+    def _cut_module(self, cell):
         label = _plain(cell.name.str())
         for port, signal in list(cell.connections_.items()):
-            if module.wire(port).port_output:
+            if cell.output(port):
                 self._input(f"{label}.{port.str()[1:]}", signal)
             else:
                 self._output(f"{label}.{port.str()[1:]}", signal)
@@ -128,6 +143,57 @@ def _run(design, *commands):
         ys.run_pass(f"tee -q {command}", design)
 
 
+def _cells(text: str, module: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """Cells of a module in RTLIL: type, and signals by port. Its own connections are cells from A to Y."""
+    cells: dict[str, tuple[str, dict[str, str]]] = {}
+    body = text.partition(f"\nmodule \\{module}\n")[2].partition("\nend\n")[0]
+    for kind, cell, ports in _CELL.findall(body):
+        cells[cell] = kind, dict(_PORT.findall(ports))
+    for one, other in _CONNECTION.findall(body):
+        cells[f"{one} = {other}"] = "", {"A": other, "Y": one}
+    return cells
+
+
+def _affected(gold: str, gate: str) -> set[str]:
+    """Names of the cells of "gate" whose outputs may come to differ from those of "gold", by their RTLIL.
+
+    That is what wires lead to from the cells that differ. Nothing leads through memories and submodules: what they are
+    given is compared.
+    """
+    known, cells = _cells(gold, "gold"), _cells(gate, "gate")
+    readers = defaultdict(list)
+    for name, (_, ports) in cells.items():
+        for port, signal in ports.items():
+            if port not in OUTPUTS:
+                for wire in _WIRE.findall(signal):
+                    readers[wire].append(name)
+    seen: set[str] = set()
+    wanted = [name for name, cell in cells.items() if known.get(name) != cell]
+    while wanted:
+        name = wanted.pop()
+        if name not in seen:
+            seen.add(name)
+            signals = [signal for port, signal in cells[name][1].items() if port in OUTPUTS]
+            inside = not cells[name][0].startswith("\\")
+            wanted += [reader for s in signals for wire in _WIRE.findall(s) for reader in readers[wire] if inside]
+    return seen
+
+
+def _share(modules: tuple[ys.Module, ys.Module], affected: set[str]) -> None:
+    """Registers that aren't ``affected`` are kept in the intact module only, and shown to the broken one."""
+    for module, port in zip(modules, ("port_output", "port_input"), strict=True):
+        for cell in list(module.cells_.values()):
+            if cell.is_builtin_ff() and cell.name.str() not in affected:
+                held = cell.getPort(_id("Q"))
+                wire = module.addWire(_id(f"{SHARED}{_plain(cell.name.str())}"), held.size())
+                setattr(wire, port, True)
+                if port == "port_output":
+                    module.connect(ys.SigSpec(wire), held)
+                else:
+                    module.connect(held, ys.SigSpec(wire))
+                    module.remove(cell)
+
+
 def _product(path: str, scope: str, command: str, folder: str, alone: bool, wide: bool) -> ys.Design:
     """Both sides in module ``joint``, whose output ``apart`` is 1 when they differ."""
     design = ys.Design()
@@ -136,27 +202,30 @@ def _product(path: str, scope: str, command: str, folder: str, alone: bool, wide
         _run(design, f"read_verilog {folder}/gate.v", f"read_rtlil {path}")
         if mutate:
             _run(design, mutate)
-        _run(
-            design, f"hierarchy -top {scope}", "flatten", "dffunmap", "opt_expr", "opt_clean", f"rename {scope} {name}"
-        )
-        _Side(design, name)
-        _run(design, f"select {name}", f"write_rtlil -selected {folder}/{name}.il", "design -reset")
-    _run(design, f"read_rtlil {folder}/gold.il", f"read_rtlil {folder}/gate.il")
+        _run(design, f"hierarchy -top {scope}", *([] if alone else ["flatten"]), f"rename {scope} {name}")
+        _run(design, f"memory_map {name}/t:$mem_v2 {name}/r:SIZE<={FEW_WORDS} %i")
+        _run(design, *(f"{command} {name}" for command in ("dffunmap", "opt_expr", "opt_clean")))
+        _run(design, "select -clear", f"write_rtlil {folder}/{name}.il", "design -reset")
+    _run(design, *(f"read_rtlil -nooverwrite {folder}/{name}.il" for name in SIDES))
+    modules = tuple(design.module(_id(name)) for name in SIDES)
+    _share(modules, _affected(*((Path(folder) / f"{name}.il").read_text() for name in SIDES)))
+    for module in modules:
+        _Side(module, gated=not wide)
     joint = design.addModule(_id("joint"))
-    inputs: dict[str, ys.Wire] = {}
+    inputs: dict[str, list[ys.Wire]] = {}
     outputs: dict[str, list[ys.Wire]] = {}
-    for name in SIDES:
+    for name, module in zip(SIDES, modules, strict=True):
         cell = joint.addCell(_id(name), _id(name))
-        for wire in list(design.module(_id(name)).wires_.values()):
+        for wire in list(module.wires_.values()):
             label = wire.name.str()[1:]
             if wire.port_output:
                 there = joint.addWire(_id(f"{name}:{label}"), wire.width)
-                outputs.setdefault(label, []).append(there)
+                (inputs if label.startswith(SHARED) else outputs).setdefault(label, []).append(there)
             elif wire.port_input:
                 if label not in inputs:
-                    inputs[label] = joint.addWire(_id(f"in:{label}"), wire.width)
-                    inputs[label].port_input = True
-                there = inputs[label]
+                    inputs[label] = [joint.addWire(_id(f"in:{label}"), wire.width)]
+                    inputs[label][0].port_input = True
+                there = inputs[label][0]
             else:
                 continue
             cell.setPort(wire.name, ys.SigSpec(there))
@@ -184,9 +253,8 @@ def prove(path: str, scope: str, command: str, *how: str) -> dict:
             "opt_expr", "opt_merge -share_all", "aigmap", "opt_clean", f"write_aiger -zinit {folder}/joint.aig",
         )  # fmt: skip
         latches = int((Path(folder) / "joint.aig").read_bytes().split(b"\n", 1)[0].split()[3])
-        if latches > MOST_LATCHES:
-            return {"proved": False, "latches": latches}
-        script = f"read_aiger {folder}/joint.aig; strash; scleanup; scorr; scleanup; pdr -T {SECONDS}; sat"
+        reduce = "scorr; scleanup; " if latches <= MOST_LATCHES else ""
+        script = f"read_aiger {folder}/joint.aig; strash; scleanup; {reduce}pdr -T {SECONDS}; sat"
         result = subprocess.run([_ABC, "-c", script], capture_output=True, text=True)
     # What is left of a network without a state is for ``sat``.
     proved = any(phrase in result.stdout for phrase in ("Property proved", "UNSATISFIABLE"))

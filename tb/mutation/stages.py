@@ -5,7 +5,7 @@ from functools import partial
 from . import campaigns
 from .many import waits
 from .mishaps import faults, malformed, regions
-from .programs import LONG, long, program, rings, updates
+from .programs import LONG, long, narrow, program, rings, updates
 from .registers import control, counters, registers
 from .seen import MEMORIES, Stage
 from .training import NETWORKS, training
@@ -27,6 +27,7 @@ STAGES = [
     Stage("updates", updates),
     Stage("waits", waits),
     Stage("rings", rings),
+    Stage("narrow", narrow),
     Stage("regions", regions, golden=False),
     *(Stage(f"{name} faults", partial(faults, name == "write"), golden=False) for name in ("write", "read")),
     *campaigns.stages(),
