@@ -17,8 +17,8 @@ _ABC = Path(pyosys.__file__).parent / "yosys-abc"
 _BOUND = re.compile(r"No output (?:asserted|failed) in (\d+) frames")
 INDUCTION = (1, 2, 4)
 """Values of k that are tried."""
-INDUCTION_LIMIT = 5
-"""Seconds for each."""
+INDUCTION_LIMIT = 20
+"""Seconds for each: what is inductive takes a few, more on a busy machine."""
 _FRAME = re.compile(r"asserted in frame\s+(\d+)|CEX in frame (\d+)")
 
 
