@@ -6,6 +6,7 @@ is kept in build/mutation: a campaign that was stopped goes on after the last mu
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import torch
@@ -65,9 +66,10 @@ def main() -> int:
             print("SURVIVED", {name: value for name, value in row.items() if value is not None})
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
     whole = len(chosen) == len(campaign.mutants) and set(arguments.order) == set(ORDER) and not arguments.no_proofs
+    command = " ".join([COMMAND, *sys.argv[1:]])
     output = arguments.output or (FOLDER / "robustness.json" if whole else None)
     if output is not None:
-        merge_results(output, "mutation", found, details, provenance(COMMAND, CONFIG, arguments.seed, source))
+        merge_results(output, "mutation", found, details, provenance(command, CONFIG, arguments.seed, source))
     return int(found["mutants_survived"] > 0)
 
 

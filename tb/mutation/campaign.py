@@ -137,13 +137,9 @@ class Campaign:
         return findings
 
     def _open(self, mutant, findings):
-        """Whether a bench is yet to be asked about a mutant."""
-        for name in names(mutant, self.order):
-            if name not in findings[mutant.number]:
-                return True
-            if findings[mutant.number][name] is not None:
-                break
-        return False
+        """Whether a bench is yet to be asked about a mutant: not if any has caught it, in whatever order."""
+        said = findings[mutant.number]
+        return not any(said.values()) and any(name not in said for name in names(mutant, self.order))
 
     def _findings(self, known, jobs):
         if jobs == 1:
