@@ -11,7 +11,7 @@ from ..spec.errors import ErrorCode
 from ..spec.registers import COUNTERS, N_REGIONS, Control, Status
 from .assembler import Program
 
-__all__ = ["Device", "DeviceError", "RegisterDevice", "failure"]
+__all__ = ["Device", "DeviceError", "RegisterDevice", "all_regions", "failure"]
 
 ID = 0x41444750
 
@@ -33,6 +33,16 @@ def failure(program: Program | None, code: int, index: int) -> DeviceError:
     name = ErrorCode(code).name if known else f"error {code}"
     line = program.describe(index).strip() if program else f"{index}"
     return DeviceError(f"{name} at command {line}", ErrorCode(code) if known else ErrorCode.NONE, index)
+
+
+def all_regions(regions: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The write regions for all registers, those without one empty; raises ValueError for what they can't hold."""
+    if len(regions) > N_REGIONS:
+        raise ValueError(f"{len(regions)} write regions, the accelerator has {N_REGIONS}")
+    for start, end in regions:
+        if not 0 <= start <= end < 1 << 32:
+            raise ValueError(f"write region from {start:#x} to {end:#x}: 0 <= start <= end < 2^32 must hold")
+    return [*regions, *[(0, 0)] * (N_REGIONS - len(regions))]
 
 
 class Device(Protocol):
@@ -61,7 +71,10 @@ class Device(Protocol):
         """Set a hyper-parameter to ``mantissa * 2^exponent``."""
 
     def set_regions(self, regions: Sequence[tuple[int, int]]) -> None:
-        """Allow writes to addresses start <= address < end of at most N_REGIONS regions, and to no others."""
+        """Allow writes to addresses start <= address < end of at most N_REGIONS regions, and to no others.
+
+        Raises ValueError for regions that the registers can't hold.
+        """
 
     def set_ring(self, base: int, stride: int, count: int, index: int = 0) -> None:
         """Describe the input ring and choose the entry of the next batch."""
@@ -130,7 +143,7 @@ class RegisterDevice(ABC):
         self.write_register("HYPER_VALUE", mantissa | (exponent & 0xFF) << 16)
 
     def set_regions(self, regions: Sequence[tuple[int, int]]) -> None:
-        for index, (start, end) in enumerate([*regions, *[(0, 0)] * (N_REGIONS - len(regions))]):
+        for index, (start, end) in enumerate(all_regions(regions)):
             self.write_register(f"REGION{index}_START", start)
             self.write_register(f"REGION{index}_END", end)
 

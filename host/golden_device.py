@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..spec.config import Config
-from ..spec.registers import COUNTERS, N_REGIONS, Status
+from ..spec.registers import COUNTERS, Status
 from .assembler import Program
-from .device import failure
+from .device import all_regions, failure
 
 __all__ = ["GoldenDevice"]
 
@@ -43,7 +43,7 @@ class GoldenDevice:
         self.machine.set_hyper(index, mantissa, exponent)
 
     def set_regions(self, regions: Sequence[tuple[int, int]]) -> None:
-        self.machine.regions = [*regions, *[(0, 0)] * (N_REGIONS - len(regions))]
+        self.machine.regions = all_regions(regions)
 
     def set_ring(self, base: int, stride: int, count: int, index: int = 0) -> None:
         machine = self.machine

@@ -87,6 +87,13 @@ def test_start_regions_ring_and_counters_through_registers():
     assert counters["commands"] == (0x100 + 32 + 11) << 32 | 32 + 11
 
 
+@pytest.mark.parametrize("make", (Registers, lambda: GoldenDevice(TINY, MEMORY)))
+@pytest.mark.parametrize("regions", ([(1 << 32, 1 << 32)], [(64, 1 << 32)], [(128, 64)], [(-8, 64)], [(0, 8)] * 5))
+def test_regions_beyond_the_registers_are_refused(make, regions):
+    with pytest.raises(ValueError, match="write region"):
+        make().set_regions(regions)
+
+
 def test_a_failed_program_is_reported_with_its_command_and_cleared():
     program = Program()
     program.append(header(TINY))

@@ -193,7 +193,8 @@ def _regions(draw, commands, place):
         del own[which]
     if others:
         own.insert(0, (min(low for low, _ in others), max(high for _, high in others)))
-    regions = [(max(BASE, low), min(high, LAST)) for low, high in own[:N_REGIONS]]
+    starts = [min(max(BASE, low), LAST) for low, _ in own]
+    regions = [(low, max(low, min(high, LAST))) for low, (_, high) in zip(starts, own, strict=True)][:N_REGIONS]
     draw.shuffle(regions)
     return regions
 
