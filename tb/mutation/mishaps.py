@@ -8,13 +8,13 @@ from adagp.host.device import Device
 from adagp.host.sim_device import SimDevice
 from adagp.sim.parts import DECERR, SLVERR, Fault
 from adagp.spec.commands import COMMAND_WORDS, Command, Opcode
-from adagp.spec.registers import Status
+from adagp.spec.registers import N_REGIONS, Status
 
 from ..limits import CASES
 from .programs import PROGRAM, SPACE, Maker, prepare
-from .seen import ALWAYS, CONFIG, SEED, Observations, Open, outcome, tables, work
+from .seen import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 
-__all__ = ["Work", "faults", "malformed", "regions"]
+__all__ = ["Work", "edges", "faults", "malformed", "regions"]
 
 
 class Work:
@@ -81,6 +81,31 @@ def regions(open_device: Open) -> Observations:
                     device.write_register(f"REGION{index}_{end}", value + (by if end == name else 0))
             yield from work_.run(device)
     yield from work(device)
+
+
+def edges(open_device: Open) -> Observations:
+    """UPDATEs with an array at each power of two, in a region that holds it, or lacks a byte of it at either end."""
+    device = open_device(memory_bytes=SPACE)
+    names = {"b_addr": 0x30, "c_addr": 0x50, "out_addr": 0x88}
+    sizes = {"b_addr": CONFIG.operand_bytes, "c_addr": 2, "out_addr": 4}
+    count = 2
+    for bit in range(CONFIG.beat_bytes.bit_length(), 32):
+        for n in range(N_REGIONS):
+            name = list(names)[(bit + n) % len(names)]
+            begin = 1 << bit
+            end = begin + count * sizes[name]
+            fields = {"count": count, "a_addr": 0x68, **names, name: begin, "a_id": 1, "b_id": 2, "out_id": 3}
+            commands = [header(CONFIG), Command(Opcode.UPDATE, ALWAYS | fields), Command(Opcode.END, ALWAYS)]
+            code = Program([Line(command) for command in commands], PROGRAM)
+            device.write(code.address, code.words())
+            for region in ((begin, end), (begin + 1, SPACE - 1), (0, end - 1)):
+                regions_ = [(0, 0)] * N_REGIONS
+                regions_[n], regions_[(n + 1) % N_REGIONS] = region, (0x30, 0x90)
+                device.set_regions(regions_)
+                device.start(code, 0)
+                yield f"bit {bit}, region {n}", outcome(device)
+    if isinstance(device, SimDevice):
+        yield TIMED + "cycles", device.simulation.cycles
 
 
 BASE = {

@@ -110,13 +110,15 @@ def _run(maker, draw, open_device, options, ring=None, **start) -> Observations:
     prepare(device, maker, code, draw)
     if ring:
         device.set_ring(*ring)
+        if isinstance(device, SimDevice):
+            device.write_register("BATCH", ring[-1])
     device.start(code, draw.randrange(4), **start)
     yield "at the end", outcome(device)
     for address, size in maker.outputs:
         yield "results", device.read(address, size).tobytes()
     yield "exponents", tables(device)
     if isinstance(device, SimDevice):
-        yield TIMED + "ring", device.read_register("RING_INDEX")
+        yield TIMED + "batch and entry", [device.read_register(name) for name in ("BATCH", "RING_INDEX")]
     yield from work(device)
 
 

@@ -5,14 +5,14 @@ import random
 from adagp.host.assembler import Line, Program, header
 from adagp.host.sim_device import SimDevice
 from adagp.sim import SimulationError
-from adagp.spec.commands import Command, Opcode
+from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.registers import REGISTERS, Control, register
 
 from .mishaps import Work
-from .programs import PROGRAM
+from .programs import PROGRAM, SPACE
 from .seen import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 
-__all__ = ["control", "counters", "registers"]
+__all__ = ["control", "counters", "places", "registers"]
 
 
 def _access(device: SimDevice, offset: int, value: int | None = None) -> object:
@@ -123,3 +123,20 @@ def counters(open_device: Open) -> Observations:
         device.reset_counters()
         device.simulation.step(draw.randrange(40))
         yield "counters after reset", [device.counters(phase) for phase in draw.sample(range(4), 4)]
+
+
+def places(open_device: Open) -> Observations:
+    """Programs of nearly nothing anywhere in memory, and one behind whose end memory ends."""
+    draw = random.Random(SEED)
+    device = open_device(memory_bytes=SPACE)
+    size = 2 * COMMAND_BYTES
+    for address in (
+        *(1 << bit for bit in range(7, 32)),
+        *(draw.randrange(SPACE >> 7) << 7 for _ in range(20)),
+        SPACE - size,
+    ):
+        program = Program([Line(header(CONFIG)), Line(Command(Opcode.END, ALWAYS))], address)
+        device.write(program.address, program.words())
+        device.start(program, 0)
+        yield "at the end", outcome(device)
+    yield from work(device)

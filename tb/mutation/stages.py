@@ -4,9 +4,9 @@ from functools import partial
 
 from . import campaigns
 from .many import waits
-from .mishaps import faults, malformed, regions
+from .mishaps import edges, faults, malformed, regions
 from .programs import LONG, long, narrow, program, rings, updates
-from .registers import control, counters, registers
+from .registers import control, counters, places, registers
 from .seen import MEMORIES, Stage
 from .training import NETWORKS, training
 
@@ -23,12 +23,14 @@ STAGES = [
     *(Stage(f"training {name} {memory}", partial(training, name, memory)) for name in NETWORKS for memory in MEMORIES),
     Stage("counters", counters, golden=False),
     Stage("control", control, golden=False),
+    Stage("places", places),
     *(Stage(f"long {name}", partial(long, name)) for name in LONG),
     Stage("updates", updates),
     Stage("waits", waits),
     Stage("rings", rings),
     Stage("narrow", narrow),
     Stage("regions", regions, golden=False),
+    Stage("edges", edges),
     *(Stage(f"{name} faults", partial(faults, name == "write"), golden=False) for name in ("write", "read")),
     *campaigns.stages(),
 ]  # fmt: skip
