@@ -9,13 +9,14 @@ from adagp.host.assembler import Line, Program, header
 from adagp.host.device import Device
 from adagp.host.sim_device import SimDevice
 from adagp.spec.commands import Command, Opcode
+from adagp.spec.registers import Control, Status
 from adagp.spec.tile_machine import TileError, descriptors, task
 from adagp.spec.tiles import tile_program
 
 from ..layers import random_layer
 from .seen import ALWAYS, CONFIG, MEMORIES, SEED, TIMED, Observations, Open, outcome, tables, work
 
-__all__ = ["LONG", "PROGRAM", "SPACE", "Maker", "long", "narrow", "prepare", "program", "rings", "updates"]
+__all__ = ["LONG", "PROGRAM", "SPACE", "Maker", "long", "narrow", "prepare", "program", "rings", "stops", "updates"]
 
 SPACE = 1 << 32
 """Bytes of memory: addresses of all 32 bits."""
@@ -223,23 +224,46 @@ NARROW = [
 """Memories that give or take so many bytes in a cycle."""
 
 
+def _columns(maker: Maker, opcode: Opcode, swap: int) -> None:
+    """A layer of sums of one product, or of one tap, in six tiles."""
+    fields = dict.fromkeys(GEOMETRY, 1) | {"pad_y": 0, "pad_x": 0, "h": 24, "w": 16, "oh": 24, "ow": 16, "yb": 4}
+    if opcode != Opcode.AVGPOOL:
+        fields |= {"q": 5, "qb": 5} if opcode == Opcode.FORWARD else {"c": 5, "cb": 5}
+    numbers = {f"{operand}_id": maker.number(maker.draw.randint(-9, 0)) for operand in ("a", "b", "c", "out")}
+    maker.add(opcode, fields | numbers | {"swap": swap, "const_mantissa": 3, "track": 1}, {})
+
+
 def narrow(open_device: Open) -> Observations:
     """Layers of short sums in many tiles: engines wait for those behind them, down to the memory."""
     for options in NARROW:
         draw = random.Random(SEED)
         maker = Maker(draw)
         for opcode, swap in ((Opcode.FORWARD, 0), (Opcode.FORWARD, 1), (Opcode.BACKWARD_DATA, 0), (Opcode.AVGPOOL, 0)):
-            fields = dict.fromkeys(GEOMETRY, 1) | {
-                "pad_y": 0,
-                "pad_x": 0,
-                "h": 24,
-                "w": 16,
-                "oh": 24,
-                "ow": 16,
-                "yb": 4,
-            }
-            if opcode != Opcode.AVGPOOL:
-                fields |= {"q": 5, "qb": 5} if opcode == Opcode.FORWARD else {"c": 5, "cb": 5}
-            numbers = {f"{operand}_id": maker.number(draw.randint(-9, 0)) for operand in ("a", "b", "c", "out")}
-            maker.add(opcode, fields | numbers | {"swap": swap, "const_mantissa": 3, "track": 1}, {})
+            _columns(maker, opcode, swap)
         yield from _run(maker, draw, open_device, options)
+
+
+def stops(open_device: Open) -> Observations:
+    """The same layer again and again, stopped at any moment by CLEAR or reset, then to its end."""
+    draw = random.Random(SEED)
+    maker = Maker(draw)
+    _columns(maker, Opcode.FORWARD, 0)
+    code = maker.close(Opcode.COMMIT, Opcode.END)
+    device = open_device(memory_bytes=SPACE, **NARROW[1])
+    for number in range(40):
+        prepare(device, maker, code, random.Random(SEED))
+        device.start(code, 0)
+        device.simulation.step(draw.randrange(6000))
+        if number % 2:
+            device.simulation.reset()
+            device.write_register("IRQ_ENABLE", 1)
+        else:
+            device.write_register("CONTROL", Control.CLEAR)
+            while device.read_register("STATUS") & Status.BUSY:
+                device.simulation.step(10)
+        prepare(device, maker, code, random.Random(SEED))
+        device.start(code, 0)
+        yield "at the end", outcome(device)
+        yield "results", [device.read(address, size).tobytes() for address, size in maker.outputs]
+        yield TIMED + "cycles", device.simulation.cycles
+    yield from work(device)

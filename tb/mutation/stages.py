@@ -5,7 +5,7 @@ from functools import partial
 from . import campaigns
 from .many import waits
 from .mishaps import edges, faults, malformed, regions
-from .programs import LONG, long, narrow, program, rings, updates
+from .programs import LONG, long, narrow, program, rings, stops, updates
 from .registers import control, counters, places, registers
 from .seen import MEMORIES, Stage
 from .training import NETWORKS, training
@@ -29,6 +29,7 @@ STAGES = [
     Stage("waits", waits),
     Stage("rings", rings),
     Stage("narrow", narrow),
+    Stage("stops", stops, golden=False),
     Stage("regions", regions, golden=False),
     Stage("edges", edges),
     *(Stage(f"{name} faults", partial(faults, name == "write"), golden=False) for name in ("write", "read")),
