@@ -3,7 +3,6 @@
 from adagp.rtl.interfaces import Token
 from amaranth import Signal, Value
 from amaranth.lib import stream
-from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 
 from .harness import Harness, interfaces
 
@@ -79,17 +78,16 @@ def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False, reach: int |
     h.prove(f"{name}: at most {fifo.depth}", fifo.level <= fifo.depth)
     if not by_stream:
         h.prove(f"{name}: written only with room", ~fifo.w_en | fifo.w_rdy)
-    if type(fifo) is SyncFIFO:
+    if not (inner := h.signals(f"{name}.inner_level")):  # a SyncFIFO
         produce, consume = h.signal(f"{name}.produce"), h.signal(f"{name}.consume")
         ahead = consume + fifo.level
         h.prove(
             f"{name}: its level is what lies between its ends", (ahead == produce) | (ahead == produce + fifo.depth)
         )
         h.prove(f"{name}: both ends are places of it", (produce < fifo.depth) & (consume < fifo.depth))
-    elif type(fifo) is SyncFIFOBuffered:
-        inner = h.signal(f"{name}.inner_level")
-        h.prove(f"{name}: what it holds comes to its output", (inner < 2) | fifo.r_rdy)
-        h.prove(f"{name}: at most {fifo.depth - 1} behind its output", inner < fifo.depth)
+    else:  # a SyncFIFOBuffered
+        h.prove(f"{name}: what it holds comes to its output", (inner[0] < 2) | fifo.r_rdy)
+        h.prove(f"{name}: at most {fifo.depth - 1} behind its output", inner[0] < fifo.depth)
     h.cover(f"{name}: written", fifo.w_en & fifo.w_rdy)
     reach = fifo.depth if reach is None else reach
     h.cover(f"{name}: holds {reach}", fifo.level == reach)
