@@ -224,11 +224,13 @@ NARROW = [
 """Memories that give or take so many bytes in a cycle."""
 
 
-def _columns(maker: Maker, opcode: Opcode, swap: int) -> None:
-    """A layer of sums of one product, or of one tap, in six tiles."""
+def _columns(maker: Maker, opcode: Opcode, swap: int, channels: int = 1) -> None:
+    """A layer of sums of so many products, or of one tap, in six tiles."""
     fields = dict.fromkeys(GEOMETRY, 1) | {"pad_y": 0, "pad_x": 0, "h": 24, "w": 16, "oh": 24, "ow": 16, "yb": 4}
     if opcode != Opcode.AVGPOOL:
-        fields |= {"q": 5, "qb": 5} if opcode == Opcode.FORWARD else {"c": 5, "cb": 5}
+        names = ("q", "c") if opcode == Opcode.FORWARD else ("c", "q")
+        for name, count in zip(names, (5, channels), strict=True):
+            fields |= {name: count, f"{name}b": count}
     numbers = {f"{operand}_id": maker.number(maker.draw.randint(-9, 0)) for operand in ("a", "b", "c", "out")}
     maker.add(opcode, fields | numbers | {"swap": swap, "const_mantissa": 3, "track": 1}, {})
 
@@ -244,16 +246,17 @@ def narrow(open_device: Open) -> Observations:
 
 
 def stops(open_device: Open) -> Observations:
-    """The same layer again and again, stopped at any moment by CLEAR or reset, then to its end."""
+    """A layer whose results pile up, stopped at any moment by CLEAR or reset; then one of longer sums, to its end."""
     draw = random.Random(SEED)
-    maker = Maker(draw)
-    _columns(maker, Opcode.FORWARD, 0)
-    code = maker.close(Opcode.COMMIT, Opcode.END)
-    device = open_device(memory_bytes=SPACE, **NARROW[1])
+    makers = [Maker(draw) for _ in range(2)]
+    for maker, channels in zip(makers, (1, 16), strict=True):
+        _columns(maker, Opcode.FORWARD, 0, channels)
+    codes = [maker.close(Opcode.COMMIT, Opcode.END) for maker in makers]
+    device = open_device(memory_bytes=SPACE, **NARROW[0])
     for number in range(40):
-        prepare(device, maker, code, random.Random(SEED))
-        device.start(code, 0)
-        device.simulation.step(draw.randrange(6000))
+        prepare(device, makers[0], codes[0], random.Random(SEED))
+        device.start(codes[0], 0)
+        device.simulation.step(draw.randrange(9000))
         if number % 2:
             device.simulation.reset()
             device.write_register("IRQ_ENABLE", 1)
@@ -261,9 +264,11 @@ def stops(open_device: Open) -> Observations:
             device.write_register("CONTROL", Control.CLEAR)
             while device.read_register("STATUS") & Status.BUSY:
                 device.simulation.step(10)
-        prepare(device, maker, code, random.Random(SEED))
-        device.start(code, 0)
+        yield TIMED + "traffic", device.simulation.dram_totals.to_dict()
+        prepare(device, makers[1], codes[1], random.Random(SEED))
+        yield TIMED + "traffic since", device.simulation.dram_totals.to_dict()
+        device.start(codes[1], 0)
         yield "at the end", outcome(device)
-        yield "results", [device.read(address, size).tobytes() for address, size in maker.outputs]
+        yield "results", [device.read(address, size).tobytes() for address, size in makers[1].outputs]
         yield TIMED + "cycles", device.simulation.cycles
     yield from work(device)

@@ -3,21 +3,24 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
+from .argued import ARGUED
 from .blocks import names
 from .choice import Mutant
 
 __all__ = ["figures", "table"]
 
-COLUMNS = ("mutants", "block", "top", "equivalent", "survived")
-"""Of the table: how many there are; caught by the block's bench, by the top's; proved equivalent; neither."""
+COLUMNS = ("mutants", "block", "top", "equivalent", "argued", "survived")
+"""Of the table: how many there are; caught by the block's bench, by the top's; proved equivalent; said to be, with a
+reason; neither."""
 
 
 def _row(mutant: Mutant, said: Mapping[str, str | None], proof: Mapping | None) -> dict:
     """A mutant with the first bench that caught it (of those that were asked), what it found, and the result."""
     by = next((name for name in names(mutant) if said.get(name) is not None), None)
     caught = None if by is None else "top" if by == "top" else "block"
-    result = caught or ("equivalent" if proof else "survived")
-    return {**mutant.to_dict(), "by": by, "found": said.get(by), "proof": proof, "result": result}
+    reason = None if caught or proof else ARGUED.get(mutant.command)
+    result = caught or ("equivalent" if proof else "argued" if reason else "survived")
+    return {**mutant.to_dict(), "by": by, "found": said.get(by), "proof": proof, "reason": reason, "result": result}
 
 
 def figures(
@@ -38,6 +41,7 @@ def figures(
     results = Counter(row["result"] for row in rows)
     found = {
         "mutants": len(rows), "mutants_survived": results["survived"], "mutants_equivalent": results["equivalent"],
+        "mutants_argued": results["argued"],
         "mutants_blocks": len(blocks),
     }  # fmt: skip
     return found, {"blocks": dict(sorted(blocks.items())), "caught_by": dict(checks.most_common()), "mutants": rows}

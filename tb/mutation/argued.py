@@ -1,0 +1,23 @@
+"""Mutants that no tool here can prove equivalent, and why they are: the last resort, counted apart."""
+
+__all__ = ["ARGUED"]
+
+_NO_SUCH_CODE = "changes something only while a bit of an error's code is 1 that no code has: they are 16 at most"
+
+ARGUED = {
+    "-mode cnot1 -module adagp.accelerator.control -cell supervisor -port port$1654$0 -portbit 28 -ctrlbit 57":
+        _NO_SUCH_CODE,
+    "-mode cnot1 -module adagp.accelerator.control -cell $auto$ff.cc:337:slice$2038 -port D -portbit 9 -ctrlbit 56":
+        _NO_SUCH_CODE,
+    "-mode const1 -module adagp.accelerator.control.counters -cell $auto$ff.cc:337:slice$1921 -port D -portbit 15":
+        "slot 15 is no counter: nothing is ever added to its total, and memories begin as 0",
+    "-mode const1 -module Compute.fetch_b.offsets.odometer -cell $auto$ff.cc:337:slice$5754 -port Q -portbit 7":
+        "the outermost count is taken again only where a walk ends: for lanes from n_k = k0 k1 k2 on, which read as 0",
+    "-mode cnot1 -module Compute.fetch_a.offsets.odometer -cell $procmux$3644 -port B -portbit 1 -ctrlbit 11":
+        "changes something only while bit 11 of k2 - 1 is 1, and half of A has room for 2048 operands",
+    "-mode cnot1 -module Update -cell $procmux$1180 -port Y -portbit 6 -ctrlbit 17":
+        "bit 6 of a tensor's number reaches nothing: there are 64, and others are refused",
+    "-mode inv -module Sequencer -cell $auto$ff.cc:337:slice$5024 -port Q -portbit 16":
+        "slot 3 is at its widest Drain's s_out, of which addresses in the scratchpad take the lower bits",
+}  # fmt: skip
+"""Reasons by what ``mutate`` is told."""
