@@ -17,6 +17,10 @@ ARGUED = {
         "changes something only while bit 11 of k2 - 1 is 1, and half of A has room for 2048 operands",
     "-mode cnot1 -module Update -cell $procmux$1180 -port Y -portbit 6 -ctrlbit 17":
         "bit 6 of a tensor's number reaches nothing: there are 64, and others are refused",
+    "-mode cnot0 -module Compute -cell feeder -port stationary__payload -portbit 35 -ctrlbit 37":
+        "an operand that leads nowhere inside the feeder: the array is given it by another wire",
+    "-mode const1 -module Update.lane0 -cell $73 -port A -portbit 9":
+        "the limits that are compared with end in fifteen ones: lower bits don't decide what is larger",
     "-mode inv -module Sequencer -cell $auto$ff.cc:337:slice$5024 -port Q -portbit 16":
         "slot 3 is at its widest Drain's s_out, of which addresses in the scratchpad take the lower bits",
 }  # fmt: skip
