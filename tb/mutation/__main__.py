@@ -39,6 +39,11 @@ def _arguments():
     parser.add_argument(
         "--keep", action="store_true", help="believe in what earlier benches have caught, after a change of benches"
     )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="run nothing, report on what is known; with --keep, from other benches too",
+    )
     parser.add_argument("--no-proofs", action="store_true", help="don't try to prove survivors equivalent")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="run one mutant alone, and keep nothing")
     parser.add_argument("--work", type=Path, default=WORK, help="where findings are kept (default: %(default)s)")
@@ -57,8 +62,8 @@ def main() -> int:
         print(campaign.mutants[arguments.only - 1], campaign.alone(arguments.only), sep="\n")
         return 0
     chosen = campaign.mutants[: arguments.first]
-    findings = campaign.run(chosen, arguments.jobs, arguments.keep)
-    proofs = {} if arguments.no_proofs else campaign.prove(chosen, findings)
+    findings = campaign.run([] if arguments.report else chosen, arguments.jobs, arguments.keep)
+    proofs = campaign.proofs if arguments.report or arguments.no_proofs else campaign.prove(chosen, findings)
     found, details = figures(chosen, findings, proofs)
     print(table(details["blocks"]))
     for row in details["mutants"]:
