@@ -156,4 +156,4 @@ class Harness:
     def rtlil(self) -> str:
         """The block with its checks as RTLIL, module ``top``."""
         outputs = [copy for copy, _ in self.independent.values()]
-        return rtlil.convert(self.m, ports=[*self._ports, *outputs])
+        return rtlil.convert(self.m, ports=[*self._ports, *outputs], emit_src=False)

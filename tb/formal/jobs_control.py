@@ -1,20 +1,15 @@
-"""Jobs: tokens, command fetch, dispatch, sequencer, counters and what gathers exponents."""
+"""Jobs: tokens, command fetch, dispatch and the sequencer."""
 
-from adagp.rtl.counters import Counters
 from adagp.rtl.dispatch import COUNT_WIDTH, Dispatch
 from adagp.rtl.fetch import Fetch
 from adagp.rtl.issue import UPDATE_DEPTH, Issue
-from adagp.rtl.phase import WIDTH, BatchCounter
 from adagp.rtl.prefetch import COMMANDS_AHEAD, Prefetch
 from adagp.rtl.sequencer import Sequencer
-from adagp.rtl.shadow import Shadow
-from adagp.rtl.supervisor import Supervisor
 from adagp.rtl.token import TokenCounter
 from adagp.rtl.top import HALVES, TOKENS
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.descriptors import ENGINES
-from adagp.spec.registers import COUNTERS
-from amaranth import Cat, Module, Mux, ResetSignal, Signal
+from amaranth import Module, ResetSignal, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
@@ -31,10 +26,6 @@ RINGS = {
     "c": {"c_ready": "fill", "drained": "drain", "c_free": "store"},
 }
 """Tokens that go round together, in their order, each with the engine that gives it."""
-
-
-RESULT_GAP = 6
-"""Cycles that the drain engine and the update unit take at least for their own beside the results of a command."""
 
 
 class TokenRing(wiring.Component):
@@ -204,42 +195,6 @@ def _issue(h):
     h.cover("trying comes to its end", h.before(trying) & ~trying)
 
 
-@job("batches", BatchCounter)
-def _batches(h):
-    dut = h.dut
-    running, done = Signal(), Signal(WIDTH)
-    ends = dut.batch_end & dut.last
-    asked = Signal(WIDTH)
-    with h.m.If(dut.begin):
-        h.m.d.sync += [running.eq(1), done.eq(0), asked.eq(dut.batches)]
-    with h.m.Elif(dut.batch_end):
-        h.m.d.sync += [running.eq(~ends), done.eq(done + 1)]
-    h.assume("batch_end: only in a run", ~dut.batch_end | running)
-    h.assume("begin: not in a run", ~dut.begin | ~running)
-    left = h.signal("left")
-    one = Mux(asked == 0, 1, asked)
-    h.prove("left: what was asked for less what is done", ~running | (left + done == asked))
-    h.prove("last: with the last of them, 0 being as 1", ~running | (dut.last == (done == one - 1)))
-    h.prove("no more batches than were asked for", ~running | (done < one))
-    counts = h.before(dut.batch_end & ~dut.set_ring_index)
-    inside = (dut.ring_index < h.before(dut.ring_count)) | (dut.ring_index == 0)
-    h.prove("ring_index: within the ring after a batch", ~counts | inside)
-    moves = h.before(dut.batch_end & ~dut.set_batch)
-    h.prove("batch: counts each", ~moves | (dut.batch == (h.before(dut.batch) + 1)[:WIDTH]))
-    waited = Signal(range(2 * WIDTH))
-    busy, step, start = h.signal("busy"), h.signal("step"), h.signal("start")
-    with h.m.If(dut.locate | dut.batch_end):
-        h.m.d.sync += waited.eq(0)
-    with h.m.Elif(~dut.located):
-        h.m.d.sync += waited.eq(waited + 1)
-    h.prove("step: one for each cycle since locate", ~busy | start | (waited - step <= 1))
-    h.prove(f"located within {BatchCounter.LOCATE_CYCLES} cycles",
-            dut.located | dut.locate | dut.batch_end | (waited < BatchCounter.LOCATE_CYCLES))  # fmt: skip
-    h.cover("the third and last batch", dut.last & running & (done == 2))
-    h.cover("located", h.before(~dut.located) & dut.located)
-    h.cover("ring_index: starts over", h.before(dut.batch_end & (dut.ring_index == 1)) & (dut.ring_index == 0))
-
-
 @job("sequencer", lambda: Sequencer(CONFIG), depth=40, cut=("t:$mul", "c:dut.core.registers", "c:dut.core.code"))
 def _sequencer(h):
     bind_streams(h)
@@ -251,47 +206,3 @@ def _sequencer(h):
     x_valid, _, running, *_ = h.signals("core.$signal")
     h.prove("core: runs while it executes", ~x_valid | running)
     h.prove("core: a push waits until there is room", ~waits | (core.push & (core.engine == h.before(core.engine))))
-
-
-@job("counters", lambda: Counters(CONFIG))
-def _counters(h):
-    dut = h.dut
-    h.assume("show: at most every other cycle", ~(h.before(dut.show) & dut.show))
-    h.assume("phase: stands", ~h.before(1) | (h.before(dut.phase) == dut.phase))
-    bounds = {"macs": CONFIG.n_pes, "read_bytes": CONFIG.beat_bytes, "write_bytes": CONFIG.beat_bytes}
-    turn = h.signal("turn")
-    for place, (name, _) in enumerate(COUNTERS):
-        count = dut.counts[name]
-        most = bounds.get(name, (1 << len(count)) - 1)
-        h.assume(f"{name}: at most what one cycle brings", count <= most)
-        live = h.signal(f"live_{name}")
-        # Since its last turn, at most every other cycle was the host's.
-        cycles = 2 * (turn - place - 1)[: len(turn)] + 1 + h.before(dut.show)
-        h.prove(f"live_{name}: at most what the cycles since its turn bring", live <= most * cycles)
-        falls = live < h.before(live)
-        cleared = h.before(dut.clear) & (live == 0)
-        h.prove(f"live_{name}: falls only when it is taken", ~falls | (live == h.before(count)) | cleared)
-        h.cover(f"live_{name}: holds more than a cycle brings", live > most)
-
-
-@job("shadow", lambda: Shadow(CONFIG), depth=40)
-def _shadow(h):
-    valid = {name: getattr(h.dut, f"{name}_result_valid") for name in ("drain", "update")}
-    for name, now in valid.items():
-        history = Signal(RESULT_GAP, name=f"history_{name}")
-        h.m.d.sync += history.eq(Cat(now, history))
-        recent = history if name == "drain" else history[1:]  # an UPDATE's two results come one after the other
-        h.assume(f"{name}: results of different commands are {RESULT_GAP} cycles apart", ~now | (recent == 0))
-        h.cover(f"{name}: a result", now)
-        h.cover(f"{name}: one waits to be entered", h.block(name).level == 1)
-
-
-@job("supervisor", lambda: Supervisor(5))
-def _supervisor(h):
-    dut = h.dut
-    h.prove("a running machine is reset only when halted and idle",
-            ~dut.reset | ~h.before(dut.halt) | (dut.idle & h.before(dut.idle)))  # fmt: skip
-    h.prove("start follows a reset", ~dut.start | h.before(dut.reset))
-    h.prove("an error is kept until CLEAR", ~h.before(dut.error.valid & ~dut.reset) | dut.error.valid)
-    h.cover("halted by an error", dut.halt & dut.error.valid)
-    h.cover("reset by CLEAR", dut.reset & dut.halt)

@@ -1,8 +1,7 @@
-"""Jobs: the memory port, its arbiters, the register slave, bursts and the two DMA engines."""
+"""Jobs: the memory port, its arbiters, bursts, scratchpad halves and the two DMA engines."""
 
 from adagp.rtl.axi import OUTSTANDING, ReadArbiter, WriteArbiter
 from adagp.rtl.bursts import BeatWalk, BurstWalk, Segments
-from adagp.rtl.csr import Csr
 from adagp.rtl.dma_read import Fill, _Requests
 from adagp.rtl.dma_write import Store, _Answers, _Reader, _RegionGate
 from adagp.rtl.scratchpad import PingPong
@@ -13,7 +12,7 @@ from amaranth.lib import stream
 from .harness import interfaces
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens, counter_rule, fifo_rule
-from .rules_axi import bind_axi_lite, bind_axi_read, bind_axi_write
+from .rules_axi import bind_axi_read, bind_axi_write
 
 __all__ = ["burst_form", "request_rule"]
 
@@ -86,11 +85,6 @@ def _write_arbiter(h):
     here = followed.ahead < followed.announced
     h.prove("order: the length of a burst stands in its place",
             ~here | (length(consume + followed.ahead) == followed.length))  # fmt: skip
-
-
-@job("csr", lambda: Csr(CONFIG))
-def _csr(h):
-    bind_axi_lite(h, h.dut.bus)
 
 
 for _name, _bits in DESCRIPTORS.items():
