@@ -174,7 +174,7 @@ class Expectation:
         if not verdict.partial:
             return
         target = self._target(command)
-        if course.free.any() or course.loose.any() or self._ambiguous(command) or not self._known(command):
+        if course.free.any() or course.loose.any() or not self._known(command) or self._ambiguous(command):
             course.free |= target
             return
         course.memory = course.memory.copy()
