@@ -279,6 +279,9 @@ def _update(h):
         h.prove(f"stage {stage}: a group of the command", ~valid[stage] | ((rest >= 0) & (lasts[stage] == end)))
         open_ = (emitted.left != 0) | Cat(finals[: stage + 1]).any()
         h.prove(f"stage {stage}: before the end", ~valid[stage] | (open_ & ~task.dry))
+        ended = Cat(there & end for there, end in zip(valid[: stage + 1], lasts, strict=False)).any()
+        room = h.signal("slots") != 0
+        h.prove(f"stage {stage}: its chunk has a slot, or will take one", ~valid[stage] | ended | room)
     h.prove("writer: groups of its chunks", ~writer.valid | ((given.left != 0) & (writer.i.last == last)))
     h.prove("writer: only while there is room", ~writer.valid | (h.signal("writer.ready") != SLOTS))
     nothing = (emitted.left == 0) & (due == 0) & (given.left == 0) & writer.idle
