@@ -23,5 +23,9 @@ ARGUED = {
         "the limits that are compared with end in fifteen ones: lower bits don't decide what is larger",
     "-mode inv -module Sequencer -cell $auto$ff.cc:337:slice$5024 -port Q -portbit 16":
         "slot 3 is at its widest Drain's s_out, of which addresses in the scratchpad take the lower bits",
+    "-mode const0 -module Sequencer.fill_queue -cell $auto$simple.cc:236:combine_resets$4943 -port A -portbit 1":
+        "where the queue writes isn't reset with the machine; START resets it, before anything is written to it",
+    "-mode cnot1 -module Sequencer.core.alu -cell $auto$ff.cc:337:slice$4964 -port Q -portbit 0 -ctrlbit 11":
+        "bit 11 of a division's rest, which is less than the divisor: a stride (8 bits), or the array's rows or columns",
 }  # fmt: skip
 """Reasons by what ``mutate`` is told."""

@@ -8,7 +8,7 @@ from adagp.golden.operands import COMPUTE, operands, outputs
 from adagp.host.assembler import Line, Program, header
 from adagp.host.device import Device
 from adagp.host.sim_device import SimDevice
-from adagp.spec.commands import Command, Opcode
+from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.registers import Control, Status
 from adagp.spec.tile_machine import TileError, descriptors, task
 from adagp.spec.tiles import tile_program
@@ -224,7 +224,7 @@ NARROW = [
 """Memories that give or take so many bytes in a cycle."""
 
 
-def _columns(maker: Maker, opcode: Opcode, swap: int, channels: int = 1) -> None:
+def _columns(maker: Maker, opcode: Opcode, swap: int, channels: int = 1, c_mode: CMode = CMode.NONE) -> None:
     """A layer of sums of so many products, or of one tap, in six tiles."""
     fields = dict.fromkeys(GEOMETRY, 1) | {"pad_y": 0, "pad_x": 0, "h": 24, "w": 16, "oh": 24, "ow": 16, "yb": 4}
     if opcode != Opcode.AVGPOOL:
@@ -232,7 +232,7 @@ def _columns(maker: Maker, opcode: Opcode, swap: int, channels: int = 1) -> None
         for name, count in zip(names, (5, channels), strict=True):
             fields |= {name: count, f"{name}b": count}
     numbers = {f"{operand}_id": maker.number(maker.draw.randint(-9, 0)) for operand in ("a", "b", "c", "out")}
-    maker.add(opcode, fields | numbers | {"swap": swap, "const_mantissa": 3, "track": 1}, {})
+    maker.add(opcode, fields | numbers | {"swap": swap, "c_mode": c_mode, "const_mantissa": 3, "track": 1}, {})
 
 
 def narrow(open_device: Open) -> Observations:
@@ -249,26 +249,27 @@ def stops(open_device: Open) -> Observations:
     """A layer whose results pile up, stopped at any moment by CLEAR or reset; then one of longer sums, to its end."""
     draw = random.Random(SEED)
     makers = [Maker(draw) for _ in range(2)]
-    for maker, channels in zip(makers, (1, 16), strict=True):
-        _columns(maker, Opcode.FORWARD, 0, channels)
+    _columns(makers[0], Opcode.FORWARD, 0, 1, CMode.ADD)  # sums are there before what is added to them
+    _columns(makers[1], Opcode.FORWARD, 0, 16)
     codes = [maker.close(Opcode.COMMIT, Opcode.END) for maker in makers]
-    device = open_device(memory_bytes=SPACE, **NARROW[0])
-    for number in range(40):
-        prepare(device, makers[0], codes[0], random.Random(SEED))
-        device.start(codes[0], 0)
-        device.simulation.step(draw.randrange(9000))
-        if number % 2:
-            device.simulation.reset()
-            device.write_register("IRQ_ENABLE", 1)
-        else:
-            device.write_register("CONTROL", Control.CLEAR)
-            while device.read_register("STATUS") & Status.BUSY:
-                device.simulation.step(10)
-        yield TIMED + "traffic", device.simulation.dram_totals.to_dict()
-        prepare(device, makers[1], codes[1], random.Random(SEED))
-        yield TIMED + "traffic since", device.simulation.dram_totals.to_dict()
-        device.start(codes[1], 0)
-        yield "at the end", outcome(device)
-        yield "results", [device.read(address, size).tobytes() for address, size in makers[1].outputs]
-        yield TIMED + "cycles", device.simulation.cycles
-    yield from work(device)
+    for options, longest in zip(NARROW, (9000, 3000), strict=True):
+        device = open_device(memory_bytes=SPACE, **options)
+        for number in range(20):
+            prepare(device, makers[0], codes[0], random.Random(SEED))
+            device.start(codes[0], 0)
+            device.simulation.step(draw.randrange(longest))
+            if number % 2:
+                device.simulation.reset()
+                device.write_register("IRQ_ENABLE", 1)
+            else:
+                device.write_register("CONTROL", Control.CLEAR)
+                while device.read_register("STATUS") & Status.BUSY:
+                    device.simulation.step(10)
+            yield TIMED + "traffic", device.simulation.dram_totals.to_dict()
+            prepare(device, makers[1], codes[1], random.Random(SEED))
+            yield TIMED + "traffic since", device.simulation.dram_totals.to_dict()
+            device.start(codes[1], 0)
+            yield "at the end", outcome(device)
+            yield "results", [device.read(address, size).tobytes() for address, size in makers[1].outputs]
+            yield TIMED + "cycles", device.simulation.cycles
+        yield from work(device)
