@@ -26,6 +26,6 @@ ARGUED = {
     "-mode const0 -module Sequencer.fill_queue -cell $auto$simple.cc:236:combine_resets$4943 -port A -portbit 1":
         "where the queue writes isn't reset with the machine; START resets it, before anything is written to it",
     "-mode cnot1 -module Sequencer.core.alu -cell $auto$ff.cc:337:slice$4964 -port Q -portbit 0 -ctrlbit 11":
-        "bit 11 of a division's rest, which is less than the divisor: a stride (8 bits), or the array's rows or columns",
+        "bit 11 of a division's rest, which is less than the divisor: a stride (8 bits) or the array's rows or columns",
 }  # fmt: skip
 """Reasons by what ``mutate`` is told."""
