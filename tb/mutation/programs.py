@@ -10,13 +10,11 @@ from adagp.host.device import Device
 from adagp.host.sim_device import SimDevice
 from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.registers import Control, Status
-from adagp.spec.tile_machine import TileError, descriptors, task
-from adagp.spec.tiles import tile_program
 
 from ..layers import random_layer
 from .seen import ALWAYS, CONFIG, MEMORIES, SEED, TIMED, Observations, Open, outcome, tables, work
 
-__all__ = ["LONG", "PROGRAM", "SPACE", "Maker", "long", "narrow", "prepare", "program", "rings", "stops", "updates"]
+__all__ = ["GEOMETRY", "PROGRAM", "SPACE", "Maker", "narrow", "prepare", "program", "rings", "run", "stops"]
 
 SPACE = 1 << 32
 """Bytes of memory: addresses of all 32 bits."""
@@ -105,7 +103,8 @@ def prepare(device: Device, maker: Maker, program: Program, draw: random.Random)
     device.set_regions([(group[0][0], group[-1][0] + group[-1][1]) for group in groups])
 
 
-def _run(maker, draw, open_device, options, ring=None, **start) -> Observations:
+def run(maker, draw, open_device, options, ring=None, **start) -> Observations:
+    """A maker's program from its beginning to its end, and what has come of it."""
     code = maker.close(Opcode.COMMIT, Opcode.END)
     device = open_device(memory_bytes=SPACE, **options)
     prepare(device, maker, code, draw)
@@ -132,70 +131,7 @@ def program(seed: int, memory: str, calibrate: bool, open_device: Open) -> Obser
             maker.update(draw.choice((1, 5, 40, 300)))
         else:
             maker.layer()
-    yield from _run(maker, draw, open_device, MEMORIES[memory], batches=1 if calibrate else 2, calibrate=calibrate)
-
-
-LONG = {
-    "n": 1800, "h": 1400, "w": 1880, "c": 3000, "q": 3000, "r": 230, "s": 230, "stride": 230, "pad_y": 230,
-    "pad_x": 230,
-}  # fmt: skip
-"""Sizes that fill what tiles can have of the scratchpads, or need many tiles."""
-PARTS = (1, 2, 4, 8, 16)
-TILES = (4000, 2000, 1500, 1000, 700, 500, 250, 120, 60, 1)
-
-
-def _long(opcode: Opcode, name: str, draw: random.Random) -> dict:
-    """Fields of a layer one of whose sizes is as large as may be, in tiles as long as may be."""
-    more, swap = draw.randrange(20), draw.randrange(2)
-    candidates = (_layer(opcode, name, LONG[name] // part + more, tile, swap) for part in PARTS for tile in TILES)
-    return next(fields for fields in candidates if fits(opcode, fields)) | {"const_mantissa": draw.randrange(1 << 16)}
-
-
-def _layer(opcode, name, size, tile, swap):
-    f = dict.fromkeys(GEOMETRY, 1) | {"pad_y": 0, "pad_x": 0, name: size, "swap": swap}
-    if opcode >= Opcode.MAXPOOL:
-        f["c"] = f["q"] = max(f["c"], f["q"])
-    if name == "stride":
-        f["h"] = f["w"] = 2 * size + 1
-    for extent, out, kernel, pad in (("h", "oh", "r", "pad_y"), ("w", "ow", "s", "pad_x")):
-        f[kernel] = max(f[kernel], f[pad] + 1)
-        f[extent] = max(f[extent], f[kernel] - f[pad])
-        f[out] = (f[extent] + 2 * f[pad] - f[kernel]) // f["stride"] + 1
-    extents = {"nb": f["n"], "yb": max(f["h"], f["oh"]), "cb": f["c"], "qb": f["q"]}
-    return f | {size: min(extent, tile) for size, extent in extents.items()}
-
-
-def fits(opcode: Opcode, fields: dict) -> bool:
-    """Whether the tiles of a layer have room."""
-    try:
-        descriptors(tile_program, CONFIG, [task({**fields, "opcode": opcode})])
-    except TileError:
-        return False
-    return True
-
-
-def long(name: str, open_device: Open) -> Observations:
-    """Layers of all kinds that are long in one direction, in the longest tiles that there is room for."""
-    for opcode in sorted(COMPUTE):
-        draw = random.Random(SEED)
-        maker = Maker(draw)
-        fields = _long(Opcode(opcode), name, draw)
-        numbers = {f"{operand}_id": maker.number(draw.randint(-9, 0)) for operand in ("a", "b", "c", "out")}
-        maker.add(Opcode(opcode), fields | numbers | {"track": 1}, {})
-        yield from _run(maker, draw, open_device, MEMORIES["ddr3"])
-
-
-UPDATES = (4095, 70_000)
-"""Weights of long updates."""
-
-
-def updates(open_device: Open) -> Observations:
-    """Long updates."""
-    for count in UPDATES:
-        draw = random.Random(count)
-        maker = Maker(draw)
-        maker.update(count)
-        yield from _run(maker, draw, open_device, MEMORIES["ideal"])
+    yield from run(maker, draw, open_device, MEMORIES[memory], batches=1 if calibrate else 2, calibrate=calibrate)
 
 
 RINGS = ((0, 1), (3, 4), (0x5555_5555, 0xFFFF_FFFF), (0xAAAA_AAAA, 0xAAAA_AAAB), (0xFFFF_FFFE, 0xFFFF_FFFF))
@@ -214,7 +150,7 @@ def rings(open_device: Open) -> Observations:
         fields |= {"ring": 1, "a_addr": (place - base - index * stride) % SPACE}
         following = index + 1 if index + 1 < count else 0
         maker.data[(base + following * stride + fields["a_addr"]) % SPACE] = maker.data[place][::-1].copy()
-        yield from _run(maker, draw, open_device, MEMORIES["ideal"], batches=2, ring=(base, stride, count, index))
+        yield from run(maker, draw, open_device, MEMORIES["ideal"], batches=2, ring=(base, stride, count, index))
 
 
 NARROW = [
@@ -242,7 +178,7 @@ def narrow(open_device: Open) -> Observations:
         maker = Maker(draw)
         for opcode, swap in ((Opcode.FORWARD, 0), (Opcode.FORWARD, 1), (Opcode.BACKWARD_DATA, 0), (Opcode.AVGPOOL, 0)):
             _columns(maker, opcode, swap)
-        yield from _run(maker, draw, open_device, options)
+        yield from run(maker, draw, open_device, options)
 
 
 def stops(open_device: Open) -> Observations:

@@ -3,9 +3,10 @@
 from functools import partial
 
 from . import campaigns
+from .ends import LONG, extremes, long, updates
 from .many import waits
 from .mishaps import edges, faults, malformed, regions
-from .programs import LONG, long, narrow, program, rings, stops, updates
+from .programs import narrow, program, rings, stops
 from .registers import control, counters, places, registers
 from .seen import MEMORIES, Stage
 from .training import NETWORKS, training
@@ -26,6 +27,7 @@ STAGES = [
     Stage("places", places),
     *(Stage(f"long {name}", partial(long, name)) for name in LONG),
     Stage("updates", updates),
+    Stage("extremes", extremes),
     Stage("waits", waits),
     Stage("rings", rings),
     Stage("narrow", narrow),
