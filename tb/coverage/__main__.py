@@ -6,6 +6,7 @@ on after the last one it finished.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from adagp.host.results import FOLDER, commit, merge_results, provenance
@@ -68,7 +69,8 @@ def main() -> int:
     print(*(f"{name}: {value}" for name, value in values.items()), sep="\n")
     output = arguments.output or (FOLDER / "robustness.json" if whole and not arguments.lines else None)
     if output is not None:
-        merge_results(output, "coverage", values, details, provenance(COMMAND, CONFIG, SEED, source))
+        command = " ".join([COMMAND, *sys.argv[1:]])
+        merge_results(output, "coverage", values, details, provenance(command, CONFIG, SEED, source))
     return int(any(hole.kind == LINE for hole in left))
 
 
