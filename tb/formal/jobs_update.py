@@ -196,7 +196,7 @@ def _writing(h, prefix, given: Place, place):
         h.prove(f"{prefix}{name}: a chunk's last beat comes before its turn", ~(pack.o_valid & only) | early)
         waits = (ready != 0) & ((array < k) | ((array == k) & (rest != 0)))
         h.prove(f"{prefix}{name}: a beat is there", ~waits | fifo.r_rdy | early | ((array == 0) & walking))
-        fifo_rule(h, f"{prefix}beats_{name}", fifo)
+        fifo_rule(h, f"{prefix}beats_{name}", fifo, given=~h.block(prefix[:-1]).valid | (ready != SLOTS))
     h.prove(f"{prefix}walk: the array's share of the chunk", ~walking | (
         h.block(f"{prefix}walk.segments").o.p.length
         == sum(Mux(array == k, writing.size * (bytes_ // CONFIG.operand_bytes), 0)
