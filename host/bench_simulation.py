@@ -1,7 +1,8 @@
 """Speed of the two devices: ``results/simulation.json``. Run it on an idle machine.
 
 The simulator of the ``paper`` preset is built from nothing, started again from the cache, and trains batches of the
-default network; the golden model trains an epoch of digits.
+default network, several times: its speed is that of the fastest, since other users of a machine can only slow it down;
+all are in the details. The golden model trains an epoch of digits.
 """
 
 import argparse
@@ -28,6 +29,7 @@ COMMAND = "python -m adagp.host.bench_simulation"
 PRESET = "paper"
 IMAGES = 1024
 """Images that the simulation trains on."""
+RUNS = 5
 START = "from adagp.host.sim_device import SimDevice; from adagp.spec.presets import preset; SimDevice(preset({!r}))"
 
 
@@ -57,14 +59,17 @@ def main() -> None:
         found["build_seconds"] = _seconds(lambda: library(config))
         command = [sys.executable, "-c", START.format(PRESET)]
         found["warm_start_seconds"] = _seconds(lambda: subprocess.run(command, check=True))
-        with open_session(settings, "sim") as session:
-            simulated = _train(session, settings)
-    found["cycles_per_second"] = round(simulated["cycles"] / simulated["device_seconds"])
+        runs = []
+        for _ in range(RUNS):
+            with open_session(settings, "sim") as session:
+                runs.append(_train(session, settings))
+    speeds = [round(run["cycles"] / run["device_seconds"]) for run in runs]
+    found["cycles_per_second"] = max(speeds)
     digits = replace(TrainSettings(preset=PRESET), epochs=1)
     with open_session(digits, "golden") as session:
         trainer = Trainer(digits, session.network, session.device, session.dataset)
         found["golden_epoch_seconds"] = _seconds(trainer.run)
-    details = {"simulated": simulated, "images": IMAGES, "cores": os.cpu_count()}
+    details = {"simulated": runs[0], "cycles_per_second": speeds, "images": IMAGES, "cores": os.cpu_count()}
     write_results(arguments.output, found, details, provenance(COMMAND, config, settings.seed, source))
     for name, value in found.items():
         print(f"{name}: {value}")
