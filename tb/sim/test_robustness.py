@@ -14,7 +14,7 @@ FAULT_IN_AN_ENGINE = 0
 """A case of the faults that isn't about the fetch of a command."""
 
 
-@pytest.mark.parametrize(("kind", "count"), [(FAULTS, 200), (RESETS, 20)], ids=lambda value: getattr(value, "name", ""))
+@pytest.mark.parametrize(("kind", "count"), [(FAULTS, 200), (RESETS, 40)], ids=lambda value: getattr(value, "name", ""))
 def test_sample(kind, count, tmp_path):
     print(f"seed {SEED}")
     records = Campaign(kind, SEED, tmp_path).run(count, quiet=True)
