@@ -2,10 +2,11 @@
 //
 // One data bus serves read and write bursts, one at a time: a burst occupies it for every granule it
 // touches, after a turnaround where the direction changes and outside refreshes. A read is served
-// `latency` after its acceptance at the earliest; a write once all its beats have come, and it is answered
-// `write_latency` after they have crossed the bus. Reads are answered in order, writes too, and neither waits for the other: a write takes effect when its answer
-// is taken, a read looks at its acceptance. AXI promises no more, and where memory changes between
-// a read's acceptance and its data, what comes is neither the old nor the new.
+// `latency` after its acceptance at the earliest; a write once all its beats have come, and it is
+// answered `write_latency` after they have crossed the bus. Reads are answered in order, writes too, and
+// neither waits for the other: a write takes effect when its answer is taken, a read looks at its
+// acceptance. AXI promises no more, and where memory changes between a read's acceptance and its data,
+// what comes is neither the old nor the new.
 #pragma once
 
 #include <algorithm>
