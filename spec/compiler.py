@@ -2,19 +2,23 @@
 
 The subset is one function of ``c``, ``k``, ``m`` with integer locals; ``+ - * //``, ``min``, ``max``,
 ``align``; comparisons, ``and``, ``or``, ``not`` and plain numbers as conditions; ``if``, ``while``,
-conditional expressions; ``m.fill/compute/drain/store`` with keyword arguments and ``m.fail``. ``k.*`` are
-folded into constants, ``c.*`` are loaded once at the start.
+conditional expressions; ``m.fill/compute/drain/store`` with keyword arguments and ``m.fail``; and calls of
+steps, functions of some of ``c``, ``k``, ``m`` and ``t``, a namespace of integers that steps share. ``k.*`` are
+folded into constants, ``c.*`` are loaded once at the start, steps are compiled in their place. Locals of the same
+name in different steps share a register: Python itself sees to it that a step reads none that it hasn't assigned.
 """
 
 import ast
 import inspect
 import textwrap
 from dataclasses import dataclass
+from types import FunctionType
 
 from .config import Config
 from .descriptors import ENGINES
 from .microcode import Instruction, Op, Program
 from .tile_machine import TASK_FIELDS, constants
+from .tile_shape import align
 from .tiles import tile_program
 
 __all__ = ["compile_program"]
@@ -33,8 +37,10 @@ class _Slot:
 class _Compiler:
     """One pass over the function's tree; operands are register numbers, constants are ``ast`` folded ints."""
 
-    def __init__(self, config: Config, names: dict[str, int]):
+    def __init__(self, config: Config, names: dict[str, int], function: FunctionType):
         self.config = config
+        self.steps: dict[str, ast.FunctionDef] = {}
+        self.main = self._parse(function)
         self.k = names
         self.program = Program()
         self.constants = {0: _ZERO}
@@ -61,7 +67,7 @@ class _Compiler:
         if isinstance(node, ast.Name):
             return self.program.names[node.id], False
         if isinstance(node, ast.Attribute):
-            return self.program.names[f"c.{node.attr}"], False
+            return self.program.names[ast.unparse(node)], False
         temporary = self.free.pop() if self.free else self._register()
         self._into(temporary, node)
         return temporary, True
@@ -162,12 +168,21 @@ class _Compiler:
 
     # --- statements ------------------------------------------------------------------------------
 
-    def function(self, tree: ast.FunctionDef) -> Program:
-        attributes = (n for n in ast.walk(tree) if isinstance(n, ast.Attribute))
-        used = {n.attr for n in attributes if ast.unparse(n.value) == "c"}
+    def _parse(self, function):
+        """Its tree; the steps that it calls are kept by name."""
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+        for name in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - self.steps.keys():
+            step = function.__globals__.get(name)
+            if inspect.isfunction(step) and step is not align:
+                self.steps[name] = self._parse(step)
+        return tree
+
+    def compile(self) -> Program:
+        attributes = (n for tree in (self.main, *self.steps.values()) for n in ast.walk(tree))
+        used = {n.attr for n in attributes if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "c"}
         for name in sorted(used):
             self._emit(Op.LOAD, self._named(f"c.{name}"), TASK_FIELDS.index(name))
-        self._block(tree.body)
+        self._block(self.main.body)
         self._emit(Op.END)
         return self.program
 
@@ -179,8 +194,12 @@ class _Compiler:
         match node:
             case ast.Expr(value=ast.Constant()):
                 pass
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                self._into(self._named(name), value)
+            case ast.Assign(targets=[ast.Name(id="t")], value=ast.Call(func=ast.Name(id="SimpleNamespace"), args=[])):
+                pass
+            case ast.Assign(targets=[ast.Name() | ast.Attribute(value=ast.Name(id="t")) as target], value=value):
+                self._into(self._named(ast.unparse(target)), value)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=given, keywords=[])) if self._fits(name, given):
+                self._block(self.steps[name].body)
             case ast.If(test=test, body=body, orelse=orelse):
                 branches = self._branch(test, False)
                 self._block(body)
@@ -203,6 +222,11 @@ class _Compiler:
             case _:
                 raise SyntaxError(f"line {node.lineno}: {ast.unparse(node)} is outside the compiled subset")
 
+    def _fits(self, name, given):
+        """Whether a step of this name takes just these arguments, under the same names."""
+        step = self.steps.get(name)
+        return step is not None and [ast.unparse(each) for each in given] == [each.arg for each in step.args.args]
+
     def _push(self, engine, given):
         slots = {bits.name: i for i, bits in enumerate(ENGINES[engine])}
         for keyword in given:
@@ -213,6 +237,4 @@ class _Compiler:
 
 def compile_program(config: Config, function=tile_program) -> Program:
     """``function`` (of c, k, m) as microcode for ``config``; raises SyntaxError outside the subset."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    assert isinstance(tree, ast.FunctionDef)
-    return _Compiler(config, vars(constants(config))).function(tree)
+    return _Compiler(config, vars(constants(config)), function).compile()

@@ -19,7 +19,15 @@ MAY_IMPORT = {
 BANNED = {
     "spec": {"amaranth", "torch", "numpy"},
     "rtl": {"torch"},
-    "golden": {"amaranth", "adagp.spec.tiles", "adagp.spec.tile_machine", "adagp.spec.descriptors"},
+    "golden": {
+        "amaranth",
+        "adagp.spec.tiles",
+        "adagp.spec.tile_setup",
+        "adagp.spec.tile_shape",
+        "adagp.spec.tile_issue",
+        "adagp.spec.tile_machine",
+        "adagp.spec.descriptors",
+    },
     "gen": {"torch"},
     "sim": {"torch"},
     "host": {"amaranth"},

@@ -1,13 +1,15 @@
 """The tile program compiled: its interpreter issues what the Python function issues."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 from adagp.spec.compiler import compile_program
 from adagp.spec.microcode import interpret
 from adagp.spec.presets import PRESETS, preset
 from adagp.spec.tile_machine import Recorder, descriptors, task
-from adagp.spec.tiles import align, tile_program
+from adagp.spec.tile_shape import align
+from adagp.spec.tiles import tile_program
 from layers import random_layer
 
 
@@ -37,7 +39,18 @@ def outside_power(c, k, m):
     m.fill(length=x)
 
 
-@pytest.mark.parametrize("function", [outside_loop, outside_power])
+def shared(c, t):
+    x = c.n + 1
+    t.x = x * 3
+
+
+def outside_step(c, k, m):
+    t = SimpleNamespace()
+    shared(t, c)
+    m.fill(length=t.x)
+
+
+@pytest.mark.parametrize("function", [outside_loop, outside_power, outside_step])
 def test_outside_the_subset(function):
     with pytest.raises(SyntaxError, match="outside the compiled subset"):
         compile_program(preset("tiny"), function)
@@ -56,3 +69,20 @@ def test_expressions(fields):
     machine = Recorder()
     interpret(compile_program(config, small), config, task(fields), machine)
     assert machine.issued == descriptors(small, config, [task(fields)])
+
+
+def stepped(c, k, m):
+    t = SimpleNamespace()
+    t.i = 0
+    while t.i < c.n:
+        shared(c, t)
+        t.i = t.i + 1
+    m.store(length=t.x, n0=c.c)
+
+
+def test_steps():
+    config, machine, fields = preset("tiny"), Recorder(), {"n": 3, "c": 7}
+    interpret(compile_program(config, stepped), config, task(fields), machine)
+    assert machine.issued == descriptors(stepped, config, [task(fields)])
+    (issued,) = machine.issued
+    assert (issued[1]["length"], issued[1]["n0"]) == (12, 7)

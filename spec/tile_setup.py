@@ -1,0 +1,104 @@
+"""What a command asks for as a whole: checks, directions, exponents and sizes.
+
+Steps of the tile program: compiled like it (see :mod:`adagp.spec.tiles` for their language and names). ``t`` holds what
+steps hand to each other, other names are a step's own.
+"""
+
+__all__ = ["check", "exponents", "orient", "sizes"]
+
+
+def check(c, k, m, t):
+    """The command's fields against each other; what kind of command it is."""
+    # Each product is less than 2^30 in the hardware, which answers BAD_GEOMETRY otherwise; so it is
+    # enough to check the largest of several sizes.
+    t.taps = c.r * c.s
+    if c.n == 0 or c.c == 0 or c.q == 0 or c.h == 0 or c.w == 0 or c.oh == 0 or c.ow == 0 or c.stride == 0:
+        m.fail(k.BAD_GEOMETRY)
+    if c.nb == 0 or c.yb == 0 or c.cb == 0 or c.qb == 0:
+        m.fail(k.BAD_TILE)
+    if c.pad_y >= c.r or c.pad_x >= c.s:  # also when r or s is 0
+        m.fail(k.BAD_GEOMETRY)
+    if (c.oh - 1) * c.stride + c.r > c.h + 2 * c.pad_y or (c.ow - 1) * c.stride + c.s > c.w + 2 * c.pad_x:
+        m.fail(k.BAD_GEOMETRY)
+    if c.opcode >= k.MAXPOOL and c.q != c.c:
+        m.fail(k.BAD_GEOMETRY)
+    t.pool = 1 if c.opcode >= k.MAXPOOL else 0
+    t.weight = 1 if c.opcode == k.BACKWARD_WEIGHT else 0
+    t.backward = 0
+    if c.opcode == k.BACKWARD_DATA or c.opcode == k.MAXPOOL_BACKWARD or c.opcode == k.AVGPOOL_BACKWARD:
+        t.backward = 1
+
+
+def orient(c, k, m, t):
+    """Which tensor is read (``in_*``, ``ic``), which is written (``out_*``, ``oc``), and how windows step over them.
+
+    Virtual grid: the input, dilated by ``dilate`` and padded; windows step over it by ``step``.
+    """
+    t.in_h = c.h
+    t.in_w = c.w
+    t.out_h = c.oh
+    t.out_w = c.ow
+    t.ic = c.c
+    t.oc = c.q
+    t.ic_tile = min(c.cb, c.c)
+    t.oc_tile = min(c.qb, c.q)
+    t.step = c.stride
+    t.dilate = 1
+    t.pad_y = c.pad_y
+    t.pad_x = c.pad_x
+    if t.backward:
+        t.in_h = c.oh
+        t.in_w = c.ow
+        t.out_h = c.h
+        t.out_w = c.w
+        t.ic = c.q
+        t.oc = c.c
+        t.ic_tile = min(c.qb, c.q)
+        t.oc_tile = min(c.cb, c.c)
+        t.step = 1
+        t.dilate = c.stride
+        t.pad_y = c.r - 1 - c.pad_y
+        t.pad_x = c.s - 1 - c.pad_x
+    if t.pool:
+        t.oc_tile = t.ic_tile  # one channel loop: the output's
+    t.filter_elements = t.taps * c.c + 1
+    reduction = c.n * c.oh * c.ow if t.weight else t.taps * t.ic
+    if t.pool == 0 and reduction > k.max_reduction:
+        m.fail(k.ACC_OVERFLOW)
+    if c.opcode >= k.AVGPOOL and t.taps > k.max_average_taps:
+        m.fail(k.ACC_OVERFLOW)
+    if t.pool and c.opcode < k.AVGPOOL and t.taps > k.max_index:
+        m.fail(k.BAD_GEOMETRY)
+
+
+def exponents(c, k, t):
+    """Exponent of the result, and shifts of what is added to it."""
+    exp_acc = c.exp_a + c.exp_b
+    if t.pool:
+        exp_acc = c.exp_a + c.const_exponent if c.opcode >= k.AVGPOOL else c.exp_a
+    t.exp_out = exp_acc if c.dry else c.exp_out
+    t.shift = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - exp_acc))
+    t.shift_ones = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - c.exp_b))
+    t.shift_bias = max(-31, min(31, t.exp_out - c.exp_b))
+    t.shift_c = max(-31, min(31, t.exp_out - c.exp_c))
+
+
+def sizes(c, k, m, t):
+    """Sizes that don't change from tile to tile."""
+    # BACKWARD_WEIGHT reduces over a grid of dilated output positions with unit stride.
+    t.grid_w = (t.out_w - 1) * t.step + 1
+    t.wide = t.grid_w - 1 + c.s
+    t.columns = min(t.in_w, (t.wide - t.pad_x + t.dilate - 1) // t.dilate)
+    t.in_pixel = t.ic * k.operand_bytes
+    t.in_line = t.in_pixel * t.in_w
+    t.in_image = t.in_line * t.in_h
+    t.out_pixel = t.oc * k.operand_bytes
+    t.out_line = t.out_pixel * t.out_w
+    t.out_image = t.out_line * t.out_h
+    t.filter_bytes = t.filter_elements * k.operand_bytes
+    t.tap_bytes = c.c * k.operand_bytes
+    # So that no offset in a tensor is a product too large, which would be noticed in the middle of the command.
+    if t.in_image * c.n >= k.TENSOR_BYTES or t.out_image * c.n >= k.TENSOR_BYTES:
+        m.fail(k.BAD_GEOMETRY)
+    if t.pool == 0 and t.filter_bytes * c.q >= k.TENSOR_BYTES:
+        m.fail(k.BAD_GEOMETRY)
