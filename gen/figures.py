@@ -1,24 +1,34 @@
 """``docs/figures.md``: every measured figure of ``results/*.json`` with where it came from.
 
-``python -m adagp.gen.figures [PATH]`` writes the file.
+``python -m adagp.gen.figures [PATH]`` writes the file and names the parts that other hardware was measured for;
+``--check`` only says whether the committed copy is up to date and everything in it of the hardware as it is.
 """
 
+import argparse
 import json
-import sys
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from .sources import HARDWARE
 from .tables import table
 
-__all__ = ["PATH", "figures"]
+__all__ = ["PATH", "earlier", "figures", "named", "parts"]
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
 PATH = ROOT / "docs" / "figures.md"
 """The committed copy."""
 
 HEAD = """# Figures
 
 Written by `python -m adagp.gen.figures` from `results/`; edit nothing here.
-The results hold the details of each run."""
+The results hold the details of each run.
+
+Hardware when this was written: `{hardware}`, a digest of the sources that Verilog is made from.
+Figures are *current* if they were measured on that, and otherwise *of earlier hardware*;
+`python -m adagp.gen.figures --check` fails unless it is that of the sources at hand and all figures are current."""
+_NAMED = re.compile(r"^Hardware when this was written: `(\w+)`", re.MULTILINE)
 
 
 def _value(value):
@@ -27,34 +37,66 @@ def _value(value):
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
-def _part(title, origin, figures):
+def parts(folder: Path = RESULTS) -> Iterator[tuple[str, dict, dict]]:
+    """Title, provenance and figures of what each command measured; files of several commands hold several."""
+    for path in sorted(folder.glob("*.json")):
+        written = json.loads(path.read_text())
+        figures, origins = written["figures"], written["provenance"]
+        if "commit" in origins:
+            yield path.stem, origins, figures
+            continue
+        for part, origin in origins.items():
+            yield f"{path.stem}: {part}", origin, {name: figures[name] for name in written["details"][part]["figures"]}
+
+
+def earlier(hardware: str, folder: Path = RESULTS) -> list[str]:
+    """Titles of the parts that were measured on other hardware than this, or on hardware not recorded."""
+    return [title for title, origin, _ in parts(folder) if origin.get("hardware") != hardware]
+
+
+def _part(title, origin, figures, age):
     tools = ", ".join(f"{name} {version}" for name, version in origin["tools"].items())
     where = (
-        f"By `{origin['command']}` at commit `{origin['commit'][:12]}`; preset `{origin['config']}` at"
+        f"*{age}*: by `{origin['command']}` at commit `{origin['commit'][:12]}`; preset `{origin['config']}` at"
         f" {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']}; seed {origin['seed']}; {tools}."
     )
     rows = [(f"`{name}`", _value(value)) for name, value in figures.items()]
     return f"## {title}\n\n{where}\n\n{table(('figure', 'value'), rows)}"
 
 
-def _section(path):
-    written = json.loads(path.read_text())
-    if "commit" in written["provenance"]:
-        return _part(path.stem, written["provenance"], written["figures"])
-    return "\n\n".join(  # a file of several commands
-        _part(
-            f"{path.stem}: {part}",
-            origin,
-            {name: written["figures"][name] for name in written["details"][part]["figures"]},
-        )
-        for part, origin in written["provenance"].items()
-    )
+def figures(hardware: str = HARDWARE, folder: Path = RESULTS) -> str:
+    """Text of the figures, in Markdown, as of ``hardware``."""
+    others = earlier(hardware, folder)
+    ages = {title: "Of earlier hardware" if title in others else "Current" for title, *_ in parts(folder)}
+    text = [_part(title, origin, found, ages[title]) for title, origin, found in parts(folder)]
+    return "\n\n".join([HEAD.format(hardware=hardware), *text]) + "\n"
 
 
-def figures() -> str:
-    """Text of the figures, in Markdown."""
-    return "\n\n".join([HEAD, *map(_section, sorted((ROOT / "results").glob("*.json")))]) + "\n"
+def named(text: str) -> str:
+    """The hardware that a text of figures takes for current; raises ValueError if it names none."""
+    found = _NAMED.search(text)
+    if found is None:
+        raise ValueError("the figures name no hardware: run python -m adagp.gen.figures")
+    return found[1]
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Write the figures, or check them; exits with 1 if the check fails."""
+    parser = argparse.ArgumentParser(prog="python -m adagp.gen.figures", description=__doc__)
+    parser.add_argument("path", type=Path, nargs="?", default=PATH)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    arguments = parser.parse_args(argv)
+    others, fits = earlier(HARDWARE), True
+    if arguments.check:
+        fits = arguments.path.read_text() == figures()
+    else:
+        arguments.path.write_text(figures())
+    print(f"hardware {HARDWARE}; of earlier hardware: {', '.join(others) or 'none'}")
+    if not fits:
+        print(f"{arguments.path} is not up to date: run python -m adagp.gen.figures")
+    if arguments.check and (others or not fits):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":
-    (Path(sys.argv[1]) if len(sys.argv) > 1 else PATH).write_text(figures())
+    main()

