@@ -1,8 +1,14 @@
 """PE utilisation of VGG13's layers and of a whole training step on the simulated RTL: ``results/utilisation.json``.
 
-Every convolution runs alone, a program of one command, and is held against its tile bound: the fewest cycles over the
-two ways to map its GEMM, ceil(reduction / rows) * ceil(stationary / cols) * streamed, untiled. A finished measurement
-is kept in ``build/bench_utilisation``: a bench that was stopped goes on after the last one.
+Every layer runs alone, a program of one command, and is held against its tile bound: the fewest cycles over the
+two ways to map its GEMM, ceil(reduction / rows) * ceil(stationary / cols) * streamed, untiled.
+
+The headline figures, ``*_later_convs_*``, are of all convolutions but the first, whose three input channels alone keep
+much of the array from work: it is reported apart (``*_first_conv_*``), and so is the classifier (``*_linear_*``). What
+ends in ``_least`` is of the worst layer, what begins with ``step`` of the whole training step, with the first layer,
+pools, updates and all. In each run the cycles in which the array worked or waited must add up to all of them
+(``cycles_reconcile``). A finished measurement is kept in ``build/bench_utilisation``: a bench that was stopped goes on
+after the last one.
 """
 
 import argparse
@@ -15,7 +21,7 @@ from ..spec.commands import Opcode
 from ..spec.config import Config
 from ..spec.presets import preset
 from .assembler import Line
-from .measurement import CLASSES, DIRECTIONS, IMAGE, MODEL, SEED, Bench, alone, bars, bound, measured
+from .measurement import CLASSES, DIRECTIONS, IMAGE, MODEL, SEED, Bench, alone, bars, bound, measured, reconciles
 from .models import build_model
 from .network import Network
 from .results import FOLDER, commit, provenance, write_results
@@ -27,6 +33,8 @@ WORK = Path("build/bench_utilisation")
 PRESET, BATCH = "paper", 32
 GEMM = 1440
 """Rows, columns and reduction of the large plain GEMM."""
+PARTS = {"later_convs": (False, True), "first_conv": (True, True), "linear": (False, False)}
+"""Layers that are reported together: whether they are the first, whether convolutions."""
 CLOCKS = {"half_clock": 0.5, "twice_clock": 2.0}
 
 
@@ -47,21 +55,23 @@ def weighted(rows: list[dict], config: Config) -> tuple[float, float]:
 
 def figures(rows: list[dict], gemm: dict, steps: dict[str, dict], config: Config) -> dict:
     """The figures of finished measurements."""
-    found = {}
-    for name in DIRECTIONS.values():
-        chosen = [row for row in rows if row["direction"] == name and row["conv"] and not row["first"]]
-        found[f"{name}_of_bound"], found[f"{name}_raw"] = weighted(chosen, config)
+    found: dict = {}
+    for direction in DIRECTIONS.values():
+        for part, (first, conv) in PARTS.items():
+            chosen = [row for row in rows if (row["direction"], row["first"], row["conv"]) == (direction, first, conv)]
+            if not chosen:  # no gradient of the images is computed
+                continue
+            name = f"{direction}_{part}"
+            found[f"{name}_of_bound"], found[f"{name}_raw"] = weighted(chosen, config)
+            if len(chosen) > 1:
+                found |= {f"{name}_{share}_least": min(row[share] for row in chosen) for share in ("of_bound", "raw")}
     found["gemm_of_bound"] = gemm["of_bound"]
-    for row in rows:
-        if row["first"] and row["direction"] == "forward":
-            found["first_layer_raw"] = row["raw"]
-        elif row["first"]:
-            found[f"first_layer_{row['direction']}_raw"] = row["raw"]
     apart = sum(row["cycles"] for row in rows)
     found["step_overhead"] = round(steps["step"]["cycles"] / apart - 1, 5)
     for name, counters in steps.items():
         found[f"{name}_cycles"] = counters["cycles"]
         found[f"{name}_raw"] = round(counters["macs"] / counters["cycles"] / config.n_pes, 5)
+    found["cycles_reconcile"] = all(map(reconciles, (*rows, gemm, *steps.values())))
     found["counters_reconcile"] = all(row["macs_equal"] and row["bytes_equal"] for row in (*rows, gemm))
     return found
 

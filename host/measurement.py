@@ -15,13 +15,26 @@ from ..golden.operands import macs
 from ..sim.build import library, verilog
 from ..spec.commands import Command, Opcode, Phase
 from ..spec.config import Config
+from ..spec.registers import COUNTERS
 from .assembler import Line, Program
 from .network import Network
 from .run_folder import write_atomically
 from .sim_device import SimDevice
 from .tiling import Shape
 
-__all__ = ["CLASSES", "DIRECTIONS", "IMAGE", "MODEL", "SEED", "Bench", "alone", "bars", "bound", "measured"]
+__all__ = [
+    "CLASSES",
+    "DIRECTIONS",
+    "IMAGE",
+    "MODEL",
+    "SEED",
+    "Bench",
+    "alone",
+    "bars",
+    "bound",
+    "measured",
+    "reconciles",
+]
 
 MODEL, IMAGE, CLASSES = "vgg13", (3, 32, 32), 10
 """The network whose layers are measured."""
@@ -30,6 +43,7 @@ SEED = 1
 DIRECTIONS = {
     Opcode.FORWARD: "forward", Opcode.BACKWARD_DATA: "backward_data", Opcode.BACKWARD_WEIGHT: "backward_weight",
 }  # fmt: skip
+STALLS = tuple(name for name, _ in COUNTERS if name.startswith("stall_"))
 WARMUP = 0
 
 
@@ -67,8 +81,15 @@ def measured(line: Line, counters: dict, config: Config) -> dict:
     }  # fmt: skip
 
 
+def reconciles(counters: dict) -> bool:
+    """Whether each cycle of a run is one in which the array worked or waited, for one cause."""
+    return counters["cycles"] == sum(counters[name] for name in ("array_cycles", *STALLS))
+
+
 class Bench:
     """Measurements by name, done once for each state of the hardware.
+
+    Raises RuntimeError for a run whose cycles aren't those in which the array worked and waited.
 
     ``built`` is the configuration whose Verilog is simulated; others of the same config_hash may be measured.
     """
@@ -85,13 +106,20 @@ class Bench:
             "part": asdict(config.dram),
         }  # fmt: skip
         if path.exists() and (record := json.loads(path.read_text()))["of"] == known:
-            return record["counters"]
+            return self._reconciled(name, record["counters"])
         device = self._open(network, module, config)
         try:
-            counters = self._measure(device, program)
+            counters = self._reconciled(name, self._measure(device, program))
         finally:
             device.close()
         write_atomically(path, (json.dumps({"of": known, "counters": counters}, indent=1) + "\n").encode())
+        return counters
+
+    def _reconciled(self, name, counters):
+        """The counters; raises RuntimeError if they don't account for all cycles."""
+        if not reconciles(counters):
+            causes = {cause: counters[cause] for cause in ("array_cycles", *STALLS)}
+            raise RuntimeError(f"{name}: {causes} are {sum(causes.values())} in all, not {counters['cycles']} cycles")
         return counters
 
     def _open(self, network, module, config):

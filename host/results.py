@@ -62,7 +62,8 @@ def provenance(command: str, config: Config, seed: int | list[int], commit: str)
     tools = {"python": platform.python_version(), "c++": _compiler(), **{name: _package(name) for name in PACKAGES}}
     return {
         "commit": commit, "hardware": HARDWARE, "command": command, "config": config.name,
-        "config_hash": f"{config.config_hash:08x}", "clock_hz": config.clock_hz, "memory_part": config.dram.name, "seed": seed, "tools": tools,
+        "config_hash": f"{config.config_hash:08x}", "clock_hz": config.clock_hz,
+        "memory_part": config.dram.name, "seed": seed, "tools": tools,
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -135,23 +136,49 @@ def test_utilisation_is_weighted_by_macs():
     assert raw == pytest.approx(18000 / 120 / 180, abs=1e-5)
 
 
-def test_utilisation_figures():
-    def row(direction, first, conv, cycles, equal=True):
-        return {
-            "direction": direction, "first": first, "conv": conv, "cycles": cycles, "macs": 180 * cycles // 2,
-            "bound": cycles // 4, "raw": 0.5, "of_bound": 0.25, "macs_equal": equal, "bytes_equal": True,
-        }  # fmt: skip
+def utilisation_row(direction, first, conv, cycles, of_bound=0.25):
+    return {
+        "direction": direction, "first": first, "conv": conv, "cycles": cycles, "macs": 180 * cycles // 2,
+        "bound": int(cycles * of_bound), "raw": 0.5, "of_bound": of_bound, "macs_equal": True, "bytes_equal": True,
+        "array_cycles": cycles - 7, "stall_a": 1, "stall_b": 1, "stall_load": 2, "stall_drain": 1, "stall_idle": 2,
+    }  # fmt: skip
 
-    rows = [row(name, False, True, 1000) for name in measurement.DIRECTIONS.values()]
+
+def test_utilisation_figures():
+    rows = [utilisation_row(name, False, True, 1000) for name in measurement.DIRECTIONS.values()]
     rows += [
-        row("forward", True, True, 600),
-        row("backward_weight", True, True, 300),
-        row("forward", False, False, 100),
+        utilisation_row("forward", False, True, 1000, 0.5),
+        utilisation_row("forward", True, True, 600, 0.75),
+        utilisation_row("backward_weight", True, True, 300),
+        utilisation_row("forward", False, False, 100, 0.5),
     ]
-    steps = {"step": {"cycles": 4400, "macs": 180 * 2200}}
-    found = bench_utilisation.figures(rows, row("forward", False, False, 10), steps, preset("paper"))
-    assert found["forward_of_bound"] == 0.25 and found["backward_data_raw"] == 0.5
-    assert found["first_layer_raw"] == found["first_layer_backward_weight_raw"] == 0.5
-    assert found["step_overhead"] == 0.1 and found["step_raw"] == 0.5 and found["counters_reconcile"] is True
+    gemm, step = utilisation_row("forward", True, False, 10), utilisation_row("", False, True, 6000)
+    found = bench_utilisation.figures(rows, gemm, {"step": step}, preset("paper"))
+    assert found["forward_later_convs_of_bound"] == pytest.approx(1 / 3, abs=1e-5)  # not the first, not the linear
+    assert found["forward_later_convs_of_bound_least"] == 0.25
+    assert found["forward_later_convs_raw"] == found["backward_data_later_convs_raw"] == 0.5
+    assert found["forward_first_conv_of_bound"] == 0.75 and found["backward_weight_first_conv_raw"] == 0.5
+    assert found["forward_linear_of_bound"] == 0.5
+    assert not any(name.startswith("backward_data_first") for name in found)
+    assert all("_least" not in name for name in found if "later_convs" not in name)
+    assert found["step_overhead"] == 0.2 and found["step_raw"] == 0.5
+    assert found["cycles_reconcile"] is found["counters_reconcile"] is True
     rows[0]["macs_equal"] = False
-    assert not bench_utilisation.figures(rows, rows[1], steps, preset("paper"))["counters_reconcile"]
+    step["stall_idle"] += 1
+    found = bench_utilisation.figures(rows, gemm, {"step": step}, preset("paper"))
+    assert found["cycles_reconcile"] is found["counters_reconcile"] is False
+
+
+def test_a_run_must_account_for_its_cycles(tmp_path, monkeypatch):
+    counters = utilisation_row("forward", True, True, 100)
+    bench = object.__new__(measurement.Bench)  # without a simulator
+    bench.folder, bench.simulator = tmp_path, "a simulator"
+    monkeypatch.setattr(bench, "_open", lambda *_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(bench, "_measure", lambda *_: counters)
+    program = SimpleNamespace(digest="a program")
+    assert bench("good", None, None, preset("tiny"), program) == counters
+    assert bench("good", None, None, preset("tiny"), program) == counters  # the one that was kept
+    counters = {**counters, "stall_b": 2}
+    with pytest.raises(RuntimeError, match=r"bad: .*'stall_b': 2.* are 101 in all, not 100 cycles"):
+        bench("bad", None, None, preset("tiny"), program)
+    assert not (tmp_path / "bad.json").exists()
