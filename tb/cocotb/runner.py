@@ -28,6 +28,9 @@ MAKE_VARIABLES = {
     "CFG_LDLIBS_THREADS": "-pthread",
 }  # fmt: skip
 
+# Whose assertions are rewritten to say more: by default those of every library that a bench imports, each time anew.
+BENCHES = "test_*.py"
+
 PUBLIC_PORTS = f'`verilator_config\npublic_flat_rw -module "{MODULE}" -var "*"\n'
 
 
@@ -136,7 +139,7 @@ def run(
         runner.test(
             test_module=module, hdl_toplevel=MODULE, hdl_toplevel_lang="verilog", testcase=testcase, seed=seed,
             build_dir=folder, test_dir=scratch, results_xml=str(results), log_file=log,
-            extra_env={"ADAGP_BENCH": json.dumps(bench)},
+            extra_env={"ADAGP_BENCH": json.dumps(bench), "COCOTB_REWRITE_ASSERTION_FILES": BENCHES},
         )  # fmt: skip
     except (RuntimeError, SystemExit) as error:
         print(error)
