@@ -1,4 +1,4 @@
-"""The command line: what every command prints and writes, and what it says about mistakes."""
+"""The command line: what every command prints and writes."""
 
 import csv
 import json
@@ -7,41 +7,16 @@ import sys
 
 import pytest
 import torch
-from adagp.host.cli import app, main
+from adagp.host.cli import app
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.run_folder import RunFolder
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.presets import PRESETS, preset
+from command_line import SMALL
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
-SMALL = ("--preset", "tiny", "--batch", "8", "--train-images", "24", "--test-images", "10", "--epochs", "2")
 COMMANDS = ("train", "evaluate", "report", "generate", "info", "disasm", "diff")
-
-
-@pytest.fixture
-def adagp(capsys, monkeypatch):
-    """The command line, in this process: returns exit code, standard output and standard error."""
-    monkeypatch.setenv("COLUMNS", "200")
-    torch.set_num_threads(1)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return ended.value.code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """The folder of a finished run on the golden model."""
-    folder = tmp_path_factory.mktemp("runs") / "golden"
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "--device", "golden", "-o", str(folder), *SMALL, "--json", str(folder.parent / "golden.json")])
-    assert ended.value.code == 0
-    return folder
 
 
 # --- help -------------------------------------------------------------------------------------
@@ -172,128 +147,3 @@ def test_diff_finds_the_command(adagp, tmp_path, monkeypatch):
     updates = [line.strip() for line in listing if line.split()[1] == "update"]
     assert code == 1 and found["line"] == updates[0] and found["tensor"].partition(".")[0] in found["line"]
     assert out.startswith(found["line"]) and f"the reference has {found['reference']}" in out
-
-
-# --- mistakes -----------------------------------------------------------------------------------
-
-MODEL = """
-from torch import nn
-
-def unknown(shape, n_classes):
-    return nn.Sequential(nn.Flatten(), nn.Sigmoid(), nn.Linear(64, n_classes))
-
-def wrong_size(shape, n_classes):
-    return nn.Sequential(nn.Flatten(), nn.Linear(63, n_classes))
-
-def crashes(shape, n_classes):
-    return 1 / 0
-
-def too_few(shape, n_classes):
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 9))
-
-def no_network(shape, n_classes):
-    return "[/] a string"
-"""
-
-MISTAKES = {
-    "preset": (("info", "--preset", "huge"), "no preset 'huge'; there are: tiny, ecp5, paper"),
-    "preset of generate": (("generate", "--preset", "huge"), "no preset 'huge'"),
-    "device": (("train", "--device", "gpu"), "no device 'gpu'; there are: sim, golden"),
-    "devices": (("diff", "--devices", "golden,gpu"), "devices = 'golden,gpu' must name two of sim, golden"),
-    "data": (("train", "--device", "golden", "--data", "mnist"), "no data set 'mnist'"),
-    "data folder": (("train", "--data", "cifar10"), "--data-dir"),
-    "data file": (("train", "--data", "fashion-mnist", "--data-dir", "HERE"), "no train-images-idx3-ubyte[.gz] (nor"),
-    "shape": (("disasm", "--shape", "3,32"), "shape = '3,32' must be CHANNELS,HEIGHT,WIDTH, e.g. 3,32,32"),
-    "shape of zeros": (("diff", "--shape", "3,0,32"), "shape = '3,0,32' must be"),
-    "model": (("disasm", "--model", "resnet"), "no model 'resnet'; there are: digits-cnn"),
-    "model file": (("disasm", "--model", "HERE/none.py:net"), "no file HERE/none.py"),
-    "model function": (("disasm", "--model", "HERE/net.py:net"), "HERE/net.py has no function net"),
-    "model syntax": (("disasm", "--model", "HERE/torn.py:net"), "HERE/torn.py can't be loaded: SyntaxError"),
-    "model layer": (("disasm", "--model", "HERE/net.py:unknown"), "1 (Sigmoid): "),
-    "model size": (("disasm", "--model", "HERE/net.py:wrong_size"), "Linear"),
-    "model crash": (("disasm", "--model", "HERE/net.py:crashes"), "ZeroDivisionError: division by zero"),
-    "model type": (("disasm", "--model", "HERE/net.py:no_network"), "gave a str; a torch.nn.Sequential is needed"),
-    "model outputs": (
-        ("train", "--device", "golden", "--model", "HERE/net.py:too_few"),
-        "HERE/net.py:too_few has 9 outputs, digits has 10 classes",
-    ),
-    "model for the images": (("disasm", "--model", "lenet", "--shape", "1,2,2"), "3 (Conv2d): a kernel of 5x5 doesn't"),
-    "trace": (("train", "--preset", "tiny", "--trace", "5"), "trace = '5' must be FIRST:LAST with FIRST <= LAST"),
-    "trace beyond": (("train", "--preset", "tiny", "--trace", "2:9999"), "trace = '2:9999' must be FIRST:LAST"),
-    "trace of golden": (("train", "--device", "golden", "--trace", "1:2"), "trace needs the device sim"),
-    "epochs": (("train", "--epochs", "0"), "epochs = 0 must be at least 1"),
-    "schedule": (("train", "--schedule", "warm"), "schedule = 'warm' must be one of constant, cosine, step"),
-    "batch": (("train", "--device", "golden", "--preset", "tiny", "--train-images", "7"), "batch = 32 exceeds the 7"),
-    "run": (("report", "HERE/none"), "no log.json in HERE/none"),
-    "run to evaluate": (("evaluate", "HERE/none"), "no settings.json in HERE/none"),
-    "program": (("disasm", "HERE/none.bin"), "HERE/none.bin: No such file or directory"),
-    "program size": (("disasm", "HERE/net.py"), f"which is no multiple of {COMMAND_BYTES}"),
-    "program content": (("disasm", "HERE/random.bin"), "not a program: "),
-    "output": (("generate", "--preset", "tiny", "-o", "HERE/net.py/made"), "HERE/net.py/made: Not a directory"),
-    "JSON": (("info", "--json", "HERE/net.py/info.json"), "HERE/net.py"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_gets_one_line(adagp, mistake, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text(MODEL)
-    (tmp_path / "torn.py").write_text("def net(:\n")
-    (tmp_path / "random.bin").write_bytes(bytes([255]) * COMMAND_BYTES)
-    arguments, message = MISTAKES[mistake]
-    code, _, err = adagp(*(argument.replace("HERE", str(tmp_path)) for argument in arguments))
-    assert code == 2
-    assert err.startswith("error: ") and err.count("\n") == 1
-    assert message.replace("HERE", str(tmp_path)) in err
-
-
-def test_mistyped_options_are_explained(adagp):
-    code, _, err = adagp("train", "--epoch", "3")
-    assert code == 2 and "--epochs" in err
-    assert adagp("trian")[0] == 2
-    assert adagp("train", "--batch", "many")[0] == 2
-
-
-def test_a_torn_checkpoint_gets_one_line(adagp, trained, tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.begin(RunFolder(trained).settings)
-    content = (trained / "checkpoint.npz").read_bytes()
-    for part in (b"", content[:100], content[: len(content) // 2]):
-        (tmp_path / "checkpoint.npz").write_bytes(part)
-        code, _, err = adagp("evaluate", tmp_path, "--device", "golden")
-        assert code == 2 and err.count("\n") == 1 and "can't resume from" in err
-
-
-def test_files_of_others_are_kept(adagp, tmp_path):
-    (tmp_path / "weights.pt").write_text("precious")
-    code, _, err = adagp("train", "--device", "golden", "-o", tmp_path, *SMALL)
-    assert code == 2 and f"{tmp_path} holds weights.pt but no run" in err and err.count("\n") == 1
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("weights.pt", "precious")]
-
-
-def test_a_checkpoint_of_another_network_is_refused(adagp, tmp_path):
-    model = tmp_path / "net.py"
-    options = ("--device", "golden", "--model", f"{model}:too_few", "-o", tmp_path / "run", *SMALL)
-    model.write_text(MODEL.replace("64, 9)", "64, 10)"))
-    assert adagp("train", *options)[0] == 0
-    (tmp_path / "run" / "summary.json").unlink()  # as if killed at the end
-    model.write_text(MODEL.replace("nn.Linear(64, 9)", "nn.Linear(64, 9), nn.ReLU(), nn.Linear(9, 10)"))
-    code, _, err = adagp("train", *options)
-    assert code == 2 and "belongs to another network than" in err and err.count("\n") == 1
-    model.write_text(MODEL.replace("64, 9)", "64, 10)"))
-    assert adagp("train", *options)[0] == 0
-
-
-def test_a_failing_tool_gets_one_line(adagp, tmp_path, monkeypatch):
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    code, _, err = adagp("train", "--preset", "tiny", "-o", tmp_path / "run")
-    assert code == 1 and err.count("\n") == 1 and "no-such-compiler was not found" in err
-
-
-def test_an_interrupt_says_how_to_go_on(adagp, tmp_path, monkeypatch):
-    def interrupted(self):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(GoldenDevice, "wait", interrupted)
-    code, _, err = adagp("train", "--device", "golden", "-o", tmp_path / "run", *SMALL)
-    assert code == 130 and "interrupted; the same command goes on" in err
