@@ -75,7 +75,8 @@ def join_axi(m: Module, part, port) -> None:
 class _Grants(wiring.Component):
     """Round robin over clients' requests into one registered address channel, with a count of bursts.
 
-    ``accept`` pulses with the cycle in which ``client``'s request is taken; ``finish`` ends a burst.
+    ``hold`` keeps single clients' requests back, ``halt`` all. ``accept`` pulses with the cycle in which ``client``'s
+    request is taken; ``finish`` ends a burst.
     """
 
     def __init__(self, config: Config, client_signature, n_clients: int):
@@ -83,7 +84,7 @@ class _Grants(wiring.Component):
         self._request = request.members["payload"].shape
         super().__init__({
             "requests": In(request).array(n_clients),
-            "halt": In(1), "room": In(1), "finish": In(1), "idle": Out(1),
+            "hold": In(n_clients), "halt": In(1), "room": In(1), "finish": In(1), "idle": Out(1),
             "accept": Out(1), "client": Out(range(max(2, n_clients))), "length": Out(8),
             "o_valid": Out(1), "o_ready": In(1), "o_id": Out(_ID_BITS), "o": Out(self._request),
         })  # fmt: skip
@@ -94,7 +95,7 @@ class _Grants(wiring.Component):
         last = Signal.like(self.client)
         outstanding = Signal(range(OUTSTANDING + 1))
         free = Signal()
-        valids = [request.valid for request in self.requests]
+        valids = [request.valid & ~self.hold[client] for client, request in enumerate(self.requests)]
 
         with m.Switch(last):
             for before in range(n):
@@ -112,7 +113,7 @@ class _Grants(wiring.Component):
         ]
         for client, request in enumerate(self.requests):
             with m.If(self.client == client):
-                m.d.comb += [chosen.eq(request.payload), request.ready.eq(free & request.valid)]
+                m.d.comb += [chosen.eq(request.payload), request.ready.eq(free & valids[client])]
 
         m.d.sync += outstanding.eq(outstanding + self.accept - self.finish)
         with m.If(self.o_ready):
@@ -179,8 +180,8 @@ class ReadArbiter(wiring.Component):
 class WriteArbiter(wiring.Component):
     """Shares the write channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
 
-    Beats follow in the order of their bursts' addresses. ``halt`` keeps new bursts back, those begun
-    are finished; ``idle``: none is unanswered. ``write_bytes``: bytes written by the beat that moved
+    Beats follow in the order of their bursts' addresses. ``hold`` keeps new bursts of single clients back, ``halt``
+    all; those begun are finished; ``idle``: none is unanswered. ``write_bytes``: bytes written by the beat that moved
     in the cycle before.
     """
 
@@ -189,7 +190,7 @@ class WriteArbiter(wiring.Component):
         super().__init__({
             "clients": In(WriteClient(config)).array(n_clients),
             "axi": Out(AxiWrite(config)),
-            "halt": In(1), "idle": Out(1), "write_bytes": Out(range(config.beat_bytes + 1)),
+            "hold": In(n_clients), "halt": In(1), "idle": Out(1), "write_bytes": Out(range(config.beat_bytes + 1)),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -203,6 +204,7 @@ class WriteArbiter(wiring.Component):
         count = Signal(8)
         moved = Signal()
         m.d.comb += [
+            grants.hold.eq(self.hold),
             grants.halt.eq(self.halt),
             grants.room.eq(order.w_rdy),
             grants.finish.eq(axi.bvalid),

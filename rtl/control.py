@@ -12,7 +12,7 @@ from .csr import AxiLite, Csr
 from .exponents import ExponentLayout, Exponents
 from .fetch import Fetch
 from .hyper import Hyper, HyperLayout
-from .interfaces import ErrorLayout, ReadClient, RegionLayout, ResultLayout, TaskLayout, UpdateLayout
+from .interfaces import ErrorLayout, ReadClient, RegionLayout, ResultLayout, StopLayout, TaskLayout, UpdateLayout
 from .issue import Issue
 from .phase import BatchCounter
 from .supervisor import Supervisor
@@ -32,13 +32,14 @@ class Control(wiring.Component):
 
     ``bus``: see :class:`.csr.Csr`. ``fetch`` reads commands. ``task``, ``update_task``, ``main_done``,
     ``update_done``: see :class:`.issue.Issue`. Results: at most one per cycle and source, those of a command
-    before or with its done pulse (see :class:`.shadow.Shadow`). ``errors``: reports of ``n_errors``
-    other blocks, which raise ``halt`` ``HALT_LATENCY`` cycles later. ``halt``, ``idle``, ``reset``: see
-    :class:`.supervisor.Supervisor`. ``counts``: increments of
-    the counters; ``cycles`` and ``commands`` are counted here whatever it says. ``irq`` is a level.
+    before or with its done pulse (see :class:`.shadow.Shadow`). ``errors``: reports of other blocks, which ``stop``
+    follows ``STOP_LATENCY`` cycles later. ``stop`` and ``writing`` of the two queues: see
+    :class:`.write_stop.WriteStop`. ``halt``, ``idle``, ``reset``: see
+    :class:`.supervisor.Supervisor`. ``counts``: increments of the counters; ``cycles`` and ``commands`` are counted
+    here whatever it says. ``irq`` is a level.
     """
 
-    HALT_LATENCY = 2
+    STOP_LATENCY = 2
 
     def __init__(self, config: Config, n_errors: int = 4):
         self.config = config
@@ -51,7 +52,7 @@ class Control(wiring.Component):
             "drain_result_valid": In(1), "drain_result": In(ResultLayout),
             "update_result_valid": In(1), "update_result": In(ResultLayout),
             "regions": Out(data.ArrayLayout(RegionLayout, N_REGIONS)),
-            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)),
+            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "writing": In(2), "stop": Out(StopLayout),
             "counts": In(counts_layout(config)),
             "halt": Out(1), "idle": In(1), "reset": Out(1),
         })  # fmt: skip
@@ -78,7 +79,7 @@ class Control(wiring.Component):
             m.submodules[name] = gate(ResetInserter(self.reset)(block))
         wiring.connect(m, wiring.flipped(self.bus), csr.bus)
         wiring.connect(m, wiring.flipped(self.fetch), fetch.client)
-        self._supervise(m, csr, supervisor, fetch)
+        self._supervise(m, csr, supervisor, fetch, issue)
         self._run(m, csr, batches, fetch, issue)
         self._work(m, fetch, issue, exponents, hyper)
         self._tables(m, csr, exponents, hyper)
@@ -90,7 +91,7 @@ class Control(wiring.Component):
             ]
         return m
 
-    def _supervise(self, m, csr, supervisor, fetch):
+    def _supervise(self, m, csr, supervisor, fetch, issue):
         """Start, stop, errors, status, interrupt."""
         m.d.comb += [
             supervisor.command.eq(Mux(csr.written.control, csr.write_data, 0)),
@@ -100,7 +101,10 @@ class Control(wiring.Component):
             csr.error_index.eq(supervisor.error.index),
             self.halt.eq(supervisor.halt), self.reset.eq(supervisor.reset),
             self.irq.eq(csr.irq_enable & supervisor.event),
-            fetch.start.eq(supervisor.start), fetch.resume.eq(supervisor.resume), fetch.halt.eq(supervisor.halt),
+            fetch.start.eq(supervisor.start), fetch.resume.eq(supervisor.resume),
+            fetch.stopping.eq(supervisor.stopping),
+            self.stop.eq(supervisor.stop), issue.until.eq(supervisor.error.index),
+            supervisor.quiet.eq(issue.complete & ~self.writing.any()),
         ]  # fmt: skip
         # Registered, so that no path leads from the memory port to all that depends on a stop.
         m.d.sync += [

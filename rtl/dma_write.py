@@ -11,8 +11,9 @@ from ..spec.registers import N_REGIONS
 from .axi import OUTSTANDING
 from .bursts import BeatLayout, BeatWalk, BurstLayout, BurstWalk
 from .delay import delayed
-from .interfaces import PadRead, RegionLayout, Token, WriteClient, descriptor_layout, descriptor_stream
+from .interfaces import PadRead, RegionLayout, StopLayout, Token, WriteClient, descriptor_layout, descriptor_stream
 from .scratchpad import Scratchpad
+from .write_stop import WriteStop
 
 __all__ = ["Store"]
 
@@ -22,7 +23,7 @@ _LAYOUT = descriptor_layout(STORE)
 class _RegionGate(wiring.Component):
     """Lets bursts pass that lie in one of the write regions; at the first other one it stops for good.
 
-    ``fault`` pulses for that one. ``idle``: no burst is inside.
+    ``fault`` from the cycle after on. ``idle``: no burst is inside.
     """
 
     def __init__(self, config: Config):
@@ -48,7 +49,7 @@ class _RegionGate(wiring.Component):
             self.i.ready.eq(s0_ready),
             self.request.valid.eq(s1_valid),
             self.idle.eq(~s0_valid & ~s1_valid),
-            self.fault.eq(s0_valid & ~allowed & ~blocked),
+            self.fault.eq(blocked),
         ]
         with m.If(s0_ready):
             m.d.sync += [s0_valid.eq(self.i.valid), s0.eq(self.i.payload)]
@@ -58,7 +59,7 @@ class _RegionGate(wiring.Component):
                 self.request.payload.addr.eq(s0.addr),
                 self.request.payload.length.eq(s0.length),
             ]
-        with m.If(self.fault):
+        with m.If(s0_valid & ~allowed):
             m.d.sync += blocked.eq(1)
         return m
 
@@ -66,7 +67,8 @@ class _RegionGate(wiring.Component):
 class _Answers(wiring.Component):
     """Counts answers: ``complete`` pulses once those of all bursts begun before ``mark`` have come.
 
-    ``mark`` may be raised only while not ``busy``. ``fault`` with a refused write, of ``command``.
+    ``completed`` is the marked command. ``mark`` may be raised only while not ``busy``. ``fault`` with a refused
+    write, of ``command``.
     """
 
     def __init__(self, config: Config):
@@ -74,20 +76,19 @@ class _Answers(wiring.Component):
         super().__init__({
             "begun": In(1), "answer": Out(WriteClient(config).members["answer"].signature),
             "mark": In(1), "marked_command": In(command), "busy": Out(1), "complete": Out(1),
-            "fault": Out(1), "command": Out(command),
+            "completed": Out(command), "fault": Out(1), "command": Out(command),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
         outstanding = Signal(range(OUTSTANDING + 1))
         before = Signal.like(outstanding)  # of those, the ones that belong to the mark
-        command = Signal.like(self.command)
         left = Signal.like(outstanding)
         m.d.comb += [
             left.eq(outstanding - self.answer.valid),
             self.complete.eq(self.busy & (before == 0)),
             self.fault.eq(self.answer.valid & self.answer.payload.fault),
-            self.command.eq(Mux(before != 0, command, self.marked_command)),
+            self.command.eq(Mux(before != 0, self.completed, self.marked_command)),
         ]
         m.d.sync += outstanding.eq(left + self.begun)
         with m.If(self.answer.valid & (before != 0)):
@@ -95,7 +96,7 @@ class _Answers(wiring.Component):
         with m.If(self.complete):
             m.d.sync += self.busy.eq(0)
         with m.If(self.mark):
-            m.d.sync += [self.busy.eq(1), before.eq(left), command.eq(self.marked_command)]
+            m.d.sync += [self.busy.eq(1), before.eq(left), self.completed.eq(self.marked_command)]
         return m
 
 
@@ -151,8 +152,9 @@ class Store(wiring.Component):
 
     Writes a beat per cycle, of segments however short, while the client accepts them. ``c_free``
     pulses when the data of a descriptor with ``close`` has left the scratchpad, ``main_done`` when the
-    writes of one with ``done``, and all before, are answered. A burst outside ``regions`` raises
-    ``fault`` and stops the engine; a refused write raises it too (``fault_code``: :class:`ErrorCode`).
+    writes of one with ``done``, and all before, are answered. A burst outside ``regions`` stops the engine and
+    raises ``fault`` from then on; a refused write raises it for a cycle (``fault_code``: :class:`ErrorCode`).
+    ``stop``, ``hold``, ``writing``: see :class:`.write_stop.WriteStop`.
     """
 
     def __init__(self, config: Config):
@@ -162,6 +164,7 @@ class Store(wiring.Component):
             "c": Out(PadRead(config, 2 * config.c_depth)),
             "client": Out(WriteClient(config)),
             "drained": Out(Token()),
+            "stop": In(StopLayout), "hold": Out(1), "writing": Out(1),
             "c_free": Out(1), "main_done": Out(1),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
             "fault": Out(1), "fault_code": Out(8), "fault_command": Out(_LAYOUT["command"].width), "busy": Out(1),
@@ -175,6 +178,7 @@ class Store(wiring.Component):
         m.submodules.walk = walk = BeatWalk(config, STORE)
         m.submodules.reader = reader = _Reader(config)
         m.submodules.answers = answers = _Answers(config)
+        m.submodules.write_stop = write_stop = WriteStop()
         wiring.connect(m, bursts.o, gate.i)
         wiring.connect(m, gate.request, wiring.flipped(self.client.request))
         wiring.connect(m, walk.o, reader.i)
@@ -190,11 +194,20 @@ class Store(wiring.Component):
             reader.half.eq(d.half),
             gate.regions.eq(self.regions),
             answers.begun.eq(self.client.request.valid & self.client.request.ready),
+            write_stop.stop.eq(self.stop),
+            write_stop.command.eq(d.command),
+            write_stop.begun.eq(answers.begun),
+            write_stop.complete.eq(answers.complete),
+            write_stop.completed.eq(answers.completed),
+            write_stop.stuck.eq(gate.fault),
+            self.hold.eq(write_stop.hold),
+            self.writing.eq(write_stop.writing),
             answers.marked_command.eq(d.command),
             self.main_done.eq(answers.complete),
             self.fault.eq(gate.fault | answers.fault),
-            self.fault_code.eq(Mux(gate.fault, ErrorCode.WRITE_REGION, ErrorCode.WRITE_FAULT)),
-            self.fault_command.eq(Mux(gate.fault, d.command, answers.command)),
+            # What was refused came before what is stopped at the gate.
+            self.fault_code.eq(Mux(answers.fault, ErrorCode.WRITE_FAULT, ErrorCode.WRITE_REGION)),
+            self.fault_command.eq(Mux(answers.fault, answers.command, d.command)),
         ]
         self._control(m, d, bursts, walk, answers, bursts.idle & gate.idle & walk.idle & reader.idle)
         return m

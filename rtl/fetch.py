@@ -29,7 +29,7 @@ class Fetch(wiring.Component):
     batch. At HOST ``waiting`` is high until ``resume``. ``running`` is high from ``begin`` to ``finished``,
     except at HOST. ``executed`` pulses for each command that wasn't skipped.
 
-    ``work``, ``given``, ``settled``: see :class:`.issue.Issue`. ``halt`` keeps anything from being considered
+    ``work``, ``given``, ``settled``: see :class:`.issue.Issue`. ``stopping`` keeps anything from being considered
     settled. ``error`` stays valid until reset; it comes once all commands before the refused one are complete.
     ``busy`` but while it can only wait for others.
     """
@@ -38,7 +38,7 @@ class Fetch(wiring.Component):
         self.config = config
         super().__init__({
             "program": In(32), "calibrate": In(1), "phase": In(range(N_PHASES)), "last": In(1), "located": In(1),
-            "start": In(1), "resume": In(1), "halt": In(1),
+            "start": In(1), "resume": In(1), "stopping": In(1),
             "begin": Out(1), "running": Out(1), "waiting": Out(1), "batch_end": Out(1), "finished": Out(1),
             "executed": Out(1), "error": Out(ErrorLayout), "busy": Out(1),
             "client": Out(ReadClient(config)), "adjust": Out(ExponentAdjust(config)),
@@ -131,7 +131,7 @@ class Fetch(wiring.Component):
         """Wait for everything before this command; and how HOST and END leave the program."""
         opcode = prefetch.commands.p.command.opcode
         ending = Signal()
-        with m.State("SETTLE"), m.If(self.settled & ~self.halt):
+        with m.State("SETTLE"), m.If(self.settled & ~self.stopping):
             with m.If(code != ErrorCode.NONE):
                 m.next = "FAILED"
             with m.Elif(untried):
@@ -143,7 +143,7 @@ class Fetch(wiring.Component):
             with m.Else():
                 m.d.comb += self.adjust.start.eq(1)
                 m.next = "ADJUST"
-        with m.State("LEAVE"), m.If(prefetch.quiet & ~self.halt):
+        with m.State("LEAVE"), m.If(prefetch.quiet & ~self.stopping):
             with m.If(~ending):
                 m.next = "HOST"
             with m.Else():

@@ -10,7 +10,7 @@ from ..spec.descriptors import Bits
 
 __all__ = [
     "AccRead", "CommandLayout", "ErrorLayout", "PadRead", "PadWrite", "ReadClient", "RegionLayout", "ResultLayout",
-    "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient", "descriptor_layout",
+    "StopLayout", "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient", "descriptor_layout",
     "descriptor_stream",
 ]  # fmt: skip
 
@@ -48,6 +48,9 @@ ResultLayout = data.StructLayout({"id": 8, "nonzero": 1, "top": signed(10)})
 
 ErrorLayout = data.StructLayout({"valid": 1, "code": 8, "index": 16})
 """A block's report: :class:`adagp.spec.errors.ErrorCode` and the command's index, in a cycle with valid."""
+
+StopLayout = data.StructLayout({"stopping": 1, "index": 16})
+"""An orderly stop, and the index of the earliest command that failed."""
 
 RegionLayout = data.StructLayout({"start": 32, "end": 32})
 """A write region, ``start <= address < end``."""

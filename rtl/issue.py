@@ -2,6 +2,7 @@
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from ..spec.commands import Opcode
@@ -17,6 +18,9 @@ MAIN_DEPTH = 2
 UPDATE_DEPTH = 4
 """Tasks that wait before the sequencer and before the update unit."""
 
+IN_FLIGHT = 8
+"""Tasks of one queue that can be handed out and not complete; more than the engines hold."""
+
 WorkLayout = data.StructLayout({"command": CommandLayout, "index": 16, "dry": 1})
 """A compute or UPDATE command, its index in the program, and whether it is only tried."""
 
@@ -26,7 +30,8 @@ class Issue(wiring.Component):
 
     ``work`` is taken when its task enters a queue. ``given``: commands taken since ``new_batch``, dry ones
     not counted; ``settled``: all are complete, dry ones included. Whoever gives dry work, or any after it,
-    waits for ``settled`` first. ``main_done`` and ``update_done`` pulse for each task completed.
+    waits for ``settled`` first. ``main_done`` and ``update_done`` pulse for each task completed. ``complete``: so are
+    all those taken, dry or not, whose index is below ``until``.
 
     ``busy`` but while it can only wait for others, apart from what follows from an input within a few cycles.
 
@@ -40,7 +45,7 @@ class Issue(wiring.Component):
             "given": Out(WaitLayout), "settled": Out(1),
             "exponents": Out(ExponentLookup(config)), "hyper": Out(HyperLookup(config)),
             "task": Out(stream.Signature(TaskLayout)), "update_task": Out(stream.Signature(UpdateLayout)),
-            "main_done": In(1), "update_done": In(1), "busy": Out(1),
+            "main_done": In(1), "update_done": In(1), "until": In(16), "complete": Out(1), "busy": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -61,6 +66,7 @@ class Issue(wiring.Component):
         ]
 
         is_update = command.opcode == Opcode.UPDATE
+        main_room, update_room = self._in_flight(m, is_update)
         with m.FSM() as fsm:
             with m.State("LOOKUP"):
                 m.d.comb += [self.exponents.start.eq(self.work.valid), self.hyper.start.eq(self.work.valid)]
@@ -70,15 +76,30 @@ class Issue(wiring.Component):
                 m.next = "PUSH"
             with m.State("PUSH"):
                 m.d.comb += [
-                    main.i.valid.eq(~is_update),
-                    update.i.valid.eq(is_update),
-                    self.work.ready.eq(Mux(is_update, update.i.ready, main.i.ready)),
+                    main.i.valid.eq(~is_update & main_room),
+                    update.i.valid.eq(is_update & update_room),
+                    self.work.ready.eq(Mux(is_update, update.i.ready & update_room, main.i.ready & main_room)),
                 ]
                 with m.If(self.work.ready):
                     m.next = "LOOKUP"
         m.d.comb += self.busy.eq(self.work.valid & (~fsm.ongoing("PUSH") | self.work.ready))
         self._account(m, is_update, main, update)
         return m
+
+    def _in_flight(self, m, is_update):
+        """Indices of the tasks not complete, oldest first; returns whether there is room, by queue."""
+        rooms, complete = [], []
+        for name, mine, done in (("main", ~is_update, self.main_done), ("update", is_update, self.update_done)):
+            m.submodules[f"{name}_in_flight"] = indices = SyncFIFO(width=16, depth=IN_FLIGHT)
+            m.d.comb += [
+                indices.w_en.eq(self.work.valid & self.work.ready & mine),
+                indices.w_data.eq(self.work.p.index),
+                indices.r_en.eq(done),
+            ]
+            rooms.append(indices.w_rdy)
+            complete.append(~indices.r_rdy | (indices.r_data >= self.until))
+        m.d.comb += self.complete.eq(complete[0] & complete[1])
+        return rooms
 
     def _account(self, m, is_update, main, update):
         completed = Signal(WaitLayout)

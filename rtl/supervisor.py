@@ -1,13 +1,13 @@
-"""Supervisor: starts and stops the machine, and keeps the first error."""
+"""Supervisor: starts and stops the machine, and keeps the error of the earliest command."""
 
 from contextlib import contextmanager
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.registers import Control, Status
-from .interfaces import ErrorLayout
+from .interfaces import ErrorLayout, StopLayout
 
 __all__ = ["Supervisor"]
 
@@ -19,37 +19,42 @@ class Supervisor(wiring.Component):
     in error, pulses ``reset`` and then ``start``; ``finished`` ends the run. RESUME is passed on as
     ``resume`` while ``waiting``; RESET_COUNTERS as ``clear_counters``.
 
-    The first of ``errors`` while busy (of several in one cycle the one with the lowest index) raises ``halt``:
-    no memory transaction may be started any more. When all are ``idle``, ``busy`` falls. CLEAR does the same
-    without an error; then, or when it comes after an error, ``reset`` pulses, and the machine is as before
-    START. ``busy`` is high while CLEAR is being done.
+    ``errors`` stop the machine in two steps. From the cycle after the first report on ``stop`` tells what failed; of
+    several reports, later ones too, the one with the lowest index counts. Once ``quiet``, two cycles after ``stop``
+    has changed at the earliest, ``halt`` rises: no memory transaction may be started any more. When all are ``idle``,
+    ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` pulses, and the machine is
+    as before START. ``busy`` is high while CLEAR is being done. ``stopping``: no new command may be taken up.
 
     ``event``: STATUS shows HOST, DONE or ERROR.
     """
 
     def __init__(self, n_errors: int):
-        self.n_errors = n_errors
+        self._n_errors = n_errors
         super().__init__({
-            "command": In(Control), "finished": In(1), "waiting": In(1), "idle": In(1),
+            "command": In(Control), "finished": In(1), "waiting": In(1), "quiet": In(1), "idle": In(1),
             "errors": In(data.ArrayLayout(ErrorLayout, n_errors)),
             "start": Out(1), "resume": Out(1), "clear_counters": Out(1), "halt": Out(1), "reset": Out(1),
+            "stopping": Out(1), "stop": Out(StopLayout),
             "busy": Out(1), "status": Out(Status), "event": Out(1), "error": Out(ErrorLayout),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        first = self._first_error(m)
+        settling, news = Signal(), Signal()
+        self._error(m, news)
         asked = {bit: (self.command & bit).any() for bit in Control}
         done = Signal()
-        failed = self.error.valid & ~self.busy
+        held = Signal()  # stop has taken effect
         was_idle = Signal()  # the arbiters may have taken a burst in the cycle in which halt rose
+        failed = self.error.valid & ~self.busy
         m.d.comb += [
-            self.resume.eq(asked[Control.RESUME] & self.waiting & ~self.halt),
+            self.resume.eq(asked[Control.RESUME] & self.waiting & ~self.stopping),
             self.clear_counters.eq(asked[Control.RESET_COUNTERS]),
             self.status.eq(Cat(self.busy, self.waiting & self.busy, done, failed)),
             self.event.eq((self.status & (Status.HOST | Status.DONE | Status.ERROR)).any()),
+            self.stopping.eq(settling | self.halt),
         ]
-        m.d.sync += was_idle.eq(self.halt & self.idle)
+        m.d.sync += [held.eq(settling & ~news), was_idle.eq(self.halt & self.idle)]
 
         @contextmanager
         def state(name):
@@ -70,12 +75,15 @@ class Supervisor(wiring.Component):
                 m.next = "RUN"
             with state("RUN"):
                 m.d.comb += self.busy.eq(1)
-                with m.If(first.valid):
-                    m.d.sync += self.error.eq(first)
-                    m.next = "STOP"
+                with m.If(news):
+                    m.next = "SETTLE"
                 with m.Elif(self.finished):
                     m.d.sync += done.eq(1)
                     m.next = "IDLE"
+            with state("SETTLE"):
+                m.d.comb += [self.busy.eq(1), settling.eq(1)]
+                with m.If(held & self.quiet & ~news):
+                    m.next = "STOP"
             with state("STOP"):
                 m.d.comb += [self.busy.eq(1), self.halt.eq(1)]
                 with m.If(was_idle & self.idle):
@@ -86,19 +94,23 @@ class Supervisor(wiring.Component):
                 m.d.comb += [self.busy.eq(1), self.halt.eq(1)]
                 with m.If(was_idle & self.idle):
                     m.d.comb += self.reset.eq(1)
-                    m.d.sync += self.error.eq(0)
                     m.next = "IDLE"
         return m
 
-    def _first_error(self, m):
-        """The valid report with the lowest index."""
+    def _error(self, m, news):
+        """Keep the report of the earliest command; ``news``: there is an earlier one than before."""
         first = self.errors[0]
-        for i in range(1, self.n_errors):
+        for i in range(1, self._n_errors):
             other = self.errors[i]
             earlier = Signal(ErrorLayout, name=f"earlier{i}")
-            with m.If(other.valid & (~first.valid | (other.index < first.index))):
-                m.d.comb += earlier.eq(other)
-            with m.Else():
-                m.d.comb += earlier.eq(first)
+            m.d.comb += earlier.eq(Mux(other.valid & (~first.valid | (other.index < first.index)), other, first))
             first = earlier
-        return first
+        known = self.error.valid & (self.error.index <= first.index)
+        m.d.comb += [
+            news.eq(first.valid & ~known & self.busy & ~self.halt),
+            self.stop.stopping.eq(self.error.valid), self.stop.index.eq(self.error.index),
+        ]  # fmt: skip
+        with m.If(news):
+            m.d.sync += self.error.eq(first)
+        with m.If(self.reset):
+            m.d.sync += self.error.eq(0)

@@ -1,6 +1,6 @@
 """The whole accelerator: control, sequencer, engines and scratchpads between two AXI ports."""
 
-from amaranth import Module, Mux, ResetInserter
+from amaranth import Cat, Module, Mux, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -133,7 +133,11 @@ class Top(wiring.Component):
         for arbiter in (reads, writes):
             join_axi(m, arbiter.axi, self.m_axi)
             m.d.comb += arbiter.halt.eq(control.halt)
+        writers = self.store, self.update
         m.d.comb += [
+            writes.hold.eq(Cat(writer.hold for writer in writers)),
+            control.writing.eq(Cat(writer.writing for writer in writers)),
+            *(writer.stop.eq(control.stop) for writer in writers),
             control.idle.eq(reads.idle & writes.idle),
             control.counts.read_bytes.eq(Mux(reads.read_beats, self.config.beat_bytes, 0)),
             control.counts.write_bytes.eq(writes.write_bytes),

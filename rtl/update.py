@@ -9,12 +9,13 @@ from ..spec.errors import ErrorCode
 from ..spec.numerics import UPDATE_GUARD_BITS
 from ..spec.registers import N_REGIONS
 from .delay import delayed
-from .interfaces import ReadClient, RegionLayout, ResultLayout, UpdateLayout, WriteClient
+from .interfaces import ReadClient, RegionLayout, ResultLayout, StopLayout, UpdateLayout, WriteClient
 from .tracker import Tracker
 from .update_check import UpdateCheck
 from .update_lane import LOW_BITS, ROUNDED_WIDTH, ScaleLayout, UpdateLane, clamped_shift
 from .update_read import SLOTS, UpdateReader
 from .update_write import UpdateWriter
+from .write_stop import WriteStop
 
 __all__ = ["Update"]
 
@@ -27,7 +28,8 @@ class Update(wiring.Component):
     anything is read. ``result_valid`` comes twice per command (momentum, then weights), ``done`` after
     them when all writes are answered. After ``fault`` (a pulse, with ``fault_code`` and ``fault_command``) the
     unit begins no write burst of another chunk, reports nothing and takes no command until reset. ``busy`` from
-    the cycle after a command is taken to the one of ``done``, or to reset.
+    the cycle after a command is taken to the one of ``done``, or to reset. ``stop``, ``hold``, ``writing``: see
+    :class:`.write_stop.WriteStop`.
     """
 
     def __init__(self, config: Config):
@@ -39,6 +41,7 @@ class Update(wiring.Component):
             "done": Out(1), "result_valid": Out(1), "result": Out(ResultLayout),
             "saturations": Out(range(2 * config.update_lanes + 1)),
             "fault": Out(1), "fault_code": Out(ErrorCode), "fault_command": Out(16), "busy": Out(1),
+            "stop": In(StopLayout), "hold": Out(1), "writing": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -131,6 +134,7 @@ class Update(wiring.Component):
         refused = check.valid & (check.code != ErrorCode.NONE)
         stopped = Signal()
         self._faults(m, task, stopped, refused, check.code, reader, writer)
+        self._stop(m, task, stopped)
         v_tracker, w_tracker = trackers
         with m.FSM() as fsm:
             with m.State("IDLE"):
@@ -162,6 +166,16 @@ class Update(wiring.Component):
                 m.d.comb += self.done.eq(~stopped)
                 m.next = "IDLE"
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+
+    def _stop(self, m, task, stopped):
+        """What an orderly stop keeps back."""
+        m.submodules.write_stop = write_stop = WriteStop()
+        m.d.comb += [
+            write_stop.stop.eq(self.stop), write_stop.command.eq(task.index), write_stop.completed.eq(task.index),
+            write_stop.begun.eq(self.write.request.valid & self.write.request.ready),
+            write_stop.complete.eq(self.done), write_stop.stuck.eq(stopped),
+            self.hold.eq(write_stop.hold), self.writing.eq(write_stop.writing),
+        ]  # fmt: skip
 
     def _take(self, m, task):
         """Register the command; a dry one with the exponents that keep every value."""

@@ -174,7 +174,7 @@ def _region_gate(h):
     dut = h.dut
     stopped = Signal()
     h.m.d.sync += stopped.eq(stopped | dut.fault)
-    h.prove("one fault only", ~stopped | ~dut.fault)
+    h.prove("a fault stays", ~stopped | dut.fault)
     offered = dut.request.valid & ~h.before(dut.request.valid & ~dut.request.ready)
     h.prove("no burst after a fault", ~(stopped & h.before(stopped)) | ~offered)
     h.cover("fault", dut.fault)

@@ -76,9 +76,9 @@ def _overlap(some: list[Interval], others: list[Interval]) -> bool:
 class Course:
     """What the memory must hold, and where the program stops.
 
-    ``loose``: bytes that may hold those of ``other`` instead; ``free``: any value. ``fate``: what becomes of the
-    command at ``place``. ``codes``: errors that the program may stop with at ``index``; empty: it ends. ``open``: the
-    golden model left off at ``index``, what comes behind isn't known.
+    ``loose``: bytes of the failing command's result, which may hold those of ``other``; ``free``: any value. ``fate``:
+    what becomes of the command at ``place``. ``codes``: errors that the program may stop with at ``index``; empty: it
+    ends. ``open``: the golden model left off at ``index``, what comes behind isn't known.
     """
 
     memory: np.ndarray
@@ -133,7 +133,6 @@ class Expectation:
             fate = "executed" if len(names) == 1 else fate
             if not self._known(command):
                 course.open, course.index = True, index
-                self._loosen(command)
                 self.release(self.commands[index:])
                 huge = work(command, self.config) > HUGE
                 return "too much work" if huge else f"{fate}, tensors beyond memory", False
@@ -166,29 +165,18 @@ class Expectation:
         return judge(command, self.config, around)
 
     def _fail(self, command, verdict):
-        """``command`` fails; what it and those before it may have written."""
+        """``command`` fails; what it may have written. Those before it are complete."""
         course = self.course
-        if command is None or verdict.codes & DECODE:  # refused once all before it are complete
-            return
-        self._loosen(command)
         if not verdict.partial:
             return
         target = self._target(command)
-        if course.free.any() or course.loose.any() or not self._known(command) or self._ambiguous(command):
+        if course.free.any() or not self._known(command) or self._ambiguous(command):
             course.free |= target
             return
         course.memory = course.memory.copy()
         self.golden.step()
         course.other = np.where(target, self.golden.memory[: self.n_bytes], course.other)
         course.loose |= target
-
-    def _loosen(self, command):
-        """Commands that ``command`` doesn't wait for may be incomplete when it fails."""
-        if self._waits(command):
-            return
-        self.course.memory, self.course.other = self.course.memory.copy(), self.image
-        for earlier in self.done:
-            self.course.loose |= self._target(earlier)
 
     def _waits(self, command):
         """Whether it begins when all before it are complete."""

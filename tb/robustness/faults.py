@@ -1,5 +1,5 @@
-"""One burst of a training step fails, any of them: the accelerator stops, says where, has written nothing but what
-finished commands and those under way write, and after CLEAR the step runs to the golden model's bits.
+"""One burst of a training step fails, any of them: the accelerator says where, finishes the commands before that one
+and those behind that have begun to write, begins no other, and after CLEAR the step runs to the golden model's bits.
 """
 
 from pathlib import Path
@@ -17,8 +17,8 @@ from .workload import Workload
 
 __all__ = ["FAULTS"]
 
-HALT_CYCLES = 2
-"""Cycles after the one that takes an error response in which a burst may still be offered to the memory."""
+SEEN_CYCLES = 4
+"""Cycles from an error response to the first in which nothing is written for the failing command or begun behind it."""
 
 STOP_CYCLES = 12
 """Cycles from the last answer to the interrupt, after an engine's error."""
@@ -83,7 +83,7 @@ def _judge(run: Run, status: Status, response: str) -> str:
     else:
         work = load.works[run.owner[fault]]
         index = work.place[1]
-        _check_engine(run, int(run.bursts["first"][fault]))
+        _check_engine(run, run.owner[fault], int(run.bursts["first"][fault]))
         label += f" of {work.command.opcode.name}"
     code = ErrorCode.WRITE_FAULT if run.bursts["write"][fault] else ErrorCode.READ_FAULT
     assert status == Status.ERROR, f"{label}: {status!r}"
@@ -106,12 +106,23 @@ def _check_fetch(run: Run, place: tuple[int, int]) -> None:
     assert set(run.owner) <= {-1, *np.flatnonzero(wanted)}, f"fault in fetch of {place}: commands after it began"
 
 
-def _check_engine(run: Run, seen: int) -> None:
-    """No burst is offered to the memory after the error response was taken in cycle ``seen``."""
-    late = run.bursts[run.bursts["offered"] > seen + HALT_CYCLES]
-    assert not len(late), (
-        f"{len(late)} bursts were begun after the error, the last {late['offered'].max() - seen} later"
-    )
+def _check_engine(run: Run, failing: int, seen: int) -> None:
+    """All before work number ``failing`` is done; what is behind is written as a whole or not at all.
+
+    Nothing is written for the failing one, and nothing behind it begins to write, once the error is ``seen``.
+    """
+    place = run.load.works[failing].place
+    for number, work in enumerate(run.load.works):
+        mine = run.bursts[(run.owner == number) & (run.bursts["write"] == 1)]
+        if work.place < place:
+            assert run.whole(number), f"{place} failed, {work.place} before it isn't complete"
+        elif work.place > place:
+            assert len(mine) in (0, len(work.writes)), f"{place} failed, {work.place} is written by half"
+        late = mine["offered"][mine["offered"] >= seen + SEEN_CYCLES]
+        if work.place == place:
+            assert not len(late), f"{place} goes on to write {late.max() - seen} cycles after its error"
+        elif work.place > place:
+            assert len(late) < max(1, len(mine)), f"{work.place} begins to write after the error in {place}"
 
 
 def _recover(load: Workload, device: SimDevice, run: Run) -> None:

@@ -18,7 +18,7 @@ from adagp.spec.presets import preset
 from adagp.spec.registers import N_REGIONS, Control, Status
 
 from .campaign import Kind
-from .expect import DECODE, HUGE, Expectation, is_work, mask, work
+from .expect import DECODE, Expectation, is_work, mask, work
 from .malform import BASE, neighbours, spoilt
 
 __all__ = ["MALFORMED", "Malformed", "shares"]
@@ -27,8 +27,10 @@ CONFIG = preset("tiny")
 MEMORY = 1 << 15
 BEYOND = 1 << 17
 """Bytes that the golden model has behind the memory's end."""
+MOST = 200_000
+"""Cycles of work up to which a program must come to its end, though the golden model doesn't go through it all."""
 CUT = 2_500
-"""Cycles after which a program with too much work is stopped."""
+"""Cycles after which a program with more work is stopped."""
 SLACK = 8
 """A program may take so many times the cycles of its work: other engines, latency, stalls."""
 OVERHEAD = 3_000
@@ -102,7 +104,7 @@ class Malformed:
         for name, value in (("PROGRAM", 0), ("BATCHES", 1), ("CALIBRATE", int(calibrate))):
             device.write_register(name, value)
         cycles = [work(command, CONFIG) for command in commands]
-        huge = max(cycles) > HUGE
+        huge = max(cycles) > MOST
         limit = CUT if huge else OVERHEAD + SLACK * sum(cycles) * (1 + calibrate)
         end = simulation.cycles + limit
         device.write_register("CONTROL", Control.START)
@@ -136,8 +138,9 @@ class Malformed:
         wrong = (memory != course.memory) & ~(course.loose & (memory == course.other)) & ~(course.free & inside)
         found = f"{status!r}, error {error} at {index}; {course.fate}"
         _require(not wrong.any(), f"wrong bytes at {np.flatnonzero(wrong)[:8]}: {found}")
+        fate = course.fate + (", in part" if course.loose.any() else "") + (", freely" if course.free.any() else "")
         if status & Status.BUSY or (course.open and (status == Status.DONE or index > course.index)):
-            return course.fate
+            return fate
         if course.codes:
             right = status == Status.ERROR and error in course.codes and index == course.index
             _require(right, f"{found}, where it should be {sorted(course.codes)} at {course.index}")
@@ -145,7 +148,7 @@ class Malformed:
             _require(status == Status.DONE, f"{found}, where the golden model ends")
             if not course.free.any():
                 self._compare_tables(commands)
-        return course.fate
+        return fate
 
     def _compare_tables(self, commands):
         for tensor in _tensors(commands):
@@ -200,12 +203,22 @@ def _regions(draw, commands, place):
 
 
 def shares(outcomes: Mapping[str, int]) -> dict[str, float]:
-    """Shares of the spoilt commands that get past fetch's checks, which must be half of them, and are executed."""
+    """Shares of the spoilt commands that get past fetch's checks, which must be half of them, and are executed;
+    and of the programs of which every byte is compared with one value, and of which some may have any."""
     total = sum(outcomes.values())
-    passing = 1 - sum(outcomes.get(code.name, 0) for code in DECODE) / total
+
+    def share(counts):
+        return round(sum(number for fate, number in outcomes.items() if counts(fate)) / total, 4)
+
+    decode = {code.name for code in DECODE}
+    passing = share(lambda fate: fate.split(",")[0] not in decode)
     assert passing >= 0.5, f"only {passing:.0%} of the commands get past fetch's checks"
-    executed = sum(number for fate, number in outcomes.items() if fate.startswith("executed"))
-    return {"share_passing_decode": round(passing, 4), "share_executed": round(executed / total, 4)}
+    return {
+        "share_passing_decode": passing,
+        "share_executed": share(lambda fate: fate.startswith("executed")),
+        "share_compared_exactly": share(lambda fate: not fate.endswith((", in part", ", freely"))),
+        "share_compared_freely": share(lambda fate: fate.endswith(", freely")),
+    }
 
 
 MALFORMED = Kind("random_commands", Malformed, 100_000, "random_command_failures", shares=shares)

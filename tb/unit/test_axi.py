@@ -271,3 +271,35 @@ def test_halt_starts_nothing_and_finishes_what_is_begun(arbiter):
 
     simulate(dut, bench)
     assert seen == [(1, 0)] * 10 + [(0, 1)]
+
+
+def test_hold_keeps_single_clients_back():
+    """What a held client asks for begins when it is let go, and not before; the other goes on meanwhile."""
+    config = preset("tiny")
+    dut = WriteArbiter(config, 2)
+    begun = []
+
+    async def take(ctx):
+        while True:
+            ctx.set(dut.axi.awready, 1)
+            _, _, valid, number, ready = await ctx.tick().sample(
+                dut.axi.awvalid, dut.axi.awid, dut.clients[0].request.ready
+            )
+            if valid:
+                begun.append(number)
+            assert not (ready and ctx.get(dut.hold[0]))
+
+    async def bench(ctx):
+        for client in dut.clients:
+            ctx.set(client.request.valid, 1)
+        ctx.set(dut.hold, 1)
+        await ctx.tick().repeat(6)
+        assert set(begun) == {1} and len(begun) > 3
+        ctx.set(dut.clients[1].request.valid, 0)
+        await ctx.tick().repeat(3)
+        assert set(begun) == {1}
+        ctx.set(dut.hold, 0)
+        await ctx.tick().repeat(4)
+        assert begun[-1] == 0
+
+    simulate(dut, bench, background=(take,))

@@ -91,18 +91,20 @@ def test_read_fault(offset):
     bench.run(host)
 
 
+async def report(ctx, dut, *reports):
+    """Report errors (a source, code, index) for one cycle."""
+    for source, code, index in reports:
+        ctx.set(dut.errors[source], {"valid": 1, "code": code, "index": index})
+    await ctx.tick()
+    for source, _, _ in reports:
+        ctx.set(dut.errors[source].valid, 0)
+
+
 def test_errors_of_engines():
-    """The earliest command's report of those in the first cycle wins; busy until nothing is outstanding."""
+    """The earliest command's report counts, late ones too; busy until nothing is outstanding."""
     bench = ControlBench(CONFIG, seeded(16))
     bench.hang = {1, 2}
     dut = bench.dut
-
-    async def report(ctx, *reports):
-        for source, code, index in reports:
-            ctx.set(dut.errors[source], {"valid": 1, "code": code, "index": index})
-        await ctx.tick()
-        for source, _, _ in reports:
-            ctx.set(dut.errors[source].valid, 0)
 
     async def host(ctx):
         await bench.host.write(ctx, "IRQ_ENABLE", 1)
@@ -110,19 +112,86 @@ def test_errors_of_engines():
         while len(bench.log) < 2:
             await ctx.tick()
         bench.busy = True
-        await report(ctx, (0, 7, 9), (1, 13, 2), (3, 14, 5))
-        assert not ctx.get(dut.halt)
-        await ctx.tick().repeat(dut.HALT_LATENCY - 1)
-        assert ctx.get(dut.halt)
-        await report(ctx, (2, 12, 1))
+        await report(ctx, dut, (0, 7, 9), (1, 13, 2), (3, 14, 5))
+        assert not ctx.get(dut.stop.stopping)
+        await ctx.tick().repeat(dut.STOP_LATENCY - 1)
+        assert ctx.get(dut.stop.stopping) and ctx.get(dut.stop.index) == 2
+        await report(ctx, dut, (2, 12, 3))
+        await ctx.tick().repeat(20)
+        assert not ctx.get(dut.halt), "command 1 isn't complete"
+        assert ctx.get(dut.stop.index) == 2
+        await report(ctx, dut, (2, 12, 1), (3, 13, 4))
+        await ctx.tick().repeat(dut.STOP_LATENCY)
+        assert ctx.get(dut.stop.index) == 1
         for _ in range(20):
             assert await bench.host.read(ctx, "STATUS") == Status.BUSY
             assert not ctx.get(dut.irq)
+        assert ctx.get(dut.halt)
+        await report(ctx, dut, (2, 13, 0))
         bench.busy = False
         assert await bench.wait(ctx) == Status.ERROR
         assert ctx.get(dut.irq)
+        assert await bench.host.read(ctx, "ERROR") == ErrorCode.WRITE_REGION
+        assert await bench.host.read(ctx, "ERROR_INDEX") == 1
+
+    bench.run(host)
+
+
+@pytest.mark.parametrize("slow", [1, 2], ids=["main", "update"])
+def test_orderly_stop(slow):
+    """The machine halts when all commands before the failing one are complete and what has begun is written."""
+    bench = ControlBench(CONFIG, seeded(20 + slow))
+    bench.hang = {slow, 3, 4}
+    dut = bench.dut
+    reads = 0
+
+    async def stays_busy(ctx):
+        nonlocal reads
+        for _ in range(30):
+            assert await bench.host.read(ctx, "STATUS") == Status.BUSY
+            assert not ctx.get(dut.halt)
+            reads += 1
+
+    async def host(ctx):
+        await bench.start(ctx, [header(CONFIG), work(), update(), work(), update(), HOST, END])
+        while len(bench.log) < 4:
+            await ctx.tick()
+        await report(ctx, dut, (1, ErrorCode.READ_FAULT, 3))
+        await stays_busy(ctx)
+        ctx.set(dut.writing, slow)
+        bench.hang = {3, 4}
+        while not bench.completed["main"] or not bench.completed["update"]:
+            await ctx.tick()
+        await stays_busy(ctx)
+        ctx.set(dut.writing, 0)
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.halt)
+        assert await bench.wait(ctx) == Status.ERROR
         assert await bench.host.read(ctx, "ERROR") == ErrorCode.READ_FAULT
-        assert await bench.host.read(ctx, "ERROR_INDEX") == 2
+        assert await bench.host.read(ctx, "ERROR_INDEX") == 3
+        assert bench.completed == {"main": 1, "update": 1}
+
+    bench.run(host)
+    assert reads == 60
+
+
+def test_error_before_host():
+    """What was handed out completes, but the program doesn't reach HOST any more."""
+    bench = ControlBench(CONFIG, seeded(23))
+    bench.hang = {1}
+
+    async def host(ctx):
+        await bench.start(ctx, [header(CONFIG), work(), HOST, END])
+        while len(bench.log) < 1:
+            await ctx.tick()
+        ctx.set(bench.dut.writing, 1)
+        await report(ctx, bench.dut, (2, ErrorCode.WRITE_FAULT, 1))
+        bench.hang = set()
+        for _ in range(30):
+            assert await bench.host.read(ctx, "STATUS") == Status.BUSY
+        assert bench.completed["main"] == 1
+        ctx.set(bench.dut.writing, 0)
+        assert await bench.wait(ctx) == Status.ERROR
 
     bench.run(host)
 
