@@ -1,0 +1,42 @@
+"""What the emulator of the engines computes with: requantisation, and the addresses that descriptors walk."""
+
+import numpy as np
+from adagp.spec.numerics import operand_max
+
+__all__ = ["grid", "odometer", "requantise"]
+
+
+def requantise(values, shift, width):
+    """values / 2^shift, half to even (shift < 0: times), saturated to +-(2^(width-1) - 1); Python integers."""
+    out = []
+    for value in np.asarray(values, dtype=object).ravel():
+        if shift > 0:
+            low, rest, half = value >> shift, value & ((1 << shift) - 1), 1 << (shift - 1)
+            value = low + (rest > half or (rest == half and low & 1))
+        else:
+            value <<= -shift
+        out.append(max(-operand_max(width), min(operand_max(width), value)))
+    return np.array(out, dtype=object).reshape(np.shape(values))
+
+
+def grid(*levels):
+    """All sums of i*stride over (count, stride) levels, first level outermost, as a flat array."""
+    total = np.zeros(1, dtype=np.int64)
+    for count, stride in levels:
+        total = (total[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
+    return total
+
+
+def odometer(counts, jumps):
+    """Addresses an odometer walks: stepping level i resets the deeper ones and adds jumps[i]."""
+    address, out = 0, []
+    index = [0] * len(counts)
+    for _ in range(int(np.prod(counts))):
+        out.append(address)
+        for level in reversed(range(len(counts))):
+            index[level] += 1
+            if index[level] < counts[level]:
+                address += jumps[level]
+                break
+            index[level] = 0
+    return np.array(out, dtype=np.int64)
