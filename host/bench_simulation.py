@@ -1,7 +1,7 @@
-"""Speed of the two devices: ``results/simulation.json``. Run it on an idle machine.
+"""Speed of the two devices: ``results/simulation.json``. Run it with no other load.
 
 The simulator of the ``paper`` preset is built from nothing, started again from the cache, and trains batches of the
-default network, several times: its speed is that of the fastest, since other users of a machine can only slow it down;
+default network, several times: its speed is that of the fastest, since other load can only slow it down;
 all are in the details. The golden model trains an epoch of digits.
 """
 
