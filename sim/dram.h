@@ -23,6 +23,8 @@ constexpr unsigned BEAT_BYTES = PORT_WIDTH / 8;
 constexpr unsigned MAX_BURST = 256;
 constexpr uint64_t PAGE = 4096;
 constexpr uint8_t GARBAGE = 0xa5;  // what a byte holds that nothing may be made of
+constexpr uint64_t ANY = ~uint64_t{0};
+
 enum Response : uint8_t { OKAY = 0, SLVERR = 2, DECERR = 3 };
 
 // Times are in 1/65536 of a cycle. Laid out as `Settings` of simulation.py.
@@ -35,9 +37,10 @@ struct Settings {
     uint64_t seed;
 };
 
-// Bursts of one direction that fail: the nth (from 0; -1: any) if it touches start <= address < end.
+// Bursts of one direction that fail: the nth (from 0; -1: any) if it touches start <= address < end. Of a read only
+// the given beat, modulo the burst's length, fails (-1: all).
 struct Fault {
-    uint64_t write, response, nth, start, end;
+    uint64_t write, response, nth, start, end, beat;
 };
 
 struct Totals {
@@ -125,6 +128,7 @@ class Dram {
         uint64_t addr, start;  // start: of acceptance, then of its transfer on the data bus
         unsigned beats, sent;
         uint8_t id, response;
+        uint64_t bad;  // the beat that fails with this response; -1: all
         Passage* passage;  // where it's noted, or null
     };
 
@@ -181,19 +185,26 @@ class Dram {
         if (a.addr % BEAT_BYTES) violate("burst that doesn't start at a beat");
         if (a.addr / PAGE != (end - 1) / PAGE) violate("burst across a 4 KiB page");
         uint8_t response = end > size_ ? DECERR : OKAY;
+        uint64_t bad = ANY;
         for (const Fault& f : faults_)
-            if (f.write == write && (f.nth == ~uint64_t{0} || f.nth == nth) && a.addr < f.end && f.start < end)
+            if (f.write == write && (f.nth == ANY || f.nth == nth) && a.addr < f.end && f.start < end) {
                 response = static_cast<uint8_t>(f.response);
+                if (end <= size_ && f.beat != ANY) bad = f.beat % beats;
+            }
         Passage* passage = log_ == log_end_ ? nullptr : log_++;
         if (passage)
             *passage = {write, a.id, a.addr, beats, response, write ? aw_offered_ : ar_offered_, cycle(), 0, 0};
-        return {a.addr, now_, beats, 0, a.id, response, passage};
+        return {a.addr, now_, beats, 0, a.id, response, bad, passage};
+    }
+
+    static uint8_t response(const Burst& burst, unsigned beat) {
+        return burst.bad == ANY || burst.bad == beat ? burst.response : uint8_t{OKAY};
     }
 
     void look(const Burst& burst) {
         for (unsigned i = 0; i < burst.beats; i++) {
             Data& data = looked_.emplace_back();
-            if (burst.response == OKAY) std::memcpy(data.data(), at(burst, i), BEAT_BYTES);
+            if (response(burst, i) == OKAY) std::memcpy(data.data(), at(burst, i), BEAT_BYTES);
         }
     }
 
@@ -289,10 +300,10 @@ class Dram {
     void offer(const Burst& burst) {
         out.rvalid = true;
         out.rid = burst.id;
-        out.rresp = burst.response;
+        out.rresp = response(burst, burst.sent);
         out.rlast = burst.sent + 1 == burst.beats;
         out.rdata = looked_.front();
-        if (burst.response != OKAY) return out.rdata.fill(GARBAGE);
+        if (out.rresp != OKAY) return out.rdata.fill(GARBAGE);
         const uint8_t* now = at(burst, burst.sent);
         if (std::memcmp(out.rdata.data(), now, BEAT_BYTES) == 0) return;
         for (unsigned byte = 0; byte < BEAT_BYTES; byte++)

@@ -30,24 +30,28 @@ TIME_UNIT = 1 << 16
 
 @dataclass(frozen=True)
 class Fault:
-    """A failing burst: the ``nth`` of its direction (from 0; None: every one) touching start..end - 1."""
+    """A failing burst: the ``nth`` of its direction (from 0; None: every one) touching start..end - 1.
+
+    Of a read only beat ``beat`` (modulo their number) fails, if it isn't None; a write has one response.
+    """
 
     write: bool
     response: int = SLVERR
     nth: int | None = None
     start: int = 0
     end: int = 1 << 33
+    beat: int | None = None
 
 
 class NativeFault(ctypes.Structure):
     """``Fault`` of dram.h."""
 
-    _fields_ = [(name, ctypes.c_uint64) for name in ("write", "response", "nth", "start", "end")]
+    _fields_ = [(name, ctypes.c_uint64) for name in ("write", "response", "nth", "start", "end", "beat")]
 
     @classmethod
     def of(cls, fault: Fault) -> "NativeFault":
-        nth = (1 << 64) - 1 if fault.nth is None else fault.nth
-        return cls(fault.write, fault.response, nth, fault.start, fault.end)
+        nth, beat = ((1 << 64) - 1 if number is None else number for number in (fault.nth, fault.beat))
+        return cls(fault.write, fault.response, nth, fault.start, fault.end, beat)
 
 
 class Settings(ctypes.Structure):

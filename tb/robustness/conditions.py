@@ -1,15 +1,19 @@
 """Random conditions that a correct accelerator doesn't mind: how fast the memory is, and how often channels pause."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from adagp.gen.verilog import GATE_MACRO
 from adagp.host.sim_device import SimDevice
 from adagp.sim import Fault
+from adagp.sim.build import verilog
+from adagp.spec.config import Config
 
 from .workload import CONFIG, MEMORY, WORKLOADS, Workload, workload
 
-__all__ = ["LIMIT", "ROOM", "open_device", "random_workload"]
+__all__ = ["LIMIT", "ROOM", "open_device", "random_workload", "ungated"]
 
 LIMIT = 1_000_000
 """Cycles after which a run counts as hung: twenty times the longest that was seen."""
@@ -22,6 +26,22 @@ REFRESHES = ((0, 0), (400, 20), (400, 150), (1500, 700))
 until a command's writes wait for those of the command before."""
 
 MAX_SEED = 1 << 32
+
+UNGATED = 0.25
+"""Share of the cases whose clocks always run, as they do in FPGAs."""
+
+
+def ungated(config: Config) -> Path:
+    """The generated Verilog, with clock gates that let every pulse through."""
+    gated = verilog(config)
+    path = gated.parent / "ungated" / gated.name
+    text = f"`undef {GATE_MACRO}\n{gated.read_text()}"
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(exist_ok=True)
+        own = path.with_suffix(f".{os.getpid()}")  # several processes may come here
+        own.write_text(text)
+        own.replace(path)
+    return path
 
 
 def random_workload(rng: np.random.Generator) -> Workload:
@@ -43,6 +63,8 @@ def open_device(rng: np.random.Generator, top: Path | None, faults: tuple[Fault,
         burst_bytes=int(rng.choice([1, 16, 64])),
         max_outstanding=int(rng.choice([1, 2, 4, 16, 64])),
     )  # fmt: skip
+    if top is None and rng.random() < UNGATED:
+        top = ungated(CONFIG)
     stall = float(rng.choice([0.0, 0.0, 0.1, 0.3, 0.5]))
     device = SimDevice(
         CONFIG, part=part, stall=stall, seed=int(rng.integers(1, MAX_SEED)),

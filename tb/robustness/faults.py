@@ -1,5 +1,6 @@
-"""One burst of a training step fails, any of them: the accelerator says where, finishes the commands before that one
-and those behind that have begun to write, begins no other, and after CLEAR the step runs to the golden model's bits.
+"""One burst of a training step fails, any of them, or a beat of one that is read: the accelerator says where,
+finishes the commands before that one and those behind that have begun to write, begins no other, and after CLEAR the
+step runs to the golden model's bits.
 """
 
 from pathlib import Path
@@ -42,14 +43,15 @@ def _case(rng: np.random.Generator, top: Path | None) -> str:
     n_writes = sum(len(work.writes) for work in load.works)
     n_reads = sum(len(work.reads) for work in load.works) + load.batches * (len(load.program) + DROPPED)
     place, conditions = int(rng.integers(n_reads + n_writes)), int(rng.integers(1 << 32))
+    beat = None if rng.random() < 0.5 else int(rng.integers(1 << 10))
     write, nth = (False, place) if place < n_reads else (True, place - n_reads)
     while True:
-        device = open_device(np.random.default_rng(conditions), top, (Fault(write, response, nth),))
+        device = open_device(np.random.default_rng(conditions), top, (Fault(write, response, nth, beat=beat),))
         try:
             run = Run(load, device)
             status = _until_stopped(run)
             if run.bursts["response"].any():
-                return _judge(run, status, RESPONSES[response])
+                return _judge(run, status, RESPONSES[response], "last" if beat else "first")
             nth %= int((run.bursts["write"] == write).sum())
         finally:
             device.close()
@@ -67,7 +69,7 @@ def _until_stopped(run: Run) -> Status:
     return status
 
 
-def _judge(run: Run, status: Status, response: str) -> str:
+def _judge(run: Run, status: Status, response: str, seen: str) -> str:
     load, device = run.load, run.device
     [fault] = np.flatnonzero(run.bursts["response"])
     client = run.client(fault)
@@ -83,7 +85,7 @@ def _judge(run: Run, status: Status, response: str) -> str:
     else:
         work = load.works[run.owner[fault]]
         index = work.place[1]
-        _check_engine(run, run.owner[fault], int(run.bursts["first"][fault]))
+        _check_engine(run, run.owner[fault], int(run.bursts[seen][fault]))
         label += f" of {work.command.opcode.name}"
     code = ErrorCode.WRITE_FAULT if run.bursts["write"][fault] else ErrorCode.READ_FAULT
     assert status == Status.ERROR, f"{label}: {status!r}"

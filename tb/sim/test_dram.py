@@ -89,6 +89,17 @@ def test_nth_burst_fails(tmp_path, write, response):
             assert (target[3] == before[TARGET + 96 : TARGET + 128]).all()
 
 
+@pytest.mark.parametrize("beat", [0, 2, 7])
+def test_one_beat_fails(tmp_path, beat):
+    with simulation(CONFIG, tmp_path, faults=[Fault(False, SLVERR, nth=1, beat=beat)]) as device:
+        before = device.memory.copy()
+        start(device, 3, 4)
+        device.run_until_irq(1000)
+        assert device.read_register(register("ERROR").offset) == SLVERR
+        good = (device.memory[TARGET : TARGET + 96] == before[:96]).reshape(3, 4, 8).all(axis=2)
+        assert np.argwhere(~good).tolist() == [[1, beat % 4]]
+
+
 def test_faulty_addresses(tmp_path):
     with simulation(CONFIG, tmp_path, faults=[Fault(False, SLVERR, start=40, end=41)]) as device:
         before = device.memory.copy()
