@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-__all__ = ["LINE", "TOGGLE", "Point", "load", "save", "take"]
+__all__ = ["LINE", "TOGGLE", "Point", "load", "plain", "save", "take"]
 
 LINE, TOGGLE = "line", "toggle"
 """Kinds of points: a block or a branch, of a multiplexer too, that has been evaluated; a bit that has changed."""
@@ -49,7 +49,8 @@ class Point:
         return 2 * self.bits if self.kind == TOGGLE else 1
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """A name as it is in the Verilog, of one in which Verilator has escaped what C++ does not allow."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
 
 
@@ -62,13 +63,13 @@ def take(sources: Iterable[Path]) -> list[Point]:
 
     def block(match):
         counter, line, column, _, module, name = match.groups()
-        found.append(Point(LINE, _plain(module), int(line), int(column), name, int(counter)))
+        found.append(Point(LINE, plain(module), int(line), int(column), name, int(counter)))
         return ""
 
     def toggle(match):
         first, last, counter, line, column, _, module, name = match.groups()
         bits = abs(int(last) - int(first)) + 1
-        found.append(Point(TOGGLE, _plain(module), int(line), int(column), _plain(name), int(counter), bits))
+        found.append(Point(TOGGLE, plain(module), int(line), int(column), plain(name), int(counter), bits))
         return ""
 
     for path in sources:

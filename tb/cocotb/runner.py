@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from adagp.spec.config import Config
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import Icarus, Verilator, VerilatorControlFile
 
-__all__ = ["SIMULATORS", "build", "run"]
+__all__ = ["COVERAGE", "SIMULATORS", "build", "run"]
 
 MODULE = "adagp"
 TIMESCALE = ("1ns", "1ps")
@@ -30,6 +31,10 @@ MAKE_VARIABLES = {
 
 # Whose assertions are rewritten to say more: by default those of every library that a bench imports, each time anew.
 BENCHES = "test_*.py"
+
+COVERAGE = "ADAGP_COVERAGE"
+"""Environment variable that names a folder: Verilator counts coverage, which each run leaves there with its
+Verilog, named after the bench's module."""
 
 PUBLIC_PORTS = f'`verilator_config\npublic_flat_rw -module "{MODULE}" -var "*"\n'
 
@@ -86,6 +91,8 @@ def build(simulator: str, source: Path | str):
     """A runner with the simulation of Verilog ``source`` built, and its folder, which is named after the contents."""
     text = source.read_text() if isinstance(source, Path) else source
     arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--output-split", "20000"] if simulator == "verilator" else []
+    if simulator == "verilator" and COVERAGE in os.environ:
+        arguments += ["--coverage-line", "--coverage-toggle"]
     parts = (
         text,
         simulator,
@@ -147,3 +154,6 @@ def run(
     assert results.exists(), f"the simulation left no results:\n{text[-6000:]}"
     n_tests, n_failed = get_results(results)
     assert n_tests > 0 and n_failed == 0, f"{n_failed} of {n_tests} tests failed:\n{text[-6000:]}"
+    if simulator == "verilator" and COVERAGE in os.environ:
+        for name, kind in ((folder / "top.v", "v"), (scratch / "coverage.dat", "dat")):
+            shutil.copy(name, Path(os.environ[COVERAGE], f"{module}.{kind}"))

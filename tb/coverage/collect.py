@@ -1,4 +1,4 @@
-"""Runs pieces on simulators with coverage, and keeps what each has covered in a file of its own."""
+"""Runs pieces on simulators with coverage, and benches, and keeps what each has covered in a file of its own."""
 
 import gc
 import hashlib
@@ -25,19 +25,26 @@ from amaranth.hdl import Fragment
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..mutation.seen import CONFIG
+from .benches import BENCHES, Bench
 from .workloads import PIECES, Piece
 
-__all__ = ["WORK", "Collection"]
+__all__ = ["ALL", "WORK", "Collection"]
 
+ALL = [*PIECES, *BENCHES]
+"""Everything that runs for coverage."""
+
+KINDS = (LINE, TOGGLE)
 WORK = Path("build/coverage")
 ROOT = Path(__file__).parents[2]
-SOURCES = ("golden", "host", "sim", "tb", "tb/host", "tb/mutation", "tb/robustness")
-"""What decides about workloads, besides workloads.py itself."""
+SOURCES = ("golden", "host", "sim", "tb", "tb/cocotb", "tb/host", "tb/mutation", "tb/robustness", "tb/unit")
+"""What decides about workloads and benches, besides the files of OWN."""
+OWN = ("benches.py", "statements.py", "workloads.py")
 
 
 def _digest() -> str:
-    digest = hashlib.sha256((Path(__file__).parent / "workloads.py").read_bytes())
-    for path in sorted(path for folder in SOURCES for path in (ROOT / folder).glob("*.py")):
+    digest = hashlib.sha256()
+    own = [Path(__file__).parent / name for name in OWN]
+    for path in sorted([*own, *(path for folder in SOURCES for path in (ROOT / folder).glob("*.py"))]):
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:24]
 
@@ -59,14 +66,14 @@ def _blocks() -> dict[str, str]:
 
 
 class Collection:
-    """What is covered, in ``work``: a folder for each simulator, a file for each piece of workloads.
+    """What is covered, in ``work``: a folder for each simulator, a file for each piece of workloads and each bench.
 
-    ``kinds`` of points are counted. ``keep``: files stay good when workloads have changed.
+    ``keep``: files stay good when workloads have changed.
     """
 
-    def __init__(self, work: Path = WORK, kinds: tuple[str, ...] = (LINE, TOGGLE), *, keep: bool = False):
-        self.kinds, self.keep, self.digest = kinds, keep, _digest()
-        self.simulator = library(CONFIG, coverage=kinds)
+    def __init__(self, work: Path = WORK, *, keep: bool = False):
+        self.keep, self.digest = keep, _digest()
+        self.simulator = library(CONFIG, coverage=KINDS)
         self.points = coverage.load(self.simulator.with_suffix(".json"))
         self.n_counters = max(point.counter + point.n_counters for point in self.points)
         self.text = verilog(CONFIG).read_text().splitlines()
@@ -83,10 +90,10 @@ class Collection:
         return {name: blocks[name if name in blocks else re.sub(r"\$\d+", "", name)]
                 for name in {point.module for point in self.points}}  # fmt: skip
 
-    def _path(self, piece: Piece) -> Path:
+    def _path(self, piece: Piece | Bench) -> Path:
         return self.folder / f"{piece.name.replace(' ', '-')}.npz"
 
-    def known(self, piece: Piece) -> np.ndarray | None:
+    def known(self, piece: Piece | Bench) -> np.ndarray | None:
         """Counts of a piece, if they are on file."""
         path = self._path(piece)
         if not path.exists():
@@ -94,22 +101,36 @@ class Collection:
         with np.load(path) as file:
             return file["counts"] if self.keep or str(file["digest"]) == self.digest else None
 
-    def collect(self, piece: Piece) -> np.ndarray:
+    def found(self, bench: Bench) -> dict[str, int]:
+        """Numbers of a bench's own points and of those that are the accelerator's too; it has run."""
+        with np.load(self._path(bench)) as file:
+            return json.loads(str(file["found"]))
+
+    def collect(self, piece: Piece | Bench) -> np.ndarray:
         """Run a piece; returns its counts, which are then on file."""
-        torch.set_num_threads(1)
-        counts = np.zeros(self.n_counters, np.uint64)
-        with patch.object(sim_device, "Simulation", partial(Simulation, coverage=(self.kinds, counts))):
-            piece.run()
-            gc.collect()  # a simulation adds its counts when it is closed
+        found: dict[str, int] = {}
+        if isinstance(piece, Bench):
+            counts, found = piece.run(self.points, self.text)
+        else:
+            counts = self._simulate(piece)
         with open(self._path(piece).with_suffix(".part"), "wb") as file:
-            np.savez_compressed(file, counts=counts, digest=self.digest)
+            np.savez_compressed(file, counts=counts, digest=self.digest, found=json.dumps(found))
         self._path(piece).with_suffix(".part").replace(self._path(piece))
         return counts
 
-    def run(self, pieces: Iterable[Piece] = PIECES, jobs: int = 1) -> np.ndarray:
-        """The sum of the counts of ``pieces``, having run those that aren't on file."""
+    def _simulate(self, piece: Piece) -> np.ndarray:
+        torch.set_num_threads(1)
+        counts = np.zeros(self.n_counters, np.uint64)
+        with patch.object(sim_device, "Simulation", partial(Simulation, coverage=(KINDS, counts))):
+            piece.run()
+            gc.collect()  # a simulation adds its counts when it is closed
+        return counts
+
+    def run(self, pieces: Iterable[Piece | Bench] = ALL, jobs: int = 1) -> dict[str, np.ndarray]:
+        """The sums of the counts of ``pieces``, by their source, having run those that aren't on file."""
         pieces = list(pieces)
         total = np.zeros(self.n_counters, np.uint64)
+        sums: dict[str, np.ndarray] = {}
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
             TextColumn("{task.fields[share]:.2%} of all counters"),
@@ -119,11 +140,12 @@ class Collection:
             for piece, counts in self._counts(pieces, jobs):
                 new = int(((counts > 0) & (total == 0)).sum())
                 total += counts
+                sums[piece.source] = sums.get(piece.source, 0) + counts
                 progress.update(task, advance=1, share=(total > 0).mean())
                 progress.print(f"{piece.name}: {(counts > 0).sum()} counters, {new} of them new", markup=False)
-        return total
+        return sums
 
-    def _counts(self, pieces: list[Piece], jobs: int) -> Iterator[tuple[Piece, np.ndarray]]:
+    def _counts(self, pieces: list[Piece | Bench], jobs: int) -> Iterator[tuple[Piece | Bench, np.ndarray]]:
         missing = []
         for piece in pieces:
             if (counts := self.known(piece)) is None:
@@ -134,7 +156,7 @@ class Collection:
             yield from ((piece, self.collect(piece)) for piece in missing)
             return
         with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
-            running = {pool.submit(_collect, self, PIECES.index(piece)): piece for piece in missing}
+            running = {pool.submit(_collect, self, ALL.index(piece)): piece for piece in missing}
             try:
                 for future in as_completed(running):
                     yield running[future], future.result()
@@ -143,4 +165,4 @@ class Collection:
 
 
 def _collect(collection: Collection, index: int) -> np.ndarray:
-    return collection.collect(PIECES[index])
+    return collection.collect(ALL[index])

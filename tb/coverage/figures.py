@@ -8,16 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from adagp.sim.coverage import LINE, TOGGLE, Point
 
-__all__ = ["Exclusion", "Hole", "exclude", "figures", "holes", "table"]
+__all__ = ["BRANCH", "Exclusion", "Hole", "exclude", "figures", "holes", "sources", "table", "toggles"]
 
+BRANCH = "branch"
+"""Kind of a hole: an arm of an if, a case or a multiplexer; LINE is a line of which nothing has been evaluated."""
+KINDS = (LINE, BRANCH, TOGGLE)
 EDGES = ("falls", "rises")
+N_MOST = 40
+"""Signals that are listed for the edges which they lack."""
 
 
 @dataclass(frozen=True)
 class Hole:
-    """A counter that has stayed at 0.
+    """A line, an arm of a branch or an edge of a bit that hasn't been seen.
 
-    ``what``: of a line which branch, of a toggle ``signal[bit] falls`` or ``rises``; ``text``: the line of Verilog.
+    ``what``: which arm, of a line its first, of a toggle ``signal[bit] falls`` or ``rises``; ``text``: the Verilog.
     """
 
     kind: str
@@ -33,9 +38,8 @@ class Hole:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Holes that need not be filled: those of ``kind`` whose module, text and what match in full, and why."""
+    """Holes that need not be filled: those whose module, text and what match in full, and why."""
 
-    kind: str
     module: str
     text: str
     what: str
@@ -43,7 +47,7 @@ class Exclusion:
 
     def matches(self, hole: Hole) -> bool:
         pairs = ((self.module, hole.module), (self.text, hole.text), (self.what, hole.what))
-        return self.kind == hole.kind and all(re.fullmatch(pattern, value) for pattern, value in pairs)
+        return all(re.fullmatch(pattern, value) for pattern, value in pairs)
 
 
 def _owners(points: Iterable[Point]) -> dict[int, tuple[Point, int]]:
@@ -60,15 +64,59 @@ def _owners(points: Iterable[Point]) -> dict[int, tuple[Point, int]]:
 def holes(
     points: Iterable[Point], counts: np.ndarray, blocks: Mapping[str, str], text: Sequence[str]
 ) -> tuple[list[Hole], Counter]:
-    """The holes, and the number of all counters by kind and block."""
-    found, totals = [], Counter()
-    for counter, (point, number) in sorted(_owners(points).items()):
+    """The holes, and the number of all lines, arms and edges by kind and block."""
+    found, totals, lines = [], Counter(), defaultdict(list)
+
+    def count(kind, point, what, seen):
         block = blocks[point.module]
-        totals[point.kind, block] += 1
-        if counts[counter] == 0:
-            what = f"{point.name}[{number // 2}] {EDGES[number % 2]}" if point.kind == TOGGLE else point.name
-            found.append(Hole(point.kind, block, point.module, point.line, what, text[point.line - 1].strip()))
+        totals[kind, block] += 1
+        if not seen:
+            found.append(Hole(kind, block, point.module, point.line, what, text[point.line - 1].strip()))
+
+    for counter, (point, number) in sorted(_owners(points).items()):
+        if point.kind == TOGGLE:
+            count(TOGGLE, point, f"{point.name}[{number // 2}] {EDGES[number % 2]}", counts[counter])
+            continue
+        lines[point.line].append((point, counts[counter]))
+        if point.name != "block":
+            count(BRANCH, point, point.name, counts[counter])
+    for here in lines.values():
+        count(LINE, here[0][0], here[0][0].name, any(seen for _, seen in here))
     return found, totals
+
+
+def sources(points: Sequence[Point], by_source: Mapping[str, np.ndarray]) -> dict[str, dict[str, int]]:
+    """What each source has covered, and what it alone: points of lines and branches, edges of bits."""
+    owners = _owners(points)
+    kinds = np.array([owners[counter][0].kind == TOGGLE for counter in range(len(owners))])
+    seen = {name: counts > 0 for name, counts in by_source.items()}
+    once = sum(covered.astype(int) for covered in seen.values()) == 1
+    return {
+        name: {
+            f"{kind}{suffix}": int((which & chosen).sum())
+            for kind, chosen in (("points", ~kinds), ("toggles", kinds))
+            for suffix, which in (("", covered), ("_alone", covered & once))
+        }
+        for name, covered in seen.items()
+    }  # fmt: skip
+
+
+def toggles(points: Iterable[Point], counts: np.ndarray, blocks: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """Edges that haven't been seen: by which bits of a signal they are, and the signals that have most of them."""
+    signals = defaultdict(set)
+    for counter, (point, number) in _owners(points).items():
+        if point.kind == TOGGLE and not counts[counter]:
+            signals[point].add(number)
+    sorts, most = Counter(), Counter()
+    for point, numbers in signals.items():
+        still = {number // 2 for number in numbers if number ^ 1 in numbers}
+        upper = next(bit for bit in range(point.bits, -1, -1) if bit - 1 not in still)
+        sorts["signals that never change"] += 2 * len(still) * (upper == 0)
+        sorts["upper bits that never change"] += 2 * (point.bits - upper) * (upper > 0)
+        sorts["other bits that never change"] += 2 * sum(bit < upper for bit in still)
+        sorts["bits that change once"] += len(numbers) - 2 * len(still)
+        most[f"{blocks[point.module]} {re.sub(r'[$]?[0-9]+', '', point.name)}"] += len(numbers)
+    return {"sorts": dict(sorts), "most": dict(most.most_common(N_MOST))}
 
 
 def exclude(found: Iterable[Hole], exclusions: Sequence[Exclusion]) -> tuple[list[Hole], dict[str, int]]:
@@ -106,7 +154,10 @@ def figures(found: Sequence[Hole], totals: Counter, exclusions: Sequence[Exclusi
             f"{kind}_coverage": _percent(total, holes_ - open_, open_),
         }  # fmt: skip
 
-    blocks, kinds = sorted({block for _, block in totals}), sorted({kind for kind, _ in totals})
+    blocks, kinds = (
+        sorted({block for _, block in totals}),
+        [kind for kind in KINDS if any(kind == k for k, _ in totals)],
+    )
 
     def rows_of(chosen):
         return {name: value for kind in kinds for name, value in row(kind, chosen).items()}
@@ -116,9 +167,9 @@ def figures(found: Sequence[Hole], totals: Counter, exclusions: Sequence[Exclusi
     found_figures = {f"{kind}_coverage": everything[f"{kind}_coverage"] for kind in kinds}
     lines = defaultdict(list)
     for hole in left:
-        if hole.kind == LINE:
+        if hole.kind != TOGGLE:
             lines[hole.block].append(str(hole))
-    details = {"all": everything, "blocks": rows, "excluded": reasons, "line_holes": dict(lines)}
+    details = {"all": everything, "blocks": rows, "excluded": reasons, "open": dict(lines)}
     return found_figures, details, left
 
 

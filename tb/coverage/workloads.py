@@ -1,15 +1,19 @@
 """What runs for coverage: the workloads of the top's tests, as pieces that can run apart."""
 
-from collections import deque
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+from adagp.host.golden_device import GoldenDevice
 from adagp.host.sim_device import SimDevice
+from adagp.spec.commands import Opcode
+from adagp.spec.numerics import EXP_MAX
 
 from ..host.test_bit_exact import NETWORKS, test_simulation_equals_golden
-from ..mutation.seen import CONFIG, SEED, Stage
+from ..mutation.programs import Maker, run
+from ..mutation.seen import CONFIG, MEMORIES, SEED, TIMED, Observations, Open, Stage
 from ..mutation.stages import STAGES
 from ..robustness.campaign import Kind, random_numbers
 from ..robustness.kinds import KINDS
@@ -26,14 +30,15 @@ CASES = {"random_commands": (300, 600, 900), "axi_faults": (40, 80), "resets": (
 
 @dataclass(frozen=True)
 class Piece:
-    """A workload; ``run`` raises if the accelerator doesn't do what it must."""
+    """A workload, one of ``source``; ``run`` raises if the accelerator doesn't do what it must."""
 
     name: str
-    run: Callable[[], None]
+    source: str
+    run: Callable[[], object]
 
 
-def _stage(stage: Stage) -> None:
-    """A stage of the mutation tests' bench on the intact accelerator, where its observations are judged."""
+def _observe(stage: Stage) -> list[tuple[str, object]]:
+    """What is seen of the intact accelerator in a stage of the mutation tests' bench, where it is judged."""
     devices: list[SimDevice] = []
 
     def close():
@@ -47,9 +52,24 @@ def _stage(stage: Stage) -> None:
 
     open_device.top = None
     try:
-        deque(stage.run(open_device), maxlen=0)
+        return list(stage.run(open_device))
     finally:
         close()
+
+
+def _highest(open_device: Open) -> Observations:
+    """A layer of the largest exponents there are: no entry can hold the one that its results ask for."""
+    draw = random.Random(SEED)
+    maker = Maker(draw)
+    maker.layer(opcode=Opcode.FORWARD, track=1)
+    maker.exponents = dict.fromkeys(maker.exponents, (EXP_MAX, None))
+    yield from run(maker, draw, open_device, MEMORIES["ideal"])
+
+
+def _against_golden(stage: Stage) -> None:
+    """A stage that the mutation tests haven't got, on accelerator and golden model."""
+    seen = [pair for pair in _observe(stage) if not pair[0].startswith(TIMED)]
+    assert seen == list(stage.run(lambda memory_bytes, **_: GoldenDevice(CONFIG, memory_bytes)))
 
 
 def _cases(kind: Kind, start: int, end: int) -> None:
@@ -61,13 +81,16 @@ def _cases(kind: Kind, start: int, end: int) -> None:
 
 def _pieces() -> Iterator[Piece]:
     for stage in STAGES:
-        yield Piece(stage.name, partial(_stage, stage))
+        yield Piece(stage.name, "stages", partial(_observe, stage))
+    yield Piece("highest exponents", "stages", partial(_against_golden, Stage("highest exponents", _highest)))
     for name in NETWORKS:
         for stall in (0.0, 0.3):
-            yield Piece(f"train {name} {stall}", partial(test_simulation_equals_golden, name, CONFIG.name, stall))
+            yield Piece(
+                f"train {name} {stall}", "train", partial(test_simulation_equals_golden, name, CONFIG.name, stall)
+            )
     for name, ends in CASES.items():
         for start, end in pairwise(ends):
-            yield Piece(f"{name} {start}", partial(_cases, KINDS[name], start, end))
+            yield Piece(f"{name} {start}", name, partial(_cases, KINDS[name], start, end))
 
 
 PIECES = list(_pieces())

@@ -1,0 +1,96 @@
+"""Points of one text of Verilog found again in another: a block's own, as a bench has it, in that of the accelerator.
+
+A block alone and within the accelerator has the same statements, but with other numbers in the names that tools have
+made up, in another order, and without what constants of its surroundings have simplified. So a point is known by its
+statement, in which such names stand for what they are assigned.
+"""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from adagp.sim.coverage import TOGGLE, Point
+
+__all__ = ["Statements", "pair"]
+
+_MODULE = re.compile(r"module (\S+?)\s*\(")
+_ASSIGN = re.compile(r"\s*assign (\S+)\s+= (.*);$")
+_INSTANCE = re.compile(r"  (?:\\\S+|adagp\w*)\s+(\\?\S+)\s*\($")
+_PORT = re.compile(r"\s*\.(\\?\w+\s?)\((.*)\),?$")
+_MADE_UP = re.compile(
+    r"\\\S*\$\d\S*|\b(?:[A-Z]\w*|[a-z]+(?:_[a-z]+)*)_\d+_Y\b|\b(?:[A-Z][a-z]+|\w+_patterns_logic|combine_resets|slice)_\d+\b"
+)
+_CLOCKING = re.compile(r"\b\w+_gated_(clk|rst)\b")
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Statements:
+    """The statements of a text of Verilog, by module."""
+
+    def __init__(self, text: Sequence[str]):
+        self._lines: dict[int, str] = {}
+        self._definitions: dict[str, dict[str, str]] = {}
+        module, instance = "", None
+        for number, line in enumerate(text, 1):
+            self._lines[number] = line
+            if found := _MODULE.match(line):
+                module = found[1].lstrip("\\")
+                names = self._definitions[module] = {}
+            elif found := _ASSIGN.match(line):
+                names.setdefault(found[1], found[2])
+            elif found := _INSTANCE.match(line):
+                instance = re.sub(r"\$\d+", "", found[1])
+            elif instance and (found := _PORT.match(line)):
+                names.setdefault(found[2].strip(), f"{instance}.{found[1].strip()}")
+            elif line == "  );":
+                instance = None
+        self._known: dict[tuple[str, str], str] = {}
+
+    def _meaning(self, module: str, name: str) -> str:
+        """A made-up name's, by what it is assigned; that of one that nothing in the module assigns is its stem."""
+        key = module, name
+        if key not in self._known:
+            self._known[key] = re.sub(r"\d+", "", name)
+            if (definition := self._definitions[module].get(name)) is not None:
+                self._known[key] = _short(self._plain(module, definition))
+        return self._known[key]
+
+    def _plain(self, module: str, text: str) -> str:
+        text = _MADE_UP.sub(lambda found: self._meaning(module, found[0]), text)
+        return re.sub(r"\s+", " ", _CLOCKING.sub(r"core_\1", text)).strip()
+
+    def key(self, point: Point) -> str:
+        """What a point is, wherever its module is: equal for what does the same with the same names."""
+        if point.kind == TOGGLE:
+            name = next((name for name in (point.name, f"\\{point.name}") if _MADE_UP.fullmatch(name)), None)
+            return f"{point.bits} {self._meaning(point.module, name) if name else point.name}"
+        line = self._lines[point.line]
+        # What a made-up name is assigned identifies the statement, not the name.
+        if found := _ASSIGN.match(line):
+            target = self._plain(point.module, found[1]) if not _MADE_UP.fullmatch(found[1]) else ""
+            line = f"{target} = {found[2]}"
+        return f"{point.name} {self._plain(point.module, line)}"
+
+
+def _by_key(statements: Statements, points: Iterable[Point]) -> Mapping[tuple[str, str], list[Point]]:
+    found = defaultdict(list)
+    for point in sorted(points, key=lambda point: (point.line, point.column)):
+        found[point.kind, statements.key(point)].append(point)
+    return found
+
+
+def pair(
+    theirs: Statements, their_points: Iterable[Point], ours: Statements, our_points: Iterable[Point]
+) -> list[tuple[Point, Point]]:
+    """Points of one module and those of another that are the same; none of a kind that one has more of."""
+    a, b = _by_key(theirs, their_points), _by_key(ours, our_points)
+    return [
+        both
+        for key, points in a.items()
+        if len(points) == len(b.get(key, ()))
+        for both in zip(points, b[key], strict=True)
+    ]
