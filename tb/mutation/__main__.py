@@ -1,24 +1,29 @@
 """Mutation testing of the accelerator: part ``mutation`` of results/robustness.json.
 
 Yosys chooses breaks of the netlist of preset tiny, so many for every file of rtl/. Each is run against its block's
-bench (if the block has one on Verilog), then against the top's; survivors are put to Yosys' SAT solver. What was found
-is kept in build/mutation: a campaign that was stopped goes on after the last mutant it finished.
+bench (if the block has one on Verilog), then, if that doesn't notice it, against the top's; survivors are put to ABC.
+Answers are kept in build/mutation under the digest of what they depend on: a campaign that was stopped goes on, one
+after a change asks what the change may have made different. The result file is written when no answer is missing.
 """
 
 import argparse
+import json
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
 from adagp.host.results import FOLDER, commit, merge_results, provenance
 
-from .blocks import ORDER
 from .campaign import WORK, Campaign
+from .choice import Mutant
+from .records import Records
 from .seen import CONFIG
 from .table import figures, table
 
 COMMAND = "python -m tb.mutation"
 COUNT, SEED = 250, 1
+RESULTS = FOLDER / "robustness.json"
 
 
 def _arguments():
@@ -26,54 +31,69 @@ def _arguments():
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", type=int, default=COUNT, help="mutants, at least (default: %(default)s)")
-    parser.add_argument("--first", type=int, metavar="N", help="only the first N, for a sample")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N of them, from all blocks")
     parser.add_argument("--seed", type=int, default=SEED, help="what chooses them (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
+    parser.add_argument("--report", action="store_true", help="run nothing, report on what is known and current")
     parser.add_argument(
-        "--order",
-        nargs="+",
-        choices=ORDER,
-        default=ORDER,
-        help="benches to run, in order; what they say is kept apart, and a later run asks only those that it must",
+        "--check", action="store_true", help="run nothing, say how many rows of the results are current"
     )
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="run one mutant alone, whatever is known of it")
+    parser.add_argument("--work", type=Path, default=WORK, help="where answers are kept (default: %(default)s)")
     parser.add_argument(
-        "--keep", action="store_true", help="believe in what earlier benches have caught, after a change of benches"
-    )
-    parser.add_argument(
-        "--report",
-        action="store_true",
-        help="run nothing, report on what is known; with --keep, from other benches too",
-    )
-    parser.add_argument("--no-proofs", action="store_true", help="don't try to prove survivors equivalent")
-    parser.add_argument("--only", type=int, metavar="NUMBER", help="run one mutant alone, and keep nothing")
-    parser.add_argument("--work", type=Path, default=WORK, help="where findings are kept (default: %(default)s)")
-    parser.add_argument(
-        "--output", type=Path, metavar="PATH", help="result file (default: results/robustness.json for a whole run)"
+        "--output", type=Path, metavar="PATH", help=f"result file (default: {RESULTS}, but nothing for a sample)"
     )
     return parser.parse_args()
+
+
+def _check(campaign: Campaign, path: Path) -> int:
+    """Say how many rows of a result file the present sources would give again; returns the exit status."""
+    details = json.loads(path.read_text())["details"].get("mutation", {}).get("details", {})
+    names, rows = Mutant.__dataclass_fields__, details.get("mutants", [])
+    mutants = [Mutant(**{name: row[name] for name in names}) for row in rows]
+    findings = [campaign.finding(mutant) for mutant in mutants]
+    stale = sum(row.get("digests") != finding.digests for row, finding in zip(rows, findings, strict=True))
+    print(f"{path}: {stale} of {len(rows)} rows are stale")
+    return int(stale > 0)
+
+
+def _alone(campaign: Campaign, number: int) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        campaign.records = Records(Path(folder) / "records.jsonl")
+        campaign.run([campaign.mutants[number - 1]])
+    print(json.dumps(campaign.finding(campaign.mutants[number - 1]).row(), indent=1))
+    return 0
 
 
 def main() -> int:
     """Entry point of ``nox -s mutate``; returns the exit status: 0 if no mutant survived."""
     arguments, source = _arguments(), commit()
     torch.set_num_threads(1)
-    campaign = Campaign(arguments.count, arguments.seed, arguments.work, order=arguments.order)
+    campaign = Campaign(arguments.count, arguments.seed, arguments.work)
+    if arguments.check:
+        return _check(campaign, arguments.output or RESULTS)
     if arguments.only is not None:
-        print(campaign.mutants[arguments.only - 1], campaign.alone(arguments.only), sep="\n")
-        return 0
-    chosen = campaign.mutants[: arguments.first]
-    findings = campaign.run([] if arguments.report else chosen, arguments.jobs, arguments.keep)
-    proofs = campaign.proofs if arguments.report or arguments.no_proofs else campaign.prove(chosen, findings)
-    found, details = figures(chosen, findings, proofs)
+        return _alone(campaign, arguments.only)
+    chosen = campaign.mutants
+    if arguments.sample:
+        chosen = chosen[:: max(1, len(chosen) // arguments.sample)][: arguments.sample]
+    if not arguments.report:
+        campaign.run(chosen, arguments.jobs)
+    findings = [campaign.finding(mutant) for mutant in chosen]
+    if stale := sum(not finding.complete for finding in findings):
+        print(f"nothing is written: answers are stale or missing for {stale} of {len(findings)} mutants")
+        return 1
+    found, details = figures(findings)
     print(table(details["blocks"]))
     for row in details["mutants"]:
         if row["result"] == "survived":
-            print("SURVIVED", {name: value for name, value in row.items() if value is not None})
+            place = f"rtl/{row['block']}.py:{row['line']}, {row['module']}, {row['cell']} ({row['kind']})"
+            break_ = f"{row['mode']} of {row['port']}[{row['portbit']}]"
+            print(f"SURVIVED {place}: {break_}; again: {COMMAND} --only {row['number']}")
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
-    whole = len(chosen) == len(campaign.mutants) and set(arguments.order) == set(ORDER) and not arguments.no_proofs
-    command = " ".join([COMMAND, *sys.argv[1:]])
-    output = arguments.output or (FOLDER / "robustness.json" if whole else None)
+    output = arguments.output or (None if arguments.sample else RESULTS)
     if output is not None:
+        command = " ".join([COMMAND, *sys.argv[1:]])
         merge_results(output, "mutation", found, details, provenance(command, CONFIG, arguments.seed, source))
     return int(found["mutants_survived"] > 0)
 

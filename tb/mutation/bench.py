@@ -1,23 +1,29 @@
 """The top's bench: an accelerator with one mutant active must be seen to differ from the intact one."""
 
+import math
 import os
+import time
 from collections.abc import Iterator
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.sim_device import SimDevice
 
-from .seen import CONFIG, TIMED, Stage
+from .apart import apart
+from .seen import CONFIG, TIMED, Kind, Stage, verdict
 from .stages import STAGES
 
-__all__ = ["Bench"]
+__all__ = ["VARIABLE", "Bench"]
 
 LIMIT = 3
-"""A stage may take so many times the intact accelerator's cycles."""
+"""A stage may take so many times the intact accelerator's cycles, and all of them its CPU time."""
+LEAST_SECONDS = 60
+"""Of CPU time that a mutant has in any case."""
 
 VARIABLE = "ADAGP_MUTANT"
+NO_END = "no interrupt within"
+"""What a simulation that takes too many cycles says."""
 
 
 def _same(one, other) -> bool:
@@ -36,11 +42,13 @@ class Bench:
         self.expected: dict[str, list] = {}
         self.cycles: dict[str, int] = {}
         os.environ[VARIABLE] = "0"
+        before = time.process_time()
         for stage in stages:
             seen = self.expected[stage.name] = list(self._observe(stage, 1 << 24))
             assert seen[-1][0] != "raised", f"{stage.name} on the intact accelerator: {seen[-1][1]}"
             if stage.golden:
                 self._hold_against_golden(stage, seen)
+        self.seconds = LIMIT * math.ceil(time.process_time() - before) + LEAST_SECONDS
 
     def _observe(self, stage: Stage, limit: int) -> Iterator[tuple[str, object]]:
         """A stage's observations, of one device after the other; the last is what it raised, if it did."""
@@ -74,36 +82,28 @@ class Bench:
             what = f"{stage.name}: observation {number}, {expected[0]}"
             assert expected[0] == got[0] and _same(expected[1], got[1]), what
 
-    def difference(self, mutant: int) -> str | None:
-        """Where the accelerator with this mutant is first seen to differ, ``stage: what``; None if nowhere."""
+    def difference(self, mutant: int) -> dict:
+        """The :func:`.verdict` on the accelerator with this mutant: ``stage: what`` is first seen to differ."""
         os.environ[VARIABLE] = str(mutant)
         try:
             for stage in self.stages:
                 if (found := self._stage(stage)) is not None:
-                    return f"{stage.name}: {found}"
+                    return verdict(f"{stage.name}: {found[0]}", found[1])
         finally:
             os.environ[VARIABLE] = "0"
-        return None
+        return verdict()
 
-    def _stage(self, stage):
+    def _stage(self, stage: Stage) -> tuple[str, Kind] | None:
         expected = iter(self.expected[stage.name])
         limit = LIMIT * self.cycles[stage.name] + 10_000
         for what, value in self._observe(stage, limit):
             known = next(expected, None)
             if known is None or known[0] != what or not _same(known[1], value):
-                return f"{what}: {value}" if what == "raised" else what
-        return None if next(expected, None) is None else "ends early"
+                if what == "raised":
+                    return f"{what}: {value}", Kind.TIMEOUT if NO_END in str(value) else Kind.EXCEPTION
+                return what, Kind.GOLDEN if stage.golden and not what.startswith(TIMED) else Kind.INTACT
+        return None if next(expected, None) is None else ("ends early", Kind.INTACT)
 
-    def apart(self, mutant: int) -> str | None:
-        """:meth:`difference` in a process of its own, whose death is a difference too."""
-        context = get_context("fork")
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=lambda: sender.send(self.difference(mutant)))
-        process.start()
-        sender.close()
-        try:
-            return receiver.recv()
-        except EOFError:
-            return "the process died"
-        finally:
-            process.join()
+    def apart(self, mutant: int) -> dict:
+        """:meth:`difference` in a process of its own."""
+        return apart(lambda: self.difference(mutant), self.seconds)

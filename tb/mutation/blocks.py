@@ -5,32 +5,38 @@ import importlib
 import io
 import math
 import os
+import re
 import resource
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from adagp.rtl import compute, csr, dma_read, drain, sequencer
 from adagp.rtl.array import Array
 from amaranth.lib import wiring
 
+from .apart import apart
 from .bench import VARIABLE
 from .choice import Mutant
-from .seen import CONFIG
+from .seen import CONFIG, Kind, verdict
+from .sources import sources
 
-__all__ = ["BENCHES", "ORDER", "BlockBench", "benches", "names"]
-
-ORDER = ("block", "top")
-"""A block's bench, then the top's."""
+__all__ = ["BENCHES", "BlockBench", "benches"]
 
 TB = Path(__file__).parents[1]
-LIMIT = 2
-"""A bench may take so many times the CPU time that it takes intact."""
+LIMIT, MORE_SECONDS = 1.5, 3
+"""A bench may take so many times the CPU time that it takes intact, and so much more."""
+
+_EXCEPTION = re.compile(r"\b((\w*(?:Error|Timeout))\b.*)$", re.MULTILINE)
 
 sys.path[:0] = [str(TB), str(TB / "cocotb")]  # the benches import each other by bare names, as under pytest
+
+
+RUNNERS = [TB / "cocotb" / "runner.py", *(Path(__file__).with_name(f"{name}.py") for name in ("apart", "seen"))]
+"""What runs the benches."""
 
 
 @dataclass(frozen=True)
@@ -41,44 +47,50 @@ class BlockBench:
     module: str
     design: Callable[[], wiring.Component]
 
-    def difference(self, top: Path, mutant: int, seconds: int | None = None, seed: int = 1) -> str | None:
-        """What the bench says about the netlist ``top`` with this mutant, in a few words; None if it passes.
+    def difference(self, top: Path, mutant: int, seconds: int | None = None) -> dict:
+        """The :func:`.verdict` of the bench on the netlist ``top`` with this mutant.
 
         ``seconds`` of CPU time, if given, are all that the simulation may take.
         """
+        return apart(partial(self._run, top, mutant, seconds), seconds)
+
+    def _run(self, top, mutant, seconds):
         from runner import run
 
         os.environ[VARIABLE] = str(mutant)
-        soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
         try:
             with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
-                if seconds is not None:  # inherited by what simulates; this process has the time it has taken on top
-                    resource.setrlimit(resource.RLIMIT_CPU, (seconds + math.ceil(time.process_time()), hard))
-                run(self.module, top, CONFIG, Path(scratch), seed=seed)
+                run(self.module, top, CONFIG, Path(scratch))
         except AssertionError as error:
-            return _reason(str(error))
-        finally:
-            resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
-            os.environ[VARIABLE] = "0"
-        return None
+            late = seconds is not None and _children_seconds() >= seconds
+            return verdict("no end", Kind.TIMEOUT) if late else _read(str(error))
+        return verdict()
 
     def seconds(self, top: Path) -> int:
         """CPU time that the bench may take for a mutant, from what it takes intact, which must pass."""
         from runner import build
 
         build("verilator", top)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        reason = self.difference(top, 0)
-        assert reason is None, f"the bench of {self.block} fails on the intact netlist: {reason}"
-        return LIMIT * math.ceil(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before) + 5
+        before = _children_seconds()
+        said = self.difference(top, 0)
+        assert said["found"] is None, f"the bench of {self.block} fails on the intact netlist: {said['found']}"
+        return math.ceil(LIMIT * (_children_seconds() - before)) + MORE_SECONDS
+
+    def sources(self) -> str:
+        """Digest of the bench's sources; what makes Verilog isn't among them, as what is simulated is a netlist."""
+        return sources([TB / "cocotb" / f"{self.module}.py", *RUNNERS], but=["gen"])
 
 
-def _reason(log: str) -> str:
-    """The last exception in a bench's log."""
-    if "the simulation left no results" in log:
-        return "no end"
-    lines = [line.strip() for line in log.splitlines() if "Error" in line or "Timeout" in line]
-    return (lines or ["failed"])[-1][-120:]
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _read(log: str) -> dict:
+    """The verdict in a bench's log: its last exception."""
+    found, name = (_EXCEPTION.findall(log) or [("failed, with no exception in the end of its log", "")])[-1]
+    kind = Kind.TIMEOUT if "Timeout" in name else Kind.GOLDEN if name == "AssertionError" else Kind.EXCEPTION
+    return verdict(found[:120], kind)
 
 
 def _on_axi(module: str) -> Callable[[], wiring.Component]:
@@ -117,9 +129,3 @@ def benches(mutant: Mutant) -> list[BlockBench]:
         found.append(BENCHES[block])
         block = AROUND.get(block, "")
     return found
-
-
-def names(mutant: Mutant, order: Sequence[str] = ORDER) -> list[str]:
-    """Names of the benches that a mutant is run against, in order: those of ``benches``, "top"."""
-    kinds = {"block": [bench.block for bench in benches(mutant)], "top": ["top"]}
-    return [name for kind in order for name in kinds[kind]]

@@ -1,10 +1,9 @@
-"""The campaign: netlists with mutants, made once; what became of each mutant, kept on file."""
+"""The campaign: netlists with mutants, made once; what became of each mutant, kept on file by what it depends on."""
 
-import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cached_property
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -14,181 +13,197 @@ from adagp.rtl.top import Top
 from adagp.sim.build import library
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import equivalence, sequential
+from . import equivalence
 from .bench import Bench
-from .blocks import BENCHES, ORDER, BlockBench, benches, names
+from .blocks import BENCHES, benches
 from .choice import Mutant, choose
-from .netlist import assemble, netlists, read, verilog
+from .finding import Finding
+from .netlist import assemble, netlists, read, under, verilog
+from .records import Records
 from .seen import CONFIG
+from .sources import ROOT, digest, sources
 
-__all__ = ["ORDER", "WORK", "Campaign"]
+__all__ = ["WORK", "Campaign", "SourcesChangedError"]
 
 WORK = Path("build/mutation")
-ROOT = Path(__file__).parents[2]
-HARDWARE = ("spec", "rtl", "gen")
-MAKERS = ("netlist.py", "choice.py", "yosys.py")
-"""What netlists and mutants are made by, besides the sources in HARDWARE."""
-BENCH_SOURCES = ("golden", "host", "sim", "tb", "tb/cocotb", "tb/mutation")
-
-
-def _digest(folders: Iterable[str], *more: object) -> str:
-    digest = hashlib.sha256(repr(more).encode())
-    for path in sorted(path for folder in folders for path in (ROOT / folder).glob("*.py")):
-        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:24]
-
-
-PROVER = hashlib.sha256(b"".join(Path(m.__file__).read_bytes() for m in (equivalence, sequential))).hexdigest()[:24]
+HERE = Path(__file__).parent
+TOP = "top"
+MAKERS = [HERE / f"{name}.py" for name in ("netlist", "choice")]
+"""What netlists and mutants are made by, besides rtl/."""
+TOP_BENCH = [HERE / f"{name}.py" for name in ("bench", "stages")]
 
 _bench: Bench | None = None
 
 
-class Campaign:
-    """At least ``count`` mutants by ``seed``; everything is kept in a folder of ``work`` named after the hardware.
+class SourcesChangedError(RuntimeError):
+    """Sources changed while the campaign ran: what it found belongs to neither."""
 
-    ``order``: the benches, of "block" and "top".
+
+class Campaign:
+    """At least ``count`` mutants by ``seed``. ``records`` are all answers there are, by what they depend on.
+
+    A question's digest covers the netlist that it is about (a block's own, for its bench), the mutant and the sources
+    of whoever answers. So an answer is current or isn't found, and only what isn't found is asked.
     """
 
-    def __init__(self, count: int, seed: int, work: Path = WORK, *, order: Sequence[str] = ORDER):
-        self.order, self.benches = tuple(order), _digest(BENCH_SOURCES)
-        makers = [(Path(__file__).parent / name).read_bytes() for name in MAKERS]
-        self.folder = work / _digest(HARDWARE, count, seed, version("pyosys"), makers)
+    def __init__(self, count: int, seed: int, work: Path = WORK):
+        made_of = self._hardware()
+        self.folder = work / digest(made_of, count, seed, version("pyosys"))
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "mutants.json").exists():
             top, blocks = netlists(Top(CONFIG))
-            (self.folder / "top.il").write_text(top)
+            (self.folder / "netlist.il").write_text(top + blocks)
             (self.folder / "blocks.il").write_text(blocks)
             chosen = [mutant.to_dict() for mutant in choose(top + blocks, count, seed)]
+            if self._hardware() != made_of:
+                raise SourcesChangedError("rtl/ changed while its netlist was made: begin again")
             write_atomically(self.folder / "mutants.json", json.dumps(chosen, indent=1).encode())
         self.mutants = [Mutant(**fields) for fields in json.loads((self.folder / "mutants.json").read_text())]
+        self.records = Records(work / "records.jsonl")
+        self._parts: dict[tuple[str, str], str] = {}
+
+    @staticmethod
+    def _hardware():
+        return sources([*(ROOT / "rtl").glob("*.py"), *MAKERS])
 
     # --- netlists ---------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def netlist(self) -> str:
         """RTLIL of the intact accelerator."""
-        return (self.folder / "top.il").read_text() + (self.folder / "blocks.il").read_text()
+        return (self.folder / "netlist.il").read_text()
+
+    def _design(self, name: str) -> str:
+        """RTLIL of what a bench runs on."""
+        if name == TOP:
+            return self.netlist
+        path = self.folder / f"{name}.il"
+        if not path.exists():
+            write_atomically(path, read(assemble(BENCHES[name].design())[0]).encode())
+        return path.read_text() + (self.folder / "blocks.il").read_text()
 
     def _verilog(self, name: str) -> Path:
-        """Verilog of the accelerator ("top") or of a block's bench design, with its mutants; made when missing."""
+        """Verilog of what a bench runs on, with its mutants; made when missing."""
         path = self.folder / f"{name}.v"
         if not path.exists():
-            if name == "top":
-                text = verilog(self.netlist, self.mutants)
-            else:
-                design = read([assemble(BENCHES[name].design())[0]])
-                inside = [mutant for mutant in self.mutants if BENCHES[name] in benches(mutant)]
-                text = verilog(design + (self.folder / "blocks.il").read_text(), inside)
-            write_atomically(path, text.encode())
+            inside = [mutant for mutant in self.mutants if name in self.asked(mutant)]
+            write_atomically(path, verilog(self._design(name), inside).encode())
         return path
 
-    # --- running ----------------------------------------------------------------------------------
+    # --- questions --------------------------------------------------------------------------------
 
-    def alone(self, number: int, known: Mapping[str, str | None] | None = None) -> dict[str, str | None]:
-        """What benches say of a mutant, by their names, up to the first that notices; None: nothing.
+    @staticmethod
+    def asked(mutant: Mutant) -> list[str]:
+        """Names of the benches that a mutant is run against, in order: its block's, the top's."""
+        return [*(bench.block for bench in benches(mutant)), TOP]
 
-        What is ``known`` of a bench is not asked again.
-        """
-        mutant, said = self.mutants[number - 1], dict(known or {})
-        for name in names(mutant, self.order):
-            if name not in said:
-                said[name] = self._top().apart(number) if name == "top" else self._block(BENCHES[name], number)
-            if said[name] is not None:
+    def _sources(self, name: str) -> str:
+        return sources(TOP_BENCH) if name == TOP else BENCHES[name].sources()
+
+    @cached_property
+    def _known_sources(self) -> dict[str, str]:
+        return {name: self._sources(name) for name in (*BENCHES, TOP)}
+
+    @cached_property
+    def _prover(self) -> str:
+        return sources(equivalence.SOURCES)
+
+    def _part(self, name: str, module: str) -> str:
+        """Digest of a module, with what is inside it, of what a bench runs on."""
+        if (name, module) not in self._parts:
+            self._parts[name, module] = digest(under(self._design(name), module))
+        return self._parts[name, module]
+
+    def question(self, name: str, mutant: Mutant | None = None) -> str:
+        """Digest of what a bench's verdict on a mutant depends on, or on the intact netlist."""
+        command = "" if mutant is None else mutant.command
+        return digest(name, self._part(name, equivalence.TOP), command, self._known_sources[name])
+
+    def attempt(self, mutant: Mutant, scope: str, *how: str) -> str:
+        """Digest of what an attempt at a proof depends on."""
+        return digest(self._part(TOP, scope), mutant.command, self._prover, scope, how)
+
+    def finding(self, mutant: Mutant) -> Finding:
+        """What is known of a mutant."""
+        finding = Finding(mutant)
+        for name in self.asked(mutant):
+            finding.asked(name, self.question(name, mutant), self.records)
+            if finding.caught or not finding.complete:
+                return finding
+        for scope, *how in equivalence.attempts(mutant):
+            finding.tried(self.attempt(mutant, scope, *how), self.records)
+            if finding.proof or not finding.complete:
                 break
-        return said
+        return finding
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def _answer(self, name: str, number: int) -> dict:
+        """What a bench says of a mutant, once it has been seen to pass on the intact netlist."""
+        if name == TOP:
+            answer = self._top().apart(number)
+        else:
+            seconds = self.records[self.question(name)]["seconds"]
+            answer = BENCHES[name].difference(self._verilog(name), number, seconds)
+        if self._sources(name) != self._known_sources[name]:
+            raise SourcesChangedError(f"the sources of bench {name} changed while it ran: begin again")
+        return answer
 
     def _top(self) -> Bench:
         global _bench
         if _bench is None:
-            library(CONFIG, top=self._verilog("top"))
-            _bench = Bench(self._verilog("top"))
+            library(CONFIG, top=self._verilog(TOP))
+            _bench = Bench(self._verilog(TOP))
         return _bench
 
-    def _block(self, bench: BlockBench, number: int) -> str | None:
-        """What a block's bench says, once it has been seen to pass on the intact netlist."""
-        path, known = self._verilog(bench.block), self.folder / f"{bench.block}-{self.benches}.seconds"
-        if not known.exists():
-            write_atomically(known, str(bench.seconds(path)).encode())
-        return bench.difference(path, number, int(known.read_text()))
+    def _ready(self, names: set[str]) -> None:
+        """Build what the benches run on, and see that they pass on the intact netlist."""
+        for name in sorted(names & BENCHES.keys()):
+            if self.question(name) not in self.records:
+                self.records.add(self.question(name), {"seconds": BENCHES[name].seconds(self._verilog(name))})
 
-    def run(self, mutants: list[Mutant], jobs: int = 1, keep: bool = False) -> dict[int, dict]:
-        """What benches say of ``mutants``, by number; ``keep``: believe in what other benches caught.
+    def alone(self, number: int) -> dict[str, dict]:
+        """Answers about a mutant that aren't in the records, up to the first that settles it."""
+        mutant, answers = self.mutants[number - 1], {}
+        for name in self.asked(mutant):
+            if (question := self.question(name, mutant)) not in self.records:
+                answers[question] = self._answer(name, number)
+            if {**self.records, **answers}[question]["found"] is not None:
+                return answers
+        for scope, *how in equivalence.attempts(mutant):
+            if (question := self.attempt(mutant, scope, *how)) not in self.records:
+                answers[question] = equivalence.prove(self.netlist, mutant.command, scope, *how)
+            if {**self.records, **answers}[question]["proved"]:
+                break
+        return answers
 
-        Those with a proof, from earlier runs, need no bench.
-        """
-        path, findings = self._load(keep)
-        todo = [mutant for mutant in mutants if not self.proofs.get(mutant.number) and self._open(mutant, findings)]
-        missing = {mutant.number: findings[mutant.number] for mutant in todo}
+    def run(self, mutants: list[Mutant], jobs: int = 1) -> None:
+        """Ask what isn't known of ``mutants``; what was found stays when it is stopped."""
+        todo = [mutant for mutant in mutants if not self.finding(mutant).complete]
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
             TimeRemainingColumn(),
         )  # fmt: skip
-        with open(path, "a") as file, Progress(*columns) as progress:
-            task = progress.add_task("mutants", total=len(mutants), completed=len(mutants) - len(missing))
-            if missing and "top" in self.order and jobs > 1:
-                self._top()
-            for number, said in self._findings(missing, jobs):
-                findings[number] = said
-                file.write(json.dumps([number, said]) + "\n")
-                file.flush()
+        with Progress(*columns) as progress:
+            task = progress.add_task("mutants", total=len(mutants), completed=len(mutants) - len(todo))
+            self._ready({name for mutant in todo for name in self.asked(mutant)})
+            if todo and jobs > 1:
+                self._top()  # once, for all processes
+            for number, answers in self._answers([mutant.number for mutant in todo], jobs):
+                for question, answer in answers.items():
+                    self.records.add(question, answer)
                 progress.advance(task)
-                if not any(said.values()):
-                    progress.print(f"not caught: {self.mutants[number - 1]}", markup=False)
-        return findings
+                if self.finding(self.mutants[number - 1]).result == "survived":
+                    progress.print(f"survived: {self.mutants[number - 1]}", markup=False)
 
-    def _open(self, mutant, findings):
-        """Whether a bench is yet to be asked about a mutant: not if any has caught it, in whatever order."""
-        said = findings[mutant.number]
-        return not any(said.values()) and any(name not in said for name in names(mutant, self.order))
-
-    def _findings(self, known, jobs):
+    def _answers(self, numbers, jobs) -> Iterator[tuple[int, dict[str, dict]]]:
         if jobs == 1:
-            yield from ((number, self.alone(number, said)) for number, said in known.items())
+            yield from ((number, self.alone(number)) for number in numbers)
             return
         with ProcessPoolExecutor(jobs, get_context("fork")) as pool:  # each with the bench that is open
-            futures = {pool.submit(self.alone, number, said): number for number, said in known.items()}
+            futures = {pool.submit(self.alone, number): number for number in numbers}
             try:
                 for future in as_completed(futures):
                     yield futures[future], future.result()
             finally:
                 pool.shutdown(cancel_futures=True)
-
-    def _load(self, keep):
-        """The file of findings, ready to append to, and what is on it."""
-        path = self.folder / "findings.jsonl"
-        head = {"benches": self.benches}
-        findings: dict[int, dict] = defaultdict(dict)
-        lines = path.read_text().splitlines() if path.exists() else []
-        same = lines and json.loads(lines[0]) == head
-        for line in lines[1:]:
-            if line.endswith("]"):  # else it was being written
-                number, said = json.loads(line)
-                findings[number] = {name: found for name, found in said.items() if same or (keep and found is not None)}
-        kept = [json.dumps(line) + "\n" for line in (head, *findings.items())]
-        write_atomically(path, "".join(kept).encode())
-        return path, findings
-
-    # --- proofs -----------------------------------------------------------------------------------
-
-    @property
-    def proofs(self) -> dict[int, dict | None]:
-        """Proofs that mutants are equivalent, by number; None: this prover found none."""
-        if not self._proofs.exists():
-            return {}
-        kept = json.loads(self._proofs.read_text())
-        known = {int(number): proof for number, proof in kept["proofs"].items()}
-        return {number: proof for number, proof in known.items() if proof or kept["prover"] == PROVER}
-
-    @property
-    def _proofs(self):
-        return self.folder / "proofs.json"
-
-    def prove(self, mutants: Iterable[Mutant], findings: Mapping[int, Mapping]) -> dict[int, dict | None]:
-        """:attr:`proofs`, after trying to find one for each of ``mutants`` that no bench caught."""
-        proofs = self.proofs
-        for mutant in mutants:
-            if mutant.number not in proofs and not any(findings[mutant.number].values()):
-                proofs[mutant.number] = equivalence.prove(self.netlist, mutant)
-                kept = {"prover": PROVER, "proofs": proofs}
-                write_atomically(self._proofs, json.dumps(kept, indent=1).encode())
-        return proofs

@@ -6,6 +6,7 @@ block's bench.
 """
 
 import gc
+import re
 import tempfile
 from collections.abc import Iterable
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from amaranth.lib.wiring import In, Out
 from . import yosys
 from .choice import Mutant
 
-__all__ = ["BLOCKS", "SELECT", "netlists", "verilog"]
+__all__ = ["SELECT", "assemble", "netlists", "read", "under", "verilog"]
 
 BLOCKS = (
     Array, compute.Compute, csr.Csr, drain.Drain, dma_read.Fill, dma_write.Store, sequencer.Sequencer, update.Update,
@@ -46,6 +47,10 @@ endmodule
 """Reads the active mutant's number from the environment when a simulation is built up."""
 
 WIDTH = 16
+
+_MODULE = re.compile(r"^module \\(\S+)\n(.*?)^end$", re.MULTILINE | re.DOTALL)
+_INSTANCE = re.compile(r"^  cell \\(\S+) ", re.MULTILINE)
+_SOURCE = re.compile(r"^ *attribute \\src .*\n", re.MULTILINE)
 
 
 def _ports(component: wiring.Component):
@@ -125,19 +130,30 @@ def assemble(component: wiring.Component) -> tuple[str, dict[str, str]]:
     return whole, texts
 
 
-def read(texts) -> str:
-    """A prepared netlist as one RTLIL text, from the texts of its modules."""
-    parts = "\n".join(f"read_rtlil <<rtlil\n{text}\nrtlil" for text in texts)
+def read(text: str) -> str:
+    """A prepared netlist, from a block's RTLIL; names that Yosys gives depend on nothing else."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "netlist.il"
-        yosys.run(f"{parts}\n{PREPARE}\nwrite_rtlil {path}\n")
+        yosys.run(f"read_rtlil <<rtlil\n{text}\nrtlil\n{PREPARE}\nwrite_rtlil {path}\n")
         return path.read_text()
 
 
 def netlists(component: wiring.Component) -> tuple[str, str]:
     """Prepared netlists of ``component`` without its blocks, and of these."""
     whole, texts = assemble(component)
-    return read([whole]), read(texts.values())
+    return read(whole), "".join(read(texts[name]) for name in sorted(texts))
+
+
+def under(netlist: str, module: str) -> str:
+    """A module of a netlist and those inside it, without the lines of their sources."""
+    modules = dict(_MODULE.findall(netlist))
+    left, found = [module], set()
+    while left:
+        name = left.pop()
+        if name in modules and name not in found:
+            found.add(name)
+            left += _INSTANCE.findall(modules[name])
+    return "\n".join(f"module {name}\n{_SOURCE.sub('', modules[name])}" for name in sorted(found))
 
 
 def verilog(netlist: str, mutants: Iterable[Mutant]) -> str:

@@ -3,28 +3,26 @@
 The intact and the broken module run side by side on the same inputs: registers are kept, and those behind a clock gate
 keep their value while it is closed. Memories are cut out: what they give becomes an input that both share, as long as
 both ask and write the same where they are enabled. A mutant is equivalent if outputs, gates and what memories are
-given are always the same. This knows what registers can hold, which :mod:`.equivalence` does not, but not for large
-modules. A module can be tried alone, its submodules cut out like memories.
+given are always the same. This knows what registers can hold, but not for large modules. A module can be tried alone,
+its submodules cut out like memories.
 
 Mutants of the gates' own logic need only open them whenever the intact logic does, and change nothing where clocks just
 go on: nothing depends on a gate's being closed, see :mod:`adagp.rtl.clock_gate`.
 """
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from pathlib import Path
 
 import pyosys
 from adagp.rtl.clock_gate import CELL
 from pyosys import libyosys as ys
 
-from . import yosys
+from . import reach, yosys
 
-__all__ = ["SECONDS"]
+__all__ = ["prove"]
 
 SECONDS = 10
 """For ABC, on one module."""
@@ -37,15 +35,6 @@ SIDES = ("gold", "gate")
 GATE_PORT = ".open"
 SHARED = "shared:"
 _ABC = Path(pyosys.__file__).parent / "yosys-abc"
-
-
-OUTPUTS = ("Y", "Q", "X", "CO")
-"""Ports of Yosys' cells; memories have others."""
-
-_CELL = re.compile(r"^  cell (\S+) (\S+)\n(.*?)^  end$", re.MULTILINE | re.DOTALL)
-_PORT = re.compile(r"^    connect \\(\S+) (.*)$", re.MULTILINE)
-_CONNECTION = re.compile(r"^  connect (\{.*?\}|\S+(?: \[[\d:]+\])*) (.*)$", re.MULTILINE)
-_WIRE = re.compile(r"[\\$]\S+")
 
 
 def _id(name: str) -> ys.IdString:
@@ -143,47 +132,11 @@ def _run(design, *commands):
         ys.run_pass(f"tee -q {command}", design)
 
 
-def _cells(text: str, module: str) -> dict[str, tuple[str, dict[str, str]]]:
-    """Cells of a module in RTLIL: type, and signals by port. Its own connections are cells from A to Y."""
-    cells: dict[str, tuple[str, dict[str, str]]] = {}
-    body = text.partition(f"\nmodule \\{module}\n")[2].partition("\nend\n")[0]
-    for kind, cell, ports in _CELL.findall(body):
-        cells[cell] = kind, dict(_PORT.findall(ports))
-    for one, other in _CONNECTION.findall(body):
-        cells[f"{one} = {other}"] = "", {"A": other, "Y": one}
-    return cells
-
-
-def _affected(gold: str, gate: str) -> set[str]:
-    """Names of the cells of "gate" whose outputs may come to differ from those of "gold", by their RTLIL.
-
-    That is what wires lead to from the cells that differ. Nothing leads through memories and submodules: what they are
-    given is compared.
-    """
-    known, cells = _cells(gold, "gold"), _cells(gate, "gate")
-    readers = defaultdict(list)
-    for name, (_, ports) in cells.items():
-        for port, signal in ports.items():
-            if port not in OUTPUTS:
-                for wire in _WIRE.findall(signal):
-                    readers[wire].append(name)
-    seen: set[str] = set()
-    wanted = [name for name, cell in cells.items() if known.get(name) != cell]
-    while wanted:
-        name = wanted.pop()
-        if name not in seen:
-            seen.add(name)
-            signals = [signal for port, signal in cells[name][1].items() if port in OUTPUTS]
-            inside = not cells[name][0].startswith("\\")
-            wanted += [reader for s in signals for wire in _WIRE.findall(s) for reader in readers[wire] if inside]
-    return seen
-
-
-def _share(modules: tuple[ys.Module, ys.Module], affected: set[str]) -> None:
-    """Registers that aren't ``affected`` are kept in the intact module only, and shown to the broken one."""
+def _share(modules: tuple[ys.Module, ys.Module], reached: set[str]) -> None:
+    """Registers that aren't ``reached`` are kept in the intact module only, and shown to the broken one."""
     for module, port in zip(modules, ("port_output", "port_input"), strict=True):
         for cell in list(module.cells_.values()):
-            if cell.is_builtin_ff() and cell.name.str() not in affected:
+            if cell.is_builtin_ff() and cell.name.str() not in reached:
                 held = cell.getPort(_id("Q"))
                 wire = module.addWire(_id(f"{SHARED}{_plain(cell.name.str())}"), held.size())
                 setattr(wire, port, True)
@@ -194,21 +147,28 @@ def _share(modules: tuple[ys.Module, ys.Module], affected: set[str]) -> None:
                     module.remove(cell)
 
 
-def _product(path: str, scope: str, command: str, folder: str, alone: bool, wide: bool) -> ys.Design:
-    """Both sides in module ``joint``, whose output ``apart`` is 1 when they differ."""
+def _product(path: str, scope: str, command: str, folder: str, within: tuple[str, ...] | None, wide: bool) -> ys.Design:
+    """Both sides in module ``joint``, whose output ``apart`` is 1 when they differ.
+
+    ``within``: the submodules that aren't cut out; None for all.
+    """
     design = ys.Design()
     (Path(folder) / "gate.v").write_text(yosys.GATE)
     for name, mutate in (("gold", None), ("gate", f"mutate {command}")):
         _run(design, f"read_verilog {folder}/gate.v", f"read_rtlil {path}")
         if mutate:
             _run(design, mutate)
-        _run(design, f"hierarchy -top {scope}", *([] if alone else ["flatten"]), f"rename {scope} {name}")
+        if within is not None:
+            _run(design, "setattr -mod -set keep_hierarchy 1 *")
+            _run(design, *(f"setattr -mod -unset keep_hierarchy {module}" for module in within))
+        _run(design, f"hierarchy -top {scope}", "flatten", "setattr -mod -unset keep_hierarchy *")
+        _run(design, f"rename {scope} {name}")
         _run(design, f"memory_map {name}/t:$mem_v2 {name}/r:SIZE<={FEW_WORDS} %i")
         _run(design, *(f"{command} {name}" for command in ("dffunmap", "opt_expr", "opt_clean")))
         _run(design, "select -clear", f"write_rtlil {folder}/{name}.il", "design -reset")
     _run(design, *(f"read_rtlil -nooverwrite {folder}/{name}.il" for name in SIDES))
     modules = tuple(design.module(_id(name)) for name in SIDES)
-    _share(modules, _affected(*((Path(folder) / f"{name}.il").read_text() for name in SIDES)))
+    _share(modules, reach.affected(*((Path(folder) / f"{name}.il").read_text() for name in SIDES)))
     for module in modules:
         _Side(module, gated=not wide)
     joint = design.addModule(_id("joint"))
@@ -243,10 +203,11 @@ def _product(path: str, scope: str, command: str, folder: str, alone: bool, wide
 def prove(path: str, scope: str, command: str, *how: str) -> dict:
     """Whether ABC proves that a module with a mutant is never apart from the intact one.
 
-    ``how``: "alone", without its submodules; "wide", if gates may be open more often.
+    ``how``: "alone", without its submodules but those whose names follow; "wide", if gates may be open more often.
     """
     with tempfile.TemporaryDirectory() as folder:
-        design = _product(path, scope, command, folder, "alone" in how, "wide" in how)
+        within = tuple(word for word in how if word not in ("alone", "wide")) if "alone" in how else None
+        design = _product(path, scope, command, folder, within, "wide" in how)
         _run(
             design, "hierarchy -top joint", "flatten", "opt_expr", "opt_merge -share_all", "opt_expr",
             "opt_merge -share_all", "opt_clean", "dffunmap", "techmap", "simplemap", "setundef -undriven -zero",

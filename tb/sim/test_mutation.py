@@ -1,5 +1,6 @@
 """The tools of mutation testing on small netlists: choice, selection at run time, proofs, figures."""
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,11 @@ module \adagp
   wire width 2 \count
   wire width 2 \next
   wire \spare
+  wire \kept
   attribute \init 1'0
   wire \lost
+  attribute \init 1'0
+  wire \stuck
   attribute \src "/rtl/counter.py:7"
   cell $add \more
     parameter \A_SIGNED 0
@@ -52,8 +56,27 @@ module \adagp
     parameter \B_WIDTH 1
     parameter \Y_WIDTH 1
     connect \A \lost
-    connect \B 1'0
+    connect \B \stuck
     connect \Y \spare
+  end
+  attribute \src "/rtl/other.py:5"
+  cell $and \hold
+    parameter \A_SIGNED 0
+    parameter \A_WIDTH 1
+    parameter \B_SIGNED 0
+    parameter \B_WIDTH 1
+    parameter \Y_WIDTH 1
+    connect \A \stuck
+    connect \B \up
+    connect \Y \kept
+  end
+  attribute \src "/rtl/other.py:5"
+  cell $dff \zero
+    parameter \CLK_POLARITY 1
+    parameter \WIDTH 1
+    connect \CLK \clk
+    connect \D \kept
+    connect \Q \stuck
   end
   attribute \src "/rtl/other.py:5"
   cell $or \out
@@ -70,20 +93,32 @@ end
 """
 
 
+INSIDE = r"""
+module \adagp
+  wire input 1 \clk
+  wire input 2 \up
+  wire width 2 output 3 \o
+  cell \inner \block
+    connect \clk \clk
+    connect \up \up
+    connect \o \o
+  end
+end
+""" + RTLIL.replace("module \\adagp\n", "module \\inner\n")
+
+
 @pytest.fixture
 def tools(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
-    from tb.mutation import choice, equivalence, netlist, table
-
-    return choice, equivalence, netlist, table
+    return importlib.import_module
 
 
-def mutant(choice, cell, port, bit, mode):
-    return choice.Mutant(1, "other", 3, "adagp", cell, "$and", port, bit, mode)
+def mutant(tools, cell, port, bit, mode, number=1):
+    return tools("tb.mutation.choice").Mutant(number, "other", 3, "adagp", cell, "$and", port, bit, mode)
 
 
 def test_choice_is_spread_seeded_and_leaves_clocks_alone(tools):
-    choice, *_ = tools
+    choice = tools("tb.mutation.choice")
     chosen = [choice.choose(RTLIL, 10, seed) for seed in (1, 1, 2)]
     assert chosen[0] == chosen[1] != chosen[2]
     assert {m.block for m in chosen[0]} == {"counter", "other"} and len(chosen[0]) >= 10
@@ -93,35 +128,95 @@ def test_choice_is_spread_seeded_and_leaves_clocks_alone(tools):
 
 
 def test_one_netlist_holds_all_mutants(tools):
-    choice, _, netlist, _ = tools
-    chosen = choice.choose(RTLIL, 10, 1)
-    text = netlist.verilog(RTLIL, chosen)
+    chosen = tools("tb.mutation.choice").choose(RTLIL, 10, 1)
+    text = tools("tb.mutation.netlist").verilog(RTLIL, chosen)
     assert text.count("selector selector (.value(mutant))") == 1
     assert all(f"mutant == 16'h{m.number:04x}" in text or f"16'd{m.number}" in text for m in chosen)
 
 
-@pytest.mark.parametrize(("place", "proof"), [
-    (("idle", "D", 0, "inv"), {"differing_bits": 0}), (("nothing", "A", 0, "const1"), {"differing_bits": 0}),
-    (("more", "Y", 1, "inv"), None), (("out", "B", 0, "const1"), None), (("register", "Q", 0, "const0"), None),
+@pytest.mark.parametrize(("place", "proved"), [
+    (("idle", "D", 0, "inv"), True), (("nothing", "A", 0, "const1"), True), (("hold", "B", 0, "inv"), True),
+    (("more", "Y", 1, "inv"), False), (("out", "B", 0, "const1"), False), (("register", "Q", 0, "const0"), False),
+    (("hold", "Y", 0, "inv"), False),
 ])  # fmt: skip
-def test_proofs(tools, monkeypatch, place, proof):
-    """A register that nothing depends on may hold anything; all else matters."""
-    choice, equivalence, *_ = tools
+def test_proofs(tools, monkeypatch, place, proved):
+    """What meets a register that stays 0 may be anything: it takes its states to see that. All else matters."""
     monkeypatch.chdir(ROOT)
-    found = equivalence.prove(RTLIL, mutant(choice, *place))
-    assert (found is None) == (proof is None)
-    assert found is None or found["module"] == "adagp"
+    found = tools("tb.mutation.equivalence").prove(RTLIL, mutant(tools, *place).command, "adagp")
+    assert "end" not in found and found["module"] == "adagp" and found["latches"] > 0
+    assert found["proved"] == proved
+
+
+@pytest.mark.parametrize(("how", "proved"), [(("alone",), False), (("alone", "inner"), True), ((), True)])
+def test_a_submodule_is_looked_into_or_cut_out(tools, monkeypatch, how, proved):
+    """What a submodule that is cut out is given matters; inside, this input meets a register that stays 0."""
+    monkeypatch.chdir(ROOT)
+    netlist = INSIDE.replace("connect \\B \\up\n    connect \\Y \\next", "connect \\B 1'1\n    connect \\Y \\next")
+    command = mutant(tools, "block", "up", 0, "inv").command
+    assert tools("tb.mutation.equivalence").prove(netlist, command, "adagp", *how)["proved"] == proved
+
+
+def test_a_digest_of_a_module_covers_what_is_inside_it_but_not_its_lines(tools):
+    under = tools("tb.mutation.netlist").under
+    moved, changed = INSIDE.replace("counter.py:8", "counter.py:9"), INSIDE.replace("$or", "$xor")
+    assert under(INSIDE, "adagp") == under(moved, "adagp") != under(changed, "adagp")
+    assert "cell $or" in under(INSIDE, "adagp") and "cell \\inner" not in under(INSIDE, "inner")
+
+
+def test_digest_of_sources_sees_imports_but_not_comments(tools, monkeypatch, tmp_path):
+    sources = tools("tb.mutation.sources")
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    monkeypatch.setattr(sources, "BARE", (tmp_path,))
+    bench, other, verilog = (tmp_path / name for name in ("bench.py", "other.py", "gen/verilog.py"))
+    verilog.parent.mkdir()
+    bench.write_text("def run():\n    import other\n    from adagp.gen import verilog\n")
+    other.write_text("A = 1\n")
+    verilog.write_text("B = 1\n")
+    seen = []
+    for path, text in (
+        (other, "A = 1  # one\n"), (verilog, "B = 2\n"), (other, '"""Numbers."""\nA = 1\n'), (other, "A = 2\n"),
+    ):  # fmt: skip
+        path.write_text(text)
+        seen.append(sources.sources([bench], but=["gen"]))
+    assert seen[0] == seen[1] == seen[2] != seen[3]
+    assert sources.closure([bench]) == [bench, verilog, other]
+
+
+def test_records_outlive_a_run_that_was_stopped(tools, tmp_path):
+    records = tools("tb.mutation.records").Records
+    records(tmp_path / "records.jsonl").add("a", {"found": None})
+    with open(tmp_path / "records.jsonl", "a") as file:
+        file.write('["b", {"fou')
+    assert records(tmp_path / "records.jsonl") == {"a": {"found": None}}
 
 
 def test_figures(tools):
-    choice, *_, table = tools
-    mutants = [choice.Mutant(n, block, 0, "Csr", "c", "$or", "A", 0, "inv") for n, block in enumerate("aabb", 1)]
-    findings = {
-        1: {"top": "registers: z", "Csr": "x"}, 2: {"Csr": None, "top": "registers: y"},
-        3: {"Csr": None, "top": None}, 4: {},
+    seen, choice, table = (tools(f"tb.mutation.{name}") for name in ("seen", "choice", "table"))
+    nothing = seen.verdict()
+    late, other = seen.verdict("x", seen.Kind.TIMEOUT), seen.verdict("registers: y", seen.Kind.INTACT)
+    said = [
+        {"Csr": late}, {"Csr": nothing, "top": other}, {"Csr": nothing, "top": nothing}, {"top": nothing},
+        {"Csr": nothing, "top": None},
+    ]  # fmt: skip
+    proofs = [None, None, {"proved": False}, {"proved": True, "module": "m"}, None]
+    found = []
+    for number, (verdicts, proof) in enumerate(zip(said, proofs, strict=True)):
+        mutant = choice.Mutant(number, "aabba"[number], 0, "Csr", "c", "$or", "A", 0, "inv")
+        found.append(tools("tb.mutation.finding").Finding(mutant))
+        for name, verdict in verdicts.items():
+            digest = f"{name}{number}"
+            found[-1].asked(name, digest, {} if verdict is None else {digest: verdict})
+        if proof is not None:
+            found[-1].tried("p", {"p": proof})
+    assert [one.complete for one in found] == [True] * 4 + [False]
+    assert [one.result for one in found[:4]] == ["block", "top", "survived", "equivalent"]
+    assert [one.block_bench for one in found[:4]] == ["caught", "survived", "survived", "none"]
+    assert found[1].row()["digests"] == {"Csr": "Csr1", "top": "top1"}
+    figures, details = table.figures(found[:4])
+    assert figures == {
+        "mutants": 4, "mutants_blocks": 2, "mutants_with_block_bench": 3, "mutants_caught_by_block": 1,
+        "mutants_caught_by_top": 1, "mutants_equivalent": 1, "mutants_argued": 0, "mutants_survived": 1,
     }  # fmt: skip
-    found, details = table.figures(mutants, findings, {3: None, 4: {"module": "m"}})
-    counts = {"mutants": 4, "mutants_survived": 1, "mutants_equivalent": 1, "mutants_argued": 0}
-    assert found == counts | {"mutants_blocks": 2}
-    assert details["caught_by"] == {"Csr": 1, "top: registers": 1}
-    assert "| b | 2 | 0 | 0 | 1 | 0 | 1 |" in table.table(details["blocks"])
+    assert details["benches"] == {"Csr": 1, "top: registers": 1}
+    assert details["caught_by"] == {"timeout": 1, "intact": 1}
+    assert "| b | 2 | 1 | 0 | 0 | 1 | 0 | 1 |" in table.table(details["blocks"])

@@ -1,0 +1,71 @@
+"""What is known of one mutant, and the result that follows."""
+
+from collections.abc import Mapping
+
+from .argued import ARGUED
+from .choice import Mutant
+
+__all__ = ["Finding"]
+
+TOP = "top"
+
+
+class Finding:
+    """Verdicts of benches by name, proofs tried, and the digests of what all of them depend on, as found in records.
+
+    ``complete``: no answer is missing. ``caught``: the first bench that noticed the mutant; ``proof``: how it was
+    proved equivalent.
+    """
+
+    def __init__(self, mutant: Mutant):
+        self.mutant = mutant
+        self.verdicts: dict[str, dict] = {}
+        self.digests: dict[str, str] = {}
+        self.complete = True
+        self.caught: str | None = None
+        self.proof: dict | None = None
+
+    def asked(self, name: str, digest: str, records: Mapping[str, dict]) -> None:
+        """A bench's verdict, if there is one."""
+        self.digests[name] = digest
+        if digest not in records:
+            self.complete = False
+            return
+        self.verdicts[name] = records[digest]
+        if records[digest]["found"] is not None:
+            self.caught = name
+
+    def tried(self, digest: str, records: Mapping[str, dict]) -> None:
+        """What came of trying to prove it, if that is known."""
+        self.digests["proof"] = digest
+        if digest not in records:
+            self.complete = False
+        elif records[digest]["proved"]:
+            self.proof = {name: value for name, value in records[digest].items() if name != "proved"}
+
+    @property
+    def reason(self) -> str | None:
+        """Why it can't matter, if that is only argued."""
+        return None if self.caught or self.proof else ARGUED.get(self.mutant.command)
+
+    @property
+    def result(self) -> str:
+        """What became of it: a column of the table."""
+        if self.caught:
+            return TOP if self.caught == TOP else "block"
+        return "equivalent" if self.proof else "argued" if self.reason else "survived"
+
+    @property
+    def block_bench(self) -> str:
+        """What its block's bench says."""
+        said = [verdict["found"] for name, verdict in self.verdicts.items() if name != TOP]
+        return "none" if not said else "survived" if said == [None] * len(said) else "caught"
+
+    def row(self) -> dict:
+        """As a row of the results; digests tell whether it is current."""
+        verdict = self.verdicts.get(self.caught or "", {"found": None, "kind": None})
+        return {
+            **self.mutant.to_dict(), "result": self.result, "block_bench": self.block_bench, "by": self.caught,
+            "found": verdict["found"], "caught_by": verdict["kind"], "proof": self.proof, "reason": self.reason,
+            "digests": self.digests,
+        }  # fmt: skip
