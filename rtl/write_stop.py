@@ -27,7 +27,8 @@ class WriteStop(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         failing = self.stop.index
-        latest, valid = Signal(16), Signal()  # the latest command that has begun to write
+        latest = Signal(16)  # the latest command that has begun to write
+        valid = Signal()
         with m.If(self.complete & (self.completed == latest)):
             m.d.sync += valid.eq(0)
         with m.If(self.begun):

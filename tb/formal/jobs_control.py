@@ -7,6 +7,7 @@ from adagp.rtl.prefetch import COMMANDS_AHEAD, Prefetch
 from adagp.rtl.sequencer import Sequencer
 from adagp.rtl.token import TokenCounter
 from adagp.rtl.top import HALVES, TOKENS
+from adagp.rtl.write_stop import WriteStop
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.descriptors import ENGINES
 from amaranth import Module, ResetSignal, Signal
@@ -152,6 +153,25 @@ def _fetch(h):
     counter_rule(h, "prefetch.due", COMMANDS_AHEAD * COMMAND_BYTES // CONFIG.beat_bytes)
 
 
+@job("write_stop", WriteStop)
+def _write_stop(h):
+    dut, stop = h.dut, h.dut.stop
+    stands = h.before(stop.as_value()) == stop.as_value()
+    same = h.before(dut.command) == dut.command
+    new = dut.begun & ~h.before(h.signal("valid") & (h.signal("latest") == dut.command))
+    h.assume("command: only grows", h.before(dut.command) <= dut.command)
+    h.assume("begun: not while held", ~dut.begun | ~dut.hold)
+    h.assume("begun: a command stands before its first burst", ~dut.begun | same)
+    h.assume("completed: begun, if a burst was", ~dut.complete | ~dut.begun | (dut.completed != dut.command))
+    failing = stop.stopping & stands & h.before(stop.stopping)
+    h.prove("nothing is begun behind the failing command", ~(failing & new & same) | (dut.command < stop.index))
+    h.prove("the failing command's writes end", ~(failing & dut.begun) | (dut.command != stop.index))
+    h.prove("commands before the failing one aren't held", ~(dut.hold & failing & same) | (dut.command >= stop.index))
+    h.cover("held", dut.hold)
+    h.cover("what has begun goes on behind the failing command", failing & dut.begun & (dut.command > stop.index))
+    h.cover("writing", stop.stopping & dut.writing)
+
+
 @job("issue", lambda: Issue(CONFIG), depth=60)
 def _issue(h):
     dut = h.dut
@@ -165,7 +185,9 @@ def _issue(h):
         queue = h.block(f"{name}.queue")
         here[name] = queue.level + running
         h.assume(f"{name}: as many are done as were taken", ~done | (running != 0))
-        h.assume(f"{name}: engines hold a few tasks", running <= 8)
+        in_flight = h.block(f"{name}_in_flight")
+        fifo_rule(h, f"{name}_in_flight", in_flight)
+        h.prove(f"{name}_in_flight: what waits or runs", in_flight.level == here[name])
         # A program's commands are numbered by 16 bits, and the first is its header.
         h.assume(f"{name}: fewer than 2^16 in a batch", dut.given[name] != (1 << COUNT_WIDTH) - 1)
         _queue_rule(h, f"{name}.queue", h.block(name), queue)

@@ -71,6 +71,9 @@ def _write_arbiter(h):
     port = h.dut.axi
     bind_streams(h)
     counts, followed = bind_axi_write(h, port, CONFIG, OUTSTANDING, WRITERS)
+    for number, client in enumerate(h.dut.clients):
+        h.prove(f"client {number}: hold keeps its requests back", ~(h.dut.hold[number] & client.request.ready))
+        h.cover(f"client {number}: held alone", h.dut.hold[number] & h.dut.clients[1 - number].request.ready)
     _arbiter(h, port.awvalid, port.awid, counts, lambda n: port.bvalid & (port.bid == n))
     fifo_rule(h, "order", h.block("order"))
     h.prove("order: a place for each burst announced", h.block("order").level == followed.announced)

@@ -96,5 +96,18 @@ def _supervisor(h):
             ~dut.reset | ~h.before(dut.halt) | (dut.idle & h.before(dut.idle)))  # fmt: skip
     h.prove("start follows a reset", ~dut.start | h.before(dut.reset))
     h.prove("an error is kept until CLEAR", ~h.before(dut.error.valid & ~dut.reset) | dut.error.valid)
+    started, changed = (
+        h.before(~dut.error.valid) & dut.error.valid,
+        h.before(dut.stop.as_value()) != dut.stop.as_value(),
+    )
+    h.prove("an error's index never rises", ~h.before(dut.error.valid) | ~dut.error.valid
+            | (dut.error.index <= h.before(dut.error.index)))  # fmt: skip
+    recent = Signal(2)
+    h.m.d.sync += recent.eq(Cat(changed, recent))
+    settling = h.before(h.state("", "SETTLE"))
+    stops = dut.halt & settling & ~h.state("", "CLEAR")
+    h.prove("halted by an error only when quiet", ~stops | h.before(dut.quiet))
+    h.prove("halted by an error only after two cycles with the same stop", ~stops | ~(changed | recent[0]))
+    h.cover("an earlier error", dut.error.valid & changed & ~started)
     h.cover("halted by an error", dut.halt & dut.error.valid)
     h.cover("reset by CLEAR", dut.reset & dut.halt)
