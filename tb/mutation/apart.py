@@ -1,13 +1,36 @@
-"""A bench in a process of its own: a broken accelerator may go on for ever, or take the process with it."""
+"""What benches say of a mutant, and where they run: in processes of their own.
+
+A broken accelerator may go on for ever, or take the process with it.
+"""
 
 import resource
 import signal
 from collections.abc import Callable
+from enum import StrEnum
 from multiprocessing import get_context
 
-from .seen import Kind, verdict
+__all__ = ["VARIABLE", "Kind", "apart", "verdict"]
 
-__all__ = ["apart"]
+VARIABLE = "ADAGP_MUTANT"
+"""Environment variable that says which mutant is active; 0: none."""
+
+
+class Kind(StrEnum):
+    """What gives a mutant away."""
+
+    GOLDEN = "golden"
+    """Other values than the golden model's, or than those that a block's bench computes itself."""
+    INTACT = "intact"
+    """The intact netlist shows something else: cycles, or what no golden model knows."""
+    TIMEOUT = "timeout"
+    """It comes to no end."""
+    EXCEPTION = "exception"
+    """The bench breaks off, for whatever else."""
+
+
+def verdict(found: str | None = None, kind: Kind | None = None) -> dict:
+    """What a bench says of a mutant: what it has ``found``, in a few words (None: nothing), and of which kind."""
+    return {"found": found, "kind": kind}
 
 
 def apart(bench: Callable[[], dict], seconds: int | None = None) -> dict:

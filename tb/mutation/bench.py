@@ -10,18 +10,17 @@ import numpy as np
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.sim_device import SimDevice
 
-from .apart import apart
-from .seen import CONFIG, TIMED, Kind, Stage, verdict
+from .apart import VARIABLE, Kind, apart, verdict
+from .seen import CONFIG, TIMED, Stage
 from .stages import STAGES
 
-__all__ = ["VARIABLE", "Bench"]
+__all__ = ["Bench"]
 
 LIMIT = 3
 """A stage may take so many times the intact accelerator's cycles, and all of them its CPU time."""
 LEAST_SECONDS = 60
 """Of CPU time that a mutant has in any case."""
 
-VARIABLE = "ADAGP_MUTANT"
 NO_END = "no interrupt within"
 """What a simulation that takes too many cycles says."""
 

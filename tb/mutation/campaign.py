@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import equivalence
 from .bench import Bench
-from .blocks import BENCHES, benches
+from .blocks import BENCHES, bench_sources, benches
 from .choice import Mutant, choose
 from .finding import Finding
 from .netlist import assemble, netlists, read, under, verilog
@@ -98,7 +98,7 @@ class Campaign:
         return [*(bench.block for bench in benches(mutant)), TOP]
 
     def _sources(self, name: str) -> str:
-        return sources(TOP_BENCH) if name == TOP else BENCHES[name].sources()
+        return sources(TOP_BENCH) if name == TOP else bench_sources(BENCHES[name])
 
     @cached_property
     def _known_sources(self) -> dict[str, str]:

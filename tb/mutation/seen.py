@@ -7,7 +7,6 @@ the golden model's, where ``golden`` says that it can do the stage at all.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from adagp.host.device import Device, DeviceError
 from adagp.host.sim_device import SimDevice
@@ -21,13 +20,11 @@ __all__ = [
     "MEMORIES",
     "SEED",
     "TIMED",
-    "Kind",
     "Observations",
     "Open",
     "Stage",
     "outcome",
     "tables",
-    "verdict",
     "work",
 ]
 
@@ -45,24 +42,6 @@ class Stage:
     name: str
     run: Callable[[Open], Observations]
     golden: bool = True
-
-
-class Kind(StrEnum):
-    """What gives a mutant away."""
-
-    GOLDEN = "golden"
-    """Other values than the golden model's, or than those that a block's bench computes itself."""
-    INTACT = "intact"
-    """The intact netlist shows something else: cycles, or what no golden model knows."""
-    TIMEOUT = "timeout"
-    """It comes to no end."""
-    EXCEPTION = "exception"
-    """The bench breaks off, for whatever else."""
-
-
-def verdict(found: str | None = None, kind: Kind | None = None) -> dict:
-    """What a bench says of a mutant: what it has ``found``, in a few words (None: nothing), and of which kind."""
-    return {"found": found, "kind": kind}
 
 
 MEMORIES = {"ideal": {"part": IDEAL}, "ddr3": {}, "stalls": {"stall": 0.3, "seed": 7}}

@@ -191,9 +191,9 @@ def test_records_outlive_a_run_that_was_stopped(tools, tmp_path):
 
 
 def test_figures(tools):
-    seen, choice, table = (tools(f"tb.mutation.{name}") for name in ("seen", "choice", "table"))
-    nothing = seen.verdict()
-    late, other = seen.verdict("x", seen.Kind.TIMEOUT), seen.verdict("registers: y", seen.Kind.INTACT)
+    apart, choice, table = (tools(f"tb.mutation.{name}") for name in ("apart", "choice", "table"))
+    nothing = apart.verdict()
+    late, other = apart.verdict("x", apart.Kind.TIMEOUT), apart.verdict("registers: y", apart.Kind.INTACT)
     said = [
         {"Csr": late}, {"Csr": nothing, "top": other}, {"Csr": nothing, "top": nothing}, {"top": nothing},
         {"Csr": nothing, "top": None},

@@ -1,0 +1,80 @@
+"""A bench of tb/cocotb, on its block's netlist with mutants."""
+
+import contextlib
+import io
+import math
+import os
+import re
+import resource
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from adagp.spec.presets import preset
+from amaranth.lib import wiring
+
+from .apart import VARIABLE, Kind, apart, verdict
+
+__all__ = ["TB", "BlockBench"]
+
+CONFIG = preset("tiny")
+TB = Path(__file__).parents[1]
+LIMIT, MORE_SECONDS = 1.5, 3
+"""A bench may take so many times the CPU time that it takes intact, and so much more."""
+
+_EXCEPTION = re.compile(r"\b((\w*(?:Error|Timeout))\b.*)$", re.MULTILINE)
+
+sys.path[:0] = [str(TB), str(TB / "cocotb")]  # the benches import each other by bare names, as under pytest
+
+
+@dataclass(frozen=True)
+class BlockBench:
+    """A bench of tb/cocotb: its module, and the design that it runs on."""
+
+    block: str
+    module: str
+    design: Callable[[], wiring.Component]
+
+    def difference(self, top: Path, mutant: int, seconds: int | None = None) -> dict:
+        """The :func:`.verdict` of the bench on the netlist ``top`` with this mutant.
+
+        ``seconds`` of CPU time, if given, are all that the simulation may take.
+        """
+        return apart(partial(self._run, top, mutant, seconds), seconds)
+
+    def _run(self, top, mutant, seconds):
+        from runner import run
+
+        os.environ[VARIABLE] = str(mutant)
+        try:
+            with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
+                run(self.module, top, CONFIG, Path(scratch))
+        except AssertionError as error:
+            late = seconds is not None and _children_seconds() >= seconds
+            return verdict("no end", Kind.TIMEOUT) if late else _read(str(error))
+        return verdict()
+
+    def seconds(self, top: Path) -> int:
+        """CPU time that the bench may take for a mutant, from what it takes intact, which must pass."""
+        from runner import build
+
+        build("verilator", top)
+        before = _children_seconds()
+        said = self.difference(top, 0)
+        assert said["found"] is None, f"the bench of {self.block} fails on the intact netlist: {said['found']}"
+        return math.ceil(LIMIT * (_children_seconds() - before)) + MORE_SECONDS
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _read(log: str) -> dict:
+    """The verdict in a bench's log: its last exception."""
+    found, name = (_EXCEPTION.findall(log) or [("failed, with no exception in the end of its log", "")])[-1]
+    kind = Kind.TIMEOUT if "Timeout" in name else Kind.GOLDEN if name == "AssertionError" else Kind.EXCEPTION
+    return verdict(found[:120], kind)
