@@ -57,5 +57,5 @@ def prove(netlist: str, command: str, scope: str, *how: str, seconds: float = SE
         except subprocess.TimeoutExpired:
             return {"proved": False, "end": f"no answer in {seconds:g} s"}
     if result.returncode:
-        return {"proved": False, "end": (result.stderr.splitlines() or ["no message"])[-1][-200:]}
+        return {"proved": False, "end": (result.stderr + result.stdout).strip()[-200:]}
     return {"module": scope, "how": " ".join(how), **json.loads(result.stdout.splitlines()[-1])}
