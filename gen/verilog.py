@@ -5,6 +5,7 @@ import json
 import re
 from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 from amaranth import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 from amaranth._toolchain.yosys import find_yosys
@@ -66,13 +67,22 @@ _YOSYS_NAME = re.compile(r"\\\$(?:(procmux)|auto\$\w+\.cc:\d+:(\w+))\$(\d+)(?=[_
 _REPEATED = re.compile(r"(?<=[ {])((?:\\\S+ |[A-Za-z_]\w*)(?:\[\d+\])?)(?:, \1){2,}(?=,| })")
 # A sign extension bit by bit, which Verilator would compute bit by bit.
 
-_ZEROES = re.compile(r"  initial begin\n    (\S+ ?)\[0\] = (\d+'[hd]0+);\n(?:    \1\[\d+\] = \2;\n)*  end\n")
+_MEMORY = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];\n(?!  initial begin\n    \2)", re.MULTILINE)
+"""A memory whose first contents aren't given."""
 
 
 class Gated:
     """The platform of generated Verilog: blocks that stand still have their clocks gated."""
 
     clock_gates = True
+
+
+class _Emitter(rtlil.ModuleEmitter):
+    """Amaranth's, but for memories that are 0 at first: it would write them, and Yosys read them, bit by bit."""
+
+    def emit_memory(self, cell_idx, cell):
+        if any(cell.init):
+            super().emit_memory(cell_idx, cell)
 
 
 class Flat(wiring.Component):
@@ -114,12 +124,13 @@ def to_verilog(component: wiring.Component) -> str:
     """
     gc.disable()  # millions of small objects that all stay alive: collecting them takes a quarter of the time
     try:
-        text = rtlil.convert(Flat(component), name=MODULE, platform=Gated(), emit_src=False)
+        with patch.object(rtlil, "ModuleEmitter", _Emitter):
+            text = rtlil.convert(Flat(component), name=MODULE, platform=Gated(), emit_src=False)
     finally:
         gc.enable()
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{NETLIST_PASSES}{_WRITE}"
     text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
-    text = _REPEATED.sub(_replicated, _guard_assertions(_loop_zeroes(_YOSYS_NAME.sub(_readable, text))))
+    text = _REPEATED.sub(_replicated, _guard_assertions(_clear_memories(_YOSYS_NAME.sub(_readable, text))))
     return text + CLOCK_GATE if CELL in text else text
 
 
@@ -137,19 +148,19 @@ def _guard_assertions(text):
     return _ASSERTION.sub(lambda found: f"`ifdef {ASSERT_MACRO}\n{found[0]}`endif\n", text)
 
 
-def _loop_zeroes(text):
-    """Clear memories in loops instead of word by word: the text shrinks to a fifth."""
+def _clear_memories(text):
+    """What :class:`_Emitter` has left out: memories are 0 at first unless something else is said."""
     numbers = count()
 
-    def loop(found):
-        memory, zero = found.groups()
-        name, words = f"clear_{next(numbers)}", found[0].count("\n") - 2
+    def clear(found):
+        high, memory, last = found.groups()
+        width, name = int(high or 0) + 1, memory + " " * memory.startswith("\\")
         return (
-            f"  initial begin : {name}\n    integer i;\n"
-            f"    for (i = 0; i < {words}; i = i + 1) {memory}[i] = {zero};\n  end\n"
+            f"{found[0]}  initial begin : clear_{next(numbers)}\n    integer i;\n"
+            f"    for (i = 0; i < {int(last) + 1}; i = i + 1) {name}[i] = {width}'h{'0' * -(-width // 4)};\n  end\n"
         )
 
-    return _ZEROES.sub(loop, text)
+    return _MEMORY.sub(clear, text)
 
 
 def generate(config: Config, directory: Path | str, component: wiring.Component | None = None) -> Path:
