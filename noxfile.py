@@ -97,7 +97,7 @@ def mutate(session: nox.Session) -> None:
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """Coverage of the generated Verilog by the top's tests: lines, branches, toggles; into results/robustness.json."""
+    """Coverage of the generated Verilog by the tests of the top and cocotb; into results/robustness.json."""
     session.run("python", "-m", "tb.coverage", *session.posargs)
 
 

@@ -15,13 +15,17 @@ from adagp.sim.coverage import TOGGLE, Point
 __all__ = ["Statements", "pair"]
 
 _MODULE = re.compile(r"module (\S+?)\s*\(")
+_FUNCTION = re.compile(r"\s*function .*?(\w+) ?;$")
+_CALL = re.compile(r"(\w+_\d+) \(.*\)")
 _ASSIGN = re.compile(r"\s*assign (\S+)\s+= (.*);$")
 _INSTANCE = re.compile(r"  (?:\\\S+|adagp\w*)\s+(\\?\S+)\s*\($")
 _PORT = re.compile(r"\s*\.(\\?\w+\s?)\((.*)\),?$")
 _MADE_UP = re.compile(
-    r"\\\S*\$\d\S*|\b(?:[A-Z]\w*|[a-z]+(?:_[a-z]+)*)_\d+_Y\b|\b(?:[A-Z][a-z]+|\w+_patterns_logic|combine_resets|slice)_\d+\b"
+    r"\\\S*\$\d\S*|\b\w+_\d+_[A-Z]+\b|\b(?:[A-Z][a-z]+|procmux|make_patterns_logic|combine_resets|slice)_\d+\b"
 )
 _CLOCKING = re.compile(r"\b\w+_gated_(clk|rst)\b")
+_UNKNOWN = "\0"
+"""Stands in a statement for a made-up name that nothing explains."""
 
 
 def _short(text: str) -> str:
@@ -32,16 +36,23 @@ class Statements:
     """The statements of a text of Verilog, by module."""
 
     def __init__(self, text: Sequence[str]):
+        self.text = text
         self._lines: dict[int, str] = {}
         self._definitions: dict[str, dict[str, str]] = {}
-        module, instance = "", None
+        module, instance, function = "", None, ""
         for number, line in enumerate(text, 1):
-            self._lines[number] = line
+            if found := _FUNCTION.match(line):
+                function = f"{found[1]} "
+            self._lines[number] = function + line  # the cases of a function say nothing without it
+            if line.endswith("endfunction"):
+                function = ""
             if found := _MODULE.match(line):
                 module = found[1].lstrip("\\")
                 names = self._definitions[module] = {}
             elif found := _ASSIGN.match(line):
                 names.setdefault(found[1], found[2])
+                if call := _CALL.fullmatch(found[2].strip()):
+                    names.setdefault(call[1], found[2].strip().removeprefix(call[1]))
             elif found := _INSTANCE.match(line):
                 instance = re.sub(r"\$\d+", "", found[1])
             elif instance and (found := _PORT.match(line)):
@@ -51,12 +62,13 @@ class Statements:
         self._known: dict[tuple[str, str], str] = {}
 
     def _meaning(self, module: str, name: str) -> str:
-        """A made-up name's, by what it is assigned; that of one that nothing in the module assigns is its stem."""
+        """A made-up name's, by what it is assigned; its stem if nothing in the module assigns it."""
         key = module, name
         if key not in self._known:
-            self._known[key] = re.sub(r"\d+", "", name)
+            self._known[key] = _UNKNOWN + re.sub(r"\d+", "", name)
             if (definition := self._definitions[module].get(name)) is not None:
-                self._known[key] = _short(self._plain(module, definition))
+                text = self._plain(module, definition)
+                self._known[key] = _UNKNOWN * (_UNKNOWN in text) + _short(text)
         return self._known[key]
 
     def _plain(self, module: str, text: str) -> str:
@@ -76,21 +88,27 @@ class Statements:
         return f"{point.name} {self._plain(point.module, line)}"
 
 
-def _by_key(statements: Statements, points: Iterable[Point]) -> Mapping[tuple[str, str], list[Point]]:
+def _by_key(statements: Statements, points: Iterable[Point], same: bool) -> Mapping[tuple[str, str], list[Point]]:
     found = defaultdict(list)
     for point in sorted(points, key=lambda point: (point.line, point.column)):
-        found[point.kind, statements.key(point)].append(point)
+        key = f"{point.line} {point.column} {point.name}" if same else statements.key(point)
+        found[point.kind, key].append(point)
     return found
 
 
 def pair(
     theirs: Statements, their_points: Iterable[Point], ours: Statements, our_points: Iterable[Point]
 ) -> list[tuple[Point, Point]]:
-    """Points of one module and those of another that are the same; none of a kind that one has more of."""
-    a, b = _by_key(theirs, their_points), _by_key(ours, our_points)
+    """Points of one module and those of another that are the same.
+
+    By their places in the same text; else by their statements, but none that one has more of, nor several whose
+    difference may be in what isn't known.
+    """
+    same = theirs.text == ours.text
+    a, b = _by_key(theirs, their_points, same), _by_key(ours, our_points, same)
     return [
         both
         for key, points in a.items()
-        if len(points) == len(b.get(key, ()))
+        if len(points) == len(b.get(key, ())) and (len(points) == 1 or _UNKNOWN not in key[1])
         for both in zip(points, b[key], strict=True)
     ]

@@ -201,6 +201,38 @@ def test_what_one_text_has_more_of_is_not_paired():
     assert 9 in lines and 8 not in lines
 
 
+CHOICE = """  function [3:0] procmux_{0} ;
+    casez (s)
+      2'b?1:
+        procmux_{0} = b[3:0];
+    endcase
+  endfunction
+  assign next{1} = procmux_{0} (4'h0, {1}, {1} & go);""".splitlines()
+
+
+def test_cases_are_those_of_what_they_choose():
+    def text(name, *choices):
+        lines = [line.format(*choice) for choice in choices for line in CHOICE]
+        return [f"module \\{name} (core_clk);", *lines, "endmodule"]
+
+    def cases(text, name):
+        return [Point(LINE, name, n, 7, "case", -1) for n, line in enumerate(text, 1) if line.endswith("?1:")]
+
+    theirs, ours = text("a", (3, "x"), (4, "y")), text("b", (7, "y"), (8, "x"))
+    pairs = pair(Statements(theirs), cases(theirs, "a"), Statements(ours), cases(ours, "b"))
+    assert [(a.line, b.line) for a, b in pairs] == [(4, 11), (11, 4)]
+
+
+def test_several_that_may_differ_in_what_is_not_known_are_not_paired():
+    def points(*numbers):
+        text = ["module a (core_clk);", *(f"  assign o{n % 2} = \\busy${n}  ? x : y;" for n in numbers)]
+        plain = ["module a (core_clk);", *(f"  assign \\o${n}  = \\busy${n}  ? x : y;" for n in numbers)]
+        return [(Statements(t), [Point(LINE, "a", k, 9, "cond_then", -1) for k in (2, 3)]) for t in (text, plain)]
+
+    (a, c), (b, d) = points(4, 5), points(8, 9)
+    assert len(pair(*a, *b)) == 2 and pair(*c, *d) == []
+
+
 RECORD = "C '\1f\2top.v\1l\2{line}\1n\2{column}\1t\2{kind}\1page\2v_{kind}/{module}\1o\2{what}\1h\2{module}' {count}\n"
 
 
