@@ -42,7 +42,7 @@ LAYERS = {"early": ("2.Conv2d", 2), "middle": ("12.Conv2d", 2), "late": ("22.Con
 """Name in VGG13 and images: 64 channels at 32x32, 256 at 8x8, 512 at 2x2."""
 MEASURED = ("forward", "backward_weight")
 CHIP = DRAM_PARTS["ddr3-800-x16"]
-BUILD_SECONDS, BUILD_SECONDS_PE = 100, 0.5
+BUILD_SECONDS, BUILD_SECONDS_PE = 50, 0.5
 POINT_SECONDS, CYCLE_SECONDS, CYCLE_SECONDS_PE = 3, 1.5e-6, 0.012e-6
 """Rough times on one core, for the estimate: of a simulator and each of its PEs, of a point and each of its cycles."""
 
