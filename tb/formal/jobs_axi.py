@@ -1,0 +1,71 @@
+"""Jobs: the arbiters of the memory port."""
+
+from adagp.rtl.axi import OUTSTANDING, ReadArbiter, WriteArbiter
+from amaranth import Cat
+from amaranth.lib import stream
+
+from .harness import interfaces
+from .jobs_memory import burst_form
+from .registry import CONFIG, job
+from .rules import bind_streams, counter_rule, fifo_rule
+from .rules_axi import bind_axi_read, bind_axi_write
+
+__all__ = []
+
+READERS, WRITERS = 3, 2
+"""Clients of the arbiters in the whole machine."""
+
+
+def _arbiter(h, valid, ident, counts, ended, outstanding=OUTSTANDING):
+    """Each client has the bursts of its id, and the arbiter counts all. ``ended(number)``: one ends in this cycle."""
+    total = 0
+    for number, (client, under_way) in enumerate(zip(h.dut.clients, counts, strict=True)):
+        asked = client.request.valid & client.request.ready
+        own = h.count(asked, ended(number), 2 * outstanding - 1)
+        answer = client.answer.valid if hasattr(client, "answer") else client.beats.valid
+        h.prove(f"client {number}: its bursts are those of its id", own == under_way + (valid & (ident == number)))
+        h.prove(f"client {number}: nothing comes that it didn't ask for", ~answer | (own != 0))
+        total = total + own
+    h.prove("the clients' bursts are all that are counted", total == h.signal("grants.outstanding"))
+    h.prove("idle tells that no burst is under way", ~h.dut.idle | (total == 0))
+    h.prove("grants.last: a client", h.signal("grants.last") < len(h.dut.clients))
+    counter_rule(h, "grants.outstanding", outstanding)
+    accepted = Cat(client.request.valid & client.request.ready for client in h.dut.clients).any()
+    h.prove("halt keeps requests back", ~h.dut.halt | ~accepted)
+    h.cover("halted while a client asks", h.dut.halt & h.dut.clients[0].request.valid)
+    for path, out, port in interfaces(h.dut, stream.Signature):
+        if path.endswith("request") and not out:
+            h.assume(f"{path}: a burst within a page", burst_form(port.valid, port.p))
+            h.cover(f"{path}: taken", port.valid & port.ready)
+
+
+@job("read_arbiter", lambda: ReadArbiter(CONFIG, READERS), depth=60)
+def _read_arbiter(h):
+    port = h.dut.axi
+    bind_streams(h)
+    counts = bind_axi_read(h, port, CONFIG, OUTSTANDING, READERS)
+    _arbiter(h, port.arvalid, port.arid, counts, lambda n: port.rvalid & port.rready & port.rlast & (port.rid == n))
+
+
+@job("write_arbiter", lambda: WriteArbiter(CONFIG, WRITERS), depth=30)
+def _write_arbiter(h):
+    port = h.dut.axi
+    bind_streams(h)
+    counts, followed = bind_axi_write(h, port, CONFIG, OUTSTANDING, WRITERS)
+    for number, client in enumerate(h.dut.clients):
+        h.prove(f"client {number}: hold keeps its requests back", ~(h.dut.hold[number] & client.request.ready))
+        h.cover(f"client {number}: held alone", h.dut.hold[number] & h.dut.clients[1 - number].request.ready)
+    _arbiter(h, port.awvalid, port.awid, counts, lambda n: port.bvalid & (port.bid == n))
+    fifo_rule(h, "order", h.block("order"))
+    h.prove("order: a place for each burst announced", h.block("order").level == followed.announced)
+    h.prove("count: beats of the burst in front", h.signal("count") == followed.beat)
+
+    def length(place):
+        """Beats - 1 of the burst at a place of the order: its upper bits."""
+        return h.word("order.storage", place)[-len(port.awlen) :]
+
+    produce, consume = h.signal("order.produce"), h.signal("order.consume")
+    h.prove("order: the last one is what AW shows", ~port.awvalid | (length(produce - 1) == port.awlen))
+    here = followed.ahead < followed.announced
+    h.prove("order: the length of a burst stands in its place",
+            ~here | (length(consume + followed.ahead) == followed.length))  # fmt: skip

@@ -1,0 +1,81 @@
+"""Arbiters that are to begin nothing: halt, and hold of single clients."""
+
+import pytest
+from adagp.rtl.axi import ReadArbiter, WriteArbiter
+from adagp.spec.presets import preset
+from bench import simulate
+
+
+@pytest.mark.parametrize("arbiter", [ReadArbiter, WriteArbiter])
+def test_halt_starts_nothing_and_finishes_what_is_begun(arbiter):
+    config = preset("tiny")
+    dut = arbiter(config, 2)
+    read = arbiter is ReadArbiter
+    prefix = "ar" if read else "aw"
+    seen = []
+
+    async def bench(ctx):
+        axi, client = dut.axi, dut.clients[1]
+        ctx.set(client.request.payload, {"addr": 64, "length": 1})
+        ctx.set(client.request.valid, 1)
+        await ctx.tick()
+        ctx.set(dut.halt, 1)
+        ctx.set(client.beats.ready if read else client.beats.valid, 1)
+        await ctx.tick().repeat(5)  # the address waits, unaffected by halt
+        assert ctx.get(getattr(axi, f"{prefix}valid")) and not ctx.get(dut.idle)
+        ctx.set(getattr(axi, f"{prefix}ready"), 1)
+        await ctx.tick()
+        for beat in range(2):
+            if read:
+                for field, value in (("rvalid", 1), ("rid", 1), ("rlast", beat)):
+                    ctx.set(getattr(axi, field), value)
+            else:
+                ctx.set(axi.wready, 1)
+            await ctx.tick()
+        if read:
+            ctx.set(axi.rvalid, 0)
+        else:
+            ctx.set(axi.bvalid, 1)
+            await ctx.tick()
+            ctx.set(axi.bvalid, 0)
+        for _ in range(10):
+            await ctx.tick()
+            seen.append((ctx.get(dut.idle), ctx.get(getattr(axi, f"{prefix}valid"))))
+        ctx.set(dut.halt, 0)
+        await ctx.tick()
+        seen.append((ctx.get(dut.idle), ctx.get(getattr(axi, f"{prefix}valid"))))
+
+    simulate(dut, bench)
+    assert seen == [(1, 0)] * 10 + [(0, 1)]
+
+
+def test_hold_keeps_single_clients_back():
+    """What a held client asks for begins when it is let go, and not before; the other goes on meanwhile."""
+    config = preset("tiny")
+    dut = WriteArbiter(config, 2)
+    begun = []
+
+    async def take(ctx):
+        while True:
+            ctx.set(dut.axi.awready, 1)
+            _, _, valid, number, ready = await ctx.tick().sample(
+                dut.axi.awvalid, dut.axi.awid, dut.clients[0].request.ready
+            )
+            if valid:
+                begun.append(number)
+            assert not (ready and ctx.get(dut.hold[0]))
+
+    async def bench(ctx):
+        for client in dut.clients:
+            ctx.set(client.request.valid, 1)
+        ctx.set(dut.hold, 1)
+        await ctx.tick().repeat(6)
+        assert set(begun) == {1} and len(begun) > 3
+        ctx.set(dut.clients[1].request.valid, 0)
+        await ctx.tick().repeat(3)
+        assert set(begun) == {1}
+        ctx.set(dut.hold, 0)
+        await ctx.tick().repeat(4)
+        assert begun[-1] == 0
+
+    simulate(dut, bench, background=(take,))
