@@ -25,6 +25,11 @@ TB = Path(__file__).parents[1]
 LIMIT, MORE_SECONDS = 1.5, 3
 """A bench may take so many times the CPU time that it takes intact, and so much more."""
 
+NEARLY = 0.9
+"""The system's limit and its account of time differ a little."""
+NO_RESULTS = "left no results"
+"""What the runner says of a simulation that was stopped."""
+
 _EXCEPTION = re.compile(r"\b((\w*(?:Error|Timeout))\b.*)$", re.MULTILINE)
 
 sys.path[:0] = [str(TB), str(TB / "cocotb")]  # the benches import each other by bare names, as under pytest
@@ -53,8 +58,8 @@ class BlockBench:
             with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
                 run(self.module, top, CONFIG, Path(scratch))
         except AssertionError as error:
-            late = seconds is not None and _children_seconds() >= seconds
-            return verdict("no end", Kind.TIMEOUT) if late else _read(str(error))
+            stopped = NO_RESULTS in str(error) and seconds is not None and _children_seconds() > NEARLY * seconds
+            return verdict("no end", Kind.TIMEOUT) if stopped else _read(str(error))
         return verdict()
 
     def seconds(self, top: Path) -> int:

@@ -157,6 +157,15 @@ def test_a_submodule_is_looked_into_or_cut_out(tools, tmp_path, how, proved):
     assert prove(tools, tmp_path, netlist, mutant(tools, "block", "up", 0, "inv"), *how)["proved"] == proved
 
 
+def test_scopes_end_at_the_block(tools):
+    scopes = tools("tb.mutation.equivalence").scopes
+    assert list(scopes("Array.pe")) == ["Array.pe", "Array", "Compute"]
+    assert list(scopes("adagp.accelerator.control.fetch")) == [
+        "adagp.accelerator.control.fetch", "adagp.accelerator.control",
+    ]  # fmt: skip
+    assert list(scopes("adagp")) == ["adagp"]
+
+
 def test_attempts_at_proofs_are_processes_that_may_fail_or_take_too_long(tools, monkeypatch):
     monkeypatch.chdir(ROOT)
     one, none = mutant(tools, "idle", "D", 0, "inv"), mutant(tools, "missing", "D", 0, "inv")
