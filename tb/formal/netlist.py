@@ -1,5 +1,6 @@
 """From a checked design to an and-inverter graph: every check becomes an output of its own, assumptions a condition."""
 
+import re
 from collections.abc import Container
 from dataclasses import dataclass
 from itertools import count
@@ -92,7 +93,10 @@ def _read(rtlil, folder):
 
 
 def gates_between(rtlil: str, folder: Path, pairs: dict) -> dict[str, bool]:
-    """For each named pair of an output and an input signal of the design: whether gates lead from input to output."""
+    """For each named pair of an output and an input signal of the design: whether gates lead from input to output.
+
+    Raises KeyError for a signal that the design doesn't have.
+    """
     if not pairs:
         return {}
     design, module = _read(rtlil, folder)
@@ -103,6 +107,10 @@ def gates_between(rtlil: str, folder: Path, pairs: dict) -> dict[str, bool]:
     inputs, outputs, gates = _graph(path.read_text(), names.read_text())
     found = {}
     for name, (output, port) in pairs.items():
+        for signal in (output, port):
+            if not re.search(rf"^ *wire .*\\{re.escape(signal.name)}$", rtlil, re.MULTILINE):
+                raise KeyError(f"{name}: the design has no signal {signal.name!r}")
+        # A constant output, or an input that nothing depends on, has no gates.
         cone, wanted = set(), [outputs[output.name]] if output.name in outputs else []
         while wanted:
             node = wanted.pop()

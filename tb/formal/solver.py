@@ -18,7 +18,7 @@ _BOUND = re.compile(r"No output (?:asserted|failed) in (\d+) frames")
 INDUCTION = (1, 2, 4)
 """Values of k that are tried."""
 INDUCTION_LIMIT = 20
-"""Seconds for each: what is inductive takes a few, more on a busy machine."""
+"""Seconds for each: what is inductive takes a few, more under other load."""
 _FRAME = re.compile(r"asserted in frame\s+(\d+)|CEX in frame (\d+)")
 
 

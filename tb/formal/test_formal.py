@@ -74,6 +74,16 @@ def test_streams(flaw, rule, tmp_path):
     assert found["o: moves"] == "reached"
 
 
+@pytest.mark.parametrize("missing", ["output", "port"])
+def test_gates_need_their_signals(missing, tmp_path):
+    harness = Harness(Register())
+    bind_streams(harness)
+    (name, (output, port)), *_ = harness.independent.items()
+    pair = (Signal(name="elsewhere"), port) if missing == "output" else (output, Signal(name="elsewhere"))
+    with pytest.raises(KeyError, match="no signal 'elsewhere'"):
+        gates_between(harness.rtlil(), tmp_path, {name: pair})
+
+
 class Counter(wiring.Component):
     """Counts to 5; ``wild`` beyond and below."""
 
