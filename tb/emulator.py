@@ -13,6 +13,7 @@ import numpy as np
 from adagp.spec.descriptors import Target, VectorMode
 from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max
 from emulator_arithmetic import grid, odometer, requantise
+from grammar import Grammar
 
 __all__ = ["Emulator"]
 
@@ -22,7 +23,8 @@ JUNK = 0x2AAA
 class Emulator:
     """``memory`` is a numpy array of operands (byte address / operand_bytes). ``run`` works on it in place.
 
-    After a run: ``results`` (id -> (seen, top or None)), ``saturations``, ``done`` (commands completed).
+    After a run: ``results`` (id -> (seen, top or None)), ``saturations``, ``done`` (commands completed), ``grammar``
+    (which the descriptors passed through).
     """
 
     def __init__(self, config, memory, rng):
@@ -39,6 +41,7 @@ class Emulator:
         self.vectors = deque()
         self.results, self.saturations, self.done = {}, 0, 0
         self.macs = 0
+        self.grammar = Grammar()
 
     # --- scheduling ------------------------------------------------------------------------------
 
@@ -64,6 +67,7 @@ class Emulator:
             move, name = self.rng.choice(moves)
             if move == "issue":
                 engine, descriptor = issued.popleft()
+                self.grammar.take(engine, descriptor)
                 queues[engine].append(descriptor)
             elif move == "start":
                 running[name] = queues[name].popleft()

@@ -14,10 +14,14 @@ from adagp.rtl.top import HALVES
 from adagp.spec.descriptors import VectorMode
 from amaranth import Cat, Mux, ResetSignal, Signal
 
+from .jobs_registers import RESULT_GAP, recent_results
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
 
 __all__ = []
+
+# What is assumed of descriptors (something to reduce, taps, GEMMs in turn, something to drain) no job proves of the
+# sequencer: tb/grammar.py checks it wherever tests have descriptors.
 
 GAP = 4
 """As the machine's feeder has it, or so: any gap must do."""
@@ -176,6 +180,13 @@ def _drain(h):
         now = runs if name == "drained" else ahead.any() & ~walk.d.vector
         h.prove(f"{name}: one is held until the end", held == now)
     h.prove("result_valid comes with drained", ~dut.result_valid | dut.drained)
+    # What the shadows' job counts on: the further a descriptor's end, the longer ago the result before.
+    history = recent_results(h, "drain", dut.result_valid)
+    h.prove("WAIT: a cycle after a result", ~h.state("", "WAIT") | ~history[0])
+    for place, end in enumerate([*ahead, *behind]):
+        age = min(place + 2, RESULT_GAP)
+        h.prove(f"end {place}: no result in the {age} cycles before", ~end | ~history[:age].any())
+    h.prove(f"results are {RESULT_GAP} cycles apart", ~dut.result_valid | (history == 0))
 
 
 @job("unpack", lambda: Unpack(CONFIG.port_width, GROUP_BITS))

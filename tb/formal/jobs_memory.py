@@ -104,6 +104,7 @@ def _fill(h):
         with h.m.If(taken):
             h.m.d.sync += opened.eq(~dut.i.p.ready)
         h.m.d.sync += held.eq(held + getattr(dut, f"{name}_free").take - getattr(dut, given))
+        # No job proves it of the sequencer: tb/grammar.py checks it wherever tests have descriptors.
         h.assume(f"i: opens and completes {name} in turn",
                  ~(dut.i.valid & meant(dut.i.p)) | (dut.i.p.open == ~opened))  # fmt: skip
         complete = sum(valid & meant(d) & d.ready for valid, d in waiting) + sum(stage[number] for stage in stages)
@@ -162,7 +163,8 @@ def _store(h):
     h.assume("client.request: as many as the arbiter lets under way", ~begun | (under_way < OUTSTANDING))
     counter_rule(h, "answers.outstanding", OUTSTANDING)
     h.prove("answers.outstanding counts the bursts", h.signal("answers.outstanding") == under_way)
-    # A tile's descriptors begin with ``begin`` and end with ``close``, as the tile program makes them.
+    # A tile's descriptors begin with ``begin`` and end with ``close``, as the tile program makes them
+    # (tb/grammar.py checks it).
     taken, opened, held = dut.i.valid & dut.i.ready, Signal(), Signal(2)
     with h.m.If(taken):
         h.m.d.sync += opened.eq(~dut.i.p.close)

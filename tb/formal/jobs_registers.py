@@ -5,14 +5,28 @@ from adagp.rtl.csr import Csr
 from adagp.rtl.phase import WIDTH, BatchCounter
 from adagp.rtl.shadow import Shadow
 from adagp.rtl.supervisor import Supervisor
+from adagp.rtl.update import Update
 from adagp.spec.registers import COUNTERS
 from amaranth import Cat, Mux, Signal
 
 from .registry import CONFIG, job
 from .rules_axi import bind_axi_lite
 
+__all__ = ["RESULT_GAP", "recent_results"]
+
 RESULT_GAP = 6
-"""Cycles that the drain engine and the update unit take at least for their own beside the results of a command."""
+"""Cycles that the drain engine and the update unit take at least for their own beside the results of a command.
+
+The jobs ``drain`` and ``update_results`` prove it."""
+RESULTS_ONLY = (*(f"c:*{part}*" for part in ("lane", "reader", "writer", "tracker")), "t:$mem_v2")
+"""Cut from the update unit: what doesn't decide in which cycles there are results."""
+
+
+def recent_results(h, name, valid):
+    """Whether there was a result in each of the last cycles, the latest first."""
+    history = Signal(RESULT_GAP, name=f"history_{name}")
+    h.m.d.sync += history.eq(Cat(valid, history))
+    return history
 
 
 @job("csr", lambda: Csr(CONFIG))
@@ -81,12 +95,30 @@ def _counters(h):
 def _shadow(h):
     valid = {name: getattr(h.dut, f"{name}_result_valid") for name in ("drain", "update")}
     for name, now in valid.items():
-        history = Signal(RESULT_GAP, name=f"history_{name}")
-        h.m.d.sync += history.eq(Cat(now, history))
+        history = recent_results(h, name, now)
         recent = history if name == "drain" else history[1:]  # an UPDATE's two results come one after the other
         h.assume(f"{name}: results of different commands are {RESULT_GAP} cycles apart", ~now | (recent == 0))
         h.cover(f"{name}: a result", now)
         h.cover(f"{name}: one waits to be entered", h.block(name).level == 1)
+
+
+@job("update_results", lambda: Update(CONFIG), cut=RESULTS_ONLY)
+def _update_results(h):
+    """Between the results of two commands lies the check of the second one."""
+    valid, array = h.dut.result_valid, h.signal("check.array")
+    history = recent_results(h, "update", valid)
+    check, compares = h.state("", "CHECK"), h.state("check", "COMPARE")
+    h.prove("CHECK: while the check runs", check == ~h.state("check", "IDLE"))
+    ages = {"IDLE": 1, "BEGIN": 2, "CHECK": 3, **dict.fromkeys(("RUN", "WRITE", "RESULT_V"), RESULT_GAP)}
+    for state, age in ages.items():
+        h.prove(f"{state}: no result in the {age} cycles before", ~h.state("", state) | ~history[:age].any())
+    for age, there in ((4, (array != 0) | compares), (5, array != 0), (6, (array > 1) | (array == 1) & compares)):
+        h.prove(f"CHECK: no result in the {age} cycles before", ~check | ~there | ~history[:age].any())
+    h.prove("RESULT_W: no result but the one before", ~h.state("", "RESULT_W") | ~history[1:].any())
+    h.prove(f"results of different commands are {RESULT_GAP} cycles apart", ~valid | (history[1:] == 0))
+    done = Signal()
+    h.m.d.sync += done.eq(done | h.dut.done)
+    h.cover("a result of a second command", done & valid)
 
 
 @job("supervisor", lambda: Supervisor(5))

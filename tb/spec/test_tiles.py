@@ -28,7 +28,9 @@ def check(config, rng, layers):
         for address, values in {**layer.operands, **layer.expected}.items():
             expected[address // size : address // size + len(values)] = values
     engines = Emulator(config, memory, rng)
-    engines.run(descriptors(tile_program, config, [layer.task for layer in layers]))
+    issued = descriptors(tile_program, config, [layer.task for layer in layers])
+    engines.run(issued)
+    assert engines.grammar.taken.total() == len(issued) > 0
     wrong = np.flatnonzero(memory != expected)
     assert wrong.size == 0, f"{wrong.size} operands differ, first at {wrong[0] * size:#x}: {vars(layers[0].task)}"
     assert engines.done == len(layers)

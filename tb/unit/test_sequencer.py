@@ -12,6 +12,7 @@ from adagp.spec.tile_machine import Recorder, descriptors, task
 from adagp.spec.tiles import tile_program
 from amaranth.hdl import ResetInserter, Signal
 from bench import seeded, simulate, sink, source
+from grammar import Grammar
 from layers import random_layer
 
 
@@ -41,10 +42,13 @@ def run(config, rng, tasks, stall):
 
     cycles = 3000 * len(tasks) + 3000 * len(expected["compute"])
     simulate(dut, giver, *(taker(name) for name in ENGINES), limit=cycles)
+    grammar = Grammar()
     for name in ENGINES:
         for got, want in zip(seen[name], expected[name], strict=True):
             wrong = {field: (got[field], want[field]) for field in got if got[field] != want[field]}
             assert not wrong, f"{name}: (got, want) {wrong}"
+            grammar.take(name, got)
+    assert grammar.taken.total() == sum(map(len, seen.values()))
     return sum(map(len, seen.values())), sum(map(len, expected.values()))
 
 

@@ -1,0 +1,66 @@
+"""What the formal jobs assume of the descriptors that the sequencer sends, as a check of any stream of them."""
+
+from collections import Counter
+
+from adagp.spec.descriptors import Target, VectorMode
+
+__all__ = ["RULES", "Grammar"]
+
+RULES = {
+    "fill a": "i: opens and completes a in turn",
+    "fill b": "i: opens and completes b in turn",
+    "fill c": "i: opens and completes c in turn",
+    "walk": "walk: reduces something",
+    "taps": "job: has taps",
+    "gemm": "i: GEMMs open and complete halves in turn",
+    "drain": "i: something to drain",
+    "store": "i: a tile from begin to close",
+}
+"""The rules, each by the name of its assumption in tb/formal."""
+PADS = {Target.A: "a", Target.B: "b"}
+
+
+class Grammar:
+    """Takes the descriptors of a machine from its reset on, those of each engine in order.
+
+    ``taken`` counts descriptors by engine, ``checked`` the times each rule was looked at.
+    """
+
+    def __init__(self):
+        self.taken, self.checked = Counter(), Counter()
+        self.reset()
+
+    def reset(self):
+        """The machine is reset: nothing is open."""
+        self._opened = set()
+
+    def take(self, engine, d):
+        """The next descriptor of ``engine``, by its fields; AssertionError with the rule that it breaks."""
+        getattr(self, f"_{engine}")(d)
+        self.taken[engine] += 1
+
+    def _require(self, rule, holds, d):
+        self.checked[rule] += 1
+        assert holds, f"{RULES[rule]}, but number {self.taken.total()} is {d}"
+
+    def _in_turn(self, rule, opens, completes, d):
+        """What is open is not opened again, what isn't is opened first."""
+        self._require(rule, bool(opens) == (rule not in self._opened), d)
+        (self._opened.discard if completes else self._opened.add)(rule)
+
+    def _fill(self, d):
+        """Halves of A, of B, and of C together with its biases."""
+        self._in_turn(f"fill {PADS.get(d['target'], 'c')}", d["open"], d["ready"], d)
+
+    def _compute(self, d):
+        self._require("walk", d["n_k"] != 0, d)
+        if d["mode"] == VectorMode.GEMM:
+            self._in_turn("gemm", d["first"], d["last"], d)
+        else:
+            self._require("taps", d["n_a"] != 0, d)
+
+    def _drain(self, d):
+        self._require("drain", d["n_out"] != 0 and d["n_in"] != 0, d)
+
+    def _store(self, d):
+        self._in_turn("store", d["begin"], d["close"], d)

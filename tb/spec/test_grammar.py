@@ -1,0 +1,115 @@
+"""Descriptors of commands of any kind are as the formal jobs assume, and one that isn't is seen."""
+
+import pytest
+from adagp.golden.occupancy import Tile, misfit
+from adagp.golden.operands import COMPUTE
+from adagp.golden.validate import validate
+from adagp.spec.commands import Command, Opcode
+from adagp.spec.descriptors import ENGINES, Target, VectorMode
+from adagp.spec.errors import ErrorCode
+from adagp.spec.presets import PRESETS, preset
+from adagp.spec.tile_machine import Recorder, TileError, constants, descriptors, task
+from adagp.spec.tiles import tile_program
+from amaranth.hdl import Fragment
+from bench import seeded
+from formal.jobs import JOBS
+from grammar import RULES, Grammar
+from robustness.malform import GEOMETRY, neighbours, spoilt
+
+MEMORY = 1 << 15
+N_PROGRAMS, N_SPOILT = 90, 12
+MOST_TILES = 100
+"""Commands of more tiles take too long."""
+
+
+def legal(config, words):
+    """The compute command that the words are, None if it is refused for its fields alone or goes on for too long."""
+    try:
+        command = Command.decode(words)
+    except ValueError:
+        return None
+    if command.opcode not in COMPUTE or validate(command, config) != ErrorCode.NONE:
+        return None
+    images, rows, inner, outer = Tile(command).counts
+    return command if images * rows * inner * outer <= MOST_TILES else None
+
+
+def test_rules_are_what_is_assumed():
+    """Every rule is an assumption of a formal job, word for word."""
+    assumed = set()
+    for name in ("fill", "lane_offsets", "pool", "compute", "drain", "store"):
+        harness = JOBS[name].harness()
+        Fragment.get(harness.m, None)  # Amaranth warns of what is never elaborated
+        assumed |= harness.names
+    assert set(RULES.values()) <= assumed
+
+
+LAYER = {"n": 1, "c": 4, "h": 4, "w": 4, "oh": 4, "ow": 4, "q": 4, "r": 3, "s": 3, "stride": 1, "pad_y": 1, "pad_x": 1,
+         "nb": 1, "yb": 4, "cb": 2, "qb": 4, "bias": 1, "c_mode": 1}  # fmt: skip
+GEMM, POOL = {"mode": VectorMode.GEMM}, {"mode": VectorMode.MAX}
+
+
+@pytest.mark.parametrize("rule, engine, which, change", [
+    ("fill a", "fill", {"target": Target.A}, {"open": 0}),
+    ("fill a", "fill", {"target": Target.A}, {"ready": 0}),
+    ("fill b", "fill", {"target": Target.B}, {"open": 0}),
+    ("fill b", "fill", {"target": Target.B}, {"ready": 0}),
+    ("fill c", "fill", {"target": Target.BIAS}, {"open": 0}),
+    ("fill c", "fill", {"target": Target.BIAS}, {"ready": 1}),
+    ("fill c", "fill", {"target": Target.C}, {"open": 1}),
+    ("walk", "compute", GEMM, {"n_k": 0}),
+    ("walk", "compute", POOL, {"n_k": 0}),
+    ("taps", "compute", POOL, {"n_a": 0}),
+    ("gemm", "compute", GEMM | {"first": 1}, {"first": 0}),
+    ("gemm", "compute", GEMM | {"last": 0}, {"first": 0, "last": 1}),
+    ("gemm", "compute", GEMM | {"first": 0}, {"first": 1}),
+    ("drain", "drain", {"vector": 0}, {"n_out": 0}),
+    ("drain", "drain", {"vector": 1}, {"n_in": 0}),
+    ("store", "store", {"begin": 1}, {"begin": 0}),
+    ("store", "store", {"close": 0}, {"close": 1}),
+    ("store", "store", {"begin": 0}, {"begin": 1}),
+])  # fmt: skip
+def test_spoilt_descriptors(rule, engine, which, change):
+    """One descriptor of a good stream that breaks a rule is seen, at the latest by the next of its kind."""
+    opcodes = (Opcode.FORWARD, Opcode.MAXPOOL, Opcode.FORWARD)
+    tasks = [task(LAYER | {"opcode": opcode}) for opcode in opcodes]
+    issued = descriptors(tile_program, preset("tiny"), tasks)
+    grammar = Grammar()
+    for each, d in issued:
+        grammar.take(each, d)
+    assert grammar.taken.total() == len(issued) > 0
+    spoilt_one = next(d for each, d in issued if each == engine and d | which == d)
+    spoilt_one.update(change)
+    grammar = Grammar()
+    with pytest.raises(AssertionError, match=RULES[rule]):
+        for each, d in issued:
+            grammar.take(each, d)
+
+
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_malformed_commands(config):
+    """Valid commands and spoilt ones that are legal, on one machine, which is reset when a tile doesn't fit."""
+    draw = seeded(8)
+    grammar, names = Grammar(), constants(config)
+    executed, refused = set(), 0
+    for _ in range(N_PROGRAMS):
+        program, place = neighbours(config, draw, MEMORY)
+        variants = [program[place], *(spoilt(config, program[place], draw) for _ in range(N_SPOILT))]
+        for command in filter(None, (legal(config, words) for words in variants)):
+            machine = Recorder()
+            try:
+                tile_program(task({"opcode": command.opcode, **command.fields}), names, machine)
+            except TileError:
+                assert misfit(command, config)
+                refused += 1
+            for engine, d in machine.issued:
+                grammar.take(engine, d)
+            if misfit(command, config):
+                grammar.reset()
+            else:
+                executed.add((command.opcode, command.swap, *(getattr(command, name) for name in GEOMETRY)))
+    print(f"{len(executed)} layers, {refused} refused, {grammar.taken.total()} descriptors")
+    assert len(executed) >= 2 * N_PROGRAMS
+    assert {layer[:2] for layer in executed} == {(opcode, swap) for opcode in COMPUTE for swap in range(2)}
+    assert set(grammar.checked) == set(RULES)
+    assert set(grammar.taken) == set(ENGINES)
