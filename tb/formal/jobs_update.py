@@ -196,7 +196,10 @@ def _writing(h, prefix, given: Place, place):
         h.prove(f"{prefix}{name}: a chunk's last beat comes before its turn", ~(pack.o_valid & only) | early)
         waits = (ready != 0) & ((array < k) | ((array == k) & (rest != 0)))
         h.prove(f"{prefix}{name}: a beat is there", ~waits | fifo.r_rdy | early | ((array == 0) & walking))
-        fifo_rule(h, f"{prefix}beats_{name}", fifo, given=~h.block(prefix[:-1]).valid | (ready != SLOTS))
+        if prefix:
+            h.assume(f"{prefix}beats_{name}: written only with room, as the job of the writer proves",
+                     ~fifo.w_en | fifo.w_rdy)  # fmt: skip
+        fifo_rule(h, f"{prefix}beats_{name}", fifo, by_stream=bool(prefix))
     h.prove(f"{prefix}walk: the array's share of the chunk", ~walking | (
         h.block(f"{prefix}walk.segments").o.p.length
         == sum(Mux(array == k, writing.size * (bytes_ // CONFIG.operand_bytes), 0)
@@ -239,7 +242,7 @@ def _update_writer(h):
 
 @job("update", lambda: Update(CONFIG), depth=60, cut=("c:*lane*", *MEMORY), patch=_small_chunks)
 def _update(h):
-    """Reader, lanes and writer together: what the jobs of reader and writer assume holds here."""
+    """Reader, lanes and writer together: what the jobs of reader and writer assume holds, so what they prove does."""
     dut = h.dut
     bind_streams(h)
     request_rule(h, "read.request", dut.read.request, MOMENTUM_BEATS)
