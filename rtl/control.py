@@ -12,7 +12,16 @@ from .csr import AxiLite, Csr
 from .exponents import ExponentLayout, Exponents
 from .fetch import Fetch
 from .hyper import Hyper, HyperLayout
-from .interfaces import ErrorLayout, ReadClient, RegionLayout, ResultLayout, StopLayout, TaskLayout, UpdateLayout
+from .interfaces import (
+    ErrorLayout,
+    LostLayout,
+    ReadClient,
+    RegionLayout,
+    ResultLayout,
+    StopLayout,
+    TaskLayout,
+    UpdateLayout,
+)  # fmt: skip
 from .issue import Issue
 from .phase import BatchCounter
 from .supervisor import Supervisor
@@ -33,8 +42,8 @@ class Control(wiring.Component):
     ``bus``: see :class:`.csr.Csr`. ``fetch`` reads commands. ``task``, ``update_task``, ``main_done``,
     ``update_done``: see :class:`.issue.Issue`. Results: at most one per cycle and source, those of a command
     before or with its done pulse (see :class:`.shadow.Shadow`). ``errors``: reports of other blocks, which ``stop``
-    follows ``STOP_LATENCY`` cycles later. ``stop`` and ``writing`` of the two queues: see
-    :class:`.write_stop.WriteStop`. ``halt``, ``idle``, ``reset``: see
+    and ``lost`` follow ``STOP_LATENCY`` cycles later; ``losses``: see :class:`.supervisor.Supervisor`. ``stop``,
+    ``lost``, and ``writing`` of the two queues: see :class:`.write_stop.WriteStop`. ``halt``, ``idle``, ``reset``: see
     :class:`.supervisor.Supervisor`. ``counts``: increments of the counters; ``cycles`` and ``commands`` are counted
     here whatever it says. ``irq`` is a level.
     """
@@ -52,7 +61,8 @@ class Control(wiring.Component):
             "drain_result_valid": In(1), "drain_result": In(ResultLayout),
             "update_result_valid": In(1), "update_result": In(ResultLayout),
             "regions": Out(data.ArrayLayout(RegionLayout, N_REGIONS)),
-            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "writing": In(2), "stop": Out(StopLayout),
+            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "losses": In(n_errors),
+            "writing": In(2), "stop": Out(StopLayout), "lost": Out(LostLayout),
             "counts": In(counts_layout(config)),
             "halt": Out(1), "idle": In(1), "reset": Out(1),
         })  # fmt: skip
@@ -103,12 +113,13 @@ class Control(wiring.Component):
             self.irq.eq(csr.irq_enable & supervisor.event),
             fetch.start.eq(supervisor.start), fetch.resume.eq(supervisor.resume),
             fetch.stopping.eq(supervisor.stopping),
-            self.stop.eq(supervisor.stop), issue.until.eq(supervisor.error.index),
+            self.stop.eq(supervisor.stop), self.lost.eq(supervisor.lost), issue.until.eq(supervisor.error.index),
             supervisor.quiet.eq(issue.complete & ~self.writing.any()),
         ]  # fmt: skip
         # Registered, so that no path leads from the memory port to all that depends on a stop.
         m.d.sync += [
-            supervisor.idle.eq(self.idle), *(supervisor.errors[i].eq(self.errors[i]) for i in range(self.n_errors)),
+            supervisor.idle.eq(self.idle), supervisor.losses.eq(self.losses),
+            *(supervisor.errors[i].eq(self.errors[i]) for i in range(self.n_errors)),
         ]  # fmt: skip
 
     def _run(self, m, csr, batches, fetch, issue):

@@ -11,7 +11,16 @@ from ..spec.registers import N_REGIONS
 from .axi import OUTSTANDING
 from .bursts import BeatLayout, BeatWalk, BurstLayout, BurstWalk
 from .delay import delayed
-from .interfaces import PadRead, RegionLayout, StopLayout, Token, WriteClient, descriptor_layout, descriptor_stream
+from .interfaces import (
+    LostLayout,
+    PadRead,
+    RegionLayout,
+    StopLayout,
+    Token,
+    WriteClient,
+    descriptor_layout,
+    descriptor_stream,
+)  # fmt: skip
 from .scratchpad import Scratchpad
 from .write_stop import WriteStop
 
@@ -154,7 +163,7 @@ class Store(wiring.Component):
     pulses when the data of a descriptor with ``close`` has left the scratchpad, ``main_done`` when the
     writes of one with ``done``, and all before, are answered. A burst outside ``regions`` stops the engine and
     raises ``fault`` from then on; a refused write raises it for a cycle (``fault_code``: :class:`ErrorCode`).
-    ``stop``, ``hold``, ``writing``: see :class:`.write_stop.WriteStop`.
+    ``stop``, ``lost``, ``hold``, ``writing``: see :class:`.write_stop.WriteStop`.
     """
 
     def __init__(self, config: Config):
@@ -164,7 +173,7 @@ class Store(wiring.Component):
             "c": Out(PadRead(config, 2 * config.c_depth)),
             "client": Out(WriteClient(config)),
             "drained": Out(Token()),
-            "stop": In(StopLayout), "hold": Out(1), "writing": Out(1),
+            "stop": In(StopLayout), "lost": In(LostLayout), "hold": Out(1), "writing": Out(1),
             "c_free": Out(1), "main_done": Out(1),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
             "fault": Out(1), "fault_code": Out(8), "fault_command": Out(_LAYOUT["command"].width), "busy": Out(1),
@@ -199,7 +208,7 @@ class Store(wiring.Component):
             write_stop.begun.eq(answers.begun),
             write_stop.complete.eq(answers.complete),
             write_stop.completed.eq(answers.completed),
-            write_stop.stuck.eq(gate.fault),
+            write_stop.lost.eq(self.lost),
             self.hold.eq(write_stop.hold),
             self.writing.eq(write_stop.writing),
             answers.marked_command.eq(d.command),

@@ -9,9 +9,9 @@ from ..spec.config import Config
 from ..spec.descriptors import Bits
 
 __all__ = [
-    "AccRead", "CommandLayout", "ErrorLayout", "PadRead", "PadWrite", "ReadClient", "RegionLayout", "ResultLayout",
-    "StopLayout", "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient", "descriptor_layout",
-    "descriptor_stream",
+    "AccRead", "CommandLayout", "ErrorLayout", "LostLayout", "PadRead", "PadWrite", "ReadClient", "RegionLayout",
+    "ResultLayout", "StopLayout", "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient",
+    "descriptor_layout", "descriptor_stream",
 ]  # fmt: skip
 
 
@@ -48,6 +48,9 @@ ResultLayout = data.StructLayout({"id": 8, "nonzero": 1, "top": signed(10)})
 
 ErrorLayout = data.StructLayout({"valid": 1, "code": 8, "index": 16})
 """A block's report: :class:`adagp.spec.errors.ErrorCode` and the command's index, in a cycle with valid."""
+
+LostLayout = data.StructLayout({"valid": 1, "index": 16})
+"""With valid: a queue's commands from this index on can't be completed any more."""
 
 StopLayout = data.StructLayout({"stopping": 1, "index": 16})
 """An orderly stop, and the index of the earliest command that failed."""

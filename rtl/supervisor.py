@@ -2,12 +2,12 @@
 
 from contextlib import contextmanager
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.registers import Control, Status
-from .interfaces import ErrorLayout, StopLayout
+from .interfaces import ErrorLayout, LostLayout, StopLayout
 
 __all__ = ["Supervisor"]
 
@@ -24,17 +24,19 @@ class Supervisor(wiring.Component):
     has changed at the earliest, ``halt`` rises: no memory transaction may be started any more. When all are ``idle``,
     ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` pulses, and the machine is
     as before START. ``busy`` is high while CLEAR is being done. ``stopping``: no new command may be taken up.
+    ``losses`` are those of ``errors`` after which the main queue's commands can't be completed from this one on;
+    ``lost`` follows a cycle later.
 
     ``event``: STATUS shows HOST, DONE or ERROR.
     """
 
     def __init__(self, n_errors: int):
-        self._n_errors = n_errors
+        self.n_errors = n_errors
         super().__init__({
             "command": In(Control), "finished": In(1), "waiting": In(1), "quiet": In(1), "idle": In(1),
-            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)),
+            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "losses": In(n_errors),
             "start": Out(1), "resume": Out(1), "clear_counters": Out(1), "halt": Out(1), "reset": Out(1),
-            "stopping": Out(1), "stop": Out(StopLayout),
+            "stopping": Out(1), "stop": Out(StopLayout), "lost": Out(LostLayout),
             "busy": Out(1), "status": Out(Status), "event": Out(1), "error": Out(ErrorLayout),
         })  # fmt: skip
 
@@ -99,18 +101,27 @@ class Supervisor(wiring.Component):
 
     def _error(self, m, news):
         """Keep the report of the earliest command; ``news``: there is an earlier one than before."""
-        first = self.errors[0]
-        for i in range(1, self._n_errors):
-            other = self.errors[i]
-            earlier = Signal(ErrorLayout, name=f"earlier{i}")
-            m.d.comb += earlier.eq(Mux(other.valid & (~first.valid | (other.index < first.index)), other, first))
-            first = earlier
+        every = Const(1).replicate(self.n_errors)
+        first, loss = self._earliest(m, "first", every), self._earliest(m, "loss", self.losses)
+        listening = self.busy & ~self.halt
         known = self.error.valid & (self.error.index <= first.index)
         m.d.comb += [
-            news.eq(first.valid & ~known & self.busy & ~self.halt),
+            news.eq(first.valid & ~known & listening),
             self.stop.stopping.eq(self.error.valid), self.stop.index.eq(self.error.index),
         ]  # fmt: skip
         with m.If(news):
             m.d.sync += self.error.eq(first)
+        with m.If(loss.valid & listening & ~(self.lost.valid & (self.lost.index <= loss.index))):
+            m.d.sync += [self.lost.valid.eq(1), self.lost.index.eq(loss.index)]
         with m.If(self.reset):
-            m.d.sync += self.error.eq(0)
+            m.d.sync += [self.error.eq(0), self.lost.eq(0)]
+
+    def _earliest(self, m, name, wanted):
+        """Of the reports that are ``wanted`` the one with the lowest index."""
+        earliest = Signal(ErrorLayout, name=f"{name}_none")
+        for i, error in enumerate(self.errors):
+            before, earliest = earliest, Signal(ErrorLayout, name=f"{name}{i}")
+            m.d.comb += earliest.eq(before)
+            with m.If(error.valid & wanted[i] & (~before.valid | (error.index < before.index))):
+                m.d.comb += earliest.eq(error)
+        return earliest

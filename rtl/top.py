@@ -138,6 +138,7 @@ class Top(wiring.Component):
             writes.hold.eq(Cat(writer.hold for writer in writers)),
             control.writing.eq(Cat(writer.writing for writer in writers)),
             *(writer.stop.eq(control.stop) for writer in writers),
+            self.store.lost.eq(control.lost),
             control.idle.eq(reads.idle & writes.idle),
             control.counts.read_bytes.eq(Mux(reads.read_beats, self.config.beat_bytes, 0)),
             control.counts.write_bytes.eq(writes.write_bytes),
@@ -156,6 +157,8 @@ class Top(wiring.Component):
         )
         for error, (valid, code, index) in zip(control.errors, faults, strict=True):
             m.d.comb += [error.valid.eq(valid), error.code.eq(code), error.index.eq(index)]
+        # After a refused write its queue of commands could go on, after the others not.
+        m.d.comb += control.losses.eq(Cat(1, 1, store.fault_code != ErrorCode.WRITE_FAULT, 0))
         m.d.comb += [
             control.main_done.eq(store.main_done),
             control.update_done.eq(update.done),

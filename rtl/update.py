@@ -173,7 +173,8 @@ class Update(wiring.Component):
         m.d.comb += [
             write_stop.stop.eq(self.stop), write_stop.command.eq(task.index), write_stop.completed.eq(task.index),
             write_stop.begun.eq(self.write.request.valid & self.write.request.ready),
-            write_stop.complete.eq(self.done), write_stop.stuck.eq(stopped),
+            write_stop.complete.eq(self.done), write_stop.lost.valid.eq(stopped),
+            write_stop.lost.index.eq(task.index),
             self.hold.eq(write_stop.hold), self.writing.eq(write_stop.writing),
         ]  # fmt: skip
 

@@ -51,6 +51,7 @@ struct Totals {
 struct Passage {
     uint64_t write, id, addr, beats, response;
     uint64_t offered, accepted, first, last;  // first and last beat of its data, or its answer, taken; 0: not yet
+    uint64_t failed;                          // the same of its first beat that fails, or of its answer
 };
 
 struct Address {
@@ -193,7 +194,7 @@ class Dram {
             }
         Passage* passage = log_ == log_end_ ? nullptr : log_++;
         if (passage)
-            *passage = {write, a.id, a.addr, beats, response, write ? aw_offered_ : ar_offered_, cycle(), 0, 0};
+            *passage = {write, a.id, a.addr, beats, response, write ? aw_offered_ : ar_offered_, cycle(), 0, 0, 0};
         return {a.addr, now_, beats, 0, a.id, response, bad, passage};
     }
 
@@ -215,6 +216,7 @@ class Dram {
         looked_.pop_front();
         if (burst.passage) {
             if (burst.sent == 0) burst.passage->first = cycle();
+            if (response(burst, burst.sent) != OKAY && !burst.passage->failed) burst.passage->failed = cycle();
             if (burst.sent + 1 == burst.beats) burst.passage->last = cycle();
         }
         if (++burst.sent == burst.beats) read_data_.pop_front();
@@ -226,6 +228,7 @@ class Dram {
         for (unsigned i = 0; i < burst.beats; i++, beats_.pop_front())
             if (burst.response == OKAY) store(beats_.front(), at(burst, i));
         if (burst.passage) burst.passage->first = burst.passage->last = cycle();
+        if (burst.passage && burst.response != OKAY) burst.passage->failed = cycle();
         moved_ -= burst.beats;
         answers_.pop_front();
         out.bvalid = false;

@@ -14,7 +14,7 @@ SLVERR, DECERR = 2, 3
 
 BURST = np.dtype([
     (name, np.int64)
-    for name in ("write", "id", "addr", "beats", "response", "offered", "accepted", "first", "last")
+    for name in ("write", "id", "addr", "beats", "response", "offered", "accepted", "first", "last", "failed")
 ])  # fmt: skip
 """A burst's way through the memory: ``Passage`` of dram.h. Its times count steps of the memory."""
 

@@ -1,8 +1,9 @@
-"""One burst of a training step fails, any of them, or a beat of one that is read: the accelerator says where,
-finishes the commands before that one and those behind that have begun to write, begins no other, and after CLEAR the
-step runs to the golden model's bits.
+"""Bursts of a training step fail, any of them, or single beats of those that are read: the accelerator says which
+command was the first, finishes those before it and those behind that have begun to write, begins no other, and after
+CLEAR the step runs to the golden model's bits.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,27 +33,46 @@ DROPPED = 6
 
 RESPONSES = {SLVERR: "SLVERR", DECERR: "DECERR"}
 
+FAULTS_OF_A_CASE = (1, 1, 1, 2, 3)
+"""How many are injected: one of these."""
+
+NEAR = 12
+"""Bursts within which the others of a case are."""
+
 
 def _open(top: Path | None) -> Case:
     return lambda index, rng: _case(rng, top)
 
 
+def _faults(rng: np.random.Generator, n_reads: int, n_writes: int) -> list[Fault]:
+    """One of any burst, maybe others of bursts about that time; half of those that are read of a single beat."""
+    at, faults = rng.random(), []
+    for number in range(rng.choice(FAULTS_OF_A_CASE)):
+        n_bursts = n_reads, n_writes
+        write = bool(rng.random() * (n_reads + n_writes) >= n_reads)
+        nth = int(at * n_bursts[write]) + bool(number) * int(rng.integers(-NEAR, NEAR))
+        beat = None if rng.random() < 0.5 else int(rng.integers(1 << 10))
+        faults.append(Fault(write, int(rng.choice(list(RESPONSES))), max(0, nth), beat=beat))
+    return faults
+
+
 def _case(rng: np.random.Generator, top: Path | None) -> str:
     load = random_workload(rng)
-    response = int(rng.choice(list(RESPONSES)))
     n_writes = sum(len(work.writes) for work in load.works)
     n_reads = sum(len(work.reads) for work in load.works) + load.batches * (len(load.program) + DROPPED)
-    place, conditions = int(rng.integers(n_reads + n_writes)), int(rng.integers(1 << 32))
-    beat = None if rng.random() < 0.5 else int(rng.integers(1 << 10))
-    write, nth = (False, place) if place < n_reads else (True, place - n_reads)
+    faults = _faults(rng, n_reads, n_writes)
+    conditions = int(rng.integers(1 << 32))
     while True:
-        device = open_device(np.random.default_rng(conditions), top, (Fault(write, response, nth, beat=beat),))
+        device = open_device(np.random.default_rng(conditions), top, tuple(faults))
         try:
             run = Run(load, device)
             status = _until_stopped(run)
-            if run.bursts["response"].any():
-                return _judge(run, status, RESPONSES[response], "last" if beat else "first")
-            nth %= int((run.bursts["write"] == write).sum())
+            numbers = [int((run.bursts["write"] == write).sum()) for write in (False, True)]
+            met = [fault for fault in faults if fault.nth < numbers[fault.write]]
+            if met == faults:
+                return _judge(run, status)
+            # Those it didn't come to would be met after CLEAR.
+            faults = met or [replace(faults[0], nth=faults[0].nth % numbers[faults[0].write])]
         finally:
             device.close()
 
@@ -69,35 +89,40 @@ def _until_stopped(run: Run) -> Status:
     return status
 
 
-def _judge(run: Run, status: Status, response: str, seen: str) -> str:
+def _judge(run: Run, status: Status) -> str:
     load, device = run.load, run.device
-    [fault] = np.flatnonzero(run.bursts["response"])
-    client = run.client(fault)
-    label = f"{response} on {client}"
-    if client == "fetch":
-        batch, index, needed = run.fetched(fault)
-        if not needed:
+    faults = np.flatnonzero(run.bursts["failed"])
+    failed = {int(number) for number in run.owner[faults] if number >= 0}
+    label = ", ".join(
+        sorted(f"{RESPONSES[int(run.bursts['response'][fault])]} on {run.client(fault)}" for fault in faults)
+    )
+    if failed:
+        first = min(failed, key=lambda number: load.works[number].place)
+        work, limit = load.works[first], STOP_CYCLES
+        index, mine = work.place[1], faults[run.owner[faults] == first]
+        codes = {ErrorCode.WRITE_FAULT if write else ErrorCode.READ_FAULT for write in run.bursts["write"][mine]}
+        _check_engines(run, failed, first)
+        label += f" of {work.command.opcode.name}"
+    else:
+        places = [run.fetched(fault) for fault in faults]
+        needed = min(((batch, index) for batch, index, needed in places if needed), default=None)
+        if needed is None:
             assert status == Status.DONE, f"{status!r} after a fault of a command that isn't looked at"
             load.check_final(device, device.simulation.memory)
             return f"{label} beyond HOST or END: no error"
-        _check_fetch(run, (batch, index))
+        index, codes, limit = needed[1], {ErrorCode.READ_FAULT}, SETTLE_CYCLES
+        _check_fetch(run, needed)
         label += f" of {load.program[index].command.opcode.name}"
-    else:
-        work = load.works[run.owner[fault]]
-        index = work.place[1]
-        _check_engine(run, run.owner[fault], int(run.bursts[seen][fault]))
-        label += f" of {work.command.opcode.name}"
-    code = ErrorCode.WRITE_FAULT if run.bursts["write"][fault] else ErrorCode.READ_FAULT
     assert status == Status.ERROR, f"{label}: {status!r}"
     found = ErrorCode(device.read_register("ERROR")), device.read_register("ERROR_INDEX")
-    assert found == (code, index), f"{label} at {index}: reported as {found[0].name} at {found[1]}"
+    assert found[0] in codes and found[1] == index, f"{label} at {index}: reported as {found[0].name} at {found[1]}"
     waited = run.stopped - run.bursts["last"].max()
-    assert waited <= (SETTLE_CYCLES if client == "fetch" else STOP_CYCLES), f"{label}: stopped {waited} cycles later"
+    assert waited <= limit, f"{label}: stopped {waited} cycles later"
     assert run.bursts["last"].all(), f"{label}: stopped before all bursts were answered"
     run.check_waits()
     run.check_memory()
     _recover(load, device, run)
-    return f"{label}: {code.name}"
+    return f"{len(faults)} faults" if len(faults) > 1 else f"{label}: {found[0].name}"
 
 
 def _check_fetch(run: Run, place: tuple[int, int]) -> None:
@@ -108,23 +133,28 @@ def _check_fetch(run: Run, place: tuple[int, int]) -> None:
     assert set(run.owner) <= {-1, *np.flatnonzero(wanted)}, f"fault in fetch of {place}: commands after it began"
 
 
-def _check_engine(run: Run, failing: int, seen: int) -> None:
-    """All before work number ``failing`` is done; what is behind is written as a whole or not at all.
+def _check_engines(run: Run, failed: set[int], first: int) -> None:
+    """All before work number ``first`` is done; what is behind and hasn't failed is written as a whole or not at all.
 
-    Nothing is written for the failing one, and nothing behind it begins to write, once the error is ``seen``.
+    Once an error is seen nothing behind that command begins to write, and nothing is written for the ``first``.
     """
-    place = run.load.works[failing].place
-    for number, work in enumerate(run.load.works):
-        mine = run.bursts[(run.owner == number) & (run.bursts["write"] == 1)]
+    works, bursts = run.load.works, run.bursts
+    seen = {number: bursts["failed"][(run.owner == number) & (bursts["failed"] > 0)].min() for number in failed}
+    place = works[first].place
+    for number, work in enumerate(works):
+        mine = bursts["offered"][(run.owner == number) & (bursts["write"] == 1)]
         if work.place < place:
             assert run.whole(number), f"{place} failed, {work.place} before it isn't complete"
-        elif work.place > place:
+        elif number == first:
+            late = mine.max(initial=0) - seen[number]
+            assert late < SEEN_CYCLES, f"{place} goes on to write {late} cycles after its error"
+        elif number not in failed:
             assert len(mine) in (0, len(work.writes)), f"{place} failed, {work.place} is written by half"
-        late = mine["offered"][mine["offered"] >= seen + SEEN_CYCLES]
-        if work.place == place:
-            assert not len(late), f"{place} goes on to write {late.max() - seen} cycles after its error"
-        elif work.place > place:
-            assert len(late) < max(1, len(mine)), f"{work.place} begins to write after the error in {place}"
+        for other, cycle in seen.items():
+            begins = len(mine) and mine.min() - cycle
+            assert begins < SEEN_CYCLES or work.place <= works[other].place, (
+                f"{work.place} begins to write {begins} cycles after the error in {works[other].place}"
+            )
 
 
 def _recover(load: Workload, device: SimDevice, run: Run) -> None:

@@ -112,17 +112,20 @@ def test_errors_of_engines():
         while len(bench.log) < 2:
             await ctx.tick()
         bench.busy = True
+        ctx.set(dut.losses, 0b0101)
         await report(ctx, dut, (0, 7, 9), (1, 13, 2), (3, 14, 5))
         assert not ctx.get(dut.stop.stopping)
         await ctx.tick().repeat(dut.STOP_LATENCY - 1)
         assert ctx.get(dut.stop.stopping) and ctx.get(dut.stop.index) == 2
+        assert ctx.get(dut.lost.valid) and ctx.get(dut.lost.index) == 9
         await report(ctx, dut, (2, 12, 3))
         await ctx.tick().repeat(20)
         assert not ctx.get(dut.halt), "command 1 isn't complete"
-        assert ctx.get(dut.stop.index) == 2
+        assert ctx.get(dut.stop.index) == 2 and ctx.get(dut.lost.index) == 3
+        ctx.set(dut.losses, 0b0001)
         await report(ctx, dut, (2, 12, 1), (3, 13, 4))
         await ctx.tick().repeat(dut.STOP_LATENCY)
-        assert ctx.get(dut.stop.index) == 1
+        assert ctx.get(dut.stop.index) == 1 and ctx.get(dut.lost.index) == 3
         for _ in range(20):
             assert await bench.host.read(ctx, "STATUS") == Status.BUSY
             assert not ctx.get(dut.irq)

@@ -26,8 +26,13 @@ def test_stop(begun, failing, hold, writing):
         await ctx.tick()
         assert ctx.get(dut.hold) == hold
         assert ctx.get(dut.writing) == writing
-        ctx.set(dut.stuck, 1)
+        ctx.set(dut.lost, {"valid": 1, "index": 6})
+        await ctx.tick()
+        assert ctx.get(dut.hold) == hold and ctx.get(dut.writing) == writing
+        ctx.set(dut.lost, {"valid": 1, "index": 5 - begun * (failing == 4)})
         assert not ctx.get(dut.writing)
+        await ctx.tick()
+        assert ctx.get(dut.hold)
 
     simulate(dut, bench)
 
