@@ -159,14 +159,22 @@ def _write_stop(h):
     stands = h.before(stop.as_value()) == stop.as_value()
     same = h.before(dut.command) == dut.command
     new = dut.begun & ~h.before(h.signal("valid") & (h.signal("latest") == dut.command))
-    h.assume("command: only grows", h.before(dut.command) <= dut.command)
+    idle = h.before(~h.signal("valid"))
+    h.assume("command: falls only when all is complete, at the end of a batch",
+             (h.before(dut.command) <= dut.command) | idle)  # fmt: skip
     h.assume("begun: not while held", ~dut.begun | ~dut.hold)
     h.assume("begun: a command stands before its first burst", ~dut.begun | same)
     h.assume("completed: begun, if a burst was", ~dut.complete | ~dut.begun | (dut.completed != dut.command))
     failing = stop.stopping & stands & h.before(stop.stopping)
     h.prove("nothing is begun behind the failing command", ~(failing & new & same) | (dut.command < stop.index))
+    lost = dut.lost.valid & h.before(dut.lost.valid) & (dut.lost.index <= dut.command)
+    lost &= h.before(dut.lost.index) == dut.lost.index
+    h.prove("nothing is begun that is lost", ~(lost & dut.begun & same))
+    h.prove("what is lost isn't waited for",
+            ~(dut.writing & dut.lost.valid) | (h.signal("latest") < dut.lost.index))  # fmt: skip
     h.prove("the failing command's writes end", ~(failing & dut.begun) | (dut.command != stop.index))
-    h.prove("commands before the failing one aren't held", ~(dut.hold & failing & same) | (dut.command >= stop.index))
+    h.prove("commands before the failing one aren't held",
+            ~(dut.hold & failing & same & h.before(~dut.lost.valid)) | (dut.command >= stop.index))  # fmt: skip
     h.cover("held", dut.hold)
     h.cover("what has begun goes on behind the failing command", failing & dut.begun & (dut.command > stop.index))
     h.cover("writing", stop.stopping & dut.writing)
