@@ -19,6 +19,7 @@ from .exclusions import EXCLUSIONS
 from .figures import figures, holes, sources, table, toggles
 
 COMMAND = "python -m tb.coverage"
+RESULTS = FOLDER / "robustness.json"
 
 
 def _arguments():
@@ -29,7 +30,8 @@ def _arguments():
     parser.add_argument("--list", action="store_true", help="list workloads and benches and run nothing")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
     parser.add_argument(
-        "--keep", action="store_true", help="believe in what earlier workloads have covered, after a change of them"
+        "--keep", action="store_true",
+        help="believe in what earlier workloads have covered, after a change of them; not for the results",
     )
     parser.add_argument("--toggles", action="store_true", help="list holes of toggles too: there are thousands")
     parser.add_argument("--work", type=Path, default=WORK, help="where counts are kept (default: %(default)s)")
@@ -40,6 +42,10 @@ def _arguments():
     names = [piece.name for piece in ALL]
     if unknown := [name for name in arguments.names if name not in names]:
         parser.error(f"no workload {unknown[0]!r}; there are: {', '.join(names)}")
+    arguments.whole = set(names) <= set(arguments.names or names)
+    arguments.output = arguments.output or (RESULTS if arguments.whole else None)
+    if arguments.keep and arguments.output is not None and arguments.output.resolve() == RESULTS.resolve():
+        parser.error("--keep counts what no present test may cover, which isn't for the results: give another --output")
     return arguments
 
 
@@ -52,9 +58,9 @@ def main() -> int:
     collection = Collection(arguments.work, keep=arguments.keep)
     chosen = [piece for piece in ALL if not arguments.names or piece.name in arguments.names]
     by_source = collection.run(chosen, arguments.jobs)
-    whole, counts, blocks = len(chosen) == len(ALL), sum(by_source.values()), collection.blocks()
+    counts, blocks = sum(by_source.values()), collection.blocks()
     found, totals = holes(collection.points, counts, blocks, collection.text)
-    values, details, left = figures(found, totals, EXCLUSIONS if whole else [])
+    values, details, left = figures(found, totals, EXCLUSIONS if arguments.whole else [])
     details["sources"] = sources(collection.points, by_source)
     for bench in (piece for piece in chosen if isinstance(piece, Bench)):
         details["sources"][bench.source] |= collection.found(bench)
@@ -66,10 +72,9 @@ def main() -> int:
     for title in ("excluded", "sources", "toggle_holes"):
         print(title, *(f"{name}: {value}" for name, value in details[title].items()), sep="\n  ")
     print(*(f"{name}: {value}" for name, value in values.items()), sep="\n")
-    output = arguments.output or (FOLDER / "robustness.json" if whole else None)
-    if output is not None:
+    if arguments.output is not None:
         command = " ".join([COMMAND, *sys.argv[1:]])
-        merge_results(output, "coverage", values, details, provenance(command, CONFIG, SEED, source))
+        merge_results(arguments.output, "coverage", values, details, provenance(command, CONFIG, SEED, source))
     return int(any(hole.kind != TOGGLE for hole in left))
 
 
