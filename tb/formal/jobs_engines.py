@@ -146,7 +146,7 @@ def _compute(h):
 @job("drain_walk", lambda: DrainWalk(CONFIG))
 def _drain_walk(h):
     d, step = h.dut.d, h.dut.step
-    h.assume("d: something to drain", (d.n_out != 0) & (d.n_in != 0))
+    h.assume("d: something to drain", ~(h.dut.start | step.valid) | ((d.n_out != 0) & (d.n_in != 0)))
     running = h.before(step.valid & ~(step.last & h.dut.en) | h.dut.start)
     h.assume("d: stands until the last step", ~running | (h.before(d.as_value()) == d.as_value()))
     h.assume("start: only while nothing is under way", ~h.dut.start | ~step.valid)
@@ -163,8 +163,15 @@ def _drain(h):
     bind_tokens(h)
     something = (dut.i.p.n_out != 0) & (dut.i.p.n_in != 0)
     h.assume("i: something to drain", ~dut.i.valid | something)
+    # What the walk's job counts on.
+    walk = h.block("walk")
+    running = h.before(walk.step.valid & ~(walk.step.last & walk.en) | walk.start)
+    h.prove("walk: its descriptor stands until the last step",
+            ~running | (h.before(walk.d.as_value()) == walk.d.as_value()))  # fmt: skip
+    h.prove("walk: started only while nothing is under way", ~walk.start | ~walk.step.valid)
+    h.prove("walk: something to drain", ~(walk.start | walk.step.valid) | ((walk.d.n_out != 0) & (walk.d.n_in != 0)))
     # Where a descriptor's last vector is: still in the walk, on its way to the epilogue, or behind its entrance.
-    walk, stages = h.block("walk"), h.signals("stage")
+    stages = h.signals("stage")
     step = walk.step
     entering = [step.shape()(s) for s in stages if len(s) == step.shape().size][-Drain.READ_STAGES :]
     ahead = Cat(step.valid, (stage.valid & stage.last for stage in entering))
