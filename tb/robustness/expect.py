@@ -1,83 +1,43 @@
 """What must become of a program with commands of any kind: the golden model goes through it, judging each."""
 
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
-from adagp.golden.footprint import Runs, reads, writes
+from adagp.golden.footprint import reads, writes
 from adagp.golden.judge import Surroundings, Verdict, judge
-from adagp.golden.occupancy import Tile
-from adagp.golden.operands import COMPUTE, operands
+from adagp.golden.operands import operands
 from adagp.golden.program import GoldenMachine
-from adagp.golden.validate import validate
-from adagp.spec.commands import Command, Opcode
-from adagp.spec.config import Config
+from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.registers import Status
 
-__all__ = ["DECODE", "HUGE", "Course", "Expectation", "a_base", "is_work", "mask", "spans", "work"]
+from .extent import HUGE, Interval, a_base, is_work, mask, overlap, spans, work
 
-Interval = tuple[int, int]
+__all__ = ["BARRIERS", "DECODE", "Behind", "Course", "Expectation"]
 
-HUGE = 7_000
-"""Cycles of work from which on the golden model doesn't execute a command."""
 DECODE = {ErrorCode[name] for name in ("BAD_OPCODE", "CONFIG_MISMATCH", "BAD_WAIT", "BAD_TENSOR", "BAD_ADDRESS")}
 """Errors of fetch's checks."""
+BARRIERS = (Opcode.COMMIT, Opcode.HOST, Opcode.END)
+"""What waits for everything before it."""
 
 
-def is_work(command: Command | None, config: Config) -> bool:
-    """Whether it is a compute or UPDATE command that isn't refused for its fields alone."""
-    if command is None or (command.opcode not in COMPUTE and command.opcode != Opcode.UPDATE):
-        return False
-    return validate(command, config) == ErrorCode.NONE
+@dataclass(frozen=True)
+class Behind:
+    """A command behind the failing one that may come to be executed: its index, result and the ones it waits for."""
 
-
-def work(command: Command | None, config: Config) -> int:
-    """About the cycles of a command, upwards."""
-    if command is None or not is_work(command, config):
-        return 0
-    if command.opcode == Opcode.UPDATE:
-        return 100 + 4 * command.count
-    t = Tile(command)
-    tiles = int(np.prod(t.counts, dtype=object))
-    rows = t.taps * t.i if t.weight else t.pixels
-    depth = t.images * t.grid_h * t.grid_w if t.weight else t.taps * t.i
-    fills = t.images * t.wide * t.tall * t.i + depth * t.o
-    held, streamed = (rows, t.o) if command.swap else (t.o, rows)
-    load = config.rows + config.cols + 4
-    passes = -(-depth // config.rows) * -(-held // config.cols)
-    array = depth * t.pixels if t.pool else passes * max(streamed, load)
-    return 1500 + tiles * (600 + fills + array + 3 * rows * t.o)
-
-
-def a_base(command: Command, ring_base: int) -> int:
-    """Where operand A lies, when the ring has one entry."""
-    ring = ring_base if command.ring and command.opcode in COMPUTE else 0
-    return (command.a_addr + ring) & 0xFFFF_FFFF
-
-
-def spans(places: dict[str, Runs]) -> list[Interval]:
-    """First address and the one after the last, run by run."""
-    return [interval for runs in places.values() for interval in runs.intervals()]
-
-
-def mask(intervals: list[Interval], n_bytes: int) -> np.ndarray:
-    """Which of ``n_bytes`` lie in the intervals."""
-    found = np.zeros(n_bytes, bool)
-    for start, end in intervals:
-        found[start:end] = True
-    return found
-
-
-def _overlap(some: list[Interval], others: list[Interval]) -> bool:
-    return any(a < d and c < b for a, b in some for c, d in others)
+    index: int
+    target: np.ndarray
+    awaited: set[int]
 
 
 @dataclass
 class Course:
     """What the memory must hold, and where the program stops.
 
-    ``loose``: bytes of the failing command's result, which may hold those of ``other``; ``free``: any value. ``fate``:
-    what becomes of the command at ``place``. ``codes``: errors that the program may stop with at ``index``; empty: it
+    ``loose``: bytes of the failing command's result, which may hold those of ``other``; ``behind``: commands whose
+    results must be those of ``other`` or of ``memory``, each as a whole; ``free``: any value. ``fate``: what becomes of
+    the command at the place of interest. ``codes``: errors that the program may stop with at ``index``; empty: it
     ends. ``open``: the golden model left off at ``index``, what comes behind isn't known.
     """
 
@@ -85,6 +45,7 @@ class Course:
     other: np.ndarray
     loose: np.ndarray
     free: np.ndarray
+    behind: list[Behind] = field(default_factory=list)
     fate: str = "not reached"
     codes: set[ErrorCode] = field(default_factory=set)
     index: int = 0
@@ -92,16 +53,20 @@ class Course:
 
 
 class Expectation:
-    """A program under way in ``golden``, whose memory holds ``image`` and, behind it, zeroes to work out results in."""
+    """A program under way in ``golden``, whose memory holds ``image`` and, behind it, zeroes to work out results in.
 
-    def __init__(self, golden: GoldenMachine, image: np.ndarray, commands: list, regions: list[Interval]):
+    The program lies at address 0 of the memory; ``serial``: each command waits for all before it, whatever it says.
+    """
+
+    def __init__(self, golden: GoldenMachine, image: np.ndarray, commands: list, regions: list[Interval], serial: bool):
         self.golden, self.image, self.commands, self.regions = golden, image, commands, regions
-        self.config, self.n_bytes = golden.config, image.size
+        self.config, self.n_bytes, self.serial = golden.config, image.size, serial
         golden.memory[: self.n_bytes], golden.memory[self.n_bytes :] = image, 0
         memory = golden.memory[: self.n_bytes]
         self.course = Course(memory, memory, np.zeros(self.n_bytes, bool), np.zeros(self.n_bytes, bool))
-        self.done: list[Command] = []
-        self.given = {"wait_main": 0, "wait_update": 0}
+        self.handed: dict[str, list[int]] = {"wait_main": [], "wait_update": []}  # indices, by queue
+        self.awaited: dict[int, set[int]] = {}  # what is complete when a command begins
+        self.touching: dict[int, Command] = {}  # what has met the memory so far, as a whole or in part
 
     def follow(self, place: int, stopped: int | None) -> Course:
         """Go through the program; ``stopped``: where the accelerator did, which decides if both would be right."""
@@ -125,22 +90,23 @@ class Expectation:
         fate = "either " + " or ".join(names) if len(names) > 1 else names[0]
         if ErrorCode.NONE not in verdict.codes or (stopped == index and len(names) > 1):
             course.codes, course.index = set(verdict.codes - {ErrorCode.NONE}), index
-            self._fail(command, verdict)
+            self._fail(index, command, verdict)
             return fate, False
         if not is_work(command, self.config):
             fate = command.opcode.name
         else:
             fate = "executed" if len(names) == 1 else fate
+            self._hand_out(index, command)
+            doubtful = self._doubtful(index, command)
+            if doubtful is not None:
+                self.release(doubtful)
             if not self._known(command):
                 course.open, course.index = True, index
-                self.release(self.commands[index:])
                 huge = work(command, self.config) > HUGE
                 return "too much work" if huge else f"{fate}, tensors beyond memory", False
-            if self._ambiguous(command):
+            if doubtful is not None:
                 fate += ", overlapping"
-                self.release(self.commands[index:])
-            self.done.append(command)
-            self.given["wait_main" if command.opcode in COMPUTE else "wait_update"] += 1
+            self.touching[index] = command
         golden.step()
         if golden.status & Status.HOST:
             golden.resume()
@@ -149,9 +115,9 @@ class Expectation:
             return golden.error.name, False
         return fate, True
 
-    def release(self, commands: list) -> None:
-        """What ``commands`` write may come out anyhow."""
-        for command in commands:
+    def release(self, first: int) -> None:
+        """What the commands from ``first`` on write may come out anyhow."""
+        for command in self.commands[first:]:
             if is_work(command, self.config):
                 self.course.free |= self._target(command)
 
@@ -161,26 +127,68 @@ class Expectation:
     def _judge(self, command) -> Verdict:
         if command is None:
             return Verdict(frozenset({ErrorCode.BAD_OPCODE}))
-        around = Surroundings(self.n_bytes, self.regions, self._a_base(command), self.given)
-        return judge(command, self.config, around)
+        given = {queue: len(handed) for queue, handed in self.handed.items()}
+        return judge(command, self.config, Surroundings(self.n_bytes, self.regions, self._a_base(command), given))
 
-    def _fail(self, command, verdict):
-        """``command`` fails; what it may have written. Those before it are complete."""
+    def _hand_out(self, index, command):
+        """``command`` takes its place behind those of its queue."""
+        handed = [k for queue, indices in self.handed.items() for k in indices[: getattr(command, queue)]]
+        queue = self.handed["wait_update" if command.opcode == Opcode.UPDATE else "wait_main"]
+        awaited = set(handed).union(*(self.awaited[k] for k in [*handed, *queue[-1:]]))
+        self.awaited[index] = set(self.awaited) if self.serial else awaited
+        queue.append(index)
+
+    def _fail(self, index, command, verdict):
+        """``command`` fails; what it and those behind it may have written. Those before it are complete."""
         course = self.course
-        if not verdict.partial:
-            return
-        target = self._target(command)
-        if course.free.any() or not self._known(command) or self._ambiguous(command):
-            course.free |= target
-            return
         course.memory = course.memory.copy()
-        self.golden.step()
-        course.other = np.where(target, self.golden.memory[: self.n_bytes], course.other)
-        course.loose |= target
+        if course.free.any() or verdict.codes & DECODE:  # all is said, or nothing behind has begun
+            return
+        self._hand_out(index, command)
+        if not verdict.partial:
+            self._leave_out(index)
+        elif (doubtful := self._doubtful(index, command)) is not None:
+            self.release(doubtful)
+            return
+        else:
+            self.golden.step()
+            course.loose |= self._target(command)
+            self.touching[index] = command
+        self._go_behind(index)
 
-    def _waits(self, command):
-        """Whether it begins when all before it are complete."""
-        return all(getattr(command, name) == count for name, count in self.given.items())
+    def _leave_out(self, index):
+        """Have the golden model skip a command."""
+        self.golden.memory[index * COMMAND_BYTES + 1] = 0  # its phase mask
+
+    def _go_behind(self, failing):
+        """The commands behind the failing one that may be executed, worked out by the golden model."""
+        behind, never = [], {failing}
+        for index, command in enumerate(self.commands[failing + 1 :], failing + 1):
+            if command and not command.phase_mask & 1:
+                continue
+            verdict = self._judge(command)
+            if verdict.codes & DECODE or command.opcode in BARRIERS:
+                break
+            if command.opcode == Opcode.HEADER:
+                self._leave_out(index)
+                continue
+            self._hand_out(index, command)
+            refused = ErrorCode.NONE not in verdict.codes and not verdict.partial
+            if refused or never & self.awaited[index]:
+                never.add(index)
+                self._leave_out(index)
+                continue
+            first = self._doubtful(index, command, failing)
+            if first is None and (verdict.partial or len(verdict.codes) > 1):
+                first = index
+            if first is not None:
+                self.release(first)
+                behind = [one for one in behind if one.index < first]
+                break
+            self.golden.step()
+            self.touching[index] = command
+            behind.append(Behind(index, self._target(command), self.awaited[index]))
+        self.course.behind = behind
 
     def _a_base(self, command):
         return a_base(command, self.golden.ring_base)
@@ -191,19 +199,26 @@ class Expectation:
         inside = all(place.address + place.n_bytes <= self.golden.memory.size for place in places)
         return inside and work(command, self.config) <= HUGE
 
-    def _ambiguous(self, command):
-        """Whether results depend on time: it writes what it reads, or doesn't wait for what it shares memory with."""
+    def _doubtful(self, index, command, failing=None):
+        """The first command whose result depends on time if ``command`` is executed, None if none does.
+
+        That's the first with which it shares memory without waiting for it or, behind a failing one, at all; else
+        itself if it writes what it reads. Any that it doesn't wait for, if golden can't work out its result.
+        """
+        if not self._known(command):
+            return index if len(self.awaited[index]) == len(self.awaited) - 1 else 0
         read, written = reads(command, self.config, self._a_base(command)), writes(command, self.config)
+        for k, earlier in self.touching.items():
+            settled = k in self.awaited[index] and (failing is None or k < failing)
+            if not settled and self._meets(read, written, earlier):
+                return k
         in_place = written if command.opcode == Opcode.UPDATE else {}
-        results = list(written.values())
-        if _overlap(spans({name: runs for name, runs in read.items() if name not in in_place}), spans(written)):
-            return True
-        pairs = [(one, other) for i, one in enumerate(results) for other in results[i + 1 :]]
-        if any(_overlap(one.intervals(), other.intervals()) for one, other in pairs):
-            return True
-        return not self._waits(command) and any(self._meets(read, written, earlier) for earlier in self.done)
+        inputs = spans({name: runs for name, runs in read.items() if name not in in_place})
+        pairs = combinations([runs.intervals() for runs in written.values()], 2)
+        clash = any(overlap(one, other) for one, other in pairs)
+        return index if clash or overlap(inputs, spans(written)) else None
 
     def _meets(self, read, written, earlier):
         before = spans(reads(earlier, self.config, self._a_base(earlier)))
         results = spans(writes(earlier, self.config))
-        return _overlap(spans(read) + spans(written), results) or _overlap(spans(written), before)
+        return overlap(spans(read) + spans(written), results) or overlap(spans(written), before)

@@ -10,7 +10,7 @@ from adagp.spec.commands import COMMAND_WORDS, FIELDS, CMode, Command, Opcode, P
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
 
-from .expect import HUGE, work
+from .extent import HUGE, work
 
 __all__ = ["BASE", "neighbours", "spoilt"]
 
@@ -18,6 +18,10 @@ BASE = 0x400
 """Where data begins: programs lie before it."""
 LARGE = 0.1
 """Share of layers that are to be spoilt whose tiles may come to the limits of the scratchpads."""
+FREE = 0.35
+"""Share of programs whose commands mostly don't wait for each other, so that they are under way together."""
+TWO = 0.4
+"""Share of those with two commands to be spoilt."""
 ALWAYS = {"phase_mask": int(Phase.ALL)}
 GEOMETRY = ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride", "pad_y", "pad_x", "nb", "yb", "cb", "qb")
 PRODUCTS = (("n", "c"), ("n", "q"), ("c", "q"), ("h", "w"), ("r", "s"), ("oh", "ow"))
@@ -54,7 +58,7 @@ def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
 
 
 def _command(config: Config, draw: Random, given: dict, at: int, large: bool) -> tuple[Command, int]:
-    """A valid command with operands from ``at`` on, which waits for all before it; and where its operands end."""
+    """A valid command with operands from ``at`` on, and the waits ``given``; and where its operands end."""
     opcode = draw.choice(OPCODES)
     if opcode == Opcode.UPDATE:
         f = {"count": draw.randint(1, 24), "hyper": draw.randrange(config.n_hyper - 2)}
@@ -72,24 +76,34 @@ def _command(config: Config, draw: Random, given: dict, at: int, large: bool) ->
     return Command(opcode, f), at
 
 
-def neighbours(config: Config, draw: Random, memory_bytes: int) -> tuple[list[list[int]], int]:
-    """A valid program as words, and the index of the command in it that is to be spoilt."""
-    before, after = draw.random() < 0.25, draw.random() < 0.25
+def neighbours(config: Config, draw: Random, memory_bytes: int) -> tuple[list[list[int]], list[int]]:
+    """A valid program as words, and the indices of the commands in it that are to be spoilt, mostly one.
+
+    Its commands share no memory, so that they need not wait: in some programs few do, in the others each for all
+    before it.
+    """
+    free = draw.random() < FREE
+    counts = (0, 1, 1, 2) if free else (0, 0, 0, 1)
+    before, behind = draw.choice(counts), draw.choice(counts)
     while True:
         given = {"wait_main": 0, "wait_update": 0}
         at = BASE + config.beat_bytes * draw.randrange(64)
         commands = [header(config)]
-        for place in range(1 + before + after):
+        for place in range(before + 1 + behind):
             large = place == before and draw.random() < LARGE
-            command, at = _command(config, draw, dict(given), at, large)
+            waits = {} if free and draw.random() < 0.8 else given
+            command, at = _command(config, draw, dict(waits), at, large)
             commands.append(command)
             given["wait_update" if command.opcode == Opcode.UPDATE else "wait_main"] += 1
         if at <= memory_bytes:
             break
+    places = [1 + before]
+    if free and behind and draw.random() < TWO:
+        places.append(draw.randint(2 + before, 1 + before + behind))
     if draw.random() < 0.2:
         commands.append(Command(Opcode.COMMIT, ALWAYS))
     commands.append(Command(Opcode.END, ALWAYS))
-    return [command.encode() for command in commands], 1 + before
+    return [command.encode() for command in commands], places
 
 
 def _value(draw: Random, width: int, old: int, others: list[int], name: str, limits: dict) -> int:
@@ -121,6 +135,14 @@ def _limit(draw: Random, width: int) -> list[int]:
 
 def spoilt(config: Config, words: list[int], draw: Random) -> list[int]:
     """The words of a command with 1 to 3 of its fields, or of the bits that belong to no field, changed."""
+    changed = list(words)
+    while changed == words:
+        changed = _changed(config, words, draw)
+    return changed
+
+
+def _changed(config: Config, words: list[int], draw: Random) -> list[int]:
+    """The words with new values in some places, maybe the old ones again."""
     limits = {f"{operand}_id": config.n_tensors for operand in ("a", "b", "c", "out")}
     limits |= {"hyper": config.n_hyper - 2, "opcode": max(Opcode) + 1, "c_mode": max(CMode) + 1}
     words = list(words)

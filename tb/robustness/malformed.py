@@ -1,8 +1,9 @@
 """Malformed commands: valid ones with some of their fields spoilt, against the golden model's judgement of them.
 
-Each case is a program with one such command, maybe with a valid neighbour before and behind it. What the golden
-model executes must come out bit for bit; what it refuses must be refused with its error and index, and nothing
-written; nothing is ever written outside the write regions, which are drawn at random, often cutting a result.
+Each case is a program with one such command or two, maybe with valid neighbours before and behind, which wait for each
+other or not. What the golden model executes must come out bit for bit; what it refuses must be refused with its error
+and index, and nothing written for it; commands behind it are executed as a whole or not at all; nothing is ever
+written outside the write regions, which are drawn at random, often cutting a result.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,8 @@ from adagp.spec.presets import preset
 from adagp.spec.registers import N_REGIONS, Control, Status
 
 from .campaign import Kind
-from .expect import DECODE, Expectation, is_work, mask, work
+from .expect import BARRIERS, DECODE, Course, Expectation
+from .extent import is_work, mask, work
 from .malform import BASE, neighbours, spoilt
 
 __all__ = ["MALFORMED", "Malformed", "shares"]
@@ -39,6 +41,10 @@ STOP = 2_000
 STALL = 0.1
 EXACT = ("macs", "saturations", "commands")
 LAST = 0xFFFF_FFFF
+NO_WORK = {"skipped", Opcode.HEADER.name, *(opcode.name for opcode in BARRIERS)}
+"""Fates of commands that were spoilt into something else."""
+BEHIND = ("none behind executed", "some behind executed")
+"""Commands behind the failing one that might have been executed."""
 
 
 class _Wrong(AssertionError):
@@ -78,18 +84,19 @@ class Malformed:
 
     def __call__(self, index: int, rng: np.random.Generator) -> str:
         draw = Random(int(rng.integers(1 << 63)))
-        program, place = neighbours(CONFIG, draw, MEMORY)
-        program[place] = spoilt(CONFIG, program[place], draw)
+        program, places = neighbours(CONFIG, draw, MEMORY)
+        for place in places:
+            program[place] = spoilt(CONFIG, program[place], draw)
         image = np.frombuffer(rng.bytes(MEMORY), np.uint8).copy()
         image.view("<u2")[image.view("<u2") == 0x8000] = 0  # no mantissa
         words = np.array(program, "<u4").view(np.uint8).ravel()
         image[: words.size] = words
         commands = [_decoded(words) for words in program]
-        regions = _regions(draw, commands, place)
+        regions = _regions(draw, commands, places[0])
         calibrate = draw.random() < 0.1
         try:
             state = self._run(image, commands, regions, calibrate)
-            return self._compare(image, commands, place, regions, calibrate, state)
+            return self._compare(image, commands, places[0], regions, calibrate, state)
         finally:
             if calibrate or any(command and command.opcode == Opcode.COMMIT for command in commands):
                 for tensor in _tensors(commands):
@@ -128,19 +135,21 @@ class Malformed:
         status, error, index = state
         self.golden.reset_counters()
         self.golden.start(0, calibrate=calibrate)
-        expectation = Expectation(self.golden, image, commands, regions)
+        expectation = Expectation(self.golden, image, commands, regions, calibrate)
         course = expectation.follow(place, index if status & Status.ERROR else None)
         if status & Status.BUSY:  # cut short: of everything, any part may have been done
-            expectation.release(commands)
+            expectation.release(0)
         memory, inside = self.device.simulation.memory, mask(regions, MEMORY)
         changed = np.flatnonzero(~inside & (memory != image))
         _require(not changed.size, f"written outside of the regions, at {changed[:8]}")
-        wrong = (memory != course.memory) & ~(course.loose & (memory == course.other)) & ~(course.free & inside)
+        either = course.loose | np.any([one.target for one in course.behind], axis=0)
+        wrong = (memory != course.memory) & ~(either & (memory == course.other)) & ~(course.free & inside)
         found = f"{status!r}, error {error} at {index}; {course.fate}"
         _require(not wrong.any(), f"wrong bytes at {np.flatnonzero(wrong)[:8]}: {found}")
-        fate = course.fate + (", in part" if course.loose.any() else "") + (", freely" if course.free.any() else "")
+        fate = course.fate + _check_behind(memory, course) + (", in part" if course.loose.any() else "")
+        fate += ", freely" if course.free.any() else ""
         if status & Status.BUSY or (course.open and (status == Status.DONE or index > course.index)):
-            return fate
+            return fate + ", error not compared"
         if course.codes:
             right = status == Status.ERROR and error in course.codes and index == course.index
             _require(right, f"{found}, where it should be {sorted(course.codes)} at {course.index}")
@@ -160,6 +169,18 @@ class Malformed:
             _require(counters[name] == expected, f"{name} counts {counters[name]}, not {expected}")
 
 
+def _check_behind(memory: np.ndarray, course: Course) -> str:
+    """Require what is behind the failing command to be written as a whole or not at all; which of the two it was."""
+    executed = {}
+    for one in course.behind:
+        unwritten, written = ((memory == state)[one.target].all() for state in (course.memory, course.other))
+        _require(unwritten or written, f"command {one.index} behind the failing one is written by half")
+        lacking = [k for k in sorted(one.awaited) if not executed.get(k, True)]
+        _require(unwritten or not lacking, f"command {one.index} is executed without {lacking}, which it waits for")
+        executed[one.index] = written
+    return f", {BEHIND[any(executed.values())]}" if executed else ""
+
+
 def _decoded(words):
     """The command, None for one of an unknown opcode that isn't skipped."""
     try:
@@ -177,11 +198,11 @@ def _tensors(commands):
 
 def _regions(draw, commands, place):
     """Write regions: everything, or what the commands write, the spoilt one's cut, in two pieces or missing."""
-    own, others = [], []
+    own, before, behind = [], [], []
     for index, command in enumerate(commands):
         if is_work(command, CONFIG):
             results = [(runs.address, runs.end) for runs in writes(command, CONFIG).values()]
-            (own if index == place else others).extend(results)
+            (own if index == place else before if index < place else behind).extend(results)
     if not own or draw.random() < 0.35:
         return [(BASE, draw.choice((MEMORY, MEMORY, LAST)))]
     kind, which = draw.choice(("exact", "exact", "exact", "cut", "cut", "cut", "two", "none")), draw.randrange(len(own))
@@ -194,8 +215,10 @@ def _regions(draw, commands, place):
         own[which : which + 1] = [(start, middle), (middle, end)]
     elif kind == "none":
         del own[which]
-    if others:
-        own.insert(0, (min(low for low, _ in others), max(high for _, high in others)))
+    others = [part for part in (before, behind) if part]
+    if len(own) + len(others) > N_REGIONS:
+        others = [before + behind]
+    own = [(min(low for low, _ in part), max(high for _, high in part)) for part in others] + own
     starts = [min(max(BASE, low), LAST) for low, _ in own]
     regions = [(low, max(low, min(high, LAST))) for low, (_, high) in zip(starts, own, strict=True)][:N_REGIONS]
     draw.shuffle(regions)
@@ -203,21 +226,29 @@ def _regions(draw, commands, place):
 
 
 def shares(outcomes: Mapping[str, int]) -> dict[str, float]:
-    """Shares of the spoilt commands that get past fetch's checks, which must be half of them, and are executed;
-    and of the programs of which every byte is compared with one value, and of which some may have any."""
+    """Of all programs, by the fate of the first command spoilt in each: what gets past fetch's checks and still is a
+    compute or UPDATE command, which must be half; what is executed; where more than one code is right.
+
+    By what is compared: every byte with one value; some may have any; the error isn't, for a command too much for the
+    golden model; commands behind the failing one are, some of which have been executed.
+    """
     total = sum(outcomes.values())
 
     def share(counts):
-        return round(sum(number for fate, number in outcomes.items() if counts(fate)) / total, 4)
+        return round(sum(number for fate, number in outcomes.items() if counts(fate.split(", "))) / total, 4)
 
-    decode = {code.name for code in DECODE}
-    passing = share(lambda fate: fate.split(",")[0] not in decode)
+    halted = NO_WORK | {code.name for code in DECODE}
+    passing = share(lambda fate: fate[0] not in halted)
     assert passing >= 0.5, f"only {passing:.0%} of the commands get past fetch's checks"
     return {
         "share_passing_decode": passing,
-        "share_executed": share(lambda fate: fate.startswith("executed")),
-        "share_compared_exactly": share(lambda fate: not fate.endswith((", in part", ", freely"))),
-        "share_compared_freely": share(lambda fate: fate.endswith(", freely")),
+        "share_executed": share(lambda fate: fate[0] == "executed"),
+        "share_either": share(lambda fate: fate[0].startswith("either")),
+        "share_compared_exactly": share(lambda fate: not {*BEHIND, "in part", "freely"} & set(fate)),
+        "share_compared_freely": share(lambda fate: "freely" in fate),
+        "share_error_not_compared": share(lambda fate: "error not compared" in fate),
+        "share_compared_behind": share(lambda fate: bool(set(BEHIND) & set(fate))),
+        "share_executed_behind": share(lambda fate: BEHIND[True] in fate),
     }
 
 

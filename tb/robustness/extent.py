@@ -1,0 +1,67 @@
+"""How much work a command is, and which memory it touches."""
+
+import numpy as np
+from adagp.golden.footprint import Runs
+from adagp.golden.occupancy import Tile
+from adagp.golden.operands import COMPUTE
+from adagp.golden.validate import validate
+from adagp.spec.commands import Command, Opcode
+from adagp.spec.config import Config
+from adagp.spec.errors import ErrorCode
+
+__all__ = ["HUGE", "Interval", "a_base", "is_work", "mask", "overlap", "spans", "work"]
+
+Interval = tuple[int, int]
+"""First address and the one after the last."""
+
+HUGE = 7_000
+"""Cycles of work from which on the golden model doesn't execute a command."""
+
+
+def is_work(command: Command | None, config: Config) -> bool:
+    """Whether it is a compute or UPDATE command that isn't refused for its fields alone."""
+    if command is None or (command.opcode not in COMPUTE and command.opcode != Opcode.UPDATE):
+        return False
+    return validate(command, config) == ErrorCode.NONE
+
+
+def work(command: Command | None, config: Config) -> int:
+    """About the cycles of a command, upwards."""
+    if command is None or not is_work(command, config):
+        return 0
+    if command.opcode == Opcode.UPDATE:
+        return 100 + 4 * command.count
+    t = Tile(command)
+    tiles = int(np.prod(t.counts, dtype=object))
+    rows = t.taps * t.i if t.weight else t.pixels
+    depth = t.images * t.grid_h * t.grid_w if t.weight else t.taps * t.i
+    fills = t.images * t.wide * t.tall * t.i + depth * t.o
+    held, streamed = (rows, t.o) if command.swap else (t.o, rows)
+    load = config.rows + config.cols + 4
+    passes = -(-depth // config.rows) * -(-held // config.cols)
+    array = depth * t.pixels if t.pool else passes * max(streamed, load)
+    return 1500 + tiles * (600 + fills + array + 3 * rows * t.o)
+
+
+def a_base(command: Command, ring_base: int) -> int:
+    """Where operand A lies, when the ring has one entry."""
+    ring = ring_base if command.ring and command.opcode in COMPUTE else 0
+    return (command.a_addr + ring) & 0xFFFF_FFFF
+
+
+def spans(places: dict[str, Runs]) -> list[Interval]:
+    """First address and the one after the last, run by run."""
+    return [interval for runs in places.values() for interval in runs.intervals()]
+
+
+def mask(intervals: list[Interval], n_bytes: int) -> np.ndarray:
+    """Which of ``n_bytes`` lie in the intervals."""
+    found = np.zeros(n_bytes, bool)
+    for start, end in intervals:
+        found[start:end] = True
+    return found
+
+
+def overlap(some: list[Interval], others: list[Interval]) -> bool:
+    """Whether they share a byte."""
+    return any(a < d and c < b for a, b in some for c, d in others)
