@@ -14,6 +14,7 @@ from rich.table import Table
 from ..spec.presets import preset
 from .cli_options import DeviceOption, JsonOption, PresetOption, RunArgument, screen, summarise
 from .data import DATASETS
+from .device import DeviceError
 from .run_folder import RunError, RunFolder
 from .settings import SCHEDULES, TrainSettings
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # at run time inside the functions, because torch takes secon
 __all__ = ["evaluate", "report", "train"]
 
 DEFAULTS = TrainSettings()
+GO_ON = "the same command goes on from the last checkpoint"
 
 
 def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: float) -> dict:
@@ -83,8 +85,12 @@ def train(
     try:
         trainer, weights_hash = _run(settings, device, folder, fresh, checkpoint_every, trace)
     except KeyboardInterrupt:
-        screen.print("interrupted; the same command goes on from the last checkpoint")
+        screen.print(f"interrupted; {GO_ON}")
         raise typer.Exit(130) from None
+    except DeviceError as error:
+        if folder.has_checkpoint() and not folder.finished:
+            raise DeviceError(f"{error}; {GO_ON}", error.code, error.index) from error
+        raise
     summary = _summary(trainer, device, weights_hash, time.perf_counter() - began)
     _draw(folder)
     folder.write_summary(summary)
