@@ -174,6 +174,8 @@ def _store(h):
     h.prove("c_free: given once for each token taken",
             held == (opened | (~h.state("", "IDLE") & d.close)))  # fmt: skip
     answers, bursts, walk = h.block("answers"), h.block("bursts"), h.block("walk")
+    busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
+    h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
     h.prove("answers: marked only while not busy", ~answers.mark | ~answers.busy)
     for name, part in (("bursts", bursts), ("walk", walk)):
         h.prove(f"{name}: takes a descriptor at once", ~part.i.valid | part.i.ready)

@@ -1,7 +1,8 @@
 """Jobs: the update unit and its two sides.
 
-Their chunks are of few weights here, so that what holds of several of them can be searched. Where the beats of each
-array are, said in full, makes the rules inductive.
+Where the beats of each array are, said in full, makes the rules inductive. The two sides are proved with full chunks,
+without any search; with chunks of few weights once more, so that several of them come within the depth that can be
+searched for covers. Reader and writer together (job ``update``) are proved for chunks of few weights only.
 """
 
 from contextlib import ExitStack, contextmanager
@@ -23,11 +24,21 @@ __all__ = []
 
 FEW_WEIGHTS = 8
 """In a chunk: its arrays fill more than a beat each."""
-MOMENTUM_BEATS = FEW_WEIGHTS * array_bytes(CONFIG)["v"] // CONFIG.beat_bytes
 BEAT_BITS = (CONFIG.beat_bytes - 1).bit_length()
 OUTSTANDING = 16
+UNDER_WAY_BITS = 12
+"""Of the number of beats asked for that haven't come: two chunks' at most."""
 MEMORY = ("t:$mem_v2",)
 """Cut: what lies in FIFOs is of no interest."""
+
+
+def _weights():
+    """In a full chunk of the job that is being bound."""
+    return chunks.chunk_weights(CONFIG)
+
+
+def _momentum_beats():
+    return _weights() * array_bytes(CONFIG)["v"] // CONFIG.beat_bytes
 
 
 @contextmanager
@@ -47,7 +58,7 @@ class Place:
 
     def third(self, count):
         """Whether two full chunks are done, if ``count`` were there at the start."""
-        return (self.size != 0) & (self.left + 2 * FEW_WEIGHTS < count)
+        return (self.size != 0) & (self.left + 2 * _weights() < count)
 
 
 def _chunks(h, path):
@@ -61,10 +72,10 @@ def _beats_of(weights, element_bytes):
 
 def _between(h, name, first: Place, second: Place):
     """Weights that are left to ``second`` but not to ``first``: whole chunks, as many as there is room for."""
-    difference, ahead = second.left - first.left, Signal(range(2 * SLOTS * FEW_WEIGHTS))
+    difference, ahead = second.left - first.left, Signal(range(2 * SLOTS * _weights()))
     h.m.d.comb += ahead.eq(difference)
-    h.prove(f"{name}: at most {SLOTS} chunks", (difference >= 0) & (difference <= SLOTS * FEW_WEIGHTS))
-    h.prove(f"{name}: whole chunks", (first.left == 0) | (ahead % FEW_WEIGHTS == 0))
+    h.prove(f"{name}: at most {SLOTS} chunks", (difference >= 0) & (difference <= SLOTS * _weights()))
+    h.prove(f"{name}: whole chunks", (first.left == 0) | (ahead % _weights() == 0))
     return ahead
 
 
@@ -89,7 +100,7 @@ def _aligned(addr):
 
 def _beats_due(h, read):
     """Beats come only for bursts asked for; returns their number."""
-    due = Signal(12)
+    due = Signal(UNDER_WAY_BITS)
     asked = read.request.valid & read.request.ready
     h.m.d.sync += due.eq(due + (read.request.p.length + 1) * asked - (read.beats.valid & read.beats.ready))
     h.assume("read.beats: only those asked for", ~read.beats.valid | (due != 0))
@@ -104,9 +115,9 @@ def _reading(h, prefix, due):
     place, beat, slots = (h.signal(prefix + name) for name in ("place", "beat", "slots"))
     in_use = _between(h, f"{prefix}requested, not given out", requested, emitted)
     landed = _between(h, f"{prefix}received, not given out", received, emitted)
-    coming_weights = _between(h, f"{prefix}requested, not received", requested, received)
+    _between(h, f"{prefix}requested, not received", requested, received)
     h.prove(f"{prefix}slots: those in use are requested",
-            slots + ((in_use + FEW_WEIGHTS - 1) // FEW_WEIGHTS) == SLOTS)  # fmt: skip
+            slots + ((in_use + _weights() - 1) // _weights()) == SLOTS)  # fmt: skip
     h.prove(f"{prefix}a chunk is asked for with room", (asking == 0) | ((slots != 0) & (requested.left != 0)))
     h.prove(f"{prefix}a chunk comes if one is left", ((coming == 0) & (beat == 0)) | (received.left != 0))
     h.prove(f"{prefix}place: in the chunk", (place < emitted.size) | ((place == 0) & (emitted.left == 0)))
@@ -116,9 +127,27 @@ def _reading(h, prefix, due):
         """Beats of a chunk that belong to the arrays before ``array``."""
         return sum(Mux(array > k, _beats_of(size, bytes_), 0) for k, bytes_ in enumerate(sizes.values()))
 
-    wanted = sum(_beats_of(coming_weights, bytes_) for bytes_ in sizes.values()) + before(asking, requested.size)
-    here = before(coming, received.size) + beat
-    h.prove(f"{prefix}beats due are those asked for", due + _walk_rule(h, f"{prefix}bursts") + here == wanted)
+    full, size_bits = sum(_beats_of(_weights(), bytes_) for bytes_ in sizes.values()), _weights().bit_length() - 1
+
+    def of_all(weights):
+        """Beats that so many weights fill in all arrays, chunk by chunk."""
+        rest = sum(_beats_of(weights[:size_bits], bytes_) for bytes_ in sizes.values())
+        return weights[size_bits : size_bits + UNDER_WAY_BITS] * full + rest
+
+    # Beats of the command that aren't asked for yet, and that haven't come; both modulo what is ever under way.
+    to_ask, to_come = (Signal(UNDER_WAY_BITS, name=name) for name in ("to_ask", "to_come"))
+    asks, reader, beats = h.block(f"{prefix}bursts").i, h.block(prefix[:-1]), h.block(prefix[:-1]).read.beats
+    h.m.d.sync += to_ask.eq(to_ask - Mux(asks.valid & asks.ready, _beats_of(asks.p.length, CONFIG.operand_bytes), 0))
+    h.m.d.sync += to_come.eq(to_come - (beats.valid & beats.ready))
+    with h.m.If(reader.start):
+        h.m.d.sync += [to_ask.eq(of_all(reader.count)), to_come.eq(of_all(reader.count))]
+    not_asked = of_all(requested.left) - before(asking, requested.size)
+    not_come = of_all(received.left) - before(coming, received.size) - beat
+    h.prove(f"{prefix}beats to be asked for", to_ask == not_asked[:UNDER_WAY_BITS])
+    h.prove(f"{prefix}beats to come", to_come == not_come[:UNDER_WAY_BITS])
+    under_way = (to_come - to_ask)[:UNDER_WAY_BITS]
+    h.prove(f"{prefix}beats under way: at most {SLOTS} chunks", under_way <= SLOTS * full)
+    h.prove(f"{prefix}beats due are those asked for", due + _walk_rule(h, f"{prefix}bursts") == under_way)
     for k, (name, bytes_) in enumerate(sizes.items()):
         fifo, left = h.block(f"{prefix}beats_{name}"), h.signal(f"{prefix}unpack_{name}.left")
         groups = CONFIG.beat_bytes // bytes_ // CONFIG.update_lanes
@@ -131,17 +160,18 @@ def _reading(h, prefix, due):
     return emitted
 
 
+@job("update_reader_full", lambda: UpdateReader(CONFIG), depth=None, cut=MEMORY)
 @job("update_reader", lambda: UpdateReader(CONFIG), depth=60, cut=MEMORY, patch=_small_chunks)
 def _update_reader(h):
     dut = h.dut
     bind_streams(h)
-    request_rule(h, "read.request", dut.read.request, MOMENTUM_BEATS)
+    request_rule(h, "read.request", dut.read.request, _momentum_beats())
     counter_rule(h, "slots", SLOTS)
     due = _beats_due(h, dut.read)
     emitted = _reading(h, "", due)
     under_way = Cat(h.signal(f"{name}.left") for name in ("requested", "received", "emitted")).any() | (due != 0)
     h.assume("start: only while nothing is under way", ~dut.start | ~under_way)
-    h.assume("addr: multiples of the beat", _aligned(dut.addr))
+    h.assume("addr: multiples of the beat at start", ~dut.start | _aligned(dut.addr))
     h.cover("a group of a third chunk", dut.o.valid & emitted.third(dut.count))
 
 
@@ -173,7 +203,7 @@ def _writing(h, prefix, given: Place, place):
     behind = Signal.like(complete)
     h.m.d.comb += behind.eq(complete - writing.size)
     sizes = written_arrays(CONFIG)
-    h.prove(f"{prefix}ready: the chunks that are complete", ready == (complete + FEW_WEIGHTS - 1) // FEW_WEIGHTS)
+    h.prove(f"{prefix}ready: the chunks that are complete", ready == (complete + _weights() - 1) // _weights())
     h.prove(f"{prefix}array: one of them", array < len(sizes))
     h.prove(f"{prefix}what is written is complete", (chunk & (array == 0)) | (ready != 0))
     h.prove(f"{prefix}place: in the chunk", (place < given.size) | ((place == 0) & (given.left == 0)))
@@ -185,8 +215,10 @@ def _writing(h, prefix, given: Place, place):
     for k, (name, bytes_) in enumerate(sizes.items()):
         fifo, pack = h.block(f"{prefix}beats_{name}"), h.block(f"{prefix}pack_{name}")
         groups = CONFIG.beat_bytes // bytes_ // CONFIG.update_lanes
-        rest = Mux(chunk, _beats_of(writing.size, bytes_), walked)  # of this array, while its turn is
-        held = Mux(array > k, 0, Mux(array == k, rest, _beats_of(writing.size, bytes_)))
+        share = _beats_of(writing.size, bytes_)
+        rest = Mux(chunk, share, walked)  # of this array, while its turn is
+        h.prove(f"{prefix}{name}: no more is left of it than its share", (array != k) | chunk | (walked <= share))
+        held = Mux(array > k, 0, Mux(array == k, rest, share))
         begun = (place * bytes_) >> BEAT_BITS
         h.prove(f"{prefix}{name}: place in the beat", h.signal(f"{prefix}pack_{name}.place") == place % groups)
         h.prove(f"{prefix}{name}: what is given and not written is held", fifo.level + pack.o_valid
@@ -196,10 +228,7 @@ def _writing(h, prefix, given: Place, place):
         h.prove(f"{prefix}{name}: a chunk's last beat comes before its turn", ~(pack.o_valid & only) | early)
         waits = (ready != 0) & ((array < k) | ((array == k) & (rest != 0)))
         h.prove(f"{prefix}{name}: a beat is there", ~waits | fifo.r_rdy | early | ((array == 0) & walking))
-        if prefix:
-            h.assume(f"{prefix}beats_{name}: written only with room, as the job of the writer proves",
-                     ~fifo.w_en | fifo.w_rdy)  # fmt: skip
-        fifo_rule(h, f"{prefix}beats_{name}", fifo, by_stream=bool(prefix))
+        fifo_rule(h, f"{prefix}beats_{name}", fifo)
     h.prove(f"{prefix}walk: the array's share of the chunk", ~walking | (
         h.block(f"{prefix}walk.segments").o.p.length
         == sum(Mux(array == k, writing.size * (bytes_ // CONFIG.operand_bytes), 0)
@@ -210,8 +239,8 @@ def _writing(h, prefix, given: Place, place):
 
 def _given(h, writer, count):
     """Counts off what a writer is given, as the reader does: the chunk, its weights so far, whether this is its end."""
-    left, place = Signal(32, name="given_left"), Signal(range(FEW_WEIGHTS), name="given_place")
-    given = Place(left, Mux(left < FEW_WEIGHTS, left, FEW_WEIGHTS))
+    left, place = Signal(32, name="given_left"), Signal(range(_weights()), name="given_place")
+    given = Place(left, Mux(left < _weights(), left, _weights()))
     last = given.size - place <= CONFIG.update_lanes
     with h.m.If(writer.start):
         h.m.d.sync += left.eq(count)
@@ -222,18 +251,19 @@ def _given(h, writer, count):
     return given, place, last
 
 
+@job("update_writer_full", lambda: UpdateWriter(CONFIG), depth=None, cut=MEMORY)
 @job("update_writer", lambda: UpdateWriter(CONFIG), depth=60, cut=MEMORY, patch=_small_chunks)
 def _update_writer(h):
     dut = h.dut
     bind_streams(h)
-    request_rule(h, "write.request", dut.write.request, MOMENTUM_BEATS)
+    request_rule(h, "write.request", dut.write.request, _momentum_beats())
     counter_rule(h, "ready", SLOTS)
     _output_stands(h, "")
     h.prove("outstanding counts the bursts", h.signal("outstanding") == _answered(h, dut.write))
     given, place, last = _given(h, dut, dut.count)
     writing = _writing(h, "", given, place)
     h.assume("start: only while nothing is under way", ~dut.start | (dut.idle & (given.left == 0)))
-    h.assume("addr: multiples of the beat", _aligned(dut.addr))
+    h.assume("addr: multiples of the beat at start", ~dut.start | _aligned(dut.addr))
     h.assume("valid: groups of the command, while there is room",
              ~dut.valid | ((given.left != 0) & (h.signal("ready") != SLOTS)))  # fmt: skip
     h.assume("i.last: with the last group of a chunk", ~dut.valid | (dut.i.last == last))
@@ -242,11 +272,15 @@ def _update_writer(h):
 
 @job("update", lambda: Update(CONFIG), depth=60, cut=("c:*lane*", *MEMORY), patch=_small_chunks)
 def _update(h):
-    """Reader, lanes and writer together: what the jobs of reader and writer assume holds, so what they prove does."""
+    """Reader, lanes and writer together, for chunks of few weights only.
+
+    What the jobs of reader and writer assume of each other, and of starts and addresses, is proved; of the memory port
+    it is assumed here as there.
+    """
     dut = h.dut
     bind_streams(h)
-    request_rule(h, "read.request", dut.read.request, MOMENTUM_BEATS)
-    request_rule(h, "write.request", dut.write.request, MOMENTUM_BEATS)
+    request_rule(h, "read.request", dut.read.request, _momentum_beats())
+    request_rule(h, "write.request", dut.write.request, _momentum_beats())
     _output_stands(h, "writer.")
     due = _beats_due(h, dut.read)
     answers = _answered(h, dut.write)
@@ -272,7 +306,7 @@ def _update(h):
     to_give = given.left - place
     h.prove("what is given out is given to the writer", Mux(task.dry, given.left == 0,
             to_give - sum(valid) == emitted.left - h.signal("reader.place")))  # fmt: skip
-    whole = FEW_WEIGHTS.bit_length() - 1
+    whole = _weights().bit_length() - 1
     h.prove("chunks are counted from the end", Cat(
         (left == 0) | ((left - task.count)[:whole] == 0) for left in (emitted.left, given.left)).all())  # fmt: skip
     for stage in range(length):
@@ -289,6 +323,7 @@ def _update(h):
     h.prove("writer: only while there is room", ~writer.valid | (h.signal("writer.ready") != SLOTS))
     nothing = (emitted.left == 0) & (due == 0) & (given.left == 0) & writer.idle
     h.prove("a start finds nothing under way", ~reader.start | nothing)
+    h.prove("a start finds addresses of whole beats", ~reader.start | _aligned(reader.addr))
     h.cover("a third chunk is given", dut.busy & given.third(task.count))
     h.cover("something is written", writer.freed)
     h.cover("done", dut.done)

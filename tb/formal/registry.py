@@ -18,14 +18,14 @@ class Job:
     """A block (made by ``block``) and what ``bind`` demands of it.
 
     Assertions that aren't proved for good are searched for failures up to ``depth`` cycles; covers are to be reached
-    within it. ``limit``: seconds for one call of the solver. ``cut``: see :func:`.netlist.build`. All is
-    elaborated in the context ``patch()``.
+    within it. Without ``depth`` everything is to be proved, and covers are left to another job. ``limit``: seconds for
+    one call of the solver. ``cut``: see :func:`.netlist.build`. All is elaborated in the context ``patch()``.
     """
 
     name: str
     block: Callable
     bind: Callable[[Harness], None]
-    depth: int
+    depth: int | None
     limit: int
     cut: tuple[str, ...]
     patch: Callable
@@ -44,7 +44,7 @@ JOBS: dict[str, Job] = {}
 def job(
     name: str,
     block: Callable,
-    depth: int = 40,
+    depth: int | None = 40,
     limit: int = 60,
     cut: tuple[str, ...] = (),
     patch: Callable = nullcontext,

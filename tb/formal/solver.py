@@ -69,6 +69,8 @@ def _induction(netlist, numbers) -> int | None:
         if "are equivalent" in found:
             text = _abc(netlist, numbers, f"bmc3 -F {k + 1}", INDUCTION_LIMIT)
             return k if _frame(text) is None and _BOUND.search(text) else None
+        if "UNDECIDED" in found:  # in time: with more frames it takes longer
+            return None
     return None
 
 
@@ -80,7 +82,7 @@ def _reachability(netlist, numbers, limit) -> bool:
 class _Assertions:
     """The assertions of a netlist: those that are left, and what became of the others."""
 
-    def __init__(self, netlist: Netlist, depth: int, limit: int, progress: Callable[[Result], None]):
+    def __init__(self, netlist: Netlist, depth: int | None, limit: int, progress: Callable[[Result], None]):
         self.netlist, self.depth, self.limit, self.progress = netlist, depth, limit, progress
         self.left = [n for n, (kind, _) in netlist.outputs.items() if kind == "assert"]
         self.results = [
@@ -106,9 +108,15 @@ class _Assertions:
             self._settle(numbers, "proved", "pdr", None, begin)
 
     def search(self):
-        """What is left, one by one: refuted, proved by reachability, or without failure up to ``depth``."""
+        """What is left, one by one: refuted, proved by reachability, or without failure up to ``depth``.
+
+        Without ``depth`` it stays open.
+        """
         for number in tuple(self.left):
             begin = time.monotonic()
+            if self.depth is None:
+                self._settle([number], "open", "none", None, begin)
+                continue
             text = _abc(self.netlist, [number], f"bmc3 -F {self.depth} -T {self.limit}", self.limit)
             found = _BOUND.search(text)
             bound = int(found[1]) if found else 0
@@ -146,10 +154,11 @@ def _covers(netlist, depth, limit, progress) -> list[Result]:
     return results
 
 
-def solve(build: Callable, depth: int, limit: int, progress: Callable = lambda result: None) -> list[Result]:
+def solve(build: Callable, depth: int | None, limit: int, progress: Callable = lambda result: None) -> list[Result]:
     """All checks of the netlist that ``build(doubtful)`` makes (see :func:`.netlist.build`).
 
-    ``limit``: seconds for one search. ``progress`` sees each result as it comes. Assertions help to prove each other,
+    ``depth``: how far is searched; None: not at all, neither for failures nor for covers. ``limit``: seconds for one
+    search. ``progress`` sees each result as it comes. Assertions help to prove each other,
     so all are proved anew without those that turned out not to hold for good, if there are any.
     """
     doubtful: frozenset[str] = frozenset()
@@ -160,5 +169,5 @@ def solve(build: Callable, depth: int, limit: int, progress: Callable = lambda r
         assertions.search()
         unproved = {result.name for result in assertions.results if result.outcome != "proved"}
         if unproved <= doubtful:
-            return assertions.results + _covers(netlist, depth, limit, progress)
+            return assertions.results + ([] if depth is None else _covers(netlist, depth, limit, progress))
         doubtful |= unproved
