@@ -91,7 +91,7 @@ def bench_robustness(session: nox.Session) -> None:
 
 @nox.session
 def mutate(session: nox.Session) -> None:
-    """Mutation testing: every break of the netlist is caught or proved equivalent; into results/robustness.json."""
+    """Mutation testing: each break is caught, proved or argued (6) to be none; into results/robustness.json."""
     session.run("python", "-m", "tb.mutation", *session.posargs)
 
 

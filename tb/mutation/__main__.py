@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from adagp.host.results import FOLDER, commit, merge_results, provenance
 
+from .argued import ARGUED, MOST_ARGUED
 from .campaign import WORK, Campaign
 from .choice import Mutant
 from .records import Records
@@ -66,7 +67,10 @@ def _alone(campaign: Campaign, number: int) -> int:
 
 
 def main() -> int:
-    """Entry point of ``nox -s mutate``; returns the exit status: 0 if no mutant survived."""
+    """Entry point of ``nox -s mutate``; returns the exit status.
+
+    0 if each mutant was caught, proved equivalent, or is one of MOST_ARGUED that are argued to be.
+    """
     arguments, source = _arguments(), commit()
     torch.set_num_threads(1)
     campaign = Campaign(arguments.count, arguments.seed, arguments.work)
@@ -90,12 +94,15 @@ def main() -> int:
             place = f"rtl/{row['block']}.py:{row['line']}, {row['module']}, {row['cell']} ({row['kind']})"
             break_ = f"{row['mode']} of {row['port']}[{row['portbit']}]"
             print(f"SURVIVED {place}: {break_}; again: {COMMAND} --only {row['number']}")
+    if not arguments.sample:
+        for command in ARGUED.keys() - {mutant.command for mutant in chosen}:
+            print(f"argued of no mutant there is: {command}")
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
     output = arguments.output or (None if arguments.sample else RESULTS)
     if output is not None:
         command = " ".join([COMMAND, *sys.argv[1:]])
         merge_results(output, "mutation", found, details, provenance(command, CONFIG, arguments.seed, source))
-    return int(found["mutants_survived"] > 0)
+    return int(found["mutants_survived"] > 0 or found["mutants_unproved"] > MOST_ARGUED)
 
 
 if __name__ == "__main__":

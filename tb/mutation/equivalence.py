@@ -1,7 +1,8 @@
 """Proofs that a mutant can't matter, by :mod:`.sequential`, within its module or one around it.
 
 A module is tried with its submodules cut out, then with everything inside it; if it isn't enough, because what
-surrounds a module decides what its inputs can be, the one around it, up to its block.
+surrounds a module decides what its inputs can be, the one around it, up to its block. At last with what is assumed of
+the accelerator around (:mod:`.invariants`).
 """
 
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 from adagp.rtl.clock_gate import CELL
 
 from .choice import Mutant
+from .invariants import given, within
 
 __all__ = ["SOURCES", "TOP", "attempts", "prove"]
 
@@ -46,6 +48,11 @@ def attempts(mutant: Mutant) -> Iterator[tuple[str, ...]]:
         yield *alone, "wide"
     for scope in scopes(mutant.module):
         yield (scope,)
+    if known := given(mutant.module, inside=False):
+        yield mutant.module, "alone", *within(mutant.module), "given", *known
+    for scope in scopes(mutant.module):
+        if known := given(scope):
+            yield scope, "given", *known
 
 
 def prove(netlist: str, command: str, scope: str, *how: str, seconds: float = SECONDS) -> dict:

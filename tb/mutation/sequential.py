@@ -8,9 +8,12 @@ its submodules cut out like memories.
 
 Mutants of the gates' own logic need only open them whenever the intact logic does, and change nothing where clocks just
 go on: nothing depends on a gate's being closed, see :mod:`adagp.rtl.clock_gate`.
+
+Invariants of the intact side may be given: it is only looked for sides that differ while these have always held.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +37,8 @@ MOST_LATCHES = 4000
 SIDES = ("gold", "gate")
 GATE_PORT = ".open"
 SHARED = "shared:"
+GIVEN = "given:"
+GIVEN_WORD = "given"
 _ABC = Path(pyosys.__file__).parent / "yosys-abc"
 
 
@@ -132,6 +137,26 @@ def _run(design, *commands):
         ys.run_pass(f"tee -q {command}", design)
 
 
+def _state(design: ys.Design, folder: str, invariants: tuple[str, ...]) -> None:
+    """Compute each invariant (module: condition) in its module, as a wire that is kept."""
+    for number, invariant in enumerate(invariants):
+        name, _, condition = invariant.partition(": ")
+        module = design.module(_id(name))
+        wires = [module.wire(_id(wire)) for wire in re.findall(r"\{(.*?)\}", condition)]
+        ports = ", ".join(f"input [{wire.width - 1}:0] p{n}" for n, wire in enumerate(wires))
+        for n in range(len(wires)):
+            condition = re.sub(r"\{.*?\}", f"p{n}", condition, count=1)
+        path = Path(folder) / "invariant.v"
+        path.write_text(f"module invariant{number} ({ports}, output holds); assign holds = {condition}; endmodule")
+        _run(design, f"read_verilog {path}")
+        cell = module.addCell(_id(f"invariant{number}"), _id(f"invariant{number}"))
+        for n, wire in enumerate(wires):
+            cell.setPort(_id(f"p{n}"), ys.SigSpec(wire))
+        holds = module.addWire(_id(f"{GIVEN}{number}"), 1)
+        cell.setPort(_id("holds"), ys.SigSpec(holds))
+        _run(design, f"setattr -set keep 1 {name}/w:{GIVEN}{number}")
+
+
 def _share(modules: tuple[ys.Module, ys.Module], reached: set[str]) -> None:
     """Registers that aren't ``reached`` are kept in the intact module only, and shown to the broken one."""
     for module, port in zip(modules, ("port_output", "port_input"), strict=True):
@@ -147,10 +172,54 @@ def _share(modules: tuple[ys.Module, ys.Module], reached: set[str]) -> None:
                     module.remove(cell)
 
 
-def _product(path: str, scope: str, command: str, folder: str, within: tuple[str, ...] | None, wide: bool) -> ys.Design:
+def _broken(joint: ys.Module, invariants: ys.SigSpec) -> ys.SigSpec:
+    """Whether an invariant doesn't hold, or didn't once."""
+    if not invariants.size():
+        return ys.SigSpec(0, 1)
+    before = ys.SigSpec(joint.addWire(_id("broken_before"), 1))
+    now = joint.Not(_id("breaks"), joint.ReduceAnd(_id("hold"), invariants))
+    broken = joint.Or(_id("breaks_or_broke"), now, before)
+    joint.addFf(_id("remember"), broken, before)
+    return broken
+
+
+def _follow(modules: tuple[ys.Module, ys.Module]) -> None:
+    """From when an invariant is broken the broken module's registers take what the intact one's do.
+
+    Nothing is looked for any more then; and registers that are the same as long as it holds are the same for ever,
+    which is what correspondence finds.
+    """
+    gold, gate = modules
+    broken = gate.addWire(_id(f"{SHARED}broken"), 1)
+    broken.port_input = True
+    for module in modules:
+        for cell in list(module.cells_.values()):
+            if cell.is_builtin_ff():
+                given = cell.getPort(_id("D"))
+                name = _plain(cell.name.str())
+                wire = module.addWire(_id(f"{SHARED}next_{name}"), given.size())
+                wire.port_output, wire.port_input = module is gold, module is gate
+                if module is gold:
+                    module.connect(ys.SigSpec(wire), given)
+                else:
+                    mux = module.Mux(_id(f"follow_{name}"), given, ys.SigSpec(wire), ys.SigSpec(broken))
+                    cell.setPort(_id("D"), mux)
+    for module in modules:
+        module.fixup_ports()
+
+
+def _product(
+    path: str,
+    scope: str,
+    command: str,
+    folder: str,
+    within: tuple[str, ...] | None,
+    wide: bool,
+    invariants: tuple[str, ...],
+) -> ys.Design:
     """Both sides in module ``joint``, whose output ``apart`` is 1 when they differ.
 
-    ``within``: the submodules that aren't cut out; None for all.
+    ``within``: the submodules that aren't cut out; None for all. ``invariants``: what is known of the intact side.
     """
     design = ys.Design()
     (Path(folder) / "gate.v").write_text(yosys.GATE)
@@ -158,9 +227,11 @@ def _product(path: str, scope: str, command: str, folder: str, within: tuple[str
         _run(design, f"read_verilog {folder}/gate.v", f"read_rtlil {path}")
         if mutate:
             _run(design, mutate)
+        else:
+            _state(design, folder, invariants)
         if within is not None:
             _run(design, "setattr -mod -set keep_hierarchy 1 *")
-            _run(design, *(f"setattr -mod -unset keep_hierarchy {module}" for module in within))
+            _run(design, *(f"setattr -mod -unset keep_hierarchy {module}" for module in (*within, "invariant*")))
         _run(design, f"hierarchy -top {scope}", "flatten", "setattr -mod -unset keep_hierarchy *")
         _run(design, f"rename {scope} {name}")
         _run(design, f"memory_map {name}/t:$mem_v2 {name}/r:SIZE<={FEW_WORDS} %i")
@@ -168,18 +239,28 @@ def _product(path: str, scope: str, command: str, folder: str, within: tuple[str
         _run(design, "select -clear", f"write_rtlil {folder}/{name}.il", "design -reset")
     _run(design, *(f"read_rtlil -nooverwrite {folder}/{name}.il" for name in SIDES))
     modules = tuple(design.module(_id(name)) for name in SIDES)
+    for wire in list(modules[0].wires_.values()):
+        wire.port_output |= wire.name.str().rpartition(".")[2].lstrip("\\").startswith(GIVEN)
     _share(modules, reach.affected(*((Path(folder) / f"{name}.il").read_text() for name in SIDES)))
     for module in modules:
         _Side(module, gated=not wide)
+    if invariants:
+        _follow(modules)
     joint = design.addModule(_id("joint"))
-    inputs: dict[str, list[ys.Wire]] = {}
+    broken = joint.addWire(_id("broken"), 1)
+    inputs: dict[str, list[ys.Wire]] = {f"{SHARED}broken": [broken]}
     outputs: dict[str, list[ys.Wire]] = {}
+    held = ys.SigSpec()
     for name, module in zip(SIDES, modules, strict=True):
         cell = joint.addCell(_id(name), _id(name))
         for wire in list(module.wires_.values()):
             label = wire.name.str()[1:]
             if wire.port_output:
                 there = joint.addWire(_id(f"{name}:{label}"), wire.width)
+                if GIVEN in label:
+                    held.append(ys.SigSpec(there))
+                    cell.setPort(wire.name, ys.SigSpec(there))
+                    continue
                 (inputs if label.startswith(SHARED) else outputs).setdefault(label, []).append(there)
             elif wire.port_input:
                 if label not in inputs:
@@ -195,7 +276,9 @@ def _product(path: str, scope: str, command: str, folder: str, within: tuple[str
         differ.append(compare(_id(f"apart:{label}"), ys.SigSpec(one), ys.SigSpec(other)))
     apart = joint.addWire(_id("apart"), 1)
     apart.port_output = True
-    joint.connect(ys.SigSpec(apart), joint.ReduceOr(_id("any"), differ))
+    joint.connect(ys.SigSpec(broken), _broken(joint, held))
+    unbroken = joint.Not(_id("unbroken"), ys.SigSpec(broken))
+    joint.connect(ys.SigSpec(apart), joint.And(_id("seen"), joint.ReduceOr(_id("any"), differ), unbroken))
     joint.fixup_ports()
     return design
 
@@ -203,11 +286,15 @@ def _product(path: str, scope: str, command: str, folder: str, within: tuple[str
 def prove(path: str, scope: str, command: str, *how: str) -> dict:
     """Whether ABC proves that a module with a mutant is never apart from the intact one.
 
-    ``how``: "alone", without its submodules but those whose names follow; "wide", if gates may be open more often.
+    ``how``: "alone", without its submodules but those whose names follow; "wide", if gates may be open more often;
+    "given", with the invariants that follow (see :mod:`.invariants`).
     """
+    how, invariants = (
+        (how[: how.index(GIVEN_WORD)], how[how.index(GIVEN_WORD) + 1 :]) if GIVEN_WORD in how else (how, ())
+    )
     with tempfile.TemporaryDirectory() as folder:
         within = tuple(word for word in how if word not in ("alone", "wide")) if "alone" in how else None
-        design = _product(path, scope, command, folder, within, "wide" in how)
+        design = _product(path, scope, command, folder, within, "wide" in how, invariants)
         _run(
             design, "hierarchy -top joint", "flatten", "opt_expr", "opt_merge -share_all", "opt_expr",
             "opt_merge -share_all", "opt_clean", "dffunmap", "techmap", "simplemap", "setundef -undriven -zero",

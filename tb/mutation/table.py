@@ -4,16 +4,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from .finding import Finding
+from .invariants import INVARIANTS
 
 __all__ = ["figures", "table"]
 
 COLUMNS = ("mutants", "no bench", "block", "top", "equivalent", "argued", "survived")
 """Of the table: how many there are, and in nothing that has a bench of its own; caught by the block's bench, by the
-top's; proved equivalent; said to be, with a reason; neither."""
+top's; proved equivalent; not proved but argued to be; neither."""
 
 
 def figures(findings: Iterable[Finding]) -> tuple[dict, dict]:
-    """Figures of mutants, and their details: the table, what caught how many and how, a row for each mutant."""
+    """Figures of mutants, and their details: the table, what caught how many and how, a row for each mutant.
+
+    ``mutants_equivalent_given``: those of ``mutants_equivalent`` whose proof needs invariants, which are ``assumed``.
+    """
     rows = [finding.row() for finding in findings]
     blocks: dict[str, dict] = defaultdict(lambda: dict.fromkeys(COLUMNS, 0))
     benches: Counter = Counter()
@@ -29,12 +33,14 @@ def figures(findings: Iterable[Finding]) -> tuple[dict, dict]:
         "mutants": len(rows), "mutants_blocks": len(blocks),
         "mutants_with_block_bench": sum(row["block_bench"] != "none" for row in rows),
         "mutants_caught_by_block": results["block"], "mutants_caught_by_top": results["top"],
-        "mutants_equivalent": results["equivalent"], "mutants_argued": results["argued"],
-        "mutants_survived": results["survived"],
+        "mutants_equivalent": results["equivalent"],
+        "mutants_equivalent_given": sum("given" in (row["proof"] or {}).get("how", "").split() for row in rows),
+        "mutants_unproved": results["argued"], "mutants_survived": results["survived"],
     }  # fmt: skip
     details = {
         "blocks": dict(sorted(blocks.items())), "benches": dict(benches.most_common()),
-        "caught_by": dict(kinds.most_common()), "mutants": rows,
+        "caught_by": dict(kinds.most_common()),
+        "assumed": {str(one): one.why for one in INVARIANTS}, "mutants": rows,
     }  # fmt: skip
     return found, details
 

@@ -150,6 +150,16 @@ def test_proofs(tools, tmp_path, place, proved):
     assert found["latches"] > 0 and found["proved"] == proved
 
 
+@pytest.mark.parametrize(("conditions", "proved"), [
+    (("{up} == 0",), True), (("{count} == 0 || {up} == {up}",), False), (("{count} < 2",), False),
+])  # fmt: skip
+def test_proofs_under_invariants(tools, tmp_path, conditions, proved):
+    """What an adder's input does matters only while it is 1."""
+    place = mutant(tools, "more", "B", 0, "const0")
+    found = prove(tools, tmp_path, RTLIL, place, "given", *(f"adagp: {condition}" for condition in conditions))
+    assert found["proved"] == proved
+
+
 @pytest.mark.parametrize(("how", "proved"), [(("alone",), False), (("alone", "inner"), True), ((), True)])
 def test_a_submodule_is_looked_into_or_cut_out(tools, tmp_path, how, proved):
     """What a submodule that is cut out is given matters; inside, this input meets a register that stays 0."""
@@ -235,7 +245,8 @@ def test_figures(tools):
     figures, details = table.figures(found[:4])
     assert figures == {
         "mutants": 4, "mutants_blocks": 2, "mutants_with_block_bench": 3, "mutants_caught_by_block": 1,
-        "mutants_caught_by_top": 1, "mutants_equivalent": 1, "mutants_argued": 0, "mutants_survived": 1,
+        "mutants_caught_by_top": 1,
+        "mutants_equivalent": 1, "mutants_equivalent_given": 0, "mutants_unproved": 0, "mutants_survived": 1,
     }  # fmt: skip
     assert details["benches"] == {"Csr": 1, "top: registers": 1}
     assert details["caught_by"] == {"timeout": 1, "intact": 1}

@@ -1,0 +1,56 @@
+"""What is assumed of the intact accelerator in proofs that need it: inputs and states that a module never has.
+
+A mutant that is equivalent only because of them is proved with them as conditions of the intact module (see
+:mod:`.sequential`). That is sound if they hold on the intact accelerator: as long as nothing differs outside the
+module, what comes in is what it is there. The results list them, and count the mutants that were proved with them.
+"""
+
+from dataclasses import dataclass
+
+from adagp.spec.errors import ErrorCode
+
+__all__ = ["INVARIANTS", "Invariant", "given", "within"]
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """A condition that holds in each cycle, in Verilog, about wires of ``module`` by their names in braces, and why.
+
+    ``within``: submodules that are looked into where the module is tried alone.
+    """
+
+    module: str
+    condition: str
+    why: str
+    within: tuple[str, ...] = ()
+
+    def __str__(self):
+        return f"{self.module}: {self.condition}"
+
+
+_CONTROL = "adagp.accelerator.control"
+_CODES = (
+    "each of the accelerator's error ports is driven with codes of spec/errors.py: constants, or what ERROR "
+    "instructions of the tile program name"
+)
+
+INVARIANTS = (
+    *(Invariant(_CONTROL, f"{{errors[{n}].code}} <= {max(ErrorCode)}", _CODES, (f"{_CONTROL}.supervisor",))
+      for n in range(5)),
+    Invariant(
+        "Compute.fetch_a.offsets.odometer", "{span2} < 2048",
+        "the neighbours k2 are distinct operands of a tile of A, and half of A has room for 2048 (tiny); the tile "
+        "program refuses others with A_OVERFLOW",
+    ),
+)  # fmt: skip
+
+
+def given(scope: str, inside: bool = True) -> list[str]:
+    """Invariants of a module, and of what is ``inside`` it, as :func:`.sequential.prove` takes them."""
+    return [str(one) for one in INVARIANTS
+            if one.module == scope or (inside and one.module.startswith(f"{scope}."))]  # fmt: skip
+
+
+def within(module: str) -> list[str]:
+    """Submodules that the invariants of a module need to be looked into."""
+    return list(dict.fromkeys(name for one in INVARIANTS if one.module == module for name in one.within))
