@@ -22,6 +22,8 @@ FREE = 0.35
 """Share of programs whose commands mostly don't wait for each other, so that they are under way together."""
 TWO = 0.4
 """Share of those with two commands to be spoilt."""
+LONG = 300
+"""Weights of an UPDATE that is to be under way when another command fails, at most."""
 ALWAYS = {"phase_mask": int(Phase.ALL)}
 GEOMETRY = ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride", "pad_y", "pad_x", "nb", "yb", "cb", "qb")
 PRODUCTS = (("n", "c"), ("n", "q"), ("c", "q"), ("h", "w"), ("r", "s"), ("oh", "ow"))
@@ -57,11 +59,15 @@ def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
             return f
 
 
-def _command(config: Config, draw: Random, given: dict, at: int, large: bool) -> tuple[Command, int]:
-    """A valid command with operands from ``at`` on, and the waits ``given``; and where its operands end."""
-    opcode = draw.choice(OPCODES)
+def _command(config: Config, draw: Random, given: dict, at: int, large: bool, long: bool) -> tuple[Command, int]:
+    """A valid command with operands from ``at`` on, and the waits ``given``; and where its operands end.
+
+    ``long``: often an UPDATE that writes for long.
+    """
+    long = long and draw.random() < 0.5
+    opcode = Opcode.UPDATE if long else draw.choice(OPCODES)
     if opcode == Opcode.UPDATE:
-        f = {"count": draw.randint(1, 24), "hyper": draw.randrange(config.n_hyper - 2)}
+        f = {"count": draw.randint(1, LONG if long else 24), "hyper": draw.randrange(config.n_hyper - 2)}
     else:
         f = _layer(config, draw, opcode, large)
     f |= {f"{operand}_id": draw.randrange(config.n_tensors) for operand in ("a", "b", "c", "out")}
@@ -92,7 +98,7 @@ def neighbours(config: Config, draw: Random, memory_bytes: int) -> tuple[list[li
         for place in range(before + 1 + behind):
             large = place == before and draw.random() < LARGE
             waits = {} if free and draw.random() < 0.8 else given
-            command, at = _command(config, draw, dict(waits), at, large)
+            command, at = _command(config, draw, dict(waits), at, large, free and place != before)
             commands.append(command)
             given["wait_update" if command.opcode == Opcode.UPDATE else "wait_main"] += 1
         if at <= memory_bytes:
