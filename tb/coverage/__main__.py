@@ -30,7 +30,8 @@ def _arguments():
     parser.add_argument("--list", action="store_true", help="list workloads and benches and run nothing")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
     parser.add_argument(
-        "--keep", action="store_true",
+        "--keep",
+        action="store_true",
         help="believe in what earlier workloads have covered, after a change of them; not for the results",
     )
     parser.add_argument("--toggles", action="store_true", help="list holes of toggles too: there are thousands")

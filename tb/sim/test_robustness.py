@@ -11,8 +11,8 @@ from robustness.observe import Run
 from robustness.resets import RESETS
 
 SEED = 2
-FAULT_IN_AN_ENGINE = 0
-"""A case of the faults that isn't about the fetch of a command."""
+REFUSED_WRITE = 9
+"""A case of the faults: one write of a compute command is refused."""
 
 
 @pytest.mark.parametrize(("kind", "count"), [(FAULTS, 200), (RESETS, 40)], ids=lambda value: getattr(value, "name", ""))
@@ -41,7 +41,7 @@ def _stray_write(monkeypatch):
 def _late_burst(monkeypatch):
     def close(self):
         original(self)
-        self.bursts["offered"][-1] = self.stopped
+        self.bursts["offered"][np.flatnonzero(self.bursts["response"])] = self.stopped
 
     original = Run.close
     monkeypatch.setattr(Run, "close", close)
@@ -79,4 +79,4 @@ def _register_kept(monkeypatch):
 def test_misbehaviour_is_seen(kind, misbehave, reason, tmp_path, monkeypatch):
     misbehave(monkeypatch)
     with pytest.raises(AssertionError, match=reason):
-        Campaign(kind, SEED, tmp_path).replay(FAULT_IN_AN_ENGINE)
+        Campaign(kind, SEED, tmp_path).replay(REFUSED_WRITE)

@@ -93,7 +93,7 @@ def test_malformed_commands(config):
     grammar, names = Grammar(), constants(config)
     executed, refused = set(), 0
     for _ in range(N_PROGRAMS):
-        program, place = neighbours(config, draw, MEMORY)
+        program, (place, *_) = neighbours(config, draw, MEMORY)
         variants = [program[place], *(spoilt(config, program[place], draw) for _ in range(N_SPOILT))]
         for command in filter(None, (legal(config, words) for words in variants)):
             machine = Recorder()
