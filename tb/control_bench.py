@@ -3,15 +3,27 @@
 from adagp.rtl.control import Control
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.config import VERSION
+from adagp.spec.presets import preset
 from adagp.spec.registers import Control as Bit
 from adagp.spec.registers import Status
 from axi_lite import AxiLiteMaster
 from bench import simulate
 from memory import ReadMemory
 
-__all__ = ["PROGRAM", "ControlBench", "encode", "header"]
+__all__ = ["CONFIG", "END", "HOST", "PROGRAM", "ControlBench", "encode", "header", "update", "work"]
 
+CONFIG = preset("tiny")
 PROGRAM = 0x3000
+END = Command(Opcode.END, {"phase_mask": 15})
+HOST = Command(Opcode.HOST, {"phase_mask": 15})
+
+
+def work(opcode=Opcode.FORWARD, **fields):
+    return Command(opcode, {"phase_mask": 15, **fields})
+
+
+def update(**fields):
+    return work(Opcode.UPDATE, **fields)
 
 
 def header(config, **changes):

@@ -1,27 +1,12 @@
 """Control when something is wrong: what it refuses, and how it stops after an error."""
 
 import pytest
-from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
+from adagp.spec.commands import COMMAND_BYTES, Opcode
 from adagp.spec.errors import ErrorCode
-from adagp.spec.presets import preset
-from adagp.spec.registers import COUNTERS, Status
 from adagp.spec.registers import Control as Bit
+from adagp.spec.registers import Status
 from bench import seeded
-from control_bench import PROGRAM, ControlBench, header
-
-CONFIG = preset("tiny")
-PLACE = {name: place for place, (name, _) in enumerate(COUNTERS)}
-END = Command(Opcode.END, {"phase_mask": 15})
-HOST = Command(Opcode.HOST, {"phase_mask": 15})
-
-
-def work(opcode=Opcode.FORWARD, **fields):
-    return Command(opcode, {"phase_mask": 15, **fields})
-
-
-def update(**fields):
-    return work(Opcode.UPDATE, **fields)
-
+from control_bench import CONFIG, END, HOST, PROGRAM, ControlBench, header, update, work
 
 REFUSED = [
     ([work(), END], ErrorCode.NO_HEADER, 0),

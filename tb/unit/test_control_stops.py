@@ -1,25 +1,13 @@
 """Control when it doesn't just run: HOST, CLEAR, counters."""
 
 import pytest
-from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
-from adagp.spec.presets import preset
+from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.registers import COUNTERS, Status
 from adagp.spec.registers import Control as Bit
 from bench import seeded
-from control_bench import PROGRAM, ControlBench, encode, header
+from control_bench import CONFIG, END, HOST, PROGRAM, ControlBench, encode, header, update, work
 
-CONFIG = preset("tiny")
 PLACE = {name: place for place, (name, _) in enumerate(COUNTERS)}
-END = Command(Opcode.END, {"phase_mask": 15})
-HOST = Command(Opcode.HOST, {"phase_mask": 15})
-
-
-def work(opcode=Opcode.FORWARD, **fields):
-    return Command(opcode, {"phase_mask": 15, **fields})
-
-
-def update(**fields):
-    return work(Opcode.UPDATE, **fields)
 
 
 def test_host_and_resume():
