@@ -182,3 +182,31 @@ def test_error_before_host():
         assert await bench.wait(ctx) == Status.ERROR
 
     bench.run(host)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_error_before_commit(fails):
+    """Exponents stay as they were before the batch that failed."""
+    bench = ControlBench(CONFIG, seeded(24))
+    bench.hang = {1}
+    bench.results[1, 0] = [{"id": 5, "nonzero": 1, "top": 20}]
+    found = []
+
+    async def host(ctx):
+        await bench.set_exponent(ctx, 5, -4)
+        await bench.start(ctx, [header(CONFIG), work(), work(Opcode.COMMIT), END])
+        while len(bench.log) < 1:
+            await ctx.tick()
+        if fails:
+            await report(ctx, bench.dut, (2, ErrorCode.WRITE_FAULT, 1))
+        ctx.set(bench.dut.writing, 1)
+        bench.hang = set()
+        while not bench.completed["main"]:
+            await ctx.tick()
+        await ctx.tick().repeat(100)
+        ctx.set(bench.dut.writing, 0)
+        assert await bench.wait(ctx) == (Status.ERROR if fails else Status.DONE)
+        found.append(await bench.exponent(ctx, 5))
+
+    bench.run(host)
+    assert (found[0][0] == -4) == fails
