@@ -68,17 +68,15 @@ def counter_rule(h: Harness, path: str, maximum: int, reach: int | None = None) 
     h.cover(f"{path}: reaches {reach}", value == reach)
 
 
-def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False, reach: int | None = None, given=None) -> None:
+def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False, reach: int | None = None) -> None:
     """``fifo`` (of amaranth.lib) holds no more than its depth, and is written only while it has room.
 
-    The latter while ``given``, which is to be proved or assumed apart; and not ``by_stream``, where ``w_rdy`` is shown
-    to who writes, and being offered more means nothing.
+    The latter not ``by_stream``, where ``w_rdy`` is shown to who writes, and being offered more means nothing.
     It is to be seen to hold ``reach``: its depth unless told otherwise.
     """
     h.prove(f"{name}: at most {fifo.depth}", fifo.level <= fifo.depth)
     if not by_stream:
-        roomy = ~fifo.w_en | fifo.w_rdy
-        h.prove(f"{name}: written only with room", roomy if given is None else ~given | roomy)
+        h.prove(f"{name}: written only with room", ~fifo.w_en | fifo.w_rdy)
     if not (inner := h.signals(f"{name}.inner_level")):  # a SyncFIFO
         produce, consume = h.signal(f"{name}.produce"), h.signal(f"{name}.consume")
         ahead = consume + fifo.level
