@@ -156,7 +156,8 @@ def _reading(h, prefix, due):
         h.prove(f"{prefix}{name}: whole beats are taken", (place + left) % groups == 0)
         h.prove(f"{prefix}{name}: what came and isn't taken is held", fifo.level + (place + left) // groups
                 == _beats_of(landed, bytes_) + Mux(coming == k, beat, Mux(coming > k, whole, 0)))  # fmt: skip
-        fifo_rule(h, f"{prefix}beats_{name}", fifo, reach=fifo.depth - 1)  # for one beat is always taken at once
+        # One beat is always taken at once. In the whole unit full FIFOs are too far from reset to be searched.
+        fifo_rule(h, f"{prefix}beats_{name}", fifo, reach=fifo.depth - 1, covers=not prefix)
     return emitted
 
 
@@ -228,7 +229,7 @@ def _writing(h, prefix, given: Place, place):
         h.prove(f"{prefix}{name}: a chunk's last beat comes before its turn", ~(pack.o_valid & only) | early)
         waits = (ready != 0) & ((array < k) | ((array == k) & (rest != 0)))
         h.prove(f"{prefix}{name}: a beat is there", ~waits | fifo.r_rdy | early | ((array == 0) & walking))
-        fifo_rule(h, f"{prefix}beats_{name}", fifo)
+        fifo_rule(h, f"{prefix}beats_{name}", fifo, covers=not prefix)
     h.prove(f"{prefix}walk: the array's share of the chunk", ~walking | (
         h.block(f"{prefix}walk.segments").o.p.length
         == sum(Mux(array == k, writing.size * (bytes_ // CONFIG.operand_bytes), 0)

@@ -68,11 +68,11 @@ def counter_rule(h: Harness, path: str, maximum: int, reach: int | None = None) 
     h.cover(f"{path}: reaches {reach}", value == reach)
 
 
-def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False, reach: int | None = None) -> None:
+def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False, reach: int | None = None, covers=True) -> None:
     """``fifo`` (of amaranth.lib) holds no more than its depth, and is written only while it has room.
 
     The latter not ``by_stream``, where ``w_rdy`` is shown to who writes, and being offered more means nothing.
-    It is to be seen to hold ``reach``: its depth unless told otherwise.
+    With ``covers`` it is to be seen to hold ``reach``: its depth unless told otherwise.
     """
     h.prove(f"{name}: at most {fifo.depth}", fifo.level <= fifo.depth)
     if not by_stream:
@@ -87,6 +87,8 @@ def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False, reach: int |
     else:  # a SyncFIFOBuffered
         h.prove(f"{name}: what it holds comes to its output", (inner[0] < 2) | fifo.r_rdy)
         h.prove(f"{name}: at most {fifo.depth - 1} behind its output", inner[0] < fifo.depth)
+    if not covers:
+        return
     h.cover(f"{name}: written", fifo.w_en & fifo.w_rdy)
     reach = fifo.depth if reach is None else reach
     h.cover(f"{name}: holds {reach}", fifo.level == reach)
