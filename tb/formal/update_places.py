@@ -1,0 +1,88 @@
+"""Where the update unit is in a command: its chunks, and the walks that ask for their arrays."""
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from adagp.rtl import chunks, update_read, update_write
+from adagp.rtl.update_read import SLOTS, array_bytes
+from amaranth import Cat, Mux, Signal, Value
+
+from .registry import CONFIG
+
+__all__ = [
+    "BEAT_BITS", "MEMORY", "Place", "aligned", "beats_of", "between", "chunk_place", "momentum_beats", "small_chunks",
+    "walk_rule", "weights",
+]  # fmt: skip
+
+FEW_WEIGHTS = 8
+"""In a chunk: its arrays fill more than a beat each."""
+BEAT_BITS = (CONFIG.beat_bytes - 1).bit_length()
+MEMORY = ("t:$mem_v2",)
+"""Cut: what lies in FIFOs is of no interest."""
+
+
+def weights():
+    """In a full chunk of the job that is being bound."""
+    return chunks.chunk_weights(CONFIG)
+
+
+def momentum_beats():
+    return weights() * array_bytes(CONFIG)["v"] // CONFIG.beat_bytes
+
+
+@contextmanager
+def small_chunks():
+    with ExitStack() as stack:
+        for module in (chunks, update_read, update_write):
+            stack.enter_context(patch.object(module, "chunk_weights", lambda config: FEW_WEIGHTS))
+        yield
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the sequence of chunks: weights ``left``, and ``size`` of the present chunk."""
+
+    left: Value
+    size: Value
+
+    def third(self, count):
+        """Whether two full chunks are done, if ``count`` were there at the start."""
+        return (self.size != 0) & (self.left + 2 * weights() < count)
+
+
+def chunk_place(h, path):
+    return Place(h.signal(f"{path}.left"), h.block(path).size)
+
+
+def beats_of(weights, element_bytes):
+    """Beats that some weights' elements of an array fill."""
+    return (weights * element_bytes + CONFIG.beat_bytes - 1) >> BEAT_BITS
+
+
+def between(h, name, first: Place, second: Place):
+    """Weights that are left to ``second`` but not to ``first``: whole chunks, as many as there is room for."""
+    difference, ahead = second.left - first.left, Signal(range(2 * SLOTS * weights()))
+    h.m.d.comb += ahead.eq(difference)
+    h.prove(f"{name}: at most {SLOTS} chunks", (difference >= 0) & (difference <= SLOTS * weights()))
+    h.prove(f"{name}: whole chunks", (first.left == 0) | (ahead % weights() == 0))
+    return ahead
+
+
+def walk_rule(h, path):
+    """A walk whose descriptors are one segment each, from a whole beat on. Returns the beats it has left to ask for."""
+    walk, segment = h.block(path), h.block(f"{path}.segments").o
+    more = [h.signal(f"{path}.segments.left{level}") for level in range(2)]
+    left = h.signal(f"{path}.left")
+    h.prove(f"{path}: one segment each", ~segment.valid | ~Cat(more).any())
+    h.prove(f"{path}: from a whole beat on", ~segment.valid | (segment.p.place.dram[:BEAT_BITS] == 0))
+    h.prove(f"{path}: something each", ~segment.valid | (segment.p.length != 0))
+    h.prove(f"{path}: a burst has beats", ~walk.o.valid | (left != 0))
+    beats = beats_of(segment.p.length, CONFIG.operand_bytes)
+    return Mux(segment.valid, beats, 0) + Mux(walk.o.valid, left, 0)
+
+
+def aligned(addr):
+    """Whether addresses, one after the other in a value, are multiples of the beat."""
+    value = Value.cast(addr)
+    return Cat(value[at : at + BEAT_BITS] for at in range(0, len(value), 32)) == 0

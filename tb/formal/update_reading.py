@@ -1,0 +1,76 @@
+"""Where the beats are that the update unit reads: said in full, which makes the rules inductive."""
+
+from adagp.rtl.update_read import SLOTS, array_bytes
+from amaranth import Mux, Signal
+
+from .registry import CONFIG
+from .rules import fifo_rule
+from .update_places import aligned, beats_of, between, chunk_place, walk_rule, weights
+
+__all__ = ["beats_due", "reading_rule"]
+
+UNDER_WAY_BITS = 12
+"""Of the number of beats asked for that haven't come: two chunks' at most."""
+
+
+def beats_due(h, read):
+    """Beats come only for bursts asked for; returns their number."""
+    due = Signal(UNDER_WAY_BITS)
+    asked = read.request.valid & read.request.ready
+    h.m.d.sync += due.eq(due + (read.request.p.length + 1) * asked - (read.beats.valid & read.beats.ready))
+    h.assume("read.beats: only those asked for", ~read.beats.valid | (due != 0))
+    return due
+
+
+def reading_rule(h, prefix, due):
+    """Where the beats of the reader ``prefix`` are, ``due`` of them still to come; returns the chunk it gives out."""
+    sizes = array_bytes(CONFIG)
+    requested, received, emitted = (chunk_place(h, prefix + name) for name in ("requested", "received", "emitted"))
+    asking, coming = h.signals(f"{prefix}array")
+    place, beat, slots = (h.signal(prefix + name) for name in ("place", "beat", "slots"))
+    in_use = between(h, f"{prefix}requested, not given out", requested, emitted)
+    landed = between(h, f"{prefix}received, not given out", received, emitted)
+    between(h, f"{prefix}requested, not received", requested, received)
+    h.prove(f"{prefix}slots: those in use are requested",
+            slots + ((in_use + weights() - 1) // weights()) == SLOTS)  # fmt: skip
+    h.prove(f"{prefix}a chunk is asked for with room", (asking == 0) | ((slots != 0) & (requested.left != 0)))
+    h.prove(f"{prefix}a chunk comes if one is left", ((coming == 0) & (beat == 0)) | (received.left != 0))
+    h.prove(f"{prefix}place: in the chunk", (place < emitted.size) | ((place == 0) & (emitted.left == 0)))
+    h.prove(f"{prefix}addr: whole beats", aligned(h.signal(f"{prefix}addr")))
+
+    def before(array, size):
+        """Beats of a chunk that belong to the arrays before ``array``."""
+        return sum(Mux(array > k, beats_of(size, bytes_), 0) for k, bytes_ in enumerate(sizes.values()))
+
+    full, size_bits = sum(beats_of(weights(), bytes_) for bytes_ in sizes.values()), weights().bit_length() - 1
+
+    def of_all(weights):
+        """Beats that so many weights fill in all arrays, chunk by chunk."""
+        rest = sum(beats_of(weights[:size_bits], bytes_) for bytes_ in sizes.values())
+        return weights[size_bits : size_bits + UNDER_WAY_BITS] * full + rest
+
+    # Beats of the command that aren't asked for yet, and that haven't come; both modulo what is ever under way.
+    to_ask, to_come = (Signal(UNDER_WAY_BITS, name=name) for name in ("to_ask", "to_come"))
+    asks, reader, beats = h.block(f"{prefix}bursts").i, h.block(prefix[:-1]), h.block(prefix[:-1]).read.beats
+    h.m.d.sync += to_ask.eq(to_ask - Mux(asks.valid & asks.ready, beats_of(asks.p.length, CONFIG.operand_bytes), 0))
+    h.m.d.sync += to_come.eq(to_come - (beats.valid & beats.ready))
+    with h.m.If(reader.start):
+        h.m.d.sync += [to_ask.eq(of_all(reader.count)), to_come.eq(of_all(reader.count))]
+    not_asked = of_all(requested.left) - before(asking, requested.size)
+    not_come = of_all(received.left) - before(coming, received.size) - beat
+    h.prove(f"{prefix}beats to be asked for", to_ask == not_asked[:UNDER_WAY_BITS])
+    h.prove(f"{prefix}beats to come", to_come == not_come[:UNDER_WAY_BITS])
+    under_way = (to_come - to_ask)[:UNDER_WAY_BITS]
+    h.prove(f"{prefix}beats under way: at most {SLOTS} chunks", under_way <= SLOTS * full)
+    h.prove(f"{prefix}beats due are those asked for", due + walk_rule(h, f"{prefix}bursts") == under_way)
+    for k, (name, bytes_) in enumerate(sizes.items()):
+        fifo, left = h.block(f"{prefix}beats_{name}"), h.signal(f"{prefix}unpack_{name}.left")
+        groups = CONFIG.beat_bytes // bytes_ // CONFIG.update_lanes
+        whole = beats_of(received.size, bytes_)
+        h.prove(f"{prefix}{name}: beats of its share", (coming != k) | (beat == 0) | (beat < whole))
+        h.prove(f"{prefix}{name}: whole beats are taken", (place + left) % groups == 0)
+        h.prove(f"{prefix}{name}: what came and isn't taken is held", fifo.level + (place + left) // groups
+                == beats_of(landed, bytes_) + Mux(coming == k, beat, Mux(coming > k, whole, 0)))  # fmt: skip
+        # One beat is always taken at once. In the whole unit full FIFOs are too far from reset to be searched.
+        fifo_rule(h, f"{prefix}beats_{name}", fifo, reach=fifo.depth - 1, covers=not prefix)
+    return emitted
