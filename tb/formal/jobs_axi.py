@@ -58,6 +58,7 @@ def _write_arbiter(h):
     _arbiter(h, port.awvalid, port.awid, counts, lambda n: port.bvalid & (port.bid == n))
     fifo_rule(h, "order", h.block("order"))
     h.prove("order: a place for each burst announced", h.block("order").level == followed.announced)
+    h.prove("order: no more bursts than are under way", h.block("order").level <= h.signal("grants.outstanding"))
     h.prove("count: beats of the burst in front", h.signal("count") == followed.beat)
 
     def length(place):

@@ -7,6 +7,7 @@ module, what comes in is what it is there. The results list them, and count the 
 
 from dataclasses import dataclass
 
+from adagp.rtl.axi import OUTSTANDING
 from adagp.spec.errors import ErrorCode
 
 __all__ = ["INVARIANTS", "Invariant", "given", "within"]
@@ -14,7 +15,7 @@ __all__ = ["INVARIANTS", "Invariant", "given", "within"]
 
 @dataclass(frozen=True)
 class Invariant:
-    """A condition that holds in each cycle, in Verilog, about wires of ``module`` by their names in braces, and why.
+    """A condition that holds in each cycle, in Verilog, about wires in braces (wire or submodule.wire), and why.
 
     ``within``: submodules that are looked into where the module is tried alone.
     """
@@ -41,6 +42,12 @@ INVARIANTS = (
         "Compute.fetch_a.offsets.odometer", "{span2} < 2048",
         "the neighbours k2 are distinct operands of a tile of A, and half of A has room for 2048 (tiny); the tile "
         "program refuses others with A_OVERFLOW",
+    ),
+    Invariant(
+        "adagp.accelerator.writes",
+        f"{{order.level}} <= {{grants.outstanding}} && {{grants.outstanding}} <= {OUTSTANDING}",
+        "answers come to bursts only, and when their beats have been taken (AXI's rules for the memory); under that "
+        "assumption proved by the formal job write_arbiter",
     ),
 )  # fmt: skip
 

@@ -24,13 +24,28 @@ def run(design, *commands):
         ys.run_pass(f"tee -q {command}", design)
 
 
+def _wire(design: ys.Design, module: ys.Module, name: str) -> ys.SigSpec:
+    """A wire of a module, or of a submodule (submodule.wire), which gets a port for it."""
+    instance, _, name = name.rpartition(".")
+    if not instance:
+        return ys.SigSpec(module.wire(identifier(name)))
+    cell = module.cell(identifier(instance))
+    inside = design.module(cell.type)
+    wire = inside.wire(identifier(name))
+    if not cell.hasPort(wire.name):
+        wire.port_output = True
+        inside.fixup_ports()
+        cell.setPort(wire.name, ys.SigSpec(module.addWire(identifier(f"{instance}:{name}"), wire.width)))
+    return cell.getPort(wire.name)
+
+
 def _state(design: ys.Design, folder: str, invariants: tuple[str, ...]) -> None:
     """Compute each invariant (module: condition) in its module, as a wire that is kept."""
     for number, invariant in enumerate(invariants):
         name, _, condition = invariant.partition(": ")
         module = design.module(identifier(name))
-        wires = [module.wire(identifier(wire)) for wire in re.findall(r"\{(.*?)\}", condition)]
-        ports = ", ".join(f"input [{wire.width - 1}:0] p{n}" for n, wire in enumerate(wires))
+        wires = [_wire(design, module, wire) for wire in re.findall(r"\{(.*?)\}", condition)]
+        ports = ", ".join(f"input [{wire.size() - 1}:0] p{n}" for n, wire in enumerate(wires))
         for n in range(len(wires)):
             condition = re.sub(r"\{.*?\}", f"p{n}", condition, count=1)
         path = Path(folder) / "invariant.v"
@@ -38,7 +53,7 @@ def _state(design: ys.Design, folder: str, invariants: tuple[str, ...]) -> None:
         run(design, f"read_verilog {path}")
         cell = module.addCell(identifier(f"invariant{number}"), identifier(f"invariant{number}"))
         for n, wire in enumerate(wires):
-            cell.setPort(identifier(f"p{n}"), ys.SigSpec(wire))
+            cell.setPort(identifier(f"p{n}"), wire)
         holds = module.addWire(identifier(f"{GIVEN}{number}"), 1)
         cell.setPort(identifier("holds"), ys.SigSpec(holds))
         run(design, f"setattr -set keep 1 {name}/w:{GIVEN}{number}")

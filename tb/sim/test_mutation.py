@@ -160,6 +160,15 @@ def test_proofs_under_invariants(tools, tmp_path, conditions, proved):
     assert found["proved"] == proved
 
 
+@pytest.mark.parametrize(("condition", "proved"), [
+    ("{block.up} == 0", True), ("{block.count} == 0", True), ("{block.stuck} == 0", False),
+])  # fmt: skip
+def test_invariants_of_what_a_submodule_holds(tools, tmp_path, condition, proved):
+    """Its ports and its own wires: a counter that stays 0 was never told to count."""
+    found = prove(tools, tmp_path, INSIDE, mutant(tools, "block", "up", 0, "const0"), "given", f"adagp: {condition}")
+    assert found["proved"] == proved
+
+
 @pytest.mark.parametrize(("how", "proved"), [(("alone",), False), (("alone", "inner"), True), ((), True)])
 def test_a_submodule_is_looked_into_or_cut_out(tools, tmp_path, how, proved):
     """What a submodule that is cut out is given matters; inside, this input meets a register that stays 0."""
