@@ -7,10 +7,6 @@ shows it. A reason holds for the netlist that it was written for: when the cell'
 __all__ = ["ARGUED", "MOST_ARGUED"]
 
 ARGUED = {
-    "-mode const1 -module adagp.accelerator.control.counters -cell $auto$ff.cc:337:slice$1921 -port D -portbit 15":
-        "rtl/counters.py, begun[15]: always 1, so the total of place 15 of phase 0 comes from the memory before "
-        "anything was written there. spec/registers.py has 12 COUNTERS: _live gives 0 for place 15, the memory "
-        "begins as 0, and only what was read plus 0 is written back, so the total is 0 as it is with begun[15] = 0",
     "-mode const1 -module Compute.fetch_b.offsets.odometer -cell $auto$ff.cc:337:slice$1272 -port Q -portbit 7":
         "rtl/odometer.py, span0[7] in im2col's LaneOffsets: what left0 is set to when the outermost level is spent, "
         "which is where the walk ends. Only the lanes that fill up the last group step on from there, and lanes "

@@ -1,8 +1,8 @@
 """Proofs that a mutant can't matter, by :mod:`.sequential`, within its module or one around it.
 
 A module is tried with its submodules cut out, then with everything inside it; if it isn't enough, because what
-surrounds a module decides what its inputs can be, the one around it, up to its block. At last with what is assumed of
-the accelerator around (:mod:`.invariants`).
+surrounds a module decides what its inputs can be, the one around it, up to its block. Then with what is assumed of
+the accelerator around (:mod:`.invariants`), at last with larger memories made of registers.
 """
 
 import json
@@ -16,11 +16,12 @@ from adagp.rtl.clock_gate import CELL
 
 from .choice import Mutant
 from .invariants import given, within
+from .sequential import MEMORIES
 
 __all__ = ["SOURCES", "TOP", "attempts", "prove"]
 
-SECONDS = 60
-"""For one attempt."""
+SECONDS, PATIENT_SECONDS = 60, 300
+"""For one attempt: usually, and with memories made of registers."""
 
 ROOTS = {"Array": "Compute"}
 """Blocks within blocks, by their modules."""
@@ -53,10 +54,12 @@ def attempts(mutant: Mutant) -> Iterator[tuple[str, ...]]:
     for scope in scopes(mutant.module):
         if known := given(scope):
             yield scope, "given", *known
+    yield mutant.module, MEMORIES
 
 
-def prove(netlist: str, command: str, scope: str, *how: str, seconds: float = SECONDS) -> dict:
+def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | None = None) -> dict:
     """Whether a mutant is ``proved`` to be equivalent within module ``scope``; what made the attempt end, if not so."""
+    seconds = seconds or (PATIENT_SECONDS if MEMORIES in how else SECONDS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "netlist.il"
         path.write_text(netlist)

@@ -1,6 +1,7 @@
 """The intact and the broken module side by side, and whether they differ."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyosys import libyosys as ys
@@ -8,15 +9,25 @@ from pyosys import libyosys as ys
 from . import reach, yosys
 from .side import GATE_PORT, Side, identifier, plain
 
-__all__ = ["JOINT", "product", "run"]
+__all__ = ["JOINT", "How", "product", "run"]
 
 JOINT = "joint"
 """The module that holds both."""
-FEW_WORDS = 8
-"""Memories of so many are not cut out but made of registers."""
 SIDES = ("gold", "gate")
 SHARED = "shared:"
 GIVEN = "given:"
+
+
+@dataclass(frozen=True)
+class How:
+    """What is compared: only some submodules ``within`` (None: all), the others cut out; with ``wide`` gates may be
+    open more often; ``invariants`` are known of the intact side; memories of up to ``words`` words are not cut out but
+    made of registers."""
+
+    within: tuple[str, ...] | None = None
+    wide: bool = False
+    invariants: tuple[str, ...] = ()
+    words: int = 8
 
 
 def run(design, *commands):
@@ -110,8 +121,7 @@ def _follow(modules: tuple[ys.Module, ys.Module]) -> None:
         module.fixup_ports()
 
 
-def _write_sides(path: str, scope: str, command: str, folder: str, within: tuple[str, ...] | None,
-                 invariants: tuple[str, ...]) -> None:  # fmt: skip
+def _write_sides(path: str, scope: str, command: str, folder: str, how: How) -> None:
     """Write module ``scope``, without the hierarchy in it, into a file for each side: as it is, and broken."""
     (Path(folder) / "gate.v").write_text(yosys.GATE)
     design = ys.Design()
@@ -120,13 +130,13 @@ def _write_sides(path: str, scope: str, command: str, folder: str, within: tuple
         if mutate:
             run(design, mutate)
         else:
-            _state(design, folder, invariants)
-        if within is not None:
+            _state(design, folder, how.invariants)
+        if how.within is not None:
             run(design, "setattr -mod -set keep_hierarchy 1 *")
-            run(design, *(f"setattr -mod -unset keep_hierarchy {module}" for module in (*within, "invariant*")))
+            run(design, *(f"setattr -mod -unset keep_hierarchy {module}" for module in (*how.within, "invariant*")))
         run(design, f"hierarchy -top {scope}", "flatten", "setattr -mod -unset keep_hierarchy *")
         run(design, f"rename {scope} {name}")
-        run(design, f"memory_map {name}/t:$mem_v2 {name}/r:SIZE<={FEW_WORDS} %i")
+        run(design, f"memory_map {name}/t:$mem_v2 {name}/r:SIZE<={how.words} %i")
         run(design, *(f"{command} {name}" for command in ("dffunmap", "opt_expr", "opt_clean")))
         run(design, "select -clear", f"write_rtlil {folder}/{name}.il", "design -reset")
 
@@ -167,20 +177,9 @@ def _join(joint: ys.Module, modules: tuple[ys.Module, ys.Module], wide: bool) ->
     joint.fixup_ports()
 
 
-def product(
-    path: str,
-    scope: str,
-    command: str,
-    folder: str,
-    within: tuple[str, ...] | None,
-    wide: bool,
-    invariants: tuple[str, ...],
-) -> ys.Design:
-    """Both sides in module ``JOINT``, whose output ``apart`` is 1 when they differ.
-
-    ``within``: the submodules that aren't cut out; None for all. ``invariants``: what is known of the intact side.
-    """
-    _write_sides(path, scope, command, folder, within, invariants)
+def product(path: str, scope: str, command: str, folder: str, how: How) -> ys.Design:
+    """Both sides in module ``JOINT``, whose output ``apart`` is 1 when they differ."""
+    _write_sides(path, scope, command, folder, how)
     design = ys.Design()
     run(design, *(f"read_rtlil -nooverwrite {folder}/{name}.il" for name in SIDES))
     gold, gate = (design.module(identifier(name)) for name in SIDES)
@@ -188,8 +187,8 @@ def product(
         wire.port_output |= wire.name.str().rpartition(".")[2].lstrip("\\").startswith(GIVEN)
     _share((gold, gate), reach.affected(*((Path(folder) / f"{name}.il").read_text() for name in SIDES)))
     for module in (gold, gate):
-        Side(module, gated=not wide)
-    if invariants:
+        Side(module, gated=not how.wide)
+    if how.invariants:
         _follow((gold, gate))
-    _join(design.addModule(identifier(JOINT)), (gold, gate), wide)
+    _join(design.addModule(identifier(JOINT)), (gold, gate), how.wide)
     return design

@@ -16,42 +16,51 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyosys
 
-from .product import JOINT, product, run
+from .product import JOINT, How, product, run
 
-__all__ = ["prove"]
+__all__ = ["MEMORIES", "prove"]
 
-SECONDS = 10
-"""For ABC, on one module."""
+SECONDS, PATIENT_SECONDS = 10, 120
+"""For ABC's reachability, on one module: usually, and with memories made of registers."""
 MOST_LATCHES = 4000
-"""That correspondence is looked for in."""
-GIVEN_WORD = "given"
+"""That correspondence is looked for in, usually."""
+ALONE, WIDE, MEMORIES, GIVEN = "alone", "wide", "memories", "given"
+WORDS = 64
+"""Memories of so many are made of registers where that is asked for."""
 _ABC = Path(pyosys.__file__).parent / "yosys-abc"
+
+
+def _how(words: tuple[str, ...]) -> How:
+    end = words.index(GIVEN) if GIVEN in words else len(words)
+    names = tuple(word for word in words[:end] if word not in (ALONE, WIDE, MEMORIES))
+    how = How(names if ALONE in words else None, WIDE in words, words[end + 1 :])
+    return replace(how, words=WORDS) if MEMORIES in words else how
 
 
 def prove(path: str, scope: str, command: str, *how: str) -> dict:
     """Whether ABC proves that a module with a mutant is never apart from the intact one.
 
     ``how``: "alone", without its submodules but those whose names follow; "wide", if gates may be open more often;
-    "given", with the invariants that follow (see :mod:`.invariants`).
+    "memories", with those of up to WORDS words made of registers, which takes minutes; "given", with the invariants
+    that follow (see :mod:`.invariants`).
     """
-    how, invariants = (
-        (how[: how.index(GIVEN_WORD)], how[how.index(GIVEN_WORD) + 1 :]) if GIVEN_WORD in how else (how, ())
-    )
+    patient = MEMORIES in how
     with tempfile.TemporaryDirectory() as folder:
-        within = tuple(word for word in how if word not in ("alone", "wide")) if "alone" in how else None
-        design = product(path, scope, command, folder, within, "wide" in how, invariants)
+        design = product(path, scope, command, folder, _how(how))
         run(
             design, f"hierarchy -top {JOINT}", "flatten", "opt_expr", "opt_merge -share_all", "opt_expr",
             "opt_merge -share_all", "opt_clean", "dffunmap", "techmap", "simplemap", "setundef -undriven -zero",
             "opt_expr", "opt_merge -share_all", "aigmap", "opt_clean", f"write_aiger -zinit {folder}/{JOINT}.aig",
         )  # fmt: skip
         latches = int((Path(folder) / f"{JOINT}.aig").read_bytes().split(b"\n", 1)[0].split()[3])
-        reduce = "scorr; scleanup; " if latches <= MOST_LATCHES else ""
-        script = f"read_aiger {folder}/{JOINT}.aig; strash; scleanup; {reduce}pdr -T {SECONDS}; sat"
+        reduce = "scorr; scleanup; " if patient or latches <= MOST_LATCHES else ""
+        seconds = PATIENT_SECONDS if patient else SECONDS
+        script = f"read_aiger {folder}/{JOINT}.aig; strash; scleanup; {reduce}pdr -T {seconds}; sat"
         result = subprocess.run([_ABC, "-c", script], capture_output=True, text=True)
     # What is left of a network without a state is for ``sat``.
     proved = any(phrase in result.stdout for phrase in ("Property proved", "UNSATISFIABLE"))

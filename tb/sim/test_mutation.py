@@ -107,6 +107,21 @@ end
 """ + RTLIL.replace("module \\adagp\n", "module \\inner\n")
 
 
+MEMORY = """
+module adagp (input clk, input en, input [3:0] wa, input [3:0] ra, input x, input d, output reg o = 0);
+  reg words [0:15];
+  integer i;
+  initial for (i = 0; i < 16; i = i + 1) words[i] = 0;
+  wire word = words[ra], masked;
+  \\$and #(.A_SIGNED(0), .B_SIGNED(0), .A_WIDTH(1), .B_WIDTH(1), .Y_WIDTH(1)) upper (.A(word), .B(x), .Y(masked));
+  always @(posedge clk) begin
+    if (en && wa <= LAST) words[wa] <= d;
+    o <= ra > 7 ? masked : word;
+  end
+endmodule
+"""
+
+
 @pytest.fixture
 def tools(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
@@ -174,6 +189,20 @@ def test_a_submodule_is_looked_into_or_cut_out(tools, tmp_path, how, proved):
     """What a submodule that is cut out is given matters; inside, this input meets a register that stays 0."""
     netlist = INSIDE.replace("connect \\B \\up\n    connect \\Y \\next", "connect \\B 1'1\n    connect \\Y \\next")
     assert prove(tools, tmp_path, netlist, mutant(tools, "block", "up", 0, "inv"), *how)["proved"] == proved
+
+
+@pytest.mark.parametrize(("last", "proved"), [(7, True), (8, False)])
+def test_what_a_memory_never_holds(tools, tmp_path, last, proved):
+    """Words behind the last that is written stay 0, which only a memory made of registers shows."""
+    (tmp_path / "memory.v").write_text(MEMORY.replace("LAST", str(last)))
+    ys = tools("pyosys.libyosys")
+    design = ys.Design()
+    for command in (f"read_verilog {tmp_path}/memory.v", "proc", "memory -nomap", f"write_rtlil {tmp_path}/memory.il"):
+        ys.run_pass(f"tee -q {command}", design)
+    netlist = (tmp_path / "memory.il").read_text().replace("cell \\$and", "cell $and")  # no module of that name
+    place = mutant(tools, "upper", "B", 0, "inv")
+    assert not prove(tools, tmp_path, netlist, place)["proved"]
+    assert prove(tools, tmp_path, netlist, place, "memories")["proved"] == proved
 
 
 def test_scopes_end_at_the_block(tools):
