@@ -17,8 +17,8 @@ _ABC = Path(pyosys.__file__).parent / "yosys-abc"
 _BOUND = re.compile(r"No output (?:asserted|failed) in (\d+) frames")
 INDUCTION = (1, 2, 4)
 """Values of k that are tried."""
-INDUCTION_LIMIT = 60
-"""Seconds for each: what is inductive takes a few, but for the sums of the update unit's job."""
+INDUCTION_LIMIT = 600
+"""Seconds for each: what is inductive takes a few, but for the sums of the update unit's job (minutes)."""
 _FRAME = re.compile(r"asserted in frame\s+(\d+)|CEX in frame (\d+)")
 
 
