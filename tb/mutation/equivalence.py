@@ -2,7 +2,8 @@
 
 A module is tried with its submodules cut out, then with everything inside it; if it isn't enough, because what
 surrounds a module decides what its inputs can be, the one around it, up to its block. Then with what is assumed of
-the accelerator around (:mod:`.invariants`), at last with larger memories made of registers.
+the accelerator around (:mod:`.invariants`), then with larger memories made of registers; at last whether anything in
+the whole accelerator reads what is broken.
 """
 
 import json
@@ -16,12 +17,12 @@ from adagp.rtl.clock_gate import CELL
 
 from .choice import Mutant
 from .invariants import given, within
-from .sequential import MEMORIES
+from .sequential import MEMORIES, UNREAD
 
 __all__ = ["SOURCES", "TOP", "attempts", "prove"]
 
 SECONDS, PATIENT_SECONDS = 60, 300
-"""For one attempt: usually, and with memories made of registers."""
+"""For one attempt: usually, and for one of those tried last."""
 
 ROOTS = {"Array": "Compute"}
 """Blocks within blocks, by their modules."""
@@ -55,11 +56,12 @@ def attempts(mutant: Mutant) -> Iterator[tuple[str, ...]]:
         if known := given(scope):
             yield scope, "given", *known
     yield mutant.module, MEMORIES
+    yield TOP, UNREAD
 
 
 def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | None = None) -> dict:
     """Whether a mutant is ``proved`` to be equivalent within module ``scope``; what made the attempt end, if not so."""
-    seconds = seconds or (PATIENT_SECONDS if MEMORIES in how else SECONDS)
+    seconds = seconds or (PATIENT_SECONDS if {MEMORIES, UNREAD} & {*how} else SECONDS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "netlist.il"
         path.write_text(netlist)

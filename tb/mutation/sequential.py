@@ -22,14 +22,15 @@ from pathlib import Path
 import pyosys
 
 from .product import JOINT, How, product, run
+from .unread import unread
 
-__all__ = ["MEMORIES", "prove"]
+__all__ = ["MEMORIES", "UNREAD", "prove"]
 
 SECONDS, PATIENT_SECONDS = 10, 120
 """For ABC's reachability, on one module: usually, and with memories made of registers."""
 MOST_LATCHES = 4000
 """That correspondence is looked for in, usually."""
-ALONE, WIDE, MEMORIES, GIVEN = "alone", "wide", "memories", "given"
+ALONE, WIDE, MEMORIES, GIVEN, UNREAD = "alone", "wide", "memories", "given", "unread"
 WORDS = 64
 """Memories of so many are made of registers where that is asked for."""
 _ABC = Path(pyosys.__file__).parent / "yosys-abc"
@@ -47,10 +48,12 @@ def prove(path: str, scope: str, command: str, *how: str) -> dict:
 
     ``how``: "alone", without its submodules but those whose names follow; "wide", if gates may be open more often;
     "memories", with those of up to WORDS words made of registers, which takes minutes; "given", with the invariants
-    that follow (see :mod:`.invariants`).
+    that follow (see :mod:`.invariants`). "unread": by :mod:`.unread`, without ABC.
     """
     patient = MEMORIES in how
     with tempfile.TemporaryDirectory() as folder:
+        if UNREAD in how:
+            return {"proved": unread(path, scope, command, folder)}
         design = product(path, scope, command, folder, _how(how))
         run(
             design, f"hierarchy -top {JOINT}", "flatten", "opt_expr", "opt_merge -share_all", "opt_expr",

@@ -191,6 +191,15 @@ def test_a_submodule_is_looked_into_or_cut_out(tools, tmp_path, how, proved):
     assert prove(tools, tmp_path, netlist, mutant(tools, "block", "up", 0, "inv"), *how)["proved"] == proved
 
 
+@pytest.mark.parametrize(("place", "nobody"), [
+    (("nothing", "A", 0, "const1"), True), (("hold", "B", 0, "inv"), False), (("more", "Y", 1, "inv"), False),
+])  # fmt: skip
+def test_what_nobody_reads(tools, tmp_path, place, nobody):
+    """Not even what can't matter for the states there are is taken for that."""
+    netlist = RTLIL.replace("connect \\B \\spare", "connect \\B 1'0")
+    assert prove(tools, tmp_path, netlist, mutant(tools, *place), "unread") == {"proved": nobody}
+
+
 @pytest.mark.parametrize(("last", "proved"), [(7, True), (8, False)])
 def test_what_a_memory_never_holds(tools, tmp_path, last, proved):
     """Words behind the last that is written stay 0, which only a memory made of registers shows."""

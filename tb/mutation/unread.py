@@ -1,0 +1,24 @@
+"""Whether a mutant is where nobody reads: then it is removed with what leads nowhere, whatever it does."""
+
+import re
+
+from pyosys import libyosys as ys
+
+from . import yosys
+from .product import run
+from .side import identifier
+
+__all__ = ["unread"]
+
+
+def unread(path: str, scope: str, command: str, folder: str) -> bool:
+    """Whether an inverter at the mutant's place goes when all of ``scope`` is taken apart, bit by bit, and cleaned."""
+    place = re.sub(r"-mode \S+", "-mode inv", re.sub(r" -ctrlbit \d+", "", command))
+    with open(f"{folder}/gate.v", "w") as gate:
+        gate.write(yosys.GATE)
+    design = ys.Design()
+    run(
+        design, f"read_verilog {folder}/gate.v", f"read_rtlil {path}", f"mutate {place}", f"hierarchy -top {scope}",
+        "flatten", "splitcells", "splitnets", "opt_clean -purge", "splitcells", "splitnets", "opt_clean -purge",
+    )  # fmt: skip
+    return not any("mutate" in cell.name.str() for cell in design.module(identifier(scope)).cells_.values())
