@@ -191,13 +191,13 @@ def test_a_submodule_is_looked_into_or_cut_out(tools, tmp_path, how, proved):
     assert prove(tools, tmp_path, netlist, mutant(tools, "block", "up", 0, "inv"), *how)["proved"] == proved
 
 
-@pytest.mark.parametrize(("place", "nobody"), [
-    (("nothing", "A", 0, "const1"), True), (("hold", "B", 0, "inv"), False), (("more", "Y", 1, "inv"), False),
+@pytest.mark.parametrize(("cell", "reader", "nobody"), [
+    ("nothing", "\\spare", False), ("nothing", "1'0", True), ("hold", "1'0", True), ("more", "1'0", False),
 ])  # fmt: skip
-def test_what_nobody_reads(tools, tmp_path, place, nobody):
-    """Not even what can't matter for the states there are is taken for that."""
-    netlist = RTLIL.replace("connect \\B \\spare", "connect \\B 1'0")
-    assert prove(tools, tmp_path, netlist, mutant(tools, *place), "unread") == {"proved": nobody}
+def test_what_nobody_reads(tools, tmp_path, cell, reader, nobody):
+    """Where ``out`` doesn't read ``spare``, nobody reads what leads there, nor a register that only itself reads."""
+    netlist = RTLIL.replace("connect \\B \\spare", f"connect \\B {reader}")
+    assert prove(tools, tmp_path, netlist, mutant(tools, cell, "A", 0, "inv"), "unread") == {"proved": nobody}
 
 
 @pytest.mark.parametrize(("last", "proved"), [(7, True), (8, False)])
