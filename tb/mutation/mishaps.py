@@ -10,11 +10,12 @@ from adagp.sim.parts import DECERR, SLVERR, Fault
 from adagp.spec.commands import COMMAND_WORDS, Command, Opcode
 from adagp.spec.registers import N_REGIONS, Status
 
+from .. import failures
 from ..limits import CASES
 from .programs import PROGRAM, SPACE, Maker, prepare
 from .seen import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 
-__all__ = ["Work", "edges", "faults", "malformed", "regions"]
+__all__ = ["Work", "edges", "faults", "malformed", "regions", "several"]
 
 
 class Work:
@@ -81,6 +82,22 @@ def regions(open_device: Open) -> Observations:
                     device.write_register(f"REGION{index}_{end}", value + (by if end == name else 0))
             yield from work_.run(device)
     yield from work(device)
+
+
+def several(open_device: Open) -> Observations:
+    """An UPDATE and compute commands behind it fail, the one or the other first."""
+    f = failures
+    cases = {
+        "misfit": ([f.MISFIT], [], f.END, 0), "read": ([f.FORWARD], [f.BAD_WEIGHTS], f.END, 0),
+        "region": ([f.FORWARD], [], f.HALF, 0), "region and read": ([f.ROWS, f.BAD], [f.BAD_DATA], f.RESULT, f.FAR),
+    }  # fmt: skip
+    for name, (commands, faults_, end, before) in cases.items():
+        for fault in (f.LATE,) if before else (f.EARLY, f.LATE):
+            device = open_device(memory_bytes=f.MEMORY, faults=[*faults_, fault])
+            device.start(f.load(device, [f.UPDATE, *commands], end, before), 0)
+            yield f"{name}: outcome", outcome(device)
+            yield f"{name}: result", device.read(f.RESULT, f.END - f.RESULT).tobytes()
+            yield from work(device)
 
 
 def edges(open_device: Open) -> Observations:

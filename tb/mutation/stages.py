@@ -5,7 +5,7 @@ from functools import partial
 from . import campaigns
 from .ends import LONG, extremes, long, updates
 from .many import waits
-from .mishaps import edges, faults, malformed, regions
+from .mishaps import edges, faults, malformed, regions, several
 from .programs import narrow, program, rings, stops
 from .registers import control, counters, places, registers
 from .seen import MEMORIES, Stage
@@ -33,6 +33,7 @@ STAGES = [
     Stage("narrow", narrow),
     Stage("stops", stops, golden=False),
     Stage("regions", regions, golden=False),
+    Stage("several fail", several, golden=False),
     Stage("edges", edges),
     *(Stage(f"{name} faults", partial(faults, name == "write"), golden=False) for name in ("write", "read")),
     *campaigns.stages(),
