@@ -1,12 +1,13 @@
 """Speed of the two devices: ``results/simulation.json``. Run it with no other load.
 
 The simulator of the ``paper`` preset is built from nothing, started again from the cache, and trains batches of the
-default network, several times: its speed is that of the fastest, since other load can only slow it down;
-all are in the details. The golden model trains an epoch of digits.
+default network, several times: its speed is the median, the best and the least are beside it. ``build_seconds`` are for
+making the simulator of the Verilog, which takes ``generate_seconds``. The golden model trains an epoch of digits.
 """
 
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -64,7 +65,8 @@ def main() -> None:
             with open_session(settings, "sim") as session:
                 runs.append(_train(session, settings))
     speeds = [round(run["cycles"] / run["device_seconds"]) for run in runs]
-    found["cycles_per_second"] = max(speeds)
+    found["cycles_per_second"] = round(statistics.median(speeds))
+    found["cycles_per_second_best"], found["cycles_per_second_least"] = max(speeds), min(speeds)
     digits = replace(TrainSettings(preset=PRESET), epochs=1)
     with open_session(digits, "golden") as session:
         trainer = Trainer(digits, session.network, session.device, session.dataset)

@@ -3,12 +3,13 @@
 Every layer runs alone, a program of one command, and is held against its tile bound: the fewest cycles over the
 two ways to map its GEMM, ceil(reduction / rows) * ceil(stationary / cols) * streamed, untiled.
 
-The headline figures, ``*_later_convs_*``, are of all convolutions but the first, whose three input channels alone keep
-much of the array from work: it is reported apart (``*_first_conv_*``), and so is the classifier (``*_linear_*``). What
-ends in ``_least`` is of the worst layer, what begins with ``step`` of the whole training step, with the first layer,
-pools, updates and all. In each run the cycles in which the array worked or waited must add up to all of them
-(``cycles_reconcile``). A finished measurement is kept in ``build/bench_utilisation``: a bench that was stopped goes on
-after the last one.
+The headline figures, by direction, are of all convolutions but the first, whose three input channels alone keep much of
+the array from work: it is reported apart (``first_layer_*``; ``first_layer_raw``: in the forward direction), and so is
+the classifier (``linear_*``). What ends in ``_least`` is of the worst layer, what begins with ``step`` of the whole
+training step, with the first layer, pools, updates and all. Each run fails in which the cycles that the array worked or
+waited don't add up to all of them; ``counters_reconcile``: MACs are those of the shapes, bytes those that the memory
+saw, in every run. A finished measurement is kept in ``build/bench_utilisation``: a bench that was stopped goes on after
+the last one.
 """
 
 import argparse
@@ -17,11 +18,12 @@ from pathlib import Path
 
 from torch import nn
 
+from ..golden.operands import macs
 from ..spec.commands import Opcode
 from ..spec.config import Config
 from ..spec.presets import preset
 from .assembler import Line
-from .measurement import CLASSES, DIRECTIONS, IMAGE, MODEL, SEED, Bench, alone, bars, bound, measured, reconciles
+from .measurement import CLASSES, DIRECTIONS, IMAGE, MODEL, SEED, Bench, agreement, alone, bars, bound, measured
 from .models import build_model
 from .network import Network
 from .results import FOLDER, commit, provenance, write_results
@@ -33,9 +35,11 @@ WORK = Path("build/bench_utilisation")
 PRESET, BATCH = "paper", 32
 GEMM = 1440
 """Rows, columns and reduction of the large plain GEMM."""
-PARTS = {"later_convs": (False, True), "first_conv": (True, True), "linear": (False, False)}
-"""Layers that are reported together: whether they are the first, whether convolutions."""
-CLOCKS = {"half_clock": 0.5, "twice_clock": 2.0}
+PARTS = {"": (False, True), "first_layer_": (True, True), "linear_": (False, False)}
+"""Layers that are reported together, by what their figures begin with: whether they are the first, whether
+convolutions."""
+CLOCKS = {"step": 1, "step_half_clock": 0.5, "step_twice_clock": 2}
+"""Whole steps: how fast the clock is while the memory stays as it is."""
 
 
 def _row(line: Line, counters: dict, config: Config) -> dict:
@@ -61,7 +65,7 @@ def figures(rows: list[dict], gemm: dict, steps: dict[str, dict], config: Config
             chosen = [row for row in rows if (row["direction"], row["first"], row["conv"]) == (direction, first, conv)]
             if not chosen:  # no gradient of the images is computed
                 continue
-            name = f"{direction}_{part}"
+            name = part + direction
             found[f"{name}_of_bound"], found[f"{name}_raw"] = weighted(chosen, config)
             if len(chosen) > 1:
                 found |= {f"{name}_{share}_least": min(row[share] for row in chosen) for share in ("of_bound", "raw")}
@@ -71,8 +75,10 @@ def figures(rows: list[dict], gemm: dict, steps: dict[str, dict], config: Config
     for name, counters in steps.items():
         found[f"{name}_cycles"] = counters["cycles"]
         found[f"{name}_raw"] = round(counters["macs"] / counters["cycles"] / config.n_pes, 5)
-    found["cycles_reconcile"] = all(map(reconciles, (*rows, gemm, *steps.values())))
-    found["counters_reconcile"] = all(row["macs_equal"] and row["bytes_equal"] for row in (*rows, gemm))
+    found["first_layer_raw"] = found["first_layer_forward_raw"]
+    found["counters_reconcile"] = all(
+        row["macs_equal"] and row["bytes_equal"] for row in (*rows, gemm, *steps.values())
+    )
     return found
 
 
@@ -88,7 +94,7 @@ def main() -> None:
     plain = nn.Sequential(nn.Linear(GEMM, GEMM))
     large = Network(plain, (GEMM,), GEMM, config)
     with bars() as progress:
-        task = progress.add_task("measurements", total=len(lines) + 2 + len(CLOCKS))
+        task = progress.add_task("measurements", total=len(lines) + 1 + len(CLOCKS))
         bench, rows = Bench(WORK, config, progress), []
 
         def show(found):
@@ -103,11 +109,11 @@ def main() -> None:
             name = f"{line.command.layer}-{DIRECTIONS[line.command.opcode]}"
             counters = bench(name, network, module, config, alone(line, network))
             rows.append(show(_row(line, counters, config)))
-        steps = {"step": bench("step", network, module, config, network.program)}
-        progress.advance(task)
+        steps, expected = {}, sum(macs(line.command) for line in lines)
         for name, factor in CLOCKS.items():
-            other = replace(config, clock_hz=int(config.clock_hz * factor))
-            steps[f"step_{name}"] = bench(f"step-{name}", network, module, other, network.program)
+            clocked = replace(config, clock_hz=int(config.clock_hz * factor))
+            counters = bench(name, network, module, clocked, network.program)
+            steps[name] = {**counters, **agreement(counters, expected)}
             progress.advance(task)
     found = figures(rows, gemm, steps, config)
     write_results(

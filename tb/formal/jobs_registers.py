@@ -1,6 +1,6 @@
 """Jobs: registers and what they show: counters, exponents, batches, the state of the machine."""
 
-from adagp.rtl.counters import Counters
+from adagp.rtl.counters import FLUSH_CYCLES, Counters
 from adagp.rtl.csr import Csr
 from adagp.rtl.phase import WIDTH, BatchCounter
 from adagp.rtl.shadow import Shadow
@@ -74,7 +74,10 @@ def _batches(h):
 def _counters(h):
     dut = h.dut
     h.assume("show: at most every other cycle", ~(h.before(dut.show) & dut.show))
-    h.assume("phase: stands", ~h.before(1) | (h.before(dut.phase) == dut.phase))
+    quiet = Signal(range(FLUSH_CYCLES + 1))  # cycles before this one in which nothing was counted
+    h.m.d.sync += quiet.eq(Mux(dut.counts.as_value().any(), 0, Mux(quiet == FLUSH_CYCLES, quiet, quiet + 1)))
+    stands = ~h.before(1) | (h.before(dut.phase) == dut.phase)
+    h.assume(f"phase: stands but after {FLUSH_CYCLES} cycles without counts", stands | (quiet == FLUSH_CYCLES))
     bounds = {"macs": CONFIG.n_pes, "read_bytes": CONFIG.beat_bytes, "write_bytes": CONFIG.beat_bytes}
     turn = h.signal("turn")
     for place, (name, _) in enumerate(COUNTERS):
@@ -85,10 +88,13 @@ def _counters(h):
         # Since its last turn, at most every other cycle was the host's.
         cycles = 2 * (turn - place - 1)[: len(turn)] + 1 + h.before(dut.show)
         h.prove(f"live_{name}: at most what the cycles since its turn bring", live <= most * cycles)
+        h.prove(f"live_{name}: taken at its turn", (live == 0) | (quiet < cycles))
         falls = live < h.before(live)
         cleared = h.before(dut.clear) & (live == 0)
         h.prove(f"live_{name}: falls only when it is taken", ~falls | (live == h.before(count)) | cleared)
+        h.prove(f"live_{name}: in its phase's total before that changes", stands | (live == 0))
         h.cover(f"live_{name}: holds more than a cycle brings", live > most)
+    h.cover("another phase", ~stands)
 
 
 @job("shadow", lambda: Shadow(CONFIG), depth=40)

@@ -1,8 +1,8 @@
 """Jobs: the update unit and its two sides.
 
 Where the beats of each array are, said in full, makes the rules inductive. The two sides are proved with full chunks,
-without any search; with chunks of few weights once more, so that several of them come within the depth that can be
-searched for covers. Reader and writer together (job ``update``) are proved for chunks of few weights only.
+without any search for failures; with chunks of few weights once more, so that several of them come within the depth
+that can be searched for covers. Reader and writer together (job ``update``) are proved for chunks of few weights only.
 """
 
 from adagp.rtl.update import Update
@@ -20,8 +20,11 @@ from .update_writing import answered, groups_given, output_stands, writing_rule
 
 __all__ = []
 
+FAR = ("holds", "falls to 0", "third chunk")
+"""Covers that take more than a full chunk."""
 
-@job("update_reader_full", lambda: UpdateReader(CONFIG), depth=None, cut=MEMORY)
+
+@job("update_reader_full", lambda: UpdateReader(CONFIG), depth=None, cut=MEMORY, far=FAR)
 @job("update_reader", lambda: UpdateReader(CONFIG), depth=60, cut=MEMORY, patch=small_chunks)
 def _update_reader(h):
     dut = h.dut
@@ -36,7 +39,9 @@ def _update_reader(h):
     h.cover("a group of a third chunk", dut.o.valid & emitted.third(dut.count))
 
 
-@job("update_writer_full", lambda: UpdateWriter(CONFIG), depth=None, cut=MEMORY)
+@job(
+    "update_writer_full", lambda: UpdateWriter(CONFIG), depth=None, cut=MEMORY, far=(*FAR, "ready: reaches", "burst of")
+)
 @job("update_writer", lambda: UpdateWriter(CONFIG), depth=60, cut=MEMORY, patch=small_chunks)
 def _update_writer(h):
     dut = h.dut

@@ -18,8 +18,9 @@ class Job:
     """A block (made by ``block``) and what ``bind`` demands of it.
 
     Assertions that aren't proved for good are searched for failures up to ``depth`` cycles; covers are to be reached
-    within it. Without ``depth`` everything is to be proved, and covers are left to another job. ``limit``: seconds for
-    one call of the solver. ``cut``: see :func:`.netlist.build`. All is elaborated in the context ``patch()``.
+    within it. Without ``depth`` everything is to be proved, and covers are to be near. Those whose names contain one of
+    ``far`` are too far from reset, and left to another job. ``limit``: seconds for one call of the solver. ``cut``: see
+    :func:`.netlist.build`. All is elaborated in the context ``patch()``.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Job:
     limit: int
     cut: tuple[str, ...]
     patch: Callable
+    far: tuple[str, ...]
 
     def harness(self) -> Harness:
         """The block with its checks."""
@@ -48,13 +50,14 @@ def job(
     limit: int = 60,
     cut: tuple[str, ...] = (),
     patch: Callable = nullcontext,
+    far: tuple[str, ...] = (),
 ):
     """Register the decorated function as what binds the rules of the job ``name``."""
 
     def register(bind):
         if name in JOBS:
             raise ValueError(f"two jobs are called {name!r}")
-        JOBS[name] = Job(name, block, bind, depth, limit, cut, patch)
+        JOBS[name] = Job(name, block, bind, depth, limit, cut, patch, far)
         return bind
 
     return register

@@ -37,7 +37,9 @@ def check(name: str, work: Path = WORK, limit: int | None = None) -> dict:
     harness = job.harness()
     rtlil, folder = harness.rtlil(), work / name
     sources = [(Path(__file__).parent / source).read_text() for source in SOURCES]
-    digest = hashlib.sha256("\0".join([rtlil, str((job.depth, limit, job.cut)), *sources]).encode()).hexdigest()
+    digest = hashlib.sha256(
+        "\0".join([rtlil, str((job.depth, limit, job.cut, job.far)), *sources]).encode()
+    ).hexdigest()
     path = folder / "results.json"
     if path.exists() and (record := json.loads(path.read_text()))["digest"] == digest:
         return record
@@ -53,7 +55,7 @@ def check(name: str, work: Path = WORK, limit: int | None = None) -> dict:
         registers = found.registers
         return found
 
-    results += solve(netlist, job.depth, limit)
+    results += solve(netlist, job.depth, limit, job.far)
     record = {
         "digest": digest, "registers": registers, "seconds": round(time.monotonic() - begin, 1),
         "results": [result.to_dict() for result in results],

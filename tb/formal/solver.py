@@ -19,6 +19,8 @@ INDUCTION = (1, 2, 4)
 """Values of k that are tried."""
 INDUCTION_LIMIT = 600
 """Seconds for each: what is inductive takes a few, but for the sums of the update unit's job (minutes)."""
+NEAR = 25
+"""Frames in which covers are searched where failures aren't."""
 _FRAME = re.compile(r"asserted in frame\s+(\d+)|CEX in frame (\d+)")
 
 
@@ -68,7 +70,8 @@ def _induction(netlist, numbers) -> int | None:
             return 0 if "UNSATISFIABLE" in _abc(netlist, numbers, "sat", INDUCTION_LIMIT) else None
         if "are equivalent" in found:
             text = _abc(netlist, numbers, f"bmc3 -F {k + 1}", INDUCTION_LIMIT)
-            return k if _frame(text) is None and _BOUND.search(text) else None
+            found = _BOUND.search(text)
+            return k if _frame(text) is None and found and int(found[1]) >= k else None
         if "UNDECIDED" in found:  # in time: with more frames it takes longer
             return None
     return None
@@ -140,12 +143,12 @@ def _reached(netlist, number, depth, limit) -> int | None:
     return None
 
 
-def _covers(netlist, depth, limit, progress) -> list[Result]:
+def _covers(netlist, depth, limit, far, progress) -> list[Result]:
     results = [
         Result(name, kind, "unreached", "constant", None, 0.0) for kind, name in netlist.constant if kind == "cover"
     ]  # fmt: skip
     for number, (kind, name) in netlist.outputs.items():
-        if kind == "cover":
+        if kind == "cover" and not any(part in name for part in far):
             begin = time.monotonic()
             reached = _reached(netlist, number, depth, limit)
             outcome = "unreached" if reached is None else "reached"
@@ -154,12 +157,19 @@ def _covers(netlist, depth, limit, progress) -> list[Result]:
     return results
 
 
-def solve(build: Callable, depth: int | None, limit: int, progress: Callable = lambda result: None) -> list[Result]:
+def solve(
+    build: Callable,
+    depth: int | None,
+    limit: int,
+    far: tuple[str, ...] = (),
+    progress: Callable = lambda result: None,
+) -> list[Result]:
     """All checks of the netlist that ``build(doubtful)`` makes (see :func:`.netlist.build`).
 
-    ``depth``: how far is searched; None: not at all, neither for failures nor for covers. ``limit``: seconds for one
-    search. ``progress`` sees each result as it comes. Assertions help to prove each other,
-    so all are proved anew without those that turned out not to hold for good, if there are any.
+    ``depth``: how far is searched; None: not at all for failures, and ``NEAR`` for covers. Covers whose names contain
+    one of ``far`` are left out. ``limit``: seconds for one search. ``progress`` sees each result as it comes.
+    Assertions help to prove each other, so all are proved anew without those that turned out not to hold for good, if
+    there are any.
     """
     doubtful: frozenset[str] = frozenset()
     while True:
@@ -169,5 +179,5 @@ def solve(build: Callable, depth: int | None, limit: int, progress: Callable = l
         assertions.search()
         unproved = {result.name for result in assertions.results if result.outcome != "proved"}
         if unproved <= doubtful:
-            return assertions.results + ([] if depth is None else _covers(netlist, depth, limit, progress))
+            return assertions.results + _covers(netlist, depth or NEAR, limit, far, progress)
         doubtful |= unproved

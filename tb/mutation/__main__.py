@@ -69,7 +69,8 @@ def _alone(campaign: Campaign, number: int) -> int:
 def main() -> int:
     """Entry point of ``nox -s mutate``; returns the exit status.
 
-    0 if each mutant was caught, proved equivalent, or is one of MOST_ARGUED that are argued to be.
+    0 if each mutant was caught, proved equivalent, or is one of MOST_ARGUED that are argued to be, and no argument is
+    left over.
     """
     arguments, source = _arguments(), commit()
     torch.set_num_threads(1)
@@ -94,15 +95,16 @@ def main() -> int:
             place = f"rtl/{row['block']}.py:{row['line']}, {row['module']}, {row['cell']} ({row['kind']})"
             break_ = f"{row['mode']} of {row['port']}[{row['portbit']}]"
             print(f"SURVIVED {place}: {break_}; again: {COMMAND} --only {row['number']}")
-    if not arguments.sample:
-        for command in ARGUED.keys() - {mutant.command for mutant in chosen}:
-            print(f"argued of no mutant there is: {command}")
+    argued = {finding.mutant.command for finding in findings if finding.reason}
+    unused = [] if arguments.sample else sorted(ARGUED.keys() - argued)
+    for command in unused:
+        print(f"argued of no mutant of this netlist that is left: {command}")
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
     output = arguments.output or (None if arguments.sample else RESULTS)
     if output is not None:
         command = " ".join([COMMAND, *sys.argv[1:]])
         merge_results(output, "mutation", found, details, provenance(command, CONFIG, arguments.seed, source))
-    return int(found["mutants_survived"] > 0 or found["mutants_unproved"] > MOST_ARGUED)
+    return int(found["mutants_survived"] > 0 or found["mutants_unproved"] > MOST_ARGUED or bool(unused))
 
 
 if __name__ == "__main__":

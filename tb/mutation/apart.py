@@ -5,14 +5,18 @@ A broken accelerator may go on for ever, or take the process with it.
 
 import resource
 import signal
+import traceback
 from collections.abc import Callable
 from enum import StrEnum
 from multiprocessing import get_context
 
-__all__ = ["VARIABLE", "Kind", "apart", "verdict"]
+__all__ = ["VARIABLE", "Kind", "TroubleError", "apart", "verdict"]
 
 VARIABLE = "ADAGP_MUTANT"
 """Environment variable that says which mutant is active; 0: none."""
+
+CRASHES = tuple(-number for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGBUS))
+"""How processes end that a simulation takes down."""
 
 
 class Kind(StrEnum):
@@ -33,10 +37,15 @@ def verdict(found: str | None = None, kind: Kind | None = None) -> dict:
     return {"found": found, "kind": kind}
 
 
-def apart(bench: Callable[[], dict], seconds: int | None = None) -> dict:
-    """The verdict that ``bench`` returns in another process; that it dies tells too.
+class TroubleError(RuntimeError):
+    """A bench couldn't be run to its end for a reason that has nothing to do with the mutant."""
 
-    It, and each process that it starts, may take ``seconds`` of CPU time, if given.
+
+def apart(bench: Callable[[], dict], seconds: int | None = None) -> dict:
+    """The verdict that ``bench`` returns in another process; that the simulation takes it down with it tells too.
+
+    It, and each process that it starts, may take ``seconds`` of CPU time, if given. Raises :class:`TroubleError` with
+    what ``bench`` raises, or if the process is killed from outside.
     """
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -44,17 +53,25 @@ def apart(bench: Callable[[], dict], seconds: int | None = None) -> dict:
     def ask():
         if seconds is not None:
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-        sender.send(bench())
+        try:
+            sender.send(bench())
+        except BaseException:
+            sender.send(traceback.format_exc())
 
     process = context.Process(target=ask)
     process.start()
     sender.close()
     try:
-        return receiver.recv()
+        said = receiver.recv()
     except EOFError:
         process.join()
         if process.exitcode == -signal.SIGXCPU:
             return verdict("no end", Kind.TIMEOUT)
+        if process.exitcode not in CRASHES:
+            raise TroubleError(f"the bench's process ended with {process.exitcode}") from None
         return verdict("the process died", Kind.EXCEPTION)
     finally:
         process.join()
+    if isinstance(said, str):
+        raise TroubleError(said)
+    return said

@@ -125,7 +125,7 @@ class Campaign:
 
     def finding(self, mutant: Mutant) -> Finding:
         """What is known of a mutant."""
-        finding = Finding(mutant)
+        finding = Finding(mutant, self._part(TOP, mutant.module))
         for name in self.asked(mutant):
             finding.asked(name, self.question(name, mutant), self.records)
             if finding.caught or not finding.complete:

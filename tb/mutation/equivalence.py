@@ -2,8 +2,8 @@
 
 A module is tried with its submodules cut out, then with everything inside it; if it isn't enough, because what
 surrounds a module decides what its inputs can be, the one around it, up to its block. Then with what is assumed of
-the accelerator around (:mod:`.invariants`), then with larger memories made of registers; at last whether anything in
-the whole accelerator reads what is broken.
+the accelerator around (:mod:`.invariants`); whether anything in the whole accelerator reads what is broken; at last
+with larger memories made of registers.
 """
 
 import json
@@ -55,8 +55,8 @@ def attempts(mutant: Mutant) -> Iterator[tuple[str, ...]]:
     for scope in scopes(mutant.module):
         if known := given(scope):
             yield scope, "given", *known
-    yield mutant.module, MEMORIES
     yield TOP, UNREAD
+    yield mutant.module, MEMORIES
 
 
 def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | None = None) -> dict:

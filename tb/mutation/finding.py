@@ -13,12 +13,14 @@ TOP = "top"
 class Finding:
     """Verdicts of benches by name, proofs tried, and the digests of what all of them depend on, as found in records.
 
+    ``netlist`` is the digest of the module with the mutant, which an argument must have been made for.
+
     ``complete``: no answer is missing. ``caught``: the first bench that noticed the mutant; ``proof``: how it was
     proved equivalent.
     """
 
-    def __init__(self, mutant: Mutant):
-        self.mutant = mutant
+    def __init__(self, mutant: Mutant, netlist: str):
+        self.mutant, self.netlist = mutant, netlist
         self.verdicts: dict[str, dict] = {}
         self.digests: dict[str, str] = {}
         self.complete = True
@@ -46,7 +48,8 @@ class Finding:
     @property
     def reason(self) -> str | None:
         """Why it can't matter, if that is only argued."""
-        return None if self.caught or self.proof else ARGUED.get(self.mutant.command)
+        netlist, reason = ARGUED.get(self.mutant.command, ("", None))
+        return None if self.caught or self.proof or netlist != self.netlist else reason
 
     @property
     def result(self) -> str:

@@ -125,8 +125,13 @@ def _write_sides(path: str, scope: str, command: str, folder: str, how: How) -> 
     """Write module ``scope``, without the hierarchy in it, into a file for each side: as it is, and broken."""
     (Path(folder) / "gate.v").write_text(yosys.GATE)
     design = ys.Design()
+    # What is undefined may be anything, but the same on both sides.
+    run(
+        design, f"read_verilog {folder}/gate.v", f"read_rtlil {path}", "setundef -undriven -anyseq",
+        f"write_rtlil {folder}/both.il", "design -reset",
+    )  # fmt: skip
     for name, mutate in zip(SIDES, (None, f"mutate {command}"), strict=True):
-        run(design, f"read_verilog {folder}/gate.v", f"read_rtlil {path}")
+        run(design, f"read_rtlil {folder}/both.il")
         if mutate:
             run(design, mutate)
         else:

@@ -57,7 +57,7 @@ def prove(path: str, scope: str, command: str, *how: str) -> dict:
         design = product(path, scope, command, folder, _how(how))
         run(
             design, f"hierarchy -top {JOINT}", "flatten", "opt_expr", "opt_merge -share_all", "opt_expr",
-            "opt_merge -share_all", "opt_clean", "dffunmap", "techmap", "simplemap", "setundef -undriven -zero",
+            "opt_merge -share_all", "opt_clean", "dffunmap", "techmap", "simplemap", "setundef -undriven -anyseq",
             "opt_expr", "opt_merge -share_all", "aigmap", "opt_clean", f"write_aiger -zinit {folder}/{JOINT}.aig",
         )  # fmt: skip
         latches = int((Path(folder) / f"{JOINT}.aig").read_bytes().split(b"\n", 1)[0].split()[3])

@@ -30,6 +30,9 @@ class Side:
         for cell in cells:
             if cell.is_mem_cell():
                 self._cut_memory(cell)
+            elif cell.type.str() == "$anyseq":
+                self._input(plain(cell.name.str()), cell.getPort(identifier("Y")))
+                self.module.remove(cell)
             elif cell not in gates and cell.type.str().startswith("\\"):
                 self._cut_module(cell)
         self.module.fixup_ports()

@@ -1,6 +1,8 @@
 """The tools of mutation testing on small netlists: choice, selection at run time, proofs, figures."""
 
 import importlib
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -165,6 +167,14 @@ def test_proofs(tools, tmp_path, place, proved):
     assert found["latches"] > 0 and found["proved"] == proved
 
 
+@pytest.mark.parametrize(("undefined", "proved"), [("1'0", True), ("1'x", False)])
+def test_what_is_undefined_may_be_anything(tools, tmp_path, undefined, proved):
+    """Where an input of ``hold`` is 0, the other one doesn't matter; where it is undefined, it does."""
+    netlist = RTLIL.replace("connect \\A \\stuck\n", f"connect \\A {undefined}\n")
+    assert netlist != RTLIL
+    assert prove(tools, tmp_path, netlist, mutant(tools, "hold", "B", 0, "inv"))["proved"] == proved
+
+
 @pytest.mark.parametrize(("conditions", "proved"), [
     (("{up} == 0",), True), (("{count} == 0 || {up} == {up}",), False), (("{count} < 2",), False),
 ])  # fmt: skip
@@ -233,6 +243,26 @@ def test_attempts_at_proofs_are_processes_that_may_fail_or_take_too_long(tools, 
     assert "missing" in str(attempt(RTLIL, none.command, "adagp"))
 
 
+def test_what_happens_to_a_bench_is_told_from_what_it_finds(tools):
+    apart_ = tools("tb.mutation.apart")
+    found = apart_.verdict("values", apart_.Kind.GOLDEN)
+
+    def spin():
+        while True:
+            pass
+
+    def full():
+        raise OSError("the disk is full")
+
+    assert apart_.apart(lambda: found) == found
+    assert apart_.apart(os.abort)["kind"] == apart_.Kind.EXCEPTION
+    assert apart_.apart(spin, 1)["kind"] == apart_.Kind.TIMEOUT
+    with pytest.raises(apart_.TroubleError, match="the disk is full"):
+        apart_.apart(full)
+    with pytest.raises(apart_.TroubleError, match="-9"):
+        apart_.apart(lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
 def test_a_digest_of_a_module_covers_what_is_inside_it_but_not_its_lines(tools):
     under = tools("tb.mutation.netlist").under
     moved, changed = INSIDE.replace("counter.py:8", "counter.py:9"), INSIDE.replace("$or", "$xor")
@@ -267,6 +297,14 @@ def test_records_outlive_a_run_that_was_stopped(tools, tmp_path):
     assert records(tmp_path / "records.jsonl") == {"a": {"found": None}}
 
 
+@pytest.mark.parametrize(("netlist", "result"), [("this", "argued"), ("another", "survived")])
+def test_an_argument_holds_for_one_netlist(tools, monkeypatch, netlist, result):
+    finding = tools("tb.mutation.finding")
+    broken = mutant(tools, "idle", "D", 0, "inv")
+    monkeypatch.setattr(finding, "ARGUED", {broken.command: ("this", "nobody looks")})
+    assert finding.Finding(broken, netlist).result == result
+
+
 def test_figures(tools):
     apart, choice, table = (tools(f"tb.mutation.{name}") for name in ("apart", "choice", "table"))
     nothing = apart.verdict()
@@ -279,7 +317,7 @@ def test_figures(tools):
     found = []
     for number, (verdicts, proof) in enumerate(zip(said, proofs, strict=True)):
         mutant = choice.Mutant(number, "aabba"[number], 0, "Csr", "c", "$or", "A", 0, "inv")
-        found.append(tools("tb.mutation.finding").Finding(mutant))
+        found.append(tools("tb.mutation.finding").Finding(mutant, "netlist"))
         for name, verdict in verdicts.items():
             digest = f"{name}{number}"
             found[-1].asked(name, digest, {} if verdict is None else {digest: verdict})
@@ -293,8 +331,14 @@ def test_figures(tools):
     assert figures == {
         "mutants": 4, "mutants_blocks": 2, "mutants_with_block_bench": 3, "mutants_caught_by_block": 1,
         "mutants_caught_by_top": 1,
-        "mutants_equivalent": 1, "mutants_equivalent_given": 0, "mutants_unproved": 0, "mutants_survived": 1,
+        "mutants_equivalent": 1, "mutants_equivalent_given": 0, "mutants_argued": 0, "mutants_unproved": 0,
+        "mutants_survived": 1,
     }  # fmt: skip
+    known = tools("tb.mutation.invariants").INVARIANTS
+    for one, unproved in ((next(one for one in known if one.job), 0), (next(one for one in known if not one.job), 1)):
+        found[3].proof = {"module": "m", "how": f"given {one}"}
+        figures, _ = table.figures(found[:4])
+        assert (figures["mutants_equivalent_given"], figures["mutants_unproved"]) == (1, unproved)
     assert details["benches"] == {"Csr": 1, "top: registers": 1}
     assert details["caught_by"] == {"timeout": 1, "intact": 1}
     assert "| b | 2 | 1 | 0 | 0 | 1 | 0 | 1 |" in table.table(details["blocks"])
