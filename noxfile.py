@@ -1,4 +1,5 @@
-"""Sessions. They share the environment that ``./adagp`` made (``.venv``); only ``wheel`` has its own."""
+"""Sessions. They share the environment that ``./adagp`` made (``.venv``), but for ``wheel`` and the
+tools of ``formal_sby``."""
 
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def bench_robustness(session: nox.Session) -> None:
 
 @nox.session
 def mutate(session: nox.Session) -> None:
-    """Mutation testing: each break is caught, proved or argued (6) to be none; into results/robustness.json."""
+    """Mutation testing: each break is caught, proved or argued to be none; into results/robustness.json."""
     session.run("python", "-m", "tb.mutation", *session.posargs)
 
 

@@ -20,7 +20,7 @@ from .update_writing import answered, groups_given, output_stands, writing_rule
 
 __all__ = []
 
-FAR = ("holds", "falls to 0", "third chunk")
+FAR = ("holds", "falls to 0", "third chunk", "burst of")
 """Covers that take more than a full chunk."""
 
 
@@ -39,9 +39,7 @@ def _update_reader(h):
     h.cover("a group of a third chunk", dut.o.valid & emitted.third(dut.count))
 
 
-@job(
-    "update_writer_full", lambda: UpdateWriter(CONFIG), depth=None, cut=MEMORY, far=(*FAR, "ready: reaches", "burst of")
-)
+@job("update_writer_full", lambda: UpdateWriter(CONFIG), depth=None, cut=MEMORY, far=(*FAR, "ready: reaches"))
 @job("update_writer", lambda: UpdateWriter(CONFIG), depth=60, cut=MEMORY, patch=small_chunks)
 def _update_writer(h):
     dut = h.dut
