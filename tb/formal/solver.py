@@ -17,8 +17,9 @@ _ABC = Path(pyosys.__file__).parent / "yosys-abc"
 _BOUND = re.compile(r"No output (?:asserted|failed) in (\d+) frames")
 INDUCTION = (1, 2, 4)
 """Values of k that are tried."""
-INDUCTION_LIMIT = 600
-"""Seconds for each: what is inductive takes a few, but for the sums of the update unit's job (minutes)."""
+INDUCTION_LIMIT = 60
+"""Seconds for each, or what one search of the job may take if that's more: what is inductive takes a few, but for the
+sums of the update unit's job, which take minutes."""
 NEAR = 25
 """Frames in which covers are searched where failures aren't."""
 _FRAME = re.compile(r"asserted in frame\s+(\d+)|CEX in frame (\d+)")
@@ -59,17 +60,18 @@ def _frame(text):
     return None if found is None else int(found[1] or found[2])
 
 
-def _induction(netlist, numbers) -> int | None:
+def _induction(netlist, numbers, limit) -> int | None:
     """The k with which some assertions together are k-inductive, None if none of ``INDUCTION`` is.
 
     0 for those that hold whatever the state.
     """
+    limit = max(limit, INDUCTION_LIMIT)
     for k in INDUCTION:
-        found = _abc(netlist, numbers, f"ind -F {k + 1} -T {INDUCTION_LIMIT}", INDUCTION_LIMIT)
+        found = _abc(netlist, numbers, f"ind -F {k + 1} -T {limit}", limit)
         if "network is combinational" in found:
-            return 0 if "UNSATISFIABLE" in _abc(netlist, numbers, "sat", INDUCTION_LIMIT) else None
+            return 0 if "UNSATISFIABLE" in _abc(netlist, numbers, "sat", limit) else None
         if "are equivalent" in found:
-            text = _abc(netlist, numbers, f"bmc3 -F {k + 1}", INDUCTION_LIMIT)
+            text = _abc(netlist, numbers, f"bmc3 -F {k + 1}", limit)
             found = _BOUND.search(text)
             return k if _frame(text) is None and found and int(found[1]) >= k else None
         if "UNDECIDED" in found:  # in time: with more frames it takes longer
@@ -104,7 +106,7 @@ class _Assertions:
         for numbers in (tuple(self.left), *((number,) for number in self.left)):
             if set(numbers) <= set(self.left):
                 begin = time.monotonic()
-                if numbers and (k := _induction(self.netlist, numbers)) is not None:
+                if numbers and (k := _induction(self.netlist, numbers, self.limit)) is not None:
                     self._settle(numbers, "proved", "induction", k, begin)
         begin, numbers = time.monotonic(), tuple(self.left)
         if numbers and _reachability(self.netlist, numbers, self.limit // 4):
