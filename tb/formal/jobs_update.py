@@ -58,7 +58,10 @@ def _update_writer(h):
     h.cover("a third chunk is written", dut.freed & writing.third(dut.count))
 
 
-@job("update", lambda: Update(CONFIG), depth=60, limit=600, cut=("c:*lane*", *MEMORY), patch=small_chunks)
+@job(
+    "update", lambda: Update(CONFIG), depth=60, limit=600, cut=("c:*lane*", *MEMORY), patch=small_chunks,
+    far=("third chunk", "write.request: a burst"),
+)  # fmt: skip
 def _update(h):
     """Reader, lanes and writer together, for chunks of few weights only.
 
