@@ -1,8 +1,8 @@
 """A second opinion on jobs' assertions, by another solver: part ``formal_sby`` of the results.
 
 sby lets Yosys' smtbmc and the solver z3 prove all assertions of a job together by k-induction, which is what
-:mod:`.solver` tries first with ABC; the rules and the netlist are the same. It takes ten times as long, so by default
-only ``JOBS_ASKED`` are asked: the AXI master's rules, what counts tokens, bursts and batches, and the orderly stop. The
+:mod:`.solver` tries first with ABC; the rules and the netlist are the same. It takes longer, so by default only
+``JOBS_ASKED`` are asked: the AXI master's rules, what counts tokens, bursts and batches, and the orderly stop. The
 register port's rules (``csr``) aren't inductive together; ABC proves them by reachability. A rule that doesn't hold is
 asked about, too, and must be refused. ``nox -s formal_sby`` installs sby and z3 in an environment of their own.
 """
