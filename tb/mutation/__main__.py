@@ -8,7 +8,6 @@ after a change asks what the change may have made different. The result file is 
 
 import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 
@@ -102,7 +101,7 @@ def main() -> int:
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
     output = arguments.output or (None if arguments.sample else RESULTS)
     if output is not None:
-        command = " ".join([COMMAND, *sys.argv[1:]])
+        command = f"{COMMAND} --count {arguments.count} --seed {arguments.seed}"
         merge_results(output, "mutation", found, details, provenance(command, CONFIG, arguments.seed, source))
     return int(found["mutants_survived"] > 0 or found["mutants_unproved"] > MOST_ARGUED or bool(unused))
 
