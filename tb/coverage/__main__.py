@@ -6,7 +6,6 @@ is kept in build/coverage: a run that was stopped goes on after the last one it 
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from adagp.host.results import FOLDER, commit, merge_results, provenance
@@ -74,8 +73,7 @@ def main() -> int:
         print(title, *(f"{name}: {value}" for name, value in details[title].items()), sep="\n  ")
     print(*(f"{name}: {value}" for name, value in values.items()), sep="\n")
     if arguments.output is not None:
-        command = " ".join([COMMAND, *sys.argv[1:]])
-        merge_results(arguments.output, "coverage", values, details, provenance(command, CONFIG, SEED, source))
+        merge_results(arguments.output, "coverage", values, details, provenance(COMMAND, CONFIG, SEED, source))
     return int(any(hole.kind != TOGGLE for hole in left))
 
 
