@@ -55,7 +55,7 @@ ROWS = Command(Opcode.FORWARD, FORWARD.fields | {
 """Of two long tiles: the first lies before RESULT, the second one behind."""
 BAD = Command(Opcode.FORWARD, FORWARD.fields | {"a_addr": BAD_DATA.start})
 """Reads what BAD_DATA refuses, as soon as ROWS has read all."""
-FAR = 0x7FFE
+FAR = (1 << 15) - 2
 """So many commands before UPDATE, and the next one is the first whose number has 16 bits."""
 HALF = RESULT + 8 * 8 * 64 * CONFIG.operand_bytes // 2
 """The middle of FORWARD's result: where regions end here, some of it is written before the rest is refused."""

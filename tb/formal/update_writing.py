@@ -1,5 +1,6 @@
 """Where the beats are that the update unit writes: said in full, which makes the rules inductive."""
 
+from adagp.rtl.axi import OUTSTANDING
 from adagp.rtl.update_read import SLOTS
 from adagp.rtl.update_write import written_arrays
 from amaranth import Mux, Signal
@@ -9,8 +10,6 @@ from .rules import fifo_rule
 from .update_places import BEAT_BITS, Place, aligned, beats_of, between, chunk_place, walk_rule, weights
 
 __all__ = ["answered", "groups_given", "output_stands", "writing_rule"]
-
-OUTSTANDING = 16
 
 
 def output_stands(h, prefix):

@@ -3,11 +3,17 @@
 from collections import Counter
 from random import Random
 
+import numpy as np
 import pytest
+from adagp.golden.program import GoldenMachine
+from adagp.host.assembler import header
 from adagp.spec.commands import Command, Opcode
+from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
+from failures import FORWARD
 
 from robustness.campaign import random_numbers
+from robustness.expect import Expectation
 from robustness.malform import neighbours, spoilt
 from robustness.malformed import Malformed, shares
 from robustness.networks import Networks
@@ -57,6 +63,25 @@ def test_only_work_passes_decode():
     assert found["share_passing_decode"] == 0.7 and found["share_executed"] == 0.5
     with pytest.raises(AssertionError, match="only 40%"):
         shares({"executed": 4, "skipped": 2, "COMMIT": 2, "BAD_TENSOR": 2})
+
+
+def test_a_result_that_may_not_be_written_leaves_the_program_to_the_golden_model():
+    """It would lie on the program, where the commands behind it are yet to be fetched."""
+    config, fields = preset("tiny"), FORWARD.fields | {"q": 8, "qb": 8, "a_addr": 0x4000, "b_addr": 0x5000}
+    bad, good = (Command(Opcode.FORWARD, fields | {"out_addr": address}) for address in (0, 0x6000))
+    commands = [header(config), bad, good, Command(Opcode.END, {"phase_mask": 15})]
+    image = np.random.default_rng(SEED).integers(0, 128, MEMORY, np.uint8)
+    program = np.array([command.encode() for command in commands], "<u4").view(np.uint8).ravel()
+    image[: program.size] = program
+    golden = GoldenMachine(config, np.zeros(2 * MEMORY, np.uint8))
+    golden.regions = [(0, 2 * MEMORY)]
+    golden.start(0)
+    course = Expectation(golden, image, commands, [(0x6000, MEMORY)], serial=False).follow(1, 1)
+    assert course.codes == {ErrorCode.WRITE_REGION} and course.index == 1
+    (behind,) = course.behind
+    assert behind.index == 2 and behind.target.sum() == 8 * 8 * 8 * config.operand_bytes
+    assert (course.other[: program.size] == program).all()
+    assert (course.other != image)[behind.target].mean() > 0.5
 
 
 def test_random_networks():
