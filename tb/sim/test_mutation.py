@@ -1,142 +1,10 @@
-"""The tools of mutation testing on small netlists: choice, selection at run time, proofs, figures."""
+"""The tools of mutation testing on small netlists: choice, selection at run time, digests, figures."""
 
-import importlib
 import os
 import signal
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-RTLIL = r"""
-attribute \src "/rtl/counter.py:1"
-module \adagp
-  wire input 1 \clk
-  wire input 2 \up
-  wire width 2 output 3 \o
-  attribute \init 2'00
-  wire width 2 \count
-  wire width 2 \next
-  wire \spare
-  wire \kept
-  attribute \init 1'0
-  wire \lost
-  attribute \init 1'0
-  wire \stuck
-  attribute \src "/rtl/counter.py:7"
-  cell $add \more
-    parameter \A_SIGNED 0
-    parameter \A_WIDTH 2
-    parameter \B_SIGNED 0
-    parameter \B_WIDTH 1
-    parameter \Y_WIDTH 2
-    connect \A \count
-    connect \B \up
-    connect \Y \next
-  end
-  attribute \src "/rtl/counter.py:8"
-  cell $dff \register
-    parameter \CLK_POLARITY 1
-    parameter \WIDTH 2
-    connect \CLK \clk
-    connect \D \next
-    connect \Q \count
-  end
-  attribute \src "/rtl/other.py:3"
-  cell $dff \idle
-    parameter \CLK_POLARITY 1
-    parameter \WIDTH 1
-    connect \CLK \clk
-    connect \D \up
-    connect \Q \lost
-  end
-  attribute \src "/rtl/other.py:4"
-  cell $and \nothing
-    parameter \A_SIGNED 0
-    parameter \A_WIDTH 1
-    parameter \B_SIGNED 0
-    parameter \B_WIDTH 1
-    parameter \Y_WIDTH 1
-    connect \A \lost
-    connect \B \stuck
-    connect \Y \spare
-  end
-  attribute \src "/rtl/other.py:5"
-  cell $and \hold
-    parameter \A_SIGNED 0
-    parameter \A_WIDTH 1
-    parameter \B_SIGNED 0
-    parameter \B_WIDTH 1
-    parameter \Y_WIDTH 1
-    connect \A \stuck
-    connect \B \up
-    connect \Y \kept
-  end
-  attribute \src "/rtl/other.py:5"
-  cell $dff \zero
-    parameter \CLK_POLARITY 1
-    parameter \WIDTH 1
-    connect \CLK \clk
-    connect \D \kept
-    connect \Q \stuck
-  end
-  attribute \src "/rtl/other.py:5"
-  cell $or \out
-    parameter \A_SIGNED 0
-    parameter \A_WIDTH 2
-    parameter \B_SIGNED 0
-    parameter \B_WIDTH 1
-    parameter \Y_WIDTH 2
-    connect \A \count
-    connect \B \spare
-    connect \Y \o
-  end
-end
-"""
-
-
-INSIDE = r"""
-module \adagp
-  wire input 1 \clk
-  wire input 2 \up
-  wire width 2 output 3 \o
-  cell \inner \block
-    connect \clk \clk
-    connect \up \up
-    connect \o \o
-  end
-end
-""" + RTLIL.replace("module \\adagp\n", "module \\inner\n")
-
-
-MEMORY = """
-module adagp (input clk, input en, input [3:0] wa, input [3:0] ra, input x, input d, output reg o = 0);
-  reg words [0:15];
-  integer i;
-  initial for (i = 0; i < 16; i = i + 1) words[i] = 0;
-  wire word = words[ra], masked;
-  \\$and #(.A_SIGNED(0), .B_SIGNED(0), .A_WIDTH(1), .B_WIDTH(1), .Y_WIDTH(1)) upper (.A(word), .B(x), .Y(masked));
-  always @(posedge clk) begin
-    if (en && wa <= LAST) words[wa] <= d;
-    o <= ra > 7 ? masked : word;
-  end
-endmodule
-"""
-
-
-@pytest.fixture
-def tools(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-    return importlib.import_module
-
-
-def mutant(tools, cell, port, bit, mode, number=1):
-    return tools("tb.mutation.choice").Mutant(number, "other", 3, "adagp", cell, "$and", port, bit, mode)
-
-
-def prove(tools, folder, netlist, broken, *how):
-    (folder / "netlist.il").write_text(netlist)
-    return tools("tb.mutation.sequential").prove(str(folder / "netlist.il"), "adagp", broken.command, *how)
+from small_netlists import INSIDE, RTLIL
 
 
 def test_choice_is_spread_seeded_and_leaves_clocks_alone(tools):
@@ -154,93 +22,6 @@ def test_one_netlist_holds_all_mutants(tools):
     text = tools("tb.mutation.netlist").verilog(RTLIL, chosen)
     assert text.count("selector selector (.value(mutant))") == 1
     assert all(f"mutant == 16'h{m.number:04x}" in text or f"16'd{m.number}" in text for m in chosen)
-
-
-@pytest.mark.parametrize(("place", "proved"), [
-    (("idle", "D", 0, "inv"), True), (("nothing", "A", 0, "const1"), True), (("hold", "B", 0, "inv"), True),
-    (("more", "Y", 1, "inv"), False), (("out", "B", 0, "const1"), False), (("register", "Q", 0, "const0"), False),
-    (("hold", "Y", 0, "inv"), False),
-])  # fmt: skip
-def test_proofs(tools, tmp_path, place, proved):
-    """What meets a register that stays 0 may be anything: it takes its states to see that. All else matters."""
-    found = prove(tools, tmp_path, RTLIL, mutant(tools, *place))
-    assert found["latches"] > 0 and found["proved"] == proved
-
-
-@pytest.mark.parametrize(("undefined", "proved"), [("1'0", True), ("1'x", False)])
-def test_what_is_undefined_may_be_anything(tools, tmp_path, undefined, proved):
-    """Where an input of ``hold`` is 0, the other one doesn't matter; where it is undefined, it does."""
-    netlist = RTLIL.replace("connect \\A \\stuck\n", f"connect \\A {undefined}\n")
-    assert netlist != RTLIL
-    assert prove(tools, tmp_path, netlist, mutant(tools, "hold", "B", 0, "inv"))["proved"] == proved
-
-
-@pytest.mark.parametrize(("conditions", "proved"), [
-    (("{up} == 0",), True), (("{count} == 0 || {up} == {up}",), False), (("{count} < 2",), False),
-])  # fmt: skip
-def test_proofs_under_invariants(tools, tmp_path, conditions, proved):
-    """What an adder's input does matters only while it is 1."""
-    place = mutant(tools, "more", "B", 0, "const0")
-    found = prove(tools, tmp_path, RTLIL, place, "given", *(f"adagp: {condition}" for condition in conditions))
-    assert found["proved"] == proved
-
-
-@pytest.mark.parametrize(("condition", "proved"), [
-    ("{block.up} == 0", True), ("{block.count} == 0", True), ("{block.stuck} == 0", False),
-])  # fmt: skip
-def test_invariants_of_what_a_submodule_holds(tools, tmp_path, condition, proved):
-    """Its ports and its own wires: a counter that stays 0 was never told to count."""
-    found = prove(tools, tmp_path, INSIDE, mutant(tools, "block", "up", 0, "const0"), "given", f"adagp: {condition}")
-    assert found["proved"] == proved
-
-
-@pytest.mark.parametrize(("how", "proved"), [(("alone",), False), (("alone", "inner"), True), ((), True)])
-def test_a_submodule_is_looked_into_or_cut_out(tools, tmp_path, how, proved):
-    """What a submodule that is cut out is given matters; inside, this input meets a register that stays 0."""
-    netlist = INSIDE.replace("connect \\B \\up\n    connect \\Y \\next", "connect \\B 1'1\n    connect \\Y \\next")
-    assert prove(tools, tmp_path, netlist, mutant(tools, "block", "up", 0, "inv"), *how)["proved"] == proved
-
-
-@pytest.mark.parametrize(("cell", "reader", "nobody"), [
-    ("nothing", "\\spare", False), ("nothing", "1'0", True), ("hold", "1'0", True), ("more", "1'0", False),
-])  # fmt: skip
-def test_what_nobody_reads(tools, tmp_path, cell, reader, nobody):
-    """Where ``out`` doesn't read ``spare``, nobody reads what leads there, nor a register that only itself reads."""
-    netlist = RTLIL.replace("connect \\B \\spare", f"connect \\B {reader}")
-    assert prove(tools, tmp_path, netlist, mutant(tools, cell, "A", 0, "inv"), "unread") == {"proved": nobody}
-
-
-@pytest.mark.parametrize(("last", "proved"), [(7, True), (8, False)])
-def test_what_a_memory_never_holds(tools, tmp_path, last, proved):
-    """Words behind the last that is written stay 0, which only a memory made of registers shows."""
-    (tmp_path / "memory.v").write_text(MEMORY.replace("LAST", str(last)))
-    ys = tools("pyosys.libyosys")
-    design = ys.Design()
-    for command in (f"read_verilog {tmp_path}/memory.v", "proc", "memory -nomap", f"write_rtlil {tmp_path}/memory.il"):
-        ys.run_pass(f"tee -q {command}", design)
-    netlist = (tmp_path / "memory.il").read_text().replace("cell \\$and", "cell $and")  # no module of that name
-    place = mutant(tools, "upper", "B", 0, "inv")
-    assert not prove(tools, tmp_path, netlist, place)["proved"]
-    assert prove(tools, tmp_path, netlist, place, "memories")["proved"] == proved
-
-
-def test_scopes_end_at_the_block(tools):
-    scopes = tools("tb.mutation.equivalence").scopes
-    assert list(scopes("Array.pe")) == ["Array.pe", "Array", "Compute"]
-    assert list(scopes("adagp.accelerator.control.fetch")) == [
-        "adagp.accelerator.control.fetch", "adagp.accelerator.control",
-    ]  # fmt: skip
-    assert list(scopes("adagp")) == ["adagp"]
-
-
-def test_attempts_at_proofs_are_processes_that_may_fail_or_take_too_long(tools, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    one, none = mutant(tools, "idle", "D", 0, "inv"), mutant(tools, "missing", "D", 0, "inv")
-    attempt = tools("tb.mutation.equivalence").prove
-    found = attempt(RTLIL, one.command, "adagp")
-    assert found["proved"] and found["module"] == "adagp"
-    assert not attempt(RTLIL, one.command, "adagp", seconds=0.01)["proved"]
-    assert "missing" in str(attempt(RTLIL, none.command, "adagp"))
 
 
 def test_what_happens_to_a_bench_is_told_from_what_it_finds(tools):
@@ -298,9 +79,9 @@ def test_records_outlive_a_run_that_was_stopped(tools, tmp_path):
 
 
 @pytest.mark.parametrize(("netlist", "result"), [("this", "argued"), ("another", "survived")])
-def test_an_argument_holds_for_one_netlist(tools, monkeypatch, netlist, result):
+def test_an_argument_holds_for_one_netlist(tools, mutant, monkeypatch, netlist, result):
     finding = tools("tb.mutation.finding")
-    broken = mutant(tools, "idle", "D", 0, "inv")
+    broken = mutant("idle", "D", 0, "inv")
     monkeypatch.setattr(finding, "ARGUED", {broken.command: ("this", "nobody looks")})
     assert finding.Finding(broken, netlist).result == result
 
