@@ -95,16 +95,23 @@ class Tiling:
     def _row_groups(self, extent):
         return -(-extent // self.config.rows)
 
-    def _run(self, elements):
-        """Traffic of one run of contiguous elements."""
-        n_bytes = np.atleast_1d(elements) * self.config.operand_bytes
+    def _run(self, elements, granule=1):
+        """Traffic of one run of contiguous elements, on the average of those that start at multiples of ``granule``.
+
+        Of filters any element may be first: their rows are of an odd number.
+        """
+        n_bytes, step = (np.atleast_1d(x) * self.config.operand_bytes for x in (elements, granule))
         part = self.config.dram
 
         def pieces(size):
-            return -(-n_bytes // size) + (n_bytes % size != 0)
+            return (n_bytes + size - np.gcd(step, size)) / size
 
         rate = part.burst_bytes * self.config.clock_hz / part.bandwidth_bytes
         return np.stack([pieces(self.config.beat_bytes), pieces(part.burst_bytes) * rate])
+
+    def _pieces(self, channels):
+        """Traffic of a pixel's ``channels``, a run for each tile."""
+        return channels.total(lambda extent: self._run(extent, np.gcd(channels.size, channels.tile)))
 
     def clear_cycles(self):
         """Cycles in which tiles that will hold padding or dilation are cleared, about."""
@@ -124,8 +131,8 @@ class Tiling:
         heights, which = np.unique(self.lines.tile, return_inverse=True)
         lines = shape.n * np.array([shape.rows_read(y) for y in heights.tolist()])[which]
         whole = (self.inner.count == 1) & (not shape.weight) & (shape.dilate == 1)
-        pieces = shape.columns * self.inner.total(self._run)
-        total = lines * np.where(whole, self._run(shape.columns * shape.ic), pieces)
+        pieces = shape.columns * self._pieces(self.inner)
+        total = lines * np.where(whole, self._run(shape.columns * shape.ic, shape.in_w * shape.ic), pieces)
         if shape.opcode == Opcode.MAXPOOL_BACKWARD:
             total = 2 * total
         elif not shape.pool:
@@ -140,7 +147,7 @@ class Tiling:
         """Traffic of operand B, read once."""
         shape = self.shape
         if shape.weight:
-            return shape.n * shape.out_h * shape.out_w * self.outer.total(self._run)
+            return shape.n * shape.out_h * shape.out_w * self._pieces(self.outer)
         if shape.opcode == Opcode.BACKWARD_DATA:
             return shape.ic * shape.taps * self.outer.total(self._run)
         rows = self._run(shape.taps * self.inner.tile)
@@ -166,9 +173,9 @@ class Tiling:
             channels = self.inner if shape.pool else self.outer
             packed = not self.swap or shape.oc % self.config.banks == 1  # the C scratchpad has no gaps
             joined = (channels.count == 1) & packed
-            whole = shape.n * self.lines.total(lambda y: self._run(y * shape.out_w * shape.oc))
+            whole = shape.n * self.lines.total(lambda y: self._run(y * shape.out_w * shape.oc, shape.out_w * shape.oc))
             whole_runs = shape.n * self.lines.count
-            pieces, piece_runs = pixels * channels.total(self._run), pixels * channels.count
+            pieces, piece_runs = pixels * self._pieces(channels), pixels * channels.count
         times = 2 if shape.opcode == Opcode.MAXPOOL else 1
         traffic = np.where(joined, whole, pieces)
         return times * traffic, times * np.where(joined, whole_runs * single, piece_runs)

@@ -26,23 +26,32 @@ class Refused(Exception):
     pass
 
 
+def any_run(elements, config):
+    """Beats of a run that isn't whole beats: so that every run is told from two of half its length."""
+    n_bytes = elements * config.operand_bytes
+    return n_bytes // config.beat_bytes + 2 * (n_bytes % config.beat_bytes > 0)
+
+
+class Counted(Tiling):
+    """The closed form, with that instead of what a run costs on the average."""
+
+    def _run(self, elements, granule=1):
+        beats = any_run(np.atleast_1d(elements), self.config)
+        return np.stack([beats, beats])
+
+
 class Recorder:
-    """A machine that adds up what the tile program asks of each engine; traffic in beats of the port."""
+    """A machine that adds up what the tile program asks of each engine; traffic by :func:`any_run`."""
 
     def __init__(self, config):
         self.config = config
         self.array = self.filled = self.stored = self.runs = self.tiles = 0
 
-    def beats(self, length):
-        """Beats of a run that may lie anywhere."""
-        whole, rest = divmod(length * self.config.operand_bytes, self.config.beat_bytes)
-        return whole + 2 * (rest > 0)
-
     def fail(self, code):
         raise Refused(ErrorCode(code).name)
 
     def fill(self, n0=0, n1=0, n2=0, length=0, **_):
-        self.filled += n0 * n1 * n2 * self.beats(length)
+        self.filled += n0 * n1 * n2 * any_run(length, self.config)
 
     def compute(self, mode, n_a, n_b, n_k=0, swap=0, n0=1, n1=1, n2=1, n3=1, **_):
         self.tiles += 1
@@ -56,7 +65,7 @@ class Recorder:
         pass
 
     def store(self, n0, n1, length, **_):
-        self.stored += n0 * n1 * self.beats(length)
+        self.stored += n0 * n1 * any_run(length, self.config)
         self.runs += n0 * n1
 
 
@@ -133,7 +142,7 @@ def test_the_closed_form_is_what_the_tile_program_needs_and_does(name, command, 
     command = Command(
         command.opcode, {**command.fields, "nb": n, "yb": y, "cb": c, "qb": q, "swap": swap, "out_outer": 0}
     )
-    tiling = Tiling(shape, config, n, y, i, o, swap, command.out_outer)
+    tiling = Counted(shape, config, n, y, i, o, swap, command.out_outer)
     needed = dict(zip(CAPACITIES, occupancy(shape, config, n, y, i, o, swap), strict=True))
     seen = run_tiles(command, config, **needed)
     assert (seen.tiles, seen.array) == (tiling.tiles, tiling.array_cycles())
@@ -147,6 +156,22 @@ def test_the_closed_form_is_what_the_tile_program_needs_and_does(name, command, 
         if amount:
             with pytest.raises(Refused):
                 run_tiles(command, config, **{**needed, capacity: amount - 1})
+
+
+@pytest.mark.parametrize("length", [1, 5, 8, 27, 64])
+@pytest.mark.parametrize("granule", [1, 2, 6, 16, 48])
+def test_a_run_costs_the_pieces_that_it_touches_on_the_average(length, granule):
+    """Counted one by one for runs at every multiple of the granule, in the piece that a beat or a burst is."""
+    config = preset("paper")
+    length *= granule
+    shape = Shape.of(layer(Opcode.FORWARD))
+    found = Tiling(shape, config, 1, 1, 1, 1)._run(length, granule).ravel()
+    part, unit = config.dram, config.operand_bytes
+    burst = part.burst_bytes * config.clock_hz / part.bandwidth_bytes
+    for size, cycles, traffic in zip((config.beat_bytes, part.burst_bytes), (1, burst), found, strict=True):
+        starts = range(0, size * granule * unit, granule * unit)
+        touched = [(start + length * unit - 1) // size - start // size + 1 for start in starts]
+        assert traffic == pytest.approx(cycles * np.mean(touched))
 
 
 VGG13 = [
