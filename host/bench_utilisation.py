@@ -5,8 +5,12 @@ two ways to map its GEMM, ceil(reduction / rows) * ceil(stationary / cols) * str
 
 The headline figures, by direction, are of all convolutions but the first, whose three input channels alone keep much of
 the array from work: it is reported apart (``first_layer_*``; ``first_layer_raw``: in the forward direction), and so is
-the classifier (``linear_*``). What ends in ``_least`` is of the worst layer, what begins with ``step`` of the whole
-training step, with the first layer, pools, updates and all. Each run fails in which the cycles that the array worked or
+the classifier (``linear_*``). What ends in ``_least`` is of the worst layer, in ``_half_clock`` or ``_twice_clock``
+with an accelerator of that clock before the same memory; what begins with ``step`` is of the whole training step, with
+the first layer, pools, updates and all.
+
+MACs with the zeros of padding count, for the array does them: ``padding_share`` of the MACs of the headline's forward
+layers (in the other directions as many) are such. Each run fails in which the cycles that the array worked or
 waited don't add up to all of them; ``counters_reconcile``: MACs are those of the shapes, bytes those that the memory
 saw, in every run. A finished measurement is kept in ``build/bench_utilisation``: a bench that was stopped goes on after
 the last one.
@@ -14,6 +18,7 @@ the last one.
 
 import argparse
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from torch import nn
@@ -23,7 +28,20 @@ from ..spec.commands import Opcode
 from ..spec.config import Config
 from ..spec.presets import preset
 from .assembler import Line
-from .measurement import CLASSES, DIRECTIONS, IMAGE, MODEL, SEED, Bench, agreement, alone, bars, bound, measured
+from .measurement import (
+    CLASSES,
+    DIRECTIONS,
+    IMAGE,
+    MODEL,
+    SEED,
+    Bench,
+    agreement,
+    alone,
+    bars,
+    bound,
+    measured,
+    real_macs,
+)
 from .models import build_model
 from .network import Network
 from .results import FOLDER, commit, provenance, write_results
@@ -38,15 +56,16 @@ GEMM = 1440
 PARTS = {"": (False, True), "first_layer_": (True, True), "linear_": (False, False)}
 """Layers that are reported together, by what their figures begin with: whether they are the first, whether
 convolutions."""
-CLOCKS = {"step": 1, "step_half_clock": 0.5, "step_twice_clock": 2}
-"""Whole steps: how fast the clock is while the memory stays as it is."""
+CLOCKS = {"": 1, "_half_clock": 0.5, "_twice_clock": 2}
+"""By what figures end with: how fast the clock is while the memory stays as it is."""
 
 
-def _row(line: Line, counters: dict, config: Config) -> dict:
+def _row(line: Line, counters: dict, config: Config, clock: str = "") -> dict:
     command, least = line.command, bound(line.command, config)
     return {
         **measured(line, counters, config), "first": command.layer == 0, "conv": command.r * command.s > 1,
-        "bound": least, "of_bound": round(least / counters["cycles"], 5),
+        "clock": clock, "real_macs": real_macs(command) if command.opcode == Opcode.FORWARD else 0, "bound": least,
+        "of_bound": round(least / counters["cycles"], 5),
     }  # fmt: skip
 
 
@@ -57,22 +76,33 @@ def weighted(rows: list[dict], config: Config) -> tuple[float, float]:
     return round(of_bound, 5), round(total / sum(row["cycles"] for row in rows) / config.n_pes, 5)
 
 
+def _shares(rows: list[dict], config: Config, name: str, clock: str) -> dict[str, float]:
+    """Share of the bound and raw utilisation of some layers, and of the worst of them."""
+    found = dict(zip((f"{name}_of_bound{clock}", f"{name}_raw{clock}"), weighted(rows, config), strict=True))
+    if len(rows) > 1:
+        found |= {f"{name}_{share}_least{clock}": min(row[share] for row in rows) for share in ("of_bound", "raw")}
+    return found
+
+
 def figures(rows: list[dict], gemm: dict, steps: dict[str, dict], config: Config) -> dict:
-    """The figures of finished measurements."""
+    """The figures of finished measurements; ``steps`` by clock, as in CLOCKS."""
     found: dict = {}
-    for direction in DIRECTIONS.values():
+    for clock, direction in product(CLOCKS, DIRECTIONS.values()):
         for part, (first, conv) in PARTS.items():
-            chosen = [row for row in rows if (row["direction"], row["first"], row["conv"]) == (direction, first, conv)]
-            if not chosen:  # no gradient of the images is computed
-                continue
-            name = part + direction
-            found[f"{name}_of_bound"], found[f"{name}_raw"] = weighted(chosen, config)
-            if len(chosen) > 1:
-                found |= {f"{name}_{share}_least": min(row[share] for row in chosen) for share in ("of_bound", "raw")}
+            wanted = (clock, direction, first, conv)
+            chosen = [
+                row for row in rows if tuple(row[key] for key in ("clock", "direction", "first", "conv")) == wanted
+            ]
+            if chosen:  # no gradient of the images is computed
+                found |= _shares(chosen, config, part + direction, clock)
+    headline = [row for row in rows if row["real_macs"] and row["conv"] and not row["first"]]
+    real, done = (sum(row[name] for row in headline) for name in ("real_macs", "macs"))
+    found["padding_share"] = round(1 - real / done, 5)
     found["gemm_of_bound"] = gemm["of_bound"]
-    apart = sum(row["cycles"] for row in rows)
-    found["step_overhead"] = round(steps["step"]["cycles"] / apart - 1, 5)
-    for name, counters in steps.items():
+    apart = sum(row["cycles"] for row in rows if not row["clock"])
+    found["step_overhead"] = round(steps[""]["cycles"] / apart - 1, 5)
+    for clock, counters in steps.items():
+        name = f"step{clock}"
         found[f"{name}_cycles"] = counters["cycles"]
         found[f"{name}_raw"] = round(counters["macs"] / counters["cycles"] / config.n_pes, 5)
     found["first_layer_raw"] = found["first_layer_forward_raw"]
@@ -84,8 +114,10 @@ def figures(rows: list[dict], gemm: dict, steps: dict[str, dict], config: Config
 
 def main() -> None:
     """Entry point of ``nox -s bench_utilisation``."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--output", type=Path, default=FOLDER / "utilisation.json")
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, default=FOLDER / "utilisation.json", help="result file")
     arguments = parser.parse_args()
     config, source = preset(PRESET), commit()
     module = build_model(MODEL, IMAGE, CLASSES, SEED)
@@ -94,32 +126,30 @@ def main() -> None:
     plain = nn.Sequential(nn.Linear(GEMM, GEMM))
     large = Network(plain, (GEMM,), GEMM, config)
     with bars() as progress:
-        task = progress.add_task("measurements", total=len(lines) + 1 + len(CLOCKS))
+        task = progress.add_task("measurements", total=1 + len(CLOCKS) * (len(lines) + 1))
         bench, rows = Bench(WORK, config, progress), []
 
         def show(found):
             progress.advance(task)
             shares = f"{found['of_bound']:.4f} of bound  {found['raw']:.4f} raw"
-            progress.print(f"{found['layer']:12} {found['direction']:16} {shares}")
+            progress.print(f"{found['layer']:12} {found['direction'] + found['clock']:27} {shares}")
             return found
 
         line = next(line for line in large.program if line.command.opcode == Opcode.FORWARD)
         gemm = show(_row(line, bench("gemm", large, plain, config, alone(line, large)), config))
-        for line in lines:
-            name = f"{line.command.layer}-{DIRECTIONS[line.command.opcode]}"
-            counters = bench(name, network, module, config, alone(line, network))
-            rows.append(show(_row(line, counters, config)))
         steps, expected = {}, sum(macs(line.command) for line in lines)
-        for name, factor in CLOCKS.items():
+        for clock, factor in CLOCKS.items():
             clocked = replace(config, clock_hz=int(config.clock_hz * factor))
-            counters = bench(name, network, module, clocked, network.program)
-            steps[name] = {**counters, **agreement(counters, expected)}
+            for line in lines:
+                name = f"{line.command.layer}-{DIRECTIONS[line.command.opcode]}{clock}"
+                counters = bench(name, network, module, clocked, alone(line, network))
+                rows.append(show(_row(line, counters, config, clock)))
+            counters = bench(f"step{clock}", network, module, clocked, network.program)
+            steps[clock] = {**counters, **agreement(counters, expected)}
             progress.advance(task)
     found = figures(rows, gemm, steps, config)
-    write_results(
-        arguments.output, found, {"gemm": gemm, "layers": rows, "steps": steps},
-        provenance(COMMAND, config, SEED, source),
-    )  # fmt: skip
+    details = {"gemm": gemm, "layers": rows, "steps": {f"step{clock}": step for clock, step in steps.items()}}
+    write_results(arguments.output, found, details, provenance(COMMAND, config, SEED, source))
     for name, value in found.items():
         print(f"{name}: {value}")
 

@@ -34,6 +34,7 @@ __all__ = [
     "bars",
     "bound",
     "measured",
+    "real_macs",
     "reconciles",
 ]
 
@@ -78,6 +79,16 @@ def measured(line: Line, counters: dict, config: Config) -> dict:
         "layer": line.name, "direction": DIRECTIONS[command.opcode], "macs": expected,
         "raw": round(expected / counters["cycles"] / config.n_pes, 5), **agreement(counters, expected), **counters,
     }  # fmt: skip
+
+
+def real_macs(command: Command) -> int:
+    """Of a FORWARD the MACs whose operand lies in the image, not in its padding."""
+    g = command
+
+    def met(size, out, kernel, pad):
+        return sum(0 <= place * g.stride + tap - pad < size for place in range(out) for tap in range(kernel))
+
+    return g.n * g.c * g.q * met(g.h, g.oh, g.r, g.pad_y) * met(g.w, g.ow, g.s, g.pad_x)
 
 
 def agreement(counters: dict, expected: int) -> dict[str, bool]:

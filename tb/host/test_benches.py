@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from adagp.golden import operands
 from adagp.host import bench_numerics, bench_train, bench_utilisation, measurement
 from adagp.host.data import load_dataset
@@ -136,9 +137,10 @@ def test_utilisation_is_weighted_by_macs():
     assert raw == pytest.approx(18000 / 120 / 180, abs=1e-5)
 
 
-def utilisation_row(direction, first, conv, cycles, of_bound=0.25):
+def utilisation_row(direction, first, conv, cycles, of_bound=0.25, clock=""):
     return {
-        "direction": direction, "first": first, "conv": conv, "cycles": cycles, "macs": 180 * cycles // 2,
+        "clock": clock, "real_macs": 63 * cycles if direction == "forward" else 0, "direction": direction,
+        "first": first, "conv": conv, "cycles": cycles, "macs": 180 * cycles // 2,
         "bound": int(cycles * of_bound), "raw": 0.5, "of_bound": of_bound, "macs_equal": True, "bytes_equal": True,
         "array_cycles": cycles - 7, "stall_a": 1, "stall_b": 1, "stall_load": 2, "stall_drain": 1, "stall_idle": 2,
     }  # fmt: skip
@@ -151,9 +153,10 @@ def test_utilisation_figures():
         utilisation_row("forward", True, True, 600, 0.75),
         utilisation_row("backward_weight", True, True, 300),
         utilisation_row("forward", False, False, 100, 0.5),
+        utilisation_row("forward", False, True, 1000, 0.125, "_twice_clock"),
     ]
     gemm, step = utilisation_row("forward", True, False, 10), utilisation_row("", False, True, 6000)
-    found = bench_utilisation.figures(rows, gemm, {"step": step}, preset("paper"))
+    found = bench_utilisation.figures(rows, gemm, {"": step}, preset("paper"))
     assert found["forward_of_bound"] == pytest.approx(1 / 3, abs=1e-5)  # not the first, not the linear
     assert found["forward_of_bound_least"] == 0.25
     assert found["forward_raw"] == found["backward_data_raw"] == 0.5
@@ -161,13 +164,26 @@ def test_utilisation_figures():
     assert found["linear_forward_of_bound"] == 0.5 and found["first_layer_raw"] == 0.5
     assert "first_layer_backward_data_raw" not in found
     assert all("_least" not in name for name in found if name.startswith(("first_layer", "linear")))
+    assert found["forward_of_bound_twice_clock"] == 0.125 and "backward_data_raw_half_clock" not in found
+    assert found["padding_share"] == pytest.approx(0.3)
     assert found["step_overhead"] == 0.2 and found["step_raw"] == 0.5
     assert found["counters_reconcile"] is True
     for row in (rows[0], step):
         spoilt = {**row, "bytes_equal": False}
         others = [spoilt if other is row else other for other in rows]
-        found = bench_utilisation.figures(others, gemm, {"step": spoilt if row is step else step}, preset("paper"))
+        found = bench_utilisation.figures(others, gemm, {"": spoilt if row is step else step}, preset("paper"))
         assert found["counters_reconcile"] is False
+
+
+def test_macs_with_padding_are_told_from_real_ones():
+    """By counting the ones of a convolution of ones with ones."""
+    for h, w, r, s, stride, pad_y, pad_x in ((4, 4, 3, 3, 1, 1, 1), (2, 5, 3, 2, 1, 1, 0), (7, 6, 5, 3, 2, 2, 1)):
+        y = torch.nn.functional.conv2d(
+            torch.ones(2, 3, h, w), torch.ones(5, 3, r, s), stride=stride, padding=(pad_y, pad_x)
+        )
+        fields = {"n": 2, "c": 3, "q": 5, "h": h, "w": w, "oh": y.shape[2], "ow": y.shape[3], "r": r, "s": s}
+        command = Command(Opcode.FORWARD, {**fields, "stride": stride, "pad_y": pad_y, "pad_x": pad_x})
+        assert measurement.real_macs(command) == int(y.sum()) > 0
 
 
 def test_a_run_must_account_for_its_cycles(tmp_path, monkeypatch):
