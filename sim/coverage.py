@@ -8,9 +8,10 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
+from functools import cache
 from pathlib import Path
 
-__all__ = ["LINE", "TOGGLE", "Point", "load", "plain", "save", "take"]
+__all__ = ["LINE", "TOGGLE", "Point", "load", "n_counters", "plain", "save", "take"]
 
 LINE, TOGGLE = "line", "toggle"
 """Kinds of points: a block or a branch, of a multiplexer too, that has been evaluated; a bit that has changed."""
@@ -93,3 +94,10 @@ def save(path: Path, points: Iterable[Point]) -> None:
 def load(path: Path) -> list[Point]:
     """The points of a file."""
     return [Point(*fields) for fields in json.loads(path.read_text())]
+
+
+@cache
+def n_counters(path: Path) -> int:
+    """How many counters the points of a file have."""
+    return max(counter + (2 * bits if kind == TOGGLE else 1)
+               for kind, *_, counter, bits in json.loads(path.read_text()))  # fmt: skip

@@ -11,6 +11,7 @@ from ..spec.config import Config, DramPart
 from ..spec.errors import ErrorCode
 from ..spec.registers import Status, register
 from .build import library
+from .coverage import n_counters
 from .parts import BURST, DramTotals, Fault, NativeFault, Settings, settings
 
 __all__ = ["Simulation", "SimulationError"]
@@ -90,7 +91,10 @@ class Simulation:
         self._counts: np.ndarray | None = None
         if coverage is not None:
             kinds, self._counts = coverage
-        self._native = _load(library(config, trace=trace is not None, debug=debug, coverage=kinds, top=top))
+        path = library(config, trace=trace is not None, debug=debug, coverage=kinds, top=top)
+        if self._counts is not None and self._counts.size != (has := n_counters(path.with_suffix(".json"))):
+            raise ValueError(f"room for {self._counts.size} counters, the simulator of {top or config.name} has {has}")
+        self._native = _load(path)
         native_faults = [NativeFault.of(fault) for fault in faults]
         self._handle = self._native.adagp_open(
             self.memory.ctypes.data, self.memory.nbytes, settings(config, self.part, stall, seed, write_latency),

@@ -25,6 +25,7 @@ from amaranth.hdl import Fragment
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..mutation.seen import CONFIG
+from ..robustness import conditions
 from .benches import BENCHES, Bench
 from .workloads import PIECES, Piece
 
@@ -36,7 +37,7 @@ ALL = [*PIECES, *BENCHES]
 KINDS = (LINE, TOGGLE)
 WORK = Path("build/coverage")
 ROOT = Path(__file__).parents[2]
-SOURCES = ("golden", "host", "sim", "tb", "tb/cocotb", "tb/host", "tb/mutation", "tb/robustness", "tb/unit")
+SOURCES = ("golden", "host", "sim", "spec", "tb", "tb/cocotb", "tb/host", "tb/mutation", "tb/robustness", "tb/unit")
 """What decides about workloads and benches, besides the files of OWN."""
 OWN = ("benches.py", "statements.py", "workloads.py")
 
@@ -75,7 +76,7 @@ class Collection:
         self.keep, self.digest = keep, _digest()
         self.simulator = library(CONFIG, coverage=KINDS)
         self.points = coverage.load(self.simulator.with_suffix(".json"))
-        self.n_counters = max(point.counter + point.n_counters for point in self.points)
+        self.n_counters = coverage.n_counters(self.simulator.with_suffix(".json"))
         self.text = verilog(CONFIG).read_text().splitlines()
         self.folder = work / self.simulator.stem
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -121,7 +122,9 @@ class Collection:
     def _simulate(self, piece: Piece) -> np.ndarray:
         torch.set_num_threads(1)
         counts = np.zeros(self.n_counters, np.uint64)
-        with patch.object(sim_device, "Simulation", partial(Simulation, coverage=(KINDS, counts))):
+        counting = partial(Simulation, coverage=(KINDS, counts))
+        # Without clock gates it is another Verilog, whose counters are others.
+        with patch.object(sim_device, "Simulation", counting), patch.object(conditions, "UNGATED", 0):
             piece.run()
             gc.collect()  # a simulation adds its counts when it is closed
         return counts

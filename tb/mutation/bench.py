@@ -6,12 +6,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-from adagp.host.golden_device import GoldenDevice
 from adagp.host.sim_device import SimDevice
 
 from .apart import VARIABLE, Kind, apart, verdict
-from .seen import CONFIG, TIMED, Stage
+from .seen import CONFIG, TIMED, Stage, difference, same
 from .stages import STAGES
 
 __all__ = ["Bench"]
@@ -23,10 +21,6 @@ LEAST_SECONDS = 60
 
 NO_END = "no interrupt within"
 """What a simulation that takes too many cycles says."""
-
-
-def _same(one, other) -> bool:
-    return bool(np.array_equal(one, other)) if isinstance(one, np.ndarray) else one == other
 
 
 class Bench:
@@ -45,8 +39,8 @@ class Bench:
         for stage in stages:
             seen = self.expected[stage.name] = list(self._observe(stage, 1 << 24))
             assert seen[-1][0] != "raised", f"{stage.name} on the intact accelerator: {seen[-1][1]}"
-            if stage.golden:
-                self._hold_against_golden(stage, seen)
+            wrong = difference(stage, seen)
+            assert wrong is None, f"{stage.name}: {wrong}"
         self.seconds = LIMIT * math.ceil(time.process_time() - before) + LEAST_SECONDS
 
     def _observe(self, stage: Stage, limit: int) -> Iterator[tuple[str, object]]:
@@ -74,13 +68,6 @@ class Bench:
         finally:
             close()
 
-    def _hold_against_golden(self, stage, seen):
-        golden = list(stage.run(lambda memory_bytes, **_: GoldenDevice(CONFIG, memory_bytes)))
-        found = [observation for observation in seen if not observation[0].startswith(TIMED)]
-        for number, (expected, got) in enumerate(zip(golden, found, strict=True)):
-            what = f"{stage.name}: observation {number}, {expected[0]}"
-            assert expected[0] == got[0] and _same(expected[1], got[1]), what
-
     def difference(self, mutant: int) -> dict:
         """The :func:`.verdict` on the accelerator with this mutant: ``stage: what`` is first seen to differ."""
         os.environ[VARIABLE] = str(mutant)
@@ -97,7 +84,7 @@ class Bench:
         limit = LIMIT * self.cycles[stage.name] + 10_000
         for what, value in self._observe(stage, limit):
             known = next(expected, None)
-            if known is None or known[0] != what or not _same(known[1], value):
+            if known is None or known[0] != what or not same(known[1], value):
                 if what == "raised":
                     return f"{what}: {value}", Kind.TIMEOUT if NO_END in str(value) else Kind.EXCEPTION
                 return what, Kind.GOLDEN if stage.golden and not what.startswith(TIMED) else Kind.INTACT

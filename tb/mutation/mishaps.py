@@ -15,7 +15,7 @@ from ..limits import CASES
 from .programs import PROGRAM, SPACE, Maker, prepare
 from .seen import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 
-__all__ = ["Work", "edges", "faults", "malformed", "regions", "several"]
+__all__ = ["Work", "edges", "faults", "malformed", "refused", "regions", "several"]
 
 
 class Work:
@@ -142,7 +142,7 @@ BAD_UPDATE = {
 BAD_OPCODES = (12, 13, 16, 32, 64, 128, 255)
 
 
-def _refused() -> list[tuple[str, list[Command]]]:
+def refused() -> list[tuple[str, list[Command]]]:
     """Programs that fail, by what is wrong with them."""
     first, end = header(CONFIG), Command(Opcode.END, ALWAYS)
     sized = [name for name in BASE if "addr" not in name and "pad" not in name]
@@ -170,7 +170,7 @@ def malformed(open_device: Open) -> Observations:
     device = open_device(memory_bytes=1 << 20)
     device.set_regions([(0, 1 << 20)])
     address = PROGRAM % (1 << 20)
-    for name, commands in _refused():
+    for name, commands in refused():
         code = Program([Line(command) for command in commands], address)
         device.write(address, code.words())
         device.start(code, 0)

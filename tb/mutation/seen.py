@@ -8,7 +8,9 @@ the golden model's, where ``golden`` says that it can do the stage at all.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 from adagp.host.device import Device, DeviceError
+from adagp.host.golden_device import GoldenDevice
 from adagp.host.sim_device import SimDevice
 from adagp.sim import IDEAL
 from adagp.spec.commands import Phase
@@ -23,7 +25,9 @@ __all__ = [
     "Observations",
     "Open",
     "Stage",
+    "difference",
     "outcome",
+    "same",
     "tables",
     "work",
 ]
@@ -42,6 +46,25 @@ class Stage:
     name: str
     run: Callable[[Open], Observations]
     golden: bool = True
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two observed values are equal."""
+    return bool(np.array_equal(one, other)) if isinstance(one, np.ndarray) else one == other
+
+
+def difference(stage: Stage, seen: list[tuple[str, object]]) -> str | None:
+    """Which of the observations of a stage isn't that of the golden model, where it can do the stage."""
+    if not stage.golden:
+        return None
+    golden = list(stage.run(lambda memory_bytes, **_: GoldenDevice(CONFIG, memory_bytes)))
+    found = [observation for observation in seen if not observation[0].startswith(TIMED)]
+    if len(golden) != len(found):
+        return f"{len(found)} observations, of the golden model {len(golden)}"
+    for number, (expected, got) in enumerate(zip(golden, found, strict=True)):
+        if expected[0] != got[0] or not same(expected[1], got[1]):
+            return f"observation {number}, {expected[0]}"
+    return None
 
 
 MEMORIES = {"ideal": {"part": IDEAL}, "ddr3": {}, "stalls": {"stall": 0.3, "seed": 7}}

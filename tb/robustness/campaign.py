@@ -20,7 +20,7 @@ __all__ = ["WORK", "Campaign", "Case", "Kind", "Record", "random_numbers"]
 
 WORK = Path("build/robustness")
 ROOT = Path(__file__).parents[2]
-SOURCES = ("golden", "host", "sim", "tb/robustness")
+SOURCES = ("golden", "host", "sim", "spec", "tb/robustness")
 """What decides about outcomes beyond the simulator."""
 
 Case = Callable[[int, np.random.Generator], str]
