@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PATH = ROOT / "docs" / "figures.md"
 """The committed copy."""
+IMAGES = PATH.parent / "images"
+"""Plots by the title of what they show."""
 
 HEAD = """# Figures
 
@@ -61,7 +63,8 @@ def _part(title, origin, figures, age):
         f" {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']}; seed {origin['seed']}; {tools}."
     )
     rows = [(f"`{name}`", _value(value)) for name, value in figures.items()]
-    return f"## {title}\n\n{where}\n\n{table(('figure', 'value'), rows)}"
+    plot = f"![{title}](images/{title}.png)\n\n" if (IMAGES / f"{title}.png").exists() else ""
+    return f"## {title}\n\n{where}\n\n{plot}{table(('figure', 'value'), rows)}"
 
 
 def figures(hardware: str = HARDWARE, folder: Path = RESULTS) -> str:
@@ -82,8 +85,10 @@ def named(text: str) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Write the figures, or check them; exits with 1 if the check fails."""
-    parser = argparse.ArgumentParser(prog="python -m adagp.gen.figures", description=__doc__)
-    parser.add_argument("path", type=Path, nargs="?", default=PATH)
+    parser = argparse.ArgumentParser(
+        prog="python -m adagp.gen.figures", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("path", type=Path, nargs="?", default=PATH, help="default: docs/figures.md")
     parser.add_argument("--check", action="store_true", help="write nothing")
     arguments = parser.parse_args(argv)
     others, fits = earlier(HARDWARE), True

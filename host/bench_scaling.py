@@ -16,6 +16,7 @@ array comes first.
 """
 
 import argparse
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -158,8 +159,10 @@ def _estimate(chosen, networks):
 
 
 def _array(text):
-    rows, _, cols = text.partition("x")
-    return int(rows), int(cols)
+    found = re.fullmatch(r"(\d+)x(\d+)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} isn't of the form RxC, such as 12x15")
+    return int(found[1]), int(found[2])
 
 
 def _arguments(argv):

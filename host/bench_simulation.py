@@ -47,7 +47,9 @@ def _train(session: Session, settings: TrainSettings) -> dict:
 
 def main() -> None:
     """Entry point of ``nox -s bench_simulation``."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--output", type=Path, default=FOLDER / "simulation.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

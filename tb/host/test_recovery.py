@@ -10,7 +10,8 @@ from adagp.host.network import Network
 from adagp.host.run_folder import RunFolder
 from adagp.host.sim_device import SimDevice
 from adagp.sim import Fault
-from adagp.spec.commands import Opcode
+from adagp.sim.parts import DECERR, SLVERR
+from adagp.spec.commands import COMMAND_BYTES, Opcode
 from adagp.spec.presets import preset
 
 pytestmark = pytest.mark.timeout(900)  # the simulator may have to be built first
@@ -22,7 +23,7 @@ from torch import nn
 def net(shape, n_classes):
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, n_classes))
 """
-LAYER = "3.Linear"
+FIRST, LAYER = "1.Linear", "3.Linear"
 OPTIONS = (
     "--preset", "tiny", "--batch", "4", "--train-images", "12", "--test-images", "4", "--epochs", "2",
     "--momentum", "0.8", "--checkpoint-every", "2",
@@ -46,21 +47,38 @@ class Observed(SimDevice):
 
 
 def faults(model, bursts):
-    """The index of an UPDATE and, by error code, faults that it meets when a part of the weights may be written."""
+    """Faults in batch STEP, when a part of the weights may have been written: (fault, error code, what fails)."""
     network = Network(build_model(model, (1, 8, 8), 10, 0), (1, 8, 8), 4, CONFIG)
     lines = [(line.command.opcode, line.name) for line in network.program]
 
-    def fault(write, name, nth):  # of the bursts that touch the tensor's last byte
-        tensor = network.tensors[f"{LAYER}.{name}"]
-        last = tensor.address + tensor.n_bytes - 1
+    def touching(write, last):
         found = bursts[bursts["write"] == write]
-        touching = (found["addr"] <= last) & (last < found["addr"] + found["beats"] * CONFIG.beat_bytes)
-        return Fault(write, nth=int(np.flatnonzero(touching)[nth]))
+        return found, np.flatnonzero(
+            (found["addr"] <= last) & (last < found["addr"] + found["beats"] * CONFIG.beat_bytes)
+        )
 
-    return lines.index((Opcode.UPDATE, LAYER)), {
-        "WRITE_FAULT": fault(True, "weight", STEP),
-        "READ_FAULT": fault(False, "weight_gradient", STEP + 1),  # calibration in the first batch reads it twice
-    }
+    def end(name):
+        return network.tensors[name].address + network.tensors[name].n_bytes - 1
+
+    written, places = touching(True, end(f"{LAYER}.weight"))
+    update = places[STEP]
+
+    def before(write, last):  # the last burst before that, of those that touch a byte
+        found, places = touching(write, last)
+        return int(places[found["accepted"][places] < written["accepted"][update]][-1])
+
+    index = lines.index((Opcode.UPDATE, LAYER))
+    command = network.program.address + index * COMMAND_BYTES + COMMAND_BYTES - 1
+    first, forward = f"{FIRST}.weight", f"forward {FIRST}"
+    return {
+        "store of an update": (Fault(True, SLVERR, int(update)), "WRITE_FAULT", f"update {LAYER}"),
+        "read of an update": (
+            Fault(False, DECERR, before(False, end(f"{LAYER}.weight_gradient"))), "READ_FAULT", f"update {LAYER}"
+        ),
+        "fill": (Fault(False, SLVERR, before(False, end(first))), "READ_FAULT", forward),
+        "store": (Fault(True, DECERR, before(True, end(f"{FIRST}.output"))), "WRITE_FAULT", forward),
+        "fetch": (Fault(False, DECERR, before(False, command)), "READ_FAULT", f"update {LAYER}"),
+    }  # fmt: skip
 
 
 def test_goes_on_after_a_memory_fault(adagp, tmp_path, monkeypatch):
@@ -78,15 +96,15 @@ def test_goes_on_after_a_memory_fault(adagp, tmp_path, monkeypatch):
 
     code, _, _, undisturbed = train("undisturbed")
     assert code == 0 and 0 < len(devices[0].bursts) < BURSTS
-    index, injected = faults(model, devices[0].bursts)
-    for name, fault in injected.items():
+    injected = faults(model, devices[0].bursts)
+    for name, (fault, code_name, what) in injected.items():
         code, _, err, folder = train(name, fault)
-        line = err.splitlines()[-1]
-        wanted = rf"failed: {name} at command {index} update {re.escape(LAYER)} .*; the same command goes on from .*"
+        line = " ".join(err.splitlines()[-1].split())
+        wanted = rf"failed: {code_name} at command \d+ {re.escape(what)} .*; the same command goes on from .*"
         assert code == 1 and re.fullmatch(wanted, line) and "Traceback" not in err
         assert folder.has_checkpoint() and not folder.finished
         code, _, err, folder = train(name)
         assert code == 0 and "going on from epoch 2, batch 0" in err
         assert folder.summary["weights_hash"] == undisturbed.summary["weights_hash"]
         assert [row["train_loss"] for row in folder.log] == [row["train_loss"] for row in undisturbed.log]
-    assert len(devices) == 1 + 2 * 2
+    assert len(devices) == 1 + 2 * len(injected) > 2

@@ -77,6 +77,8 @@ def main() -> int:
     if arguments.check:
         return _check(campaign, arguments.output or RESULTS)
     if arguments.only is not None:
+        if not 1 <= arguments.only <= len(campaign.mutants):
+            raise SystemExit(f"there is no mutant {arguments.only}: they are 1 to {len(campaign.mutants)}")
         return _alone(campaign, arguments.only)
     chosen = campaign.mutants
     if arguments.sample:

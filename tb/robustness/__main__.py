@@ -36,6 +36,9 @@ def _arguments():
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in KINDS]:
         parser.error(f"no campaign {unknown[0]!r}; there are: {', '.join(KINDS)}")
+    for name in ("count", "only", "seed"):
+        if (getattr(arguments, name) or 0) < 0:
+            parser.error(f"--{name} {getattr(arguments, name)}: it must not be negative")
     return arguments
 
 
@@ -53,7 +56,9 @@ def _report(kind: Kind, arguments, source: str) -> int:
     whole = count == kind.count and arguments.top is None
     output = arguments.output or (FOLDER / "robustness.json" if whole else None)
     if output is not None:
-        origin = provenance(f"{COMMAND} {kind.name}", preset(kind.presets[0]), arguments.seed, source)
+        command = f"{COMMAND} {kind.name} --seed {arguments.seed}" + f" --count {count}" * (not whole)
+        origin = provenance(command, preset(kind.presets[0]), arguments.seed, source)
+        origin["config"] = ", ".join(kind.presets)
         merge_results(output, kind.name, figures, details, origin)
     return len(details["failures"])
 
