@@ -4,6 +4,12 @@ from .figures import Exclusion
 
 __all__ = ["EXCLUSIONS"]
 
+_DECODED = (
+    "control.exponents", "control.issue", "control.supervisor", "drain", r"drain.bias\$\d+", "fill", "reads.grants",
+    "sequencer", "store", "update", "update.check", "update.reader", "update.writer", "writes.grants",
+)  # fmt: skip
+"""Where a register is compared with all the values that it takes."""
+
 
 def _line(modules: str, text: str, what: str, reason: str) -> Exclusion:
     return Exclusion(rf"adagp\.accelerator\.({modules})", text, what, reason)
@@ -18,6 +24,10 @@ def _saturates(modules: str, reason: str) -> list[Exclusion]:
 
 
 EXCLUSIONS: list[Exclusion] = [
+    _line("|".join(_DECODED), "default:", "case", "one of a parallel case's selectors is always on: the register they "
+          "compare has no other value"),
+    _line(r"control\.supervisor", r"assign loss[34] = .*", "cond_then",
+          "what the update unit and fetch report is no loss of the queue of compute commands: constants say so"),
     _line(r"update\.(reader\.bursts|writer\.walk)\.segments", r"assign .*(more\[1\]|\\\$15) *\?.*", "cond_then",
           "the arrays of an UPDATE are one segment each: its turns are constant"),
     _line(r"compute\.fetch_b", r"assign .* stage3\[3\] \? 16'h0001 : .*", "cond_then",
