@@ -10,7 +10,9 @@ from adagp.host import results
 from adagp.spec.presets import preset
 
 ROOT = Path(__file__).parents[2]
-PROVENANCE = {"commit", "hardware", "command", "config", "config_hash", "clock_hz", "memory_part", "seed", "tools"}
+PROVENANCE = {
+    "commit", "hardware", "command", "config", "config_hash", "clock_hz", "memory_part", "seed", "tools", "processor",
+}  # fmt: skip
 
 
 def test_provenance_says_what_ran():
@@ -19,7 +21,7 @@ def test_provenance_says_what_ran():
     assert set(found) == PROVENANCE
     assert (found["config"], found["clock_hz"], found["memory_part"]) == ("ecp5", 100_000_000, "ddr3-800-x16")
     assert (found["command"], found["seed"], found["commit"]) == ("a command", [0, 1], "abc")
-    assert found["hardware"] == HARDWARE
+    assert found["hardware"] == HARDWARE and found["processor"]
     assert re.match(r"\d+\.\d+", found["tools"]["torch"]) and re.match(r"\d+\.\d+", found["tools"]["python"])
 
 
