@@ -85,7 +85,8 @@ def train(
     try:
         trainer, weights_hash = _run(settings, device, folder, fresh, checkpoint_every, trace)
     except KeyboardInterrupt:
-        screen.print(f"interrupted; {GO_ON}")
+        goes_on = folder.has_checkpoint() and not folder.finished
+        screen.print(f"interrupted; {GO_ON if goes_on else 'there is no checkpoint yet: the same command starts over'}")
         raise typer.Exit(130) from None
     except DeviceError as error:
         if folder.has_checkpoint() and not folder.finished:

@@ -68,7 +68,7 @@ def _need_folder(name: str, folder: Path | None) -> Path:
     if folder is None:
         raise DataError(f"{name} is not shipped: pass --data-dir with the folder that holds its files")
     if not folder.is_dir():
-        raise DataError(f"no folder {folder}")
+        raise DataError(f"{folder} isn't a folder: --data-dir is that of the data set's files")
     return folder
 
 

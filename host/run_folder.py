@@ -39,7 +39,7 @@ class RunFolder:
         try:
             return json.loads((self.path / name).read_text())
         except FileNotFoundError:
-            raise RunError(f"no {name} in {self.path}") from None
+            raise RunError(f"{self.path} isn't the folder of a run: it has no {name}") from None
         except (OSError, json.JSONDecodeError) as error:
             raise RunError(f"can't read {self.path / name}: {error}") from None
 
@@ -107,4 +107,4 @@ class RunFolder:
                 arrays = {name: file[name] for name in file.files}
             return json.loads(str(arrays.pop("progress"))), arrays
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise RunError(f"can't resume from {path}: {error}") from None
+            raise RunError(f"can't resume from {path}: {error}; --fresh starts over") from None

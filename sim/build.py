@@ -1,7 +1,7 @@
 """The simulator's build: Verilog and shared library of a configuration, made once and cached.
 
-The cache is ``$ADAGP_CACHE`` or ``~/.cache/adagp``; its entries are named after a digest of everything
-they are made from, so that none ever has to be cleared. Needs g++, but neither make nor perl: the
+The cache is ``$ADAGP_CACHE`` or ``adagp`` in ``$XDG_CACHE_HOME`` (``~/.cache``); its entries are named after a digest
+of everything they are made from, so that none ever has to be cleared. Needs g++, but neither make nor perl: the
 generated C++ is compiled here rather than by Verilator's makefile.
 """
 
@@ -52,7 +52,8 @@ class BuildError(RuntimeError):
 
 def cache_directory() -> Path:
     """Where built simulators are kept; created when missing."""
-    path = Path(os.environ.get("ADAGP_CACHE") or Path.home() / ".cache" / "adagp")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(os.environ.get("ADAGP_CACHE") or Path(base) / "adagp")
     path.mkdir(parents=True, exist_ok=True)
     return path
 

@@ -54,8 +54,8 @@ MISTAKES = {
     "epochs": (("train", "--epochs", "0"), "epochs = 0 must be at least 1"),
     "schedule": (("train", "--schedule", "warm"), "schedule = 'warm' must be one of constant, cosine, step"),
     "batch": (("train", "--device", "golden", "--preset", "tiny", "--train-images", "7"), "batch = 32 exceeds the 7"),
-    "run": (("report", "HERE/none"), "no log.json in HERE/none"),
-    "run to evaluate": (("evaluate", "HERE/none"), "no settings.json in HERE/none"),
+    "run": (("report", "HERE/none"), "HERE/none isn't the folder of a run: it has no log.json"),
+    "run to evaluate": (("evaluate", "HERE/none"), "HERE/none isn't the folder of a run: it has no settings.json"),
     "program": (("disasm", "HERE/none.bin"), "HERE/none.bin: No such file or directory"),
     "program size": (("disasm", "HERE/net.py"), f"which is no multiple of {COMMAND_BYTES}"),
     "program content": (("disasm", "HERE/random.bin"), "not a program: "),
@@ -91,7 +91,7 @@ def test_a_torn_checkpoint_gets_one_line(adagp, trained, tmp_path):
     for part in (b"", content[:100], content[: len(content) // 2]):
         (tmp_path / "checkpoint.npz").write_bytes(part)
         code, _, err = adagp("evaluate", tmp_path, "--device", "golden")
-        assert code == 2 and err.count("\n") == 1 and "can't resume from" in err
+        assert code == 2 and err.count("\n") == 1 and "can't resume from" in err and "--fresh" in err
 
 
 def test_files_of_others_are_kept(adagp, tmp_path):

@@ -78,7 +78,7 @@ def test_bad_folders_are_told(tmp_path, name, content, says):
         load_dataset(name, tmp_path)
     with pytest.raises(DataError, match="pass --data-dir"):
         load_dataset(name)
-    with pytest.raises(DataError, match="no folder"):
+    with pytest.raises(DataError, match="isn't a folder"):
         load_dataset(name, tmp_path / "missing")
 
 
