@@ -1,5 +1,7 @@
 """The command line: what it says about mistakes, and what it leaves alone then."""
 
+from itertools import count
+
 import pytest
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.run_folder import RunFolder
@@ -120,10 +122,18 @@ def test_a_failing_tool_gets_one_line(adagp, tmp_path, monkeypatch):
     assert code == 1 and err.count("\n") == 1 and "no-such-compiler was not found" in err
 
 
-def test_an_interrupt_says_how_to_go_on(adagp, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("waits", "says"), [
+    (0, "interrupted; there is no checkpoint yet: the same command starts over"),
+    (12, "interrupted; the same command goes on from the last checkpoint"),  # in the second epoch
+])  # fmt: skip
+def test_an_interrupt_says_how_to_go_on(adagp, tmp_path, monkeypatch, waits, says):
+    wait, waited = GoldenDevice.wait, count()
+
     def interrupted(self):
-        raise KeyboardInterrupt
+        if next(waited) == waits:
+            raise KeyboardInterrupt
+        return wait(self)
 
     monkeypatch.setattr(GoldenDevice, "wait", interrupted)
     code, _, err = adagp("train", "--device", "golden", "-o", tmp_path / "run", *SMALL)
-    assert code == 130 and "interrupted; the same command goes on" in err
+    assert code == 130 and says in err
