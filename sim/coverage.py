@@ -99,5 +99,4 @@ def load(path: Path) -> list[Point]:
 @cache
 def n_counters(path: Path) -> int:
     """How many counters the points of a file have."""
-    return max(counter + (2 * bits if kind == TOGGLE else 1)
-               for kind, *_, counter, bits in json.loads(path.read_text()))  # fmt: skip
+    return max(point.counter + point.n_counters for point in load(path))

@@ -137,12 +137,6 @@ def test_holes_of_toggles_by_their_bits():
     }  # fmt: skip
 
 
-def test_counts_of_another_simulator_are_refused():
-    counts = np.zeros(100, np.uint64)
-    with pytest.raises(ValueError, match=r"room for 100 counters, the simulator of tiny has \d{4}"):
-        Simulation(preset("tiny"), coverage=((LINE,), counts))
-
-
 ALONE = r"""module \adagp.accelerator (core_clk, go, step, more);
   input go;
   wire \$1 ;

@@ -7,7 +7,8 @@ import time
 
 import numpy as np
 import pytest
-from adagp.sim import IDEAL, BuildError, SimulationError, build
+from adagp.sim import IDEAL, BuildError, Simulation, SimulationError, build
+from adagp.sim.coverage import LINE
 from adagp.spec.presets import preset
 from adagp.spec.registers import register
 from copier import READ, TARGET, WRITE, simulation, start
@@ -196,3 +197,9 @@ def test_a_closed_simulation_says_so(tmp_path):
     for use in (lambda: device.cycles, lambda: device.dram_totals, lambda: device.step(1)):
         with pytest.raises(SimulationError, match="the simulation is closed"):
             use()
+
+
+def test_counts_of_another_simulator_are_refused():
+    counts = np.zeros(100, np.uint64)
+    with pytest.raises(ValueError, match=r"room for 100 counters, the simulator of tiny has \d{4}"):
+        Simulation(preset("tiny"), coverage=((LINE,), counts))
