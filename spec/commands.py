@@ -10,7 +10,7 @@ from enum import IntEnum, IntFlag
 
 from .layout import Field, pack, unpack
 
-__all__ = ["COMMAND_BYTES", "COMMAND_WORDS", "FIELDS", "CMode", "Command", "Opcode", "Phase"]
+__all__ = ["COMMAND_BYTES", "COMMAND_WORDS", "FIELDS", "Adam", "CMode", "Command", "Opcode", "Phase", "Source"]
 
 COMMAND_WORDS = 32
 COMMAND_BYTES = 4 * COMMAND_WORDS
@@ -35,14 +35,20 @@ class Opcode(IntEnum):
     """Y = window sum times the constant: a = X, out = Y. With a 1x1 window: copy, scale, add."""
     AVGPOOL_BACKWARD = 7
     """dX = sum of the covering windows' dY times the constant: a = dY, out = dX."""
-    UPDATE = 8
+    REORGANISE = 8
+    """The sums that the last FORWARD with ``reorganise`` made, times the constant, as [n, 1, 1, c] with n = h = w = 1
+    and c = four a filter: out = the result. a_id is that FORWARD's out_id."""
+    UPDATE = 9
     """SGD with momentum and weight decay over ``count`` weights: a = dW, b = W (operand copy),
-    c = low halves of the master weights, out = momentum."""
-    COMMIT = 9
+    c = low halves of the master weights, out = momentum. With ``quality``, d = errors of the prediction."""
+    ADAM = 10
+    """Adam over ``count`` weights: a = dW, b = W (operand copy), c = low halves of the master weights,
+    out = first moments, d = second moments."""
+    COMMIT = 11
     """Wait for everything before it, then adjust all exponents from the batch's maxima."""
-    HOST = 10
+    HOST = 12
     """Wait for everything before it, raise the interrupt, go on at the next doorbell."""
-    END = 11
+    END = 13
     """Wait for everything before it, count a batch; start over while batches remain, else stop."""
 
 
@@ -65,12 +71,39 @@ class CMode(IntEnum):
     """Zero where C <= 0: the backward of a ReLU whose output is C."""
     ADD = 2
     """Add C: residual connections and gradient fan-in."""
+    SUB = 3
+    """Subtract C: a prediction's error."""
+
+
+class Source(IntEnum):
+    """Where an UPDATE's gradient comes from."""
+
+    GIVEN = 0
+    """Operand A. A mantissa of the least value (-0x8000) stands for none: the weight and its momentum stay."""
+    ZERO = 1
+    """It is zero everywhere: momentum coasts, weights decay."""
+    RANDOM = 2
+    """Operand A with random signs (golden/signs.py): of a prediction's norm, without what it says."""
+
+
+class Adam(IntEnum):
+    """What follows ADAM's table index ``hyper``, in places from there. All but RATE and EPSILON: exponent -16."""
+
+    RATE = 0
+    BETA1 = 1
+    REST1 = 2
+    """1 - BETA1."""
+    BETA2 = 3
+    REST2 = 4
+    """1 - BETA2."""
+    EPSILON = 5
+    """Least root of a second moment, in its LSBs (the exponent is ignored)."""
 
 
 FIELDS = (
     Field("opcode", 0, 0, 8, "see Opcode"),
     Field("phase_mask", 0, 8, 8, "phases in which the command is executed (see Phase)"),
-    Field("layer", 0, 16, 16, "layer number, for traces and messages only"),
+    Field("layer", 0, 16, 16, "layer number, for traces, messages and random signs only"),
     Field("relu", 1, 0, 1, "epilogue: negative results become 0"),
     Field("c_mode", 1, 1, 2, "epilogue: use of the C operand (see CMode)"),
     Field("bias", 1, 3, 1, "FORWARD: add the bias; BACKWARD_WEIGHT: also make the bias gradient"),
@@ -78,8 +111,12 @@ FIELDS = (
     Field("ring", 1, 5, 1, "operand A is the current entry of the input ring; a_addr is an offset"),
     Field("track", 1, 6, 1, "the result's maximum takes part in the next commit of out_id"),
     Field("out_outer", 1, 7, 1, "tile loops: output channels outside images and rows"),
-    Field("wait_main", 2, 0, 16, "compute commands of this batch (executed ones) to complete first"),
-    Field("wait_update", 2, 16, 16, "UPDATE commands of this batch (executed ones) to complete first"),
+    Field("reorganise", 1, 8, 1, "FORWARD: also sum the results up for REORGANISE"),
+    Field("quality", 1, 9, 1, "UPDATE: also sum up errors and gradients; the layer's scale takes part in the commit"),
+    Field("source", 1, 10, 2, "UPDATE: see Source"),
+    Field("predictor", 1, 12, 1, "GEMM of the predictor: on its own array, where there is one"),
+    Field("wait_main", 2, 0, 16, "compute commands of this batch (executed, not the predictor's) to complete first"),
+    Field("wait_update", 2, 16, 16, "UPDATE and ADAM commands of this batch (executed ones) to complete first"),
     Field("a_addr", 3, 0, 32, "byte address of operand A"),
     Field("b_addr", 4, 0, 32, "byte address of operand B"),
     Field("c_addr", 5, 0, 32, "byte address of operand C"),
@@ -106,8 +143,13 @@ FIELDS = (
     Field("qb", 14, 16, 16, "tile: output channels"),
     Field("const_mantissa", 15, 0, 16, "AVGPOOL: unsigned constant factor"),
     Field("const_exponent", 15, 16, 8, "AVGPOOL: its exponent", signed=True),
-    Field("count", 16, 0, 32, "UPDATE: weights in the tensor, biases included"),
-    Field("hyper", 17, 0, 8, "UPDATE: table index of the learning rate; momentum and weight decay follow"),
+    Field("count", 16, 0, 32, "UPDATE, ADAM: weights in the tensor, biases included"),
+    Field("hyper", 17, 0, 8, "UPDATE: table index of the learning rate, then momentum, weight decay. ADAM: see Adam"),
+    Field("scale_id", 17, 8, 8, "number of the tensor whose exponent is the layer's scale; 0: none (scale 1)"),
+    Field("d_id", 17, 16, 8, "tensor number of operand D"),
+    Field("d_addr", 20, 0, 32, "byte address of operand D"),
+    Field("y_pitch", 21, 0, 24, "elements from a pixel of Y (in any role) to the next one; 0: q"),
+    Field("wait_predictor", 22, 0, 16, "predictor's commands of this batch (executed ones) to complete first"),
     Field("config_hash", 18, 0, 32, "HEADER: Config.config_hash"),
     Field("version", 19, 0, 32, "HEADER: adagp.spec.config.VERSION"),
 )

@@ -4,14 +4,21 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from .numerics import CONSTANT_MAX, operand_max
 
-__all__ = ["VERSION", "Config", "ConfigError", "DramPart"]
+__all__ = ["HIDDEN", "VARIANTS", "VERSION", "Config", "ConfigError", "DramPart"]
 
 VERSION = 0x0001_0000
 """Version of the hardware/software contract (major in the upper half word)."""
+
+
+VARIANTS = ("baseline", "low", "efficient", "max")
+"""Designs (paper, section 4): no prediction; the predictor's weights in DRAM; on chip; with an array of their own."""
+
+HIDDEN = 12
+"""Values between the predictor's two layers: three channels of two by two windows."""
 
 
 class ConfigError(ValueError):
@@ -90,6 +97,10 @@ class Config:
     accumulator word holds ``cols`` psums; each scratchpad and the accumulator has two halves of the
     given depth (double buffering).
 
+    Variants other than ``baseline`` can predict gradients of layers with up to ``n_filters`` filters of up to
+    ``n_predicted`` weights, and with ``random_signs`` change their signs at random, to compare with. Only ``max`` has
+    an array for it, of ``predictor_rows`` by ``predictor_cols``; where these are 0 the core is that array itself.
+
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
 
@@ -109,6 +120,11 @@ class Config:
     operand_width: int = 16
     acc_width: int = 48
     max_burst_beats: int = 64
+    n_filters: int = 512
+    n_predicted: int = 4608
+    predictor_rows: int = 4
+    predictor_cols: int = 4
+    random_signs: bool = False
     variant: str = "baseline"
 
     def __post_init__(self):
@@ -143,7 +159,59 @@ class Config:
             "max_burst_beats * port_width/8 <= 4096 (AXI bursts stay in a 4 KiB page)",
         )  # fmt: skip
         _require(1 <= self.clock_hz <= 10**10, "clock_hz", self.clock_hz, "1 <= clock_hz <= 10^10")
-        _require(self.variant == "baseline", "variant", self.variant, "variant in {baseline}")
+        _require(1 <= self.n_filters <= 16383, "n_filters", self.n_filters, "1 <= n_filters <= 16383")
+        _require(1 <= self.n_predicted <= 65535, "n_predicted", self.n_predicted, "1 <= n_predicted <= 65535")
+        _require(self.variant in VARIANTS, "variant", self.variant, f"variant in {{{', '.join(VARIANTS)}}}")
+        if self.predicts and self.predictor_rows:
+            _require(self.operand_width == 16, "operand_width", self.operand_width, "16 where gradients are predicted")
+            try:
+                assert self.predictor_core
+            except ConfigError as error:
+                raise ConfigError(f"the predictor's array: {error}") from None
+
+    @property
+    def predicts(self) -> bool:
+        """Whether gradients can be predicted."""
+        return self.variant != "baseline"
+
+    @property
+    def flips_signs(self) -> bool:
+        """Whether there is hardware for random signs of gradients."""
+        return self.predicts and self.random_signs
+
+    @property
+    def predictor_core(self) -> "Config":
+        """What the predictor's commands must fit: the array of its own that ``max`` has for them."""
+        return replace(
+            self, rows=self.predictor_rows, cols=self.predictor_cols, predictor_rows=0, predictor_cols=0,
+            a_depth=self.a_depth // 4, b_depth=self.b_depth // 4,
+            c_depth=self.c_depth // 2, acc_depth=self.acc_depth // 2,  # its results are what is large
+        )  # fmt: skip
+
+    @property
+    def n_cores(self) -> int:
+        """Arrays with sequencers of their own."""
+        return 2 if self.variant == "max" else 1
+
+    @property
+    def reorganises(self) -> bool:
+        """Whether the core sums results up for the predictor: the one whose array isn't the predictor's does."""
+        return self.predicts and self.predictor_rows > 0
+
+    @property
+    def predictor_bytes(self) -> int:
+        """Of the predictor's larger layer and its biases, operand copies: what the predictor memory holds, in pages."""
+        return -(-self.n_predicted * (HIDDEN + 1) * self.operand_bytes // 4096) * 4096 + 4096
+
+    @property
+    def predictor_window(self) -> int:
+        """What the predictor memory's address is a multiple of: the power of two that holds it."""
+        return 1 << (self.predictor_bytes - 1).bit_length()
+
+    @property
+    def predictor_on_chip(self) -> bool:
+        """Whether there is a predictor memory."""
+        return self.variant in ("efficient", "max")
 
     @property
     def banks(self) -> int:

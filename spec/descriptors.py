@@ -70,10 +70,17 @@ DRAIN = (
     Bits("shift", 8, True), Bits("shift_ones", 8, True), Bits("ones", 1), Bits("swap", 1),
     Bits("bias", 1), Bits("relu", 1), Bits("c_mode", 2), Bits("shift_c", 8, True),
     Bits("idx", 18), Bits("dry", 1), Bits("track", 1), Bits("id", 8), Bits("exponent", 10, True),
+    Bits("reorganise", 1), Bits("fresh", 1), Bits("at", 16), Bits("mantissa", 16),
+    Bits("width", 16), Bits("height", 16), Bits("row", 16), Bits("rows", 16),
 )  # fmt: skip
 """for o < n_out, i < n_in: lane l of the vector goes to C[o*s_out + i*s_in + l*lane_step]; lanes from
 lanes_last on are dropped in the last o (the last i if last_inner). idx != 0: the pool unit's index
-vector follows each value vector, at the address plus idx."""
+vector follows each value vector, at the address plus idx.
+
+``reorganise``: the results of a GEMM's tile are added to the sums of filters and windows, from sum ``at`` (the
+tile's first filter times 4) on, or with ``fresh`` replace them. The tile is ``rows`` rows from ``row`` on of images of
+``height`` by ``width``. With ``vector``: sums from ``at`` on, times ``mantissa``, come instead of the pool unit's
+vectors, one to a vector."""
 
 STORE = (
     Bits("command", 16), Bits("half", 1), Bits("begin", 1), Bits("close", 1), Bits("done", 1), Bits("dry", 1),

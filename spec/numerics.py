@@ -2,7 +2,7 @@
 
 __all__ = [
     "CONSTANT_MAX", "EXP_MAX", "EXP_MIN", "HEADROOM_BITS", "SHIFT_MAX", "SHIFT_MIN", "TENSOR_BYTES",
-    "UPDATE_GUARD_BITS", "ZERO_STEP", "operand_max",
+    "UPDATE_GUARD_BITS", "WINDOWS", "ZERO_STEP", "operand_max", "unpredicted", "window_sizes",
 ]  # fmt: skip
 
 EXP_MIN, EXP_MAX = -128, 127
@@ -23,6 +23,9 @@ UPDATE_GUARD_BITS = 8
 CONSTANT_MAX = (1 << 16) - 1
 """Largest mantissa of AVGPOOL's constant factor."""
 
+WINDOWS = 2
+"""Into which a layer's output is cut for the predictor, in each direction."""
+
 TENSOR_BYTES = 1 << 30
 """Tensors that a compute command reads or writes are smaller."""
 
@@ -30,3 +33,13 @@ TENSOR_BYTES = 1 << 30
 def operand_max(width: int) -> int:
     """Largest magnitude of a ``width``-bit mantissa; saturation is symmetric, so -max is the least."""
     return (1 << (width - 1)) - 1
+
+
+def unpredicted(width: int) -> int:
+    """In place of a gradient's ``width``-bit mantissa: there is none; the weight stays. No result is that low."""
+    return -(1 << (width - 1))
+
+
+def window_sizes(height: int, width: int) -> int:
+    """Elements in each window."""
+    return max(1, height // WINDOWS) * max(1, width // WINDOWS)

@@ -22,16 +22,19 @@ PRESETS = {
         Config(
             name="tiny", rows=4, cols=4, port_width=64, a_depth=512, b_depth=512, c_depth=256,
             acc_depth=256, n_tensors=64, n_hyper=16, update_lanes=1, clock_hz=50_000_000,
+            n_filters=128, n_predicted=1152, predictor_rows=4, predictor_cols=2,
             dram=DRAM_PARTS["ddr3-800-x16"],
         ),
         Config(
             name="ecp5", rows=8, cols=8, port_width=128, a_depth=2048, b_depth=1024, c_depth=512,
             acc_depth=512, n_tensors=128, n_hyper=16, update_lanes=1, clock_hz=100_000_000,
+            n_filters=128, n_predicted=1152, predictor_rows=6, predictor_cols=4,
             dram=DRAM_PARTS["ddr3-800-x16"],
         ),
         Config(
             name="paper", rows=12, cols=15, port_width=256, a_depth=4096, b_depth=4096, c_depth=4096,
             acc_depth=4096, n_tensors=256, n_hyper=16, update_lanes=2, clock_hz=200_000_000,
+            n_filters=512, n_predicted=4608, predictor_rows=12, predictor_cols=6,
             dram=DRAM_PARTS["ddr3-1600-sodimm"],
         ),
     )

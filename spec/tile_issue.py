@@ -13,14 +13,14 @@ def fill_a(c, k, m, t):
     """Fill A, unless it holds this very tile; for MAXPOOL_BACKWARD B with the index tensor, laid out alike."""
     t.new_a = 0
     t.new_b = 0
-    if t.n0 != t.a_key_n or t.y0 != t.a_key_y or t.i0 != t.a_key_i:
+    if c.opcode != k.REORGANISE and (t.n0 != t.a_key_n or t.y0 != t.a_key_y or t.i0 != t.a_key_i):
         t.new_a = 1
         t.a_key_n = t.n0
         t.a_key_y = t.y0
         t.a_key_i = t.i0
         length = t.i_t
         run = t.columns
-        if t.weight == 0 and t.dilate == 1 and t.i_t == t.ic:
+        if t.weight == 0 and t.dilate == 1 and t.i_t == t.ic and (t.dense or t.backward == 0):
             length = t.columns * t.ic
             run = 1
         a_offset = t.in_image * t.n0 + t.in_line * t.lo + t.i0 * k.operand_bytes
@@ -126,7 +126,9 @@ def compute(c, k, m, t):
     t.x_step = t.pitch_x * t.step
     t.y_step = t.pitch_y * t.step
     t.s_walk = t.pitch_x * (c.s - 1)
-    if t.pool:
+    if c.opcode == k.REORGANISE:
+        drain_sums(c, m, t)
+    elif t.pool:
         compute_pool(c, k, m, t)
     else:
         compute_gemm(c, k, m, t)
@@ -204,6 +206,18 @@ def drain_gemm(c, k, m, t):
         shift=t.shift, shift_ones=t.shift_ones, ones=t.ones, swap=c.swap,
         bias=c.bias if c.opcode == k.FORWARD else 0,
         relu=c.relu, c_mode=c.c_mode, shift_c=t.shift_c,
+        dry=c.dry, track=c.track, exponent=t.exp_out, id=c.out_id,
+        reorganise=c.reorganise if c.opcode == k.FORWARD else 0, fresh=1 if t.n0 + t.y0 == 0 else 0,
+        at=t.o0 * 4, width=t.out_w, height=t.out_h, row=t.y0, rows=t.y_t,
+    )  # fmt: skip
+
+
+def drain_sums(c, m, t):
+    """A tile of a REORGANISE: the drain alone makes it."""
+    m.drain(
+        vector=1, reorganise=1, at=t.o0, mantissa=c.const_mantissa,
+        n_out=t.o_t, s_out=1, n_in=1, lane_step=1, lanes_last=1, last_inner=1,
+        shift=t.shift, relu=c.relu, c_mode=c.c_mode, shift_c=t.shift_c,
         dry=c.dry, track=c.track, exponent=t.exp_out, id=c.out_id,
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import SimpleNamespace
 
-from .commands import FIELDS, Opcode
+from .commands import FIELDS, CMode, Opcode
 from .config import Config
 from .descriptors import ENGINES, Target, VectorMode
 from .errors import ErrorCode
@@ -11,12 +11,13 @@ from .numerics import SHIFT_MAX, SHIFT_MIN, TENSOR_BYTES
 
 __all__ = ["TASK_FIELDS", "Recorder", "TileError", "constants", "descriptors", "task"]
 
-TASK_FIELDS = (*(field.name for field in FIELDS), "a_base", "exp_a", "exp_b", "exp_c", "exp_out", "dry")
+TASK_FIELDS = (*(field.name for field in FIELDS), "a_base", "exp_a", "exp_b", "exp_c", "exp_out", "exp_scale", "dry")
 """The names tile_program may read from ``c``."""
 
 _CONFIG_NAMES = (
     "rows", "cols", "banks", "operand_bytes", "acc_depth", "a_elements", "b_elements", "c_elements",
     "bias_elements", "max_reduction", "max_average_taps", "max_index",
+    "n_filters",
 )  # fmt: skip
 
 
@@ -33,6 +34,7 @@ def constants(config: Config) -> SimpleNamespace:
     names = {name: getattr(config, name) for name in _CONFIG_NAMES}
     for enum in (Opcode, ErrorCode, Target, VectorMode):
         names.update({member.name: int(member) for member in enum})
+    names["SUB"] = int(CMode.SUB)
     return SimpleNamespace(**names, SHIFT_MIN=SHIFT_MIN, SHIFT_MAX=SHIFT_MAX, TENSOR_BYTES=TENSOR_BYTES)
 
 

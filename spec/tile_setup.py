@@ -22,6 +22,8 @@ def check(c, k, m, t):
         m.fail(k.BAD_GEOMETRY)
     if c.opcode >= k.MAXPOOL and c.q != c.c:
         m.fail(k.BAD_GEOMETRY)
+    if c.y_pitch > 0 and c.y_pitch < c.q:
+        m.fail(k.BAD_GEOMETRY)
     t.pool = 1 if c.opcode >= k.MAXPOOL else 0
     t.weight = 1 if c.opcode == k.BACKWARD_WEIGHT else 0
     t.backward = 0
@@ -65,6 +67,13 @@ def orient(c, k, m, t):
     reduction = c.n * c.oh * c.ow if t.weight else t.taps * t.ic
     if t.pool == 0 and reduction > k.max_reduction:
         m.fail(k.ACC_OVERFLOW)
+    if c.opcode == k.FORWARD and c.reorganise:
+        if c.q > k.n_filters:
+            m.fail(k.BAD_GEOMETRY)
+        if max(1, c.oh // 2) * max(1, c.ow // 2) * c.n > k.max_average_taps:
+            m.fail(k.ACC_OVERFLOW)
+    if c.opcode == k.REORGANISE and (c.c > 4 * k.n_filters or c.n + c.h + c.w + c.oh + c.ow + c.r + c.s > 7):
+        m.fail(k.BAD_GEOMETRY)  # more sums than there are, or more than one pixel or tap
     if c.opcode >= k.AVGPOOL and t.taps > k.max_average_taps:
         m.fail(k.ACC_OVERFLOW)
     if t.pool and c.opcode < k.AVGPOOL and t.taps > k.max_index:
@@ -80,7 +89,8 @@ def exponents(c, k, t):
     t.shift = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - exp_acc))
     t.shift_ones = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - c.exp_b))
     t.shift_bias = max(-31, min(31, t.exp_out - c.exp_b))
-    t.shift_c = max(-31, min(31, t.exp_out - c.exp_c))
+    exp_c = c.exp_c - c.exp_scale if c.c_mode == k.SUB else c.exp_c
+    t.shift_c = max(-31, min(31, t.exp_out - exp_c))
 
 
 def sizes(c, k, m, t):
@@ -90,9 +100,16 @@ def sizes(c, k, m, t):
     t.wide = t.grid_w - 1 + c.s
     t.columns = min(t.in_w, (t.wide - t.pad_x + t.dilate - 1) // t.dilate)
     t.in_pixel = t.ic * k.operand_bytes
+    t.out_pixel = t.oc * k.operand_bytes
+    t.dense = 1  # no gaps between the pixels of Y
+    if c.y_pitch > c.q and t.pool == 0:
+        t.dense = 0
+        if t.backward:
+            t.in_pixel = c.y_pitch * k.operand_bytes
+        else:
+            t.out_pixel = c.y_pitch * k.operand_bytes
     t.in_line = t.in_pixel * t.in_w
     t.in_image = t.in_line * t.in_h
-    t.out_pixel = t.oc * k.operand_bytes
     t.out_line = t.out_pixel * t.out_w
     t.out_image = t.out_line * t.out_h
     t.filter_bytes = t.filter_elements * k.operand_bytes

@@ -1,0 +1,113 @@
+"""What a command reads and writes: shape, type and address of each operand, and its work in MACs."""
+
+import math
+from dataclasses import dataclass
+
+from .commands import CMode, Command, Opcode, Source
+from .config import Config
+
+__all__ = ["COMPUTE", "UPDATES", "WAITS", "Operand", "counted", "macs", "operands", "outputs"]
+
+COMPUTE = frozenset(range(Opcode.FORWARD, Opcode.UPDATE))
+"""Opcodes that the sequencer executes."""
+
+UPDATES = (Opcode.UPDATE, Opcode.ADAM)
+"""Opcodes that the update unit executes."""
+
+WAITS = ("wait_main", "wait_update", "wait_predictor")
+"""Fields that say how many earlier commands of each kind must be complete."""
+
+_PITCHED = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
+_READS_Y = (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD)
+_WITH_FILTERS = (Opcode.FORWARD, Opcode.BACKWARD_DATA)
+_WITH_INDEX = (Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A little-endian array in DRAM; ``pitch``: elements from a row of the last axis to the next, 0: no gaps."""
+
+    address: int
+    shape: tuple[int, ...]
+    element_bytes: int
+    pitch: int = 0
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.shape[:-1])
+
+    @property
+    def n_bytes(self) -> int:
+        """From the first byte to the last."""
+        pitch = self.pitch or self.shape[-1]
+        return ((self.rows - 1) * pitch + self.shape[-1]) * self.element_bytes
+
+
+def operands(command: Command, config: Config, a_base: int | None = None) -> dict[str, Operand]:
+    """Operands ``a``, ``b``, ``c``, ``d``, ``out`` of a compute, UPDATE or ADAM command, those that it has.
+
+    ``a_base`` replaces ``a_addr`` (a command fed by the input ring).
+    """
+    g = command
+    operand = config.operand_bytes
+    a_base = g.a_addr if a_base is None else a_base
+    if g.opcode in UPDATES:
+        sizes = {"a": operand, "b": operand, "c": 2, "out": 4}
+        if g.opcode == Opcode.ADAM:
+            sizes["d"] = 8
+        elif g.quality:
+            sizes["d"] = operand
+        if g.opcode == Opcode.UPDATE and g.source == Source.ZERO:
+            del sizes["a"]
+        places = {"a": a_base, "b": g.b_addr, "c": g.c_addr, "d": g.d_addr, "out": g.out_addr}
+        return {name: Operand(places[name], (g.count,), sizes[name]) for name in sizes}
+    x, y, filters = (g.n, g.h, g.w, g.c), (g.n, g.oh, g.ow, g.q), (g.q, g.r * g.s * g.c + 1)
+    out = filters if g.opcode == Opcode.BACKWARD_WEIGHT else x if g.opcode in _READS_Y else y
+    pitch = g.y_pitch if g.opcode in _PITCHED else 0
+
+    def place(address, shape):
+        return Operand(address, shape, operand, pitch if shape is y else 0)
+
+    found = {"out": place(g.out_addr, out)}
+    if g.opcode != Opcode.REORGANISE:
+        found["a"] = place(a_base, y if g.opcode in _READS_Y else x)
+    if g.opcode in _WITH_FILTERS:
+        found["b"] = place(g.b_addr, filters)
+    elif g.opcode == Opcode.BACKWARD_WEIGHT or g.opcode in _WITH_INDEX:
+        found["b"] = place(g.b_addr, y)
+    if g.c_mode != CMode.NONE:
+        found["c"] = place(g.c_addr, out)
+    return found
+
+
+def counted(command: Command) -> str:
+    """Which of WAITS counts a compute, UPDATE or ADAM command."""
+    if command.opcode in UPDATES:
+        return "wait_update"
+    return "wait_predictor" if command.predictor else "wait_main"
+
+
+def outputs(command: Command) -> tuple[str, ...]:
+    """Names of the operands that a command writes."""
+    if command.opcode in UPDATES:
+        return ("b", "c", "out", "d") if command.opcode == Opcode.ADAM else ("b", "c", "out")
+    return ("out", "b") if command.opcode == Opcode.MAXPOOL else ("out",)
+
+
+def macs(command: Command) -> int:
+    """Multiply-accumulates of a command, padding and dilation zeros included.
+
+    BACKWARD_WEIGHT reduces over output rows dilated by the stride, without zeros between its tiles.
+    """
+    g = command
+    taps = g.r * g.s
+    if g.opcode == Opcode.FORWARD:
+        return g.n * g.oh * g.ow * g.q * taps * g.c
+    if g.opcode == Opcode.BACKWARD_DATA:
+        return g.n * g.h * g.w * g.c * taps * g.q
+    if g.opcode == Opcode.BACKWARD_WEIGHT:
+        tiles = -(-g.oh // min(g.yb, g.oh))
+        grid_h = g.oh * g.stride - tiles * (g.stride - 1)
+        grid_w = (g.ow - 1) * g.stride + 1
+        return g.n * grid_h * grid_w * g.q * (taps * g.c + g.bias)
+    return 0
