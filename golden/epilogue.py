@@ -53,6 +53,9 @@ def epilogue(
     if c_mode == CMode.ADD:
         assert c is not None
         x = x + requantise(c.astype(np.int64), _shift(exp_out, exp_c), acc_width)
+    if c_mode == CMode.SUB:
+        assert c is not None
+        x = x - requantise(c.astype(np.int64), _shift(exp_out, exp_c), acc_width)
     if relu:
         x = np.maximum(x, 0)
     if c_mode == CMode.MASK:

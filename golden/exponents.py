@@ -5,7 +5,10 @@ import numpy as np
 from ..spec.config import Config
 from ..spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, ZERO_STEP
 
-__all__ = ["Exponents", "rule"]
+__all__ = ["Exponents", "rule", "smoothed"]
+
+SMOOTHING = 3
+"""A layer's scale goes 2^-SMOOTHING of the way to where the last batch's gradients were."""
 
 
 def rule(old: int, top: int | None, operand_width: int) -> int:
@@ -14,14 +17,26 @@ def rule(old: int, top: int | None, operand_width: int) -> int:
     return max(EXP_MIN, min(EXP_MAX, new))
 
 
+def smoothed(cur: int, fraction: int, top: int) -> tuple[int, int]:
+    """A scale, whose value is ``cur`` and ``fraction`` / 256, after a batch whose own was ``top``."""
+    value = (cur << 8) + fraction
+    value += ((top << 8) - value) >> SMOOTHING
+    return max(EXP_MIN, min(EXP_MAX, value >> 8)), value & 0xFF
+
+
 class Exponents:
-    """``cur``, ``next`` and ``has_next`` of every tensor, and what was seen of it in this batch."""
+    """``cur``, ``next`` and ``has_next`` of every tensor, and what was seen of it in this batch.
+
+    Of a tensor that ``is_scale`` there are no mantissas: ``cur`` is the power of two by which a layer's gradients are
+    divided before they are predicted, ``next`` its fraction in 0..255.
+    """
 
     def __init__(self, config: Config):
         self.operand_width = config.operand_width
         self.cur = np.zeros(config.n_tensors, np.int64)
         self.next = np.zeros(config.n_tensors, np.int64)
         self.has_next = np.zeros(config.n_tensors, bool)
+        self.is_scale = np.zeros(config.n_tensors, bool)
         self.shadow: dict[int, int | None] = {}
 
     def track(self, tensor: int, top: int | None) -> None:
@@ -32,6 +47,10 @@ class Exponents:
     def commit(self) -> None:
         """End of a batch: every tensor seen gets its exponents for the next one."""
         for tensor, top in self.shadow.items():
+            if self.is_scale[tensor]:
+                if top is not None:
+                    self.cur[tensor], self.next[tensor] = smoothed(int(self.cur[tensor]), int(self.next[tensor]), top)
+                continue
             old = self.next[tensor] if self.has_next[tensor] else self.cur[tensor]
             new = rule(int(old), top, self.operand_width)
             if self.has_next[tensor]:
@@ -43,6 +62,10 @@ class Exponents:
     def calibrate(self, tensors: list[int]) -> None:
         """Between a command's dry pass and its real one: adjust the ``tensors`` that it tracks."""
         for tensor in tensors:
-            if tensor in self.shadow:
+            if tensor in self.shadow and self.is_scale[tensor]:
+                top = self.shadow.pop(tensor)
+                if top is not None:
+                    self.cur[tensor], self.next[tensor] = max(EXP_MIN, min(EXP_MAX, top)), 0
+            elif tensor in self.shadow:
                 table = self.next if self.has_next[tensor] else self.cur
                 table[tensor] = rule(int(table[tensor]), self.shadow.pop(tensor), self.operand_width)

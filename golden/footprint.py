@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ..spec.commands import CMode, Command, Opcode
 from ..spec.config import Config
-from .operands import operands, outputs
+from ..spec.operands import UPDATES, Operand, operands, outputs
 
 __all__ = ["Runs", "reads", "writes"]
 
@@ -42,42 +42,47 @@ def _rows(g: Command, unit: int, address: int, bias: int) -> Runs:
     return Runs(address, (filter_elements + bias) * unit, g.q, (filter_elements + 1) * unit)
 
 
-def _images(g: Command, address: int, n_bytes: int) -> Runs:
-    return Runs(address, n_bytes // g.n, g.n, n_bytes // g.n)
+def _images(g: Command, place: Operand) -> Runs:
+    """Image by image, or pixel by pixel where there are gaps between them."""
+    if place.pitch > place.shape[-1]:
+        unit = place.element_bytes
+        return Runs(place.address, place.shape[-1] * unit, place.rows, place.pitch * unit)
+    n_bytes = place.n_bytes // g.n
+    return Runs(place.address, n_bytes, g.n, n_bytes)
 
 
 def writes(command: Command, config: Config) -> dict[str, Runs]:
-    """What a compute or UPDATE command writes, by operand; a run is what no write burst goes beyond."""
+    """What a compute, UPDATE or ADAM command writes, by operand; a run is what no write burst goes beyond."""
     places = operands(command, config)
     found = {}
     for name in outputs(command):
         place = places[name]
-        if command.opcode == Opcode.UPDATE:
+        if command.opcode in UPDATES:
             found[name] = Runs(place.address, place.n_bytes)
         elif command.opcode == Opcode.BACKWARD_WEIGHT:
             found[name] = _rows(command, config.operand_bytes, place.address, command.bias)
         else:
-            found[name] = _images(command, place.address, place.n_bytes)
+            found[name] = _images(command, place)
     return found
 
 
 def reads(command: Command, config: Config, a_base: int) -> dict[str, Runs]:
-    """What a compute or UPDATE command reads, by operand: up to the last byte that it has a use for."""
+    """What a compute, UPDATE or ADAM command reads, by operand: up to the last byte that it has a use for."""
     g, unit = command, config.operand_bytes
     places = operands(command, config, a_base)
-    if g.opcode == Opcode.UPDATE:
+    if g.opcode in UPDATES:
         return {name: Runs(place.address, place.n_bytes) for name, place in places.items()}
     found = {}
     if g.opcode in _READS_X:
         rows = _window_rows(g.h, g.oh, g.r, g.stride, g.pad_y)
         columns = _window_rows(g.w, g.ow, g.s, g.stride, g.pad_x)
         found["a"] = Runs(a_base, ((rows - 1) * g.w + columns) * g.c * unit, g.n, g.h * g.w * g.c * unit)
-    else:
-        found["a"] = _images(g, a_base, places["a"].n_bytes)
+    elif g.opcode != Opcode.REORGANISE:
+        found["a"] = _images(g, places["a"])
     if g.opcode in (Opcode.FORWARD, Opcode.BACKWARD_DATA):
         found["b"] = _rows(g, unit, g.b_addr, g.bias if g.opcode == Opcode.FORWARD else 0)
     elif g.opcode in (Opcode.BACKWARD_WEIGHT, Opcode.MAXPOOL_BACKWARD):
-        found["b"] = _images(g, g.b_addr, places["b"].n_bytes)
+        found["b"] = _images(g, places["b"])
     if g.c_mode != CMode.NONE:
         result = writes(g, config)["out"]
         found["c"] = Runs(g.c_addr, result.length, result.count, result.pitch)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..spec.commands import Command, Opcode
+from ..spec.commands import Command
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
+from ..spec.operands import COMPUTE, UPDATES
 from .footprint import Runs, reads, writes
 from .occupancy import Tile, misfit
-from .operands import COMPUTE
 from .validate import validate
 
 __all__ = ["Surroundings", "Verdict", "judge"]
@@ -48,8 +48,9 @@ def judge(command: Command, config: Config, around: Surroundings) -> Verdict:
     if code != ErrorCode.NONE:
         return _refused(code)
     if command.opcode in COMPUTE:
-        return _compute(command, config, around)
-    return _update(command, config, around) if command.opcode == Opcode.UPDATE else _refused(ErrorCode.NONE)
+        aside = command.predictor and config.n_cores > 1
+        return _compute(command, config.predictor_core if aside else config, around)
+    return _update(command, config, around) if command.opcode in UPDATES else _refused(ErrorCode.NONE)
 
 
 def _update(command: Command, config: Config, around: Surroundings) -> Verdict:

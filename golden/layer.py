@@ -79,6 +79,8 @@ def _sums(command: Command, x: Mapping[str, np.ndarray], config: Config) -> tupl
         return pool.maxpool(x["a"], command, config.operand_width)
     if opcode == Opcode.MAXPOOL_BACKWARD:
         return pool.maxpool_backward(x["a"], x["b"], command), None
+    if opcode == Opcode.REORGANISE:
+        return (x["sums"] * constant).reshape(command.n, command.oh, command.ow, command.q), None
     if opcode == Opcode.AVGPOOL:
         return pool.avgpool(x["a"], command, constant), None
     return pool.avgpool_backward(x["a"], command, constant), None
@@ -94,6 +96,8 @@ def compute(
     command: Command, x: Mapping[str, np.ndarray], exps: LayerExponents, config: Config, dry: bool = False
 ) -> tuple[Result, np.ndarray | None]:
     """What a compute command makes of its operands ``x`` (by name: a, b, c), and MAXPOOL's index tensor.
+
+    A REORGANISE takes ``x["sums"]``.
 
     BACKWARD_WEIGHT without ``bias`` makes one element less per filter.
     """

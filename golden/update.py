@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..spec.numerics import UPDATE_GUARD_BITS, operand_max
+from ..spec.numerics import UPDATE_GUARD_BITS, operand_max, unpredicted
 from .epilogue import top_of
 from .requantise import requantise, round_shift, saturate
 
@@ -59,8 +59,11 @@ def _align(x: np.ndarray, shift: int) -> np.ndarray:
     return requantise(x, -max(-_ALIGN_RIGHT, min(_ALIGN_LEFT, shift)), _ALIGN_WIDTH)
 
 
-def _step(g, w, v, exps: UpdateExponents, hyper: tuple[Hyper, Hyper, Hyper]):
-    """Unsaturated new momentum and weight (the latter of the saturated momentum), int64."""
+def _step(g, w, v, exps: UpdateExponents, hyper: tuple[Hyper, Hyper, Hyper], frozen):
+    """Unsaturated new momentum and weight (the latter of the saturated momentum), int64.
+
+    ``frozen``: where there is no gradient; momentum and weight only get their new exponents.
+    """
     rate, momentum, decay = hyper
     guard = UPDATE_GUARD_BITS
     t = _align(g, exps.g - exps.v_next + _LOW_BITS + guard)
@@ -68,18 +71,18 @@ def _step(g, w, v, exps: UpdateExponents, hyper: tuple[Hyper, Hyper, Hyper]):
         t += _align(momentum.mantissa * v, momentum.exponent + exps.v - exps.v_next + guard)
     if decay.mantissa:
         t += _align(decay.mantissa * w, decay.exponent + exps.w - exps.v_next + guard)
-    v = round_shift(t, guard)
+    v = round_shift(np.where(frozen, _align(v, exps.v - exps.v_next + guard), t), guard)
     cut, cuts = saturate(v, _V_MAX)
     u = _align(w, exps.w - exps.w_next + guard)
-    u -= _align(rate.mantissa * cut, rate.exponent + exps.v_next - exps.w_next + guard)
+    u -= np.where(frozen, 0, _align(rate.mantissa * cut, rate.exponent + exps.v_next - exps.w_next + guard))
     return v, cut, cuts, round_shift(u, guard)
 
 
 def update(g, hi, lo, v, exps: UpdateExponents, hyper: tuple[Hyper, Hyper, Hyper], operand_width: int) -> UpdateResult:
     """One step on arrays of equal length: gradients, weight halves and momentum, any integer dtype.
 
-    ``hyper``: learning rate, momentum, weight decay. In a dry pass give ``exps.dry()`` and drop the
-    arrays and the count.
+    ``hyper``: learning rate, momentum, weight decay. Weights without a gradient stay. In a dry pass give
+    ``exps.dry()`` and drop the arrays and the count.
     """
     w_max = (operand_max(operand_width) << _LOW_BITS) + (1 << (_LOW_BITS - 1)) - 1
     new_hi, new_lo, new_v = np.empty_like(hi), np.empty_like(lo), np.empty_like(v)
@@ -88,7 +91,8 @@ def update(g, hi, lo, v, exps: UpdateExponents, hyper: tuple[Hyper, Hyper, Hyper
     for at in range(0, len(g), _CHUNK):
         part = slice(at, at + _CHUNK)
         g_, hi_, lo_, v_ = (x[part].astype(np.int64) for x in (g, hi, lo, v))
-        v_free, v_cut, v_cuts, w_free = _step(g_, (hi_ << _LOW_BITS) + lo_, v_, exps, hyper)
+        frozen = g_ == unpredicted(operand_width)
+        v_free, v_cut, v_cuts, w_free = _step(g_, (hi_ << _LOW_BITS) + lo_, v_, exps, hyper, frozen)
         w_cut, w_cuts = saturate(w_free, w_max)
         half = (w_cut + (1 << (_LOW_BITS - 1))) >> _LOW_BITS
         new_hi[part], new_lo[part], new_v[part] = half, w_cut - (half << _LOW_BITS), v_cut

@@ -2,31 +2,34 @@
 
 from collections.abc import Mapping
 
-from ..spec.commands import CMode, Command, Opcode
+from ..spec.commands import Adam, CMode, Command, Opcode, Source
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
-from ..spec.numerics import CONSTANT_MAX, operand_max
-from .operands import COMPUTE
+from ..spec.numerics import CONSTANT_MAX, operand_max, window_sizes
+from ..spec.operands import COMPUTE, UPDATES
 
 __all__ = ["validate"]
 
 _POOLS = range(Opcode.MAXPOOL, Opcode.UPDATE)
 _MAXIMA = (Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD)
-_AVERAGES = (Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD)
-_HYPER_PER_UPDATE = 3
+_AVERAGES = (Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD, Opcode.REORGANISE)
+_HYPERS = {Opcode.UPDATE: 3, Opcode.ADAM: len(Adam)}
+_GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 _PRODUCT = 1 << 30
 
 
 def _references(command: Command, config: Config) -> ErrorCode:
     """Tensor numbers, hyper-parameters, addresses: what can be told without knowing the layer."""
     g = command
-    update = g.opcode == Opcode.UPDATE
-    if max(g.a_id, g.b_id, g.c_id, g.out_id) >= config.n_tensors:
+    ids, addresses = [g.a_id, g.b_id, g.c_id, g.out_id], [g.a_addr, g.b_addr, g.c_addr, g.out_addr]
+    if config.predicts:
+        ids, addresses = [*ids, g.d_id, g.scale_id], [*addresses, g.d_addr]
+    if max(ids) >= config.n_tensors:
         return ErrorCode.BAD_TENSOR
-    if update and g.hyper + _HYPER_PER_UPDATE > config.n_hyper:
+    if g.opcode in UPDATES and g.hyper + _HYPERS[g.opcode] > config.n_hyper:
         return ErrorCode.BAD_TENSOR
-    unit = config.beat_bytes if update else config.operand_bytes
-    if any(address % unit for address in (g.a_addr, g.b_addr, g.c_addr, g.out_addr)):
+    unit = config.beat_bytes if g.opcode in UPDATES else config.operand_bytes
+    if any(address % unit for address in addresses):
         return ErrorCode.BAD_ADDRESS
     return ErrorCode.NONE
 
@@ -43,7 +46,7 @@ def _geometry(command: Command, config: Config) -> ErrorCode:
     for size, out, kernel, pad in ((g.h, g.oh, g.r, g.pad_y), (g.w, g.ow, g.s, g.pad_x)):
         if (out - 1) * g.stride + kernel > size + 2 * pad:
             return ErrorCode.BAD_GEOMETRY
-    if g.opcode in _POOLS and g.q != g.c:
+    if (g.opcode in _POOLS and g.q != g.c) or 0 < g.y_pitch < g.q:
         return ErrorCode.BAD_GEOMETRY
     return _sizes(command, config)
 
@@ -60,14 +63,32 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
     if g.opcode not in _POOLS and reduction > config.max_reduction:
         return ErrorCode.ACC_OVERFLOW
     operand = operand_max(config.operand_width)
+    if g.opcode == Opcode.FORWARD and g.reorganise:
+        if g.q > config.n_filters:
+            return ErrorCode.BAD_GEOMETRY
+        elements = window_sizes(g.oh, g.ow) * g.n
+        if elements > config.max_average_taps:
+            return ErrorCode.BAD_GEOMETRY if elements >= _PRODUCT else ErrorCode.ACC_OVERFLOW
+    several = max(g.n, g.h, g.w, g.oh, g.ow, g.r, g.s) > 1  # pixels or taps
+    if g.opcode == Opcode.REORGANISE and (several or g.c > 4 * config.n_filters):
+        return ErrorCode.BAD_GEOMETRY
     if g.opcode in _AVERAGES and taps * CONSTANT_MAX * operand >= 1 << (config.acc_width - 1):
         return ErrorCode.ACC_OVERFLOW
     if g.opcode in _MAXIMA and taps > operand:
         return ErrorCode.BAD_GEOMETRY
-    tensors = [g.n * g.h * g.w * g.c, g.n * g.oh * g.ow * g.q]
+    pixel = g.q if g.opcode in _POOLS else max(g.q, g.y_pitch)
+    tensors = [g.n * g.h * g.w * g.c, g.n * g.oh * g.ow * pixel]
     if g.opcode not in _POOLS:
         tensors.append(g.q * (filter_elements + 1))
     return ErrorCode.BAD_GEOMETRY if max(tensors) * config.operand_bytes >= _PRODUCT else ErrorCode.NONE
+
+
+def _predicts(command: Command) -> bool:
+    """Whether the command takes hardware that only variants with a predictor have."""
+    g = command
+    if g.opcode in COMPUTE:
+        return g.opcode == Opcode.REORGANISE or g.c_mode == CMode.SUB or bool(g.reorganise or g.predictor)
+    return g.opcode == Opcode.ADAM or bool(g.quality or g.source)
 
 
 def validate(command: Command, config: Config, given: Mapping[str, int] | None = None) -> ErrorCode:
@@ -75,9 +96,15 @@ def validate(command: Command, config: Config, given: Mapping[str, int] | None =
 
     ``given``: the compute and UPDATE commands before it, as its fields ``wait_main`` and ``wait_update`` count them.
     """
-    if command.opcode not in COMPUTE and command.opcode != Opcode.UPDATE:
+    if command.opcode not in COMPUTE and command.opcode not in UPDATES:
         return ErrorCode.NONE
     if command.opcode in COMPUTE and command.c_mode not in tuple(CMode):
+        return ErrorCode.BAD_OPCODE
+    if _predicts(command) and not config.predicts:
+        return ErrorCode.BAD_OPCODE
+    if command.opcode == Opcode.UPDATE and command.source > (Source.RANDOM if config.random_signs else Source.ZERO):
+        return ErrorCode.BAD_OPCODE
+    if command.opcode in COMPUTE and command.predictor and (command.opcode not in _GEMMS or command.reorganise):
         return ErrorCode.BAD_OPCODE
     if given is not None and any(getattr(command, name) > count for name, count in given.items()):
         return ErrorCode.BAD_WAIT
