@@ -6,7 +6,7 @@
 import sys
 from pathlib import Path
 
-from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, FIELDS, CMode, Opcode, Phase
+from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, FIELDS, Adam, CMode, Opcode, Phase, Source
 from ..spec.config import VERSION
 from ..spec.errors import ErrorCode
 from ..spec.registers import COUNTERS, REGISTERS, Control, Status
@@ -36,7 +36,7 @@ def _bits(field):
 
 
 def _registers():
-    rows = [(f"`0x{r.offset:03x}`", f"`{r.name}`", r.access.name, r.doc) for r in REGISTERS]
+    rows = [(f"`0x{r.offset:03x}`", f"`{r.name}`" + "*" * r.predicts, r.access.name, r.doc) for r in REGISTERS]
     return table(("offset", "name", "access", "meaning"), rows)
 
 
@@ -55,7 +55,7 @@ def reference() -> str:
         ("Reference", "Written by `python -m adagp.gen.tables` from `spec/`; edit that. "
          f"Contract version `0x{VERSION:08x}`."),
         ("Registers", "32 bits each, at byte offsets of the AXI4-Lite port. RO: read only, RW: read and write, "
-         f"WO: a write acts, reads give 0.\n\n{_registers()}"),
+         f"WO: a write acts, reads give 0. *: only in variants that predict gradients.\n\n{_registers()}"),
         ("CONTROL bits", _enum(Control)),
         ("STATUS bits", _enum(Status)),
         ("Error codes", _enum(ErrorCode)),
@@ -65,6 +65,8 @@ def reference() -> str:
         ("Opcodes", _enum(Opcode)),
         ("Phase mask", _enum(Phase)),
         ("C modes", _enum(CMode)),
+        ("Sources of an UPDATE", _enum(Source)),
+        ("Hyper-parameters of ADAM", f"By place from `hyper` on.\n\n{_enum(Adam)}"),
     )  # fmt: skip
     levels = ["#"] + ["##"] * (len(sections) - 1)
     return "\n\n".join(f"{mark} {title}\n\n{text}" for mark, (title, text) in zip(levels, sections, strict=True)) + "\n"

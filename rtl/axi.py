@@ -14,6 +14,7 @@ OUTSTANDING = 16
 """Bursts a direction may have under way."""
 
 _ID_BITS = 2
+"""Enough for four clients a direction."""
 _INCR = 1
 _BUFFERABLE_MODIFIABLE = 0b0011
 

@@ -5,25 +5,31 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
-from ..spec.registers import N_REGIONS
+from ..spec.registers import AS_SCHEDULED, N_REGIONS
 from .clock_gate import clock_gate
-from .counters import Counters, counts_layout
+from .cosine import ThresholdLayout
+from .counters import FLUSH_CYCLES, Counters, counts_layout
 from .csr import AxiLite, Csr
-from .exponents import ExponentLayout, Exponents
+from .dispatch import queues
+from .exponents import Exponents
 from .fetch import Fetch
+from .gate import Gate
 from .hyper import Hyper, HyperLayout
 from .interfaces import (
     ErrorLayout,
     LostLayout,
+    QualityLayout,
     ReadClient,
     RegionLayout,
-    ResultLayout,
+    SignsLayout,
     StopLayout,
     TaskLayout,
     UpdateLayout,
 )  # fmt: skip
 from .issue import Issue
 from .phase import BatchCounter
+from .schedule import PhaseControl
+from .shadow import result_ports, result_sources
 from .supervisor import Supervisor
 
 __all__ = ["Control"]
@@ -39,39 +45,53 @@ SETTLING = 16
 class Control(wiring.Component):
     """Everything between the register port and the engines.
 
-    ``bus``: see :class:`.csr.Csr`. ``fetch`` reads commands. ``task``, ``update_task``, ``main_done``,
-    ``update_done``: see :class:`.issue.Issue`. Results: at most one per cycle and source, those of a command
-    before or with its done pulse (see :class:`.shadow.Shadow`). ``errors``: reports of other blocks, which ``stop``
-    and ``lost`` follow ``STOP_LATENCY`` cycles later; ``losses``: see :class:`.supervisor.Supervisor`. ``stop``,
-    ``lost``, and ``writing`` of the two queues: see :class:`.write_stop.WriteStop`. ``halt``, ``idle``, ``reset``: see
-    :class:`.supervisor.Supervisor`. ``counts``: increments of the counters; ``cycles`` and ``commands`` are counted
-    here whatever it says. ``irq`` is a level.
+    ``bus``: see :class:`.csr.Csr`. ``fetch`` reads commands. ``task``, ``update_task``, ``predictor_task``,
+    ``main_done``, ``update_done``, ``predictor_done``: see :class:`.issue.Issue`. Results: at most one per cycle and
+    source, those of a command before or with its done pulse (see :class:`.shadow.Shadow`). ``errors``: reports of other
+    blocks, which ``stop`` and ``lost`` follow ``STOP_LATENCY`` cycles later; ``losses``: see
+    :class:`.supervisor.Supervisor`. ``stop``, ``lost``, and ``writing`` of the queues: see
+    :class:`.write_stop.WriteStop`. ``halt``, ``idle``, ``reset``: see :class:`.supervisor.Supervisor`. ``counts``:
+    increments of the counters; ``cycles`` and ``commands`` are counted here whatever it says. ``irq`` is a level.
+    ``predictor_window``, only where there is one: register PREDICTOR. ``signs``, only where ``config.flips_signs``.
+
+    Where ``config.predicts``: ``quality``: see :class:`.gate.Gate`; a command's comes before its done pulse. ``begin``
+    pulses before each batch, ``commit`` when a COMMIT begins, once all before it is complete. ``adam_power1`` and
+    ``adam_power2`` are shown as registers; a write to one of them is passed on: ``set_adam_power1`` or
+    ``set_adam_power2``, for a cycle with ``adam_value``.
     """
 
     STOP_LATENCY = 2
 
-    def __init__(self, config: Config, n_errors: int = 4):
+    def __init__(self, config: Config):
         self.config = config
-        self.n_errors = n_errors
+        self.n_errors = n_errors = 3 * config.n_cores + 1
         super().__init__({
             "bus": In(AxiLite()), "irq": Out(1),
             "fetch": Out(ReadClient(config)),
-            "task": Out(stream.Signature(TaskLayout)), "update_task": Out(stream.Signature(UpdateLayout)),
-            "main_done": In(1), "update_done": In(1),
-            "drain_result_valid": In(1), "drain_result": In(ResultLayout),
-            "update_result_valid": In(1), "update_result": In(ResultLayout),
+            "task": Out(stream.Signature(TaskLayout)), "update_task": Out(stream.Signature(UpdateLayout(config))),
+            **({"predictor_task": Out(stream.Signature(TaskLayout))} if config.n_cores > 1 else {}),
+            **{f"{queue}_done": In(1) for queue in queues(config)}, **result_ports(config),
             "regions": Out(data.ArrayLayout(RegionLayout, N_REGIONS)),
-            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "losses": In(n_errors),
-            "writing": In(2), "stop": Out(StopLayout), "lost": Out(LostLayout),
+            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)),
+            "losses": In(data.ArrayLayout(n_errors, config.n_cores)),
+            "writing": In(1 + config.n_cores), "stop": Out(StopLayout),
+            "lost": Out(data.ArrayLayout(LostLayout, config.n_cores)),
             "counts": In(counts_layout(config)),
             "halt": Out(1), "idle": In(1), "reset": Out(1),
+            **({"predictor_window": Out(32)} if config.predictor_on_chip else {}),
+            **({"signs": Out(SignsLayout)} if config.flips_signs else {}),
+            **({
+                "quality_valid": In(1), "quality": In(QualityLayout), "commit": Out(1), "begin": Out(1),
+                "adam_value": Out(32),
+                **{f"adam_power{i}": In(32) for i in (1, 2)}, **{f"set_adam_power{i}": Out(1) for i in (1, 2)},
+            } if config.predicts else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
         csr = Csr(config)
-        m.submodules.supervisor = supervisor = Supervisor(self.n_errors + 1)
+        m.submodules.supervisor = supervisor = Supervisor(self.n_errors + 1, config.n_cores)
         m.submodules.batches = batches = BatchCounter()
         m.submodules.counters = counters = Counters(config)
         fetch, issue = Fetch(config), Issue(config)
@@ -79,14 +99,20 @@ class Control(wiring.Component):
         bus = csr.bus
         used = bus.awvalid | bus.wvalid | bus.arvalid | bus.bvalid | bus.rvalid
         m.submodules.csr = clock_gate(m, platform, "csr", used, SETTLING)(csr)
+        tasks = [getattr(self, f"{queue}_task") if queue != "main" else self.task for queue in issue.queues]
         events = Cat(
-            self.reset, supervisor.start, supervisor.resume, csr.look, csr.written, self.main_done, self.update_done,
-            self.drain_result_valid, self.update_result_valid, self.fetch.beats.valid,
-            self.task.valid & self.task.ready, self.update_task.valid & self.update_task.ready,
+            self.reset, supervisor.start, supervisor.resume, csr.look, csr.written,
+            *(getattr(self, f"{queue}_done") for queue in issue.queues),
+            *(getattr(self, f"{source}_result_valid") for source in result_sources(config)),
+            self.fetch.beats.valid, *(task.valid & task.ready for task in tasks),
         )  # fmt: skip
-        gate = clock_gate(m, platform, "front", events.any() | fetch.busy | issue.busy, SETTLING)
+        busy = fetch.busy | issue.busy
+        if config.predicts:
+            phases, gate = PhaseControl(), Gate()
+            busy |= phases.busy | gate.busy
+        front = clock_gate(m, platform, "front", events.any() | busy, SETTLING)
         for name, block in (("fetch", fetch), ("issue", issue), ("exponents", exponents), ("hyper", hyper)):
-            m.submodules[name] = gate(ResetInserter(self.reset)(block))
+            m.submodules[name] = front(ResetInserter(self.reset)(block))
         wiring.connect(m, wiring.flipped(self.bus), csr.bus)
         wiring.connect(m, wiring.flipped(self.fetch), fetch.client)
         self._supervise(m, csr, supervisor, fetch, issue)
@@ -94,6 +120,15 @@ class Control(wiring.Component):
         self._work(m, fetch, issue, exponents, hyper)
         self._tables(m, csr, exponents, hyper)
         self._count(m, csr, counters, batches, fetch, supervisor)
+        if config.predictor_on_chip:
+            m.d.comb += self.predictor_window.eq(csr.predictor)
+        if config.predicts:
+            m.submodules.phases, m.submodules.gate = front(phases), front(gate)
+            self._schedule(m, csr, batches, counters, fetch, phases)
+            self._quality(m, csr, fetch, issue, gate)
+            m.d.comb += phases.gate_open.eq(gate.open)
+        if config.flips_signs:
+            m.d.comb += [self.signs.seed.eq(csr.seed), self.signs.batch.eq(phases.batch)]
         for i in range(N_REGIONS):
             m.d.comb += [
                 self.regions[i].start.eq(getattr(csr, f"region{i}_start")),
@@ -118,7 +153,10 @@ class Control(wiring.Component):
         ]  # fmt: skip
         # Registered, so that no path leads from the memory port to all that depends on a stop.
         m.d.sync += [
-            supervisor.idle.eq(self.idle), supervisor.losses.eq(self.losses),
+            supervisor.idle.eq(self.idle),
+            *(losses[: self.n_errors].eq(mine) for losses, mine in (
+                (supervisor.losses[core], self.losses[core]) for core in range(self.config.n_cores)
+            )),
             *(supervisor.errors[i].eq(self.errors[i]) for i in range(self.n_errors)),
         ]  # fmt: skip
 
@@ -136,9 +174,46 @@ class Control(wiring.Component):
             issue.ring_address.eq(batches.ring_address), issue.new_batch.eq(fetch.batch_end),
         ]  # fmt: skip
 
+    def _schedule(self, m, csr, batches, counters, fetch, phases):
+        """The phase of each batch, in runs in which it isn't PHASE alone that says it."""
+        assert BatchCounter.LOCATE_CYCLES > FLUSH_CYCLES  # so long nothing is counted before the phase changes
+        asked = csr.phase >= AS_SCHEDULED
+        scheduled = Signal()
+        phase = Mux(scheduled, phases.phase, batches.phase)
+        with m.If(fetch.begin):
+            m.d.sync += scheduled.eq(asked)
+        m.d.comb += [
+            phases.decide.eq(fetch.begin & asked | fetch.batch_end & ~batches.last & scheduled),
+            phases.ready.eq(batches.located), fetch.located.eq(batches.located & ~phases.busy),
+            fetch.phase.eq(phase), counters.phase.eq(phase), csr.phase_now.eq(phase),
+            phases.warmup.eq(csr.warmup_epochs), phases.batches.eq(csr.epoch_batches), phases.entries.eq(csr.entries),
+            phases.index.eq(csr.entry), phases.show.eq(csr.look), phases.value.eq(csr.write_data),
+            phases.written.eq(csr.writing),
+        ]  # fmt: skip
+        for place, names in (("entry", ("epochs", "lengths")), ("position", ("epoch", "batch", "run"))):
+            for name in names:
+                m.d.comb += [
+                    getattr(csr, f"{place}_{name}").eq(getattr(phases, name)),
+                    getattr(phases, f"set_{name}").eq(csr.written[f"{place}_{name}"]),
+                ]
+
+    def _quality(self, m, csr, fetch, issue, gate):
+        """What COMMIT concludes from predictions, and Adam's registers."""
+        m.d.comb += [
+            gate.quality_valid.eq(self.quality_valid), gate.quality.eq(self.quality),
+            gate.threshold.eq(data.View(ThresholdLayout, csr.gate_threshold)),
+            gate.clear.eq(self.reset | fetch.begin | fetch.batch_end), gate.commit.eq(fetch.commit),
+            gate.set.eq(csr.written.gate), gate.value.eq(csr.write_data), csr.gate.eq(gate.open),
+            fetch.settled.eq(issue.settled & ~gate.busy), self.commit.eq(fetch.commit), self.begin.eq(gate.clear),
+            self.adam_value.eq(csr.write_data),
+        ]  # fmt: skip
+        for i in (1, 2):
+            shown, strobe = getattr(csr, f"adam_power{i}"), getattr(self, f"set_adam_power{i}")
+            m.d.comb += [shown.eq(getattr(self, f"adam_power{i}")), strobe.eq(csr.written[f"adam_power{i}"])]
+
     def _work(self, m, fetch, issue, exponents, hyper):
         """Commands on their way to the engines, results on their way back."""
-        assert Hyper.LOOKUP_LATENCY <= Exponents.LOOKUP_LATENCY  # issue waits for the longer lookup only
+        assert exponents.lookup_latency >= hyper.lookup_latency  # issue waits for the longer lookup only
         wiring.connect(m, fetch.work, issue.work)
         wiring.connect(m, issue.exponents, exponents.lookup)
         wiring.connect(m, issue.hyper, hyper.lookup)
@@ -147,17 +222,17 @@ class Control(wiring.Component):
         wiring.connect(m, fetch.adjust, exponents.adjust)
         m.d.comb += [
             fetch.given.eq(issue.given), fetch.settled.eq(issue.settled),
-            issue.main_done.eq(self.main_done), issue.update_done.eq(self.update_done),
-            exponents.drain_result_valid.eq(self.drain_result_valid), exponents.drain_result.eq(self.drain_result),
-            exponents.update_result_valid.eq(self.update_result_valid),
-            exponents.update_result.eq(self.update_result),
+            *(getattr(issue, f"{queue}_done").eq(getattr(self, f"{queue}_done")) for queue in issue.queues),
+            *(getattr(exponents, name).eq(getattr(self, name)) for name in result_ports(self.config)),
         ]  # fmt: skip
+        if self.config.n_cores > 1:
+            wiring.connect(m, issue.predictor_task, wiring.flipped(self.predictor_task))
 
     def _tables(self, m, csr, exponents, hyper):
         """The registers that show table entries."""
         m.d.comb += [
             exponents.index.eq(csr.tensor), exponents.show.eq(csr.look), exponents.set.eq(csr.written.exponent),
-            exponents.value.eq(data.View(ExponentLayout, csr.write_data[: ExponentLayout.size])),
+            exponents.value.eq(data.View(exponents.layout, csr.write_data[: exponents.layout.size])),
             csr.exponent.eq(exponents.shown),
             hyper.index.eq(csr.hyper), hyper.show.eq(csr.look), hyper.set.eq(csr.written.hyper_value),
             hyper.value.eq(data.View(HyperLayout, csr.write_data[: HyperLayout.size])),

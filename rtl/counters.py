@@ -12,6 +12,7 @@ from amaranth.utils import exact_log2
 from ..spec.config import Config
 from ..spec.registers import COUNTERS
 from .csr import COUNTER_SLOTS, N_PHASES
+from .update_lane import most_saturations
 
 __all__ = ["FLUSH_CYCLES", "Counters", "counts_layout"]
 
@@ -27,7 +28,9 @@ def counts_layout(config: Config) -> data.StructLayout:
         "macs": config.n_pes,
         "read_bytes": config.beat_bytes,
         "write_bytes": config.beat_bytes,
-        "saturations": config.banks + 2 * config.update_lanes,
+        "saturations": config.n_cores * config.banks + most_saturations(config),
+        "predictor_macs": config.predictor_core.n_pes if config.n_cores > 1 else 1,
+        "predictor_bytes": 2 * config.beat_bytes if config.predictor_on_chip else 1,
     }
     return data.StructLayout({name: most.get(name, 1).bit_length() for name, _ in COUNTERS})
 

@@ -5,9 +5,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import VERSION, Config
-from ..spec.registers import COUNTERS, REGISTERS, Access
+from ..spec.registers import AS_SCHEDULED, COUNTERS, REGISTERS, Access, Register
+from ..spec.schedule import ENTRIES
 
-__all__ = ["COUNTER_SLOTS", "N_PHASES", "AxiLite", "Csr", "stored_registers"]
+__all__ = ["COUNTER_SLOTS", "N_PHASES", "AxiLite", "Csr", "registers", "stored_registers"]
 
 ADDR_WIDTH = 12
 DATA_WIDTH = 32
@@ -21,8 +22,16 @@ assert len(COUNTERS) <= COUNTER_SLOTS
 DEVICE_ID = 0x41444750
 
 
-KEPT_ELSEWHERE = ("BATCH", "RING_INDEX", "EXPONENT", "HYPER_VALUE")
+KEPT_ELSEWHERE = (
+    "BATCH", "RING_INDEX", "EXPONENT", "HYPER_VALUE", "ENTRY_EPOCHS", "ENTRY_LENGTHS", "POSITION_EPOCH",
+    "POSITION_BATCH", "POSITION_RUN", "GATE", "ADAM_POWER1", "ADAM_POWER2",
+)  # fmt: skip
 """Read-write registers whose value is the business of another block."""
+
+
+def registers(config: Config) -> tuple[Register, ...]:
+    """Those that this variant has."""
+    return tuple(r for r in REGISTERS if config.predicts or not r.predicts)
 
 
 def stored_registers(config: Config) -> dict[str, int]:
@@ -32,7 +41,14 @@ def stored_registers(config: Config) -> dict[str, int]:
         "TENSOR": range(config.n_tensors), "HYPER": range(config.n_hyper),
         "COUNTER": range(N_PHASES * COUNTER_SLOTS),
     }  # fmt: skip
-    stored = [r.name for r in REGISTERS if r.access == Access.RW and r.name not in KEPT_ELSEWHERE]
+    if config.predicts:
+        shapes |= {
+            "PHASE": range(AS_SCHEDULED + 1), "WARMUP_EPOCHS": 16, "ENTRIES": range(ENTRIES + 1),
+            "ENTRY": range(ENTRIES),
+        }  # fmt: skip
+    used = {"PREDICTOR": config.predictor_on_chip, "SEED": config.flips_signs}
+    elsewhere = (*KEPT_ELSEWHERE, *(name for name, there in used.items() if not there))
+    stored = [r.name for r in registers(config) if r.access == Access.RW and r.name not in elsewhere]
     return {name: shapes.get(name, DATA_WIDTH) for name in stored}
 
 
@@ -53,26 +69,29 @@ class Csr(wiring.Component):
     """The register file.
 
     Members, by the registers' names in lower case: an output for each of :func:`stored_registers`; an
-    input of 32 bits, the value to read, for each of ``SHOWN``; ``counter_value``, 64 bits, read as
-    COUNTER_LOW and COUNTER_HIGH. ``written`` has a bit for CONTROL and each of ``KEPT_ELSEWHERE``, high
-    for the one cycle in which ``write_data`` is written to it.
+    input of 32 bits, the value to read, for each of ``shown``; ``counter_value``, 64 bits, read as
+    COUNTER_LOW and COUNTER_HIGH. ``written`` has a bit for CONTROL and each of ``KEPT_ELSEWHERE`` that this
+    variant has (``effects``), high for the one cycle in which ``write_data`` is written to it.
+
+    Where ``config.predicts``, ``writing`` is high for the one cycle in which any register is written.
 
     Inputs are sampled one cycle after ``look``, which comes with every read. Registers that aren't there
     read as 0 and ignore writes. A write without all its strobes is not done and answered by SLVERR.
     """
 
-    SHOWN = ("STATUS", "ERROR", "ERROR_INDEX", *KEPT_ELSEWHERE)
-    WRITTEN = ("CONTROL", *KEPT_ELSEWHERE)
-
     def __init__(self, config: Config):
         self.config = config
+        self.registers = registers(config)
+        kept = [r.name for r in self.registers if r.name in KEPT_ELSEWHERE]
+        self.effects = ("CONTROL", *kept)
+        self.shown = ("STATUS", "ERROR", "ERROR_INDEX", *kept, *["PHASE_NOW"] * config.predicts)
         super().__init__({
             "bus": In(AxiLite()),
             **{name.lower(): Out(shape) for name, shape in stored_registers(config).items()},
-            **{name.lower(): In(DATA_WIDTH) for name in self.SHOWN},
+            **{name.lower(): In(DATA_WIDTH) for name in self.shown},
             "counter_value": In(2 * DATA_WIDTH), "look": Out(1),
-            "written": Out(data.StructLayout({name.lower(): 1 for name in self.WRITTEN})),
-            "write_data": Out(DATA_WIDTH),
+            "written": Out(data.StructLayout({name.lower(): 1 for name in self.effects})),
+            "write_data": Out(DATA_WIDTH), **({"writing": Out(1)} if config.predicts else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -100,13 +119,15 @@ class Csr(wiring.Component):
             m.d.sync += [addr_held.eq(0), data_held.eq(0), bus.bvalid.eq(1), bus.bresp.eq(Mux(full, OKAY, SLVERR))]
 
         stored = stored_registers(self.config)
+        if self.config.predicts:
+            m.d.comb += self.writing.eq(do & full)
         with m.If(do & full), m.Switch(index):
-            for register in REGISTERS:
+            for register in self.registers:
                 name = register.name.lower()
                 if register.name in stored:
                     with m.Case(register.offset // 4):
                         m.d.sync += getattr(self, name).eq(self.write_data)
-                elif register.name in self.WRITTEN:
+                elif register.name in self.effects:
                     with m.Case(register.offset // 4):
                         m.d.comb += self.written[name].eq(1)
 
@@ -131,7 +152,7 @@ class Csr(wiring.Component):
         with m.If(sample):
             m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(0)]
             with m.Switch(index):
-                for register in REGISTERS:
+                for register in self.registers:
                     if register.access == Access.WO:
                         continue
                     with m.Case(register.offset // 4):

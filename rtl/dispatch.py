@@ -1,22 +1,29 @@
 """Queue of commands in front of an engine: each waits there for the commands it depends on."""
 
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["COUNT_WIDTH", "Dispatch", "WaitLayout"]
+from ..spec.config import Config
+
+__all__ = ["COUNT_WIDTH", "Dispatch", "WaitLayout", "queues"]
 
 COUNT_WIDTH = 16
-"""Width of the counts of commands in a batch that ``wait_main`` and ``wait_update`` refer to."""
+"""Width of the counts of commands in a batch that ``wait_main`` and its like refer to."""
 
-WaitLayout = data.StructLayout({"main": COUNT_WIDTH, "update": COUNT_WIDTH})
-"""Numbers of compute and of UPDATE commands of this batch."""
+WaitLayout = data.StructLayout({"main": COUNT_WIDTH, "update": COUNT_WIDTH, "predictor": COUNT_WIDTH})
+"""Numbers of compute, of UPDATE or ADAM, and of the predictor's commands of this batch."""
+
+
+def queues(config: Config) -> tuple[str, ...]:
+    """The queues there are: the main core's, the update unit's, and the predictor's if it has a core of its own."""
+    return ("main", "update", "predictor")[: 1 + config.n_cores]
 
 
 class Dispatch(wiring.Component):
     """A queue of ``depth`` payloads of ``shape``; the front one is offered once ``completed`` has
-    reached its ``wait`` in both numbers, which may only grow while the queue isn't empty.
+    reached its ``wait`` in all numbers, which may only grow while the queue isn't empty.
 
     At least LATENCY cycles from ``i`` to ``o``.
     """
@@ -43,6 +50,6 @@ class Dispatch(wiring.Component):
             self.o.payload.eq(front.payload),
             queue.r_en.eq(met & self.o.ready),
         ]
-        waited = (self.completed.main >= front.wait.main) & (self.completed.update >= front.wait.update)
+        waited = Cat(self.completed[kind] >= front.wait[kind] for kind in WaitLayout.members).all()
         m.d.sync += met.eq(queue.r_rdy & waited & ~queue.r_en)
         return m

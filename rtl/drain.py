@@ -21,6 +21,7 @@ from .interfaces import (
     descriptor_layout,
     descriptor_stream,
 )
+from .reorganise import Reorganise
 from .scratchpad import Scratchpad
 from .tracker import Tracker
 
@@ -32,8 +33,9 @@ class Drain(wiring.Component):
 
     A descriptor's vectors pass through, in order, ``DrainWalk``, C's read port, the accumulator's (or the
     stream ``vector``), ``Epilogue``, C's write port. The pipeline in front of the epilogue waits for
-    ``vector``; from there on nothing waits. A descriptor starts when its tokens are there and its
-    predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts must be > 0).
+    ``vector``, or for ``Reorganise`` if it takes part; from there on nothing waits. A descriptor starts when its
+    tokens are there and its predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts
+    must be > 0).
     ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C; the engine
     is ``busy`` from the cycle of its start until then, and ``reads_c`` says whether it reads C meanwhile.
 
@@ -70,16 +72,19 @@ class Drain(wiring.Component):
         gate = clock_gate(m, platform, "epilogue", epilogue.mask.any() | self.reset, Epilogue.LATENCY + 1)
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
         m.submodules.tracker = tracker = Tracker(sum_width(config))
-        en = Signal()
+        en, held, summing = Signal(), Signal(), Signal()
         m.d.comb += [walk.d.eq(d), walk.en.eq(en)]
 
         before, entering = (delayed(m, walk.step, n, en) for n in (self.READ_STAGES - 1, self.READ_STAGES))
+        pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
         m.d.comb += [
-            en.eq(~(entering.valid & d.vector & ~self.vector.valid)),
-            self.vector.ready.eq(entering.valid & d.vector),
+            en.eq(~(entering.valid & ((pooled & ~self.vector.valid) | held))),
+            self.vector.ready.eq(entering.valid & pooled),
         ]
         self._operands(m, d, en, walk.step, before, epilogue)
-        self._bias(m, d, entering, epilogue)
+        self._bias(m, d, entering, entering.valid & ~held, epilogue)
+        if config.reorganises:
+            self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
         full, tail = self._masks(m, d)
         self._shifts(m, d, en, before, tail, epilogue)
         m.d.comb += [
@@ -107,10 +112,10 @@ class Drain(wiring.Component):
         last_read = entering.valid & en & entering.last
         m.d.comb += self.acc_free.eq(last_read & ~d.vector)
         done = delayed(m, last_read, Epilogue.LATENCY + 1 + Tracker.LATENCY)
-        self._control(m, d, walk.start, done)
+        self._control(m, d, walk.start, done, summing)
         return m
 
-    def _control(self, m, d, start, done):
+    def _control(self, m, d, start, done, summing):
         """Take a descriptor, wait for its tokens, start the walk, report its end."""
         ready = (self.acc_full.avail | d.vector) & self.c_ready.avail
         with m.FSM() as fsm:
@@ -126,10 +131,32 @@ class Drain(wiring.Component):
                 m.d.comb += [self.drained.eq(done), self.result_valid.eq(done & d.track)]
                 with m.If(done):
                     m.next = "IDLE"
+                    if self._config.reorganises:
+                        with m.If(summing):
+                            m.next = "SUM"
+            if self._config.reorganises:
+                with m.State("SUM"), m.If(~summing):
+                    m.next = "IDLE"
         m.d.comb += [
-            self.busy.eq((fsm.ongoing("WAIT") & ready) | fsm.ongoing("RUN")),
+            self.busy.eq((fsm.ongoing("WAIT") & ready) | fsm.ongoing("RUN") | summing),
             self.reads_c.eq(self.busy & (d.c_mode != 0)),
         ]
+
+    def _reorganise(self, m, d, start, entering, epilogue, held, summing):
+        """Sum up what the epilogue makes, or let it have the sums; ``held``: the vector that enters has to wait."""
+        m.submodules.reorganise = reorganise = Reorganise(self._config)
+        m.d.comb += [
+            reorganise.d.eq(d), reorganise.start.eq(start),
+            reorganise.enter.eq(entering.valid), reorganise.row.eq(entering.row_end),
+            reorganise.last.eq(entering.last),
+            *(reorganise.i[lane].eq(epilogue.o[lane]) for lane in range(self._config.cols)),
+            reorganise.i_mask.eq(epilogue.o_mask),
+            reorganise.o.ready.eq(entering.valid & d.vector & d.reorganise),
+            held.eq(d.reorganise & Mux(d.vector, ~reorganise.o.valid, ~reorganise.ready)),
+            summing.eq(reorganise.busy),
+        ]  # fmt: skip
+        with m.If(d.vector & d.reorganise):
+            m.d.comb += epilogue.x[0].eq(reorganise.o.payload)
 
     def _operands(self, m, d, en, first, before, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
@@ -147,10 +174,10 @@ class Drain(wiring.Component):
             pooled = self.vector.payload[lane] if lane < self._config.rows else 0
             m.d.comb += [x.eq(Mux(d.vector, pooled, psum)), epilogue.c[lane].eq(self.c_read.data[lane])]
 
-    def _bias(self, m, d, entering, epilogue):
+    def _bias(self, m, d, entering, moving, epilogue):
         """Biases by lane (word o) or, with swap, by position (element i on all lanes)."""
         m.submodules.bias = bias = BiasMemory(self._config)
-        with m.If(entering.valid):
+        with m.If(moving):
             with m.If(d.swap):
                 wrap = bias.r_lane == self._config.cols - 1
                 m.d.sync += [bias.r_lane.eq(Mux(wrap, 0, bias.r_lane + 1)), bias.r_word.eq(bias.r_word + wrap)]

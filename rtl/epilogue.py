@@ -1,6 +1,6 @@
 """Epilogue: what happens to a sum on its way to being an operand of the next layer."""
 
-from amaranth import Module, Mux, Signal, signed
+from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -29,9 +29,9 @@ def sum_width(config: Config) -> int:
 class EpilogueLane(wiring.Component):
     """One element a cycle through steps 1 to 5 and 7 of docs/machine.md, free-running.
 
-    ``x``, ``shift``, ``c``, ``add`` (add C), ``masked`` (zero where C <= 0) go in together, ``bias``
+    ``x``, ``shift``, ``c``, ``add`` (add or subtract C), ``masked`` (zero where C <= 0) go in together, ``bias``
     ``BIAS_LATENCY`` cycles after them; ``o``, ``magnitude`` and ``saturated`` (result did not fit) come out
-    ``LATENCY`` cycles after them. ``relu`` and ``shift_c`` stand still meanwhile.
+    ``LATENCY`` cycles after them. ``relu``, ``shift_c`` and ``subtract`` stand still meanwhile; the baseline only adds.
     """
 
     LATENCY = Requantise.LATENCY + 4
@@ -40,11 +40,12 @@ class EpilogueLane(wiring.Component):
     def __init__(self, config: Config):
         self._acc_width = config.acc_width
         self._operand_width = config.operand_width
+        self._predicts = config.predicts
         super().__init__({
             "x": In(signed(config.acc_width)), "shift": In(range(SHIFT_MIN, SHIFT_MAX + 1)),
             "c": In(signed(config.operand_width)), "shift_c": In(range(-SHIFT_C_MAX, SHIFT_C_MAX + 1)),
             "bias": In(signed(config.acc_width)),
-            "add": In(1), "masked": In(1), "relu": In(1),
+            "add": In(1), "masked": In(1), "relu": In(1), **({"subtract": In(1)} if config.predicts else {}),
             "o": Out(signed(config.operand_width)), "magnitude": Out(sum_width(config)), "saturated": Out(1),
         })  # fmt: skip
 
@@ -72,8 +73,8 @@ class EpilogueLane(wiring.Component):
         s5_sum = Signal.like(s4_sum)
         m.d.sync += [
             s3_sum.eq(scale_x.o + self.bias),
-            s3_c.eq(scale_c.o),
-            s4_sum.eq(s3_sum + s3_c),
+            s3_c.eq(self._inverted(scale_c.o)),
+            s4_sum.eq(self._summed(s3_sum, s3_c)),
             s5_sum.eq(Mux(s4_drop | (self.relu & (s4_sum < 0)), 0, s4_sum)),
         ]
 
@@ -89,6 +90,16 @@ class EpilogueLane(wiring.Component):
             m.d.sync += s6.eq(value)
             m.d.comb += getattr(self, name).eq(s6)
         return m
+
+    def _inverted(self, c):
+        """C, or all its bits inverted to subtract it."""
+        return (c ^ self.subtract.replicate(len(c))).as_signed() if self._predicts else c
+
+    def _summed(self, total, c):
+        """Their sum, and the 1 that makes a negation of an inversion as the carry into the same adder."""
+        if not self._predicts:
+            return total + c
+        return (Cat(self.subtract, total).as_signed() + Cat(self.subtract, c).as_signed()) >> 1
 
 
 class Epilogue(wiring.Component):
@@ -120,8 +131,11 @@ class Epilogue(wiring.Component):
         m = Module()
         add = Signal()
         masked = Signal()
+        added = self.c_mode == CMode.ADD
+        if self._config.predicts:
+            added |= self.c_mode == CMode.SUB
         m.d.comb += [
-            add.eq((self.c_mode == CMode.ADD) & ~self.plain),
+            add.eq(added & ~self.plain),
             masked.eq((self.c_mode == CMode.MASK) & ~self.plain),
         ]
         tracked = delayed(m, Mux(self.plain, 0, self.mask), self.LATENCY)
@@ -142,6 +156,8 @@ class Epilogue(wiring.Component):
                 lane.relu.eq(self.relu),
                 self.o[n].eq(lane.o),
             ]
+            if self._config.predicts:
+                m.d.comb += lane.subtract.eq(self.c_mode == CMode.SUB)
             magnitudes |= Mux(tracked[n], lane.magnitude, 0)
             saturations += tracked[n] & lane.saturated
         m.d.sync += [self.magnitudes.eq(magnitudes), self.saturations.eq(saturations)]

@@ -1,22 +1,35 @@
 """Exponents of all tensors: the committed table, and its adjustment from the batch's results."""
 
-from amaranth import Array, Module, Mux, Signal, signed
+from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from ..spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, ZERO_STEP
-from .interfaces import ResultLayout
-from .shadow import Shadow
+from .delay import delayed
+from .shadow import Shadow, result_ports
 from .table import Burst, Table
 
-__all__ = ["OPERANDS", "Adjust", "ExponentAdjust", "ExponentLayout", "ExponentLookup", "Exponents"]
+__all__ = [
+    "Adjust", "ExponentAdjust", "ExponentLayout", "ExponentLookup", "Exponents", "exponent_layout", "operands",
+]  # fmt: skip
 
-OPERANDS = ("a", "b", "c", "out")
-"""The operands of a command, in the order their exponents are looked up."""
+SMOOTHING = 3
+"""A layer's scale goes 2^-SMOOTHING of the way to where the last batch's gradients were."""
+
+
+def operands(config: Config) -> tuple[str, ...]:
+    """What a command has the exponents of, in the order they are looked up."""
+    return ("a", "b", "c", "out", *(("d", "scale") if config.predicts else ()))
+
 
 ExponentLayout = data.StructLayout({"cur": signed(8), "next": signed(8), "has_next": 1})
 """A tensor's entry, laid out as the EXPONENT register shows it."""
+
+
+def exponent_layout(config: Config) -> data.StructLayout:
+    """An entry where there are scales too: ``cur`` is one's exponent, the bits of ``next`` its fraction in 1/256."""
+    return data.StructLayout(dict(ExponentLayout.members) | ({"is_scale": 1} if config.predicts else {}))
 
 
 class Adjust(enum.Enum, shape=2):
@@ -35,8 +48,9 @@ class ExponentLookup(wiring.Signature):
 
     def __init__(self, config: Config):
         super().__init__({
-            "ids": Out(data.StructLayout({operand: range(config.n_tensors) for operand in OPERANDS})),
-            "start": Out(1), "done": In(1), "found": In(data.ArrayLayout(ExponentLayout, len(OPERANDS))),
+            "ids": Out(data.StructLayout({operand: range(config.n_tensors) for operand in operands(config)})),
+            "start": Out(1), "done": In(1),
+            "found": In(data.ArrayLayout(exponent_layout(config), len(operands(config)))),
         })  # fmt: skip
 
 
@@ -48,6 +62,7 @@ class ExponentAdjust(wiring.Signature):
             "start": Out(1), "how": Out(Adjust), "done": In(1),
             "out": Out(range(config.n_tensors)), "track_out": Out(1),
             "b": Out(range(config.n_tensors)), "track_b": Out(1),
+            **({"d": Out(range(config.n_tensors)), "track_d": Out(1)} if config.predicts else {}),
         })  # fmt: skip
 
 
@@ -55,49 +70,52 @@ class Exponents(wiring.Component):
     """Table and shadow of ``config.n_tensors`` exponents; the rule is in ``docs/machine.md``.
 
     ``lookup.start`` (only while nothing else runs) reads the entries of ``ids``, in the order of
-    ``OPERANDS``; ``found`` holds them from the pulse of ``done`` on, ``LOOKUP_LATENCY`` cycles later (one
+    :func:`operands`; ``found`` holds them from the pulse of ``done`` on, ``lookup_latency`` cycles later (one
     more for each cycle with ``show``), until the next lookup.
 
     ``adjust.start`` (only while nothing else runs) does what ``how`` says, once all results that came in
     before are entered; ``done`` pulses at its end, after one cycle for each entry and a few more. TRIAL
-    adjusts tensor ``out`` if ``track_out``, then ``b`` if ``track_b``. All these must stay until ``done``.
+    adjusts tensor ``out`` if ``track_out``, then ``b`` if ``track_b``, then ``d`` (where there are scales) if
+    ``track_d``. All these must stay until ``done``.
 
     Results: see :class:`.shadow.Shadow`. Host side: see :class:`.table.Table`.
     """
 
-    LOOKUP_LATENCY = len(OPERANDS) + Burst.BURST_LATENCY
-
     def __init__(self, config: Config):
         self.config = config
+        self.lookup_latency = len(operands(config)) + Burst.BURST_LATENCY
+        self.layout = exponent_layout(config)
         super().__init__({
-            "index": In(range(config.n_tensors)), "show": In(1), "shown": Out(ExponentLayout),
-            "set": In(1), "value": In(ExponentLayout),
+            "index": In(range(config.n_tensors)), "show": In(1), "shown": Out(self.layout),
+            "set": In(1), "value": In(self.layout),
             "lookup": In(ExponentLookup(config)), "adjust": In(ExponentAdjust(config)),
-            "drain_result_valid": In(1), "drain_result": In(ResultLayout),
-            "update_result_valid": In(1), "update_result": In(ResultLayout),
+            **result_ports(config),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.table = table = Table(ExponentLayout, self.config.n_tensors)
-        m.submodules.burst = burst = Burst(ExponentLayout, len(OPERANDS))
+        m.submodules.table = table = Table(self.layout, self.config.n_tensors)
+        m.submodules.burst = burst = Burst(self.layout, len(operands(self.config)))
         m.submodules.shadow = shadow = Shadow(self.config)
         walking, walk_addr = self._walk(m, table, shadow)
-        ids = Array(self.lookup.ids[operand] for operand in OPERANDS)
+        ids = Array(self.lookup.ids[operand] for operand in operands(self.config))
         m.d.comb += [
             table.index.eq(self.index), table.show.eq(self.show), self.shown.eq(table.shown),
             table.set.eq(self.set), table.value.eq(self.value),
             table.addr.eq(Mux(walking, walk_addr, ids[burst.position])),
             burst.start.eq(self.lookup.start), burst.ready.eq(table.ready), burst.data.eq(table.data),
             self.lookup.found.eq(burst.found), self.lookup.done.eq(burst.done),
-            shadow.drain_result_valid.eq(self.drain_result_valid), shadow.drain_result.eq(self.drain_result),
-            shadow.update_result_valid.eq(self.update_result_valid), shadow.update_result.eq(self.update_result),
+            *(getattr(shadow, name).eq(getattr(self, name)) for name in result_ports(self.config)),
         ]  # fmt: skip
         return m
 
     def _walk(self, m, table, shadow):
-        """Visit the entries to adjust, one per cycle: s0 reads table and shadow, s1 writes them."""
+        """Visit the entries to adjust, one per cycle: s0 reads table and shadow, s1 writes them.
+
+        Where there are scales the table is written in s2.
+        """
         n_tensors = self.config.n_tensors
+        named = ("out", "b", "d") if self.config.predicts else ("out", "b")
         waiting = Signal()
         walking = Signal()
         s0_step = Signal(range(n_tensors))
@@ -105,32 +123,43 @@ class Exponents(wiring.Component):
         s1_valid = Signal()
         s1_step = Signal(range(n_tensors))
         s1_addr = Signal(range(n_tensors))
+        done = Signal()
         trial = self.adjust.how == Adjust.TRIAL
-        last = s0_step == Mux(trial, 1, n_tensors - 1)
+        last = s0_step == Mux(trial, len(named) - 1, n_tensors - 1)
 
-        m.d.comb += s0_addr.eq(Mux(trial, Mux(s0_step == 0, self.adjust.out, self.adjust.b), s0_step))
-        m.d.sync += self.adjust.done.eq(0)
+        def of_named(step, prefix=""):
+            *others, value = (getattr(self.adjust, prefix + name) for name in named)
+            for place, other in reversed([*enumerate(others)]):
+                value = Mux(step == place, other, value)
+            return value
+
+        m.d.comb += s0_addr.eq(Mux(trial, of_named(s0_step), s0_step))
+        m.d.sync += done.eq(0)
         with m.If(self.adjust.start):
             m.d.sync += waiting.eq(1)
         with m.Elif(waiting & shadow.settled):
             m.d.sync += [waiting.eq(0), walking.eq(1), s0_step.eq(0)]
         with m.Elif(walking & table.ready):
-            m.d.sync += [s0_step.eq(s0_step + 1), walking.eq(~last), self.adjust.done.eq(last)]
+            m.d.sync += [s0_step.eq(s0_step + 1), walking.eq(~last), done.eq(last)]
         m.d.sync += [s1_valid.eq(walking & table.ready), s1_step.eq(s0_step), s1_addr.eq(s0_addr)]
 
-        chosen = ~trial | Mux(s1_step == 0, self.adjust.track_out, self.adjust.track_b)
+        chosen = ~trial | of_named(s1_step, "track_")
+        changes = s1_valid & chosen & shadow.entry.seen & (self.adjust.how != Adjust.CLEAR)
+        later = int(self.config.predicts)
+        old, seen = delayed(m, table.data, later), delayed(m, shadow.entry, later)
         m.d.comb += [
             shadow.addr.eq(s0_addr),
             shadow.clear.eq(s1_valid & chosen),
-            table.write.eq(s1_valid & chosen & shadow.entry.seen & (self.adjust.how != Adjust.CLEAR)),
-            table.write_addr.eq(s1_addr),
-            table.write_data.eq(self._rule(m, table.data, shadow.entry)),
+            table.write.eq(delayed(m, changes, later)),
+            table.write_addr.eq(delayed(m, s1_addr, later)),
+            table.write_data.eq(self._rule(m, old, seen)),
+            self.adjust.done.eq(delayed(m, done, later)),
         ]
         return walking, s0_addr
 
     def _rule(self, m, old, shadow):
         """The adjusted entry of a tensor that was seen."""
-        new = Signal(ExponentLayout)
+        new = Signal(self.layout)
         wanted = Signal(signed(len(shadow.top) + 1))
         exponent = Signal(signed(8))
         m.d.comb += [
@@ -139,7 +168,7 @@ class Exponents(wiring.Component):
                 shadow.top + (HEADROOM_BITS - (self.config.operand_width - 1)),
                 Mux(old.has_next, old.next, old.cur) - ZERO_STEP,
             )),
-            exponent.eq(Mux(wanted > EXP_MAX, EXP_MAX, Mux(wanted < EXP_MIN, EXP_MIN, wanted))),
+            exponent.eq(_clamped(wanted)),
             new.eq(old),
         ]  # fmt: skip
         with m.If(~old.has_next):
@@ -148,4 +177,21 @@ class Exponents(wiring.Component):
             m.d.comb += new.next.eq(exponent)
             with m.If(self.adjust.how == Adjust.COMMIT):
                 m.d.comb += new.cur.eq(old.next)
+        if self.config.predicts:
+            with m.If(old.is_scale):
+                m.d.comb += new.eq(old)
+                with m.If(shadow.nonzero):
+                    self._smooth(m, old, shadow.top, new)
         return new
+
+    def _smooth(self, m, old, top, new):
+        """A scale goes part of the way to the batch's own, in a trial all of it."""
+        smoothed = Signal(signed(len(top) + 9))
+        value = Cat(old.next.as_unsigned(), old.cur).as_signed()
+        target = Cat(Const(0, 8), top).as_signed()
+        m.d.comb += smoothed.eq(Mux(self.adjust.how == Adjust.COMMIT, value + ((target - value) >> SMOOTHING), target))
+        m.d.comb += [new.cur.eq(_clamped(smoothed >> 8)), new.next.eq(smoothed[:8].as_signed())]
+
+
+def _clamped(exponent):
+    return Mux(exponent > EXP_MAX, EXP_MAX, Mux(exponent < EXP_MIN, EXP_MIN, exponent))

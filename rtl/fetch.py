@@ -27,7 +27,9 @@ class Fetch(wiring.Component):
     ``start`` (only while idle) clears the shadow exponents, waits for ``located``, pulses ``begin`` and
     goes through the program; ``batch_end`` pulses at each END, ``finished`` with the one of a ``last``
     batch. At HOST ``waiting`` is high until ``resume``. ``running`` is high from ``begin`` to ``finished``,
-    except at HOST. ``executed`` pulses for each command that wasn't skipped.
+    except at HOST. Where ``config.predicts``, nothing is read and ``running`` is low while it waits for ``located``
+    after ``begin`` and ``batch_end``, so that the phase can change; ``commit`` pulses when COMMIT begins. ``executed``
+    pulses for each command that wasn't skipped.
 
     ``work``, ``given``, ``settled``: see :class:`.issue.Issue`. ``stopping`` keeps anything from being considered
     settled. ``error`` stays valid until reset; it comes once all commands before the refused one are complete.
@@ -36,6 +38,7 @@ class Fetch(wiring.Component):
 
     def __init__(self, config: Config):
         self.config = config
+        self.first = "BATCH" if config.predicts else "COMMAND"
         super().__init__({
             "program": In(32), "calibrate": In(1), "phase": In(range(N_PHASES)), "last": In(1), "located": In(1),
             "start": In(1), "resume": In(1), "stopping": In(1),
@@ -43,6 +46,7 @@ class Fetch(wiring.Component):
             "executed": Out(1), "error": Out(ErrorLayout), "busy": Out(1),
             "client": Out(ReadClient(config)), "adjust": Out(ExponentAdjust(config)),
             "work": Out(stream.Signature(WorkLayout)), "given": In(WaitLayout), "settled": In(1),
+            **({"commit": Out(1)} if config.predicts else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -51,7 +55,6 @@ class Fetch(wiring.Component):
         m.submodules.check = check = Check(self.config)
         wiring.connect(m, wiring.flipped(self.client), prefetch.client)
         fetched = prefetch.commands.p
-        update = fetched.command.opcode == Opcode.UPDATE
         work = is_work(fetched.command.opcode)
 
         skip = Signal()
@@ -65,9 +68,9 @@ class Fetch(wiring.Component):
             self.work.p.dry.eq(calibrating & ~tried),
             self.error.code.eq(code), self.error.index.eq(fetched.index),
             self.adjust.out.eq(fetched.command.out_id), self.adjust.b.eq(fetched.command.b_id),
-            self.adjust.track_out.eq(fetched.command.track | update), self.adjust.track_b.eq(update),
             self.adjust.how.eq(Mux(work, Adjust.TRIAL, Adjust.COMMIT)),
         ]  # fmt: skip
+        self._tracked(m, fetched.command)
         with m.FSM() as fsm:
             self._begin(m, prefetch)
             with m.State("COMMAND"):
@@ -107,12 +110,27 @@ class Fetch(wiring.Component):
             fsm.ongoing("SETTLE") & ~self.settled, fsm.ongoing("LEAVE") & ~prefetch.quiet,
         ))  # fmt: skip
         m.d.comb += self.busy.eq(prefetch.busy | ~waits)
+        if self.config.predicts:
+            m.d.comb += self.commit.eq(self.adjust.start & (self.adjust.how == Adjust.COMMIT))
         return m
 
     def _step(self, m, prefetch, executed=1):
         """Go on to the next command."""
         m.d.comb += [prefetch.commands.ready.eq(1), self.executed.eq(executed)]
         m.next = "COMMAND"
+
+    def _tracked(self, m, command):
+        """The tensors whose maximum a command reports."""
+        adjust = self.adjust
+        update = command.opcode == Opcode.UPDATE
+        if self.config.predicts:
+            adam = command.opcode == Opcode.ADAM
+            m.d.comb += [
+                adjust.d.eq(Mux(adam, command.d_id, command.scale_id)),
+                adjust.track_d.eq(adam | update & command.quality),
+            ]
+            update = update | adam
+        m.d.comb += [adjust.track_out.eq(command.track | update), adjust.track_b.eq(update)]
 
     def _begin(self, m, prefetch):
         """From ``start`` to the first command."""
@@ -125,7 +143,10 @@ class Fetch(wiring.Component):
                 m.next = "LOCATE"
         with m.State("LOCATE"), m.If(self.located):
             m.d.comb += [self.begin.eq(1), prefetch.rewind.eq(1)]
-            m.next = "COMMAND"
+            m.next = self.first
+        if self.config.predicts:
+            with m.State("BATCH"), m.If(self.located):
+                m.next = "COMMAND"
 
     def _settle(self, m, prefetch, code, untried):
         """Wait for everything before this command; and how HOST and END leave the program."""
@@ -148,7 +169,7 @@ class Fetch(wiring.Component):
                 m.next = "HOST"
             with m.Else():
                 m.d.comb += [self.batch_end.eq(1), prefetch.rewind.eq(1), self.finished.eq(self.last)]
-                m.next = "COMMAND"
+                m.next = self.first
                 with m.If(self.last):
                     m.next = "IDLE"
         with m.State("HOST"), m.If(self.resume):

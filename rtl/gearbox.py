@@ -15,13 +15,19 @@ def _require_multiple(beat, group):
 class Unpack(wiring.Component):
     """Beats of ``beat`` bits become groups of ``group`` bits, lowest first, one per cycle.
 
-    ``flush`` drops what is left of the present beat.
+    ``flush`` drops what is left of the present beat. With ``other``, groups have that many bits while ``choose``, which
+    may change when nothing is left.
     """
 
-    def __init__(self, beat: int, group: int):
-        _require_multiple(beat, group)
-        self._groups = beat // group
-        super().__init__({"i": In(stream.Signature(beat)), "o": Out(stream.Signature(group)), "flush": In(1)})
+    def __init__(self, beat: int, group: int, other: int | None = None):
+        self._sizes = [group] if other is None else [group, other]
+        for size in self._sizes:
+            _require_multiple(beat, size)
+        self._groups = beat // min(self._sizes)
+        super().__init__({
+            "i": In(stream.Signature(beat)), "o": Out(stream.Signature(max(self._sizes))), "flush": In(1),
+            **({} if other is None else {"choose": In(1)}),
+        })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
@@ -33,12 +39,16 @@ class Unpack(wiring.Component):
             self.i.ready.eq((left == 0) | ((left == 1) & self.o.ready)),
         ]
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [beat.eq(self.i.payload), left.eq(self._groups)]
+            m.d.sync += [beat.eq(self.i.payload), left.eq(self._chosen(len(beat) // size for size in self._sizes))]
         with m.Elif(self.o.valid & self.o.ready):
-            m.d.sync += [beat.eq(beat >> len(self.o.payload)), left.eq(left - 1)]
+            m.d.sync += [beat.eq(self._chosen(beat >> size for size in self._sizes)), left.eq(left - 1)]
         with m.If(self.flush):
             m.d.sync += left.eq(0)
         return m
+
+    def _chosen(self, values):
+        first, *others = values
+        return Mux(self.choose, *others, first) if others else first
 
 
 class Pack(wiring.Component):

@@ -4,13 +4,20 @@ from amaranth import Module, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..spec.commands import Adam
 from ..spec.config import Config
 from .table import Burst, Table
 
-__all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperLayout", "HyperLookup"]
+__all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperLayout", "HyperLookup", "hypers_found"]
 
 HYPER_PER_UPDATE = 3
 """Learning rate, momentum and weight decay, in consecutive entries."""
+
+
+def hypers_found(config: Config) -> int:
+    """Entries that a lookup reads: as many as ADAM takes, where there is ADAM."""
+    return len(Adam) if config.predicts else HYPER_PER_UPDATE
+
 
 HyperLayout = data.StructLayout({"mantissa": 16, "exponent": signed(8)})
 """A hyper-parameter, mantissa * 2^exponent; the mantissa is unsigned."""
@@ -22,22 +29,21 @@ class HyperLookup(wiring.Signature):
     def __init__(self, config: Config):
         super().__init__({
             "start": Out(1), "first": Out(range(config.n_hyper)),
-            "found": In(data.ArrayLayout(HyperLayout, HYPER_PER_UPDATE)), "done": In(1),
+            "found": In(data.ArrayLayout(HyperLayout, hypers_found(config))), "done": In(1),
         })  # fmt: skip
 
 
 class Hyper(wiring.Component):
     """The table, read by UPDATE commands and shown to the host.
 
-    ``lookup.start`` (only while no other lookup runs) reads the entries ``first``, ``first + 1``, ``first + 2``;
-    ``found`` holds them from the pulse of ``done`` on, ``LOOKUP_LATENCY`` cycles after ``start`` (one
+    ``lookup.start`` (only while no other lookup runs) reads the entries ``first``, ``first + 1``, ...;
+    ``found`` holds them from the pulse of ``done`` on, ``lookup_latency`` cycles after ``start`` (one
     more for each cycle with ``show``), until the next lookup. Host side: see :class:`.table.Table`.
     """
 
-    LOOKUP_LATENCY = HYPER_PER_UPDATE + Burst.BURST_LATENCY
-
     def __init__(self, config: Config):
         self.config = config
+        self.lookup_latency = hypers_found(config) + Burst.BURST_LATENCY
         super().__init__({
             "index": In(range(config.n_hyper)), "show": In(1), "shown": Out(HyperLayout),
             "set": In(1), "value": In(HyperLayout),
@@ -47,7 +53,7 @@ class Hyper(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.table = table = Table(HyperLayout, self.config.n_hyper)
-        m.submodules.burst = burst = Burst(HyperLayout, HYPER_PER_UPDATE)
+        m.submodules.burst = burst = Burst(HyperLayout, hypers_found(self.config))
         m.d.comb += [
             table.index.eq(self.index), table.show.eq(self.show), self.shown.eq(table.shown),
             table.set.eq(self.set), table.value.eq(self.value),

@@ -4,14 +4,15 @@ from amaranth import signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import FIELDS
+from ..spec.commands import FIELDS, Adam
 from ..spec.config import Config
 from ..spec.descriptors import Bits
+from .hyper import HYPER_PER_UPDATE, HyperLayout
 
 __all__ = [
-    "AccRead", "CommandLayout", "ErrorLayout", "LostLayout", "PadRead", "PadWrite", "ReadClient", "RegionLayout",
-    "ResultLayout", "StopLayout", "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient",
-    "descriptor_layout", "descriptor_stream",
+    "AccRead", "CommandLayout", "ErrorLayout", "LostLayout", "PadRead", "PadWrite", "QualityLayout", "ReadClient",
+    "RegionLayout", "ResultLayout", "SignsLayout", "StopLayout", "TaskLayout", "Token", "UpdateLayout", "VectorLayout",
+    "WriteClient", "descriptor_layout", "descriptor_stream",
 ]  # fmt: skip
 
 
@@ -31,17 +32,41 @@ CommandLayout = data.StructLayout({f.name: signed(f.width) if f.signed else unsi
 
 TaskLayout = data.StructLayout({
     "command": CommandLayout, "index": 16, "a_base": 32, "exp_a": signed(8), "exp_b": signed(8),
-    "exp_c": signed(8), "exp_out": signed(8), "dry": 1,
+    "exp_c": signed(8), "exp_out": signed(8), "exp_scale": signed(8), "dry": 1,
 })  # fmt: skip
 """A compute command ready to run, as control hands it to the sequencer: with its index in the program,
-operand A's address (ring resolved) and the committed exponents."""
+operand A's address (ring resolved) and the committed exponents; ``exp_scale`` is 0 without a scale."""
 
-UpdateLayout = data.StructLayout({
+_SGD = {
     "index": 16, "dry": 1, "count": 32, "a_addr": 32, "b_addr": 32, "c_addr": 32, "out_addr": 32,
     "b_id": 8, "out_id": 8, "eg": signed(8), "ew": signed(8), "ew_next": signed(8), "ev": signed(8),
     "ev_next": signed(8), "ml": 16, "xl": signed(8), "mm": 16, "xm": signed(8), "md": 16, "xd": signed(8),
+}  # fmt: skip
+_PREDICTED = {
+    "adam": 1, "zero": 1, "quality": 1, "layer": 16, "d_addr": 32, "d_id": 8, "scale_id": 8, "eg": signed(9),
+    "ev_next": signed(9), "ed": signed(8), "ed_next": signed(9), "scale": signed(8),
+    "more": data.ArrayLayout(HyperLayout, len(Adam) - HYPER_PER_UPDATE),
+}  # fmt: skip
+
+
+def UpdateLayout(config: Config) -> data.StructLayout:
+    """An UPDATE command ready to run: addresses, exponents (before dry's rule), hyper-parameters.
+
+    Where gradients are predicted, ADAM too (``adam``): its first moment is in the fields of the momentum, its hyper
+    entries are in order ml, mm, md, ``more``. ``eg`` is then the gradient's
+    exponent with what it is scaled by, ``zero``: there is no operand A, ``scale``: the layer's, 0 if it has none.
+    ``random``, only where ``config.flips_signs``: the gradient's signs are changed at random.
+    """
+    random = {"random": 1} if config.flips_signs else {}
+    return data.StructLayout({**_SGD, **_PREDICTED, **random} if config.predicts else _SGD)
+
+
+QualityLayout = data.StructLayout({
+    "layer": 16, "ee": 64, "et": signed(64), "tt": 64, "count": 32,
+    "e_exponent": signed(10), "t_exponent": signed(10),
 })  # fmt: skip
-"""An UPDATE command ready to run: addresses, exponents (before dry's rule), hyper-parameters."""
+"""What a layer's prediction was like: sums of products of errors and true gradients in mantissas, over how many
+elements, and the exponents of errors and of (scaled) gradients."""
 
 ResultLayout = data.StructLayout({"id": 8, "nonzero": 1, "top": signed(10)})
 """What the shadow exponents gather: tensor, whether any result was nonzero, max bit length + exponent."""
@@ -54,6 +79,9 @@ LostLayout = data.StructLayout({"valid": 1, "index": 16})
 
 StopLayout = data.StructLayout({"stopping": 1, "index": 16})
 """An orderly stop, and the index of the earliest command that failed."""
+
+SignsLayout = data.StructLayout({"seed": 32, "batch": 32})
+"""What random signs depend on besides layer and weight: register SEED, and the schedule's batch in the epoch."""
 
 RegionLayout = data.StructLayout({"start": 32, "end": 32})
 """A write region, ``start <= address < end``."""

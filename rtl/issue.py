@@ -1,14 +1,15 @@
 """Issue: makes tasks of commands, and keeps account of which are complete."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import Opcode
+from ..spec.commands import Opcode, Source
 from ..spec.config import Config
-from .dispatch import Dispatch, WaitLayout
-from .exponents import OPERANDS, ExponentLookup
+from .check import is_update
+from .dispatch import Dispatch, WaitLayout, queues
+from .exponents import ExponentLookup, operands
 from .hyper import HyperLookup
 from .interfaces import CommandLayout, TaskLayout, UpdateLayout
 
@@ -30,8 +31,10 @@ class Issue(wiring.Component):
 
     ``work`` is taken when its task enters a queue. ``given``: commands taken since ``new_batch``, dry ones
     not counted; ``settled``: all are complete, dry ones included. Whoever gives dry work, or any after it,
-    waits for ``settled`` first. ``main_done`` and ``update_done`` pulse for each task completed. ``complete``: so are
+    waits for ``settled`` first. ``main_done`` and its like pulse for each task completed. ``complete``: so are
     all those taken, dry or not, whose index is below ``until``.
+
+    The predictor's commands have a queue of their own if there are two cores; else they go with the main core's.
 
     ``busy`` but while it can only wait for others, apart from what follows from an input within a few cycles.
 
@@ -40,33 +43,46 @@ class Issue(wiring.Component):
 
     def __init__(self, config: Config):
         self.config = config
+        self.queues = queues(config)
         super().__init__({
             "work": In(stream.Signature(WorkLayout)), "new_batch": In(1), "ring_address": In(32),
             "given": Out(WaitLayout), "settled": Out(1),
             "exponents": Out(ExponentLookup(config)), "hyper": Out(HyperLookup(config)),
-            "task": Out(stream.Signature(TaskLayout)), "update_task": Out(stream.Signature(UpdateLayout)),
-            "main_done": In(1), "update_done": In(1), "until": In(16), "complete": Out(1), "busy": Out(1),
+            "task": Out(stream.Signature(TaskLayout)), "update_task": Out(stream.Signature(UpdateLayout(config))),
+            **({"predictor_task": Out(stream.Signature(TaskLayout))} if config.n_cores > 1 else {}),
+            **{f"{queue}_done": In(1) for queue in self.queues},
+            "until": In(16), "complete": Out(1), "busy": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.main = main = Dispatch(TaskLayout, MAIN_DEPTH)
-        m.submodules.update = update = Dispatch(UpdateLayout, UPDATE_DEPTH)
-        wiring.connect(m, main.o, wiring.flipped(self.task))
-        wiring.connect(m, update.o, wiring.flipped(self.update_task))
-
         command = self.work.p.command
-        for queue in (main, update):
-            m.d.comb += [queue.i.p.wait.main.eq(command.wait_main), queue.i.p.wait.update.eq(command.wait_update)]
-        self._task(m, main.i.p.payload)
-        self._update_task(m, update.i.p.payload)
+        update = is_update(command.opcode)
+        aside = ~update & command.predictor  # waited for as the predictor's
+        chosen = {"main": ~update, "update": update}
+        if self.config.n_cores > 1:
+            chosen |= {"main": ~update & ~command.predictor, "predictor": aside}
+        done = self._in_flight(m, chosen, aside)
+        pushing = Signal()
+        completed = self._account(m, update, aside, done)
+        ready = []
+        for name in self.queues:
+            shape, depth = (UpdateLayout(self.config), UPDATE_DEPTH) if name == "update" else (TaskLayout, MAIN_DEPTH)
+            m.submodules[name] = queue = Dispatch(shape, depth)
+            task = self.task if name == "main" else getattr(self, f"{name}_task")
+            wiring.connect(m, queue.o, wiring.flipped(task))
+            (self._update_task if name == "update" else self._task)(m, queue.i.p.payload)
+            m.d.comb += [
+                queue.completed.eq(completed),
+                *(queue.i.p.wait[kind].eq(command[f"wait_{kind}"]) for kind in WaitLayout.members),
+                queue.i.valid.eq(pushing & chosen[name] & self.rooms[name]),
+            ]
+            ready.append(queue.i.ready & chosen[name] & self.rooms[name])
         m.d.comb += [
+            self.work.ready.eq(pushing & Cat(ready).any()),
             self.hyper.first.eq(command.hyper),
-            *(self.exponents.ids[operand].eq(command[f"{operand}_id"]) for operand in OPERANDS),
+            *(self.exponents.ids[operand].eq(command[f"{operand}_id"]) for operand in operands(self.config)),
         ]
-
-        is_update = command.opcode == Opcode.UPDATE
-        main_room, update_room = self._in_flight(m, is_update)
         with m.FSM() as fsm:
             with m.State("LOOKUP"):
                 m.d.comb += [self.exponents.start.eq(self.work.valid), self.hyper.start.eq(self.work.valid)]
@@ -75,71 +91,87 @@ class Issue(wiring.Component):
             with m.State("WAIT"), m.If(self.exponents.done):
                 m.next = "PUSH"
             with m.State("PUSH"):
-                m.d.comb += [
-                    main.i.valid.eq(~is_update & main_room),
-                    update.i.valid.eq(is_update & update_room),
-                    self.work.ready.eq(Mux(is_update, update.i.ready & update_room, main.i.ready & main_room)),
-                ]
+                m.d.comb += pushing.eq(1)
                 with m.If(self.work.ready):
                     m.next = "LOOKUP"
         m.d.comb += self.busy.eq(self.work.valid & (~fsm.ongoing("PUSH") | self.work.ready))
-        self._account(m, is_update, main, update)
         return m
 
-    def _in_flight(self, m, is_update):
-        """Indices of the tasks not complete, oldest first; returns whether there is room, by queue."""
-        rooms, complete = [], []
-        for name, mine, done in (("main", ~is_update, self.main_done), ("update", is_update, self.update_done)):
-            m.submodules[f"{name}_in_flight"] = indices = SyncFIFO(width=16, depth=IN_FLIGHT)
-            m.d.comb += [
-                indices.w_en.eq(self.work.valid & self.work.ready & mine),
-                indices.w_data.eq(self.work.p.index),
-                indices.r_en.eq(done),
-            ]
-            rooms.append(indices.w_rdy)
-            complete.append(~indices.r_rdy | (indices.r_data >= self.until))
-        m.d.comb += self.complete.eq(complete[0] & complete[1])
-        return rooms
+    def _in_flight(self, m, chosen, aside):
+        """Indices of the tasks not complete, oldest first; ``rooms``: whether there is room, by queue.
 
-    def _account(self, m, is_update, main, update):
+        Returns what is completed, by the kind that waits count.
+        """
+        layout = data.StructLayout({"index": 16, "aside": 1})
+        self.rooms, complete = {}, []
+        oldest = {}
+        for name in self.queues:
+            m.submodules[f"{name}_in_flight"] = tasks = SyncFIFO(width=layout.size, depth=IN_FLIGHT)
+            new = layout(tasks.w_data)
+            oldest[name] = layout(tasks.r_data)
+            m.d.comb += [
+                tasks.w_en.eq(self.work.valid & self.work.ready & chosen[name]),
+                new.index.eq(self.work.p.index), new.aside.eq(aside),
+                tasks.r_en.eq(getattr(self, f"{name}_done")),
+            ]  # fmt: skip
+            self.rooms[name] = tasks.w_rdy
+            complete.append(~tasks.r_rdy | (oldest[name].index >= self.until))
+        m.d.comb += self.complete.eq(Cat(complete).all())
+        if self.config.n_cores > 1:
+            return {"main": self.main_done, "update": self.update_done, "predictor": self.predictor_done}
+        of_predictor = oldest["main"].aside & self.config.predicts
+        return {
+            "main": self.main_done & ~of_predictor, "update": self.update_done,
+            "predictor": self.main_done & of_predictor,
+        }  # fmt: skip
+
+    def _account(self, m, update, aside, done):
+        """Count what is given and what is completed; returns the latter."""
         completed = Signal(WaitLayout)
         trying = Signal()
         taken = self.work.valid & self.work.ready
-        m.d.comb += [
-            main.completed.eq(completed),
-            update.completed.eq(completed),
-            self.settled.eq((self.given == completed) & ~trying),
-        ]
+        given = {"main": ~update & ~aside, "update": update, "predictor": aside & self.config.predicts}
+        m.d.comb += self.settled.eq((self.given == completed) & ~trying)
         with m.If(taken & ~self.work.p.dry):
-            with m.If(is_update):
-                m.d.sync += self.given.update.eq(self.given.update + 1)
-            with m.Else():
-                m.d.sync += self.given.main.eq(self.given.main + 1)
+            m.d.sync += [self.given[kind].eq(self.given[kind] + given[kind]) for kind in given]
         with m.If(trying):
-            m.d.sync += trying.eq(~self.main_done & ~self.update_done)
+            m.d.sync += trying.eq(~Cat(done.values()).any())
         with m.Else():
             m.d.sync += [
                 trying.eq(taken & self.work.p.dry),
-                completed.main.eq(completed.main + self.main_done),
-                completed.update.eq(completed.update + self.update_done),
+                *(completed[kind].eq(completed[kind] + done[kind]) for kind in done),
             ]
         with m.If(self.new_batch):
             m.d.sync += [self.given.eq(0), completed.eq(0)]
+        return completed
+
+    def _exponents(self):
+        """What was found, by name."""
+        return dict(zip(operands(self.config), self.exponents.found, strict=True))
+
+    def _scale(self, exps):
+        """The exponent of the layer's scale."""
+        return Mux(self.work.p.command.scale_id == 0, 0, exps["scale"].cur)
 
     def _task(self, m, task):
         work = self.work.p
-        exps = dict(zip(OPERANDS, self.exponents.found, strict=True))
+        exps = self._exponents()
         ring = Mux(work.command.ring, self.ring_address, 0)
         m.d.comb += [
             task.command.eq(work.command), task.index.eq(work.index), task.dry.eq(work.dry),
             task.a_base.eq(ring + work.command.a_addr),
-            *(task[f"exp_{operand}"].eq(exps[operand].cur) for operand in OPERANDS),
+            *(task[f"exp_{operand}"].eq(exps[operand].cur) for operand in ("a", "b", "c", "out")),
         ]  # fmt: skip
+        if self.config.predicts:
+            m.d.comb += task.exp_scale.eq(self._scale(exps))
+            with m.If(exps["out"].has_next):  # it is written at its next exponent, as weights are
+                m.d.comb += task.exp_out.eq(exps["out"].next)
 
     def _update_task(self, m, task):
         work = self.work.p
-        gradient, weight, _, momentum = self.exponents.found
-        rate, inertia, decay = self.hyper.found
+        exps = self._exponents()
+        gradient, weight, momentum = exps["a"], exps["b"], exps["out"]
+        rate, inertia, decay, *others = self.hyper.found
         copied = ("count", "a_addr", "b_addr", "c_addr", "out_addr", "b_id", "out_id")
         m.d.comb += [
             task.index.eq(work.index), task.dry.eq(work.dry),
@@ -149,3 +181,20 @@ class Issue(wiring.Component):
             task.ml.eq(rate.mantissa), task.xl.eq(rate.exponent), task.mm.eq(inertia.mantissa),
             task.xm.eq(inertia.exponent), task.md.eq(decay.mantissa), task.xd.eq(decay.exponent),
         ]  # fmt: skip
+        if self.config.predicts:
+            self._predicted(m, task, exps, others)
+
+    def _predicted(self, m, task, exps, others):
+        """What an update task has besides where gradients are predicted; a true gradient isn't scaled."""
+        command = self.work.p.command
+        adam = command.opcode == Opcode.ADAM
+        m.d.comb += [
+            task.adam.eq(adam), task.zero.eq(~adam & (command.source == Source.ZERO)),
+            task.quality.eq(~adam & command.quality), task.scale.eq(self._scale(exps)),
+            *(task[name].eq(command[name]) for name in ("layer", "d_addr", "d_id", "scale_id")),
+            task.eg.eq(exps["a"].cur + Mux(adam | command.quality, 0, task.scale)),
+            task.ed.eq(exps["d"].cur), task.ed_next.eq(exps["d"].next),
+            *(entry.eq(found) for entry, found in zip(task.more, others, strict=True)),
+        ]  # fmt: skip
+        if self.config.flips_signs:
+            m.d.comb += task.random.eq(~adam & (command.source == Source.RANDOM))

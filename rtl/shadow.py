@@ -1,6 +1,6 @@
 """Shadow exponents: what the results of a batch were, tensor by tensor."""
 
-from amaranth import Assert, Module, Mux, Signal, signed
+from amaranth import Assert, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.memory import Memory
@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ..spec.config import Config
 from .interfaces import ResultLayout
 
-__all__ = ["Shadow", "ShadowLayout"]
+__all__ = ["Shadow", "ShadowLayout", "result_ports", "result_sources"]
 
 EVENT_DEPTH = 4
 """Events of one source that may wait while the other source's are entered."""
@@ -18,8 +18,21 @@ ShadowLayout = data.StructLayout({"seen": 1, "nonzero": 1, "top": signed(10)})
 """A tensor's shadow: any result since the last commit, any nonzero one, their greatest ``top``."""
 
 
+def result_sources(config: Config) -> tuple[str, ...]:
+    """Who reports results' maxima."""
+    return ("drain", "update", *(("predictor",) if config.n_cores > 1 else ()))
+
+
+def result_ports(config: Config) -> dict:
+    """Members of a signature for the reports of all sources."""
+    return {
+        name: member for source in result_sources(config)
+        for name, member in ((f"{source}_result_valid", In(1)), (f"{source}_result", In(ResultLayout)))
+    }  # fmt: skip
+
+
 class Shadow(wiring.Component):
-    """Gathers result events of two sources, which may come in the same cycle.
+    """Gathers result events of its ``sources``, which may come in the same cycle.
 
     One event is entered per cycle; the first source goes first. ``settled``: none is left to enter. Only
     while ``settled``: entry ``addr`` appears on ``entry`` in the next cycle, and is set to zero with
@@ -28,9 +41,9 @@ class Shadow(wiring.Component):
 
     def __init__(self, config: Config):
         self.config = config
+        self.sources = result_sources(config)
         super().__init__({
-            "drain_result_valid": In(1), "drain_result": In(ResultLayout),
-            "update_result_valid": In(1), "update_result": In(ResultLayout),
+            **result_ports(config),
             "settled": Out(1),
             "addr": In(range(config.n_tensors)), "clear": In(1), "entry": Out(ShadowLayout),
         })  # fmt: skip
@@ -40,17 +53,20 @@ class Shadow(wiring.Component):
         m.submodules.memory = memory = Memory(shape=ShadowLayout, depth=self.config.n_tensors, init=[])
         write = memory.write_port()
         read = memory.read_port(transparent_for=(write,))
-        m.submodules.drain = drain = self._events(m, self.drain_result_valid, self.drain_result)
-        m.submodules.update = update = self._events(m, self.update_result_valid, self.update_result)
-
-        s0_valid = drain.r_rdy | update.r_rdy
-        s0_event = data.View(ResultLayout, Mux(drain.r_rdy, drain.r_data, update.r_data))
+        s0_valid = Signal()
+        s0_event = Signal(ResultLayout)
+        earlier = 0  # whether a source before it has one
+        for name in self.sources:
+            valid, event = getattr(self, f"{name}_result_valid"), getattr(self, f"{name}_result")
+            m.submodules[name] = events = self._events(m, valid, event)
+            m.d.comb += events.r_en.eq(~Cat(earlier).any())
+            with m.If(events.r_rdy & ~Cat(earlier).any()):
+                m.d.comb += [s0_valid.eq(1), s0_event.eq(data.View(ResultLayout, events.r_data))]
+            earlier = Cat(earlier, events.r_rdy)
         s1_valid = Signal()
         s1_event = Signal(ResultLayout)
         s1_addr = Signal(range(self.config.n_tensors))
         m.d.comb += [
-            drain.r_en.eq(1),
-            update.r_en.eq(~drain.r_rdy),
             read.addr.eq(Mux(s0_valid, s0_event.id, self.addr)),
             self.settled.eq(~s0_valid & ~s1_valid),
             self.entry.eq(read.data),

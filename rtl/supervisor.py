@@ -24,19 +24,19 @@ class Supervisor(wiring.Component):
     has changed at the earliest, ``halt`` rises: no memory transaction may be started any more. When all are ``idle``,
     ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` pulses, and the machine is
     as before START. ``busy`` is high while CLEAR is being done. ``stopping``: no new command may be taken up.
-    ``losses`` are those of ``errors`` after which the main queue's commands can't be completed from this one on;
-    ``lost`` follows a cycle later.
+    ``losses`` are, for each queue of compute commands, those of ``errors`` after which its commands can't be completed
+    from this one on; ``lost`` follows a cycle later.
 
     ``event``: STATUS shows HOST, DONE or ERROR.
     """
 
-    def __init__(self, n_errors: int):
+    def __init__(self, n_errors: int, n_queues: int = 1):
         self.n_errors = n_errors
         super().__init__({
             "command": In(Control), "finished": In(1), "waiting": In(1), "quiet": In(1), "idle": In(1),
-            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "losses": In(n_errors),
+            "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "losses": In(data.ArrayLayout(n_errors, n_queues)),
             "start": Out(1), "resume": Out(1), "clear_counters": Out(1), "halt": Out(1), "reset": Out(1),
-            "stopping": Out(1), "stop": Out(StopLayout), "lost": Out(LostLayout),
+            "stopping": Out(1), "stop": Out(StopLayout), "lost": Out(data.ArrayLayout(LostLayout, n_queues)),
             "busy": Out(1), "status": Out(Status), "event": Out(1), "error": Out(ErrorLayout),
         })  # fmt: skip
 
@@ -102,7 +102,7 @@ class Supervisor(wiring.Component):
     def _error(self, m, news):
         """Keep the report of the earliest command; ``news``: there is an earlier one than before."""
         every = Const(1).replicate(self.n_errors)
-        first, loss = self._earliest(m, "first", every), self._earliest(m, "loss", self.losses)
+        first = self._earliest(m, "first", every)
         listening = self.busy & ~self.halt
         known = self.error.valid & (self.error.index <= first.index)
         m.d.comb += [
@@ -111,8 +111,11 @@ class Supervisor(wiring.Component):
         ]  # fmt: skip
         with m.If(news):
             m.d.sync += self.error.eq(first)
-        with m.If(loss.valid & listening & ~(self.lost.valid & (self.lost.index <= loss.index))):
-            m.d.sync += [self.lost.valid.eq(1), self.lost.index.eq(loss.index)]
+        for queue in range(len(self.lost)):
+            lost = self.lost[queue]
+            loss = self._earliest(m, f"loss{queue}", self.losses[queue])
+            with m.If(loss.valid & listening & ~(lost.valid & (lost.index <= loss.index))):
+                m.d.sync += [lost.valid.eq(1), lost.index.eq(loss.index)]
         with m.If(self.reset):
             m.d.sync += [self.error.eq(0), self.lost.eq(0)]
 

@@ -6,7 +6,21 @@ from amaranth.lib.wiring import In, Out
 
 from .interfaces import ResultLayout
 
-__all__ = ["Tracker"]
+__all__ = ["Tracker", "bit_length"]
+
+
+def bit_length(m: Module, value):
+    """Position of the highest 1, counted from 1, by halving: a multiplexer per bit of the answer."""
+    levels = (len(value) - 1).bit_length()
+    position = []
+    for level in reversed(range(levels)):
+        half = 1 << level
+        rest = Signal(half)
+        upper = value[half:].any()
+        m.d.comb += rest.eq(Mux(upper, value[half:], value[:half]))
+        position.append(Mux(upper, half, 0))
+        value = rest
+    return sum(position) + value[0]
 
 
 class Tracker(wiring.Component):
@@ -29,7 +43,7 @@ class Tracker(wiring.Component):
         length = Signal(range(len(seen) + 1))
         m.d.sync += [
             seen.eq(Mux(self.clear, 0, seen | self.i)),
-            length.eq(Mux(self.clear, 0, self._bit_length(m, seen))),
+            length.eq(Mux(self.clear, 0, bit_length(m, seen))),
         ]
         m.d.comb += [
             self.result.id.eq(self.id),
@@ -37,16 +51,3 @@ class Tracker(wiring.Component):
             self.result.top.eq(length + self.exponent),
         ]
         return m
-
-    def _bit_length(self, m, value):
-        """Position of the highest 1, counted from 1, by halving: a multiplexer per bit of the answer."""
-        levels = (len(value) - 1).bit_length()
-        position = []
-        for level in reversed(range(levels)):
-            half = 1 << level
-            rest = Signal(half)
-            upper = value[half:].any()
-            m.d.comb += rest.eq(Mux(upper, value[half:], value[:half]))
-            position.append(Mux(upper, half, 0))
-            value = rest
-        return sum(position) + value[0]

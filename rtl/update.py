@@ -6,14 +6,25 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
-from ..spec.numerics import UPDATE_GUARD_BITS
 from ..spec.registers import N_REGIONS
 from .delay import delayed
-from .interfaces import ReadClient, RegionLayout, ResultLayout, StopLayout, UpdateLayout, WriteClient
+from .interfaces import (
+    QualityLayout,
+    ReadClient,
+    RegionLayout,
+    ResultLayout,
+    SignsLayout,
+    StopLayout,
+    UpdateLayout,
+    WriteClient,
+)  # fmt: skip
+from .signs import RandomSigns
 from .tracker import Tracker
+from .update_adam import RateClient, UpdateAdam
 from .update_check import UpdateCheck
-from .update_lane import LOW_BITS, ROUNDED_WIDTH, ScaleLayout, UpdateLane, clamped_shift
-from .update_read import SLOTS, UpdateReader
+from .update_lane import LOW_BITS, ROUNDED_WIDTH, UpdateLane, lane_scale, most_saturations
+from .update_read import SLOTS, GroupLayout, UpdateReader
+from .update_third import UpdateThird
 from .update_write import UpdateWriter
 from .write_stop import WriteStop
 
@@ -30,48 +41,96 @@ class Update(wiring.Component):
     unit begins no write burst of another chunk, reports nothing and takes no command until reset. ``busy`` from
     the cycle after a command is taken to the one of ``done``, or to reset. ``stop``, ``hold``, ``writing``: see
     :class:`.write_stop.WriteStop`.
+
+    Where gradients are predicted: ADAM commands too, a weight per cycle at best, with their ``rate`` from outside.
+    They, and UPDATE with ``quality``, have a third result (second moment; the layer's scale). With that of ``quality``
+    (but for a dry one) comes ``quality_valid``. ``signs`` is there where ``config.flips_signs``.
     """
 
     def __init__(self, config: Config):
         self._config = config
+        predicted = {"quality_valid": Out(1), "quality": Out(QualityLayout), "rate": Out(RateClient())}
         super().__init__({
-            "i": In(stream.Signature(UpdateLayout)),
+            "i": In(stream.Signature(UpdateLayout(config))),
             "read": Out(ReadClient(config)), "write": Out(WriteClient(config)),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
             "done": Out(1), "result_valid": Out(1), "result": Out(ResultLayout),
-            "saturations": Out(range(2 * config.update_lanes + 1)),
+            "saturations": Out(range(most_saturations(config) + 1)),
             "fault": Out(1), "fault_code": Out(ErrorCode), "fault_command": Out(16), "busy": Out(1),
             "stop": In(StopLayout), "hold": Out(1), "writing": Out(1),
+            **(predicted if config.predicts else {}), **({"signs": In(SignsLayout)} if config.flips_signs else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        task = Signal(UpdateLayout)
+        task = Signal(UpdateLayout(config))
         m.submodules.reader = reader = UpdateReader(config)
         m.submodules.writer = writer = UpdateWriter(config)
         connect(m, reader.read, flipped(self.read))
         connect(m, writer.write, flipped(self.write))
+        written = [task.b_addr, task.c_addr, task.out_addr, *([task.d_addr] if config.predicts else [])]
         m.d.comb += [
             reader.count.eq(task.count),
-            reader.addr.eq(Cat(task.a_addr, task.b_addr, task.c_addr, task.out_addr)),
+            reader.addr.eq(Cat(task.a_addr, *written)),
             writer.start.eq(reader.start & ~task.dry),
             writer.count.eq(task.count),
-            writer.addr.eq(Cat(task.b_addr, task.c_addr, task.out_addr)),
+            writer.addr.eq(Cat(written)),
         ]
         trackers = self._trackers(m, task, reader.start)
-        taken = Signal()
+        taken = Signal()  # a group
         slots = Signal(range(SLOTS + 1), init=SLOTS)  # chunks the writer has room for
-        m.d.comb += [
-            reader.o.ready.eq((slots != 0) | task.dry),
-            taken.eq(reader.o.valid & reader.o.ready),
-            writer.valid.eq(delayed(m, taken & ~task.dry, UpdateLane.LATENCY)),
-        ]
+        m.d.comb += taken.eq(reader.o.valid & reader.o.ready)
         m.d.sync += slots.eq(slots - (taken & reader.o.p.last & ~task.dry) + writer.freed)
-        self._lanes(m, task, taken, reader.o.p, writer.i, trackers)
-        final = delayed(m, taken & reader.o.p.final, UpdateLane.LATENCY + 1 + Tracker.LATENCY)
-        self._control(m, task, reader, writer, trackers, final)
+        room = (slots != 0) | task.dry
+        if config.predicts:
+            results, final = self._predicted(m, task, reader, writer, trackers, room, taken)
+        else:
+            m.d.comb += [reader.o.ready.eq(room), writer.valid.eq(delayed(m, taken & ~task.dry, UpdateLane.LATENCY))]
+            self._lanes(m, task, taken, reader.o.p, writer.i, trackers)
+            results, final = [], delayed(m, taken & reader.o.p.final, UpdateLane.LATENCY)
+        final = delayed(m, final, 1 + Tracker.LATENCY)
+        self._control(m, task, reader, writer, [*(tracker.result for tracker in trackers), *results], final)
         return m
+
+    def _predicted(self, m, task, reader, writer, trackers, room, taken):
+        """Lanes of both kinds. Returns the third result, and when a command's last weight comes out of its lane."""
+        config = self._config
+        m.submodules.adam = adam = UpdateAdam(config)
+        m.submodules.third = third = UpdateThird(config)
+        assert third.latency <= UpdateLane.LATENCY
+        sgd = taken & ~task.adam
+        given, ready = self._signs(m, task, reader, taken) if config.flips_signs else (reader.o.p.g, 1)
+        group, new = Signal(GroupLayout(config)), Signal(GroupLayout(config))
+        m.d.comb += [
+            group.eq(reader.o.p),
+            *(g.eq(Mux(task.zero, 0, value)) for g, value in zip(group.g, given, strict=True)),
+            reader.without_g.eq(task.zero), reader.with_d.eq(task.adam | task.quality), reader.wide.eq(task.adam),
+            reader.o.ready.eq(room & ready & Mux(task.adam, adam.groups.ready, reader.d.valid | ~task.quality)),
+            reader.d.ready.eq(Mux(task.adam, adam.s.ready, taken)),
+            adam.task.eq(task), adam.rate.eq(self.rate.o), adam.s.payload.eq(reader.d.payload),
+            adam.groups.valid.eq(reader.o.valid & room & task.adam), adam.groups.p.eq(group),
+            adam.s.valid.eq(reader.d.valid),
+            third.task.eq(task), third.clear.eq(reader.start), third.mask.eq(Mux(sgd & task.quality, group.mask, 0)),
+            third.g.eq(group.g), third.e.eq(reader.d.payload), third.s_magnitude.eq(adam.s_magnitude),
+            writer.valid.eq(~task.dry & (delayed(m, sgd, UpdateLane.LATENCY) | adam.valid)),
+            writer.i.eq(Mux(task.adam, adam.o, new)), writer.with_d.eq(task.adam),
+            writer.d_valid.eq(adam.s_valid & ~task.dry), writer.d.eq(adam.o_s), writer.d_last.eq(adam.s_last),
+            self.quality.eq(third.quality),
+        ]  # fmt: skip
+        self._lanes(m, task, sgd, group, new, trackers, (adam.m_magnitude, adam.w_magnitude, adam.saturations))
+        final = delayed(m, sgd & group.final, UpdateLane.LATENCY) | (adam.valid & adam.o.final)
+        return [third.result], final
+
+    def _signs(self, m, task, reader, taken):
+        """Gradients, of which some commands change signs, and whether they are there."""
+        m.submodules.signs = signs = RandomSigns(self._config)
+        m.d.comb += [
+            signs.start.eq(reader.start), signs.layer.eq(task.layer), signs.key.eq(self.signs),
+            signs.g.eq(reader.o.p.g), signs.taken.eq(taken & task.random),
+        ]  # fmt: skip
+        given = [Mux(task.random, new, old) for new, old in zip(signs.o, reader.o.p.g, strict=True)]
+        return given, signs.valid | ~task.random
 
     def _trackers(self, m, task, clear):
         m.submodules.v_tracker = v_tracker = Tracker(ROUNDED_WIDTH)
@@ -82,13 +141,13 @@ class Update(wiring.Component):
         ]  # fmt: skip
         return v_tracker, w_tracker
 
-    def _lanes(self, m, task, taken, group, new, trackers):
-        """All lanes with what they share: scale, masks alongside, sums of their reports."""
+    def _lanes(self, m, task, taken, group, new, trackers, others=(0, 0, 0)):
+        """All lanes with what they share: scale, masks alongside, sums of their reports and of ``others``."""
         mask = delayed(m, Mux(taken, group.mask, 0), UpdateLane.V_LATENCY)
         v_mask, w_mask = mask, delayed(m, mask, UpdateLane.LATENCY - UpdateLane.V_LATENCY)
         m.d.comb += new.last.eq(delayed(m, group.last, UpdateLane.LATENCY))
-        scale = self._scale(m, task)
-        v_magnitudes, w_magnitudes, saturations = 0, 0, 0
+        scale = lane_scale(m, self._config, task)
+        v_magnitudes, w_magnitudes, saturations = others
         for n in range(self._config.update_lanes):
             m.submodules[f"lane{n}"] = lane = UpdateLane(self._config)
             m.d.comb += [
@@ -106,24 +165,7 @@ class Update(wiring.Component):
             self.saturations.eq(Mux(task.dry, 0, saturations)),
         ]
 
-    def _scale(self, m, task):
-        """Factors and shifts of the command, two cycles after ``task``."""
-        scale = Signal(ScaleLayout)
-        guard = UPDATE_GUARD_BITS
-        aligns = {
-            "v": task.xm + task.ev - task.ev_next + guard,
-            "g": task.eg - task.ev_next + LOW_BITS + guard,
-            "d": task.xd + task.ew - task.ev_next + guard,
-            "w": task.ew - task.ew_next + guard,
-            "l": task.xl + task.ev_next - task.ew_next + guard,
-        }
-        for term, value in aligns.items():
-            align = Signal(value.shape(), name=f"align_{term}")
-            m.d.sync += [align.eq(value), scale[f"shift_{term}"].eq(clamped_shift(align))]
-        m.d.sync += [scale.mm.eq(task.mm), scale.md.eq(task.md), scale.ml.eq(task.ml)]
-        return scale
-
-    def _control(self, m, task, reader, writer, trackers, final):
+    def _control(self, m, task, reader, writer, results, final):
         """Check a command, let it run, report its results and its end."""
         m.submodules.check = check = UpdateCheck(self._config)
         m.d.comb += [
@@ -135,13 +177,15 @@ class Update(wiring.Component):
         stopped = Signal()
         self._faults(m, task, stopped, refused, check.code, reader, writer)
         self._stop(m, task, stopped)
-        v_tracker, w_tracker = trackers
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(~stopped)
                 self._take(m, task)
                 with m.If(self.i.valid & self.i.ready):
                     m.next = "BEGIN"
+                    if self._config.predicts:
+                        with m.If(self.i.p.adam):
+                            m.next = "RATE"
             with m.State("BEGIN"):
                 m.d.comb += check.start.eq(1)
                 m.next = "CHECK"
@@ -157,15 +201,39 @@ class Update(wiring.Component):
             with m.State("WRITE"), m.If(writer.idle & ~stopped):
                 m.next = "RESULT_V"
             with m.State("RESULT_V"):
-                m.d.comb += [self.result_valid.eq(~stopped), self.result.eq(v_tracker.result)]
+                m.d.comb += [self.result_valid.eq(~stopped), self.result.eq(results[0])]
                 m.next = "RESULT_W"
             with m.State("RESULT_W"):
-                m.d.comb += [self.result_valid.eq(~stopped), self.result.eq(w_tracker.result)]
+                m.d.comb += [self.result_valid.eq(~stopped), self.result.eq(results[1])]
                 m.next = "DONE"
+                if self._config.predicts:
+                    with m.If(task.adam | task.quality):
+                        m.next = "RESULT_3"
             with m.State("DONE"):
                 m.d.comb += self.done.eq(~stopped)
                 m.next = "IDLE"
+            if self._config.predicts:
+                m.d.comb += check.with_d.eq(task.adam)
+                self._more_states(m, task, stopped, results[-1])
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+
+    def _more_states(self, m, task, stopped, result):
+        """Before ADAM begins, and the third result."""
+        with m.State("RATE"):
+            m.d.comb += self.rate.start.eq(1)
+            m.next = "CORRECT"
+        with m.State("CORRECT"), m.If(self.rate.done):
+            m.next = "BEGIN"
+        with m.State("RESULT_3"):
+            m.d.comb += [
+                self.result_valid.eq(~stopped), self.result.eq(result),
+                self.quality_valid.eq(~stopped & task.quality & ~task.dry),
+            ]  # fmt: skip
+            m.next = "DONE"
+        m.d.comb += [
+            self.rate.dry.eq(task.dry), self.rate.rate.eq(Cat(task.ml, task.xl)), self.rate.beta1.eq(task.mm),
+            self.rate.beta2.eq(task.more[0].mantissa),
+        ]  # fmt: skip
 
     def _stop(self, m, task, stopped):
         """What an orderly stop keeps back."""
@@ -187,6 +255,8 @@ class Update(wiring.Component):
                 task.ew_next.eq(new.ew),
                 task.ev_next.eq(Mux(new.eg > new.ev, new.eg, new.ev)),
             ]
+            if self._config.predicts:
+                m.d.sync += task.ed_next.eq(Mux(new.eg > new.ed, new.eg, new.ed))
 
     def _faults(self, m, task, stopped, refused, refusal, reader, writer):
         """Report the first fault and stop."""

@@ -1,6 +1,6 @@
 """What must hold before an update may begin."""
 
-from amaranth import Array, Cat, Module, Signal
+from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,7 +8,6 @@ from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from ..spec.registers import N_REGIONS
 from .interfaces import RegionLayout
-from .update_read import array_bytes
 from .update_write import written_arrays
 
 __all__ = ["UpdateCheck"]
@@ -18,27 +17,30 @@ class UpdateCheck(wiring.Component):
     """After ``start``: ``valid`` for a cycle, with ``code`` NONE, BAD_ADDRESS or WRITE_REGION.
 
     ``addr`` of g, hi, lo, v must be multiples of the beat; what ``count`` elements of the last three
-    occupy must lie inside one region each (if there are any). Takes at most ``CYCLES``.
+    occupy must lie inside one region each (if there are any). Takes at most ``CYCLES``. Where gradients are predicted
+    there is a fifth array, and two cycles more if it is written too (``with_d``).
     """
 
     CYCLES = 7
 
     def __init__(self, config: Config):
         self._config = config
+        self._arrays = 1 + len(written_arrays(config))
         super().__init__({
-            "start": In(1), "addr": In(data.ArrayLayout(32, len(array_bytes(config)))), "count": In(32),
+            "start": In(1), "addr": In(data.ArrayLayout(32, self._arrays)), "count": In(32),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
-            "valid": Out(1), "code": Out(ErrorCode),
+            "valid": Out(1), "code": Out(ErrorCode), **({"with_d": In(1)} if config.predicts else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
         beat_bits = (self._config.beat_bytes - 1).bit_length()
-        aligned = ~Cat(self.addr[k][:beat_bits] for k in range(len(array_bytes(self._config)))).any()
+        aligned = ~Cat(self.addr[k][:beat_bits] for k in range(self._arrays)).any()
         sizes = list(written_arrays(self._config).values())
         array = Signal(range(len(sizes)))
         begin = Signal(32)
-        end = Signal(35)  # count * 4 may reach far
+        end = Signal(32 + max(sizes).bit_length())  # count * 4 may reach far
+        last = Mux(self.with_d, 3, 2) if self._config.predicts else 2
         inside = Cat((begin >= self.regions[n].start) & (end <= self.regions[n].end) for n in range(N_REGIONS)).any()
         with m.FSM():
             with m.State("IDLE"):
@@ -54,7 +56,7 @@ class UpdateCheck(wiring.Component):
                 fits = inside | (self.count == 0)
                 m.d.sync += array.eq(array + 1)
                 m.next = "EXTENT"
-                with m.If(~aligned | ~fits | (array == len(sizes) - 1)):
+                with m.If(~aligned | ~fits | (array == last)):
                     m.d.comb += self.valid.eq(1)
                     m.next = "IDLE"
                 with m.If(~aligned):

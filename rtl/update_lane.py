@@ -5,11 +5,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
-from ..spec.numerics import UPDATE_GUARD_BITS, operand_max
+from ..spec.numerics import UPDATE_GUARD_BITS, operand_max, unpredicted
 from .delay import delayed
 from .requantise import Requantise
 
-__all__ = ["LOW_BITS", "ROUNDED_WIDTH", "ScaleLayout", "UpdateLane", "clamped_shift"]
+__all__ = [
+    "LOW_BITS", "ROUNDED_WIDTH", "ScaleLayout", "UpdateLane", "clamped_shift", "lane_scale", "most_saturations",
+]  # fmt: skip
 
 LOW_BITS = 16
 """Bits that a master weight (and a momentum) has below an operand's LSB."""
@@ -22,17 +24,46 @@ _ALIGN_RIGHT, _ALIGN_LEFT = 63, 40
 ROUNDED_WIDTH = _ALIGN_WIDTH + 2 - UPDATE_GUARD_BITS
 """Width of a new momentum or weight before it saturates."""
 
-ScaleLayout = data.StructLayout({
-    "mm": _FACTOR_WIDTH, "md": _FACTOR_WIDTH, "ml": _FACTOR_WIDTH,
-    **{f"shift_{term}": range(-_ALIGN_LEFT, _ALIGN_RIGHT + 1) for term in ("v", "g", "d", "w", "l")},
-})  # fmt: skip
-"""What is the same for all weights of a command: factors and shifts (right positive) of momentum,
-gradient, decay, weight and learning-rate term."""
+
+def ScaleLayout(config: Config) -> data.StructLayout:
+    """What is the same for all weights of a command: factors and shifts (right positive) of momentum,
+    gradient, decay, weight and learning-rate term; where gradients are predicted, also of a momentum that is kept.
+    """
+    terms = ("v", "g", "d", "w", "l", *["k"] * config.predicts)
+    return data.StructLayout({
+        "mm": _FACTOR_WIDTH, "md": _FACTOR_WIDTH, "ml": _FACTOR_WIDTH,
+        **{f"shift_{term}": range(-_ALIGN_LEFT, _ALIGN_RIGHT + 1) for term in terms},
+    })  # fmt: skip
 
 
 def clamped_shift(align):
     """The right shift, within range, that docs/machine.md calls ``align(x, align)``."""
     return Mux(align > _ALIGN_LEFT, -_ALIGN_LEFT, Mux(align < -_ALIGN_RIGHT, _ALIGN_RIGHT, -align))
+
+
+def most_saturations(config: Config) -> int:
+    """Results of the update unit that may saturate in a cycle: two of each lane, or three of the Adam lane."""
+    return max(2 * config.update_lanes, 3 * config.predicts)
+
+
+def lane_scale(m, config: Config, task):
+    """Factors and shifts of the command, two cycles after ``task``."""
+    scale = Signal(ScaleLayout(config))
+    guard = UPDATE_GUARD_BITS
+    aligns = {
+        "v": task.xm + task.ev - task.ev_next + guard,
+        "g": task.eg - task.ev_next + LOW_BITS + guard,
+        "d": task.xd + task.ew - task.ev_next + guard,
+        "w": task.ew - task.ew_next + guard,
+        "l": task.xl + task.ev_next - task.ew_next + guard,
+    }
+    if config.predicts:
+        aligns["k"] = task.ev - task.ev_next + guard
+    for term, value in aligns.items():
+        align = Signal(value.shape(), name=f"align_{term}")
+        m.d.sync += [align.eq(value), scale[f"shift_{term}"].eq(clamped_shift(align))]
+    m.d.sync += [scale.mm.eq(task.mm), scale.md.eq(task.md), scale.ml.eq(task.ml)]
+    return scale
 
 
 class _Product(wiring.Component):
@@ -66,7 +97,8 @@ class UpdateLane(wiring.Component):
     """docs/machine.md's UPDATE of one weight, free-running; ``scale`` stands still meanwhile.
 
     ``g``, ``hi``, ``lo``, ``v`` go in together. The new ``hi``, ``lo``, ``v`` come out ``LATENCY`` cycles later
-    with ``w_magnitude`` and ``w_saturated``; ``v_magnitude`` and ``v_saturated`` ``V_LATENCY`` cycles later.
+    with ``w_magnitude`` and ``w_saturated``; ``v_magnitude`` and ``v_saturated`` ``V_LATENCY`` cycles later. Where
+    gradients are predicted, one that says that there is none leaves momentum and weight as they are.
     """
 
     V_LATENCY = _Product.LATENCY + 2 * Requantise.LATENCY + 3
@@ -74,9 +106,10 @@ class UpdateLane(wiring.Component):
 
     def __init__(self, config: Config):
         self._operand_width = config.operand_width
+        self._predicts = config.predicts
         operand, low, momentum = signed(config.operand_width), signed(LOW_BITS), signed(_MOMENTUM_WIDTH)
         super().__init__({
-            "scale": In(ScaleLayout), "g": In(operand), "hi": In(operand), "lo": In(low), "v": In(momentum),
+            "scale": In(ScaleLayout(config)), "g": In(operand), "hi": In(operand), "lo": In(low), "v": In(momentum),
             "o_hi": Out(operand), "o_lo": Out(low), "o_v": Out(momentum),
             "v_magnitude": Out(ROUNDED_WIDTH), "v_saturated": Out(1),
             "w_magnitude": Out(ROUNDED_WIDTH), "w_saturated": Out(1),
@@ -84,13 +117,13 @@ class UpdateLane(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        scale = self.scale
+        scale, g = self._kept(m) if self._predicts else (self.scale, self.g)
         w = Signal(signed(self._operand_width + LOW_BITS))
         m.d.comb += w.eq((self.hi << LOW_BITS) + self.lo)
 
         momentum = self._aligned(m, "momentum", self._product(m, "momentum", scale.mm, self.v), scale.shift_v)
         decay = self._aligned(m, "decay", self._product(m, "decay", scale.md, w), scale.shift_d)
-        gradient = self._aligned(m, "gradient", delayed(m, self.g, _Product.LATENCY), scale.shift_g)
+        gradient = self._aligned(m, "gradient", delayed(m, g, _Product.LATENCY), scale.shift_g)
         pair = Signal(signed(_ALIGN_WIDTH + 1), reset_less=True)
         total = Signal(signed(_ALIGN_WIDTH + 2), reset_less=True)
         m.d.sync += [pair.eq(momentum + decay), total.eq(pair + delayed(m, gradient, 1))]
@@ -111,6 +144,22 @@ class UpdateLane(wiring.Component):
             self.o_v.eq(delayed(m, v, self.LATENCY - self.V_LATENCY)),
         ]
         return m
+
+    def _kept(self, m):
+        """Scale and gradient of each weight: without a gradient, one time the momentum is all that there is.
+
+        Each field of the scale is that of the weight which uses it in this cycle.
+        """
+        none = Signal()
+        scale, shift_v = Signal.like(self.scale), Signal.like(self.scale.shift_v)
+        m.d.comb += [
+            none.eq(self.g == unpredicted(self._operand_width)),
+            scale.eq(self.scale), scale.shift_v.eq(shift_v),
+            scale.mm.eq(Mux(none, 1, self.scale.mm)), scale.md.eq(Mux(none, 0, self.scale.md)),
+            scale.ml.eq(Mux(delayed(m, none, self.V_LATENCY), 0, self.scale.ml)),
+        ]  # fmt: skip
+        m.d.sync += shift_v.eq(Mux(delayed(m, none, _Product.LATENCY - 1), self.scale.shift_k, self.scale.shift_v))
+        return scale, Mux(none, 0, self.g)
 
     def _product(self, m, name, factor, value):
         m.submodules[f"product_{name}"] = product = _Product(len(value))

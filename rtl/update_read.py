@@ -1,9 +1,9 @@
 """Update reader: four arrays in DRAM become groups of weights with all that belongs to them."""
 
-from amaranth import Array, Cat, Module, Signal, signed
+from amaranth import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..spec.config import Config
 from ..spec.descriptors import STORE
@@ -12,10 +12,13 @@ from .chunks import Chunks, beats_less_one, chunk_weights
 from .gearbox import Unpack
 from .interfaces import ReadClient
 
-__all__ = ["SLOTS", "GroupLayout", "UpdateReader", "array_bytes"]
+__all__ = ["MOMENT_BYTES", "SLOTS", "GroupLayout", "UpdateReader", "array_bytes"]
 
 SLOTS = 2
 """Chunks that each side of the update unit has room for."""
+
+MOMENT_BYTES = 8
+"""Of a second moment."""
 
 
 def array_bytes(config: Config) -> dict[str, int]:
@@ -40,13 +43,27 @@ class UpdateReader(wiring.Component):
 
     Chunk by chunk and at most ``SLOTS`` chunks ahead, so that beats can always be taken. ``fault``: a
     beat of this cycle was no good.
+
+    Where gradients are predicted, g isn't read in a command ``without_g``, and one ``with_d`` has a fifth array of
+    operands, a group of which is a payload of ``d``, or if ``wide`` of second moments, one a payload. All of a
+    chunk's must have been taken from ``d`` with the chunk's last group at the latest.
     """
 
     def __init__(self, config: Config):
         self._config = config
+        self._bytes = array_bytes(config)
+        predicted = {}
+        if config.predicts:
+            self._bytes["d"] = MOMENT_BYTES
+            errors = 8 * config.operand_bytes * config.update_lanes
+            predicted = {
+                "without_g": In(1), "with_d": In(1), "wide": In(1),
+                "d": Out(stream.Signature(max(8 * MOMENT_BYTES, errors))),
+            }  # fmt: skip
         super().__init__({
-            "start": In(1), "count": In(32), "addr": In(data.ArrayLayout(32, len(array_bytes(config)))),
+            "start": In(1), "count": In(32), "addr": In(data.ArrayLayout(32, len(self._bytes))),
             "read": Out(ReadClient(config)), "o": Out(stream.Signature(GroupLayout(config))), "fault": Out(1),
+            **predicted,
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -74,7 +91,8 @@ class UpdateReader(wiring.Component):
                 m.d.sync += place.eq(0)
 
         valid = []
-        for (name, size), fifo in zip(array_bytes(self._config).items(), beats, strict=True):
+        for name, size in array_bytes(self._config).items():
+            fifo = beats[name]
             m.submodules[f"unpack_{name}"] = unpack = Unpack(self._config.port_width, 8 * size * lanes)
             connect(m, fifo.r_stream, unpack.i)
             valid.append(unpack.o.valid)
@@ -83,8 +101,33 @@ class UpdateReader(wiring.Component):
                 unpack.o.ready.eq(taken),
                 unpack.flush.eq(taken & payload.final),
             ]
+        if self._config.predicts:
+            valid[0] |= self.without_g
+            self._fifth(m, beats["d"], taken & payload.final)
         m.d.comb += self.o.valid.eq(Cat(valid).all() & emitted.valid)
         return m
+
+    def _fifth(self, m, fifo, flush):
+        config = self._config
+        errors = 8 * config.operand_bytes * config.update_lanes
+        m.submodules.unpack_d = unpack = Unpack(config.port_width, errors, 8 * MOMENT_BYTES)
+        connect(m, fifo.r_stream, unpack.i)
+        connect(m, unpack.o, flipped(self.d))
+        m.d.comb += [unpack.choose.eq(self.wide), unpack.flush.eq(flush)]
+
+    def _sized(self, name, of_size):
+        """``of_size`` the array's element in bytes."""
+        if name == "d":
+            return Mux(self.wide, of_size(MOMENT_BYTES), of_size(self._config.operand_bytes))
+        return of_size(self._bytes[name])
+
+    def _last(self, array):
+        """Whether a chunk's last array is this one."""
+        return array == (Mux(self.with_d, 4, 3) if self._config.predicts else 3)
+
+    def _after(self, array):
+        """The array after this one, in its chunk or the next."""
+        return Mux(self._last(array), self.without_g, array + 1) if self._config.predicts else array + 1
 
     def _chunks(self, m):
         chunks = Chunks(self._config)
@@ -99,23 +142,26 @@ class UpdateReader(wiring.Component):
         slots = Signal(range(SLOTS + 1), init=SLOTS)
         m.d.sync += slots.eq(slots - chunks.step + freed)
 
-        sizes = list(array_bytes(config).values())
-        array = Signal(range(len(sizes)))
+        array = Signal(range(len(self._bytes)))
         addr = Signal.like(self.addr)
         segment = bursts.i.p
         m.d.comb += [bursts.i.valid.eq(chunks.valid & (slots != 0)), segment.n0.eq(1), segment.n1.eq(1)]
         with m.If(self.start):
             m.d.sync += addr.eq(self.addr)
         with m.Switch(array):
-            for k, size in enumerate(sizes):
+            for k, name in enumerate(self._bytes):
                 with m.Case(k):
                     m.d.comb += [
                         segment.dram.eq(addr[k]),
-                        segment.length.eq(chunks.size * (size // config.operand_bytes)),
+                        segment.length.eq(self._sized(name, lambda size: chunks.size * (size // config.operand_bytes))),
                     ]
                     with m.If(bursts.i.valid & bursts.i.ready):
-                        m.d.sync += [addr[k].eq(addr[k] + chunk_weights(config) * size), array.eq(array + 1)]
-                        m.d.comb += chunks.step.eq(k == len(sizes) - 1)
+                        m.d.sync += [
+                            addr[k].eq(addr[k] + self._sized(name, lambda size: chunk_weights(config) * size)),
+                            array.eq(self._after(array)),
+                        ]
+                        m.d.comb += chunks.step.eq(self._last(k))
+        self._begin(m, array)
         m.d.comb += [
             self.read.request.valid.eq(bursts.o.valid),
             self.read.request.p.addr.eq(bursts.o.p.addr),
@@ -127,21 +173,30 @@ class UpdateReader(wiring.Component):
         """Beats come in the order of the requests: a FIFO for each array. Returns the FIFOs."""
         config = self._config
         m.submodules.received = chunks = self._chunks(m)
-        sizes = array_bytes(config)
+        sizes = self._bytes
         array = Signal(range(len(sizes)))
         beat = Signal(range(max(sizes.values()) * chunk_weights(config) // config.beat_bytes))
         beats = self.read.beats
         m.d.comb += [beats.ready.eq(1), self.fault.eq(beats.valid & beats.p.fault)]
-        fifos = []
+        fifos = {}
         for k, (name, size) in enumerate(sizes.items()):
             depth = SLOTS * size * chunk_weights(config) // config.beat_bytes
             m.submodules[f"beats_{name}"] = fifo = SyncFIFOBuffered(width=config.port_width, depth=depth)
-            fifos.append(fifo)
+            fifos[name] = fifo
             m.d.comb += [fifo.w_data.eq(beats.p.data), fifo.w_en.eq(beats.valid & (array == k))]
-        last = Array(beats_less_one(config, chunks.size, size) for size in sizes.values())[array]
+        last = Array(
+            self._sized(name, lambda size: beats_less_one(config, chunks.size, size)) for name in sizes
+        )[array]  # fmt: skip
         with m.If(beats.valid):
             m.d.sync += beat.eq(beat + 1)
             with m.If(beat == last):
-                m.d.sync += [beat.eq(0), array.eq(array + 1)]
-                m.d.comb += chunks.step.eq(array == len(sizes) - 1)
+                m.d.sync += [beat.eq(0), array.eq(self._after(array))]
+                m.d.comb += chunks.step.eq(self._last(array))
+        self._begin(m, array)
         return fifos
+
+    def _begin(self, m, array):
+        """A command's first array."""
+        if self._config.predicts:
+            with m.If(self.start):
+                m.d.sync += array.eq(self.without_g)

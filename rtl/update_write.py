@@ -1,6 +1,6 @@
 """Update writer: new weights and momenta become beats and bursts."""
 
-from amaranth import Array, Cat, Module, Signal
+from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -11,14 +11,15 @@ from .bursts import BurstWalk
 from .chunks import Chunks, chunk_weights
 from .gearbox import Pack
 from .interfaces import WriteClient
-from .update_read import SLOTS, GroupLayout, array_bytes
+from .update_read import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
 
 __all__ = ["UpdateWriter", "written_arrays"]
 
 
 def written_arrays(config: Config) -> dict[str, int]:
-    """Bytes per element of the arrays that an update writes."""
-    return {name: size for name, size in array_bytes(config).items() if name != "g"}
+    """Bytes per element of the arrays that an update writes; the second moments only if it is ADAM."""
+    written = {name: size for name, size in array_bytes(config).items() if name != "g"}
+    return {**written, "d": MOMENT_BYTES} if config.predicts else written
 
 
 class UpdateWriter(wiring.Component):
@@ -26,14 +27,21 @@ class UpdateWriter(wiring.Component):
 
     ``i`` is taken whenever ``valid``; there is room for ``SLOTS`` chunks, given back by ``freed``. ``hold``: begin
     no other chunk's bursts. ``idle``: all is written and answered; ``fault``: an answer of this cycle was an error.
+
+    Where gradients are predicted, a command ``with_d`` writes second moments too, one for each ``d_valid``; a chunk's
+    last, with ``d_last``, comes with its last group or before.
     """
 
     def __init__(self, config: Config):
         self._config = config
+        moments = {}
+        if config.predicts:
+            moments = {"with_d": In(1), "d_valid": In(1), "d": In(8 * MOMENT_BYTES), "d_last": In(1)}
         super().__init__({
             "start": In(1), "count": In(32), "addr": In(data.ArrayLayout(32, len(written_arrays(config)))),
             "valid": In(1), "i": In(GroupLayout(config)), "freed": Out(1), "hold": In(1),
             "write": Out(WriteClient(config)), "idle": Out(1), "fault": Out(1),
+            **moments,
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -63,11 +71,15 @@ class UpdateWriter(wiring.Component):
         fifos = []
         for name, size in written_arrays(config).items():
             depth = SLOTS * size * chunk_weights(config) // config.beat_bytes
-            m.submodules[f"pack_{name}"] = pack = Pack(config.port_width, 8 * size * config.update_lanes)
+            if name == "d":
+                group, source = 8 * size, (self.d_valid, self.d, self.d_last)
+            else:
+                group, source = 8 * size * config.update_lanes, (self.valid, self.i[name], self.i.last)
+            m.submodules[f"pack_{name}"] = pack = Pack(config.port_width, group)
             m.submodules[f"beats_{name}"] = fifo = SyncFIFOBuffered(width=config.port_width, depth=depth)
             fifos.append(fifo)
             m.d.comb += [
-                pack.valid.eq(self.valid), pack.i.eq(self.i[name]), pack.last.eq(self.i.last),
+                *(port.eq(value) for port, value in zip((pack.valid, pack.i, pack.last), source, strict=True)),
                 fifo.w_en.eq(pack.o_valid), fifo.w_data.eq(pack.o),
             ]  # fmt: skip
         return fifos
@@ -79,6 +91,7 @@ class UpdateWriter(wiring.Component):
         m.submodules.walk = walk = BurstWalk(config, STORE)
         request, beats = self.write.request, self.write.beats
         array = Signal(range(len(sizes)))
+        last = Mux(self.with_d, 3, 2) if config.predicts else 2
         addr = Signal.like(self.addr)
         left = Signal.like(request.p.length)
         full = Signal(config.beat_bytes)  # strobes of the burst's last beat
@@ -113,7 +126,7 @@ class UpdateWriter(wiring.Component):
                     for k, size in enumerate(sizes):
                         with m.If(array == k):
                             m.d.sync += addr[k].eq(addr[k] + chunk_weights(config) * size)
-                    with m.If(array == len(sizes) - 1):
+                    with m.If(array == last):
                         m.d.sync += array.eq(0)
                         m.d.comb += chunks.step.eq(1)
             with m.State("BEATS"):

@@ -1,0 +1,162 @@
+"""A core: an array with its sequencer, engines and scratchpads, which runs compute commands."""
+
+from amaranth import Module, ResetInserter
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from ..spec.config import Config
+from ..spec.errors import ErrorCode
+from ..spec.registers import N_REGIONS
+from .clock_gate import clock_gate
+from .compute import Compute
+from .dma_read import Fill
+from .dma_write import Store
+from .drain import Drain
+from .epilogue import n_lanes
+from .interfaces import (
+    ErrorLayout,
+    LostLayout,
+    ReadClient,
+    RegionLayout,
+    ResultLayout,
+    StopLayout,
+    TaskLayout,
+    WriteClient,
+)  # fmt: skip
+from .scratchpad import PingPong, Scratchpad
+from .sequencer import Sequencer
+from .token import TokenCounter
+
+__all__ = ["HALVES", "STALLS", "TOKENS", "Core"]
+
+TOKENS = {
+    # name: (initial count, giver, taker); see docs/machine.md
+    "a_free": (2, "compute", "fill"),
+    "b_free": (2, "compute", "fill"),
+    "a_full": (0, "fill", "compute"),
+    "b_full": (0, "fill", "compute"),
+    "acc_free": (2, "drain", "compute"),
+    "acc_full": (0, "compute", "drain"),
+    "c_free": (2, "store", "fill"),
+    "c_ready": (0, "fill", "drain"),
+    "drained": (0, "drain", "store"),
+}
+
+STALLS = ("stall_a", "stall_b", "stall_load", "stall_drain", "stall_idle")
+
+SETTLING = max(Fill.LANDING_CYCLES, Scratchpad.WRITE_LATENCY + 1)
+"""Cycles in which what an engine did last reaches the tokens and the scratchpads' memories."""
+
+HALVES = 2
+"""No engine can be more than the two halves of its buffers ahead of another."""
+
+
+class Core(wiring.Component):
+    """Runs tasks, one after the other; ``done`` pulses when all that one writes is written.
+
+    ``read`` and ``write`` are its ways to memory; ``regions``, ``stop``, ``lost``, ``hold``, ``writing``: see
+    :class:`.dma_write.Store`. ``result`` with ``result_valid``: see :class:`.drain.Drain`. ``errors``: reports of
+    sequencer, fill and store; ``losses``: those after which no later task can be completed. Counted are ``macs``,
+    ``active``, the stalls (see :class:`.compute.Compute`) and ``saturations``. ``reset`` brings all back to its initial
+    state.
+    """
+
+    ERRORS = 3
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__({
+            "i": In(stream.Signature(TaskLayout)), "reset": In(1), "done": Out(1),
+            "read": Out(ReadClient(config)), "write": Out(WriteClient(config)),
+            "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
+            "stop": In(StopLayout), "lost": In(LostLayout), "hold": Out(1), "writing": Out(1),
+            "result_valid": Out(1), "result": Out(ResultLayout),
+            "errors": Out(data.ArrayLayout(ErrorLayout, self.ERRORS)), "losses": Out(self.ERRORS),
+            "macs": Out(range(config.n_pes + 1)), "saturations": Out(range(n_lanes(config) + 1)),
+            "active": Out(1), **{stall: Out(1) for stall in STALLS},
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+
+        def engine(name, component, wanted=None):
+            """Add a block that is reset with the core, with a clock only while ``wanted``."""
+            block = ResetInserter(self.reset)(component)
+            if wanted is not None:
+                block = clock_gate(m, platform, name, wanted | self.reset, SETTLING)(block)
+            m.submodules[name] = block
+            return component
+
+        def taken(port):
+            return port.valid & port.ready
+
+        self.sequencer, self.fill, self.compute = Sequencer(config), Fill(config), Compute(config)
+        self.drain, self.store = Drain(config), Store(config)
+        fills = self.fill.busy | taken(self.fill.i) | self.fill.client.beats.valid
+        drains = self.drain.busy | taken(self.drain.i) | self.fill.bias_valid
+        stores = self.store.busy | taken(self.store.i) | self.store.client.answer.valid
+        engine("sequencer", self.sequencer, self.sequencer.busy)
+        engine("fill", self.fill, fills)
+        engine("compute", self.compute)
+        m.d.comb += [block.reset.eq(self.reset) for block in (self.sequencer, self.compute, self.drain)]
+        engine("drain", self.drain, drains)
+        engine("store", self.store, stores)
+        self.tokens = {name: engine(name, TokenCounter(initial, HALVES)) for name, (initial, *_) in TOKENS.items()}
+        uses_a = self.fill.a.mask.any() | self.compute.reads_a
+        uses_b = self.fill.b.mask.any() | self.compute.reads_b
+        uses_c = self.fill.c.mask.any() | self.drain.reads_c | self.drain.c_write.mask.any() | stores
+        pad_a = engine("pad_a", Scratchpad(config, 2 * config.a_depth), uses_a)
+        pad_b = engine("pad_b", Scratchpad(config, 2 * config.b_depth), uses_b)
+        pad_c = engine("pad_c", PingPong(config, config.c_depth), uses_c)
+
+        for reader, writer, pad in ((self.compute.a, self.fill.a, pad_a), (self.compute.b, self.fill.b, pad_b)):
+            connect(m, reader, pad.read)
+            connect(m, writer, pad.write)
+        connect(m, self.fill.c, pad_c.write0)
+        connect(m, self.drain.c_write, pad_c.write1)
+        connect(m, self.drain.c_read, pad_c.read0)
+        connect(m, self.store.c, pad_c.read1)
+        connect(m, self.drain.acc, self.compute.acc)
+        connect(m, self.compute.vector, self.drain.vector)
+        for name in ("bias_valid", "bias_half", "bias_start", "bias_data"):
+            m.d.comb += getattr(self.drain, name).eq(getattr(self.fill, name))
+        self._connect(m)
+        self._reports(m)
+        return m
+
+    def _connect(self, m):
+        """Descriptors, tokens, memory."""
+        connect(m, flipped(self.i), self.sequencer.i)
+        for name in ("fill", "compute", "drain", "store"):
+            connect(m, getattr(self.sequencer, name), getattr(self, name).i)
+        for name, (_, giver, taker) in TOKENS.items():
+            counter = self.tokens[name]
+            m.d.comb += counter.give.eq(getattr(getattr(self, giver), name))
+            connect(m, getattr(getattr(self, taker), name), counter.take)
+        connect(m, self.fill.client, flipped(self.read))
+        connect(m, self.store.client, flipped(self.write))
+        m.d.comb += [
+            self.store.regions.eq(self.regions), self.store.stop.eq(self.stop), self.store.lost.eq(self.lost),
+            self.hold.eq(self.store.hold), self.writing.eq(self.store.writing),
+        ]  # fmt: skip
+
+    def _reports(self, m):
+        """Completions, maxima, errors and what is counted."""
+        fill, drain, store = self.fill, self.drain, self.store
+        faults = (
+            (self.sequencer.error_valid, self.sequencer.error_code, self.sequencer.error_index, 1),
+            (fill.fault, ErrorCode.READ_FAULT, fill.fault_command, 1),
+            # After a refused write the tasks behind it could go on.
+            (store.fault, store.fault_code, store.fault_command, store.fault_code != ErrorCode.WRITE_FAULT),
+        )
+        for number, (valid, code, index, loss) in enumerate(faults):
+            error = self.errors[number]
+            m.d.comb += [error.valid.eq(valid), error.code.eq(code), error.index.eq(index)]
+            m.d.comb += self.losses[number].eq(loss)
+        m.d.comb += [
+            self.done.eq(store.main_done), self.saturations.eq(drain.saturations),
+            self.result_valid.eq(drain.result_valid), self.result.eq(drain.result),
+            self.macs.eq(self.compute.macs), self.active.eq(self.compute.active),
+            *(getattr(self, stall).eq(getattr(self.compute, stall)) for stall in STALLS),
+        ]  # fmt: skip

@@ -1,0 +1,73 @@
+"""Sums of a tile's results by window, where the lanes are filters."""
+
+from amaranth import Array, Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import DRAIN
+from .interfaces import descriptor_layout
+from .window_sums import N_WINDOWS, TermLayout, tile_width
+
+__all__ = ["FilterTerms"]
+
+
+class FilterTerms(wiring.Component):
+    """Adds up vectors of one pixel's results each, and turns a row of vectors into terms for the filters' sums.
+
+    ``start`` begins with descriptor ``d``. ``i``: a pixel's results, in cycles with ``valid``; it lies in windows
+    ``rows``, ``columns``. While ``flush``, after a row of vectors, the sums of ``n_lanes`` filters come out as
+    ``term``, each in the next cycle; ``done`` in the last of ``N_WINDOWS * n_lanes`` cycles. No vector may come
+    meanwhile.
+
+    A pixel lies in one window, or in each of a row or column of windows; of these only the first is summed up here.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "d": In(descriptor_layout(DRAIN)), "start": In(1),
+            "i": In(data.ArrayLayout(signed(config.operand_width), config.cols)), "valid": In(1),
+            "rows": In(2), "columns": In(2),
+            "flush": In(1), "n_lanes": In(range(config.cols + 1)), "done": Out(1), "term": Out(TermLayout(config)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config, d = self._config, self.d
+        sums = data.ArrayLayout(signed(tile_width(config)), config.cols)
+        m.submodules.memory = memory = Memory(shape=sums, depth=N_WINDOWS, init=[])
+        write, read = memory.write_port(), memory.read_port(domain="comb")
+        touched = Signal(N_WINDOWS)  # sums since the last flush
+        at, lane = Signal(range(N_WINDOWS * config.n_filters)), Signal(range(config.cols))
+        window = Signal(range(N_WINDOWS))
+        with m.If(self.flush):
+            m.d.comb += window.eq(Cat(at[0] & (d.width != 1), at[1] & (d.height != 1)))
+        with m.Else():
+            m.d.comb += window.eq(Cat(~self.columns[0], ~self.rows[0]))
+        known = Signal()
+        m.d.comb += [
+            known.eq(touched.bit_select(window, 1)),
+            read.addr.eq(window), write.addr.eq(window),
+            write.en.eq(self.valid & self.rows.any() & self.columns.any()),
+            *(write.data[n].eq(Mux(known, read.data[n], 0) + self.i[n]) for n in range(config.cols)),
+        ]  # fmt: skip
+        with m.If(write.en):
+            m.d.sync += touched.eq(touched | (1 << window))
+
+        lane_end = at[:2] == N_WINDOWS - 1
+        m.d.comb += self.done.eq(self.flush & lane_end & (lane + 1 == self.n_lanes))
+        with m.If(self.start):
+            m.d.sync += at.eq(d.at)
+        with m.Elif(self.flush):
+            m.d.sync += [at.eq(at + 1), lane.eq(lane + lane_end)]
+        with m.If(self.done):
+            m.d.sync += [lane.eq(0), touched.eq(0)]
+        m.d.sync += [
+            self.term.valid.eq(self.flush),
+            self.term.at.eq(at),
+            self.term.value.eq(Mux(known, Array(read.data)[lane], 0)),
+            self.term.fresh.eq(d.fresh),
+        ]
+        return m

@@ -1,0 +1,63 @@
+"""Gate: whether predictions were good enough to train with them, by votes of a batch's layers."""
+
+from amaranth import Assert, Module, Mux, ResetInserter, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from .cosine import Cosine, ThresholdLayout
+from .interfaces import QualityLayout
+
+__all__ = ["Gate"]
+
+DEPTH = 4
+"""Layers whose quality may wait, the one that is judged included."""
+VOTES = 48
+"""Width of the sum of a batch's weights."""
+
+
+class Gate(wiring.Component):
+    """Judges each layer's ``quality``, a vote by its weights; ``commit`` makes the majority ``open`` it, or shut it.
+
+    Qualities may come while ``busy``, as long as no more than DEPTH are to be judged, each for ``Cosine.CYCLES``.
+    ``commit`` may come only while not ``busy``; it changes nothing in a batch without a quality, or while the
+    ``threshold`` isn't in use. ``clear`` forgets the votes, and drops what isn't judged: a new batch. The host's
+    ``set`` makes ``value`` of ``open``.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "quality_valid": In(1), "quality": In(QualityLayout), "threshold": In(ThresholdLayout),
+            "clear": In(1), "commit": In(1), "busy": Out(1), "open": Out(1, init=1), "set": In(1), "value": In(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        fifo = SyncFIFO(width=QualityLayout.size, depth=DEPTH)
+        m.submodules.waiting = ResetInserter(self.clear)(fifo)
+        cosine = Cosine()
+        m.submodules.cosine = ResetInserter(self.clear)(cosine)
+        quality = data.View(QualityLayout, fifo.r_data)
+        judging = Signal()
+        judged = Signal()
+        balance = Signal(signed(VOTES + 1))  # of votes for and against
+        m.d.comb += [
+            fifo.w_en.eq(self.quality_valid), fifo.w_data.eq(self.quality), fifo.r_en.eq(cosine.done),
+            cosine.quality.eq(quality), cosine.threshold.eq(self.threshold), cosine.start.eq(fifo.r_rdy & ~judging),
+            self.busy.eq(self.quality_valid | fifo.r_rdy),
+        ]  # fmt: skip
+        with m.If(self.quality_valid):
+            m.d.sync += Assert(fifo.w_rdy, "layers come faster than they can be judged")
+        with m.If(cosine.start):
+            m.d.sync += judging.eq(1)
+        with m.If(cosine.done):
+            m.d.sync += [
+                judging.eq(0), judged.eq(1), balance.eq(balance + Mux(cosine.passes, quality.count, -quality.count)),
+            ]  # fmt: skip
+        with m.If(self.clear):
+            m.d.sync += [judging.eq(0), judged.eq(0), balance.eq(0)]
+        with m.If(self.commit & judged & self.threshold.in_use):
+            m.d.sync += self.open.eq(balance > 0)
+        with m.If(self.set):
+            m.d.sync += self.open.eq(self.value)
+        return m

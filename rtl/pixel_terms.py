@@ -1,0 +1,81 @@
+"""Sums of a vector's results by window, where the lanes are pixels."""
+
+from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import DRAIN
+from .delay import delayed
+from .interfaces import descriptor_layout
+from .window_sums import N_WINDOWS, TermLayout
+
+__all__ = ["PixelTerms"]
+
+_Place = data.StructLayout({"columns": 2, "rows": 2})
+"""The windows that a pixel lies in."""
+
+
+class PixelTerms(wiring.Component):
+    """Turns vectors of one filter's results each into terms for its sums.
+
+    A row of vectors begins with ``clear``, then come ``cols`` cycles with ``locate``, and the windows that the pixels
+    lie in. ``wanted`` are the windows that the row's vectors will be added to, a cycle each: a vector ``i`` (lanes
+    of ``mask``, in cycles with ``valid``) may come as many cycles after the last one. ``term``: ``latency`` cycles
+    after it and in those that follow. ``start``, before the first ``clear``, begins with descriptor ``d``.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        self.latency = 1 + (config.cols - 1).bit_length()
+        super().__init__({
+            "d": In(descriptor_layout(DRAIN)), "start": In(1),
+            "clear": In(1), "locate": In(1), "rows": In(2), "columns": In(2), "wanted": Out(N_WINDOWS),
+            "i": In(data.ArrayLayout(signed(config.operand_width), config.cols)), "mask": In(config.cols),
+            "valid": In(1), "term": Out(TermLayout(config)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        d = self.d
+        begun, first, fresh = Signal(), Signal(), Signal()
+        m.d.comb += first.eq(d.fresh & ~begun)
+        places = Signal(data.ArrayLayout(_Place, self._config.cols))
+        with m.If(self.start):
+            m.d.sync += begun.eq(0)
+        with m.If(self.clear):  # the first row replaces the sums, touched or not
+            m.d.sync += [begun.eq(1), fresh.eq(first), self.wanted.eq(first.replicate(N_WINDOWS))]
+        with m.If(self.locate):
+            m.d.sync += [
+                places.as_value().eq(Cat(places.as_value()[_Place.size :], self.columns, self.rows)),
+                self.wanted.eq(self.wanted | Cat(row & column for row in self.rows for column in self.columns)),
+            ]
+
+        filter = Signal(range(self._config.n_filters))
+        left = Signal(N_WINDOWS)  # windows that the vector is still to be added to
+        held = Signal(self.i.shape(), reset_less=True)
+        m.d.sync += left.eq(left & (left - 1))
+        with m.If(self.clear):
+            m.d.sync += filter.eq(d.at[2:] - 1)
+        with m.If(self.valid):
+            m.d.sync += [left.eq(self.wanted), filter.eq(filter + 1)]
+            m.d.sync += [to.eq(Mux(lane, o, 0)) for to, o, lane in zip(held, self.i, self.mask, strict=True)]
+        window = Signal(range(N_WINDOWS))
+        m.d.comb += window.eq(Mux(left[0], 0, Mux(left[1], 1, Mux(left[2], 2, 3))))
+
+        chosen = [place.rows.bit_select(window[1], 1) & place.columns.bit_select(window[0], 1) for place in places]
+        m.d.comb += [
+            self.term.value.eq(self._sum(m, [Mux(c, o, 0) for c, o in zip(chosen, held, strict=True)])),
+            self.term.valid.eq(delayed(m, left.any(), self.latency - 1)),
+            self.term.at.eq(delayed(m, Cat(window, filter), self.latency - 1)),
+            self.term.fresh.eq(delayed(m, fresh, self.latency - 1)),
+        ]
+        return m
+
+    def _sum(self, m, values):
+        """The sum, by a tree with registers at each level."""
+        while len(values) > 1:
+            sums = [a + b for a, b in zip(values[::2], values[1::2], strict=False)] + values[len(values) & ~1 :]
+            values = [Signal.like(each, name=f"level{len(sums)}_{n}", reset_less=True) for n, each in enumerate(sums)]
+            m.d.sync += [to.eq(each) for to, each in zip(values, sums, strict=True)]
+        return values[0]

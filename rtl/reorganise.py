@@ -1,0 +1,116 @@
+"""Reorganise: sums of a layer's results by filter and window, made while the drain writes them."""
+
+from amaranth import Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from ..spec.config import Config
+from ..spec.descriptors import DRAIN
+from .epilogue import Epilogue
+from .filter_terms import FilterTerms
+from .interfaces import descriptor_layout
+from .pixel_terms import PixelTerms
+from .window_sums import N_WINDOWS, WindowSums
+from .window_walk import WindowWalk
+
+__all__ = ["Reorganise"]
+
+
+class Reorganise(wiring.Component):
+    """Sums up what DRAIN descriptors with ``reorganise`` make, and gives the sums back.
+
+    ``start`` begins with descriptor ``d``, which must stand still while ``busy`` from the next cycle on. A vector may
+    ``enter`` the epilogue only while ``ready``; ``row`` and ``last`` say that it is the last of an o and of the
+    descriptor. ``Epilogue.LATENCY`` cycles later ``i`` and ``i_mask`` show what it has become. With ``d.vector``
+    instead: ``o`` gives the sums times ``d.mantissa``, one a cycle, and all the rest stands still.
+
+    After each o nothing enters for ``SETTLE_CYCLES`` and ``N_WINDOWS`` cycles per filter or, with swap, one per lane.
+    A vector takes a cycle, with swap one for each window that its lanes touch.
+    """
+
+    SETTLE_CYCLES = Epilogue.LATENCY + N_WINDOWS
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "d": In(descriptor_layout(DRAIN)), "start": In(1), "busy": Out(1),
+            "enter": In(1), "row": In(1), "last": In(1), "ready": Out(1),
+            "i": In(data.ArrayLayout(signed(config.operand_width), config.cols)), "i_mask": In(config.cols),
+            "o": Out(stream.Signature(signed(config.acc_width))),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        d = self.d
+        m.submodules.walk = walk = WindowWalk(self._config)
+        m.submodules.filters = filters = FilterTerms(self._config)
+        m.submodules.pixels = pixels = PixelTerms(self._config)
+        m.submodules.sums = sums = WindowSums(self._config)
+        connect(m, sums.o, flipped(self.o))
+        arrived = Signal()
+        m.d.comb += [
+            arrived.eq(self.i_mask[0] & self.busy),
+            walk.d.eq(d), walk.start.eq(self.start),
+            filters.d.eq(d), filters.start.eq(self.start), filters.i.eq(self.i), filters.valid.eq(arrived & ~d.swap),
+            filters.rows.eq(walk.rows), filters.columns.eq(walk.columns),
+            pixels.d.eq(d), pixels.start.eq(self.start), pixels.i.eq(self.i), pixels.valid.eq(arrived & d.swap),
+            pixels.mask.eq(self.i_mask), pixels.rows.eq(walk.rows), pixels.columns.eq(walk.columns),
+            sums.d.eq(d), sums.start.eq(self.start & d.reorganise & d.vector),
+            sums.term.eq(Mux(d.swap, pixels.term, filters.term)),
+        ]  # fmt: skip
+        self._control(m, walk, filters, pixels)
+        return m
+
+    def _control(self, m, walk, filters, pixels):
+        """One row of vectors after the other: where its pixels are, its vectors, what they come to."""
+        d, cols = self.d, self._config.cols
+        end_cycles = pixels.latency + WindowSums.ADD_LATENCY
+        count = Signal(range(max(self.SETTLE_CYCLES, cols, end_cycles)))
+        ended = Signal()
+        pace = Signal(N_WINDOWS)  # a bit for each cycle to wait
+        m.d.sync += [count.eq(count - 1), pace.eq(pace & (pace - 1))]
+        with m.FSM() as fsm:
+            with m.State("IDLE"), m.If(self.start & d.reorganise & ~d.vector):
+                m.next = "FIRST"
+            with m.State("FIRST"):
+                m.d.comb += [walk.step.eq(1), pixels.clear.eq(1)]
+                m.d.sync += count.eq(cols - 1)
+                m.next = "STREAM"
+                with m.If(d.swap):
+                    m.next = "LOCATE"
+            with m.State("LOCATE"):
+                m.d.comb += [walk.step.eq(1), pixels.locate.eq(1)]
+                with m.If(count == 0):
+                    m.next = "STREAM"
+            with m.State("STREAM"):
+                m.d.comb += self.ready.eq(pace == 0)
+                with m.If(self.enter & self.ready):
+                    m.d.sync += [
+                        count.eq(self.SETTLE_CYCLES - 1), ended.eq(self.last),
+                        pace.eq(Mux(d.swap, pixels.wanted & (pixels.wanted - 1), 0)),
+                    ]  # fmt: skip
+                    with m.If(self.row):
+                        m.next = "SETTLE"
+            with m.State("SETTLE"), m.If(count == 0):
+                m.next = "FLUSH"
+                with m.If(d.swap):
+                    m.d.comb += pixels.clear.eq(1)
+                    m.d.sync += count.eq(Mux(ended, end_cycles, cols) - 1)
+                    m.next = "LOCATE"
+                    with m.If(ended):
+                        m.next = "END"
+            with m.State("FLUSH"):
+                m.d.comb += filters.flush.eq(1)
+                with m.If(filters.done):
+                    m.d.sync += count.eq(end_cycles - 1)
+                    m.next = "STREAM"
+                    with m.If(ended):
+                        m.next = "END"
+            with m.State("END"), m.If(count == 0):
+                m.next = "IDLE"
+        with m.If(filters.valid):
+            m.d.comb += walk.step.eq(1)
+        m.d.comb += [
+            self.busy.eq(~fsm.ongoing("IDLE")),
+            filters.n_lanes.eq(Mux(ended, d.lanes_last, cols)),
+        ]

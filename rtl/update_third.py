@@ -1,0 +1,51 @@
+"""What a command of the update unit reports besides the maxima of momentum and weights."""
+
+from amaranth import Module, Mux, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from .interfaces import QualityLayout, ResultLayout, UpdateLayout
+from .quality import QualitySums, sums_latency
+from .tracker import Tracker
+from .update_lane import ROUNDED_WIDTH
+
+__all__ = ["UpdateThird"]
+
+ROOT_LOW_BITS = 7
+"""Bits that the root of a second moment has below an operand's LSB."""
+
+
+class UpdateThird(wiring.Component):
+    """A third result: of ADAM the second moments' (their roots' maximum), of UPDATE with quality the layer's scale's.
+
+    Since ``clear``: errors ``e`` and gradients ``g`` in lanes with ``mask``, and magnitudes of roots, of which any that
+    isn't there is 0. After ``latency`` cycles they are in ``result`` and ``quality``. ``task`` passes to them directly.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        self.latency = sums_latency(config) + 2
+        operands = data.ArrayLayout(signed(config.operand_width), config.update_lanes)
+        super().__init__({
+            "clear": In(1), "task": In(UpdateLayout(config)), "mask": In(config.update_lanes),
+            "e": In(operands), "g": In(operands), "s_magnitude": In(ROUNDED_WIDTH // 2),
+            "result": Out(ResultLayout), "quality": Out(QualityLayout),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        task = self.task
+        m.submodules.sums = sums = QualitySums(self._config)
+        m.submodules.tracker = tracker = Tracker(ROUNDED_WIDTH // 2)
+        m.d.comb += [
+            sums.clear.eq(self.clear), sums.mask.eq(self.mask), sums.e.eq(self.e), sums.t.eq(self.g),
+            sums.id.eq(task.scale_id), sums.exponent.eq(task.eg),
+            tracker.clear.eq(self.clear), tracker.i.eq(self.s_magnitude),
+            tracker.id.eq(task.d_id), tracker.exponent.eq(task.ed_next - ROOT_LOW_BITS),
+            self.result.eq(Mux(task.adam, tracker.result, sums.result)),
+            self.quality.layer.eq(task.layer),
+            *(self.quality[name].eq(sums.sums[name]) for name in sums.sums.shape().members),
+            self.quality.e_exponent.eq(task.ed), self.quality.t_exponent.eq(task.eg - task.scale),
+        ]  # fmt: skip
+        return m

@@ -1,0 +1,104 @@
+"""Memory of the sums that a layer's results are reorganised to, and the multiplier that takes them out."""
+
+from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import DRAIN
+from ..spec.numerics import operand_max
+from .delay import delayed
+from .interfaces import descriptor_layout
+
+__all__ = ["N_WINDOWS", "TermLayout", "WindowSums", "tile_width"]
+
+N_WINDOWS = 4
+"""Sums of each filter: two rows of two windows."""
+
+
+def tile_width(config: Config) -> int:
+    """Width of the sum of all results that a tile has for a filter."""
+    return (config.acc_depth * operand_max(config.operand_width)).bit_length() + 1
+
+
+def TermLayout(config: Config) -> data.StructLayout:
+    """With ``valid``: sum number ``at`` grows by ``value``, or becomes it if ``fresh``."""
+    return data.StructLayout({
+        "valid": 1, "at": range(N_WINDOWS * config.n_filters), "value": signed(tile_width(config)), "fresh": 1,
+    })  # fmt: skip
+
+
+class WindowSums(wiring.Component):
+    """``N_WINDOWS`` sums for each of ``n_filters`` filters, [filter][window].
+
+    ``term``: what is added, one a cycle; it is in memory ``ADD_LATENCY`` cycles later, and until then its sum must
+    be neither in another term nor read. ``start`` reads ``d.n_out`` sums from ``d.at`` on: ``o`` gives each times
+    ``d.mantissa``, one a cycle. Meanwhile there must be no terms, and ``d`` must stand still.
+    """
+
+    ADD_LATENCY = 4
+    READ_LATENCY = 4
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "term": In(TermLayout(config)),
+            "d": In(descriptor_layout(DRAIN)), "start": In(1), "o": Out(stream.Signature(signed(config.acc_width))),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config, d = self._config, self.d
+        largest = config.max_average_taps * operand_max(config.operand_width)
+        number = signed(largest.bit_length() + 1)
+        m.submodules.memory = memory = Memory(shape=number, depth=N_WINDOWS * config.n_filters, init=[])
+        write, read = memory.write_port(), memory.read_port()
+        reading, moving = Signal(), Signal()
+        at = Signal(range(N_WINDOWS * config.n_filters))
+        left = Signal.like(d.n_out)
+        with m.If(self.start):
+            m.d.sync += [reading.eq(1), at.eq(d.at), left.eq(d.n_out)]
+        with m.Elif(reading & moving):
+            m.d.sync += [reading.eq(left != 1), at.eq(at + 1), left.eq(left - 1)]
+
+        s2_word = Signal(number, reset_less=True)
+        m.d.comb += [
+            moving.eq(~self.o.valid | self.o.ready),
+            read.addr.eq(Mux(reading, at, self.term.at)),
+            read.en.eq(moving),
+        ]
+        with m.If(moving):
+            m.d.sync += s2_word.eq(read.data)
+        self._add(m, write, s2_word)
+        m.d.comb += [
+            self.o.valid.eq(delayed(m, reading, self.READ_LATENCY, moving)),
+            self.o.payload.eq(self._product(m, s2_word, moving)),
+        ]
+        return m
+
+    def _add(self, m, write, s2_word):
+        """Terms join their sums; without a reader everything moves always."""
+        s2_term = Signal(TermLayout(self._config))
+        m.d.comb += s2_term.eq(delayed(m, self.term, 2))
+        s3_sum = Signal.like(s2_word, reset_less=True)
+        m.d.sync += s3_sum.eq(Mux(s2_term.fresh, 0, s2_word) + s2_term.value)
+        m.d.comb += [
+            write.en.eq(delayed(m, s2_term.valid, 1)),
+            write.addr.eq(delayed(m, s2_term.at, 1)),
+            write.data.eq(s3_sum),
+        ]
+
+    def _product(self, m, s2_word, moving):
+        """Two halves times the mantissa, then one number."""
+        width = len(self.d.mantissa)
+        low = Signal(len(s2_word[:width]) + width, reset_less=True)
+        high = Signal(signed(len(s2_word)), reset_less=True)
+        product = Signal(signed(self._config.acc_width), reset_less=True)
+        with m.If(moving):
+            m.d.sync += [
+                low.eq(s2_word[:width] * self.d.mantissa),
+                high.eq(s2_word[width:].as_signed() * self.d.mantissa),
+                product.eq(Cat(low[:width], high + low[width:])),
+            ]
+        return product

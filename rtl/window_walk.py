@@ -1,0 +1,51 @@
+"""Which of the 2x2 windows of its image each pixel of a tile lies in."""
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.descriptors import DRAIN
+from .interfaces import descriptor_layout
+
+__all__ = ["WindowWalk"]
+
+
+class WindowWalk(wiring.Component):
+    """Walks the pixels of a DRAIN descriptor's tile: images, rows, columns, and from the start again.
+
+    ``start`` begins with descriptor ``d``; each ``step`` shows the next pixel in the cycle after it, the first one
+    included. ``rows``, ``columns``: bit k says that the pixel lies in the windows' row or column k. Windows are half
+    the extent, rounded down, each; where the extent is 1, both.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "d": In(descriptor_layout(DRAIN)), "start": In(1), "step": In(1), "rows": Out(2), "columns": Out(2),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        d = self.d
+        x, y = Signal.like(d.width), Signal.like(d.height)  # of the pixel to be shown next
+        rows_left = Signal.like(d.rows)
+        line_end = x + 1 == d.width
+        with m.If(self.start):
+            m.d.sync += [x.eq(0), y.eq(d.row), rows_left.eq(d.rows)]
+        with m.Elif(self.step):
+            m.d.sync += [
+                self.columns.eq(self._places(x, d.width)),
+                self.rows.eq(self._places(y, d.height)),
+                x.eq(x + 1),
+            ]
+            with m.If(line_end):
+                m.d.sync += [x.eq(0), y.eq(y + 1), rows_left.eq(rows_left - 1)]
+                with m.If(rows_left == 1):
+                    m.d.sync += [y.eq(d.row), rows_left.eq(d.rows)]
+        return m
+
+    def _places(self, at, extent):
+        """Windows that ``at`` lies in, as bits."""
+        size = extent >> 1
+        first = at < size
+        return Cat(first, ~first & ((at >> 1) < size)) | (size == 0).replicate(2)
