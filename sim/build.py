@@ -28,7 +28,7 @@ from . import coverage as points
 __all__ = ["BuildError", "cache_directory", "library", "lint", "verilog"]
 
 HERE = Path(__file__).parent
-DRIVER = ("driver.cpp", "dram.h", "window.h", "watch.vlt", "lz4.h", "zlib.h")
+DRIVER = ("driver.cpp", "dram.h", "recorder.h", "signals.h", "window.h", "watch.vlt", "lz4.h", "zlib.h")
 VERILATE = (
     "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",
     "-fno-dfg-peephole",  # Verilator 5.48: this optimisation loses the lower bound of the strobes of a 256-bit port
@@ -40,7 +40,7 @@ COMPILE = (
     "-fno-gnu-unique",  # two simulators in one process must not share the runtime's statics
     "-DVL_USER_STOP", "-DVL_USER_FATAL", "-DVL_TIME_CONTEXT",
 )  # fmt: skip
-TRACE = ("--trace-fst", "--no-trace-params", HERE / "watch.vlt")
+TRACE = ("--trace-fst", "--no-trace-params")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 RUNTIME_TRACE = ("verilated_fst_c.cpp",)
 RUNTIME_COVERAGE = ("verilated_cov.cpp",)
@@ -186,10 +186,11 @@ def library(
     source = top or verilog(config)
     compiler, include = _compiler(), _tool_root() / "include"
     verilate = [*VERILATE, *(["--assert", f"-D{ASSERT_MACRO}"] if debug else ["--no-assert"]), *TRACE * trace,
-                *(f"--coverage-{kind}" for kind in coverage)]  # fmt: skip
+                HERE / "watch.vlt", *(f"--coverage-{kind}" for kind in coverage)]  # fmt: skip
     flags = [*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", f"-I{HERE}"]
     driver_flags = [f"-DPORT_WIDTH={config.port_width}", *["-DTRACE"] * trace, *["-DCOVERAGE"] * bool(coverage)]
-    machine = _run([compiler, "-march=native", "-Q", "--help=target"])  # what native means here
+    width = {**os.environ, "COLUMNS": "80"}  # or lines are as long as the terminal's
+    machine = _run([compiler, "-march=native", "-Q", "--help=target"], env=width)  # what native means here
     tools = (version("verilator"), _run([compiler, "--version"]), machine)
     drivers = [(HERE / name).read_bytes() for name in DRIVER + ("coverage.py",) * bool(coverage)]
     key = _digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags)

@@ -6,6 +6,7 @@
 
 #include "Vadagp.h"
 #include "dram.h"
+#include "recorder.h"
 #include "verilated.h"
 #ifdef TRACE
 #include "verilated_fst_c.h"
@@ -51,6 +52,9 @@ class Simulation {
 #ifdef COVERAGE
     decltype(Vadagp__Syms::__Vcoverage)& counts() { return top_.rootp->vlSymsp->__Vcoverage; }  // by point
 #endif
+
+    void record(bool on) { on ? recorder_.begin(context_) : recorder_.end(); }
+    const std::vector<Event>& events() const { return recorder_.events(); }
 
     void step() {
         clock();
@@ -107,6 +111,7 @@ class Simulation {
   private:
     VerilatedContext context_;
     Vadagp top_{&context_, "top"};
+    Recorder recorder_;
     Master master_;  // what the accelerator drove before the last edge
     struct {
         bool awready, wready, bvalid, arready, rvalid;
@@ -132,6 +137,7 @@ class Simulation {
         top_.clk = 0;
         top_.eval();
         sample();
+        recorder_.look(cycles);
         dump(0);
         top_.clk = 1;
         top_.eval();
@@ -237,6 +243,13 @@ EXPORT int adagp_reset(Simulation* s, uint64_t count) {
     return guarded(s, [&] { return s->reset(count), 0; });
 }
 EXPORT void adagp_log(Simulation* s, adagp::Passage* entries, uint64_t room) { s->dram.log(entries, room); }
+EXPORT int adagp_record(Simulation* s, int on) {
+    return guarded(s, [&] { return s->record(on), 0; });
+}
+EXPORT uint64_t adagp_events(const Simulation* s, const adagp::Event** events) {
+    *events = s->events().data();
+    return s->events().size();
+}
 EXPORT int adagp_write(Simulation* s, uint32_t offset, uint32_t value) {
     return guarded(s, [&] { return s->write(offset, value); });
 }

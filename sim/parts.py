@@ -7,7 +7,10 @@ import numpy as np
 
 from ..spec.config import Config, DramPart
 
-__all__ = ["BURST", "DECERR", "IDEAL", "SLVERR", "DramTotals", "Fault", "NativeFault", "Settings", "settings"]
+__all__ = [
+    "BURST", "DECERR", "EVENT", "IDEAL", "SLVERR", "UNITS", "DramTotals", "Fault", "NativeFault", "Settings",
+    "settings",
+]  # fmt: skip
 
 SLVERR, DECERR = 2, 3
 """AXI responses of a burst that failed."""
@@ -17,6 +20,20 @@ BURST = np.dtype([
     for name in ("write", "id", "addr", "beats", "response", "offered", "accepted", "first", "last", "failed")
 ])  # fmt: skip
 """A burst's way through the memory: ``Passage`` of dram.h. Its times count steps of the memory."""
+
+UNITS = (
+    "batch", "update", "fill", "array", "drain", "store", "predictor fill", "predictor array", "predictor drain",
+    "predictor store",
+)  # fmt: skip
+"""Units by number, of which an event tells: `Unit` of recorder.h. "array" is that of PEs or, in its place, the pool
+unit; "batch" a batch as a whole; the predictor's only where it has engines of its own."""
+
+EVENT = np.dtype([
+    (name, np.int64) for name in ("unit", "command", "dry", "phase", "batch", "begin", "end", "busy")
+])  # fmt: skip
+"""A unit's work on a command, in cycles begin <= cycle < end: ``Event`` of recorder.h. ``phase`` is a phase's index,
+``batch`` a number since recording began, ``busy`` counts cycles in which fill or store moves a beat, the array takes a
+vector, a drain walks, an update is under way; a store that begins late has some before its begin."""
 
 IDEAL = DramPart(
     name="ideal", bandwidth_bytes=1 << 62, capacity_bytes=1 << 30, burst_bytes=1, latency_ns=0.0,

@@ -12,7 +12,7 @@ from ..spec.errors import ErrorCode
 from ..spec.registers import Status, register
 from .build import library
 from .coverage import n_counters
-from .parts import BURST, DramTotals, Fault, NativeFault, Settings, settings
+from .parts import BURST, EVENT, DramTotals, Fault, NativeFault, Settings, settings
 
 __all__ = ["Simulation", "SimulationError"]
 
@@ -40,6 +40,8 @@ def _load(path):
         ("run", ctypes.c_int, (handle, u64)),
         ("reset", ctypes.c_int, (handle, u64)),
         ("log", None, (handle, handle, u64)),
+        ("record", ctypes.c_int, (handle, ctypes.c_int)),
+        ("events", u64, (handle, ctypes.POINTER(ctypes.c_void_p))),
         ("write", ctypes.c_int, (handle, u32, u32)),
         ("read", ctypes.c_int, (handle, u32, ctypes.POINTER(u32))),
         ("cycles", u64, (handle,)),
@@ -201,6 +203,25 @@ class Simulation:
     def bursts(self) -> np.ndarray:
         """The bursts (:data:`.parts.BURST`) since :meth:`log_bursts`; shared with the running model."""
         return self._log[: self._accepted() - self._log_start]
+
+    def record_events(self, on: bool = True) -> None:
+        """Forget :attr:`events`, and record new ones from the machine's next start on; or stop recording.
+
+        Raises SimulationError where the design has no units to be watched.
+        """
+        self._check(self._native.adagp_record(self._running, on))
+
+    @property
+    def events(self) -> np.ndarray:
+        """What the units did since :meth:`record_events`, as :data:`.parts.EVENT`; a copy.
+
+        The end of a slice of fill, array, drain and update is only seen when the next begins, or with the batch.
+        """
+        place = ctypes.c_void_p()
+        count = self._native.adagp_events(self._running, ctypes.byref(place))
+        if not count:
+            return np.zeros(0, EVENT)
+        return np.frombuffer(ctypes.string_at(place, count * EVENT.itemsize), EVENT).copy()
 
     def _accepted(self):
         totals = self.dram_totals

@@ -5,9 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "verilated.h"
-#include "verilated_sym_props.h"
-#include "verilated_syms.h"
+#include "signals.h"
 
 namespace adagp {
 
@@ -48,10 +46,9 @@ class Window {
 
     template <typename T>
     static const T* find(const VerilatedContext& context, const std::string& block, const char* name) {
-        const VerilatedScope* scope = context.scopeFind(("top.adagp.accelerator.control." + block).c_str());
-        const VerilatedVar* signal = scope ? scope->varFind(name) : nullptr;
+        const T* signal = find_signal<T>(context, "control." + block, name);
         if (!signal) throw std::runtime_error("no waveforms of commands: the design has no " + block + "." + name);
-        return static_cast<const T*>(signal->datap());
+        return signal;
     }
 
     void follow(uint64_t cycle) {
