@@ -81,6 +81,24 @@ def bench_numerics(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_variants_digits(session: nox.Session) -> None:
+    """The digits CNN trained by each of the four designs: writes results/variants_digits.json."""
+    session.run("python", "-m", "adagp.host.bench_variants_digits", *session.posargs)
+
+
+@nox.session
+def bench_variants_vgg13(session: nox.Session) -> None:
+    """Whole batches of VGG13 on each of the four designs: writes results/variants_vgg13.json."""
+    session.run("python", "-m", "adagp.host.bench_variants_vgg13", *session.posargs)
+
+
+@nox.session
+def bench_controls(session: nox.Session) -> None:
+    """Predicted gradients against what else GP batches could do, on the golden model: writes results/controls.json."""
+    session.run("python", "-m", "adagp.host.bench_controls", *session.posargs)
+
+
+@nox.session
 def bench_simulation(session: nox.Session) -> None:
     """Speed of the simulator and of the golden model: writes results/simulation.json."""
     session.run("python", "-m", "adagp.host.bench_simulation", *session.posargs)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase
 from ..spec.config import VERSION, Config
+from ..spec.operands import WAITS
 
 __all__ = ["ALIGNMENT", "AssemblerError", "Line", "Program", "describe", "disassemble", "header"]
 
@@ -25,7 +26,8 @@ class AssemblerError(ValueError):
 
 _PHASES = {Phase.ALL: "all phases", Phase.TRAIN: "training"}
 _CONTROL = (Opcode.HEADER, Opcode.COMMIT, Opcode.HOST, Opcode.END)
-_POOLS = (Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD)
+_FLAGS = ("bias", "relu", "swap", "out_outer", "ring", "track", "reorganise", "predictor")
+_POOLS = range(Opcode.MAXPOOL, Opcode.UPDATE)
 
 
 @dataclass(frozen=True)
@@ -120,12 +122,13 @@ def describe(index: int, command: Command, name: str = "") -> str:
     parts = [f"{index:4}  {command.opcode.name.lower():16} {name:16}"]
     if command.opcode == Opcode.HEADER:
         parts.append(f"config {command.config_hash:08x} version {command.version:08x}")
-    elif command.opcode == Opcode.UPDATE:
+    elif command.opcode in (Opcode.UPDATE, Opcode.ADAM):
         parts.append(f"{command.count} weights hyper {command.hyper}")
     elif command.opcode not in _CONTROL:
         parts += _shape(command)
-    if command.wait_main or command.wait_update:
-        parts.append(f"wait main {command.wait_main} update {command.wait_update}")
+    waits = [f"{wait.removeprefix('wait_')} {n}" for wait in WAITS if (n := getattr(command, wait))]
+    if waits:
+        parts.append(f"wait {' '.join(waits)}")
     if command.opcode not in _CONTROL:
         parts += _operands(command)
     phases = Phase(command.phase_mask & Phase.ALL)
@@ -149,14 +152,14 @@ def _shape(c):
         yield f"pad {c.pad_y},{c.pad_x}"
     if c.const_mantissa:
         yield f"times {c.const_mantissa}*2^{c.const_exponent}"
-    yield from (name for name in ("bias", "relu", "swap", "out_outer", "ring", "track") if getattr(c, name))
+    yield from (name for name in _FLAGS if getattr(c, name))
     if c.c_mode:
         yield CMode(c.c_mode).name.lower() if c.c_mode in iter(CMode) else f"c_mode {c.c_mode}"
     yield f"tile n{c.nb} y{c.yb} c{c.cb}" + ("" if c.opcode in _POOLS else f" q{c.qb}")
 
 
 def _operands(c):
-    for operand in ("a", "b", "c", "out"):
+    for operand in ("a", "b", "c", "d", "out"):
         address, number = getattr(c, f"{operand}_addr"), getattr(c, f"{operand}_id")
         if address or number:
             yield f"{operand} {address:x}#{number}"

@@ -19,8 +19,8 @@ import torch
 from rich.progress import Progress
 from torch.nn.functional import cross_entropy
 
-from ..golden.operands import COMPUTE, operands
 from ..spec.commands import Opcode, Phase
+from ..spec.operands import COMPUTE, operands
 from ..spec.presets import preset
 from .data import Dataset, load_dataset
 from .models import build_model
@@ -31,7 +31,10 @@ from .session import open_session
 from .settings import TrainSettings
 from .trainer import Trainer, evaluate
 
-__all__ = ["CASES", "Case", "figures", "main", "results_per_batch", "run_float", "run_integer"]
+__all__ = [
+    "CASES", "Case", "best_rate", "digest", "figures", "main", "results_per_batch", "run_float", "run_integer",
+    "validation",
+]  # fmt: skip
 
 SEEDS = range(5)
 TUNING_SEEDS = range(100, 103)
@@ -129,7 +132,7 @@ def best_rate(accuracies: dict[float, list[float]]) -> float:
     return max(sorted(accuracies), key=lambda rate: statistics.mean(accuracies[rate]))
 
 
-def _digest(dataset: Dataset) -> str:
+def digest(dataset: Dataset) -> str:
     """Name of a data set with the beginning of its checksum."""
     checksum = hashlib.sha256()
     for array in (dataset.train_x_NCHW, dataset.train_y_N, dataset.test_x_NCHW, dataset.test_y_N):
@@ -140,7 +143,7 @@ def _digest(dataset: Dataset) -> str:
 def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source: str) -> dict:
     """The result of one run: that in its work file if sources and settings are the same, else a new one."""
     path = WORK / f"{name}-{kind}-{settings.seed}-{settings.learning_rate}.json"
-    known = {**settings.to_dict(), "data_dir": None, "data": _digest(dataset), "torch": torch.__version__}
+    known = {**settings.to_dict(), "data_dir": None, "data": digest(dataset), "torch": torch.__version__}
     if path.exists():
         record = json.loads(path.read_text())
         if record["settings"] == known and record["commit"] == source and not source.endswith("-dirty"):

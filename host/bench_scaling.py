@@ -23,8 +23,8 @@ from fnmatch import fnmatch
 from itertools import product
 from pathlib import Path
 
-from ..golden.operands import macs
 from ..spec.config import Config
+from ..spec.operands import macs
 from ..spec.presets import DRAM_PARTS, preset
 from .mapping import choose_mapping
 from .measurement import CLASSES, DIRECTIONS, IMAGE, MODEL, SEED, Bench, alone, bars, bound, measured

@@ -23,9 +23,9 @@ from pathlib import Path
 
 from torch import nn
 
-from ..golden.operands import macs
 from ..spec.commands import Opcode
 from ..spec.config import Config
+from ..spec.operands import macs
 from ..spec.presets import preset
 from .assembler import Line
 from .measurement import (

@@ -16,9 +16,10 @@ from .cli_options import DeviceOption, JsonOption, PresetOption, RunArgument, sc
 from .data import DATASETS
 from .device import DeviceError
 from .run_folder import RunError, RunFolder
-from .settings import SCHEDULES, TrainSettings
+from .settings import SCHEDULES, SOURCES, VARIANTS, SettingsError, TrainSettings
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
+    from .timeline import Timeline
     from .trainer import Trainer
 
 __all__ = ["evaluate", "report", "train"]
@@ -56,11 +57,36 @@ def train(
     seed: Annotated[int, typer.Option(help="Decides initial weights and the order of images.")] = DEFAULTS.seed,
     train_images: Annotated[int | None, typer.Option(help="Use only the first so many training images.")] = None,
     test_images: Annotated[int | None, typer.Option(help="Use only the first so many test images.")] = None,
+    variant: Annotated[str, typer.Option(help=f"Design: {', '.join(VARIANTS)}.")] = DEFAULTS.variant,
+    gradient_source: Annotated[
+        str, typer.Option(help=f"Of GP batches, which aren't backpropagated: {', '.join(SOURCES)}.")
+    ] = DEFAULTS.gradient_source,
+    warmup_epochs: Annotated[int, typer.Option(help="Epochs before the first GP batch.")] = DEFAULTS.warmup_epochs,
+    phases: Annotated[
+        str, typer.Option(help="GP batches for each BP batch, by epochs: EPOCHS*GP:BP ..., the last goes on.")
+    ] = DEFAULTS.phases,
+    predictor_rate: Annotated[float, typer.Option(help="Learning rate of the predictor.")] = DEFAULTS.predictor_rate,
+    predictor_milestones: Annotated[
+        str, typer.Option(help="Epochs, such as 30,60, behind which the predictor's rate is multiplied by its gamma.")
+    ] = DEFAULTS.predictor_milestones,
+    predictor_gamma: Annotated[float, typer.Option(help="See milestones.")] = DEFAULTS.predictor_gamma,
+    plateau_factor: Annotated[
+        float, typer.Option(help="Schedule plateau: the learning rate is multiplied by it.")
+    ] = DEFAULTS.plateau_factor,
+    plateau_patience: Annotated[
+        int, typer.Option(help="Schedule plateau: so many epochs without a lower validation loss change nothing.")
+    ] = DEFAULTS.plateau_patience,
+    validation_fraction: Annotated[
+        float, typer.Option(help="Schedule plateau: share of the training images that it is decided by.")
+    ] = DEFAULTS.validation_fraction,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")] = False,
     checkpoint_every: Annotated[int, typer.Option(help="Batches between checkpoints.", min=1)] = 50,
     trace: Annotated[
         str | None, typer.Option(help="Record waveforms of the commands `FIRST:LAST` (see disasm) in `trace.fst`.")
+    ] = None,
+    timeline: Annotated[
+        str | None, typer.Option(help="Record what the units do in the batches `FIRST:LAST`, in `timeline.json`.")
     ] = None,
     json_path: JsonOption = None,
 ) -> None:
@@ -78,12 +104,15 @@ def train(
     settings = TrainSettings(
         model=model, data=data, data_dir=str(data_dir) if data_dir else None, preset=preset_name, epochs=epochs,
         batch=batch, learning_rate=learning_rate, schedule=schedule, momentum=momentum, weight_decay=weight_decay,
-        seed=seed, train_images=train_images, test_images=test_images,
+        seed=seed, train_images=train_images, test_images=test_images, variant=variant,
+        gradient_source=gradient_source, warmup_epochs=warmup_epochs, phases=phases, predictor_rate=predictor_rate,
+        predictor_milestones=predictor_milestones, predictor_gamma=predictor_gamma, plateau_factor=plateau_factor,
+        plateau_patience=plateau_patience, validation_fraction=validation_fraction,
     )  # fmt: skip
     folder = RunFolder(output or Path("runs") / f"{model.rsplit(':')[-1]}-{data}-{preset_name}-{device}-{seed}")
     began = time.perf_counter()
     try:
-        trainer, weights_hash = _run(settings, device, folder, fresh, checkpoint_every, trace)
+        trainer, weights_hash = _run(settings, device, folder, fresh, checkpoint_every, trace, timeline)
     except KeyboardInterrupt:
         goes_on = folder.has_checkpoint() and not folder.finished
         screen.print(f"interrupted; {GO_ON if goes_on else 'there is no checkpoint yet: the same command starts over'}")
@@ -103,18 +132,28 @@ def train(
 
 
 def _run(
-    settings: TrainSettings, device: str, folder: RunFolder, fresh: bool, checkpoint_every: int, trace: str | None
+    settings: TrainSettings,
+    device: str,
+    folder: RunFolder,
+    fresh: bool,
+    checkpoint_every: int,
+    trace: str | None,
+    timeline: str | None,
 ) -> tuple["Trainer", str]:
     """Train to the end, from the folder's checkpoint if it holds an unfinished run; returns the weights' hash too."""
     from .session import open_session
     from .trainer import Trainer
 
+    if timeline is not None and device != "sim":
+        raise SettingsError("timeline needs the device sim: the golden model has no cycles")
     folder.check_is_ours()
     goes_on = folder.has_checkpoint() and not fresh
     if goes_on and folder.settings != settings.to_dict():
         raise RunError(f"{folder.path} holds a run with other settings: give another --output, or --fresh")
     with open_session(settings, device, trace=trace, folder=folder) as session:
         trainer = Trainer(settings, session.network, session.device, session.dataset, folder, checkpoint_every)
+        if timeline is not None:
+            trainer.timeline = _timeline(timeline, trainer)
         if goes_on and not folder.finished:
             trainer.restore()
             screen.print(f"going on from epoch {trainer.progress.epoch + 1}, batch {trainer.progress.step}")
@@ -126,6 +165,16 @@ def _run(
             trainer.run()
         session.save_state(folder)
         return trainer, session.network.weights_hash(session.device)
+
+
+def _timeline(text: str, trainer: "Trainer") -> "Timeline":
+    """The timeline of the batches that ``text`` says."""
+    from .sim_device import SimDevice
+    from .timeline import Timeline, window
+
+    assert isinstance(trainer.device, SimDevice) and trainer.folder is not None
+    first, last = window(text, trainer.settings.epochs * trainer.steps_per_epoch)
+    return Timeline(trainer.device, trainer.network.program, trainer.folder.timeline, first, last)
 
 
 @contextlib.contextmanager
@@ -143,7 +192,9 @@ def _progress(trainer: "Trainer") -> Iterator[None]:
 
         def on_batch(progress, loss):
             nonlocal shown
-            bar.update(task, advance=1, description=f"epoch {progress.epoch + 1}  loss {loss:.3f}")
+            done = progress.epoch * trainer.steps_per_epoch + progress.step
+            known = "" if loss is None else f"  loss {loss:.3f}"
+            bar.update(task, completed=done, description=f"epoch {progress.epoch + 1}{known}")
             shown = _print_rows(bar.console, progress.log, shown)
 
         trainer.on_batch = on_batch
@@ -182,6 +233,8 @@ def evaluate(run: RunArgument, device: DeviceOption = "sim", json_path: JsonOpti
 def report(run: RunArgument, json_path: JsonOption = None) -> None:
     """Show a run's log as a table and draw its plot (`report.png`): loss, accuracy, where the cycles went.
 
+    With a timeline (`adagp train --timeline`), also draw what each unit did (`timeline.png`).
+
     Example: `adagp report runs/NAME --json figures.json`
     """
     folder = RunFolder(run)
@@ -200,14 +253,20 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
         busy = last["macs"] / last["cycles"] / preset(folder.settings["preset"]).n_pes
         moved = (last["read_bytes"] + last["write_bytes"]) / 1e6
         print(f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding included)  DRAM {moved:.1f} MB")
-    print(_draw(folder))
+    print(*_draw(folder), sep="\n")
     summarise({"settings": folder.settings, "log": log}, json_path)
 
 
-def _draw(folder: RunFolder) -> Path:
-    from .plots import plot_run  # here, because matplotlib takes a while to import
+def _draw(folder: RunFolder) -> list[Path]:
+    from .plots import plot_run, plot_timeline  # here, because matplotlib takes a while to import
 
-    path = folder.path / "report.png"
+    paths = [folder.path / "report.png"]
     settings = folder.settings
-    plot_run(folder.log, f"{settings['model']} on {settings['data']}, {settings['preset']}", path)
-    return path
+    title = f"{settings['model']} on {settings['data']}, {settings['preset']}"
+    plot_run(folder.log, title, paths[0])
+    if folder.timeline.exists():
+        from .timeline import read_trace
+
+        paths.append(folder.timeline.with_suffix(".png"))
+        plot_timeline(read_trace(folder.timeline), f"{title}: what the units do", paths[1])
+    return paths

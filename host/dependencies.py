@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..spec.commands import Command, Opcode
+from ..spec.commands import Command, Phase
 from ..spec.config import Config
+from ..spec.operands import COMPUTE, UPDATES, WAITS, counted, operands, outputs
 from .assembler import Line
 
 __all__ = ["Access", "access", "with_waits"]
-
-_COMPUTE = range(Opcode.FORWARD, Opcode.UPDATE)
 
 
 @dataclass(frozen=True)
@@ -31,51 +30,40 @@ def _meet(ranges, others):
 
 def access(c: Command, config: Config) -> Access:
     """What command ``c`` reads and writes."""
-    operand = config.operand_bytes
-    if c.opcode == Opcode.UPDATE:
-        state = ((c.b_addr, operand * c.count), (c.c_addr, 2 * c.count), (c.out_addr, 4 * c.count))
-        kept = tuple((start, start + size) for start, size in state)
-        return Access(((c.a_addr, c.a_addr + operand * c.count), *kept), kept)
-    if c.opcode not in _COMPUTE:
+    if c.opcode not in COMPUTE and c.opcode not in UPDATES:
         return Access()
-    x, y = c.n * c.h * c.w * c.c, c.n * c.oh * c.ow * c.q
-    weights = c.q * (c.r * c.s * c.c + 1)
-    sizes = {  # elements of a, b, out; b = 0: not used
-        Opcode.FORWARD: (x, weights, y),
-        Opcode.BACKWARD_DATA: (y, weights, x),
-        Opcode.BACKWARD_WEIGHT: (x, y, weights),
-        Opcode.MAXPOOL: (x, y, y),
-        Opcode.MAXPOOL_BACKWARD: (y, y, x),
-        Opcode.AVGPOOL: (x, 0, y),
-        Opcode.AVGPOOL_BACKWARD: (y, 0, x),
-    }[c.opcode]
-    a, b, out = (
-        (start, start + operand * size) for start, size in zip((c.a_addr, c.b_addr, c.out_addr), sizes, strict=True)
-    )
-    mask = ((c.c_addr, c.c_addr + operand * sizes[2]),) if c.c_mode else ()
-    reads = (() if c.ring else (a,)) + mask
-    if c.opcode == Opcode.MAXPOOL:
-        return Access(reads, (b, out))
-    return Access(reads + ((b,) if sizes[1] else ()), (out,))
+    written = outputs(c)
+    ranges = {name: (place.address, place.address + place.n_bytes) for name, place in operands(c, config).items()}
+    kept = written if c.opcode in UPDATES else ()
+    ring = c.ring and c.opcode not in UPDATES
+    reads = (name for name in ranges if (name not in written or name in kept) and not (name == "a" and ring))
+    return Access(tuple(ranges[name] for name in reads), tuple(ranges[name] for name in written))
 
 
 def with_waits(lines: Iterable[Line], config: Config) -> list[Line]:
-    """The same lines with the least sufficient ``wait_main`` and ``wait_update``.
+    """The same lines with the least sufficient waits.
 
-    Waits count executed commands: they hold in every phase whose executed commands are all those
-    up to some point of the program.
+    Waits count the commands executed in a phase: a line whose counts aren't the same in all of its phases is there
+    once for each of them.
     """
-    before: dict[str, list] = {"wait_main": [], "wait_update": []}
+    before: dict[Phase, dict[str, list[Access]]] = {phase: {wait: [] for wait in WAITS} for phase in Phase}
     result = []
     for line in lines:
-        mine = access(line.command, config)
-        waits = {}
-        for queue, earlier in before.items():
-            conflicts = (place for place in range(len(earlier), 0, -1) if earlier[place - 1].conflicts(mine))
-            waits[queue] = next(conflicts, 0)
-        result.append(replace(line, command=Command(line.command.opcode, {**line.command.fields, **waits})))
-        if line.command.opcode == Opcode.UPDATE:
-            before["wait_update"].append(mine)
-        elif line.command.opcode in _COMPUTE:
-            before["wait_main"].append(mine)
+        command = line.command
+        mine = access(command, config)
+        masks: dict[tuple[int, ...], int] = {}
+        for phase in Phase:
+            if command.phase_mask & phase:
+                waits = tuple(_last_conflict(earlier, mine) for earlier in before[phase].values())
+                masks[waits] = masks.get(waits, 0) | phase
+                if command.opcode in UPDATES or command.opcode in COMPUTE:
+                    before[phase][counted(command)].append(mine)
+        for waits, mask in (masks or {(0,) * len(WAITS): 0}).items():
+            fields = {**command.fields, "phase_mask": mask, **dict(zip(WAITS, waits, strict=True))}
+            result.append(replace(line, command=Command(command.opcode, fields)))
     return result
+
+
+def _last_conflict(earlier: list[Access], mine: Access) -> int:
+    """How many of the earlier ones must be complete."""
+    return next((place for place in range(len(earlier), 0, -1) if earlier[place - 1].conflicts(mine)), 0)

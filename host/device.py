@@ -8,7 +8,8 @@ import numpy as np
 
 from ..spec.config import VERSION, Config
 from ..spec.errors import ErrorCode
-from ..spec.registers import COUNTERS, N_REGIONS, Control, Status
+from ..spec.registers import AS_SCHEDULED, COUNTERS, N_REGIONS, Control, Status
+from ..spec.schedule import Schedule, State, Threshold
 from .assembler import Program
 
 __all__ = ["Device", "DeviceError", "RegisterDevice", "all_regions", "failure"]
@@ -49,7 +50,7 @@ class Device(Protocol):
     """An accelerator with its memory: golden model, simulation or board, which give the same bits.
 
     Addresses are byte addresses in the accelerator's memory. ``phase`` is an index: 0 warm-up, 1 BP,
-    2 GP, 3 evaluation.
+    2 GP, 3 evaluation; None, like scales, Adam and the schedule: only where ``config.predicts``.
     """
 
     config: Config
@@ -67,6 +68,18 @@ class Device(Protocol):
     def exponents(self, tensor: int) -> tuple[int, int | None]:
         """A tensor's current and, if it is persistent, next exponent."""
 
+    def set_scale(self, tensor: int, exponent: int, fraction: int = 0) -> None:
+        """Make a tensor the scale of a layer's gradients; ``fraction`` / 256 belongs to the exponent."""
+
+    def scale(self, tensor: int) -> tuple[int, int]:
+        """A scale's exponent and fraction."""
+
+    def set_adam_powers(self, first: int, second: int) -> None:
+        """Set the betas to the power of the steps that Adam has taken, fractions of 2^32."""
+
+    def adam_powers(self) -> tuple[int, int]:
+        """Adam's betas to the power of its steps."""
+
     def set_hyper(self, index: int, mantissa: int, exponent: int) -> None:
         """Set a hyper-parameter to ``mantissa * 2^exponent``."""
 
@@ -79,8 +92,23 @@ class Device(Protocol):
     def set_ring(self, base: int, stride: int, count: int, index: int = 0) -> None:
         """Describe the input ring and choose the entry of the next batch."""
 
-    def start(self, program: Program, phase: int, batches: int = 1, calibrate: bool = False) -> None:
-        """Begin ``batches`` runs of a program that lies in memory at its address."""
+    def set_predictor_window(self, address: int) -> None:
+        """Say where the ``config.predictor_bytes`` are that the device may keep on chip; only programs reach those."""
+
+    def set_schedule(self, schedule: Schedule, threshold: Threshold | None = None) -> None:
+        """Set what says the phases from the next batch on, and the gate's threshold (None: the gate stays)."""
+
+    def set_seed(self, seed: int) -> None:
+        """Set what random signs are drawn from, 32 bits."""
+
+    def set_position(self, position: State, gate_open: bool = True) -> None:
+        """Set the place in the schedule, and whether predictions are good enough to begin a run of GP."""
+
+    def position(self) -> tuple[State, bool]:
+        """The place in the schedule behind the batches begun, and whether the gate is open."""
+
+    def start(self, program: Program, phase: int | None, batches: int = 1, calibrate: bool = False) -> None:
+        """Begin ``batches`` runs of a program that lies in memory at its address; ``phase`` None: as scheduled."""
 
     def resume(self) -> None:
         """Leave a HOST command."""
@@ -138,6 +166,22 @@ class RegisterDevice(ABC):
         value = self.read_register("EXPONENT")
         return _signed(value), _signed(value >> 8) if value >> 16 & 1 else None
 
+    def set_scale(self, tensor: int, exponent: int, fraction: int = 0) -> None:
+        self.write_register("TENSOR", tensor)
+        self.write_register("EXPONENT", exponent & 0xFF | fraction << 8 | 1 << 17)
+
+    def scale(self, tensor: int) -> tuple[int, int]:
+        self.write_register("TENSOR", tensor)
+        value = self.read_register("EXPONENT")
+        return _signed(value), value >> 8 & 0xFF
+
+    def set_adam_powers(self, first: int, second: int) -> None:
+        self.write_register("ADAM_POWER1", first)
+        self.write_register("ADAM_POWER2", second)
+
+    def adam_powers(self) -> tuple[int, int]:
+        return self.read_register("ADAM_POWER1"), self.read_register("ADAM_POWER2")
+
     def set_hyper(self, index: int, mantissa: int, exponent: int) -> None:
         self.write_register("HYPER", index)
         self.write_register("HYPER_VALUE", mantissa | (exponent & 0xFF) << 16)
@@ -151,9 +195,41 @@ class RegisterDevice(ABC):
         for name, value in (("BASE", base), ("STRIDE", stride), ("COUNT", count), ("INDEX", index)):
             self.write_register(f"RING_{name}", value)
 
-    def start(self, program: Program, phase: int, batches: int = 1, calibrate: bool = False) -> None:
+    def set_predictor_window(self, address: int) -> None:
+        self.write_register("PREDICTOR", address)
+
+    def set_schedule(self, schedule: Schedule, threshold: Threshold | None = None) -> None:
+        settings = {"WARMUP_EPOCHS": schedule.warmup, "EPOCH_BATCHES": schedule.batches}
+        for name, value in (*settings.items(), ("ENTRIES", len(schedule.entries))):
+            self.write_register(name, value)
+        for index, entry in enumerate(schedule.entries):
+            self.write_register("ENTRY", index)
+            self.write_register("ENTRY_EPOCHS", entry.epochs)
+            self.write_register("ENTRY_LENGTHS", entry.gp | entry.bp << 16)
+        mantissa, exponent = threshold or (0, 0)
+        in_use = 0 if threshold is None else 1 << 31
+        self.write_register("GATE_THRESHOLD", mantissa | (exponent & 0xFF) << 16 | in_use)
+
+    def set_seed(self, seed: int) -> None:
+        self.write_register("SEED", seed)
+
+    def set_position(self, position: State, gate_open: bool = True) -> None:
+        self.write_register("POSITION_EPOCH", position.epoch)
+        self.write_register("POSITION_BATCH", position.batch)
+        self.write_register("POSITION_RUN", position.left | position.gp << 16)
+        self.write_register("GATE", int(gate_open))
+
+    def position(self) -> tuple[State, bool]:
+        epoch, batch, run = (self.read_register(f"POSITION_{name}") for name in ("EPOCH", "BATCH", "RUN"))
+        return State(epoch, batch, bool(run >> 16 & 1), run & 0xFFFF), bool(self.read_register("GATE"))
+
+    def start(self, program: Program, phase: int | None, batches: int = 1, calibrate: bool = False) -> None:
+        assert phase is not None or self.config.predicts, "only variants that predict have a schedule"
         self._program = program
-        settings = {"PROGRAM": program.address, "PHASE": phase, "BATCHES": batches, "CALIBRATE": int(calibrate)}
+        settings = {
+            "PROGRAM": program.address, "PHASE": AS_SCHEDULED if phase is None else phase, "BATCHES": batches,
+            "CALIBRATE": int(calibrate),
+        }  # fmt: skip
         for name, value in settings.items():
             self.write_register(name, value)
         self.write_register("CONTROL", Control.START)

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..golden.adam import Powers
 from ..spec.config import Config
 from ..spec.registers import COUNTERS, Status
+from ..spec.schedule import Schedule, State, Threshold
 from .assembler import Program
 from .device import all_regions, failure
 
@@ -39,8 +41,26 @@ class GoldenDevice:
     def exponents(self, tensor: int) -> tuple[int, int | None]:
         return self.machine.get_exponents(tensor)
 
+    def set_scale(self, tensor: int, exponent: int, fraction: int = 0) -> None:
+        self.machine.set_exponents(tensor, exponent)
+        table = self.machine.exponents
+        table.next[tensor], table.is_scale[tensor] = fraction, True
+
+    def scale(self, tensor: int) -> tuple[int, int]:
+        table = self.machine.exponents
+        return int(table.cur[tensor]), int(table.next[tensor])
+
+    def set_adam_powers(self, first: int, second: int) -> None:
+        self.machine.powers = Powers(first, second)
+
+    def adam_powers(self) -> tuple[int, int]:
+        return self.machine.powers.first, self.machine.powers.second
+
     def set_hyper(self, index: int, mantissa: int, exponent: int) -> None:
         self.machine.set_hyper(index, mantissa, exponent)
+
+    def set_seed(self, seed: int) -> None:
+        self.machine.seed = seed
 
     def set_regions(self, regions: Sequence[tuple[int, int]]) -> None:
         self.machine.regions = all_regions(regions)
@@ -49,7 +69,19 @@ class GoldenDevice:
         machine = self.machine
         machine.ring_base, machine.ring_stride, machine.ring_count, machine.ring_index = base, stride, count, index
 
-    def start(self, program: Program, phase: int, batches: int = 1, calibrate: bool = False) -> None:
+    def set_predictor_window(self, address: int) -> None:
+        """Nothing: whatever is there is in memory."""
+
+    def set_schedule(self, schedule: Schedule, threshold: Threshold | None = None) -> None:
+        self.machine.schedule, self.machine.threshold = schedule, threshold
+
+    def set_position(self, position: State, gate_open: bool = True) -> None:
+        self.machine.position, self.machine.gate_open = position, gate_open
+
+    def position(self) -> tuple[State, bool]:
+        return self.machine.position, self.machine.gate_open
+
+    def start(self, program: Program, phase: int | None, batches: int = 1, calibrate: bool = False) -> None:
         self._program = program
         self.machine.start(program.address, phase, batches, calibrate)
 

@@ -11,10 +11,10 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import nn
 
-from ..golden.operands import macs
 from ..sim.build import library, verilog
 from ..spec.commands import Command, Opcode, Phase
 from ..spec.config import Config
+from ..spec.operands import WAITS, macs
 from ..spec.registers import COUNTERS
 from .assembler import Line, Program
 from .network import Network
@@ -66,7 +66,7 @@ def bound(command: Command, config: Config) -> int:
 
 def alone(line: Line, network: Network) -> Program:
     """A program of one command, which waits for nothing."""
-    free = Command(line.command.opcode, {**line.command.fields, "wait_main": 0, "wait_update": 0})
+    free = Command(line.command.opcode, {**line.command.fields, **dict.fromkeys(WAITS, 0)})
     end = Line(Command(Opcode.END, {"phase_mask": int(Phase.ALL)}))
     return Program([network.program.lines[0], Line(free, line.name), end], network.program.address)
 

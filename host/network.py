@@ -7,11 +7,16 @@ import numpy as np
 
 from ..spec.config import Config
 from ..spec.numerics import EXP_MIN
+from . import predictor_state
 from .assembler import Program
-from .compiler import HYPER, Compiled, Tensor, compile_network
+from .compiler import Compiled, compile_network
+from .controls import Control
 from .device import Device, DeviceError
 from .lowering import Kind, Layer, LoweringError, lower
+from .predictor import ADAM_HYPER, BETAS, Predictor
 from .quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
+from .steps import HYPER
+from .tensors import Tensor
 
 __all__ = ["Network"]
 
@@ -29,6 +34,7 @@ class Network:
     batch: images of a batch, always all of them
     input_max: largest magnitude an input may have; decides the input's exponent
     ring_entries: batches of input that memory has room for
+    source: of gradients in phase GP (see settings), with which goes the predictor; None: there is no such phase
 
     ``compiled`` holds layers, tensors, memory plan and program. Raises LoweringError, MappingError and
     PlanError. A batch: :meth:`write_input`, :meth:`start`, ``device.wait()``, :meth:`read_logits`, in
@@ -37,16 +43,21 @@ class Network:
 
     def __init__(
         self, module, input_shape: tuple[int, ...], batch: int, config: Config, *, input_max: float = 1.0,
-        ring_entries: int = 1,
+        ring_entries: int = 1, source: str | None = None,
     ):  # fmt: skip
         self.input_shape, self.batch, self.config, self.ring_entries = tuple(input_shape), batch, config, ring_entries
         self.input_max = input_max
         self.input_exponent = exponent_for(input_max, config.operand_width)
-        self.compiled: Compiled = compile_network(lower(module, self.input_shape, config), batch, config, ring_entries)
+        layers = lower(module, self.input_shape, config)
+        self.compiled: Compiled = compile_network(layers, batch, config, ring_entries, source)
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         return self.compiled.layers
+
+    @property
+    def predictor(self) -> Predictor | Control | None:
+        return self.compiled.predictor
 
     @property
     def program(self) -> Program:
@@ -77,11 +88,17 @@ class Network:
         if plan.n_bytes > device.memory_size:
             raise DeviceError(f"the network needs {plan.n_bytes} bytes of memory, the device has {device.memory_size}")
         device.write(self.program.address, self.program.words())
-        device.set_regions([plan.region("state"), plan.region("activations")])
+        predicts = isinstance(self.predictor, Predictor)
+        groups = ("state", "predictor", "activations") if predicts else ("state", "activations")
+        device.set_regions([plan.region(group) for group in groups])
         device.set_ring(self.tensors["input"].address, self.compiled.entry_bytes, self.ring_entries)
+        if predicts:
+            predictor_state.install(self, device)
 
-    def load_state(self, device: Device, state: Mapping) -> None:
+    def load_state(self, device: Device, state: Mapping, seed: int = 0) -> None:
         """Install the network with the weights of a state dict (arrays or tensors by name) and zero momentum.
+
+        ``seed`` decides the predictor's first weights.
 
         The first batch must be a calibrating one: the exponents of everything else aren't known yet.
         """
@@ -94,13 +111,15 @@ class Network:
             rows = self._rows(layer, state)
             exponent = master_exponent(rows, self.config.operand_width)
             high, low = split_master(rows, exponent, self.config.operand_width)
-            self._write(device, f"{layer.name}.weight", high)
-            self._write(device, f"{layer.name}.low", low)
+            self.write(device, f"{layer.name}.weight", high)
+            self.write(device, f"{layer.name}.low", low)
             for name in ("momentum", "weight_gradient"):  # the gradient of an absent bias stays zero
                 tensor = self.tensors[f"{layer.name}.{name}"]
-                self._write(device, tensor.name, np.zeros(tensor.shape, tensor.dtype))
+                self.write(device, tensor.name, np.zeros(tensor.shape, tensor.dtype))
             device.set_exponents(self.tensors[f"{layer.name}.weight"].number, exponent, exponent)
             device.set_exponents(self.tensors[f"{layer.name}.momentum"].number, EXP_MIN, EXP_MIN)
+        if self.predictor is not None:
+            predictor_state.load(self, device, seed)
 
     def _rows(self, layer, state):
         """A layer's filters as rows [r][s][c] and bias."""
@@ -139,20 +158,22 @@ class Network:
         persistent = [following is not None for _, following in table]
         following = [following or 0 for _, following in table]
         arrays["exponents"] = np.array([current, persistent, following], np.int16)
-        return arrays
+        return arrays if self.predictor is None else arrays | predictor_state.snapshot(self, device)
 
     def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
         """Install the network with the state of a :meth:`snapshot`, bit for bit."""
         self.install(device)
         for layer in self.trained:
             gradient = self.tensors[f"{layer.name}.weight_gradient"]
-            self._write(device, gradient.name, np.zeros(gradient.shape, gradient.dtype))
+            self.write(device, gradient.name, np.zeros(gradient.shape, gradient.dtype))
         for name in self._state_names():
-            self._write(device, name, arrays[name])
+            self.write(device, name, arrays[name])
         for number, (current, persistent, following) in zip(
             self._numbers(), arrays["exponents"].T.tolist(), strict=True
         ):
             device.set_exponents(number, current, following if persistent else None)
+        if self.predictor is not None:
+            predictor_state.restore(self, device, arrays)
 
     def weights_hash(self, device: Device) -> str:
         """SHA-256 of master weights, momentum and their exponents: equal on all devices after equal training."""
@@ -168,7 +189,10 @@ class Network:
         return [f"{layer.name}.{name}" for layer in self.trained for name in STATE]
 
     def _numbers(self):
-        return sorted({tensor.number for tensor in self.tensors.values() if tensor.number >= 0})
+        return sorted({tensor.number for tensor in self.tensors.values() if tensor.number >= 0} - self._scales())
+
+    def _scales(self):
+        return set() if self.predictor is None else {self.tensors[name].number for name in self.predictor.scales}
 
     # --- batches ----------------------------------------------------------------------------------
 
@@ -176,6 +200,13 @@ class Network:
         """Set the parameters of SGD for the batches from now on."""
         for index, value in enumerate((learning_rate, momentum, weight_decay)):
             device.set_hyper(HYPER + index, *constant(value))
+
+    def set_adam(self, device: Device, learning_rate: float) -> None:
+        """Set the parameters of the predictor's Adam for the batches from now on; betas are torch's."""
+        betas = [round(beta * (1 << 16)) for beta in BETAS]
+        fractions = [value for beta in betas for value in (beta, (1 << 16) - beta)]
+        for place, pair in enumerate([constant(learning_rate), *((value, -16) for value in fractions), (1, 0)]):
+            device.set_hyper(ADAM_HYPER + place, *pair)
 
     def write_input(self, device: Device, x: np.ndarray, entry: int = 0) -> None:
         """Quantise a batch [N, *input_shape] into an entry of the input ring.
@@ -195,8 +226,12 @@ class Network:
         mantissas = quantise(x_NHWC, self.input_exponent, self.config.operand_width)
         device.write(tensor.address + entry * self.compiled.entry_bytes, mantissas)
 
-    def start(self, device: Device, phase: int, *, batches: int = 1, calibrate: bool = False) -> None:
-        """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation); only those of training change state."""
+    def start(self, device: Device, phase: int | None, *, batches: int = 1, calibrate: bool = False) -> None:
+        """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation; None: as scheduled), at entry 0 of the ring.
+
+        Only those of training change state.
+        """
+        device.set_ring(self.tensors["input"].address, self.compiled.entry_bytes, self.ring_entries)
         device.start(self.program, phase, batches, calibrate)
 
     def read_logits(self, device: Device) -> np.ndarray:
@@ -216,7 +251,7 @@ class Network:
         n, h, w, c = tensor.shape
         gradient_NHWC = gradient.reshape(n, c, h, w).transpose(0, 2, 3, 1)
         exponent = exponent_for(float(np.abs(gradient).max()), self.config.operand_width)
-        self._write(device, tensor.name, quantise(gradient_NHWC, exponent, self.config.operand_width))
+        self.write(device, tensor.name, quantise(gradient_NHWC, exponent, self.config.operand_width))
         device.set_exponents(tensor.number, exponent)
 
     # --- tensors ----------------------------------------------------------------------------------
@@ -226,7 +261,8 @@ class Network:
         tensor = self.tensors[name]
         return device.read(tensor.address, tensor.n_bytes).view(tensor.dtype).reshape(tensor.shape)
 
-    def _write(self, device, name, array):
+    def write(self, device: Device, name: str, array: np.ndarray) -> None:
+        """Set a tensor's mantissas."""
         tensor = self.tensors[name]
         assert array.shape == tensor.shape and array.dtype == tensor.dtype, name
         device.write(tensor.address, array)

@@ -1,12 +1,16 @@
-"""Plots of a run (loss, accuracy, where the cycles went) and of results, for the documents.
+"""Plots of a run (loss, accuracy, where the cycles went; what its units did) and of results, for the documents.
 
 ``python -m adagp.host.plots`` draws those of the documents, of the results that there are.
 """
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["IMAGES", "plot_run", "plot_scaling"]
+if TYPE_CHECKING:
+    from .timeline import Slice
+
+__all__ = ["IMAGES", "plot_run", "plot_scaling", "plot_timeline"]
 
 IMAGES = Path("docs/images")
 """Where the documents' plots are, in a checkout."""
@@ -51,6 +55,51 @@ def plot_run(log: list[dict], title: str, path: Path) -> None:
         cycles.set_axis_off()
         cycles.text(0.5, 0.5, "this device counts no cycles", ha="center")
     figure.suptitle(title)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+_PALE = {"backward data": 0.65, "backward weight": 0.35}
+"""How much of a phase's colour a backward command has; all others have the whole."""
+_SHADES = {
+    **dict.fromkeys(("backward_data", "maxpool_backward", "avgpool_backward"), _PALE["backward data"]),
+    "backward_weight": _PALE["backward weight"],
+}
+
+
+def plot_timeline(found: list["Slice"], title: str, path: Path) -> None:
+    """Draw slices, a row for each unit, coloured by phase (backward paler), wide ones named after their layers."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.patches import Patch
+
+    from .timeline import PHASES, TRACKS
+
+    rows = {unit: -n for n, unit in enumerate(unit for unit in TRACKS if any(s.unit == unit for s in found))}
+    begin, end = min(s.begin for s in found), max(s.end for s in found)
+    figure, axis = pyplot.subplots(figsize=(16, 1.6 + 0.55 * len(rows)), layout="constrained")
+    bars: dict[tuple, list[tuple[int, int]]] = {}
+    for s in found:
+        bars.setdefault((s.unit, s.phase, _SHADES.get(s.opcode, 1.0), s.dry), []).append((s.begin, s.cycles))
+        text = s.name if s.unit == "batch" else s.layer
+        if s.cycles > 0.005 * len(text) * (end - begin):
+            axis.text((s.begin + s.end) / 2, rows[s.unit], text, ha="center", va="center", fontsize=7, clip_on=True)
+    for (unit, phase, shade, dry), spans in bars.items():
+        axis.broken_barh(
+            spans, (rows[unit] - 0.4, 0.8), facecolor=(f"C{PHASES.index(phase)}", shade), edgecolor="white",
+            linewidth=0.4, hatch="////" * dry,
+        )  # fmt: skip
+    axis.set(xlabel="cycles", xlim=(begin, end), ylim=(-len(rows) + 0.5, 0.5), title=title)
+    axis.set_yticks(list(rows.values()), list(rows))
+    legend = [
+        Patch(color=f"C{n}", label=phase) for n, phase in enumerate(PHASES) if any(s.phase == phase for s in found)
+    ]
+    legend += [Patch(color=("grey", shade), label=direction) for direction, shade in _PALE.items()]
+    if any(s.dry for s in found):
+        legend.append(Patch(facecolor="none", edgecolor="grey", hatch="////", label="dry, to calibrate"))
+    axis.legend(handles=legend, loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
 

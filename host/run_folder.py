@@ -11,7 +11,7 @@ import numpy as np
 
 __all__ = ["RunError", "RunFolder", "write_atomically"]
 
-RESULTS = ("log.json", "log.csv", "summary.json", "weights.pt", "report.png")
+RESULTS = ("log.json", "log.csv", "summary.json", "weights.pt", "report.png", "timeline.json", "timeline.png")
 
 
 class RunError(ValueError):
@@ -66,6 +66,11 @@ class RunFolder:
     @property
     def finished(self) -> bool:
         return (self.path / "summary.json").exists()
+
+    @property
+    def timeline(self) -> Path:
+        """The trace of what the units did, if one was recorded."""
+        return self.path / "timeline.json"
 
     def check_is_ours(self) -> None:
         """Raises RunError if a run's files would overwrite files that no run has written."""

@@ -3,7 +3,7 @@
 import contextlib
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..spec.config import Config
 from ..spec.presets import preset
@@ -12,7 +12,7 @@ from .device import Device
 from .models import ModelError, build_model
 from .network import Network
 from .run_folder import RunError, RunFolder, write_atomically
-from .settings import SettingsError, TrainSettings
+from .settings import SettingsError, TrainSettings, parse_phases
 
 __all__ = ["DEVICES", "Session", "open_device", "open_session"]
 
@@ -65,9 +65,12 @@ def _window(trace: str | None, folder: RunFolder | None, n_commands: int) -> dic
 
 @contextlib.contextmanager
 def open_session(
-    settings: TrainSettings, device_name: str, *, trace: str | None = None, folder: RunFolder | None = None
-) -> Iterator[Session]:
+    settings: TrainSettings, device_name: str, *, trace: str | None = None, folder: RunFolder | None = None,
+    dataset: Dataset | None = None,
+) -> Iterator[Session]:  # fmt: skip
     """Load the data, compile the network, open the device, load initial weights; close the device at the end.
+
+    ``dataset`` is taken instead of the settings' own.
 
     Raises the errors of all of these: DataError, ModelError, LoweringError, MappingError, CapacityError ...
     """
@@ -75,10 +78,14 @@ def open_session(
         raise SettingsError(f"no device {device_name!r}; there are: {', '.join(DEVICES)}")
     if trace is not None and device_name != "sim":
         raise SettingsError("trace needs the device sim: the golden model has no waveforms")
-    config = preset(settings.preset)
-    dataset = load_dataset(settings.data, settings.data_path)
+    signs = settings.predicts and settings.gradient_source == "random"
+    config = replace(preset(settings.preset), variant=settings.variant, random_signs=signs)
+    dataset = load_dataset(settings.data, settings.data_path) if dataset is None else dataset
     model = build_model(settings.model, dataset.shape, dataset.n_classes, settings.seed)
-    network = Network(model, dataset.shape, settings.batch, config)
+    ring, source = 1, None
+    if settings.predicts:
+        ring, source = 1 + max(entry.gp for entry in parse_phases(settings.phases)), settings.gradient_source
+    network = Network(model, dataset.shape, settings.batch, config, ring_entries=ring, source=source)
     if network.n_outputs != dataset.n_classes:
         raise ModelError(
             f"{settings.model} has {network.n_outputs} outputs, {settings.data} has {dataset.n_classes} classes"
@@ -86,7 +93,7 @@ def open_session(
     window = _window(trace, folder, len(network.program))
     device = open_device(device_name, config, **window)
     try:
-        network.load_state(device, model.state_dict())
+        network.load_state(device, model.state_dict(), settings.seed)
         yield Session(network, device, dataset)
     finally:
         device.close()

@@ -1,17 +1,56 @@
 """What a training run is: its settings, checked when constructed, and their learning-rate schedule."""
 
 import math
+import re
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
-__all__ = ["SCHEDULES", "SettingsError", "TrainSettings"]
+from ..spec.schedule import ENTRIES, Entry
 
-SCHEDULES = ("constant", "cosine", "step")
+__all__ = [
+    "PHASES", "SCHEDULES", "SOURCES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones", "parse_phases",
+]  # fmt: skip
+
+VARIANTS = ("baseline", "low", "efficient", "max")
+"""Designs: without predicted gradients, and with."""
+SOURCES = ("predicted", "random", "zero", "last", "mean", "skip")
+"""Where gradients of GP batches come from; all but the first two do without the predictor (see host/controls.py)."""
+PHASES = "4*4:1 4*3:1 4*2:1 1:1"
+"""The paper's: so many epochs of so many GP batches for each BP batch, the last ratio for as long as it goes on."""
+SCHEDULES = ("constant", "cosine", "step", "plateau")
 """Courses that the learning rate can take."""
 
 
 class SettingsError(ValueError):
     """A setting that makes no sense; the message names it, its value and what is allowed."""
+
+
+def parse_milestones(text: str) -> tuple[int, ...]:
+    """Epochs of ``EPOCH,EPOCH,...``, in rising order; raises SettingsError."""
+    words = text.split(",") if text else []
+    epochs = tuple(int(word) for word in words if word.isdecimal())
+    if len(epochs) < len(words) or any(later <= epoch for epoch, later in pairwise((0, *epochs))):
+        raise SettingsError(f"predictor_milestones = {text!r} must be rising epochs from 1 on, such as 30,60")
+    return epochs
+
+
+_RUNS = re.compile(r"(?:(\d+)\*)?(\d+):(\d+)")
+
+
+def parse_phases(text: str) -> tuple[Entry, ...]:
+    """The entries of ``EPOCHS*GP:BP ...``, the last one's epochs optional; raises SettingsError."""
+    found = [_RUNS.fullmatch(word) for word in text.split()]
+    if not found or not all(found):
+        raise SettingsError(f"phases = {text!r} must be of the form EPOCHS*GP:BP ..., such as {PHASES}")
+    if any(entry and entry[1] is None for entry in found[:-1]):
+        raise SettingsError(f"phases = {text!r}: each ratio but the last needs its number of epochs")
+    entries = tuple(Entry(int(entry[1] or 1), int(entry[2]), int(entry[3])) for entry in found if entry)
+    if any(not (1 <= entry.epochs < 1 << 16 and max(entry.gp, entry.bp) < 256) for entry in entries):
+        raise SettingsError(f"phases = {text!r}: epochs are 1..65535, batches at most 255")
+    if len(entries) > ENTRIES:
+        raise SettingsError(f"phases = {text!r}: at most {ENTRIES} ratios, not {len(entries)}")
+    return entries
 
 
 @dataclass(frozen=True)
@@ -31,6 +70,16 @@ class TrainSettings:
     seed: int = 0
     train_images: int | None = None
     test_images: int | None = None
+    variant: str = "baseline"
+    gradient_source: str = "predicted"
+    warmup_epochs: int = 1
+    phases: str = PHASES
+    predictor_rate: float = 1e-3
+    predictor_milestones: str = ""
+    predictor_gamma: float = 0.1
+    plateau_factor: float = 0.1
+    plateau_patience: int = 10
+    validation_fraction: float = 0.1
 
     def __post_init__(self):
         for name in ("epochs", "batch"):
@@ -48,17 +97,44 @@ class TrainSettings:
                 raise SettingsError(f"{name} = {value} must be 0, or satisfy 1e-9 <= {name} < 1")
         if self.schedule not in SCHEDULES:
             raise SettingsError(f"schedule = {self.schedule!r} must be one of {', '.join(SCHEDULES)}")
+        for name, known in (("variant", VARIANTS), ("gradient_source", SOURCES)):
+            if getattr(self, name) not in known:
+                raise SettingsError(f"{name} = {getattr(self, name)!r} must be one of {', '.join(known)}")
+        if self.warmup_epochs < 0:
+            raise SettingsError(f"warmup_epochs = {self.warmup_epochs} must not be negative")
+        if not 1e-9 <= self.predictor_rate <= 1:
+            raise SettingsError(f"predictor_rate = {self.predictor_rate} must satisfy 1e-9 <= predictor_rate <= 1")
+        parse_phases(self.phases)
+        parse_milestones(self.predictor_milestones)
+        for name in ("predictor_gamma", "plateau_factor", "validation_fraction"):
+            if not 0 < getattr(self, name) < 1:
+                raise SettingsError(f"{name} = {getattr(self, name)} must satisfy 0 < {name} < 1")
+        if self.plateau_patience < 0:
+            raise SettingsError(f"plateau_patience = {self.plateau_patience} must not be negative")
         if not 0 <= self.seed < 1 << 63:
             raise SettingsError(f"seed = {self.seed} must satisfy 0 <= seed < 2^63")
 
     def learning_rate_at(self, step: int, total: int) -> float:
         """Learning rate of optimiser step ``step`` of ``total``: constant, half a cosine, or divided
-        by ten after half and three quarters of the run."""
+        by ten after half and three quarters of the run. Of ``plateau`` it is only where it begins."""
         if self.schedule == "cosine":
             return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / total))
         if self.schedule == "step":
             return self.learning_rate * 0.1 ** ((2 * step >= total) + (4 * step >= 3 * total))
         return self.learning_rate
+
+    def predictor_rate_at(self, epoch: int) -> float:
+        """The predictor's learning rate in an epoch, counted from 0: times ``predictor_gamma`` at each milestone."""
+        passed = sum(milestone <= epoch for milestone in parse_milestones(self.predictor_milestones))
+        rate = self.predictor_rate
+        for _ in range(passed):
+            rate *= self.predictor_gamma
+        return rate
+
+    @property
+    def predicts(self) -> bool:
+        """Whether there are batches without backpropagation."""
+        return self.variant != "baseline"
 
     def to_dict(self) -> dict:
         """Plain data for run folders and checkpoints."""

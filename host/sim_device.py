@@ -47,5 +47,14 @@ class SimDevice(RegisterDevice):
     def read(self, address: int, n_bytes: int) -> np.ndarray:
         return self.simulation.memory[address : address + n_bytes].copy()
 
+    def record_events(self, on: bool = True) -> None:
+        """See :meth:`adagp.sim.Simulation.record_events`."""
+        self.simulation.record_events(on)
+
+    @property
+    def events(self) -> np.ndarray:
+        """See :attr:`adagp.sim.Simulation.events`."""
+        return self.simulation.events
+
     def close(self) -> None:
         self.simulation.close()

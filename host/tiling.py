@@ -63,7 +63,8 @@ class Shape:
     @classmethod
     def of(cls, c: Command) -> "Shape":
         """The shape of command ``c`` (its tile fields are not looked at)."""
-        common = {"opcode": c.opcode, "n": c.n, "r": c.r, "s": c.s, "bias": c.bias, "c_mode": c.c_mode}
+        opcode = Opcode.AVGPOOL if c.opcode == Opcode.REORGANISE else c.opcode  # of sums that are there already
+        common = {"opcode": opcode, "n": c.n, "r": c.r, "s": c.s, "bias": c.bias, "c_mode": c.c_mode}
         if c.opcode in _BACKWARD:
             return cls(
                 ic=c.q, oc=c.c, in_h=c.oh, in_w=c.ow, out_h=c.h, out_w=c.w, step=1, dilate=c.stride,

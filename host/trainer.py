@@ -3,20 +3,28 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..spec.registers import COUNTERS
+from ..spec.commands import Phase
+from ..spec.schedule import Schedule, following
 from .data import Dataset
 from .device import Device
 from .loss import softmax_cross_entropy
 from .network import Network
+from .plateau import Plateau
 from .run_folder import RunError, RunFolder
-from .settings import TrainSettings
+from .settings import TrainSettings, parse_phases
+
+if TYPE_CHECKING:
+    from .timeline import Timeline
 
 __all__ = ["Progress", "Trainer", "evaluate", "predict"]
 
-TRAIN_PHASE, EVAL_PHASE = 0, 3  # indices of the warm-up and evaluation phases
+TRAIN_PHASE, GP_PHASE, EVAL_PHASE = 0, 2, 3  # indices of phases
+VALIDATION = 0x56414C
+"""Tells the seed of the images set aside from those of the orders of epochs."""
 
 
 @dataclass
@@ -28,11 +36,19 @@ class Progress:
     """Batches done in this epoch."""
     loss_sum: float = 0.0
     correct: int = 0
+    images: int = 0
+    """Whose loss was seen in this epoch."""
     log: list[dict] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
     """Training counters since the run began, up to this point."""
     device_seconds: float = 0.0
     host_seconds: float = 0.0
+    batches: list[int] = field(default_factory=lambda: [0, 0, 0])
+    """Run so far, by phase."""
+    by_phase: list[dict[str, int]] = field(default_factory=lambda: [{}, {}, {}])
+    """Training counters of each phase."""
+    plateau: dict[str, float] = field(default_factory=dict)
+    """State of the learning rate's schedule, if it is of that kind."""
 
 
 def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
@@ -63,7 +79,7 @@ class Trainer:
 
     Everything that decides the weights is integer arithmetic on the device or float64 on the host,
     and the order of images depends on seed and epoch alone, so a resumed run ends with the very bits
-    of an undisturbed one. ``on_batch(progress, loss)`` is called after each batch.
+    of an undisturbed one. ``on_batch(progress, loss)`` is called after each batch. ``timeline`` records some.
     """
 
     def __init__(
@@ -74,18 +90,40 @@ class Trainer:
         dataset: Dataset,
         folder: RunFolder | None = None,
         checkpoint_every: int = 100,
-        on_batch: Callable[[Progress, float], None] | None = None,
+        on_batch: Callable[[Progress, float | None], None] | None = None,
     ):
         self.settings, self.network, self.device, self.folder = settings, network, device, folder
         self.checkpoint_every, self.on_batch = checkpoint_every, on_batch
+        self.timeline: Timeline | None = None
         self.train_x_NCHW = dataset.train_x_NCHW[: settings.train_images]
         self.train_y_N = dataset.train_y_N[: settings.train_images]
+        self.plateau = Plateau(settings.plateau_factor, settings.plateau_patience)
+        if settings.schedule == "plateau":
+            self._set_aside()
         self.test_x_NCHW = dataset.test_x_NCHW[: settings.test_images]
         self.test_y_N = dataset.test_y_N[: settings.test_images]
         self.steps_per_epoch = len(self.train_x_NCHW) // settings.batch
         if self.steps_per_epoch == 0:
             raise RunError(f"batch = {settings.batch} exceeds the {len(self.train_x_NCHW)} training images")
-        self.progress = Progress()
+        self.schedule: Schedule | None = None
+        if settings.predicts:
+            self.schedule = Schedule(settings.warmup_epochs, self.steps_per_epoch, parse_phases(settings.phases))
+            device.set_schedule(self.schedule)
+            device.set_seed(settings.seed & 0xFFFFFFFF)
+        self.progress = Progress(plateau=self.plateau.begin(settings.learning_rate))
+
+    def _set_aside(self) -> None:
+        """A part of the training images becomes those of validation, chosen by the seed."""
+        total = len(self.train_y_N)
+        aside = round(self.settings.validation_fraction * total)
+        if aside == 0:
+            raise RunError(
+                f"validation_fraction = {self.settings.validation_fraction} of {total} training images is none"
+            )
+        order = np.random.default_rng([self.settings.seed, VALIDATION, 0]).permutation(total)
+        held, rest = np.sort(order[:aside]), np.sort(order[aside:])
+        self.validation_x_NCHW, self.validation_y_N = self.train_x_NCHW[held], self.train_y_N[held]
+        self.train_x_NCHW, self.train_y_N = self.train_x_NCHW[rest], self.train_y_N[rest]
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -104,9 +142,13 @@ class Trainer:
             self.network.restore(self.device, arrays)
         except (KeyError, TypeError) as error:
             raise RunError(f"the checkpoint in {self.folder.path} isn't one of this version: {error}") from None
+        if self.timeline is not None:
+            self.timeline.resume(self.progress.epoch * self.steps_per_epoch + self.progress.step)
 
     def checkpoint(self) -> None:
         """Write the folder's checkpoint."""
+        if self.timeline is not None:
+            self.timeline.save()
         if self.folder is not None:
             state = {
                 "settings": self.settings.to_dict(), "program": self.network.program.digest,
@@ -125,54 +167,111 @@ class Trainer:
     def _epoch(self) -> None:
         progress = self.progress
         order = np.random.default_rng([self.settings.seed, progress.epoch]).permutation(len(self.train_x_NCHW))
+        if self.schedule is not None:
+            self.network.set_adam(self.device, self.settings.predictor_rate_at(progress.epoch))
         while progress.step < self.steps_per_epoch:
-            start = progress.step * self.settings.batch
-            images = order[start : start + self.settings.batch]
-            loss = self._batch(self.train_x_NCHW[images], self.train_y_N[images])
-            progress.step += 1
+            before, phases = progress.step, self._next_phases()
+            batches = range(before, before + len(phases))
+            images = [order[step * self.settings.batch : (step + 1) * self.settings.batch] for step in batches]
+            loss = self._batches(*self._kept(phases, images))
+            progress.step += len(phases)
             if self.on_batch:
                 self.on_batch(progress, loss)
-            if progress.step % self.checkpoint_every == 0:
+            if progress.step // self.checkpoint_every > before // self.checkpoint_every:
                 self.checkpoint()
         test_loss, test_accuracy = evaluate(self.network, self.device, self.test_x_NCHW, self.test_y_N)
-        images_seen = self.steps_per_epoch * self.settings.batch
+        validated = {}
+        if self.settings.schedule == "plateau":
+            validated["learning_rate"] = progress.plateau["rate"]
+            loss, accuracy = evaluate(self.network, self.device, self.validation_x_NCHW, self.validation_y_N)
+            validated |= {"validation_loss": loss, "validation_accuracy": accuracy}
+            progress.plateau = self.plateau.after(progress.plateau, loss)
+        images_seen = max(1, progress.images)  # whose loss is known
         progress.log.append({
             "epoch": progress.epoch + 1,
             "train_loss": progress.loss_sum / images_seen,
             "train_accuracy": progress.correct / images_seen,
             "test_loss": test_loss,
             "test_accuracy": test_accuracy,
+            **validated,
             **progress.counters,
             "device_seconds": round(progress.device_seconds, 3),
             "host_seconds": round(progress.host_seconds, 3),
         })  # fmt: skip
         progress.epoch += 1
-        progress.step, progress.loss_sum, progress.correct = 0, 0.0, 0
+        progress.step, progress.loss_sum, progress.correct, progress.images = 0, 0.0, 0, 0
         if self.folder is not None:
             self.folder.write_log(progress.log)
         self.checkpoint()
 
-    def _batch(self, x_NCHW: np.ndarray, y_N: np.ndarray) -> float:
+    def _next_phases(self) -> list[int]:
+        """Of the batches up to the next one that needs the host, in this epoch."""
+        if self.schedule is None:
+            return [TRAIN_PHASE]
+        position, gate_open = self.device.position()
+        phases: list[int] = []
+        while len(phases) < self.steps_per_epoch - self.progress.step:
+            phase, position = following(position, self.schedule, gate_open)
+            phases.append(phase.bit_length() - 1)
+            if phase != Phase.GP:
+                break
+        return phases
+
+    def _kept(self, phases: list[int], images: list[np.ndarray]) -> tuple[list[int], list[np.ndarray]]:
+        """Those that aren't to be skipped; the device's schedule goes on over the others."""
+        if self.schedule is None or self.settings.gradient_source != "skip":
+            return phases, images
+        skipped = phases.count(GP_PHASE)  # the first ones
+        position, gate_open = self.device.position()
+        for _ in range(skipped):
+            _, position = following(position, self.schedule, gate_open)
+        self.device.set_position(position, gate_open)
+        return phases[skipped:], images[skipped:]
+
+    def _batches(self, phases: list[int], images: list[np.ndarray]) -> float | None:
+        """Train on batches, all of phase GP but perhaps the last, whose loss is then known and returned."""
+        if not phases:
+            return None
         progress, network, device, settings = self.progress, self.network, self.device, self.settings
-        began = time.perf_counter()
+        began, loss = time.perf_counter(), None
         step = progress.epoch * self.steps_per_epoch + progress.step
         rate = settings.learning_rate_at(step, settings.epochs * self.steps_per_epoch)
+        if settings.schedule == "plateau":
+            rate = progress.plateau["rate"]
         network.set_hyper(device, rate, settings.momentum, settings.weight_decay)
-        network.write_input(device, x_NCHW)
+        for entry, batch in enumerate(images):
+            network.write_input(device, self.train_x_NCHW[batch], entry)
         device.reset_counters()
-        device_seconds = self._timed(lambda: network.start(device, TRAIN_PHASE, calibrate=step == 0))
-        logits_NK = network.read_logits(device)
-        loss, gradient_NK = softmax_cross_entropy(logits_NK, y_N)
-        network.write_loss_gradient(device, gradient_NK)
-        device_seconds += self._timed(device.resume)
-        counters = device.counters(TRAIN_PHASE)
-        for name, _ in COUNTERS:
-            progress.counters[name] = progress.counters.get(name, 0) + counters[name]
-        progress.loss_sum += loss * len(y_N)
-        progress.correct += int(np.sum(logits_NK.argmax(axis=1) == y_N))
+        if self.timeline is not None:
+            self.timeline.begin(step, len(phases))
+        phase = TRAIN_PHASE if self.schedule is None else None
+        first = not progress.counters
+        device_seconds = self._timed(lambda: network.start(device, phase, batches=len(phases), calibrate=first))
+        if phases[-1] != GP_PHASE:
+            loss, seconds = self._backpropagate(self.train_y_N[images[-1]])
+            device_seconds += seconds
+        if self.timeline is not None:
+            self.timeline.end()
+        for phase in phases:
+            progress.batches[phase] += 1
+        for phase in set(phases):
+            for name, value in device.counters(phase).items():
+                for sums in (progress.counters, progress.by_phase[phase]):
+                    sums[name] = sums.get(name, 0) + value
         progress.device_seconds += device_seconds
         progress.host_seconds += time.perf_counter() - began - device_seconds
         return loss
+
+    def _backpropagate(self, y_N: np.ndarray) -> tuple[float, float]:
+        """Answer the device, which waits for a loss's gradient; the loss, and the seconds that the device took then."""
+        logits_NK = self.network.read_logits(self.device)
+        loss, gradient_NK = softmax_cross_entropy(logits_NK, y_N)
+        self.network.write_loss_gradient(self.device, gradient_NK)
+        seconds = self._timed(self.device.resume)
+        self.progress.loss_sum += loss * len(y_N)
+        self.progress.correct += int(np.sum(logits_NK.argmax(axis=1) == y_N))
+        self.progress.images += len(y_N)
+        return loss, seconds
 
     def _timed(self, begin: Callable[[], None]) -> float:
         began = time.perf_counter()

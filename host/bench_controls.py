@@ -1,0 +1,275 @@
+"""Predicted gradients against controls, at what each costs: writes ``results/controls.json``.
+
+All methods train the same network on the same images by the golden model, and the schedule of phases is the same for
+all that have one; they differ in what a GP batch does. ``bp`` has none, ``bp_fewer`` is ``bp`` for as many whole epochs
+as cost no more than ``predicted`` with a forward pass counted as 1 and a backward pass as 2. Each method has the
+learning rate with which it does best on validation images, one seed of its own choosing it: test images choose nothing.
+
+A method's cost is its number of batches by phase times the cycles of such a batch, from a file that ``--cycles`` names:
+``{METHOD: {"warmup": CYCLES, "bp": CYCLES, "gp": CYCLES}}``, for ``bp`` its ``warmup`` alone, which counts for
+``bp_fewer`` too. ``--costs-only`` puts costs into results that are there already.
+
+A finished run is kept in ``build/bench_controls``: a bench that was stopped goes on after the last one.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import statistics
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..spec.commands import Phase
+from ..spec.presets import preset
+from ..spec.schedule import Schedule, State, following
+from .bench_numerics import best_rate, digest, validation
+from .data import Dataset, load_dataset
+from .results import FOLDER, commit, provenance, write_results
+from .run_folder import write_atomically
+from .session import open_session
+from .settings import SOURCES, TrainSettings, parse_phases
+from .trainer import Trainer, evaluate
+
+__all__ = ["METHODS", "Run", "costs", "fewer_epochs", "figures", "half_size", "main", "settings_of", "train"]
+
+METHODS = ("bp", "bp_fewer", *SOURCES)
+RATES = (0.003, 0.01, 0.03, 0.1)
+TUNING_SEED = 100
+PHASES = "1*4:1 1*3:1 1*2:1 1:1"
+"""The paper's ratios, an epoch each, for eight epochs instead of ninety."""
+PHASE_NAMES = ("warmup", "bp", "gp")
+BACKWARD = 2
+"""Cost of a backward pass in forward passes, where ``bp_fewer`` is concerned."""
+WORK = Path("build/bench_controls")
+COMMAND = "python -m adagp.host.bench_controls --data-dir FOLDER_OF_FASHION_MNIST"
+SOURCE_FOLDERS = ("golden", "spec")
+SOURCE_FILES = (
+    "compiler", "controls", "loss", "lowering", "models", "network", "predictor", "predictor_state", "quantise",
+    "settings", "steps", "trainer",
+)  # fmt: skip
+"""Of the host: what decides a run's result."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to be made: its method, whether it only chooses a learning rate, and its settings."""
+
+    method: str
+    tuning: bool
+    settings: TrainSettings
+
+    @property
+    def path(self) -> Path:
+        """Where its record is kept."""
+        kind = "validation" if self.tuning else "test"
+        return WORK / f"{self.method}-{kind}-{self.settings.seed}-{self.settings.learning_rate}.json"
+
+
+def half_size(x_NCHW: np.ndarray) -> np.ndarray:
+    """Images of half the height and width: means of 2x2 pixels."""
+    n, c, h, w = x_NCHW.shape
+    return x_NCHW.reshape(n, c, h // 2, 2, w // 2, 2).mean(axis=(3, 5), dtype=np.float32)
+
+
+def gp_batches(settings: TrainSettings, steps: int) -> int:
+    """Batches without backpropagation of a run with so many batches an epoch."""
+    schedule, state, count = Schedule(settings.warmup_epochs, steps, parse_phases(settings.phases)), State(), 0
+    for _ in range(settings.epochs * steps):
+        phase, state = following(state, schedule)
+        count += phase == Phase.GP
+    return count
+
+
+def fewer_epochs(settings: TrainSettings, steps: int) -> int:
+    """Whole epochs of backpropagation that cost no more than a run with predictions, the predictor not counted."""
+    total = settings.epochs * steps
+    cost = total * (1 + BACKWARD) - gp_batches(settings, steps) * BACKWARD
+    return max(1, cost // ((1 + BACKWARD) * steps))
+
+
+def settings_of(method: str, common: TrainSettings) -> TrainSettings:
+    """The settings of a method, but for seed and learning rate."""
+    if method == "bp":
+        return replace(common, variant="baseline")
+    if method == "bp_fewer":
+        steps = (common.train_images or 0) // common.batch
+        return replace(common, variant="baseline", epochs=fewer_epochs(common, steps))
+    return replace(common, variant="low", gradient_source=method)
+
+
+def train(settings: TrainSettings, dataset: Dataset) -> dict:
+    """A run on the golden model: accuracy on all test images of ``dataset`` and batches by phase."""
+    few = replace(dataset, test_x_NCHW=dataset.test_x_NCHW[:1], test_y_N=dataset.test_y_N[:1])
+    with open_session(settings, "golden", dataset=few) as session:
+        progress = Trainer(settings, session.network, session.device, few).run()  # tests only at the end
+        _, accuracy = evaluate(session.network, session.device, dataset.test_x_NCHW, dataset.test_y_N)
+    loss = progress.log[-1]["train_loss"]
+    return {
+        "accuracy": accuracy, "train_loss": loss if math.isfinite(loss) else None,
+        "batches": dict(zip(PHASE_NAMES, progress.batches, strict=True)),
+        "macs": progress.counters["macs"], "saturations": progress.counters["saturations"],
+    }  # fmt: skip
+
+
+def sources() -> str:
+    """Digest of what decides a run's result, so that a record of other sources isn't taken for one of these."""
+    root, checksum = Path(__file__).parents[1], hashlib.sha256()
+    paths = [path for folder in SOURCE_FOLDERS for path in sorted((root / folder).glob("*.py"))]
+    for path in [*paths, *(root / "host" / f"{name}.py" for name in SOURCE_FILES)]:
+        checksum.update(path.read_bytes())
+    return checksum.hexdigest()[:16]
+
+
+# --- in the processes that train -------------------------------------------------------------------
+
+_data: dict[bool, tuple[Dataset, str]] = {}
+"""By whether it is for the choice of learning rates: images, and their digest."""
+
+
+def _load(folder: Path, train_images: int) -> None:
+    torch.set_num_threads(1)
+    whole = load_dataset("fashion-mnist", folder)
+    small = replace(whole, train_x_NCHW=half_size(whole.train_x_NCHW), test_x_NCHW=half_size(whole.test_x_NCHW))
+    for tuning, part in ((True, validation(small, train_images)), (False, small)):
+        used = replace(
+            part, train_x_NCHW=part.train_x_NCHW[:train_images].copy(), train_y_N=part.train_y_N[:train_images]
+        )
+        _data[tuning] = used, digest(used)
+
+
+def _record(run: Run, source: str) -> dict:
+    """The record of a run: that in its work file if sources, settings and images are the same, else a new one."""
+    dataset, name = _data[run.tuning]
+    known = {**run.settings.to_dict(), "data_dir": None, "data": name}
+    if run.path.exists():
+        record = json.loads(run.path.read_text())
+        if record["settings"] == known and record["sources"] == source:
+            return record
+    began = time.perf_counter()
+    result = train(run.settings, dataset)
+    record = {"settings": known, "sources": source, **result, "seconds": round(time.perf_counter() - began, 1)}
+    write_atomically(run.path, (json.dumps(record, indent=1) + "\n").encode())
+    return record
+
+
+# --- results ------------------------------------------------------------------------------------------
+
+
+def costs(methods: dict[str, dict], cycles: dict[str, dict[str, int]] | None) -> dict[str, int | None]:
+    """Cycles of a run by method, None where cycles of a batch aren't known."""
+    found: dict[str, int | None] = {}
+    for method, detail in methods.items():
+        known = (cycles or {}).get("bp" if method == "bp_fewer" else method, {})
+        needed = {phase: n for phase, n in detail["batches"].items() if n}
+        found[method] = sum(n * known[phase] for phase, n in needed.items()) if needed.keys() <= known.keys() else None
+    return found
+
+
+def figures(methods: dict[str, dict], cycles: dict[str, dict[str, int]] | None) -> dict[str, float | int]:
+    """Mean and standard deviation of each method's test accuracy, and its cost where that is known."""
+    cost, found = costs(methods, cycles), {}
+    for method, detail in methods.items():
+        accuracies = [run["accuracy"] for run in detail["runs"]]
+        found[f"accuracy_{method}"] = round(statistics.mean(accuracies), 6)
+        found[f"sd_{method}"] = round(statistics.stdev(accuracies), 6)
+        if cost[method] is not None:
+            found[f"cost_{method}"] = cost[method]
+    return found
+
+
+def detail(runs: list[dict], rates: dict[float, list[float]]) -> dict:
+    """What is behind a method's figures."""
+    shared = {name: runs[0]["settings"][name] for name in ("epochs", "learning_rate")}
+    accuracies = {str(rate): found for rate, found in rates.items()}
+    return {
+        **shared, "batches": runs[0]["batches"], "validation_accuracies": accuracies, "validation_seed": TUNING_SEED,
+        "runs": runs,
+    }  # fmt: skip
+
+
+def write(path: Path, methods: dict[str, dict], cycles: dict | None, origin: dict) -> None:
+    """Results with costs as ``cycles`` has them; without, ``cost`` is null in the details and no figure."""
+    found = figures(methods, cycles)
+    details = {"methods": methods, "cycles_per_batch": cycles, "cost": costs(methods, cycles)}
+    write_results(path, found, details, origin)
+    for name, value in found.items():
+        print(f"{name}: {value}")
+
+
+def made(runs: list[Run], pool: ProcessPoolExecutor, source: str, progress: Progress) -> Iterator[tuple[Run, dict]]:
+    """Records of runs as they come in; the bar goes on by their epochs."""
+    waiting = {pool.submit(_record, run, source): run for run in runs}
+    for future in as_completed(waiting):
+        run, record = waiting[future], future.result()
+        kind = "validation" if run.tuning else "test"
+        progress.print(
+            f"{run.method} seed {run.settings.seed} rate {run.settings.learning_rate}: {kind} accuracy"
+            f" {100 * record['accuracy']:.2f} % in {record['seconds']} s", highlight=False,
+        )  # fmt: skip
+        progress.advance(progress.task_ids[0], run.settings.epochs)
+        yield run, record
+
+
+def compare(common: TrainSettings, seeds: Iterable[int], pool: ProcessPoolExecutor, progress: Progress) -> dict:
+    """Details of all methods: first the learning rates, then the runs that are compared."""
+    source, of = sources(), {method: settings_of(method, common) for method in METHODS}
+    tuning = [Run(method, True, replace(of[method], seed=TUNING_SEED, learning_rate=rate))
+              for method in METHODS for rate in RATES]  # fmt: skip
+    total = sum(of[method].epochs for method in METHODS) * (len(RATES) + len(list(seeds)))
+    progress.add_task("epochs", total=total)
+    rates: dict[str, dict[float, list[float]]] = {method: {rate: [] for rate in RATES} for method in METHODS}
+    for run, record in made(tuning, pool, source, progress):
+        rates[run.method][run.settings.learning_rate].append(record["accuracy"])
+    runs = [Run(method, False, replace(of[method], seed=seed, learning_rate=best_rate(rates[method])))
+            for seed in seeds for method in METHODS]  # fmt: skip
+    records = dict(made(runs, pool, source, progress))
+    return {m: detail([records[run] for run in runs if run.method == m], rates[m]) for m in METHODS}
+
+
+def main() -> None:
+    """Entry point of ``nox -s bench_controls``."""
+    parser = argparse.ArgumentParser(prog="python -m adagp.host.bench_controls", description=__doc__)
+    parser.add_argument("--data-dir", type=Path, help="folder with the files of Fashion-MNIST")
+    parser.add_argument("--output", type=Path, default=FOLDER / "controls.json")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that train at a time")
+    parser.add_argument("--seeds", type=int, default=5, help="runs of each method, 2 at least")
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--train-images", type=int, default=20_000)
+    parser.add_argument("--cycles", type=Path, help="JSON file with the cycles of a batch, by method and phase")
+    parser.add_argument("--costs-only", action="store_true", help="train nothing: costs into the results there are")
+    arguments = parser.parse_args()
+    cycles = None if arguments.cycles is None else json.loads(arguments.cycles.read_text())
+    if arguments.costs_only:
+        results = json.loads(arguments.output.read_text())
+        write(arguments.output, results["details"]["methods"], cycles, results["provenance"])
+        return
+    if arguments.data_dir is None or arguments.seeds < 2:
+        parser.error("--data-dir is needed, and --seeds of 2 at least")
+    common = TrainSettings(
+        data="fashion-mnist", epochs=arguments.epochs, train_images=arguments.train_images, phases=PHASES,
+    )  # fmt: skip
+    seeds, began = range(arguments.seeds), commit()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+               TextColumn("<"), TimeRemainingColumn(elapsed_when_finished=True))  # fmt: skip
+    pool = ProcessPoolExecutor(
+        arguments.jobs, get_context("spawn"), _load, (arguments.data_dir, arguments.train_images)
+    )  # fmt: skip
+    try:
+        with Progress(*columns, speed_estimate_period=3600) as progress:
+            methods = compare(common, seeds, pool, progress)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    write(arguments.output, methods, cycles, provenance(COMMAND, preset(common.preset), list(seeds), began))
+
+
+if __name__ == "__main__":
+    main()

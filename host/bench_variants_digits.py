@@ -1,0 +1,146 @@
+"""The digits CNN trained on the simulated RTL by each of the four designs: writes ``results/variants_digits.json``.
+
+All run on one schedule (its phases are the paper's, fewer epochs each); the baseline trains with true gradients all the
+while. ``hash_equal``: LOW, Efficient and MAX end with the weights, momenta and exponents of the golden model's ADA-GP,
+the baseline with those of its backpropagation, and so do the three when every epoch is of warm-up; ``hashes_differ``:
+these two and the initial weights' are three. Cycles and traffic are means over the run's batches of a phase, but for
+the first batch, which is computed twice to calibrate. ``alpha_*``, ``implied_limit`` and the energy are as in
+``variants_vgg13.json``; ``speedup_*`` here is of this very run. ``share_forward`` and the like: see there.
+
+A run that is finished is kept in ``build/bench_variants``: a bench that was stopped goes on after the last one.
+"""
+
+import argparse
+import json
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from multiprocessing import get_context
+from pathlib import Path
+
+from ..spec.config import VARIANTS
+from ..spec.presets import preset
+from . import timeline
+from .bench_variants_vgg13 import WORK
+from .results import FOLDER, HARDWARE, commit, provenance, write_results
+from .run_folder import write_atomically
+from .session import open_session
+from .settings import TrainSettings
+from .sim_device import SimDevice
+from .trainer import Trainer, predict
+from .variants import PHASE_NAMES, Measured, alpha, directions, figures
+
+__all__ = ["SETTINGS", "main"]
+
+COMMAND = "python -m adagp.host.bench_variants_digits"
+SETTINGS = TrainSettings(epochs=12, warmup_epochs=3, phases="2*4:1 2*3:1 2*2:1 1:1")
+RECORDED = 60
+"""Batches whose timeline is kept, behind the warm-up."""
+EVALUATION = 3
+
+
+def runs() -> dict[str, tuple[str, TrainSettings]]:
+    """By name: device and settings."""
+    found = {variant: ("sim", replace(SETTINGS, variant=variant)) for variant in VARIANTS}
+    found |= {
+        f"{variant}-warmup": ("sim", replace(SETTINGS, variant=variant, warmup_epochs=SETTINGS.epochs))
+        for variant in VARIANTS[1:]
+    }
+    for name, variant in (("golden-plain", "baseline"), ("golden-predicted", "low")):
+        found[name] = ("golden", replace(SETTINGS, variant=variant))
+    return found
+
+
+def train(name: str) -> dict:
+    """One of :func:`runs`: hashes before and behind, accuracy, counters by phase, slices of some batches."""
+    device_name, settings = runs()[name]
+    record = WORK / f"digits-{name}.json"
+    with open_session(settings, device_name) as session:
+        network, device, dataset = session.network, session.device, session.dataset
+        key = [settings.to_dict(), network.program.digest, HARDWARE]
+        if record.exists() and (kept := json.loads(record.read_text()))["key"] == key:
+            return kept
+        print(f"{name}: {settings.epochs} epochs", flush=True)
+        before = network.weights_hash(device)
+        trainer = Trainer(settings, network, device, dataset, on_batch=None)
+        firsts = trainer.steps_per_epoch * settings.warmup_epochs
+        path = WORK / f"digits-{name}-timeline.json"
+        path.unlink(missing_ok=True)
+        if isinstance(device, SimDevice):
+            trainer.timeline = timeline.Timeline(device, network.program, path, firsts, firsts + RECORDED - 1)
+        progress = trainer.run()
+        device.reset_counters()
+        predict(network, device, dataset.test_x_NCHW[: settings.batch])
+        found = {
+            "key": key, "before": before, "hash": network.weights_hash(device),
+            "accuracy": progress.log[-1]["test_accuracy"], "batches": progress.batches,
+            "counters": progress.by_phase, "evaluation": device.counters(EVALUATION),
+            "slices": [asdict(s) for s in trainer.timeline.slices] if trainer.timeline else [],
+        }  # fmt: skip
+    write_atomically(record, json.dumps(found).encode())
+    print(f"{name}: {found['accuracy']:.2%}", flush=True)
+    return found
+
+
+def measured(name: str, row: dict, program) -> Measured:
+    """A design's mean batches."""
+    counters = {
+        PHASE_NAMES[phase]: {key: value / row["batches"][phase] for key, value in sums.items()}
+        for phase, sums in enumerate(row["counters"]) if row["batches"][phase]
+    }  # fmt: skip
+    counters["evaluation"] = row["evaluation"]
+    if name == "baseline":
+        counters["bp"] = counters["warmup"]
+    slices = [timeline.Slice(**s) for s in row["slices"]]
+    return Measured(name, counters, (0.0, 0.0) if name == "baseline" else alpha(slices, program))
+
+
+def main() -> None:
+    """Entry point of ``nox -s bench_variants_digits``."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--output", type=Path, default=FOLDER / "variants_digits.json")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at once")
+    arguments = parser.parse_args()
+    source, config = commit(), preset(SETTINGS.preset)
+    WORK.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
+        jobs = {name: pool.submit(train, name) for name in runs()}
+        found = {name: job.result() for name, job in jobs.items()}
+    designs, details = {}, {}
+    for variant in VARIANTS:
+        row = found[variant]
+        with open_session(replace(SETTINGS, variant=variant), "golden") as session:
+            program = session.network.program
+        designs[variant] = measured(variant, row, program)
+        slices = [timeline.Slice(**s) for s in row["slices"]]
+        details[variant] = {
+            "utilisation": directions(slices, program, config.n_pes), "counters": designs[variant].counters,
+            "batches": row["batches"], "hash": row["hash"], "accuracy": row["accuracy"],
+        }  # fmt: skip
+    write_results(
+        arguments.output, outcome(found, designs, details), details,
+        provenance(COMMAND, config, SETTINGS.seed, source),
+    )  # fmt: skip
+
+
+def outcome(found: dict[str, dict], designs: dict[str, Measured], details: dict[str, dict]) -> dict:
+    """The figures of all runs."""
+    result = figures(designs)
+    cycles = {name: sum(sums.get("cycles", 0) for sums in row["counters"]) for name, row in found.items()}
+    predicted, plain = found["golden-predicted"]["hash"], found["golden-plain"]["hash"]
+    for variant in VARIANTS:
+        result[f"accuracy_{variant}"] = round(found[variant]["accuracy"], 5)
+        result[f"cycles_run_{variant}"] = cycles[variant]
+        result[f"speedup_{variant}"] = round(cycles["baseline"] / cycles[variant], 4)
+    result |= {f"utilisation_{name}": value for name, value in details["baseline"]["utilisation"].items()}
+    result["hash_equal"] = (
+        all(found[variant]["hash"] == predicted for variant in VARIANTS[1:]) and found["baseline"]["hash"] == plain
+        and all(found[f"{variant}-warmup"]["hash"] == plain for variant in VARIANTS[1:])
+    )  # fmt: skip
+    result["hashes_differ"] = len({predicted, plain, found["baseline"]["before"]}) == 3
+    for name, value in result.items():
+        print(f"{name}: {value}")
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""Timelines: which unit of the machine worked on which command, and when; as a trace for Perfetto, and in numbers.
+
+The simulation's events say it by a command's number; with the program they become :class:`Slice`. A trace is a file in
+the Trace Event format, which https://ui.perfetto.dev and chrome://tracing show, a track for each unit.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..sim.parts import UNITS
+from ..spec.config import Config
+from .assembler import Program
+from .run_folder import RunError, write_atomically
+from .settings import SettingsError
+
+if TYPE_CHECKING:
+    from .sim_device import SimDevice
+
+__all__ = ["PHASES", "Slice", "Timeline", "Work", "batches", "read_trace", "slices", "trace", "window", "work"]
+
+PHASES = ("warm-up", "BP", "GP", "evaluation")
+"""Phases by index."""
+TRACKS = ("batch", "fill", "array", "drain", "store", "update", *(u for u in UNITS if u.startswith("predictor")))
+"""Units from top to bottom."""
+CORE, PREDICTOR = 1, 2
+"""Processes of a trace: the main engines with the update unit, and those that only the predictor has."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A unit's work on a command, in cycles ``begin`` to ``end`` - 1; see :data:`adagp.sim.parts.EVENT`.
+
+    ``layer`` and ``opcode`` (lower case) are the command's; a slice of the unit "batch" is a whole batch. ``dry``: the
+    command was tried out, to calibrate.
+    """
+
+    unit: str
+    layer: str
+    opcode: str
+    phase: str
+    batch: int
+    command: int
+    dry: bool
+    begin: int
+    end: int
+    busy: int
+
+    @property
+    def cycles(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def name(self) -> str:
+        if self.unit == "batch":
+            return f"batch {self.batch} {self.phase}"
+        return " ".join((*filter(None, (self.layer, self.opcode, self.phase)), *["dry"] * self.dry))
+
+
+@dataclass
+class Work:
+    """What a unit did for one kind of command: slices, cycles from their first to their last, and those of work."""
+
+    slices: int = 0
+    cycles: int = 0
+    busy: int = 0
+
+
+def slices(events: np.ndarray, program: Program, first_batch: int = 0) -> list[Slice]:
+    """A simulation's events with the names of their commands, in the order in which they began.
+
+    ``first_batch`` is the number of the first one recorded.
+    """
+    found = []
+    for event in np.sort(events, order=["begin", "unit"]):
+        unit, phase = UNITS[event["unit"]], PHASES[event["phase"]]
+        line = program[int(event["command"])]
+        layer, opcode = ("", "") if unit == "batch" else (line.name, line.command.opcode.name.lower())
+        numbers = (int(event[name]) for name in ("begin", "end", "busy"))
+        batch, command = first_batch + int(event["batch"]), int(event["command"])
+        found.append(Slice(unit, layer, opcode, phase, batch, command, bool(event["dry"]), *numbers))
+    return found
+
+
+def work(found: Iterable[Slice]) -> dict[tuple[str, str, str, str], Work]:
+    """What was done by (phase, layer, opcode, unit), trials not counted."""
+    sums: dict[tuple[str, str, str, str], Work] = {}
+    for s in found:
+        if s.unit != "batch" and not s.dry:
+            one = sums.setdefault((s.phase, s.layer, s.opcode, s.unit), Work())
+            one.slices, one.cycles, one.busy = one.slices + 1, one.cycles + s.cycles, one.busy + s.busy
+    return sums
+
+
+def batches(found: Iterable[Slice]) -> list[Slice]:
+    """The slices that are whole batches: each begins with its first command and ends with its END."""
+    return [s for s in found if s.unit == "batch"]
+
+
+def trace(found: Iterable[Slice], config: Config) -> dict:
+    """Slices in the Trace Event format; times are in microseconds, ``args`` in cycles."""
+    processes = {CORE: f"adagp {config.name}", PREDICTOR: "predictor"}
+    places = {unit: (PREDICTOR if unit.startswith("predictor") else CORE, n) for n, unit in enumerate(TRACKS, 1)}
+    events: list[dict] = []
+    for s in sorted(found, key=lambda s: (s.begin, TRACKS.index(s.unit))):
+        pid, tid = places[s.unit]
+        events.append({
+            "name": s.name, "cat": s.phase, "ph": "X", "ts": s.begin * 1e6 / config.clock_hz,
+            "dur": s.cycles * 1e6 / config.clock_hz, "pid": pid, "tid": tid, "args": asdict(s) | {"cycles": s.cycles},
+        })  # fmt: skip
+    used = {(event["pid"], event["tid"]) for event in events}
+    names = [
+        {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": processes[pid]}}
+        for pid in sorted({pid for pid, _ in used})
+    ]
+    for unit, (pid, tid) in places.items():
+        if (pid, tid) in used:
+            names.append({"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": unit}})
+            names.append({"name": "thread_sort_index", "ph": "M", "pid": pid, "tid": tid, "args": {"sort_index": tid}})
+    about = {"preset": config.name, "variant": config.variant, "clock_hz": config.clock_hz}
+    return {"traceEvents": names + events, "displayTimeUnit": "ns", "otherData": about}
+
+
+def read_trace(path: Path) -> list[Slice]:
+    """The slices of a file that holds a :func:`trace`; raises RunError."""
+    try:
+        events = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
+        return [Slice(**{name: event["args"][name] for name in Slice.__dataclass_fields__}) for event in events]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path} isn't a timeline of this version: {error}") from None
+
+
+def window(text: str, n_batches: int) -> tuple[int, int]:
+    """First and last of ``FIRST:LAST``, of so many batches; raises SettingsError."""
+    first, colon, last = text.partition(":")
+    numbers = colon and first.isdecimal() and last.isdecimal()
+    if not (numbers and int(first) <= int(last) < n_batches):
+        raise SettingsError(f"timeline = {text!r} must be FIRST:LAST with FIRST <= LAST < {n_batches}, the batches")
+    return int(first), int(last)
+
+
+class Timeline:
+    """The file ``path`` with the trace of a run's batches ``first`` to ``last``, counted over all epochs.
+
+    :meth:`begin` before the batches of each start, :meth:`end` behind them, :meth:`save` with each checkpoint; a run
+    that goes on from one calls :meth:`resume`. Times count from the first batch recorded; where a run went on, from
+    the end of what was recorded before.
+    """
+
+    def __init__(self, device: "SimDevice", program: Program, path: Path, first: int, last: int):
+        self.device, self.program, self.path, self.first, self.last = device, program, path, first, last
+        self.slices: list[Slice] = []
+        self._shift: int | None = None  # from the device's cycles to those of the file
+        self._batch: int | None = None  # the first of those being recorded
+        self._saved = True
+
+    def resume(self, batch: int) -> None:
+        """Keep what the file says of batches before this one, which is the next."""
+        if self.path.exists():
+            self.slices = [s for s in read_trace(self.path) if s.batch < batch]
+
+    def begin(self, batch: int, count: int) -> None:
+        """``count`` batches are about to be started."""
+        if batch <= self.last and batch + count > self.first:
+            self._batch = batch
+            self.device.record_events()
+
+    def end(self) -> None:
+        """They are complete."""
+        if self._batch is None:
+            return
+        new = slices(self.device.events, self.program, self._batch)
+        new = [s for s in new if self.first <= s.batch <= self.last]
+        self.device.record_events(False)
+        if self._shift is None:
+            self._shift = max((s.end for s in self.slices), default=0) - min(s.begin for s in new)
+        self.slices += [replace(s, begin=s.begin + self._shift, end=s.end + self._shift) for s in new]
+        self._batch, self._saved = None, False
+
+    def save(self) -> None:
+        """Write the file, if there is anything new."""
+        if not self._saved:
+            text = json.dumps(trace(self.slices, self.device.config))
+            write_atomically(self.path, (text + "\n").encode())
+            self._saved = True

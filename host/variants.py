@@ -1,0 +1,134 @@
+"""The four designs measured: batches of each phase on the simulated RTL, and what follows from them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ..golden.paper import EPOCHS, PHASES, WARMUP_EPOCHS
+from ..spec.commands import Opcode
+from ..spec.config import VARIANTS
+from ..spec.operands import macs
+from .assembler import Program
+from .energy import MODULE
+from .timeline import Slice
+
+__all__ = ["PHASE_NAMES", "Measured", "alpha", "directions", "figures", "limit", "shares"]
+
+PHASE_NAMES = ("warmup", "bp", "gp", "evaluation")
+"""Phases by index."""
+ARRAYS = ("array", "predictor array")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A design: counters of a mean batch by phase, and of its program's commands what the timeline says.
+
+    ``alpha``: forward (a GP batch's) and backward (a BP batch's): the predictor's work over the model's forward pass.
+    """
+
+    variant: str
+    counters: dict[str, dict[str, float]]
+    alpha: tuple[float, float] = (0.0, 0.0)
+
+    def cycles(self, phase: str) -> float:
+        """Of a batch; the baseline's are all of phase BP."""
+        return self._of(phase)["cycles"]
+
+    def dram_bytes(self, phase: str) -> float:
+        """Read and written by a batch."""
+        counts = self._of(phase)
+        return counts["read_bytes"] + counts["write_bytes"]
+
+    def picojoules(self, phase: str) -> float:
+        """Of a batch's traffic."""
+        counts = self._of(phase)
+        return counts["read_bytes"] * MODULE.read_pj + counts["write_bytes"] * MODULE.write_pj
+
+    def _of(self, phase):
+        return self.counters["bp" if self.variant == "baseline" else phase]
+
+
+def shares() -> dict[str, float]:
+    """Share of the batches in each phase, by the paper's schedule."""
+    gp = 0.0
+    firsts = [WARMUP_EPOCHS]
+    for epochs, *_ in PHASES[:-1]:
+        firsts.append(firsts[-1] + epochs)
+    for (first, last), (_, k, m) in zip(pairwise([*firsts, EPOCHS]), PHASES, strict=True):
+        gp += (last - first) * k / (k + m)
+    return {"warmup": WARMUP_EPOCHS / EPOCHS, "bp": 1 - (WARMUP_EPOCHS + gp) / EPOCHS, "gp": gp / EPOCHS}
+
+
+def limit(ratio: float) -> float:
+    """Speed-up of the paper's schedule if predictions cost nothing and a backward pass ``ratio`` forward passes."""
+    gp = shares()["gp"]
+    return (1 + ratio) / (1 + (1 - gp) * ratio)
+
+
+def alpha(slices: Iterable[Slice], program: Program) -> tuple[float, float]:
+    """The predictor's work in a GP and in a BP batch, in cycles of the unit that does it, over the forward pass.
+
+    Of GEMMs the cycles from an array's first to its last vector, whichever array it is; of REORGANISE the drain's; of
+    ADAM the update unit's. Each mean is over the batches of its phase.
+    """
+    forward, work, batches = 0, {"GP": 0, "BP": 0}, {"GP": 0, "BP": 0}
+    for s in slices:
+        if s.phase not in work or s.dry:
+            continue
+        if s.unit == "batch":
+            batches[s.phase] += 1
+            continue
+        command = program[s.command].command
+        if command.opcode == Opcode.REORGANISE:
+            work[s.phase] += s.cycles * (s.unit == "drain")
+        elif command.opcode == Opcode.ADAM:
+            work[s.phase] += s.cycles * (s.unit == "update")
+        elif s.unit in ARRAYS and command.predictor:
+            work[s.phase] += s.cycles
+        elif s.unit == "array" and command.opcode == Opcode.FORWARD:
+            forward += s.cycles
+    if not all(batches.values()):
+        raise ValueError(f"a GP and a BP batch are needed, there are {batches}")
+    mean = forward / sum(batches.values())
+    return work["GP"] / batches["GP"] / mean, work["BP"] / batches["BP"] / mean
+
+
+def directions(slices: Iterable[Slice], program: Program, n_pes: int) -> dict[str, float]:
+    """PE utilisation of the model's GEMMs by direction: their MACs over PEs times cycles, in whole batches.
+
+    The cycles of a command are from its predecessor's last vector to its own.
+    """
+    names = {"forward": Opcode.FORWARD, "backward_data": Opcode.BACKWARD_DATA,
+             "backward_weight": Opcode.BACKWARD_WEIGHT}  # fmt: skip
+    work, cycles = dict.fromkeys(names.values(), 0), dict.fromkeys(names.values(), 0)
+    ordered = sorted((s for s in slices if s.unit == "array" and not s.dry), key=lambda s: s.begin)
+    for before, s in pairwise(ordered):
+        command = program[s.command].command
+        if command.opcode in work and not command.predictor and before.batch == s.batch:
+            work[command.opcode] += macs(command)
+            cycles[command.opcode] += s.end - before.end
+    return {name: round(work[op] / cycles[op] / n_pes, 5) for name, op in names.items() if cycles[op]}
+
+
+def figures(designs: Mapping[str, Measured]) -> dict[str, float]:
+    """Speed-ups over the baseline, costs, traffic and energy by design; what a free predictor would give.
+
+    The baseline trains as in BP what would be a GP batch; so do its figures say.
+    """
+    base, parts = designs["baseline"], shares()
+    forward = base.counters["evaluation"]["cycles"]
+    ratio = base.cycles("bp") / forward - 1
+    found: dict[str, float] = {"backward_to_forward": round(ratio, 4), "implied_limit": round(limit(ratio), 4)}
+    energy = {}
+    for variant in VARIANTS:
+        design = designs[variant]
+        time = sum(share * design.cycles(phase) for phase, share in parts.items())
+        energy[variant] = sum(share * design.picojoules(phase) for phase, share in parts.items())
+        for phase in parts:
+            found[f"cycles_{phase}_{variant}"] = round(design.cycles(phase))
+            found[f"dram_bytes_{phase}_{variant}"] = round(design.dram_bytes(phase))
+        found[f"speedup_{variant}"] = round(base.cycles("bp") / time, 4)
+        found[f"alpha_forward_{variant}"], found[f"alpha_backward_{variant}"] = (round(a, 4) for a in design.alpha)
+        found[f"dram_energy_saving_{variant}"] = round(1 - energy[variant] / energy["baseline"], 4)
+    found["dram_energy_saving"] = found["dram_energy_saving_max"]
+    return found
