@@ -1,6 +1,7 @@
 """Bench of Control: host, memory and engines around the device, and the program's meaning in plain Python."""
 
 from adagp.rtl.control import Control
+from adagp.rtl.dispatch import WaitLayout, queues
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.presets import preset
@@ -37,7 +38,8 @@ def encode(program):
 class ControlBench:
     """Engines take tasks and complete them in order, one with probability ``pace`` in each cycle, those in
     ``hang`` never; each reports its ``results`` (by index and dry) at random moments before. What they were
-    given is in ``log``: kind, index, dry, task, and what was complete by then."""
+    given is in ``log``: kind, index, dry, task, and what was complete by then. ``qualities`` (by index) are given one
+    for each completion that isn't dry, before it."""
 
     def __init__(self, config, rng, pace=0.1):
         self.config, self.rng, self.pace = config, rng, pace
@@ -46,21 +48,22 @@ class ControlBench:
         self.memory = ReadMemory(config, self.dut.fetch, rng)
         self.log = []
         self.results = {}
-        self.completed = {"main": 0, "update": 0}
+        self.qualities = {}
+        self.completed = dict.fromkeys(WaitLayout.members, 0)
         self.hang = set()
         self.resets = 0
         self.busy = False  # the arbiters, with something of the engines'
         self.background = []
 
     def run(self, bench):
-        engines = (self.engine("main"), self.engine("update"))
+        engines = [self.engine(queue) for queue in queues(self.config)]
         simulate(self.dut, bench, background=(self.memory.serve, *engines, self.watch, *self.background), limit=200_000)
 
-    def engine(self, kind):
-        """A bench that plays sequencer and array, or the update unit."""
+    def engine(self, queue):
+        """A bench that plays a core or the update unit."""
         dut = self.dut
-        port, done = (dut.task, dut.main_done) if kind == "main" else (dut.update_task, dut.update_done)
-        source = "drain" if kind == "main" else "update"
+        port, done = dut.task if queue == "main" else getattr(dut, f"{queue}_task"), getattr(dut, f"{queue}_done")
+        source = "drain" if queue == "main" else queue
         valid, result = getattr(dut, f"{source}_result_valid"), getattr(dut, f"{source}_result")
 
         async def serve(ctx):
@@ -76,17 +79,25 @@ class ControlBench:
                 ctx.set(valid, bool(event))
                 if event:
                     ctx.set(result, events.pop(0))
+                if finish and running[0][3]:
+                    finish = False
+                    ctx.set(dut.quality, running[0][3].pop())
+                    ctx.set(dut.quality_valid, 1)
+                elif self.qualities and queue == "update":
+                    ctx.set(dut.quality_valid, 0)
                 ctx.set(done, finish)
                 _, _, reset, offered, task = await ctx.tick().sample(dut.reset, port.valid, port.payload)
                 if reset:
                     running.clear()
                     continue
                 if finish:
-                    running.pop(0)
-                    self.completed[kind] += 1
+                    self.completed[running.pop(0)[2]] += 1
                 if offered and ready:
                     key = (task.index, task.dry)
-                    running.append((task.index, [dict(e) for e in self.results.get(key, [])]))
+                    kind = "predictor" if queue != "update" and task.command.predictor else queue
+                    quality = self.qualities.get(task.index, []) if not task.dry else []
+                    events = [dict(e) for e in self.results.get(key, [])]
+                    running.append((task.index, events, kind, [quality.pop(0)] if quality else []))
                     self.log.append((kind, task.index, task.dry, task, dict(self.completed)))
 
         return serve

@@ -23,6 +23,7 @@ class DrainModel:
         self.c = [[self.operand() for _ in range(config.c_elements)] for _ in range(2)]
         self.bias = [[self.sum() for _ in range(config.bias_elements)] for _ in range(2)]
         self.vectors = []
+        self.sums = [0] * (4 * config.n_filters)
         self.results = []
         self.saturations = 0
         self.acc_half = 0
@@ -43,6 +44,7 @@ class DrainModel:
         swap = 0 if vector else rng.randrange(2)
         lanes = config.rows if vector else config.cols
         n_stat, n_stream = rng.randint(1, 3 * lanes), rng.randint(1, 12)
+        reorganise = config.predicts and rng.random() < 0.6
         groups = -(-n_stat // lanes)
         d = dict.fromkeys((bits.name for bits in DRAIN), 0)
         d.update(
@@ -52,7 +54,11 @@ class DrainModel:
             dry=int(rng.random() < 0.2), track=int(rng.random() < 0.8),
             id=rng.randrange(256), exponent=rng.randint(-256, 254),
         )  # fmt: skip
-        if vector:
+        if reorganise:
+            self._reorganise(d, n_stat if swap else n_stream, n_stream if swap else n_stat)
+        if vector and reorganise:
+            d.update(n_out=rng.randint(1, 20), s_out=1, n_in=1, lanes_last=1, last_inner=1)
+        elif vector:
             pitch = n_stat + rng.randrange(5)
             d.update(n_out=n_stream, s_out=pitch, n_in=groups, s_in=lanes, last_inner=1)
             d.update(idx=rng.choice((0, pitch * n_stream + rng.randrange(9))))
@@ -67,18 +73,45 @@ class DrainModel:
             )  # fmt: skip
         return d
 
+    def _reorganise(self, d, pixels, filters):
+        """Let a descriptor sum up, or take sums: pixels of one or several images, whole rows of each."""
+        rng = self.rng
+        width = rng.choice([n for n in range(1, pixels + 1) if pixels % n == 0])
+        rows = rng.choice([n for n in range(1, pixels // width + 1) if pixels // width % n == 0])
+        height = rows + rng.randrange(4)
+        d.update(
+            reorganise=1, fresh=rng.randrange(2), at=4 * rng.randint(0, self.config.n_filters - filters),
+            width=width, height=height, rows=rows, row=rng.randint(0, height - rows), mantissa=rng.getrandbits(16),
+        )  # fmt: skip
+        if d["vector"]:
+            d["at"] = rng.randrange(3 * self.config.n_filters)
+
+    def _sum_up(self, d, results):
+        """Add results [(filter, pixel, value)] to their windows' sums."""
+        filters = {f for f, _, _ in results}
+        for f in filters if d["fresh"] else ():
+            self.sums[d["at"] + 4 * f : d["at"] + 4 * f + 4] = [0] * 4
+        for f, pixel, value in results:
+            y, x = pixel // d["width"] % d["rows"] + d["row"], pixel % d["width"]
+            for window in range(4):
+                places = (y, d["height"], window // 2), (x, d["width"], window % 2)
+                if all(extent == 1 or at // (extent // 2) == half for at, extent, half in places):
+                    self.sums[d["at"] + 4 * f + window] += value
+
     def run(self, d):
         """Apply a descriptor to the contents; appends to ``vectors`` and ``results``."""
         config = self.config
         lanes = config.rows if d["vector"] else config.cols
         before = list(self.c[d["half"]])
-        top, nonzero, word = -10000, 0, 0
+        top, nonzero, word, reorganised = -10000, 0, 0, []
         for o in range(d["n_out"]):
             for i in range(d["n_in"]):
                 tail = i == d["n_in"] - 1 if d["last_inner"] else o == d["n_out"] - 1
                 xs = [self.sum() for _ in range(lanes)] if d["vector"] else self.acc[self.acc_half][word]
+                if d["vector"] and d["reorganise"]:
+                    xs = [self.sums[d["at"] + word] * d["mantissa"]]
                 word += 1
-                if d["vector"]:
+                if d["vector"] and not d["reorganise"]:
                     self.vectors.append(xs)
                     indices = [self.rng.randrange(100) for _ in range(lanes)]
                     if d["idx"]:
@@ -94,11 +127,15 @@ class DrainModel:
                     nonzero |= x != 0
                     limit = (1 << (config.operand_width - 1)) - 1
                     self.c[d["half"]][address] = max(-limit, min(limit, x))
+                    place = (i, o * lanes + lane) if d["swap"] else (o * lanes + lane, i)
+                    reorganised.append((*place, self.c[d["half"]][address]))
                     self.saturations += abs(x) > limit and not d["dry"]
                     self.written += 1
                     if d["idx"]:
                         self.c[d["half"]][address + d["idx"]] = indices[lane]
                         self.written += 1
+        if d["reorganise"] and not d["vector"]:
+            self._sum_up(d, reorganised)
         if not d["vector"]:
             self.acc_half = 1 - self.acc_half
         if d["track"]:
@@ -108,6 +145,8 @@ class DrainModel:
         x = requantise(x, shift, self.config.acc_width) + bias
         if d["c_mode"] == CMode.ADD:
             x += requantise(c, d["shift_c"], self.config.acc_width)
+        if d["c_mode"] == CMode.SUB and self.config.predicts:
+            x -= requantise(c, d["shift_c"], self.config.acc_width)
         if (d["relu"] and x < 0) or (d["c_mode"] == CMode.MASK and c <= 0):
             x = 0
         return x

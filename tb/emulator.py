@@ -12,7 +12,7 @@ from collections import deque
 import numpy as np
 from adagp.spec.descriptors import Target, VectorMode
 from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max
-from emulator_arithmetic import grid, odometer, requantise
+from emulator_arithmetic import grid, odometer, requantise, window_sums
 from grammar import Grammar
 
 __all__ = ["Emulator"]
@@ -39,9 +39,10 @@ class Emulator:
         self.held = {"a": -1, "b": -1}
         self.acc_compute = self.acc_drain = 0
         self.vectors = deque()
+        self.sums = np.full(4 * config.n_filters, JUNK, np.int64)
         self.results, self.saturations, self.done = {}, 0, 0
         self.macs = 0
-        self.grammar = Grammar()
+        self.grammar = Grammar(config)
 
     # --- scheduling ------------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ class Emulator:
                 elif queue and all(self.tokens[t] >= 1 for t in self._takes(name, queue[0])):
                     moves.append(("start", name))
             # A vector drain ends after the compute that feeds it.
-            if "drain" in running and running["drain"]["vector"] and not self.vectors:
+            if "drain" in running and self._pooled(running["drain"]) and not self.vectors:
                 moves = [move for move in moves if move != ("end", "drain")]
             assert moves, f"deadlock: {self.tokens} running {running} queues {queues}"
             move, name = self.rng.choice(moves)
@@ -197,12 +198,18 @@ class Emulator:
     def _drain_start(self, d):
         pass
 
+    def _pooled(self, d):
+        """Whether its vectors come from the pool unit."""
+        return d["vector"] and not d["reorganise"]
+
     def _drain_end(self, d):
         cols = self.config.rows if d["vector"] else self.config.cols
         for o in range(d["n_out"]):
             for i in range(d["n_in"]):
                 index = None
-                if d["vector"]:
+                if d["vector"] and d["reorganise"]:
+                    vector = self.sums[[d["at"] + o * d["n_in"] + i]] * d["mantissa"]
+                elif d["vector"]:
                     vector = self.vectors.popleft()
                     index = self.vectors.popleft() if d["idx"] else None
                 else:
@@ -218,9 +225,21 @@ class Emulator:
                     self._lanes(self.c[d["half"]], to + d["idx"])
                     self.c[d["half"], (to + d["idx"]) % self.config.c_elements] = index[:lanes]
         if not d["vector"]:
+            self._reorganise(d)
             self.tokens["acc_free"] += 1
             self.acc_drain ^= 1
         self.tokens["drained"] += 1
+
+    def _reorganise(self, d):
+        """Add the tile's results, as they are in C, to the sums of their filters and windows."""
+        if not d["reorganise"]:
+            return
+        groups = grid((d["n_out"], d["s_out"]), (self.config.cols, d["lane_step"]))
+        lanes = groups[: (d["n_out"] - 1) * self.config.cols + d["lanes_last"]]
+        tile = self.c[d["half"]][(lanes[:, None] + np.arange(d["n_in"]) * d["s_in"]) % self.config.c_elements]
+        sums = window_sums(tile.T if d["swap"] else tile, d).ravel()
+        to = slice(d["at"], d["at"] + len(sums))
+        self.sums[to] = sums + (0 if d["fresh"] else self.sums[to])
 
     def _element(self, d, acc, to, o, i, lane, lanes):
         width = self.config.acc_width
@@ -235,6 +254,8 @@ class Emulator:
             x += int(self.bias[d["half"], channel])
         if d["c_mode"] == 2:
             x += int(requantise(int(c[to]), d["shift_c"], width))
+        if d["c_mode"] == 3:
+            x -= int(requantise(int(c[to]), d["shift_c"], width))
         if d["relu"]:
             x = max(x, 0)
         if d["c_mode"] == 1 and c[to] <= 0:

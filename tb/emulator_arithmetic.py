@@ -1,9 +1,9 @@
-"""What the emulator of the engines computes with: requantisation, and the addresses that descriptors walk."""
+"""What the emulator of the engines computes with: requantisation, sums, and the addresses that descriptors walk."""
 
 import numpy as np
 from adagp.spec.numerics import operand_max
 
-__all__ = ["grid", "odometer", "requantise"]
+__all__ = ["grid", "odometer", "requantise", "window_sums"]
 
 
 def requantise(values, shift, width):
@@ -40,3 +40,14 @@ def odometer(counts, jumps):
                 break
             index[level] = 0
     return np.array(out, dtype=np.int64)
+
+
+def window_sums(results, d):
+    """Sums [filter][window] of a tile's results [filter][pixel], the tile being as DRAIN descriptor ``d`` says."""
+    images = results.reshape(len(results), -1, d["rows"], d["width"])
+    places = (d["height"], np.arange(d["rows"]) + d["row"]), (d["width"], np.arange(d["width"]))
+    # [window][place] in each direction: halves, rounded down; all where there is only one
+    inside = [
+        np.array([at // max(1, extent // 2) == (k if extent > 1 else 0) for k in range(2)]) for extent, at in places
+    ]
+    return np.einsum("fnyx,ry,cx->frc", images, *(each.astype(np.int64) for each in inside)).reshape(-1, 4)

@@ -14,6 +14,9 @@ RULES = {
     "taps": "job: has taps",
     "gemm": "i: GEMMs open and complete halves in turn",
     "drain": "i: something to drain",
+    "sums": "i: a vector for each sum",
+    "place": "start: sums that there are",
+    "lanes": "start: of a tile with lanes",
     "store": "i: a tile from begin to close",
 }
 """The rules, each by the name of its assumption in tb/formal."""
@@ -21,12 +24,14 @@ PADS = {Target.A: "a", Target.B: "b"}
 
 
 class Grammar:
-    """Takes the descriptors of a machine from its reset on, those of each engine in order.
+    """Takes the descriptors of a machine of ``config`` from its reset on, those of each engine in order.
 
     ``taken`` counts descriptors by engine, ``checked`` the times each rule was looked at.
     """
 
-    def __init__(self):
+    def __init__(self, config):
+        self._sums = 4 * config.n_filters
+        self._cols = config.cols
         self.taken, self.checked = Counter(), Counter()
         self.reset()
 
@@ -61,6 +66,13 @@ class Grammar:
 
     def _drain(self, d):
         self._require("drain", d["n_out"] != 0 and d["n_in"] != 0, d)
+        if d["reorganise"] and d["vector"]:
+            self._require("sums", d["n_in"] == 1 and d["idx"] == 0, d)
+            self._require("place", d["at"] + d["n_out"] <= self._sums, d)
+        elif d["reorganise"]:
+            self._require("lanes", d["lanes_last"] != 0, d)
+            filters = d["n_in"] if d["swap"] else (d["n_out"] - 1) * self._cols + d["lanes_last"]
+            self._require("place", d["at"] + 4 * filters <= self._sums, d)
 
     def _store(self, d):
         self._in_turn("store", d["begin"], d["close"], d)

@@ -34,7 +34,7 @@ class Layer:
 def random_layer(config, rng, opcode=None, base=0, limit=600, **fixed):
     """A layer whose tiles fit, at most about ``limit`` elements a tensor, tensors from byte ``base`` on."""
     while True:
-        f = _fields(rng, opcode or rng.choice([op for op in Opcode if 1 <= op <= 7]), limit)
+        f = _fields(rng, opcode or rng.choice([op for op in Opcode if 1 <= op <= 7]), limit, config.operand_width)
         f.update(fixed)
         try:
             descriptors(tile_program, config, [task(f)])
@@ -43,7 +43,7 @@ def random_layer(config, rng, opcode=None, base=0, limit=600, **fixed):
         return _tensors(config, rng, f, base)
 
 
-def _fields(rng, opcode, limit):
+def _fields(rng, opcode, limit, width):
     while True:
         r, s = rng.choice([1, 1, 2, 3, 3, 5]), rng.choice([1, 1, 2, 3, 3, 4])
         stride = rng.choice([1, 1, 2, 3])
@@ -66,7 +66,9 @@ def _fields(rng, opcode, limit):
         for name, extent in (("nb", f["n"]), ("yb", max(h, oh)), ("cb", f["c"]), ("qb", f["q"])):
             f[name] = rng.randint(1, extent) if rng.random() < 0.7 else extent + rng.randrange(3)
         f |= {name: rng.randrange(2) for name in ("bias", "swap", "relu", "track", "out_outer")}
-        f |= {"c_mode": rng.choice([0, 0, 1, 2]), "out_id": rng.randrange(8)}
+        f |= {"c_mode": rng.choice(list(CMode) if width == 16 else [0, 0, 1, 2]), "out_id": rng.randrange(8)}
+        if opcode in GEMMS and rng.random() < 0.3:
+            f["y_pitch"] = f["q"] + rng.randrange(4)
         if opcode not in (Opcode.FORWARD, Opcode.BACKWARD_WEIGHT):
             f["bias"] = 0
         f |= {"const_mantissa": rng.randrange(1 << 16), "const_exponent": rng.randint(-20, 2)}
@@ -85,7 +87,7 @@ def _random_operands(config, rng, count):
 
 
 def _tensors(config, rng, f, base):
-    exps = {"exp_a": rng.randint(-20, 5), "exp_b": rng.randint(-20, 5), "exp_c": rng.randint(-20, 5)}
+    exps = {f"exp_{name}": rng.randint(-20, 5) for name in ("a", "b", "c", "scale")}
     f = dict(f)
     opcode = f["opcode"]
     x, y = f["n"] * f["h"] * f["w"] * f["c"], f["n"] * f["oh"] * f["ow"] * f["q"]
@@ -96,8 +98,11 @@ def _tensors(config, rng, f, base):
         Opcode.MAXPOOL_BACKWARD: (y, y, x), Opcode.AVGPOOL: (x, 0, y), Opcode.AVGPOOL_BACKWARD: (y, 0, x),
     }[opcode]  # fmt: skip
     layer = Layer(None)
+    pitched = _pitched(opcode) if f.get("y_pitch") else ()
     for name, count in (("a", a), ("b", b), ("c", out), ("out", out)):
         f[f"{name}_addr"] = base
+        if name in pitched:
+            count = _spread(np.zeros(count), f["q"], f["y_pitch"]).size
         if name != "out" and not (name == "b" and opcode == Opcode.MAXPOOL):
             layer.operands[base] = _random_operands(config, rng, count)
         base += (count + rng.randrange(1, 40)) * config.operand_bytes
@@ -113,6 +118,23 @@ def _tensors(config, rng, f, base):
     layer.task = task(f, **exps, exp_out=exp_out, dry=dry, index=rng.getrandbits(16))
     _expect(config, layer)
     return layer
+
+
+def _pitched(opcode):
+    """Names of the operands that are shaped like Y."""
+    return {Opcode.FORWARD: ("c", "out"), Opcode.BACKWARD_DATA: ("a",), Opcode.BACKWARD_WEIGHT: ("b",)}[opcode]
+
+
+def _spread(x, q, pitch):
+    """Pixels of ``q`` elements each as they lie ``pitch`` apart in memory, with UNWRITTEN in between."""
+    rows = np.full((x.size // q, pitch), UNWRITTEN)
+    rows[:, :q] = x.reshape(-1, q)
+    return rows.ravel()[: rows.size - (pitch - q)]
+
+
+def _gathered(x, q, pitch):
+    """Inverse of :func:`_spread`, whatever lies in between."""
+    return np.append(x, np.zeros(pitch - q, x.dtype)).reshape(-1, pitch)[:, :q].ravel()
 
 
 # --- what must come out ------------------------------------------------------------------------------
@@ -141,6 +163,8 @@ def _integers(tensor):
 def _expect(config, layer):
     t = layer.task
     read = {name: layer.operands.get(getattr(t, f"{name}_addr")) for name in "abc"}
+    pitched = _pitched(t.opcode) if t.y_pitch else ()
+    read |= {name: _gathered(read[name], t.q, t.y_pitch) for name in pitched if name != "out"}
     acc, exponent, idx = _accumulate(t, read["a"], read["b"])
     exp_out = max(exponent.ravel()[0], -999) if t.dry else t.exp_out
     x = np.empty_like(acc)
@@ -153,6 +177,8 @@ def _expect(config, layer):
     c = read["c"].astype(object).reshape(x.shape)
     if t.c_mode == CMode.ADD:
         x = x + _clip(_round_shift(c, max(-31, min(31, exp_out - t.exp_c))), config.acc_width)
+    if t.c_mode == CMode.SUB:
+        x = x - _clip(_round_shift(c, max(-31, min(31, exp_out - (t.exp_c - t.exp_scale)))), config.acc_width)
     if t.relu:
         x = np.maximum(x, 0)
     if t.c_mode == CMode.MASK:
@@ -164,7 +190,8 @@ def _expect(config, layer):
     layer.top = biggest.bit_length() + exp_out if biggest else None
     out = _clip(x, config.operand_width)
     layer.saturations = 0 if t.dry else int((out != x)[written].sum())
-    layer.expected = {t.out_addr: np.where(written & (not t.dry), out, UNWRITTEN).ravel()}
+    flat = np.where(written & (not t.dry), out, UNWRITTEN).ravel()
+    layer.expected = {t.out_addr: _spread(flat, t.q, t.y_pitch) if "out" in pitched else flat}
     if idx is not None:
         layer.expected[t.b_addr] = np.full(idx.size, UNWRITTEN) if t.dry else idx.ravel()
 

@@ -9,7 +9,7 @@ from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
 from bench import simulate, source
 
-__all__ = ["CONFIGS", "UpdateBench"]
+__all__ = ["CONFIGS", "TINY", "UpdateBench"]
 
 TINY = preset("tiny")
 CONFIGS = {
@@ -237,4 +237,8 @@ class UpdateBench:
         async def writes(ctx):
             await self.memory.serve_writes(ctx, self.dut.write)
 
-        simulate(self.dut, feed, background=(reads, writes, self.watch), limit=limit)
+        simulate(self.dut, feed, background=(reads, writes, self.watch, *self.background()), limit=limit)
+
+    def background(self):
+        """Further benches that need not end."""
+        return ()

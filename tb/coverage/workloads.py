@@ -10,7 +10,7 @@ from adagp.spec.commands import Opcode
 from adagp.spec.numerics import EXP_MAX
 
 from ..mutation.programs import Maker, run
-from ..mutation.seen import CONFIG, MEMORIES, SEED, Observations, Open, Stage, difference
+from ..mutation.seen import MEMORIES, SEED, Observations, Open, Stage, difference
 from ..mutation.stages import STAGES
 
 __all__ = ["PIECES", "Piece", "judge"]
@@ -41,7 +41,7 @@ def _observe(stage: Stage) -> list[tuple[str, object]]:
 
     def open_device(**options):
         close()
-        devices.append(SimDevice(CONFIG, limit=LIMIT, **options))
+        devices.append(SimDevice(stage.config, limit=LIMIT, **options))
         return devices[-1]
 
     open_device.top = None

@@ -100,6 +100,12 @@ class Harness:
         memory.read_port(domain="comb", addr=place, data=found, en=Const(1), transparent_for=())
         return found
 
+    def held(self, path: str, meant) -> Value:
+        """How many entries of the SyncFIFO at ``path`` are ``meant``, which is asked of the value of each."""
+        fifo, consume = self.block(path), self.signal(f"{path}.consume")
+        places = [(place, self.word(f"{path}.storage", place)) for place in range(fifo.depth)]
+        return sum(((place - consume)[: len(consume)] < fifo.level) & meant(word) for place, word in places)
+
     def free(self, shape=1, name: str | None = None) -> Signal:
         """A value that anything may be in any cycle."""
         signal = Signal(shape, name=name or f"free{len(self._ports)}")

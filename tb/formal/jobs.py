@@ -1,8 +1,22 @@
 """All jobs, registered by the modules that describe them."""
 
-from . import jobs_axi, jobs_control, jobs_engines, jobs_memory, jobs_registers, jobs_update
+from . import (
+    jobs_axi,
+    jobs_control,
+    jobs_engines,
+    jobs_gate,
+    jobs_issue,
+    jobs_memory,
+    jobs_phases,
+    jobs_predictor,
+    jobs_registers,
+    jobs_reorganise,
+    jobs_update,
+)
 from .registry import JOBS
 
 __all__ = ["JOBS"]
 
-assert jobs_axi and jobs_control and jobs_engines and jobs_memory and jobs_registers and jobs_update
+assert jobs_axi and jobs_control and jobs_engines and jobs_gate and jobs_issue
+assert jobs_memory and jobs_phases and jobs_predictor
+assert jobs_registers and jobs_reorganise and jobs_update

@@ -1,17 +1,15 @@
-"""Jobs: tokens, command fetch, dispatch and the sequencer."""
+"""Jobs: tokens, command fetch, what stops writes, and the sequencer."""
 
-from adagp.rtl.dispatch import COUNT_WIDTH, Dispatch
+from adagp.rtl.core import HALVES, TOKENS
 from adagp.rtl.fetch import Fetch
-from adagp.rtl.issue import UPDATE_DEPTH, Issue
 from adagp.rtl.prefetch import COMMANDS_AHEAD, Prefetch
 from adagp.rtl.sequencer import Sequencer
 from adagp.rtl.token import TokenCounter
-from adagp.rtl.top import HALVES, TOKENS
 from adagp.rtl.write_stop import WriteStop
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.descriptors import ENGINES
 from amaranth import Module, ResetSignal, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from .jobs_memory import request_rule
@@ -75,25 +73,6 @@ for _name, _ring in RINGS.items():
             holders = [(held == HALVES) | ((held == 1) & (first == half))
                        for first, held in zip(firsts, h.dut.held, strict=True)]  # fmt: skip
             h.prove(f"half {half}: one engine's at most", sum(holders) <= 1)
-
-
-def _queue_rule(h, name, dispatch, queue):
-    """What a queue offers has waited long enough, and stays at its front until it is taken."""
-    fifo_rule(h, name, queue, by_stream=True)
-    wait = data.View(dispatch.item, queue.r_data).wait
-    waited = (dispatch.completed.main >= wait.main) & (dispatch.completed.update >= wait.update)
-    h.prove(f"{name}: what is offered may go", ~dispatch.o.valid | (queue.r_rdy & waited))
-
-
-@job("dispatch", lambda: Dispatch(8, UPDATE_DEPTH))
-def _dispatch(h):
-    bind_streams(h)
-    queue = h.block("queue")
-    _queue_rule(h, "queue", h.dut, queue)
-    for which in ("main", "update"):
-        now = h.dut.completed[which]
-        h.assume(f"completed.{which}: only grows while something is queued",
-                 ~h.before(queue.level != 0) | (now >= h.before(now)))  # fmt: skip
 
 
 @job("prefetch", lambda: Prefetch(CONFIG), depth=60)
@@ -178,51 +157,6 @@ def _write_stop(h):
     h.cover("held", dut.hold)
     h.cover("what has begun goes on behind the failing command", failing & dut.begun & (dut.command > stop.index))
     h.cover("writing", stop.stopping & dut.writing)
-
-
-@job("issue", lambda: Issue(CONFIG), depth=60)
-def _issue(h):
-    dut = h.dut
-    bind_streams(h)
-    trying = h.signal("trying")
-    completed = dut.given.shape()(h.signals("completed")[-1])  # the others are the queues' ports
-    flows = {"main": (dut.task, dut.main_done), "update": (dut.update_task, dut.update_done)}
-    here = {}
-    for name, (port, done) in flows.items():
-        running = h.count(port.valid & port.ready, done, 15)
-        queue = h.block(f"{name}.queue")
-        here[name] = queue.level + running
-        h.assume(f"{name}: as many are done as were taken", ~done | (running != 0))
-        in_flight = h.block(f"{name}_in_flight")
-        fifo_rule(h, f"{name}_in_flight", in_flight)
-        h.prove(f"{name}_in_flight: what waits or runs", in_flight.level == here[name])
-        # A program's commands are numbered by 16 bits, and the first is its header.
-        h.assume(f"{name}: fewer than 2^16 in a batch", dut.given[name] != (1 << COUNT_WIDTH) - 1)
-        _queue_rule(h, f"{name}.queue", h.block(name), queue)
-        h.prove(f"{name}: what was given is complete, waits or runs",
-                trying | (dut.given[name] == completed[name] + here[name]))  # fmt: skip
-        h.prove(f"{name}: completed only grows while something is queued",
-                ~h.before(queue.level != 0) | (completed[name] >= h.before(completed[name])))  # fmt: skip
-        h.cover(f"{name}: done", done)
-        h.cover(f"{name}: two complete", completed[name] == 2)
-    # What fetch's job proves.
-    h.assume("new_batch: only when all is settled", ~dut.new_batch | (dut.settled & ~dut.work.valid))
-    dry = dut.work.valid & dut.work.p.dry
-    h.assume("dry work: offered when all before is settled", ~dry | h.before((dut.settled & ~dut.work.valid) | dry))
-    h.assume("no work while dry work is tried", ~dut.work.valid | ~trying)
-    for state in ("WAIT", "PUSH"):
-        h.prove(f"{state}: work is there", ~h.state("", state) | dut.work.valid)
-    h.prove("dry work finds everything settled", ~dry | dut.settled)
-    h.prove("trying: one command, and nothing else is given",
-            ~trying | ((sum(here.values()) == 1) & (dut.given == completed)))  # fmt: skip
-    h.prove("settled: nothing waits in a queue",
-            ~dut.settled | ~(dut.task.valid | dut.update_task.valid))  # fmt: skip
-    h.prove("settled: stays while nothing is given",
-            ~h.before(dut.settled & ~(dut.work.valid & dut.work.ready)) | dut.settled)  # fmt: skip
-    h.prove("settled: not after dry work was taken", ~h.before(dry & dut.work.ready) | ~dut.settled)
-    h.prove("settled: nothing waits or runs", ~dut.settled | (sum(here.values()) == 0))
-    h.cover("a new batch after some commands", dut.new_batch & (completed.main == 2))
-    h.cover("trying comes to its end", h.before(trying) & ~trying)
 
 
 @job("sequencer", lambda: Sequencer(CONFIG), depth=40, cut=("t:$mul", "c:dut.core.registers", "c:dut.core.code"))

@@ -3,6 +3,7 @@
 from adagp.rtl.accumulator import SumLayout
 from adagp.rtl.chunks import Chunks
 from adagp.rtl.compute import Compute
+from adagp.rtl.core import HALVES
 from adagp.rtl.drain import Drain
 from adagp.rtl.drain_walk import DrainWalk
 from adagp.rtl.feeder import Feeder
@@ -10,11 +11,11 @@ from adagp.rtl.gearbox import Pack, Unpack
 from adagp.rtl.im2col import LaneOffsets, Operand
 from adagp.rtl.odometer import Odometer
 from adagp.rtl.pool import Pool
-from adagp.rtl.top import HALVES
 from adagp.spec.descriptors import VectorMode
 from amaranth import Cat, Mux, ResetSignal, Signal
 
 from .jobs_registers import RESULT_GAP, recent_results
+from .jobs_reorganise import REORGANISES, sums_given
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
 
@@ -156,6 +157,7 @@ def _drain_walk(h):
     h.cover("last of several steps", step.valid & step.last & (h.signal("n_in_left") != d.n_in))
 
 
+@job("drain_reorganise", lambda: Drain(REORGANISES), depth=50, cut=("t:$mul", "t:$mem_v2"))
 @job("drain", lambda: Drain(CONFIG), depth=50, cut=("t:$mul", "t:$mem_v2"))
 def _drain(h):
     dut = h.dut
@@ -187,6 +189,8 @@ def _drain(h):
         now = runs if name == "drained" else ahead.any() & ~walk.d.vector
         h.prove(f"{name}: one is held until the end", held == now)
     h.prove("result_valid comes with drained", ~dut.result_valid | dut.drained)
+    if dut._config.reorganises:
+        sums_given(h, walk, entering, runs)
     # What the shadows' job counts on: the further a descriptor's end, the longer ago the result before.
     history = recent_results(h, "drain", dut.result_valid)
     h.prove("WAIT: a cycle after a result", ~h.state("", "WAIT") | ~history[0])

@@ -140,11 +140,11 @@ def _supervisor(h):
     )
     h.prove("an error's index never rises", ~h.before(dut.error.valid) | ~dut.error.valid
             | (dut.error.index <= h.before(dut.error.index)))  # fmt: skip
-    kept = h.before(dut.lost.valid & ~dut.reset)
-    h.prove("what is lost stays so", ~kept | (dut.lost.valid & (dut.lost.index <= h.before(dut.lost.index))))
-    h.prove("what is lost has failed, or something before it", ~dut.lost.valid
-            | (dut.error.valid & (dut.error.index <= dut.lost.index)))  # fmt: skip
-    h.cover("lost, and the earliest goes on", dut.lost.valid & (dut.error.index < dut.lost.index))
+    kept = h.before(dut.lost[0].valid & ~dut.reset)
+    h.prove("what is lost stays so", ~kept | (dut.lost[0].valid & (dut.lost[0].index <= h.before(dut.lost[0].index))))
+    h.prove("what is lost has failed, or something before it", ~dut.lost[0].valid
+            | (dut.error.valid & (dut.error.index <= dut.lost[0].index)))  # fmt: skip
+    h.cover("lost, and the earliest goes on", dut.lost[0].valid & (dut.error.index < dut.lost[0].index))
     recent = Signal(2)
     h.m.d.sync += recent.eq(Cat(changed, recent))
     settling = h.before(h.state("", "SETTLE"))

@@ -1,6 +1,7 @@
 """The golden model's judgement of tiles, memory and regions: against the sequencer's microcode, and by hand."""
 
 from collections import Counter
+from dataclasses import replace
 from math import prod
 from random import Random
 
@@ -165,4 +166,46 @@ def test_verdicts(changes, regions, codes, partial):
 def test_verdicts_on_updates(changes, regions, code, partial):
     fields = {"a_addr": 0x100, "b_addr": 0x200, "c_addr": 0x300, "out_addr": 0x400, "count": 5, **changes}
     around = Surroundings(0x1000, regions, fields["a_addr"], {"wait_main": 0, "wait_update": 0})
-    assert judge(command(8, **fields), TINY, around) == Verdict(frozenset({code}), partial)
+    assert judge(command(Opcode.UPDATE, **fields), TINY, around) == Verdict(frozenset({code}), partial)
+
+
+MAX = replace(TINY, variant="max")
+NOTHING = dict.fromkeys(("wait_main", "wait_update", "wait_predictor"), 0)
+
+
+def test_bytes_touched_where_gradients_are_predicted():
+    """Pixels with gaps between them; what a REORGANISE reads; an ADAM's arrays, and an UPDATE's without gradients."""
+    pitched = {**LAYER, "y_pitch": 7}
+    assert writes(command(1, **pitched), TINY)["out"] == Runs(0x400, 4, 4, 14)
+    assert reads(command(2, **pitched), TINY, 0x100)["a"] == Runs(0x100, 4, 4, 14)
+    assert reads(command(3, **pitched), TINY, 0x100)["b"] == Runs(0x200, 4, 4, 14)
+    assert writes(command(1, **{**LAYER, "y_pitch": 2}), TINY) == writes(command(1, **LAYER), TINY)
+    assert reads(command(Opcode.REORGANISE, **LAYER), MAX, 0) == {}
+    arrays = {"count": 5, "a_addr": 0x100, "b_addr": 0x200, "c_addr": 0x300, "out_addr": 0x400, "d_addr": 0x500}
+    assert writes(command(Opcode.ADAM, **arrays), MAX)["d"] == Runs(0x500, 40)
+    assert list(reads(command(Opcode.UPDATE, **arrays, source=1, quality=1), MAX, 0)) == ["b", "c", "out", "d"]
+
+
+def test_verdicts_where_gradients_are_predicted():
+    """An ADAM's second moments in no region; a tile that fits the core but not the predictor's; waits for that."""
+    arrays = {"count": 5, "a_addr": 0x100, "b_addr": 0x200, "c_addr": 0x300, "out_addr": 0x400, "d_addr": 0x500}
+    for end, code in ((0x528, NONE), (0x520, REGION)):
+        around = Surroundings(0x1000, [(0x200, end)], 0x100, NOTHING)
+        assert judge(command(Opcode.ADAM, **arrays), MAX, around) == Verdict(frozenset({code}))
+    large = {
+        **LAYER,
+        "n": 1,
+        "c": 8,
+        "cb": 8,
+        "h": 10,
+        "w": 10,
+        "oh": 9,
+        "ow": 9,
+        "stride": 1,
+        "yb": 9,
+        "out_addr": 0x8000,
+    }
+    around = Surroundings(1 << 16, [(0, 1 << 16)], 0x100, NOTHING)
+    for predictor, codes in ((0, {NONE}), (1, {ErrorCode.A_OVERFLOW})):
+        assert judge(command(1, **large, predictor=predictor), MAX, around).codes == codes
+    assert judge(command(1, **LAYER, wait_predictor=1), MAX, around).codes == {ErrorCode.BAD_WAIT}

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from adagp.golden import operands
 from adagp.host import bench_numerics, bench_train, bench_utilisation, measurement
 from adagp.host.data import load_dataset
 from adagp.host.models import build_model
@@ -15,6 +14,7 @@ from adagp.host.network import Network
 from adagp.host.session import open_session
 from adagp.host.settings import TrainSettings
 from adagp.host.trainer import Trainer
+from adagp.spec import operands
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.presets import preset
 

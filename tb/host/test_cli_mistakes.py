@@ -53,6 +53,11 @@ MISTAKES = {
     "trace": (("train", "--preset", "tiny", "--trace", "5"), "trace = '5' must be FIRST:LAST with FIRST <= LAST"),
     "trace beyond": (("train", "--preset", "tiny", "--trace", "2:9999"), "trace = '2:9999' must be FIRST:LAST"),
     "trace of golden": (("train", "--device", "golden", "--trace", "1:2"), "trace needs the device sim"),
+    "timeline": (
+        ("train", "--preset", "tiny", "--timeline", "0:x"),
+        "timeline = '0:x' must be FIRST:LAST with FIRST <= LAST",
+    ),
+    "timeline of golden": (("train", "--device", "golden", "--timeline", "1:2"), "timeline needs the device sim"),
     "epochs": (("train", "--epochs", "0"), "epochs = 0 must be at least 1"),
     "schedule": (("train", "--schedule", "warm"), "schedule = 'warm' must be one of constant, cosine, step"),
     "batch": (("train", "--device", "golden", "--preset", "tiny", "--train-images", "7"), "batch = 32 exceeds the 7"),

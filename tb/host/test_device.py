@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
-from adagp.spec.registers import COUNTERS, Control, Status
+from adagp.spec.registers import AS_SCHEDULED, COUNTERS, Control, Status
+from adagp.spec.schedule import ENTRIES, Entry, Schedule, State
 from torch import nn
 
 TINY = preset("tiny")
+LOW = replace(TINY, variant="low")
 MEMORY = 1 << 20
 SEED = 3
 EVALUATION = 3
@@ -31,8 +34,8 @@ EVALUATION = 3
 class Registers(RegisterDevice):
     """Registers that remember, and that behave as far as the tests need."""
 
-    def __init__(self, **values):
-        self.config = TINY
+    def __init__(self, config=TINY, **values):
+        self.config = config
         self.values = {"ID": ID, "VERSION": VERSION, "CONFIG_HASH": TINY.config_hash, **values}
         self.written, self.exponent_table, self.waits = [], {}, 0
         self.connect()
@@ -67,6 +70,49 @@ def test_exponents_through_registers(pair):
     device.set_exponents(9, *pair)
     device.set_exponents(8, 1, 1)
     assert device.exponents(9) == pair
+
+
+@pytest.mark.parametrize("make", (lambda: Registers(LOW), lambda: GoldenDevice(LOW, MEMORY)))
+def test_scales_powers_and_positions_are_kept(make):
+    device = make()
+    device.set_exponents(4, 7, -3)
+    for tensor, pair in ((4, (-128, 255)), (5, (127, 0)), (6, (-1, 128))):
+        device.set_scale(tensor, *pair)
+        assert device.scale(tensor) == pair
+    assert device.exponents(4) == (-128, None)
+    device.set_exponents(4, 5)
+    assert device.exponents(4) == (5, None)
+    device.set_adam_powers(0xFFFF_FFFF, 12)
+    assert device.adam_powers() == (0xFFFF_FFFF, 12)
+    for state, is_open in ((State(3, 2, True, 4), False), (State(), True), (State(70000, 1 << 31, False, 65535), True)):
+        device.set_position(state, is_open)
+        assert device.position() == (state, is_open)
+
+
+def test_a_schedule_through_registers():
+    device = Registers(LOW)
+    device.set_schedule(Schedule(3, 77, (Entry(1, 2, 3), Entry(65535, 0, 65535))), (0x8000, -16))
+    assert ("ENTRY", 1) in device.written and ("ENTRY_LENGTHS", 2 | 3 << 16) in device.written
+    settings = dict(device.written)
+    expected = {
+        "WARMUP_EPOCHS": 3, "EPOCH_BATCHES": 77, "ENTRIES": 2, "ENTRY": 1, "ENTRY_EPOCHS": 65535,
+        "ENTRY_LENGTHS": 65535 << 16, "GATE_THRESHOLD": 0x80F0_8000,
+    }  # fmt: skip
+    assert {name: settings[name] for name in expected} == expected
+    device.set_schedule(Schedule(0, 1))
+    assert dict(device.written)["GATE_THRESHOLD"] == 0
+    device.start(Program([], 0x80), None)
+    assert dict(device.written)["PHASE"] == AS_SCHEDULED
+
+
+@pytest.mark.parametrize(("what", "values"), [
+    ("at most 8 entries, not 9", (0, 1, (Entry(1, 1, 1),) * (ENTRIES + 1))), ("not 65536", (65536, 1)),
+    ("not -1", (0, 1, (Entry(1, -1, 1),))), ("not 65537", (0, 1, (Entry(1, 1, 65537),))),
+    ("not 4294967296", (0, 1 << 32)),
+])  # fmt: skip
+def test_schedules_beyond_the_registers_are_refused(what, values):
+    with pytest.raises(ValueError, match=what):
+        Schedule(*values)
 
 
 def test_start_regions_ring_and_counters_through_registers():

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from adagp.host.compiler import BACKPROPAGATION, compile_network
+from adagp.host.compiler import compile_network
 from adagp.host.lowering import Kind, LoweringError, lower
 from adagp.host.memory_plan import PlanError
 from adagp.host.models import MODELS
+from adagp.host.steps import BACKPROPAGATION
 from adagp.spec.commands import CMode, Opcode, Phase
 from adagp.spec.presets import preset
 from torch import nn

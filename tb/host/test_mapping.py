@@ -9,17 +9,17 @@ import pytest
 from adagp.host.cost import Tiling
 from adagp.host.mapping import MappingError, choose_mapping, tile_bound
 from adagp.host.tiling import Shape, occupancy
-from adagp.spec import numerics
 from adagp.spec.commands import Command, Opcode
-from adagp.spec.descriptors import Target, VectorMode
+from adagp.spec.descriptors import VectorMode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import PRESETS, preset
+from adagp.spec.tile_machine import constants, task
 from adagp.spec.tiles import tile_program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
-COMPUTE = tuple(Opcode(value) for value in range(Opcode.FORWARD, Opcode.UPDATE))
+COMPUTE = tuple(Opcode(value) for value in range(Opcode.FORWARD, Opcode.REORGANISE))
 
 
 class Refused(Exception):
@@ -71,17 +71,10 @@ class Recorder:
 
 def run_tiles(command, config, **capacities):
     """The tile program's demands on a recorder; raises Refused."""
-    names = {name: int(value) for enum in (Opcode, ErrorCode, Target, VectorMode) for name, value in vars(enum).items()
-             if isinstance(value, int)}  # fmt: skip
-    limits = {name: getattr(numerics, name) for name in ("SHIFT_MAX", "SHIFT_MIN", "TENSOR_BYTES")}
-    sizes = ("rows", "cols", "banks", "a_elements", "b_elements", "c_elements", "bias_elements", "acc_depth",
-             "operand_bytes", "max_reduction", "max_average_taps", "max_index")  # fmt: skip
-    constants = SimpleNamespace(**names, **limits, **{**{name: getattr(config, name) for name in sizes}, **capacities})
-    values = {name: getattr(command, name) for name in (*command.fields, "c_mode", "relu", "track", "const_mantissa")}
-    values |= dict.fromkeys(("a_base", "exp_a", "exp_b", "exp_c", "exp_out", "dry", "b_addr", "c_addr"), 0)
-    values |= dict.fromkeys(("out_addr", "out_id", "const_exponent"), 0)
+    names = SimpleNamespace(**{**vars(constants(config)), **capacities})
+    values = {name: getattr(command, name) for name in command.fields}
     recorder = Recorder(config)
-    tile_program(SimpleNamespace(**{"bias": 0, **values, "opcode": int(command.opcode)}), constants, recorder)
+    tile_program(task({**values, "opcode": int(command.opcode)}), names, recorder)
     return recorder
 
 

@@ -7,6 +7,7 @@ import time
 import pytest
 from adagp.host.cli import main
 from adagp.host.run_folder import RunFolder
+from adagp.host.timeline import read_trace
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
@@ -14,6 +15,8 @@ SEED = 8
 LIMIT = 600.0
 """Seconds after which a run counts as hung."""
 EPOCHS = {"golden": "4", "sim": "2"}
+PREDICTED = ("--warmup-epochs", "1", "--phases", "2:1", "--timeline", "3:7")
+"""Options of runs with GP batches: the last batch of the warm-up, and a run of GP with the BP batch behind."""
 EXACT = (
     "epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy",
     "macs", "write_bytes", "saturations", "commands",
@@ -70,14 +73,31 @@ def finish(folder, options):
     return run.summary["weights_hash"], log
 
 
-@pytest.mark.parametrize(("device", "model", "n_kills"), [("golden", "digits-cnn", 5), ("sim", "mlp", 2)])
-def test_killed_and_resumed(tmp_path, device, model, n_kills):
+def reported(adagp, folder):
+    """Phases and units of the run's timeline, once its report is drawn."""
+    drawn = [folder / "report.png", folder / "timeline.png"]
+    for path in drawn:
+        path.unlink()
+    code, out, _ = adagp("report", folder)
+    assert code == 0 and "PEs multiply in" in out
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
+    found = read_trace(folder / "timeline.json")
+    return {each.phase for each in found}, {each.unit for each in found}
+
+
+@pytest.mark.parametrize(
+    ("device", "model", "variant", "n_kills"),
+    [("golden", "digits-cnn", "baseline", 5), ("sim", "mlp", "baseline", 2), ("sim", "mlp", "max", 2)],
+)
+def test_killed_and_resumed(adagp, tmp_path, device, model, variant, n_kills):
     print(f"seed {SEED}")
     rng = random.Random(SEED)
     options = [
         "--device", device, "--model", model, "--preset", "tiny", "--batch", "4", "--epochs", EPOCHS[device],
         "--momentum", "0.8", "--train-images", "18", "--test-images", "6", "--checkpoint-every", "1",
     ]  # fmt: skip
+    if variant != "baseline":
+        options += ["--variant", variant, *PREDICTED]
     expected = finish(tmp_path / "undisturbed", options)
     folder = tmp_path / "disturbed"
     kills = [kill_once(folder, options, rng) for _ in range(n_kills)]
@@ -85,6 +105,9 @@ def test_killed_and_resumed(tmp_path, device, model, n_kills):
     before, _ = RunFolder(folder).read_checkpoint()
     assert before["progress"]["epoch"] + before["progress"]["step"] > 0
     assert finish(folder, options) == expected
+    if variant != "baseline":
+        phases, units = reported(adagp, folder)
+        assert phases == {"warm-up", "GP", "BP"} and {"array", "predictor array", "update"} <= units
 
 
 def test_checkpoints_do_not_matter(tmp_path):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from adagp.host import plots
-from adagp.host.compiler import HYPER
 from adagp.host.loss import softmax_cross_entropy
 from adagp.host.models import build_model
 from adagp.host.network import Network
 from adagp.host.run_folder import RunError, RunFolder
 from adagp.host.session import open_session
 from adagp.host.settings import TrainSettings
+from adagp.host.steps import HYPER
 from adagp.host.trainer import Trainer, evaluate, predict
 from adagp.spec.registers import COUNTERS
 

@@ -39,6 +39,9 @@ def _arguments():
         "--check", action="store_true", help="run nothing, say how many rows of the results are current"
     )
     parser.add_argument("--only", type=int, metavar="NUMBER", help="run one mutant alone, whatever is known of it")
+    parser.add_argument(
+        "--predicting", action="store_true", help="of variant max, what the baseline has nothing of, and print only"
+    )
     parser.add_argument("--work", type=Path, default=WORK, help="where answers are kept (default: %(default)s)")
     parser.add_argument(
         "--output", type=Path, metavar="PATH", help=f"result file (default: {RESULTS}, but nothing for a sample)"
@@ -73,7 +76,7 @@ def main() -> int:
     """
     arguments, source = _arguments(), commit()
     torch.set_num_threads(1)
-    campaign = Campaign(arguments.count, arguments.seed, arguments.work)
+    campaign = Campaign(arguments.count, arguments.seed, arguments.work, predicting=arguments.predicting)
     if arguments.check:
         return _check(campaign, arguments.output or RESULTS)
     if arguments.only is not None:
@@ -97,11 +100,11 @@ def main() -> int:
             break_ = f"{row['mode']} of {row['port']}[{row['portbit']}]"
             print(f"SURVIVED {place}: {break_}; again: {COMMAND} --only {row['number']}")
     argued = {finding.mutant.command for finding in findings if finding.reason}
-    unused = [] if arguments.sample else sorted(ARGUED.keys() - argued)
+    unused = [] if arguments.sample or arguments.predicting else sorted(ARGUED.keys() - argued)
     for command in unused:
         print(f"argued of no mutant of this netlist that is left: {command}")
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
-    output = arguments.output or (None if arguments.sample else RESULTS)
+    output = arguments.output or (None if arguments.sample or arguments.predicting else RESULTS)
     if output is not None:
         command = f"{COMMAND} --count {arguments.count} --seed {arguments.seed}"
         merge_results(output, "mutation", found, details, provenance(command, CONFIG, arguments.seed, source))

@@ -9,7 +9,7 @@ from pathlib import Path
 from adagp.host.sim_device import SimDevice
 
 from .apart import VARIABLE, Kind, apart, verdict
-from .seen import CONFIG, TIMED, Stage, difference, same
+from .seen import TIMED, Stage, difference, same
 from .stages import STAGES
 
 __all__ = ["Bench"]
@@ -56,7 +56,7 @@ class Bench:
         def open_device(**options):
             nonlocal device
             close()
-            device = SimDevice(CONFIG, limit=limit, top=self.top, **options)
+            device = SimDevice(stage.config, limit=limit, top=self.top, **options)
             return device
 
         open_device.top = self.top  # for stages that open devices in their own way

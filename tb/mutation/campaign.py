@@ -13,15 +13,16 @@ from adagp.rtl.top import Top
 from adagp.sim.build import library
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import equivalence
+from . import equivalence, predicting
 from .bench import Bench
 from .blocks import BENCHES, bench_sources, benches
-from .choice import Mutant, choose
+from .choice import Mutant, choose, files
 from .finding import Finding
-from .netlist import assemble, netlists, read, under, verilog
+from .netlist import BLOCKS, assemble, netlists, read, under, verilog
 from .records import Records
-from .seen import CONFIG
+from .seen import CONFIG, PREDICTING
 from .sources import ROOT, digest, sources
+from .stages import STAGES
 
 __all__ = ["WORK", "Campaign", "SourcesChangedError"]
 
@@ -31,6 +32,7 @@ TOP = "top"
 MAKERS = [HERE / f"{name}.py" for name in ("netlist", "choice")]
 """What netlists and mutants are made by, besides rtl/."""
 TOP_BENCH = [HERE / f"{name}.py" for name in ("bench", "stages")]
+PREDICTING_BENCH = [HERE / f"{name}.py" for name in ("bench", "predicting")]
 
 _bench: Bench | None = None
 
@@ -42,19 +44,24 @@ class SourcesChangedError(RuntimeError):
 class Campaign:
     """At least ``count`` mutants by ``seed``. ``records`` are all answers there are, by what they depend on.
 
+    With ``predicting`` they are those of variant max in files of rtl/ that the baseline has nothing of, and the top's
+    bench, of other stages, is the only one.
+
     A question's digest covers the netlist that it is about (a block's own, for its bench), the mutant and the sources
     of whoever answers. So an answer is current or isn't found, and only what isn't found is asked.
     """
 
-    def __init__(self, count: int, seed: int, work: Path = WORK):
+    def __init__(self, count: int, seed: int, work: Path = WORK, *, predicting: bool = False):
         made_of = self._hardware()
-        self.folder = work / digest(made_of, count, seed, version("pyosys"))
+        self.predicting, self.config = predicting, PREDICTING if predicting else CONFIG
+        self.folder = work / digest(made_of, count, seed, version("pyosys"), *["predicting"] * predicting)
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "mutants.json").exists():
-            top, blocks = netlists(Top(CONFIG))
+            top, blocks = netlists(Top(self.config), () if predicting else BLOCKS)
+            only = files(top) - files("".join(netlists(Top(CONFIG)))) if predicting else None
             (self.folder / "netlist.il").write_text(top + blocks)
             (self.folder / "blocks.il").write_text(blocks)
-            chosen = [mutant.to_dict() for mutant in choose(top + blocks, count, seed)]
+            chosen = [mutant.to_dict() for mutant in choose(top + blocks, count, seed, only)]
             if self._hardware() != made_of:
                 raise SourcesChangedError("rtl/ changed while its netlist was made: begin again")
             write_atomically(self.folder / "mutants.json", json.dumps(chosen, indent=1).encode())
@@ -92,13 +99,16 @@ class Campaign:
 
     # --- questions --------------------------------------------------------------------------------
 
-    @staticmethod
-    def asked(mutant: Mutant) -> list[str]:
+    def asked(self, mutant: Mutant) -> list[str]:
         """Names of the benches that a mutant is run against, in order: its block's, the top's."""
+        if self.predicting:
+            return [TOP]
         return [*(bench.block for bench in benches(mutant)), TOP]
 
     def _sources(self, name: str) -> str:
-        return sources(TOP_BENCH) if name == TOP else bench_sources(BENCHES[name])
+        if name == TOP:
+            return sources(PREDICTING_BENCH if self.predicting else TOP_BENCH)
+        return bench_sources(BENCHES[name])
 
     @cached_property
     def _known_sources(self) -> dict[str, str]:
@@ -152,8 +162,8 @@ class Campaign:
     def _top(self) -> Bench:
         global _bench
         if _bench is None:
-            library(CONFIG, top=self._verilog(TOP))
-            _bench = Bench(self._verilog(TOP))
+            library(self.config, top=self._verilog(TOP))
+            _bench = Bench(self._verilog(TOP), predicting.STAGES if self.predicting else STAGES)
         return _bench
 
     def _ready(self, names: set[str]) -> None:

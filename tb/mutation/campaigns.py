@@ -2,17 +2,19 @@
 
 from functools import partial
 
-from ..robustness.campaign import Kind, random_numbers
+from ..robustness.campaign import random_numbers
 from ..robustness.kinds import KINDS
 from .seen import SEED, Observations, Open, Stage
 
-__all__ = ["CASES", "stages"]
+__all__ = ["CASES", "cases", "stages"]
 
 CASES = {"random_commands": 300, "axi_faults": 40, "resets": 20}
 """How many cases of which campaign."""
 
 
-def _cases(kind: Kind, count: int, open_device: Open) -> Observations:
+def cases(name: str, count: int, open_device: Open) -> Observations:
+    """The first ``count`` cases of a campaign."""
+    kind = KINDS[name]
     case = kind.open(open_device.top)
     for index in range(count):
         yield f"case {index}", case(index, random_numbers(SEED, kind.name, index))
@@ -20,4 +22,4 @@ def _cases(kind: Kind, count: int, open_device: Open) -> Observations:
 
 def stages() -> list[Stage]:
     """A stage for each campaign of ``CASES``."""
-    return [Stage(name, partial(_cases, KINDS[name], count), golden=False) for name, count in CASES.items()]
+    return [Stage(name, partial(cases, name, count), golden=False) for name, count in CASES.items()]

@@ -11,7 +11,7 @@ from adagp.rtl.clock_gate import CELL
 
 from . import yosys
 
-__all__ = ["Mutant", "blocks", "choose", "shares"]
+__all__ = ["Mutant", "blocks", "choose", "files", "shares"]
 
 LEAST = 3
 """Mutants of the smallest block."""
@@ -93,6 +93,11 @@ def blocks(netlist: str) -> tuple[str, dict[tuple[str, str], tuple[str, int, str
     return "\n".join(lines) + "\n", places
 
 
+def files(netlist: str) -> set[str]:
+    """The files of rtl/ that the cells of a netlist come from."""
+    return {block for block, *_ in blocks(netlist)[1].values()}
+
+
 def _clock(port: str, kind: str) -> bool:
     """Whether a cell's port is a clock: clocks are left alone, but not what opens their gates."""
     return _CLOCK.search(port) is not None or (kind == f"\\{CELL}" and port != "open")
@@ -108,10 +113,14 @@ def shares(sizes: dict[str, int], count: int) -> dict[str, int]:
             return given
 
 
-def choose(netlist: str, count: int, seed: int) -> list[Mutant]:
-    """At least ``count`` mutants over all blocks of a netlist. Clocks are left alone: their faults aren't the RTL's."""
+def choose(netlist: str, count: int, seed: int, only: set[str] | None = None) -> list[Mutant]:
+    """At least ``count`` mutants over all blocks of a netlist, or ``only`` these.
+
+    Clocks are left alone: their faults aren't the RTL's.
+    """
     marked, places = blocks(netlist)
-    wanted = shares(Counter(block for block, *_ in places.values()), count)
+    cells = Counter(block for block, *_ in places.values() if only is None or block in only)
+    wanted = shares(cells, count)
     mutants = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "marked.il"

@@ -133,13 +133,14 @@ BASE = {
 BAD_LAYER = {
     "pad_y": 2, "pad_x": 2, "oh": 6, "ow": 6, "c_mode": 3, "wait_main": 1, "wait_update": 1, "a_addr": 0x1001,
     "b_addr": 0x2001, "c_addr": 1, "out_addr": 3, "a_id": 64, "b_id": 65, "c_id": 128, "out_id": 255,
+    "wait_predictor": 1, "y_pitch": 2, "reorganise": 1, "predictor": 1,
 }  # fmt: skip
 UPDATE = {"count": 3, "a_addr": 0, "b_addr": 64, "c_addr": 128, "out_addr": 192}
 BAD_UPDATE = {
     "hyper": 14, "a_addr": 4, "b_addr": 68, "c_addr": 2, "out_addr": 1, "a_id": 64, "b_id": 64, "c_id": 64,
-    "out_id": 64, "wait_main": 1, "wait_update": 1,
+    "out_id": 64, "wait_main": 1, "wait_update": 1, "wait_predictor": 1, "quality": 1, "source": 1,
 }  # fmt: skip
-BAD_OPCODES = (12, 13, 16, 32, 64, 128, 255)
+BAD_OPCODES = (14, 15, 16, 32, 64, 128, 255)
 
 
 def refused() -> list[tuple[str, list[Command]]]:
@@ -151,7 +152,7 @@ def refused() -> list[tuple[str, list[Command]]]:
         *((Opcode.FORWARD, BASE | {name: 0}) for name in sized),
         *((opcode, BASE | {name: value}) for opcode in (Opcode.FORWARD, Opcode.MAXPOOL, Opcode.BACKWARD_WEIGHT)
           for name, value in BAD_LAYER.items()),
-        (Opcode.MAXPOOL, BASE | {"q": 4}),
+        (Opcode.MAXPOOL, BASE | {"q": 4}), (Opcode.REORGANISE, dict.fromkeys(BASE, 1)), (Opcode.ADAM, UPDATE),
         *((Opcode.UPDATE, UPDATE | {name: value}) for name, value in BAD_UPDATE.items()),
     ]  # fmt: skip
     programs = []

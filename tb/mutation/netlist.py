@@ -14,7 +14,7 @@ from pathlib import Path
 
 from adagp.gen.description import MODULE
 from adagp.gen.verilog import CLOCK_GATE, NETLIST_PASSES, Flat, Gated
-from adagp.rtl import compute, csr, dma_read, dma_write, drain, sequencer, top, update
+from adagp.rtl import compute, core, csr, dma_read, dma_write, drain, sequencer, top, update
 from adagp.rtl.array import Array
 from amaranth import ClockSignal, Const, Instance, Module, ResetInserter, ResetSignal, Value
 from amaranth.back import rtlil
@@ -25,12 +25,14 @@ from amaranth.lib.wiring import In, Out
 from . import yosys
 from .choice import Mutant
 
-__all__ = ["SELECT", "assemble", "netlists", "read", "under", "verilog"]
+__all__ = ["BLOCKS", "SELECT", "assemble", "netlists", "read", "under", "verilog"]
 
 BLOCKS = (
     Array, compute.Compute, csr.Csr, drain.Drain, dma_read.Fill, dma_write.Store, sequencer.Sequencer, update.Update,
 )  # fmt: skip
-"""Classes that have a bench on Verilog, and that the accelerator has one of."""
+"""Classes that have a bench on Verilog, and that an accelerator with one core has one of."""
+_INSERTERS = (top, core)
+"""Modules that put the blocks' resets in."""
 
 SELECT = "mutant"
 """The signal that says which mutant is active; 0: none."""
@@ -71,9 +73,9 @@ def _instance(component: wiring.Component) -> Module:
 
 
 @contextmanager
-def _apart(found: dict[str, wiring.Component]):
-    """Meanwhile blocks become instances; they are kept in ``found`` by the name of their class."""
-    originals = {block: block.elaborate for block in BLOCKS}
+def _apart(found: dict[str, wiring.Component], blocks: tuple[type, ...]):
+    """Meanwhile ``blocks`` become instances; they are kept in ``found`` by the name of their class."""
+    originals = {block: block.elaborate for block in blocks}
 
     def replacement(block):
         def elaborate(component, platform):
@@ -85,20 +87,22 @@ def _apart(found: dict[str, wiring.Component]):
 
     def inserter(reset):
         def insert(component):
-            if type(component) not in BLOCKS:
+            if type(component) not in blocks:
                 return ResetInserter(reset)(component)
             component.inserted_reset = reset
             return component
 
         return insert
 
-    for block in BLOCKS:
+    for block in blocks:
         block.elaborate = replacement(block)
-    top.ResetInserter = inserter
+    for module in _INSERTERS:
+        module.ResetInserter = inserter
     try:
         yield originals
     finally:
-        top.ResetInserter = ResetInserter
+        for module in _INSERTERS:
+            module.ResetInserter = ResetInserter
         for block, original in originals.items():
             block.elaborate = original
 
@@ -113,11 +117,11 @@ def _convert(component, name):
         gc.enable()
 
 
-def assemble(component: wiring.Component) -> tuple[str, dict[str, str]]:
-    """RTLIL of ``component`` as module ``adagp``, and that of every block in it, by class name."""
+def assemble(component: wiring.Component, blocks: tuple[type, ...] = BLOCKS) -> tuple[str, dict[str, str]]:
+    """RTLIL of ``component`` as module ``adagp``, and that of every one of ``blocks`` in it, by class name."""
     found: dict[str, wiring.Component] = {}
     texts: dict[str, str] = {}
-    with _apart(found) as originals:
+    with _apart(found, blocks) as originals:
         whole = _convert(Flat(component), MODULE)
         while left := sorted(found.keys() - texts.keys()):
             for name in left:
@@ -138,9 +142,9 @@ def read(text: str) -> str:
         return path.read_text()
 
 
-def netlists(component: wiring.Component) -> tuple[str, str]:
-    """Prepared netlists of ``component`` without its blocks, and of these."""
-    whole, texts = assemble(component)
+def netlists(component: wiring.Component, blocks: tuple[type, ...] = BLOCKS) -> tuple[str, str]:
+    """Prepared netlists of ``component`` without its ``blocks``, and of these."""
+    whole, texts = assemble(component, blocks)
     return read(whole), "".join(read(texts[name]) for name in sorted(texts))
 
 

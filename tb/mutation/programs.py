@@ -4,11 +4,11 @@ import random
 from dataclasses import replace
 
 import numpy as np
-from adagp.golden.operands import COMPUTE, operands, outputs
 from adagp.host.assembler import Line, Program, header
 from adagp.host.device import Device
 from adagp.host.sim_device import SimDevice
 from adagp.spec.commands import CMode, Command, Opcode
+from adagp.spec.operands import COMPUTE, operands, outputs
 from adagp.spec.registers import Control, Status
 
 from ..layers import random_layer
@@ -62,8 +62,8 @@ class Maker:
 
     def _values(self, operand):
         random_numbers = np.random.default_rng(self.draw.getrandbits(32))
-        limit = 1 << self.draw.randint(2, 8 * operand.dtype.itemsize - 1)
-        return random_numbers.integers(1 - limit, limit, operand.shape).astype(operand.dtype)
+        limit = 1 << self.draw.randint(2, 8 * operand.element_bytes - 1)
+        return random_numbers.integers(1 - limit, limit, operand.shape).astype(f"<i{operand.element_bytes}")
 
     def layer(self, **fixed) -> None:
         """A small layer command of any shape; ``fixed`` fields are as given."""

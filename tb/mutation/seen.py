@@ -6,7 +6,7 @@ the golden model's, where ``golden`` says that it can do the stage at all.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from adagp.host.device import Device, DeviceError
@@ -14,12 +14,14 @@ from adagp.host.golden_device import GoldenDevice
 from adagp.host.sim_device import SimDevice
 from adagp.sim import IDEAL
 from adagp.spec.commands import Phase
+from adagp.spec.config import Config
 from adagp.spec.presets import preset
 
 __all__ = [
     "ALWAYS",
     "CONFIG",
     "MEMORIES",
+    "PREDICTING",
     "SEED",
     "TIMED",
     "Observations",
@@ -33,6 +35,8 @@ __all__ = [
 ]
 
 CONFIG = preset("tiny")
+PREDICTING = replace(CONFIG, variant="max")
+"""What has all that there is."""
 SEED = 10
 TIMED = "timed "
 Open = Callable[..., Device]
@@ -41,11 +45,12 @@ Observations = Iterator[tuple[str, object]]
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the bench; ``run`` is the generator."""
+    """A part of the bench of ``config``; ``run`` is the generator."""
 
     name: str
     run: Callable[[Open], Observations]
     golden: bool = True
+    config: Config = CONFIG
 
 
 def same(one: object, other: object) -> bool:
@@ -57,7 +62,7 @@ def difference(stage: Stage, seen: list[tuple[str, object]]) -> str | None:
     """Which of the observations of a stage isn't that of the golden model, where it can do the stage."""
     if not stage.golden:
         return None
-    golden = list(stage.run(lambda memory_bytes, **_: GoldenDevice(CONFIG, memory_bytes)))
+    golden = list(stage.run(lambda memory_bytes, **_: GoldenDevice(stage.config, memory_bytes)))
     found = [observation for observation in seen if not observation[0].startswith(TIMED)]
     if len(golden) != len(found):
         return f"{len(found)} observations, of the golden model {len(golden)}"

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import torch
 from adagp.host.results import FOLDER, commit, merge_results, provenance
-from adagp.spec.presets import preset
 
-from .campaign import WORK, Campaign, Kind
+from .campaign import WORK, Campaign, Kind, configured
 from .kinds import KINDS
 
 COMMAND = "python -m tb.robustness"
@@ -57,7 +56,7 @@ def _report(kind: Kind, arguments, source: str) -> int:
     output = arguments.output or (FOLDER / "robustness.json" if whole else None)
     if output is not None:
         command = f"{COMMAND} {kind.name} --seed {arguments.seed}" + f" --count {count}" * (not whole)
-        origin = provenance(command, preset(kind.presets[0]), arguments.seed, source)
+        origin = provenance(command, configured(kind.presets[0]), arguments.seed, source)
         origin["config"] = ", ".join(kind.presets)
         merge_results(output, kind.name, figures, details, origin)
     return len(details["failures"])

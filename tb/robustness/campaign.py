@@ -6,17 +6,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from adagp.host.run_folder import write_atomically
 from adagp.sim.build import library
+from adagp.spec.config import Config
 from adagp.spec.presets import preset
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-__all__ = ["WORK", "Campaign", "Case", "Kind", "Record", "random_numbers"]
+__all__ = ["WORK", "Campaign", "Case", "Kind", "Record", "configured", "random_numbers"]
 
 WORK = Path("build/robustness")
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ class Kind:
         ``top.v`` to simulate, or None. Called anew after a case that failed.
     count: cases of the full campaign
     failures: name of the figure that counts failed cases
-    presets: the configurations that are simulated; with another ``top.v`` only the first
+    presets: the configurations that are simulated, see :func:`configured`; with another ``top.v`` only the first
     shares: further details, from the number of cases by outcome
     """
 
@@ -58,6 +59,12 @@ class Record:
     outcome: str
     failed: bool
     seconds: float
+
+
+def configured(name: str) -> Config:
+    """The preset called so; or, of two words, the variant of that preset."""
+    first, _, variant = name.partition(" ")
+    return replace(preset(first), variant=variant) if variant else preset(first)
 
 
 def random_numbers(seed: int, name: str, index: int) -> np.random.Generator:
@@ -159,7 +166,7 @@ class Campaign:
 
     def _head(self) -> dict:
         presets = self.kind.presets[:1] if self.top else self.kind.presets
-        simulators = [library(preset(name), top=self.top).name for name in presets]  # builds them, once
+        simulators = [library(configured(name), top=self.top).name for name in presets]  # builds them, once
         return {"campaign": self.kind.name, "seed": self.seed, "simulators": simulators, "sources": _digest(SOURCES)}
 
     def _load(self) -> list[Record]:

@@ -6,10 +6,10 @@ from itertools import combinations
 import numpy as np
 from adagp.golden.footprint import reads, writes
 from adagp.golden.judge import Surroundings, Verdict, judge
-from adagp.golden.operands import operands
 from adagp.golden.program import GoldenMachine
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.errors import ErrorCode
+from adagp.spec.operands import UPDATES, WAITS, counted, operands
 from adagp.spec.registers import Status
 
 from .extent import HUGE, Interval, a_base, is_work, mask, overlap, spans, work
@@ -64,7 +64,9 @@ class Expectation:
         golden.memory[: self.n_bytes], golden.memory[self.n_bytes :] = image, 0
         memory = golden.memory[: self.n_bytes]
         self.course = Course(memory, memory, np.zeros(self.n_bytes, bool), np.zeros(self.n_bytes, bool))
-        self.handed: dict[str, list[int]] = {"wait_main": [], "wait_update": []}  # indices, by queue
+        self.handed: dict[str, list[int]] = {kind: [] for kind in WAITS}  # indices, by what counts them
+        self.latest: dict[str, int] = {}  # index, by queue
+        self.sums = 0  # of the last FORWARD with reorganise: so many are known
         self.awaited: dict[int, set[int]] = {}  # what is complete when a command begins
         self.touching: dict[int, Command] = {}  # what has met the memory so far, as a whole or in part
 
@@ -127,16 +129,21 @@ class Expectation:
     def _judge(self, command) -> Verdict:
         if command is None:
             return Verdict(frozenset({ErrorCode.BAD_OPCODE}))
-        given = {queue: len(handed) for queue, handed in self.handed.items()}
+        given = {kind: len(handed) for kind, handed in self.handed.items()}
         return judge(command, self.config, Surroundings(self.n_bytes, self.regions, self._a_base(command), given))
 
     def _hand_out(self, index, command):
         """``command`` takes its place behind those of its queue."""
-        handed = [k for queue, indices in self.handed.items() for k in indices[: getattr(command, queue)]]
-        queue = self.handed["wait_update" if command.opcode == Opcode.UPDATE else "wait_main"]
-        awaited = set(handed).union(*(self.awaited[k] for k in [*handed, *queue[-1:]]))
+        handed = [k for kind, indices in self.handed.items() for k in indices[: getattr(command, kind)]]
+        kind = counted(command)
+        queue = "wait_main" if kind == "wait_predictor" and self.config.n_cores == 1 else kind
+        earlier = [self.latest[queue]] if queue in self.latest else []
+        awaited = set(handed).union(*(self.awaited[k] for k in [*handed, *earlier]))
         self.awaited[index] = set(self.awaited) if self.serial else awaited
-        queue.append(index)
+        self.handed[kind].append(index)
+        self.latest[queue] = index
+        if command.opcode == Opcode.FORWARD and command.reorganise:
+            self.sums = max(self.sums, 4 * command.q)
 
     def _fail(self, index, command, verdict):
         """``command`` fails; what it and those behind it may have written. Those before it are complete."""
@@ -205,7 +212,8 @@ class Expectation:
         """The first command whose result depends on time if ``command`` is executed, None if none does.
 
         That's the first with which it shares memory without waiting for it or, behind a failing one, at all; else
-        itself if it writes what it reads. Any that it doesn't wait for, if golden can't work out its result.
+        itself if it writes what it reads, or sums that an earlier program left. Any that it doesn't wait for, if golden
+        can't work out its result.
         """
         if not self._known(command):
             return index if len(self.awaited[index]) == len(self.awaited) - 1 else 0
@@ -214,11 +222,12 @@ class Expectation:
             settled = k in self.awaited[index] and (failing is None or k < failing)
             if not settled and self._meets(read, written, earlier):
                 return k
-        in_place = written if command.opcode == Opcode.UPDATE else {}
+        in_place = written if command.opcode in UPDATES else {}
         inputs = spans({name: runs for name, runs in read.items() if name not in in_place})
         pairs = combinations([runs.intervals() for runs in written.values()], 2)
         clash = any(overlap(one, other) for one, other in pairs)
-        return index if clash or overlap(inputs, spans(written)) else None
+        unknown = command.opcode == Opcode.REORGANISE and command.c > self.sums
+        return index if unknown or clash or overlap(inputs, spans(written)) else None
 
     def _meets(self, read, written, earlier):
         before = spans(reads(earlier, self.config, self._a_base(earlier)))

@@ -3,13 +3,13 @@
 import numpy as np
 from adagp.golden.footprint import Runs
 from adagp.golden.occupancy import Tile
-from adagp.golden.operands import COMPUTE
 from adagp.golden.validate import validate
-from adagp.spec.commands import Command, Opcode
+from adagp.spec.commands import Command
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
+from adagp.spec.operands import COMPUTE, UPDATES
 
-__all__ = ["HUGE", "Interval", "a_base", "is_work", "mask", "overlap", "spans", "work"]
+__all__ = ["HUGE", "Interval", "a_base", "core", "is_work", "mask", "overlap", "spans", "work"]
 
 Interval = tuple[int, int]
 """First address and the one after the last."""
@@ -19,24 +19,30 @@ HUGE = 7_000
 
 
 def is_work(command: Command | None, config: Config) -> bool:
-    """Whether it is a compute or UPDATE command that isn't refused for its fields alone."""
-    if command is None or (command.opcode not in COMPUTE and command.opcode != Opcode.UPDATE):
+    """Whether it is a compute, UPDATE or ADAM command that isn't refused for its fields alone."""
+    if command is None or (command.opcode not in COMPUTE and command.opcode not in UPDATES):
         return False
     return validate(command, config) == ErrorCode.NONE
+
+
+def core(command: Command, config: Config) -> Config:
+    """The core that executes a compute command."""
+    return config.predictor_core if command.predictor and config.n_cores > 1 else config
 
 
 def work(command: Command | None, config: Config) -> int:
     """About the cycles of a command, upwards."""
     if command is None or not is_work(command, config):
         return 0
-    if command.opcode == Opcode.UPDATE:
-        return 100 + 4 * command.count
+    if command.opcode in UPDATES:
+        return 400 + 8 * command.count
     t = Tile(command)
     tiles = int(np.prod(t.counts, dtype=object))
     rows = t.taps * t.i if t.weight else t.pixels
     depth = t.images * t.grid_h * t.grid_w if t.weight else t.taps * t.i
     fills = t.images * t.wide * t.tall * t.i + depth * t.o
     held, streamed = (rows, t.o) if command.swap else (t.o, rows)
+    config = core(command, config)
     load = config.rows + config.cols + 4
     passes = -(-depth // config.rows) * -(-held // config.cols)
     array = depth * t.pixels if t.pool else passes * max(streamed, load)

@@ -3,14 +3,14 @@
 from random import Random
 
 from adagp.golden.occupancy import misfit
-from adagp.golden.operands import operands
 from adagp.golden.validate import validate
 from adagp.host.assembler import header
-from adagp.spec.commands import COMMAND_WORDS, FIELDS, CMode, Command, Opcode, Phase
+from adagp.spec.commands import COMMAND_WORDS, FIELDS, Adam, CMode, Command, Opcode, Phase, Source
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
+from adagp.spec.operands import UPDATES, WAITS, counted, operands
 
-from .extent import HUGE, work
+from .extent import HUGE, core, work
 
 __all__ = ["BASE", "neighbours", "spoilt"]
 
@@ -25,10 +25,38 @@ TWO = 0.4
 LONG = 300
 """Weights of an UPDATE that is to be under way when another command fails, at most."""
 ALWAYS = {"phase_mask": int(Phase.ALL)}
-GEOMETRY = ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride", "pad_y", "pad_x", "nb", "yb", "cb", "qb")
+GEOMETRY = ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride", "pad_y", "pad_x", "nb", "yb", "cb", "qb",
+            "y_pitch")  # fmt: skip
 PRODUCTS = (("n", "c"), ("n", "q"), ("c", "q"), ("h", "w"), ("r", "s"), ("oh", "ow"))
 """Fields that are multiplied with each other, and then with more."""
-OPCODES = [opcode for opcode in Opcode if Opcode.FORWARD <= opcode <= Opcode.UPDATE]
+OPCODES = [op for op in Opcode if Opcode.FORWARD <= op <= Opcode.UPDATE and op != Opcode.REORGANISE]
+PREDICTING = (*OPCODES, Opcode.FORWARD, Opcode.FORWARD, Opcode.ADAM, Opcode.ADAM)
+GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
+ASKED = (
+    {"opcode": Opcode.REORGANISE}, {"opcode": Opcode.ADAM}, {"reorganise": 1}, {"predictor": 1}, {"quality": 1},
+    {"c_mode": CMode.SUB}, {"source": Source.ZERO}, {"source": Source.RANDOM}, {"source": 3}, {"wait_predictor": 1},
+    {"wait_predictor": 1 << 15}, {"reorganise": 1, "predictor": 1},
+)  # fmt: skip
+"""What only variants that predict can do, or not even they, or not every command."""
+
+
+def _for_prediction(config: Config, draw: Random, opcode: Opcode) -> dict:
+    """Fields of a GEMM besides those that every variant has."""
+    found = {"predictor": int(draw.random() < 0.4), "scale_id": draw.choice((0, draw.randrange(config.n_tensors)))}
+    if opcode == Opcode.FORWARD and not found["predictor"]:
+        found["reorganise"] = int(draw.random() < 0.8)
+    return found
+
+
+def _reorganise(draw: Random, sums: int) -> dict:
+    """The fields of a REORGANISE that takes ``sums`` or fewer, addresses apart."""
+    f = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride", "nb", "yb"), 1)
+    f["c"] = f["q"] = draw.choice((sums, draw.randint(1, sums)))
+    f["cb"] = draw.choice((f["c"], draw.randint(1, f["c"])))
+    return f | {
+        "qb": f["cb"], "relu": draw.randrange(2), "swap": draw.randrange(2), "c_mode": draw.choice(list(CMode)),
+        "const_mantissa": draw.randrange(1 << 16), "const_exponent": draw.randint(-20, 2),
+    }  # fmt: skip
 
 
 def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
@@ -50,35 +78,57 @@ def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
         )
         if opcode >= Opcode.MAXPOOL:
             f["q"] = f["c"]
+        else:
+            f["y_pitch"] = draw.choice((0, 0, f["q"], f["q"] + draw.randint(1, 9)))
+            f |= _for_prediction(config, draw, opcode) if config.predicts else {}
         for tile, extent in (("nb", "n"), ("yb", "h"), ("cb", "c"), ("qb", "q")):
             f[tile] = draw.randint(1, f[extent]) if draw.random() < tiled else f[extent]
         command = Command(opcode, f)
-        if min(f["oh"], f["ow"]) < 1 or validate(command, config) != ErrorCode.NONE or misfit(command, config):
+        if min(f["oh"], f["ow"]) < 1 or validate(command, config) != ErrorCode.NONE:
+            continue
+        if misfit(command, core(command, config)):
             continue
         if large or work(command, config) <= HUGE:
             return f
 
 
-def _command(config: Config, draw: Random, given: dict, at: int, large: bool, long: bool) -> tuple[Command, int]:
+def _update(config: Config, draw: Random, opcode: Opcode, most: int) -> dict:
+    """The fields of an UPDATE or ADAM of ``most`` weights or fewer, addresses apart."""
+    f = {"count": draw.randint(1, most)}
+    if opcode == Opcode.ADAM:
+        return f | {"hyper": draw.randrange(config.n_hyper - len(Adam) + 1)}
+    f["hyper"] = draw.randrange(config.n_hyper - 2)
+    if config.predicts:
+        f |= {"quality": draw.randrange(2), "source": draw.choice((Source.GIVEN, Source.GIVEN, Source.ZERO))}
+        f["scale_id"] = draw.randrange(config.n_tensors)
+    return f
+
+
+def _command(
+    config: Config, draw: Random, given: dict, at: int, large: bool, long: bool, sums: int
+) -> tuple[Command, int]:
     """A valid command with operands from ``at`` on, and the waits ``given``; and where its operands end.
 
-    ``long``: often an UPDATE that writes for long.
+    ``long``: often an UPDATE that writes for long. ``sums``: how many there are for a REORGANISE.
     """
     long = long and draw.random() < 0.5
-    opcode = Opcode.UPDATE if long else draw.choice(OPCODES)
-    if opcode == Opcode.UPDATE:
-        f = {"count": draw.randint(1, LONG if long else 24), "hyper": draw.randrange(config.n_hyper - 2)}
+    opcode = Opcode.UPDATE if long else draw.choice(PREDICTING if config.predicts else OPCODES)
+    if sums and not long and draw.random() < 0.7:
+        opcode, f = Opcode.REORGANISE, _reorganise(draw, sums)
+    elif opcode in UPDATES:
+        f = _update(config, draw, opcode, LONG if long else 24)
     else:
         f = _layer(config, draw, opcode, large)
-    f |= {f"{operand}_id": draw.randrange(config.n_tensors) for operand in ("a", "b", "c", "out")}
+    ids = ("a", "b", "c", "d", "out") if config.predicts else ("a", "b", "c", "out")
+    f |= {f"{operand}_id": draw.randrange(config.n_tensors) for operand in ids}
     f |= {**ALWAYS, **given, "layer": draw.randrange(1 << 16), "track": draw.randrange(2)}
-    unit = config.beat_bytes if opcode == Opcode.UPDATE else config.operand_bytes
+    unit = config.beat_bytes if opcode in UPDATES else config.operand_bytes
     for name, place in operands(Command(opcode, f), config).items():
         at = -(-at // unit) * unit
         f[f"{name}_addr"] = at
         at += place.n_bytes + unit * draw.choice((0, 0, 1, draw.randrange(100)))
     if draw.random() < 0.1:
-        f["ring"], f["a_addr"] = 1, f["a_addr"] - BASE * (opcode != Opcode.UPDATE)
+        f["ring"], f["a_addr"] = 1, f.get("a_addr", BASE) - BASE * (opcode not in UPDATES)
     return Command(opcode, f), at
 
 
@@ -89,18 +139,19 @@ def neighbours(config: Config, draw: Random, memory_bytes: int) -> tuple[list[li
     before it.
     """
     free = draw.random() < FREE
-    counts = (0, 1, 1, 2) if free else (0, 0, 0, 1)
+    counts = (0, 1, 1, 2) if free or config.predicts else (0, 0, 0, 1)  # some predicting commands go together
     before, behind = draw.choice(counts), draw.choice(counts)
     while True:
-        given = {"wait_main": 0, "wait_update": 0}
-        at = BASE + config.beat_bytes * draw.randrange(64)
+        given = dict.fromkeys(WAITS, 0)
+        at, sums = BASE + config.beat_bytes * draw.randrange(64), 0
         commands = [header(config)]
         for place in range(before + 1 + behind):
             large = place == before and draw.random() < LARGE
             waits = {} if free and draw.random() < 0.8 else given
-            command, at = _command(config, draw, dict(waits), at, large, free and place != before)
+            command, at = _command(config, draw, dict(waits), at, large, free and place != before, sums)
             commands.append(command)
-            given["wait_update" if command.opcode == Opcode.UPDATE else "wait_main"] += 1
+            given[counted(command)] += 1
+            sums = 4 * command.q if command.reorganise else sums
         if at <= memory_bytes:
             break
     places = [1 + before]
@@ -139,6 +190,16 @@ def _limit(draw: Random, width: int) -> list[int]:
     return [min(max(1, value), (1 << width) - 1) for value in (first, product // first + draw.choice((-1, 0, 0, 1)))]
 
 
+def _with(words: list[int], fields: dict) -> list[int]:
+    """The words with other values in some fields."""
+    words = list(words)
+    for field in FIELDS:
+        if field.name in fields:
+            words[field.word] &= ~((1 << field.width) - 1 << field.lsb)
+            words[field.word] |= int(fields[field.name]) << field.lsb
+    return words
+
+
 def spoilt(config: Config, words: list[int], draw: Random) -> list[int]:
     """The words of a command with 1 to 3 of its fields, or of the bits that belong to no field, changed."""
     changed = list(words)
@@ -149,17 +210,17 @@ def spoilt(config: Config, words: list[int], draw: Random) -> list[int]:
 
 def _changed(config: Config, words: list[int], draw: Random) -> list[int]:
     """The words with new values in some places, maybe the old ones again."""
-    limits = {f"{operand}_id": config.n_tensors for operand in ("a", "b", "c", "out")}
-    limits |= {"hyper": config.n_hyper - 2, "opcode": max(Opcode) + 1, "c_mode": max(CMode) + 1}
+    limits = {f"{operand}_id": config.n_tensors for operand in ("a", "b", "c", "d", "out", "scale")}
+    hypers = len(Adam) if words[0] & 0xFF == Opcode.ADAM else 3
+    limits |= {"hyper": config.n_hyper - hypers + 1, "opcode": max(Opcode) + 1, "c_mode": max(CMode) + 1}
     words = list(words)
     values = [words[f.word] >> f.lsb & (1 << f.width) - 1 for f in FIELDS]
     if draw.random() < 0.05:
         names = draw.choice(PRODUCTS)
-        fields = [next(f for f in FIELDS if f.name == name) for name in names]
-        for field, value in zip(fields, _limit(draw, min(f.width for f in fields)), strict=True):
-            words[field.word] &= ~((1 << field.width) - 1 << field.lsb)
-            words[field.word] |= value << field.lsb
-        return words
+        width = min(field.width for field in FIELDS if field.name in names)
+        return _with(words, dict(zip(names, _limit(draw, width), strict=True)))
+    if draw.random() < 0.05:
+        return _with(words, draw.choice(ASKED))
     for _ in range(draw.choice((1, 1, 2, 3))):
         kind = draw.random()
         if kind < 0.05:  # a reserved bit or one of any field

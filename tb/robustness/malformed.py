@@ -6,26 +6,29 @@ and index, and nothing written for it; commands behind it are executed as a whol
 written outside the write regions, which are drawn at random, often cutting a result.
 """
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import numpy as np
+from adagp.golden.adam import Powers
 from adagp.golden.footprint import writes
 from adagp.golden.program import GoldenMachine
 from adagp.host.sim_device import SimDevice
 from adagp.spec.commands import Command, Opcode
-from adagp.spec.presets import preset
+from adagp.spec.config import Config
+from adagp.spec.numerics import unpredicted
+from adagp.spec.operands import operands
 from adagp.spec.registers import N_REGIONS, Control, Status
 
-from .campaign import Kind
-from .expect import BARRIERS, DECODE, Course, Expectation
+from .campaign import Case, Kind, configured
+from .expect import Course, Expectation
 from .extent import is_work, mask, work
+from .fates import BEHIND, shares
 from .malform import BASE, neighbours, spoilt
 
-__all__ = ["MALFORMED", "Malformed", "shares"]
+__all__ = ["MALFORMED", "PREDICTING", "Malformed"]
 
-CONFIG = preset("tiny")
 MEMORY = 1 << 15
 BEYOND = 1 << 17
 """Bytes that the golden model has behind the memory's end."""
@@ -40,11 +43,13 @@ STOP = 2_000
 """Cycles in which CLEAR must have stopped a program."""
 STALL = 0.1
 EXACT = ("macs", "saturations", "commands")
+FRACTION = 77
+"""Of scales, in 1/256."""
+POWERS = 0xE000_0000, 0xFF00_0000
+"""Of Adam's betas, before each program."""
+UNPREDICTED = 0.3
+"""Share of UPDATEs that find marks of weights without a prediction."""
 LAST = 0xFFFF_FFFF
-NO_WORK = {"skipped", Opcode.HEADER.name, *(opcode.name for opcode in BARRIERS)}
-"""Fates of commands that were spoilt into something else."""
-BEHIND = ("none behind executed", "some behind executed")
-"""Commands behind the failing one that might have been executed."""
 
 
 class _Wrong(AssertionError):
@@ -62,55 +67,85 @@ class Malformed:
     One simulator runs case after case, with CLEAR between them.
     """
 
-    def __init__(self, top: Path | None = None):
-        self.device = SimDevice(CONFIG, memory_bytes=MEMORY, stall=STALL, top=top)
-        self.golden = GoldenMachine(CONFIG, np.zeros(MEMORY + BEYOND, np.uint8))
+    def __init__(self, config: Config, top: Path | None = None):
+        self.config = config
+        self.device = SimDevice(config, memory_bytes=MEMORY, stall=STALL, top=top)
+        self.golden = GoldenMachine(config, np.zeros(MEMORY + BEYOND, np.uint8))
         self.golden.regions = [(0, MEMORY + BEYOND)]  # they are the judge's business
         self.device.set_ring(BASE, 0, 1)
         self.golden.ring_base, self.golden.ring_count = BASE, 1
         draw = Random(0)
-        for tensor in range(CONFIG.n_tensors):
+        self.scales = {0, *range(3, config.n_tensors, 8)} if config.predicts else set()
+        for tensor in range(config.n_tensors):
             cur = draw.randint(-12, 4)
             self._set_exponents(tensor, (cur, draw.choice((None, cur + draw.randint(-3, 3)))))
-        for index in range(CONFIG.n_hyper):
+        for index in range(config.n_hyper):
             pair = draw.randrange(1 << 16), draw.randint(-20, -12)
             self.device.set_hyper(index, *pair)
             self.golden.set_hyper(index, *pair)
-        self.table = [self.golden.get_exponents(tensor) for tensor in range(CONFIG.n_tensors)]
+        self.table = [self.golden.get_exponents(tensor) for tensor in range(config.n_tensors)]
 
     def _set_exponents(self, tensor, pair):
+        if tensor in self.scales:
+            self.device.set_scale(tensor, pair[0], FRACTION)
+            table = self.golden.exponents
+            table.cur[tensor], table.next[tensor], table.is_scale[tensor] = pair[0], FRACTION, True
+            return
         self.device.set_exponents(tensor, *pair)
         self.golden.set_exponents(tensor, *pair)
 
     def __call__(self, index: int, rng: np.random.Generator) -> str:
         draw = Random(int(rng.integers(1 << 63)))
-        program, places = neighbours(CONFIG, draw, MEMORY)
+        program, places = neighbours(self.config, draw, MEMORY)
         for place in places:
-            program[place] = spoilt(CONFIG, program[place], draw)
+            program[place] = spoilt(self.config, program[place], draw)
         image = np.frombuffer(rng.bytes(MEMORY), np.uint8).copy()
         image.view("<u2")[image.view("<u2") == 0x8000] = 0  # no mantissa
         words = np.array(program, "<u4").view(np.uint8).ravel()
         image[: words.size] = words
         commands = [_decoded(words) for words in program]
-        regions = _regions(draw, commands, places[0])
+        if self.config.predicts:
+            self._mark(image[words.size * words.itemsize :], words.size * words.itemsize, commands, draw)
+        regions = _regions(self.config, draw, commands, places[0])
         calibrate = draw.random() < 0.1
         try:
             state = self._run(image, commands, regions, calibrate)
             return self._compare(image, commands, places[0], regions, calibrate, state)
         finally:
             if calibrate or any(command and command.opcode == Opcode.COMMIT for command in commands):
-                for tensor in _tensors(commands):
+                for tensor in self._tensors(commands):
                     self._set_exponents(tensor, self.table[tensor])
+
+    def _mark(self, image, first, commands, draw):
+        """Put marks among gradients and errors; ``image`` is what lies from address ``first`` on."""
+        mark = np.array([unpredicted(self.config.operand_width)], "<i2").view(np.uint8)
+        for command in commands:
+            if command is None or command.opcode != Opcode.UPDATE or draw.random() > UNPREDICTED:
+                continue
+            for name, place in operands(command, self.config).items():
+                end = min(place.address + place.n_bytes, MEMORY - 1)
+                for address in range(place.address, end, 2 * draw.randint(1, 9)):
+                    if name in "ad" and first <= address and address % 2 == 0:
+                        image[address - first :][:2] = mark
+
+    def _tensors(self, commands):
+        """Numbers of the tensors whose exponents the commands may change."""
+        ids = ("out", "b", "d", "scale")
+        numbers = {getattr(command, f"{name}_id") for command in commands if command for name in ids}
+        return [number for number in sorted(numbers) if number < self.config.n_tensors]
 
     def _run(self, image, commands, regions, calibrate):
         """Run the program from ``image``; (STATUS, ERROR, ERROR_INDEX), BUSY in STATUS if it was cut short."""
         device, simulation = self.device, self.device.simulation
         simulation.memory[:] = image
         device.set_regions(regions)
+        if self.config.predicts:
+            device.set_adam_powers(*POWERS)
+            self.golden.powers = Powers(*POWERS)
         device.reset_counters()
         for name, value in (("PROGRAM", 0), ("BATCHES", 1), ("CALIBRATE", int(calibrate))):
             device.write_register(name, value)
-        cycles = [work(command, CONFIG) for command in commands]
+        cycles = [work(command, self.config) for command in commands]
         huge = max(cycles) > MOST
         limit = CUT if huge else OVERHEAD + SLACK * sum(cycles) * (1 + calibrate)
         end = simulation.cycles + limit
@@ -160,11 +195,14 @@ class Malformed:
         return fate
 
     def _compare_tables(self, commands):
-        for tensor in _tensors(commands):
+        for tensor in self._tensors(commands):
             found, expected = self.device.exponents(tensor), self.golden.get_exponents(tensor)
+            if tensor in self.scales:
+                table = self.golden.exponents
+                found, expected = self.device.scale(tensor), (table.cur[tensor], table.next[tensor])
             _require(found == expected, f"tensor {tensor} has the exponents {found}, not {expected}")
         counters = self.device.counters(0)
-        for name in EXACT:
+        for name in (*EXACT, *["predictor_macs"] * self.config.predicts):
             expected = self.golden.counters[0][name]
             _require(counters[name] == expected, f"{name} counts {counters[name]}, not {expected}")
 
@@ -190,25 +228,19 @@ def _decoded(words):
         return None if phase_mask & 1 else Command(Opcode.HEADER, {"phase_mask": phase_mask})
 
 
-def _tensors(commands):
-    """Numbers of the tensors whose exponents the commands may change."""
-    numbers = {number for command in commands if command for number in (command.out_id, command.b_id)}
-    return [number for number in sorted(numbers) if number < CONFIG.n_tensors]
-
-
-def _regions(draw, commands, place):
+def _regions(config, draw, commands, place):
     """Write regions: everything, or what the commands write, the spoilt one's cut, in two pieces or missing."""
     own, before, behind = [], [], []
     for index, command in enumerate(commands):
-        if is_work(command, CONFIG):
-            results = [(runs.address, runs.end) for runs in writes(command, CONFIG).values()]
+        if is_work(command, config):
+            results = [(runs.address, runs.end) for runs in writes(command, config).values()]
             (own if index == place else before if index < place else behind).extend(results)
     if not own or draw.random() < 0.35:
         return [(BASE, draw.choice((MEMORY, MEMORY, LAST)))]
     kind, which = draw.choice(("exact", "exact", "exact", "cut", "cut", "cut", "two", "none")), draw.randrange(len(own))
     start, end = own[which]
     if kind == "cut":
-        cut = draw.choice((1, 2, CONFIG.beat_bytes, draw.randint(1, max(1, end - start))))
+        cut = draw.choice((1, 2, config.beat_bytes, draw.randint(1, max(1, end - start))))
         own[which] = (start + cut, end) if draw.random() < 0.3 else (start, end - cut)
     elif kind == "two":
         middle = draw.randint(start, end)
@@ -216,8 +248,11 @@ def _regions(draw, commands, place):
     elif kind == "none":
         del own[which]
     others = [part for part in (before, behind) if part]
-    if len(own) + len(others) > N_REGIONS:
+    if others and len(own) + len(others) > N_REGIONS:
         others = [before + behind]
+    if len(own) + len(others) > N_REGIONS:  # an ADAM's: those that aren't cut, together
+        whole = own[:which] if which > 1 else own[-2:]
+        own = [part for part in own if part not in whole] + [(min(whole)[0], max(whole)[1])]
     own = [(min(low for low, _ in part), max(high for _, high in part)) for part in others] + own
     starts = [min(max(BASE, low), LAST) for low, _ in own]
     regions = [(low, max(low, min(high, LAST))) for low, (_, high) in zip(starts, own, strict=True)][:N_REGIONS]
@@ -225,31 +260,16 @@ def _regions(draw, commands, place):
     return regions
 
 
-def shares(outcomes: Mapping[str, int]) -> dict[str, float]:
-    """Of all programs, by the fate of the first command spoilt in each: what gets past fetch's checks and still is a
-    compute or UPDATE command, which must be half; what is executed; where more than one code is right.
-
-    By what is compared: every byte with one value; some may have any; the error isn't, for a command too much for the
-    golden model; commands behind the failing one are, some of which have been executed.
-    """
-    total = sum(outcomes.values())
-
-    def share(counts):
-        return round(sum(number for fate, number in outcomes.items() if counts(fate.split(", "))) / total, 4)
-
-    halted = NO_WORK | {code.name for code in DECODE}
-    passing = share(lambda fate: fate[0] not in halted)
-    assert passing >= 0.5, f"only {passing:.0%} of the commands get past fetch's checks"
-    return {
-        "share_passing_decode": passing,
-        "share_executed": share(lambda fate: fate[0] == "executed"),
-        "share_either": share(lambda fate: fate[0].startswith("either")),
-        "share_compared_exactly": share(lambda fate: not {*BEHIND, "in part", "freely"} & set(fate)),
-        "share_compared_freely": share(lambda fate: "freely" in fate),
-        "share_error_not_compared": share(lambda fate: "error not compared" in fate),
-        "share_compared_behind": share(lambda fate: bool(set(BEHIND) & set(fate))),
-        "share_executed_behind": share(lambda fate: BEHIND[True] in fate),
-    }
+def _open(names: tuple[str, ...], top: Path | None) -> Case:
+    """One of the configurations for each case; with ``top`` the first."""
+    found = [Malformed(configured(name), top) for name in (names[:1] if top else names)]
+    return lambda index, rng: found[index % len(found)](index, rng)
 
 
-MALFORMED = Kind("random_commands", Malformed, 100_000, "random_command_failures", shares=shares)
+MALFORMED = Kind("random_commands", partial(_open, ("tiny",)), 100_000, "random_command_failures", shares=shares)
+
+_PREDICTING = ("tiny max", "tiny low", "tiny efficient")
+PREDICTING = Kind(
+    "random_predicting_commands", partial(_open, _PREDICTING), 50_000, "random_predicting_command_failures",
+    _PREDICTING, shares,
+)  # fmt: skip

@@ -18,7 +18,7 @@ from torch import nn
 
 from .campaign import Kind
 
-__all__ = ["NETWORKS", "Networks", "random_network"]
+__all__ = ["EVALUATE", "EXACT", "LIMIT", "NETWORKS", "PAGE", "Networks", "random_network"]
 
 SHARES = {"tiny": 0.9, "ecp5": 0.06, "paper": 0.04}
 STEPS = 2

@@ -12,17 +12,21 @@ from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
 from failures import FORWARD
 
-from robustness.campaign import random_numbers
+from robustness.campaign import configured, random_numbers
 from robustness.expect import Expectation
+from robustness.fates import shares
 from robustness.malform import neighbours, spoilt
-from robustness.malformed import Malformed, shares
+from robustness.malformed import Malformed
 from robustness.networks import Networks
+from robustness.predicting import PredictingNetworks
 
 pytestmark = pytest.mark.timeout(900)  # the simulator may have to be built first
 
 SEED = 2
 N_COMMANDS = 300
+N_PREDICTING = 200
 N_NETWORKS = 20
+N_PREDICTED = 8
 N_PROGRAMS = 200
 MEMORY = 1 << 15
 
@@ -35,12 +39,21 @@ def outcomes(case, name, count):
 
 
 def test_malformed_commands():
-    found = outcomes(Malformed(), "random_commands", N_COMMANDS)
+    found = outcomes(Malformed(preset("tiny")), "random_commands", N_COMMANDS)
     share = shares(found)
     assert share["share_executed"] >= 0.15 and share["share_compared_exactly"] >= 0.5
     assert share["share_executed_behind"] > 0
     assert {"BAD_GEOMETRY", "BAD_TILE", "BAD_WAIT", "BAD_TENSOR", "WRITE_REGION", "READ_FAULT"} <= set(found)
     assert found.total() == N_COMMANDS > 0
+
+
+@pytest.mark.parametrize("variant", ["low", "max"])
+def test_malformed_commands_where_gradients_are_predicted(variant):
+    found = outcomes(Malformed(configured(f"tiny {variant}")), f"random_commands_{variant}", N_PREDICTING)
+    share = shares(found)
+    assert share["share_executed"] >= 0.15 and share["share_executed_behind"] > 0
+    assert {"BAD_OPCODE", "BAD_GEOMETRY", "BAD_WAIT", "BAD_TENSOR"} <= set(found)
+    assert found.total() == N_PREDICTING > 0
 
 
 def test_spoilt_commands_differ_and_some_do_not_wait():
@@ -88,3 +101,10 @@ def test_random_networks():
     found = outcomes(Networks(shares={"tiny": 1.0}), "random_networks", N_NETWORKS)
     assert found["equal on tiny"] >= N_NETWORKS * 3 // 4
     assert found.total() == N_NETWORKS > 0
+
+
+def test_random_networks_whose_gradients_are_predicted():
+    found = outcomes(PredictingNetworks(names=("tiny max", "tiny low")), "random_predicting_networks", N_PREDICTED)
+    equal = {fate: count for fate, count in found.items() if fate.startswith("equal")}
+    assert sum(equal.values()) >= N_PREDICTED // 2
+    assert any("predicted" in fate and not fate.endswith("without GP") for fate in equal)

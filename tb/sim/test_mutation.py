@@ -15,6 +15,8 @@ def test_choice_is_spread_seeded_and_leaves_clocks_alone(tools):
     assert {m.block for m in chosen[0]} == {"counter", "other"} and len(chosen[0]) >= 10
     assert all(m.port != "CLK" for m in chosen[0])
     assert {m.line for m in chosen[0] if m.block == "counter"} <= {7, 8}
+    assert choice.files(RTLIL) == {"counter", "other"}
+    assert {m.block for m in choice.choose(RTLIL, 10, 1, {"counter"})} == {"counter"}
     assert choice.shares({"large": 400, "small": 1}, 20) == {"large": 17, "small": 3}
 
 

@@ -72,6 +72,15 @@ def test_registers(tmp_path):
             device.write_register(0x800, 0)
 
 
+def test_a_design_without_units_has_no_events(tmp_path):
+    with simulation(preset("tiny"), tmp_path) as device:
+        with pytest.raises(SimulationError, match=r"no recording: the design has no core\.sequencer\.reset"):
+            device.record_events()
+        start(device, 8, 16)
+        device.run_until_irq(10_000)
+        assert device.events.size == 0
+
+
 def test_limit_names_the_state(tmp_path):
     calls = []
     with simulation(preset("tiny"), tmp_path) as device:

@@ -6,15 +6,16 @@ import pytest
 from adagp.golden.judge import Surroundings, judge
 from adagp.host.sim_device import SimDevice
 from adagp.spec.errors import ErrorCode
+from adagp.spec.operands import WAITS
 
 from ..coverage import workloads
-from ..mutation import mishaps
+from ..mutation import mishaps, predicting
 from ..mutation.seen import CONFIG
 from ..mutation.stages import STAGES
 
 pytestmark = pytest.mark.timeout(900)  # the simulator may have to be built first
 
-GOLDEN = [stage for stage in STAGES if stage.golden]
+GOLDEN = [stage for stage in (*STAGES, *predicting.STAGES) if stage.golden]
 
 
 @pytest.mark.parametrize("stage", GOLDEN, ids=lambda stage: stage.name)
@@ -25,7 +26,7 @@ def test_what_the_golden_model_shows(stage):
 def test_what_is_refused_is_with_its_code():
     with closing(SimDevice(CONFIG, memory_bytes=1 << 20)) as device:
         found = dict(mishaps.malformed(lambda **_: device))
-    around = Surroundings(1 << 20, [(0, 1 << 20)], 0, {"wait_main": 0, "wait_update": 0})
+    around = Surroundings(1 << 20, [(0, 1 << 20)], 0, dict.fromkeys(WAITS, 0))
     refused = mishaps.refused()
     for name, (_, *others) in refused:
         codes, index = {ErrorCode.CONFIG_MISMATCH}, 0

@@ -1,12 +1,14 @@
 """Descriptors of commands of any kind are as the formal jobs assume, and one that isn't is seen."""
 
+from dataclasses import replace
+
 import pytest
 from adagp.golden.occupancy import Tile, misfit
-from adagp.golden.operands import COMPUTE
 from adagp.golden.validate import validate
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.descriptors import ENGINES, Target, VectorMode
 from adagp.spec.errors import ErrorCode
+from adagp.spec.operands import COMPUTE
 from adagp.spec.presets import PRESETS, preset
 from adagp.spec.tile_machine import Recorder, TileError, constants, descriptors, task
 from adagp.spec.tiles import tile_program
@@ -37,7 +39,8 @@ def legal(config, words):
 def test_rules_are_what_is_assumed():
     """Every rule is an assumption of a formal job, word for word."""
     assumed = set()
-    for name in ("fill", "lane_offsets", "pool", "compute", "drain", "store"):
+    jobs = "fill", "lane_offsets", "pool", "compute", "drain", "drain_reorganise", "window_sums", "reorganise", "store"
+    for name in jobs:
         harness = JOBS[name].harness()
         Fragment.get(harness.m, None)  # Amaranth warns of what is never elaborated
         assumed |= harness.names
@@ -47,6 +50,21 @@ def test_rules_are_what_is_assumed():
 LAYER = {"n": 1, "c": 4, "h": 4, "w": 4, "oh": 4, "ow": 4, "q": 4, "r": 3, "s": 3, "stride": 1, "pad_y": 1, "pad_x": 1,
          "nb": 1, "yb": 4, "cb": 2, "qb": 4, "bias": 1, "c_mode": 1}  # fmt: skip
 GEMM, POOL = {"mode": VectorMode.GEMM}, {"mode": VectorMode.MAX}
+SUMMED, SUMS = ({"reorganise": 1, "vector": vector} for vector in range(2))
+ELEMENT = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride", "nb", "yb", "qb"), 1)
+REORGANISE = ELEMENT | {"c": 16, "q": 16, "cb": 16, "opcode": Opcode.REORGANISE}
+
+
+def reorganising(config, draw, layer):
+    """A command whose results are summed up, with the geometry of ``layer``, and one that takes such sums out."""
+    opcode = Opcode.FORWARD if layer.opcode < Opcode.MAXPOOL else layer.opcode
+    yield Command(opcode, layer.fields | {"reorganise": 1, "y_pitch": 0})
+    n_sums = draw.choice((1, 4, 4 * config.n_filters, 4 * draw.randint(1, config.n_filters)))
+    cb = draw.choice((n_sums, n_sums + 1, draw.randint(1, n_sums)))
+    yield Command(Opcode.REORGANISE, layer.fields | ELEMENT | {
+        "c": n_sums, "q": n_sums, "cb": cb, "pad_y": 0, "pad_x": 0, "reorganise": 0, "y_pitch": 0, "const_mantissa": 1,
+        "const_exponent": -3,
+    })  # fmt: skip
 
 
 @pytest.mark.parametrize("rule, engine, which, change", [
@@ -65,6 +83,12 @@ GEMM, POOL = {"mode": VectorMode.GEMM}, {"mode": VectorMode.MAX}
     ("gemm", "compute", GEMM | {"first": 0}, {"first": 1}),
     ("drain", "drain", {"vector": 0}, {"n_out": 0}),
     ("drain", "drain", {"vector": 1}, {"n_in": 0}),
+    ("drain", "drain", SUMS, {"n_out": 0}),
+    ("sums", "drain", SUMS, {"n_in": 2}),
+    ("sums", "drain", SUMS, {"idx": 4}),
+    ("place", "drain", SUMS, {"at": 4 * preset("tiny").n_filters - 15}),
+    ("place", "drain", SUMMED, {"at": 4 * preset("tiny").n_filters - 12}),
+    ("lanes", "drain", SUMMED, {"lanes_last": 0}),
     ("store", "store", {"begin": 1}, {"begin": 0}),
     ("store", "store", {"close": 0}, {"close": 1}),
     ("store", "store", {"begin": 0}, {"begin": 1}),
@@ -72,15 +96,16 @@ GEMM, POOL = {"mode": VectorMode.GEMM}, {"mode": VectorMode.MAX}
 def test_spoilt_descriptors(rule, engine, which, change):
     """One descriptor of a good stream that breaks a rule is seen, at the latest by the next of its kind."""
     opcodes = (Opcode.FORWARD, Opcode.MAXPOOL, Opcode.FORWARD)
-    tasks = [task(LAYER | {"opcode": opcode}) for opcode in opcodes]
+    tasks = [task(LAYER | {"opcode": opcode, "reorganise": opcode == Opcode.FORWARD}) for opcode in opcodes]
+    tasks.append(task(REORGANISE))
     issued = descriptors(tile_program, preset("tiny"), tasks)
-    grammar = Grammar()
+    grammar = Grammar(preset("tiny"))
     for each, d in issued:
         grammar.take(each, d)
     assert grammar.taken.total() == len(issued) > 0
     spoilt_one = next(d for each, d in issued if each == engine and d | which == d)
     spoilt_one.update(change)
-    grammar = Grammar()
+    grammar = Grammar(preset("tiny"))
     with pytest.raises(AssertionError, match=RULES[rule]):
         for each, d in issued:
             grammar.take(each, d)
@@ -90,11 +115,17 @@ def test_spoilt_descriptors(rule, engine, which, change):
 def test_malformed_commands(config):
     """Valid commands and spoilt ones that are legal, on one machine, which is reset when a tile doesn't fit."""
     draw = seeded(8)
-    grammar, names = Grammar(), constants(config)
+    config = replace(config, variant="low")
+    grammar, names = Grammar(config), constants(config)
     executed, refused = set(), 0
     for _ in range(N_PROGRAMS):
         program, (place, *_) = neighbours(config, draw, MEMORY)
         variants = [program[place], *(spoilt(config, program[place], draw) for _ in range(N_SPOILT))]
+        valid = Command.decode(program[place])
+        if valid.opcode in COMPUTE:
+            for command in reorganising(config, draw, valid):
+                words = command.encode()
+                variants += [words, *(spoilt(config, words, draw) for _ in range(N_SPOILT // 4))]
         for command in filter(None, (legal(config, words) for words in variants)):
             machine = Recorder()
             try:

@@ -1,6 +1,9 @@
 """Control in whole: programs from memory, through the register port, against their meaning in plain Python."""
 
+from dataclasses import replace
+
 import pytest
+from adagp.rtl.dispatch import WaitLayout
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.presets import preset
 from adagp.spec.registers import COUNTERS, Status
@@ -8,6 +11,7 @@ from bench import seeded
 from control_bench import ControlBench, header
 
 COMPUTE = range(Opcode.FORWARD, Opcode.UPDATE)
+GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 COMMANDS = [name for name, _ in COUNTERS].index("commands")
 COPIED = ("count", "a_addr", "b_addr", "c_addr", "out_addr", "b_id", "out_id")
 
@@ -20,9 +24,10 @@ def tensors(config):
 def random_program(config, rng, length, phase):
     """Header, ``length`` commands, END; the waits are right in ``phase``. Now and then a COMMIT."""
     program = [header(config)]
-    given = {"main": 0, "update": 0}
+    given = dict.fromkeys(WaitLayout.members, 0)
+    compute = COMPUTE if config.predicts else [opcode for opcode in COMPUTE if opcode != Opcode.REORGANISE]
     for i in range(length):
-        opcode = rng.choice((*COMPUTE, Opcode.UPDATE, Opcode.UPDATE, Opcode.UPDATE))
+        opcode = rng.choice((*compute, Opcode.UPDATE, Opcode.UPDATE, Opcode.UPDATE))
         mask = rng.choice((1, 2, 3, 3, 3, 3, 15, 12))
         if i % 7 == 6:
             opcode, mask = Opcode.COMMIT, 15
@@ -31,17 +36,23 @@ def random_program(config, rng, length, phase):
             for operand in ("a", "b", "c", "out"):
                 fields[f"{operand}_addr"] = rng.randrange(1 << 20) * config.beat_bytes
                 fields[f"{operand}_id"] = rng.choice(tensors(config))
+            fields["scale_id"] = rng.choice(tensors(config)) if opcode != Opcode.UPDATE else 0
             fields |= {
-                "wait_main": rng.randint(max(given["main"] - 2, 0), given["main"]),
-                "wait_update": rng.randint(max(given["update"] - 2, 0), given["update"]),
+                **{f"wait_{kind}": rng.randint(max(count - 2, 0), count) for kind, count in given.items()},
+                "predictor": int(config.predicts and opcode in GEMMS and rng.random() < 0.6),
                 "track": rng.randint(0, 1), "count": rng.randrange(1 << 32),
                 "hyper": rng.randrange(config.n_hyper - 2) if opcode == Opcode.UPDATE else 255,
                 "ring": opcode != Opcode.UPDATE and rng.randint(0, 1),
             }  # fmt: skip
             if mask >> phase & 1:
-                given["update" if opcode == Opcode.UPDATE else "main"] += 1
+                given[kind_of(Command(opcode, fields))] += 1
         program.append(Command(opcode, fields))
     return [*program, Command(Opcode.END, {"phase_mask": 15})]
+
+
+def kind_of(command):
+    """What waits count it as."""
+    return "update" if command.opcode == Opcode.UPDATE else "predictor" if command.predictor else "main"
 
 
 class Meaning:
@@ -51,7 +62,7 @@ class Meaning:
         self.config, self.rng, self.table, self.ring = config, rng, table, ring
         self.batch = 0
         self.tops = {}
-        self.expected = {"main": [], "update": []}
+        self.expected = {kind: [] for kind in WaitLayout.members}
         self.results = {}
         self.executed = 0
 
@@ -95,9 +106,13 @@ class Meaning:
         base, stride, count, first = self.ring
         entry = (first + self.batch) % count
         a_base = command.a_addr + command.ring * (base + entry * stride)
+        cur, following, persistent = exps["out"]
+        if persistent and self.config.predicts:  # it is written at the exponent that weights are written at
+            exps["out"] = following, cur, persistent
         return {
             "index": index, "dry": dry, "a_base": a_base % (1 << 32),
             **{f"exp_{operand}": entry[0] for operand, entry in exps.items()},
+            "exp_scale": self.table[command.scale_id][0] if command.scale_id and self.config.predicts else 0,
             "command": {"opcode": command.opcode, **command.fields},
         }  # fmt: skip
 
@@ -110,7 +125,7 @@ class Meaning:
             if command.opcode == Opcode.COMMIT:
                 self.adjust(list(self.tops), commit=True)
             elif command.opcode in (*COMPUTE, Opcode.UPDATE):
-                kind = "update" if command.opcode == Opcode.UPDATE else "main"
+                kind = kind_of(command)
                 for dry in (1, 0) if calibrate else (0,):
                     self.expected[kind].append(self.task(index, command, dry))
                     ids = self.results_of(index, command, dry)
@@ -149,18 +164,22 @@ def check_log(bench, meaning, program, calibrate, batches):
     per_batch = {kind: len(tasks) // batches for kind, tasks in meaning.expected.items()}
     for kind, tasks in meaning.expected.items():
         got = [entry for entry in bench.log if entry[0] == kind]
-        assert len(got) == len(tasks) > 0
+        assert len(got) == len(tasks)
+        assert tasks or (kind == "predictor" and not bench.config.predicts)
         for i, ((_, index, _, task, completed), expected) in enumerate(zip(got, tasks, strict=True)):
             compare(task, expected)
             batch = i // per_batch[kind]
             if not calibrate:
-                assert completed["main"] - batch * per_batch["main"] >= program[index].wait_main
-                assert completed["update"] - batch * per_batch["update"] >= program[index].wait_update
+                for other, count in per_batch.items():
+                    assert completed[other] - batch * count >= getattr(program[index], f"wait_{other}")
 
 
-@pytest.mark.parametrize("name, phase, calibrate", [("tiny", 0, 0), ("tiny", 1, 1), ("paper", 1, 0)])
-def test_program(name, phase, calibrate):
-    config = preset(name)
+@pytest.mark.parametrize("name, variant, phase, calibrate", [
+    ("tiny", "baseline", 0, 0), ("tiny", "baseline", 1, 1), ("paper", "baseline", 1, 0), ("tiny", "efficient", 0, 0),
+    ("tiny", "max", 1, 0), ("tiny", "max", 1, 1),
+])  # fmt: skip
+def test_program(name, variant, phase, calibrate):
+    config = replace(preset(name), variant=variant)
     rng = seeded(13)
     bench = ControlBench(config, rng, pace=0.1 if calibrate else 0.02)  # so slow that commands wait
     program = random_program(config, rng, 20, phase)

@@ -12,11 +12,12 @@ REFUSED = [
     ([work(), END], ErrorCode.NO_HEADER, 0),
     ([header(CONFIG, config_hash=CONFIG.config_hash ^ 1), END], ErrorCode.CONFIG_MISMATCH, 0),
     ([header(CONFIG, version=1), END], ErrorCode.CONFIG_MISMATCH, 0),
-    ([header(CONFIG), work(), work(12), END], ErrorCode.BAD_OPCODE, 2),
+    ([header(CONFIG), work(), work(14), END], ErrorCode.BAD_OPCODE, 2),
     ([header(CONFIG), work(), work(255, phase_mask=1), END], ErrorCode.NONE, None),
     ([header(CONFIG), work(c_mode=2), work(Opcode.AVGPOOL_BACKWARD, c_mode=3, wait_main=9), END],
      ErrorCode.BAD_OPCODE, 2),
     ([header(CONFIG), work(Opcode.FORWARD, c_mode=3), END], ErrorCode.BAD_OPCODE, 1),
+    ([header(CONFIG), work(), work(Opcode.ADAM), END], ErrorCode.BAD_OPCODE, 2),
     ([header(CONFIG), update(c_mode=3), END], ErrorCode.NONE, None),
     *(([header(CONFIG), work(**{f"{x}_id": CONFIG.n_tensors}), END], ErrorCode.BAD_TENSOR, 1) for x in ("c", "out")),
     ([header(CONFIG), update(b_id=CONFIG.n_tensors), END], ErrorCode.BAD_TENSOR, 1),
@@ -97,20 +98,20 @@ def test_errors_of_engines():
         while len(bench.log) < 2:
             await ctx.tick()
         bench.busy = True
-        ctx.set(dut.losses, 0b0101)
+        ctx.set(dut.losses, [0b0101])
         await report(ctx, dut, (0, 7, 9), (1, 13, 2), (3, 14, 5))
         assert not ctx.get(dut.stop.stopping)
         await ctx.tick().repeat(dut.STOP_LATENCY - 1)
         assert ctx.get(dut.stop.stopping) and ctx.get(dut.stop.index) == 2
-        assert ctx.get(dut.lost.valid) and ctx.get(dut.lost.index) == 9
+        assert ctx.get(dut.lost[0].valid) and ctx.get(dut.lost[0].index) == 9
         await report(ctx, dut, (2, 12, 3))
         await ctx.tick().repeat(20)
         assert not ctx.get(dut.halt), "command 1 isn't complete"
-        assert ctx.get(dut.stop.index) == 2 and ctx.get(dut.lost.index) == 3
-        ctx.set(dut.losses, 0b0001)
+        assert ctx.get(dut.stop.index) == 2 and ctx.get(dut.lost[0].index) == 3
+        ctx.set(dut.losses, [0b0001])
         await report(ctx, dut, (2, 12, 1), (3, 13, 4))
         await ctx.tick().repeat(dut.STOP_LATENCY)
-        assert ctx.get(dut.stop.index) == 1 and ctx.get(dut.lost.index) == 3
+        assert ctx.get(dut.stop.index) == 1 and ctx.get(dut.lost[0].index) == 3
         for _ in range(20):
             assert await bench.host.read(ctx, "STATUS") == Status.BUSY
             assert not ctx.get(dut.irq)
@@ -157,7 +158,7 @@ def test_orderly_stop(slow):
         assert await bench.wait(ctx) == Status.ERROR
         assert await bench.host.read(ctx, "ERROR") == ErrorCode.READ_FAULT
         assert await bench.host.read(ctx, "ERROR_INDEX") == 3
-        assert bench.completed == {"main": 1, "update": 1}
+        assert bench.completed == {"main": 1, "update": 1, "predictor": 0}
 
     bench.run(host)
     assert reads == 60

@@ -21,7 +21,7 @@ def test_host_and_resume():
         for batch in range(2):
             assert await bench.wait(ctx) == Status.HOST | Status.BUSY
             assert ctx.get(bench.dut.irq)
-            assert bench.completed == {"main": 1 + 2 * batch, "update": 1 + batch}
+            assert bench.completed == {"main": 1 + 2 * batch, "update": 1 + batch, "predictor": 0}
             cycles = await bench.counter(ctx, 3, PLACE["cycles"])
             bench.memory.load(PROGRAM + 4 * COMMAND_BYTES, encode([work(layer=7 + batch)]))
             await bench.host.write(ctx, "CONTROL", Bit.START)

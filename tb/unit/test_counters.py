@@ -1,5 +1,7 @@
 """Counters against sums in plain Python."""
 
+from dataclasses import replace
+
 import pytest
 from adagp.rtl.counters import FLUSH_CYCLES, Counters, counts_layout
 from adagp.spec.presets import preset
@@ -9,13 +11,14 @@ from bench import seeded, simulate
 NAMES = [name for name, _ in COUNTERS]
 
 
-@pytest.mark.parametrize("name", ["tiny", "paper"])
-def test_counts(name):
-    config = preset(name)
+@pytest.mark.parametrize(("name", "variant"), [("tiny", "baseline"), ("paper", "efficient")])
+def test_counts(name, variant):
+    config = replace(preset(name), variant=variant)
     rng = seeded(11)
     dut = Counters(config)
     most = {n: (1 << len(dut.counts[n])) - 1 for n in NAMES}
     assert most["macs"] >= config.n_pes and most["read_bytes"] >= config.beat_bytes
+    assert most["predictor_bytes"] >= 2 * config.beat_bytes * config.predictor_on_chip  # a beat read, a beat written
     assert set(counts_layout(config).members) == set(NAMES)
     totals = {}
     live_checks = [0]

@@ -12,6 +12,8 @@ from drain_jobs import DrainModel
 
 TINY = preset("tiny")
 WIDE = replace(TINY, rows=7, cols=5, c_depth=512)
+LOW = replace(TINY, variant="low", n_filters=40)
+LOW_WIDE = replace(WIDE, variant="low", n_filters=25, cols=3, rows=5)
 NARROW = replace(TINY, rows=2, cols=6, operand_width=8, acc_width=32)
 
 
@@ -100,7 +102,9 @@ async def fill_biases(ctx, dut, model, rng):
                 await ctx.tick()
 
 
-@pytest.mark.parametrize(("config", "count"), [(TINY, 30), (WIDE, 30), (NARROW, 30), (preset("paper"), 5)])
+@pytest.mark.parametrize(
+    ("config", "count"), [(TINY, 30), (WIDE, 30), (NARROW, 30), (LOW, 40), (LOW_WIDE, 40), (preset("paper"), 5)]
+)
 def test_random_descriptors(config, count):
     rng = seeded(count)
     dut = Drain(config)
@@ -131,6 +135,8 @@ def test_random_descriptors(config, count):
     assert around.acc_freed == sum(1 - d["vector"] for d in descriptors)
     assert around.written == model.written > 0
     assert around.drained == count > 0
+    for vector in range(2):
+        assert any(d["reorganise"] and d["vector"] == vector for d in descriptors) == config.predicts
 
 
 @pytest.mark.parametrize("vector", [0, 1])

@@ -1,5 +1,6 @@
 """Epilogue lanes against docs/machine.md's steps, and a few elements by hand."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -16,10 +17,10 @@ def requantise(v, shift):
     return max(-limit, min(limit, round(Fraction(v) / Fraction(2) ** shift)))
 
 
-def element(x, shift, bias, c, shift_c, mode, relu):
+def element(x, shift, bias, c, shift_c, mode, relu, sign=1):
     x = requantise(x, shift) + bias
     if mode == CMode.ADD:
-        x += requantise(c, shift_c)
+        x += sign * requantise(c, shift_c)
     if relu:
         x = max(x, 0)
     if mode == CMode.MASK and c <= 0:
@@ -28,14 +29,19 @@ def element(x, shift, bias, c, shift_c, mode, relu):
     return out, abs(x), int(out != x)
 
 
-def run(items, shift_c, relu):
-    """Items (x, shift, bias, c, mode), one a cycle; a list of (o, magnitude, saturated)."""
-    dut = EpilogueLane(CONFIG)
+def run(items, shift_c, relu, subtract=None):
+    """Items (x, shift, bias, c, mode), one a cycle; a list of (o, magnitude, saturated).
+
+    ``subtract``: what a lane that can is told; None: one that can't.
+    """
+    dut = EpilogueLane(CONFIG if subtract is None else replace(CONFIG, variant="low"))
     seen = []
 
     async def bench(ctx):
         ctx.set(dut.shift_c, shift_c)
         ctx.set(dut.relu, relu)
+        if subtract is not None:
+            ctx.set(dut.subtract, subtract)
         for n in range(len(items) + dut.LATENCY):
             if n < len(items):
                 x, shift, _, c, mode = items[n]
@@ -63,9 +69,10 @@ def test_by_hand():
     assert run(items, shift_c=-2, relu=0) == expected
 
 
+@pytest.mark.parametrize("subtract", [None, 0, 1])
 @pytest.mark.parametrize("relu", [0, 1])
 @pytest.mark.parametrize("shift_c", [-31, -3, 0, 2, 31])
-def test_random(shift_c, relu):
+def test_random(shift_c, relu, subtract):
     rng = seeded(shift_c + relu)
     items = []
     for _ in range(300):
@@ -76,6 +83,7 @@ def test_random(shift_c, relu):
         c = rng.choice((0, 1, -1, 32767, -32767, rng.randint(-32767, 32767)))
         items.append((x, rng.choice((bits - 14, rng.randint(-16, 63))), bias, c, rng.choice(list(CMode))))
     items = [(x, max(-16, shift), *rest) for x, shift, *rest in items]
-    seen = run(items, shift_c, relu)
-    assert seen == [element(x, shift, bias, c, shift_c, mode, relu) for x, shift, bias, c, mode in items]
+    seen = run(items, shift_c, relu, subtract)
+    sign = -1 if subtract else 1
+    assert seen == [element(x, shift, bias, c, shift_c, mode, relu, sign) for x, shift, bias, c, mode in items]
     assert len(seen) == 300

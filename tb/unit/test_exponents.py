@@ -1,20 +1,33 @@
 """Exponents against the rule of docs/machine.md in plain Python; the hyper-parameter table."""
 
+from dataclasses import replace
+from math import floor
+
 import pytest
+from adagp.golden import exponents as golden
 from adagp.rtl.exponents import Adjust, Exponents
 from adagp.rtl.hyper import HYPER_PER_UPDATE, Hyper
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 
+SCALE = 2
+
+
+def smoothed(cur, fraction, top):
+    """A scale after a batch whose own was ``top``: an eighth of the way there, in units of 1/256."""
+    value = floor(256 * cur + fraction + (256 * top - 256 * cur - fraction) / 8)
+    return min(max(value // 256, -128), 127), value % 256
+
 
 class Model:
-    """Table and shadow as dictionaries."""
+    """Table and shadow as dictionaries; of a scale the third number is 2, the second its fraction."""
 
     def __init__(self, config):
         self.headroom = 1
         self.bits = config.operand_width - 1
         self.table = {i: [0, 0, 0] for i in range(config.n_tensors)}
         self.shadow = {}
+        self.scales = 0
 
     def event(self, tensor, nonzero, top):
         tops = self.shadow.setdefault(tensor, [])
@@ -27,6 +40,12 @@ class Model:
             if tops is None or how == Adjust.CLEAR:
                 continue
             cur, after, has_next = self.table[tensor]
+            if has_next == SCALE:
+                if tops:
+                    own = min(max(max(tops), -128), 127), 0
+                    self.table[tensor] = [*(smoothed(cur, after, max(tops)) if how == Adjust.COMMIT else own), SCALE]
+                    self.scales += 1
+                continue
             old = after if has_next else cur
             new = max(tops) + self.headroom - self.bits if tops else old - 8
             new = min(max(new, -128), 127)
@@ -49,13 +68,20 @@ class Driver:
         await ctx.tick()
         ctx.set(self.dut.show, 0)
         shown = ctx.get(self.dut.shown)
+        if self.config.predicts and shown.is_scale:
+            return [shown.cur, shown.next % 256, SCALE]
         return [shown.cur, shown.next, shown.has_next]
 
     async def write_all(self, ctx):
         for tensor in self.model.table:
             entry = [self.rng.randint(-128, 127), self.rng.randint(-128, 127), self.rng.randint(0, 1)]
+            value = dict(zip(("cur", "next", "has_next"), entry, strict=True))
+            if self.config.predicts:
+                scale = self.rng.random() < 0.4
+                value["is_scale"] = int(scale)
+                entry = [entry[0], entry[1] % 256, SCALE] if scale else entry
             ctx.set(self.dut.index, tensor)
-            ctx.set(self.dut.value, dict(zip(("cur", "next", "has_next"), entry, strict=True)))
+            ctx.set(self.dut.value, value)
             ctx.set(self.dut.set, 1)
             await ctx.tick()
             self.model.table[tensor] = entry
@@ -88,20 +114,20 @@ class Driver:
 
     async def adjust(self, ctx, how):
         dut, rng = self.dut, self.rng
-        out, b = rng.sample((0, 1, 2, self.config.n_tensors - 1), 2)
-        track_out, track_b = rng.randint(0, 1), rng.randint(0, 1)
+        named = ("out", "b", "d") if self.config.predicts else ("out", "b")
+        ids = dict(zip(named, rng.sample((0, 1, 2, self.config.n_tensors - 1), len(named)), strict=True))
+        tracked = {name: rng.randint(0, 1) for name in named}
         ctx.set(dut.adjust.how, how)
-        ctx.set(dut.adjust.out, out)
-        ctx.set(dut.adjust.b, b)
-        ctx.set(dut.adjust.track_out, track_out)
-        ctx.set(dut.adjust.track_b, track_b)
+        for name in named:
+            ctx.set(getattr(dut.adjust, name), ids[name])
+            ctx.set(getattr(dut.adjust, f"track_{name}"), tracked[name])
         ctx.set(dut.adjust.start, 1)
         await ctx.tick()
         ctx.set(dut.adjust.start, 0)
         await self.until(ctx, dut.adjust.done)
         tensors = list(self.model.table)
         if how == Adjust.TRIAL:
-            tensors = [out] * track_out + [b] * track_b
+            tensors = [ids[name] for name in named if tracked[name]]
         self.model.adjust(how, tensors)
 
     async def until(self, ctx, done):
@@ -124,9 +150,9 @@ class Driver:
             self.seen += 1
 
 
-@pytest.mark.parametrize("name", ["tiny", "paper"])
-def test_adjusts(name):
-    config = preset(name)
+@pytest.mark.parametrize("name, variant", [("tiny", "baseline"), ("tiny", "low"), ("paper", "baseline")])
+def test_adjusts(name, variant):
+    config = replace(preset(name), variant=variant)
     rng = seeded(5)
     dut = Exponents(config)
     driver = Driver(dut, config, rng)
@@ -141,10 +167,51 @@ def test_adjusts(name):
 
     simulate(dut, bench)
     assert driver.seen == len(rounds) * config.n_tensors > 0
+    assert driver.model.scales > 8 or not config.predicts
 
 
-def test_lookup():
-    config = preset("tiny")
+@pytest.mark.parametrize("top", [-300, -128, 0, 5, 127, 160, 511])
+def test_a_scale_approaches_where_gradients_are(top):
+    """From far away, by an eighth a batch, within what exponents can be; the first trial goes there at once."""
+    config = replace(preset("tiny"), variant="low")
+    dut = Exponents(config)
+    driver = Driver(dut, config, seeded(8))
+    tensor, last = 3, (-100, 77)
+    seen = 0
+
+    async def bench(ctx):
+        nonlocal last, seen
+        ctx.set(dut.index, tensor)
+        ctx.set(dut.value, {"cur": last[0], "next": last[1], "has_next": 0, "is_scale": 1})
+        ctx.set(dut.set, 1)
+        await ctx.tick()
+        ctx.set(dut.set, 0)
+        ctx.set(dut.adjust.d, tensor)
+        ctx.set(dut.adjust.track_d, 1)
+        for how in (*[Adjust.COMMIT] * 12, Adjust.TRIAL, Adjust.COMMIT):
+            ctx.set(dut.update_result, {"id": tensor, "nonzero": 1, "top": top})
+            ctx.set(dut.update_result_valid, 1)
+            await ctx.tick()
+            ctx.set(dut.update_result_valid, 0)
+            ctx.set(dut.adjust.how, how)
+            ctx.set(dut.adjust.start, 1)
+            await ctx.tick()
+            ctx.set(dut.adjust.start, 0)
+            await driver.until(ctx, dut.adjust.done)
+            await ctx.tick()
+            assert smoothed(*last, top) == golden.smoothed(*last, top)
+            last = smoothed(*last, top) if how == Adjust.COMMIT else (min(max(top, -128), 127), 0)
+            assert await driver.show(ctx, tensor) == [*last, SCALE]
+            seen += 1
+
+    simulate(dut, bench)
+    assert seen == 14
+
+
+@pytest.mark.parametrize("variant", ["baseline", "low"])
+def test_lookup(variant):
+    config = replace(preset("tiny"), variant=variant)
+    names = ("a", "b", "c", "out", *(["d", "scale"] if variant == "low" else []))
     rng = seeded(6)
     dut = Exponents(config)
     driver = Driver(dut, config, rng)
@@ -154,23 +221,29 @@ def test_lookup():
         nonlocal seen
         await driver.write_all(ctx)
         for _ in range(50):
-            ids = [rng.randrange(config.n_tensors) for _ in range(4)]
-            ctx.set(dut.lookup.ids, dict(zip(("a", "b", "c", "out"), ids, strict=True)))
+            ids = [rng.randrange(config.n_tensors) for _ in names]
+            ctx.set(dut.lookup.ids, dict(zip(names, ids, strict=True)))
             ctx.set(dut.lookup.start, 1)
             await ctx.tick()
             ctx.set(dut.lookup.start, 0)
             cycles = 1 + await driver.until(ctx, dut.lookup.done)
-            assert cycles <= Exponents.LOOKUP_LATENCY
+            assert cycles <= dut.lookup_latency
             found = ctx.get(dut.lookup.found)
-            assert [[e.cur, e.next, e.has_next] for e in found] == [driver.model.table[i] for i in ids]
+            scales = [config.predicts and e.is_scale for e in found]
+            entries = [
+                [e.cur, e.next & 0xFF, SCALE] if scale else [e.cur, e.next, e.has_next]
+                for e, scale in zip(found, scales, strict=True)
+            ]
+            assert entries == [driver.model.table[i] for i in ids]
             seen += 1
 
     simulate(dut, bench)
     assert seen == 50
 
 
-def test_hyper():
-    config = preset("tiny")
+@pytest.mark.parametrize(("variant", "count"), [("baseline", HYPER_PER_UPDATE), ("low", 6)])
+def test_hyper(variant, count):
+    config = replace(preset("tiny"), variant=variant)
     rng = seeded(7)
     dut = Hyper(config)
     values = [(rng.randrange(1 << 16), rng.randint(-128, 127)) for _ in range(config.n_hyper)]
@@ -184,17 +257,17 @@ def test_hyper():
             ctx.set(dut.set, 1)
             await ctx.tick()
         ctx.set(dut.set, 0)
-        for first in range(config.n_hyper - HYPER_PER_UPDATE + 1):
+        for first in range(config.n_hyper - count + 1):
             ctx.set(dut.lookup.first, first)
             ctx.set(dut.lookup.start, 1)
             await ctx.tick()
             ctx.set(dut.lookup.start, 0)
-            for _ in range(Hyper.LOOKUP_LATENCY - 1):
+            for _ in range(dut.lookup_latency - 1):
                 assert not ctx.get(dut.lookup.done)
                 await ctx.tick()
             assert ctx.get(dut.lookup.done)
             found = [(e.mantissa, e.exponent) for e in ctx.get(dut.lookup.found)]
-            assert found == values[first : first + HYPER_PER_UPDATE]
+            assert found == values[first : first + count]
             ctx.set(dut.show, 1)
             await ctx.tick()
             ctx.set(dut.show, 0)
@@ -202,4 +275,4 @@ def test_hyper():
             seen += 1
 
     simulate(dut, bench)
-    assert seen == config.n_hyper - HYPER_PER_UPDATE + 1 > 0
+    assert seen == config.n_hyper - count + 1 > 0

@@ -42,7 +42,7 @@ def run(config, rng, tasks, stall):
 
     cycles = 3000 * len(tasks) + 3000 * len(expected["compute"])
     simulate(dut, giver, *(taker(name) for name in ENGINES), limit=cycles)
-    grammar = Grammar()
+    grammar = Grammar(config)
     for name in ENGINES:
         for got, want in zip(seen[name], expected[name], strict=True):
             wrong = {field: (got[field], want[field]) for field in got if got[field] != want[field]}

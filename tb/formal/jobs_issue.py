@@ -1,0 +1,118 @@
+"""Jobs: the queues of commands, what they wait for, and what is given and completed.
+
+Issue is proved with the queues of each kind of machine: without a predictor, with the predictor's commands among the
+main core's, and with a queue of their own.
+"""
+
+from dataclasses import replace
+
+from adagp.rtl.dispatch import COUNT_WIDTH, Dispatch, WaitLayout
+from adagp.rtl.issue import UPDATE_DEPTH, Issue
+from amaranth import Cat
+from amaranth.lib import data
+
+from .registry import CONFIG, job
+from .rules import bind_streams, fifo_rule
+
+__all__ = []
+
+KINDS = tuple(WaitLayout.members)
+MACHINES = {"issue": CONFIG, "issue_low": replace(CONFIG, variant="low"), "issue_max": replace(CONFIG, variant="max")}
+
+
+def _queue_rule(h, name, dispatch, queue):
+    """What a queue offers has waited long enough, and stays at its front until it is taken."""
+    fifo_rule(h, name, queue, by_stream=True)
+    wait = data.View(dispatch.item, queue.r_data).wait
+    waited = Cat(dispatch.completed[kind] >= wait[kind] for kind in KINDS).all()
+    h.prove(f"{name}: what is offered may go", ~dispatch.o.valid | (queue.r_rdy & waited))
+
+
+@job("dispatch", lambda: Dispatch(8, UPDATE_DEPTH))
+def _dispatch(h):
+    bind_streams(h)
+    queue = h.block("queue")
+    _queue_rule(h, "queue", h.dut, queue)
+    for which in KINDS:
+        wait, short = data.View(h.dut.item, queue.r_data).wait[which], h.dut.completed[which] == 0
+        h.cover(f"wait.{which}: waited for", h.before(h.before(queue.r_rdy & short)) & h.dut.o.valid & (wait == 1))
+        now = h.dut.completed[which]
+        h.assume(f"completed.{which}: only grows while something is queued",
+                 ~h.before(queue.level != 0) | (now >= h.before(now)))  # fmt: skip
+
+
+def _flow(h, name):
+    """A queue's tasks from their entry to their completion; returns how many there are, and whether one is new."""
+    dut = h.dut
+    port = dut.task if name == "main" else getattr(dut, f"{name}_task")
+    done = getattr(dut, f"{name}_done")
+    running = h.count(port.valid & port.ready, done, 15)
+    queue, in_flight = h.block(f"{name}.queue"), h.block(f"{name}_in_flight")
+    here = queue.level + running
+    h.assume(f"{name}: as many are done as were taken", ~done | (running != 0))
+    fifo_rule(h, f"{name}_in_flight", in_flight)
+    h.prove(f"{name}_in_flight: what waits or runs", in_flight.level == here)
+    _queue_rule(h, f"{name}.queue", h.block(name), queue)
+    h.prove(f"{name}: is told what is completed", h.block(name).completed.as_value() == _completed(h).as_value())
+    h.cover(f"{name}: done", done)
+    return here
+
+
+def _completed(h):
+    return h.dut.given.shape()(h.signals("completed")[-1])  # the others are the queues' ports
+
+
+def _accounts(h, trying, here):
+    """Of each kind of command: what was given is complete or in flight, and nothing else is."""
+    completed, config = _completed(h), h.dut.config
+    flights = dict.fromkeys(KINDS, 0) | here
+    if config.predicts and config.n_cores == 1:
+        flights["predictor"] = h.held("main_in_flight", lambda entry: entry[-1])
+        flights["main"] = here["main"] - flights["predictor"]
+    for kind in KINDS:
+        given, now = h.dut.given[kind], completed[kind]
+        # A program's commands are numbered by 16 bits, and the first is its header.
+        h.assume(f"{kind}: fewer than 2^16 in a batch", given != (1 << COUNT_WIDTH) - 1)
+        h.prove(f"{kind}: what was given is complete, waits or runs", trying | (given == now + flights[kind]))
+        h.prove(f"{kind}: no more is completed than was given", now <= given)
+        for name in h.dut.queues:
+            waiting = h.before(h.block(f"{name}.queue").level != 0)
+            h.prove(f"{kind}: completed only grows while something is queued for {name}",
+                    ~waiting | (now >= h.before(now)))  # fmt: skip
+        if kind != "predictor" or config.predicts:
+            h.cover(f"{kind}: two complete", now == 2)
+
+
+def _issue(h):
+    dut = h.dut
+    bind_streams(h)
+    trying, work, completed = h.signal("trying"), dut.work, _completed(h)
+    if not dut.config.predicts:  # fetch's check refuses them
+        h.assume("work: none of the predictor's", ~work.valid | ~work.p.command.predictor)
+    here = {name: _flow(h, name) for name in dut.queues}
+    _accounts(h, trying, here)
+    # What fetch's job proves.
+    h.assume("new_batch: only when all is settled", ~dut.new_batch | (dut.settled & ~work.valid))
+    dry = work.valid & work.p.dry
+    h.assume("dry work: offered when all before is settled", ~dry | h.before((dut.settled & ~work.valid) | dry))
+    h.assume("no work while dry work is tried", ~work.valid | ~trying)
+    for state in ("WAIT", "PUSH"):
+        h.prove(f"{state}: work is there", ~h.state("", state) | work.valid)
+    h.prove("dry work finds everything settled", ~dry | dut.settled)
+    h.prove("trying: one command, and nothing else is given",
+            ~trying | ((sum(here.values()) == 1) & (dut.given == completed)))  # fmt: skip
+    offers = Cat((dut.task if name == "main" else getattr(dut, f"{name}_task")).valid for name in here)
+    h.prove("settled: nothing waits in a queue", ~dut.settled | ~offers.any())
+    h.prove("settled: stays while nothing is given",
+            ~h.before(dut.settled & ~(work.valid & work.ready)) | dut.settled)  # fmt: skip
+    h.prove("settled: not after dry work was taken", ~h.before(dry & work.ready) | ~dut.settled)
+    h.prove("settled: nothing waits or runs", ~dut.settled | (sum(here.values()) == 0))
+    h.cover("a new batch after some commands", dut.new_batch & (completed.main == 2))
+    h.cover("trying comes to its end", h.before(trying) & ~trying)
+    if dut.config.n_cores > 1:
+        runs = h.block("predictor.queue").level != 0
+        h.cover("the predictor's waits while the main core's go", runs & dut.task.valid & dut.main_done)
+
+
+for _name, _config in MACHINES.items():
+    job(_name, lambda config=_config: Issue(config), depth=60)(_issue)

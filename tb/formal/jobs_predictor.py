@@ -1,0 +1,258 @@
+"""Jobs: the predictor memory between an arbiter and the memory port, a direction each."""
+
+from collections import namedtuple
+from dataclasses import replace
+
+from adagp.rtl.axi import OUTSTANDING
+from adagp.rtl.predictor_memory import PredictorMemory
+from amaranth import Cat, Mux, Signal
+
+from .registry import CONFIG, job
+from .rules import fifo_rule, handshake_rule
+
+__all__ = []
+
+ON_CHIP = replace(CONFIG, variant="max")
+N_IDS = 4
+NUMBERS = range(4 * OUTSTANDING)
+"""Of bursts, modulo: more than may be under way."""
+PAGE_WORDS = 4096 // ON_CHIP.beat_bytes
+CUT = ("c:dut.memory",)
+ADDRESS = ("id", "addr", "len", "size", "burst", "cache", "prot")
+
+Names = namedtuple(
+    "Names",
+    "place there s1_valid s2_valid s1 s2 move1 move2 step shown coming announced may here moved answer_valid held "
+    "answered answers was_read was_written",
+)
+"""Of the block's signals, in the order in which it makes them."""
+Burst = namedtuple("Burst", "known ahead word length id inside")
+"""One arbitrary burst: whether it is in the queue or behind it, how many are before it, and what it is."""
+
+
+def _members(axi, prefix, names):
+    return Cat(getattr(axi, prefix + name) for name in names)
+
+
+def _window(h, signals, axi, prefix):
+    """The window stands, and what its addresses are is as machine.md says: whether the channel shows one of them."""
+    window, addr = h.dut.window, getattr(axi, f"{prefix}addr")
+    h.assume("window: stands", h.fresh | h.before(h.fresh) | (h.before(window) == window))
+    size, beat = ON_CHIP.predictor_window, (ON_CHIP.beat_bytes - 1).bit_length()
+    h.assume("window: a multiple of its size", window[: size.bit_length() - 1] == 0)
+    h.assume(f"{prefix}: nothing in the two cycles after reset",
+             ~(h.fresh | h.before(h.fresh)) | ~getattr(axi, f"{prefix}valid"))  # fmt: skip
+    settled = h.fresh | h.before(h.fresh)
+    h.prove("window: as it was written", settled | (
+        (signals.there == (window != 0)) & (signals.place == window[size.bit_length() - 1 :])))  # fmt: skip
+    inside = Signal()
+    h.m.d.comb += inside.eq((window != 0) & (addr >= window) & (addr - window < ON_CHIP.predictor_bytes))
+    return inside, (addr - window)[beat : beat + (ON_CHIP.predictor_bytes // ON_CHIP.beat_bytes - 1).bit_length()]
+
+
+def _addresses(h, prefix, axi, port, inside):
+    """The channel of addresses: those of the port pass as they are; those of the window don't reach it."""
+    valid, ready = getattr(axi, f"{prefix}valid"), getattr(axi, f"{prefix}ready")
+    out_valid, out_ready = getattr(port, f"{prefix}valid"), getattr(port, f"{prefix}ready")
+    handshake_rule(h, f"i: {prefix}", valid, ready, _members(axi, prefix, ADDRESS), guarantee=False)
+    handshake_rule(h, f"o: {prefix}", out_valid, out_ready, _members(port, prefix, ADDRESS), guarantee=True)
+    h.ignores(f"o: {prefix}: valid ignores ready", out_valid, out_ready)
+    h.prove(f"{prefix}: what is for the port is taken by it", (out_valid & out_ready) == (valid & ready & ~inside))
+    h.cover(f"{prefix}: one for the window is taken", valid & ready & inside)
+    return valid & ready
+
+
+def _by_id(h, prefix, answer, axi, port, taken, inside, end_port, end_window):
+    """The bursts under way of each id at both sides: never at both, so that answers come in order."""
+    ident, answer_id = getattr(axi, f"{prefix}id"), getattr(axi, f"{answer}id")
+    counts, total = {True: [], False: []}, 0
+    for number in range(N_IDS):
+        for here, end in ((True, end_window), (False, end_port)):
+            up, down = taken & (inside == here) & (ident == number), end & (answer_id == number)
+            counts[here].append(h.count(up, down, 2 * OUTSTANDING - 1))
+        window, at_port = counts[True][-1], counts[False][-1]
+        count, side = (h.signal(f"{prefix}_sides.{name}{number}") for name in ("count", "side"))
+        h.prove(f"id {number}: at one side only", (window == 0) | (at_port == 0))
+        h.prove(f"id {number}: all are counted", count == window + at_port)
+        h.prove(f"id {number}: at the side that is noted", (count == 0) | (side == (window != 0)))
+        h.cover(f"id {number}: waits for its bursts at the other side",
+                getattr(axi, f"{prefix}valid") & (ident == number) & ~h.block(f"{prefix}_sides").go)  # fmt: skip
+        total = total + count
+    valid = getattr(axi, f"{prefix}valid")
+    # The arbiters' jobs prove it of the master, with the offered one; it holds of all others alike.
+    h.assume(f"{prefix}: at most {OUTSTANDING} bursts under way", total + valid <= OUTSTANDING)
+    for side, owing, rule in (
+        (port, counts[False], h.assume),
+        (axi, map(sum, zip(*counts.values(), strict=True)), h.prove),
+    ):
+        valid, of = getattr(side, f"{answer}valid"), getattr(side, f"{answer}id")
+        name = "o" if side is port else "i"
+        rule(f"{name}: {answer}: only to bursts under way",
+             ~valid | Cat(count != 0 for count in owing).bit_select(of, 1))  # fmt: skip
+    return counts
+
+
+def _follow(h, entered, left, burst):
+    """One arbitrary burst is followed, from its entry into the queue to its last beat."""
+    chosen, known = h.constant(NUMBERS), Signal(name="known")
+    came, gone = Signal(NUMBERS, name="came"), Signal(NUMBERS, name="gone")
+    kept = {name: Signal(len(value), name=f"kept_{name}") for name, value in burst.items()}
+    h.m.d.sync += [came.eq(came + entered), gone.eq(gone + left)]
+    with h.m.If(entered & (came == chosen)):
+        h.m.d.sync += [known.eq(1), *(kept[name].eq(value) for name, value in burst.items())]
+    with h.m.Elif(left & (gone == chosen)):
+        h.m.d.sync += known.eq(0)
+    ahead, waiting = (chosen - gone)[: len(gone)], (came - gone)[: len(gone)]
+    h.prove("the burst that is followed is there", ~known | (ahead < waiting))
+    return Burst(known, ahead, *(kept.get(name, 0) for name in ("word", "length", "id", "inside"))), waiting
+
+
+def _entry(h, path, place):
+    """What a queue holds at a place, counted from its front."""
+    consume = h.signal(f"{path}.consume")
+    return h.word(f"{path}.storage", (consume + place)[: len(consume)])
+
+
+def _in_page(word, beats):
+    """The word so many beats behind another one, where bursts stay in a page."""
+    bits = PAGE_WORDS.bit_length() - 1
+    return Cat((word[:bits] + beats)[:bits], word[bits:])
+
+
+@job("predictor_reads", lambda: PredictorMemory(ON_CHIP), depth=40, cut=CUT)
+def _reads(h):
+    axi, port = h.dut.i_read, h.dut.o_read
+    signals, queue = Names(*h.signals("$signal")), h.block("bursts")
+    s1, s2 = signals.s1, signals.s2  # id, last
+    s1_last, s2_last = signals.s1_valid & s1[-1], signals.s2_valid & s2[-1]
+    inside, word = _window(h, signals, axi, "ar")
+    taken = _addresses(h, "ar", axi, port, inside)
+    beats = ("id", "data", "resp", "last")
+    handshake_rule(h, "o: r", port.rvalid, port.rready, _members(port, "r", beats), guarantee=False)
+    handshake_rule(h, "i: r", axi.rvalid, axi.rready, _members(axi, "r", beats), guarantee=True)
+    h.ignores("i: r: valid ignores ready", axi.rvalid, axi.rready)
+    of_port, shown = port.rvalid & port.rready, h.signal("taken")
+    h.prove("i: r: a beat of one side", (axi.rvalid & axi.rready) == (of_port ^ shown))
+    h.prove("i: r: none of both at once", ~of_port | ~shown)
+    h.prove("i: r: the port's as it is", ~of_port | (_members(axi, "r", beats) == _members(port, "r", beats)))
+    counts = _by_id(h, "ar", "r", axi, port, taken, inside, of_port & port.rlast, shown & axi.rlast)
+    for number in range(N_IDS):
+        on_the_way = (s1_last & (s1[:2] == number)) + (s2_last & (s2[:2] == number))
+        waiting = h.held("bursts", lambda entry, number=number: entry[-2:] == number)
+        h.prove(f"id {number}: bursts in the window wait or are on their way",
+                counts[True][number] == waiting + on_the_way)  # fmt: skip
+    fifo_rule(h, "bursts", queue, by_stream=True)
+    _beats(h, signals, queue, taken & inside, shown, word)
+
+
+def _beats(h, signals, queue, entered, shown, word):
+    """Of the burst that is followed: its beats, as many as it has, from its words."""
+    axi, s1, s2 = h.dut.i_read, signals.s1, signals.s2
+    s1_last, s2_last = signals.s1_valid & s1[-1], signals.s2_valid & s2[-1]
+    burst, waiting = _follow(h, entered, shown & axi.rlast, {"word": word, "length": axi.arlen, "id": axi.arid})
+    known, length, count = burst.known, burst.length, h.signal("count")
+    ends = s1_last + s2_last  # bursts all of whose words are read
+    h.prove("bursts: all that came and aren't on their way", waiting == queue.level + ends)
+    place = (burst.ahead - ends)[: len(burst.ahead)]
+    h.prove("bursts: the burst stands in its place", ~known | (burst.ahead < ends) | (
+        _entry(h, "bursts", place) == Cat(burst.word, length, burst.id)))  # fmt: skip
+    h.prove("count: of a burst that is there", (count == 0) | (queue.level != 0))
+    h.prove("s1: more of its burst is to come", ~(signals.s1_valid & ~s1_last) | (count != 0))
+    h.prove("s1: none of a burst is in front of another's end", ~(signals.s1_valid & s1_last) | (count == 0))
+    h.prove("s2: the next of its burst follows", ~(signals.s2_valid & ~s2_last) | signals.s1_valid)
+    h.prove("shown: a beat is there", ~signals.shown | signals.s2_valid)
+    h.prove("s2: the next of its burst has its id", ~(signals.s2_valid & ~s2_last) | (s1[:2] == s2[:2]))
+    h.prove("s1: the next of its burst has its id", ~(signals.s1_valid & ~s1_last) | (s1[:2] == queue.r_data[-2:]))
+    beat = Signal.like(axi.arlen)
+    with h.m.If(shown):
+        h.m.d.sync += beat.eq(Mux(axi.rlast, 0, beat + 1))
+    front = known & (burst.ahead == ends)
+    h.prove("count: within the burst", ~front | (count <= length))
+    h.prove(
+        "count: of the burst in front",
+        (ends != 0) | (count == (beat + signals.s1_valid + signals.s2_valid)[: len(count)]),
+    )
+    h.prove("count: of the burst that is followed, without a wrap",
+            ~front | (ends != 0) | (count == beat + signals.s1_valid + signals.s2_valid))  # fmt: skip
+    h.prove("count: behind an end", ~s2_last | s1_last | (count == signals.s1_valid))
+    h.prove("beat: none before the queue's, if all is read", signals.s2_valid | signals.s1_valid | (beat == count))
+    first, second = known & (burst.ahead == 0), known & (burst.ahead == 1)
+    h.prove("s2: ends the burst", ~(first & s2_last) | (beat == length))
+    h.prove("s1: ends the burst", ~(first & ~s2_last & s1_last) | (beat + signals.s2_valid == length))
+    h.prove("s1: ends the burst behind", ~(second & s2_last & s1_last) | (length == 0))
+    h.prove("s2: of the burst", ~(first & signals.s2_valid) | (s2[:2] == burst.id))
+    h.prove("s1: of the burst", ~(first & signals.s1_valid & ~s2_last) | (s1[:2] == burst.id))
+    h.prove("s1: of the burst behind", ~(second & signals.s1_valid & s2_last) | (s1[:2] == burst.id))
+    own = first & shown
+    h.prove("i: r: beats of the window are the burst's", ~own | (axi.rid == burst.id))
+    h.prove("i: r: last with the burst's last beat, and only there", ~own | (axi.rlast == (beat == length)))
+    words = h.block("read_words")
+    within = h.signals("read_words.$signal")[0]
+    h.prove("words: within a burst", within == (count != 0))
+    h.prove(
+        "words: the burst's, one after the other",
+        ~front | (queue.level == 0) | (words.word == _in_page(burst.word, count)),
+    )
+    h.cover("a burst of three beats ends", own & axi.rlast & (length == 2))
+    h.cover("shown in turn", h.before(axi.rvalid & axi.rready & ~shown) & shown)
+
+
+@job("predictor_writes", lambda: PredictorMemory(ON_CHIP), depth=40, cut=CUT)
+def _writes(h):
+    axi, port = h.dut.i_write, h.dut.o_write
+    signals, queue = Names(*h.signals("$signal")), h.block("order")
+    inside, word = _window(h, signals, axi, "aw")
+    taken = _addresses(h, "aw", axi, port, inside)
+    beats, answer = ("data", "strb", "last"), ("id", "resp")
+    handshake_rule(h, "i: w", axi.wvalid, axi.wready, _members(axi, "w", beats), guarantee=False)
+    handshake_rule(h, "o: w", port.wvalid, port.wready, _members(port, "w", beats), guarantee=True)
+    h.ignores("o: w: valid ignores ready", port.wvalid, port.wready)
+    handshake_rule(h, "o: b", port.bvalid, port.bready, _members(port, "b", answer), guarantee=False)
+    handshake_rule(h, "i: b", axi.bvalid, axi.bready, _members(axi, "b", answer), guarantee=True)
+    h.ignores("i: b: valid ignores ready", axi.bvalid, axi.bready)
+    of_port, of_window = port.bvalid & port.bready, signals.answered
+    h.prove("i: b: an answer of one side", (axi.bvalid & axi.bready) == (of_port ^ of_window))
+    h.prove("i: b: none of both at once", ~of_port | ~of_window)
+    h.prove("i: b: the port's as it is", ~of_port | (_members(axi, "b", answer) == _members(port, "b", answer)))
+    counts = _by_id(h, "aw", "b", axi, port, taken, inside, of_port, of_window)
+    answer_id = h.signal("$like")
+    for number in range(N_IDS):
+        inside_waiting = h.held("order", lambda entry, number=number: entry[-3:] == (number << 1 | 1))
+        h.prove(f"id {number}: bursts in the window wait or are answered",
+                counts[True][number] == inside_waiting + (signals.answer_valid & (answer_id == number)))  # fmt: skip
+    fifo_rule(h, "order", queue, by_stream=True)
+    _moves(h, signals, queue, inside, word)
+
+
+def _moves(h, signals, queue, inside, word):
+    """Of the burst that is followed: its beats go to the port or into its words, and its answer comes behind them."""
+    axi, port = h.dut.i_write, h.dut.o_write
+    moved, ends = signals.moved, signals.moved & axi.wlast
+    entered = queue.w_en & queue.w_rdy
+    burst, waiting = _follow(h, entered, ends, {"word": word, "inside": inside, "id": axi.awid})
+    h.prove("order: all that came and have beats to come", waiting == queue.level)
+    h.prove("order: the burst stands in its place",
+            ~burst.known | (_entry(h, "order", burst.ahead) == Cat(burst.word, burst.inside, burst.id)))  # fmt: skip
+    h.prove("announced: an address for the port waits", ~signals.announced | (axi.awvalid & ~inside))
+    offered = axi.awvalid & ~h.before(axi.awvalid & ~axi.awready & (signals.announced | entered))
+    h.prove("order: a burst enters once", ~entered | offered)
+    h.prove("order: a burst that is taken is in it", ~(axi.awvalid & axi.awready) | entered | signals.announced)
+    beat = Signal.like(axi.awlen)
+    with h.m.If(moved):
+        h.m.d.sync += beat.eq(Mux(axi.wlast, 0, beat + 1))
+    own = burst.known & (burst.ahead == 0) & moved
+    memory = h.signal("write__en")
+    h.prove("w: to the port or to the window", ~own | ((port.wvalid & port.wready) == ~burst.inside))
+    h.prove("w: into the window, where it says so", ~own | (memory == Mux(burst.inside, axi.wstrb, 0)))
+    h.prove("w: into the window only what moves", moved | (memory == 0))
+    within = h.signals("write_words.$signal")[0]
+    h.prove("words: within a burst", within == (beat != 0))
+    h.prove("words: the burst's, one after the other",
+            ~own | (h.signal("write__addr") == _in_page(burst.word, beat)))  # fmt: skip
+    answered = h.before(own & axi.wlast & burst.inside)
+    h.prove("i: b: the burst's, behind its last beat",
+            ~answered | (signals.answer_valid & (h.signal("$like") == h.before(burst.id))))  # fmt: skip
+    h.prove("i: b: no burst ends before the answer to one before is taken",
+            ~(ends & signals.here) | ~signals.answer_valid | signals.answered)  # fmt: skip
+    h.cover("a burst of three beats ends in the window", own & axi.wlast & (beat == 2) & burst.inside)
+    h.cover("an answer waits for the port's", signals.answer_valid & axi.bvalid & (axi.bid != h.signal("$like")))

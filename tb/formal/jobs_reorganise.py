@@ -1,0 +1,179 @@
+"""Jobs: the sums that a layer's results are reorganised to, and who makes them.
+
+What is assumed of terms (those of one sum are apart, none come while sums are read) the second job proves of the block
+that makes them; that a descriptor asks for sums that there are, ``tb/grammar.py`` checks wherever tests have some.
+"""
+
+from dataclasses import replace
+
+from adagp.rtl.epilogue import Epilogue
+from adagp.rtl.reorganise import Reorganise
+from adagp.rtl.window_sums import N_WINDOWS, TermLayout, WindowSums
+from amaranth import Cat, Mux, Signal
+
+from .registry import CONFIG, job
+from .rules import bind_streams
+
+__all__ = ["REORGANISES", "sums_given"]
+
+REORGANISES = replace(CONFIG, variant="max")
+FEW = replace(REORGANISES, n_filters=2)
+PRODUCTS = ("t:$mul",)
+
+
+def _read_data(h):
+    (port,) = h.block("memory").read_ports
+    return port.data.as_unsigned()
+
+
+def _apart(h, rule, term, chosen):
+    """Terms of one sum are so far apart that each finds the one before in memory; returns when there were some."""
+    now = term.valid & (term.at == chosen)
+    recent = Signal(WindowSums.ADD_LATENCY - 1)
+    h.m.d.sync += recent.eq(Cat(now, recent))
+    rule("term: those of a sum are apart", ~now | (recent == 0))
+    return now, recent
+
+
+@job("window_sums", lambda: WindowSums(FEW), cut=PRODUCTS)
+def _window_sums(h):
+    """One arbitrary sum is followed: it is of all its terms since the last fresh one, and is read as it is."""
+    dut, d = h.dut, h.dut.d
+    bind_streams(h)
+    term, chosen = dut.term, h.constant(range(N_WINDOWS * FEW.n_filters))
+    now, recent = _apart(h, h.assume, term, chosen)
+    h.prove("term: there was one at most", (recent & (recent - 1)) == 0)
+    stages, (reading, *_) = h.signals("stage"), h.signals("$signal")
+    giving = [s for s in stages if len(s) == 1][-WindowSums.READ_LATENCY :]
+    calm = ~reading & ~Cat(giving).any()
+    h.assume("term: none while sums are read", ~term.valid | (calm & ~dut.start))
+    quiet = Signal(WindowSums.ADD_LATENCY, init=(1 << WindowSums.ADD_LATENCY) - 1)
+    h.m.d.sync += quiet.eq(Cat(~term.valid, quiet))
+    h.assume("start: when all terms are in memory and nothing is read", ~dut.start | (quiet.all() & calm))
+    there = (d.n_out != 0) & (d.at + d.n_out <= N_WINDOWS * FEW.n_filters)
+    h.assume("start: sums that there are", ~dut.start | there)
+    h.assume(
+        "d: stands while sums are read", calm | h.before(calm & ~dut.start) | (h.before(d.as_value()) == d.as_value())
+    )
+    h.prove("nothing is read while terms come", quiet[:-1].all() | calm)
+    known, total = Signal(), Signal.like(h.signal("s2_word"))
+    with h.m.If(now):
+        h.m.d.sync += [known.eq(known | term.fresh), total.eq(Mux(term.fresh, 0, total) + term.value)]
+    layout = TermLayout(FEW)
+    first, second = (layout(s) for s in stages if len(s) == layout.size)
+    written, s3_sum = next(s for s in stages if len(s) == len(term.at)), h.signal("s3_sum")
+    held, read, word = h.word("memory", chosen), _read_data(h), h.signal("s2_word")
+    ways = Cat(first.valid, second.valid, next(s for s in stages if len(s) == 1))
+    h.prove("terms on their way are the last ones", ways == ~quiet[:-1])
+    at_write = next(s for s in stages if len(s) == 1) & (written == chosen)
+    places = [each.valid & (each.at == chosen) for each in (first, second)] + [at_write]
+    comes = [(Mux(each.fresh, 0, x) + each.value)[: len(total)] == total.as_unsigned()
+             for each, x in ((first, read), (second, word))] + [s3_sum == total]  # fmt: skip
+    for number, (place, right) in enumerate(zip(places, comes, strict=True)):
+        h.prove(f"stage {number + 1}: a term of as many cycles ago", place == recent[number])
+        h.prove(f"stage {number + 1}: comes to the sum", ~(known & place) | right)
+    h.prove("the sum is in memory", ~known | (recent != 0) | (held == total.as_unsigned()))
+    h.cover("a sum of three terms", known & at_write & h.before(h.count(now & known, 0, 7) == 3))
+    _given(h, reading, giving, known & (h.signal("at") == chosen), total)
+
+
+def _given(h, reading, giving, of_chosen, total):
+    """As many sums are given as were asked for, each from its place."""
+    dut, moving, at, left = h.dut, h.signal("moving"), h.signal("at"), h.signal("left")
+    owed = Signal(range(2 * N_WINDOWS * FEW.n_filters))
+    asked, given = Mux(dut.start, dut.d.n_out, 0), dut.o.valid & dut.o.ready
+    h.m.d.sync += owed.eq(owed + asked - given)
+    h.prove("o: as many as were asked for", owed == Mux(reading, left, 0) + sum(giving))
+    there = dut.d.at + dut.d.n_out <= N_WINDOWS * FEW.n_filters
+    h.prove("d: still of sums that there are", ~(reading | Cat(giving).any()) | there)
+    h.prove("left: something while it reads", ~reading | (left != 0))
+    h.prove("at: in their order, from the first on",
+            ~reading | (at + left == dut.d.at + dut.d.n_out))  # fmt: skip
+    stage = [Signal(name=f"chosen{number}") for number in range(2)]
+    with h.m.If(moving):
+        h.m.d.sync += [stage[0].eq(reading & of_chosen), stage[1].eq(stage[0])]
+    with h.m.If(dut.term.valid):
+        h.m.d.sync += [stage[0].eq(0), stage[1].eq(0)]
+    h.prove("the word that is read is the sum", ~stage[0] | (_read_data(h) == total.as_unsigned()))
+    h.prove("the word that is multiplied is the sum", ~stage[1] | (h.signal("s2_word") == total))
+    h.cover("the third sum is given", given & (owed + 2 == h.dut.d.n_out))
+    h.cover("the sum that is followed is given", stage[1])
+
+
+def sums_given(h, walk, entering, runs):
+    """Of a drain at work on a descriptor that takes sums out: it asks for as many as its walk has vectors for."""
+    i, d = h.dut.i.p, walk.d
+    one = (i.n_in == 1) & (i.idx == 0)
+    h.assume("i: a vector for each sum", ~(h.dut.i.valid & i.reorganise & i.vector) | one)
+    reading, left = h.signals("reorganise.sums.$signal")[0], h.signal("reorganise.sums.left")
+    giving = [s for s in h.signals("reorganise.sums.stage") if len(s) == 1][-WindowSums.READ_LATENCY :]
+    owed, takes = Mux(reading, left, 0) + sum(giving), d.reorganise & d.vector
+    ahead = Mux(walk.step.valid, h.signal("walk.n_out_left"), 0) + sum(stage.valid for stage in entering)
+    busy = ~h.state("", "IDLE")
+    h.prove("sums: one to a vector, without their indices", ~(busy & takes) | ((d.n_in == 1) & (d.idx == 0)))
+    h.prove("sums: as many as there are vectors to come", owed == Mux(runs & takes, ahead, 0))
+    h.prove("sums: some while they are read", ~reading | (left != 0))
+    h.prove(
+        "walk: a pixel's vectors are one each", ~(runs & takes & walk.step.valid) | (h.signal("walk.n_in_left") == 1)
+    )
+    h.prove("walk: no index vector", ~(busy & takes) | ~h.signal("walk.plain"))
+    h.cover("all sums are given", h.before(takes & (owed == 1)) & (owed == 0))
+
+
+@job("reorganise", lambda: Reorganise(REORGANISES), cut=("t:$mul", "t:$mem_v2"))
+def _reorganise(h):
+    """Terms of one sum are apart, and all are in memory when it is no longer busy."""
+    dut, latency = h.dut, Epilogue.LATENCY
+    bind_streams(h)
+    pixels = h.block("pixels")
+    entered = dut.enter & dut.ready
+    line = Signal(latency)  # what has entered the epilogue and hasn't left it
+    h.m.d.sync += line.eq(Cat(entered, line))
+    h.assume("i: what entered the epilogue", dut.i_mask[0] == line[-1])
+    running = h.before(dut.busy | dut.start)
+    h.assume("d: stands from the start on, while busy", ~running | (h.before(dut.d.as_value()) == dut.d.as_value()))
+    h.assume("start: only while not busy", ~dut.start | ~dut.busy)
+    h.assume("last: ends a row", ~dut.last | dut.row)
+    h.assume("start: of a tile with lanes", ~dut.start | (dut.d.lanes_last != 0))
+    h.prove("ready: only while busy", ~dut.ready | dut.busy)
+    term, left = h.block("sums").term, h.signal("pixels.left")
+    count, settles, ends, swap = h.signal("count"), h.state("", "SETTLE"), h.state("", "END"), dut.d.swap
+    # Cycles since something entered, since it arrived, and since the last flush.
+    age, since, flushed = (Signal(range(64), name=name, init=63) for name in ("age", "since", "flushed"))
+    flush = h.state("", "FLUSH")
+    for counter, event in ((age, entered), (since, line[-1]), (flushed, flush)):
+        with h.m.If(event):
+            h.m.d.sync += counter.eq(1)
+        with h.m.Elif(~counter.all()):
+            h.m.d.sync += counter.eq(counter + 1)
+    h.prove("age: since the last that entered", Cat(~line[k] | (age <= k + 1) for k in range(latency)).all())
+    h.prove("age: counted from 1", (age != 0) & (since != 0) & (flushed != 0))
+    h.prove("FLUSH: without swap", ~flush | ~swap)
+    h.prove("LOCATE: with swap", ~h.state("", "LOCATE") | swap)
+    h.prove("age: the last that entered is there", Cat((age != k + 1) | line[k] for k in range(latency)).all())
+    h.prove("since: later by the epilogue's cycles", (age <= latency) | (since == age - latency)
+            | (age.all() & (since >= age - latency)))  # fmt: skip
+    h.prove("SETTLE: until all has settled", ~settles | (age + count == Reorganise.SETTLE_CYCLES))
+    for state in ("FIRST", "LOCATE", "FLUSH", "END"):
+        h.prove(f"{state}: nothing is in the epilogue", ~h.state("", state) | (line == 0))
+    h.prove("IDLE: nothing is in the epilogue", dut.busy | (line == 0))
+    h.prove("pixels: a vector's windows, one a cycle", (left == 0) | (sum(left) + since <= N_WINDOWS + 1))
+    steps = [s for s in h.signals("pixels.stage") if len(s) == 1][: pixels.latency - 1]
+    for number, stage in enumerate(steps):
+        h.prove(f"pixels: a term {number + 1} cycles behind", ~stage | (since <= N_WINDOWS + number + 1))
+    cycles = pixels.latency + WindowSums.ADD_LATENCY
+    h.prove(
+        "END: with swap, some cycles behind the end",
+        ~(ends & swap) | (age + count == Reorganise.SETTLE_CYCLES + cycles),
+    )
+    h.prove("END: else behind the flush", ~ends | swap | (flushed + count == cycles))
+    quiet = Signal(WindowSums.ADD_LATENCY - 1, init=(1 << (WindowSums.ADD_LATENCY - 1)) - 1)
+    h.m.d.sync += quiet.eq(Cat(~term.valid, quiet))
+    # Each of the last terms was so long ago that it must have come before the end.
+    for number, there in enumerate([term.valid, *~quiet]):
+        h.prove(f"{number} cycles ago: no term later than its cause", ~there | Mux(
+            swap, since <= N_WINDOWS + len(steps) + number, flushed <= number + 1))  # fmt: skip
+    h.prove("terms are in memory when it isn't busy", dut.busy | (quiet.all() & ~term.valid))
+    for name, here in (("filters", ~dut.d.swap), ("pixels", dut.d.swap)):
+        h.cover(f"{name}: a term", term.valid & here & dut.busy)
+    h.cover("sums are given", dut.o.valid)

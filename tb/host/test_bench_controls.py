@@ -1,0 +1,113 @@
+"""The bench of controls: its schedule's arithmetic, images, choice of rates, figures, kept records."""
+
+import json
+import statistics
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from adagp.host import bench_controls as bench
+from adagp.host.bench_numerics import digest
+from adagp.host.data import load_dataset
+from adagp.host.settings import TrainSettings
+
+COMMON = TrainSettings(preset="tiny", epochs=8, train_images=320, phases=bench.PHASES)
+
+
+def test_images_of_half_the_size():
+    x = np.random.default_rng(1).random((3, 2, 4, 6)).astype(np.float32)
+    small = bench.half_size(x)
+    assert small.shape == (3, 2, 2, 3) and small.dtype == np.float32
+    assert small[2, 1, 1, 0] == pytest.approx(x[2, 1, 2:, :2].mean())
+
+
+def test_fewer_epochs_cost_no_more():
+    """Of 80 batches 10 are of warm-up; then runs of 4, 3, 2 and 1 for each with true gradients, runs going on."""
+    skipped = bench.gp_batches(COMMON, 10)
+    assert skipped == 8 + 8 + 7 + 20
+    epochs = bench.fewer_epochs(COMMON, 10)
+    assert epochs * 10 * 3 <= 80 * 3 - 2 * skipped < (epochs + 1) * 10 * 3
+    assert bench.settings_of("bp_fewer", COMMON).epochs == epochs < bench.settings_of("bp", COMMON).epochs
+    assert bench.fewer_epochs(replace(COMMON, warmup_epochs=8), 10) == 8
+
+
+def test_each_method_is_what_it_is_called():
+    for method in bench.METHODS:
+        settings = bench.settings_of(method, COMMON)
+        assert settings.predicts == (not method.startswith("bp"))
+        assert not settings.predicts or settings.gradient_source == method
+
+
+def details():
+    batches = {"warmup": 10, "bp": 0, "gp": 0}
+    methods = {
+        name: {"batches": batches, "runs": [{"accuracy": accuracy} for accuracy in accuracies]}
+        for name, accuracies in {"bp": (0.8, 0.9), "bp_fewer": (0.5, 0.5), "mean": (0.1, 0.2)}.items()
+    }
+    methods["bp_fewer"]["batches"] = {**batches, "warmup": 5}
+    methods["mean"]["batches"] = {"warmup": 1, "bp": 3, "gp": 6}
+    return methods
+
+
+def test_figures_and_costs():
+    found = bench.figures(details(), None)
+    assert found == {
+        "accuracy_bp": 0.85, "sd_bp": round(statistics.stdev((0.8, 0.9)), 6), "accuracy_bp_fewer": 0.5,
+        "sd_bp_fewer": 0, "accuracy_mean": pytest.approx(0.15), "sd_mean": round(statistics.stdev((0.1, 0.2)), 6),
+    }  # fmt: skip
+    assert set(bench.costs(details(), None).values()) == {None}
+    cycles = {"bp": {"warmup": 1000}, "mean": {"warmup": 1100, "bp": 1010, "gp": 7}}
+    assert bench.costs(details(), cycles) == {"bp": 10_000, "bp_fewer": 5_000, "mean": 1100 + 3030 + 42}
+    del cycles["mean"]["gp"]
+    assert bench.costs(details(), cycles)["mean"] is None
+    assert "cost_mean" not in bench.figures(details(), cycles) and bench.figures(details(), cycles)["cost_bp"] == 10_000
+
+
+def test_costs_are_filled_in_without_training(tmp_path, monkeypatch):
+    path, cycles = tmp_path / "controls.json", tmp_path / "cycles.json"
+    bench.write(path, details(), None, {"commit": "a"})
+    before = json.loads(path.read_text())
+    cycles.write_text(json.dumps({"bp": {"warmup": 3}}))
+    monkeypatch.setattr("sys.argv", ["bench", "--costs-only", "--output", str(path), "--cycles", str(cycles)])
+    bench.main()
+    after = json.loads(path.read_text())
+    assert before["details"]["cost"]["bp"] is None and after["details"]["cost"]["mean"] is None
+    assert after["figures"] == {**before["figures"], "cost_bp": 30, "cost_bp_fewer": 15}
+    assert after["provenance"] == before["provenance"] and after["details"]["methods"] == details()
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Work in a folder of its own, with digits for the images."""
+    dataset = load_dataset("digits")
+    few = replace(dataset, test_x_NCHW=dataset.test_x_NCHW[:40], test_y_N=dataset.test_y_N[:40])
+    monkeypatch.setattr(bench, "WORK", tmp_path)
+    monkeypatch.setattr(bench, "_data", {tuning: (few, digest(few)) for tuning in (True, False)})
+    return few
+
+
+def test_every_method_runs(small):
+    common = replace(COMMON, model="mlp", epochs=2, batch=8, train_images=80)
+    records = {}
+    for method in bench.METHODS:
+        run = bench.Run(method, False, replace(bench.settings_of(method, common), learning_rate=0.02))
+        records[method] = bench._record(run, "sources")
+        assert 0 <= records[method]["accuracy"] <= 1 and run.path.exists()
+    assert records["bp"]["batches"] == {"warmup": 20, "bp": 0, "gp": 0}
+    assert records["bp_fewer"]["batches"] == {"warmup": 10, "bp": 0, "gp": 0}
+    for method in ("predicted", "random", "zero", "last", "mean"):
+        assert records[method]["batches"] == {"warmup": 10, "bp": 2, "gp": 8}
+    assert records["skip"]["batches"] == {"warmup": 10, "bp": 2, "gp": 0}
+    losses = [records[method]["train_loss"] for method in bench.METHODS]
+    assert len(set(losses)) == len(losses)
+
+
+def test_a_record_is_taken_for_the_same_run_only(small, monkeypatch):
+    done = []
+    monkeypatch.setattr(bench, "train", lambda *_: done.append(1) or {"accuracy": 0.5, "batches": {}})
+    run = bench.Run("bp", True, COMMON)
+    for one, source in ((run, "a"), (run, "a"), (run, "b"), (replace(run, settings=replace(COMMON, epochs=3)), "b")):
+        bench._record(one, source)
+    assert len(done) == 3
+    bench._record(replace(run, tuning=False), "b")
+    assert len(done) == 4

@@ -1,0 +1,61 @@
+"""The designs that predict gradients train to the same bits as the golden model, and so as each other."""
+
+from functools import cache
+
+import pytest
+from scheduled import GP_VARIANTS, SEED, Run, differences, golden, settings, simulated
+
+pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
+
+BATCHES = [[1, 0, 0], [2, 0, 0], [3, 0, 0], [4, 0, 0], [4, 1, 3], [4, 2, 4], [4, 3, 5]]
+"""Of warm-up, BP and GP, after each start."""
+
+
+@cache
+def expected(name, source="predicted"):
+    """The golden model's run; the initial weights' hash, what each start left behind."""
+    run = Run(name, golden(), settings(name, gradient_source=source))
+    return run.initial, run.network.program.digest, run.go()
+
+
+def train(name, variant, source="predicted", stall=0.2):
+    device = simulated(variant, stall=stall, seed=SEED)
+    run = Run(name, device, settings(name, variant=variant, gradient_source=source))
+    run.go()
+    device.close()
+    return run
+
+
+@pytest.mark.parametrize("variant", GP_VARIANTS)
+@pytest.mark.parametrize("name", ["strides", "pools", "linear"])
+def test_each_design_equals_golden_after_every_start(name, variant):
+    initial, digest, starts = expected(name)
+    run = train(name, variant)
+    assert differences(starts, run.seen) == []
+    assert (run.initial, run.network.program.digest) == (initial, digest)
+    assert [start["batches"] for start in run.seen] == BATCHES
+    hashes = [initial, *(start["hash"] for start in run.seen)]
+    assert len(set(hashes)) == len(hashes)  # every start changed the weights
+
+
+def test_warm_up_alone_is_the_baseline():
+    """Whose gradients are all true ones; the predictor learns beside them and touches nothing."""
+    hashes = {}
+    for variant in ("baseline", *GP_VARIANTS):
+        device = simulated(variant)
+        run = Run("pools", device, settings("pools", variant=variant, epochs=2, warmup_epochs=2))
+        hashes[variant] = [start["hash"] for start in run.go()]
+        device.close()
+        assert run.initial not in hashes[variant] and len(set(hashes[variant])) == 8
+    assert all(found == hashes["baseline"] for found in hashes.values())
+    assert hashes["max"] != [start["hash"] for start in expected("pools")[2]]
+
+
+@pytest.mark.parametrize(("source", "variant"), [("zero", "low"), ("last", "efficient"), ("mean", "max")])
+def test_sources_without_predictor_equal_golden(source, variant):
+    initial, _, starts = expected("strides", source)
+    run = train("strides", variant, source)
+    assert differences(starts, run.seen) == []
+    assert [start["batches"] for start in run.seen] == BATCHES
+    last = {kind: expected("strides", kind)[2][-1]["hash"] for kind in (source, "predicted")}
+    assert len({initial, *last.values()}) == 3

@@ -1,0 +1,72 @@
+"""A layer whose filters are cut in GP, so that the first are updated while the others are computed: the same bits."""
+
+from functools import cache
+
+import pytest
+from adagp.host import predictor
+from adagp.spec.commands import Opcode, Phase
+from scheduled import NETWORKS, SEED, Run, differences, golden, settings, simulated
+
+pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
+
+PARTS = {"narrow": [1, 3, 2], "linear": [3, 3, 2]}
+"""Of each layer of two networks: the updates that it has in a GP batch."""
+
+
+def updates(network):
+    """Filters and first filter of the parts of each layer, as its updates of GP say."""
+    weights = {network.tensors[f"{layer.name}.weight"].address: layer for layer in network.trained}
+    found = {layer.name: [] for layer in network.trained}
+    for line in network.program:
+        command = line.command
+        if command.opcode == Opcode.UPDATE and command.phase_mask & Phase.GP:
+            base = max(address for address in weights if address <= command.b_addr)
+            layer = weights[base]
+            row = layer.filter_elements
+            assert command.count % row == 0 and (command.b_addr - base) % (2 * row) == 0
+            found[layer.name].append(((command.b_addr - base) // (2 * row), command.count // row))
+    return found
+
+
+def run(name, device, cut, **options):
+    with pytest.MonkeyPatch.context() as patch:
+        if cut:
+            patch.setattr(predictor, "LEAST_CUT", 1)
+        return Run(name, device, settings(name, **options))
+
+
+@cache
+def on_golden(name, cut):
+    trained = run(name, golden(), cut)
+    return trained, trained.go()
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_parts_of_a_layer_are_the_whole(name):
+    (whole, _), (cut, _) = on_golden(name, False), on_golden(name, True)
+    assert all(len(parts) == 1 for parts in updates(whole.network).values())
+    parts = updates(cut.network)
+    assert [len(found) for found in parts.values()] == PARTS[name]
+    for layer in cut.network.trained:
+        ends = [0, *(first + filters for first, filters in parts[layer.name])]
+        assert ends[:-1] == [first for first, _ in parts[layer.name]] and ends[-1] == layer.q
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_give_the_bits_of_the_whole(name):
+    (_, whole), (_, cut) = on_golden(name, False), on_golden(name, True)
+    assert {what for _, what in differences(whole, cut)} == {"counters"}
+    for one, other in zip(whole, cut, strict=True):
+        assert one["counters"][:2] == other["counters"][:2] and one["counters"][0] > 0
+    assert whole[-1]["counters"][2] < cut[-1]["counters"][2]  # commands
+    assert whole[-1]["batches"][2] > 0
+
+
+@pytest.mark.parametrize(("name", "variant"), [("narrow", "max"), ("linear", "max"), ("narrow", "low")])
+def test_designs_equal_golden_with_parts(name, variant):
+    device = simulated(variant, stall=0.2, seed=SEED)
+    trained = run(name, device, True, variant=variant)
+    found = trained.go()
+    device.close()
+    assert differences(on_golden(name, True)[1], found) == []
+    assert name in NETWORKS and found[-1]["batches"][2] > 0

@@ -1,0 +1,255 @@
+"""The predictor's forward, its error, its gradient and its step, against PyTorch in float64."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from adagp.host.golden_device import GoldenDevice
+from adagp.host.loss import softmax_cross_entropy
+from adagp.host.lowering import LoweringError
+from adagp.host.models import build_model
+from adagp.host.network import Network
+from adagp.host.predictor import ADAM_HYPER
+from adagp.host.quantise import constant, dequantise, join_master
+from adagp.spec.commands import Adam
+from adagp.spec.presets import preset
+
+CONFIG = replace(preset("ecp5"), variant="efficient")
+SHAPE, CLASSES, BATCH = (1, 8, 8), 10, 16
+RATE, BETA1, BETA2 = 1e-3, 0.9, 0.999
+WARMUP, BP, GP = 0, 1, 2
+STEPS = 8
+
+
+class WindowedDevice(GoldenDevice):
+    """Keeps the window's memory from the host, as a predictor memory on chip does."""
+
+    window = range(0)
+
+    def set_predictor_window(self, address):
+        self.window = range(address, address + CONFIG.predictor_bytes)
+
+    def write(self, address, array):
+        assert not self.hits(address, array.nbytes)
+        super().write(address, array)
+
+    def read(self, address, n_bytes):
+        assert not self.hits(address, n_bytes)
+        return super().read(address, n_bytes)
+
+    def hits(self, address, n_bytes):
+        return max(address, self.window.start) < min(address + n_bytes, self.window.stop)
+
+
+def set_adam(device):
+    first, second = round(BETA1 * 65536), round(BETA2 * 65536)
+    values = {
+        Adam.RATE: constant(RATE), Adam.BETA1: (first, -16), Adam.REST1: (65536 - first, -16),
+        Adam.BETA2: (second, -16), Adam.REST2: (65536 - second, -16), Adam.EPSILON: (1, 0),
+    }  # fmt: skip
+    for place, value in values.items():
+        device.set_hyper(ADAM_HYPER + place, *value)
+
+
+class Run:
+    """A network on the golden device, trained with random images."""
+
+    def __init__(self, model="digits-cnn", predict=True, device=GoldenDevice):
+        torch.manual_seed(1)
+        self.rng = np.random.default_rng(1)
+        module = build_model(model, SHAPE, CLASSES, 1)
+        self.network = Network(module, SHAPE, BATCH, CONFIG, source="predicted" if predict else None)
+        self.device = device(CONFIG)
+        self.network.load_state(self.device, module.state_dict(), seed=1)
+        self.network.set_hyper(self.device, 0.05, 0.9, 0.0)
+        set_adam(self.device)
+        self.calibrate = True
+
+    def batch(self, phase):
+        """One batch; returns exponents as they were in it."""
+        x = self.rng.random((BATCH, *SHAPE))
+        self.network.write_input(self.device, x)
+        self.network.start(self.device, phase, calibrate=self.calibrate)
+        self.calibrate = False
+        exponents = self.exponents()
+        self.device.wait()
+        if phase != GP:
+            labels = self.rng.integers(0, CLASSES, BATCH)
+            _, gradient = softmax_cross_entropy(self.network.read_logits(self.device), labels)
+            self.network.write_loss_gradient(self.device, gradient)
+            self.device.resume()
+            self.device.wait()
+        return exponents
+
+    def exponents(self):
+        table = self.device.machine.exponents
+        return {name: int(table.cur[tensor.number]) for name, tensor in self.network.tensors.items()}
+
+    def values(self, name, exponent):
+        return torch.from_numpy(dequantise(self.network.read(self.device, name), exponent))
+
+    def master(self, name, exponents):
+        high, low = (self.network.read(self.device, f"{name}.{part}") for part in ("weight", "low"))
+        return torch.from_numpy(join_master(high, low, exponents[f"{name}.weight"]))
+
+
+def near(found, expected, tolerance):
+    scale = expected.abs().max()
+    assert scale > 0
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0, atol=tolerance * float(scale))
+
+
+class Reference(torch.nn.Module):
+    """The predictor in PyTorch, with the weights that the device has now."""
+
+    def __init__(self, run, exponents):
+        super().__init__()
+        conv = run.values("predictor.conv.weight", exponents["predictor.conv.weight"])
+        fc = run.values("predictor.fc.weight", exponents["predictor.fc.weight"])
+        self.filters = torch.nn.Parameter(conv[:, :-1].reshape(3, 3, 3)[:, None])
+        self.bias = torch.nn.Parameter(conv[:, -1].clone())
+        self.fc = torch.nn.Parameter(fc.clone())
+
+    def forward(self, pooled, rows, positive):
+        """[filters, 2, 2] to [filters, rows]; ``positive``: which hidden values the device's ReLU has let through."""
+        hidden = torch.nn.functional.conv2d(pooled[:, None], self.filters, self.bias, padding=1)
+        hidden = (hidden.permute(0, 2, 3, 1) * positive).flatten(1)
+        return hidden @ self.fc[:rows, :-1].T + self.fc[:rows, -1]
+
+    def gradients(self):
+        conv = torch.cat([self.filters.grad.reshape(3, 9), self.bias.grad[:, None]], 1)
+        return {"conv": conv, "fc": self.fc.grad}
+
+
+def pooled(run, layer, exponents):
+    output_NCHW = run.values(f"{layer.name}.output", exponents[f"{layer.name}.output"]).permute(0, 3, 1, 2)
+    size = max(1, layer.oh // 2), max(1, layer.ow // 2)
+    found = torch.nn.functional.avg_pool2d(output_NCHW, size).mean(0)
+    return found.expand(-1, 2, 2) if found.shape[-1] == 1 else found
+
+
+def positive(run, layer, exponents):
+    return run.values(f"{layer.name}.hidden", exponents["predictor.hidden"]) > 0
+
+
+@pytest.mark.parametrize("model", ["digits-cnn", "mlp"])
+def test_a_batch_against_pytorch(model):
+    """What the predictor gives, its errors, the sum of its gradients over the layers, one step of Adam."""
+    run = Run(model)
+    for _ in range(STEPS):
+        run.batch(WARMUP)
+    before = {name: run.master(f"predictor.{name}", run.exponents()) for name in ("conv", "fc")}
+    reference = Reference(run, run.exponents())
+    moments = {}
+    for name in ("conv", "fc"):
+        exponents = run.exponents()
+        m = run.values(f"predictor.{name}.first", exponents[f"predictor.{name}.first"] - 16)
+        s = run.values(f"predictor.{name}.second", 2 * exponents[f"predictor.{name}.second"] - 14)
+        moments[name] = (m, s)
+    run.device.reset_counters()
+    exponents = run.batch(WARMUP)
+    assert run.device.counters(WARMUP)["saturations"] == 0
+    loss = 0
+    for layer in run.network.trained:
+        name = layer.name
+        inputs = pooled(run, layer, exponents)
+        found = run.values(f"{name}.reorganised", exponents["predictor.reorganised"])[..., 0]
+        near(found, inputs, 1e-3)
+        scale = exponents[f"{name}.scale"]
+        true = run.values(f"{name}.weight_gradient", exponents[f"{name}.weight_gradient"] - scale)[:, :-1]
+        error = reference(inputs, true.shape[1], positive(run, layer, exponents)) - true
+        near(run.values(f"{name}.predicted", exponents["predictor.error"])[:, :-1], error.detach(), 2e-3)
+        loss = loss + (error**2).sum() / 2
+    loss.backward()
+    after = run.exponents()
+    for name, gradient in reference.gradients().items():
+        found = run.values(f"predictor.{name}.gradient", exponents[f"predictor.{name}.gradient"])
+        near(found, gradient, 5e-3)
+        m, s = moments[name]
+        m, s = BETA1 * m + (1 - BETA1) * found, BETA2 * s + (1 - BETA2) * found**2
+        step = RATE * (1 - BETA2 ** (STEPS + 1)) ** 0.5 / (1 - BETA1 ** (STEPS + 1)) * m / s.sqrt().clamp(min=1e-30)
+        moved = run.master(f"predictor.{name}", after) - before[name]
+        near(moved, -step, 2e-2)
+
+
+def test_a_predicted_batch_moves_weights_by_the_prediction_and_leaves_biases():
+    run = Run()
+    for _ in range(4):
+        run.batch(WARMUP)
+    now = run.exponents()
+    before = {layer.name: run.master(layer.name, now) for layer in run.network.trained}
+    momentum = {
+        layer.name: run.values(f"{layer.name}.momentum", now[f"{layer.name}.momentum"] - 16)
+        for layer in run.network.trained
+    }
+    predictor = {name: run.network.read(run.device, f"predictor.{name}.weight") for name in ("conv", "fc")}
+    reference = Reference(run, now)
+    exponents = run.batch(GP)
+    for layer in run.network.trained:
+        inputs = pooled(run, layer, exponents)
+        given = (
+            reference(inputs, layer.filter_elements - 1, positive(run, layer, exponents)).detach()
+            * 2.0 ** exponents[f"{layer.name}.scale"]
+        )
+        moved = run.master(layer.name, run.exponents()) - before[layer.name]
+        near(moved[:, :-1], -0.05 * (0.9 * momentum[layer.name][:, :-1] + given), 1e-2)
+        assert (moved[:, -1].abs() < 2.0**-12 * before[layer.name].abs().max()).all()
+    for name, weights in predictor.items():
+        assert (run.network.read(run.device, f"predictor.{name}.weight") == weights).all()
+
+
+def test_without_predicted_batches_the_network_learns_as_without_predictor():
+    plain, predicted = Run(predict=False), Run()
+    hashes = [one.network.weights_hash(one.device) for one in (plain, predicted)]
+    assert hashes[0] == hashes[1]
+    for phase in (WARMUP, WARMUP, BP, BP):
+        plain.batch(phase), predicted.batch(phase)
+    hashes += [one.network.weights_hash(one.device) for one in (plain, predicted)]
+    assert hashes[2] == hashes[3] != hashes[0]
+    predicted.batch(GP)
+    assert predicted.network.weights_hash(predicted.device) != hashes[2]
+
+
+def test_a_layer_too_large_for_the_predictor_is_named():
+    with pytest.raises(LoweringError, match=r"0\.Conv2d has 600 filters, the predictor of ecp5 is for 128"):
+        Network(torch.nn.Sequential(torch.nn.Conv2d(1, 600, 3), torch.nn.Flatten(), torch.nn.Linear(600 * 36, 10)),
+                SHAPE, BATCH, CONFIG, source="predicted")  # fmt: skip
+
+
+def test_weights_on_chip_move_only_by_programs():
+    """The window holds the weights and nothing else; the host never touches it, and a checkpoint has what is there."""
+    run = Run(device=WindowedDevice)
+    window, plan = run.device.window, run.network.compiled.plan
+    assert len(window) > 0 and window.start % CONFIG.predictor_window == 0
+    inside = {block.name for block in plan if run.device.hits(block.address, block.n_bytes)}
+    assert inside == {"predictor.conv.weight", "predictor.fc.weight", "predictor.unused"}
+    assert all(plan[name].address >= window.start and plan[name].end <= window.stop for name in inside)
+    first = run.network.snapshot(run.device)
+    for phase in (WARMUP, GP, WARMUP):
+        run.batch(phase)
+    arrays = run.network.snapshot(run.device)
+    for name in ("predictor.conv.weight", "predictor.fc.weight"):
+        tensor = run.network.tensors[name]
+        there = run.device.machine.memory[tensor.address :][: tensor.n_bytes].view(tensor.dtype)
+        assert (arrays[name].ravel() == there).all() and (arrays[name] != first[name]).any()
+    run.network.restore(run.device, first)
+    again = run.network.snapshot(run.device)
+    assert all((again[name] == first[name]).all() for name in first)
+
+
+@pytest.mark.parametrize("device", [GoldenDevice, WindowedDevice])
+def test_a_state_resumes_to_the_bit(device):
+    run, other = Run(), Run(device=device)
+    for phase in (WARMUP, WARMUP, GP):
+        run.batch(phase)
+    arrays = run.network.snapshot(run.device)
+    other.network.restore(other.device, arrays)
+    set_adam(other.device)
+    other.rng.bit_generator.state, other.calibrate = run.rng.bit_generator.state, False
+    for one in (run, other):
+        for phase in (GP, WARMUP, WARMUP):
+            one.batch(phase)
+    assert run.network.weights_hash(run.device) == other.network.weights_hash(other.device)
+    mine, its = (one.network.snapshot(one.device) for one in (run, other))
+    assert mine.keys() == its.keys() and all((mine[name] == its[name]).all() for name in mine)

@@ -1,0 +1,352 @@
+"""Timelines of a small network on the simulated hardware: held against program, counters, waits and memory."""
+
+import itertools
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from adagp.host.device import DeviceError
+from adagp.host.network import Network
+from adagp.host.plots import plot_timeline
+from adagp.host.run_folder import RunError, RunFolder
+from adagp.host.settings import SettingsError
+from adagp.host.sim_device import SimDevice
+from adagp.host.timeline import PHASES, TRACKS, Timeline, Work, batches, read_trace, slices, trace, window, work
+from adagp.host.trainer import Trainer
+from adagp.sim.parts import EVENT, UNITS
+from adagp.spec.commands import Opcode
+from adagp.spec.presets import preset
+from adagp.spec.registers import Status
+from command_line import SMALL
+from torch import nn
+
+pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
+
+SEED = 11
+WARMUP, EVALUATION = 0, 3
+CONFIG = preset("tiny")
+BATCH, SHAPE, N_CLASSES = 3, (3, 9, 7), 5
+GEMMS = ("forward", "backward_data", "backward_weight")
+CORE = ("fill", "array", "drain", "store")
+MEMORY = 1 << 20
+
+
+def network():
+    torch.manual_seed(SEED)
+    module = nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 7, (2, 1), stride=2), nn.ReLU(),
+        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(7, N_CLASSES),
+    )  # fmt: skip
+    return Network(module, SHAPE, BATCH, CONFIG), module.state_dict()
+
+
+def batch(net, device, rng, phase, calibrate=False, count=1):
+    """Run ``count`` batches of one start, with random images and gradients; returns the counters."""
+    net.write_input(device, rng.random((BATCH, *SHAPE)))
+    device.reset_counters()
+    net.start(device, phase, batches=count, calibrate=calibrate)
+    for _ in range(count):
+        assert device.wait() & Status.HOST
+        if phase == WARMUP:
+            net.write_loss_gradient(device, rng.normal(size=(BATCH, N_CLASSES)))
+        device.resume()
+    assert device.wait() & Status.DONE
+    return device.counters(phase)
+
+
+def run(record, **options):
+    """Three batches of training, two of evaluation: slices, counters by start, cycles, memory."""
+    print(f"seed {SEED}")
+    net, state = network()
+    rng = np.random.default_rng(SEED)
+    device = SimDevice(CONFIG, memory_bytes=MEMORY, seed=SEED, **options)
+    net.load_state(device, state)
+    net.set_hyper(device, 0.1, 0.9, 0.001)
+    if record:
+        device.record_events()
+    counters = [batch(net, device, rng, WARMUP, calibrate=n == 0) for n in range(3)]
+    counters.append(batch(net, device, rng, EVALUATION, count=2))
+    events, cycles, memory = device.events, device.simulation.cycles, device.simulation.memory.copy()
+    device.close()
+    return net, events, counters, cycles, memory
+
+
+@pytest.fixture(scope="module", params=[{}, {"stall": 0.3, "write_latency": 40}], ids=["smooth", "stalls"])
+def recorded(request):
+    net, events, counters, cycles, memory = run(True, **request.param)
+    return net, slices(events, net.program), counters, cycles, memory, request.param
+
+
+def executed(net, phase):
+    """The commands of a phase that are work: (index, line)."""
+    return [
+        (index, line) for index, line in enumerate(net.program)
+        if line.command.phase_mask >> phase & 1 and Opcode.FORWARD <= line.command.opcode <= Opcode.ADAM
+    ]  # fmt: skip
+
+
+def by_unit(found):
+    return {unit: [s for s in found if s.unit == unit] for unit in TRACKS if any(s.unit == unit for s in found)}
+
+
+# --- what is recorded ---------------------------------------------------------------------------
+
+
+def test_recording_changes_nothing(recorded):
+    *_, counters, cycles, memory, options = recorded
+    _, events, same_counters, same_cycles, same_memory = run(False, **options)
+    assert (counters, cycles) == (same_counters, same_cycles) and (memory == same_memory).all()
+    assert events.size == 0 and events.dtype == EVENT
+
+
+def test_a_unit_does_one_thing_at_a_time(recorded):
+    _, found, *_ = recorded
+    units = by_unit(found)
+    assert list(units) == ["batch", *CORE, "update"]
+    for track in units.values():
+        assert len(track) >= 5
+        assert all(before.end <= after.begin for before, after in itertools.pairwise(track))
+        assert all(s.begin < s.end and (0 <= s.busy <= s.cycles or s.unit == "store") for s in track)
+
+
+def test_every_command_has_its_slices(recorded):
+    net, found, *_ = recorded
+    expected = Counter()
+    for number, phase in enumerate((WARMUP, WARMUP, WARMUP, EVALUATION, EVALUATION)):
+        expected[number, "batch", 0, "", "", PHASES[phase], False] += 1
+        for (index, line), dry in itertools.product(executed(net, phase), (False, True)[: 1 + (number == 0)]):
+            opcode = line.command.opcode
+            for unit in ("update",) if opcode == Opcode.UPDATE else CORE:
+                expected[number, unit, index, line.name, opcode.name.lower(), PHASES[phase], dry] += 1
+    seen = Counter((s.batch, s.unit, s.command, s.layer, s.opcode, s.phase, s.dry) for s in found)
+    assert seen == expected and len(expected) > 100
+    assert {"maxpool", "avgpool_backward", "backward_data", "update"} <= {s.opcode for s in found}
+
+
+def test_the_array_works_as_long_as_the_counters_say(recorded):
+    _, found, counters, *_ = recorded
+    arrays = [s for s in found if s.unit == "array" and s.opcode in GEMMS]
+    for numbers, counted in zip(((0,), (1,), (2,), (3, 4)), counters, strict=True):
+        mine = [s for s in arrays if s.batch in numbers]
+        assert sum(s.busy for s in mine) == counted["array_cycles"] > 0
+        assert sum(s.cycles for s in mine) >= counted["array_cycles"]
+
+
+def test_batches_hold_their_commands(recorded):
+    _, found, counters, cycles, *_ = recorded
+    whole = batches(found)
+    assert [s.batch for s in whole] == [0, 1, 2, 3, 4] and whole[4].begin == whole[3].end and whole[-1].end <= cycles
+    for numbers, counted in zip(((0,), (1,), (2,), (3, 4)), counters, strict=True):
+        assert sum(s.cycles for s in whole if s.batch in numbers) >= counted["cycles"] > 0
+    for s in found:
+        assert whole[s.batch].begin <= s.begin < s.end <= whole[s.batch].end
+
+
+def test_commands_begin_when_what_they_wait_for_is_stored(recorded):
+    net, found, *_ = recorded
+    waited = 0
+    for number, phase in ((0, WARMUP), (1, WARMUP), (2, WARMUP), (4, EVALUATION)):
+        mine = {(s.command, s.unit): s for s in found if s.batch == number and not s.dry}
+        ends, begins = {"store": [], "update": []}, {"store": "fill", "update": "update"}
+        for index, line in executed(net, phase):
+            last = "update" if line.command.opcode == Opcode.UPDATE else "store"
+            begin = mine[index, begins[last]].begin
+            for wait, kind in ((line.command.wait_main, "store"), (line.command.wait_update, "update")):
+                waited += wait > 0
+                assert wait == 0 or begin >= ends[kind][wait - 1]
+            ends[last].append(mine[index, last].end)
+        assert ends["store"] == sorted(ends["store"]) and ends["update"] == sorted(ends["update"])
+    assert waited > 30
+
+
+def test_results_pass_from_unit_to_unit(recorded):
+    net, found, *_ = recorded
+    checked = 0
+    for (_, index, dry), group in itertools.groupby(
+        sorted((s for s in found if s.unit in CORE), key=lambda s: (s.batch, s.command, s.dry)),
+        key=lambda s: (s.batch, s.command, s.dry),
+    ):
+        fill, array, drain, store = sorted(group, key=lambda s: CORE.index(s.unit))
+        assert fill.begin < array.begin <= drain.end and array.begin < drain.end <= store.end
+        assert fill.end < drain.end and array.end <= drain.end
+        c = net.program[index].command
+        results = {"forward": c.n * c.oh * c.ow * c.q, "backward_data": c.n * c.h * c.w * c.c}.get(fill.opcode, 1)
+        beats = -(-results * CONFIG.operand_bytes // CONFIG.beat_bytes)
+        assert store.busy == 0 if dry else store.busy >= beats > 0
+        checked += 1
+    assert checked > 40
+
+
+def test_a_program_that_fails_leaves_no_trace_on_the_next(recorded):
+    *_, options = recorded
+    net, state = network()
+    rng = np.random.default_rng(SEED)
+    device = SimDevice(CONFIG, memory_bytes=MEMORY, seed=SEED, **options)
+    net.load_state(device, state)
+    net.set_hyper(device, 0.1, 0.9, 0.001)
+    batch(net, device, rng, WARMUP, calibrate=True)
+    device.record_events()
+    device.set_regions([])
+    with pytest.raises(DeviceError):
+        batch(net, device, rng, WARMUP)
+    net.install(device)
+    batch(net, device, rng, WARMUP)
+    found = slices(device.events, net.program)
+    assert [s.batch for s in batches(found)] == [1]
+    seen = Counter((s.unit, s.command) for s in found if s.batch == 1 and s.unit != "batch")
+    assert len(seen) == sum(4 - 3 * (line.command.opcode == Opcode.UPDATE) for _, line in executed(net, WARMUP))
+    assert set(seen.values()) == {1} and any(s.batch == 0 for s in found)
+    device.record_events(False)
+    batch(net, device, rng, WARMUP)
+    assert slices(device.events, net.program) == found
+    device.record_events()
+    assert device.events.size == 0
+    device.close()
+
+
+# --- what is made of it -------------------------------------------------------------------------
+
+
+def test_trace(recorded, tmp_path):
+    _, found, *_ = recorded
+    made = trace(found, CONFIG)
+    (tmp_path / "timeline.json").write_text(json.dumps(made))
+    assert read_trace(tmp_path / "timeline.json") == sorted(found, key=lambda s: (s.begin, TRACKS.index(s.unit)))
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in made["traceEvents"] if e["name"] == "thread_name"}
+    assert list(names.values()) == ["batch", *CORE, "update"]
+    events = [event for event in made["traceEvents"] if event["ph"] == "X"]
+    assert len(events) == len(found) and {e["ph"] for e in made["traceEvents"]} == {"M", "X"}
+    for event in events:
+        args = event["args"]
+        assert names[event["pid"], event["tid"]] == args["unit"] and event["dur"] > 0 and event["cat"] in PHASES
+        assert event["ts"] * CONFIG.clock_hz == pytest.approx(args["begin"] * 1e6)
+        assert event["dur"] * CONFIG.clock_hz == pytest.approx(args["cycles"] * 1e6)
+        assert args["cycles"] == args["end"] - args["begin"]
+    assert {"0.Conv2d forward warm-up", "0.Conv2d forward warm-up dry", "batch 4 evaluation"} <= {
+        event["name"] for event in events
+    }
+
+
+def test_a_file_that_is_no_timeline(tmp_path):
+    for text in ("{", "{}", '{"traceEvents": [{"ph": "X", "args": {}}]}'):
+        (tmp_path / "timeline.json").write_text(text)
+        with pytest.raises(RunError, match=r"timeline\.json isn't a timeline of this version"):
+            read_trace(tmp_path / "timeline.json")
+
+
+def test_work(recorded):
+    _, found, *_ = recorded
+    sums = work(found)
+    assert {unit for *_, unit in sums} == {*CORE, "update"} and {phase for phase, *_ in sums} == {
+        "warm-up",
+        "evaluation",
+    }
+    for (phase, layer, opcode, unit), one in sums.items():
+        mine = [s for s in found if (s.phase, s.layer, s.opcode, s.unit) == (phase, layer, opcode, unit) and not s.dry]
+        assert one == Work(len(mine), sum(s.end - s.begin for s in mine), sum(s.busy for s in mine))
+        assert one.slices % (3 if phase == "warm-up" else 2) == 0
+    assert sum(one.slices for one in sums.values()) == sum(s.unit != "batch" and not s.dry for s in found) > 0
+
+
+def test_plot(recorded, tmp_path):
+    _, found, *_ = recorded
+    plot_timeline(found, "a title", tmp_path / "timeline.png")
+    assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("text", ["", "3", "3:", ":3", "2:1", "0:6", "-1:2", "a:b"])
+def test_windows_refused(text):
+    with pytest.raises(SettingsError, match=rf"timeline = '{text}' must be FIRST:LAST with FIRST <= LAST < 6"):
+        window(text, 6)
+
+
+def test_windows():
+    assert window("0:5", 6) == (0, 5) and window("3:3", 6) == (3, 3)
+
+
+class Canned:
+    """A device that makes one array slice per batch; cycles go on from start to start."""
+
+    config = CONFIG
+
+    def __init__(self, cycle):
+        self.cycle, self.recording = cycle, False
+
+    def record_events(self, on=True):
+        self.recording = on
+        self.events = np.zeros(0, EVENT)
+
+    def run(self, count):
+        if self.recording:
+            self.events = np.array(
+                [
+                    (UNITS.index(unit), 0, 0, 0, n, self.cycle + 10 * n, self.cycle + 10 * n + 10, 10)
+                    for n in range(count) for unit in ("array", "batch")
+                ], EVENT,
+            )  # fmt: skip
+        self.cycle += 10 * count + 5
+
+
+def test_a_timeline_that_goes_on(tmp_path):
+    net, _ = network()
+    path = tmp_path / "timeline.json"
+
+    def go(device, starts, first=None, save=True):
+        timeline = Timeline(device, net.program, path, 2, 7)
+        if first is not None:
+            timeline.resume(first)
+        for number, count in starts:
+            timeline.begin(number, count)
+            assert device.recording == (number <= 7 and number + count > 2)
+            device.run(count)
+            timeline.end()
+            assert not device.recording
+        if save:
+            timeline.save()
+        return [(s.batch, s.begin, s.end) for s in batches(timeline.slices)]
+
+    device = Canned(1000)
+    go(device, [(0, 1), (1, 1)])
+    assert not path.exists()
+    expected = [(2, 0, 10), (3, 15, 25), (4, 25, 35)]
+    assert go(device, [(1, 2), (3, 2)]) == expected
+    assert [(s.batch, s.begin, s.end) for s in batches(read_trace(path))] == expected
+    assert go(Canned(77), [(4, 1)], first=4, save=False) == [(2, 0, 10), (3, 15, 25), (4, 25, 35)]
+    expected = [*expected[:2], (4, 25, 35), (5, 40, 50), (6, 50, 60), (7, 60, 70)]
+    assert go(Canned(7), [(4, 1), (5, 4), (9, 1)], first=4) == expected
+    assert [(s.batch, s.begin, s.end) for s in batches(read_trace(path))] == expected
+
+
+# --- the command line ---------------------------------------------------------------------------
+
+
+def test_train_is_interrupted_and_goes_on(adagp, tmp_path, monkeypatch):
+    folder, checkpoint, calls = RunFolder(tmp_path / "run"), Trainer.checkpoint, []
+
+    def interrupted(self):
+        calls.append(None)
+        if len(calls) == 3:
+            self.timeline.save()  # the last thing before the checkpoint
+            raise KeyboardInterrupt
+        checkpoint(self)
+
+    options = ("train", "-o", folder.path, *SMALL, "--checkpoint-every", "1", "--timeline", "1:4")
+    monkeypatch.setattr(Trainer, "checkpoint", interrupted)
+    assert adagp(*options)[0] == 130
+    before = read_trace(folder.timeline)
+    assert [s.batch for s in batches(before)] == [1, 2]
+    monkeypatch.setattr(Trainer, "checkpoint", checkpoint)
+    assert adagp(*options)[0] == 0
+    found = read_trace(folder.timeline)
+    assert [s.batch for s in batches(found)] == [1, 2, 3, 4]
+    assert [s for s in found if s.batch == 1] == [s for s in before if s.batch == 1]
+    for track in by_unit(found).values():
+        assert all(a.end <= b.begin for a, b in itertools.pairwise(track))
+    folder.timeline.with_suffix(".png").unlink()
+    code, out, _ = adagp("report", folder.path)
+    assert code == 0 and "timeline.png" in out
+    assert folder.timeline.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert adagp(*options[:-2])[0] == 0  # the finished run is replaced
+    assert not folder.timeline.exists() and not folder.timeline.with_suffix(".png").exists()

@@ -1,0 +1,124 @@
+"""Random networks with predicted gradients, by random schedules of phases: golden model and RTL to the same bits."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+from adagp.host.device import Device
+from adagp.host.golden_device import GoldenDevice
+from adagp.host.loss import softmax_cross_entropy
+from adagp.host.lowering import LoweringError
+from adagp.host.mapping import MappingError
+from adagp.host.memory_plan import PlanError
+from adagp.host.network import Network
+from adagp.host.sim_device import SimDevice
+from adagp.spec.registers import Status
+from adagp.spec.schedule import Entry, Schedule
+
+from .campaign import Kind, configured
+from .networks import EVALUATE, EXACT, LIMIT, PAGE, random_network
+
+__all__ = ["PREDICTING_NETWORKS", "PredictingNetworks"]
+
+NAMES = ("tiny max", "tiny low", "tiny efficient")
+SOURCES = ("predicted", "predicted", "predicted", "zero", "last", "mean")
+STARTS = (1, 3, 2)
+"""Batches of each start; the first one calibrates."""
+PHASES = 4
+STATE_SEED = 5
+
+
+class PredictingNetworks:
+    """The case function; with ``top`` only the first of ``names``, which it simulates."""
+
+    def __init__(self, top: Path | None = None, names: tuple[str, ...] = NAMES):
+        self.top, self.names = top, names[:1] if top else names
+        torch.set_num_threads(1)
+
+    def __call__(self, index: int, rng: np.random.Generator) -> str:
+        draw = Random(int(rng.integers(1 << 63)))
+        name = self.names[index % len(self.names)]
+        config = configured(name)
+        torch.manual_seed(draw.getrandbits(32))
+        module, shape = random_network(draw)
+        source, batch = draw.choice(SOURCES), draw.choice((1, 2, 3, 5))
+        try:
+            network = Network(module, shape, batch, config, ring_entries=max(STARTS), source=source)
+        except (LoweringError, MappingError, PlanError) as error:
+            return f"not built: {type(error).__name__}"
+        seed, stall = draw.getrandbits(32), draw.choice((0.0, 0.05, 0.3))
+        memory = -(-network.compiled.plan.n_bytes // PAGE) * PAGE
+        golden = GoldenDevice(config, memory)
+        device = SimDevice(
+            config, memory_bytes=memory, stall=stall, seed=1 + draw.getrandbits(30), top=self.top, limit=LIMIT
+        )  # fmt: skip
+        try:
+            runs = (_train(network, module.state_dict(), one, seed) for one in (golden, device))
+            for step, (expected, found) in enumerate(zip(*runs, strict=True)):
+                for key, value in expected.items():
+                    assert np.array_equal(found[key], value), (
+                        f"{key} differ in start {step}: {source}, {module}, {shape}"
+                    )
+            assert network.weights_hash(device) == network.weights_hash(golden)
+            counters = golden.counters(2)
+        finally:
+            device.close()
+        return f"equal on {name}, {source}" + ("" if counters["commands"] else ", without GP")
+
+
+def _schedule(draw: np.random.Generator) -> tuple[Schedule, tuple[int, int] | None]:
+    entries = tuple(Entry(*map(int, draw.integers(0, 3, 3))) for _ in range(draw.integers(1, 4)))
+    threshold = (1 << 15, int(draw.integers(-24, -14))) if draw.random() < 0.5 else None
+    return Schedule(int(draw.integers(1, 3)), int(draw.integers(1, 3)), entries), threshold
+
+
+def _train(network: Network, state: dict, device: Device, seed: int) -> Iterator[dict]:
+    """Train by a seeded schedule; yields what the host can see after each start, and at the end a checkpoint."""
+    rng = np.random.default_rng(seed)
+    network.load_state(device, state, STATE_SEED)
+    network.set_hyper(device, float(rng.choice((0.5, 0.05, 1e-3))), float(rng.choice((0, 0.9))), 1e-2)
+    network.set_adam(device, 1e-2)
+    device.set_schedule(*_schedule(rng))
+    for number, batches in enumerate(STARTS):
+        _run(network, device, rng, batches, None, calibrate=number == 0)
+        yield _seen(network, device)
+    _run(network, device, rng, 1, EVALUATE)
+    yield _seen(network, device)
+    yield network.snapshot(device)
+
+
+def _run(network, device, rng, batches, phase, calibrate=False):
+    """Batches of one start; the host meets those that want a loss."""
+    for entry in range(batches):
+        network.write_input(device, rng.uniform(-1, 1, (network.batch, *network.input_shape)), entry)
+    network.start(device, phase, batches=batches, calibrate=calibrate)
+    labels = rng.integers(0, network.n_outputs, (batches, network.batch))
+    met = 0
+    while device.wait() & Status.HOST:
+        if phase != EVALUATE:
+            gradient = softmax_cross_entropy(network.read_logits(device), labels[met])[1]
+            network.write_loss_gradient(device, gradient)
+        met += 1
+        device.resume()
+    assert met <= batches
+
+
+def _seen(network, device):
+    memory = device.read(0, network.compiled.plan.n_bytes).copy()
+    if network.config.predictor_on_chip and network.predictor.guesses:
+        memory[network.compiled.window :][: network.config.predictor_bytes] = 0
+    numbers = sorted({tensor.number for tensor in network.tensors.values() if tensor.number >= 0})
+    counters = [device.counters(phase) for phase in range(PHASES)]
+    return {
+        "memory": memory,
+        "exponents": np.array([str(device.exponents(number)) for number in numbers]),
+        "counters": np.array([[values[name] for name in (*EXACT, "predictor_macs")] for values in counters]),
+        "position": np.array([str(device.position())]),
+    }
+
+
+PREDICTING_NETWORKS = Kind(
+    "random_predicting_networks", PredictingNetworks, 300, "random_predicting_network_mismatches", NAMES
+)

@@ -1,0 +1,134 @@
+"""Small networks trained by a schedule with GP batches, on any device: what the host sees after each start."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from adagp.host.data import Dataset
+from adagp.host.golden_device import GoldenDevice
+from adagp.host.network import Network
+from adagp.host.settings import TrainSettings
+from adagp.host.sim_device import SimDevice
+from adagp.host.trainer import Trainer
+from adagp.spec.presets import preset
+from torch import nn
+
+__all__ = [
+    "EXACT", "GP_VARIANTS", "MEMORY", "NETWORKS", "SEED", "Run", "config_of", "differences", "golden", "settings",
+    "simulated",
+]  # fmt: skip
+
+MEMORY = 1 << 20
+SEED = 21
+N_CLASSES = 5
+TEST_IMAGES = 3
+GP_VARIANTS = ("low", "efficient", "max")
+EXACT = ("macs", "saturations", "commands")
+"""Counters that don't depend on time."""
+
+NETWORKS = {
+    "strides": (3, (7, 11, 9), lambda: nn.Sequential(
+        nn.Conv2d(7, 5, (5, 3), stride=3, padding=(2, 1)), nn.ReLU(), nn.Conv2d(5, 9, (2, 3), padding=(0, 1)),
+        nn.Conv2d(9, 3, (3, 2), padding=(1, 0), bias=False), nn.Flatten(), nn.Linear(18, N_CLASSES),
+    )),
+    "pools": (7, (3, 10, 13), lambda: nn.Sequential(
+        nn.ReLU(), nn.Conv2d(3, 6, 3, padding=1), nn.MaxPool2d(3, 2, padding=1), nn.ReLU(),
+        nn.AvgPool2d((3, 2), 2, padding=(1, 0)), nn.Conv2d(6, 7, 2, padding=1), nn.ReLU(), nn.MaxPool2d(3, 1),
+        nn.Flatten(), nn.Linear(28, N_CLASSES),
+    )),
+    "linear": (9, (1, 4, 7), lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(28, 17), nn.ReLU(), nn.Linear(17, 11, bias=False), nn.ReLU(), nn.Linear(11, N_CLASSES),
+    )),
+    "narrow": (3, (3, 6, 6), lambda: nn.Sequential(
+        nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, 9, 3), nn.ReLU(), nn.Flatten(), nn.Linear(36, N_CLASSES),
+    )),
+}  # fmt: skip
+"""Batch, shape of an image, module."""
+
+
+def config_of(variant):
+    return replace(preset("tiny"), variant=variant)
+
+
+def settings(name, **changes):
+    """An epoch each of warm-up, of a run of three GP batches and of runs of one, each run followed by a BP batch."""
+    batch, *_ = NETWORKS[name]
+    chosen = {
+        "preset": "tiny", "variant": "max", "epochs": 3, "batch": batch, "learning_rate": 0.05, "schedule": "constant",
+        "weight_decay": 0.002, "seed": SEED, "warmup_epochs": 1, "phases": "1*3:1 1:1", "train_images": 4 * batch,
+    }  # fmt: skip
+    return TrainSettings(**{**chosen, **changes})
+
+
+def simulated(variant, **options):
+    """The design as generated Verilog."""
+    return SimDevice(config_of(variant), memory_bytes=MEMORY, limit=20_000_000, **options)
+
+
+def golden(variant="max"):
+    """The golden model of the design."""
+    return GoldenDevice(config_of(variant), MEMORY)
+
+
+def _data(shape, images):
+    rng = np.random.default_rng(SEED)
+    x = rng.uniform(-1, 1, (images + TEST_IMAGES, *shape))
+    y = rng.integers(0, N_CLASSES, images + TEST_IMAGES)
+    return Dataset("random", x[:images], y[:images], x[images:], y[images:], N_CLASSES)
+
+
+class Run:
+    """A network of NETWORKS on ``device``, to be trained as ``settings`` say; ``seen``: what each start left behind.
+
+    ``watched`` is called after each start too, with the run.
+    """
+
+    def __init__(self, name, device, settings, watched=None, network=None):
+        print(f"seed {SEED}")
+        torch.set_num_threads(1)
+        torch.manual_seed(SEED)
+        batch, shape, build = NETWORKS[name]
+        module = build()
+        predicts = settings.predicts
+        self.device, self.settings, self.watched, self.seen = device, settings, watched, []
+        self.network = network or Network(
+            module, shape, batch, device.config, ring_entries=4, source=settings.gradient_source if predicts else None
+        )
+        self.network.load_state(device, module.state_dict(), seed=SEED)
+        self.initial = self.network.weights_hash(device)
+        self.trainer = Trainer(settings, self.network, device, _data(shape, settings.train_images))
+        self.trainer.on_batch = self._seen
+
+    def _seen(self, progress, loss):
+        arrays = self.network.snapshot(self.device)
+        self.seen.append({
+            **arrays, **self._activations(), "batches": list(progress.batches), "loss": loss,
+            "counters": [progress.counters[name] for name in EXACT], "hash": self.network.weights_hash(self.device),
+        })  # fmt: skip
+        if self.watched:
+            self.watched(self)
+
+    def _activations(self):
+        """What the commands wrote, but for the weights that may be on chip."""
+        tensors = self.network.tensors.values()
+        found = {
+            tensor.name: tensor for tensor in tensors if tensor.address and not tensor.name.startswith("predictor.")
+        }
+        return {name: self.network.read(self.device, name) for name in found}
+
+    def go(self):
+        """Train to the end; returns what each start left behind."""
+        self.trainer.run()
+        return self.seen
+
+
+def differences(expected, found):
+    """Names of what isn't equal, start by start."""
+    assert len(expected) == len(found) > 0
+    names = [sorted({*a, *b}) for a, b in zip(expected, found, strict=True)]
+    return [
+        (start, name)
+        for start, (a, b) in enumerate(zip(expected, found, strict=True))
+        for name in names[start]
+        if name not in a or name not in b or not np.array_equal(a[name], b[name])
+    ]

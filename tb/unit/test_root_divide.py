@@ -1,0 +1,96 @@
+"""Pipelined root and division against Python's integers, exhaustively where they are small."""
+
+from math import isqrt
+
+import pytest
+from adagp.rtl.delay_line import DelayLine
+from adagp.rtl.divide import Divide
+from adagp.rtl.product import FACTOR_WIDTH, Product
+from adagp.rtl.root import Root
+from amaranth import signed, unsigned
+from bench import seeded, simulate
+
+
+def run(dut, names, latency, cases):
+    """Feed one case a cycle, collect what comes out ``latency`` cycles later."""
+    seen = []
+
+    async def bench(ctx):
+        for n in range(len(cases) + latency):
+            if n < len(cases):
+                for name, value in zip(names, cases[n], strict=True):
+                    ctx.set(getattr(dut, name), value)
+            if n >= latency:
+                seen.append(ctx.get(dut.o))
+            await ctx.tick()
+
+    simulate(dut, bench)
+    return seen
+
+
+@pytest.mark.parametrize("width", [2, 4, 10])
+def test_every_root(width):
+    dut = Root(width)
+    values = range(1 << width)
+    assert run(dut, ["i"], dut.latency, [(v,) for v in values]) == [isqrt(v) for v in values]
+
+
+def test_wide_roots():
+    rng = seeded(1)
+    values = [0, 1, (1 << 44) - 1]
+    for _ in range(1000):
+        root = rng.randrange(1 << 22) >> rng.randrange(22)
+        values += [max(0, root * root - 1), root * root, rng.randrange(1 << 44) >> rng.randrange(44)]
+    dut = Root(44)
+    assert run(dut, ["i"], dut.latency, [(v,) for v in values]) == [isqrt(v) for v in values]
+
+
+@pytest.mark.parametrize(("width", "divisor_width", "quotient_width"), [(6, 3, 3), (7, 2, 3), (5, 4, 3), (6, 3, 1)])
+def test_every_quotient(width, divisor_width, quotient_width):
+    dut = Divide(width, divisor_width, quotient_width)
+    cases = [(i, by) for i in range(1 << width) for by in range(1, 1 << divisor_width)]
+    most = (1 << quotient_width) - 1
+    quotients = [i // by for i, by in cases]
+    assert max(quotients) > most
+    assert run(dut, ["i", "by"], dut.latency, cases) == [min(quotient, most) for quotient in quotients]
+
+
+def test_wide_quotients():
+    rng = seeded(2)
+    most = (1 << 23) - 1
+    cases = [((1 << 45) - 1, (1 << 22) - 1), (0, 1), ((1 << 45) - 1, 1)]
+    while len(cases) < 3000:
+        by = (rng.randrange(1 << 22) >> rng.randrange(22)) or 1
+        quotient = rng.choice((most, most + 1, rng.randrange(1 << 23) >> rng.randrange(23)))
+        cases.append((min((1 << 45) - 1, quotient * by + rng.choice((0, by - 1, rng.randrange(by)))), by))
+        cases.append((rng.randrange(1 << 45) >> rng.randrange(45), by))
+    dut = Divide(45, 22, 23)
+    expected = [min(i // by, most) for i, by in cases]
+    assert run(dut, ["i", "by"], dut.latency, cases) == expected
+    assert 100 < expected.count(most) < len(expected) - 100
+
+
+@pytest.mark.parametrize("shape", [signed(8), unsigned(15), signed(16), unsigned(31), signed(32), unsigned(44)])
+def test_products(shape):
+    rng = seeded(3)
+    low = -(1 << (shape.width - 1)) if shape.signed else 0
+    high = low + (1 << shape.width) - 1
+    cases = [(f, i) for f in (0, 1, (1 << FACTOR_WIDTH) - 1) for i in (low, low + 1, 0, 1, high)]
+    while len(cases) < 1000:
+        cases.append((rng.randrange(1 << FACTOR_WIDTH), rng.randint(low, high) >> rng.randrange(shape.width)))
+    seen = run(Product(shape), ["factor", "i"], Product.LATENCY, cases)
+    assert seen == [factor * i for factor, i in cases]
+
+
+@pytest.mark.parametrize("cycles", [3, 4, 8, 21])
+def test_delay_lines(cycles):
+    rng = seeded(cycles)
+    cases = [(rng.randrange(1 << 20),) for _ in range(100)]
+    assert run(DelayLine(20, cycles), ["i"], cycles, cases) == [value for (value,) in cases]
+
+
+def test_bad_sizes():
+    with pytest.raises(ValueError, match=r"not 5\Z"):
+        Root(5)
+    with pytest.raises(ValueError, match=r"not 2\Z"):
+        DelayLine(8, 2)
