@@ -3,7 +3,7 @@
 32x32 images, one classifier, no BatchNorm, batch 32, preset ``paper``. Images and labels are drawn at random: cycles
 don't depend on them. The golden model runs the first batch, which calibrates, and its state is where all devices begin;
 then come a batch of warm-up, two of GP and one of BP in one start without the host, and one more of GP, each up to its
-END, when all that it writes is written. The baseline trains two batches. ``hash_equal``: behind each start LOW,
+END, when all that it writes is written. The baseline trains one batch. ``hash_equal``: behind each start LOW,
 Efficient, MAX and the golden model have the same weights, momenta and exponents; the baseline's are those of golden
 backpropagation.
 
@@ -48,7 +48,7 @@ RATES = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 5e-4}
 PREDICTOR_RATE = 1e-3
 SCHEDULE = Schedule(1, 2, (Entry(1, 2, 1),))
 WARMUP, BP, GP, EVALUATION = range(4)
-STARTS = {True: ((WARMUP,), (GP, GP, BP), (GP,)), False: ((BP,), (BP,))}
+STARTS = {True: ((WARMUP,), (GP, GP, BP), (GP,)), False: ((BP,),)}
 """Phases of the batches behind the first, by whether there is a predictor."""
 
 
