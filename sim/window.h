@@ -23,8 +23,8 @@ class Window {
         first_ = first;
         last_ = last;
         skip_ = skip;
-        given_ = find<uint32_t>(context, "issue", "given");
-        completed_ = find<uint32_t>(context, "issue", "completed");
+        given_ = find<uint64_t>(context, "issue", "given");
+        completed_ = find<uint64_t>(context, "issue", "completed");
         enable_ = find<uint8_t>(context, "fetch.prefetch", "enable");
         index_ = find<uint16_t>(context, "fetch.prefetch", "\\commands__payload.index ");
     }
@@ -39,8 +39,9 @@ class Window {
     enum { BEFORE, INSIDE, AFTER } place_ = BEFORE;
     uint64_t from_ = 0, to_ = 0;
     uint64_t first_ = 0, last_ = 0, skip_ = 0;
-    uint32_t before_ = 0, due_ = 0;  // compute and UPDATE commands (lower and upper half) given, to be complete
-    const uint32_t *given_ = nullptr, *completed_ = nullptr;
+    static constexpr uint64_t KINDS[] = {0xffff, 0xffffu << 16, 0xffffull << 32};  // queues: main, update, predictor
+    uint64_t before_ = 0, due_ = 0;  // commands of each kind given, to be complete
+    const uint64_t *given_ = nullptr, *completed_ = nullptr;
     const uint16_t* index_ = nullptr;
     const uint8_t* enable_ = nullptr;
 
@@ -61,11 +62,12 @@ class Window {
         if (place_ == INSIDE && !next) {
             place_ = AFTER;
             due_ = *given_;  // commands of a kind are completed in order, so those before them too
-            for (uint32_t kind : {0xffff, 0xffff << 16})
+            for (uint64_t kind : KINDS)
                 if ((due_ & kind) == (before_ & kind)) due_ &= ~kind;
         }
-        const uint32_t done = *completed_;
-        if (place_ == AFTER && (done & 0xffff) >= (due_ & 0xffff) && done >> 16 >= due_ >> 16) {
+        bool done = place_ == AFTER;
+        for (uint64_t kind : KINDS) done = done && (*completed_ & kind) >= (due_ & kind);
+        if (done) {
             place_ = BEFORE;
             if (skip_) {
                 skip_--;

@@ -14,7 +14,7 @@ from adagp.spec.presets import preset
 from torch import nn
 
 __all__ = [
-    "EXACT", "GP_VARIANTS", "MEMORY", "NETWORKS", "SEED", "Run", "config_of", "differences", "golden", "settings",
+    "GP_VARIANTS", "MEMORY", "NETWORKS", "SEED", "Run", "config_of", "differences", "golden", "settings",
     "simulated",
 ]  # fmt: skip
 
@@ -23,8 +23,6 @@ SEED = 21
 N_CLASSES = 5
 TEST_IMAGES = 3
 GP_VARIANTS = ("low", "efficient", "max")
-EXACT = ("macs", "saturations", "commands")
-"""Counters that don't depend on time."""
 
 NETWORKS = {
     "strides": (3, (7, 11, 9), lambda: nn.Sequential(
@@ -103,7 +101,7 @@ class Run:
         arrays = self.network.snapshot(self.device)
         self.seen.append({
             **arrays, **self._activations(), "batches": list(progress.batches), "loss": loss,
-            "counters": [progress.counters[name] for name in EXACT], "hash": self.network.weights_hash(self.device),
+            "counters": _exact(progress.counters), "hash": self.network.weights_hash(self.device),
         })  # fmt: skip
         if self.watched:
             self.watched(self)
@@ -120,6 +118,11 @@ class Run:
         """Train to the end; returns what each start left behind."""
         self.trainer.run()
         return self.seen
+
+
+def _exact(counters):
+    """What doesn't depend on time, nor on how many arrays share the work."""
+    return [counters["macs"] + counters["predictor_macs"], counters["saturations"], counters["commands"]]
 
 
 def differences(expected, found):

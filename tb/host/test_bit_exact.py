@@ -172,7 +172,7 @@ def test_simulation_trains_without_the_golden_model(tmp_path):
 def test_a_fault_in_the_verilog_is_seen(tmp_path):
     """Rounding in lane 0 of the epilogue: of results past a half, only the odd ones still go up."""
     network, state = setting("strides")
-    module = re.escape(r"module \adagp.accelerator.drain.epilogue.lane0.scale_x ")
+    module = re.escape(r"module \adagp.accelerator.core.drain.epilogue.lane0.scale_x ")
     good = verilog(network.config).read_text()
     faulty, n_faults = re.subn(rf"({module}.*?s0_rest )\|( s0_value\[0\];)", r"\1&\2", good, count=1, flags=re.DOTALL)
     assert n_faults == 1 and len(faulty) == len(good)

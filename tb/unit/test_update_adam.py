@@ -57,17 +57,17 @@ def test_groups_and_reset(name):
     async def feed(ctx, weights):
         seconds = iter(weights.old["s"])
         for size, group in weights.groups():
-            ctx.set(dut.i.payload, group)
+            ctx.set(dut.groups.payload, group)
             for _ in range(size):
                 ctx.set(dut.s.payload, next(seconds))
                 while rng.random() < 0.3:
-                    ctx.set(dut.i.valid, ready := rng.randint(0, 1))
+                    ctx.set(dut.groups.valid, ready := rng.randint(0, 1))
                     ctx.set(dut.s.valid, 1 - ready)
                     await ctx.tick()
-                ctx.set(dut.i.valid, 1)
+                ctx.set(dut.groups.valid, 1)
                 ctx.set(dut.s.valid, 1)
                 await ctx.tick()
-        ctx.set(dut.i.valid, 0)
+        ctx.set(dut.groups.valid, 0)
         ctx.set(dut.s.valid, 0)
 
     async def bench(ctx):
