@@ -74,6 +74,11 @@ def evaluate(network: Network, device: Device, x_NCHW: np.ndarray, y_N: np.ndarr
     return loss, float(np.mean(logits_NK.argmax(axis=1) == y_N))
 
 
+def seed_of_signs(seed: int, epoch: int) -> int:
+    """What random signs are drawn from in an epoch: the device's hash knows the batch in it, but not which epoch."""
+    return (seed + epoch * 0x9E3779B9) & 0xFFFFFFFF
+
+
 class Trainer:
     """A training run: batches in a seeded order, one log row an epoch, a checkpoint every so often.
 
@@ -109,7 +114,6 @@ class Trainer:
         if settings.predicts:
             self.schedule = Schedule(settings.warmup_epochs, self.steps_per_epoch, parse_phases(settings.phases))
             device.set_schedule(self.schedule)
-            device.set_seed(settings.seed & 0xFFFFFFFF)
         self.progress = Progress(plateau=self.plateau.begin(settings.learning_rate))
 
     def _set_aside(self) -> None:
@@ -169,6 +173,7 @@ class Trainer:
         order = np.random.default_rng([self.settings.seed, progress.epoch]).permutation(len(self.train_x_NCHW))
         if self.schedule is not None:
             self.network.set_adam(self.device, self.settings.predictor_rate_at(progress.epoch))
+            self.device.set_seed(seed_of_signs(self.settings.seed, progress.epoch))
         while progress.step < self.steps_per_epoch:
             before, phases = progress.step, self._next_phases()
             batches = range(before, before + len(phases))

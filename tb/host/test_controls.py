@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from adagp.golden import program
 from adagp.golden.signs import random_signs
 from adagp.host.controls import MEAN_SHIFT
 from adagp.host.golden_device import GoldenDevice
@@ -222,6 +223,14 @@ def test_a_resumed_run_ends_with_the_same_bits(source, tmp_path):
         folder = RunFolder(tmp_path / f"{stop_at}")
         assert trained(chosen, folder, stop_at) is None
         assert trained(chosen, folder, goes_on=True)[:3] == expected[:3]
+
+
+def test_no_two_batches_draw_the_same_signs(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(program, "random_signs", lambda *key: drawn.append(key) or random_signs(*key))
+    gp = trained(settings("random"))[2][2]
+    layers = {layer for _, layer, _, _ in drawn}
+    assert gp == 6 and len(drawn) == len(set(drawn)) == gp * len(layers) > gp
 
 
 def test_skipped_batches_are_left_out(monkeypatch):
