@@ -5,9 +5,8 @@ all that have one; they differ in what a GP batch does. ``bp`` has none, ``bp_fe
 as cost no more than ``predicted`` with a forward pass counted as 1 and a backward pass as 2. Each method has the
 learning rate with which it does best on validation images, one seed of its own choosing it: test images choose nothing.
 
-A method's cost is its number of batches by phase times the cycles of such a batch, from a file that ``--cycles`` names:
-``{METHOD: {"warmup": CYCLES, "bp": CYCLES, "gp": CYCLES}}``, for ``bp`` its ``warmup`` alone, which counts for
-``bp_fewer`` too. ``--costs-only`` puts costs into results that are there already.
+A method's cost is its number of batches by phase times the cycles of such a batch on the simulated RTL: of the
+baseline where there are true gradients only, else of MAX, the fastest design.
 
 A finished run is kept in ``build/bench_controls``: a bench that was stopped goes on after the last one.
 """
@@ -31,9 +30,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..spec.commands import Phase
 from ..spec.presets import preset
 from ..spec.schedule import Schedule, State, following
+from .batch_cycles import PHASE_NAMES, batch_cycles
 from .bench_numerics import best_rate, digest, validation
 from .data import Dataset, load_dataset
-from .results import FOLDER, commit, provenance, write_results
+from .results import FOLDER, HARDWARE, commit, provenance, write_results
 from .run_folder import write_atomically
 from .session import open_session
 from .settings import SOURCES, TrainSettings, parse_phases
@@ -46,7 +46,6 @@ RATES = (0.003, 0.01, 0.03, 0.1)
 TUNING_SEED = 100
 PHASES = "1*4:1 1*3:1 1*2:1 1:1"
 """The paper's ratios, an epoch each, for eight epochs instead of ninety."""
-PHASE_NAMES = ("warmup", "bp", "gp")
 BACKWARD = 2
 """Cost of a backward pass in forward passes, where ``bp_fewer`` is concerned."""
 WORK = Path("build/bench_controls")
@@ -135,10 +134,15 @@ _data: dict[bool, tuple[Dataset, str]] = {}
 """By whether it is for the choice of learning rates: images, and their digest."""
 
 
+def load_small(folder: Path) -> Dataset:
+    """Fashion-MNIST of half the size."""
+    whole = load_dataset("fashion-mnist", folder)
+    return replace(whole, train_x_NCHW=half_size(whole.train_x_NCHW), test_x_NCHW=half_size(whole.test_x_NCHW))
+
+
 def _load(folder: Path, train_images: int) -> None:
     torch.set_num_threads(1)
-    whole = load_dataset("fashion-mnist", folder)
-    small = replace(whole, train_x_NCHW=half_size(whole.train_x_NCHW), test_x_NCHW=half_size(whole.test_x_NCHW))
+    small = load_small(folder)
     for tuning, part in ((True, validation(small, train_images)), (False, small)):
         used = replace(
             part, train_x_NCHW=part.train_x_NCHW[:train_images].copy(), train_y_N=part.train_y_N[:train_images]
@@ -164,25 +168,37 @@ def _record(run: Run, source: str) -> dict:
 # --- results ------------------------------------------------------------------------------------------
 
 
-def costs(methods: dict[str, dict], cycles: dict[str, dict[str, int]] | None) -> dict[str, int | None]:
-    """Cycles of a run by method, None where cycles of a batch aren't known."""
-    found: dict[str, int | None] = {}
+def costs(methods: dict[str, dict], cycles: dict[str, dict[str, int]]) -> dict[str, int]:
+    """Cycles of a run by method, from those of a batch by method and phase."""
+    found = {}
     for method, detail in methods.items():
-        known = (cycles or {}).get("bp" if method == "bp_fewer" else method, {})
-        needed = {phase: n for phase, n in detail["batches"].items() if n}
-        found[method] = sum(n * known[phase] for phase, n in needed.items()) if needed.keys() <= known.keys() else None
+        known = cycles["bp" if method == "bp_fewer" else method]
+        found[method] = sum(n * known[phase] for phase, n in detail["batches"].items() if n)
     return found
 
 
-def figures(methods: dict[str, dict], cycles: dict[str, dict[str, int]] | None) -> dict[str, float | int]:
-    """Mean and standard deviation of each method's test accuracy, and its cost where that is known."""
-    cost, found = costs(methods, cycles), {}
+def measured(method: str, common: TrainSettings, dataset: Dataset) -> dict[str, int]:
+    """Cycles of a batch of ``method`` by phase, from its work file if program and hardware are the same."""
+    settings = settings_of(method, common)
+    if settings.predicts:
+        settings = replace(settings, variant="max")
+    path = WORK / f"{method}-cycles.json"
+    key = [settings.to_dict(), sources(), HARDWARE]
+    if path.exists() and (kept := json.loads(path.read_text()))["key"] == key:
+        return kept["cycles"]
+    found = batch_cycles(settings, dataset)
+    write_atomically(path, (json.dumps({"key": key, "cycles": found}, indent=1) + "\n").encode())
+    return found
+
+
+def figures(methods: dict[str, dict], cost: dict[str, int]) -> dict[str, float | int]:
+    """Mean and standard deviation of each method's test accuracy, and its cost."""
+    found: dict[str, float | int] = {}
     for method, detail in methods.items():
         accuracies = [run["accuracy"] for run in detail["runs"]]
         found[f"accuracy_{method}"] = round(statistics.mean(accuracies), 6)
         found[f"sd_{method}"] = round(statistics.stdev(accuracies), 6)
-        if cost[method] is not None:
-            found[f"cost_{method}"] = cost[method]
+        found[f"cost_{method}"] = cost[method]
     return found
 
 
@@ -194,15 +210,6 @@ def detail(runs: list[dict], rates: dict[float, list[float]]) -> dict:
         **shared, "batches": runs[0]["batches"], "validation_accuracies": accuracies, "validation_seed": TUNING_SEED,
         "runs": runs,
     }  # fmt: skip
-
-
-def write(path: Path, methods: dict[str, dict], cycles: dict | None, origin: dict) -> None:
-    """Results with costs as ``cycles`` has them; without, ``cost`` is null in the details and no figure."""
-    found = figures(methods, cycles)
-    details = {"methods": methods, "cycles_per_batch": cycles, "cost": costs(methods, cycles)}
-    write_results(path, found, details, origin)
-    for name, value in found.items():
-        print(f"{name}: {value}")
 
 
 def made(runs: list[Run], pool: ProcessPoolExecutor, source: str, progress: Progress) -> Iterator[tuple[Run, dict]]:
@@ -244,14 +251,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="runs of each method, 2 at least")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--train-images", type=int, default=20_000)
-    parser.add_argument("--cycles", type=Path, help="JSON file with the cycles of a batch, by method and phase")
-    parser.add_argument("--costs-only", action="store_true", help="train nothing: costs into the results there are")
     arguments = parser.parse_args()
-    cycles = None if arguments.cycles is None else json.loads(arguments.cycles.read_text())
-    if arguments.costs_only:
-        results = json.loads(arguments.output.read_text())
-        write(arguments.output, results["details"]["methods"], cycles, results["provenance"])
-        return
     if arguments.data_dir is None or arguments.seeds < 2:
         parser.error("--data-dir is needed, and --seeds of 2 at least")
     common = TrainSettings(
@@ -263,12 +263,19 @@ def main() -> None:
     pool = ProcessPoolExecutor(
         arguments.jobs, get_context("spawn"), _load, (arguments.data_dir, arguments.train_images)
     )  # fmt: skip
+    cycles = {
+        method: measured(method, common, load_small(arguments.data_dir)) for method in METHODS if method != "bp_fewer"
+    }
     try:
         with Progress(*columns, speed_estimate_period=3600) as progress:
             methods = compare(common, seeds, pool, progress)
     finally:
         pool.shutdown(cancel_futures=True)
-    write(arguments.output, methods, cycles, provenance(COMMAND, preset(common.preset), list(seeds), began))
+    found = figures(methods, costs(methods, cycles))
+    details = {"methods": methods, "cycles_per_batch": cycles}
+    write_results(arguments.output, found, details, provenance(COMMAND, preset(common.preset), list(seeds), began))
+    for name, value in found.items():
+        print(f"{name}: {value}")
 
 
 if __name__ == "__main__":

@@ -87,8 +87,8 @@ class Dram {
     Totals totals{};
     std::string violation;  // of the AXI protocol, by the accelerator; empty while there is none
 
-    Dram(uint8_t* memory, uint64_t size, const Settings& settings, std::vector<Fault> faults)
-        : memory_(memory), size_(size), set_(settings), faults_(std::move(faults)),
+    Dram(uint8_t* memory, uint64_t size, const Settings& settings)
+        : memory_(memory), size_(size), set_(settings),
           beat_time_(settings.granule_time * BEAT_BYTES / settings.granule_bytes),
           next_refresh_(settings.refresh_interval), random_(settings.seed * 2 + 1) {}
 
@@ -101,6 +101,12 @@ class Dram {
         before_ = {};
         ready_ = {};
         out = {};
+    }
+
+    // Let bursts fail, counted from now on.
+    void inject(Fault fault) {
+        if (fault.nth != ANY) fault.nth += fault.write ? totals.write_bursts : totals.read_bursts;
+        faults_.push_back(fault);
     }
 
     // Note bursts accepted from now on, `room` of them.

@@ -28,8 +28,7 @@ class Simulation {
     std::string message;
     Dram dram;
 
-    Simulation(uint8_t* memory, uint64_t size, const Settings& settings, std::vector<Fault> faults)
-        : dram(memory, size, settings, std::move(faults)) {
+    Simulation(uint8_t* memory, uint64_t size, const Settings& settings) : dram(memory, size, settings) {
 #ifdef COVERAGE
         std::fill(std::begin(counts()), std::end(counts()), 0);
 #endif
@@ -213,10 +212,9 @@ using adagp::guarded;
 using adagp::Simulation;
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT Simulation* adagp_open(
-    uint8_t* memory, uint64_t size, const adagp::Settings* settings, const adagp::Fault* faults, uint64_t n_faults) {
+EXPORT Simulation* adagp_open(uint8_t* memory, uint64_t size, const adagp::Settings* settings) {
     try {
-        return new Simulation(memory, size, *settings, {faults, faults + n_faults});
+        return new Simulation(memory, size, *settings);
     } catch (const std::exception&) {
         return nullptr;  // an assertion failed in reset
     }
@@ -243,6 +241,7 @@ EXPORT int adagp_reset(Simulation* s, uint64_t count) {
     return guarded(s, [&] { return s->reset(count), 0; });
 }
 EXPORT void adagp_log(Simulation* s, adagp::Passage* entries, uint64_t room) { s->dram.log(entries, room); }
+EXPORT void adagp_inject(Simulation* s, const adagp::Fault* fault) { s->dram.inject(*fault); }
 EXPORT int adagp_record(Simulation* s, int on) {
     return guarded(s, [&] { return s->record(on), 0; });
 }

@@ -31,7 +31,7 @@ def _load(path):
     native = ctypes.CDLL(str(path))
     handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     for name, result, arguments in (
-        ("open", handle, (handle, u64, ctypes.POINTER(Settings), ctypes.POINTER(NativeFault), u64)),
+        ("open", handle, (handle, u64, ctypes.POINTER(Settings))),
         ("close", None, (handle,)),
         ("open_trace", ctypes.c_int, (handle, ctypes.c_char_p)),
         ("trace_cycles", ctypes.c_int, (handle, u64, u64)),
@@ -39,6 +39,7 @@ def _load(path):
         ("coverage", ctypes.POINTER(u32), (handle,)),
         ("run", ctypes.c_int, (handle, u64)),
         ("reset", ctypes.c_int, (handle, u64)),
+        ("inject", None, (handle, ctypes.POINTER(NativeFault))),
         ("log", None, (handle, handle, u64)),
         ("record", ctypes.c_int, (handle, ctypes.c_int)),
         ("events", u64, (handle, ctypes.POINTER(ctypes.c_void_p))),
@@ -71,7 +72,7 @@ class Simulation:
         its own at its close
     stall, seed: chance in 0..1 that a memory channel pauses in a cycle; start of its random numbers
     write_latency: cycles by which a write's answer comes after its data have crossed the part's data bus
-    faults: bursts that fail
+    faults: bursts that fail, see :meth:`inject`
     memory_bytes: size of the memory (default: the part's capacity); only touched pages cost anything
     top: another ``top.v`` with the accelerator's ports
 
@@ -97,13 +98,12 @@ class Simulation:
         if self._counts is not None and self._counts.size != (has := n_counters(path.with_suffix(".json"))):
             raise ValueError(f"room for {self._counts.size} counters, the simulator of {top or config.name} has {has}")
         self._native = _load(path)
-        native_faults = [NativeFault.of(fault) for fault in faults]
         self._handle = self._native.adagp_open(
-            self.memory.ctypes.data, self.memory.nbytes, settings(config, self.part, stall, seed, write_latency),
-            (NativeFault * len(native_faults))(*native_faults), len(native_faults),
-        )  # fmt: skip
+            self.memory.ctypes.data, self.memory.nbytes, settings(config, self.part, stall, seed, write_latency)
+        )
         if not self._handle:
             raise SimulationError("an assertion failed during reset")
+        self.inject(faults)
         if trace is not None:
             self._check(self._native.adagp_open_trace(self._handle, str(trace).encode()))
             if trace_commands is None:
@@ -193,6 +193,11 @@ class Simulation:
     def reset(self, cycles: int = 1) -> None:
         """Hold the reset of accelerator and memory controller for ``cycles``: both forget what they were doing."""
         self._check(self._native.adagp_reset(self._running, cycles))
+
+    def inject(self, faults: Iterable[Fault]) -> None:
+        """Let bursts fail from now on; the ``nth`` of a direction is counted from here too."""
+        for fault in faults:
+            self._native.adagp_inject(self._running, NativeFault.of(fault))
 
     def log_bursts(self, room: int) -> None:
         """Note the next ``room`` bursts to be accepted, in that order, in :attr:`bursts`; earlier ones no longer."""

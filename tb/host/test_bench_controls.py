@@ -1,6 +1,5 @@
 """The bench of controls: its schedule's arithmetic, images, choice of rates, figures, kept records."""
 
-import json
 import statistics
 from dataclasses import replace
 
@@ -50,30 +49,30 @@ def details():
 
 
 def test_figures_and_costs():
-    found = bench.figures(details(), None)
-    assert found == {
+    cycles = {"bp": {"warmup": 1000}, "mean": {"warmup": 1100, "bp": 1010, "gp": 7}}
+    cost = bench.costs(details(), cycles)
+    assert cost == {"bp": 10_000, "bp_fewer": 5_000, "mean": 1100 + 3030 + 42}
+    assert bench.figures(details(), cost) == {
         "accuracy_bp": 0.85, "sd_bp": round(statistics.stdev((0.8, 0.9)), 6), "accuracy_bp_fewer": 0.5,
         "sd_bp_fewer": 0, "accuracy_mean": pytest.approx(0.15), "sd_mean": round(statistics.stdev((0.1, 0.2)), 6),
+        **{f"cost_{method}": value for method, value in cost.items()},
     }  # fmt: skip
-    assert set(bench.costs(details(), None).values()) == {None}
-    cycles = {"bp": {"warmup": 1000}, "mean": {"warmup": 1100, "bp": 1010, "gp": 7}}
-    assert bench.costs(details(), cycles) == {"bp": 10_000, "bp_fewer": 5_000, "mean": 1100 + 3030 + 42}
-    del cycles["mean"]["gp"]
-    assert bench.costs(details(), cycles)["mean"] is None
-    assert "cost_mean" not in bench.figures(details(), cycles) and bench.figures(details(), cycles)["cost_bp"] == 10_000
 
 
-def test_costs_are_filled_in_without_training(tmp_path, monkeypatch):
-    path, cycles = tmp_path / "controls.json", tmp_path / "cycles.json"
-    bench.write(path, details(), None, {"commit": "a"})
-    before = json.loads(path.read_text())
-    cycles.write_text(json.dumps({"bp": {"warmup": 3}}))
-    monkeypatch.setattr("sys.argv", ["bench", "--costs-only", "--output", str(path), "--cycles", str(cycles)])
-    bench.main()
-    after = json.loads(path.read_text())
-    assert before["details"]["cost"]["bp"] is None and after["details"]["cost"]["mean"] is None
-    assert after["figures"] == {**before["figures"], "cost_bp": 30, "cost_bp_fewer": 15}
-    assert after["provenance"] == before["provenance"] and after["details"]["methods"] == details()
+@pytest.mark.timeout(900)  # simulators may have to be built first
+def test_cycles_of_a_batch_are_measured_and_kept(small, monkeypatch):
+    """A GP batch has no backward pass, a skipped one isn't there; the calibrating batch isn't counted."""
+    common = replace(COMMON, model="mlp", batch=4)
+    found = {method: bench.measured(method, common, small) for method in ("bp", "predicted", "zero", "skip")}
+    assert set(found["bp"]) == {"warmup"} and set(found["skip"]) == {"warmup", "bp"}
+    for method in ("predicted", "zero"):
+        assert 0 < found[method]["gp"] < found[method]["bp"] and set(found[method]) == {"warmup", "bp", "gp"}
+    assert found["zero"]["gp"] < found["predicted"]["gp"]
+    assert found["zero"]["bp"] == pytest.approx(found["bp"]["warmup"], rel=0.02)
+    assert found["predicted"]["warmup"] == pytest.approx(found["predicted"]["bp"], rel=0.02)
+    monkeypatch.setattr(bench, "batch_cycles", lambda *_: {"warmup": 1})
+    assert bench.measured("predicted", common, small) == found["predicted"]
+    assert bench.measured("predicted", replace(common, batch=5), small) == {"warmup": 1}
 
 
 @pytest.fixture

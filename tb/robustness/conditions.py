@@ -1,19 +1,19 @@
 """Random conditions that a correct accelerator doesn't mind: how fast the memory is, and how often channels pause."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from adagp.gen.verilog import GATE_MACRO
 from adagp.host.sim_device import SimDevice
-from adagp.sim import Fault
 from adagp.sim.build import verilog
 from adagp.spec.config import Config
 
-from .workload import CONFIG, MEMORY, WORKLOADS, Workload, workload
+from .workload import Choice, Workload, workload
 
-__all__ = ["LIMIT", "ROOM", "open_device", "random_workload", "ungated"]
+__all__ = ["LIMIT", "ROOM", "open_device", "random_workload", "same_design", "ungated"]
 
 LIMIT = 1_000_000
 """Cycles after which a run counts as hung: twenty times the longest that was seen."""
@@ -44,19 +44,28 @@ def ungated(config: Config) -> Path:
     return path
 
 
-def random_workload(rng: np.random.Generator) -> Workload:
+def same_design(choice: Mapping[str, Choice], top: Path | None) -> Mapping[str, Choice]:
+    """All, or with another ``top.v`` those of the first one's design."""
+    if top is None:
+        return choice
+    design = workload(next(iter(choice))).config
+    return {name: entry for name, entry in choice.items() if workload(name).config == design}
+
+
+def random_workload(rng: np.random.Generator, choice: Mapping[str, Choice]) -> Workload:
     """One of the workloads, the short ones more often."""
-    shares = [share for *_, share in WORKLOADS.values()]
-    return workload(str(rng.choice(list(WORKLOADS), p=np.divide(shares, sum(shares)))))
+    shares = [share for *_, share in choice.values()]
+    return workload(str(rng.choice(list(choice), p=np.divide(shares, sum(shares)))))
 
 
-def open_device(rng: np.random.Generator, top: Path | None, faults: tuple[Fault, ...] = ()) -> SimDevice:
-    """A simulated accelerator behind a random memory, noting its bursts."""
-    cycle_ns = 1e9 / CONFIG.clock_hz
+def open_device(rng: np.random.Generator, load: Workload, top: Path | None) -> SimDevice:
+    """A simulated accelerator behind a random memory, about to run ``load``."""
+    config = load.config
+    cycle_ns = 1e9 / config.clock_hz
     refresh_every, refresh = REFRESHES[rng.integers(len(REFRESHES))]
     part = replace(
-        CONFIG.dram, name="random",
-        bandwidth_bytes=int(rng.choice([2, 4, 8, 16]) * CONFIG.clock_hz),
+        config.dram, name="random",
+        bandwidth_bytes=int(rng.choice([2, 4, 8, 16]) * config.clock_hz),
         latency_ns=float(rng.choice([0, 1, 5, 20, 60])) * cycle_ns,
         refresh_interval_ns=refresh_every * cycle_ns, refresh_ns=refresh * cycle_ns,
         turnaround_ns=float(rng.choice([0, 2, 10])) * cycle_ns,
@@ -64,11 +73,11 @@ def open_device(rng: np.random.Generator, top: Path | None, faults: tuple[Fault,
         max_outstanding=int(rng.choice([1, 2, 4, 16, 64])),
     )  # fmt: skip
     if top is None and rng.random() < UNGATED:
-        top = ungated(CONFIG)
+        top = ungated(config)
     stall = float(rng.choice([0.0, 0.0, 0.1, 0.3, 0.5]))
     device = SimDevice(
-        CONFIG, part=part, stall=stall, seed=int(rng.integers(1, MAX_SEED)),
-        write_latency=int(rng.choice([0, 0, 3, 40, 600])), faults=faults, memory_bytes=MEMORY, limit=LIMIT, top=top,
+        config, part=part, stall=stall, seed=int(rng.integers(1, MAX_SEED)),
+        write_latency=int(rng.choice([0, 0, 3, 40, 600])), memory_bytes=load.image.size, limit=LIMIT, top=top,
     )  # fmt: skip
-    device.simulation.log_bursts(ROOM)
+    load.prepare(device, device.simulation.memory)
     return device

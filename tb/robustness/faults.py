@@ -3,27 +3,36 @@ command was the first, finishes those before it and those behind that have begun
 CLEAR the step runs to the golden model's bits.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from adagp.host.sim_device import SimDevice
+from adagp.rtl.adam_lane import AdamLane
+from adagp.rtl.update_read import SLOTS
 from adagp.sim import DECERR, SLVERR, Fault
+from adagp.spec.commands import Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.registers import Status
 
 from .campaign import Case, Kind
-from .conditions import open_device, random_workload
+from .conditions import ROOM, open_device, random_workload, same_design
 from .observe import Run, clear
-from .workload import Workload
+from .workload import CONFIG, PREDICTED, PREDICTING_DESIGNS, TRUE, Choice, Workload
 
-__all__ = ["FAULTS"]
+__all__ = ["FAULTS", "PREDICTED_FAULTS"]
 
 SEEN_CYCLES = 4
 """Cycles from an error response to the first in which nothing is written for the failing command or begun behind it."""
 
-STOP_CYCLES = 12
-"""Cycles from the last answer to the interrupt, after an engine's error."""
+STOP_CYCLES = {False: 12, True: 40}
+"""Cycles from the last answer to the interrupt, after an engine's error, by whether gradients are predicted: what the
+array has begun runs through it, and the predictor's tiles are larger."""
+
+ADAM_CYCLES = AdamLane.LATENCY + SLOTS * CONFIG.port_width
+"""By how much the interrupt may come later after an error during an ADAM: until its lane has nothing left to do."""
 
 SETTLE_CYCLES = 200
 """The same after a fault in the fetch of a command, which waits for all before it, exponents included."""
@@ -40,8 +49,8 @@ NEAR = 12
 """Bursts within which the others of a case are."""
 
 
-def _open(top: Path | None) -> Case:
-    return lambda index, rng: _case(rng, top)
+def _open(choice: Mapping[str, Choice], top: Path | None) -> Case:
+    return lambda index, rng: _case(rng, same_design(choice, top), top)
 
 
 def _faults(rng: np.random.Generator, n_reads: int, n_writes: int) -> list[Fault]:
@@ -56,14 +65,16 @@ def _faults(rng: np.random.Generator, n_reads: int, n_writes: int) -> list[Fault
     return faults
 
 
-def _case(rng: np.random.Generator, top: Path | None) -> str:
-    load = random_workload(rng)
+def _case(rng: np.random.Generator, choice: Mapping[str, Choice], top: Path | None) -> str:
+    load = random_workload(rng, choice)
     n_writes = sum(len(work.writes) for work in load.works)
     n_reads = sum(len(work.reads) for work in load.works) + load.batches * (len(load.program) + DROPPED)
     faults = _faults(rng, n_reads, n_writes)
     conditions = int(rng.integers(1 << 32))
     while True:
-        device = open_device(np.random.default_rng(conditions), top, tuple(faults))
+        device = open_device(np.random.default_rng(conditions), load, top)
+        device.simulation.log_bursts(ROOM)
+        device.simulation.inject(faults)
         try:
             run = Run(load, device)
             status = _until_stopped(run)
@@ -79,7 +90,6 @@ def _case(rng: np.random.Generator, top: Path | None) -> str:
 
 def _until_stopped(run: Run) -> Status:
     load, device = run.load, run.device
-    load.prepare(device, device.simulation.memory)
     load.start(device)
     device.wait_for_interrupt()
     while (status := Status(device.read_register("STATUS"))) & Status.HOST:
@@ -98,7 +108,7 @@ def _judge(run: Run, status: Status) -> str:
     )
     if failed:
         first = min(failed, key=lambda number: load.works[number].place)
-        work, limit = load.works[first], STOP_CYCLES
+        work, limit = load.works[first], STOP_CYCLES[load.config.predicts]
         index, mine = work.place[1], faults[run.owner[faults] == first]
         codes = {ErrorCode.WRITE_FAULT if write else ErrorCode.READ_FAULT for write in run.bursts["write"][mine]}
         _check_engines(run, failed, first)
@@ -117,6 +127,7 @@ def _judge(run: Run, status: Status) -> str:
     found = ErrorCode(device.read_register("ERROR")), device.read_register("ERROR_INDEX")
     assert found[0] in codes and found[1] == index, f"{label} at {index}: reported as {found[0].name} at {found[1]}"
     waited = run.stopped - run.bursts["last"].max()
+    limit += any(run.interrupted(Opcode.ADAM)) * ADAM_CYCLES
     assert waited <= limit, f"{label}: stopped {waited} cycles later"
     assert run.bursts["last"].all(), f"{label}: stopped before all bursts were answered"
     run.check_waits()
@@ -167,4 +178,7 @@ def _recover(load: Workload, device: SimDevice, run: Run) -> None:
     load.check_final(device, device.simulation.memory)
 
 
-FAULTS = Kind("axi_faults", _open, 10_000, "axi_fault_failures")
+FAULTS = Kind("axi_faults", partial(_open, TRUE), 10_000, "axi_fault_failures")
+PREDICTED_FAULTS = Kind(
+    "predicted_axi_faults", partial(_open, PREDICTED), 5_000, "predicted_axi_fault_failures", PREDICTING_DESIGNS
+)

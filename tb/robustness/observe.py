@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from adagp.host.sim_device import SimDevice
 from adagp.spec.commands import COMMAND_BYTES, Opcode
+from adagp.spec.operands import WAITS
 from adagp.spec.registers import Control
 
 from .conditions import ROOM
@@ -12,7 +13,10 @@ from .workload import Work, Workload, work_of
 
 __all__ = ["CLIENTS", "Run", "clear"]
 
-CLIENTS = {(0, 0): "fetch", (0, 1): "fill", (0, 2): "update read", (1, 0): "store", (1, 1): "update write"}
+CLIENTS = {
+    (0, 0): "fetch", (0, 1): "fill", (0, 2): "update read", (0, 3): "predictor's fill",
+    (1, 0): "store", (1, 1): "update write", (1, 2): "predictor's store",
+}  # fmt: skip
 """Who makes a burst, by direction and AXI id."""
 
 CLEAR_READS = 20
@@ -50,7 +54,7 @@ class Run:
         self.stopped = self.device.simulation.cycles
         self.bursts = self.device.simulation.bursts.copy()
         assert len(self.bursts) < ROOM, f"{len(self.bursts)} bursts"
-        self.owner = work_of(self.load.works, self.bursts)
+        self.owner = work_of(self.load, self.bursts)
 
     def check_memory(self) -> None:
         """Memory holds what answered bursts have written, which are the golden model's bytes, and nothing else."""
@@ -76,12 +80,12 @@ class Run:
             if not len(mine):
                 continue
             begun = mine.min()
-            for update, wanted in ((False, work.command.wait_main), (True, work.command.wait_update)):
+            for kind in WAITS:
                 queue = [
                     i for i, other in enumerate(works)
-                    if other.update == update and not other.dry and other.place[0] == work.place[0]
+                    if other.kind == kind and not other.dry and other.place[0] == work.place[0]
                 ]  # fmt: skip
-                for other in queue[:wanted]:
+                for other in queue[: getattr(work.command, kind)]:
                     assert complete[other] < begun, f"{work.place} began before {works[other].place} was complete"
 
     def _complete(self, number: int) -> float:
@@ -97,6 +101,12 @@ class Run:
         work = self.load.works[number]
         return len(mine) == len(work.reads) + len(work.writes) and bool(mine["last"].all())
 
+    def interrupted(self, opcode: Opcode) -> list[int]:
+        """Commands that have begun and weren't whole at the end."""
+        numbers = sorted({int(number) for number in self.owner if number >= 0})
+        works = self.load.works
+        return [n for n in numbers if works[n].command.opcode == opcode and not self.whole(n)]
+
     def client(self, number: int) -> str:
         """Who made burst ``number``."""
         return CLIENTS[int(self.bursts["write"][number]), int(self.bursts["id"][number])]
@@ -111,11 +121,14 @@ class Run:
         offset = self.bursts["addr"] - program.address
         index = int(offset[number] // COMMAND_BYTES)
         batch = int((offset[fetches[fetches <= number]] == 0).sum()) - 1
-        stops = [i for i, line in enumerate(program) if line.command.opcode == Opcode.HOST]
-        [end] = [i for i, line in enumerate(program) if line.command.opcode == Opcode.END]
+        [host], [end] = (
+            [i for i, line in enumerate(program) if line.command.opcode == opcode]
+            for opcode in (Opcode.HOST, Opcode.END)
+        )
         needed = index <= end
-        if stops and index > stops[0]:
-            needed &= batch < len(self.hosts) and number >= self.hosts[batch]
+        if batch in self.load.stops and index > host:
+            met = dict(zip(self.load.stops, self.hosts, strict=False))
+            needed &= batch in met and number >= met[batch]
         return batch, index, needed
 
     def latest(self) -> Work | None:

@@ -2,6 +2,8 @@
 golden model's bits.
 """
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +11,11 @@ from adagp.host.sim_device import SimDevice
 from adagp.spec.registers import REGISTERS, Access, Status
 
 from .campaign import Case, Kind
-from .conditions import ROOM, open_device, random_workload
+from .conditions import ROOM, open_device, random_workload, same_design
 from .observe import Run, clear
+from .workload import PREDICTED, PREDICTING_DESIGNS, TRUE, Choice
 
-__all__ = ["RESETS"]
+__all__ = ["PREDICTED_RESETS", "RESETS"]
 
 TABLES = ("EXPONENT", "HYPER_VALUE", "COUNTER_LOW", "COUNTER_HIGH")
 """Registers that show a place of a memory, which is not reset."""
@@ -21,16 +24,18 @@ LONGEST = 4
 """Cycles that a reset is held, at most."""
 
 
-def _open(top: Path | None) -> Case:
-    return lambda index, rng: _case(rng, top)
+def _open(choice: Mapping[str, Choice], top: Path | None) -> Case:
+    return lambda index, rng: _case(rng, same_design(choice, top), top)
 
 
-def _case(rng: np.random.Generator, top: Path | None) -> str:
-    load = random_workload(rng)
-    device = open_device(rng, top)
+def _case(rng: np.random.Generator, choice: Mapping[str, Choice], top: Path | None) -> str:
+    load = random_workload(rng, choice)
+    device = open_device(rng, load, top)
     simulation = device.simulation
     try:
+        simulation.reset(1)
         initial = _registers(device, IRQ_ENABLE=0)
+        device.connect()
         load.prepare(device, simulation.memory)
         begun = simulation.cycles
         load.run(device)
@@ -78,4 +83,7 @@ def _registers(device: SimDevice, **known: int) -> dict[str, int]:
     return {name: device.read_register(name) for name in shown} | known
 
 
-RESETS = Kind("resets", _open, 1_000, "reset_failures")
+RESETS = Kind("resets", partial(_open, TRUE), 1_000, "reset_failures")
+PREDICTED_RESETS = Kind(
+    "predicted_resets", partial(_open, PREDICTED), 1_000, "predicted_reset_failures", PREDICTING_DESIGNS
+)

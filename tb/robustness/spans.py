@@ -6,6 +6,7 @@ from itertools import product
 
 from adagp.spec.commands import Command
 from adagp.spec.config import Config
+from adagp.spec.operands import operands, outputs
 from adagp.spec.tile_machine import descriptors, task
 from adagp.spec.tiles import tile_program
 
@@ -50,15 +51,15 @@ def compute_spans(command: Command, a_base: int, dry: bool, config: Config) -> t
 
 
 def update_spans(command: Command, dry: bool, config: Config) -> tuple[list[Span], list[Span]]:
-    """Gradient, operand copy, low half and momentum, a chunk of as many weights as the port has bits at a time."""
-    arrays = [(command.a_addr, config.operand_bytes), (command.b_addr, config.operand_bytes)]
-    arrays += [(command.c_addr, 2), (command.out_addr, 4)]
+    """An UPDATE's or ADAM's arrays one after the other, a chunk of as many weights as the port has bits at a time."""
     reads: list[Span] = []
     writes: list[Span] = []
+    written = () if dry else outputs(command)
     for start in range(0, command.count, config.port_width):
         size = min(config.port_width, command.count - start)
-        for number, (address, element) in enumerate(arrays):
-            spans = list(_spans(address + start * element, size * element, config))
+        for name, operand in operands(command, config).items():
+            element = operand.element_bytes
+            spans = list(_spans(operand.address + start * element, size * element, config))
             reads += spans
-            writes += spans if number and not dry else []
+            writes += spans if name in written else []
     return reads, writes

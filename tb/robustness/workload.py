@@ -1,40 +1,45 @@
 """Programs to disturb, with what memory holds after each of their commands, by the golden model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import torch
+from adagp.golden.program import COUNTED
 from adagp.host.assembler import Line, Program
 from adagp.host.dependencies import with_waits
 from adagp.host.device import Device
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.network import Network
+from adagp.host.predictor import Predictor
 from adagp.spec.commands import CMode, Command, Opcode
+from adagp.spec.config import Config
+from adagp.spec.operands import COMPUTE, UPDATES, counted
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
+from adagp.spec.schedule import Entry, Schedule
 from torch import nn
 
 from .spans import Span, compute_spans, update_spans
 
-__all__ = ["CONFIG", "MEMORY", "WORKLOADS", "Work", "Workload", "work_of", "workload"]
+__all__ = ["CONFIG", "PREDICTED", "PREDICTING_DESIGNS", "TRUE", "Choice", "Work", "Workload", "work_of", "workload"]
 
 CONFIG = preset("tiny")
-MEMORY = 1 << 16
+PAGE = 1 << 16
+"""Memory sizes are multiples of it."""
 SEED = 11
 CLASSES = 3
-WARMUP, EVALUATE = 0, 3
+WARMUP, BP, GP, EVALUATE = range(4)
+SCHEDULE = Schedule(0, 6, (Entry(6, 1, 1),))
 GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
-EXACT = ("macs", "saturations", "commands")
-"""Counters that don't depend on time."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """A compute or UPDATE command as it is executed once: its bursts in order, and all memory after it.
+    """A compute, UPDATE or ADAM command as it is executed once: its bursts in order, and all memory after it.
 
-    ``place``: batch and index in the program. ``dry``: the first of the two times in calibration.
+    ``place``: batch and index in the program. ``dry``: the first of the two times in calibration. ``kind``: of WAITS.
     """
 
     place: tuple[int, int]
@@ -45,42 +50,65 @@ class Work:
     after: np.ndarray
 
     @property
-    def update(self) -> bool:
-        return self.command.opcode == Opcode.UPDATE
+    def kind(self) -> str:
+        return counted(self.command)
 
 
 @dataclass
 class Workload:
-    """A network's program, run in ``phase`` for ``batches`` from a known state.
+    """A network's program, run in ``phase`` (None: by SCHEDULE) for ``batches`` from a known state.
 
-    ``image``, ``exponents``: memory and exponents before; ``final``, ``final_exponents``, ``counters``: after.
-    ``works``: compute and UPDATE commands in the order of the program.
+    ``image``, ``state``: memory and a snapshot before; ``final``, ``final_state``, ``counters``: after. ``works``:
+    compute, UPDATE and ADAM commands in the order of the program. ``stops``: batches that come to HOST.
     """
 
     network: Network
-    phase: int
+    phase: int | None
     calibrate: bool
     batches: int
     loss_gradient: np.ndarray
-    image: np.ndarray
-    exponents: dict[int, tuple[int, int | None]]
+    image: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
+    state: dict[str, np.ndarray] = field(default_factory=dict)
     works: list[Work] = field(default_factory=list)
+    stops: list[int] = field(default_factory=list)
     final: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
-    final_exponents: dict[int, tuple[int, int | None]] = field(default_factory=dict)
-    counters: dict[str, int] = field(default_factory=dict)
+    final_state: dict[str, np.ndarray] = field(default_factory=dict)
+    counters: list[dict[str, int]] = field(default_factory=list)
 
     @property
     def program(self) -> Program:
         return self.network.program
 
+    @property
+    def config(self) -> Config:
+        return self.network.config
+
+    def on_chip(self, address: int) -> bool:
+        """Whether bursts to there stay in the accelerator."""
+        first, end = self.window
+        return first <= address < end
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First address on chip and the first behind; equal where there is nothing."""
+        if not (self.config.predictor_on_chip and isinstance(self.network.predictor, Predictor)):
+            return 0, 0
+        first = self.network.compiled.window
+        return first, first + self.config.predictor_bytes
+
     def prepare(self, device: Device, memory: np.ndarray) -> None:
         """Everything as it was before the program; ``memory`` is the device's."""
-        self.network.install(device)
+        self.network.restore(device, self.state)
         memory[:] = self.image
-        for number, exponents in self.exponents.items():
-            device.set_exponents(number, *exponents)
-        self.network.set_hyper(device, 0.07, 0.9, 0.002)
+        self.set_rates(device)
         device.reset_counters()
+
+    def set_rates(self, device: Device) -> None:
+        """Of the updates, and the schedule."""
+        self.network.set_hyper(device, 0.07, 0.9, 0.002)
+        if self.config.predicts:
+            self.network.set_adam(device, 0.01)
+            device.set_schedule(SCHEDULE)
 
     def start(self, device: Device) -> None:
         self.network.start(device, self.phase, batches=self.batches, calibrate=self.calibrate)
@@ -96,19 +124,26 @@ class Workload:
         while device.wait() & Status.HOST:
             self.at_host(device)
 
+    def counted(self, device: Device) -> list[dict[str, int]]:
+        """Counters that don't depend on time, by phase."""
+        return [{name: device.counters(phase)[name] for name in COUNTED} for phase in (WARMUP, BP, GP, EVALUATE)]
+
     def check_final(self, device: Device, memory: np.ndarray) -> None:
-        """Assert that memory, exponents and counters are those after the program."""
-        assert (place := self.difference(self.final, memory)) is None, f"final memory differs in {place}"
-        found = {number: device.exponents(number) for number in self.exponents}
-        assert found == self.final_exponents, f"final exponents {found}, not {self.final_exponents}"
-        counters = {name: device.counters(self.phase)[name] for name in EXACT}
+        """Assert that counters, memory and what a checkpoint holds are those after the program."""
+        counters = self.counted(device)
         assert counters == self.counters, f"counters {counters}, not {self.counters}"
+        state = self.network.snapshot(device)
+        changed = [name for name, value in self.final_state.items() if not np.array_equal(state[name], value)]
+        assert not changed, f"final {', '.join(changed)} differ"
+        assert (place := self.difference(self.final, memory)) is None, f"final memory differs in {place}"
 
     def difference(self, expected: np.ndarray, found: np.ndarray) -> str | None:
-        """The first byte that differs and the tensor it belongs to."""
-        if np.array_equal(expected, found):
+        """The first byte that differs and the tensor it belongs to; what is on chip isn't looked at."""
+        different = expected != found
+        different[slice(*self.window)] = False
+        if not different.any():
             return None
-        byte = int(np.argmax(expected != found))
+        byte = int(np.argmax(different))
         names = [name for name, t in self.network.tensors.items() if t.address <= byte < t.address + t.n_bytes]
         return f"byte 0x{byte:x} ({', '.join(names) or 'no tensor'}): {found[byte]:02x}, not {expected[byte]:02x}"
 
@@ -122,22 +157,27 @@ def _record(load: Workload, golden: GoldenDevice) -> None:
         nonlocal batch, ring
         if command.opcode == Opcode.END:
             batch, ring = batch + 1, (ring + 1) % load.network.ring_entries
-        if not Opcode.FORWARD <= command.opcode <= Opcode.UPDATE:
+        if command.opcode == Opcode.HOST:
+            load.stops.append(batch)
+        if command.opcode not in COMPUTE and command.opcode not in UPDATES:
             return
         base = load.network.tensors["input"].address + ring * load.network.compiled.entry_bytes
         a_base = command.a_addr + base * command.ring
+        own = config.predictor_core if command.predictor and config.n_cores > 1 else config
         for dry in (True, False)[not load.calibrate :]:
-            if command.opcode == Opcode.UPDATE:
-                spans = update_spans(command, dry, config)
+            if command.opcode in UPDATES:
+                both = update_spans(command, dry, config)
             else:
-                spans = compute_spans(command, a_base, dry, config)
-            load.works.append(Work((batch, index), command, dry, *spans, machine.memory.copy()))
+                both = compute_spans(command, a_base, dry, own)
+            reads, writes = ([span for span in spans if not load.on_chip(span.address)] for spans in both)
+            load.works.append(Work((batch, index), command, dry, reads, writes, machine.memory.copy()))
 
     machine.on_command = note
     load.run(golden)
+    machine.on_command = None
+    load.counters = load.counted(golden)
+    load.final_state = load.network.snapshot(golden)
     load.final = machine.memory.copy()
-    load.final_exponents = {number: golden.exponents(number) for number in load.exponents}
-    load.counters = {name: golden.counters(load.phase)[name] for name in EXACT}
 
 
 def _change(network: Network, change: Callable[[Line], dict]) -> None:
@@ -180,7 +220,19 @@ def _pools() -> tuple[Network, dict]:
     return Network(module, (2, 5, 5), 3, CONFIG, ring_entries=2), module.state_dict()
 
 
-WORKLOADS: dict[str, tuple[Callable[[], tuple[Network, dict]], int, bool, int, int]] = {
+def _predicting(variant: str, source: str = "predicted") -> tuple[Network, dict]:
+    """A convolution without bias, one whose gradients are more than one prediction holds, a classifier."""
+    config = replace(CONFIG, variant=variant)
+    module = nn.Sequential(
+        nn.Conv2d(2, 3, 3, stride=2, padding=1, bias=False), nn.ReLU(), nn.Conv2d(3, 4, (1, 2)), nn.Flatten(),
+        nn.Linear(24, CLASSES),
+    )  # fmt: skip
+    return Network(module, (2, 5, 5), 2, config, ring_entries=2, source=source), module.state_dict()
+
+
+Choice = tuple[Callable[[], tuple[Network, dict]], int | None, bool, int, int]
+
+TRUE: dict[str, Choice] = {
     "blocks": (_blocks, WARMUP, False, 1, 4),
     "pools": (_pools, WARMUP, False, 1, 4),
     "batches": (_pools, WARMUP, False, 2, 1),
@@ -189,43 +241,67 @@ WORKLOADS: dict[str, tuple[Callable[[], tuple[Network, dict]], int, bool, int, i
 }
 """Network, phase, calibration, batches, and how often it is to be used."""
 
+PREDICTING_DESIGNS = ("tiny max", "tiny low", "tiny efficient")
+
+PREDICTED: dict[str, Choice] = {
+    f"{variant} {name}": (partial(_predicting, variant, source), phase, calibrate, batches, share)
+    for variant in (design.split()[1] for design in PREDICTING_DESIGNS)
+    for name, source, phase, calibrate, batches, share in (
+        ("predicts", "predicted", GP, False, 1, 4),
+        ("learns", "predicted", BP, False, 1, 4),
+        ("alternates", "predicted", None, False, 2, 2),
+        ("calibrates", "predicted", WARMUP, True, 1, 1),
+        ("coasts", "zero", GP, False, 2, 1),
+    )
+}
+"""The same of designs that predict gradients."""
+
 
 @cache
 def workload(name: str) -> Workload:
     """The workload called ``name``, after one batch that calibrated it; made once in each process."""
     torch.manual_seed(SEED)
     rng = np.random.default_rng(SEED)
-    build, phase, calibrate, batches, _ = WORKLOADS[name]
+    build, phase, calibrate, batches, _ = (TRUE | PREDICTED)[name]
     network, state = build()
-    golden = GoldenDevice(CONFIG, MEMORY)
+    memory_bytes = (network.compiled.plan.n_bytes // PAGE + 1) * PAGE
+    golden = GoldenDevice(network.config, memory_bytes)
     network.load_state(golden, state)
-    network.set_hyper(golden, 0.07, 0.9, 0.002)
-    gradient = rng.uniform(-0.3, 0.3, (network.batch, CLASSES))
-    load = Workload(network, WARMUP, True, 1, gradient, np.zeros(0, np.uint8), {})
+    load = Workload(network, WARMUP, True, 1, rng.uniform(-0.3, 0.3, (network.batch, CLASSES)))
+    load.set_rates(golden)
     for entry in range(network.ring_entries):
         network.write_input(golden, rng.uniform(-1, 1, (network.batch, *network.input_shape)), entry)
     load.run(golden)
-    numbers = sorted({tensor.number for tensor in network.tensors.values() if tensor.number >= 0})
     memory = golden.machine.memory
-    memory[network.compiled.plan.n_bytes :] = rng.integers(0, 256, MEMORY - network.compiled.plan.n_bytes)
+    memory[network.compiled.plan.n_bytes :] = rng.integers(0, 256, memory_bytes - network.compiled.plan.n_bytes)
     load.phase, load.calibrate, load.batches = phase, calibrate, batches
-    load.image, load.exponents = memory.copy(), {number: golden.exponents(number) for number in numbers}
+    load.state = network.snapshot(golden)
+    load.image = memory.copy()
     load.prepare(golden, memory)
     _record(load, golden)
     return load
 
 
-def work_of(works: Sequence[Work], bursts: np.ndarray) -> np.ndarray:
+def _clients(config: Config) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Direction and AXI id of each that makes bursts for commands, and their kinds."""
+    alone = config.n_cores == 1
+    main = ("wait_main", "wait_predictor") if alone else ("wait_main",)
+    yield from ((0, 1, main), (0, 2, ("wait_update",)), (1, 0, main), (1, 1, ("wait_update",)))
+    if not alone:
+        yield from ((0, 3, ("wait_predictor",)), (1, 2, ("wait_predictor",)))
+
+
+def work_of(load: Workload, bursts: np.ndarray) -> np.ndarray:
     """For each burst that was seen (parts.BURST) the number of the work it belongs to, -1 for command fetch.
 
     Asserts that each client's bursts are the first of those expected of it, in their order.
     """
     owner = np.full(len(bursts), -1)
-    for write, client, update in ((0, 1, False), (0, 2, True), (1, 0, False), (1, 1, True)):
+    for write, client, kinds in _clients(load.config):
         mine = np.flatnonzero((bursts["write"] == write) & (bursts["id"] == client))
         expected = [
             (number, span.address, span.beats)
-            for number, work in enumerate(works) if work.update == update
+            for number, work in enumerate(load.works) if work.kind in kinds
             for span in (work.writes if write else work.reads)
         ]  # fmt: skip
         name = f"{'write' if write else 'read'} client {client}"

@@ -1,0 +1,54 @@
+"""What a batch of a training run costs on the accelerator: cycles by phase, measured on the simulated RTL."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from .data import Dataset
+from .session import open_session
+from .settings import TrainSettings
+from .trainer import Progress, Trainer
+
+__all__ = ["PHASE_NAMES", "batch_cycles"]
+
+PHASE_NAMES = ("warmup", "bp", "gp")
+STEPS, WARMUP_EPOCHS, EPOCHS = 4, 2, 4
+"""Batches of an epoch, and epochs: GP and BP batches take turns behind the warm-up."""
+
+
+def batch_cycles(
+    settings: TrainSettings, dataset: Dataset, device: str = "sim", seen: Callable[[int, int], None] | None = None
+) -> dict[str, int]:
+    """Cycles of a mean batch of each phase that a run with such ``settings`` has, each up to its own END.
+
+    Of a short run with random images in the shape of ``dataset``'s, without its first batch, which calibrates.
+    ``seen`` is called with the number of batches that are done, and that there will be.
+    """
+    few = replace(
+        settings, epochs=EPOCHS, warmup_epochs=WARMUP_EPOCHS, phases="1:1", train_images=STEPS * settings.batch,
+        schedule="constant", test_images=settings.batch, seed=0,
+    )  # fmt: skip
+    rng = np.random.default_rng(few.seed)
+    count = STEPS * few.batch
+    x_NCHW = rng.random((count, *dataset.shape), np.float32)
+    y_N = rng.integers(0, dataset.n_classes, count)
+    random = replace(dataset, train_x_NCHW=x_NCHW, train_y_N=y_N, test_x_NCHW=x_NCHW[:1], test_y_N=y_N[:1])
+    with open_session(few, device, dataset=random) as session:
+        first: list[tuple[int, int]] = []
+
+        def on_batch(progress: Progress, _loss) -> None:
+            if not first:
+                first.append((sum(progress.batches), progress.by_phase[0]["cycles"]))
+            if seen:
+                seen(sum(progress.batches), EPOCHS * STEPS)
+
+        trainer = Trainer(few, session.network, session.device, random, on_batch=on_batch)
+        progress = trainer.run()
+    [(batches, cycles)] = first
+    found = {}
+    for phase, (name, count) in enumerate(zip(PHASE_NAMES, progress.batches, strict=True)):
+        left = count - batches * (phase == 0)
+        if left:
+            found[name] = round((progress.by_phase[phase]["cycles"] - cycles * (phase == 0)) / left)
+    return found
