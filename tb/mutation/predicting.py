@@ -160,5 +160,7 @@ STAGES = [
     *(_stage(f"copies {memory}", partial(copies, memory)) for memory in ("ideal", "stalls")),
     _stage("predicting networks", partial(cases, "random_predicting_networks", 8), golden=False),
     _stage("queues", queues, golden=False),
+    _stage("predicted faults", partial(cases, "predicted_axi_faults", 30), golden=False),
+    _stage("predicted resets", partial(cases, "predicted_resets", 15), golden=False),
 ]
 """Those first that catch most for their time."""
