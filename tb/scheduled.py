@@ -37,7 +37,7 @@ NETWORKS = {
     "linear": (9, (1, 4, 7), lambda: nn.Sequential(
         nn.Flatten(), nn.Linear(28, 17), nn.ReLU(), nn.Linear(17, 11, bias=False), nn.ReLU(), nn.Linear(11, N_CLASSES),
     )),
-    "narrow": (3, (3, 6, 6), lambda: nn.Sequential(
+    "narrow": (7, (3, 6, 6), lambda: nn.Sequential(
         nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, 9, 3), nn.ReLU(), nn.Flatten(), nn.Linear(36, N_CLASSES),
     )),
 }  # fmt: skip
