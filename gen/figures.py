@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..spec.config import VARIANTS
 from .sources import HARDWARE
 from .tables import table
 
@@ -21,6 +22,8 @@ PATH = ROOT / "docs" / "figures.md"
 """The committed copy."""
 IMAGES = PATH.parent / "images"
 """Plots by the title of what they show."""
+OF_METHODS = ("accuracy", "sd", "cost")
+"""What is known of a method of training: beginnings of figures' names."""
 
 HEAD = """# Figures
 
@@ -56,15 +59,42 @@ def earlier(hardware: str, folder: Path = RESULTS) -> list[str]:
     return [title for title, origin, _ in parts(folder) if origin.get("hardware") != hardware]
 
 
+def _rows(figures: dict) -> tuple[dict, dict, dict]:
+    """Figures by design, by method of training, and others: each a row with its values by column."""
+    designs: dict[str, dict] = {}
+    methods: dict[str, dict] = {}
+    others = {}
+    for name, value in figures.items():
+        stem, _, design = name.rpartition("_")
+        what, _, method = name.partition("_")
+        if design in VARIANTS and stem:
+            designs.setdefault(stem, {})[design] = value
+        elif what in OF_METHODS and f"sd_{method}" in figures:
+            methods.setdefault(method, {})[what] = value
+        else:
+            others[name] = {"value": value}
+    return designs, methods, others
+
+
+def _tables(figures: dict) -> str:
+    kinds = zip(_rows(figures), (("figure", VARIANTS), ("method", OF_METHODS), ("figure", ("value",))), strict=True)
+    return "\n\n".join(
+        table((head, *columns), [
+            (f"`{name}`", *(_value(values[column]) if column in values else "" for column in columns))
+            for name, values in rows.items()
+        ])
+        for rows, (head, columns) in kinds if rows
+    )  # fmt: skip
+
+
 def _part(title, origin, figures, age):
     tools = ", ".join(f"{name} {version}" for name, version in origin["tools"].items())
     where = (
         f"*{age}*: by `{origin['command']}` at commit `{origin['commit'][:12]}`; preset `{origin['config']}` at"
         f" {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']}; seed {origin['seed']}; {tools}."
     )
-    rows = [(f"`{name}`", _value(value)) for name, value in figures.items()]
     plot = f"![{title}](images/{title}.png)\n\n" if (IMAGES / f"{title}.png").exists() else ""
-    return f"## {title}\n\n{where}\n\n{plot}{table(('figure', 'value'), rows)}"
+    return f"## {title}\n\n{where}\n\n{plot}{_tables(figures)}"
 
 
 def figures(hardware: str = HARDWARE, folder: Path = RESULTS) -> str:

@@ -120,6 +120,21 @@ def test_figures_of_any_hardware(tmp_path):
         figures.named("# Figures")
 
 
+def test_figures_of_designs_and_methods_stand_side_by_side(tmp_path):
+    origin = {"command": "x", "commit": "c" * 40, "config": "tiny", "clock_hz": 1, "memory_part": "y", "seed": 0,
+              "tools": {}}  # fmt: skip
+    found = {"cycles_gp_low": 7, "limit": 3, "cycles_gp_baseline": 1234, "accuracy_bp_fewer": 0.5, "sd_bp_fewer": 0.1,
+             "accuracy_max": 0.25, "cost_without_sd": 9}  # fmt: skip
+    results.write_results(tmp_path / "new.json", found, {}, origin)
+    text = figures.figures("aa", tmp_path)
+    rows = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
+    assert rows == [
+        "| figure | baseline | low | efficient | max |", "| `cycles_gp` | 1,234 | 7 |  |  |", "| `accuracy` |  |  |  | 0.25 |",
+        "| method | accuracy | sd | cost |", "| `bp_fewer` | 0.5 | 0.1 |  |",
+        "| figure | value |", "| `limit` | 3 |", "| `cost_without_sd` | 9 |",
+    ]  # fmt: skip
+
+
 def test_figures_are_checked(tmp_path, capsys):
     path = tmp_path / "figures.md"
     figures.main([str(path)])
