@@ -3,9 +3,9 @@
 All run on one schedule (its phases are the paper's, fewer epochs each); the baseline trains with true gradients all the
 while. ``hash_equal``: LOW, Efficient and MAX end with the weights, momenta and exponents of the golden model's ADA-GP,
 the baseline with those of its backpropagation, and so do the three when every epoch is of warm-up; ``hashes_differ``:
-these two and the initial weights' are three. Cycles and traffic are means over the run's batches of a phase, but for
-the first batch, which is computed twice to calibrate. ``alpha_*``, ``implied_limit`` and the energy are as in
-``variants_vgg13.json``; ``speedup_*`` here is of this very run. ``share_forward`` and the like: see there.
+these two and the initial weights' are three. Cycles and traffic are means over the run's batches of a phase, without
+the first batch, which is computed twice to calibrate. Figures are as in ``variants_vgg13.json``, but ``speedup_*``,
+``implied_limit`` and the energy are of this run's shares of phases; ``cycles_run_*`` is all of it, evaluations apart.
 
 A run that is finished is kept in ``build/bench_variants``: a bench that was stopped goes on after the last one.
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 from ..spec.config import VARIANTS
 from ..spec.presets import preset
 from . import timeline
+from .assembler import Program
 from .bench_variants_vgg13 import WORK
 from .results import FOLDER, HARDWARE, commit, provenance, write_results
 from .run_folder import write_atomically
@@ -61,7 +62,10 @@ def train(name: str) -> dict:
             return kept
         print(f"{name}: {settings.epochs} epochs", flush=True)
         before = network.weights_hash(device)
-        trainer = Trainer(settings, network, device, dataset, on_batch=None)
+        first: dict[str, int] = {}
+        trainer = Trainer(
+            settings, network, device, dataset, on_batch=lambda progress, _: first or first.update(progress.by_phase[0])
+        )
         firsts = trainer.steps_per_epoch * settings.warmup_epochs
         path = WORK / f"digits-{name}-timeline.json"
         path.unlink(missing_ok=True)
@@ -73,7 +77,7 @@ def train(name: str) -> dict:
         found = {
             "key": key, "before": before, "hash": network.weights_hash(device),
             "accuracy": progress.log[-1]["test_accuracy"], "batches": progress.batches,
-            "counters": progress.by_phase, "evaluation": device.counters(EVALUATION),
+            "counters": progress.by_phase, "first": first, "evaluation": device.counters(EVALUATION),
             "slices": [asdict(s) for s in trainer.timeline.slices] if trainer.timeline else [],
         }  # fmt: skip
     write_atomically(record, json.dumps(found).encode())
@@ -81,17 +85,19 @@ def train(name: str) -> dict:
     return found
 
 
-def measured(name: str, row: dict, program) -> Measured:
-    """A design's mean batches."""
-    counters = {
-        PHASE_NAMES[phase]: {key: value / row["batches"][phase] for key, value in sums.items()}
-        for phase, sums in enumerate(row["counters"]) if row["batches"][phase]
-    }  # fmt: skip
+def measured(variant: str, row: dict, program: Program, forward: float) -> Measured:
+    """A design's mean batches, without the first; ``forward``: cycles of the baseline's forward pass."""
+    counters = {}
+    for phase, (name, sums, count) in enumerate(zip(PHASE_NAMES, row["counters"], row["batches"], strict=False)):
+        left, less = count - (phase == 0), row["first"] if phase == 0 else {}
+        if left:
+            counters[name] = {key: (value - less.get(key, 0)) / left for key, value in sums.items()}
     counters["evaluation"] = row["evaluation"]
-    if name == "baseline":
-        counters["bp"] = counters["warmup"]
+    config = replace(preset(SETTINGS.preset), variant=variant)
+    if not config.predicts:
+        return Measured(variant, config.n_pes, {**counters, "bp": counters["warmup"]})
     slices = [timeline.Slice(**s) for s in row["slices"]]
-    return Measured(name, counters, (0.0, 0.0) if name == "baseline" else alpha(slices, program))
+    return Measured(variant, config.n_pes, counters, alpha(slices, program, config, forward))
 
 
 def main() -> None:
@@ -110,35 +116,35 @@ def main() -> None:
         row = found[variant]
         with open_session(replace(SETTINGS, variant=variant), "golden") as session:
             program = session.network.program
-        designs[variant] = measured(variant, row, program)
+        designs[variant] = measured(variant, row, program, found["baseline"]["evaluation"]["cycles"])
         slices = [timeline.Slice(**s) for s in row["slices"]]
         details[variant] = {
             "utilisation": directions(slices, program, config.n_pes), "counters": designs[variant].counters,
             "batches": row["batches"], "hash": row["hash"], "accuracy": row["accuracy"],
         }  # fmt: skip
-    write_results(
-        arguments.output, outcome(found, designs, details), details,
-        provenance(COMMAND, config, SETTINGS.seed, source),
-    )  # fmt: skip
+    result = outcome(found, designs)
+    result |= {f"utilisation_{name}": value for name, value in details["baseline"]["utilisation"].items()}
+    write_results(arguments.output, result, details, provenance(COMMAND, config, SETTINGS.seed, source))
+    for name, value in result.items():
+        print(f"{name}: {value}")
+    if not (result["hash_equal"] and result["hashes_differ"]):
+        raise ValueError("a run hasn't ended with the weights that it must end with")
 
 
-def outcome(found: dict[str, dict], designs: dict[str, Measured], details: dict[str, dict]) -> dict:
+def outcome(found: dict[str, dict], designs: dict[str, Measured]) -> dict:
     """The figures of all runs."""
-    result = figures(designs)
-    cycles = {name: sum(sums.get("cycles", 0) for sums in row["counters"]) for name, row in found.items()}
+    batches = dict(zip(PHASE_NAMES, found["low"]["batches"], strict=False))
+    result = figures(designs, {phase: count / sum(batches.values()) for phase, count in batches.items()})
     predicted, plain = found["golden-predicted"]["hash"], found["golden-plain"]["hash"]
     for variant in VARIANTS:
-        result[f"accuracy_{variant}"] = round(found[variant]["accuracy"], 5)
-        result[f"cycles_run_{variant}"] = cycles[variant]
-        result[f"speedup_{variant}"] = round(cycles["baseline"] / cycles[variant], 4)
-    result |= {f"utilisation_{name}": value for name, value in details["baseline"]["utilisation"].items()}
+        row = found[variant]
+        result[f"accuracy_{variant}"] = round(row["accuracy"], 5)
+        result[f"cycles_run_{variant}"] = sum(sums.get("cycles", 0) for sums in row["counters"])
     result["hash_equal"] = (
         all(found[variant]["hash"] == predicted for variant in VARIANTS[1:]) and found["baseline"]["hash"] == plain
         and all(found[f"{variant}-warmup"]["hash"] == plain for variant in VARIANTS[1:])
     )  # fmt: skip
     result["hashes_differ"] = len({predicted, plain, found["baseline"]["before"]}) == 3
-    for name, value in result.items():
-        print(f"{name}: {value}")
     return result
 
 

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..golden.paper import EPOCHS, PHASES, WARMUP_EPOCHS
-from ..spec.commands import Opcode
-from ..spec.config import VARIANTS
-from ..spec.operands import macs
+from ..golden.paper import DRAM_ENERGY_SAVING, EPOCHS, PHASES, SPEEDUP, WARMUP_EPOCHS
+from ..spec.commands import Command, Opcode
+from ..spec.config import VARIANTS, Config
+from ..spec.operands import macs, operands, outputs
 from .assembler import Program
 from .energy import MODULE
 from .timeline import Slice
 
-__all__ = ["PHASE_NAMES", "Measured", "alpha", "directions", "figures", "limit", "shares"]
+__all__ = ["PHASE_NAMES", "Measured", "alpha", "directions", "figures", "limit", "predictors_share", "shares"]
 
 PHASE_NAMES = ("warmup", "bp", "gp", "evaluation")
 """Phases by index."""
@@ -23,16 +23,22 @@ ARRAYS = ("array", "predictor array")
 class Measured:
     """A design: counters of a mean batch by phase, and of its program's commands what the timeline says.
 
-    ``alpha``: forward (a GP batch's) and backward (a BP batch's): the predictor's work over the model's forward pass.
+    ``n_pes``: of the array that trains, without MAX's for the predictor. ``alpha``: forward (a GP batch's) and backward
+    (a BP batch's): the predictor's work over the model's forward pass.
     """
 
     variant: str
+    n_pes: int
     counters: dict[str, dict[str, float]]
     alpha: tuple[float, float] = (0.0, 0.0)
 
     def cycles(self, phase: str) -> float:
         """Of a batch; the baseline's are all of phase BP."""
         return self._of(phase)["cycles"]
+
+    def utilisation(self, phase: str) -> float:
+        """MACs over PEs times cycles, in a whole batch."""
+        return self._of(phase)["macs"] / (self.n_pes * self.cycles(phase))
 
     def dram_bytes(self, phase: str) -> float:
         """Read and written by a batch."""
@@ -59,19 +65,32 @@ def shares() -> dict[str, float]:
     return {"warmup": WARMUP_EPOCHS / EPOCHS, "bp": 1 - (WARMUP_EPOCHS + gp) / EPOCHS, "gp": gp / EPOCHS}
 
 
-def limit(ratio: float) -> float:
-    """Speed-up of the paper's schedule if predictions cost nothing and a backward pass ``ratio`` forward passes."""
-    gp = shares()["gp"]
+def limit(ratio: float, gp: float) -> float:
+    """Speed-up if predictions cost nothing: ``gp`` of the batches do without a backward pass of ``ratio`` forward ones."""
     return (1 + ratio) / (1 + (1 - gp) * ratio)
 
 
-def alpha(slices: Iterable[Slice], program: Program) -> tuple[float, float]:
-    """The predictor's work in a GP and in a BP batch, in cycles of the unit that does it, over the forward pass.
+def predictors_share(command: Command, config: Config) -> float:
+    """How much of a command is the predictor's: 1, or of an UPDATE the bytes by which predictions are judged."""
+    if command.opcode in (Opcode.REORGANISE, Opcode.ADAM) or command.predictor:
+        return 1
+    if command.opcode == Opcode.AVGPOOL and not command.const_mantissa:  # clears its gradients
+        return 1
+    if command.opcode == Opcode.UPDATE and command.quality:
+        places = operands(command, config)
+        moved = [*places.values(), *(places[name] for name in outputs(command))]
+        return places["d"].n_bytes / sum(place.n_bytes for place in moved)
+    return 0
 
-    Of GEMMs the cycles from an array's first to its last vector, whichever array it is; of REORGANISE the drain's; of
-    ADAM the update unit's. Each mean is over the batches of its phase.
+
+def alpha(slices: Iterable[Slice], program: Program, config: Config, forward: float) -> tuple[float, float]:
+    """The predictor's work in a GP and in a BP batch, in cycles of the unit that does it, over ``forward`` cycles.
+
+    Of GEMMs and pools the cycles from an array's first to its last vector, whichever array it is; of REORGANISE the
+    drain's; of ADAM and what judges predictions the update unit's. Each mean is over the batches of its phase.
     """
-    forward, work, batches = 0, {"GP": 0, "BP": 0}, {"GP": 0, "BP": 0}
+    units = {Opcode.REORGANISE: ("drain",), Opcode.UPDATE: ("update",), Opcode.ADAM: ("update",)}
+    work, batches = {"GP": 0.0, "BP": 0.0}, {"GP": 0, "BP": 0}
     for s in slices:
         if s.phase not in work or s.dry:
             continue
@@ -79,18 +98,11 @@ def alpha(slices: Iterable[Slice], program: Program) -> tuple[float, float]:
             batches[s.phase] += 1
             continue
         command = program[s.command].command
-        if command.opcode == Opcode.REORGANISE:
-            work[s.phase] += s.cycles * (s.unit == "drain")
-        elif command.opcode == Opcode.ADAM:
-            work[s.phase] += s.cycles * (s.unit == "update")
-        elif s.unit in ARRAYS and command.predictor:
-            work[s.phase] += s.cycles
-        elif s.unit == "array" and command.opcode == Opcode.FORWARD:
-            forward += s.cycles
+        if s.unit in units.get(command.opcode, ARRAYS):
+            work[s.phase] += s.cycles * predictors_share(command, config)
     if not all(batches.values()):
         raise ValueError(f"a GP and a BP batch are needed, there are {batches}")
-    mean = forward / sum(batches.values())
-    return work["GP"] / batches["GP"] / mean, work["BP"] / batches["BP"] / mean
+    return work["GP"] / batches["GP"] / forward, work["BP"] / batches["BP"] / forward
 
 
 def directions(slices: Iterable[Slice], program: Program, n_pes: int) -> dict[str, float]:
@@ -110,15 +122,20 @@ def directions(slices: Iterable[Slice], program: Program, n_pes: int) -> dict[st
     return {name: round(work[op] / cycles[op] / n_pes, 5) for name, op in names.items() if cycles[op]}
 
 
-def figures(designs: Mapping[str, Measured]) -> dict[str, float]:
+def figures(designs: Mapping[str, Measured], parts: Mapping[str, float] | None = None) -> dict[str, float]:
     """Speed-ups over the baseline, costs, traffic and energy by design; what a free predictor would give.
 
-    The baseline trains as in BP what would be a GP batch; so do its figures say.
+    ``parts``: share of the batches in each phase, the paper's schedule's if None. The baseline trains as in BP what
+    would be a GP batch; so do its figures say. ``overhead_*``: by how much a GP batch takes longer than the baseline's
+    forward pass, a BP batch than the baseline's, in forward passes: what of the predictor doesn't hide, and all else.
+    Raises ValueError for a speed-up that can't be.
     """
-    base, parts = designs["baseline"], shares()
+    base, parts = designs["baseline"], parts or shares()
     forward = base.counters["evaluation"]["cycles"]
     ratio = base.cycles("bp") / forward - 1
-    found: dict[str, float] = {"backward_to_forward": round(ratio, 4), "implied_limit": round(limit(ratio), 4)}
+    found: dict[str, float] = {
+        "backward_to_forward": round(ratio, 4), "implied_limit": round(limit(ratio, parts["gp"]), 4),
+    }  # fmt: skip
     energy = {}
     for variant in VARIANTS:
         design = designs[variant]
@@ -126,9 +143,15 @@ def figures(designs: Mapping[str, Measured]) -> dict[str, float]:
         energy[variant] = sum(share * design.picojoules(phase) for phase, share in parts.items())
         for phase in parts:
             found[f"cycles_{phase}_{variant}"] = round(design.cycles(phase))
+            found[f"utilisation_{phase}_{variant}"] = round(design.utilisation(phase), 5)
             found[f"dram_bytes_{phase}_{variant}"] = round(design.dram_bytes(phase))
-        found[f"speedup_{variant}"] = round(base.cycles("bp") / time, 4)
-        found[f"alpha_forward_{variant}"], found[f"alpha_backward_{variant}"] = (round(a, 4) for a in design.alpha)
+        found[f"speedup_{variant}"] = speedup = round(base.cycles("bp") / time, 4)
+        if speedup > found["implied_limit"]:
+            raise ValueError(f"{variant} is {speedup} times as fast: more than a free predictor")
         found[f"dram_energy_saving_{variant}"] = round(1 - energy[variant] / energy["baseline"], 4)
+        if variant != "baseline":
+            found[f"alpha_forward_{variant}"], found[f"alpha_backward_{variant}"] = (round(a, 4) for a in design.alpha)
+            found[f"overhead_forward_{variant}"] = round(design.cycles("gp") / forward - 1, 4)
+            found[f"overhead_backward_{variant}"] = round((design.cycles("bp") - base.cycles("bp")) / forward, 4)
     found["dram_energy_saving"] = found["dram_energy_saving_max"]
-    return found
+    return found | {"paper_speedup": SPEEDUP, "paper_dram_energy_saving": DRAM_ENERGY_SAVING}

@@ -129,7 +129,8 @@ def test_figures_of_designs_and_methods_stand_side_by_side(tmp_path):
     text = figures.figures("aa", tmp_path)
     rows = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
     assert rows == [
-        "| figure | baseline | low | efficient | max |", "| `cycles_gp` | 1,234 | 7 |  |  |", "| `accuracy` |  |  |  | 0.25 |",
+        "| figure | baseline | low | efficient | max |", "| `cycles_gp` | 1,234 | 7 |  |  |",
+        "| `accuracy` |  |  |  | 0.25 |",
         "| method | accuracy | sd | cost |", "| `bp_fewer` | 0.5 | 0.1 |  |",
         "| figure | value |", "| `limit` | 3 |", "| `cost_without_sd` | 9 |",
     ]  # fmt: skip
