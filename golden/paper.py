@@ -7,7 +7,7 @@ __all__ = [
 PES = 180
 """Of the baseline's array (section 5.1)."""
 EPOCHS = 90
-"""Of training (section 6.2, figure 15)."""
+"""Of training (section 6.1.2, figure 15)."""
 WARMUP_EPOCHS = 10
 """Section 1; sections 3.1 and 3.2 call it L."""
 PHASES = ((4, 4, 1), (4, 3, 1), (4, 2, 1), (1, 1, 1))

@@ -113,7 +113,7 @@ def train(settings: TrainSettings, dataset: Dataset) -> dict:
         _, accuracy = evaluate(session.network, session.device, dataset.test_x_NCHW, dataset.test_y_N)
     loss = progress.log[-1]["train_loss"]
     return {
-        "accuracy": accuracy, "train_loss": loss if math.isfinite(loss) else None,
+        "accuracy": accuracy, "train_loss": loss if loss is not None and math.isfinite(loss) else None,
         "batches": dict(zip(PHASE_NAMES, progress.batches, strict=True)),
         "macs": progress.counters["macs"], "saturations": progress.counters["saturations"],
     }  # fmt: skip

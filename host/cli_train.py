@@ -38,6 +38,14 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
     }  # fmt: skip
 
 
+def _name(settings: TrainSettings, device: str) -> str:
+    """Of a run's folder, unless it is given."""
+    parts = [settings.model.rsplit(":")[-1], settings.data, settings.preset, device, settings.seed]
+    if settings.predicts:
+        parts += [settings.variant, settings.gradient_source]
+    return "-".join(map(str, parts))
+
+
 def train(
     device: DeviceOption = "sim",
     preset_name: PresetOption = DEFAULTS.preset,
@@ -59,11 +67,17 @@ def train(
     test_images: Annotated[int | None, typer.Option(help="Use only the first so many test images.")] = None,
     variant: Annotated[str, typer.Option(help=f"Design: {', '.join(VARIANTS)}.")] = DEFAULTS.variant,
     gradient_source: Annotated[
-        str, typer.Option(help=f"Of GP batches, which aren't backpropagated: {', '.join(SOURCES)}.")
+        str,
+        typer.Option(
+            help=f"Of GP batches, which aren't backpropagated: {', '.join(SOURCES)}; all but the baseline have them."
+        ),
     ] = DEFAULTS.gradient_source,
     warmup_epochs: Annotated[int, typer.Option(help="Epochs before the first GP batch.")] = DEFAULTS.warmup_epochs,
     phases: Annotated[
-        str, typer.Option(help="GP batches for each BP batch, by epochs: EPOCHS*GP:BP ..., the last goes on.")
+        str,
+        typer.Option(
+            help="GP and BP batches in turn, by epochs: EPOCHS*GP:BP ..., the last goes on; 255 each at most."
+        ),
     ] = DEFAULTS.phases,
     predictor_rate: Annotated[float, typer.Option(help="Learning rate of the predictor.")] = DEFAULTS.predictor_rate,
     predictor_milestones: Annotated[
@@ -79,6 +93,9 @@ def train(
     validation_fraction: Annotated[
         float, typer.Option(help="Schedule plateau: share of the training images that it is decided by.")
     ] = DEFAULTS.validation_fraction,
+    gate: Annotated[
+        float, typer.Option(help="Cosine of prediction and true gradient that a run of GP batches needs; 0: none.")
+    ] = DEFAULTS.gate,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")] = False,
     checkpoint_every: Annotated[int, typer.Option(help="Batches between checkpoints.", min=1)] = 50,
@@ -107,9 +124,14 @@ def train(
         seed=seed, train_images=train_images, test_images=test_images, variant=variant,
         gradient_source=gradient_source, warmup_epochs=warmup_epochs, phases=phases, predictor_rate=predictor_rate,
         predictor_milestones=predictor_milestones, predictor_gamma=predictor_gamma, plateau_factor=plateau_factor,
-        plateau_patience=plateau_patience, validation_fraction=validation_fraction,
+        plateau_patience=plateau_patience, validation_fraction=validation_fraction, gate=gate,
     )  # fmt: skip
-    folder = RunFolder(output or Path("runs") / f"{model.rsplit(':')[-1]}-{data}-{preset_name}-{device}-{seed}")
+    if settings.unused:
+        raise SettingsError(
+            f"{', '.join(settings.unused)}: of no effect with variant = {variant!r}, gradient_source ="
+            f" {gradient_source!r}, schedule = {schedule!r}"
+        )
+    folder = RunFolder(output or Path("runs") / _name(settings, device))
     began = time.perf_counter()
     try:
         trainer, weights_hash = _run(settings, device, folder, fresh, checkpoint_every, trace, timeline)
@@ -204,10 +226,10 @@ def _progress(trainer: "Trainer") -> Iterator[None]:
 
 def _print_rows(console: Console, log: list[dict], shown: int) -> int:
     for row in log[shown:]:
-        console.print(
-            f"epoch {row['epoch']:3d}  train loss {row['train_loss']:.4f}  train {100 * row['train_accuracy']:.2f} %"
-            f"  test {100 * row['test_accuracy']:.2f} %", highlight=False,
-        )  # fmt: skip
+        known = "train loss unknown, no batch was backpropagated"
+        if row["train_loss"] is not None:
+            known = f"train loss {row['train_loss']:.4f}  train {100 * row['train_accuracy']:.2f} %"
+        console.print(f"epoch {row['epoch']:3d}  {known}  test {100 * row['test_accuracy']:.2f} %", highlight=False)
     return len(log)
 
 
@@ -246,7 +268,9 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
     for column in columns:
         table.add_column(column.replace("_", " "), justify="right")
     for row in log:
-        table.add_row(*(f"{row[c]:.4f}" if isinstance(row[c], float) else f"{row[c]}" for c in columns))
+        table.add_row(
+            *(f"{row[c]:.4f}" if isinstance(row[c], float) else "-" if row[c] is None else f"{row[c]}" for c in columns)
+        )
     Console().print(table)
     last = log[-1]
     if last["cycles"]:

@@ -17,14 +17,12 @@ from .memory_plan import ALIGNMENT as BLOCK_BYTES
 from .memory_plan import MemoryPlan
 from .predictor import Predictor
 from .quantise import operand_type
+from .settings import PREDICTING
 from .steps import Step, first_trained, network_steps
 from .tensors import Tensor
 
 __all__ = ["PREDICTOR_LOAD", "PREDICTOR_SAVE", "Compiled", "compile_network"]
 
-
-PREDICTING = ("predicted", "random")
-"""Sources of gradients that take the predictor."""
 DIFFERENT_PHASES = 3
 """With a predictor: those of backpropagation, GP and evaluation."""
 

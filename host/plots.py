@@ -33,11 +33,12 @@ def plot_run(log: list[dict], title: str, path: Path) -> None:
     from matplotlib import pyplot
     from matplotlib.ticker import MaxNLocator
 
-    epochs = [row["epoch"] for row in log]
     figure, (losses, accuracies, cycles) = pyplot.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
     for part, style in (("train", "--"), ("test", "-")):
-        losses.plot(epochs, [row[f"{part}_loss"] for row in log], style, marker=".", label=part)
-        accuracies.plot(epochs, [100 * row[f"{part}_accuracy"] for row in log], style, marker=".", label=part)
+        known = [row for row in log if row[f"{part}_loss"] is not None]
+        places = [row["epoch"] for row in known]
+        losses.plot(places, [row[f"{part}_loss"] for row in known], style, marker=".", label=part)
+        accuracies.plot(places, [100 * row[f"{part}_accuracy"] for row in known], style, marker=".", label=part)
     losses.set(title="loss", xlabel="epoch", ylim=(0, None))
     accuracies.set(title="accuracy", xlabel="epoch", ylabel="%")
     for axis in (losses, accuracies):

@@ -2,20 +2,22 @@
 
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 
+from ..spec.config import VARIANTS
 from ..spec.schedule import ENTRIES, Entry
 
 __all__ = [
-    "PHASES", "SCHEDULES", "SOURCES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones", "parse_phases",
+    "PHASES", "PREDICTING", "SCHEDULES", "SOURCES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones",
+    "parse_phases",
 ]  # fmt: skip
 
-VARIANTS = ("baseline", "low", "efficient", "max")
-"""Designs: without predicted gradients, and with."""
 SOURCES = ("predicted", "random", "zero", "last", "mean", "skip")
 """Where gradients of GP batches come from; all but the first two do without the predictor (see host/controls.py)."""
+PREDICTING = SOURCES[:2]
+"""Those with a predictor."""
 PHASES = "4*4:1 4*3:1 4*2:1 1:1"
 """The paper's: so many epochs of so many GP batches for each BP batch, the last ratio for as long as it goes on."""
 SCHEDULES = ("constant", "cosine", "step", "plateau")
@@ -80,6 +82,7 @@ class TrainSettings:
     plateau_factor: float = 0.1
     plateau_patience: int = 10
     validation_fraction: float = 0.1
+    gate: float = 0.0
 
     def __post_init__(self):
         for name in ("epochs", "batch"):
@@ -100,8 +103,18 @@ class TrainSettings:
         for name, known in (("variant", VARIANTS), ("gradient_source", SOURCES)):
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name} = {getattr(self, name)!r} must be one of {', '.join(known)}")
-        if self.warmup_epochs < 0:
-            raise SettingsError(f"warmup_epochs = {self.warmup_epochs} must not be negative")
+        if self.gradient_source != "predicted" and not self.predicts:
+            raise SettingsError(
+                f"gradient_source = {self.gradient_source!r} needs a variant with GP batches: {', '.join(VARIANTS[1:])}"
+            )
+        least = int(self.predicts and self.gradient_source in PREDICTING)  # an untrained predictor says nothing
+        if not least <= self.warmup_epochs < 1 << 16:
+            raise SettingsError(
+                f"warmup_epochs = {self.warmup_epochs} must satisfy {least} <= warmup_epochs <= 65535"
+                + " with a predictor" * least
+            )
+        if not (self.gate == 0 or 1e-4 <= self.gate <= 1):
+            raise SettingsError(f"gate = {self.gate} must be 0, or satisfy 1e-4 <= gate <= 1")
         if not 1e-9 <= self.predictor_rate <= 1:
             raise SettingsError(f"predictor_rate = {self.predictor_rate} must satisfy 1e-9 <= predictor_rate <= 1")
         parse_phases(self.phases)
@@ -109,6 +122,9 @@ class TrainSettings:
         for name in ("predictor_gamma", "plateau_factor", "validation_fraction"):
             if not 0 < getattr(self, name) < 1:
                 raise SettingsError(f"{name} = {getattr(self, name)} must satisfy 0 < {name} < 1")
+        last = self.predictor_rate_at(self.epochs)
+        if last < 1e-9:
+            raise SettingsError(f"predictor_gamma = {self.predictor_gamma}: the rate must not fall to {last:g} < 1e-9")
         if self.plateau_patience < 0:
             raise SettingsError(f"plateau_patience = {self.plateau_patience} must not be negative")
         if not 0 <= self.seed < 1 << 63:
@@ -130,6 +146,19 @@ class TrainSettings:
         for _ in range(passed):
             rate *= self.predictor_gamma
         return rate
+
+    @property
+    def unused(self) -> list[str]:
+        """Settings that were changed and decide nothing with the others as they are."""
+        idle: list[str] = []
+        if not self.predicts:
+            idle += ["warmup_epochs", "phases"]
+        if not self.predicts or self.gradient_source not in PREDICTING:
+            idle += ["predictor_rate", "predictor_milestones", "predictor_gamma", "gate"]
+        if self.schedule != "plateau":
+            idle += ["plateau_factor", "plateau_patience", "validation_fraction"]
+        defaults = {each.name: each.default for each in fields(self)}
+        return [name for name in idle if getattr(self, name) != defaults[name]]
 
     @property
     def predicts(self) -> bool:

@@ -14,6 +14,7 @@ from .device import Device
 from .loss import softmax_cross_entropy
 from .network import Network
 from .plateau import Plateau
+from .quantise import constant
 from .run_folder import RunError, RunFolder
 from .settings import TrainSettings, parse_phases
 
@@ -113,7 +114,7 @@ class Trainer:
         self.schedule: Schedule | None = None
         if settings.predicts:
             self.schedule = Schedule(settings.warmup_epochs, self.steps_per_epoch, parse_phases(settings.phases))
-            device.set_schedule(self.schedule)
+            device.set_schedule(self.schedule, constant(settings.gate**2) if settings.gate else None)
         self.progress = Progress(plateau=self.plateau.begin(settings.learning_rate))
 
     def _set_aside(self) -> None:
@@ -191,11 +192,11 @@ class Trainer:
             loss, accuracy = evaluate(self.network, self.device, self.validation_x_NCHW, self.validation_y_N)
             validated |= {"validation_loss": loss, "validation_accuracy": accuracy}
             progress.plateau = self.plateau.after(progress.plateau, loss)
-        images_seen = max(1, progress.images)  # whose loss is known
+        seen = progress.images  # whose loss is known: perhaps none, if all batches were of GP
         progress.log.append({
             "epoch": progress.epoch + 1,
-            "train_loss": progress.loss_sum / images_seen,
-            "train_accuracy": progress.correct / images_seen,
+            "train_loss": progress.loss_sum / seen if seen else None,
+            "train_accuracy": progress.correct / seen if seen else None,
             "test_loss": test_loss,
             "test_accuracy": test_accuracy,
             **validated,

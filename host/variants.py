@@ -66,7 +66,7 @@ def shares() -> dict[str, float]:
 
 
 def limit(ratio: float, gp: float) -> float:
-    """Speed-up if predictions cost nothing: ``gp`` of the batches do without a backward pass of ``ratio`` forward ones."""
+    """Speed-up of a free predictor: ``gp`` of the batches do without a backward pass, which costs ``ratio`` forward."""
     return (1 + ratio) / (1 + (1 - gp) * ratio)
 
 

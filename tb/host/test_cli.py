@@ -147,3 +147,37 @@ def test_diff_finds_the_command(adagp, tmp_path, monkeypatch):
     updates = [line.strip() for line in listing if line.split()[1] == "update"]
     assert code == 1 and found["line"] == updates[0] and found["tensor"].partition(".")[0] in found["line"]
     assert out.startswith(found["line"]) and f"the reference has {found['reference']}" in out
+
+
+def test_designs_have_folders_of_their_own(adagp, tmp_path, monkeypatch):
+    """The same command for another design or source doesn't meet the run of the one before."""
+    monkeypatch.chdir(tmp_path)
+    more = ("--model", "mlp", "--warmup-epochs", "1", "--phases", "1:1")
+    for options in ((), ("--variant", "low", *more), ("--variant", "low", "--gradient-source", "zero", *more)):
+        code, _, err = adagp("train", "--device", "golden", *SMALL, *options)
+        assert code == 0, err
+    names = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert len(names) == 3 and [name.rpartition("0")[2] for name in names] == ["", "-low-predicted", "-low-zero"]
+
+
+def test_an_epoch_without_backpropagation_has_no_training_loss(adagp, tmp_path):
+    """The log says that it isn't known, and so do table, plot and file."""
+    options = ("--variant", "low", "--warmup-epochs", "1", "--phases", "9:0", "-o", tmp_path / "run")
+    code, _, err = adagp("train", "--device", "golden", *SMALL, *options)
+    assert code == 0 and "train loss unknown" in err
+    log = RunFolder(tmp_path / "run").log
+    assert log[0]["train_loss"] > 0 and log[1]["train_loss"] is None and log[1]["train_accuracy"] is None
+    assert 0 <= log[1]["test_accuracy"] <= 1
+    assert adagp("report", tmp_path / "run")[0] == 0
+    assert (tmp_path / "run" / "log.csv").read_text().splitlines()[2].startswith("2,,,")
+
+
+def test_a_shut_gate_makes_all_batches_true(adagp, tmp_path):
+    """No real prediction is as good as its threshold: what follows is a BP batch instead."""
+    batches = {}
+    for gate in ("0", "1"):
+        options = ("--variant", "low", "--phases", "1:1", "--epochs", "3", "--gate", gate, "-o", tmp_path / gate)
+        assert adagp("train", "--device", "golden", *SMALL, *options)[0] == 0
+        state, _ = RunFolder(tmp_path / gate).read_checkpoint()
+        batches[gate] = state["progress"]["batches"]
+    assert batches == {"0": [3, 3, 3], "1": [3, 6, 0]}
