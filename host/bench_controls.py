@@ -2,11 +2,12 @@
 
 All methods train the same network on the same images by the golden model, and the schedule of phases is the same for
 all that have one; they differ in what a GP batch does. ``bp`` has none, ``bp_fewer`` is ``bp`` for as many whole epochs
-as cost no more than ``predicted`` with a forward pass counted as 1 and a backward pass as 2. Each method has the
+as cost no more than ``predicted`` does. Each method has the
 learning rate with which it does best on validation images, one seed of its own choosing it: test images choose nothing.
 
 A method's cost is its number of batches by phase times the cycles of such a batch on the simulated RTL: of the
-baseline where there are true gradients only, else of MAX, the fastest design.
+baseline where there are true gradients only, else of MAX, the fastest design, which has more PEs: ``cost_predicted_low``
+and ``cost_predicted_efficient`` are those of ``predicted`` on designs with as many as the baseline.
 
 A finished run is kept in ``build/bench_controls``: a bench that was stopped goes on after the last one.
 """
@@ -17,6 +18,7 @@ import json
 import math
 import statistics
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -27,13 +29,13 @@ import numpy as np
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..spec.commands import Phase
+from ..sim.build import library
 from ..spec.presets import preset
 from ..spec.schedule import Schedule, State, following
 from .batch_cycles import PHASE_NAMES, batch_cycles
 from .bench_numerics import best_rate, digest, validation
 from .data import Dataset, load_dataset
-from .results import FOLDER, HARDWARE, commit, provenance, write_results
+from .results import FOLDER, commit, provenance, write_results
 from .run_folder import write_atomically
 from .session import open_session
 from .settings import SOURCES, TrainSettings, parse_phases
@@ -46,8 +48,6 @@ RATES = (0.003, 0.01, 0.03, 0.1)
 TUNING_SEED = 100
 PHASES = "1*4:1 1*3:1 1*2:1 1:1"
 """The paper's ratios, an epoch each, for eight epochs instead of ninety."""
-BACKWARD = 2
-"""Cost of a backward pass in forward passes, where ``bp_fewer`` is concerned."""
 WORK = Path("build/bench_controls")
 COMMAND = "python -m adagp.host.bench_controls --data-dir FOLDER_OF_FASHION_MNIST"
 SOURCE_FOLDERS = ("golden", "spec")
@@ -79,29 +79,26 @@ def half_size(x_NCHW: np.ndarray) -> np.ndarray:
     return x_NCHW.reshape(n, c, h // 2, 2, w // 2, 2).mean(axis=(3, 5), dtype=np.float32)
 
 
-def gp_batches(settings: TrainSettings, steps: int) -> int:
-    """Batches without backpropagation of a run with so many batches an epoch."""
-    schedule, state, count = Schedule(settings.warmup_epochs, steps, parse_phases(settings.phases)), State(), 0
+def batches(settings: TrainSettings, steps: int) -> dict[str, int]:
+    """Batches by phase of a run with so many an epoch."""
+    schedule, state, counts = Schedule(settings.warmup_epochs, steps, parse_phases(settings.phases)), State(), Counter()
     for _ in range(settings.epochs * steps):
         phase, state = following(state, schedule)
-        count += phase == Phase.GP
-    return count
+        counts[PHASE_NAMES[phase.bit_length() - 1]] += 1
+    return dict(counts)
 
 
-def fewer_epochs(settings: TrainSettings, steps: int) -> int:
-    """Whole epochs of backpropagation that cost no more than a run with predictions, the predictor not counted."""
-    total = settings.epochs * steps
-    cost = total * (1 + BACKWARD) - gp_batches(settings, steps) * BACKWARD
-    return max(1, cost // ((1 + BACKWARD) * steps))
+def fewer_epochs(common: TrainSettings, cycles: dict[str, dict[str, int]]) -> int:
+    """Whole epochs of backpropagation that take no more cycles than a run with predictions."""
+    steps = (common.train_images or 0) // common.batch
+    cost = sum(count * cycles["predicted"][phase] for phase, count in batches(common, steps).items())
+    return max(1, cost // (steps * cycles["bp"]["warmup"]))
 
 
 def settings_of(method: str, common: TrainSettings) -> TrainSettings:
-    """The settings of a method, but for seed and learning rate."""
-    if method == "bp":
+    """The settings of a method, but for seed and learning rate, and the epochs of ``bp_fewer``."""
+    if method in ("bp", "bp_fewer"):
         return replace(common, variant="baseline")
-    if method == "bp_fewer":
-        steps = (common.train_images or 0) // common.batch
-        return replace(common, variant="baseline", epochs=fewer_epochs(common, steps))
     return replace(common, variant="low", gradient_source=method)
 
 
@@ -169,25 +166,36 @@ def _record(run: Run, source: str) -> dict:
 
 
 def costs(methods: dict[str, dict], cycles: dict[str, dict[str, int]]) -> dict[str, int]:
-    """Cycles of a run by method, from those of a batch by method and phase."""
+    """Cycles of a run by method, from those of a batch by method and phase; of ``predicted`` on all designs."""
     found = {}
-    for method, detail in methods.items():
-        known = cycles["bp" if method == "bp_fewer" else method]
-        found[method] = sum(n * known[phase] for phase, n in detail["batches"].items() if n)
+    for name, known in {**cycles, "bp_fewer": cycles["bp"]}.items():
+        detail = methods.get(name) or methods[name.partition("_")[0]]
+        found[name] = sum(n * known[phase] for phase, n in detail["batches"].items() if n)
     return found
 
 
-def measured(method: str, common: TrainSettings, dataset: Dataset) -> dict[str, int]:
-    """Cycles of a batch of ``method`` by phase, from its work file if program and hardware are the same."""
-    settings = settings_of(method, common)
-    if settings.predicts:
-        settings = replace(settings, variant="max")
-    path = WORK / f"{method}-cycles.json"
-    key = [settings.to_dict(), sources(), HARDWARE]
+def measured(method: str, variant: str, common: TrainSettings, dataset: Dataset) -> dict[str, int]:
+    """Cycles of a batch of ``method`` by phase on a design, from its work file if that is of the same program and simulator."""
+    settings = replace(settings_of(method, common), variant=variant)
+    path = WORK / f"{method}-{variant}-cycles.json"
+    with open_session(settings, "golden", dataset=dataset) as session:
+        network = session.network
+    key = [settings.to_dict(), network.program.digest, library(network.config).name]
     if path.exists() and (kept := json.loads(path.read_text()))["key"] == key:
         return kept["cycles"]
     found = batch_cycles(settings, dataset)
     write_atomically(path, (json.dumps({"key": key, "cycles": found}, indent=1) + "\n").encode())
+    return found
+
+
+def all_measured(common: TrainSettings, dataset: Dataset) -> dict[str, dict[str, int]]:
+    """Cycles of a batch by method, and of ``predicted`` by design."""
+    found = {}
+    for method in METHODS:
+        if method != "bp_fewer":
+            found[method] = measured(method, "baseline" if method == "bp" else "max", common, dataset)
+    for variant in ("low", "efficient"):
+        found[f"predicted_{variant}"] = measured("predicted", variant, common, dataset)
     return found
 
 
@@ -199,7 +207,7 @@ def figures(methods: dict[str, dict], cost: dict[str, int]) -> dict[str, float |
         found[f"accuracy_{method}"] = round(statistics.mean(accuracies), 6)
         found[f"sd_{method}"] = round(statistics.stdev(accuracies), 6)
         found[f"cost_{method}"] = cost[method]
-    return found
+    return found | {f"cost_{name}": value for name, value in cost.items() if name not in methods}
 
 
 def detail(runs: list[dict], rates: dict[float, list[float]]) -> dict:
@@ -226,9 +234,12 @@ def made(runs: list[Run], pool: ProcessPoolExecutor, source: str, progress: Prog
         yield run, record
 
 
-def compare(common: TrainSettings, seeds: Iterable[int], pool: ProcessPoolExecutor, progress: Progress) -> dict:
-    """Details of all methods: first the learning rates, then the runs that are compared."""
+def compare(
+    common: TrainSettings, fewer: int, seeds: Iterable[int], pool: ProcessPoolExecutor, progress: Progress
+) -> dict:
+    """Details of all methods, ``bp_fewer`` with ``fewer`` epochs: first learning rates, then the runs to compare."""
     source, of = sources(), {method: settings_of(method, common) for method in METHODS}
+    of["bp_fewer"] = replace(of["bp_fewer"], epochs=fewer)
     tuning = [Run(method, True, replace(of[method], seed=TUNING_SEED, learning_rate=rate))
               for method in METHODS for rate in RATES]  # fmt: skip
     total = sum(of[method].epochs for method in METHODS) * (len(RATES) + len(list(seeds)))
@@ -263,12 +274,10 @@ def main() -> None:
     pool = ProcessPoolExecutor(
         arguments.jobs, get_context("spawn"), _load, (arguments.data_dir, arguments.train_images)
     )  # fmt: skip
-    cycles = {
-        method: measured(method, common, load_small(arguments.data_dir)) for method in METHODS if method != "bp_fewer"
-    }
+    cycles = all_measured(common, load_small(arguments.data_dir))
     try:
         with Progress(*columns, speed_estimate_period=3600) as progress:
-            methods = compare(common, seeds, pool, progress)
+            methods = compare(common, fewer_epochs(common, cycles), seeds, pool, progress)
     finally:
         pool.shutdown(cancel_futures=True)
     found = figures(methods, costs(methods, cycles))

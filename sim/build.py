@@ -32,7 +32,7 @@ DRIVER = ("driver.cpp", "dram.h", "recorder.h", "signals.h", "window.h", "watch.
 VERILATE = (
     "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",
     "-fno-dfg-peephole",  # Verilator 5.48: this optimisation loses the lower bound of the strobes of a 256-bit port
-    f"-D{GATE_MACRO}", "--no-timing", "-Wno-lint", "-Wno-style", "-Wno-fatal", "--output-split", "20000",
+    f"-D{GATE_MACRO}", "--no-timing", "-Wno-lint", "-Wno-style", "-Wno-fatal", "--output-split", "80000",
     "--output-split-cfuncs", "2000",
 )  # fmt: skip
 COMPILE = (
@@ -208,7 +208,7 @@ def library(
                 points.save(path.with_suffix(".json"), points.take(made))
             _say(f"compiling {len(made)} files of C++ on {len(os.sched_getaffinity(0))} cores")
             made_flags = [*flags, *driver_flags, f"-I{scratch / 'c++'}"]
-            level = "-O1" if coverage else "-O2"  # thrice the code: compiling it takes longer than running it
+            level = "-O1" if coverage or trace else "-O2"  # thrice the code: compiling it takes longer than running it
             objects = _objects(compiler, made_flags, [*made, HERE / "driver.cpp"], scratch / "objects", level)
             _run([compiler, "-shared", "-o", scratch / "out.so", *objects, *runtime, "-pthread"])
             (scratch / "out.so").rename(path)

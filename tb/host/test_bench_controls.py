@@ -22,12 +22,12 @@ def test_images_of_half_the_size():
 
 def test_fewer_epochs_cost_no_more():
     """Of 80 batches 10 are of warm-up; then runs of 4, 3, 2 and 1 for each with true gradients, runs going on."""
-    skipped = bench.gp_batches(COMMON, 10)
-    assert skipped == 8 + 8 + 7 + 20
-    epochs = bench.fewer_epochs(COMMON, 10)
-    assert epochs * 10 * 3 <= 80 * 3 - 2 * skipped < (epochs + 1) * 10 * 3
-    assert bench.settings_of("bp_fewer", COMMON).epochs == epochs < bench.settings_of("bp", COMMON).epochs
-    assert bench.fewer_epochs(replace(COMMON, warmup_epochs=8), 10) == 8
+    gp = 8 + 8 + 7 + 20
+    assert bench.batches(COMMON, 10) == {"warmup": 10, "bp": 70 - gp, "gp": gp}
+    cycles = {"bp": {"warmup": 300}, "predicted": {"warmup": 310, "bp": 310, "gp": 110}}
+    epochs = bench.fewer_epochs(COMMON, cycles)
+    assert epochs * 10 * 300 <= (80 - gp) * 310 + gp * 110 < (epochs + 1) * 10 * 300
+    assert epochs == 5 and bench.fewer_epochs(replace(COMMON, warmup_epochs=8), cycles) == 8
 
 
 def test_each_method_is_what_it_is_called():
@@ -50,8 +50,9 @@ def details():
 
 def test_figures_and_costs():
     cycles = {"bp": {"warmup": 1000}, "mean": {"warmup": 1100, "bp": 1010, "gp": 7}}
+    cycles["mean_low"] = {"warmup": 1, "bp": 1, "gp": 1}
     cost = bench.costs(details(), cycles)
-    assert cost == {"bp": 10_000, "bp_fewer": 5_000, "mean": 1100 + 3030 + 42}
+    assert cost == {"bp": 10_000, "bp_fewer": 5_000, "mean": 1100 + 3030 + 42, "mean_low": 10}
     assert bench.figures(details(), cost) == {
         "accuracy_bp": 0.85, "sd_bp": round(statistics.stdev((0.8, 0.9)), 6), "accuracy_bp_fewer": 0.5,
         "sd_bp_fewer": 0, "accuracy_mean": pytest.approx(0.15), "sd_mean": round(statistics.stdev((0.1, 0.2)), 6),
@@ -63,7 +64,8 @@ def test_figures_and_costs():
 def test_cycles_of_a_batch_are_measured_and_kept(small, monkeypatch):
     """A GP batch has no backward pass, a skipped one isn't there; the calibrating batch isn't counted."""
     common = replace(COMMON, model="mlp", batch=4)
-    found = {method: bench.measured(method, common, small) for method in ("bp", "predicted", "zero", "skip")}
+    designs = {"bp": "baseline", "predicted": "max", "zero": "max", "skip": "max"}
+    found = {method: bench.measured(method, variant, common, small) for method, variant in designs.items()}
     assert set(found["bp"]) == {"warmup"} and set(found["skip"]) == {"warmup", "bp"}
     for method in ("predicted", "zero"):
         assert 0 < found[method]["gp"] < found[method]["bp"] and set(found[method]) == {"warmup", "bp", "gp"}
@@ -71,8 +73,8 @@ def test_cycles_of_a_batch_are_measured_and_kept(small, monkeypatch):
     assert found["zero"]["bp"] == pytest.approx(found["bp"]["warmup"], rel=0.02)
     assert found["predicted"]["warmup"] == pytest.approx(found["predicted"]["bp"], rel=0.02)
     monkeypatch.setattr(bench, "batch_cycles", lambda *_: {"warmup": 1})
-    assert bench.measured("predicted", common, small) == found["predicted"]
-    assert bench.measured("predicted", replace(common, batch=5), small) == {"warmup": 1}
+    assert bench.measured("predicted", "max", common, small) == found["predicted"]
+    assert bench.measured("predicted", "max", replace(common, batch=5), small) == {"warmup": 1}
 
 
 @pytest.fixture
@@ -89,7 +91,8 @@ def test_every_method_runs(small):
     common = replace(COMMON, model="mlp", epochs=2, batch=8, train_images=80)
     records = {}
     for method in bench.METHODS:
-        run = bench.Run(method, False, replace(bench.settings_of(method, common), learning_rate=0.02))
+        settings = replace(bench.settings_of(method, common), learning_rate=0.02)
+        run = bench.Run(method, False, replace(settings, epochs=1) if method == "bp_fewer" else settings)
         records[method] = bench._record(run, "sources")
         assert 0 <= records[method]["accuracy"] <= 1 and run.path.exists()
     assert records["bp"]["batches"] == {"warmup": 20, "bp": 0, "gp": 0}

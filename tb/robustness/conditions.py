@@ -59,7 +59,7 @@ def random_workload(rng: np.random.Generator, choice: Mapping[str, Choice]) -> W
 
 
 def open_device(rng: np.random.Generator, load: Workload, top: Path | None) -> SimDevice:
-    """A simulated accelerator behind a random memory, about to run ``load``."""
+    """A simulated accelerator for ``load`` behind a random memory."""
     config = load.config
     cycle_ns = 1e9 / config.clock_hz
     refresh_every, refresh = REFRESHES[rng.integers(len(REFRESHES))]
@@ -75,9 +75,7 @@ def open_device(rng: np.random.Generator, load: Workload, top: Path | None) -> S
     if top is None and rng.random() < UNGATED:
         top = ungated(config)
     stall = float(rng.choice([0.0, 0.0, 0.1, 0.3, 0.5]))
-    device = SimDevice(
+    return SimDevice(
         config, part=part, stall=stall, seed=int(rng.integers(1, MAX_SEED)),
         write_latency=int(rng.choice([0, 0, 3, 40, 600])), memory_bytes=load.image.size, limit=LIMIT, top=top,
     )  # fmt: skip
-    load.prepare(device, device.simulation.memory)
-    return device

@@ -73,6 +73,7 @@ def _case(rng: np.random.Generator, choice: Mapping[str, Choice], top: Path | No
     conditions = int(rng.integers(1 << 32))
     while True:
         device = open_device(np.random.default_rng(conditions), load, top)
+        load.prepare(device, device.simulation.memory)
         device.simulation.log_bursts(ROOM)
         device.simulation.inject(faults)
         try:

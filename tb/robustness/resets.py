@@ -17,7 +17,7 @@ from .workload import PREDICTED, PREDICTING_DESIGNS, TRUE, Choice
 
 __all__ = ["PREDICTED_RESETS", "RESETS"]
 
-TABLES = ("EXPONENT", "HYPER_VALUE", "COUNTER_LOW", "COUNTER_HIGH")
+TABLES = ("EXPONENT", "HYPER_VALUE", "COUNTER_LOW", "COUNTER_HIGH", "ENTRY_EPOCHS", "ENTRY_LENGTHS")
 """Registers that show a place of a memory, which is not reset."""
 
 LONGEST = 4
@@ -33,9 +33,7 @@ def _case(rng: np.random.Generator, choice: Mapping[str, Choice], top: Path | No
     device = open_device(rng, load, top)
     simulation = device.simulation
     try:
-        simulation.reset(1)
         initial = _registers(device, IRQ_ENABLE=0)
-        device.connect()
         load.prepare(device, simulation.memory)
         begun = simulation.cycles
         load.run(device)

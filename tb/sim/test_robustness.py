@@ -5,19 +5,26 @@ import pytest
 from adagp.host.sim_device import SimDevice
 from adagp.sim import Simulation
 from adagp.spec.registers import register
+from robustness import conditions
 from robustness.campaign import Campaign
-from robustness.faults import FAULTS
+from robustness.faults import FAULTS, PREDICTED_FAULTS
 from robustness.observe import Run
-from robustness.resets import RESETS
+from robustness.resets import PREDICTED_RESETS, RESETS
 
 SEED = 2
 REFUSED_WRITE = 9
 """A case of the faults: one write of a compute command is refused."""
 
 
-@pytest.mark.parametrize(("kind", "count"), [(FAULTS, 200), (RESETS, 40)], ids=lambda value: getattr(value, "name", ""))
-def test_sample(kind, count, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [(FAULTS, 120), (RESETS, 30), (PREDICTED_FAULTS, 30), (PREDICTED_RESETS, 20)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_sample(kind, count, tmp_path, monkeypatch):
     print(f"seed {SEED}")
+    if len(kind.presets) > 1:
+        monkeypatch.setattr(conditions, "UNGATED", 0)  # three more simulators
     records = Campaign(kind, SEED, tmp_path).run(count, quiet=True)
     failures = [(record.index, record.outcome) for record in records if record.failed]
     assert not failures

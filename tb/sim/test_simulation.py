@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 import pytest
-from adagp.sim import IDEAL, BuildError, Simulation, SimulationError, build
-from adagp.sim.coverage import LINE
+from adagp.sim import IDEAL, BuildError, SimulationError, build
+from adagp.sim.coverage import LINE, TOGGLE
 from adagp.spec.presets import preset
 from adagp.spec.registers import register
 from copier import READ, TARGET, WRITE, simulation, start
@@ -208,7 +208,7 @@ def test_a_closed_simulation_says_so(tmp_path):
             use()
 
 
-def test_counts_of_another_simulator_are_refused():
+def test_counts_of_another_simulator_are_refused(tmp_path):
     counts = np.zeros(100, np.uint64)
-    with pytest.raises(ValueError, match=r"room for 100 counters, the simulator of tiny has \d{4}"):
-        Simulation(preset("tiny"), coverage=((LINE,), counts))
+    with pytest.raises(ValueError, match=r"room for 100 counters, the simulator of \S+/top\.v has \d{4}"):
+        simulation(preset("tiny"), tmp_path, coverage=((LINE, TOGGLE), counts))

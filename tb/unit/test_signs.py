@@ -101,7 +101,7 @@ class SignsBench(PredictedBench):
         return (*super().background(), self.give_keys)
 
 
-@pytest.mark.parametrize(("name", "stall"), [*((name, 0.3) for name in CONFIGS), ("eight lanes", 0)])
+@pytest.mark.parametrize(("name", "stall"), [("tiny", 0.3), ("four lanes", 0.3), ("eight lanes", 0)])
 def test_commands(name, stall):
     """One behind the other; what doesn't ask for it keeps its signs."""
     config, rng = CONFIGS[name], seeded(42)
@@ -120,7 +120,7 @@ def test_commands(name, stall):
     assert bench.changed > 50 and bench.frozen > 50 and len(bench.expected) > 500
 
 
-@pytest.mark.parametrize("name", ["tiny", "eight lanes"])
+@pytest.mark.parametrize("name", ["eight lanes"])
 def test_signs_cost_no_time(name):
     """Memory that never stalls brings weights no faster than their signs are made, but for those of the last chunk."""
     cycles, chunk = [], CONFIGS[name].port_width
