@@ -62,10 +62,11 @@ class PredictingNetworks:
                         f"{key} differ in start {step}: {source}, {module}, {shape}"
                     )
             assert network.weights_hash(device) == network.weights_hash(golden)
-            counters = golden.counters(2)
+            counters, (_, gate_open) = golden.counters(2), device.position()
         finally:
             device.close()
-        return f"equal on {name}, {source}" + ("" if counters["commands"] else ", without GP")
+        gate = "" if gate_open else ", gate shut"
+        return f"equal on {name}, {source}{gate}" + ("" if counters["commands"] else ", without GP")
 
 
 def _schedule(draw: np.random.Generator) -> tuple[Schedule, tuple[int, int] | None]:

@@ -108,3 +108,4 @@ def test_random_networks_whose_gradients_are_predicted():
     equal = {fate: count for fate, count in found.items() if fate.startswith("equal")}
     assert sum(equal.values()) >= N_PREDICTED // 2
     assert any("predicted" in fate and not fate.endswith("without GP") for fate in equal)
+    assert {True, False} == {"gate shut" in fate for fate in equal if "predicted" in fate}
