@@ -6,14 +6,13 @@ as cost no more than ``predicted`` does. Each method has the
 learning rate with which it does best on validation images, one seed of its own choosing it: test images choose nothing.
 
 A method's cost is its number of batches by phase times the cycles of such a batch on the simulated RTL: of the
-baseline where there are true gradients only, else of MAX, the fastest design, which has more PEs: ``cost_predicted_low``
-and ``cost_predicted_efficient`` are those of ``predicted`` on designs with as many as the baseline.
+baseline where there are true gradients only, else of MAX, the fastest design, which has more PEs:
+``cost_predicted_low`` and ``cost_predicted_efficient`` are of ``predicted`` on designs with as many as the baseline.
 
 A finished run is kept in ``build/bench_controls``: a bench that was stopped goes on after the last one.
 """
 
 import argparse
-import hashlib
 import json
 import math
 import statistics
@@ -40,6 +39,7 @@ from .run_folder import write_atomically
 from .session import open_session
 from .settings import SOURCES, TrainSettings, parse_phases
 from .trainer import Trainer, evaluate
+from .training_sources import training_sources
 
 __all__ = ["METHODS", "Run", "costs", "fewer_epochs", "figures", "half_size", "main", "settings_of", "train"]
 
@@ -50,12 +50,6 @@ PHASES = "1*4:1 1*3:1 1*2:1 1:1"
 """The paper's ratios, an epoch each, for eight epochs instead of ninety."""
 WORK = Path("build/bench_controls")
 COMMAND = "python -m adagp.host.bench_controls --data-dir FOLDER_OF_FASHION_MNIST"
-SOURCE_FOLDERS = ("golden", "spec")
-SOURCE_FILES = (
-    "compiler", "controls", "loss", "lowering", "models", "network", "predictor", "predictor_state", "quantise",
-    "settings", "steps", "trainer",
-)  # fmt: skip
-"""Of the host: what decides a run's result."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +75,8 @@ def half_size(x_NCHW: np.ndarray) -> np.ndarray:
 
 def batches(settings: TrainSettings, steps: int) -> dict[str, int]:
     """Batches by phase of a run with so many an epoch."""
-    schedule, state, counts = Schedule(settings.warmup_epochs, steps, parse_phases(settings.phases)), State(), Counter()
+    schedule, state = Schedule(settings.warmup_epochs, steps, parse_phases(settings.phases)), State()
+    counts: Counter[str] = Counter()
     for _ in range(settings.epochs * steps):
         phase, state = following(state, schedule)
         counts[PHASE_NAMES[phase.bit_length() - 1]] += 1
@@ -114,15 +109,6 @@ def train(settings: TrainSettings, dataset: Dataset) -> dict:
         "batches": dict(zip(PHASE_NAMES, progress.batches, strict=True)),
         "macs": progress.counters["macs"], "saturations": progress.counters["saturations"],
     }  # fmt: skip
-
-
-def sources() -> str:
-    """Digest of what decides a run's result, so that a record of other sources isn't taken for one of these."""
-    root, checksum = Path(__file__).parents[1], hashlib.sha256()
-    paths = [path for folder in SOURCE_FOLDERS for path in sorted((root / folder).glob("*.py"))]
-    for path in [*paths, *(root / "host" / f"{name}.py" for name in SOURCE_FILES)]:
-        checksum.update(path.read_bytes())
-    return checksum.hexdigest()[:16]
 
 
 # --- in the processes that train -------------------------------------------------------------------
@@ -175,7 +161,7 @@ def costs(methods: dict[str, dict], cycles: dict[str, dict[str, int]]) -> dict[s
 
 
 def measured(method: str, variant: str, common: TrainSettings, dataset: Dataset) -> dict[str, int]:
-    """Cycles of a batch of ``method`` by phase on a design, from its work file if that is of the same program and simulator."""
+    """Cycles of a batch of ``method`` by phase on a design, kept in a work file for the same program and machine."""
     settings = replace(settings_of(method, common), variant=variant)
     path = WORK / f"{method}-{variant}-cycles.json"
     with open_session(settings, "golden", dataset=dataset) as session:
@@ -238,7 +224,7 @@ def compare(
     common: TrainSettings, fewer: int, seeds: Iterable[int], pool: ProcessPoolExecutor, progress: Progress
 ) -> dict:
     """Details of all methods, ``bp_fewer`` with ``fewer`` epochs: first learning rates, then the runs to compare."""
-    source, of = sources(), {method: settings_of(method, common) for method in METHODS}
+    source, of = training_sources(), {method: settings_of(method, common) for method in METHODS}
     of["bp_fewer"] = replace(of["bp_fewer"], epochs=fewer)
     tuning = [Run(method, True, replace(of[method], seed=TUNING_SEED, learning_rate=rate))
               for method in METHODS for rate in RATES]  # fmt: skip

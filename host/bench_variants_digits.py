@@ -17,17 +17,19 @@ from dataclasses import asdict, replace
 from multiprocessing import get_context
 from pathlib import Path
 
+from ..sim.build import library
 from ..spec.config import VARIANTS
 from ..spec.presets import preset
 from . import timeline
 from .assembler import Program
 from .bench_variants_vgg13 import WORK
-from .results import FOLDER, HARDWARE, commit, provenance, write_results
+from .results import FOLDER, commit, provenance, write_results
 from .run_folder import write_atomically
 from .session import open_session
 from .settings import TrainSettings
 from .sim_device import SimDevice
-from .trainer import Trainer, predict
+from .trainer import Progress, Trainer, predict
+from .training_sources import training_sources
 from .variants import PHASE_NAMES, Measured, alpha, directions, figures
 
 __all__ = ["SETTINGS", "main"]
@@ -57,15 +59,19 @@ def train(name: str) -> dict:
     record = WORK / f"digits-{name}.json"
     with open_session(settings, device_name) as session:
         network, device, dataset = session.network, session.device, session.dataset
-        key = [settings.to_dict(), network.program.digest, HARDWARE]
+        machine = library(device.config).name if isinstance(device, SimDevice) else "golden"
+        key = [settings.to_dict(), network.program.digest, machine, training_sources()]
         if record.exists() and (kept := json.loads(record.read_text()))["key"] == key:
             return kept
         print(f"{name}: {settings.epochs} epochs", flush=True)
         before = network.weights_hash(device)
         first: dict[str, int] = {}
-        trainer = Trainer(
-            settings, network, device, dataset, on_batch=lambda progress, _: first or first.update(progress.by_phase[0])
-        )
+
+        def on_batch(progress: Progress, _loss: float | None) -> None:
+            if not first:
+                first.update(progress.by_phase[0])
+
+        trainer = Trainer(settings, network, device, dataset, on_batch=on_batch)
         firsts = trainer.steps_per_epoch * settings.warmup_epochs
         path = WORK / f"digits-{name}-timeline.json"
         path.unlink(missing_ok=True)

@@ -29,6 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..sim.build import library
 from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
 from ..spec.schedule import Entry, Schedule
@@ -38,9 +39,10 @@ from .golden_device import GoldenDevice
 from .loss import softmax_cross_entropy
 from .models import build_model
 from .network import Network
-from .results import FOLDER, HARDWARE, commit, provenance, write_results
+from .results import FOLDER, commit, provenance, write_results
 from .run_folder import write_atomically
 from .sim_device import SimDevice
+from .training_sources import training_sources
 from .variants import PHASE_NAMES, Measured, alpha, directions, figures
 
 __all__ = ["main"]
@@ -95,8 +97,8 @@ def golden(config: Config) -> tuple[Path, list[str]]:
     kind = "predicted" if config.predicts else "plain"
     state, record = WORK / f"golden-{kind}.npz", WORK / f"golden-{kind}.json"
     network, weights = network_of(config)
-    key = network.program.digest
-    if record.exists() and (kept := json.loads(record.read_text()))["program"] == key:
+    key = [network.program.digest, training_sources(), STARTS[config.predicts], RATES, PREDICTOR_RATE]
+    if record.exists() and (kept := json.loads(record.read_text()))["of"] == json.loads(json.dumps(key)):
         return state, kept["hashes"]
     print(f"golden model, {kind}", flush=True)
     device = GoldenDevice(config)
@@ -110,7 +112,7 @@ def golden(config: Config) -> tuple[Path, list[str]]:
     for number, phases in enumerate(STARTS[config.predicts], 1):
         run(network, device, number, phases)
         hashes.append(network.weights_hash(device))
-    write_atomically(record, json.dumps({"program": key, "hashes": hashes}).encode())
+    write_atomically(record, json.dumps({"of": key, "hashes": hashes}).encode())
     return state, hashes
 
 
@@ -119,11 +121,10 @@ def measure(variant: str, config: Config) -> dict:
     config = replace(config, variant=variant)
     network, _ = network_of(config)
     record = WORK / f"{config.name}-{variant}.json"
-    if record.exists():
-        kept = json.loads(record.read_text())
-        if (kept["program"], kept["hardware"]) == (network.program.digest, HARDWARE):
-            return kept
     state, expected = golden(replace(config, variant="low") if config.predicts else config)
+    key = [network.program.digest, library(config).name, expected]
+    if record.exists() and (kept := json.loads(record.read_text()))["of"] == key:
+        return kept
     print(f"{variant}: {len(STARTS[config.predicts])} starts", flush=True)
     device = SimDevice(config, progress=partial(_progress, variant))
     try:
@@ -151,7 +152,7 @@ def measure(variant: str, config: Config) -> dict:
     done = [phase for phases in STARTS[config.predicts] for phase in phases]
     done += [EVALUATION] if variant == "baseline" else []
     found = {
-        "program": network.program.digest, "hardware": HARDWARE, "hashes": hashes, "hash_equal": hashes == expected,
+        "of": key, "hashes": hashes, "hash_equal": hashes == expected,
         "counters": {
             PHASE_NAMES[phase]: {name: value / done.count(phase) for name, value in counters[phase].items()}
             for phase in sorted(set(done))
