@@ -7,6 +7,7 @@ the gradients of the filters; biases aren't predicted.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +24,8 @@ __all__ = ["ADAM_HYPER", "BETAS", "CHANNELS", "KERNEL", "PREDICTION_EXPONENT", "
 
 CHANNELS = 3
 KERNEL = 3
-PARTS = 4
-"""Into which a layer's filters are cut in GP, if they are."""
+PARTS = 5
+"""Into which a layer's filters are cut in GP at most, if they are."""
 LEAST_CUT = 1 << 16
 """Weights of a layer that is worth it."""
 PREDICTION_EXPONENT = -10
@@ -108,7 +109,9 @@ class Predictor:
         """How the layer's filters are cut in GP.
 
         Into PARTS if its update and those of all layers behind take longer than the forward passes of those, for they
-        would have nothing left to hide behind; the first parts are updated while the others are computed.
+        would have nothing left to hide behind; the first parts are updated while the others are computed. Each is as
+        much smaller than the one before as an update is faster than a forward pass, but no larger: so it is over when
+        the next one's may begin, and the last one's, which nothing hides, is short.
         """
         whole = [Part(0, layer.q)]
         behind = self.layers[self.layers.index(layer) + 1 :]
@@ -118,9 +121,13 @@ class Predictor:
         weights = sum(each.q * each.filter_elements for each in (layer, *behind))
         if weights / self.config.update_lanes <= macs / self.config.n_pes:
             return whole
+        forward = self.batch * layer.oh * layer.ow * (layer.filter_elements - 1) / self.config.n_pes
+        ratio = min(1, layer.filter_elements / self.config.update_lanes / forward)
+        ends = np.cumsum(ratio ** np.arange(PARTS))
         unit = self.config.beat_elements  # an UPDATE begins with a whole beat
-        size = -(-layer.q // (PARTS * unit)) * unit
-        return [Part(first, min(size, layer.q - first)) for first in range(0, layer.q, size)]
+        edges = {0, layer.q, *(int(unit * np.ceil(layer.q * end / ends[-1] / unit)) for end in ends[:-1])}
+        bounds = sorted(edge for edge in edges if edge <= layer.q)
+        return [Part(first, end - first) for first, end in pairwise(bounds)]
 
     def forward(self, place: int, layer: Layer, forward: Step, update: Step) -> Iterator[Step]:
         """The layer's ``forward``, what the predictor does with its result, and in GP its ``update``."""

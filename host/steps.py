@@ -45,7 +45,9 @@ def network_steps(layers: list[Layer], source: "Predictor | Control | None" = No
     unless it is a predictor there is no forward pass either.
 
     Gradients of activations go before those of weights: a layer's weight gradient then keeps the array
-    busy while the results that the next layer needs are on their way to memory and back.
+    busy while the results that the next layer needs are on their way to memory and back. A predictor learns from a
+    layer behind the next one's backward pass: it reads as much as the layer's update writes, which is over by then,
+    and a queue of its own never holds up what is behind.
     """
     values = ["input", *(f"{layer.name}.output" for layer in layers)]
     gradients = [f"{layer.name}.gradient" for layer in layers[:-1]] + ["loss.gradient"]
@@ -67,6 +69,7 @@ def network_steps(layers: list[Layer], source: "Predictor | Control | None" = No
     if learner is not None:
         yield from learner.begin()
     trained = first_trained(layers)
+    late: list[Step] = []
     for place in range(len(layers) - 1, trained - 1, -1):
         layer = layers[place]
         if place > trained:
@@ -79,14 +82,16 @@ def network_steps(layers: list[Layer], source: "Predictor | Control | None" = No
                 {"bias": int(layer.bias), "track": 1},
             )  # fmt: skip
             true = update(place, layer, BACKPROPAGATION)
-            if learner is not None:
-                yield learner.compare(place, layer)
-                true = replace(true, **learner.judged(layer, true))
-            yield true
-            if source is not None:
-                yield from source.learn(place, layer)
+            if learner is None:
+                yield true
+                yield from source.learn(place, layer) if source is not None else ()
+                continue
+            yield from late
+            yield learner.compare(place, layer)
+            yield replace(true, **learner.judged(layer, true))
+            late = list(learner.learn(place, layer))
     if learner is not None:
-        yield from learner.end()
+        yield from (*late, *learner.end())
     yield Step(Opcode.COMMIT, Phase.TRAIN)
     yield Step(Opcode.END, Phase.ALL)
 

@@ -9,7 +9,7 @@ from scheduled import NETWORKS, SEED, Run, differences, golden, settings, simula
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
-PARTS = {"narrow": [1, 3, 2], "linear": [3, 3, 2]}
+PARTS = {"narrow": [1, 2, 2], "linear": [5, 3, 2]}
 """Of each layer of two networks: the updates that it has in a GP batch."""
 
 
