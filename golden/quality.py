@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
@@ -33,14 +32,6 @@ class Quality:
     sums: QualitySums
     e_exponent: int
     t_exponent: int
-
-    @property
-    def cosine(self) -> float:
-        """Of the angle between predicted and true gradient; 0 if either is zero."""
-        e, t = 2.0**self.e_exponent, 2.0**self.t_exponent
-        dot = self.sums.et * e * t + self.sums.tt * t * t
-        norms = (self.sums.ee * e * e + 2 * self.sums.et * e * t + self.sums.tt * t * t) * self.sums.tt * t * t
-        return dot / sqrt(norms) if norms > 0 else 0.0
 
 
 def quality_sums(error: np.ndarray, target: np.ndarray, operand_width: int) -> QualitySums:
