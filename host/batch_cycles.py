@@ -9,10 +9,10 @@ from .data import Dataset
 from .session import open_session
 from .settings import TrainSettings
 from .trainer import Progress, Trainer
+from .variants import PHASE_NAMES
 
-__all__ = ["PHASE_NAMES", "batch_cycles"]
+__all__ = ["batch_cycles"]
 
-PHASE_NAMES = ("warmup", "bp", "gp")
 STEPS, WARMUP_EPOCHS, EPOCHS = 4, 2, 4
 """Batches of an epoch, and epochs: GP and BP batches take turns behind the warm-up."""
 
@@ -47,7 +47,7 @@ def batch_cycles(
         progress = trainer.run()
     [(batches, cycles)] = first
     found = {}
-    for phase, (name, count) in enumerate(zip(PHASE_NAMES, progress.batches, strict=True)):
+    for phase, (name, count) in enumerate(zip(PHASE_NAMES, progress.batches, strict=False)):
         left = count - batches * (phase == 0)
         if left:
             found[name] = round((progress.by_phase[phase]["cycles"] - cycles * (phase == 0)) / left)

@@ -31,7 +31,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..sim.build import library
 from ..spec.presets import preset
 from ..spec.schedule import Schedule, State, following
-from .batch_cycles import PHASE_NAMES, batch_cycles
+from .batch_cycles import batch_cycles
 from .bench_numerics import best_rate, digest, validation
 from .data import Dataset, load_dataset
 from .results import FOLDER, commit, provenance, write_results
@@ -40,6 +40,7 @@ from .session import open_session
 from .settings import SOURCES, TrainSettings, parse_phases
 from .trainer import Trainer, evaluate
 from .training_sources import training_sources
+from .variants import PHASE_NAMES
 
 __all__ = ["METHODS", "Run", "costs", "fewer_epochs", "figures", "half_size", "main", "settings_of", "train"]
 
@@ -106,7 +107,7 @@ def train(settings: TrainSettings, dataset: Dataset) -> dict:
     loss = progress.log[-1]["train_loss"]
     return {
         "accuracy": accuracy, "train_loss": loss if loss is not None and math.isfinite(loss) else None,
-        "batches": dict(zip(PHASE_NAMES, progress.batches, strict=True)),
+        "batches": dict(zip(PHASE_NAMES, progress.batches, strict=False)),
         "macs": progress.counters["macs"], "saturations": progress.counters["saturations"],
     }  # fmt: skip
 

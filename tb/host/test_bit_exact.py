@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.gen.verilog import GATE_MACRO
+from adagp.golden.program import COUNTED
 from adagp.host.bench_train import COMMAND_LINE, WITHOUT_GOLDEN
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.loss import softmax_cross_entropy
@@ -29,8 +30,6 @@ SEED = 20
 N_CLASSES = 5
 BYTES = replace(preset("tiny"), name="bytes", operand_width=8, acc_width=32, update_lanes=2)
 TRAIN, EVALUATE = 0, 3
-EXACT = ("macs", "saturations", "commands")
-"""Counters that don't depend on time."""
 
 NETWORKS = {
     "strides": (1, (7, 11, 9), lambda: nn.Sequential(
@@ -91,7 +90,7 @@ def train(network, state, device, batches=3, evaluate=False):
             "memory": device.read(0, network.compiled.plan.n_bytes),
             "exponents": [device.exponents(tensor.number) for tensor in network.tensors.values() if tensor.number >= 0],
             "logits": logits_NK.tolist(),
-            "counters": {name: counters[name] for name in EXACT},
+            "counters": {name: counters[name] for name in COUNTED},
             "hash": network.weights_hash(device),
         }
 

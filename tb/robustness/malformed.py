@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 from adagp.golden.adam import Powers
 from adagp.golden.footprint import writes
-from adagp.golden.program import GoldenMachine
+from adagp.golden.program import COUNTED, GoldenMachine
 from adagp.host.sim_device import SimDevice
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import Config
@@ -42,7 +42,6 @@ OVERHEAD = 3_000
 STOP = 2_000
 """Cycles in which CLEAR must have stopped a program."""
 STALL = 0.1
-EXACT = ("macs", "saturations", "commands")
 FRACTION = 77
 """Of scales, in 1/256."""
 POWERS = 0xE000_0000, 0xFF00_0000
@@ -202,7 +201,7 @@ class Malformed:
                 found, expected = self.device.scale(tensor), (table.cur[tensor], table.next[tensor])
             _require(found == expected, f"tensor {tensor} has the exponents {found}, not {expected}")
         counters = self.device.counters(0)
-        for name in (*EXACT, *["predictor_macs"] * self.config.predicts):
+        for name in COUNTED:
             expected = self.golden.counters[0][name]
             _require(counters[name] == expected, f"{name} counts {counters[name]}, not {expected}")
 

@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 import torch
+from adagp.golden.program import COUNTED
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.loss import softmax_cross_entropy
 from adagp.host.lowering import LoweringError
@@ -18,7 +19,7 @@ from torch import nn
 
 from .campaign import Kind
 
-__all__ = ["EVALUATE", "EXACT", "LIMIT", "NETWORKS", "PAGE", "Networks", "random_network"]
+__all__ = ["EVALUATE", "LIMIT", "NETWORKS", "PAGE", "Networks", "random_network"]
 
 SHARES = {"tiny": 0.9, "ecp5": 0.06, "paper": 0.04}
 STEPS = 2
@@ -28,7 +29,6 @@ LIMIT = 20_000_000
 """Cycles after which a batch counts as hung."""
 MOST_MACS = 60_000
 """Of a layer's forward direction, for one image."""
-EXACT = ("macs", "saturations", "commands")
 
 
 class _Builder:
@@ -174,7 +174,7 @@ def _train(network, state, device, seed):
             "logits": logits_NK,
             "memory": device.read(0, network.compiled.plan.n_bytes),
             "exponents": np.array([str(device.exponents(number)) for number in numbers]),
-            "counters": np.array([counters[name] for name in EXACT]),
+            "counters": np.array([counters[name] for name in COUNTED]),
         }
 
 

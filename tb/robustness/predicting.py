@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 import torch
+from adagp.golden.program import COUNTED
 from adagp.host.device import Device
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.loss import softmax_cross_entropy
@@ -18,7 +19,7 @@ from adagp.spec.registers import Status
 from adagp.spec.schedule import Entry, Schedule
 
 from .campaign import Kind, configured
-from .networks import EVALUATE, EXACT, LIMIT, PAGE, random_network
+from .networks import EVALUATE, LIMIT, PAGE, random_network
 
 __all__ = ["PREDICTING_NETWORKS", "PredictingNetworks"]
 
@@ -115,7 +116,7 @@ def _seen(network, device):
     return {
         "memory": memory,
         "exponents": np.array([str(device.exponents(number)) for number in numbers]),
-        "counters": np.array([[values[name] for name in (*EXACT, "predictor_macs")] for values in counters]),
+        "counters": np.array([[values[name] for name in COUNTED] for values in counters]),
         "position": np.array([str(device.position())]),
     }
 
