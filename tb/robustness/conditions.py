@@ -11,7 +11,8 @@ from adagp.host.sim_device import SimDevice
 from adagp.sim.build import verilog
 from adagp.spec.config import Config
 
-from .workload import Choice, Workload, workload
+from .workload import Workload
+from .workloads import Choice, workload
 
 __all__ = ["LIMIT", "ROOM", "open_device", "random_workload", "same_design", "ungated"]
 

@@ -20,7 +20,8 @@ from adagp.spec.registers import Status
 from .campaign import Case, Kind
 from .conditions import ROOM, open_device, random_workload, same_design
 from .observe import Run, clear
-from .workload import CONFIG, PREDICTED, PREDICTING_DESIGNS, TRUE, Choice, Workload
+from .workload import Workload
+from .workloads import CONFIG, PREDICTED, PREDICTING_DESIGNS, TRUE, Choice
 
 __all__ = ["FAULTS", "PREDICTED_FAULTS"]
 

@@ -13,7 +13,7 @@ from adagp.spec.registers import REGISTERS, Access, Status
 from .campaign import Case, Kind
 from .conditions import ROOM, open_device, random_workload, same_design
 from .observe import Run, clear
-from .workload import PREDICTED, PREDICTING_DESIGNS, TRUE, Choice
+from .workloads import PREDICTED, PREDICTING_DESIGNS, TRUE, Choice
 
 __all__ = ["PREDICTED_RESETS", "RESETS"]
 

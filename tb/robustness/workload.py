@@ -1,38 +1,27 @@
 """Programs to disturb, with what memory holds after each of their commands, by the golden model."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from adagp.golden.program import COUNTED
-from adagp.host.assembler import Line, Program
-from adagp.host.dependencies import with_waits
+from adagp.host.assembler import Program
 from adagp.host.device import Device
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.network import Network
 from adagp.host.predictor import Predictor
-from adagp.spec.commands import CMode, Command, Opcode
+from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import Config
 from adagp.spec.operands import COMPUTE, UPDATES, counted
-from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 from adagp.spec.schedule import Entry, Schedule
-from torch import nn
 
 from .spans import Span, compute_spans, update_spans
 
-__all__ = ["CONFIG", "PREDICTED", "PREDICTING_DESIGNS", "TRUE", "Choice", "Work", "Workload", "work_of", "workload"]
+__all__ = ["BP", "EVALUATE", "GP", "WARMUP", "Work", "Workload", "record", "work_of"]
 
-CONFIG = preset("tiny")
-PAGE = 1 << 16
-"""Memory sizes are multiples of it."""
-SEED = 11
-CLASSES = 3
 WARMUP, BP, GP, EVALUATE = range(4)
 SCHEDULE = Schedule(0, 6, (Entry(6, 1, 1),))
-GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 
 
 @dataclass(frozen=True)
@@ -148,7 +137,7 @@ class Workload:
         return f"byte 0x{byte:x} ({', '.join(names) or 'no tensor'}): {found[byte]:02x}, not {expected[byte]:02x}"
 
 
-def _record(load: Workload, golden: GoldenDevice) -> None:
+def record(load: Workload, golden: GoldenDevice) -> None:
     """Run on the golden model, noting every command's bursts and the memory after it."""
     machine, config = golden.machine, golden.config
     batch, ring = 0, 0
@@ -178,108 +167,6 @@ def _record(load: Workload, golden: GoldenDevice) -> None:
     load.counters = load.counted(golden)
     load.final_state = load.network.snapshot(golden)
     load.final = machine.memory.copy()
-
-
-def _change(network: Network, change: Callable[[Line], dict]) -> None:
-    """Set the fields that ``change`` gives for each line of the program."""
-    lines = [
-        replace(line, command=Command(line.command.opcode, {**line.command.fields, **change(line)}))
-        for line in network.program
-    ]
-    program = Program(with_waits(lines, network.config), network.program.address)
-    network.compiled = replace(network.compiled, program=program)
-
-
-def _blocks() -> tuple[Network, dict]:
-    """A residual connection, and tiles smaller than they need be."""
-    module = nn.Sequential(
-        nn.Conv2d(2, 5, 3, padding=1), nn.ReLU(), nn.Conv2d(5, 5, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(20, CLASSES),
-    )  # fmt: skip
-    network = Network(module, (2, 4, 4), 2, CONFIG)
-    added = network.tensors["0.Conv2d.output"]
-
-    def change(line):
-        fields = {}
-        if line.command.opcode in GEMMS:
-            fields |= {"nb": 1, "qb": min(line.command.qb, 3)}
-        if line.command.opcode == Opcode.FORWARD and line.name == "2.Conv2d":
-            fields |= {"c_mode": int(CMode.ADD), "c_addr": added.address, "c_id": added.number, "yb": 2}
-        return fields
-
-    _change(network, change)
-    return network, module.state_dict()
-
-
-def _pools() -> tuple[Network, dict]:
-    """Strides, both kinds of pools, no bias, two entries of input."""
-    module = nn.Sequential(
-        nn.Conv2d(2, 7, (3, 2), stride=2, padding=1), nn.AvgPool2d(2, 1), nn.Conv2d(7, 4, (2, 1), bias=False),
-        nn.ReLU(), nn.MaxPool2d((1, 2), 1), nn.Flatten(), nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, CLASSES),
-    )  # fmt: skip
-    return Network(module, (2, 5, 5), 3, CONFIG, ring_entries=2), module.state_dict()
-
-
-def _predicting(variant: str, source: str = "predicted") -> tuple[Network, dict]:
-    """A convolution without bias, one whose gradients are more than one prediction holds, a classifier."""
-    config = replace(CONFIG, variant=variant)
-    module = nn.Sequential(
-        nn.Conv2d(2, 3, 3, stride=2, padding=1, bias=False), nn.ReLU(), nn.Conv2d(3, 4, (1, 2)), nn.Flatten(),
-        nn.Linear(24, CLASSES),
-    )  # fmt: skip
-    return Network(module, (2, 5, 5), 2, config, ring_entries=2, source=source), module.state_dict()
-
-
-Choice = tuple[Callable[[], tuple[Network, dict]], int | None, bool, int, int]
-
-TRUE: dict[str, Choice] = {
-    "blocks": (_blocks, WARMUP, False, 1, 4),
-    "pools": (_pools, WARMUP, False, 1, 4),
-    "batches": (_pools, WARMUP, False, 2, 1),
-    "calibration": (_blocks, WARMUP, True, 1, 1),
-    "evaluation": (_pools, EVALUATE, False, 1, 1),
-}
-"""Network, phase, calibration, batches, and how often it is to be used."""
-
-PREDICTING_DESIGNS = ("tiny max", "tiny low", "tiny efficient")
-
-PREDICTED: dict[str, Choice] = {
-    f"{variant} {name}": (partial(_predicting, variant, source), phase, calibrate, batches, share)
-    for variant in (design.split()[1] for design in PREDICTING_DESIGNS)
-    for name, source, phase, calibrate, batches, share in (
-        ("predicts", "predicted", GP, False, 1, 4),
-        ("learns", "predicted", BP, False, 1, 4),
-        ("alternates", "predicted", None, False, 2, 2),
-        ("calibrates", "predicted", WARMUP, True, 1, 1),
-        ("coasts", "zero", GP, False, 2, 1),
-    )
-}
-"""The same of designs that predict gradients."""
-
-
-@cache
-def workload(name: str) -> Workload:
-    """The workload called ``name``, after one batch that calibrated it; made once in each process."""
-    torch.manual_seed(SEED)
-    rng = np.random.default_rng(SEED)
-    build, phase, calibrate, batches, _ = (TRUE | PREDICTED)[name]
-    network, state = build()
-    memory_bytes = (network.compiled.plan.n_bytes // PAGE + 1) * PAGE
-    golden = GoldenDevice(network.config, memory_bytes)
-    network.load_state(golden, state)
-    load = Workload(network, WARMUP, True, 1, rng.uniform(-0.3, 0.3, (network.batch, CLASSES)))
-    load.set_rates(golden)
-    for entry in range(network.ring_entries):
-        network.write_input(golden, rng.uniform(-1, 1, (network.batch, *network.input_shape)), entry)
-    load.run(golden)
-    memory = golden.machine.memory
-    memory[network.compiled.plan.n_bytes :] = rng.integers(0, 256, memory_bytes - network.compiled.plan.n_bytes)
-    load.phase, load.calibrate, load.batches = phase, calibrate, batches
-    load.state = network.snapshot(golden)
-    load.image = memory.copy()
-    load.prepare(golden, memory)
-    _record(load, golden)
-    return load
 
 
 def _clients(config: Config) -> Iterator[tuple[int, int, tuple[str, ...]]]:

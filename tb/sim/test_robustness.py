@@ -81,9 +81,12 @@ def _register_kept(monkeypatch):
         (FAULTS, _late_burst, "goes on to write .* after its error"), (FAULTS, _cut_short, "isn't complete"),
         (RESETS, _stray_write, "memory isn't what was written"),
         (RESETS, _register_kept, "registers after reset"),
+        (PREDICTED_FAULTS, _wrong_index, "reported as .* at"),
+        (PREDICTED_RESETS, _register_kept, "registers after reset"),
     ],
 )  # fmt: skip
 def test_misbehaviour_is_seen(kind, misbehave, reason, tmp_path, monkeypatch):
     misbehave(monkeypatch)
+    monkeypatch.setattr(conditions, "UNGATED", 0)  # a simulator less
     with pytest.raises(AssertionError, match=reason):
         Campaign(kind, SEED, tmp_path).replay(REFUSED_WRITE)
