@@ -11,6 +11,7 @@ from adagp.host.settings import TrainSettings
 from adagp.host.sim_device import SimDevice
 from adagp.host.trainer import Trainer
 from adagp.spec.presets import preset
+from small_networks import N_CLASSES, pools, strides
 from torch import nn
 
 __all__ = [
@@ -20,20 +21,12 @@ __all__ = [
 
 MEMORY = 1 << 20
 SEED = 21
-N_CLASSES = 5
 TEST_IMAGES = 3
 GP_VARIANTS = ("low", "efficient", "max")
 
 NETWORKS = {
-    "strides": (3, (7, 11, 9), lambda: nn.Sequential(
-        nn.Conv2d(7, 5, (5, 3), stride=3, padding=(2, 1)), nn.ReLU(), nn.Conv2d(5, 9, (2, 3), padding=(0, 1)),
-        nn.Conv2d(9, 3, (3, 2), padding=(1, 0), bias=False), nn.Flatten(), nn.Linear(18, N_CLASSES),
-    )),
-    "pools": (7, (3, 10, 13), lambda: nn.Sequential(
-        nn.ReLU(), nn.Conv2d(3, 6, 3, padding=1), nn.MaxPool2d(3, 2, padding=1), nn.ReLU(),
-        nn.AvgPool2d((3, 2), 2, padding=(1, 0)), nn.Conv2d(6, 7, 2, padding=1), nn.ReLU(), nn.MaxPool2d(3, 1),
-        nn.Flatten(), nn.Linear(28, N_CLASSES),
-    )),
+    "strides": (3, (7, 11, 9), strides),
+    "pools": (7, (3, 10, 13), pools),
     "linear": (9, (1, 4, 7), lambda: nn.Sequential(
         nn.Flatten(), nn.Linear(28, 17), nn.ReLU(), nn.Linear(17, 11, bias=False), nn.ReLU(), nn.Linear(11, N_CLASSES),
     )),

@@ -21,26 +21,19 @@ from adagp.sim.build import verilog
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 from robustness.conditions import ungated
+from small_networks import N_CLASSES, pools, strides
 from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
 MEMORY = 1 << 20
 SEED = 20
-N_CLASSES = 5
 BYTES = replace(preset("tiny"), name="bytes", operand_width=8, acc_width=32, update_lanes=2)
 TRAIN, EVALUATE = 0, 3
 
 NETWORKS = {
-    "strides": (1, (7, 11, 9), lambda: nn.Sequential(
-        nn.Conv2d(7, 5, (5, 3), stride=3, padding=(2, 1)), nn.ReLU(), nn.Conv2d(5, 9, (2, 3), padding=(0, 1)),
-        nn.Conv2d(9, 3, (3, 2), padding=(1, 0), bias=False), nn.Flatten(), nn.Linear(18, N_CLASSES),
-    )),
-    "pools": (13, (3, 10, 13), lambda: nn.Sequential(
-        nn.ReLU(), nn.Conv2d(3, 6, 3, padding=1), nn.MaxPool2d(3, 2, padding=1), nn.ReLU(),
-        nn.AvgPool2d((3, 2), 2, padding=(1, 0)), nn.Conv2d(6, 7, 2, padding=1), nn.ReLU(), nn.MaxPool2d(3, 1),
-        nn.Flatten(), nn.Linear(28, N_CLASSES),
-    )),
+    "strides": (1, (7, 11, 9), strides),
+    "pools": (13, (3, 10, 13), pools),
     "linear": (13, (29,), lambda: nn.Sequential(
         nn.Linear(29, 17), nn.ReLU(), nn.Linear(17, 11, bias=False), nn.Linear(11, N_CLASSES), nn.ReLU(),
     )),
