@@ -44,18 +44,21 @@ class Tiling:
 
     def cycles(self):
         """Expected cycles: those of the slowest engine (array or pool unit, drain, fill, store, DRAM,
-        sequencer), and of the first fill and the last drain and store, with which nothing overlaps.
+        sequencer, or what takes turns at C), and of the first fill and the last drain and store, with which nothing
+        overlaps.
         """
         array = self.array_cycles(self.config.rows + self.config.cols + LOAD_CYCLES) + GAP_CYCLES * self.tiles
         drain = self.drain_cycles()
-        (store, store_dram), runs = self.result_traffic()
+        (stored, store_dram), runs = self.result_traffic()
         fill, fill_dram = self.fill_traffic()
         fill = fill + self.clear_cycles()
-        store = store + RUN_CYCLES * runs
+        store = stored + RUN_CYCLES * runs
         engines = (array, drain, fill, store, fill_dram + store_dram, TILE_CYCLES * self.tiles)
         together = np.broadcast_arrays(*engines)
         slowest = np.max(together, axis=0)
         exposed = EXPOSED * (np.sum(together, axis=0) - slowest)
+        if self.shape.c_mode:  # a half of C is filled behind the tile's other operands, drained to and stored from
+            slowest = np.maximum(slowest, (fill + drain + stored) / 2)
         return slowest + exposed + SETUP_CYCLES + fill / self.tiles + (drain + store) / self.results
 
     def array_cycles(self, shortest: int = 0):
@@ -111,7 +114,12 @@ class Tiling:
 
     def _pieces(self, channels):
         """Traffic of a pixel's ``channels``, a run for each tile."""
-        return channels.total(lambda extent: self._run(extent, np.gcd(channels.size, channels.tile)))
+        return channels.total(lambda extent: self._run(extent, np.gcd(self._pitch(channels), channels.tile)))
+
+    def _pitch(self, channels):
+        """Elements from a pixel with these channels to the next one."""
+        pitched = self.inner if self.shape.opcode == Opcode.BACKWARD_DATA else self.outer
+        return self.shape.pitch or channels.size if channels is pitched else channels.size
 
     def clear_cycles(self):
         """Cycles in which tiles that will hold padding or dilation are cleared, about."""

@@ -59,12 +59,15 @@ class Shape:
     pad_x: int
     bias: int
     c_mode: int
+    pitch: int = 0
+    """Elements from a pixel of the forward result, in any role, to the next one; 0: its channels."""
 
     @classmethod
     def of(cls, c: Command) -> "Shape":
         """The shape of command ``c`` (its tile fields are not looked at)."""
         opcode = Opcode.AVGPOOL if c.opcode == Opcode.REORGANISE else c.opcode  # of sums that are there already
         common = {"opcode": opcode, "n": c.n, "r": c.r, "s": c.s, "bias": c.bias, "c_mode": c.c_mode}
+        common["pitch"] = c.y_pitch if c.y_pitch > c.q else 0
         if c.opcode in _BACKWARD:
             return cls(
                 ic=c.q, oc=c.c, in_h=c.oh, in_w=c.ow, out_h=c.h, out_w=c.w, step=1, dilate=c.stride,
