@@ -205,7 +205,7 @@ class Predictor:
         }
 
     def learn(self, place: int, layer: Layer) -> Iterator[Step]:
-        """The layer's part of the predictor's gradient."""
+        """The layer's part of the predictor's gradient, and in BP a step of Adam for what this completes."""
         name, error = layer.name, "predictor.error"
         pitched = {"track": 1, "y_pitch": layer.filter_elements, "predictor": 1}
         yield Step(
@@ -227,15 +227,20 @@ class Predictor:
             {"bias": 1, "track": 1, "c_mode": int(CMode.ADD), "predictor": 1}, self._conv(layer),
             {"a": "predictor.reorganised", "b": "predictor.hidden_gradient"},
         )  # fmt: skip
+        before = self.layers.index(layer)
+        first, end = self._reach(before), self._reach(before + 1)
+        if first < end:
+            yield self._adam("fc", first, end - first, Phase.BP)
+        if not before:
+            yield self._adam("conv", 0, CHANNELS, Phase.BP)
 
     def end(self) -> Iterator[Step]:
-        """Behind the backward pass: one step of Adam."""
-        for name, (rows, elements) in self.shapes.items():
-            what = {"a": "gradient", "b": "weight", "c": "low", "d": "second", "out": "first"}
-            yield Step(
-                Opcode.ADAM, BACKPROPAGATION, 0, {operand: f"predictor.{name}.{w}" for operand, w in what.items()},
-                {"count": rows * elements, "hyper": ADAM_HYPER},
-            )  # fmt: skip
+        """Behind the backward pass: in warm-up a step of Adam.
+
+        All weights at once: in the batch that calibrates, a tensor's exponent comes from all of it.
+        """
+        for name, (rows, _) in self.shapes.items():
+            yield self._adam(name, 0, rows, Phase.WARMUP)
 
     def copies(self, into_window: bool) -> Iterator[Step]:
         """The operand copies of the weights from where the host puts them to where they are used, or back."""
@@ -245,6 +250,22 @@ class Predictor:
             yield self._copy(name, Phase.ALL, source, result, 1, dict.fromkeys(("a", "out"), weight))
 
     # --- shapes -----------------------------------------------------------------------------------
+
+    def _reach(self, count):
+        """Rows of the linear layer that the first ``count`` layers may need, in whole beats."""
+        unit = self.config.beat_elements
+        rows = max((layer.filter_elements - 1 for layer in self.layers[:count]), default=0)
+        return min(self.rows, -(-rows // unit) * unit)
+
+    def _adam(self, name, first, rows, phases):
+        """A step of Adam for rows of one of the predictor's layers."""
+        what = {"a": "gradient", "b": "weight", "c": "low", "d": "second", "out": "first"}
+        operands = {operand: f"predictor.{name}.{part}" for operand, part in what.items()}
+        _, elements = self.shapes[name]
+        fields = {"count": rows * elements, "hyper": ADAM_HYPER}
+        return Step(
+            Opcode.ADAM, phases, 0, operands, fields, offsets=dict.fromkeys(operands, first * elements),
+        )  # fmt: skip
 
     def _fc(self, place, layer, phases, result, c_mode=CMode.NONE):
         operands = {"a": f"{layer.name}.hidden", "b": "predictor.fc.weight", "out": f"{layer.name}.predicted"}
