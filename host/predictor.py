@@ -205,7 +205,7 @@ class Predictor:
         }
 
     def learn(self, place: int, layer: Layer) -> Iterator[Step]:
-        """The layer's part of the predictor's gradient, and in BP a step of Adam for what this completes."""
+        """The layer's part of the predictor's gradient."""
         name, error = layer.name, "predictor.error"
         pitched = {"track": 1, "y_pitch": layer.filter_elements, "predictor": 1}
         yield Step(
@@ -227,11 +227,14 @@ class Predictor:
             {"bias": 1, "track": 1, "c_mode": int(CMode.ADD), "predictor": 1}, self._conv(layer),
             {"a": "predictor.reorganised", "b": "predictor.hidden_gradient"},
         )  # fmt: skip
-        before = self.layers.index(layer)
-        first, end = self._reach(before), self._reach(before + 1)
+
+    def step(self, layer: Layer) -> Iterator[Step]:
+        """In BP a step of Adam for what the layer's part of the gradient completes: what no earlier layer needs."""
+        earlier = self.layers.index(layer)
+        first, end = self._reach(earlier), self._reach(earlier + 1)
         if first < end:
             yield self._adam("fc", first, end - first, Phase.BP)
-        if not before:
+        if not earlier:
             yield self._adam("conv", 0, CHANNELS, Phase.BP)
 
     def end(self) -> Iterator[Step]:

@@ -47,7 +47,8 @@ def network_steps(layers: list[Layer], source: "Predictor | Control | None" = No
     Gradients of activations go before those of weights: a layer's weight gradient then keeps the array
     busy while the results that the next layer needs are on their way to memory and back. A predictor learns from a
     layer behind the next one's backward pass: it reads as much as the layer's update writes, which is over by then,
-    and a queue of its own never holds up what is behind.
+    and a queue of its own never holds up what is behind. Its own weights are updated behind that layer's: while the
+    array computes predictions it leaves the memory no time for anything else.
     """
     values = ["input", *(f"{layer.name}.output" for layer in layers)]
     gradients = [f"{layer.name}.gradient" for layer in layers[:-1]] + ["loss.gradient"]
@@ -70,6 +71,7 @@ def network_steps(layers: list[Layer], source: "Predictor | Control | None" = No
         yield from learner.begin()
     trained = first_trained(layers)
     late: list[Step] = []
+    last: list[Step] = []
     for place in range(len(layers) - 1, trained - 1, -1):
         layer = layers[place]
         if place > trained:
@@ -89,9 +91,10 @@ def network_steps(layers: list[Layer], source: "Predictor | Control | None" = No
             yield from late
             yield learner.compare(place, layer)
             yield replace(true, **learner.judged(layer, true))
-            late = list(learner.learn(place, layer))
+            yield from last
+            late, last = list(learner.learn(place, layer)), list(learner.step(layer))
     if learner is not None:
-        yield from (*late, *learner.end())
+        yield from (*late, *last, *learner.end())
     yield Step(Opcode.COMMIT, Phase.TRAIN)
     yield Step(Opcode.END, Phase.ALL)
 
