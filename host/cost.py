@@ -138,7 +138,8 @@ class Tiling:
         shape = self.shape
         heights, which = np.unique(self.lines.tile, return_inverse=True)
         lines = shape.n * np.array([shape.rows_read(y) for y in heights.tolist()])[which]
-        whole = (self.inner.count == 1) & (not shape.weight) & (shape.dilate == 1)
+        apart = shape.weight or shape.dilate > 1 or (shape.pitch and shape.opcode == Opcode.BACKWARD_DATA)
+        whole = (self.inner.count == 1) & (not apart)
         pieces = shape.columns * self._pieces(self.inner)
         total = lines * np.where(whole, self._run(shape.columns * shape.ic, shape.in_w * shape.ic), pieces)
         if shape.opcode == Opcode.MAXPOOL_BACKWARD:
@@ -180,7 +181,7 @@ class Tiling:
             pixels = shape.n * shape.out_h * shape.out_w
             channels = self.inner if shape.pool else self.outer
             packed = not self.swap or shape.oc % self.config.banks == 1  # the C scratchpad has no gaps
-            joined = (channels.count == 1) & packed
+            joined = (channels.count == 1) & packed & (not shape.pitch)
             whole = shape.n * self.lines.total(lambda y: self._run(y * shape.out_w * shape.oc, shape.out_w * shape.oc))
             whole_runs = shape.n * self.lines.count
             pieces, piece_runs = pixels * self._pieces(channels), pixels * channels.count

@@ -67,7 +67,7 @@ class Shape:
         """The shape of command ``c`` (its tile fields are not looked at)."""
         opcode = Opcode.AVGPOOL if c.opcode == Opcode.REORGANISE else c.opcode  # of sums that are there already
         common = {"opcode": opcode, "n": c.n, "r": c.r, "s": c.s, "bias": c.bias, "c_mode": c.c_mode}
-        common["pitch"] = c.y_pitch if c.y_pitch > c.q else 0
+        common["pitch"] = c.y_pitch if c.y_pitch > c.q and c.opcode < Opcode.MAXPOOL else 0
         if c.opcode in _BACKWARD:
             return cls(
                 ic=c.q, oc=c.c, in_h=c.oh, in_w=c.ow, out_h=c.h, out_w=c.w, step=1, dilate=c.stride,

