@@ -1,9 +1,10 @@
 """Predicted gradients against controls, at what each costs: writes ``results/controls.json``.
 
 All methods train the same network on the same images by the golden model, and the schedule of phases is the same for
-all that have one; they differ in what a GP batch does. ``bp`` has none, ``bp_fewer`` is ``bp`` for as many whole epochs
-as cost no more than ``predicted`` does. Each method has the
-learning rate with which it does best on validation images, one seed of its own choosing it: test images choose nothing.
+all that have one; they differ in what a GP batch does. ``bp`` has none. ``bp_fewer`` is ``bp`` for as many whole epochs
+as cost no more than ``predicted`` does, ``bp_more`` for as many as cost no less: ``bp`` at equal cost lies between the
+two. Each method has the learning rate with which it does best on validation images, one seed of its own choosing it:
+test images choose nothing. ``details.methods.*.validation_accuracies`` tell whether that rate is one between others.
 
 A method's cost is its number of batches by phase times the cycles of such a batch on the simulated RTL: of the
 baseline where there are true gradients only, else of MAX, the fastest design, which has more PEs:
@@ -42,10 +43,10 @@ from .trainer import Trainer, evaluate
 from .training_sources import training_sources
 from .variants import PHASE_NAMES
 
-__all__ = ["METHODS", "Run", "costs", "fewer_epochs", "figures", "half_size", "main", "settings_of", "train"]
+__all__ = ["METHODS", "Run", "costs", "equal_epochs", "figures", "half_size", "main", "settings_of", "train"]
 
-METHODS = ("bp", "bp_fewer", *SOURCES)
-RATES = (0.003, 0.01, 0.03, 0.1)
+METHODS = ("bp", "bp_fewer", "bp_more", *SOURCES)
+RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
 TUNING_SEED = 100
 PHASES = "1*4:1 1*3:1 1*2:1 1:1"
 """The paper's ratios, an epoch each, for eight epochs instead of ninety."""
@@ -84,16 +85,17 @@ def batches(settings: TrainSettings, steps: int) -> dict[str, int]:
     return dict(counts)
 
 
-def fewer_epochs(common: TrainSettings, cycles: dict[str, dict[str, int]]) -> int:
-    """Whole epochs of backpropagation that take no more cycles than a run with predictions."""
+def equal_epochs(common: TrainSettings, cycles: dict[str, dict[str, int]]) -> dict[str, int]:
+    """Whole epochs of backpropagation that take no more cycles than a run with predictions, and no fewer; by method."""
     steps = (common.train_images or 0) // common.batch
     cost = sum(count * cycles["predicted"][phase] for phase, count in batches(common, steps).items())
-    return max(1, cost // (steps * cycles["bp"]["warmup"]))
+    epoch = steps * cycles["bp"]["warmup"]
+    return {"bp_fewer": max(1, cost // epoch), "bp_more": -(-cost // epoch)}
 
 
 def settings_of(method: str, common: TrainSettings) -> TrainSettings:
-    """The settings of a method, but for seed and learning rate, and the epochs of ``bp_fewer``."""
-    if method in ("bp", "bp_fewer"):
+    """The settings of a method, but for seed and learning rate, and the epochs of ``bp_fewer`` and ``bp_more``."""
+    if method.startswith("bp"):
         return replace(common, variant="baseline")
     return replace(common, variant="low", gradient_source=method)
 
@@ -155,7 +157,7 @@ def _record(run: Run, source: str) -> dict:
 def costs(methods: dict[str, dict], cycles: dict[str, dict[str, int]]) -> dict[str, int]:
     """Cycles of a run by method, from those of a batch by method and phase; of ``predicted`` on all designs."""
     found = {}
-    for name, known in {**cycles, "bp_fewer": cycles["bp"]}.items():
+    for name, known in {**cycles, **dict.fromkeys(("bp_fewer", "bp_more"), cycles["bp"])}.items():
         detail = methods.get(name) or methods[name.partition("_")[0]]
         found[name] = sum(n * known[phase] for phase, n in detail["batches"].items() if n)
     return found
@@ -167,7 +169,7 @@ def measured(method: str, variant: str, common: TrainSettings, dataset: Dataset)
     path = WORK / f"{method}-{variant}-cycles.json"
     with open_session(settings, "golden", dataset=dataset) as session:
         network = session.network
-    key = [settings.to_dict(), network.program.digest, library(network.config).name]
+    key = [settings.to_dict(), network.program.digest, library(network.config).name, training_sources()]
     if path.exists() and (kept := json.loads(path.read_text()))["key"] == key:
         return kept["cycles"]
     found = batch_cycles(settings, dataset)
@@ -179,7 +181,7 @@ def all_measured(common: TrainSettings, dataset: Dataset) -> dict[str, dict[str,
     """Cycles of a batch by method, and of ``predicted`` by design."""
     found = {}
     for method in METHODS:
-        if method != "bp_fewer":
+        if method not in ("bp_fewer", "bp_more"):
             found[method] = measured(method, "baseline" if method == "bp" else "max", common, dataset)
     for variant in ("low", "efficient"):
         found[f"predicted_{variant}"] = measured("predicted", variant, common, dataset)
@@ -222,11 +224,11 @@ def made(runs: list[Run], pool: ProcessPoolExecutor, source: str, progress: Prog
 
 
 def compare(
-    common: TrainSettings, fewer: int, seeds: Iterable[int], pool: ProcessPoolExecutor, progress: Progress
+    common: TrainSettings, equal: dict[str, int], seeds: Iterable[int], pool: ProcessPoolExecutor, progress: Progress
 ) -> dict:
-    """Details of all methods, ``bp_fewer`` with ``fewer`` epochs: first learning rates, then the runs to compare."""
+    """Details of all methods, some with ``equal`` epochs of their own: first learning rates, then runs to compare."""
     source, of = training_sources(), {method: settings_of(method, common) for method in METHODS}
-    of["bp_fewer"] = replace(of["bp_fewer"], epochs=fewer)
+    of |= {method: replace(of[method], epochs=epochs) for method, epochs in equal.items()}
     tuning = [Run(method, True, replace(of[method], seed=TUNING_SEED, learning_rate=rate))
               for method in METHODS for rate in RATES]  # fmt: skip
     total = sum(of[method].epochs for method in METHODS) * (len(RATES) + len(list(seeds)))
@@ -264,7 +266,7 @@ def main() -> None:
     cycles = all_measured(common, load_small(arguments.data_dir))
     try:
         with Progress(*columns, speed_estimate_period=3600) as progress:
-            methods = compare(common, fewer_epochs(common, cycles), seeds, pool, progress)
+            methods = compare(common, equal_epochs(common, cycles), seeds, pool, progress)
     finally:
         pool.shutdown(cancel_futures=True)
     found = figures(methods, costs(methods, cycles))

@@ -107,11 +107,11 @@ class TrainSettings:
             raise SettingsError(
                 f"gradient_source = {self.gradient_source!r} needs a variant with GP batches: {', '.join(VARIANTS[1:])}"
             )
-        least = int(self.predicts and self.gradient_source in PREDICTING)  # an untrained predictor says nothing
+        least = int(self.predicts)  # only backpropagation calibrates all exponents, or trains a predictor
         if not least <= self.warmup_epochs < 1 << 16:
             raise SettingsError(
                 f"warmup_epochs = {self.warmup_epochs} must satisfy {least} <= warmup_epochs <= 65535"
-                + " with a predictor" * least
+                + " where there are GP batches" * least
             )
         if not (self.gate == 0 or 1e-4 <= self.gate <= 1):
             raise SettingsError(f"gate = {self.gate} must be 0, or satisfy 1e-4 <= gate <= 1")

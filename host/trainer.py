@@ -211,12 +211,12 @@ class Trainer:
         self.checkpoint()
 
     def _next_phases(self) -> list[int]:
-        """Of the batches up to the next one that needs the host, in this epoch."""
+        """Of the batches up to the next one that needs the host, in this epoch, as far as the input ring holds them."""
         if self.schedule is None:
             return [TRAIN_PHASE]
         position, gate_open = self.device.position()
         phases: list[int] = []
-        while len(phases) < self.steps_per_epoch - self.progress.step:
+        while len(phases) < min(self.steps_per_epoch - self.progress.step, self.network.ring_entries):
             phase, position = following(position, self.schedule, gate_open)
             phases.append(phase.bit_length() - 1)
             if phase != Phase.GP:

@@ -20,14 +20,15 @@ def test_images_of_half_the_size():
     assert small[2, 1, 1, 0] == pytest.approx(x[2, 1, 2:, :2].mean())
 
 
-def test_fewer_epochs_cost_no_more():
+def test_fewer_epochs_cost_no_more_and_more_no_less():
     """Of 80 batches 10 are of warm-up; then runs of 4, 3, 2 and 1 for each with true gradients, runs going on."""
     gp = 8 + 8 + 7 + 20
     assert bench.batches(COMMON, 10) == {"warmup": 10, "bp": 70 - gp, "gp": gp}
     cycles = {"bp": {"warmup": 300}, "predicted": {"warmup": 310, "bp": 310, "gp": 110}}
-    epochs = bench.fewer_epochs(COMMON, cycles)
-    assert epochs * 10 * 300 <= (80 - gp) * 310 + gp * 110 < (epochs + 1) * 10 * 300
-    assert epochs == 5 and bench.fewer_epochs(replace(COMMON, warmup_epochs=8), cycles) == 8
+    assert 5 * 10 * 300 < (80 - gp) * 310 + gp * 110 < 6 * 10 * 300
+    assert bench.equal_epochs(COMMON, cycles) == {"bp_fewer": 5, "bp_more": 6}
+    equal = {**cycles, "predicted": {"warmup": 300}}
+    assert bench.equal_epochs(replace(COMMON, warmup_epochs=8), equal) == {"bp_fewer": 8, "bp_more": 8}
 
 
 def test_each_method_is_what_it_is_called():
@@ -41,9 +42,15 @@ def details():
     batches = {"warmup": 10, "bp": 0, "gp": 0}
     methods = {
         name: {"batches": batches, "runs": [{"accuracy": accuracy} for accuracy in accuracies]}
-        for name, accuracies in {"bp": (0.8, 0.9), "bp_fewer": (0.5, 0.5), "mean": (0.1, 0.2)}.items()
+        for name, accuracies in {
+            "bp": (0.8, 0.9),
+            "bp_fewer": (0.5, 0.5),
+            "bp_more": (0.6, 0.6),
+            "mean": (0.1, 0.2),
+        }.items()
     }
     methods["bp_fewer"]["batches"] = {**batches, "warmup": 5}
+    methods["bp_more"]["batches"] = {**batches, "warmup": 6}
     methods["mean"]["batches"] = {"warmup": 1, "bp": 3, "gp": 6}
     return methods
 
@@ -52,10 +59,11 @@ def test_figures_and_costs():
     cycles = {"bp": {"warmup": 1000}, "mean": {"warmup": 1100, "bp": 1010, "gp": 7}}
     cycles["mean_low"] = {"warmup": 1, "bp": 1, "gp": 1}
     cost = bench.costs(details(), cycles)
-    assert cost == {"bp": 10_000, "bp_fewer": 5_000, "mean": 1100 + 3030 + 42, "mean_low": 10}
+    assert cost == {"bp": 10_000, "bp_fewer": 5_000, "bp_more": 6_000, "mean": 1100 + 3030 + 42, "mean_low": 10}
     assert bench.figures(details(), cost) == {
         "accuracy_bp": 0.85, "sd_bp": round(statistics.stdev((0.8, 0.9)), 6), "accuracy_bp_fewer": 0.5,
-        "sd_bp_fewer": 0, "accuracy_mean": pytest.approx(0.15), "sd_mean": round(statistics.stdev((0.1, 0.2)), 6),
+        "sd_bp_fewer": 0, "accuracy_bp_more": 0.6, "sd_bp_more": 0, "accuracy_mean": pytest.approx(0.15),
+        "sd_mean": round(statistics.stdev((0.1, 0.2)), 6),
         **{f"cost_{method}": value for method, value in cost.items()},
     }  # fmt: skip
 
@@ -92,11 +100,12 @@ def test_every_method_runs(small):
     records = {}
     for method in bench.METHODS:
         settings = replace(bench.settings_of(method, common), learning_rate=0.02)
-        run = bench.Run(method, False, replace(settings, epochs=1) if method == "bp_fewer" else settings)
+        run = bench.Run(method, False, replace(settings, epochs={"bp_fewer": 1, "bp_more": 3}.get(method, 2)))
         records[method] = bench._record(run, "sources")
         assert 0 <= records[method]["accuracy"] <= 1 and run.path.exists()
     assert records["bp"]["batches"] == {"warmup": 20, "bp": 0, "gp": 0}
     assert records["bp_fewer"]["batches"] == {"warmup": 10, "bp": 0, "gp": 0}
+    assert records["bp_more"]["batches"] == {"warmup": 30, "bp": 0, "gp": 0}
     for method in ("predicted", "random", "zero", "last", "mean"):
         assert records[method]["batches"] == {"warmup": 10, "bp": 2, "gp": 8}
     assert records["skip"]["batches"] == {"warmup": 10, "bp": 2, "gp": 0}
