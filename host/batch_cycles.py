@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from .data import Dataset
+from .phases import PHASE_NAMES
 from .session import open_session
 from .settings import TrainSettings
 from .trainer import Progress, Trainer
-from .variants import PHASE_NAMES
 
 __all__ = ["batch_cycles"]
 

@@ -35,13 +35,13 @@ from ..spec.schedule import Schedule, State, following
 from .batch_cycles import batch_cycles
 from .bench_numerics import best_rate, digest, validation
 from .data import Dataset, load_dataset
+from .phases import PHASE_NAMES
 from .results import FOLDER, commit, provenance, write_results
 from .run_folder import write_atomically
 from .session import open_session
 from .settings import SOURCES, TrainSettings, parse_phases
 from .trainer import Trainer, evaluate
 from .training_sources import training_sources
-from .variants import PHASE_NAMES
 
 __all__ = ["METHODS", "Run", "costs", "equal_epochs", "figures", "half_size", "main", "settings_of", "train"]
 

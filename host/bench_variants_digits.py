@@ -23,6 +23,7 @@ from ..spec.presets import preset
 from . import timeline
 from .assembler import Program
 from .bench_variants_vgg13 import WORK
+from .phases import EVALUATION, PHASE_NAMES
 from .results import FOLDER, commit, provenance, write_results
 from .run_folder import write_atomically
 from .session import open_session
@@ -30,7 +31,7 @@ from .settings import TrainSettings
 from .sim_device import SimDevice
 from .trainer import Progress, Trainer, predict
 from .training_sources import training_sources
-from .variants import PHASE_NAMES, Measured, alpha, directions, figures
+from .variants import Measured, alpha, directions, figures, guests
 
 __all__ = ["SETTINGS", "main"]
 
@@ -38,7 +39,6 @@ COMMAND = "python -m adagp.host.bench_variants_digits"
 SETTINGS = TrainSettings(epochs=12, warmup_epochs=3, phases="2*4:1 2*3:1 2*2:1 1:1")
 RECORDED = 60
 """Batches whose timeline is kept, behind the warm-up."""
-EVALUATION = 3
 
 
 def runs() -> dict[str, tuple[str, TrainSettings]]:
@@ -103,7 +103,8 @@ def measured(variant: str, row: dict, program: Program, forward: float) -> Measu
     if not config.predicts:
         return Measured(variant, config.n_pes, {**counters, "bp": counters["warmup"]})
     slices = [timeline.Slice(**s) for s in row["slices"]]
-    return Measured(variant, config.n_pes, counters, alpha(slices, program, config, forward))
+    costs = alpha(slices, program, config, forward)
+    return Measured(variant, config.n_pes, counters, costs, guests(program, config))
 
 
 def main() -> None:

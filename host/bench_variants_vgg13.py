@@ -39,11 +39,12 @@ from .golden_device import GoldenDevice
 from .loss import softmax_cross_entropy
 from .models import build_model
 from .network import Network
+from .phases import BP, EVALUATION, GP, PHASE_NAMES, WARMUP
 from .results import FOLDER, commit, provenance, write_results
 from .run_folder import write_atomically
 from .sim_device import SimDevice
 from .training_sources import training_sources
-from .variants import PHASE_NAMES, Measured, alpha, directions, figures
+from .variants import Measured, alpha, directions, figures, guests
 
 __all__ = ["main"]
 
@@ -53,7 +54,6 @@ MODEL, SHAPE, CLASSES, BATCH, SEED = "vgg13", (3, 32, 32), 10, 32, 1
 RATES = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 5e-4}
 PREDICTOR_RATE = 1e-3
 SCHEDULE = Schedule(1, 2, (Entry(1, 2, 1),))
-WARMUP, BP, GP, EVALUATION = range(4)
 STARTS = {True: ((WARMUP,), (GP, GP, BP), (GP,)), False: ((BP,),)}
 """Phases of the batches behind the first, by whether there is a predictor."""
 
@@ -195,7 +195,8 @@ def report(found: dict[str, dict], config: Config, output: Path, source: str) ->
         network, _ = network_of(chosen)
         slices = [timeline.Slice(**s) for s in row["slices"]]
         costs = alpha(slices, network.program, chosen, forward) if chosen.predicts else (0.0, 0.0)
-        designs[variant] = Measured(variant, config.n_pes, row["counters"], costs)
+        mine = guests(network.program, chosen)
+        designs[variant] = Measured(variant, config.n_pes, row["counters"], costs, mine)
         used = directions(slices, network.program, config.n_pes)
         units[variant] = {
             "utilisation": used,

@@ -15,6 +15,7 @@ from ..spec.presets import preset
 from .cli_options import DeviceOption, JsonOption, PresetOption, RunArgument, screen, summarise
 from .data import DATASETS
 from .device import DeviceError
+from .phases import PHASE_NAMES, PHASE_TITLES
 from .run_folder import RunError, RunFolder
 from .settings import SCHEDULES, SOURCES, VARIANTS, SettingsError, TrainSettings
 
@@ -34,8 +35,20 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
         "settings": trainer.settings.to_dict(), "device": device_name, "weights_hash": weights_hash,
         "test_accuracy": last["test_accuracy"], "train_loss": last["train_loss"],
         "cycles": last["cycles"], "macs": last["macs"], "saturations": last["saturations"],
+        **{name: value for name, value in last.items() if name.startswith(("batches_", "cycles_"))},
         "device_seconds": last["device_seconds"], "host_seconds": last["host_seconds"], "seconds": round(seconds, 1),
     }  # fmt: skip
+
+
+def _batches(row: dict) -> str:
+    """How many batches of each phase there were, and what one took; of a summary or a row of the log."""
+    parts = []
+    for name, title in zip(PHASE_NAMES, PHASE_TITLES, strict=True):
+        count = row.get(f"batches_{name}", 0)
+        cycles = row[f"cycles_{name}"] if count else 0
+        parts += [f"{count} of {title}" + (f" ({cycles / count:,.0f} cycles each)" if cycles else "")] * (count > 0)
+    none = "" if row.get("batches_gp") else "; none was spared its backward pass"
+    return f"batches: {', '.join(parts)}{none}"
 
 
 def _name(settings: TrainSettings, device: str) -> str:
@@ -148,6 +161,8 @@ def train(
     folder.write_summary(summary)
     cycles = f", {summary['cycles']:,} cycles" if summary["cycles"] else ""
     print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  in {summary['seconds']} s{cycles}")
+    if settings.predicts:
+        print(_batches(summary))
     print(f"weights {weights_hash}")
     print(f"log, plot and weights in {folder.path}")
     summarise(summary, json_path)
@@ -277,6 +292,8 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
         busy = last["macs"] / last["cycles"] / preset(folder.settings["preset"]).n_pes
         moved = (last["read_bytes"] + last["write_bytes"]) / 1e6
         print(f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding included)  DRAM {moved:.1f} MB")
+    if "batches_gp" in last:
+        print(_batches(last))
     print(*_draw(folder), sep="\n")
     summarise({"settings": folder.settings, "log": log}, json_path)
 

@@ -147,7 +147,7 @@ def _line(step: Step, layers: list[Layer], batch: int, config: Config, tensors: 
     fields |= {f"{operand}_id": tensors[name].number for operand, name in step.numbers.items()}
     if not step.operands:
         return Line(Command(step.opcode, fields))
-    name = layers[step.layer].name
+    name = step.name or layers[step.layer].name
     if step.opcode not in (Opcode.UPDATE, Opcode.ADAM):
         fields |= step.shape if step.shape is not None else {"n": batch, **layers[step.layer].geometry()}
         fields |= choose_mapping(Command(step.opcode, fields), config, name).fields()

@@ -18,6 +18,7 @@ from ..spec.operands import WAITS, macs
 from ..spec.registers import COUNTERS
 from .assembler import Line, Program
 from .network import Network
+from .phases import WARMUP
 from .run_folder import write_atomically
 from .sim_device import SimDevice
 from .tiling import Shape
@@ -46,7 +47,6 @@ DIRECTIONS = {
     Opcode.FORWARD: "forward", Opcode.BACKWARD_DATA: "backward_data", Opcode.BACKWARD_WEIGHT: "backward_weight",
 }  # fmt: skip
 STALLS = tuple(name for name, _ in COUNTERS if name.startswith("stall_"))
-WARMUP = 0
 
 
 def bars() -> Progress:

@@ -13,6 +13,7 @@ from .compiler import Compiled, compile_network
 from .controls import Control
 from .device import Device, DeviceError
 from .lowering import Kind, Layer, LoweringError, lower
+from .phases import BP, GP
 from .predictor import ADAM_HYPER, BETAS, Predictor
 from .quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
 from .steps import HYPER
@@ -229,8 +230,11 @@ class Network:
     def start(self, device: Device, phase: int | None, *, batches: int = 1, calibrate: bool = False) -> None:
         """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation; None: as scheduled), at entry 0 of the ring.
 
-        Only those of training change state.
+        Only those of training change state. Raises ValueError where a predictor were calibrated in BP, in which no
+        command sees all of its weights, or any network in GP.
         """
+        if calibrate and (phase == GP or (phase == BP and isinstance(self.predictor, Predictor))):
+            raise ValueError(f"the batch that calibrates is one of warm-up, not of phase {phase}")
         device.set_ring(self.tensors["input"].address, self.compiled.entry_bytes, self.ring_entries)
         device.start(self.program, phase, batches, calibrate)
 

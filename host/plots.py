@@ -76,7 +76,8 @@ def plot_timeline(found: list["Slice"], title: str, path: Path) -> None:
     from matplotlib import pyplot
     from matplotlib.patches import Patch
 
-    from .timeline import PHASES, TRACKS
+    from .phases import PHASE_TITLES
+    from .timeline import TRACKS
 
     rows = {unit: -n for n, unit in enumerate(unit for unit in TRACKS if any(s.unit == unit for s in found))}
     begin, end = min(s.begin for s in found), max(s.end for s in found)
@@ -89,14 +90,13 @@ def plot_timeline(found: list["Slice"], title: str, path: Path) -> None:
             axis.text((s.begin + s.end) / 2, rows[s.unit], text, ha="center", va="center", fontsize=7, clip_on=True)
     for (unit, phase, shade, dry), spans in bars.items():
         axis.broken_barh(
-            spans, (rows[unit] - 0.4, 0.8), facecolor=(f"C{PHASES.index(phase)}", shade), edgecolor="white",
+            spans, (rows[unit] - 0.4, 0.8), facecolor=(f"C{PHASE_TITLES.index(phase)}", shade), edgecolor="white",
             linewidth=0.4, hatch="////" * dry,
         )  # fmt: skip
     axis.set(xlabel="cycles", xlim=(begin, end), ylim=(-len(rows) + 0.5, 0.5), title=title)
     axis.set_yticks(list(rows.values()), list(rows))
-    legend = [
-        Patch(color=f"C{n}", label=phase) for n, phase in enumerate(PHASES) if any(s.phase == phase for s in found)
-    ]
+    seen = {s.phase for s in found}
+    legend = [Patch(color=f"C{n}", label=title) for n, title in enumerate(PHASE_TITLES) if title in seen]
     legend += [Patch(color=("grey", shade), label=direction) for direction, shade in _PALE.items()]
     if any(s.dry for s in found):
         legend.append(Patch(facecolor="none", edgecolor="grey", hatch="////", label="dry, to calibrate"))

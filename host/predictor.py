@@ -268,6 +268,7 @@ class Predictor:
         fields = {"count": rows * elements, "hyper": ADAM_HYPER}
         return Step(
             Opcode.ADAM, phases, 0, operands, fields, offsets=dict.fromkeys(operands, first * elements),
+            name="predictor",
         )  # fmt: skip
 
     def _fc(self, place, layer, phases, result, c_mode=CMode.NONE):
@@ -297,7 +298,7 @@ class Predictor:
         shape = {"n": 1, "h": rows, "w": 1, "c": elements, "oh": rows, "ow": 1, "q": elements}
         return Step(
             Opcode.AVGPOOL, phases, 0, {"a": source, "out": result}, {"const_mantissa": constant},
-            {**shape, "r": 1, "s": 1, "stride": 1}, dict(numbers),
+            {**shape, "r": 1, "s": 1, "stride": 1}, dict(numbers), name="predictor",
         )  # fmt: skip
 
     def _sum(self, name):

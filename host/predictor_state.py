@@ -14,6 +14,7 @@ from ..spec.numerics import EXP_MIN, WINDOWS, unpredicted
 from ..spec.schedule import State
 from .compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
 from .device import Device
+from .phases import EVALUATION
 from .predictor import CHANNELS, KERNEL, PREDICTION_EXPONENT, Predictor
 from .quantise import master_exponent, split_master
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["initial", "install", "load", "restore", "snapshot"]
 
 STATE = ("weight", "low", "first", "second")
-COPY_PHASE = 3  # evaluation: whatever the phase, a copy is one
+COPY_PHASE = EVALUATION  # whatever the phase, a copy is one
 
 
 def initial(n_outputs: int, seed: int) -> dict[str, np.ndarray]:

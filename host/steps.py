@@ -25,7 +25,8 @@ class Step:
     """A command whose operands are still tensor names (by a, b, c, d, out).
 
     ``shape``: its geometry, images included, where it isn't that of the layer; ``numbers``: tensor numbers of operands
-    that aren't their tensors' own; ``offsets``: elements from the beginning of operands' tensors to what is used.
+    that aren't their tensors' own; ``offsets``: elements from the beginning of operands' tensors to what is used;
+    ``name``: whose it is, if not the layer's.
     """
 
     opcode: Opcode
@@ -36,6 +37,7 @@ class Step:
     shape: dict[str, int] | None = None
     numbers: dict[str, str] = field(default_factory=dict)
     offsets: dict[str, int] = field(default_factory=dict)
+    name: str = ""
 
 
 def network_steps(layers: list[Layer], source: "Predictor | Control | None" = None) -> Iterator[Step]:

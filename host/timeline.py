@@ -15,16 +15,15 @@ import numpy as np
 from ..sim.parts import UNITS
 from ..spec.config import Config
 from .assembler import Program
+from .phases import PHASE_TITLES
 from .run_folder import RunError, write_atomically
 from .settings import SettingsError
 
 if TYPE_CHECKING:
     from .sim_device import SimDevice
 
-__all__ = ["PHASES", "Slice", "Timeline", "Work", "batches", "read_trace", "slices", "trace", "window", "work"]
+__all__ = ["Slice", "Timeline", "Work", "batches", "read_trace", "slices", "trace", "window", "work"]
 
-PHASES = ("warm-up", "BP", "GP", "evaluation")
-"""Phases by index."""
 TRACKS = ("batch", "fill", "array", "drain", "store", "update", *(u for u in UNITS if u.startswith("predictor")))
 """Units from top to bottom."""
 CORE, PREDICTOR = 1, 2
@@ -77,7 +76,7 @@ def slices(events: np.ndarray, program: Program, first_batch: int = 0) -> list[S
     """
     found = []
     for event in np.sort(events, order=["begin", "unit"]):
-        unit, phase = UNITS[event["unit"]], PHASES[event["phase"]]
+        unit, phase = UNITS[event["unit"]], PHASE_TITLES[event["phase"]]
         line = program[int(event["command"])]
         layer, opcode = ("", "") if unit == "batch" else (line.name, line.command.opcode.name.lower())
         numbers = (int(event[name]) for name in ("begin", "end", "busy"))

@@ -13,6 +13,7 @@ from .data import Dataset
 from .device import Device
 from .loss import softmax_cross_entropy
 from .network import Network
+from .phases import EVALUATION, GP, PHASE_NAMES, WARMUP
 from .plateau import Plateau
 from .quantise import constant
 from .run_folder import RunError, RunFolder
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "Trainer", "evaluate", "predict"]
 
-TRAIN_PHASE, GP_PHASE, EVAL_PHASE = 0, 2, 3  # indices of phases
 VALIDATION = 0x56414C
 """Tells the seed of the images set aside from those of the orders of epochs."""
 
@@ -60,7 +60,7 @@ def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
         padded = np.zeros((network.batch, *x_NCHW.shape[1:]), x_NCHW.dtype)
         padded[: len(part)] = part
         network.write_input(device, padded)
-        network.start(device, EVAL_PHASE)
+        network.start(device, EVALUATION)
         device.wait()
         parts.append(network.read_logits(device)[: len(part)])
         device.resume()
@@ -201,6 +201,7 @@ class Trainer:
             "test_accuracy": test_accuracy,
             **validated,
             **progress.counters,
+            **(self._phases() if self.schedule is not None else {}),
             "device_seconds": round(progress.device_seconds, 3),
             "host_seconds": round(progress.host_seconds, 3),
         })  # fmt: skip
@@ -210,10 +211,17 @@ class Trainer:
             self.folder.write_log(progress.log)
         self.checkpoint()
 
+    def _phases(self) -> dict[str, int]:
+        """Batches and cycles of each phase since the run began."""
+        found: dict[str, int] = {}
+        for name, count, counters in zip(PHASE_NAMES, self.progress.batches, self.progress.by_phase, strict=False):
+            found |= {f"batches_{name}": count, f"cycles_{name}": counters.get("cycles", 0)}
+        return found
+
     def _next_phases(self) -> list[int]:
         """Of the batches up to the next one that needs the host, in this epoch, as far as the input ring holds them."""
         if self.schedule is None:
-            return [TRAIN_PHASE]
+            return [WARMUP]
         position, gate_open = self.device.position()
         phases: list[int] = []
         while len(phases) < min(self.steps_per_epoch - self.progress.step, self.network.ring_entries):
@@ -227,7 +235,7 @@ class Trainer:
         """Those that aren't to be skipped; the device's schedule goes on over the others."""
         if self.schedule is None or self.settings.gradient_source != "skip":
             return phases, images
-        skipped = phases.count(GP_PHASE)  # the first ones
+        skipped = phases.count(GP)  # the first ones
         position, gate_open = self.device.position()
         for _ in range(skipped):
             _, position = following(position, self.schedule, gate_open)
@@ -250,10 +258,10 @@ class Trainer:
         device.reset_counters()
         if self.timeline is not None:
             self.timeline.begin(step, len(phases))
-        phase = TRAIN_PHASE if self.schedule is None else None
+        phase = WARMUP if self.schedule is None else None
         first = not progress.counters
         device_seconds = self._timed(lambda: network.start(device, phase, batches=len(phases), calibrate=first))
-        if phases[-1] != GP_PHASE:
+        if phases[-1] != GP:
             loss, seconds = self._backpropagate(self.train_y_N[images[-1]])
             device_seconds += seconds
         if self.timeline is not None:

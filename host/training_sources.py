@@ -8,8 +8,8 @@ __all__ = ["training_sources"]
 FOLDERS = ("golden", "spec")
 FILES = (
     "assembler", "compiler", "controls", "dependencies", "loss", "lowering", "mapping", "memory_plan", "models",
-    "network", "plateau", "predictor", "predictor_state", "quantise", "settings", "steps", "tensors", "tiling",
-    "trainer",
+    "network", "phases", "plateau", "predictor", "predictor_state", "quantise", "settings", "steps", "tensors",
+    "tiling", "trainer",
 )  # fmt: skip
 """Of the host."""
 

@@ -1,7 +1,7 @@
 """The four designs measured: batches of each phase on the simulated RTL, and what follows from them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..golden.paper import DRAM_ENERGY_SAVING, EPOCHS, PHASES, SPEEDUP, WARMUP_EPOCHS
@@ -10,12 +10,11 @@ from ..spec.config import VARIANTS, Config
 from ..spec.operands import macs, operands, outputs
 from .assembler import Program
 from .energy import MODULE
+from .phases import PHASE_NAMES
 from .timeline import Slice
 
-__all__ = ["PHASE_NAMES", "Measured", "alpha", "directions", "figures", "limit", "predictors_share", "shares"]
+__all__ = ["Measured", "alpha", "directions", "figures", "guests", "limit", "predictors_share", "shares"]
 
-PHASE_NAMES = ("warmup", "bp", "gp", "evaluation")
-"""Phases by index."""
 ARRAYS = ("array", "predictor array")
 
 
@@ -24,21 +23,23 @@ class Measured:
     """A design: counters of a mean batch by phase, and of its program's commands what the timeline says.
 
     ``n_pes``: of the array that trains, without MAX's for the predictor. ``alpha``: forward (a GP batch's) and backward
-    (a BP batch's): the predictor's work over the model's forward pass.
+    (a BP batch's): the predictor's work over the model's forward pass. ``guests``: MACs of a batch by phase that this
+    array does for the predictor.
     """
 
     variant: str
     n_pes: int
     counters: dict[str, dict[str, float]]
     alpha: tuple[float, float] = (0.0, 0.0)
+    guests: Mapping[str, int] = field(default_factory=dict)
 
     def cycles(self, phase: str) -> float:
         """Of a batch; the baseline's are all of phase BP."""
         return self._of(phase)["cycles"]
 
     def utilisation(self, phase: str) -> float:
-        """MACs over PEs times cycles, in a whole batch."""
-        return self._of(phase)["macs"] / (self.n_pes * self.cycles(phase))
+        """The model's MACs over PEs times cycles, in a whole batch."""
+        return (self._of(phase)["macs"] - self.guests.get(phase, 0)) / (self.n_pes * self.cycles(phase))
 
     def dram_bytes(self, phase: str) -> float:
         """Read and written by a batch."""
@@ -103,6 +104,17 @@ def alpha(slices: Iterable[Slice], program: Program, config: Config, forward: fl
     if not all(batches.values()):
         raise ValueError(f"a GP and a BP batch are needed, there are {batches}")
     return work["GP"] / batches["GP"] / forward, work["BP"] / batches["BP"] / forward
+
+
+def guests(program: Program, config: Config) -> dict[str, int]:
+    """MACs of a batch by phase that the array which trains does for the predictor."""
+    if config.n_cores > 1:
+        return {}
+    commands = [line.command for line in program if line.command.predictor]
+    return {
+        name: sum(macs(command) for command in commands if command.phase_mask & 1 << phase)
+        for phase, name in enumerate(PHASE_NAMES)
+    }
 
 
 def directions(slices: Iterable[Slice], program: Program, n_pes: int) -> dict[str, float]:

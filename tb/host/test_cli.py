@@ -172,6 +172,24 @@ def test_an_epoch_without_backpropagation_has_no_training_loss(adagp, tmp_path):
     assert (tmp_path / "run" / "log.csv").read_text().splitlines()[2].startswith("2,,,")
 
 
+def test_runs_of_gp_batches_without_end(adagp, tmp_path):
+    """Several of them fill the input ring before the epoch is over; what was done is said at the end."""
+    options = ("--variant", "low", "--phases", "1:0", "-o", tmp_path / "run", "--json", tmp_path / "summary.json")
+    code, out, err = adagp("train", "--device", "golden", *SMALL, *options)
+    assert code == 0, err
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    steps = summary["batches_warmup"]
+    assert steps > 2 and (summary["batches_bp"], summary["batches_gp"]) == (0, steps)
+    assert f"batches: {steps} of warm-up, {steps} of GP" in out and "spared" not in out
+    assert f"{steps} of GP" in adagp("report", tmp_path / "run")[1]
+
+
+def test_a_run_of_warm_up_alone_says_so(adagp, tmp_path):
+    options = ("--variant", "low", "--warmup-epochs", "2", "-o", tmp_path / "run")
+    code, out, _ = adagp("train", "--device", "golden", *SMALL, *options)
+    assert code == 0 and "none was spared its backward pass" in out
+
+
 def test_a_shut_gate_makes_all_batches_true(adagp, tmp_path):
     """No real prediction is as good as its threshold: what follows is a BP batch instead."""
     batches = {}

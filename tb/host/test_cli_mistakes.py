@@ -75,6 +75,10 @@ MISTAKES = {
         "predictor_rate: of no effect with variant = 'low', gradient_source = 'zero'",
     ),
     "no warm-up": (("train", "--variant", "max", "--warmup-epochs", "0"), "warmup_epochs = 0 must satisfy 1 <= "),
+    "no warm-up of a control": (
+        ("train", "--variant", "low", "--gradient-source", "zero", "--warmup-epochs", "0"),
+        "warmup_epochs = 0 must satisfy 1 <= ",
+    ),
     "much warm-up": (("train", "--variant", "max", "--warmup-epochs", "70000"), "<= warmup_epochs <= 65535"),
     "phases": (("train", "--variant", "max", "--phases", "4"), "phases = '4' must be of the form EPOCHS*GP:BP"),
     "long phases": (("train", "--variant", "max", "--phases", "256:1"), "batches at most 255"),

@@ -12,7 +12,7 @@ from adagp.host.models import build_model
 from adagp.host.network import Network
 from adagp.host.predictor import ADAM_HYPER
 from adagp.host.quantise import constant, dequantise, join_master
-from adagp.spec.commands import Adam
+from adagp.spec.commands import Adam, Opcode, Phase
 from adagp.spec.presets import preset
 
 CONFIG = replace(preset("ecp5"), variant="efficient")
@@ -52,13 +52,17 @@ def set_adam(device):
         device.set_hyper(ADAM_HYPER + place, *value)
 
 
+def single_layer():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(SHAPE[1] * SHAPE[2], CLASSES))
+
+
 class Run:
     """A network on the golden device, trained with random images."""
 
     def __init__(self, model="digits-cnn", predict=True, device=GoldenDevice):
         torch.manual_seed(1)
         self.rng = np.random.default_rng(1)
-        module = build_model(model, SHAPE, CLASSES, 1)
+        module = single_layer() if model == "single" else build_model(model, SHAPE, CLASSES, 1)
         self.network = Network(module, SHAPE, BATCH, CONFIG, source="predicted" if predict else None)
         self.device = device(CONFIG)
         self.network.load_state(self.device, module.state_dict(), seed=1)
@@ -133,8 +137,9 @@ def positive(run, layer, exponents):
     return run.values(f"{layer.name}.hidden", exponents["predictor.hidden"]) > 0
 
 
+@pytest.mark.parametrize("phase", [WARMUP, BP])
 @pytest.mark.parametrize("model", ["digits-cnn", "mlp"])
-def test_a_batch_against_pytorch(model):
+def test_a_batch_against_pytorch(model, phase):
     """What the predictor gives, its errors, the sum of its gradients over the layers, one step of Adam."""
     run = Run(model)
     for _ in range(STEPS):
@@ -148,8 +153,8 @@ def test_a_batch_against_pytorch(model):
         s = run.values(f"predictor.{name}.second", 2 * exponents[f"predictor.{name}.second"] - 14)
         moments[name] = (m, s)
     run.device.reset_counters()
-    exponents = run.batch(WARMUP)
-    assert run.device.counters(WARMUP)["saturations"] == 0
+    exponents = run.batch(phase)
+    assert run.device.counters(phase)["saturations"] == 0
     loss = 0
     for layer in run.network.trained:
         name = layer.name
@@ -171,6 +176,33 @@ def test_a_batch_against_pytorch(model):
         step = RATE * (1 - BETA2 ** (STEPS + 1)) ** 0.5 / (1 - BETA1 ** (STEPS + 1)) * m / s.sqrt().clamp(min=1e-30)
         moved = run.master(f"predictor.{name}", after) - before[name]
         near(moved, -step, 2e-2)
+
+
+@pytest.mark.parametrize("model", ["digits-cnn", "mlp", "single"])
+def test_adam_steps_by_rows_as_it_does_at_once(model):
+    """In BP each row of the predictor takes its step once, and nothing differs from a batch of warm-up."""
+    whole, parts = Run(model), Run(model)
+    for run, phase in ((whole, WARMUP), (parts, BP)):
+        for each in (WARMUP, phase, phase, phase):
+            run.batch(each)
+    one, other = (run.network.snapshot(run.device) for run in (whole, parts))
+    assert one.keys() == other.keys() and [name for name in one if (one[name] != other[name]).any()] == []
+    for name in ("conv", "fc"):
+        tensor = parts.network.tensors[f"predictor.{name}.weight"]
+        steps = [line.command for line in parts.network.program
+                 if line.command.opcode == Opcode.ADAM and line.command.phase_mask & Phase.BP]  # fmt: skip
+        mine = sorted((c.b_addr, c.b_addr + 2 * c.count) for c in steps
+                      if tensor.address <= c.b_addr < tensor.address + tensor.n_bytes)  # fmt: skip
+        borders = [tensor.address, *(end for _, end in mine)]
+        assert borders == [*(begin for begin, _ in mine), tensor.address + tensor.n_bytes]
+
+
+def test_only_warm_up_calibrates_a_predictor():
+    run, plain = Run(), Run(predict=False)
+    plain.network.start(plain.device, BP, calibrate=True)
+    for phase in (BP, GP):
+        with pytest.raises(ValueError, match=f"is one of warm-up, not of phase {phase}"):
+            run.network.start(run.device, phase, calibrate=True)
 
 
 def test_a_predicted_batch_moves_weights_by_the_prediction_and_leaves_biases():

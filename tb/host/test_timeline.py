@@ -9,11 +9,12 @@ import pytest
 import torch
 from adagp.host.device import DeviceError
 from adagp.host.network import Network
+from adagp.host.phases import PHASE_TITLES
 from adagp.host.plots import plot_timeline
 from adagp.host.run_folder import RunError, RunFolder
 from adagp.host.settings import SettingsError
 from adagp.host.sim_device import SimDevice
-from adagp.host.timeline import PHASES, TRACKS, Timeline, Work, batches, read_trace, slices, trace, window, work
+from adagp.host.timeline import TRACKS, Timeline, Work, batches, read_trace, slices, trace, window, work
 from adagp.host.trainer import Trainer
 from adagp.sim.parts import EVENT, UNITS
 from adagp.spec.commands import Opcode
@@ -115,11 +116,11 @@ def test_every_command_has_its_slices(recorded):
     net, found, *_ = recorded
     expected = Counter()
     for number, phase in enumerate((WARMUP, WARMUP, WARMUP, EVALUATION, EVALUATION)):
-        expected[number, "batch", 0, "", "", PHASES[phase], False] += 1
+        expected[number, "batch", 0, "", "", PHASE_TITLES[phase], False] += 1
         for (index, line), dry in itertools.product(executed(net, phase), (False, True)[: 1 + (number == 0)]):
             opcode = line.command.opcode
             for unit in ("update",) if opcode == Opcode.UPDATE else CORE:
-                expected[number, unit, index, line.name, opcode.name.lower(), PHASES[phase], dry] += 1
+                expected[number, unit, index, line.name, opcode.name.lower(), PHASE_TITLES[phase], dry] += 1
     seen = Counter((s.batch, s.unit, s.command, s.layer, s.opcode, s.phase, s.dry) for s in found)
     assert seen == expected and len(expected) > 100
     assert {"maxpool", "avgpool_backward", "backward_data", "update"} <= {s.opcode for s in found}
@@ -220,7 +221,7 @@ def test_trace(recorded, tmp_path):
     assert len(events) == len(found) and {e["ph"] for e in made["traceEvents"]} == {"M", "X"}
     for event in events:
         args = event["args"]
-        assert names[event["pid"], event["tid"]] == args["unit"] and event["dur"] > 0 and event["cat"] in PHASES
+        assert names[event["pid"], event["tid"]] == args["unit"] and event["dur"] > 0 and event["cat"] in PHASE_TITLES
         assert event["ts"] * CONFIG.clock_hz == pytest.approx(args["begin"] * 1e6)
         assert event["dur"] * CONFIG.clock_hz == pytest.approx(args["cycles"] * 1e6)
         assert args["cycles"] == args["end"] - args["begin"]

@@ -9,7 +9,7 @@ from adagp.golden.paper import PHASES, SPEEDUP
 from adagp.host import bench_variants_digits, bench_variants_vgg13
 from adagp.host.energy import MODULE
 from adagp.host.timeline import Slice
-from adagp.host.variants import Measured, alpha, directions, figures, limit, shares
+from adagp.host.variants import Measured, alpha, directions, figures, guests, limit, shares
 from adagp.spec.commands import Command, Opcode, Phase
 from adagp.spec.operands import macs
 from adagp.spec.presets import preset
@@ -83,6 +83,21 @@ def test_utilisation_of_a_direction():
     assert found == {
         name: round(macs(COMMANDS[which]) / cycles / 16, 5) for name, (which, cycles) in expected.items()
     }  # fmt: skip
+
+
+def test_the_array_works_for_the_predictor_too():
+    """By phases; not in MAX, where that has an array of its own. Utilisation leaves it out."""
+    given = [(Opcode.FORWARD, 0, 15), (Opcode.FORWARD, 1, 4), (Opcode.BACKWARD_WEIGHT, 1, 3)]
+    program = [
+        SimpleNamespace(command=Command(opcode, {**SHAPE, "predictor": mine, "phase_mask": mask}))
+        for opcode, mine, mask in given
+    ]
+    guess, learn = (macs(line.command) for line in program[1:])
+    found = guests(program, CONFIG)
+    assert found == {"warmup": learn, "bp": learn, "gp": guess, "evaluation": 0} and guess > 0 < learn
+    assert guests(program, replace(CONFIG, variant="max")) == {}
+    design = Measured("low", 10, {"gp": counters(100, 900, 0, 0)}, guests={"gp": 150})
+    assert design.utilisation("gp") == 0.75
 
 
 def counters(cycles, n_macs, reads, writes):
