@@ -5,7 +5,8 @@ while. ``hash_equal``: LOW, Efficient and MAX end with the weights, momenta and 
 the baseline with those of its backpropagation, and so do the three when every epoch is of warm-up; ``hashes_differ``:
 these two and the initial weights' are three. Cycles and traffic are means over the run's batches of a phase, without
 the first batch, which is computed twice to calibrate. Figures are as in ``variants_vgg13.json``, but ``speedup_*``,
-``implied_limit`` and the energy are of this run's shares of phases; ``cycles_run_*`` is all of it, evaluations apart.
+``implied_limit`` and the energy are of this run's shares of phases, and the energy is as if the memory were the module
+of ``paper``; ``cycles_run_*`` is all of it, evaluations apart.
 
 A run that is finished is kept in ``build/bench_variants``: a bench that was stopped goes on after the last one.
 """

@@ -41,7 +41,7 @@ def access(c: Command, config: Config) -> Access:
 
 
 def with_waits(lines: Iterable[Line], config: Config) -> list[Line]:
-    """The same lines with the least sufficient waits.
+    """The same lines with the least waits that are sufficient, if an operand in rows apart counts with what is between.
 
     Waits count the commands executed in a phase: a line whose counts aren't the same in all of its phases is there
     once for each of them.

@@ -37,8 +37,8 @@ NETWORKS = {
 """Batch, shape of an image, module."""
 
 
-def config_of(variant):
-    return replace(preset("tiny"), variant=variant)
+def config_of(variant, size="tiny"):
+    return replace(preset(size), variant=variant)
 
 
 def settings(name, **changes):
@@ -51,14 +51,14 @@ def settings(name, **changes):
     return TrainSettings(**{**chosen, **changes})
 
 
-def simulated(variant, **options):
+def simulated(variant, size="tiny", **options):
     """The design as generated Verilog."""
-    return SimDevice(config_of(variant), memory_bytes=MEMORY, limit=20_000_000, **options)
+    return SimDevice(config_of(variant, size), memory_bytes=MEMORY, limit=20_000_000, **options)
 
 
-def golden(variant="max"):
+def golden(variant="max", size="tiny"):
     """The golden model of the design."""
-    return GoldenDevice(config_of(variant), MEMORY)
+    return GoldenDevice(config_of(variant, size), MEMORY)
 
 
 def _data(shape, images):

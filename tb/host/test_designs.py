@@ -38,6 +38,18 @@ def test_each_design_equals_golden_after_every_start(name, variant):
     assert len(set(hashes)) == len(hashes)  # every start changed the weights
 
 
+@pytest.mark.parametrize("size", ["ecp5", "paper"])
+def test_larger_designs_equal_golden(size):
+    """The predictor's array is of other sizes than the main one; several lanes update weights."""
+    found = []
+    for device in (golden("max", size), simulated("max", size, stall=0.2, seed=SEED)):
+        run = Run("narrow", device, settings("narrow", preset=size))
+        found.append(run.go())
+        device.close()
+    assert differences(*found) == []
+    assert found[1][-1]["batches"] == BATCHES[-1]
+
+
 def test_warm_up_alone_is_the_baseline():
     """Whose gradients are all true ones; the predictor learns beside them and touches nothing."""
     hashes = {}

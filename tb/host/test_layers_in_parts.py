@@ -1,10 +1,14 @@
 """A layer whose filters are cut in GP, so that the first are updated while the others are computed: the same bits."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
 from adagp.host import predictor
+from adagp.host.models import build_model
+from adagp.host.network import Network
 from adagp.spec.commands import Opcode, Phase
+from adagp.spec.presets import preset
 from scheduled import NETWORKS, SEED, Run, differences, golden, settings, simulated
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
@@ -33,6 +37,23 @@ def run(name, device, cut, **options):
         if cut:
             patch.setattr(predictor, "LEAST_CUT", 1)
         return Run(name, device, settings(name, **options))
+
+
+def test_the_last_large_layers_are_cut():
+    """VGG13's last three convolutions; the predictor's other sources, and what is small, aren't."""
+    config = replace(preset("paper"), variant="low")
+    layers = Network(build_model("vgg13", (3, 32, 32), 10, 0), (3, 32, 32), 32, config, source="predicted").layers
+    found = {}
+    for source in ("predicted", "random"):
+        guessing = predictor.Predictor(layers, 32, config, source)
+        found[source] = {layer.name: [part.filters for part in guessing.parts(layer)] for layer in guessing.layers}
+        for layer in guessing.layers:
+            ends = [0, *(part.first + part.filters for part in guessing.parts(layer))]
+            assert ends[:-1] == [part.first for part in guessing.parts(layer)] and ends[-1] == layer.q
+    assert {name: parts for name, parts in found["predicted"].items() if len(parts) > 1} == {
+        "17.Conv2d": [432, 80], "20.Conv2d": [192, 128, 96, 64, 32], "22.Conv2d": [192, 128, 96, 64, 32],
+    }  # fmt: skip
+    assert all(len(parts) == 1 for parts in found["random"].values())
 
 
 @cache
