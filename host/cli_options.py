@@ -9,10 +9,11 @@ from rich.console import Console
 
 from ..spec.presets import PRESETS
 from .run_folder import write_atomically
+from .settings import SOURCES, VARIANTS
 
 __all__ = [
     "BatchOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption", "PresetOption", "RunArgument",
-    "ShapeOption", "screen", "summarise",
+    "ShapeOption", "SourceOption", "VariantOption", "screen", "summarise",
 ]  # fmt: skip
 
 screen = Console(stderr=True, highlight=False)
@@ -24,6 +25,14 @@ ModelOption = Annotated[str, typer.Option(help="A built-in network, or `file.py:
 ShapeOption = Annotated[str, typer.Option(help="Images: CHANNELS,HEIGHT,WIDTH.")]
 ClassesOption = Annotated[int, typer.Option(help="Classes of the model.", min=2)]
 BatchOption = Annotated[int, typer.Option(help="Images per batch.", min=1)]
+VariantOption = Annotated[str, typer.Option(help=f"Design: {', '.join(VARIANTS)}.")]
+SourceOption = Annotated[
+    str,
+    typer.Option(
+        "--gradient-source",
+        help=f"Of GP batches, which aren't backpropagated: {', '.join(SOURCES)}; all but the baseline have them.",
+    ),
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result to a JSON file.")]
 RunArgument = Annotated[Path, typer.Argument(help="A run's folder, as `adagp train` made it.")]
 

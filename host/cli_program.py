@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..spec.commands import COMMAND_BYTES
-from ..spec.presets import preset
 from .assembler import disassemble
 from .cli_options import (
     BatchOption,
@@ -16,10 +15,12 @@ from .cli_options import (
     ModelOption,
     PresetOption,
     ShapeOption,
+    SourceOption,
+    VariantOption,
     screen,
     summarise,
 )
-from .settings import SettingsError
+from .settings import SettingsError, TrainSettings
 
 if TYPE_CHECKING:
     from .network import Network
@@ -37,16 +38,15 @@ def _shape(text: str) -> tuple[int, int, int]:
     return c, h, w
 
 
-def _network(
-    model: str, shape: str, classes: int, batch: int, preset_name: str, seed: int = 0
-) -> tuple["Network", dict]:
+def _network(settings: TrainSettings, shape: str, classes: int) -> tuple["Network", dict]:
     """A network of that description, and the weights it starts from."""
-    config, image = preset(preset_name), _shape(shape)
+    config, image = settings.config, _shape(shape)
     from .models import build_model  # here, because torch takes seconds to import
     from .network import Network
 
-    module = build_model(model, image, classes, seed)
-    return Network(module, image, batch, config), module.state_dict()
+    module = build_model(settings.model, image, classes, settings.seed)
+    source = settings.gradient_source if settings.predicts else None
+    return Network(module, image, settings.batch, config, source=source), module.state_dict()
 
 
 def disasm(
@@ -56,6 +56,8 @@ def disasm(
     classes: ClassesOption = 10,
     batch: BatchOption = 32,
     preset_name: PresetOption = "ecp5",
+    variant: VariantOption = "baseline",
+    gradient_source: SourceOption = "predicted",
     binary: Annotated[Path | None, typer.Option(help="Also write the program's bytes here.")] = None,
     json_path: JsonOption = None,
 ) -> None:
@@ -69,7 +71,10 @@ def disasm(
         if len(data) % COMMAND_BYTES:
             raise SettingsError(f"{program} has {len(data)} bytes, which is no multiple of {COMMAND_BYTES}")
     else:
-        network, _ = _network(model, shape, classes, batch, preset_name)
+        settings = TrainSettings(
+            model=model, batch=batch, preset=preset_name, variant=variant, gradient_source=gradient_source
+        )
+        network, _ = _network(settings, shape, classes)
         data, names = network.program.bytes(), network.program.names()
     try:
         text = disassemble(data, names)
@@ -87,11 +92,15 @@ def diff(
     classes: ClassesOption = 10,
     batch: BatchOption = 8,
     preset_name: PresetOption = "tiny",
+    variant: VariantOption = "baseline",
+    gradient_source: SourceOption = "predicted",
     devices: Annotated[str, typer.Option(help="Two devices, the reference first.")] = "golden,sim",
     seed: Annotated[int, typer.Option(help="Decides weights, inputs and labels.", min=0)] = 0,
     json_path: JsonOption = None,
 ) -> None:
-    """Run one training batch on two devices and name the first command and element that differ (exit code 1).
+    """Run training batches on two devices and name the first command and element that differ (exit code 1).
+
+    Designs that predict gradients run a batch of each phase.
 
     Example: `adagp diff --model lenet --shape 1,28,28 --batch 4`
     """
@@ -100,7 +109,10 @@ def diff(
     names = [name.strip() for name in devices.split(",")]
     if len(names) != 2 or not set(names) <= set(DEVICES):
         raise SettingsError(f"devices = {devices!r} must name two of {', '.join(DEVICES)}, e.g. golden,sim")
-    network, state = _network(model, shape, classes, batch, preset_name, seed)
+    settings = TrainSettings(
+        model=model, batch=batch, preset=preset_name, variant=variant, gradient_source=gradient_source, seed=seed
+    )
+    network, state = _network(settings, shape, classes)
     from .diff import compare
 
     with (

@@ -12,12 +12,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..spec.presets import preset
-from .cli_options import DeviceOption, JsonOption, PresetOption, RunArgument, screen, summarise
+from .cli_options import (
+    DeviceOption,
+    JsonOption,
+    PresetOption,
+    RunArgument,
+    SourceOption,
+    VariantOption,
+    screen,
+    summarise,
+)
 from .data import DATASETS
 from .device import DeviceError
 from .phases import PHASE_NAMES, PHASE_TITLES
 from .run_folder import RunError, RunFolder
-from .settings import SCHEDULES, SOURCES, VARIANTS, SettingsError, TrainSettings
+from .settings import SCHEDULES, SettingsError, TrainSettings
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from .timeline import Timeline
@@ -78,13 +87,8 @@ def train(
     seed: Annotated[int, typer.Option(help="Decides initial weights and the order of images.")] = DEFAULTS.seed,
     train_images: Annotated[int | None, typer.Option(help="Use only the first so many training images.")] = None,
     test_images: Annotated[int | None, typer.Option(help="Use only the first so many test images.")] = None,
-    variant: Annotated[str, typer.Option(help=f"Design: {', '.join(VARIANTS)}.")] = DEFAULTS.variant,
-    gradient_source: Annotated[
-        str,
-        typer.Option(
-            help=f"Of GP batches, which aren't backpropagated: {', '.join(SOURCES)}; all but the baseline have them."
-        ),
-    ] = DEFAULTS.gradient_source,
+    variant: VariantOption = DEFAULTS.variant,
+    gradient_source: SourceOption = DEFAULTS.gradient_source,
     warmup_epochs: Annotated[int, typer.Option(help="Epochs before the first GP batch.")] = DEFAULTS.warmup_epochs,
     phases: Annotated[
         str,

@@ -5,17 +5,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..spec.commands import Command, Opcode, Phase
+from . import predictor_state
 from .assembler import Line, Program
 from .device import Device
 from .loss import softmax_cross_entropy
 from .network import Network
+from .phases import BP, GP, WARMUP
+from .tensors import Tensor
 
 __all__ = ["Difference", "compare"]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first command, in a batch from 0, after which a tensor differs, and its first element that does."""
+    """The first command, in a batch from 0, after which a tensor differs, and its first element that does.
+
+    Without a place of an element: of an exponent.
+    """
 
     batch: int
     command: int
@@ -30,30 +36,34 @@ class Difference:
         return f"{self.line}\n{self.tensor}{place} is {self.other}, the reference has {self.reference}"
 
 
-def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, length: int) -> None:
-    """Initial weights, then training up to the first ``length`` commands of a batch: 0, which calibrates, or 1.
+def _phases(network: Network) -> tuple[int, ...]:
+    """Those of the batches: the first calibrates, command by command; only behind it do commands overlap."""
+    return (WARMUP, WARMUP) if network.predictor is None else (WARMUP, WARMUP, BP, GP)
 
-    Calibration takes command by command; only in batch 1 do commands overlap.
-    """
+
+def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, length: int) -> None:
+    """Initial weights, then training up to the first ``length`` commands of a batch."""
     end = Line(Command(Opcode.END, {"phase_mask": int(Phase.ALL)}))
     prefix = Program([*network.program.lines[:length], end], network.program.address)
-    network.load_state(device, state)
+    network.load_state(device, state, seed)
     network.set_hyper(device, 0.05, 0.9, 5e-4)
-    rng = np.random.default_rng(seed)
-    if batch:
-        _run_batch(network, device, network.program, rng, calibrate=True)
+    if network.predictor is not None:
+        network.set_adam(device, 1e-3)
+    rng, phases = np.random.default_rng(seed), _phases(network)
+    for before in range(batch):
+        _run_batch(network, device, network.program, rng, phases[before], calibrate=not before)
     for tensor in network.tensors.values():
         if tensor.name.endswith((".output", ".index", ".gradient")):
             device.write(tensor.address, np.zeros(tensor.n_bytes, np.uint8))
-    _run_batch(network, device, prefix, rng, calibrate=not batch)
+    _run_batch(network, device, prefix, rng, phases[batch], calibrate=not batch)
 
 
-def _run_batch(network: Network, device: Device, program: Program, rng, calibrate: bool) -> None:
+def _run_batch(network: Network, device: Device, program: Program, rng, phase: int, calibrate: bool) -> None:
     device.write(program.address, program.words())
     network.write_input(device, rng.random((network.batch, *network.input_shape)))
-    device.start(program, 0, 1, calibrate)
+    device.start(program, phase, 1, calibrate)
     device.wait()
-    if any(line.command.opcode == Opcode.HOST for line in program):
+    if any(line.command.opcode == Opcode.HOST and line.command.phase_mask & 1 << phase for line in program):
         logits_NK = network.read_logits(device)
         labels_N = rng.integers(0, logits_NK.shape[1], network.batch)
         network.write_loss_gradient(device, softmax_cross_entropy(logits_NK, labels_N)[1])
@@ -61,22 +71,46 @@ def _run_batch(network: Network, device: Device, program: Program, rng, calibrat
         device.wait()
 
 
+def _contents(network: Network, device: Device) -> dict[str, np.ndarray]:
+    """All tensors; the predictor's weights, which may be on chip, as a snapshot has them."""
+    guesses = network.predictor is not None and network.predictor.guesses
+    kept = predictor_state.snapshot(network, device) if guesses else {}
+    return {
+        name: kept[name] if name in kept else network.read(device, name)
+        for name, tensor in network.tensors.items() if tensor.address
+    }  # fmt: skip
+
+
+def _entry(network: Network, device: Device, tensor: Tensor) -> dict[str, int | None]:
+    """What the table of exponents has of it."""
+    if tensor.number < 0:
+        return {}
+    scales = () if network.predictor is None else network.predictor.scales
+    names, get = ("exponent", "next exponent"), device.exponents
+    if tensor.name in scales:
+        names, get = ("exponent", "fraction"), device.scale
+    return dict(zip(names, get(tensor.number), strict=True))
+
+
 def _first_difference(network: Network, reference: Device, other: Device) -> tuple | None:
-    for tensor in network.tensors.values():
-        expected, found = (network.read(device, tensor.name) for device in (reference, other))
-        if not np.array_equal(expected, found):
-            element = tuple(int(i) for i in np.argwhere(expected != found)[0])
-            return tensor.name, element, int(expected[element]), int(found[element])
-        if tensor.number >= 0:
-            pair = [device.exponents(tensor.number) for device in (reference, other)]
-            for kind, one, another in zip(("exponent", "next exponent"), *pair, strict=True):
-                if one != another:
-                    return f"{kind} of {tensor.name}", (), one, another
+    expected_of, found_of = (_contents(network, device) for device in (reference, other))
+    for name, tensor in network.tensors.items():
+        if name in expected_of:
+            expected, found = expected_of[name], found_of[name]
+            if not np.array_equal(expected, found):
+                element = tuple(int(i) for i in np.argwhere(expected != found)[0])
+                return name, element, int(expected[element]), int(found[element])
+        one, another = (_entry(network, device, tensor) for device in (reference, other))
+        for kind in one:
+            if one[kind] != another[kind]:
+                return f"{kind} of {name}", (), one[kind], another[kind]
     return None
 
 
 def compare(network: Network, reference: Device, other: Device, state, seed: int) -> Difference | None:
-    """Run two training batches on both; None if every tensor and exponent agrees.
+    """Run two training batches on both, with a source of gradients also one of BP and one of GP.
+
+    None if every tensor and exponent agrees behind each.
 
     Otherwise ever longer prefixes of the batch that differs are run, by bisection, until the command is found.
     """
@@ -86,7 +120,7 @@ def compare(network: Network, reference: Device, other: Device, state, seed: int
             _run_prefix(network, device, state, seed, batch, length)
         return _first_difference(network, reference, other)
 
-    for batch in range(2):
+    for batch in range(len(_phases(network))):
         low, high = 1, len(network.program) - 1  # prefixes known to agree, and to differ
         found = differs(batch, high)
         while found is not None and high - low > 1:

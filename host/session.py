@@ -3,10 +3,9 @@
 import contextlib
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..spec.config import Config
-from ..spec.presets import preset
 from .data import Dataset, load_dataset
 from .device import Device
 from .models import ModelError, build_model
@@ -78,8 +77,7 @@ def open_session(
         raise SettingsError(f"no device {device_name!r}; there are: {', '.join(DEVICES)}")
     if trace is not None and device_name != "sim":
         raise SettingsError("trace needs the device sim: the golden model has no waveforms")
-    signs = settings.predicts and settings.gradient_source == "random"
-    config = replace(preset(settings.preset), variant=settings.variant, random_signs=signs)
+    config = settings.config
     dataset = load_dataset(settings.data, settings.data_path) if dataset is None else dataset
     model = build_model(settings.model, dataset.shape, dataset.n_classes, settings.seed)
     ring, source = 1, None

@@ -2,11 +2,12 @@
 
 import math
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 
-from ..spec.config import VARIANTS
+from ..spec.config import VARIANTS, Config
+from ..spec.presets import preset
 from ..spec.schedule import ENTRIES, Entry
 
 __all__ = [
@@ -164,6 +165,12 @@ class TrainSettings:
     def predicts(self) -> bool:
         """Whether there are batches without backpropagation."""
         return self.variant != "baseline"
+
+    @property
+    def config(self) -> Config:
+        """The accelerator; raises ConfigError."""
+        signs = self.predicts and self.gradient_source == "random"
+        return replace(preset(self.preset), variant=self.variant, random_signs=signs)
 
     def to_dict(self) -> dict:
         """Plain data for run folders and checkpoints."""

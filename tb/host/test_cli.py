@@ -131,6 +131,35 @@ def test_diff_agrees(adagp, tmp_path):
     assert json.loads((tmp_path / "diff.json").read_text()) == {"equal": True, "difference": None}
 
 
+def test_designs_that_predict_are_listed_and_compared(adagp, tmp_path):
+    """Program and batches are those of the design: on-chip weights, scales and GP batches too."""
+    arguments = ("--model", "mlp", "--shape", "1,3,5", "--batch", "3", "--variant", "max", "--preset", "tiny")
+    listing = adagp("disasm", *arguments)[1]
+    assert "reorganise" in listing and "predictor" in listing
+    assert "reorganise" not in adagp("disasm", *arguments, "--gradient-source", "mean")[1]
+    code, out, err = adagp("diff", *arguments)
+    assert code == 0 and out.startswith("golden and sim agree on every element of "), err
+
+
+@pytest.mark.parametrize("source", ["predicted", "mean"])
+def test_diff_finds_a_command_of_a_gp_batch(adagp, tmp_path, monkeypatch, source):
+    """One device has another learning rate from then on."""
+    correct, devices = GoldenDevice.start, []
+
+    def start(self, program, phase=None, *args, **options):
+        if self not in devices:
+            devices.append(self)
+        if phase == 2 and self is not devices[0]:
+            self.machine.hyper[0] = self.machine.hyper[1]
+        correct(self, program, phase, *args, **options)
+
+    monkeypatch.setattr(GoldenDevice, "start", start)
+    arguments = ("--model", "mlp", "--shape", "1,3,5", "--batch", "3", "--variant", "low", "--gradient-source", source)
+    code, _, _ = adagp("diff", *arguments, "--devices", "golden,golden", "--json", tmp_path / "diff.json")
+    found = json.loads((tmp_path / "diff.json").read_text())["difference"]
+    assert code == 1 and found["batch"] == 3 and found["line"].split()[1] == "update"
+
+
 def test_diff_finds_the_command(adagp, tmp_path, monkeypatch):
     correct, devices = GoldenDevice.set_hyper, []
 
