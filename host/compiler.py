@@ -24,7 +24,8 @@ from .tensors import Tensor
 __all__ = ["PREDICTOR_LOAD", "PREDICTOR_SAVE", "Compiled", "compile_network"]
 
 DIFFERENT_PHASES = 3
-"""With a predictor: those of backpropagation, GP and evaluation."""
+"""With a predictor, copies of a line that there is room for on the average: waits differ between backpropagation, GP
+and evaluation."""
 
 PREDICTOR_LOAD, PREDICTOR_SAVE = "predictor.load", "predictor.save"
 """Programs that copy the predictor's weights, which may be on chip, from where the host writes them, and back."""
@@ -99,7 +100,9 @@ def compile_network(
 
     def program(name, steps):
         lines = [Line(header(config)), *(_line(step, layers, batch, config, tensors) for step in steps)]
-        return Program(with_waits(lines, config), plan[name].address)
+        written = Program(with_waits(lines, config), plan[name].address)
+        assert len(written.bytes()) <= plan[name].n_bytes, f"{name}: more lines than there is room for"
+        return written
 
     programs = {name: program(name, extra) for name, extra in copying.items()}
     entry = _entry_bytes(tensors["input"])
