@@ -1,4 +1,4 @@
-"""Mutation testing of the accelerator: part ``mutation`` of results/robustness.json.
+"""Mutation testing of the accelerator: parts ``mutation`` and ``mutation_predicting`` of results/robustness.json.
 
 Yosys chooses breaks of the netlist of preset tiny, so many for every file of rtl/. Each is run against its block's
 bench (if the block has one on Verilog), then, if that doesn't notice it, against the top's; survivors are put to ABC.
@@ -18,7 +18,7 @@ from .argued import ARGUED, MOST_ARGUED
 from .campaign import WORK, Campaign
 from .choice import Mutant
 from .records import Records
-from .seen import CONFIG
+from .seen import CONFIG, PREDICTING
 from .table import figures, table
 
 COMMAND = "python -m tb.mutation"
@@ -40,7 +40,7 @@ def _arguments():
     )
     parser.add_argument("--only", type=int, metavar="NUMBER", help="run one mutant alone, whatever is known of it")
     parser.add_argument(
-        "--predicting", action="store_true", help="of variant max, what the baseline has nothing of, and print only"
+        "--predicting", action="store_true", help="of variant max, what the baseline has nothing of: a part of its own"
     )
     parser.add_argument("--work", type=Path, default=WORK, help="where answers are kept (default: %(default)s)")
     parser.add_argument(
@@ -49,9 +49,9 @@ def _arguments():
     return parser.parse_args()
 
 
-def _check(campaign: Campaign, path: Path) -> int:
+def _check(campaign: Campaign, path: Path, part: str) -> int:
     """Say how many rows of a result file the present sources would give again; returns the exit status."""
-    details = json.loads(path.read_text())["details"].get("mutation", {}).get("details", {})
+    details = json.loads(path.read_text())["details"].get(part, {}).get("details", {})
     names, rows = Mutant.__dataclass_fields__, details.get("mutants", [])
     mutants = [Mutant(**{name: row[name] for name in names}) for row in rows]
     findings = [campaign.finding(mutant) for mutant in mutants]
@@ -77,8 +77,9 @@ def main() -> int:
     arguments, source = _arguments(), commit()
     torch.set_num_threads(1)
     campaign = Campaign(arguments.count, arguments.seed, arguments.work, predicting=arguments.predicting)
+    part = "mutation_predicting" if arguments.predicting else "mutation"
     if arguments.check:
-        return _check(campaign, arguments.output or RESULTS)
+        return _check(campaign, arguments.output or RESULTS, part)
     if arguments.only is not None:
         if not 1 <= arguments.only <= len(campaign.mutants):
             raise SystemExit(f"there is no mutant {arguments.only}: they are 1 to {len(campaign.mutants)}")
@@ -104,11 +105,16 @@ def main() -> int:
     for command in unused:
         print(f"argued of no mutant of this netlist that is left: {command}")
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
-    output = arguments.output or (None if arguments.sample or arguments.predicting else RESULTS)
+    status = int(found["mutants_survived"] > 0 or found["mutants_unproved"] > MOST_ARGUED or bool(unused))
+    output = arguments.output or (None if arguments.sample else RESULTS)
     if output is not None:
         command = f"{COMMAND} --count {arguments.count} --seed {arguments.seed}"
-        merge_results(output, "mutation", found, details, provenance(command, CONFIG, arguments.seed, source))
-    return int(found["mutants_survived"] > 0 or found["mutants_unproved"] > MOST_ARGUED or bool(unused))
+        config = CONFIG
+        if arguments.predicting:
+            command, config = f"{command} --predicting", PREDICTING
+            found = {f"predicting_{name}": value for name, value in found.items()}
+        merge_results(output, part, found, details, provenance(command, config, arguments.seed, source))
+    return status
 
 
 if __name__ == "__main__":
