@@ -28,9 +28,11 @@ __all__ = ["FAULTS", "PREDICTED_FAULTS"]
 SEEN_CYCLES = 4
 """Cycles from an error response to the first in which nothing is written for the failing command or begun behind it."""
 
-STOP_CYCLES = {False: 12, True: 40}
-"""Cycles from the last answer to the interrupt, after an engine's error, by whether gradients are predicted: what the
-array has begun runs through it, and the predictor's tiles are larger."""
+STOP_CYCLES = 12
+"""Cycles from the last answer to the interrupt, after an engine's error."""
+
+ON_CHIP_CYCLES = CONFIG.max_burst_beats
+"""By how much it may come later where memory on chip answers bursts too, which aren't noted: a beat a cycle."""
 
 ADAM_CYCLES = AdamLane.LATENCY + SLOTS * CONFIG.port_width
 """By how much the interrupt may come later after an error during an ADAM: until its lane has nothing left to do."""
@@ -110,7 +112,7 @@ def _judge(run: Run, status: Status) -> str:
     )
     if failed:
         first = min(failed, key=lambda number: load.works[number].place)
-        work, limit = load.works[first], STOP_CYCLES[load.config.predicts]
+        work, limit = load.works[first], STOP_CYCLES + load.config.predictor_on_chip * ON_CHIP_CYCLES
         index, mine = work.place[1], faults[run.owner[faults] == first]
         codes = {ErrorCode.WRITE_FAULT if write else ErrorCode.READ_FAULT for write in run.bursts["write"][mine]}
         _check_engines(run, failed, first)
@@ -139,11 +141,12 @@ def _judge(run: Run, status: Status) -> str:
 
 
 def _check_fetch(run: Run, place: tuple[int, int]) -> None:
-    """All commands before the one at ``place`` are done, and no other has begun."""
-    done = [run.whole(number) for number in range(len(run.load.works))]
-    wanted = [work.place < place for work in run.load.works]
+    """All commands before the one at ``place`` are done, and no other has begun; of those that make any bursts."""
+    seen = {number: work for number, work in enumerate(run.load.works) if work.reads or work.writes}
+    done = {number for number in seen if run.whole(number)}
+    wanted = {number for number, work in seen.items() if work.place < place}
     assert done == wanted, f"fault in fetch of {place}: done are {done}"
-    assert set(run.owner) <= {-1, *np.flatnonzero(wanted)}, f"fault in fetch of {place}: commands after it began"
+    assert set(run.owner) <= {-1, *wanted}, f"fault in fetch of {place}: commands after it began"
 
 
 def _check_engines(run: Run, failed: set[int], first: int) -> None:
