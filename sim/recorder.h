@@ -103,7 +103,7 @@ class Core {
           landing_beat_(context, prefix + "fill", "client__beats__valid", "client__beats__ready"),
           to_array_(context, prefix + "compute.feeder", "gemm__valid", "gemm__ready"),
           active_(required<uint8_t>(context, prefix + "compute.feeder", "active")),
-          drain_busy_(required<uint8_t>(context, prefix + "drain", "busy")),
+          drain_busy_(required<uint8_t>(context, prefix + "drain", port_name(context, prefix + "drain", "busy").c_str())),
           stored_(required<uint8_t>(context, prefix + "store", "main_done")),
           beat_(context, prefix + "store", "client__beats__valid", "client__beats__ready") {
         if (!find_block(context, prefix + "compute.pool")) return;

@@ -22,4 +22,13 @@ const T* find_signal(const VerilatedContext& context, const std::string& block, 
     return signal && signal->entSize() == sizeof(T) ? static_cast<const T*>(signal->datap()) : nullptr;
 }
 
+// The name of a block's port: as given, but with a number behind it if there is a signal of a part so called too.
+inline std::string port_name(const VerilatedContext& context, const std::string& block, const std::string& name) {
+    const VerilatedScope* scope = find_block(context, block);
+    if (scope && scope->varsp())
+        for (const auto& entry : *scope->varsp())
+            if (std::string(entry.first).find(name + "$") < 2) return entry.first;
+    return name;
+}
+
 }  // namespace adagp
