@@ -1,5 +1,6 @@
 """Commands about accelerators: generate, info."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,29 +10,37 @@ from rich.table import Table
 
 from ..spec.config import Config
 from ..spec.presets import PRESETS, preset
-from .cli_options import JsonOption, PresetOption, screen, summarise
+from .cli_options import JsonOption, PresetOption, VariantOption, screen, summarise
+from .settings import SettingsError
 
 __all__ = ["generate", "info"]
 
 
 def generate(
     preset_name: PresetOption = "ecp5",
+    variant: VariantOption = "baseline",
+    random_signs: Annotated[
+        bool, typer.Option("--random-signs", help="With what `adagp train --gradient-source random` needs.")
+    ] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")] = Path("build"),
     json_path: JsonOption = None,
 ) -> None:
     """Write the accelerator as Verilog (`top.v`), its description (`top.json`) and a C header (`adagp.h`).
 
-    Example: `adagp generate --preset paper -o build/paper`
+    Example: `adagp generate --preset paper --variant max -o build/paper-max`
     """
-    config = preset(preset_name)
+    config = replace(preset(preset_name), variant=variant, random_signs=random_signs)
+    if random_signs and not config.predicts:
+        raise SettingsError("random_signs = True needs a variant that predicts gradients")
     output.mkdir(parents=True, exist_ok=True)
     from ..gen.verilog import generate as write_files  # here, because Amaranth takes a while to import
 
-    with screen.status(f"generating {preset_name} ({config.rows}x{config.cols} PEs)"):
+    with screen.status(f"generating {preset_name} {variant} ({config.rows}x{config.cols} PEs)"):
         folder = write_files(config, output).parent
     paths = [str(folder / name) for name in ("top.v", "top.json", "adagp.h")]
     print("\n".join(paths))
-    summarise({"preset": preset_name, "config_hash": config.config_hash, "files": paths}, json_path)
+    found = {"preset": preset_name, "variant": variant, "config_hash": config.config_hash, "files": paths}
+    summarise(found, json_path)
 
 
 def _facts(config: Config) -> dict[str, str]:
@@ -49,6 +58,8 @@ def _facts(config: Config) -> dict[str, str]:
         "accumulator": kib(config.acc_depth * config.cols, config.acc_width),
         "memory port": f"{config.port_width} bits, {config.beat_bytes * config.clock_hz / 1e9:g} GB/s",
         "memory part": f"{dram.name}, {dram.bandwidth_bytes / 1e9:g} GB/s, {dram.capacity_bytes >> 20} MiB",
+        "gradients predicted": f"of {config.n_filters} filters of {config.n_predicted} weights",
+        "predictor's PEs in max": f"{config.predictor_rows} x {config.predictor_cols}",
         "config hash": f"{config.config_hash:08x}",
     }
 
@@ -57,7 +68,7 @@ def info(
     preset_name: Annotated[str | None, typer.Option("--preset", help="Show this accelerator only.")] = None,
     json_path: JsonOption = None,
 ) -> None:
-    """Show the presets: array, scratchpads, port, memory part.
+    """Show the presets: array, scratchpads, port, memory part, the largest layer whose gradients can be predicted.
 
     Example: `adagp info --preset paper`
     """

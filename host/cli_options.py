@@ -25,12 +25,19 @@ ModelOption = Annotated[str, typer.Option(help="A built-in network, or `file.py:
 ShapeOption = Annotated[str, typer.Option(help="Images: CHANNELS,HEIGHT,WIDTH.")]
 ClassesOption = Annotated[int, typer.Option(help="Classes of the model.", min=2)]
 BatchOption = Annotated[int, typer.Option(help="Images per batch.", min=1)]
-VariantOption = Annotated[str, typer.Option(help=f"Design: {', '.join(VARIANTS)}.")]
+VariantOption = Annotated[
+    str,
+    typer.Option(
+        help=f"Design: {', '.join(VARIANTS)}. All but the first predict gradients, with the predictor's weights in"
+        " DRAM, on chip, and on chip with an array of its own."
+    ),
+]
 SourceOption = Annotated[
     str,
     typer.Option(
         "--gradient-source",
-        help=f"Of GP batches, which aren't backpropagated: {', '.join(SOURCES)}; all but the baseline have them.",
+        help=f"Of GP batches, which aren't backpropagated: {', '.join(SOURCES)}. `random`: predicted, with random"
+        " signs; `last`, `mean`: of earlier true gradients; `zero`: only momentum and decay; `skip`: no GP batches.",
     ),
 ]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result to a JSON file.")]

@@ -24,7 +24,7 @@ from .cli_options import (
 )
 from .data import DATASETS
 from .device import DeviceError
-from .phases import PHASE_NAMES, PHASE_TITLES
+from .phases import PHASE_NAMES, PHASE_TITLES, WARMUP
 from .run_folder import RunError, RunFolder
 from .settings import SCHEDULES, SettingsError, TrainSettings
 
@@ -49,14 +49,19 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
     }  # fmt: skip
 
 
-def _batches(row: dict) -> str:
-    """How many batches of each phase there were, and what one took; of a summary or a row of the log."""
+def _batches(row: dict, source: str) -> str:
+    """How many batches of each phase there were, and what one took; of a summary or a row of the log.
+
+    Not of warm-up, one of which has calibrated.
+    """
     parts = []
     for name, title in zip(PHASE_NAMES, PHASE_TITLES, strict=True):
         count = row.get(f"batches_{name}", 0)
-        cycles = row[f"cycles_{name}"] if count else 0
+        cycles = row[f"cycles_{name}"] if count and name != PHASE_NAMES[WARMUP] else 0
         parts += [f"{count} of {title}" + (f" ({cycles / count:,.0f} cycles each)" if cycles else "")] * (count > 0)
     none = "" if row.get("batches_gp") else "; none was spared its backward pass"
+    if source == "skip":
+        none = "; those of GP were skipped"
     return f"batches: {', '.join(parts)}{none}"
 
 
@@ -72,7 +77,7 @@ def train(
     device: DeviceOption = "sim",
     preset_name: PresetOption = DEFAULTS.preset,
     model: Annotated[
-        str, typer.Option(help="digits-cnn, mlp, lenet, vgg-small, vgg13, or `file.py:function` (see below).")
+        str, typer.Option(help="digits-cnn, mlp, lenet, vgg-small, vgg13, or `file.py:function` (see above).")
     ] = DEFAULTS.model,
     data: Annotated[str, typer.Option(help=f"One of {', '.join(DATASETS)}.")] = DEFAULTS.data,
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the files of a data set not shipped.")] = None,
@@ -93,7 +98,8 @@ def train(
     phases: Annotated[
         str,
         typer.Option(
-            help="GP and BP batches in turn, by epochs: EPOCHS*GP:BP ..., the last goes on; 255 each at most."
+            help="GP and BP batches in turn, by epochs: `EPOCHS*GP:BP ...`, the last of which goes on; `1:1` all along,"
+            " or `2*4:1 1:1`, two epochs with four GP batches for each BP batch before. 255 batches each at most."
         ),
     ] = DEFAULTS.phases,
     predictor_rate: Annotated[float, typer.Option(help="Learning rate of the predictor.")] = DEFAULTS.predictor_rate,
@@ -133,7 +139,12 @@ def train(
     A network of your own is a function `build(shape, n_classes)`, shape being (channels, height, width),
     that returns a `torch.nn.Sequential` of Conv2d, Linear, ReLU, MaxPool2d, AvgPool2d and Flatten.
 
+    With another variant than `baseline` batches have phases: warm-up, then GP batches, which do without a backward
+    pass, and BP batches, from whose true gradients a predictor learns.
+
     Example: `adagp train --model my_net.py:build --device golden --epochs 5 --lr 0.05`
+
+    Example: `adagp train --variant max --phases "2*4:1 1:1"`
     """
     settings = TrainSettings(
         model=model, data=data, data_dir=str(data_dir) if data_dir else None, preset=preset_name, epochs=epochs,
@@ -166,7 +177,7 @@ def train(
     cycles = f", {summary['cycles']:,} cycles" if summary["cycles"] else ""
     print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  in {summary['seconds']} s{cycles}")
     if settings.predicts:
-        print(_batches(summary))
+        print(_batches(summary, settings.gradient_source))
     print(f"weights {weights_hash}")
     print(f"log, plot and weights in {folder.path}")
     summarise(summary, json_path)
@@ -183,10 +194,13 @@ def _run(
 ) -> tuple["Trainer", str]:
     """Train to the end, from the folder's checkpoint if it holds an unfinished run; returns the weights' hash too."""
     from .session import open_session
+    from .timeline import check_window
     from .trainer import Trainer
 
     if timeline is not None and device != "sim":
         raise SettingsError("timeline needs the device sim: the golden model has no cycles")
+    if timeline is not None:
+        check_window(timeline)  # before a simulator is built
     folder.check_is_ours()
     goes_on = folder.has_checkpoint() and not fresh
     if goes_on and folder.settings != settings.to_dict():
@@ -297,7 +311,7 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
         moved = (last["read_bytes"] + last["write_bytes"]) / 1e6
         print(f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding included)  DRAM {moved:.1f} MB")
     if "batches_gp" in last:
-        print(_batches(last))
+        print(_batches(last, folder.settings["gradient_source"]))
     print(*_draw(folder), sep="\n")
     summarise({"settings": folder.settings, "log": log}, json_path)
 
@@ -307,7 +321,9 @@ def _draw(folder: RunFolder) -> list[Path]:
 
     paths = [folder.path / "report.png"]
     settings = folder.settings
-    title = f"{settings['model']} on {settings['data']}, {settings['preset']}"
+    title = f"{settings['model']} on {settings['data']}, {settings['preset']} {settings['variant']}"
+    if settings["variant"] != "baseline":
+        title += f", {settings['gradient_source']} gradients"
     plot_run(folder.log, title, paths[0])
     if folder.timeline.exists():
         from .timeline import read_trace

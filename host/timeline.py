@@ -22,7 +22,7 @@ from .settings import SettingsError
 if TYPE_CHECKING:
     from .sim_device import SimDevice
 
-__all__ = ["Slice", "Timeline", "Work", "batches", "read_trace", "slices", "trace", "window", "work"]
+__all__ = ["Slice", "Timeline", "Work", "batches", "check_window", "read_trace", "slices", "trace", "window", "work"]
 
 TRACKS = ("batch", "fill", "array", "drain", "store", "update", *(u for u in UNITS if u.startswith("predictor")))
 """Units from top to bottom."""
@@ -133,13 +133,20 @@ def read_trace(path: Path) -> list[Slice]:
         raise RunError(f"{path} isn't a timeline of this version: {error}") from None
 
 
-def window(text: str, n_batches: int) -> tuple[int, int]:
-    """First and last of ``FIRST:LAST``, of so many batches; raises SettingsError."""
+def check_window(text: str) -> tuple[int, int]:
+    """First and last of ``FIRST:LAST``; raises SettingsError."""
     first, colon, last = text.partition(":")
-    numbers = colon and first.isdecimal() and last.isdecimal()
-    if not (numbers and int(first) <= int(last) < n_batches):
-        raise SettingsError(f"timeline = {text!r} must be FIRST:LAST with FIRST <= LAST < {n_batches}, the batches")
+    if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        raise SettingsError(f"timeline = {text!r} must be FIRST:LAST with FIRST <= LAST, numbers of batches")
     return int(first), int(last)
+
+
+def window(text: str, n_batches: int) -> tuple[int, int]:
+    """The same, of so many batches."""
+    first, last = check_window(text)
+    if last >= n_batches:
+        raise SettingsError(f"timeline = {text!r}: the run has batches 0 to {n_batches - 1}")
+    return first, last
 
 
 class Timeline:

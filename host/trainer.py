@@ -179,7 +179,8 @@ class Trainer:
             before, phases = progress.step, self._next_phases()
             batches = range(before, before + len(phases))
             images = [order[step * self.settings.batch : (step + 1) * self.settings.batch] for step in batches]
-            loss = self._batches(*self._kept(phases, images))
+            kept = self._kept(phases, images)
+            loss = self._batches(*kept, first=before + len(phases) - len(kept[0]))
             progress.step += len(phases)
             if self.on_batch:
                 self.on_batch(progress, loss)
@@ -242,13 +243,16 @@ class Trainer:
         self.device.set_position(position, gate_open)
         return phases[skipped:], images[skipped:]
 
-    def _batches(self, phases: list[int], images: list[np.ndarray]) -> float | None:
-        """Train on batches, all of phase GP but perhaps the last, whose loss is then known and returned."""
+    def _batches(self, phases: list[int], images: list[np.ndarray], first: int) -> float | None:
+        """Train on batches, all of phase GP but perhaps the last, whose loss is then known and returned.
+
+        ``first``: the number of the first one in the epoch.
+        """
         if not phases:
             return None
         progress, network, device, settings = self.progress, self.network, self.device, self.settings
         began, loss = time.perf_counter(), None
-        step = progress.epoch * self.steps_per_epoch + progress.step
+        step = progress.epoch * self.steps_per_epoch + first
         rate = settings.learning_rate_at(step, settings.epochs * self.steps_per_epoch)
         if settings.schedule == "plateau":
             rate = progress.plateau["rate"]
@@ -259,8 +263,8 @@ class Trainer:
         if self.timeline is not None:
             self.timeline.begin(step, len(phases))
         phase = WARMUP if self.schedule is None else None
-        first = not progress.counters
-        device_seconds = self._timed(lambda: network.start(device, phase, batches=len(phases), calibrate=first))
+        fresh = not progress.counters
+        device_seconds = self._timed(lambda: network.start(device, phase, batches=len(phases), calibrate=fresh))
         if phases[-1] != GP:
             loss, seconds = self._backpropagate(self.train_y_N[images[-1]])
             device_seconds += seconds

@@ -4,12 +4,14 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 from adagp.host.cli import app
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.run_folder import RunFolder
+from adagp.host.timeline import read_trace
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.presets import PRESETS, preset
 from command_line import SMALL
@@ -62,7 +64,17 @@ def test_generate(adagp, tmp_path):
     assert (code, err) == (0, "") and out.split() == files
     assert (tmp_path / "made" / "top.v").read_text().count("\nmodule adagp(") == 1
     summary = json.loads((tmp_path / "files.json").read_text())
-    assert summary == {"preset": "tiny", "config_hash": preset("tiny").config_hash, "files": files}
+    hashed = preset("tiny").config_hash
+    assert summary == {"preset": "tiny", "variant": "baseline", "config_hash": hashed, "files": files}
+
+
+def test_generate_a_design_that_predicts(adagp, tmp_path):
+    options = ("generate", "--preset", "tiny", "--random-signs", "-o", tmp_path, "--json", tmp_path / "files.json")
+    assert adagp(*options, "--variant", "max")[0] == 0
+    text = (tmp_path / "top.v").read_text()
+    assert "predictor.drain" in text and "signs" in text
+    design = replace(preset("tiny"), variant="max", random_signs=True)
+    assert json.loads((tmp_path / "files.json").read_text())["config_hash"] == design.config_hash
 
 
 def test_train_writes_everything(adagp, trained):
@@ -211,6 +223,15 @@ def test_runs_of_gp_batches_without_end(adagp, tmp_path):
     assert steps > 2 and (summary["batches_bp"], summary["batches_gp"]) == (0, steps)
     assert f"batches: {steps} of warm-up, {steps} of GP" in out and "spared" not in out
     assert f"{steps} of GP" in adagp("report", tmp_path / "run")[1]
+
+
+def test_skipped_batches_are_told_and_keep_their_numbers(adagp, tmp_path):
+    """Of batches 3 to 5 two are skipped: the timeline's window has the one behind them."""
+    options = ("--variant", "low", "--gradient-source", "skip", "--phases", "2:1", "--timeline", "5:5", "--fresh")
+    code, out, err = adagp("train", *SMALL, *options, "-o", tmp_path / "run")
+    assert code == 0 and "batches: 3 of warm-up, 1 of BP (" in out and "; those of GP were skipped" in out, err
+    found = read_trace(tmp_path / "run" / "timeline.json")
+    assert {(s.batch, s.phase) for s in found} == {(5, "BP")}
 
 
 def test_a_run_of_warm_up_alone_says_so(adagp, tmp_path):

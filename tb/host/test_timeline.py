@@ -14,7 +14,7 @@ from adagp.host.plots import plot_timeline
 from adagp.host.run_folder import RunError, RunFolder
 from adagp.host.settings import SettingsError
 from adagp.host.sim_device import SimDevice
-from adagp.host.timeline import TRACKS, Timeline, Work, batches, read_trace, slices, trace, window, work
+from adagp.host.timeline import TRACKS, Timeline, Work, batches, check_window, read_trace, slices, trace, window, work
 from adagp.host.trainer import Trainer
 from adagp.sim.parts import EVENT, UNITS
 from adagp.spec.commands import Opcode
@@ -281,8 +281,11 @@ def test_plot(recorded, tmp_path):
 
 @pytest.mark.parametrize("text", ["", "3", "3:", ":3", "2:1", "0:6", "-1:2", "a:b"])
 def test_windows_refused(text):
-    with pytest.raises(SettingsError, match=rf"timeline = '{text}' must be FIRST:LAST with FIRST <= LAST < 6"):
+    with pytest.raises(SettingsError, match=f"timeline = '{text}'(: the run has batches 0 to 5| must be FIRST:LAST)"):
         window(text, 6)
+    if text != "0:6":
+        with pytest.raises(SettingsError, match="with FIRST <= LAST, numbers of batches"):
+            check_window(text)
 
 
 def test_windows():
