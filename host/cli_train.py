@@ -266,13 +266,21 @@ def _print_rows(console: Console, log: list[dict], shown: int) -> int:
     return len(log)
 
 
-def evaluate(run: RunArgument, device: DeviceOption = "sim", json_path: JsonOption = None) -> None:
+def evaluate(
+    run: RunArgument,
+    device: Annotated[
+        str | None, typer.Option(help="`sim` or `golden`; default: where a finished run was trained, else `sim`.")
+    ] = None,
+    json_path: JsonOption = None,
+) -> None:
     """Load a run's last checkpoint and measure loss and accuracy on the test images.
 
     Example: `adagp evaluate runs/NAME --device golden`
     """
     folder = RunFolder(run)
     settings = TrainSettings.from_dict(folder.settings)
+    if device is None:
+        device = folder.summary["device"] if folder.finished else "sim"
     from . import trainer as training
     from .session import open_session
 

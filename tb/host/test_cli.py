@@ -11,6 +11,7 @@ import torch
 from adagp.host.cli import app
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.run_folder import RunFolder
+from adagp.host.sim_device import SimDevice
 from adagp.host.timeline import read_trace
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.presets import PRESETS, preset
@@ -114,6 +115,12 @@ def test_the_simulation_trains_evaluates_and_agrees(adagp, trained, tmp_path):
     assert results[0]["test_loss"] == RunFolder(trained).log[-1]["test_loss"]
     code, out, _ = adagp("report", tmp_path / "run")
     assert code == 0 and "PEs multiply in" in out and "DRAM" in out
+
+
+def test_a_run_is_evaluated_where_it_was_trained(adagp, trained, monkeypatch):
+    monkeypatch.setattr(SimDevice, "__init__", lambda *_, **__: pytest.fail("simulated"))
+    code, out, _ = adagp("evaluate", trained)
+    assert code == 0 and "(10 images)" in out
 
 
 def test_report(adagp, trained, tmp_path):
