@@ -45,7 +45,9 @@ from .training_sources import training_sources
 
 __all__ = ["METHODS", "Run", "costs", "equal_epochs", "figures", "half_size", "main", "settings_of", "train"]
 
-METHODS = ("bp", "bp_fewer", "bp_more", *SOURCES)
+EQUAL = ("bp_fewer", "bp_more")
+"""Backpropagation for other numbers of epochs."""
+METHODS = ("bp", *EQUAL, *SOURCES)
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
 TUNING_SEED = 100
 PHASES = "1*4:1 1*3:1 1*2:1 1:1"
@@ -90,7 +92,7 @@ def equal_epochs(common: TrainSettings, cycles: dict[str, dict[str, int]]) -> di
     steps = (common.train_images or 0) // common.batch
     cost = sum(count * cycles["predicted"][phase] for phase, count in batches(common, steps).items())
     epoch = steps * cycles["bp"]["warmup"]
-    return {"bp_fewer": max(1, cost // epoch), "bp_more": -(-cost // epoch)}
+    return dict(zip(EQUAL, (max(1, cost // epoch), -(-cost // epoch)), strict=True))
 
 
 def settings_of(method: str, common: TrainSettings) -> TrainSettings:
@@ -157,7 +159,7 @@ def _record(run: Run, source: str) -> dict:
 def costs(methods: dict[str, dict], cycles: dict[str, dict[str, int]]) -> dict[str, int]:
     """Cycles of a run by method, from those of a batch by method and phase; of ``predicted`` on all designs."""
     found = {}
-    for name, known in {**cycles, **dict.fromkeys(("bp_fewer", "bp_more"), cycles["bp"])}.items():
+    for name, known in {**cycles, **dict.fromkeys(EQUAL, cycles["bp"])}.items():
         detail = methods.get(name) or methods[name.partition("_")[0]]
         found[name] = sum(n * known[phase] for phase, n in detail["batches"].items() if n)
     return found
@@ -181,7 +183,7 @@ def all_measured(common: TrainSettings, dataset: Dataset) -> dict[str, dict[str,
     """Cycles of a batch by method, and of ``predicted`` by design."""
     found = {}
     for method in METHODS:
-        if method not in ("bp_fewer", "bp_more"):
+        if method not in EQUAL:
             found[method] = measured(method, "baseline" if method == "bp" else "max", common, dataset)
     for variant in ("low", "efficient"):
         found[f"predicted_{variant}"] = measured("predicted", variant, common, dataset)

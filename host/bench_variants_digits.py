@@ -32,7 +32,7 @@ from .settings import TrainSettings
 from .sim_device import SimDevice
 from .trainer import Progress, Trainer, predict
 from .training_sources import training_sources
-from .variants import Measured, alpha, directions, figures, guests
+from .variants import Measured, alpha, directions, figures, predictor_macs
 
 __all__ = ["SETTINGS", "main"]
 
@@ -105,7 +105,7 @@ def measured(variant: str, row: dict, program: Program, forward: float) -> Measu
         return Measured(variant, config.n_pes, {**counters, "bp": counters["warmup"]})
     slices = [timeline.Slice(**s) for s in row["slices"]]
     costs = alpha(slices, program, config, forward)
-    return Measured(variant, config.n_pes, counters, costs, guests(program, config))
+    return Measured(variant, config.n_pes, counters, costs, predictor_macs(program, config))
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ from .results import FOLDER, commit, provenance, write_results
 from .run_folder import write_atomically
 from .sim_device import SimDevice
 from .training_sources import training_sources
-from .variants import Measured, alpha, directions, figures, guests
+from .variants import Measured, alpha, directions, figures, predictor_macs
 
 __all__ = ["main"]
 
@@ -195,7 +195,7 @@ def report(found: dict[str, dict], config: Config, output: Path, source: str) ->
         network, _ = network_of(chosen)
         slices = [timeline.Slice(**s) for s in row["slices"]]
         costs = alpha(slices, network.program, chosen, forward) if chosen.predicts else (0.0, 0.0)
-        mine = guests(network.program, chosen)
+        mine = predictor_macs(network.program, chosen)
         designs[variant] = Measured(variant, config.n_pes, row["counters"], costs, mine)
         used = directions(slices, network.program, config.n_pes)
         units[variant] = {

@@ -13,7 +13,7 @@ from .energy import MODULE
 from .phases import PHASE_NAMES
 from .timeline import Slice
 
-__all__ = ["Measured", "alpha", "directions", "figures", "guests", "limit", "predictors_share", "shares"]
+__all__ = ["Measured", "alpha", "directions", "figures", "limit", "predictor_macs", "predictors_share", "shares"]
 
 ARRAYS = ("array", "predictor array")
 
@@ -23,7 +23,7 @@ class Measured:
     """A design: counters of a mean batch by phase, and of its program's commands what the timeline says.
 
     ``n_pes``: of the array that trains, without MAX's for the predictor. ``alpha``: forward (a GP batch's) and backward
-    (a BP batch's): the predictor's work over the model's forward pass. ``guests``: MACs of a batch by phase that this
+    (a BP batch's): the predictor's work over the model's forward pass. ``predictor_macs``: MACs of a batch by phase that this
     array does for the predictor.
     """
 
@@ -31,7 +31,7 @@ class Measured:
     n_pes: int
     counters: dict[str, dict[str, float]]
     alpha: tuple[float, float] = (0.0, 0.0)
-    guests: Mapping[str, int] = field(default_factory=dict)
+    predictor_macs: Mapping[str, int] = field(default_factory=dict)
 
     def cycles(self, phase: str) -> float:
         """Of a batch; the baseline's are all of phase BP."""
@@ -39,7 +39,7 @@ class Measured:
 
     def utilisation(self, phase: str) -> float:
         """The model's MACs over PEs times cycles, in a whole batch."""
-        return (self._of(phase)["macs"] - self.guests.get(phase, 0)) / (self.n_pes * self.cycles(phase))
+        return (self._of(phase)["macs"] - self.predictor_macs.get(phase, 0)) / (self.n_pes * self.cycles(phase))
 
     def dram_bytes(self, phase: str) -> float:
         """Read and written by a batch."""
@@ -106,7 +106,7 @@ def alpha(slices: Iterable[Slice], program: Program, config: Config, forward: fl
     return work["GP"] / batches["GP"] / forward, work["BP"] / batches["BP"] / forward
 
 
-def guests(program: Program, config: Config) -> dict[str, int]:
+def predictor_macs(program: Program, config: Config) -> dict[str, int]:
     """MACs of a batch by phase that the array which trains does for the predictor."""
     if config.n_cores > 1:
         return {}

@@ -139,9 +139,9 @@ def test_designs_that_predict_drain_and_store_every_command(variant):
     expected = Counter()
     for one in batches(found):
         for index, line in executed(trained.network, PHASE_TITLES.index(one.phase)):
-            guest = "predictor " * (variant == "max" and bool(line.command.predictor))
+            owner = "predictor " * (variant == "max" and bool(line.command.predictor))
             updates = line.command.opcode in (Opcode.UPDATE, Opcode.ADAM)
-            for unit in ("update",) if updates else (f"{guest}drain", f"{guest}store"):
+            for unit in ("update",) if updates else (f"{owner}drain", f"{owner}store"):
                 expected[one.batch, unit, index] += 1
     seen = Counter((s.batch, s.unit, s.command) for s in found
                    if not s.dry and s.unit.endswith(("drain", "store", "update")))  # fmt: skip

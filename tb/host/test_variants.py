@@ -9,7 +9,7 @@ from adagp.golden.paper import PHASES, SPEEDUP
 from adagp.host import bench_variants_digits, bench_variants_vgg13
 from adagp.host.energy import MODULE
 from adagp.host.timeline import Slice
-from adagp.host.variants import Measured, alpha, directions, figures, guests, limit, shares
+from adagp.host.variants import Measured, alpha, directions, figures, limit, predictor_macs, shares
 from adagp.spec.commands import Command, Opcode, Phase
 from adagp.spec.operands import macs
 from adagp.spec.presets import preset
@@ -93,10 +93,10 @@ def test_the_array_works_for_the_predictor_too():
         for opcode, mine, mask in given
     ]
     guess, learn = (macs(line.command) for line in program[1:])
-    found = guests(program, CONFIG)
+    found = predictor_macs(program, CONFIG)
     assert found == {"warmup": learn, "bp": learn, "gp": guess, "evaluation": 0} and guess > 0 < learn
-    assert guests(program, replace(CONFIG, variant="max")) == {}
-    design = Measured("low", 10, {"gp": counters(100, 900, 0, 0)}, guests={"gp": 150})
+    assert predictor_macs(program, replace(CONFIG, variant="max")) == {}
+    design = Measured("low", 10, {"gp": counters(100, 900, 0, 0)}, predictor_macs={"gp": 150})
     assert design.utilisation("gp") == 0.75
 
 
