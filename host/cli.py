@@ -9,7 +9,8 @@ from rich.text import Text
 from .cli_machine import generate, info
 from .cli_options import screen
 from .cli_program import diff, disasm
-from .cli_train import evaluate, report, train
+from .cli_runs import evaluate, report
+from .cli_train import train
 
 __all__ = ["app", "main"]
 

@@ -1,4 +1,4 @@
-"""Commands about runs: train, evaluate, report."""
+"""The command that makes runs: train."""
 
 import contextlib
 import time
@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
-from ..spec.presets import preset
 from .cli_options import (
     DeviceOption,
     JsonOption,
     PresetOption,
-    RunArgument,
     SourceOption,
     VariantOption,
     screen,
     summarise,
 )
+from .cli_runs import batches_by_phase, draw
 from .data import DATASETS
 from .device import DeviceError
-from .phases import PHASE_NAMES, PHASE_TITLES, WARMUP
 from .run_folder import RunError, RunFolder
 from .settings import SCHEDULES, SettingsError, TrainSettings
 
@@ -32,7 +29,7 @@ if TYPE_CHECKING:  # at run time inside the functions, because torch takes secon
     from .timeline import Timeline
     from .trainer import Trainer
 
-__all__ = ["evaluate", "report", "train"]
+__all__ = ["train"]
 
 DEFAULTS = TrainSettings()
 GO_ON = "the same command goes on from the last checkpoint"
@@ -47,22 +44,6 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
         **{name: value for name, value in last.items() if name.startswith(("batches_", "cycles_"))},
         "device_seconds": last["device_seconds"], "host_seconds": last["host_seconds"], "seconds": round(seconds, 1),
     }  # fmt: skip
-
-
-def _batches(row: dict, source: str) -> str:
-    """How many batches of each phase there were, and what one took; of a summary or a row of the log.
-
-    Not of warm-up, one of which has calibrated.
-    """
-    parts = []
-    for name, title in zip(PHASE_NAMES, PHASE_TITLES, strict=True):
-        count = row.get(f"batches_{name}", 0)
-        cycles = row[f"cycles_{name}"] if count and name != PHASE_NAMES[WARMUP] else 0
-        parts += [f"{count} of {title}" + (f" ({cycles / count:,.0f} cycles each)" if cycles else "")] * (count > 0)
-    none = "" if row.get("batches_gp") else "; none was spared its backward pass"
-    if source == "skip":
-        none = "; those of GP were skipped"
-    return f"batches: {', '.join(parts)}{none}"
 
 
 def _name(settings: TrainSettings, device: str) -> str:
@@ -172,12 +153,12 @@ def train(
             raise DeviceError(f"{error}; {GO_ON}", error.code, error.index) from error
         raise
     summary = _summary(trainer, device, weights_hash, time.perf_counter() - began)
-    _draw(folder)
+    draw(folder)
     folder.write_summary(summary)
     cycles = f", {summary['cycles']:,} cycles" if summary["cycles"] else ""
     print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  in {summary['seconds']} s{cycles}")
     if settings.predicts:
-        print(_batches(summary, settings.gradient_source))
+        print(batches_by_phase(summary, settings.gradient_source))
     print(f"weights {weights_hash}")
     print(f"log, plot and weights in {folder.path}")
     summarise(summary, json_path)
@@ -264,78 +245,3 @@ def _print_rows(console: Console, log: list[dict], shown: int) -> int:
             known = f"train loss {row['train_loss']:.4f}  train {100 * row['train_accuracy']:.2f} %"
         console.print(f"epoch {row['epoch']:3d}  {known}  test {100 * row['test_accuracy']:.2f} %", highlight=False)
     return len(log)
-
-
-def evaluate(
-    run: RunArgument,
-    device: Annotated[
-        str | None, typer.Option(help="`sim` or `golden`; default: where a finished run was trained, else `sim`.")
-    ] = None,
-    json_path: JsonOption = None,
-) -> None:
-    """Load a run's last checkpoint and measure loss and accuracy on the test images.
-
-    Example: `adagp evaluate runs/NAME --device golden`
-    """
-    folder = RunFolder(run)
-    settings = TrainSettings.from_dict(folder.settings)
-    if device is None:
-        device = folder.summary["device"] if folder.finished else "sim"
-    from . import trainer as training
-    from .session import open_session
-
-    with open_session(settings, device) as session:
-        trainer = training.Trainer(settings, session.network, session.device, session.dataset, folder)
-        trainer.restore()
-        with screen.status("evaluating"):
-            loss, accuracy = training.evaluate(session.network, session.device, trainer.test_x_NCHW, trainer.test_y_N)
-    print(f"test loss {loss:.4f}  accuracy {100 * accuracy:.2f} %  ({len(trainer.test_y_N)} images)")
-    summarise({"test_loss": loss, "test_accuracy": accuracy, "images": len(trainer.test_y_N)}, json_path)
-
-
-def report(run: RunArgument, json_path: JsonOption = None) -> None:
-    """Show a run's log as a table and draw its plot (`report.png`): loss, accuracy, where the cycles went.
-
-    With a timeline (`adagp train --timeline`), also draw what each unit did (`timeline.png`).
-
-    Example: `adagp report runs/NAME --json figures.json`
-    """
-    folder = RunFolder(run)
-    log = folder.log
-    if not log:
-        raise RunError(f"the log in {run} has no epoch yet")
-    columns = ("epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "cycles", "saturations")
-    table = Table(title=str(run))
-    for column in columns:
-        table.add_column(column.replace("_", " "), justify="right")
-    for row in log:
-        table.add_row(
-            *(f"{row[c]:.4f}" if isinstance(row[c], float) else "-" if row[c] is None else f"{row[c]}" for c in columns)
-        )
-    Console().print(table)
-    last = log[-1]
-    if last["cycles"]:
-        busy = last["macs"] / last["cycles"] / preset(folder.settings["preset"]).n_pes
-        moved = (last["read_bytes"] + last["write_bytes"]) / 1e6
-        print(f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding included)  DRAM {moved:.1f} MB")
-    if "batches_gp" in last:
-        print(_batches(last, folder.settings["gradient_source"]))
-    print(*_draw(folder), sep="\n")
-    summarise({"settings": folder.settings, "log": log}, json_path)
-
-
-def _draw(folder: RunFolder) -> list[Path]:
-    from .plots import plot_run, plot_timeline  # here, because matplotlib takes a while to import
-
-    paths = [folder.path / "report.png"]
-    settings = folder.settings
-    title = f"{settings['model']} on {settings['data']}, {settings['preset']} {settings['variant']}"
-    if settings["variant"] != "baseline":
-        title += f", {settings['gradient_source']} gradients"
-    plot_run(folder.log, title, paths[0])
-    if folder.timeline.exists():
-        from .timeline import read_trace
-
-        paths.append(folder.timeline.with_suffix(".png"))
-        plot_timeline(read_trace(folder.timeline), f"{title}: what the units do", paths[1])
-    return paths

@@ -23,8 +23,8 @@ class Measured:
     """A design: counters of a mean batch by phase, and of its program's commands what the timeline says.
 
     ``n_pes``: of the array that trains, without MAX's for the predictor. ``alpha``: forward (a GP batch's) and backward
-    (a BP batch's): the predictor's work over the model's forward pass. ``predictor_macs``: MACs of a batch by phase that this
-    array does for the predictor.
+    (a BP batch's): the predictor's work over the model's forward pass. ``predictor_macs``: those of a batch by
+    phase that this array does.
     """
 
     variant: str
