@@ -7,8 +7,6 @@ the gradients of the filters; biases aren't predicted.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +14,7 @@ from ..spec.commands import CMode, Opcode, Phase, Source
 from ..spec.config import HIDDEN, Config
 from ..spec.numerics import WINDOWS, window_sizes
 from .lowering import Kind, Layer, LoweringError
+from .parts import Part, cut
 from .quantise import constant, operand_type
 from .steps import BACKPROPAGATION, HYPER, Step
 from .tensors import Tensor
@@ -24,10 +23,6 @@ __all__ = ["ADAM_HYPER", "BETAS", "CHANNELS", "KERNEL", "PREDICTION_EXPONENT", "
 
 CHANNELS = 3
 KERNEL = 3
-PARTS = 5
-"""Into which a layer's filters are cut in GP at most, if they are."""
-LEAST_CUT = 1 << 16
-"""Weights of a layer that is worth it."""
 PREDICTION_EXPONENT = -10
 """Gradients over their layer's scale are near 1: of 16 bits, five are left above that."""
 assert HIDDEN == CHANNELS * WINDOWS * WINDOWS
@@ -35,13 +30,6 @@ ADAM_HYPER = HYPER + 3
 """Hyper-parameter index of Adam's, see spec/commands.py."""
 BETAS = (0.9, 0.999)
 STATE = (("weight", None), ("low", np.dtype("<i2")), ("first", np.dtype("<i4")), ("second", np.dtype("<i8")))
-
-
-class Part(NamedTuple):
-    """So many of a layer's ``filters`` from the ``first`` on."""
-
-    first: int
-    filters: int
 
 
 class Predictor:
@@ -106,28 +94,9 @@ class Predictor:
     # --- forward ----------------------------------------------------------------------------------
 
     def parts(self, layer: Layer) -> list[Part]:
-        """How the layer's filters are cut in GP.
-
-        Into PARTS if its update and those of all layers behind take longer than the forward passes of those, for they
-        would have nothing left to hide behind; the first parts are updated while the others are computed. Each is as
-        much smaller than the one before as an update is faster than a forward pass, but no larger: so it is over when
-        the next one's may begin, and the last one's, which nothing hides, is short.
-        """
-        whole = [Part(0, layer.q)]
-        behind = self.layers[self.layers.index(layer) + 1 :]
-        macs = self.batch * sum(each.q * each.oh * each.ow * (each.filter_elements - 1) for each in behind)
-        if self.source != "predicted" or layer.q * layer.filter_elements < LEAST_CUT:
-            return whole
-        weights = sum(each.q * each.filter_elements for each in (layer, *behind))
-        if weights / self.config.update_lanes <= macs / self.config.n_pes:
-            return whole
-        forward = self.batch * layer.oh * layer.ow * (layer.filter_elements - 1) / self.config.n_pes
-        ratio = min(1, layer.filter_elements / self.config.update_lanes / forward)
-        ends = np.cumsum(ratio ** np.arange(PARTS))
-        unit = self.config.beat_elements  # an UPDATE begins with a whole beat
-        edges = {0, layer.q, *(int(unit * np.ceil(layer.q * end / ends[-1] / unit)) for end in ends[:-1])}
-        bounds = sorted(edge for edge in edges if edge <= layer.q)
-        return [Part(first, end - first) for first, end in pairwise(bounds)]
+        """How the layer's filters are cut in GP; only where predictions are taken as they are."""
+        behind = self.layers[self.layers.index(layer) + 1 :] if self.source == "predicted" else None
+        return [Part(0, layer.q)] if behind is None else cut(layer, behind, self.batch, self.config)
 
     def forward(self, place: int, layer: Layer, forward: Step, update: Step) -> Iterator[Step]:
         """The layer's ``forward``, what the predictor does with its result, and in GP its ``update``."""

@@ -8,7 +8,7 @@ __all__ = ["training_sources"]
 FOLDERS = ("golden", "spec")
 FILES = (
     "assembler", "compiler", "controls", "dependencies", "loss", "lowering", "mapping", "memory_plan", "models",
-    "network", "phases", "plateau", "predictor", "predictor_state", "quantise", "settings", "steps", "tensors",
+    "network", "parts", "phases", "plateau", "predictor", "predictor_state", "quantise", "settings", "steps", "tensors",
     "tiling", "trainer",
 )  # fmt: skip
 """Of the host."""

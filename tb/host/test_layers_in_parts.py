@@ -4,9 +4,10 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from adagp.host import predictor
+from adagp.host import parts
 from adagp.host.models import build_model
 from adagp.host.network import Network
+from adagp.host.predictor import Predictor
 from adagp.spec.commands import Opcode, Phase
 from adagp.spec.presets import preset
 from scheduled import NETWORKS, SEED, Run, differences, golden, settings, simulated
@@ -35,7 +36,7 @@ def updates(network):
 def run(name, device, cut, **options):
     with pytest.MonkeyPatch.context() as patch:
         if cut:
-            patch.setattr(predictor, "LEAST_CUT", 1)
+            patch.setattr(parts, "LEAST_CUT", 1)
         return Run(name, device, settings(name, **options))
 
 
@@ -45,7 +46,7 @@ def test_the_last_large_layers_are_cut():
     layers = Network(build_model("vgg13", (3, 32, 32), 10, 0), (3, 32, 32), 32, config, source="predicted").layers
     found = {}
     for source in ("predicted", "random"):
-        guessing = predictor.Predictor(layers, 32, config, source)
+        guessing = Predictor(layers, 32, config, source)
         found[source] = {layer.name: [part.filters for part in guessing.parts(layer)] for layer in guessing.layers}
         for layer in guessing.layers:
             ends = [0, *(part.first + part.filters for part in guessing.parts(layer))]
