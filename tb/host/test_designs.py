@@ -1,8 +1,12 @@
 """The designs that predict gradients train to the same bits as the golden model, and so as each other."""
 
+from collections import Counter
 from functools import cache
 
 import pytest
+from adagp.host.phases import EVALUATION, PHASE_TITLES
+from adagp.host.timeline import batches, slices
+from adagp.spec.commands import Opcode
 from scheduled import GP_VARIANTS, SEED, Run, differences, golden, settings, simulated
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
@@ -48,6 +52,35 @@ def test_larger_designs_equal_golden(size):
         device.close()
     assert differences(*found) == []
     assert found[1][-1]["batches"] == BATCHES[-1]
+
+
+@pytest.mark.parametrize("variant", ["low", "max"])
+def test_timelines_have_what_drains_and_stores_every_command(variant):
+    """REORGANISE too, whose sums the drain has; the predictor's commands where they are computed."""
+    device = simulated(variant, stall=0.2, seed=SEED)
+    trained = Run("narrow", device, settings("narrow", variant=variant))
+    device.record_events()
+    trained.go()
+    found = [s for s in slices(device.events, trained.network.program) if s.phase != PHASE_TITLES[EVALUATION]]
+    device.close()  # without evaluations, among which are programs that copy the predictor's weights
+    expected = Counter()
+    for one in batches(found):
+        for index, line in enumerate(trained.network.program):
+            command, phase = line.command, PHASE_TITLES.index(one.phase)
+            if not (command.phase_mask >> phase & 1 and Opcode.FORWARD <= command.opcode <= Opcode.ADAM):
+                continue
+            owner = "predictor " * (variant == "max" and bool(command.predictor))
+            updates = command.opcode in (Opcode.UPDATE, Opcode.ADAM)
+            for unit in ("update",) if updates else (f"{owner}drain", f"{owner}store"):
+                expected[one.batch, unit, index] += 1
+    seen = Counter((s.batch, s.unit, s.command) for s in found
+                   if not s.dry and s.unit.endswith(("drain", "store", "update")))  # fmt: skip
+    assert seen == expected and {s.opcode for s in found if s.unit == "drain"} >= {
+        "forward",
+        "backward_data",
+        "backward_weight",
+        "reorganise",
+    }
 
 
 def test_warm_up_alone_is_the_baseline():

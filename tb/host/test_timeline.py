@@ -21,7 +21,6 @@ from adagp.spec.commands import Opcode
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 from command_line import SMALL
-from scheduled import Run, settings, simulated
 from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
@@ -125,27 +124,6 @@ def test_every_command_has_its_slices(recorded):
     seen = Counter((s.batch, s.unit, s.command, s.layer, s.opcode, s.phase, s.dry) for s in found)
     assert seen == expected and len(expected) > 100
     assert {"maxpool", "avgpool_backward", "backward_data", "update"} <= {s.opcode for s in found}
-
-
-@pytest.mark.parametrize("variant", ["low", "max"])
-def test_designs_that_predict_drain_and_store_every_command(variant):
-    """REORGANISE too, whose sums the drain has; the predictor's commands where they are computed."""
-    device = simulated(variant, stall=0.2, seed=SEED)
-    trained = Run("narrow", device, settings("narrow", variant=variant))
-    device.record_events()
-    trained.go()
-    found = [s for s in slices(device.events, trained.network.program) if s.phase != PHASE_TITLES[EVALUATION]]
-    device.close()  # without evaluations, among which are programs that copy the predictor's weights
-    expected = Counter()
-    for one in batches(found):
-        for index, line in executed(trained.network, PHASE_TITLES.index(one.phase)):
-            owner = "predictor " * (variant == "max" and bool(line.command.predictor))
-            updates = line.command.opcode in (Opcode.UPDATE, Opcode.ADAM)
-            for unit in ("update",) if updates else (f"{owner}drain", f"{owner}store"):
-                expected[one.batch, unit, index] += 1
-    seen = Counter((s.batch, s.unit, s.command) for s in found
-                   if not s.dry and s.unit.endswith(("drain", "store", "update")))  # fmt: skip
-    assert seen == expected and {s.opcode for s in found if s.unit == "drain"} >= {*GEMMS, "reorganise"}
 
 
 def test_the_array_works_as_long_as_the_counters_say(recorded):
