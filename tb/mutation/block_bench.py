@@ -61,7 +61,7 @@ class BlockBench:
         os.environ[VARIABLE] = str(mutant)
         try:
             with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
-                run(self.module, top, CONFIG, Path(scratch))
+                run(self.module, top, CONFIG, Path(scratch), block=self.block)
         except AssertionError as error:
             if NO_RESULTS not in str(error):
                 return _read(str(error))

@@ -26,9 +26,21 @@ def _fill():
     return OnAxi(CONFIG, dma_read.Fill(CONFIG), read="client")
 
 
+UNITS = "test_units"
+
+
+def _unit(block: str):
+    return importlib.import_module(UNITS).UNITS[block]
+
+
+def _unit_bench(block: str) -> BlockBench:
+    return BlockBench(block, UNITS, lambda: _unit(block).design())
+
+
 BENCHES = {
     bench.block: bench
     for bench in (
+        *(_unit_bench(block) for block in ("AdamLane", "AdamRate", "Cosine", "Gate", "Reorganise")),
         BlockBench("Array", "test_array", lambda: Array(CONFIG)),
         BlockBench("Compute", "test_compute", lambda: compute.Compute(CONFIG)),
         BlockBench("Csr", "test_csr", lambda: csr.Csr(CONFIG)),
@@ -41,15 +53,15 @@ BENCHES = {
 }
 """By the block's module; each is seeded."""
 
-AROUND = {"Array": "Compute"}
-"""Blocks within blocks."""
+AROUND = {"Array": "Compute", "AdamScale": "AdamLane", "Cosine": "Gate"}
+"""Blocks within blocks, or beside others that the bench is named after."""
 
 
 def benches(mutant: Mutant) -> list[BlockBench]:
     """The benches that a mutant is in, the smallest first; none if it is only in the accelerator."""
     found, block = [], mutant.module.partition(".")[0]
-    while block in BENCHES:
-        found.append(BENCHES[block])
+    while block:
+        found += [BENCHES[block]] if block in BENCHES else []
         block = AROUND.get(block, "")
     return found
 
@@ -57,4 +69,6 @@ def benches(mutant: Mutant) -> list[BlockBench]:
 def bench_sources(bench: BlockBench) -> str:
     """Digest of a bench's sources; what makes Verilog isn't among them, as what is simulated is a netlist."""
     roots = [TB / "cocotb" / f"{bench.module}.py", Path(__file__).with_name("block_bench.py")]
+    if bench.module == UNITS:
+        roots.append(TB / "unit" / f"{_unit(bench.block).module}.py")
     return sources(roots, but=["gen"])

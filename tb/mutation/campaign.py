@@ -18,7 +18,7 @@ from .bench import Bench
 from .blocks import BENCHES, bench_sources, benches
 from .choice import Mutant, choose, files
 from .finding import Finding
-from .netlist import BLOCKS, assemble, netlists, read, under, verilog
+from .netlist import BLOCKS, PREDICTING_BLOCKS, assemble, netlists, read, under, verilog
 from .records import Records
 from .seen import CONFIG, PREDICTING
 from .sources import ROOT, digest, sources
@@ -44,8 +44,8 @@ class SourcesChangedError(RuntimeError):
 class Campaign:
     """At least ``count`` mutants by ``seed``. ``records`` are all answers there are, by what they depend on.
 
-    With ``predicting`` they are those of variant max in files of rtl/ that the baseline has nothing of, and the top's
-    bench, of other stages, is the only one.
+    With ``predicting`` they are those of variant max in files of rtl/ that the baseline has nothing of; the top's bench
+    has other stages then.
 
     A question's digest covers the netlist that it is about (a block's own, for its bench), the mutant and the sources
     of whoever answers. So an answer is current or isn't found, and only what isn't found is asked.
@@ -57,8 +57,8 @@ class Campaign:
         self.folder = work / digest(made_of, count, seed, version("pyosys"), *["predicting"] * predicting)
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "mutants.json").exists():
-            top, blocks = netlists(Top(self.config), () if predicting else BLOCKS)
-            only = files(top) - files("".join(netlists(Top(CONFIG)))) if predicting else None
+            top, blocks = netlists(Top(self.config), PREDICTING_BLOCKS if predicting else BLOCKS)
+            only = files(top + blocks) - files("".join(netlists(Top(CONFIG)))) if predicting else None
             (self.folder / "netlist.il").write_text(top + blocks)
             (self.folder / "blocks.il").write_text(blocks)
             chosen = [mutant.to_dict() for mutant in choose(top + blocks, count, seed, only)]
@@ -101,8 +101,6 @@ class Campaign:
 
     def asked(self, mutant: Mutant) -> list[str]:
         """Names of the benches that a mutant is run against, in order: its block's, the top's."""
-        if self.predicting:
-            return [TOP]
         return [*(bench.block for bench in benches(mutant)), TOP]
 
     def _sources(self, name: str) -> str:

@@ -14,8 +14,20 @@ from pathlib import Path
 
 from adagp.gen.description import MODULE
 from adagp.gen.verilog import CLOCK_GATE, NETLIST_PASSES, Flat, Gated
-from adagp.rtl import compute, core, csr, dma_read, dma_write, drain, sequencer, top, update
+from adagp.rtl import control, core, gate, top
+from adagp.rtl.adam_lane import AdamLane
+from adagp.rtl.adam_rate import AdamRate
+from adagp.rtl.adam_scale import AdamScale
 from adagp.rtl.array import Array
+from adagp.rtl.compute import Compute
+from adagp.rtl.cosine import Cosine
+from adagp.rtl.csr import Csr
+from adagp.rtl.dma_read import Fill
+from adagp.rtl.dma_write import Store
+from adagp.rtl.drain import Drain
+from adagp.rtl.reorganise import Reorganise
+from adagp.rtl.sequencer import Sequencer
+from adagp.rtl.update import Update
 from amaranth import ClockSignal, Const, Instance, Module, ResetInserter, ResetSignal, Value
 from amaranth.back import rtlil
 from amaranth.hdl._ir import PortDirection
@@ -25,13 +37,13 @@ from amaranth.lib.wiring import In, Out
 from . import yosys
 from .choice import Mutant
 
-__all__ = ["BLOCKS", "SELECT", "assemble", "netlists", "read", "under", "verilog"]
+__all__ = ["BLOCKS", "PREDICTING_BLOCKS", "SELECT", "assemble", "netlists", "read", "under", "verilog"]
 
-BLOCKS = (
-    Array, compute.Compute, csr.Csr, drain.Drain, dma_read.Fill, dma_write.Store, sequencer.Sequencer, update.Update,
-)  # fmt: skip
+BLOCKS = (Array, Compute, Csr, Drain, Fill, Store, Sequencer, Update)
 """Classes that have a bench on Verilog, and that an accelerator with one core has one of."""
-_INSERTERS = (top, core)
+PREDICTING_BLOCKS = (AdamLane, AdamScale, AdamRate, Cosine, gate.Gate, Reorganise)
+"""The same of what only predicting designs have, of those with two cores too."""
+_INSERTERS = (top, core, control, gate)
 """Modules that put the blocks' resets in."""
 
 SELECT = "mutant"

@@ -13,7 +13,7 @@ from adagp.rtl.adam_scale import AdamScale
 from adagp.spec.commands import Adam
 from adagp.spec.presets import preset
 from amaranth import Module
-from amaranth.lib.wiring import Component
+from amaranth.lib.wiring import Component, In
 from bench import seeded, simulate
 
 TINY = preset("tiny")
@@ -66,13 +66,18 @@ class Pair(Component):
     """A lane and what makes its scale."""
 
     def __init__(self, config):
-        self.lane, self.scale = AdamLane(config), AdamScale()
-        super().__init__({})
+        self._lane, self._scale = AdamLane(config), AdamScale()
+        members = {**self._lane.signature.members, **self._scale.signature.members}
+        super().__init__({name: member for name, member in members.items() if name not in ("scale", "o")})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.lane, m.submodules.scale = self.lane, self.scale
-        m.d.comb += self.lane.scale.eq(self.scale.o)
+        m.submodules.lane, m.submodules.scale = lane, scale = self._lane, self._scale
+        m.d.comb += lane.scale.eq(scale.o)
+        for part in (lane, scale):
+            for name in sorted(self.signature.members.keys() & part.signature.members.keys()):
+                port, outer = getattr(part, name), getattr(self, name)
+                m.d.comb += port.eq(outer) if self.signature.members[name].flow == In else outer.eq(port)
         return m
 
 
@@ -108,23 +113,22 @@ def weights(rng, width, count):
 
 def run(pair, tasks):
     """Results of each command's weights, one a cycle; a command follows when the lane is empty."""
-    lane, scale = pair.lane, pair.scale
     seen = []
 
     async def bench(ctx):
         for e, hyper, rate, group in tasks:
-            ctx.set(scale.exponents, e)
-            ctx.set(scale.hyper, [{"mantissa": mantissa, "exponent": exponent} for mantissa, exponent in hyper])
-            ctx.set(scale.rate, dict(zip(("mantissa", "exponent"), rate, strict=True)))
+            ctx.set(pair.exponents, e)
+            ctx.set(pair.hyper, [{"mantissa": mantissa, "exponent": exponent} for mantissa, exponent in hyper])
+            ctx.set(pair.rate, dict(zip(("mantissa", "exponent"), rate, strict=True)))
             await ctx.tick().repeat(AdamScale.LATENCY)
             for n in range(len(group) + AdamLane.LATENCY):
                 if n < len(group):
                     for name, value in zip(("g", "hi", "lo", "m", "s"), group[n], strict=True):
-                        ctx.set(getattr(lane, name), value)
+                        ctx.set(getattr(pair, name), value)
                 if n >= AdamLane.LATENCY:
-                    magnitudes = (lane.w_magnitude, lane.m_magnitude, lane.s_magnitude)
+                    magnitudes = (pair.w_magnitude, pair.m_magnitude, pair.s_magnitude)
                     seen.append((
-                        tuple(ctx.get(getattr(lane, name)) for name in RESULTS),
+                        tuple(ctx.get(getattr(pair, name)) for name in RESULTS),
                         tuple(ctx.get(magnitude).bit_length() for magnitude in magnitudes),
                     ))  # fmt: skip
                 await ctx.tick()

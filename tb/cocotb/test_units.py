@@ -1,0 +1,59 @@
+"""Benches of tb/unit on the Verilog of their blocks: of those that only predicting designs have."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import cocotb
+import pytest
+from adagp.rtl.adam_rate import AdamRate
+from adagp.rtl.cosine import Cosine
+from adagp.rtl.gate import Gate
+from adagp.rtl.reorganise import Reorganise
+from adagp.spec.presets import preset
+from amaranth.lib import wiring
+from harness import parameters
+from runner import run
+from unit_bench import unit_module, unit_test
+
+CONFIG = replace(preset("tiny"), variant="max")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Tests of a module of tb/unit, with their arguments, on the Verilog of ``design``."""
+
+    design: Callable[[], wiring.Component]
+    module: str
+    tests: tuple[tuple, ...]
+
+
+LANE = "test_adam_lane"
+UNITS = {
+    "AdamLane": Unit(lambda: unit_module(LANE).Pair(CONFIG), LANE, (("test_weights_follow_adam", "tiny"),)),
+    "AdamRate": Unit(
+        AdamRate, "test_adam_rate", (("test_a_training_run",), ("test_random_orders",), ("test_the_longest_start",))
+    ),
+    "Cosine": Unit(Cosine, "test_gate", (("test_cosine",),)),
+    "Gate": Unit(Gate, "test_gate", (("test_gate",),)),
+    "Reorganise": Unit(
+        partial(Reorganise, CONFIG), "test_reorganise",
+        (("test_layers", CONFIG, 1), ("test_cycles", 0), ("test_cycles", 1)),
+    ),
+}  # fmt: skip
+"""By the block."""
+
+
+@pytest.mark.parametrize("block", UNITS)
+def test_unit(block, tmp_path):
+    run("test_units", UNITS[block].design(), CONFIG, tmp_path, block=block)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def unit_tests(dut):
+    """Every test of the block, which asserts for itself that it has seen enough."""
+    unit = UNITS[parameters()[1]["block"]]
+    benches = 0
+    for test, *arguments in unit.tests:
+        benches += await unit_test(dut, unit.module, test, *arguments)
+    assert benches >= len(unit.tests) > 0

@@ -1,0 +1,121 @@
+"""Benches of tb/unit on generated Verilog: cocotb in the place of Amaranth's simulator."""
+
+import importlib.util
+from pathlib import Path
+
+import cocotb
+from amaranth import ShapeCastable, Signal, Value
+from amaranth.hdl import _ast
+from cocotb.clock import Clock
+from cocotb.task import bridge, resume
+from cocotb.triggers import ClockCycles, FallingEdge, Timer, with_timeout
+from harness import PERIOD_NS
+
+__all__ = ["Context", "unit_module", "unit_test"]
+
+UNIT = Path(__file__).parents[1] / "unit"
+
+
+class _Tick:
+    """What awaits the clock: once, or ``repeat`` times."""
+
+    def __init__(self, context, times=1):
+        self._context, self._times = context, times
+
+    def repeat(self, times):
+        return _Tick(self._context, times)
+
+    def __await__(self):
+        async def wait():
+            for _ in range(self._times):
+                await FallingEdge(self._context.dut.clk)
+
+        return wait().__await__()
+
+
+class Context:
+    """What a bench of Amaranth's simulator is given: ports of ``component`` are read and set by their signals.
+
+    A tick ends between two edges, so that what is set counts at the next one, and what is read is what the last one
+    made. What depends on a port without a clock is there after a ``delay``.
+    """
+
+    def __init__(self, dut, component):
+        self.dut = dut
+        self._handles = {
+            id(Value.cast(value)): getattr(dut, "_".join(map(str, path)))
+            for path, _, value in component.signature.flatten(component)
+        }
+        self._written: dict[str, int] = {}
+
+    def _place(self, value):
+        """The port that ``value`` is bits of, and where they begin."""
+        value = Value.cast(value)
+        if isinstance(value, Signal):
+            return self._handles[id(value)], 0
+        if isinstance(value, _ast.Slice):
+            handle, start = self._place(value.value)
+            return handle, start + value.start
+        if isinstance(value, _ast.Operator) and value.operator in ("s", "u"):
+            return self._place(*value.operands)
+        raise TypeError(f"neither a port nor a part of one: {value!r}")
+
+    def get(self, value):
+        handle, start = self._place(value)
+        bits = int(handle.value) >> start & ((1 << len(Value.cast(value))) - 1)
+        shape = value.shape()
+        if isinstance(shape, ShapeCastable):
+            return shape.from_bits(bits)
+        return bits - (1 << shape.width) if shape.signed and bits >> (shape.width - 1) else bits
+
+    def set(self, value, to) -> None:
+        handle, start = self._place(value)
+        shape, mask = value.shape(), (1 << len(Value.cast(value))) - 1
+        bits = shape.const(to).as_bits() if isinstance(shape, ShapeCastable) else int(to) & mask
+        others = self._written.get(handle._name, 0) & ~(mask << start)
+        self._written[handle._name] = others | (bits & mask) << start
+        handle.value = self._written[handle._name]
+
+    def tick(self) -> _Tick:
+        return _Tick(self)
+
+    def delay(self, seconds: float) -> Timer:
+        return Timer(round(seconds * 1e12), "ps")
+
+
+def unit_module(name: str):
+    """A module of tb/unit, whatever tb/cocotb has of that name."""
+    spec = importlib.util.spec_from_file_location(f"unit_{name}", UNIT / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+async def unit_test(dut, module: str, name: str, *arguments) -> int:
+    """Run test ``name`` of ``module`` in tb/unit on ``dut``; returns how many benches it has run."""
+    benches = 0
+
+    async def run(component, bench, limit):
+        context = Context(dut, component)
+        for path, member, _ in component.signature.flatten(component):
+            if member.flow.name == "In":
+                getattr(dut, "_".join(map(str, path))).value = 0
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, 4)
+        dut.rst.value = 0
+        await ClockCycles(dut.clk, 2)  # the design's own reset lasts a cycle longer
+        await FallingEdge(dut.clk)
+        await with_timeout(cocotb.start_soon(bench(context)), limit * PERIOD_NS, "ns")
+
+    def simulate(component, bench, limit=100_000):
+        nonlocal benches
+        resume(run)(component, bench, limit)
+        benches += 1
+
+    unit = unit_module(module)
+    unit.simulate = simulate
+    clock = Clock(dut.clk, PERIOD_NS, "ns")
+    clock.start()
+    await bridge(getattr(unit, name))(*arguments)
+    clock.stop()
+    return benches
