@@ -54,10 +54,11 @@ class Campaign:
     def __init__(self, count: int, seed: int, work: Path = WORK, *, predicting: bool = False):
         made_of = self._hardware()
         self.predicting, self.config = predicting, PREDICTING if predicting else CONFIG
+        self._blocks = PREDICTING_BLOCKS if predicting else BLOCKS
         self.folder = work / digest(made_of, count, seed, version("pyosys"), *["predicting"] * predicting)
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "mutants.json").exists():
-            top, blocks = netlists(Top(self.config), PREDICTING_BLOCKS if predicting else BLOCKS)
+            top, blocks = netlists(Top(self.config), self._blocks)
             only = files(top + blocks) - files("".join(netlists(Top(CONFIG)))) if predicting else None
             (self.folder / "netlist.il").write_text(top + blocks)
             (self.folder / "blocks.il").write_text(blocks)
@@ -86,7 +87,7 @@ class Campaign:
             return self.netlist
         path = self.folder / f"{name}.il"
         if not path.exists():
-            write_atomically(path, read(assemble(BENCHES[name].design())[0]).encode())
+            write_atomically(path, read(assemble(BENCHES[name].design(), self._blocks)[0]).encode())
         return path.read_text() + (self.folder / "blocks.il").read_text()
 
     def _verilog(self, name: str) -> Path:
