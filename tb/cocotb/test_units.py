@@ -9,7 +9,9 @@ import pytest
 from adagp.rtl.adam_rate import AdamRate
 from adagp.rtl.cosine import Cosine
 from adagp.rtl.gate import Gate
+from adagp.rtl.quality import QualitySums
 from adagp.rtl.reorganise import Reorganise
+from adagp.rtl.schedule import PhaseControl
 from adagp.spec.presets import preset
 from amaranth.lib import wiring
 from harness import parameters
@@ -36,6 +38,11 @@ UNITS = {
     ),
     "Cosine": Unit(Cosine, "test_gate", (("test_cosine",),)),
     "Gate": Unit(Gate, "test_gate", (("test_gate",),)),
+    "PhaseControl": Unit(
+        PhaseControl, "test_schedule",
+        (("test_random_schedules", 31), ("test_far_positions",), ("test_reprogrammed_while_running",)),
+    ),
+    "QualitySums": Unit(partial(QualitySums, CONFIG), "test_quality", (("test_sums", "tiny"),)),
     "Reorganise": Unit(
         partial(Reorganise, CONFIG), "test_reorganise",
         (("test_layers", CONFIG, 1), ("test_cycles", 0), ("test_cycles", 1)),

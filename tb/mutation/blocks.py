@@ -27,20 +27,12 @@ def _fill():
 
 
 UNITS = "test_units"
-
-
-def _unit(block: str):
-    return importlib.import_module(UNITS).UNITS[block]
-
-
-def _unit_bench(block: str) -> BlockBench:
-    return BlockBench(block, UNITS, lambda: _unit(block).design())
-
+_UNITS = importlib.import_module(UNITS).UNITS
 
 BENCHES = {
     bench.block: bench
     for bench in (
-        *(_unit_bench(block) for block in ("AdamLane", "AdamRate", "Cosine", "Gate", "Reorganise")),
+        *(BlockBench(block, UNITS, unit.design) for block, unit in _UNITS.items()),
         BlockBench("Array", "test_array", lambda: Array(CONFIG)),
         BlockBench("Compute", "test_compute", lambda: compute.Compute(CONFIG)),
         BlockBench("Csr", "test_csr", lambda: csr.Csr(CONFIG)),
@@ -70,5 +62,5 @@ def bench_sources(bench: BlockBench) -> str:
     """Digest of a bench's sources; what makes Verilog isn't among them, as what is simulated is a netlist."""
     roots = [TB / "cocotb" / f"{bench.module}.py", Path(__file__).with_name("block_bench.py")]
     if bench.module == UNITS:
-        roots.append(TB / "unit" / f"{_unit(bench.block).module}.py")
+        roots.append(TB / "unit" / f"{_UNITS[bench.block].module}.py")
     return sources(roots, but=["gen"])

@@ -25,7 +25,9 @@ from adagp.rtl.csr import Csr
 from adagp.rtl.dma_read import Fill
 from adagp.rtl.dma_write import Store
 from adagp.rtl.drain import Drain
+from adagp.rtl.quality import QualitySums
 from adagp.rtl.reorganise import Reorganise
+from adagp.rtl.schedule import PhaseControl
 from adagp.rtl.sequencer import Sequencer
 from adagp.rtl.update import Update
 from amaranth import ClockSignal, Const, Instance, Module, ResetInserter, ResetSignal, Value
@@ -41,7 +43,7 @@ __all__ = ["BLOCKS", "PREDICTING_BLOCKS", "SELECT", "assemble", "netlists", "rea
 
 BLOCKS = (Array, Compute, Csr, Drain, Fill, Store, Sequencer, Update)
 """Classes that have a bench on Verilog, and that an accelerator with one core has one of."""
-PREDICTING_BLOCKS = (AdamLane, AdamScale, AdamRate, Cosine, gate.Gate, Reorganise)
+PREDICTING_BLOCKS = (AdamLane, AdamScale, AdamRate, Cosine, gate.Gate, PhaseControl, QualitySums, Reorganise)
 """The same of what only predicting designs have, of those with two cores too."""
 _INSERTERS = (top, core, control, gate)
 """Modules that put the blocks' resets in."""

@@ -42,6 +42,20 @@ def vectors(rng, noise):
     return Quality(quality_sums(e, t, 16), 3, 3)
 
 
+def opposed(rng):
+    """Large sums of an error that nearly cancels its target: what is left of them is small."""
+    bits = rng.randint(20, 61)
+    tt = 1 << bits | rng.getrandbits(bits)
+    predicted = rng.getrandbits(rng.randint(1, 40))
+    dot = rng.randint(0, min(tt, isqrt(predicted * tt)))
+    return Quality(QualitySums(tt - 2 * dot + predicted, dot - tt, tt, 1), 5, 5)
+
+
+NEAR = Quality(QualitySums(4 * 34726 - 2 * 39031 + 36594, 39031 - 36594, 36594, 1), 0, 0)
+"""A layer the square of whose dot product, 39031^2, is nearly 39283 times both norms (4 * 34726, 36594) and a power of
+two: of 48 bits the last five differ. Found by trying."""
+
+
 def at_the_bound(rng):
     """A layer without error, whose squared cosine is 1, and just that as the threshold, or a little more."""
     tt = rng.getrandbits(16) << rng.randrange(40) | 1 << 15
@@ -83,6 +97,14 @@ def test_cosine():
             await judge(ctx, random_layer(rng), (rng.getrandbits(16), -16))
             await judge(ctx, vectors(rng, rng.choice((0.3, 1, 3))), (rng.getrandbits(16), -16))
             await judge(ctx, at_the_bound(rng), rng.choice(((1, 0), (1 << 15, -15), (0x8001, -15), (0xFFFF, -16))))
+            for layer in (opposed(rng), opposed(rng)):
+                await judge(ctx, layer, (rng.getrandbits(16), rng.choice((-16, rng.randint(-60, -16)))))
+        for bit in range(16):  # a threshold of one bit isn't none
+            layer = Quality(QualitySums(1000, 1, 1000 << 40, 1), 0, 0)
+            await judge(ctx, Quality(QualitySums(1 << 40, 1, 1000, 1), 0, 0), (1 << bit, -bit))
+            await judge(ctx, layer, (1 << bit, -bit))
+        for exponent in range(-20, -14):
+            await judge(ctx, NEAR, (39283, exponent))
         for ee, tt in ((0, 0), (0, SUM_MAX), (SUM_MAX, 0), (SUM_MAX, SUM_MAX), (1, 1)):
             for offset in EXPONENTS:
                 most = isqrt(ee * tt)

@@ -18,14 +18,26 @@ NARROW = replace(TINY, cols=2, rows=7, n_filters=9)
 WIDE = replace(TINY, cols=7, acc_width=44)
 
 
-def random_layer(rng, config, flat, narrow):
-    """Results ``[n, h, w, q]``, small extents; many at the limit."""
-    n, h, w = rng.randint(1, 3), 1 if flat else rng.randint(2, 6), 1 if narrow else rng.randint(2, 7)
-    q = rng.randint(1, config.n_filters)
+def random_results(rng, config, *shape):
+    """Results of a shape, many at the limit."""
     limit = operand_max(config.operand_width)
     values = np.random.default_rng(rng.getrandbits(32))
-    y = values.integers(-limit, limit + 1, (n, h, w, q))
+    y = values.integers(-limit, limit + 1, shape)
     return y if rng.random() < 0.7 else np.full_like(y, rng.choice((limit, -limit)))
+
+
+def random_layer(rng, config, flat, narrow):
+    """Results ``[n, h, w, q]``, small extents."""
+    n, h, w = rng.randint(1, 3), 1 if flat else rng.randint(2, 6), 1 if narrow else rng.randint(2, 7)
+    return random_results(rng, config, n, h, w, rng.randint(1, config.n_filters))
+
+
+def long_layers(rng, config):
+    """Layers that differ from ones of a single row, or column, in one bit of their height or width."""
+    for bit in range(1, 8):
+        long = (1 << bit) + 1
+        for h, w in ((long, 1), (1, long)):
+            yield random_results(rng, config, 1, h, w, rng.randint(1, 3))
 
 
 def tiles(rng, config, y, swap):
@@ -139,8 +151,9 @@ def test_layers(config, count):
 
     async def bench(ctx):
         nonlocal vectors, fresh, added
-        for swap, flat, narrow in kinds * count:
-            y = random_layer(rng, config, flat, narrow)
+        layers = [(swap, random_layer(rng, config, flat, narrow)) for swap, flat, narrow in kinds * count]
+        layers += [(swap, y) for swap in (False, True) for y in long_layers(rng, config)]
+        for swap, y in layers:
             for d, each in tiles(rng, config, y, swap):
                 vectors += len(each)
                 fresh += d["fresh"]
