@@ -40,7 +40,10 @@ UNITS = {
     "Gate": Unit(Gate, "test_gate", (("test_gate",),)),
     "PhaseControl": Unit(
         PhaseControl, "test_schedule",
-        (("test_random_schedules", 31), ("test_far_positions",), ("test_reprogrammed_while_running",)),
+        (
+            ("test_random_schedules", 31), ("test_far_positions",), ("test_long_epochs",),
+            ("test_reprogrammed_while_running",),
+        ),
     ),
     "QualitySums": Unit(partial(QualitySums, CONFIG), "test_quality", (("test_sums", "tiny"),)),
     "Reorganise": Unit(

@@ -44,7 +44,7 @@ def vectors(rng, noise):
 
 def opposed(rng):
     """Large sums of an error that nearly cancels its target: what is left of them is small."""
-    bits = rng.randint(20, 61)
+    bits = rng.choice((61, rng.randint(20, 61)))
     tt = 1 << bits | rng.getrandbits(bits)
     predicted = rng.getrandbits(rng.randint(1, 40))
     dot = rng.randint(0, min(tt, isqrt(predicted * tt)))

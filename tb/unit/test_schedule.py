@@ -161,6 +161,26 @@ def test_far_positions():
     assert sum(run(bench, 33).seen.values()) == 135
 
 
+def test_long_epochs():
+    """Positions and schedules of all sizes."""
+
+    async def bench(ctx, driver, rng):
+        def some(bits):
+            return rng.getrandbits(rng.randrange(bits + 1))
+
+        for _ in range(60):
+            entries = tuple(Entry(some(16), some(16), some(16)) for _ in range(rng.randrange(ENTRIES + 1)))
+            batches = rng.choice((some(32), (1 << 32) - 1))
+            await driver.program(ctx, Schedule(some(16), batches, entries))
+            for _ in range(4):
+                await driver.put(ctx, State(some(32), some(32), bool(rng.randrange(2)), some(16)))
+                await driver.decide(ctx)
+                await driver.decide(ctx)
+
+    seen = run(bench, 35).seen
+    assert sum(seen.values()) == 480 and min(seen[phase] for phase in (Phase.WARMUP, Phase.BP, Phase.GP)) > 20
+
+
 def test_reprogrammed_while_running():
     """Each write has its whole effect on the batch that is being decided, and none on the one that runs."""
 
