@@ -48,7 +48,7 @@ UNITS = {
     "QualitySums": Unit(partial(QualitySums, CONFIG), "test_quality", (("test_sums", "tiny"),)),
     "Reorganise": Unit(
         partial(Reorganise, CONFIG), "test_reorganise",
-        (("test_layers", CONFIG, 1), ("test_cycles", 0), ("test_cycles", 1)),
+        (("test_layers", CONFIG, 1, range(1, 10)), ("test_cycles", 0), ("test_cycles", 1)),
     ),
 }  # fmt: skip
 """By the block."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from adagp.host.results import FOLDER, commit, merge_results, provenance
 
-from .argued import ARGUED, MOST_ARGUED
+from .argued import ARGUED, MOST_ARGUED, PREDICTING_ARGUED
 from .campaign import WORK, Campaign
 from .choice import Mutant
 from .records import Records
@@ -95,13 +95,15 @@ def main() -> int:
         return 1
     found, details = figures(findings)
     print(table(details["blocks"]))
+    again = f"{COMMAND} --predicting" if arguments.predicting else COMMAND
     for row in details["mutants"]:
         if row["result"] == "survived":
             place = f"rtl/{row['block']}.py:{row['line']}, {row['module']}, {row['cell']} ({row['kind']})"
             break_ = f"{row['mode']} of {row['port']}[{row['portbit']}]"
-            print(f"SURVIVED {place}: {break_}; again: {COMMAND} --only {row['number']}")
+            print(f"SURVIVED {place}: {break_}; again: {again} --only {row['number']}")
     argued = {finding.mutant.command for finding in findings if finding.reason}
-    unused = [] if arguments.sample or arguments.predicting else sorted(ARGUED.keys() - argued)
+    arguable = PREDICTING_ARGUED if arguments.predicting else ARGUED
+    unused = [] if arguments.sample else sorted(arguable.keys() - argued)
     for command in unused:
         print(f"argued of no mutant of this netlist that is left: {command}")
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")

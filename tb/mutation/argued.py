@@ -5,7 +5,7 @@ shows it. It holds for the module that it was written for, with what is inside, 
 another one it is to be given anew.
 """
 
-__all__ = ["ARGUED", "MOST_ARGUED"]
+__all__ = ["ARGUED", "MOST_ARGUED", "PREDICTING_ARGUED"]
 
 ARGUED = {
     "-mode const1 -module Compute.fetch_b.offsets.odometer -cell $auto$ff.cc:337:slice$1272 -port Q -portbit 7":
@@ -28,7 +28,32 @@ ARGUED = {
          "rtl/top.py, kjump1[6] of Compute's descriptors: turned only while n1[7] is 1. GEMMs have 1 as n1; in the "
          "vector modes k0 and k1 are 1, so that kjump1 is never added (spec/tile_issue.py)"),
 }  # fmt: skip
-"""Digest of the module, and reason, by what ``mutate`` is told."""
+"""Of the baseline: digest of the module, and reason, by what ``mutate`` is told."""
+
+PREDICTING_ARGUED = {
+    "-mode const0 -module AdamRate.serial -cell $26 -port A -portbit 25":
+        ("458c3c68d63b36ac30afc1bf",
+         "rtl/adam_rate.py, bit 25 of what is left where a subtraction didn't go below 0. That is less than the "
+         "divisor, the 24 bits of 1 - beta1^t, or at most twice the root, which has 23 bits"),
+    "-mode const0 -module adagp.accelerator.update.adam.scale$49 -cell apart -port rst -portbit 0":
+        ("6476081cb91640f74311e18d",
+         "rtl/update_adam.py, the reset of AdamScale: all its registers are written in every cycle, from inputs that "
+         "stand still for AdamScale.LATENCY cycles before the first weight that uses them"),
+    "-mode cnot0 -module adagp.accelerator.update.adam -cell $auto$ff.cc:337:slice$11541 -port Q -portbit 1 -ctrlbit 4":
+        ("79ed9f2ab2b05c3203bc97ef",
+         "rtl/update_adam.py, left[1] in _results, turned while left[4] is 0. Only whether left is 0 is looked at; "
+         "followed step by step from its reset value, the broken counter takes 69 cycles to show 0, as the intact one "
+         "does, and stays there"),
+    "-mode const0 -module Reorganise.walk -cell $auto$ff.cc:337:slice$335 -port Q -portbit 10":
+        ("4a8eb0df710902eb3ce9b0e2",
+         "rtl/window_walk.py, x[10]: a tile has whole rows, and no more results than a half of the C scratchpad holds, "
+         "1024 in preset tiny, so that x is 1023 at most"),
+    "-mode const0 -module Reorganise.walk -cell $72 -port Y -portbit 10":
+        ("4a8eb0df710902eb3ce9b0e2",
+         "rtl/window_walk.py, (rows_left - 1)[10]: for the same reason there are at most 1024 rows, and 1023 are left "
+         "after one"),
+}  # fmt: skip
+"""The same of what only predicting designs have."""
 
 MOST_ARGUED = 5
 """A campaign with more mutants that aren't proved, but only argued or proved with an unproved invariant, fails."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from .argued import ARGUED
+from .argued import ARGUED, PREDICTING_ARGUED
 from .choice import Mutant
 
 __all__ = ["Finding"]
@@ -48,7 +48,7 @@ class Finding:
     @property
     def reason(self) -> str | None:
         """Why it can't matter, if that is only argued."""
-        netlist, reason = ARGUED.get(self.mutant.command, ("", None))
+        netlist, reason = (ARGUED | PREDICTING_ARGUED).get(self.mutant.command, ("", None))
         return None if self.caught or self.proof or netlist != self.netlist else reason
 
     @property
