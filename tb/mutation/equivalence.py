@@ -72,4 +72,6 @@ def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | No
             return {"proved": False, "end": f"no answer in {seconds:g} s"}
     if result.returncode:
         return {"proved": False, "end": (result.stderr + result.stdout).strip()[-200:]}
-    return {"module": scope, "how": " ".join(how), **json.loads(result.stdout.splitlines()[-1])}
+    # Yosys writes there too, and what it has buffered may come last.
+    answer = next(line for line in reversed(result.stdout.splitlines()) if line.startswith("{"))
+    return {"module": scope, "how": " ".join(how), **json.loads(answer)}
