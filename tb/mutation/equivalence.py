@@ -65,7 +65,8 @@ def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | No
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "netlist.il"
         path.write_text(netlist)
-        prover = [sys.executable, "-m", f"{__package__}.sequential", str(path), scope, command, *how]
+        # Unbuffered: Yosys ends its process at an error, and what was still to be written would be lost.
+        prover = [sys.executable, "-u", "-m", f"{__package__}.sequential", str(path), scope, command, *how]
         try:
             result = subprocess.run(prover, capture_output=True, text=True, timeout=seconds)
         except subprocess.TimeoutExpired:

@@ -24,7 +24,7 @@ def run(script: str, timeout: float | None = None) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "script.ys"
         path.write_text(script)
-        command = [sys.executable, "-c", _MAIN, str(path)]
+        command = [sys.executable, "-u", "-c", _MAIN, str(path)]  # unbuffered: an error ends the process at once
         result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     if result.returncode:
         raise YosysError((result.stdout + result.stderr)[-2000:])
