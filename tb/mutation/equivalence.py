@@ -65,7 +65,7 @@ def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | No
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "netlist.il"
         path.write_text(netlist)
-        # Unbuffered: Yosys ends its process at an error, and what was still to be written would be lost.
+        # Unbuffered: what Yosys writes comes before the answer, and isn't lost where an error ends the process.
         prover = [sys.executable, "-u", "-m", f"{__package__}.sequential", str(path), scope, command, *how]
         try:
             result = subprocess.run(prover, capture_output=True, text=True, timeout=seconds)
@@ -73,6 +73,4 @@ def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | No
             return {"proved": False, "end": f"no answer in {seconds:g} s"}
     if result.returncode:
         return {"proved": False, "end": (result.stderr + result.stdout).strip()[-200:]}
-    # Yosys writes there too, and what it has buffered may come last.
-    answer = next(line for line in reversed(result.stdout.splitlines()) if line.startswith("{"))
-    return {"module": scope, "how": " ".join(how), **json.loads(answer)}
+    return {"module": scope, "how": " ".join(how), **json.loads(result.stdout.splitlines()[-1])}
