@@ -26,13 +26,14 @@ def _fill():
     return OnAxi(CONFIG, dma_read.Fill(CONFIG), read="client")
 
 
-UNITS = "test_units"
-_UNITS = importlib.import_module(UNITS).UNITS
+UNIT_BENCHES = "test_units"
+"""The module of tb/cocotb that runs benches of tb/unit."""
+UNITS = importlib.import_module(UNIT_BENCHES).UNITS
 
 BENCHES = {
     bench.block: bench
     for bench in (
-        *(BlockBench(block, UNITS, unit.design) for block, unit in _UNITS.items()),
+        *(BlockBench(block, UNIT_BENCHES, unit.design) for block, unit in UNITS.items()),
         BlockBench("Array", "test_array", lambda: Array(CONFIG)),
         BlockBench("Compute", "test_compute", lambda: compute.Compute(CONFIG)),
         BlockBench("Csr", "test_csr", lambda: csr.Csr(CONFIG)),
@@ -61,6 +62,6 @@ def benches(mutant: Mutant) -> list[BlockBench]:
 def bench_sources(bench: BlockBench) -> str:
     """Digest of a bench's sources; what makes Verilog isn't among them, as what is simulated is a netlist."""
     roots = [TB / "cocotb" / f"{bench.module}.py", Path(__file__).with_name("block_bench.py")]
-    if bench.module == UNITS:
-        roots.append(TB / "unit" / f"{_UNITS[bench.block].module}.py")
+    if bench.module == UNIT_BENCHES:
+        roots.append(TB / "unit" / f"{UNITS[bench.block].module}.py")
     return sources(roots, but=["gen"])
