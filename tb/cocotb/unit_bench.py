@@ -42,39 +42,38 @@ class Context:
 
     def __init__(self, dut, component):
         self.dut = dut
-        self._handles = {
-            id(Value.cast(value)): getattr(dut, "_".join(map(str, path)))
+        self._ports = {
+            id(Value.cast(value)): "_".join(map(str, path))
             for path, _, value in component.signature.flatten(component)
-        }
-        self._written: dict[str, int] = {}
+        }  # fmt: skip
+        self._written = dict.fromkeys(self._ports.values(), 0)
 
     def _place(self, value):
-        """The port that ``value`` is bits of, and where they begin."""
+        """The name of the port that ``value`` is bits of, and where they begin."""
         value = Value.cast(value)
         if isinstance(value, Signal):
-            return self._handles[id(value)], 0
+            return self._ports[id(value)], 0
         if isinstance(value, _ast.Slice):
-            handle, start = self._place(value.value)
-            return handle, start + value.start
+            port, start = self._place(value.value)
+            return port, start + value.start
         if isinstance(value, _ast.Operator) and value.operator in ("s", "u"):
             return self._place(*value.operands)
         raise TypeError(f"neither a port nor a part of one: {value!r}")
 
     def get(self, value):
-        handle, start = self._place(value)
-        bits = int(handle.value) >> start & ((1 << len(Value.cast(value))) - 1)
+        port, start = self._place(value)
+        bits = int(getattr(self.dut, port).value) >> start & ((1 << len(Value.cast(value))) - 1)
         shape = value.shape()
         if isinstance(shape, ShapeCastable):
             return shape.from_bits(bits)
         return bits - (1 << shape.width) if shape.signed and bits >> (shape.width - 1) else bits
 
     def set(self, value, to) -> None:
-        handle, start = self._place(value)
+        port, start = self._place(value)
         shape, mask = value.shape(), (1 << len(Value.cast(value))) - 1
         bits = shape.const(to).as_bits() if isinstance(shape, ShapeCastable) else int(to) & mask
-        others = self._written.get(handle._name, 0) & ~(mask << start)
-        self._written[handle._name] = others | (bits & mask) << start
-        handle.value = self._written[handle._name]
+        self._written[port] = self._written[port] & ~(mask << start) | (bits & mask) << start
+        getattr(self.dut, port).value = self._written[port]
 
     def tick(self) -> _Tick:
         return _Tick(self)
