@@ -1,10 +1,12 @@
 """Two halves of psum memory: one adds up what the array sends, the other is read."""
 
-from amaranth import Module, Signal, signed
-from amaranth.lib import data, memory, wiring
+from amaranth import Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
+from .block_memory import BlockMemory
+from .delay import delayed
 from .interfaces import AccRead
 
 __all__ = ["Accumulator", "SumLayout"]
@@ -23,7 +25,7 @@ class Accumulator(wiring.Component):
     added to.
     """
 
-    latency = 3
+    latency = 4
 
     def __init__(self, config: Config):
         super().__init__({
@@ -35,15 +37,15 @@ class Accumulator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         word = data.ArrayLayout(signed(self.config.acc_width), self.config.cols)
-        # Stage 0 reads, stage 1 adds, stage 2 writes.
+        # Stage 0 reads, stage 1 chooses the half, stage 2 adds, stage 3 writes.
         s0_address = Signal(range(self.config.acc_depth))
-        s1_address, s2_address = (Signal.like(s0_address, reset_less=True) for _ in range(2))
-        s1_tag, s2_tag = Signal(SumLayout), Signal(SumLayout)
-        s1_psum = Signal.like(self.psum, reset_less=True)
-        s2_sum = Signal(word, reset_less=True)
+        s1_tag, s2_tag, s3_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in (1, 2, 3))
+        s1_psum, s2_psum = (Signal.like(self.psum, name=f"s{stage}_psum", reset_less=True) for stage in (1, 2))
+        s2_old, s3_sum = Signal(word, reset_less=True), Signal(word, reset_less=True)
+        s3_address = delayed(m, s0_address, 3)
         m.d.sync += [
-            s1_tag.eq(self.tag), s2_tag.eq(s1_tag), self.full.eq(s2_tag.valid & s2_tag.full),
-            s1_address.eq(s0_address), s2_address.eq(s1_address), s1_psum.eq(self.psum),
+            s1_tag.eq(self.tag), s2_tag.eq(s1_tag), s3_tag.eq(s2_tag), self.full.eq(s3_tag.valid & s3_tag.full),
+            s1_psum.eq(self.psum), s2_psum.eq(s1_psum),
         ]  # fmt: skip
         with m.If(self.tag.valid):
             m.d.sync += s0_address.eq(s0_address + 1)
@@ -52,20 +54,19 @@ class Accumulator(wiring.Component):
 
         words = []
         for half in range(2):
-            m.submodules[f"half{half}"] = mem = memory.Memory(shape=word, depth=self.config.acc_depth, init=[])
-            reader, writer = mem.read_port(), mem.write_port()
-            words.append(reader.data)
+            m.submodules[f"half{half}"] = memory = BlockMemory(word, self.config.acc_depth)
+            words.append(memory.r_data)
             adding = Signal(name=f"adding{half}")
             m.d.comb += [
                 adding.eq(self.tag.valid & (self.tag.half == half)),
-                reader.addr.eq(self.read.addr),
-                reader.en.eq(adding | (self.read.en & (self.read.half == half))),
-                writer.addr.eq(s2_address),
-                writer.data.eq(s2_sum),
-                writer.en.eq(s2_tag.valid & (s2_tag.half == half)),
+                memory.r_addr.eq(self.read.addr),
+                memory.r_en.eq(adding | (self.read.en & (self.read.half == half))),
+                memory.w_addr.eq(s3_address),
+                memory.w_data.eq(s3_sum),
+                memory.w_en.eq(s3_tag.valid & (s3_tag.half == half)),
             ]
             with m.If(adding):
-                m.d.comb += reader.addr.eq(s0_address)
+                m.d.comb += memory.r_addr.eq(s0_address)
 
         read_half = Signal()
         with m.If(self.read.en):
@@ -74,10 +75,8 @@ class Accumulator(wiring.Component):
         with m.If(read_half):
             m.d.comb += self.read.data.eq(words[1])
         for col in range(self.config.cols):
-            old = Signal(signed(self.config.acc_width), name=f"old{col}")
-            with m.If(~s1_tag.overwrite):
-                m.d.comb += old.eq(words[0][col])
-                with m.If(s1_tag.half):
-                    m.d.comb += old.eq(words[1][col])
-            m.d.sync += s2_sum[col].eq(old + s1_psum[col])
+            old = Mux(s1_tag.half, words[1][col], words[0][col])
+            m.d.sync += [
+                s2_old[col].eq(Mux(s1_tag.overwrite, 0, old)), s3_sum[col].eq(s2_old[col] + s2_psum[col]),
+            ]  # fmt: skip
         return m

@@ -11,7 +11,7 @@ from .delay import delayed
 from .delay_line import DelayLine
 from .divide import Divide
 from .product import Product
-from .requantise import Requantise
+from .requantise import Requantise, RoundShift
 from .root import Root
 from .update_lane import LOW_BITS, ROUNDED_WIDTH
 
@@ -36,9 +36,9 @@ class AdamLane(wiring.Component):
     saturates, ``s_magnitude``'s that of its root.
     """
 
-    MOMENT_LATENCY = 2 + Product.LATENCY + 2 * Requantise.LATENCY + 3
+    MOMENT_LATENCY = 2 + Product.LATENCY + Requantise.LATENCY + RoundShift.LATENCY + 3
     RATIO_LATENCY = MOMENT_LATENCY + _ROOT_WIDTH + 1 + _RATIO_WIDTH + 1
-    LATENCY = RATIO_LATENCY + Product.LATENCY + 2 * Requantise.LATENCY + 2
+    LATENCY = RATIO_LATENCY + Product.LATENCY + Requantise.LATENCY + RoundShift.LATENCY + 2
 
     def __init__(self, config: Config):
         self._operand_width = config.operand_width
@@ -176,7 +176,7 @@ class AdamLane(wiring.Component):
         return align.o
 
     def _rounded(self, m, name, value):
-        """Drop the guard bits; wide enough not to saturate."""
-        m.submodules[f"round_{name}"] = rounder = Requantise(len(value), ROUNDED_WIDTH, -1, UPDATE_GUARD_BITS)
-        m.d.comb += [rounder.i.eq(value), rounder.shift.eq(UPDATE_GUARD_BITS)]
+        """Drop the guard bits."""
+        m.submodules[f"round_{name}"] = rounder = RoundShift(len(value), UPDATE_GUARD_BITS)
+        m.d.comb += rounder.i.eq(value)
         return rounder.o

@@ -2,10 +2,11 @@
 
 from amaranth import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
+from .block_memory import BlockMemory
+from .delay import delayed
 
 __all__ = ["BiasMemory"]
 
@@ -19,7 +20,7 @@ class BiasMemory(wiring.Component):
     ``r_serial`` element ``r_word * cols + r_lane`` on all lanes.
     """
 
-    LATENCY = 2
+    LATENCY = 3
 
     def __init__(self, config: Config):
         self._layout = data.ArrayLayout(signed(config.acc_width), config.cols)
@@ -33,8 +34,7 @@ class BiasMemory(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cols = self._layout.length
-        m.submodules.memory = memory = Memory(shape=self._layout, depth=2 * self._words, init=[])
-        write, read = memory.write_port(granularity=1), memory.read_port()
+        m.submodules.memory = memory = BlockMemory(self._layout, 2 * self._words, granularity=1)
 
         next_word = Signal(range(self._words))
         next_lane = Signal(range(cols))
@@ -44,19 +44,19 @@ class BiasMemory(wiring.Component):
             wrap = lane == cols - 1
             m.d.sync += [next_lane.eq(Mux(wrap, 0, lane + 1)), next_word.eq(word + wrap)]
         m.d.comb += [
-            write.addr.eq(self.half * self._words + word),
-            write.en.eq(Mux(self.valid, 1 << lane, 0)),
-            read.addr.eq(self.r_half * self._words + self.r_word),
-            read.en.eq(1),
+            memory.w_addr.eq(self.half * self._words + word),
+            memory.w_en.eq(Mux(self.valid, 1 << lane, 0)),
+            memory.r_addr.eq(self.r_half * self._words + self.r_word),
+            memory.r_en.eq(1),
         ]
         for i in range(cols):
-            m.d.comb += write.data[i].eq(self.data)
+            m.d.comb += memory.w_data[i].eq(self.data)
 
-        s1_lane = Signal.like(self.r_lane)
-        s1_serial = Signal()
+        s2_lane, s2_serial = (delayed(m, value, 2) for value in (self.r_lane, self.r_serial))
+        s2_word = Signal(self._layout, reset_less=True)
         chosen = Signal(self._layout.elem_shape)
-        m.d.comb += chosen.eq(Array(read.data[i] for i in range(cols))[s1_lane])
-        m.d.sync += [s1_lane.eq(self.r_lane), s1_serial.eq(self.r_serial)]
+        m.d.sync += s2_word.eq(memory.r_data)
+        m.d.comb += chosen.eq(Array(s2_word)[s2_lane])
         for i in range(cols):
-            m.d.sync += self.o[i].eq(Mux(s1_serial, chosen, read.data[i]))
+            m.d.sync += self.o[i].eq(Mux(s2_serial, chosen, s2_word[i]))
         return m

@@ -75,13 +75,13 @@ class Drain(wiring.Component):
         en, held, summing = Signal(), Signal(), Signal()
         m.d.comb += [walk.d.eq(d), walk.en.eq(en)]
 
-        before, entering = (delayed(m, walk.step, n, en) for n in (self.READ_STAGES - 1, self.READ_STAGES))
+        asking, before, entering = (delayed(m, walk.step, self.READ_STAGES - n, en) for n in (2, 1, 0))
         pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
         m.d.comb += [
             en.eq(~(entering.valid & ((pooled & ~self.vector.valid) | held))),
             self.vector.ready.eq(entering.valid & pooled),
         ]
-        self._operands(m, d, en, walk.step, before, epilogue)
+        self._operands(m, d, en, walk.step, asking, epilogue)
         self._bias(m, d, entering, entering.valid & ~held, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
@@ -158,36 +158,43 @@ class Drain(wiring.Component):
         with m.If(d.vector & d.reorganise):
             m.d.comb += epilogue.x[0].eq(reorganise.o.payload)
 
-    def _operands(self, m, d, en, first, before, epilogue):
+    def _operands(self, m, d, en, first, asking, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
+        sums = Signal.like(self.acc.data, reset_less=True)
+        with m.If(en):
+            m.d.sync += sums.eq(self.acc.data)
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
         with m.Elif(self.acc.en):
             m.d.sync += self.acc.addr.eq(self.acc.addr + 1)
         m.d.comb += [
-            self.acc.en.eq(en & before.valid & ~d.vector),
+            self.acc.en.eq(en & asking.valid & ~d.vector),
             self.c_read.en.eq(en),
             self.c_read.valid.eq(first.valid & (d.c_mode != 0)),
         ]
         for lane, x in enumerate(epilogue.x):
-            psum = self.acc.data[lane] if lane < self._config.cols else 0
+            psum = sums[lane] if lane < self._config.cols else 0
             pooled = self.vector.payload[lane] if lane < self._config.rows else 0
             m.d.comb += [x.eq(Mux(d.vector, pooled, psum)), epilogue.c[lane].eq(self.c_read.data[lane])]
 
     def _bias(self, m, d, entering, moving, epilogue):
         """Biases by lane (word o) or, with swap, by position (element i on all lanes)."""
         m.submodules.bias = bias = BiasMemory(self._config)
+        word, lane = Signal.like(bias.r_word), Signal.like(bias.r_lane)
         with m.If(moving):
             with m.If(d.swap):
-                wrap = bias.r_lane == self._config.cols - 1
-                m.d.sync += [bias.r_lane.eq(Mux(wrap, 0, bias.r_lane + 1)), bias.r_word.eq(bias.r_word + wrap)]
+                wrap = lane == self._config.cols - 1
+                m.d.sync += [lane.eq(Mux(wrap, 0, lane + 1)), word.eq(word + wrap)]
                 with m.If(entering.row_end):
-                    m.d.sync += [bias.r_lane.eq(0), bias.r_word.eq(0)]
+                    m.d.sync += [lane.eq(0), word.eq(0)]
             with m.Else():
-                m.d.sync += bias.r_word.eq(bias.r_word + entering.row_end)
+                m.d.sync += word.eq(word + entering.row_end)
             with m.If(entering.last):
-                m.d.sync += bias.r_word.eq(0)
+                m.d.sync += word.eq(0)
+        until = Epilogue.BIAS_LATENCY - BiasMemory.LATENCY
         m.d.comb += [
+            bias.r_word.eq(delayed(m, word, until)),
+            bias.r_lane.eq(delayed(m, lane, until)),
             bias.valid.eq(self.bias_valid),
             bias.half.eq(self.bias_half),
             bias.start.eq(self.bias_start),

@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from ..spec.commands import CMode
 from ..spec.config import Config
-from ..spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max
+from ..spec.numerics import SHIFT_MAX, SHIFT_MIN
 from .delay import delayed
-from .requantise import Requantise
+from .requantise import Requantise, saturated
 
 __all__ = ["SHIFT_C_MAX", "Epilogue", "EpilogueLane", "n_lanes", "sum_width"]
 
@@ -78,13 +78,8 @@ class EpilogueLane(wiring.Component):
             s5_sum.eq(Mux(s4_drop | (self.relu & (s4_sum < 0)), 0, s4_sum)),
         ]
 
-        limit = operand_max(self._operand_width)
-        too_large = s5_sum > limit
-        too_small = s5_sum < -limit
-        results = {
-            "o": Mux(too_large, limit, Mux(too_small, -limit, s5_sum)), "saturated": too_large | too_small,
-            "magnitude": Mux(s5_sum < 0, -s5_sum, s5_sum),
-        }  # fmt: skip
+        operand, over = saturated(s5_sum, self._operand_width)
+        results = {"o": operand, "saturated": over, "magnitude": Mux(s5_sum < 0, -s5_sum, s5_sum)}
         for name, value in results.items():
             s6 = Signal.like(getattr(self, name), name=f"s6_{name}", reset_less=True)
             m.d.sync += s6.eq(value)

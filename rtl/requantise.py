@@ -1,12 +1,50 @@
 """Requantise: scale by a power of two, round half to even, saturate symmetrically."""
 
-from amaranth import Cat, Const, Module, Mux, Signal, signed
+from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.numerics import operand_max
 
-__all__ = ["Requantise"]
+__all__ = ["Requantise", "RoundShift", "saturated"]
+
+
+def saturated(value: Value, width: int, up: Value | int = 0) -> tuple[Value, Value]:
+    """``value`` within ±(2^(width-1) - 1), as signed(width), and whether that has changed it.
+
+    ``up`` is added to it; it may be 1 only where no limit is near.
+    """
+    if len(value) < width:
+        return (value + up)[:width].as_signed(), Const(0, 1)
+    sign, low = value[-1], value[: width - 1]
+    over = (value[width - 1 : -1] ^ sign.replicate(len(value) - width)).any()
+    least = sign & ~low.any()  # -2^(width-1) is one too many
+    limit = Cat(Const(1, 1), (~sign).replicate(width - 2), sign)
+    total = (value[:width].as_signed() + up)[:width]
+    return Mux(over, limit, Cat(total[0] | least, total[1:])).as_signed(), over | least
+
+
+class RoundShift(wiring.Component):
+    """``o`` = ``i`` / 2^``shift`` rounded half to even, free-running, ``LATENCY`` cycles later; no width is lost.
+
+    Raises ValueError unless 0 < shift < in_width.
+    """
+
+    LATENCY = 1
+
+    def __init__(self, in_width: int, shift: int):
+        if not 0 < shift < in_width:
+            raise ValueError(f"a rounding shift must satisfy 0 < shift < {in_width}, not {shift!r}")
+        self._shift = shift
+        super().__init__({"i": In(signed(in_width)), "o": Out(signed(in_width - shift + 1))})
+
+    def elaborate(self, platform):
+        m = Module()
+        rest, half, whole = self.i[: self._shift - 1], self.i[self._shift - 1], self.i[self._shift :].as_signed()
+        s1_o = Signal.like(self.o, reset_less=True)
+        m.d.sync += s1_o.eq(whole + (half & (rest.any() | whole[0])))
+        m.d.comb += self.o.eq(s1_o)
+        return m
 
 
 class Requantise(wiring.Component):
@@ -16,18 +54,20 @@ class Requantise(wiring.Component):
     no enable and no valid: delay those of the surroundings alongside.
 
     ``i`` is signed(in_width), ``o`` signed(out_width) within ±(2^(out_width-1) - 1), ``shift`` in
-    shift_min..shift_max, positive to the right. Raises ValueError unless -out_width < shift_min < 0 < shift_max.
+    shift_min..shift_max, positive to the right. Raises ValueError unless shift_min < 0 < shift_max.
+
+    Shifts either way are shifts to the right of a word that begins ``-shift_min`` places further left, and one more
+    for the half: its uppermost places first, then the last three, then the rounding.
     """
 
-    LATENCY = 2
+    LATENCY = 4
+    _FINE = 2
+    """Bits of the amount that the second part of the shifter is for."""
 
     def __init__(self, in_width: int, out_width: int, shift_min: int, shift_max: int):
-        if not -out_width < shift_min < 0 < shift_max:
-            raise ValueError(
-                f"shifts must satisfy -{out_width} < shift_min < 0 < shift_max, not {shift_min!r}, {shift_max!r}"
-            )
-        self._shift_min = shift_min
-        self._shift_max = shift_max
+        if not shift_min < 0 < shift_max:
+            raise ValueError(f"shifts must satisfy shift_min < 0 < shift_max, not {shift_min!r}, {shift_max!r}")
+        self._left = -shift_min
         super().__init__({
             "i": In(signed(in_width)),
             "shift": In(range(shift_min, shift_max + 1)),
@@ -36,52 +76,42 @@ class Requantise(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        out_width = len(self.o)
-        width = max(len(self.i), out_width)
-        limit = operand_max(out_width)
-
-        left = self.shift < 0
-        n_left = Signal(range(1 - self._shift_min))
-        n_right = Signal(range(max(self._shift_max + 1, out_width)))
-        m.d.comb += [
-            n_left.eq(Mux(left, -self.shift, 0)),
-            # When shifting left, the right shifter shows the bits that will be lost above.
-            n_right.eq(Mux(left, out_width - 1 + self.shift, self.shift)),
-        ]
-        raised = Signal(signed(out_width))
-        m.d.comb += raised.eq(self.i)
-        for level in range(len(n_left)):  # `<<` would make much wider intermediate results
-            previous, raised = raised, Signal(signed(out_width))
-            places = min(1 << level, out_width)
-            m.d.comb += raised.eq(Mux(n_left[level], Cat(Const(0, places), previous[: out_width - places]), previous))
-        lowered = self.i >> n_right
-
-        # Bits below the result's LSB: a mask of `shift` ones.
-        n_lost = (1 << len(n_right)) - 1
-        lost_mask = Const((1 << n_lost) - 1, n_lost) >> ~n_right
-        rest_mask = lost_mask >> 1
-        below = Signal(signed(n_lost))
-
+        in_width, out_width, left = len(self.i), len(self.o), self._left
         # Data only, as in all pipelines: what is valid is known beside it, so nothing needs a reset.
-        s0_value = Signal(signed(width), reset_less=True)
-        s0_sign, s0_over, s0_half, s0_rest = (
-            Signal(name=f"s0_{name}", reset_less=True) for name in ("sign", "over", "half", "rest")
-        )
-        s1_result = Signal.like(self.o, reset_less=True)
-        m.d.comb += below.eq(self.i)
+        s1_i = Signal.like(self.i, reset_less=True)
+        s1_places = Signal(range(in_width + left), reset_less=True)
+        s1_none, s2_none = Signal(reset_less=True), Signal(reset_less=True)
         m.d.sync += [
-            s0_value.eq(Mux(left, raised, lowered)),
-            s0_sign.eq(self.i < 0),
-            s0_over.eq(left & (lowered != 0) & (lowered != -1)),
-            s0_half.eq(~left & (below & (lost_mask ^ rest_mask)).any()),
-            s0_rest.eq((below & rest_mask).any()),
-        ]
+            s1_i.eq(self.i), s1_places.eq(self.shift + left),
+            s1_none.eq(self.shift >= in_width), s2_none.eq(s1_none),  # less than a half is left
+        ]  # fmt: skip
 
-        rounded = Signal(signed(width + 1))
-        m.d.comb += rounded.eq(s0_value + (s0_half & (s0_rest | s0_value[0])))
-        with m.If(s0_over | (rounded > limit) | (rounded < -limit)):
-            m.d.sync += s1_result.eq(Cat(Const(1, 1), (~s0_sign).replicate(out_width - 2), s0_sign))
-        with m.Else():
-            m.d.sync += s1_result.eq(rounded)
-        m.d.comb += self.o.eq(s1_result)
+        s2_word = Signal(signed(in_width + left + 1), reset_less=True)
+        s2_fine = Signal(self._FINE, reset_less=True)
+        s2_lost, s3_lost = Signal(reset_less=True), Signal(reset_less=True)
+        word, lost = self._lowered(m, Cat(Const(0, left + 1), s1_i).as_signed(), s1_places, self._FINE)
+        m.d.sync += [s2_word.eq(word), s2_lost.eq(lost), s2_fine.eq(s1_places)]
+
+        s3_word = Signal.like(s2_word, reset_less=True)
+        word, lost = self._lowered(m, s2_word, s2_fine, 0)
+        m.d.sync += [s3_word.eq(Mux(s2_none, 0, word)), s3_lost.eq(~s2_none & (s2_lost | lost))]
+
+        s4_result = Signal.like(self.o, reset_less=True)
+        half, whole = s3_word[0], s3_word[1:].as_signed()
+        up = half & (s3_lost | whole[0])
+        if in_width <= out_width:  # where something is rounded, its places from the uppermost on are free
+            m.d.sync += s4_result.eq(saturated(whole, out_width, up)[0])
+        else:
+            m.d.sync += s4_result.eq(saturated((whole + up).as_signed(), out_width)[0])
+        m.d.comb += self.o.eq(s4_result)
         return m
+
+    def _lowered(self, m, word, places, rest):
+        """``word`` shifted right by ``places``, but for the amount's last ``rest`` bits, and whether a 1 was lost."""
+        lost = Const(0, 1)
+        for bit in reversed(range(rest, len(places))):
+            by = min(1 << bit, len(word) - 1)
+            previous, word = word, Signal.like(word, name=f"by{by}")
+            m.d.comb += word.eq(Mux(places[bit], previous >> by, previous))
+            lost |= places[bit] & previous[:by].any()
+        return word, lost

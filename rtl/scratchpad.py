@@ -3,10 +3,10 @@
 from amaranth import Module, Mux, Signal, signed
 from amaranth.hdl import Assert
 from amaranth.lib import data, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
+from .block_memory import BlockMemory
 from .interfaces import PadRead, PadWrite
 
 __all__ = ["Banks", "PingPong", "Scratchpad", "rotated"]
@@ -31,7 +31,7 @@ def rotated(m: Module, lanes: data.View, amount, *, left: bool) -> data.View:
 class Banks(wiring.Component):
     """The bare memories: bank b reads word ``r_addr[b]`` when ``r_en`` and writes where ``w_mask[b]``.
 
-    Read data one enabled cycle after the address; a read in the cycle of a write sees the old word.
+    Read data one enabled cycle after the address; for a word that is written in that cycle see :class:`.BlockMemory`.
     """
 
     def __init__(self, config: Config, depth: int):
@@ -47,15 +47,14 @@ class Banks(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         for bank in range(len(self.w_mask)):
-            m.submodules[f"bank{bank}"] = memory = Memory(shape=self._operand, depth=self._depth, init=[])
-            read, write = memory.read_port(), memory.write_port()
+            m.submodules[f"bank{bank}"] = memory = BlockMemory(self._operand, self._depth)
             m.d.comb += [
-                read.en.eq(self.r_en),
-                read.addr.eq(self.r_addr[bank]),
-                self.r_data[bank].eq(read.data),
-                write.en.eq(self.w_mask[bank]),
-                write.addr.eq(self.w_addr[bank]),
-                write.data.eq(self.w_data[bank]),
+                memory.r_en.eq(self.r_en),
+                memory.r_addr.eq(self.r_addr[bank]),
+                self.r_data[bank].eq(memory.r_data),
+                memory.w_en.eq(self.w_mask[bank]),
+                memory.w_addr.eq(self.w_addr[bank]),
+                memory.w_data.eq(self.w_data[bank]),
             ]
         return m
 
@@ -63,7 +62,8 @@ class Banks(wiring.Component):
 class _Reader(wiring.Component):
     """A read port's share of the pipeline: lane addresses to banks before, data to lanes after them.
 
-    ``addr``, ``half`` and ``valid`` belong to the banks' read cycle; ``data`` is wanted the enabled cycle after.
+    ``addr``, ``half`` and ``valid`` belong to the banks' read cycle; ``data`` is wanted the enabled cycle after, and
+    registered first, as memory blocks take most of a cycle.
     """
 
     def __init__(self, config: Config, depth: int):
@@ -77,10 +77,10 @@ class _Reader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s1_rot = Signal.like(self.port.rot)
-        s2_rot = Signal.like(self.port.rot)
+        s1_rot, s2_rot, s3_rot = (Signal.like(self.port.rot, name=f"s{stage}_rot") for stage in (1, 2, 3))
+        s3_data = Signal.like(self.data, reset_less=True)
         to_banks = rotated(m, self.port.addr, self.port.rot, left=True)
-        to_lanes = rotated(m, self.data, s2_rot, left=False)
+        to_lanes = rotated(m, s3_data, s3_rot, left=False)
         with m.If(self.port.en):
             m.d.sync += [
                 self.valid.eq(self.port.valid),
@@ -89,6 +89,8 @@ class _Reader(wiring.Component):
                 s1_rot.eq(self.port.rot),
                 self.data_half.eq(self.half),
                 s2_rot.eq(s1_rot),
+                s3_rot.eq(s2_rot),
+                s3_data.eq(self.data),
                 self.port.data.eq(to_lanes),
             ]
         return m
@@ -127,7 +129,7 @@ class Scratchpad(wiring.Component):
     presented ``WRITE_LATENCY`` or more cycles before it.
     """
 
-    READ_LATENCY = 3
+    READ_LATENCY = 4
     WRITE_LATENCY = 1
 
     def __init__(self, config: Config, depth: int):

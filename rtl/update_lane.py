@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..spec.config import Config
 from ..spec.numerics import UPDATE_GUARD_BITS, operand_max, unpredicted
 from .delay import delayed
-from .requantise import Requantise
+from .requantise import Requantise, RoundShift
 
 __all__ = [
     "LOW_BITS", "ROUNDED_WIDTH", "ScaleLayout", "UpdateLane", "clamped_shift", "lane_scale", "most_saturations",
@@ -101,8 +101,8 @@ class UpdateLane(wiring.Component):
     gradients are predicted, one that says that there is none leaves momentum and weight as they are.
     """
 
-    V_LATENCY = _Product.LATENCY + 2 * Requantise.LATENCY + 3
-    LATENCY = V_LATENCY + _Product.LATENCY + 2 * Requantise.LATENCY + 2
+    V_LATENCY = _Product.LATENCY + Requantise.LATENCY + RoundShift.LATENCY + 3
+    LATENCY = V_LATENCY + _Product.LATENCY + Requantise.LATENCY + RoundShift.LATENCY + 2
 
     def __init__(self, config: Config):
         self._operand_width = config.operand_width
@@ -172,9 +172,9 @@ class UpdateLane(wiring.Component):
         return align.o
 
     def _rounded(self, m, name, value):
-        """Drop the guard bits; wide enough not to saturate."""
-        m.submodules[f"round_{name}"] = rounder = Requantise(len(value), ROUNDED_WIDTH, -1, UPDATE_GUARD_BITS)
-        m.d.comb += [rounder.i.eq(value), rounder.shift.eq(UPDATE_GUARD_BITS)]
+        """Drop the guard bits."""
+        m.submodules[f"round_{name}"] = rounder = RoundShift(len(value), UPDATE_GUARD_BITS)
+        m.d.comb += rounder.i.eq(value)
         return rounder.o
 
     def _saturate(self, m, value, limit, o, magnitude, saturated):

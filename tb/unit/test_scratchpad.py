@@ -86,27 +86,24 @@ def test_reads_see_writes(name, stall):
     assert sum(seen) == 20 * 10
 
 
-@pytest.mark.parametrize("early", [0, 1])
-def test_write_latency_is_exact(early):
+@pytest.mark.parametrize(("later", "expected"), [(0, 5), (1, -1), (2, 0)])
+def test_write_latency_is_exact(later, expected):
+    """A write as late as a read sees it; one that comes at the same time as it, whose word is spoilt; one after it."""
     config = preset("tiny")
     dut = Scratchpad(config, DEPTH)
+    asked = 2
     seen = []
 
     async def bench(ctx):
         ctx.set(dut.read.en, 1)
         ctx.set(dut.write.data, [5] * config.banks)
-        ctx.set(dut.write.mask, 1)
-        for _ in range(Scratchpad.WRITE_LATENCY - early):
-            await ctx.tick()
-            ctx.set(dut.write.mask, 0)
-        await ctx.tick()  # takes the read's address
-        ctx.set(dut.write.mask, 0)
-        for _ in range(Scratchpad.READ_LATENCY - 1):
+        for cycle in range(asked + Scratchpad.READ_LATENCY):
+            ctx.set(dut.write.mask, cycle == asked - Scratchpad.WRITE_LATENCY + later)
             await ctx.tick()
         seen.append(ctx.get(dut.read.data[0]))
 
     simulate(dut, bench)
-    assert seen == [0 if early else 5]
+    assert seen == [expected]
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.3])

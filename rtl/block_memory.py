@@ -1,0 +1,45 @@
+"""A memory as FPGAs have them in blocks: one reader, one writer, and nothing said of collisions."""
+
+from amaranth import Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory, WritePort
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["BlockMemory"]
+
+
+class BlockMemory(wiring.Component):
+    """``depth`` words of ``shape``; with ``granularity`` (see :class:`amaranth.lib.memory.Memory`) parts are written.
+
+    ``r_data`` is the word at ``r_addr`` in the last cycle with ``r_en``; if that word was written in the same cycle it
+    is anything: who reads it must not look. To define it would take a comparison and a bypass beside each memory block.
+    In Amaranth's simulator, and on platforms with ``spoils_collisions``, it is all bits inverted, so that tests see
+    whoever does look.
+    """
+
+    def __init__(self, shape, depth: int, granularity: int | None = None):
+        self._shape, self._depth, self._granularity = shape, depth, granularity
+        bits = (depth - 1).bit_length()
+        writing = WritePort.Signature(addr_width=bits, shape=shape, granularity=granularity)
+        super().__init__({
+            "r_en": In(1), "r_addr": In(bits), "r_data": Out(shape),
+            "w_en": In(writing.members["en"].shape), "w_addr": In(bits), "w_data": In(shape),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = Memory(
+            shape=self._shape, depth=self._depth, init=[], attrs={"no_rw_check": 1}
+        )  # fmt: skip
+        read, write = memory.read_port(), memory.write_port(granularity=self._granularity)
+        m.d.comb += [
+            read.en.eq(self.r_en), read.addr.eq(self.r_addr), self.r_data.eq(read.data),
+            write.en.eq(self.w_en), write.addr.eq(self.w_addr), write.data.eq(self.w_data),
+        ]  # fmt: skip
+        if platform is None or getattr(platform, "spoils_collisions", False):
+            spoilt = Signal()
+            with m.If(self.r_en):
+                m.d.sync += spoilt.eq(self.w_en.any() & (self.r_addr == self.w_addr))
+            with m.If(spoilt):
+                m.d.comb += Value.cast(self.r_data).eq(~Value.cast(read.data))
+        return m
