@@ -25,7 +25,8 @@ class Compute(wiring.Component):
     stationary tile is loaded while the last pass streams; only where the next descriptor uses the
     operands otherwise than the one in progress do the fetchers wait for its end.
 
-    Counters, per cycle: ``macs``, the products of valid operands in the vector the array takes; and
+    Counters, per cycle: ``macs``, the products of valid operands in the vector the array took
+    ``Feeder.MACS_LATENCY`` cycles ago; and
     exactly one of ``active`` (it takes one), ``stall_idle`` (no GEMM in progress), ``stall_a``, ``stall_b``
     (the GEMM in progress waits for its tile), ``stall_drain`` (for an accumulator half only) and
     ``stall_load`` (for operands to arrive or a stationary tile to be loaded).

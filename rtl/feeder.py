@@ -1,6 +1,6 @@
 """Feeds the array: stationary vectors into shadow registers, stream vectors into its rows."""
 
-from amaranth import Module, Signal, signed
+from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,13 +23,15 @@ class Feeder(wiring.Component):
     ``load``, ``load_data``, ``swap``, ``stream_data`` drive the array; ``tag`` goes to the accumulator along with
     the psums of the vector taken in this cycle.
 
-    ``active``: a vector is taken; ``macs``: its valid products; ``undrained``: everything is there but
-    an accumulator half; ``busy``: a GEMM is in progress.
+    ``active``: a vector is taken; ``macs``: its valid products, ``MACS_LATENCY`` cycles later; ``undrained``:
+    everything is there but an accumulator half; ``busy``: a GEMM is in progress.
 
     Timing: combinational from vector to array. A tile is loaded ``gap`` cycles after the pass before began at the
     earliest; so passes begin at least ``gap`` + 1 cycles apart and follow each other without a pause
     if they have ``gap`` + cols vectors or more.
     """
+
+    MACS_LATENCY = 2
 
     def __init__(self, config: Config, gap: int):
         vector = data.ArrayLayout(signed(config.operand_width), config.rows)
@@ -66,13 +68,16 @@ class Feeder(wiring.Component):
             self.tag.end_sweep.eq(vector.end_sweep), self.tag.full.eq(vector.end_walk & gemm.last),
         ]  # fmt: skip
         with m.If(self.active):
-            m.d.comb += self.macs.eq(vector.lanes * pass_columns)
             with m.If(self.swap):
-                m.d.comb += self.macs.eq(vector.lanes * columns)
                 m.d.sync += pass_columns.eq(columns)
             m.d.sync += [in_pass.eq(~vector.end_pass), opened.eq(1)]
             with m.If(vector.end_sweep):
                 m.d.sync += overwrite.eq(0)
+        s1_lanes, s1_columns = Signal.like(vector.lanes), Signal.like(columns)
+        m.d.sync += [
+            s1_lanes.eq(Mux(self.active, vector.lanes, 0)), s1_columns.eq(Mux(self.swap, columns, pass_columns)),
+            self.macs.eq(s1_lanes * s1_columns),
+        ]  # fmt: skip
         with m.If(ends):
             m.d.sync += [self.busy.eq(0), half.eq(half ^ gemm.last)]
         with m.If(self.gemm.valid & self.gemm.ready):

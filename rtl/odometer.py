@@ -33,24 +33,23 @@ class Odometer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Counts are kept as n - 1 .. 0: one bit less, and the end of a level is a comparison with 0.
+        # Counts are kept as n - 1 .. 0: one bit less. Whether a level is spent is known in time, for a short path.
         span = [Signal(COUNT_BITS - 1, name=f"span{i}") for i in range(self.levels)]
         left = [Signal(COUNT_BITS - 1, name=f"left{i}") for i in range(self.levels)]
+        single, spent = Signal(self.levels), Signal(self.levels)
         jumps = Signal.like(self.jump)
         jump = Signal(signed(JUMP_BITS))
 
         carry = 1
         selected = 0
         for level in reversed(range(self.levels)):
-            spent = Signal(name=f"spent{level}")
-            m.d.comb += spent.eq(left[level] == 0)
             with m.If(self.step & carry):
-                m.d.sync += left[level].eq(left[level] - 1)
-                with m.If(spent):
-                    m.d.sync += left[level].eq(span[level])
-            counts = carry & ~spent
+                m.d.sync += [left[level].eq(left[level] - 1), spent[level].eq(left[level] == 1)]
+                with m.If(spent[level]):
+                    m.d.sync += [left[level].eq(span[level]), spent[level].eq(single[level])]
+            counts = carry & ~spent[level]
             selected |= jumps[level].as_unsigned() & counts.replicate(JUMP_BITS)
-            carry = carry & spent
+            carry = carry & spent[level]
         m.d.comb += [jump.eq(selected), self.last.eq(carry)]
 
         with m.If(self.step):
@@ -60,5 +59,8 @@ class Odometer(wiring.Component):
         with m.If(self.start):
             m.d.sync += [self.address.eq(0), jumps.eq(self.jump)]
             for level in range(self.levels):
-                m.d.sync += [span[level].eq(self.n[level] - 1), left[level].eq(self.n[level] - 1)]
+                m.d.sync += [
+                    span[level].eq(self.n[level] - 1), left[level].eq(self.n[level] - 1),
+                    single[level].eq(self.n[level] == 1), spent[level].eq(self.n[level] == 1),
+                ]  # fmt: skip
         return m

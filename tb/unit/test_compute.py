@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adagp.rtl.compute import Compute
+from adagp.rtl.feeder import Feeder
 from adagp.rtl.scratchpad import Scratchpad
 from adagp.rtl.token import TokenCounter
 from adagp.spec.commands import Opcode
@@ -128,10 +129,12 @@ def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000):
 
     async def count(ctx):
         n_words = sum(map(len, expected.words))
+        took = [0] * Feeder.MACS_LATENCY
         while seen["words"] < n_words or seen["vectors"] < len(expected.vectors):
             now = {name: ctx.get(getattr(dut.dut, name)) for name in (*REASONS, "macs")}
             assert sum(now[name] for name in REASONS) == 1
-            assert now["active"] or not now["macs"]
+            took.append(now["active"])
+            assert took[-1 - Feeder.MACS_LATENCY] or not now["macs"]
             if not now["stall_idle"]:
                 counts["cycles"] += 1
             for name in now:
