@@ -29,7 +29,7 @@ class Array(wiring.Component):
             "psum": Out(data.ArrayLayout(signed(config.psum_width), config.cols)),
         })  # fmt: skip
         self.config = config
-        self.latency = config.rows + PE.latency
+        self.latency = config.rows - 1 + PE.latency
         self.swap_cycles = config.rows - 1
 
     def elaborate(self, platform):
@@ -38,7 +38,7 @@ class Array(wiring.Component):
         swap = self.swap
         for row in range(self.config.rows):
             stream = self.stream[row]
-            for stage in range(row + 1):
+            for stage in range(row):
                 delayed = Signal(signed(self.config.operand_width), name=f"stream_r{row}_s{stage}", reset_less=True)
                 m.d.sync += delayed.eq(stream)
                 stream = delayed

@@ -1,4 +1,7 @@
-"""The compute engine: operand fetch, array and accumulator for GEMMs, the pool unit for vectors."""
+"""The compute engine: operand fetch, array and accumulator for GEMMs, the pool unit for vectors.
+
+Where there are only GEMMs, the pool unit never has a job, and synthesis leaves nothing of it.
+"""
 
 from amaranth import Const, Module, ResetInserter, Signal
 from amaranth.lib import stream, wiring
@@ -87,7 +90,7 @@ class Compute(wiring.Component):
     def _describe(self, m, fetch_a, fetch_b, feeder, pool):
         """The descriptor as each unit needs it."""
         job = self.i.payload
-        vector = job.mode != VectorMode.GEMM
+        vector = (job.mode != VectorMode.GEMM) & self.config.pools
         a, b = fetch_a.walk.payload, fetch_b.walk.payload
         outer, reduction = range(N_OUTER), range(N_REDUCTION)
         m.d.comb += [
@@ -117,7 +120,7 @@ class Compute(wiring.Component):
         Returns whether the consumer works on the descriptor shown, and the roles of the operands.
         """
         job = self.i.payload
-        gemm = job.mode == VectorMode.GEMM
+        gemm = (job.mode == VectorMode.GEMM) | (not self.config.pools)
         swap, vector = Signal(), Signal()
         same = Signal()
         done = []

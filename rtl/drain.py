@@ -122,6 +122,8 @@ class Drain(wiring.Component):
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
                 m.d.sync += d.eq(self.i.payload)
+                if not self._config.pools:
+                    m.d.sync += d.vector.eq(0)
                 with m.If(self.i.valid):
                     m.next = "WAIT"
             with m.State("WAIT"), m.If(ready):

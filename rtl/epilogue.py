@@ -18,7 +18,7 @@ SHIFT_C_MAX = 31
 
 def n_lanes(config: Config) -> int:
     """Lanes of the epilogue: as many as the widest vector it is given, the array's or the pool unit's."""
-    return max(config.rows, config.cols)
+    return max(config.rows, config.cols) if config.pools else config.cols
 
 
 def sum_width(config: Config) -> int:

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
+from .multiplier import Multiplier
 
 __all__ = ["PE"]
 
@@ -13,12 +14,12 @@ class PE(wiring.Component):
     """Multiplies what streams by its stationary operand and adds the psum from the PE above.
 
     ``load`` writes ``stationary`` to the shadow register, ``swap`` copies the shadow register to the
-    active one; a stream operand that comes in the cycle after ``swap`` meets the new value.
+    active one; a stream operand that comes in the cycle of ``swap`` meets the new value.
 
     Timing: ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of one cycle ago.
     """
 
-    latency = 2
+    latency = Multiplier.LATENCY + 1
 
     def __init__(self, config: Config):
         operand = signed(config.operand_width)
@@ -33,14 +34,14 @@ class PE(wiring.Component):
         operand = signed(self.config.operand_width)
         # Data only: what is valid is known beside the array, so nothing needs a reset.
         shadow = Signal(operand, reset_less=True)
-        active = Signal(operand, reset_less=True)
-        product = Signal(signed(2 * self.config.operand_width), reset_less=True)
+        m.submodules.multiplier = multiplier = Multiplier(self.config.operand_width)
         psum = Signal(signed(self.config.psum_width), reset_less=True)
 
         with m.If(self.load):
             m.d.sync += shadow.eq(self.stationary)
-        with m.If(self.swap):
-            m.d.sync += active.eq(shadow)
-        m.d.sync += [product.eq(self.stream * active), psum.eq(self.i_psum + product)]
-        m.d.comb += self.o_psum.eq(psum)
+        m.d.sync += psum.eq(self.i_psum + multiplier.o)
+        m.d.comb += [
+            multiplier.a.eq(self.stream), multiplier.b.eq(shadow), multiplier.b_en.eq(self.swap),
+            self.o_psum.eq(psum),
+        ]  # fmt: skip
         return m

@@ -4,8 +4,6 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.numerics import operand_max
-
 __all__ = ["Requantise", "RoundShift", "saturated"]
 
 

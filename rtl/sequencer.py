@@ -2,14 +2,14 @@
 
 from amaranth import Array, Cat, Module, ResetInserter, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..spec.compiler import compile_program
 from ..spec.config import Config
 from ..spec.descriptors import ENGINES
 from .clock_gate import clock_gate
 from .interfaces import TaskLayout, descriptor_layout, descriptor_stream
+from .register_slice import RegisterSlice
 from .sequencer_core import N_SLOTS, SequencerCore
 
 __all__ = ["Sequencer"]
@@ -19,7 +19,7 @@ class Sequencer(wiring.Component):
     """Turns tasks into descriptors, one task after the other, as :func:`tile_program` does.
 
     ``i``: a task, taken (``ready`` for a cycle) when its last descriptor has been issued. ``fill``,
-    ``compute``, ``drain``, ``store``: the descriptors, through queues of QUEUE_DEPTH. ``error_valid`` pulses when
+    ``compute``, ``drain``, ``store``: the descriptors, through a register each. ``error_valid`` pulses when
     a task can't run, with ``error_code`` (an ErrorCode) and ``error_index`` (its index in the program);
     the sequencer then stands still until reset. ``busy`` unless it has no task, or waits for room in a queue.
 
@@ -27,8 +27,6 @@ class Sequencer(wiring.Component):
 
     Area: code memory and register file are block RAMs, the multiplier two DSPs.
     """
-
-    QUEUE_DEPTH = 2
 
     def __init__(self, config: Config):
         self._config = config
@@ -53,20 +51,20 @@ class Sequencer(wiring.Component):
         room = []
         for number, (engine, layout) in enumerate(ENGINES.items()):
             shape = descriptor_layout(layout)
-            queue = SyncFIFO(width=shape.size, depth=self.QUEUE_DEPTH)
-            queues[engine] = queue
+            queues[engine] = queue = RegisterSlice(shape)
             descriptor = Signal(shape, name=f"{engine}_descriptor")
             given = {"command": self.i.payload.index, "half": half}
             m.d.comb += [descriptor[bits.name].eq(given.get(bits.name, slot))
                          for bits, slot in zip(layout, slots, strict=False)]  # fmt: skip
-            m.d.comb += [queue.w_data.eq(descriptor), queue.w_en.eq(core.push & (core.engine == number))]
+            m.d.comb += [queue.i.payload.eq(descriptor), queue.i.valid.eq(core.push & (core.engine == number))]
+            pushed = queue.i.valid & queue.i.ready
             if engine == "store":
-                with m.If(queue.w_en & queue.w_rdy & descriptor.close):
+                with m.If(pushed & descriptor.close):
                     m.d.sync += half.eq(~half)
             o = getattr(self, engine)
-            m.d.comb += [o.valid.eq(queue.r_rdy), o.payload.as_value().eq(queue.r_data), queue.r_en.eq(o.ready)]
-            room.append(queue.w_rdy)
-            moved.append(Cat(queue.w_en & queue.w_rdy, o.valid & o.ready))
+            connect(m, queue.o, flipped(o))
+            room.append(queue.i.ready)
+            moved.append(Cat(pushed, o.valid & o.ready))
         gate = clock_gate(m, platform, "queues", Cat(moved).any() | self.reset, hold=1)
         for engine, queue in queues.items():
             m.submodules[f"{engine}_queue"] = gate(ResetInserter(self.reset)(queue))

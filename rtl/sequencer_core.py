@@ -57,10 +57,11 @@ class SequencerCore(wiring.Component):
         x = Signal(_instruction_layout(self._program))  # the instruction in execution
         x_valid, stall, flush = Signal(), Signal(), Signal()
         running, stopped = Signal(), Signal()
+        loaded = Signal(signed(REGISTER_WIDTH))  # the task's field, if x loads one
 
         m.d.comb += [
             alu.en.eq(x_valid), alu.op.eq(x.op), alu.distance.eq(x.b),
-            self.value.eq(Mux(x.op == Op.LOAD, self._task_field(x.a), alu.result)),
+            self.value.eq(Mux(x.op == Op.LOAD, loaded, alu.result)),
             self.push.eq(x_valid & (x.op == Op.PUSH)), self.engine.eq(x.a),
             self.slot_en.eq(x_valid & x.to_slot & ~stall), self.slot.eq(x.d),
             self.done.eq(x_valid & (x.op == Op.END)),
@@ -73,10 +74,10 @@ class SequencerCore(wiring.Component):
             running.eq((running | self.run) & ~(self.done | self.error_valid | stopped)),
             stopped.eq(stopped | self.error_valid),
         ]
-        self._pipeline(m, alu, x, x_valid, stall, flush, running)
+        self._pipeline(m, alu, x, x_valid, loaded, stall, flush, running)
         return m
 
-    def _pipeline(self, m, alu, x, x_valid, stall, flush, running):
+    def _pipeline(self, m, alu, x, x_valid, loaded, stall, flush, running):
         """The stages before execution: fetch, register read with the executing result forwarded."""
         layout = x.shape()
         code = [layout.const(vars(i)) for i in self._program.instructions]
@@ -102,6 +103,8 @@ class SequencerCore(wiring.Component):
                 fetched_valid.eq(~(self.done | self.error_valid)),
                 read_valid.eq(fetched_valid & ~flush), x_valid.eq(read_valid & ~flush),
             ]  # fmt: skip
+        with m.If(~stall):
+            m.d.sync += loaded.eq(self._task_field(read.a))
         for operand in ("a", "b"):
             port = registers.read_port(transparent_for=(write,))
             m.d.comb += [port.addr.eq(fetch.data[operand]), port.en.eq(~stall)]

@@ -199,6 +199,11 @@ class Config:
         return self.predicts and self.predictor_rows > 0
 
     @property
+    def pools(self) -> bool:
+        """Whether the core has commands that go through the pool unit: an array that is only the predictor's hasn't."""
+        return self.predictor_rows > 0
+
+    @property
     def predictor_bytes(self) -> int:
         """Of the predictor's larger layer and its biases, operand copies: what the predictor memory holds, in pages."""
         return -(-self.n_predicted * (HIDDEN + 1) * self.operand_bytes // 4096) * 4096 + 4096

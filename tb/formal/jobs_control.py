@@ -7,14 +7,13 @@ from adagp.rtl.sequencer import Sequencer
 from adagp.rtl.token import TokenCounter
 from adagp.rtl.write_stop import WriteStop
 from adagp.spec.commands import COMMAND_BYTES
-from adagp.spec.descriptors import ENGINES
 from amaranth import Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from .jobs_memory import request_rule
 from .registry import CONFIG, job
-from .rules import bind_streams, counter_rule, fifo_rule
+from .rules import bind_streams, counter_rule
 
 __all__ = ["RINGS"]
 
@@ -163,8 +162,6 @@ def _write_stop(h):
 def _sequencer(h):
     bind_streams(h)
     h.assume("reset: comes with the sequencer's own", ~h.dut.reset | ResetSignal())
-    for engine in ENGINES:
-        fifo_rule(h, f"{engine}_queue", h.block(f"{engine}_queue"), by_stream=True)
     core = h.block("core")
     waits = h.before(core.push & ~core.push_ready)
     x_valid, _, running, *_ = h.signals("core.$signal")

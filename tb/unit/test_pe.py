@@ -28,8 +28,8 @@ def test_random_cycles(name):
                 (dut.stationary, w), (dut.load, load), (dut.swap, swap), (dut.stream, x), (dut.i_psum, above),
             ):  # fmt: skip
                 ctx.set(port, value)
-            products.append(x * active)
             active = shadow if swap else active
+            products.append(x * active)
             shadow = w if load else shadow
             await ctx.tick()
             if cycle >= PE.latency:
