@@ -1,12 +1,13 @@
 """The AXI4 memory port: its signatures, and arbiters that share it between the blocks."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from .interfaces import ReadClient, WriteClient
+from .skid import Skid
 
 __all__ = ["OUTSTANDING", "AxiMaster", "AxiRead", "AxiWrite", "ReadArbiter", "WriteArbiter", "join_axi"]
 
@@ -76,7 +77,8 @@ def join_axi(m: Module, part, port) -> None:
 class _Grants(wiring.Component):
     """Round robin over clients' requests into one registered address channel, with a count of bursts.
 
-    ``hold`` keeps single clients' requests back, ``halt`` all. ``accept`` pulses with the cycle in which ``client``'s
+    A request waits in a :class:`.skid.Skid` first; ``hold`` keeps single clients' out of that. ``halt``, which a reset
+    of all that asks must follow, keeps all back and drops those that wait. ``accept`` pulses with the cycle in which ``client``'s
     request is taken; ``finish`` ends a burst.
     """
 
@@ -96,7 +98,17 @@ class _Grants(wiring.Component):
         last = Signal.like(self.client)
         outstanding = Signal(range(OUTSTANDING + 1))
         free = Signal()
-        valids = [request.valid & ~self.hold[client] for client, request in enumerate(self.requests)]
+        waiting = []
+        for number, request in enumerate(self.requests):
+            skid = Skid(self._request)
+            m.submodules[f"client{number}"] = ResetInserter(self.halt)(skid)
+            let = ~self.hold[number] & ~self.halt
+            m.d.comb += [
+                skid.i.valid.eq(request.valid & let), skid.i.payload.eq(request.payload),
+                request.ready.eq(skid.i.ready & let),
+            ]  # fmt: skip
+            waiting.append(skid.o)
+        valids = [request.valid for request in waiting]
 
         with m.Switch(last):
             for before in range(n):
@@ -112,9 +124,9 @@ class _Grants(wiring.Component):
             self.length.eq(chosen.length),
             self.idle.eq(outstanding == 0),
         ]
-        for client, request in enumerate(self.requests):
+        for client, request in enumerate(waiting):
             with m.If(self.client == client):
-                m.d.comb += [chosen.eq(request.payload), request.ready.eq(free & valids[client])]
+                m.d.comb += [chosen.eq(request.payload), request.ready.eq(free)]
 
         m.d.sync += outstanding.eq(outstanding + self.accept - self.finish)
         with m.If(self.o_ready):
@@ -204,7 +216,14 @@ class WriteArbiter(wiring.Component):
         burst = bursts(order.r_data)
         count = Signal(8)
         moved = Signal()
+        beat = data.StructLayout({"data": self._config.port_width, "strobe": self._config.beat_bytes, "last": 1})
+        m.submodules.beats = beats = Skid(beat)
         m.d.comb += [
+            axi.wvalid.eq(beats.o.valid),
+            axi.wdata.eq(beats.o.p.data),
+            axi.wstrb.eq(beats.o.p.strobe),
+            axi.wlast.eq(beats.o.p.last),
+            beats.o.ready.eq(axi.wready),
             grants.hold.eq(self.hold),
             grants.halt.eq(self.halt),
             grants.room.eq(order.w_rdy),
@@ -213,9 +232,9 @@ class WriteArbiter(wiring.Component):
             order.w_en.eq(grants.accept),
             bursts(order.w_data).client.eq(grants.client),
             bursts(order.w_data).length.eq(grants.length),
-            axi.wlast.eq(count == burst.length),
-            moved.eq(axi.wvalid & axi.wready),
-            order.r_en.eq(moved & axi.wlast),
+            beats.i.p.last.eq(count == burst.length),
+            moved.eq(beats.i.valid & beats.i.ready),
+            order.r_en.eq(moved & beats.i.p.last),
             axi.bready.eq(1),
         ]
         for number, client in enumerate(self.clients):
@@ -226,12 +245,13 @@ class WriteArbiter(wiring.Component):
             ]
             with m.If(burst.client == number):
                 m.d.comb += [
-                    axi.wvalid.eq(client.beats.valid & order.r_rdy),
-                    axi.wdata.eq(client.beats.payload.data),
-                    axi.wstrb.eq(client.beats.payload.strobe),
-                    client.beats.ready.eq(axi.wready & order.r_rdy),
+                    beats.i.valid.eq(client.beats.valid & order.r_rdy),
+                    beats.i.p.data.eq(client.beats.payload.data),
+                    beats.i.p.strobe.eq(client.beats.payload.strobe),
+                    client.beats.ready.eq(beats.i.ready & order.r_rdy),
                 ]
         with m.If(moved):
-            m.d.sync += count.eq(Mux(axi.wlast, 0, count + 1))
-        m.d.sync += self.write_bytes.eq(Mux(moved, sum(axi.wstrb[i] for i in range(len(axi.wstrb))), 0))
+            m.d.sync += count.eq(Mux(beats.i.p.last, 0, count + 1))
+        strobe = axi.wstrb
+        m.d.sync += self.write_bytes.eq(Mux(axi.wvalid & axi.wready, sum(strobe[i] for i in range(len(strobe))), 0))
         return m

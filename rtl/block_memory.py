@@ -1,5 +1,7 @@
 """A memory as FPGAs have them in blocks: one reader, one writer, and nothing said of collisions."""
 
+from collections.abc import Sequence
+
 from amaranth import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, WritePort
@@ -9,7 +11,7 @@ __all__ = ["BlockMemory"]
 
 
 class BlockMemory(wiring.Component):
-    """``depth`` words of ``shape``; with ``granularity`` (see :class:`amaranth.lib.memory.Memory`) parts are written.
+    """``depth`` words of ``shape``, the first of them ``init``; with ``granularity`` (see :class:`amaranth.lib.memory.Memory`) parts are written.
 
     ``r_data`` is the word at ``r_addr`` in the last cycle with ``r_en``; if that word was written in the same cycle it
     is anything: who reads it must not look. To define it would take a comparison and a bypass beside each memory block.
@@ -17,8 +19,8 @@ class BlockMemory(wiring.Component):
     whoever does look.
     """
 
-    def __init__(self, shape, depth: int, granularity: int | None = None):
-        self._shape, self._depth, self._granularity = shape, depth, granularity
+    def __init__(self, shape, depth: int, granularity: int | None = None, init: Sequence = ()):
+        self._shape, self._depth, self._granularity, self._init = shape, depth, granularity, init
         bits = (depth - 1).bit_length()
         writing = WritePort.Signature(addr_width=bits, shape=shape, granularity=granularity)
         super().__init__({
@@ -29,7 +31,7 @@ class BlockMemory(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = Memory(
-            shape=self._shape, depth=self._depth, init=[], attrs={"no_rw_check": 1}
+            shape=self._shape, depth=self._depth, init=self._init, attrs={"no_rw_check": 1}
         )  # fmt: skip
         read, write = memory.read_port(), memory.write_port(granularity=self._granularity)
         m.d.comb += [

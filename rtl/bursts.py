@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..spec.config import Config
 from ..spec.descriptors import FILL, Bits
 from .interfaces import descriptor_layout, descriptor_stream
+from .skid import Skid
 
 __all__ = ["BeatLayout", "BeatWalk", "BurstLayout", "BurstWalk", "Segments", "pad_element_bits"]
 
@@ -56,9 +57,8 @@ class Segments(wiring.Component):
         stride = [Signal(self._place, name=f"stride{level}") for level in levels]
         start = [Signal(self._place, name=f"start{level}") for level in levels]  # of the level's present turn
         origin, by, target = (Signal(self._place, name=name) for name in ("origin", "by", "target"))
-        more = Signal(len(levels))
+        more, several = Signal(len(levels)), Signal(len(levels))  # turns left, turns altogether
         m.d.comb += [
-            more.eq(Cat(count.any() for count in left)),
             target.dram.eq(origin.dram + by.dram),
             target.sp.eq(origin.sp + by.sp),
             self.i.ready.eq(~self.o.valid),
@@ -72,8 +72,8 @@ class Segments(wiring.Component):
             with m.If(more[level] & ~more[level + 1 :].any()):
                 m.d.comb += [origin.eq(start[level]), by.eq(stride[level])]
                 with m.If(taken):
-                    m.d.sync += left[level].eq(left[level] - 1)
-                    m.d.sync += [left[i].eq(turns[i]) for i in inner]
+                    m.d.sync += [left[level].eq(left[level] - 1), more[level].eq(left[level] != 1)]
+                    m.d.sync += [(left[i].eq(turns[i]), more[i].eq(several[i])) for i in inner]
                     m.d.sync += [start[i].eq(target) for i in (level, *inner)]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [
@@ -84,6 +84,8 @@ class Segments(wiring.Component):
                 m.d.sync += [
                     turns[level].eq(d[f"n{level}"] - 1),
                     left[level].eq(d[f"n{level}"] - 1),
+                    more[level].eq(d[f"n{level}"] != 1),
+                    several[level].eq(d[f"n{level}"] != 1),
                     stride[level].dram.eq(d[f"d{level}"]),
                     stride[level].sp.eq(d[f"s{level}"]),
                     start[level].dram.eq(d.dram),
@@ -109,17 +111,19 @@ class BurstWalk(wiring.Component):
         m = Module()
         config = self._config
         m.submodules.segments = segments = Segments(self._bits, 32, 0)
+        m.submodules.skid = skid = Skid(segments.o.payload.shape())
         wiring.connect(m, wiring.flipped(self.i), segments.i)
-        segment = segments.o.payload
+        wiring.connect(m, segments.o, skid.i)
+        segment = skid.o.payload
 
         # The segment whose bursts are being offered: bytes first..end - 1.
         operand_shift = (config.operand_bytes - 1).bit_length()
         beat_bits = (config.beat_bytes - 1).bit_length()
         first, end = Signal(32), Signal(33)
         left = Signal(range((1 << _LENGTH.width) // config.beat_elements + 2))  # beats
-        room = config.max_burst_beats - first[beat_bits:][: (config.max_burst_beats - 1).bit_length()]
-        final = left <= room
         beats = Signal(range(config.max_burst_beats + 1))
+        room = Signal.like(beats)  # beats to where the next burst must begin
+        final = Signal()  # whether there is room for what is left
         after = Signal(33)  # first byte of the beat behind the burst
         m.d.comb += [
             beats.eq(Mux(final, left, room)),
@@ -128,19 +132,25 @@ class BurstWalk(wiring.Component):
             self.o.payload.length.eq(beats - 1),
             self.o.payload.first.eq(first),
             self.o.payload.end.eq(Mux(final, end, after)),
-            self.idle.eq(~segments.o.valid & ~self.o.valid),
-            segments.o.ready.eq(~self.o.valid | (self.o.ready & final)),
+            self.idle.eq(~segments.o.valid & ~skid.o.valid & ~self.o.valid),
+            skid.o.ready.eq(~self.o.valid | (self.o.ready & final)),
         ]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [self.o.valid.eq(~final), first.eq(after), left.eq(left - beats)]
-        with m.If(segments.o.valid & segments.o.ready):
+            m.d.sync += [
+                self.o.valid.eq(~final), first.eq(after), left.eq(left - room), room.eq(config.max_burst_beats),
+                final.eq(left <= room + config.max_burst_beats),
+            ]  # fmt: skip
+        with m.If(skid.o.valid & skid.o.ready):
             span = segment.place.dram[operand_shift:beat_bits] + segment.length + (config.beat_elements - 1)
+            beats_new = span >> (beat_bits - operand_shift)
+            page = segment.place.dram[beat_bits:][: (config.max_burst_beats - 1).bit_length()]
             m.d.sync += [
                 self.o.valid.eq(1),
                 first.eq(segment.place.dram),
                 end.eq(segment.place.dram + (segment.length << operand_shift)),
-                left.eq(span >> (beat_bits - operand_shift)),
-            ]
+                left.eq(beats_new), room.eq(config.max_burst_beats - page),
+                final.eq(beats_new + page <= config.max_burst_beats),
+            ]  # fmt: skip
         return m
 
 
@@ -168,32 +178,36 @@ class BeatWalk(wiring.Component):
         element_bits = pad_element_bits(config)
         operand_shift = (config.operand_bytes - 1).bit_length()
         m.submodules.segments = segments = Segments(self._bits, (config.beat_bytes - 1).bit_length(), element_bits)
+        m.submodules.skid = skid = Skid(segments.o.payload.shape())
         wiring.connect(m, wiring.flipped(self.i), segments.i)
-        segment = segments.o.payload
+        wiring.connect(m, segments.o, skid.i)
+        segment = skid.o.payload
         skipped = segment.place.dram[operand_shift:]  # operands of the first beat before the segment
 
         base, first = Signal(element_bits), Signal(range(lanes))
         left = Signal(_LENGTH.width + 1)  # operands to come, counted from the present beat's first lane
-        final = left <= lanes
+        final = Signal()  # whether the present beat holds all of them
         m.d.comb += [
             self.o.payload.first.eq(first),
             *(self.o.payload.addr[j].eq(base + self.offsets[j]) for j in range(lanes)),
             *(self.o.payload.mask[j].eq((j >= first) & (j < left)) for j in range(lanes)),
-            self.idle.eq(~segments.o.valid & ~self.o.valid),
-            segments.o.ready.eq(~self.o.valid | (self.o.ready & final)),
+            self.idle.eq(~segments.o.valid & ~skid.o.valid & ~self.o.valid),
+            skid.o.ready.eq(~self.o.valid | (self.o.ready & final)),
         ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += [
                 self.o.valid.eq(~final),
                 base.eq(base + self.offsets[lanes]),
                 left.eq(left - lanes),
+                final.eq(left <= 2 * lanes),
                 first.eq(0),
             ]
-        with m.If(segments.o.valid & segments.o.ready):
+        with m.If(skid.o.valid & skid.o.ready):
             m.d.sync += [
                 self.o.valid.eq(1),
                 base.eq(segment.place.sp - self.offsets[skipped]),
                 left.eq(segment.length + skipped),
+                final.eq(segment.length + skipped <= lanes),
                 first.eq(skipped),
             ]
         return m

@@ -3,6 +3,7 @@
 from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..spec.config import Config
 
@@ -31,14 +32,16 @@ class Chunks(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        left = Signal.like(self.count)
-        m.d.comb += [
-            self.valid.eq(left != 0),
-            self.last.eq(left <= self._full),
-            self.size.eq(Mux(self.last, left, self._full)),
-        ]
+        shift = exact_log2(self._full)
+        most = self.count - 1  # number of the last weight: whole chunks before its own, and those of that before it
+        left = Signal(len(self.count) - shift)
+        rest = Signal(range(1, self._full + 1))
+        m.d.comb += self.size.eq(Mux(self.last, rest, self._full))
         with m.If(self.load):
-            m.d.sync += left.eq(self.count)
+            m.d.sync += [
+                self.valid.eq(self.count != 0), left.eq(most[shift:]), self.last.eq(self.count <= self._full),
+                rest.eq(most[:shift] + 1),
+            ]  # fmt: skip
         with m.Elif(self.step):
-            m.d.sync += left.eq(left - self.size)
+            m.d.sync += [self.valid.eq(~self.last), left.eq(left - 1), self.last.eq(left == 1)]
         return m

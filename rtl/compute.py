@@ -3,7 +3,7 @@
 Where there are only GEMMs, the pool unit never has a job, and synthesis leaves nothing of it.
 """
 
-from amaranth import Const, Module, ResetInserter, Signal
+from amaranth import Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -120,17 +120,20 @@ class Compute(wiring.Component):
         Returns whether the consumer works on the descriptor shown, and the roles of the operands.
         """
         job = self.i.payload
-        gemm = (job.mode == VectorMode.GEMM) | (not self.config.pools)
+        # What is shown has been valid for a cycle, so that all that follows from it alone is known.
+        shown, gemm, selects, swapped = (Signal(name=name) for name in ("shown", "gemm", "selects", "swapped"))
+        m.d.sync += [
+            shown.eq(self.i.valid & ~self.i.ready),
+            gemm.eq((job.mode == VectorMode.GEMM) | (not self.config.pools)),
+            selects.eq(job.mode == VectorMode.SELECT), swapped.eq(job.swap),
+        ]  # fmt: skip
         swap, vector = Signal(), Signal()
         same = Signal()
         done = []
         here = Signal()
-        for name, port, wanted in (
-            ("a", fetch_a.walk, Const(1)),
-            ("b", fetch_b.walk, gemm | (job.mode == VectorMode.SELECT)),
-        ):
+        for name, port, wanted in (("a", fetch_a.walk, Const(1)), ("b", fetch_b.walk, gemm | selects)):
             taken = Signal(name=f"taken_{name}")
-            m.d.comb += port.valid.eq(self.i.valid & wanted & ~taken & (here | same))
+            m.d.comb += port.valid.eq(shown & wanted & ~taken & (here | same))
             done.append(taken | ~wanted | (port.valid & port.ready))
             with m.If(port.valid & port.ready):
                 m.d.sync += taken.eq(1)
@@ -138,31 +141,37 @@ class Compute(wiring.Component):
                 m.d.sync += taken.eq(0)
 
         start = Signal()
+        new = shown & ~here
         idle = ~feeder.busy & ~pool.busy
         m.d.comb += [
-            same.eq(feeder.busy & gemm & (job.swap == swap)),
-            start.eq(self.i.valid & ~here & (idle | (same & feeder.gemm.ready))),
-            feeder.gemm.valid.eq(start & gemm), pool.job.valid.eq(start & ~gemm),
-            self.i.ready.eq(self.i.valid & (here | start) & done[0] & done[1]),
+            same.eq(feeder.busy & gemm & (swapped == swap)),
+            feeder.gemm.valid.eq(new & gemm & (idle | (same & feeder.gemm.ready))),
+            pool.job.valid.eq(new & ~gemm & idle),
+            start.eq(feeder.gemm.valid | pool.job.valid),
+            self.i.ready.eq(shown & (here | start) & done[0] & done[1]),
         ]  # fmt: skip
         with m.If(start):
-            m.d.sync += [here.eq(1), swap.eq(job.swap), vector.eq(~gemm)]
+            m.d.sync += [here.eq(1), swap.eq(swapped), vector.eq(~gemm)]
         with m.If(self.i.ready):
             m.d.sync += here.eq(0)
         return here, swap, vector
 
     def _route(self, m, fetch_a, fetch_b, feeder, pool, swap, vector):
         """Vectors of A and B to the stream, the stationary or the pool side."""
+        m.d.comb += [
+            pool.a.payload.eq(fetch_a.o.payload),
+            pool.b.payload.eq(fetch_b.o.payload),
+            feeder.stream.payload.eq(Mux(swap, fetch_b.o.payload, fetch_a.o.payload)),
+            feeder.stationary.payload.eq(Mux(swap, fetch_a.o.payload, fetch_b.o.payload)),
+        ]
         sides = {
             fetch_a: (pool.a, feeder.stream, feeder.stationary),
             fetch_b: (pool.b, feeder.stationary, feeder.stream),
         }
-        for fetch, (pooled, straight, swapped) in sides.items():
-            for port, chosen in ((pooled, vector), (straight, ~vector & ~swap), (swapped, ~vector & swap)):
+        for fetch, (pooled, straight, crossed) in sides.items():
+            for port, chosen in ((pooled, vector), (straight, ~vector & ~swap), (crossed, ~vector & swap)):
                 with m.If(chosen):
-                    m.d.comb += [
-                        port.payload.eq(fetch.o.payload), port.valid.eq(fetch.o.valid), fetch.o.ready.eq(port.ready),
-                    ]  # fmt: skip
+                    m.d.comb += [port.valid.eq(fetch.o.valid), fetch.o.ready.eq(port.ready)]
 
     def _sum(self, m, feeder, array, accumulator):
         """Array and accumulator; the tag travels beside the array."""

@@ -48,7 +48,7 @@ class Control(wiring.Component):
     ``bus``: see :class:`.csr.Csr`. ``fetch`` reads commands. ``task``, ``update_task``, ``predictor_task``,
     ``main_done``, ``update_done``, ``predictor_done``: see :class:`.issue.Issue`. Results: at most one per cycle and
     source, those of a command before or with its done pulse (see :class:`.shadow.Shadow`). ``errors``: reports of other
-    blocks, which ``stop`` and ``lost`` follow ``STOP_LATENCY`` cycles later; ``losses``: see
+    blocks, which ``stop`` and ``lost`` follow ``stop_latency`` cycles later; ``losses``: see
     :class:`.supervisor.Supervisor`. ``stop``, ``lost``, and ``writing`` of the queues: see
     :class:`.write_stop.WriteStop`. ``halt``, ``idle``, ``reset``: see :class:`.supervisor.Supervisor`. ``counts``:
     increments of the counters; ``cycles`` and ``commands`` are counted here whatever it says. ``irq`` is a level.
@@ -60,11 +60,11 @@ class Control(wiring.Component):
     ``set_adam_power2``, for a cycle with ``adam_value``.
     """
 
-    STOP_LATENCY = 2
-
     def __init__(self, config: Config):
         self.config = config
         self.n_errors = n_errors = 3 * config.n_cores + 1
+        self.supervisor = Supervisor(n_errors + 1, config.n_cores)
+        self.stop_latency = self.supervisor.latency + 1
         super().__init__({
             "bus": In(AxiLite()), "irq": Out(1),
             "fetch": Out(ReadClient(config)),
@@ -91,7 +91,7 @@ class Control(wiring.Component):
         m = Module()
         config = self.config
         csr = Csr(config)
-        m.submodules.supervisor = supervisor = Supervisor(self.n_errors + 1, config.n_cores)
+        m.submodules.supervisor = supervisor = self.supervisor
         m.submodules.batches = batches = BatchCounter()
         m.submodules.counters = counters = Counters(config)
         fetch, issue = Fetch(config), Issue(config)
@@ -141,7 +141,6 @@ class Control(wiring.Component):
         m.d.comb += [
             supervisor.command.eq(Mux(csr.written.control, csr.write_data, 0)),
             supervisor.finished.eq(fetch.finished), supervisor.waiting.eq(fetch.waiting),
-            supervisor.errors[self.n_errors].eq(fetch.error),
             csr.status.eq(supervisor.status), csr.error.eq(supervisor.error.code),
             csr.error_index.eq(supervisor.error.index),
             self.halt.eq(supervisor.halt), self.reset.eq(supervisor.reset),
@@ -149,7 +148,6 @@ class Control(wiring.Component):
             fetch.start.eq(supervisor.start), fetch.resume.eq(supervisor.resume),
             fetch.stopping.eq(supervisor.stopping),
             self.stop.eq(supervisor.stop), self.lost.eq(supervisor.lost), issue.until.eq(supervisor.error.index),
-            supervisor.quiet.eq(issue.complete & ~self.writing.any()),
         ]  # fmt: skip
         # Registered, so that no path leads from the memory port to all that depends on a stop.
         m.d.sync += [
@@ -158,6 +156,7 @@ class Control(wiring.Component):
                 (supervisor.losses[core], self.losses[core]) for core in range(self.config.n_cores)
             )),
             *(supervisor.errors[i].eq(self.errors[i]) for i in range(self.n_errors)),
+            supervisor.errors[self.n_errors].eq(fetch.error), supervisor.quiet.eq(issue.complete & ~self.writing.any()),
         ]  # fmt: skip
 
     def _run(self, m, csr, batches, fetch, issue):

@@ -12,6 +12,7 @@ from amaranth.utils import exact_log2
 from ..spec.config import Config
 from ..spec.registers import COUNTERS
 from .csr import COUNTER_SLOTS, N_PHASES
+from .delay import delayed
 from .update_lane import most_saturations
 
 __all__ = ["FLUSH_CYCLES", "Counters", "counts_layout"]
@@ -40,9 +41,11 @@ class Counters(wiring.Component):
 
     ``counts`` are this cycle's increments for the current ``phase``, which may change when nothing has
     been counted for ``FLUSH_CYCLES``. ``shown`` is the total at ``index`` (phase * COUNTER_SLOTS + place
-    in the list) as of the cycle before, if that was one with ``show``: at most every other cycle is.
+    in the list) as of the last cycle with ``show``, ``SHOW_LATENCY`` cycles before: at most every other cycle is one.
     ``clear`` sets all to 0; counts in that cycle are lost.
     """
+
+    SHOW_LATENCY = 3
 
     def __init__(self, config: Config):
         self.config = config
@@ -65,22 +68,25 @@ class Counters(wiring.Component):
         s1_begun = Signal()
 
         live = self._live(m, s0_addr)
-        s1_amount = Signal.like(live)
+        s1_amount, s2_amount = Signal.like(live), Signal.like(live)
+        s2_valid, s2_addr = Signal(), Signal.like(s1_addr)
+        s2_total = Signal(TOTAL_WIDTH)
         m.d.comb += [
             s0_addr.eq(Mux(self.show, self.index, Cat(turn, self.phase))),
             read.addr.eq(s0_addr),
-            self.shown.eq(Mux(s1_begun, read.data, 0) + s1_amount),
-            write.en.eq(s1_valid & ~self.clear),
-            write.addr.eq(s1_addr),
-            write.data.eq(self.shown),
+            write.en.eq(s2_valid & ~self.clear),
+            write.addr.eq(s2_addr),
+            write.data.eq(s2_total + s2_amount),
         ]
         m.d.sync += [
-            s1_valid.eq(~self.clear),
-            s1_addr.eq(s0_addr),
+            s1_valid.eq(~self.clear), s1_addr.eq(s0_addr), s1_amount.eq(Mux(self.clear, 0, live)),
             s1_begun.eq((begun.bit_select(s0_addr, 1) | (s1_valid & (s1_addr == s0_addr))) & ~self.clear),
-            s1_amount.eq(Mux(self.clear, 0, live)),
             begun.eq(begun | (s1_valid << s1_addr)),
-        ]
+            s2_valid.eq(s1_valid & ~self.clear), s2_addr.eq(s1_addr), s2_amount.eq(s1_amount),
+            s2_total.eq(Mux(s1_begun, Mux(s2_valid & (s2_addr == s1_addr), write.data, read.data), 0)),
+        ]  # fmt: skip
+        with m.If(delayed(m, self.show, self.SHOW_LATENCY - 1)):
+            m.d.sync += self.shown.eq(write.data)
         with m.If(~self.show):
             m.d.sync += turn.eq(turn + 1)
         with m.If(self.clear):

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..spec.config import VERSION, Config
 from ..spec.registers import AS_SCHEDULED, COUNTERS, REGISTERS, Access, Register
 from ..spec.schedule import ENTRIES
+from .delay import delayed
 
 __all__ = ["COUNTER_SLOTS", "N_PHASES", "AxiLite", "Csr", "registers", "stored_registers"]
 
@@ -75,9 +76,11 @@ class Csr(wiring.Component):
 
     Where ``config.predicts``, ``writing`` is high for the one cycle in which any register is written.
 
-    Inputs are sampled one cycle after ``look``, which comes with every read. Registers that aren't there
+    Inputs are sampled LOOK_CYCLES after ``look``, which comes with every read. Registers that aren't there
     read as 0 and ignore writes. A write without all its strobes is not done and answered by SLVERR.
     """
+
+    LOOK_CYCLES = 3
 
     def __init__(self, config: Config):
         self.config = config
@@ -101,13 +104,14 @@ class Csr(wiring.Component):
         return m
 
     def _write_channel(self, m):
-        """Hold address and data until both are there, then write and answer in one cycle."""
+        """Hold address and data until both are there; a cycle later write and answer."""
         bus = self.bus
         addr_held = Signal()
         data_held = Signal()
         full = Signal()
         index = Signal(ADDR_WIDTH - 2)
-        do = addr_held & data_held & ~bus.bvalid
+        do = Signal()
+        m.d.sync += do.eq(addr_held & data_held & ~bus.bvalid & ~do)
         m.d.comb += [bus.awready.eq(~addr_held), bus.wready.eq(~data_held)]
         with m.If(bus.awvalid & bus.awready):
             m.d.sync += [addr_held.eq(1), index.eq(bus.awaddr[2:])]
@@ -135,7 +139,7 @@ class Csr(wiring.Component):
         """Take an address, let the others look up what it may be about, sample, answer."""
         bus = self.bus
         free = Signal(init=1)
-        sample = Signal()
+        sample = delayed(m, self.look, self.LOOK_CYCLES)
         index = Signal(ADDR_WIDTH - 2)
         counter_high = Signal(DATA_WIDTH)
         values = {
@@ -146,7 +150,7 @@ class Csr(wiring.Component):
             "COUNTER_HIGH": counter_high,
         }
         m.d.comb += [bus.arready.eq(free), bus.rresp.eq(OKAY)]
-        m.d.sync += [self.look.eq(bus.arvalid & free), sample.eq(self.look)]
+        m.d.sync += self.look.eq(bus.arvalid & free)
         with m.If(bus.arvalid & free):
             m.d.sync += [free.eq(0), index.eq(bus.araddr[2:])]
         with m.If(sample):

@@ -110,9 +110,9 @@ class Exponents(wiring.Component):
         return m
 
     def _walk(self, m, table, shadow):
-        """Visit the entries to adjust, one per cycle: s0 reads table and shadow, s1 writes them.
+        """Visit the entries to adjust, one per cycle: s0 reads table and shadow, s1 clears the shadow's.
 
-        Where there are scales the table is written in s2.
+        The rule applies in s2, the table is written in s3.
         """
         n_tensors = self.config.n_tensors
         named = ("out", "b", "d") if self.config.predicts else ("out", "b")
@@ -145,15 +145,14 @@ class Exponents(wiring.Component):
 
         chosen = ~trial | of_named(s1_step, "track_")
         changes = s1_valid & chosen & shadow.entry.seen & (self.adjust.how != Adjust.CLEAR)
-        later = int(self.config.predicts)
-        old, seen = delayed(m, table.data, later), delayed(m, shadow.entry, later)
+        s2_old, s2_seen = delayed(m, table.data, 1), delayed(m, shadow.entry, 1)
         m.d.comb += [
             shadow.addr.eq(s0_addr),
             shadow.clear.eq(s1_valid & chosen),
-            table.write.eq(delayed(m, changes, later)),
-            table.write_addr.eq(delayed(m, s1_addr, later)),
-            table.write_data.eq(self._rule(m, old, seen)),
-            self.adjust.done.eq(delayed(m, done, later)),
+            table.write.eq(delayed(m, changes, 2)),
+            table.write_addr.eq(delayed(m, s1_addr, 2)),
+            table.write_data.eq(delayed(m, self._rule(m, s2_old, s2_seen), 1)),
+            self.adjust.done.eq(delayed(m, done, 2)),
         ]
         return walking, s0_addr
 

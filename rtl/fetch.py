@@ -55,8 +55,8 @@ class Fetch(wiring.Component):
         m.submodules.check = check = Check(self.config)
         wiring.connect(m, wiring.flipped(self.client), prefetch.client)
         fetched = prefetch.commands.p
-        work = is_work(fetched.command.opcode)
 
+        work = Signal()
         skip = Signal()
         code = Signal(ErrorCode)
         calibrating = Signal()
@@ -74,7 +74,10 @@ class Fetch(wiring.Component):
         with m.FSM() as fsm:
             self._begin(m, prefetch)
             with m.State("COMMAND"):
-                m.d.sync += [skip.eq(check.skip), code.eq(check.code), calibrating.eq(self.calibrate), tried.eq(0)]
+                m.d.sync += [
+                    skip.eq(check.skip), code.eq(check.code), work.eq(is_work(fetched.command.opcode)),
+                    calibrating.eq(self.calibrate), tried.eq(0),
+                ]  # fmt: skip
                 with m.If(prefetch.commands.valid & self.located):
                     m.next = "JUDGE"
             with m.State("JUDGE"):

@@ -31,19 +31,21 @@ class Unpack(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        beat = Signal.like(self.i.payload)
-        left = Signal(range(self._groups + 1))
-        m.d.comb += [
-            self.o.valid.eq(left != 0),
-            self.o.payload.eq(beat),
-            self.i.ready.eq((left == 0) | ((left == 1) & self.o.ready)),
-        ]
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [beat.eq(self.i.payload), left.eq(self._chosen(len(beat) // size for size in self._sizes))]
-        with m.Elif(self.o.valid & self.o.ready):
-            m.d.sync += [beat.eq(self._chosen(beat >> size for size in self._sizes)), left.eq(left - 1)]
+        beat = Signal.like(self.i.payload, reset_less=True)
+        left = Signal(range(self._groups))  # behind the present group
+        last = Signal()  # whether there is none
+        groups = self._chosen(len(beat) // size for size in self._sizes)
+        m.d.comb += [self.o.payload.eq(beat), self.i.ready.eq(~self.o.valid | (last & self.o.ready))]
+        with m.If(self.i.ready):
+            m.d.sync += [
+                self.o.valid.eq(self.i.valid), beat.eq(self.i.payload), left.eq(groups - 1), last.eq(groups == 1),
+            ]  # fmt: skip
+        with m.Elif(self.o.ready):
+            m.d.sync += [
+                beat.eq(self._chosen(beat >> size for size in self._sizes)), left.eq(left - 1), last.eq(left == 1),
+            ]  # fmt: skip
         with m.If(self.flush):
-            m.d.sync += left.eq(0)
+            m.d.sync += self.o.valid.eq(0)
         return m
 
     def _chosen(self, values):

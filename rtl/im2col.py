@@ -7,7 +7,9 @@ from amaranth.lib.wiring import In, Out
 from ..spec.config import Config
 from .interfaces import PadRead, Token
 from .odometer import COUNT_BITS, JUMP_BITS, Odometer
+from .register_slice import RegisterSlice
 from .scratchpad import Scratchpad
+from .skid import Skid
 
 __all__ = ["Operand", "OperandVector", "WalkLayout"]
 
@@ -92,7 +94,7 @@ class Operand(wiring.Component):
     """
 
     latency = 1 + Scratchpad.READ_LATENCY
-    """Cycles from an outer position to its vector."""
+    """Cycles from an outer position to its vector, which then passes through a :class:`.skid.Skid`."""
 
     def __init__(self, config: Config, depth: int):
         super().__init__({
@@ -110,10 +112,12 @@ class Operand(wiring.Component):
             "valid": 1, "half": 1, "free": 1, "ones": 1,
             "lanes": range(self.config.rows + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
         }))  # fmt: skip
-        m.d.comb += step.eq(~self.o.valid | self.o.ready)
+        m.submodules.skid = skid = Skid(self.o.payload.shape())
+        wiring.connect(m, skid.o, wiring.flipped(self.o))
+        m.d.comb += step.eq(~skid.i.valid | skid.i.ready)
         outer, offsets, walking = self._walk(m, position, step)
-        in_flight = self._fetch(m, position, step, outer, offsets)
-        m.d.comb += self.busy.eq(walking | (in_flight & step))
+        in_flight = self._fetch(m, skid.i, position, step, outer, offsets)
+        m.d.comb += self.busy.eq(walking | (in_flight & step) | (self.o.valid & self.o.ready))
         return m
 
     def _walk(self, m, position, step):
@@ -123,6 +127,8 @@ class Operand(wiring.Component):
         walk = self.walk.payload
         m.submodules.odometer = odometer = Odometer(N_OUTER, address_bits)
         m.submodules.offsets = offsets = LaneOffsets(config, address_bits)
+        m.submodules.following = following = RegisterSlice(offsets.o.payload.shape())
+        wiring.connect(m, offsets.o, following.i)
         group = Signal(offsets.o.payload.shape(), reset_less=True)
         group_valid, busy, ones, extra, held, first = (
             Signal(name=name) for name in ("group_valid", "busy", "ones", "extra", "held", "first")
@@ -130,6 +136,7 @@ class Operand(wiring.Component):
         half = Signal(init=1)  # the first ``new`` makes it 0
         repeat, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
         prepared, end_group, taken = Signal(), Signal(), Signal()
+        final, single = Signal(), Signal()  # whether the repetition is the group's last, whether there is but one
 
         # The offsets' walk begins ahead of the outer one, which waits for its tile and its predecessor.
         start = self.walk.valid & self.walk.ready
@@ -145,7 +152,7 @@ class Operand(wiring.Component):
         with m.If(start):
             m.d.sync += [
                 prepared.eq(0), busy.eq(1), ones.eq(walk.ones), repeat.eq(walk.repeat), left.eq(walk.repeat),
-                first.eq(walk.new & held),
+                single.eq(walk.repeat <= config.cols), final.eq(walk.repeat <= config.cols), first.eq(walk.new & held),
             ]  # fmt: skip
             with m.If(walk.new):
                 m.d.sync += [half.eq(~half), held.eq(1)]
@@ -154,25 +161,26 @@ class Operand(wiring.Component):
             position.valid.eq(busy & group_valid), position.half.eq(half), position.free.eq(first),
             position.ones.eq(extra), position.lanes.eq(group.lanes),
             position.end_pass.eq(extra | (odometer.last & ~ones)),
-            position.end_sweep.eq(position.end_pass & (left <= config.cols)),
+            position.end_sweep.eq(position.end_pass & final),
             position.end_walk.eq(position.end_sweep & group.last),
             taken.eq(position.valid & step), odometer.step.eq(taken & ~extra), end_group.eq(taken & position.end_sweep),
-            offsets.o.ready.eq(~group_valid | end_group),
+            following.o.ready.eq(~group_valid | end_group),
         ]  # fmt: skip
         with m.If(taken):
             m.d.sync += [first.eq(0), extra.eq(ones & odometer.last & ~extra)]
             with m.If(position.end_pass):
-                m.d.sync += left.eq(left - config.cols)
+                m.d.sync += [left.eq(left - config.cols), final.eq(left <= 2 * config.cols)]
             with m.If(position.end_sweep):
-                m.d.sync += left.eq(repeat)
+                m.d.sync += [left.eq(repeat), final.eq(single)]
             with m.If(position.end_walk):
                 m.d.sync += busy.eq(0)
-        with m.If(offsets.o.ready):
-            m.d.sync += [group.eq(offsets.o.payload), group_valid.eq(offsets.o.valid)]
-        walking = start | offsets.busy | (offsets.walk.valid & offsets.walk.ready)
+        with m.If(following.o.ready):
+            m.d.sync += [group.eq(following.o.payload), group_valid.eq(following.o.valid)]
+        loading = following.o.valid & following.o.ready
+        walking = start | offsets.busy | loading | (offsets.walk.valid & offsets.walk.ready)
         return odometer.address, group.offset, walking
 
-    def _fetch(self, m, position, step, outer, offsets):
+    def _fetch(self, m, o, position, step, outer, offsets):
         """The pipeline through the scratchpad: addresses, data, zeros and ones in their lanes."""
         config = self.config
         bank_bits = (config.banks - 1).bit_length()
@@ -195,9 +203,9 @@ class Operand(wiring.Component):
         here = stages[-1]
         m.d.sync += self.free.eq(step & stages[-2].valid & stages[-2].free)
 
-        vector = self.o.payload
+        vector = o.payload
         m.d.comb += [
-            self.o.valid.eq(here.valid), vector.lanes.eq(here.lanes), vector.end_pass.eq(here.end_pass),
+            o.valid.eq(here.valid), vector.lanes.eq(here.lanes), vector.end_pass.eq(here.end_pass),
             vector.end_sweep.eq(here.end_sweep), vector.end_walk.eq(here.end_walk),
         ]  # fmt: skip
         for lane in range(config.rows):

@@ -57,8 +57,10 @@ class Issue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         command = self.work.p.command
-        update = is_update(command.opcode)
-        aside = ~update & command.predictor  # waited for as the predictor's
+        update, aside = Signal(), Signal()  # the latter is waited for as the predictor's
+        m.d.sync += [  # of what has stood long before it is pushed
+            update.eq(is_update(command.opcode)), aside.eq(~is_update(command.opcode) & command.predictor),
+        ]  # fmt: skip
         chosen = {"main": ~update, "update": update}
         if self.config.n_cores > 1:
             chosen |= {"main": ~update & ~command.predictor, "predictor": aside}

@@ -1,6 +1,6 @@
 """The sequencer: runs the tile program and feeds the engines with descriptors."""
 
-from amaranth import Array, Cat, Module, ResetInserter, Signal
+from amaranth import Array, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -8,6 +8,7 @@ from ..spec.compiler import compile_program
 from ..spec.config import Config
 from ..spec.descriptors import ENGINES
 from .clock_gate import clock_gate
+from .delay import delayed
 from .interfaces import TaskLayout, descriptor_layout, descriptor_stream
 from .register_slice import RegisterSlice
 from .sequencer_core import N_SLOTS, SequencerCore
@@ -47,6 +48,7 @@ class Sequencer(wiring.Component):
         ]  # fmt: skip
         slots = self._slots(m, core)
         queues, moved = {}, []
+        pushed_to = self._pushes(m, core)
         half = Signal()  # of the C scratchpad, flips after each tile's last store
         room = []
         for number, (engine, layout) in enumerate(ENGINES.items()):
@@ -56,7 +58,7 @@ class Sequencer(wiring.Component):
             given = {"command": self.i.payload.index, "half": half}
             m.d.comb += [descriptor[bits.name].eq(given.get(bits.name, slot))
                          for bits, slot in zip(layout, slots, strict=False)]  # fmt: skip
-            m.d.comb += [queue.i.payload.eq(descriptor), queue.i.valid.eq(core.push & (core.engine == number))]
+            m.d.comb += [queue.i.payload.eq(descriptor), queue.i.valid.eq(pushed_to[number])]
             pushed = queue.i.valid & queue.i.ready
             if engine == "store":
                 with m.If(pushed & descriptor.close):
@@ -70,19 +72,27 @@ class Sequencer(wiring.Component):
             m.submodules[f"{engine}_queue"] = gate(ResetInserter(self.reset)(queue))
         waiting = core.push & ~core.push_ready
         m.d.comb += [
-            core.push_ready.eq(Array(room)[core.engine]),
-            self.busy.eq((self.i.valid & ~waiting) | Cat(moved).any()),
+            core.push_ready.eq(Array(room)[core.engine] & ~pushed_to.any()),
+            self.busy.eq((self.i.valid & ~waiting) | pushed_to.any() | Cat(moved).any()),
         ]
         return m
+
+    def _pushes(self, m, core):
+        """Which engine's descriptor is complete, a cycle after the core said so."""
+        pushed_to = Signal(len(ENGINES))
+        m.d.sync += pushed_to.eq(Mux(core.push & core.push_ready, 1 << core.engine, 0))
+        return pushed_to
 
     def _slots(self, m, core):
         """The descriptor being built: slot i is field i of whichever engine it is for, as wide as the widest."""
         slots = []
+        pushed, value = delayed(m, core.push & core.push_ready, 1), delayed(m, core.value, 1)
+        chosen = delayed(m, Mux(core.slot_en, 1 << core.slot, 0), 1)
         for i in range(N_SLOTS):
             slot = Signal(max(layout[i].width for layout in ENGINES.values() if i < len(layout)), name=f"slot{i}")
-            with m.If(core.push & core.push_ready):
+            with m.If(pushed):
                 m.d.sync += slot.eq(0)
-            with m.Elif(core.slot_en & (core.slot == i)):
-                m.d.sync += slot.eq(core.value)
+            with m.Elif(chosen[i]):
+                m.d.sync += slot.eq(value)
             slots.append(slot)
         return slots

@@ -14,6 +14,8 @@ from ..spec.descriptors import ENGINES
 from ..spec.errors import ErrorCode
 from ..spec.microcode import REGISTER_WIDTH, Op, Program
 from ..spec.tile_machine import TASK_FIELDS
+from .block_memory import BlockMemory
+from .delay import delayed
 from .interfaces import TaskLayout
 from .sequencer_alu import SequencerAlu
 
@@ -82,14 +84,8 @@ class SequencerCore(wiring.Component):
         layout = x.shape()
         code = [layout.const(vars(i)) for i in self._program.instructions]
         m.submodules.code = code_memory = Memory(shape=layout, depth=len(code), init=code)
-        m.submodules.registers = registers = Memory(
-            shape=signed(REGISTER_WIDTH), depth=len(self._program.registers), init=self._program.registers
-        )
-        write = registers.write_port()
-        m.d.comb += [
-            write.en.eq(x_valid & ~stall & (x.op < Op.BEQ) & ~x.to_slot),
-            write.addr.eq(x.d), write.data.eq(self.value),
-        ]  # fmt: skip
+        write = Signal()
+        m.d.comb += write.eq(x_valid & ~stall & (x.op < Op.BEQ) & ~x.to_slot)
 
         pc, address = Signal(range(len(code))), Signal(range(len(code)))
         fetch, read = code_memory.read_port(), Signal(layout)
@@ -105,15 +101,24 @@ class SequencerCore(wiring.Component):
             ]  # fmt: skip
         with m.If(~stall):
             m.d.sync += loaded.eq(self._task_field(read.a))
+        written = delayed(m, self.value, 1, ~stall)
         for operand in ("a", "b"):
-            port = registers.read_port(transparent_for=(write,))
-            m.d.comb += [port.addr.eq(fetch.data[operand]), port.en.eq(~stall)]
+            m.submodules[f"registers_{operand}"] = registers = BlockMemory(
+                signed(REGISTER_WIDTH), len(self._program.registers), init=self._program.registers
+            )
+            m.d.comb += [
+                registers.r_addr.eq(fetch.data[operand]), registers.r_en.eq(~stall),
+                registers.w_en.eq(write), registers.w_addr.eq(x.d), registers.w_data.eq(self.value),
+            ]  # fmt: skip
+            missed = delayed(m, write & (x.d == fetch.data[operand]), 1, ~stall)  # not what is written as it is read
             source = Signal(signed(REGISTER_WIDTH), name=f"read_{operand}")
-            m.d.comb += source.eq(Mux(write.en & (x.d == read[operand]), self.value, port.data))
-            held = Signal(signed(REGISTER_WIDTH), name=f"x_{operand}")
-            with m.If(~stall):
-                m.d.sync += held.eq(source)
-            m.d.comb += getattr(alu, operand).eq(held)
+            with m.If(write & (x.d == read[operand])):
+                m.d.comb += source.eq(self.value)
+            with m.Elif(missed):
+                m.d.comb += source.eq(written)
+            with m.Else():
+                m.d.comb += source.eq(registers.r_data)
+            m.d.comb += getattr(alu, operand).eq(delayed(m, source, 1, ~stall))
 
     def _task_field(self, number):
         """The task's field ``number``, of those the program loads."""

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from amaranth import Cat, Const, Module, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,19 +19,20 @@ class Supervisor(wiring.Component):
     in error, pulses ``reset`` and then ``start``; ``finished`` ends the run. RESUME is passed on as
     ``resume`` while ``waiting``; RESET_COUNTERS as ``clear_counters``.
 
-    ``errors`` stop the machine in two steps. From the cycle after the first report on ``stop`` tells what failed; of
-    several reports, later ones too, the one with the lowest index counts. Once ``quiet``, two cycles after ``stop``
-    has changed at the earliest, ``halt`` rises: no memory transaction may be started any more. When all are ``idle``,
+    ``errors`` stop the machine in two steps. ``latency`` cycles after the first report ``stop`` tells what failed; of
+    several reports, later ones too, the one with the lowest index counts. Once ``quiet`` for more than ``latency``
+    cycles, two after ``stop`` has changed at the earliest, ``halt`` rises: no memory transaction may be started any more. When all are ``idle``,
     ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` pulses, and the machine is
     as before START. ``busy`` is high while CLEAR is being done. ``stopping``: no new command may be taken up.
     ``losses`` are, for each queue of compute commands, those of ``errors`` after which its commands can't be completed
-    from this one on; ``lost`` follows a cycle later.
+    from this one on; ``lost`` follows ``latency`` cycles later.
 
     ``event``: STATUS shows HOST, DONE or ERROR.
     """
 
     def __init__(self, n_errors: int, n_queues: int = 1):
         self.n_errors = n_errors
+        self.latency = (n_errors - 1).bit_length() + 1
         super().__init__({
             "command": In(Control), "finished": In(1), "waiting": In(1), "quiet": In(1), "idle": In(1),
             "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "losses": In(data.ArrayLayout(n_errors, n_queues)),
@@ -47,6 +48,8 @@ class Supervisor(wiring.Component):
         asked = {bit: (self.command & bit).any() for bit in Control}
         done = Signal()
         held = Signal()  # stop has taken effect
+        calm = Signal(self.latency)  # whether it was quiet, in cycles before, when no earlier report could be under way
+        reported, pending = Signal(), Signal()  # a report is, or was, on its way
         was_idle = Signal()  # the arbiters may have taken a burst in the cycle in which halt rose
         failed = self.error.valid & ~self.busy
         m.d.comb += [
@@ -54,9 +57,14 @@ class Supervisor(wiring.Component):
             self.clear_counters.eq(asked[Control.RESET_COUNTERS]),
             self.status.eq(Cat(self.busy, self.waiting & self.busy, done, failed)),
             self.event.eq((self.status & (Status.HOST | Status.DONE | Status.ERROR)).any()),
-            self.stopping.eq(settling | self.halt),
+            reported.eq(Cat(error.valid for error in self.errors).any()),
+            self.stopping.eq(settling | self.halt | reported | pending),
         ]
-        m.d.sync += [held.eq(settling & ~news), was_idle.eq(self.halt & self.idle)]
+        with m.If(self.reset | reported):
+            m.d.sync += pending.eq(~self.reset)
+        m.d.sync += [
+            held.eq(settling & ~news), calm.eq(Mux(settling & ~news, Cat(self.quiet, calm), 0)), was_idle.eq(self.halt & self.idle),
+        ]  # fmt: skip
 
         @contextmanager
         def state(name):
@@ -84,7 +92,7 @@ class Supervisor(wiring.Component):
                     m.next = "IDLE"
             with state("SETTLE"):
                 m.d.comb += [self.busy.eq(1), settling.eq(1)]
-                with m.If(held & self.quiet & ~news):
+                with m.If(held & self.quiet & calm.all() & ~news):
                     m.next = "STOP"
             with state("STOP"):
                 m.d.comb += [self.busy.eq(1), self.halt.eq(1)]
@@ -120,11 +128,24 @@ class Supervisor(wiring.Component):
             m.d.sync += [self.error.eq(0), self.lost.eq(0)]
 
     def _earliest(self, m, name, wanted):
-        """Of the reports that are ``wanted`` the one with the lowest index."""
-        earliest = Signal(ErrorLayout, name=f"{name}_none")
+        """Of the reports that are ``wanted`` the one with the lowest index, by a tree with registers at each level."""
+        reports = []
         for i, error in enumerate(self.errors):
-            before, earliest = earliest, Signal(ErrorLayout, name=f"{name}{i}")
-            m.d.comb += earliest.eq(before)
-            with m.If(error.valid & wanted[i] & (~before.valid | (error.index < before.index))):
-                m.d.comb += earliest.eq(error)
-        return earliest
+            report = Signal(ErrorLayout, name=f"{name}_{i}")
+            m.d.comb += [report.eq(error), report.valid.eq(error.valid & wanted[i])]
+            reports.append(report)
+        level = 0
+        while len(reports) > 1:
+            level += 1
+            following = []
+            for i, report in enumerate(reports[::2]):
+                earlier = Signal(ErrorLayout, name=f"{name}_{level}_{i}")
+                m.d.sync += earlier.eq(report)
+                for other in reports[2 * i + 1 : 2 * i + 2]:
+                    with m.If(other.valid & (~report.valid | (other.index < report.index))):
+                        m.d.sync += earlier.eq(other)
+                with m.If(self.reset):
+                    m.d.sync += earlier.valid.eq(0)
+                following.append(earlier)
+            reports = following
+        return reports[0]

@@ -5,13 +5,15 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from .delay import delayed
+
 __all__ = ["Burst", "Table"]
 
 
 class Table(wiring.Component):
     """``depth`` entries of ``shape``, all zero at power-up, in one 1R1W memory.
 
-    Host side: ``show`` reads entry ``index``, which appears on ``shown`` in the next cycle; ``set``
+    Host side: ``show`` reads entry ``index``, which stays on ``shown`` from the second cycle after it on; ``set``
     writes ``value`` to it, unless the machine writes in that cycle.
 
     Machine side: entry ``addr`` appears on ``data`` one cycle after a cycle with ``ready``, which is
@@ -35,12 +37,13 @@ class Table(wiring.Component):
         m.d.comb += [
             self.ready.eq(~self.show),
             read.addr.eq(Mux(self.show, self.index, self.addr)),
-            self.shown.eq(read.data),
             self.data.eq(read.data),
             write.en.eq(self.write | self.set),
             write.addr.eq(Mux(self.write, self.write_addr, self.index)),
             write.data.eq(Mux(self.write, self.write_data, self.value)),
         ]
+        with m.If(delayed(m, self.show, 1)):
+            m.d.sync += self.shown.eq(read.data)
         return m
 
 

@@ -190,11 +190,13 @@ class Update(wiring.Component):
                 m.d.comb += check.start.eq(1)
                 m.next = "CHECK"
             with m.State("CHECK"), m.If(check.valid):
-                m.d.comb += reader.start.eq(~refused)
-                m.next = "RUN"
+                m.next = "START"
                 with m.If(refused):
                     m.next = "IDLE"
-                with m.Elif(task.count == 0):
+            with m.State("START"):
+                m.d.comb += reader.start.eq(1)
+                m.next = "RUN"
+                with m.If(task.count == 0):
                     m.next = "WRITE"
             with m.State("RUN"), m.If(final):
                 m.next = "WRITE"

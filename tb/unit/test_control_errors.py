@@ -101,7 +101,7 @@ def test_errors_of_engines():
         ctx.set(dut.losses, [0b0101])
         await report(ctx, dut, (0, 7, 9), (1, 13, 2), (3, 14, 5))
         assert not ctx.get(dut.stop.stopping)
-        await ctx.tick().repeat(dut.STOP_LATENCY - 1)
+        await ctx.tick().repeat(dut.stop_latency - 1)
         assert ctx.get(dut.stop.stopping) and ctx.get(dut.stop.index) == 2
         assert ctx.get(dut.lost[0].valid) and ctx.get(dut.lost[0].index) == 9
         await report(ctx, dut, (2, 12, 3))
@@ -110,7 +110,7 @@ def test_errors_of_engines():
         assert ctx.get(dut.stop.index) == 2 and ctx.get(dut.lost[0].index) == 3
         ctx.set(dut.losses, [0b0001])
         await report(ctx, dut, (2, 12, 1), (3, 13, 4))
-        await ctx.tick().repeat(dut.STOP_LATENCY)
+        await ctx.tick().repeat(dut.stop_latency)
         assert ctx.get(dut.stop.index) == 1 and ctx.get(dut.lost[0].index) == 3
         for _ in range(20):
             assert await bench.host.read(ctx, "STATUS") == Status.BUSY
@@ -153,7 +153,7 @@ def test_orderly_stop(slow):
             await ctx.tick()
         await stays_busy(ctx)
         ctx.set(dut.writing, 0)
-        await ctx.tick().repeat(2)
+        await ctx.tick().repeat(1 + dut.stop_latency)
         assert ctx.get(dut.halt)
         assert await bench.wait(ctx) == Status.ERROR
         assert await bench.host.read(ctx, "ERROR") == ErrorCode.READ_FAULT

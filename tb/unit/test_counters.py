@@ -1,5 +1,6 @@
 """Counters against sums in plain Python."""
 
+from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -28,17 +29,21 @@ def test_counts(name, variant):
         """Random increments, at ``level`` of what there may be, while the host reads at random."""
         ctx.set(dut.phase, phase)
         show = 0
+        due = deque([None] * dut.SHOW_LATENCY)  # totals to be shown, or None
         for _ in range(cycles):
             counts = {n: most[n] if level == 1 else int(most[n] * level * rng.random() + rng.random()) for n in NAMES}
             show = rng.random() < 0.5 and not show
             ctx.set(dut.counts, counts)
             ctx.set(dut.show, show)
             await ctx.tick()
-            if show:  # exact in the middle of everything: all that came before this cycle
-                place = ctx.get(dut.index) % 16
-                if ctx.get(dut.index) // 16 == phase and place < len(NAMES):
-                    assert ctx.get(dut.shown) == totals.get((phase, NAMES[place]), 0)
-                    live_checks[0] += 1
+            place = ctx.get(dut.index) % 16
+            known = show and ctx.get(dut.index) // 16 == phase and place < len(NAMES)
+            # exact in the middle of everything: all that came before this cycle
+            due.append(totals.get((phase, NAMES[place]), 0) if known else None)
+            due.popleft()
+            if due[0] is not None:
+                assert ctx.get(dut.shown) == due[0]
+                live_checks[0] += 1
             ctx.set(dut.index, rng.choice((phase, phase, rng.randrange(4))) * 16 + rng.randrange(16))
             for n in NAMES:
                 totals[phase, n] = totals.get((phase, n), 0) + counts[n]
@@ -59,8 +64,8 @@ def test_counts(name, variant):
                 ctx.set(dut.show, 1)
                 await ctx.tick()
                 ctx.set(dut.show, 0)
+                await ctx.tick().repeat(dut.SHOW_LATENCY - 1)
                 assert ctx.get(dut.shown) == totals.get((phase, n), 0), (phase, n)
-                await ctx.tick()
                 seen += 1
 
     async def clear(ctx):

@@ -67,6 +67,7 @@ class Driver:
         ctx.set(self.dut.show, 1)
         await ctx.tick()
         ctx.set(self.dut.show, 0)
+        await ctx.tick()
         shown = ctx.get(self.dut.shown)
         if self.config.predicts and shown.is_scale:
             return [shown.cur, shown.next % 256, SCALE]
@@ -271,6 +272,7 @@ def test_hyper(variant, count):
             ctx.set(dut.show, 1)
             await ctx.tick()
             ctx.set(dut.show, 0)
+            await ctx.tick()
             assert ctx.get(dut.shown.mantissa) == values[-1][0]
             seen += 1
 

@@ -1,0 +1,34 @@
+"""A stream's items in two registers, so that no path leads through its ready."""
+
+from amaranth import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Skid"]
+
+
+class Skid(wiring.Component):
+    """Holds up to two items between two streams.
+
+    Latency 1; an item every cycle. Neither side's ready depends on the other's in the same cycle.
+    """
+
+    def __init__(self, shape):
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform):
+        m = Module()
+        spare = Signal.like(self.i.payload, reset_less=True)
+        spare_valid = Signal()
+        m.d.comb += self.i.ready.eq(~spare_valid)
+        with m.If(self.i.ready):
+            m.d.sync += spare.eq(self.i.payload)
+        with m.If(~self.o.valid | self.o.ready):
+            m.d.sync += [self.o.valid.eq(self.i.valid | spare_valid), spare_valid.eq(0)]
+            with m.If(spare_valid):
+                m.d.sync += self.o.payload.eq(spare)
+            with m.Else():
+                m.d.sync += self.o.payload.eq(self.i.payload)
+        with m.Elif(self.i.valid):
+            m.d.sync += spare_valid.eq(1)
+        return m
