@@ -2,7 +2,7 @@
 
 from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
@@ -77,8 +77,8 @@ def join_axi(m: Module, part, port) -> None:
 class _Grants(wiring.Component):
     """Round robin over clients' requests into one registered address channel, with a count of bursts.
 
-    A request waits in a :class:`.skid.Skid` first; ``hold`` keeps single clients' out of that. ``halt``, which a reset
-    of all that asks must follow, keeps all back and drops those that wait. ``accept`` pulses with the cycle in which ``client``'s
+    A request waits in a :class:`.skid.Skid` first; ``hold`` keeps single clients' out of that. ``halt`` drops those
+    that wait or come; a reset of all clients must follow. ``accept`` pulses with the cycle in which ``client``'s
     request is taken; ``finish`` ends a burst.
     """
 
@@ -102,7 +102,7 @@ class _Grants(wiring.Component):
         for number, request in enumerate(self.requests):
             skid = Skid(self._request)
             m.submodules[f"client{number}"] = ResetInserter(self.halt)(skid)
-            let = ~self.hold[number] & ~self.halt
+            let = ~self.hold[number]
             m.d.comb += [
                 skid.i.valid.eq(request.valid & let), skid.i.payload.eq(request.payload),
                 request.ready.eq(skid.i.ready & let),
@@ -212,7 +212,7 @@ class WriteArbiter(wiring.Component):
         m.submodules.grants = grants = _Grants(self._config, WriteClient, len(self.clients))
         grants.drive(m, self._config, axi, "aw")
         bursts = data.StructLayout({"client": grants.client.shape(), "length": 8})
-        m.submodules.order = order = SyncFIFO(width=bursts.size, depth=OUTSTANDING)
+        m.submodules.order = order = SyncFIFOBuffered(width=bursts.size, depth=OUTSTANDING)
         burst = bursts(order.r_data)
         count = Signal(8)
         moved = Signal()

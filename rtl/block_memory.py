@@ -11,7 +11,7 @@ __all__ = ["BlockMemory"]
 
 
 class BlockMemory(wiring.Component):
-    """``depth`` words of ``shape``, the first of them ``init``; with ``granularity`` (see :class:`amaranth.lib.memory.Memory`) parts are written.
+    """``depth`` words of ``shape``, the first of them ``init``; with ``granularity`` parts of them are written.
 
     ``r_data`` is the word at ``r_addr`` in the last cycle with ``r_en``; if that word was written in the same cycle it
     is anything: who reads it must not look. To define it would take a comparison and a bypass beside each memory block.

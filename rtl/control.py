@@ -139,7 +139,6 @@ class Control(wiring.Component):
     def _supervise(self, m, csr, supervisor, fetch, issue):
         """Start, stop, errors, status, interrupt."""
         m.d.comb += [
-            supervisor.command.eq(Mux(csr.written.control, csr.write_data, 0)),
             supervisor.finished.eq(fetch.finished), supervisor.waiting.eq(fetch.waiting),
             csr.status.eq(supervisor.status), csr.error.eq(supervisor.error.code),
             csr.error_index.eq(supervisor.error.index),
@@ -149,9 +148,9 @@ class Control(wiring.Component):
             fetch.stopping.eq(supervisor.stopping),
             self.stop.eq(supervisor.stop), self.lost.eq(supervisor.lost), issue.until.eq(supervisor.error.index),
         ]  # fmt: skip
-        # Registered, so that no path leads from the memory port to all that depends on a stop.
+        # Registered, so that no path leads from the ports to all that depends on a start or a stop.
         m.d.sync += [
-            supervisor.idle.eq(self.idle),
+            supervisor.command.eq(Mux(csr.written.control, csr.write_data, 0)), supervisor.idle.eq(self.idle),
             *(losses[: self.n_errors].eq(mine) for losses, mine in (
                 (supervisor.losses[core], self.losses[core]) for core in range(self.config.n_cores)
             )),

@@ -114,7 +114,7 @@ class Operand(wiring.Component):
         }))  # fmt: skip
         m.submodules.skid = skid = Skid(self.o.payload.shape())
         wiring.connect(m, skid.o, wiring.flipped(self.o))
-        m.d.comb += step.eq(~skid.i.valid | skid.i.ready)
+        m.d.comb += step.eq(skid.i.ready)
         outer, offsets, walking = self._walk(m, position, step)
         in_flight = self._fetch(m, skid.i, position, step, outer, offsets)
         m.d.comb += self.busy.eq(walking | (in_flight & step) | (self.o.valid & self.o.ready))

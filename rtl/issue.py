@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..spec.commands import Opcode, Source
 from ..spec.config import Config
 from .check import is_update
+from .delay import delayed
 from .dispatch import Dispatch, WaitLayout, queues
 from .exponents import ExponentLookup, operands
 from .hyper import HyperLookup
@@ -116,7 +117,7 @@ class Issue(wiring.Component):
                 new.index.eq(self.work.p.index), new.aside.eq(aside),
                 tasks.r_en.eq(getattr(self, f"{name}_done")),
             ]  # fmt: skip
-            self.rooms[name] = tasks.w_rdy
+            self.rooms[name] = delayed(m, tasks.w_rdy, 1)  # the next task comes later than that
             complete.append(~tasks.r_rdy | (oldest[name].index >= self.until))
         m.d.comb += self.complete.eq(Cat(complete).all())
         if self.config.n_cores > 1:

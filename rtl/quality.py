@@ -6,15 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from ..spec.numerics import unpredicted
+from .bit_length import BitLength
 from .interfaces import QualityLayout, ResultLayout
-from .tracker import bit_length
 
 __all__ = ["QualitySums", "SumsLayout", "sums_latency"]
 
 SumsLayout = data.StructLayout({name: QualityLayout[name].shape for name in ("ee", "et", "tt", "count")})
 """Of errors e and true gradients t: exact sums of e*e, e*t, t*t, and of how many."""
-
-_HALF = 32
 
 
 def sums_latency(config: Config) -> int:
@@ -25,8 +23,9 @@ def sums_latency(config: Config) -> int:
 class QualitySums(wiring.Component):
     """Gathers golden's ``quality_sums`` since ``clear``, ``update_lanes`` pairs a cycle, those in ``mask``.
 
-    ``sums_latency`` cycles later a pair is in ``sums``, and two later in ``result``: the power of two near the root of
-    the mean square of the true gradients, for tensor ``id`` (like ``exponent``, theirs, it passes there directly).
+    ``sums_latency`` cycles later a pair is in ``sums``, and ``BitLength.LATENCY`` later in ``result``: the power of two
+    near the root of the mean square of the true gradients, for tensor ``id`` (like ``exponent``, theirs, it passes
+    there directly).
     """
 
     def __init__(self, config: Config):
@@ -74,16 +73,13 @@ class QualitySums(wiring.Component):
         return values[0]
 
     def _rms(self, m):
-        """From bit lengths alone, that of the longer sum in two steps."""
-        tt, count = self.sums.tt, self.sums.count
-        upper = Signal(reset_less=True)
-        rest = Signal(_HALF, reset_less=True)
-        tt_length, count_length = Signal(range(len(tt) + 1)), Signal(range(len(count) + 1))
-        m.d.sync += [
-            upper.eq(tt[_HALF:].any()), rest.eq(Mux(tt[_HALF:].any(), tt[_HALF:], tt[:_HALF])),
-            tt_length.eq(bit_length(m, rest) + Mux(upper, _HALF, 0)),
-            count_length.eq(bit_length(m, count)),
-        ]  # fmt: skip
+        """From bit lengths alone."""
+        lengths = {}
+        for name in ("tt", "count"):
+            m.submodules[f"{name}_length"] = length = BitLength(len(self.sums[name]))
+            m.d.comb += length.i.eq(self.sums[name])
+            lengths[name] = length.o
+        tt_length, count_length = lengths["tt"], lengths["count"]
         m.d.comb += [
             self.result.id.eq(self.id),
             self.result.nonzero.eq(tt_length != 0),

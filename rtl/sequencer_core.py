@@ -84,11 +84,12 @@ class SequencerCore(wiring.Component):
         layout = x.shape()
         code = [layout.const(vars(i)) for i in self._program.instructions]
         m.submodules.code = code_memory = Memory(shape=layout, depth=len(code), init=code)
-        write = Signal()
-        m.d.comb += write.eq(x_valid & ~stall & (x.op < Op.BEQ) & ~x.to_slot)
+        read = Signal(layout)
+        writes = delayed(m, (read.op < Op.BEQ) & ~read.to_slot, 1, ~stall)
+        write = x_valid & writes
 
         pc, address = Signal(range(len(code))), Signal(range(len(code)))
-        fetch, read = code_memory.read_port(), Signal(layout)
+        fetch = code_memory.read_port()
         fetched_valid, read_valid = Signal(), Signal()
         m.d.comb += [address.eq(Mux(alu.taken & x_valid, x.d, pc)), fetch.addr.eq(address), fetch.en.eq(~stall)]
         with m.If(~running):
@@ -108,11 +109,12 @@ class SequencerCore(wiring.Component):
             )
             m.d.comb += [
                 registers.r_addr.eq(fetch.data[operand]), registers.r_en.eq(~stall),
-                registers.w_en.eq(write), registers.w_addr.eq(x.d), registers.w_data.eq(self.value),
+                registers.w_en.eq(write & ~stall), registers.w_addr.eq(x.d), registers.w_data.eq(self.value),
             ]  # fmt: skip
+            just = delayed(m, read.d == fetch.data[operand], 1, ~stall)
             missed = delayed(m, write & (x.d == fetch.data[operand]), 1, ~stall)  # not what is written as it is read
             source = Signal(signed(REGISTER_WIDTH), name=f"read_{operand}")
-            with m.If(write & (x.d == read[operand])):
+            with m.If(write & just):
                 m.d.comb += source.eq(self.value)
             with m.Elif(missed):
                 m.d.comb += source.eq(written)

@@ -3,10 +3,10 @@
 from amaranth import Assert, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
+from .block_memory import BlockMemory
 from .interfaces import ResultLayout
 
 __all__ = ["Shadow", "ShadowLayout", "result_ports", "result_sources"]
@@ -34,8 +34,8 @@ def result_ports(config: Config) -> dict:
 class Shadow(wiring.Component):
     """Gathers result events of its ``sources``, which may come in the same cycle.
 
-    One event is entered per cycle; the first source goes first. ``settled``: none is left to enter. Only
-    while ``settled``: entry ``addr`` appears on ``entry`` in the next cycle, and is set to zero with
+    An event is entered in three cycles, the first source's first; no source may have more than EVENT_DEPTH that aren't.
+    ``settled``: none is left to enter. Only while ``settled``: entry ``addr`` appears on ``entry`` in the next cycle, and is set to zero with
     ``clear``, which therefore comes one cycle after its ``addr``.
     """
 
@@ -50,37 +50,39 @@ class Shadow(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = Memory(shape=ShadowLayout, depth=self.config.n_tensors, init=[])
-        write = memory.write_port()
-        read = memory.read_port(transparent_for=(write,))
+        m.submodules.memory = memory = BlockMemory(ShadowLayout, self.config.n_tensors)
         s0_valid = Signal()
         s0_event = Signal(ResultLayout)
+        s1_valid, s2_valid = Signal(), Signal()
         earlier = 0  # whether a source before it has one
         for name in self.sources:
             valid, event = getattr(self, f"{name}_result_valid"), getattr(self, f"{name}_result")
             m.submodules[name] = events = self._events(m, valid, event)
-            m.d.comb += events.r_en.eq(~Cat(earlier).any())
-            with m.If(events.r_rdy & ~Cat(earlier).any()):
+            chosen = ~Cat(earlier).any() & ~s1_valid & ~s2_valid
+            m.d.comb += events.r_en.eq(chosen)
+            with m.If(events.r_rdy & chosen):
                 m.d.comb += [s0_valid.eq(1), s0_event.eq(data.View(ResultLayout, events.r_data))]
             earlier = Cat(earlier, events.r_rdy)
-        s1_valid = Signal()
-        s1_event = Signal(ResultLayout)
+        s1_event, s2_event = Signal(ResultLayout), Signal(ResultLayout)
         s1_addr = Signal(range(self.config.n_tensors))
+        old = Signal(ShadowLayout)
         m.d.comb += [
-            read.addr.eq(Mux(s0_valid, s0_event.id, self.addr)),
-            self.settled.eq(~s0_valid & ~s1_valid),
-            self.entry.eq(read.data),
-        ]
-        m.d.sync += [s1_valid.eq(s0_valid), s1_event.eq(s0_event), s1_addr.eq(read.addr)]
-
-        old = read.data
-        greater = s1_event.nonzero & (~old.nonzero | (s1_event.top > old.top))
-        m.d.comb += [write.en.eq(s1_valid | self.clear), write.addr.eq(s1_addr)]
-        with m.If(s1_valid):
+            memory.r_en.eq(1), memory.r_addr.eq(Mux(s0_valid, s0_event.id, self.addr)),
+            self.settled.eq(~Cat(earlier).any() & ~s1_valid & ~s2_valid), self.entry.eq(memory.r_data),
+        ]  # fmt: skip
+        m.d.sync += [
+            s1_valid.eq(s0_valid), s1_event.eq(s0_event), s1_addr.eq(memory.r_addr),
+            s2_valid.eq(s1_valid), s2_event.eq(s1_event), old.eq(memory.r_data),
+        ]  # fmt: skip
+        greater = s2_event.nonzero & (~old.nonzero | (s2_event.top > old.top))
+        m.d.comb += [
+            memory.w_en.eq(s2_valid | self.clear), memory.w_addr.eq(Mux(s2_valid, s2_event.id, s1_addr)),
+        ]  # fmt: skip
+        with m.If(s2_valid):
             m.d.comb += [
-                write.data.seen.eq(1),
-                write.data.nonzero.eq(old.nonzero | s1_event.nonzero),
-                write.data.top.eq(Mux(greater, s1_event.top, old.top)),
+                memory.w_data.seen.eq(1),
+                memory.w_data.nonzero.eq(old.nonzero | s2_event.nonzero),
+                memory.w_data.top.eq(Mux(greater, s2_event.top, old.top)),
             ]
         return m
 

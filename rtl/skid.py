@@ -1,6 +1,6 @@
 """A stream's items in two registers, so that no path leads through its ready."""
 
-from amaranth import Module, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,16 +19,15 @@ class Skid(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         spare = Signal.like(self.i.payload, reset_less=True)
-        spare_valid = Signal()
-        m.d.comb += self.i.ready.eq(~spare_valid)
-        with m.If(self.i.ready):
+        ready = Signal(init=1)  # while the spare register is free
+        m.d.comb += self.i.ready.eq(ready)
+        with m.If(ready):
             m.d.sync += spare.eq(self.i.payload)
         with m.If(~self.o.valid | self.o.ready):
-            m.d.sync += [self.o.valid.eq(self.i.valid | spare_valid), spare_valid.eq(0)]
-            with m.If(spare_valid):
-                m.d.sync += self.o.payload.eq(spare)
-            with m.Else():
-                m.d.sync += self.o.payload.eq(self.i.payload)
+            m.d.sync += [
+                self.o.valid.eq(self.i.valid | ~ready), ready.eq(1),
+                self.o.payload.eq(Mux(ready, self.i.payload, spare)),
+            ]  # fmt: skip
         with m.Elif(self.i.valid):
-            m.d.sync += spare_valid.eq(1)
+            m.d.sync += ready.eq(0)
         return m

@@ -20,12 +20,12 @@ class Supervisor(wiring.Component):
     ``resume`` while ``waiting``; RESET_COUNTERS as ``clear_counters``.
 
     ``errors`` stop the machine in two steps. ``latency`` cycles after the first report ``stop`` tells what failed; of
-    several reports, later ones too, the one with the lowest index counts. Once ``quiet`` for more than ``latency``
-    cycles, two after ``stop`` has changed at the earliest, ``halt`` rises: no memory transaction may be started any more. When all are ``idle``,
-    ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` pulses, and the machine is
-    as before START. ``busy`` is high while CLEAR is being done. ``stopping``: no new command may be taken up.
-    ``losses`` are, for each queue of compute commands, those of ``errors`` after which its commands can't be completed
-    from this one on; ``lost`` follows ``latency`` cycles later.
+    several reports, later ones too, the one with the lowest index counts. Once it has been ``quiet`` for more than
+    ``latency`` cycles behind that, ``halt`` rises: no memory transaction may be started any more. When all are
+    ``idle``, ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` pulses, and the
+    machine is as before START. ``busy`` is high while CLEAR is being done. ``stopping``: no new command may be taken
+    up. ``losses`` are, for each queue of compute commands, those of ``errors`` after which its commands can't be
+    completed from this one on; ``lost`` follows ``latency`` cycles later.
 
     ``event``: STATUS shows HOST, DONE or ERROR.
     """
@@ -63,7 +63,8 @@ class Supervisor(wiring.Component):
         with m.If(self.reset | reported):
             m.d.sync += pending.eq(~self.reset)
         m.d.sync += [
-            held.eq(settling & ~news), calm.eq(Mux(settling & ~news, Cat(self.quiet, calm), 0)), was_idle.eq(self.halt & self.idle),
+            held.eq(settling & ~news), was_idle.eq(self.halt & self.idle),
+            calm.eq(Mux(settling & ~news, Cat(self.quiet, calm), 0)),
         ]  # fmt: skip
 
         @contextmanager

@@ -264,7 +264,7 @@ class Update(wiring.Component):
         """Report the first fault and stop."""
         faulty = refused | reader.fault | writer.fault
         m.d.comb += [
-            writer.hold.eq(stopped | reader.fault),
+            writer.hold.eq(stopped),
             self.fault.eq(faulty & ~stopped),
             self.fault_command.eq(task.index),
             self.fault_code.eq(Mux(refused, refusal, Mux(reader.fault, ErrorCode.READ_FAULT, ErrorCode.WRITE_FAULT))),

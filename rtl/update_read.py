@@ -11,6 +11,7 @@ from .bursts import BurstWalk
 from .chunks import Chunks, beats_less_one, chunk_weights
 from .gearbox import Unpack
 from .interfaces import ReadClient
+from .skid import Skid
 
 __all__ = ["MOMENT_BYTES", "SLOTS", "GroupLayout", "UpdateReader", "array_bytes"]
 
@@ -68,22 +69,25 @@ class UpdateReader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        freed = Signal()
+        given, freed = Signal(), Signal()  # a group, a chunk of them: beyond the skid, where the fifth array goes too
         self._request(m, freed)
         beats = self._route(m)
         m.submodules.emitted = emitted = self._chunks(m)
-        payload = self.o.p
+        m.submodules.skid = skid = Skid(self.o.payload.shape())
+        connect(m, skid.o, flipped(self.o))
+        payload = skid.i.p
         lanes = self._config.update_lanes
         place = Signal.like(emitted.size)
         left = Signal(signed(len(emitted.size) + 1))
-        taken = self.o.valid & self.o.ready
+        taken = skid.i.valid & skid.i.ready
         m.d.comb += [
             left.eq(emitted.size - place),
             payload.mask.eq(Cat(left > lane for lane in range(lanes))),
             payload.last.eq(left <= lanes),
             payload.final.eq(payload.last & emitted.last),
-            freed.eq(taken & payload.last),
-            emitted.step.eq(freed),
+            emitted.step.eq(taken & payload.last),
+            given.eq(self.o.valid & self.o.ready),
+            freed.eq(given & self.o.p.last),
         ]
         with m.If(taken):
             m.d.sync += place.eq(place + lanes)
@@ -103,8 +107,8 @@ class UpdateReader(wiring.Component):
             ]
         if self._config.predicts:
             valid[0] |= self.without_g
-            self._fifth(m, beats["d"], taken & payload.final)
-        m.d.comb += self.o.valid.eq(Cat(valid).all() & emitted.valid)
+            self._fifth(m, beats["d"], given & self.o.p.final)
+        m.d.comb += skid.i.valid.eq(Cat(valid).all() & emitted.valid)
         return m
 
     def _fifth(self, m, fifo, flush):

@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
+from .bit_length import BitLength
 from .interfaces import QualityLayout, ResultLayout, UpdateLayout
 from .quality import QualitySums, sums_latency
 from .tracker import Tracker
@@ -25,7 +26,7 @@ class UpdateThird(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
-        self.latency = sums_latency(config) + 2
+        self.latency = sums_latency(config) + BitLength.LATENCY
         operands = data.ArrayLayout(signed(config.operand_width), config.update_lanes)
         super().__init__({
             "clear": In(1), "task": In(UpdateLayout(config)), "mask": In(config.update_lanes),

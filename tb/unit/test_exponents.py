@@ -93,7 +93,7 @@ class Driver:
         dut, rng = self.dut, self.rng
         for _ in range(count):
             for name in ("drain", "update"):
-                valid = rng.random() < 0.3
+                valid = rng.random() < 0.1
                 event = {
                     "id": rng.choice((0, 1, 2, self.config.n_tensors - 1, rng.randrange(self.config.n_tensors))),
                     "nonzero": rng.random() < 0.7, "top": rng.choice((rng.randint(-512, 511), rng.randint(-20, 20))),
@@ -162,7 +162,7 @@ def test_adjusts(name, variant):
     async def bench(ctx):
         await driver.write_all(ctx)
         for how in rounds:
-            await driver.events(ctx, rng.randrange(60))
+            await driver.events(ctx, rng.randrange(180))
             await driver.adjust(ctx, how)
             await driver.check(ctx)
 
