@@ -152,7 +152,7 @@ class Exponents(wiring.Component):
             table.write.eq(delayed(m, changes, 2)),
             table.write_addr.eq(delayed(m, s1_addr, 2)),
             table.write_data.eq(delayed(m, self._rule(m, s2_old, s2_seen), 1)),
-            self.adjust.done.eq(delayed(m, done, 2)),
+            self.adjust.done.eq(delayed(m, done, 3)),
         ]
         return walking, s0_addr
 

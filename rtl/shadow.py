@@ -35,8 +35,8 @@ class Shadow(wiring.Component):
     """Gathers result events of its ``sources``, which may come in the same cycle.
 
     An event is entered in three cycles, the first source's first; no source may have more than EVENT_DEPTH that aren't.
-    ``settled``: none is left to enter. Only while ``settled``: entry ``addr`` appears on ``entry`` in the next cycle, and is set to zero with
-    ``clear``, which therefore comes one cycle after its ``addr``.
+    ``settled``: none is left to enter. Only while ``settled``: entry ``addr`` appears on ``entry`` in the next cycle,
+    and is set to zero with ``clear``, which therefore comes one cycle after its ``addr``.
     """
 
     def __init__(self, config: Config):

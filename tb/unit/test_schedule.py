@@ -112,6 +112,7 @@ class Driver:
             ctx.set(self.dut.show, 1)
             await ctx.tick()
             ctx.set(self.dut.show, 0)
+            await ctx.tick()
             lengths = ctx.get(self.dut.lengths)
             assert Entry(ctx.get(self.dut.epochs), lengths.gp, lengths.bp) == entry
 
