@@ -1,38 +1,48 @@
-"""Integer square root, pipelined."""
+"""Integer square root, some of its bits in each stage."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .folded import captured
+
 __all__ = ["Root"]
 
 
 class Root(wiring.Component):
-    """``o`` = the integer part of the root of ``i``, free-running, ``latency`` cycles later: one a bit of ``o``.
+    """``o`` = the integer part of the root of ``i``, ``latency`` cycles later: one a bit of ``o``, and one.
 
-    Raises ValueError if ``width``, that of ``i``, is odd.
+    ``i`` is taken with ``start``, every ``fold`` cycles; ``o`` stands as long. A stage makes ``fold`` bits, one a
+    cycle. Raises ValueError if ``width``, that of ``i``, is odd.
     """
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, fold: int):
         if width % 2 or width < 2:
             raise ValueError(f"the width of a radicand must be even, not {width!r}")
-        self.latency = width // 2
-        super().__init__({"i": In(width), "o": Out(width // 2)})
+        self._fold = fold
+        self.latency = width // 2 + 1
+        super().__init__({"start": In(1), "i": In(width), "o": Out(width // 2)})
 
     def elaborate(self, platform):
         m = Module()
-        digits, rest, root = self.i, Const(0, 1), Const(0, 0)
-        for n in range(self.latency):
+        bits = len(self.o)
+        following = (self.i, Const(0, 1), Const(0, 1))
+        for at in range(0, bits, self._fold):
+            behind = min(at + self._fold, bits)
+            digits = Signal(len(self.i) - 2 * at, name=f"s{at}_digits", reset_less=True)
+            rest = Signal(behind + 1, name=f"s{at}_rest", reset_less=True)  # at most twice the root
+            root = Signal(behind, name=f"s{at}_root", reset_less=True)
+            from_digits, from_rest, from_root = following
             taken = Cat(digits[-2:], rest)
-            difference = Signal(n + 4, name=f"difference{n}")
+            difference = Signal(len(taken) + 1, name=f"s{at}_difference")
             m.d.comb += difference.eq(taken - Cat(Const(1, 2), root))
             less = difference[-1]
-            next_digits = Signal(len(digits) - 2, name=f"s{n}_digits", reset_less=True)
-            next_rest = Signal(n + 2, name=f"s{n}_rest", reset_less=True)  # at most twice the root
-            next_root = Signal(n + 1, name=f"s{n}_root", reset_less=True)
+            next_rest = Mux(less, taken, difference)[: len(rest)]
+            following = Cat(Const(0, 2), digits[:-2]), next_rest, Cat(~less, root[:-1])
             m.d.sync += [
-                next_digits.eq(digits), next_rest.eq(Mux(less, taken, difference)), next_root.eq(Cat(~less, root)),
-            ]  # fmt: skip
-            digits, rest, root = next_digits, next_rest, next_root
-        m.d.comb += self.o.eq(root)
+                digits.eq(Mux(self.start, from_digits[-len(digits) :], following[0])),
+                rest.eq(Mux(self.start, from_rest, following[1])),
+                root.eq(Mux(self.start, from_root, following[2])),
+            ]
+        m.d.comb += self.o.eq(captured(m, following[2], self.start, bits, self._fold))
         return m
