@@ -12,7 +12,8 @@ from .requantise import Requantise
 from .rounded import Rounded
 
 __all__ = [
-    "LOW_BITS", "ROUNDED_WIDTH", "ScaleLayout", "UpdateLane", "clamped_shift", "lane_scale", "most_saturations",
+    "ALIGN_LEFT", "ALIGN_RIGHT", "ALIGN_WIDTH", "LOW_BITS", "ROUNDED_WIDTH", "SHIFTS", "ScaleLayout", "UpdateLane",
+    "clamped_shift", "lane_scale", "most_saturations", "weight_halves", "weight_max",
 ]  # fmt: skip
 
 LOW_BITS = 16
