@@ -59,9 +59,9 @@ class AdamLane(wiring.Component):
     # Cycles since the weight's first one.
     _FIRST = Term.G + _NEW
     _SECOND = Term.SQUARE + _NEW
-    _ROOT = _SECOND + _ROOT_WIDTH + 1
-    _DIVISION = _from(_ROOT + 1, (Term.FIRST + _SUM - 1) % FOLD)
-    _RATIO = _DIVISION + _RATIO_WIDTH + 1
+    _ROOT = _SECOND + _ROOT_WIDTH
+    _DIVISION = _from(_ROOT + 2, (Term.FIRST + _SUM - 1) % FOLD)
+    _RATIO = _DIVISION + _RATIO_WIDTH
     _STEP = _from(_RATIO, Term.STEP)
     LATENCY = _STEP + _NEW
 
@@ -171,7 +171,7 @@ class AdamLane(wiring.Component):
     def _old(self, m, new):
         """Old weights and new first moments, from a memory; as terms with the sign that they are wanted with."""
         generation = Signal(range(1 << (self.LATENCY // FOLD).bit_length()))
-        m.submodules.memory = memory = BlockMemory(_FIRST_WIDTH, 2 << len(generation))
+        m.submodules.memory = memory = BlockMemory(_FIRST_WIDTH, 2 << len(generation), block=True)
         word = memory.r_data.as_signed()
         first, weight = self._DIVISION - self._SUM + 1, self._STEP - 1  # when they are multiplied
         written = self._at(self._FIRST)

@@ -11,14 +11,17 @@ __all__ = ["BlockMemory"]
 class BlockMemory(wiring.Component):
     """``depth`` words of ``shape``; with ``granularity`` (see :class:`amaranth.lib.memory.Memory`) parts are written.
 
+    Tools put it into memory blocks if it is large enough for one, or if ``block`` says so.
+
     ``r_data`` is the word at ``r_addr`` in the last cycle with ``r_en``; if that word was written in the same cycle it
     is anything: who reads it must not look. To define it would take a comparison and a bypass beside each memory block.
     In Amaranth's simulator, and on platforms with ``spoils_collisions``, it is all bits inverted, so that tests see
     whoever does look.
     """
 
-    def __init__(self, shape, depth: int, granularity: int | None = None):
+    def __init__(self, shape, depth: int, granularity: int | None = None, block: bool = False):
         self._shape, self._depth, self._granularity = shape, depth, granularity
+        self._attrs = {"no_rw_check": 1, **({"ram_style": "block"} if block else {})}
         bits = (depth - 1).bit_length()
         writing = WritePort.Signature(addr_width=bits, shape=shape, granularity=granularity)
         super().__init__({
@@ -29,7 +32,7 @@ class BlockMemory(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = Memory(
-            shape=self._shape, depth=self._depth, init=[], attrs={"no_rw_check": 1}
+            shape=self._shape, depth=self._depth, init=[], attrs=self._attrs
         )  # fmt: skip
         read, write = memory.read_port(), memory.write_port(granularity=self._granularity)
         m.d.comb += [

@@ -4,44 +4,42 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .folded import captured
+from .folded import Fold
 
 __all__ = ["Divide"]
 
 
 class Divide(wiring.Component):
-    """``o`` = min(``i // by``, 2^quotient_width - 1), ``latency`` cycles later; ``by`` must not be 0.
+    """``o`` = min(``i // by``, 2^quotient_width - 1), ``latency`` cycles later: one for each bit; ``by`` must not be 0.
 
-    ``i`` and ``by`` are taken with ``start``, every ``fold`` cycles; ``o`` stands as long. A cycle tells whether the
-    quotient saturates; then a stage makes ``fold`` of its bits, one a cycle.
+    ``i`` is taken with ``start``, every ``fold`` cycles, and ``by`` in the cycle before; ``o`` stands as long. A stage
+    makes ``fold`` bits.
     """
 
     def __init__(self, width: int, divisor_width: int, quotient_width: int, fold: int):
         self._fold = fold
-        self.latency = quotient_width + 1
+        self.latency = quotient_width
         super().__init__({"start": In(1), "i": In(width), "by": In(divisor_width), "o": Out(quotient_width)})
 
     def elaborate(self, platform):
         m = Module()
+        fold = Fold(m, self.start, self._fold)
         bits = len(self.o)
-        above = self.i >> bits
-        over, by, following = above >= self.by, self.by, (above, self.i[:bits])
+        rest, digits = self.i >> bits, self.i[:bits]
+        by, over = self.by, None
         for at in range(0, bits, self._fold):
-            rest = Signal.like(self.by, name=f"s{at}_rest", reset_less=True)
-            digits = Signal(bits, name=f"s{at}_digits", reset_less=True)  # of the dividend, then of the quotient
-            stage_by, stage_over = Signal.like(by, name=f"s{at}_by", reset_less=True), Signal(reset_less=True)
-            from_rest, from_digits = following
-            taken = Cat(digits[-1], rest)
+            before, by = by, Signal.like(self.by, name=f"s{at}_by", reset_less=True)
+            with m.If(fold.behind(-1)):
+                m.d.sync += by.eq(before)
+            over, now_over = fold.register(1, f"s{at}_over", rest >= by if over is None else over)
+            rest, now_rest = fold.register(len(by), f"s{at}_rest", rest)
+            digits, now_digits = fold.register(bits, f"s{at}_digits", digits)  # of the dividend, then of the quotient
+            taken = Cat(now_digits[-1], now_rest)
             difference = Signal(len(taken) + 1, name=f"s{at}_difference")
-            m.d.comb += difference.eq(taken - stage_by)
+            m.d.comb += difference.eq(taken - by)
             less = difference[-1]
-            following = Mux(less, taken, difference)[: len(rest)], Cat(stage_over | ~less, digits[:-1])
-            m.d.sync += [
-                rest.eq(Mux(self.start, from_rest, following[0])),
-                digits.eq(Mux(self.start, from_digits, following[1])),
-            ]
-            with m.If(self.start):
-                m.d.sync += [stage_by.eq(by), stage_over.eq(over)]
-            over, by = stage_over, stage_by
-        m.d.comb += self.o.eq(captured(m, following[1], self.start, bits, self._fold))
+            following = Cat(~less, now_digits[:-1])
+            m.d.sync += [rest.eq(Mux(less, taken, difference)), digits.eq(following), over.eq(now_over)]
+        with m.If(fold.behind(bits - 1)):
+            m.d.sync += self.o.eq(following | now_over.replicate(bits))
         return m

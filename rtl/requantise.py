@@ -89,9 +89,9 @@ class Requantise(wiring.Component):
         return m
 
     def _lowered(self, m, word, sign, places, rest):
-        """``word`` shifted right by ``places``, but for the amount's last ``rest`` bits, without what stays too far left.
+        """``word`` shifted right by ``places``, but for the amount's last ``rest`` bits.
 
-        Also whether a 1 was lost to the right, and whether anything but the sign to the left.
+        What stays too far left is cut off. Also whether a 1 was lost to the right, and anything but the sign to the left.
         """
         lost, over = Const(0, 1), Const(0, 1)
         for bit in reversed(range(rest, len(places))):

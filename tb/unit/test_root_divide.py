@@ -14,18 +14,22 @@ FOLDS = (1, 3, 8)
 
 
 def run(dut, names, latency, cases, fold=1):
-    """Feed a case every ``fold`` cycles, collect what comes out ``latency`` cycles later, and stands as long."""
+    """Feed a case every ``fold`` cycles, collect what comes out ``latency`` cycles later, and stands as long.
+
+    ``by`` is given a cycle earlier.
+    """
     seen = []
     cases = [case for case in cases for _ in range(fold)]
 
     async def bench(ctx):
-        for n in range(len(cases) + latency):
+        for n in range(-fold, len(cases) + latency):
             if "start" in dut.signature.members:
                 ctx.set(dut.start, n % fold == 0)
-            if n < len(cases):
-                held = n % fold == 0  # later in a fold, inputs are anything
-                for name, value in zip(names, cases[n], strict=True):
-                    ctx.set(getattr(dut, name), value if held else ~value & ((1 << len(getattr(dut, name))) - 1))
+            for place, name in enumerate(names):
+                k = n + (name == "by")
+                value = cases[k][place] if 0 <= k < len(cases) else 0
+                wrong = (1 << len(getattr(dut, name))) - 1 if k % fold else 0  # later in a fold, inputs are anything
+                ctx.set(getattr(dut, name), value ^ wrong if value >= 0 else value)
             if n >= latency:
                 seen.append(ctx.get(dut.o))
             await ctx.tick()
