@@ -91,7 +91,7 @@ class Requantise(wiring.Component):
     def _lowered(self, m, word, sign, places, rest):
         """``word`` shifted right by ``places``, but for the amount's last ``rest`` bits.
 
-        What stays too far left is cut off. Also whether a 1 was lost to the right, and anything but the sign to the left.
+        What stays too far left is cut off. Also whether a 1 was lost to the right, anything but the sign to the left.
         """
         lost, over = Const(0, 1), Const(0, 1)
         for bit in reversed(range(rest, len(places))):
