@@ -100,6 +100,7 @@ class AdamLane(wiring.Component):
 
     def _validity(self, m):
         """Which results there are, and of which weights."""
+        assert self._FIRST // FOLD == self._SECOND // FOLD  # both moments of a weight come in the same fold
         weight, end = Cat(self.valid & self.ready, self.tag), self._at(FOLD - 1)
         there, tag = [], []
         for cycle in (self._SECOND, self.LATENCY):
