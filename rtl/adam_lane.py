@@ -1,182 +1,196 @@
-"""Adam lane: one weight a cycle through Adam."""
+"""Adam lane: a weight every few cycles through Adam, with one multiplier and one shifter for all of its terms."""
 
-from amaranth import Cat, Module, Mux, Signal, Value, signed
+from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
-from ..spec.numerics import UPDATE_GUARD_BITS, operand_max
-from .adam_scale import ALIGN_LEFT, ALIGN_RIGHT, AdamScaleLayout
+from .adam_scale import AdamScaleLayout, Term
+from .block_memory import BlockMemory
 from .delay import delayed
-from .delay_line import DelayLine
 from .divide import Divide
 from .product import Product
-from .requantise import Requantise, RoundShift
+from .requantise import Requantise
 from .root import Root
-from .update_lane import LOW_BITS, ROUNDED_WIDTH
+from .rounded import Rounded
+from .update_lane import ALIGN_LEFT, ALIGN_RIGHT, ALIGN_WIDTH, LOW_BITS, weight_halves, weight_max
 
-__all__ = ["FIRST_WIDTH", "SECOND_WIDTH", "AdamLane"]
+__all__ = ["FOLD", "MAGNITUDE_WIDTH", "AdamLane", "TagLayout"]
 
-FIRST_WIDTH, SECOND_WIDTH = 32, 44
+FOLD = len(Term)
+"""Cycles that a weight has each part of the lane for."""
+
+_FIRST_WIDTH, _SECOND_WIDTH = 32, 44
 """Width of a first moment, signed, and of a second, unsigned."""
-
-_ALIGN_WIDTH = 56
-_ROOT_WIDTH = SECOND_WIDTH // 2
+_ROOT_WIDTH = _SECOND_WIDTH // 2
 _RATIO_WIDTH = 23
 """Width of a first moment over a root, and that is where it saturates."""
-_DIVIDEND_WIDTH = _ROOT_WIDTH + _RATIO_WIDTH
-"""Any root of a wider one leaves a saturated ratio."""
+_SUM_WIDTH = ALIGN_WIDTH + 1
+
+MAGNITUDE_WIDTH = Rounded(_SUM_WIDTH, 0).signature.members["magnitude"].shape
+"""Width of a new weight or moment before it saturates."""
+
+
+def TagLayout(config: Config) -> data.StructLayout:
+    """A weight's ``place`` in its group, and whether it is the last of the group, of a chunk, of all."""
+    return data.StructLayout({"end": 1, "last": 1, "final": 1, "place": range(config.update_lanes)})
+
+
+def _from(cycle: int, slot: int) -> int:
+    """The first cycle from ``cycle`` on, of a weight's, that is ``slot`` in its fold."""
+    return cycle + (slot - cycle) % FOLD
 
 
 class AdamLane(wiring.Component):
-    """golden/adam.py for one weight, free-running; ``scale`` stands still meanwhile.
+    """golden/adam.py for a weight every ``FOLD`` cycles; ``scale`` is that of the ``term`` of this cycle.
 
-    ``g``, ``hi``, ``lo``, ``m``, ``s`` go in together; everything comes out ``LATENCY`` cycles later. Of magnitudes
-    only the bit length is what it says: ``m_magnitude``'s and ``w_magnitude``'s that of the new value before it
-    saturates, ``s_magnitude``'s that of its root.
+    ``g``, ``hi``, ``lo``, ``m``, ``s`` and ``tag`` stand while ``valid``, until ``ready``. Pulses tell when what is new
+    is there: ``m_valid``, ``s_valid`` with ``o_s``, ``w_valid`` with ``o_hi``, ``o_lo``, ``o_m``, each with its
+    ``magnitude`` before it saturates and whether it is ``saturated``. The weight's comes ``LATENCY`` cycles after the
+    first cycle of its fold, whose last has ``ready``. Nothing comes out that was taken before a reset.
+
+    In each cycle of a fold one :class:`.adam_scale.Term` goes into multiplier and shifter, of the weight that is being
+    taken (until SQUARE) or of an earlier one. Weights and first moments wait in a memory.
     """
 
-    MOMENT_LATENCY = 2 + Product.LATENCY + Requantise.LATENCY + RoundShift.LATENCY + 3
-    RATIO_LATENCY = MOMENT_LATENCY + _ROOT_WIDTH + 1 + _RATIO_WIDTH + 1
-    LATENCY = RATIO_LATENCY + Product.LATENCY + Requantise.LATENCY + RoundShift.LATENCY + 2
+    _SUM = Product.LATENCY + Requantise.LATENCY + 1
+    """Cycles from the second of two terms to their sum."""
+    _NEW = _SUM + Rounded.LATENCY
+    # Cycles since the weight's first one.
+    _FIRST = Term.G + _NEW
+    _SECOND = Term.SQUARE + _NEW
+    _ROOT = _SECOND + _ROOT_WIDTH
+    _DIVISION = _from(_ROOT + 2, (Term.FIRST + _SUM - 1) % FOLD)
+    _RATIO = _DIVISION + _RATIO_WIDTH
+    _STEP = _from(_RATIO, Term.STEP)
+    LATENCY = _STEP + _NEW
 
     def __init__(self, config: Config):
         self._operand_width = config.operand_width
-        operand, low, first = signed(config.operand_width), signed(LOW_BITS), signed(FIRST_WIDTH)
+        operand, low, first = signed(config.operand_width), signed(LOW_BITS), signed(_FIRST_WIDTH)
         super().__init__({
-            "scale": In(AdamScaleLayout),
-            "g": In(operand), "hi": In(operand), "lo": In(low), "m": In(first), "s": In(SECOND_WIDTH),
-            "o_hi": Out(operand), "o_lo": Out(low), "o_m": Out(first), "o_s": Out(SECOND_WIDTH),
-            "w_magnitude": Out(ROUNDED_WIDTH), "w_saturated": Out(1),
-            "m_magnitude": Out(ROUNDED_WIDTH - 1), "m_saturated": Out(1),
-            "s_magnitude": Out(ROUNDED_WIDTH // 2), "s_saturated": Out(1),
+            "term": Out(Term), "scale": In(AdamScaleLayout),
+            "valid": In(1), "ready": Out(1), "tag": In(TagLayout(config)),
+            "g": In(operand), "hi": In(operand), "lo": In(low), "m": In(first), "s": In(_SECOND_WIDTH),
+            "m_valid": Out(1), "s_valid": Out(1), "s_tag": Out(TagLayout(config)), "o_s": Out(_SECOND_WIDTH),
+            "w_valid": Out(1), "w_tag": Out(TagLayout(config)),
+            "o_hi": Out(operand), "o_lo": Out(low), "o_m": Out(first),
+            "magnitude": Out(MAGNITUDE_WIDTH), "saturated": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        (first, first_over, negative), (second, second_over) = self._moments(m)
-        self._kept(m, first, first_over, negative, second, second_over)
+        self._slot = slot = Signal(range(FOLD))
+        begun = Signal()  # with a weight, that is
+        m.d.sync += slot.eq(slot + 1)
+        with m.If(slot == 0):
+            m.d.sync += begun.eq(self.valid)
+        m.d.comb += [self.term.eq(slot), self.ready.eq(begun & self._at(FOLD - 1))]
+        self._validity(m)
 
-        scale = self.scale
-        m.submodules.root = root = Root(SECOND_WIDTH)
-        floored = Signal(_ROOT_WIDTH, reset_less=True)
-        m.d.comb += root.i.eq(second)
-        m.d.sync += floored.eq(Mux(root.o > scale.epsilon, root.o, scale.epsilon))
-        waiting = self._line(m, "first", Cat(first, negative), root.latency + 1 - Requantise.LATENCY)
-        dividend = self._aligned(m, "dividend", waiting[:-1], scale.shift_ratio, _DIVIDEND_WIDTH + 1)
-        m.submodules.divide = divide = Divide(_DIVIDEND_WIDTH, _ROOT_WIDTH, _RATIO_WIDTH)
-        m.d.comb += [divide.i.eq(dividend), divide.by.eq(floored)]
-        change_latency = Product.LATENCY + Requantise.LATENCY
-        up = delayed(m, waiting[-1], Requantise.LATENCY + divide.latency + change_latency)
-
-        step = self._aligned(m, "step", self._product(m, "step", scale.factor_rate, divide.o), scale.shift_step)
-        w = Signal(signed(self._operand_width + LOW_BITS))
-        m.d.comb += w.eq((self.hi << LOW_BITS) + self.lo)
-        w_later = self._line(m, "weight", w, self.RATIO_LATENCY + Product.LATENCY).as_signed()
-        old = self._aligned(m, "weight", w_later, scale.shift_w)
-        # old + step if the moment is negative, else old - step; the lowest place makes the carry.
-        change = Signal(signed(_ALIGN_WIDTH + 2), reset_less=True)
-        flip = (~up).replicate(_ALIGN_WIDTH).as_signed()
-        m.d.sync += change.eq(Cat(~up, old).as_signed() + Cat(~up, step ^ flip).as_signed())
-        self._weight(m, self._rounded(m, "weight", change[1:].as_signed()))
+        aligned, new = Signal(signed(ALIGN_WIDTH)), Signal(signed(_SECOND_WIDTH + 1))
+        ratio = self._ratio(m, aligned, new)
+        self._align(m, aligned, self._old(m, new), ratio)
+        self._round(m, aligned, new)
         return m
 
-    def _moments(self, m):
-        """New magnitudes, saturated, what is above them, and the first one's sign: ``MOMENT_LATENCY`` cycles later."""
-        s1_g, s2_g = Signal.like(self.g, reset_less=True), Signal.like(self.g, reset_less=True)
-        s2_square = Signal(2 * self._operand_width - 1, reset_less=True)
-        s1_m, s2_m = Signal.like(self.m, reset_less=True), Signal.like(self.m, reset_less=True)
-        s1_s, s2_s = Signal.like(self.s, reset_less=True), Signal.like(self.s, reset_less=True)
-        m.d.sync += [
-            s1_g.eq(self.g), s2_g.eq(s1_g), s2_square.eq(s1_g * s1_g),
-            s1_m.eq(self.m), s2_m.eq(s1_m), s1_s.eq(self.s), s2_s.eq(s1_s),
-        ]  # fmt: skip
-        first = self._sum(m, "first", ("m", s2_m), ("g", s2_g))
-        second = self._sum(m, "second", ("s", s2_s), ("square", s2_square))
-        negative, s2_negative = Signal(reset_less=True), Signal(reset_less=True)
-        magnitude = Signal(ROUNDED_WIDTH - 1, name="first_magnitude", reset_less=True)
-        m.d.sync += [negative.eq(first < 0), magnitude.eq(Mux(first < 0, -first, first)), s2_negative.eq(negative)]
-        square = Signal(ROUNDED_WIDTH - 1, name="second_magnitude", reset_less=True)
-        m.d.sync += square.eq(second)
-        return (
-            (*self._cut(m, "first", magnitude, FIRST_WIDTH - 1), s2_negative),
-            self._cut(m, "second", square, SECOND_WIDTH),
-        )
+    def _at(self, cycle):
+        """Whether this is that cycle of some weight's."""
+        return self._slot == cycle % FOLD
 
-    def _sum(self, m, name, *terms):
-        """Rounded sum of two terms, each a value times its factor."""
-        values = [
-            self._aligned(m, term, self._product(m, term, self.scale[f"factor_{term}"], value),
-                          self.scale[f"shift_{term}"])
-            for term, value in terms
-        ]  # fmt: skip
-        total = Signal(signed(_ALIGN_WIDTH + 1), name=f"{name}_sum", reset_less=True)
-        m.d.sync += total.eq(values[0] + values[1])
-        return self._rounded(m, name, total)
-
-    def _cut(self, m, name, magnitude, width):
-        """``magnitude`` saturated to ``width`` bits, and its bits above those."""
-        low, above = magnitude[:width], magnitude[width:]
-        o = Signal(width, name=f"{name}_cut", reset_less=True)
-        o_above = Signal(len(above), name=f"{name}_above", reset_less=True)
-        m.d.sync += [o.eq(low | above.any().replicate(width)), o_above.eq(above)]
-        return o, o_above
-
-    def _kept(self, m, first, first_over, negative, second, second_over):
-        """The moments wait for the weight. Saturated magnitudes are all ones below what they had too much."""
-        layout = data.StructLayout({
-            "first": len(first), "first_over": len(first_over), "negative": 1,
-            "second": len(second), "second_over": len(second_over),
-        })  # fmt: skip
-        new = Signal(layout)
+    def _validity(self, m):
+        """Which results there are, and of which weights."""
+        assert self._FIRST // FOLD == self._SECOND // FOLD  # both moments of a weight come in the same fold
+        weight, end = Cat(self.valid & self.ready, self.tag), self._at(FOLD - 1)
+        there, tag = [], []
+        for cycle in (self._SECOND, self.LATENCY):
+            of_then = delayed(m, weight, cycle // FOLD, end)
+            there.append(of_then[0])
+            tag.append(of_then[1:])
         m.d.comb += [
-            new.first.eq(first), new.first_over.eq(first_over), new.negative.eq(negative),
-            new.second.eq(second), new.second_over.eq(second_over),
-        ]  # fmt: skip
-        kept = data.View(layout, self._line(m, "moments", new, self.LATENCY - self.MOMENT_LATENCY - 1))
-        squared = Cat(kept.second, kept.second_over)
-        m.d.sync += [
-            self.o_m.eq(Mux(kept.negative, -kept.first, kept.first)), self.o_s.eq(kept.second),
-            self.m_saturated.eq(kept.first_over.any()), self.s_saturated.eq(kept.second_over.any()),
-            self.m_magnitude.eq(Cat(kept.first, kept.first_over)),
-            self.s_magnitude.eq(Cat(squared[n : n + 2].any() for n in range(0, len(squared), 2))),
+            self.m_valid.eq(there[0] & self._at(self._FIRST)),
+            self.s_valid.eq(there[0] & self._at(self._SECOND)), self.s_tag.eq(tag[0]),
+            self.w_valid.eq(there[1] & self._at(self.LATENCY)), self.w_tag.eq(tag[1]),
         ]  # fmt: skip
 
-    def _weight(self, m, value):
-        """The last stage: the weight saturated, its halves, and its magnitude before that."""
-        limit = (operand_max(self._operand_width) << LOW_BITS) + operand_max(LOW_BITS)
-        new = Signal(signed(self._operand_width + LOW_BITS), reset_less=True)
-        above, below = value > limit, value < -limit
-        m.d.sync += [
-            new.eq(Mux(above, limit, Mux(below, -limit, value))),
-            self.w_magnitude.eq(Mux(value < 0, -value, value)),
-            self.w_saturated.eq(above | below),
-        ]
+    def _align(self, m, aligned, old, ratio):
+        """Each term, times its factor, shifted."""
+        square = Signal(2 * self._operand_width - 1, reset_less=True)
+        m.d.sync += square.eq(self.g * self.g)
+        m.submodules.product = product = Product(signed(_SECOND_WIDTH + 1))
+        with m.Switch(self._slot):
+            for term, value in (
+                (Term.M, self.m), (Term.G, self.g), (Term.S, self.s), (Term.SQUARE, square), (Term.STEP, ratio),
+            ):  # fmt: skip
+                with m.Case(term):
+                    m.d.comb += product.i.eq(value)
+            with m.Default():
+                m.d.comb += product.i.eq(old)
+        m.submodules.align = align = Requantise(len(product.o), ALIGN_WIDTH, -ALIGN_LEFT, ALIGN_RIGHT)
         m.d.comb += [
-            self.o_lo.eq(new[:LOW_BITS].as_signed()),
-            self.o_hi.eq((new >> LOW_BITS) + new[LOW_BITS - 1]),  # lo counts as negative if its sign bit is set
-        ]
+            product.factor.eq(self.scale.factor),
+            align.i.eq(product.o), align.shift.eq(self.scale.shift), aligned.eq(align.o),
+        ]  # fmt: skip
 
-    def _line(self, m, name, value, cycles):
-        """``value``, without its sign, that many cycles later."""
-        value = Value.cast(value)
-        m.submodules[f"line_{name}"] = line = DelayLine(len(value), cycles)
-        m.d.comb += line.i.eq(value)
-        return line.o
+    def _round(self, m, aligned, new):
+        """Sums of two terms each, within their limits, and what is said of them outside."""
+        previous, total = Signal.like(aligned, reset_less=True), Signal(signed(_SUM_WIDTH), reset_less=True)
+        m.d.sync += [previous.eq(aligned), total.eq(previous + aligned)]
+        m.submodules.rounded = rounded = Rounded(
+            _SUM_WIDTH, (1 << (_FIRST_WIDTH - 1)) - 1, (1 << _SECOND_WIDTH) - 1, weight_max(self._operand_width)
+        )  # fmt: skip
+        weight = self._STEP + self._SUM
+        m.d.comb += [
+            rounded.i.eq(total), new.eq(rounded.o),
+            rounded.limit.eq(Mux(self._at(Term.G + self._SUM), 0, Mux(self._at(Term.SQUARE + self._SUM), 1, 2))),
+            rounded.negate.eq(self._at(weight) & self._falls(m, new, weight)),
+            self.o_s.eq(new), *weight_halves(new, self.o_hi, self.o_lo),
+            self.magnitude.eq(rounded.magnitude), self.saturated.eq(rounded.saturated),
+        ]  # fmt: skip
 
-    def _product(self, m, name, factor, value):
-        m.submodules[f"product_{name}"] = product = Product(value.shape())
-        m.d.comb += [product.factor.eq(factor), product.i.eq(value)]
-        return product.o
+    def _falls(self, m, new, cycle):
+        """In that cycle, whether the new first moment isn't negative.
 
-    def _aligned(self, m, name, value, shift, width=_ALIGN_WIDTH):
-        in_width = len(value) + (not value.shape().signed)
-        m.submodules[f"align_{name}"] = align = Requantise(in_width, width, -ALIGN_LEFT, ALIGN_RIGHT)
-        m.d.comb += [align.i.eq(value), align.shift.eq(shift)]
-        return align.o
+        If so, the old weight's negative is what the step is added to, and the sum is the new weight's negative.
+        """
+        return delayed(m, ~new[-1], -(-(cycle - self._FIRST) // FOLD), self._at(self._FIRST))
 
-    def _rounded(self, m, name, value):
-        """Drop the guard bits."""
-        m.submodules[f"round_{name}"] = rounder = RoundShift(len(value), UPDATE_GUARD_BITS)
-        m.d.comb += rounder.i.eq(value)
-        return rounder.o
+    def _ratio(self, m, aligned, new):
+        """The first moment's magnitude over the root of the second."""
+        m.submodules.root = root = Root(_SECOND_WIDTH, FOLD)
+        m.submodules.divide = divide = Divide(ALIGN_WIDTH - 1, _ROOT_WIDTH, _RATIO_WIDTH, FOLD)
+        floored = Signal(_ROOT_WIDTH, reset_less=True)
+        assert self._SECOND + root.latency == self._ROOT
+        assert self._DIVISION + divide.latency == self._RATIO
+        m.d.sync += floored.eq(Mux(root.o > self.scale.epsilon, root.o, self.scale.epsilon))
+        m.d.comb += [
+            root.start.eq(self._at(self._SECOND)), root.i.eq(new),
+            divide.start.eq(self._at(self._DIVISION)), divide.i.eq(aligned), divide.by.eq(floored),
+        ]  # fmt: skip
+        return divide.o
+
+    def _old(self, m, new):
+        """Old weights and new first moments, from a memory; as terms with the sign that they are wanted with."""
+        generation = Signal(range(1 << (self.LATENCY // FOLD).bit_length()))
+        m.submodules.memory = memory = BlockMemory(_FIRST_WIDTH, 2 << len(generation), block=True)
+        word = memory.r_data.as_signed()
+        first, weight = self._DIVISION - self._SUM + 1, self._STEP - 1  # when they are multiplied
+        written = self._at(self._FIRST)
+        with m.If(self._at(FOLD - 1)):
+            m.d.sync += generation.eq(generation + 1)
+
+        def place(of_first, cycle):
+            return Cat((generation - cycle // FOLD)[: len(generation)], of_first)
+
+        m.d.comb += [
+            memory.w_en.eq(written | self._at(0)), memory.w_addr.eq(Mux(written, place(1, self._FIRST), place(0, 0))),
+            memory.w_data.eq(Mux(written, new[:_FIRST_WIDTH], (self.hi << LOW_BITS) + self.lo)),
+            memory.r_en.eq(1), memory.r_addr.eq(place(1, self.LATENCY - 1)), self.o_m.eq(word),
+        ]  # fmt: skip
+        for of_first, cycle in ((1, first), (0, weight)):
+            with m.If(self._at(cycle - 2)):
+                m.d.comb += memory.r_addr.eq(place(of_first, cycle - 2))
+        negate = Mux(self._at(weight - 1), self._falls(m, new, weight - 1), word[-1])
+        old = Signal(signed(_FIRST_WIDTH + 1), reset_less=True)
+        m.d.sync += old.eq((word ^ negate.replicate(len(old)).as_signed()) + negate)
+        return old

@@ -114,8 +114,7 @@ class AdamRate(wiring.Component):
         m = Module()
         m.submodules.serial = serial = _Serial()
         next1, next2 = Signal(POWER_WIDTH), Signal(POWER_WIDTH)  # behind the step to commit
-        stepped, dry = Signal(), Signal()
-        rest = Signal(_REST_WIDTH)
+        stepped = Signal()
         m.d.comb += self.o.mantissa.eq(serial.low)
         with m.If(self.commit & stepped):
             m.d.sync += [self.power1.eq(next1), self.power2.eq(next2)]
@@ -124,6 +123,14 @@ class AdamRate(wiring.Component):
         for power, written in ((self.power1, self.set1), (self.power2, self.set2)):
             with m.If(written):
                 m.d.sync += power.eq(self.value)
+        self._sequence(m, serial, next1, next2, stepped)
+        with m.If(self.clear):
+            m.d.sync += stepped.eq(0)
+        return m
+
+    def _sequence(self, m, serial, next1, next2, stepped):
+        """One step of ``serial`` after the other, from the powers to the rate."""
+        dry, rest = Signal(), Signal(_REST_WIDTH)
 
         @contextmanager
         def state(name):
@@ -168,9 +175,6 @@ class AdamRate(wiring.Component):
                 with m.If(~serial.more):
                     m.d.comb += self.done.eq(1)
                     m.next = "IDLE"
-        with m.If(self.clear):
-            m.d.sync += stepped.eq(0)
-        return m
 
     def _load(self, m, serial, count, low, high=0, right=0):
         m.d.comb += [

@@ -1,49 +1,60 @@
-"""What is the same for all weights of an ADAM command: factors and shifts."""
+"""Factors and shifts of Adam's terms, the same for all weights of an ADAM command."""
 
-from amaranth import Module, Signal, signed
-from amaranth.lib import data, wiring
+from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.commands import Adam
 from ..spec.numerics import UPDATE_GUARD_BITS
 from .adam_rate import RateLayout
 from .hyper import HyperLayout
-from .product import FACTOR_WIDTH
-from .update_lane import LOW_BITS, clamped_shift
+from .product import FACTOR_WIDTH, Product
+from .update_lane import LOW_BITS, SHIFTS, clamped_shift
 
-__all__ = ["ALIGN_LEFT", "ALIGN_RIGHT", "AdamExponentsLayout", "AdamScale", "AdamScaleLayout"]
+__all__ = ["ROOT_LOW_BITS", "AdamExponentsLayout", "AdamScale", "AdamScaleLayout", "Term"]
 
-ALIGN_RIGHT, ALIGN_LEFT = 63, 40
-_ROOT_LOW_BITS = 7
-_FACTORS = ("m", "g", "s", "square", "rate")
-_SHIFTS = ("m", "g", "s", "square", "ratio", "w", "step")
+ROOT_LOW_BITS = 7
+"""Bits that the root of a second moment has below an operand's LSB."""
+
+
+class Term(enum.IntEnum, shape=3):
+    """What is multiplied and shifted for a weight, one in each cycle, in this order."""
+
+    M = 0
+    """The old first moment."""
+    G = 1
+    S = 2
+    """The old second moment."""
+    SQUARE = 3
+    """The gradient's."""
+    FIRST = 4
+    """The new first moment as dividend."""
+    W = 5
+    STEP = 6
+    """The first moment over the root."""
+    NONE = 7
+
 
 AdamExponentsLayout = data.StructLayout({
     name: signed(8) for name in ("eg", "ew", "ew_next", "em", "em_next", "es", "es_next")
 })  # fmt: skip
 """Exponents of gradient, weight, first and second moment (each but the gradient's: now and as written)."""
 
-AdamScaleLayout = data.StructLayout({
-    **{f"factor_{name}": FACTOR_WIDTH for name in _FACTORS}, "epsilon": 16,
-    **{f"shift_{name}": range(-ALIGN_LEFT, ALIGN_RIGHT + 1) for name in _SHIFTS},
-})  # fmt: skip
-"""Factors of first moment, gradient, second moment, gradient's square and ratio, the least root (not 0), and shifts
-(right positive) of those terms, of the first moment as dividend and of the weight."""
+AdamScaleLayout = data.StructLayout({"factor": FACTOR_WIDTH, "shift": SHIFTS, "epsilon": 16})
+"""A term's factor and shift (right positive), and the least root (not 0)."""
 
 
 class AdamScale(wiring.Component):
     """``o`` of the exponents (those of a dry command after its rule), table entries and rate of a command.
 
     ``hyper``: the entries in the order of :class:`adagp.spec.commands.Adam`; ``rate``: what
-    :class:`.adam_rate.AdamRate` made of them. ``o`` follows ``LATENCY`` cycles later.
+    :class:`.adam_rate.AdamRate` made of them. The factor of ``term`` is there at once, its shift when the product is.
     """
-
-    LATENCY = 2
 
     def __init__(self):
         super().__init__({
             "exponents": In(AdamExponentsLayout), "hyper": In(data.ArrayLayout(HyperLayout, len(Adam))),
-            "rate": In(RateLayout), "o": Out(AdamScaleLayout),
+            "rate": In(RateLayout), "term": In(Term), "o": Out(AdamScaleLayout),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -52,21 +63,35 @@ class AdamScale(wiring.Component):
         beta1, rest1, beta2, rest2 = (self.hyper[i] for i in (Adam.BETA1, Adam.REST1, Adam.BETA2, Adam.REST2))
         epsilon = self.hyper[Adam.EPSILON].mantissa
         guard = UPDATE_GUARD_BITS
-        aligns = {
-            "m": beta1.exponent + e.em - e.em_next + guard,
-            "g": rest1.exponent + e.eg - e.em_next + LOW_BITS + guard,
-            "s": beta2.exponent + 2 * (e.es - e.es_next) + guard,
-            "square": rest2.exponent + 2 * (e.eg - e.es_next) + 2 * _ROOT_LOW_BITS + guard,
-            "ratio": e.em_next - e.es_next + _ROOT_LOW_BITS,
-            "w": e.ew - e.ew_next + guard,
-            "step": self.rate.exponent - e.ew_next + guard,
+        terms = {  # factor, its exponent and low bits, exponents between which it is shifted
+            Term.M: (beta1, guard, e.em, e.em_next),
+            Term.G: (rest1, guard + LOW_BITS, e.eg, e.em_next),
+            Term.S: (beta2, guard, e.es, e.es_next),
+            Term.SQUARE: (rest2, guard + 2 * ROOT_LOW_BITS, e.eg, e.es_next),
+            Term.FIRST: (None, ROOT_LOW_BITS, e.em_next, e.es_next),
+            Term.W: (None, guard, e.ew, e.ew_next),
+            Term.STEP: (self.rate, guard, 0, e.ew_next),
         }
-        for term, value in aligns.items():
-            align = Signal(value.shape(), name=f"align_{term}", reset_less=True)
-            m.d.sync += [align.eq(value), o[f"shift_{term}"].eq(clamped_shift(align))]
-        m.d.sync += [
-            o.factor_m.eq(beta1.mantissa), o.factor_g.eq(rest1.mantissa), o.factor_s.eq(beta2.mantissa),
-            o.factor_square.eq(rest2.mantissa), o.factor_rate.eq(self.rate.mantissa),
+        own, low = Signal.like(self.rate.exponent), Signal(range(guard + LOW_BITS + 1))
+        old, new = Signal(signed(8)), Signal(signed(8))
+        squared, s1_squared = Signal(), Signal(reset_less=True)
+        m.d.comb += [
             o.epsilon.eq(epsilon | (epsilon == 0)),
+            squared.eq(Cat(self.term == term for term in (Term.S, Term.SQUARE)).any()),
+        ]
+        with m.Switch(self.term):
+            for term, (hyper, bits, before, after) in terms.items():
+                with m.Case(term):
+                    m.d.comb += [low.eq(bits), old.eq(before), new.eq(after), o.factor.eq(1)]
+                    if hyper is not None:
+                        m.d.comb += [o.factor.eq(hyper.mantissa), own.eq(hyper.exponent)]
+        s1_own, s1_apart = Signal(signed(10), reset_less=True), Signal(signed(9), reset_less=True)
+        s2_align = Signal(signed(12), reset_less=True)
+        s3_shift = Signal(SHIFTS, reset_less=True)
+        assert Product.LATENCY == 3
+        m.d.sync += [
+            s1_own.eq(own + low), s1_apart.eq(old - new), s1_squared.eq(squared),
+            s2_align.eq(s1_own + Mux(s1_squared, s1_apart << 1, s1_apart)), s3_shift.eq(clamped_shift(s2_align)),
         ]  # fmt: skip
+        m.d.comb += o.shift.eq(s3_shift)
         return m

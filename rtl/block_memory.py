@@ -13,14 +13,19 @@ __all__ = ["BlockMemory"]
 class BlockMemory(wiring.Component):
     """``depth`` words of ``shape``, the first of them ``init``; with ``granularity`` parts of them are written.
 
+    Tools put it into memory blocks if it is large enough for one, or if ``block`` says so.
+
     ``r_data`` is the word at ``r_addr`` in the last cycle with ``r_en``; if that word was written in the same cycle it
     is anything: who reads it must not look. To define it would take a comparison and a bypass beside each memory block.
     In Amaranth's simulator, and on platforms with ``spoils_collisions``, it is all bits inverted, so that tests see
     whoever does look.
     """
 
-    def __init__(self, shape, depth: int, granularity: int | None = None, init: Sequence = ()):
+    def __init__(
+        self, shape, depth: int, granularity: int | None = None, init: Sequence = (), block: bool = False
+    ):  # fmt: skip
         self._shape, self._depth, self._granularity, self._init = shape, depth, granularity, init
+        self._attrs = {"no_rw_check": 1, **({"ram_style": "block"} if block else {})}
         bits = (depth - 1).bit_length()
         writing = WritePort.Signature(addr_width=bits, shape=shape, granularity=granularity)
         super().__init__({
@@ -31,7 +36,7 @@ class BlockMemory(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = Memory(
-            shape=self._shape, depth=self._depth, init=self._init, attrs={"no_rw_check": 1}
+            shape=self._shape, depth=self._depth, init=self._init, attrs=self._attrs
         )  # fmt: skip
         read, write = memory.read_port(), memory.write_port(granularity=self._granularity)
         m.d.comb += [

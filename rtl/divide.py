@@ -1,44 +1,45 @@
-"""Integer division with a saturated quotient, pipelined."""
+"""Integer division with a saturated quotient, some of its bits in each stage."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .delay import delayed
+from .folded import Fold
 
 __all__ = ["Divide"]
 
 
 class Divide(wiring.Component):
-    """``o`` = min(``i // by``, 2^quotient_width - 1), free-running, ``latency`` cycles later; ``by`` must not be 0.
+    """``o`` = min(``i // by``, 2^quotient_width - 1), ``latency`` cycles later: one for each bit; ``by`` must not be 0.
 
-    A stage tells whether the quotient saturates, one more for each of its bits develops it.
+    ``i`` is taken with ``start``, every ``fold`` cycles, and ``by`` in the cycle before; ``o`` stands as long. A stage
+    makes ``fold`` bits.
     """
 
-    def __init__(self, width: int, divisor_width: int, quotient_width: int):
-        self.latency = quotient_width + 1
-        super().__init__({"i": In(width), "by": In(divisor_width), "o": Out(quotient_width)})
+    def __init__(self, width: int, divisor_width: int, quotient_width: int, fold: int):
+        self._fold = fold
+        self.latency = quotient_width
+        super().__init__({"start": In(1), "i": In(width), "by": In(divisor_width), "o": Out(quotient_width)})
 
     def elaborate(self, platform):
         m = Module()
+        fold = Fold(m, self.start, self._fold)
         bits = len(self.o)
-        rest = Signal.like(self.by, name="s0_rest", reset_less=True)
-        by = Signal.like(self.by, name="s0_by", reset_less=True)
-        digits = Signal(bits, name="s0_digits", reset_less=True)  # of the dividend, then of the quotient
-        over = Signal(name="s0_over", reset_less=True)
-        m.d.sync += [
-            rest.eq(self.i >> bits), digits.eq(self.i), by.eq(self.by), over.eq((self.i >> bits) >= self.by),
-        ]  # fmt: skip
-        for n in range(1, bits + 1):
-            taken = Cat(digits[-1], rest)
-            difference = Signal(len(taken) + 1, name=f"difference{n}")
+        rest, digits = self.i >> bits, self.i[:bits]
+        by, over = self.by, None
+        for at in range(0, bits, self._fold):
+            before, by = by, Signal.like(self.by, name=f"s{at}_by", reset_less=True)
+            with m.If(fold.behind(-1)):
+                m.d.sync += by.eq(before)
+            over, now_over = fold.register(1, f"s{at}_over", rest >= by if over is None else over)
+            rest, now_rest = fold.register(len(by), f"s{at}_rest", rest)
+            digits, now_digits = fold.register(bits, f"s{at}_digits", digits)  # of the dividend, then of the quotient
+            taken = Cat(now_digits[-1], now_rest)
+            difference = Signal(len(taken) + 1, name=f"s{at}_difference")
             m.d.comb += difference.eq(taken - by)
             less = difference[-1]
-            next_rest = Signal.like(rest, name=f"s{n}_rest")
-            next_digits = Signal.like(digits, name=f"s{n}_digits")
-            m.d.sync += [
-                next_rest.eq(Mux(less, taken, difference)), next_digits.eq(Cat(over | ~less, digits[:-1])),
-            ]  # fmt: skip
-            rest, digits, by, over = next_rest, next_digits, delayed(m, by, 1), delayed(m, over, 1)
-        m.d.comb += self.o.eq(digits)
+            following = Cat(~less, now_digits[:-1])
+            m.d.sync += [rest.eq(Mux(less, taken, difference)), digits.eq(following), over.eq(now_over)]
+        with m.If(fold.behind(bits - 1)):
+            m.d.sync += self.o.eq(following | now_over.replicate(bits))
         return m

@@ -4,7 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Requantise", "RoundShift", "saturated"]
+__all__ = ["Requantise", "saturated"]
 
 
 def saturated(value: Value, width: int, up: Value | int = 0) -> tuple[Value, Value]:
@@ -20,29 +20,6 @@ def saturated(value: Value, width: int, up: Value | int = 0) -> tuple[Value, Val
     limit = Cat(Const(1, 1), (~sign).replicate(width - 2), sign)
     total = (value[:width].as_signed() + up)[:width]
     return Mux(over, limit, Cat(total[0] | least, total[1:])).as_signed(), over | least
-
-
-class RoundShift(wiring.Component):
-    """``o`` = ``i`` / 2^``shift`` rounded half to even, free-running, ``LATENCY`` cycles later; no width is lost.
-
-    Raises ValueError unless 0 < shift < in_width.
-    """
-
-    LATENCY = 1
-
-    def __init__(self, in_width: int, shift: int):
-        if not 0 < shift < in_width:
-            raise ValueError(f"a rounding shift must satisfy 0 < shift < {in_width}, not {shift!r}")
-        self._shift = shift
-        super().__init__({"i": In(signed(in_width)), "o": Out(signed(in_width - shift + 1))})
-
-    def elaborate(self, platform):
-        m = Module()
-        rest, half, whole = self.i[: self._shift - 1], self.i[self._shift - 1], self.i[self._shift :].as_signed()
-        s1_o = Signal.like(self.o, reset_less=True)
-        m.d.sync += s1_o.eq(whole + (half & (rest.any() | whole[0])))
-        m.d.comb += self.o.eq(s1_o)
-        return m
 
 
 class Requantise(wiring.Component):
@@ -84,18 +61,25 @@ class Requantise(wiring.Component):
             s1_none.eq(self.shift >= in_width), s2_none.eq(s1_none),  # less than a half is left
         ]  # fmt: skip
 
-        s2_word = Signal(signed(in_width + left + 1), reset_less=True)
+        word, lost, over = self._lowered(m, Cat(Const(0, left + 1), s1_i).as_signed(), s1_i[-1], s1_places, self._FINE)
+        s2_word, s2_sign = Signal.like(word, reset_less=True), Signal(reset_less=True)
         s2_fine = Signal(self._FINE, reset_less=True)
-        s2_lost, s3_lost = Signal(reset_less=True), Signal(reset_less=True)
-        word, lost = self._lowered(m, Cat(Const(0, left + 1), s1_i).as_signed(), s1_places, self._FINE)
-        m.d.sync += [s2_word.eq(word), s2_lost.eq(lost), s2_fine.eq(s1_places)]
+        s2_lost, s2_over = Signal(reset_less=True), Signal(reset_less=True)
+        m.d.sync += [
+            s2_word.eq(word), s2_sign.eq(s1_i[-1]), s2_fine.eq(s1_places), s2_lost.eq(lost), s2_over.eq(over),
+        ]  # fmt: skip
 
-        s3_word = Signal.like(s2_word, reset_less=True)
-        word, lost = self._lowered(m, s2_word, s2_fine, 0)
-        m.d.sync += [s3_word.eq(Mux(s2_none, 0, word)), s3_lost.eq(~s2_none & (s2_lost | lost))]
+        word, lost, over = self._lowered(m, s2_word, s2_sign, s2_fine, 0)
+        s3_word, s3_sign = Signal.like(word, reset_less=True), Signal(reset_less=True)
+        s3_lost, s3_over = Signal(reset_less=True), Signal(reset_less=True)
+        m.d.sync += [
+            s3_word.eq(Mux(s2_none, 0, word)), s3_sign.eq(~s2_none & s2_sign),
+            s3_lost.eq(~s2_none & (s2_lost | lost)), s3_over.eq(~s2_none & (s2_over | over)),
+        ]  # fmt: skip
 
         s4_result = Signal.like(self.o, reset_less=True)
-        half, whole = s3_word[0], s3_word[1:].as_signed()
+        half, top = s3_word[0], Mux(s3_over, ~s3_sign, s3_word[-1])
+        whole = Cat(s3_word[1:-1], top, s3_sign).as_signed()
         up = half & (s3_lost | whole[0])
         if in_width <= out_width:  # where something is rounded, its places from the uppermost on are free
             m.d.sync += s4_result.eq(saturated(whole, out_width, up)[0])
@@ -104,12 +88,18 @@ class Requantise(wiring.Component):
         m.d.comb += self.o.eq(s4_result)
         return m
 
-    def _lowered(self, m, word, places, rest):
-        """``word`` shifted right by ``places``, but for the amount's last ``rest`` bits, and whether a 1 was lost."""
-        lost = Const(0, 1)
+    def _lowered(self, m, word, sign, places, rest):
+        """``word`` shifted right by ``places``, but for the amount's last ``rest`` bits.
+
+        What stays too far left is cut off. Also whether a 1 was lost to the right, anything but the sign to the left.
+        """
+        lost, over = Const(0, 1), Const(0, 1)
         for bit in reversed(range(rest, len(places))):
             by = min(1 << bit, len(word) - 1)
-            previous, word = word, Signal.like(word, name=f"by{by}")
+            reach = min(len(word), len(self.o) + (1 << bit))  # with the half, of what may come down into the result yet
+            previous, word = word, Signal(signed(reach), name=f"by{by}")
             m.d.comb += word.eq(Mux(places[bit], previous >> by, previous))
             lost |= places[bit] & previous[:by].any()
-        return word, lost
+            above = previous[reach:]
+            over |= ~places[bit] & (above ^ sign.replicate(len(above))).any()
+        return word, lost, over

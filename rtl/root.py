@@ -1,38 +1,45 @@
-"""Integer square root, pipelined."""
+"""Integer square root, some of its bits in each stage."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .folded import Fold
+
 __all__ = ["Root"]
 
 
 class Root(wiring.Component):
-    """``o`` = the integer part of the root of ``i``, free-running, ``latency`` cycles later: one a bit of ``o``.
+    """``o`` = the integer part of the root of ``i``, ``latency`` cycles later: one for each bit of ``o``.
 
+    ``i`` is taken with ``start``, every ``fold`` cycles; ``o`` stands as long. A stage makes ``fold`` bits.
     Raises ValueError if ``width``, that of ``i``, is odd.
     """
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, fold: int):
         if width % 2 or width < 2:
             raise ValueError(f"the width of a radicand must be even, not {width!r}")
+        self._fold = fold
         self.latency = width // 2
-        super().__init__({"i": In(width), "o": Out(width // 2)})
+        super().__init__({"start": In(1), "i": In(width), "o": Out(width // 2)})
 
     def elaborate(self, platform):
         m = Module()
-        digits, rest, root = self.i, Const(0, 1), Const(0, 0)
-        for n in range(self.latency):
-            taken = Cat(digits[-2:], rest)
-            difference = Signal(n + 4, name=f"difference{n}")
-            m.d.comb += difference.eq(taken - Cat(Const(1, 2), root))
+        fold = Fold(m, self.start, self._fold)
+        digits, rest, root = self.i, Const(0, 1), Const(0, 1)
+        for at in range(0, self.latency, self._fold):
+            bits = min(at + self._fold, self.latency)
+            digits, now_digits = fold.register(
+                len(self.i) - 2 * at, f"s{at}_digits", digits[2 * self._fold * (at > 0) :]
+            )
+            rest, now_rest = fold.register(bits + 1, f"s{at}_rest", rest)  # at most twice the root
+            root, now_root = fold.register(bits, f"s{at}_root", root)
+            taken = Cat(now_digits[-2:], now_rest)
+            difference = Signal(len(taken) + 1, name=f"s{at}_difference")
+            m.d.comb += difference.eq(taken - Cat(Const(1, 2), now_root))
             less = difference[-1]
-            next_digits = Signal(len(digits) - 2, name=f"s{n}_digits", reset_less=True)
-            next_rest = Signal(n + 2, name=f"s{n}_rest", reset_less=True)  # at most twice the root
-            next_root = Signal(n + 1, name=f"s{n}_root", reset_less=True)
-            m.d.sync += [
-                next_digits.eq(digits), next_rest.eq(Mux(less, taken, difference)), next_root.eq(Cat(~less, root)),
-            ]  # fmt: skip
-            digits, rest, root = next_digits, next_rest, next_root
-        m.d.comb += self.o.eq(root)
+            following = Cat(~less, now_root[:-1])
+            m.d.sync += [digits.eq(now_digits << 2), rest.eq(Mux(less, taken, difference)), root.eq(following)]
+        with m.If(fold.behind(self.latency - 1)):
+            m.d.sync += self.o.eq(following)
         return m

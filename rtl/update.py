@@ -42,7 +42,7 @@ class Update(wiring.Component):
     the cycle after a command is taken to the one of ``done``, or to reset. ``stop``, ``hold``, ``writing``: see
     :class:`.write_stop.WriteStop`.
 
-    Where gradients are predicted: ADAM commands too, a weight per cycle at best, with their ``rate`` from outside.
+    Where gradients are predicted: ADAM commands too, ``adam_lane.FOLD`` cycles a weight, with ``rate`` from outside.
     They, and UPDATE with ``quality``, have a third result (second moment; the layer's scale). With that of ``quality``
     (but for a dry one) comes ``quality_valid``. ``signs`` is there where ``config.flips_signs``.
     """
@@ -118,7 +118,7 @@ class Update(wiring.Component):
             writer.d_valid.eq(adam.s_valid & ~task.dry), writer.d.eq(adam.o_s), writer.d_last.eq(adam.s_last),
             self.quality.eq(third.quality),
         ]  # fmt: skip
-        self._lanes(m, task, sgd, group, new, trackers, (adam.m_magnitude, adam.w_magnitude, adam.saturations))
+        self._lanes(m, task, sgd, group, new, trackers, (adam.m_magnitude, adam.w_magnitude, adam.saturated))
         final = delayed(m, sgd & group.final, UpdateLane.LATENCY) | (adam.valid & adam.o.final)
         return [third.result], final
 

@@ -1,17 +1,15 @@
 """ADAM commands in the update unit: one weight after the other through the only Adam lane."""
 
 from amaranth import Array, Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
-from .adam_lane import AdamLane
+from .adam_lane import MAGNITUDE_WIDTH, AdamLane
 from .adam_rate import RateLayout
 from .adam_scale import AdamScale
-from .delay_line import DelayLine
 from .hyper import HyperLayout
 from .interfaces import UpdateLayout
-from .update_lane import ROUNDED_WIDTH
 from .update_read import MOMENT_BYTES, GroupLayout
 
 __all__ = ["RateClient", "UpdateAdam"]
@@ -28,13 +26,12 @@ class RateClient(wiring.Signature):
 
 
 class UpdateAdam(wiring.Component):
-    """Takes groups apart, one weight a cycle with a second moment of ``s``, and puts the results together again.
+    """Takes groups apart, a weight with a second moment of ``s`` every ``FOLD`` cycles, and puts the results together.
 
-    ``task`` (with dry's rule applied) and ``rate`` stand still meanwhile, and have for ``AdamScale.LATENCY`` cycles
-    before the first weight. ``AdamLane.LATENCY`` cycles later: ``valid`` with the group ``o``, without its mask, in the
-    cycle of its last weight; for each weight ``s_valid`` with the new second moment ``o_s``, and ``s_last`` with a
-    chunk's last; magnitudes of weight, moments and root, else 0; how many of its results were cut. Nothing comes out
-    that was taken before a reset.
+    ``task`` (with dry's rule applied) and ``rate`` stand still meanwhile. ``AdamLane.LATENCY`` cycles after a weight's
+    first: ``valid`` with the group ``o``, without its mask, in the cycle of its last weight; before that, for each
+    weight, ``s_valid`` with the new second moment ``o_s``, and ``s_last`` with a chunk's last. Magnitudes of weight,
+    moments and root, else 0; whether one of them was cut. Nothing comes out that was taken before a reset.
     """
 
     def __init__(self, config: Config):
@@ -44,8 +41,8 @@ class UpdateAdam(wiring.Component):
             "groups": In(stream.Signature(GroupLayout(config))), "s": In(stream.Signature(8 * MOMENT_BYTES)),
             "valid": Out(1), "o": Out(GroupLayout(config)),
             "s_valid": Out(1), "o_s": Out(8 * MOMENT_BYTES), "s_last": Out(1),
-            "w_magnitude": Out(ROUNDED_WIDTH), "m_magnitude": Out(ROUNDED_WIDTH),
-            "s_magnitude": Out(ROUNDED_WIDTH // 2), "saturations": Out(range(4)),
+            "w_magnitude": Out(MAGNITUDE_WIDTH), "m_magnitude": Out(MAGNITUDE_WIDTH),
+            "s_magnitude": Out((MAGNITUDE_WIDTH + 1) // 2), "saturated": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -55,19 +52,21 @@ class UpdateAdam(wiring.Component):
         place = Signal(range(lanes))
         m.submodules.lane = lane = AdamLane(self._config)
         m.submodules.scale = scale = AdamScale()
-        taken, end = self.s.valid & self.s.ready, Signal()
+        end = Signal()
         m.d.comb += [
             end.eq(~Array([*group.mask[1:], 0])[place]),
-            self.groups.ready.eq(self.s.valid & end), self.s.ready.eq(self.groups.valid),
-            lane.scale.eq(scale.o), lane.s.eq(self.s.payload),
+            lane.valid.eq(self.groups.valid & self.s.valid),
+            self.groups.ready.eq(lane.ready & end), self.s.ready.eq(lane.ready),
+            lane.tag.end.eq(end), lane.tag.last.eq(end & group.last), lane.tag.final.eq(end & group.final),
+            lane.tag.place.eq(place), lane.scale.eq(scale.o), scale.term.eq(lane.term), lane.s.eq(self.s.payload),
             *(port.eq(values[place]) for port, values in (
                 (lane.g, group.g), (lane.hi, group.hi), (lane.lo, group.lo), (lane.m, group.v),
             )),
         ]  # fmt: skip
-        with m.If(taken):
+        with m.If(lane.ready):
             m.d.sync += place.eq(Mux(end, 0, place + 1))
         self._scale(m, scale)
-        self._results(m, lane, taken, end, place)
+        self._results(m, lane)
         return m
 
     def _scale(self, m, scale):
@@ -81,30 +80,21 @@ class UpdateAdam(wiring.Component):
             scale.hyper.eq(Cat(*(Cat(entry) for entry in entries), task.more)),
         ]  # fmt: skip
 
-    def _results(self, m, lane, taken, end, place):
-        """What comes out of the lane, with what was known of it when it went in."""
-        known = data.StructLayout({"valid": 1, "end": 1, "last": 1, "final": 1, "place": place.shape()})
-        m.submodules.line = line = DelayLine(known, AdamLane.LATENCY)
-        left = Signal(range(AdamLane.LATENCY + 2), init=AdamLane.LATENCY + 1)  # cycles with what was there at the reset
-        with m.If(left != 0):
-            m.d.sync += left.eq(left - 1)
+    def _results(self, m, lane):
+        tag, squared = lane.w_tag, lane.magnitude
         m.d.comb += [
-            line.i.valid.eq(taken), line.i.end.eq(end), line.i.place.eq(place),
-            line.i.last.eq(end & self.groups.p.last), line.i.final.eq(end & self.groups.p.final),
-            self.s_valid.eq(line.o.valid & (left == 0)), self.valid.eq(self.s_valid & line.o.end),
-            self.s_last.eq(line.o.last), self.o.last.eq(line.o.last), self.o.final.eq(line.o.final),
-            self.o_s.eq(lane.o_s),
-            *(magnitude.eq(Mux(self.s_valid, value, 0)) for magnitude, value in (
-                (self.w_magnitude, lane.w_magnitude), (self.m_magnitude, lane.m_magnitude),
-                (self.s_magnitude, lane.s_magnitude),
-            )),
-            self.saturations.eq(
-                Mux(self.s_valid, lane.w_saturated + lane.m_saturated + lane.s_saturated, 0)
+            self.s_valid.eq(lane.s_valid), self.s_last.eq(lane.s_tag.last), self.o_s.eq(lane.o_s),
+            self.valid.eq(lane.w_valid & tag.end), self.o.last.eq(tag.last), self.o.final.eq(tag.final),
+            self.w_magnitude.eq(Mux(lane.w_valid, lane.magnitude, 0)),
+            self.m_magnitude.eq(Mux(lane.m_valid, lane.magnitude, 0)),
+            self.s_magnitude.eq(
+                Mux(lane.s_valid, Cat(squared[n : n + 2].any() for n in range(0, len(squared), 2)), 0)
             ),
+            self.saturated.eq((lane.m_valid | lane.s_valid | lane.w_valid) & lane.saturated),
         ]  # fmt: skip
         for n in range(self._config.update_lanes):
             for name, value in (("hi", lane.o_hi), ("lo", lane.o_lo), ("v", lane.o_m)):
                 held = Signal.like(value, name=f"held_{name}{n}", reset_less=True)
-                with m.If(line.o.place == n):
+                with m.If(lane.w_valid & (tag.place == n)):
                     m.d.sync += held.eq(value)
-                m.d.comb += self.o[name][n].eq(Mux(line.o.place > n, held, value))
+                m.d.comb += self.o[name][n].eq(Mux(tag.place > n, held, value))

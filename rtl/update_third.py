@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
+from .adam_scale import ROOT_LOW_BITS
 from .bit_length import BitLength
 from .interfaces import QualityLayout, ResultLayout, UpdateLayout
 from .quality import QualitySums, sums_latency
@@ -12,9 +13,6 @@ from .tracker import Tracker
 from .update_lane import ROUNDED_WIDTH
 
 __all__ = ["UpdateThird"]
-
-ROOT_LOW_BITS = 7
-"""Bits that the root of a second moment has below an operand's LSB."""
 
 
 class UpdateThird(wiring.Component):

@@ -35,15 +35,6 @@ PREDICTING_ARGUED = {
         ("458c3c68d63b36ac30afc1bf",
          "rtl/adam_rate.py, bit 25 of what is left where a subtraction didn't go below 0. That is less than the "
          "divisor, the 24 bits of 1 - beta1^t, or at most twice the root, which has 23 bits"),
-    "-mode const0 -module adagp.accelerator.update.adam.scale$49 -cell apart -port rst -portbit 0":
-        ("6476081cb91640f74311e18d",
-         "rtl/update_adam.py, the reset of AdamScale: all its registers are written in every cycle, from inputs that "
-         "stand still for AdamScale.LATENCY cycles before the first weight that uses them"),
-    "-mode cnot0 -module adagp.accelerator.update.adam -cell $auto$ff.cc:337:slice$11541 -port Q -portbit 1 -ctrlbit 4":
-        ("79ed9f2ab2b05c3203bc97ef",
-         "rtl/update_adam.py, left[1] in _results, turned while left[4] is 0. Only whether left is 0 is looked at; "
-         "followed step by step from its reset value, the broken counter takes 69 cycles to show 0, as the intact one "
-         "does, and stays there"),
     "-mode const0 -module Reorganise.walk -cell $auto$ff.cc:337:slice$335 -port Q -portbit 10":
         ("4a8eb0df710902eb3ce9b0e2",
          "rtl/window_walk.py, x[10]: a tile has whole rows, and no more results than a half of the C scratchpad holds, "

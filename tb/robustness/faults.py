@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from adagp.host.sim_device import SimDevice
-from adagp.rtl.adam_lane import AdamLane
+from adagp.rtl.adam_lane import FOLD, AdamLane
 from adagp.rtl.update_read import SLOTS
 from adagp.sim import DECERR, SLVERR, Fault
 from adagp.spec.commands import Opcode
@@ -34,7 +34,7 @@ STOP_CYCLES = 12
 ON_CHIP_CYCLES = CONFIG.max_burst_beats
 """By how much it may come later where memory on chip answers bursts too, which aren't noted: a beat a cycle."""
 
-ADAM_CYCLES = AdamLane.LATENCY + SLOTS * CONFIG.port_width
+ADAM_CYCLES = AdamLane.LATENCY + FOLD * SLOTS * CONFIG.port_width
 """By how much the interrupt may come later after an error during an ADAM: until its lane has nothing left to do."""
 
 SETTLE_CYCLES = 200

@@ -1,14 +1,15 @@
-"""One weight a cycle through Adam, and a command's scale, against exact rational arithmetic."""
+"""Weights through Adam, and a command's scale, against exact rational arithmetic."""
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count, pairwise
 from math import isqrt
 
 import numpy as np
 import pytest
 from adagp.golden.adam import AdamExponents, adam
 from adagp.golden.update import Hyper
-from adagp.rtl.adam_lane import AdamLane
+from adagp.rtl.adam_lane import FOLD, AdamLane
 from adagp.rtl.adam_scale import AdamScale
 from adagp.spec.commands import Adam
 from adagp.spec.presets import preset
@@ -21,7 +22,6 @@ CONFIGS = {"tiny": TINY, "bytes": replace(TINY, operand_width=8, acc_width=32, p
 GUARD = 8
 COMMANDS = 15
 EXPONENTS = ("eg", "ew", "ew_next", "em", "em_next", "es", "es_next")
-RESULTS = ("o_hi", "o_lo", "o_m", "o_s", "w_saturated", "m_saturated", "s_saturated")
 
 
 def align(x, shift):
@@ -34,7 +34,7 @@ def rounded(x):
 
 
 def step(width, e, hyper, rate, weight):
-    """RESULTS, and the bit lengths of weight, first moment and root before they saturate."""
+    """New hi, lo, m and s, whether w, m and s saturate, the bit lengths of w, m and s's root before they do."""
     g, hi, lo, m, s = weight
     (b1, x1), (c1, y1), (b2, x2), (c2, y2), (epsilon, _) = (
         hyper[i] for i in (Adam.BETA1, Adam.REST1, Adam.BETA2, Adam.REST2, Adam.EPSILON)
@@ -68,12 +68,12 @@ class Pair(Component):
     def __init__(self, config):
         self._lane, self._scale = AdamLane(config), AdamScale()
         members = {**self._lane.signature.members, **self._scale.signature.members}
-        super().__init__({name: member for name, member in members.items() if name not in ("scale", "o")})
+        super().__init__({name: member for name, member in members.items() if name not in ("scale", "o", "term")})
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.lane, m.submodules.scale = lane, scale = self._lane, self._scale
-        m.d.comb += lane.scale.eq(scale.o)
+        m.d.comb += [lane.scale.eq(scale.o), scale.term.eq(lane.term)]
         for part in (lane, scale):
             for name in sorted(self.signature.members.keys() & part.signature.members.keys()):
                 port, outer = getattr(part, name), getattr(self, name)
@@ -111,30 +111,59 @@ def weights(rng, width, count):
         yield g, some(limit), some(0x7FFF), some(2**31 - 1), abs(some(2**44 - 1))
 
 
-def run(pair, tasks):
-    """Results of each command's weights, one a cycle; a command follows when the lane is empty."""
-    seen = []
+def run(pair, rng, tasks):
+    """Results of each command's weights, given as fast as they are taken, but now and then with a pause.
+
+    A command follows when the lane is empty.
+    """
+    outputs = {"m": (), "s": (pair.o_s, pair.s_tag.final), "w": (pair.o_hi, pair.o_lo, pair.o_m, pair.w_tag.final)}
+    seen = {kind: [] for kind in outputs}
+    finals, taken, given = [], [], []
+    cycles = count()
+
+    async def cycle(ctx):
+        now = next(cycles)
+        for kind, ports in outputs.items():
+            if ctx.get(getattr(pair, f"{kind}_valid")):
+                reported = ctx.get(pair.saturated), ctx.get(pair.magnitude).bit_length()
+                seen[kind].append((*(ctx.get(port) for port in ports), *reported))
+                if kind == "w":
+                    given.append(now)
+        if ready := ctx.get(pair.ready):
+            taken.append(now)
+        await ctx.tick()
+        return ready
 
     async def bench(ctx):
         for e, hyper, rate, group in tasks:
             ctx.set(pair.exponents, e)
             ctx.set(pair.hyper, [{"mantissa": mantissa, "exponent": exponent} for mantissa, exponent in hyper])
             ctx.set(pair.rate, dict(zip(("mantissa", "exponent"), rate, strict=True)))
-            await ctx.tick().repeat(AdamScale.LATENCY)
-            for n in range(len(group) + AdamLane.LATENCY):
-                if n < len(group):
-                    for name, value in zip(("g", "hi", "lo", "m", "s"), group[n], strict=True):
-                        ctx.set(getattr(pair, name), value)
-                if n >= AdamLane.LATENCY:
-                    magnitudes = (pair.w_magnitude, pair.m_magnitude, pair.s_magnitude)
-                    seen.append((
-                        tuple(ctx.get(getattr(pair, name)) for name in RESULTS),
-                        tuple(ctx.get(magnitude).bit_length() for magnitude in magnitudes),
-                    ))  # fmt: skip
-                await ctx.tick()
+            for weight in group:
+                while rng.random() < 0.1:
+                    ctx.set(pair.valid, 0)
+                    assert not await cycle(ctx)
+                for name, value in zip(("g", "hi", "lo", "m", "s"), weight, strict=True):
+                    ctx.set(getattr(pair, name), value)
+                finals.append(rng.randint(0, 1))
+                ctx.set(pair.tag, {"final": finals[-1]})
+                ctx.set(pair.valid, 1)
+                while not await cycle(ctx):
+                    pass
+            ctx.set(pair.valid, 0)
+            for _ in range(AdamLane.LATENCY):
+                await cycle(ctx)
 
     simulate(pair, bench)
-    return seen
+    assert {now - before for now, before in zip(given, taken, strict=True)} == {AdamLane.LATENCY - FOLD + 1}
+    assert min(now - before for before, now in pairwise(taken)) == FOLD
+    for (_, final, *_), (*_, w_final, _, _), expected in zip(seen["s"], seen["w"], finals, strict=True):
+        assert final == w_final == expected
+    return [
+        ((hi, lo, m, s, w_cut, m_cut, s_cut), (w_length, m_length, (s_length + 1) // 2))  # its root is half as long
+        for (m_cut, m_length), (s, _, s_cut, s_length), (hi, lo, m, _, w_cut, w_length)
+        in zip(*(seen[kind] for kind in "msw"), strict=True)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -143,7 +172,7 @@ def test_weights_follow_adam(name):
     width = config.operand_width
     tasks = [(*command(rng), list(weights(rng, width, 60))) for _ in range(COMMANDS)]
     expected = [step(width, e, hyper, rate, weight) for e, hyper, rate, group in tasks for weight in group]
-    assert run(Pair(config), tasks) == [(results, lengths) for results, lengths, _ in expected]
+    assert run(Pair(config), rng, tasks) == [(results, lengths) for results, lengths, _ in expected]
     # All paths were taken: each saturation and its absence, roots above and at their floor, ratios between the ends.
     for place in (4, 5, 6):
         assert 20 < sum(results[place] for results, _, _ in expected) < len(expected) - 20

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from adagp.golden.adam import AdamExponents, adam
 from adagp.golden.update import Hyper
+from adagp.rtl.adam_lane import AdamLane
 from adagp.rtl.update_adam import UpdateAdam
 from amaranth import ResetInserter, Signal
 from bench import seeded, simulate
@@ -52,7 +53,8 @@ def test_groups_and_reset(name):
     reset = Signal()
     dut = UpdateAdam(config)
     before, after = Weights(config, rng, 31), Weights(config, rng, 45)
-    given = {"seconds": [], "new": [], "ends": []}
+    given = {"seconds": [], "lasts": [], "new": [], "ends": []}
+    groups = []  # whether one was taken, for each weight
 
     async def feed(ctx, weights):
         seconds = iter(weights.old["s"])
@@ -60,15 +62,20 @@ def test_groups_and_reset(name):
             ctx.set(dut.groups.payload, group)
             for _ in range(size):
                 ctx.set(dut.s.payload, next(seconds))
-                while rng.random() < 0.3:
-                    ctx.set(dut.groups.valid, ready := rng.randint(0, 1))
-                    ctx.set(dut.s.valid, 1 - ready)
+                ctx.set(dut.groups.valid, first := rng.randint(0, 1))
+                ctx.set(dut.s.valid, 1 - first)
+                while rng.random() < 0.8:
+                    assert not ctx.get(dut.s.ready | dut.groups.ready)
                     await ctx.tick()
                 ctx.set(dut.groups.valid, 1)
                 ctx.set(dut.s.valid, 1)
+                while not ctx.get(dut.s.ready):
+                    assert not ctx.get(dut.groups.ready)
+                    await ctx.tick()
+                groups.append(ctx.get(dut.groups.ready))
                 await ctx.tick()
-        ctx.set(dut.groups.valid, 0)
-        ctx.set(dut.s.valid, 0)
+                ctx.set(dut.groups.valid, 0)
+                ctx.set(dut.s.valid, 0)
 
     async def bench(ctx):
         ctx.set(dut.task, TASK)
@@ -76,26 +83,29 @@ def test_groups_and_reset(name):
         await ctx.tick().repeat(4)
         await feed(ctx, before)
         ctx.set(reset, 1)
-        await ctx.tick()
+        await ctx.tick().repeat(2)
+        assert 0 < len(given["new"]) < len(given["seconds"]) < before.count  # the rest is under way
+        for column in (*given.values(), groups):
+            column.clear()
         ctx.set(reset, 0)
-        assert given["new"] == []
-        await ctx.tick().repeat(4)
         await feed(ctx, after)
-        await ctx.tick().repeat(120)
+        await ctx.tick().repeat(AdamLane.LATENCY)
 
     async def watch(ctx):
         signals = (dut.valid, dut.o, dut.s_valid, dut.o_s, dut.s_last)
         async for _, _, valid, group, s_valid, second, last in ctx.tick().sample(*signals):
             if s_valid:
                 given["seconds"].append(second)
+                given["lasts"].append(last)
             if valid:
-                assert s_valid
-                assert last == group.last == group.final
+                assert group.last == group.final
                 given["new"] += zip(group.hi, group.lo, group.v, strict=True)
-                given["ends"].append(last)
+                given["ends"].append(group.last)
 
     simulate(ResetInserter(reset)(dut), bench, background=(watch,))
     assert given["seconds"] == after.seconds
+    assert given["lasts"] == [0] * (after.count - 1) + [1]
+    assert groups == [n % config.update_lanes == 0 or n == after.count for n in range(1, after.count + 1)]
     assert given["new"][: after.count] == after.new
     assert len(given["new"]) - after.count < config.update_lanes
     assert given["ends"] == [0] * (-(-after.count // config.update_lanes) - 1) + [1]

@@ -1,0 +1,60 @@
+"""The end of an update's sums: guard bits dropped, and what is left within its limit."""
+
+from amaranth import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.numerics import UPDATE_GUARD_BITS
+
+__all__ = ["Rounded"]
+
+
+def _beyond(magnitude: Value, limit: int) -> Value:
+    """``magnitude > limit``, where ``limit + 1`` is ones and behind them zeros: no carry is needed."""
+    low, high = ((limit + 1) & -(limit + 1)).bit_length() - 1, (limit + 1).bit_length()
+    if limit + 1 != (1 << high) - (1 << low):
+        raise ValueError(f"a limit must be one less than ones and zeros behind them, not {limit!r}")
+    return magnitude[high:].any() | magnitude[low:high].all()
+
+
+class Rounded(wiring.Component):
+    """``o`` = ``i`` / 2^UPDATE_GUARD_BITS, rounded half to even, then cut to ± the limit; free-running.
+
+    ``limit`` says which of ``limits``, ``negate`` whether ``o`` changes its sign. ``LATENCY`` cycles later come ``o``,
+    ``magnitude`` (before the cut) and whether it was cut. Raises ValueError for limits that take a subtraction.
+    """
+
+    LATENCY = 2
+
+    def __init__(self, in_width: int, *limits: int):
+        self._limits = limits
+        super().__init__({
+            "i": In(signed(in_width)), "limit": In(range(len(limits))), "negate": In(1),
+            "o": Out(signed(max(limits).bit_length() + 1)),
+            "magnitude": Out(in_width - UPDATE_GUARD_BITS), "saturated": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        guard, whole, sign = self.i[:UPDATE_GUARD_BITS], self.i[UPDATE_GUARD_BITS:], self.i[-1]
+        up = guard[-1] & (guard[:-1].any() | whole[0])
+        s1_magnitude = Signal.like(self.magnitude, reset_less=True)
+        s1_limit, s1_negative = Signal.like(self.limit, reset_less=True), Signal(reset_less=True)
+        m.d.sync += [  # -(whole + up) is ~whole + ~up
+            s1_magnitude.eq((whole ^ sign.replicate(len(whole))) + (up ^ sign)),
+            s1_limit.eq(self.limit), s1_negative.eq(sign ^ self.negate),
+        ]  # fmt: skip
+        s2_o = Signal.like(self.o, reset_less=True)
+        s2_magnitude, s2_over = Signal.like(s1_magnitude, reset_less=True), Signal(reset_less=True)
+        over, most = Signal(), Signal(len(self.o) - 1)
+        with m.Switch(s1_limit):
+            for n, limit in enumerate(self._limits):
+                with m.Case(n):
+                    m.d.comb += [over.eq(_beyond(s1_magnitude, limit)), most.eq(limit)]
+        within = Mux(over, most, s1_magnitude[: len(most)])
+        m.d.sync += [
+            s2_o.eq((Cat(within, 0) ^ s1_negative.replicate(len(s2_o))) + s1_negative),
+            s2_magnitude.eq(s1_magnitude), s2_over.eq(over),
+        ]  # fmt: skip
+        m.d.comb += [self.o.eq(s2_o), self.magnitude.eq(s2_magnitude), self.saturated.eq(s2_over)]
+        return m
