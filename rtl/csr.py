@@ -104,14 +104,15 @@ class Csr(wiring.Component):
         return m
 
     def _write_channel(self, m):
-        """Hold address and data until both are there; a cycle later write and answer."""
+        """Hold address and data until both are there, write a cycle later, answer when that has had its effect."""
         bus = self.bus
         addr_held = Signal()
         data_held = Signal()
         full = Signal()
         index = Signal(ADDR_WIDTH - 2)
         do = Signal()
-        m.d.sync += do.eq(addr_held & data_held & ~bus.bvalid & ~do)
+        answer = delayed(m, do, 1)
+        m.d.sync += do.eq(addr_held & data_held & ~bus.bvalid & ~do & ~answer)
         m.d.comb += [bus.awready.eq(~addr_held), bus.wready.eq(~data_held)]
         with m.If(bus.awvalid & bus.awready):
             m.d.sync += [addr_held.eq(1), index.eq(bus.awaddr[2:])]
@@ -120,7 +121,9 @@ class Csr(wiring.Component):
         with m.If(bus.bready):
             m.d.sync += bus.bvalid.eq(0)
         with m.If(do):
-            m.d.sync += [addr_held.eq(0), data_held.eq(0), bus.bvalid.eq(1), bus.bresp.eq(Mux(full, OKAY, SLVERR))]
+            m.d.sync += [addr_held.eq(0), data_held.eq(0)]
+        with m.If(answer):
+            m.d.sync += [bus.bvalid.eq(1), bus.bresp.eq(Mux(full, OKAY, SLVERR))]
 
         stored = stored_registers(self.config)
         if self.config.predicts:

@@ -11,6 +11,7 @@ from . import (
     jobs_predictor,
     jobs_registers,
     jobs_reorganise,
+    jobs_streams,
     jobs_update,
 )
 from .registry import JOBS
@@ -19,4 +20,4 @@ __all__ = ["JOBS"]
 
 assert jobs_axi and jobs_control and jobs_engines and jobs_gate and jobs_issue
 assert jobs_memory and jobs_phases and jobs_predictor
-assert jobs_registers and jobs_reorganise and jobs_update
+assert jobs_registers and jobs_reorganise and jobs_streams and jobs_update

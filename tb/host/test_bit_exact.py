@@ -166,7 +166,8 @@ def test_a_fault_in_the_verilog_is_seen(tmp_path):
     network, state = setting("strides")
     module = re.escape(r"module \adagp.accelerator.core.drain.epilogue.lane0.scale_x ")
     good = verilog(network.config).read_text()
-    faulty, n_faults = re.subn(rf"({module}.*?s0_rest )\|( s0_value\[0\];)", r"\1&\2", good, count=1, flags=re.DOTALL)
+    tie = rf"({module}.*?assign \S+ += \S+ +)\|( \S+ \[1\];)"
+    faulty, n_faults = re.subn(tie, r"\1&\2", good, count=1, flags=re.DOTALL)
     assert n_faults == 1 and len(faulty) == len(good)
     path = tmp_path / "top.v"
     path.write_text(faulty)
