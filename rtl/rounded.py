@@ -24,7 +24,7 @@ class Rounded(wiring.Component):
     ``magnitude`` (before the cut) and whether it was cut. Raises ValueError for limits that take a subtraction.
     """
 
-    LATENCY = 2
+    LATENCY = 3
 
     def __init__(self, in_width: int, *limits: int):
         self._limits = limits
@@ -44,17 +44,21 @@ class Rounded(wiring.Component):
             s1_magnitude.eq((whole ^ sign.replicate(len(whole))) + (up ^ sign)),
             s1_limit.eq(self.limit), s1_negative.eq(sign ^ self.negate),
         ]  # fmt: skip
-        s2_o = Signal.like(self.o, reset_less=True)
-        s2_magnitude, s2_over = Signal.like(s1_magnitude, reset_less=True), Signal(reset_less=True)
+        s2_magnitude, s2_limit = Signal.like(s1_magnitude, reset_less=True), Signal.like(s1_limit, reset_less=True)
+        s2_negative, s2_over = Signal(reset_less=True), Signal(reset_less=True)
         over, most = Signal(), Signal(len(self.o) - 1)
-        with m.Switch(s1_limit):
-            for n, limit in enumerate(self._limits):
-                with m.Case(n):
-                    m.d.comb += [over.eq(_beyond(s1_magnitude, limit)), most.eq(limit)]
-        within = Mux(over, most, s1_magnitude[: len(most)])
+        for n, limit in enumerate(self._limits):
+            with m.If(s1_limit == n):
+                m.d.comb += over.eq(_beyond(s1_magnitude, limit))
+            with m.If(s2_limit == n):
+                m.d.comb += most.eq(limit)
+        s3_o, s3_magnitude = Signal.like(self.o, reset_less=True), Signal.like(s1_magnitude, reset_less=True)
+        s3_over = Signal(reset_less=True)
+        within = Mux(s2_over, most, s2_magnitude[: len(most)])
         m.d.sync += [
-            s2_o.eq((Cat(within, 0) ^ s1_negative.replicate(len(s2_o))) + s1_negative),
-            s2_magnitude.eq(s1_magnitude), s2_over.eq(over),
+            s2_magnitude.eq(s1_magnitude), s2_limit.eq(s1_limit), s2_negative.eq(s1_negative), s2_over.eq(over),
+            s3_o.eq((Cat(within, 0) ^ s2_negative.replicate(len(s3_o))) + s2_negative),
+            s3_magnitude.eq(s2_magnitude), s3_over.eq(s2_over),
         ]  # fmt: skip
-        m.d.comb += [self.o.eq(s2_o), self.magnitude.eq(s2_magnitude), self.saturated.eq(s2_over)]
+        m.d.comb += [self.o.eq(s3_o), self.magnitude.eq(s3_magnitude), self.saturated.eq(s3_over)]
         return m
