@@ -12,8 +12,6 @@ _BELOW = 3
 """Bits kept below a significand's 24: two exact ones, and whether any of those lost was 1."""
 _PLACES = 31
 """By how many the normalising shifter can shift: each moves the exponent by 1, from that of the place for a carry."""
-_FINE = 3
-"""Bits of the amount that the second part of the normalising shifter is for."""
 
 
 class FloatAdd(wiring.Component):
@@ -24,7 +22,7 @@ class FloatAdd(wiring.Component):
     signs, and ``x - x``, add up to +0. A NaN, or infinities of different signs, give the NaN 0x7fc00000.
     """
 
-    LATENCY = 6
+    LATENCY = 7
 
     def __init__(self):
         super().__init__({"a": In(FLOAT32), "b": In(FLOAT32), "o": Out(FLOAT32)})
@@ -33,18 +31,21 @@ class FloatAdd(wiring.Component):
         m = Module()
         s1 = self._registered(m, 1, **self._ordered())
         s2 = self._registered(
-            m, 2, large=s1["large"], exponent=s1["exponent"], small=self._aligned(m, s1), **self._flags(s1)
-        )
+            m, 2, large=s1["large"], exponent=s1["exponent"], small=self._aligned(m, s1), sign=s1["sign"],
+            subtract=s1["subtract"], infinite=s1["infinite"],
+            nan=s1["infinite"] & s1["large"][:-1].any() | s1["infinities"] & s1["subtract"],
+        )  # fmt: skip
         least = (s2["exponent"] - Const(_PLACES - 1, 10))[:10]  # as if all places had been shifted
         s3 = self._registered(m, 3, word=self._total(s2), exponent=least, **self._flags(s2))
-        word, places = self._normalised(m, s3["word"], 5, _FINE)
-        s4 = self._registered(m, 4, word=word, places=places, exponent=s3["exponent"], **self._flags(s3))
-        word, places = self._normalised(m, s4["word"], _FINE, 0)
+        word, coarse = self._normalised(m, s3["word"], 3, 4)
+        s4 = self._registered(m, 4, word=word, places=coarse, exponent=s3["exponent"], **self._flags(s3))
+        word, fine = self._normalised(m, s4["word"], 2, 1)
         s5 = self._registered(
             m, 5, word=word[_BELOW + 1 : -1], half=word[_BELOW], lost=word[:_BELOW].any(), zero=~word[-1],
-            places=Cat(places, s4["places"]), exponent=s4["exponent"], **self._flags(s4),
+            places=Cat(fine, s4["places"]), exponent=s4["exponent"], **self._flags(s4),
         )  # fmt: skip
-        m.d.comb += self.o.eq(self._registered(m, 6, o=self._rounded(s5))["o"])
+        s6 = self._registered(m, 6, number=self._rounded(s5), zero=s5["zero"], **self._flags(s5))
+        m.d.comb += self.o.eq(self._registered(m, 7, o=self._ended(s6))["o"])
         return m
 
     @staticmethod
@@ -70,14 +71,12 @@ class FloatAdd(wiring.Component):
         )
         some_a, some_b = a.exponent.any(), b.exponent.any()
         some = some_a | some_b
-        infinite, both = exponent.all(), a.exponent.all() & b.exponent.all()
-        subtract = a.sign ^ b.sign
         return {
             "large": Cat(large & some.replicate(23), some), "exponent": exponent,
             "small": Cat(small, Mux(swap, some_a, some_b)),
             "distance": Mux(swap, (b.exponent - a.exponent)[:8], (a.exponent - b.exponent)[:8]),
-            "sign": sign, "subtract": subtract, "infinite": infinite,
-            "nan": infinite & large.any() | both & subtract,
+            "sign": sign, "subtract": a.sign ^ b.sign,
+            "infinite": a.exponent.all() | b.exponent.all(), "infinities": a.exponent.all() & b.exponent.all(),
         }  # fmt: skip
 
     @staticmethod
@@ -100,27 +99,35 @@ class FloatAdd(wiring.Component):
         return (large + small)[1 : len(small)]
 
     @staticmethod
-    def _normalised(m, word, bits, rest):
-        """``word`` shifted left by its leading zeros, by bits ``rest`` to ``bits`` of the amount, and these."""
-        places = []
-        for bit in reversed(range(rest, bits)):
+    def _normalised(m, word, bits, unit):
+        """``word`` shifted left by its leading groups of ``unit`` zeros, up to 2^bits - 1 of them, and their number.
+
+        The groups are counted before anything is shifted, which is faster than a look at the word after each shift.
+        """
+        none = Cat(~word[place : place + unit].any() for place in range(len(word) % unit, len(word), unit))
+        groups = []
+        for bit in reversed(range(bits)):
             by = 1 << bit
-            previous, word = word, Signal(len(word), name=f"up{by}")
-            none = ~previous[-by:].any()
-            m.d.comb += word.eq(Mux(none, previous.shift_left(by), previous))
-            places.insert(0, none)
-        return word, Cat(places)
+            groups.insert(0, none[-by:].all())
+            none = Mux(groups[0], Cat(Const(-1, by), none[:-by]), none)
+        for bit in reversed(range(bits)):
+            previous, word = word, Signal(len(word), name=f"up{unit << bit}")
+            m.d.comb += word.eq(Mux(groups[bit], previous.shift_left(unit << bit), previous))
+        return word, Cat(groups)
 
     @staticmethod
     def _rounded(s5):
         """Fraction and exponent as one number, so that a fraction that is rounded up to 2 moves the exponent."""
         up = s5["half"] & (s5["lost"] | s5["word"][0])
         # The places that haven't been shifted are added to the exponent, in the carry chain that rounds.
-        number = (Cat(1, s5["word"], s5["exponent"]) + Cat(up, Const(0, 23), ~s5["places"]))[1:34]
-        exponent = number[23:]
-        zero, below = s5["zero"], (exponent[-1] | ~exponent.any())
-        above = exponent[8] & ~exponent[9] | exponent[:8].all()
+        return (Cat(1, s5["word"], s5["exponent"]) + Cat(up, Const(0, 23), ~s5["places"]))[1:34]
+
+    @staticmethod
+    def _ended(s6):
+        """The number, unless it is none, or its exponent (10 bits, two's complement) is too large or too small."""
+        exponent, zero = s6["number"][23:], s6["zero"]
+        below, above = exponent[9] | ~exponent.any(), ~exponent[9] & (exponent[8] | exponent[:8].all())
         return selected(
-            s5["sign"] & ~(zero & s5["subtract"]), number, nan=s5["nan"],
-            infinite=s5["infinite"] | above & ~zero & ~below, zero=zero | below,
+            s6["sign"] & ~(zero & s6["subtract"]), s6["number"], nan=s6["nan"],
+            infinite=s6["infinite"] | above & ~zero, zero=zero | below,
         )  # fmt: skip

@@ -3,14 +3,14 @@
 from amaranth import Cat
 from amaranth.lib import data
 
-__all__ = ["BFLOAT16", "FLOAT32", "SPECIAL", "Float", "selected"]
-
-SPECIAL = 255
-"""The exponent of infinities (fraction 0) and NaNs (any other fraction)."""
+__all__ = ["BFLOAT16", "FLOAT32", "Float", "selected"]
 
 
 class Float(data.StructLayout):
-    """A sign, a biased 8-bit exponent and ``fraction`` bits. An exponent of 0 means zero: there are no subnormals."""
+    """A sign, a biased 8-bit exponent and ``fraction`` bits.
+
+    An exponent of 0 means zero, whatever the fraction; one of 255 infinity, or with any fraction but 0 a NaN.
+    """
 
     def __init__(self, fraction: int):
         super().__init__({"fraction": fraction, "exponent": 8, "sign": 1})

@@ -4,7 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .float_format import BFLOAT16, FLOAT32, SPECIAL, selected
+from .float_format import BFLOAT16, FLOAT32, selected
 from .multiplier import Multiplier
 
 __all__ = ["FloatMultiply"]
@@ -49,8 +49,10 @@ class FloatMultiply(wiring.Component):
         s3_o = Signal(FLOAT32, reset_less=True)
         product = multiplier.o[: 2 * _SIGNIFICAND]
         two = product[-1]  # 2 or more
-        exponent = s2_exponent + two
-        below, above = exponent <= 128, exponent >= SPECIAL + 128
+        exponent, low = (s2_exponent + two)[:8], s2_exponent[:7]
+        # Above 254 + 128, or not above 128, with the 1 that a product of 2 or more adds; told before it is added.
+        above = s2_exponent[8] & (s2_exponent[7] | low[1:].all() & (low[0] | two))
+        below = ~s2_exponent[8] & ~(s2_exponent[7] & (low.any() | two))
         fraction = Mux(two, product[:-1], product[:-2].shift_left(1))
         m.d.sync += s3_o.eq(selected(
             s2_sign, Cat(Const(0, 8), fraction, exponent[:7], ~exponent[7]),
