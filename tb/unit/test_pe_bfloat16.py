@@ -5,6 +5,7 @@ from adagp.golden import bfloat16
 from adagp.rtl.float_add import FloatAdd
 from adagp.rtl.float_multiply import FloatMultiply
 from adagp.rtl.pe_bfloat16 import PEBfloat16
+from adagp.synth.pe_mesh import PEMesh
 from amaranth import Value
 from bench import seeded, simulate
 from float_patterns import bfloat16_pairs, corners, float32_pairs, nearby
@@ -93,3 +94,55 @@ def test_random_cycles():
     simulate(dut, bench)
     assert seen == N_CYCLES - first - dut.latency > 0
     assert cancelled > N_CYCLES // 10
+
+
+ROWS, COLS, VECTORS = 4, 4, 25
+
+
+def test_array():
+    """Four by four PEs multiply matrices, twice as many terms as there are rows: the sums of golden, in its order."""
+    dut, rng, random = PEMesh(PEBfloat16, ROWS, COLS), seeded(3), generator(3)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((VECTORS, 2 * ROWS), (2 * ROWS, COLS)))
+    a[rng.randrange(VECTORS), rng.randrange(2 * ROWS)] = np.inf
+    a, b = ((side.view(np.uint32) >> 16).astype(np.int64) for side in (a, b))
+    expected, found = bfloat16.matmul(a, b), np.zeros((VECTORS, COLS), np.int64)
+
+    async def bench(ctx):
+        psums = np.zeros_like(found)
+        for half in range(2):
+            rows = range(half * ROWS, (half + 1) * ROWS)
+            for col in rng.sample(range(COLS), COLS):
+                ctx.set(dut.load, 1 << col)
+                ctx.set(dut.stationary, [int(b[row, col]) for row in rows])
+                await ctx.tick()
+            ctx.set(dut.load, 0)
+            psums = await stream(ctx, dut, rng, a[:, rows], psums)
+        found[:] = psums
+
+    simulate(dut, bench)
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found)) > VECTORS * COLS // 2
+    assert (bfloat16.matmul(a[:, ::-1], b[::-1]) != found).any()  # another order would be seen
+
+
+async def stream(ctx, dut, rng, vectors, psums):
+    """Vectors with random pauses between them, the first with a swap; returns ``psums`` plus their products."""
+    begins = np.cumsum([1 + rng.randrange(3) * (rng.random() < 0.5) for _ in vectors]).tolist()
+    found = np.zeros_like(psums)
+    down, product = PEBfloat16.psum_latency, PEBfloat16.latency - PEBfloat16.psum_latency
+    ends = [begin + product + ROWS * down for begin in begins]
+    for cycle in range(ends[-1] + 1):
+        if cycle in ends:
+            found[ends.index(cycle)] = [ctx.get(psum) for psum in dut.o_psum]
+        operands = [rng.randrange(1 << 16) for _ in range(ROWS)]
+        for row in range(ROWS):
+            if cycle - row * down in begins:
+                operands[row] = int(vectors[begins.index(cycle - row * down), row])
+        ctx.set(dut.stream, operands)
+        ctx.set(dut.swap, sum((cycle == begins[0] + row * down) << row for row in range(ROWS)))
+        meets = begins.index(cycle - product) if cycle - product in begins else None
+        ctx.set(
+            dut.i_psum, [rng.randrange(1 << 32) if meets is None else int(psums[meets, col]) for col in range(COLS)]
+        )
+        await ctx.tick()
+    return found
