@@ -14,7 +14,7 @@ Netlists and reports are kept in ``build/bench_pe_formats``: a bench that was st
 """
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -30,7 +30,7 @@ from ..synth.pe_tools import PinHarness, Vendor, cells, fmax_mhz, place, synthes
 from .measurement import bars
 from .results import FOLDER, commit, provenance, write_results
 
-__all__ = ["FORMATS", "MESHES", "TARGETS", "Target", "figures", "main", "per_pe"]
+__all__ = ["FORMATS", "MESHES", "TARGETS", "Target", "figures", "main", "per_pe", "placed", "synthesised"]
 
 COMMAND = "python -m adagp.host.bench_pe_formats"
 WORK = Path("build/bench_pe_formats")
@@ -39,7 +39,7 @@ FORMATS: dict[str, tuple] = {
     "int16": (PE, CONFIG), "int8": (PE, replace(CONFIG, operand_width=8, acc_width=32)), "bf16": (PEBfloat16,),
 }  # fmt: skip
 """The PE of each, and what it is made for."""
-MESHES = ((4, 2), (2, 2))
+MESHES = ((3, 2), (1, 2))
 """Rows and columns of the mesh that is placed, and of the one that is subtracted."""
 SEEDS = (1, 2, 3)
 PART = ("--25k", "--package", "CABGA381", "--speed", "6", "--router", "router2")
@@ -94,8 +94,8 @@ def per_pe(target: Target, meshes: list[tuple[PEMesh, Mapping[str, int]]]) -> di
     return found
 
 
-def measure(target: str, form: str, seeds: tuple[int, ...], advance: Callable[[str], None]) -> dict:
-    """Resources per PE of a format on a target, and frequencies; ``advance`` is told of each step that begins."""
+def synthesised(target: str, form: str, advance: Callable[[str], None]) -> tuple[dict, Path]:
+    """Resources per PE of a format on a target, and the larger mesh's netlist; ``advance`` is told of each step."""
     chosen, meshes, folders = TARGETS[target], [], []
     for rows, cols in MESHES:
         name = f"{target}-{form}-{rows}x{cols}"
@@ -107,12 +107,18 @@ def measure(target: str, form: str, seeds: tuple[int, ...], advance: Callable[[s
     row: dict = {"target": target, "format": form, **per_pe(chosen, meshes)}
     row["cells"] = [dict(sorted(found.items())) for _, found in meshes]
     row["harness"] = [harness_resources(mesh) for mesh, _ in meshes]
-    if chosen.placed:
-        row["fmax_mhz"] = {}
-        for seed in seeds:
-            advance(f"{target}-{form}: place and route, seed {seed}")
-            row["fmax_mhz"][seed] = fmax_mhz(place(folders[0], PART, FREQ_MHZ, seed))
-    return row
+    return row, folders[0]
+
+
+def placed(row: dict, netlist: Path, seeds: Iterable[int], advance: Callable[[str], None]) -> dict:
+    """``row`` with frequencies by seed, where the target has a tool for it."""
+    if not TARGETS[row["target"]].placed:
+        return row
+    speeds = {}
+    for seed in seeds:
+        advance(f"{row['target']}-{row['format']}: place and route, seed {seed}")
+        speeds[seed] = fmax_mhz(place(netlist, PART, FREQ_MHZ, seed))
+    return row | {"fmax_mhz": speeds}
 
 
 def figures(rows: list[dict]) -> dict:
@@ -145,15 +151,14 @@ def main(argv: list[str] | None = None) -> None:
     arguments, source = _arguments(argv), commit()
     work = [(name, form) for name, target in TARGETS.items() for form in target.formats]
     steps = sum(len(MESHES) + TARGETS[name].placed * len(arguments.seeds) for name, _ in work)
-    rows = []
     with bars() as progress:
         task = progress.add_task("PEs", total=steps, completed=-1)
 
         def advance(text):
             progress.update(task, description=text, advance=1)
 
-        for name, form in work:
-            rows.append(measure(name, form, tuple(arguments.seeds), advance))
+        made = [synthesised(name, form, advance) for name, form in work]
+        rows = [placed(row, netlist, arguments.seeds, advance) for row, netlist in made]
         advance("done")
     found = figures(rows)
     origin = provenance(COMMAND, CONFIG, list(arguments.seeds), source)

@@ -88,8 +88,8 @@ class FloatAdd(wiring.Component):
             previous, word = word, Signal(len(word), name=f"down{by}")
             m.d.comb += word.eq(Mux(s1["distance"][bit], previous.shift_right(by), previous))
             lost |= s1["distance"][bit] & previous[:by].any()
-        far = s1["distance"][5:].any()
-        word = Cat(lost | far & s1["small"][-1], word & ~far.replicate(len(word)))
+        far = s1["distance"][5:].any()  # so far that nothing that is lost can change how the sum is rounded
+        word = Cat(lost, word & ~far.replicate(len(word)))
         return word ^ s1["subtract"].replicate(len(word))
 
     @staticmethod

@@ -34,11 +34,15 @@ class Vendor:
 
 
 class PinHarness(wiring.Component):
-    """``component`` between registers: a shift register feeds its inputs, the parity of its outputs goes to ``so``."""
+    """``component`` between registers: a shift register feeds its inputs, the parity of its outputs goes to ``so``.
+
+    The shift register alone waits for ``shift``: a register that takes the same value as its neighbour, always, would
+    be merged with it, and so would the component's own registers behind its inputs.
+    """
 
     def __init__(self, component: wiring.Component):
         self.component = component
-        super().__init__({"si": In(1), "so": Out(1)})
+        super().__init__({"shift": In(1), "si": In(1), "so": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -48,7 +52,9 @@ class PinHarness(wiring.Component):
         ]
         inputs, outputs = (Cat(port for flow, port in ports if flow == which) for which in (In, Out))
         chain, driven, level = (Signal(len(bits)) for bits in (inputs, inputs, outputs))
-        m.d.sync += [chain.eq(Cat(self.si, chain)), driven.eq(chain), level.eq(outputs)]
+        with m.If(self.shift):
+            m.d.sync += chain.eq(Cat(self.si, chain))
+        m.d.sync += [driven.eq(chain), level.eq(outputs)]
         m.d.comb += inputs.eq(driven)
         while len(level) > 1:
             parity = Signal(-(-len(level) // 4))
