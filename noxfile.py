@@ -117,6 +117,12 @@ def bench_scaling(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_pe_formats(session: nox.Session) -> None:
+    """A PE of int16, int8 and bfloat16, synthesised, placed and routed: writes results/pe_formats.json."""
+    session.run("python", "-m", "adagp.host.bench_pe_formats", *session.posargs)
+
+
+@nox.session
 def bench_robustness(session: nox.Session) -> None:
     """Faults, resets and malformed programs, at full size: writes results/robustness.json."""
     session.run("python", "-m", "tb.robustness", *session.posargs)

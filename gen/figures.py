@@ -22,6 +22,8 @@ PATH = ROOT / "docs" / "figures.md"
 """The committed copy."""
 IMAGES = PATH.parent / "images"
 """Plots by the title of what they show."""
+FORMATS = ("int16", "int8", "bf16")
+"""Of numbers: the ends of figures' names where each has one."""
 OF_METHODS = ("accuracy", "sd", "cost")
 """What is known of a method of training: beginnings of figures' names."""
 
@@ -59,9 +61,10 @@ def earlier(hardware: str, folder: Path = RESULTS) -> list[str]:
     return [title for title, origin, _ in parts(folder) if origin.get("hardware") != hardware]
 
 
-def _rows(figures: dict) -> tuple[dict, dict, dict]:
-    """Figures by design, by method of training, and others: each a row with its values by column."""
+def _rows(figures: dict) -> tuple[dict, dict, dict, dict]:
+    """Figures by design, by format, by method of training, and others: each a row with its values by column."""
     designs: dict[str, dict] = {}
+    formats: dict[str, dict] = {}
     methods: dict[str, dict] = {}
     others = {}
     for name, value in figures.items():
@@ -69,15 +72,18 @@ def _rows(figures: dict) -> tuple[dict, dict, dict]:
         what, _, method = name.partition("_")
         if design in VARIANTS and stem:
             designs.setdefault(stem, {})[design] = value
+        elif design in FORMATS and stem:
+            formats.setdefault(stem, {})[design] = value
         elif what in OF_METHODS and f"sd_{method}" in figures:
             methods.setdefault(method, {})[what] = value
         else:
             others[name] = {"value": value}
-    return designs, methods, others
+    return designs, formats, methods, others
 
 
 def _tables(figures: dict) -> str:
-    kinds = zip(_rows(figures), (("figure", VARIANTS), ("method", OF_METHODS), ("figure", ("value",))), strict=True)
+    columns = (("figure", VARIANTS), ("figure", FORMATS), ("method", OF_METHODS), ("figure", ("value",)))
+    kinds = zip(_rows(figures), columns, strict=True)
     return "\n\n".join(
         table((head, *columns), [
             (f"`{name}`", *(_value(values[column]) if column in values else "" for column in columns))

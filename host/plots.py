@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .timeline import Slice
 
-__all__ = ["IMAGES", "plot_run", "plot_scaling", "plot_timeline"]
+__all__ = ["IMAGES", "plot_pe_formats", "plot_run", "plot_scaling", "plot_timeline"]
 
 IMAGES = Path("docs/images")
 """Where the documents' plots are, in a checkout."""
@@ -146,12 +146,46 @@ def plot_scaling(results: dict, path: Path) -> None:
     pyplot.close(figure)
 
 
+_TARGETS = {"ecp5": "ECP5", "ecp5_narrow": "ECP5, 4-input LUTs only", "xilinx": "7 series"}
+_PER_PE = {
+    "lut": "LUTs per PE", "ff": "registers per PE", "dsp": "multipliers (DSP) per PE", "fmax_median_mhz": "Fmax in MHz",
+}  # fmt: skip
+
+
+def plot_pe_formats(results: dict, path: Path) -> None:
+    """Draw what a PE of each format takes by ``results/pe_formats.json``: a panel per resource, a bar per target."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows, found = results["details"]["rows"], results["figures"]
+    formats = list(dict.fromkeys(row["format"] for row in rows))
+    figure, axes = pyplot.subplots(1, len(_PER_PE), figsize=(3.6 * len(_PER_PE), 3.6), layout="constrained")
+    for axis, (what, title) in zip(axes, _PER_PE.items(), strict=True):
+        for n, target in enumerate(_TARGETS):
+            known = [(i, found[f"{what}_{target}_{form}"]) for i, form in enumerate(formats)
+                     if f"{what}_{target}_{form}" in found]  # fmt: skip
+            if known:
+                bars = axis.bar([i + 0.28 * (n - 1) for i, _ in known], [v for _, v in known], 0.26, color=f"C{n}")
+                axis.bar_label(bars, fmt="%.4g", fontsize=7)
+        axis.set(title=title, ylim=(0, None))
+        axis.set_xticks(range(len(formats)), formats)
+        axis.grid(alpha=0.3, axis="y")
+    handles = [pyplot.Rectangle((0, 0), 1, 1, color=f"C{n}") for n in range(len(_TARGETS))]
+    figure.legend(handles, _TARGETS.values(), loc="outside lower center", ncols=len(_TARGETS), frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
 def main() -> None:
     """Entry point of ``nox -s docs``."""
     from .results import FOLDER
 
-    if (path := FOLDER / "scaling.json").exists():
-        plot_scaling(json.loads(path.read_text()), IMAGES / "scaling.png")
+    for name, plot in (("scaling", plot_scaling), ("pe_formats", plot_pe_formats)):
+        if (path := FOLDER / f"{name}.json").exists():
+            plot(json.loads(path.read_text()), IMAGES / f"{name}.png")
 
 
 if __name__ == "__main__":

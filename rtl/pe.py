@@ -16,10 +16,11 @@ class PE(wiring.Component):
     ``load`` writes ``stationary`` to the shadow register, ``swap`` copies the shadow register to the
     active one; a stream operand that comes in the cycle of ``swap`` meets the new value.
 
-    Timing: ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of one cycle ago.
+    Timing: ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of ``psum_latency`` cycles ago.
     """
 
     latency = Multiplier.LATENCY + 1
+    psum_latency = 1
 
     def __init__(self, config: Config):
         operand = signed(config.operand_width)

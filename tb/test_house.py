@@ -37,7 +37,7 @@ TWINS = {
     name: name for name in (
         "requantise", "array", "epilogue", "pool", "update", "exponents", "im2col", "reorganise", "quality", "signs",
     )
-} | {"adam": "adam_lane"}  # fmt: skip
+} | {"adam": "adam_lane", "bfloat16": "pe_bfloat16"}  # fmt: skip
 """Datapath blocks: golden/KEY.py says what the hardware of rtl/VALUE.py computes."""
 WHOLES = {"__init__", "footprint", "judge", "layer", "occupancy", "operands", "paper", "program", "validate"}
 """Files of golden/ that put blocks together."""

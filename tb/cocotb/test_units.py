@@ -1,4 +1,4 @@
-"""Benches of tb/unit on the Verilog of their blocks: of those that only predicting designs have."""
+"""Benches of tb/unit on the Verilog of their blocks: of those that only predicting designs have, and of a PE apart."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,6 +9,7 @@ import pytest
 from adagp.rtl.adam_rate import AdamRate
 from adagp.rtl.cosine import Cosine
 from adagp.rtl.gate import Gate
+from adagp.rtl.pe_bfloat16 import PEBfloat16
 from adagp.rtl.quality import QualitySums
 from adagp.rtl.reorganise import Reorganise
 from adagp.rtl.schedule import PhaseControl
@@ -52,17 +53,20 @@ UNITS = {
     ),
 }  # fmt: skip
 """By the block."""
+APART = {"PEBfloat16": Unit(PEBfloat16, "test_pe_bfloat16", (("test_random_cycles",),))}
+"""Blocks that no accelerator has."""
+ALL = UNITS | APART
 
 
-@pytest.mark.parametrize("block", UNITS)
+@pytest.mark.parametrize("block", ALL)
 def test_unit(block, tmp_path):
-    run("test_units", UNITS[block].design(), CONFIG, tmp_path, block=block)
+    run("test_units", ALL[block].design(), CONFIG, tmp_path, block=block)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def unit_tests(dut):
     """Every test of the block, which asserts for itself that it has seen enough."""
-    unit = UNITS[parameters()[1]["block"]]
+    unit = ALL[parameters()[1]["block"]]
     benches = 0
     for test, *arguments in unit.tests:
         benches += await unit_test(dut, unit.module, test, *arguments)
