@@ -54,7 +54,7 @@ def agree(buses, model, line):
             assert {a + i: byte for a, word in words.items() for i, byte in enumerate(word)} == model.bytes[space]
 
 
-@pytest.mark.parametrize("width", [32, 64, 256])
+@pytest.mark.parametrize("width", [64, 256])
 def test_requests(width):
     """In order, without mishaps, some of them refused by their bus."""
     rng = seeded(width)
@@ -62,9 +62,9 @@ def test_requests(width):
     dut, buses, line, model, tasks = linked(config, rng)
 
     async def host(ctx):
-        for number in range(60):
+        for number in range(40):
             sequence = (number + 230) % 256
-            request = at_random(rng, errors=number > 30) if number else (Kind.HELLO, 0, 0, b"")
+            request = at_random(rng, errors=number > 20) if number else (Kind.HELLO, 0, 0, b"")
             await line.send(ctx, model.framed(sequence, *request))
             model.take(sequence, *request)
             while len(line.bodies) < len(model.answers):
@@ -72,7 +72,7 @@ def test_requests(width):
 
     simulate(dut, host, background=tasks, limit=400_000)
     agree(buses, model, line)
-    assert len(model.answers) == 60 and model.fault
+    assert len(model.answers) == 40 and model.fault
 
 
 def test_mishaps():
@@ -85,7 +85,7 @@ def test_mishaps():
         history, sequence = [], 7
         await line.send(ctx, model.framed(6, Kind.HELLO, 0, 0))
         model.take(6, Kind.HELLO, 0, 0)
-        for _ in range(90):
+        for _ in range(60):
             while rng.random() < 0.5:
                 mishap = rng.choice(list(seen))
                 seen[mishap] += 1
@@ -121,7 +121,7 @@ def test_mishaps():
 
     simulate(dut, host, background=tasks, limit=900_000)
     agree(buses, model, line)
-    assert min(seen.values()) > 5
+    assert min(seen.values()) > 3
     outcomes = [body[-1] for body in model.answers]
     assert any(o & Outcome.REPEATED for o in outcomes) and any(o & Outcome.EARLY for o in outcomes)
 
