@@ -28,7 +28,8 @@ class LinkExecutor(wiring.Component):
     """Takes whole requests (header, payload, CRC) byte by byte and gives the bodies of their answers.
 
     A request with the expected sequence number is carried out, and one with an earlier number if it only reads; an
-    earlier one that writes was carried out before, a later one came too early: both are answered without any effect.
+    earlier one that writes was carried out before, a later one came too early: both are answered without any effect,
+    as are all before the first HELLO.
     """
 
     def __init__(self, config: Config, clock_hz: int):
@@ -46,6 +47,7 @@ class LinkExecutor(wiring.Component):
         self._writes, self._idle, self._early = Signal(), Signal(), Signal()  # of the request; idle: without effect
         self._faulty, self._count = Signal(), Signal(range(n_bytes(REQUEST)))
         self._strobe = Signal(self.config.beat_bytes)
+        self._strange = Signal(init=1)
         self._space = (self._header.kind >> 1)[:2] - 1
         beat_bits = (self.config.beat_bytes - 1).bit_length()
         is_memory = self._space[:2] == MEMORY
@@ -75,12 +77,13 @@ class LinkExecutor(wiring.Component):
                     m.next = "DECIDE"
         with m.State("DECIDE"):
             writes = header.kind[0] & (header.kind != Kind.WAIT)
-            early = ~hello & ~ahead[-1] & (ahead != 0)
-            m.d.sync += [self._writes.eq(writes), self._early.eq(early), self._idle.eq(early | writes & (ahead != 0))]
-            m.d.sync += self._strobe.eq(0)
+            early = ~hello & ~self._strange & ~ahead[-1] & (ahead != 0)
+            idle = ~hello & self._strange | early | writes & (ahead != 0)
+            m.d.sync += [self._writes.eq(writes), self._early.eq(early), self._idle.eq(idle), self._strobe.eq(0)]
             with m.If(hello | (ahead == 0)):
                 m.d.sync += self._expected.eq(header.sequence + 1)
             with m.If(hello):
+                m.d.sync += self._strange.eq(0)
                 m.d.sync += [self._faulty.eq(0), header.address.eq(0), header.length.eq(len(self._identity))]
             with m.If(early):
                 m.d.sync += header.sequence.eq(self._expected)
@@ -139,7 +142,8 @@ class LinkExecutor(wiring.Component):
         header, o = self._header, self.o
         hello, wait = header.kind == Kind.HELLO, header.kind == Kind.WAIT
         who = Const(int.from_bytes(self._identity, "little"), 8 * len(self._identity))
-        outcome = Cat(self.irq, self._faulty, self._idle & ~self._early, self._early)
+        repeated = self._idle & ~self._early & ~self._strange
+        outcome = Cat(self.irq, self._faulty, repeated, self._early, self._strange)
         stable = Signal.like(outcome)
         with m.State("SEQUENCE"):
             m.d.comb += [o.valid.eq(1), o.p.data.eq(header.sequence)]

@@ -34,7 +34,7 @@ class Kind(IntEnum):
     """What a request asks for. Odd kinds above WAIT write and carry a payload; a half of the rest is the space."""
 
     HELLO = 0
-    """Who are you? Answered by an identity; the next request's sequence number is the following one."""
+    """Who are you? Answered by an identity; the next request's number is the following one."""
     WAIT = 1
     """Answered when the interrupt is raised, `address` cycles have passed, or another request has come."""
     READ_CSR = 2
@@ -67,6 +67,8 @@ class Outcome(IntFlag):
     """The request was done before: it writes, so nothing was done this time."""
     EARLY = 8
     """Requests before it are missing, so nothing was done; `sequence` is that of the first one missing."""
+    STRANGER = 16
+    """No HELLO has come since the reset, so nothing was done."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """What surrounds the host link in unit benches: registers, memory, a line; and a model of what must come of it."""
 
+import struct
+
 from adagp.host.frames import Unframer, frame, request
-from adagp.rtl.link_executor import identity
-from adagp.spec.link import Kind, Outcome
+from adagp.spec.link import LINK_VERSION, MAX_PAYLOAD, Kind, Outcome
 
 __all__ = ["Line", "Memory", "Model", "Registers"]
 
@@ -87,10 +88,8 @@ class Memory(Registers):
 
     async def write(self, ctx):
         while True:
-            (address,), (data, strobe) = (
-                await self._take(ctx, "aw", "awaddr"),
-                await self._take(ctx, "w", "wdata", "wstrb"),
-            )
+            (address,) = await self._take(ctx, "aw", "awaddr")
+            data, strobe = await self._take(ctx, "w", "wdata", "wstrb")
             assert address % len(self.bus.wstrb) == 0 and strobe
             self.log.append((address, data, strobe))
             for lane in range(len(self.bus.wstrb)):
@@ -134,8 +133,9 @@ class Model:
     """What the link answers, and what is written, by the protocol's rules."""
 
     def __init__(self, config, clock_hz, bad):
-        self.config, self.who, self.bad = config, identity(config, clock_hz), bad
-        self.expected, self.fault, self.irq = 0, 0, 0
+        self.config, self.bad = config, bad
+        self.who = struct.pack("<HHII", LINK_VERSION, MAX_PAYLOAD, clock_hz, config.config_hash)
+        self.expected, self.fault, self.irq, self.strange = 0, 0, 0, 1
         self.bytes = [{}, {}, {}]
         self.written = [0, 0, 0]
         self.answers = []
@@ -143,14 +143,16 @@ class Model:
     def take(self, sequence, kind, length, address, payload=b""):
         """A whole request has come."""
         ahead = (sequence - self.expected + 128) % 256 - 128
-        early = kind != Kind.HELLO and ahead > 0
-        repeated = kind.writes and ahead < 0
+        if kind == Kind.HELLO:
+            self.strange = 0
+        early = kind != Kind.HELLO and ahead > 0 and not self.strange
+        repeated = kind.writes and ahead < 0 and not self.strange
         if kind == Kind.HELLO or ahead == 0:
             self.expected = (sequence + 1) % 256
         read = b""
         if kind == Kind.HELLO:
             self.fault, read = 0, self.who
-        elif kind != Kind.WAIT and not early and not repeated:
+        elif kind != Kind.WAIT and not early and not repeated and not self.strange:
             space = SPACES[Kind(kind & ~1)]
             n_lanes = self.config.beat_bytes if space == 2 else 4
             memory = self.bytes[space]
@@ -164,9 +166,8 @@ class Model:
                 self.written[space] += len(beats)
             else:
                 read = bytes(memory.get(place, 0) for place in range(address, address + length))
-        outcome = (
-            self.irq * Outcome.IRQ | self.fault * Outcome.FAULT | repeated * Outcome.REPEATED | early * Outcome.EARLY
-        )
+        bits = {"IRQ": self.irq, "FAULT": self.fault, "REPEATED": repeated, "EARLY": early, "STRANGER": self.strange}
+        outcome = sum(Outcome[name] for name, there in bits.items() if there)
         self.answers.append(bytes([self.expected if early else sequence, kind, *read, outcome]))
 
     def framed(self, sequence, kind, length, address, payload=b""):

@@ -62,6 +62,10 @@ def test_requests(width):
     dut, buses, line, model, tasks = linked(config, rng)
 
     async def host(ctx):
+        for number in range(3):
+            strange = number, *rng.choice([(Kind.READ_CSR, 4, 0, b""), (Kind.WRITE_MEMORY, 2, 0, b"no")])
+            await line.send(ctx, model.framed(*strange))
+            model.take(*strange)
         for number in range(40):
             sequence = (number + 230) % 256
             request = at_random(rng, errors=number > 20) if number else (Kind.HELLO, 0, 0, b"")
@@ -72,7 +76,7 @@ def test_requests(width):
 
     simulate(dut, host, background=tasks, limit=400_000)
     agree(buses, model, line)
-    assert len(model.answers) == 40 and model.fault
+    assert len(model.answers) == 43 and model.fault
 
 
 def test_mishaps():
