@@ -8,7 +8,7 @@ __all__ = ["PAUSE", "Mishaps"]
 PAUSE = 256
 """In place of a byte: as long as this many less bytes, and one, would take, nothing comes (``uart.h``)."""
 
-LONGEST = 2000
+LONGEST = 300
 """Bytes whose time a pause lasts at most."""
 
 
