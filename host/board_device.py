@@ -12,7 +12,7 @@ from ..spec.registers import Control, Status, register
 from .device import DeviceError, RegisterDevice
 from .link import PATIENCE, Link, LinkError
 
-__all__ = ["BAUD", "BoardDevice", "Port"]
+__all__ = ["BAUD", "BoardDevice", "Line", "Port"]
 
 BAUD = 3_000_000
 """Of a board's link, unless it was generated with another."""
@@ -35,11 +35,11 @@ class Port:
     def __post_init__(self):
         if self.baud < 1:
             raise LinkError(f"baud = {self.baud} must be at least 1")
-        if not 0.01 <= self.patience <= 60:
-            raise LinkError(f"patience = {self.patience} must satisfy 0.01 <= patience <= 60 seconds")
+        if not 1e-3 <= self.patience <= 60:
+            raise LinkError(f"patience = {self.patience} must satisfy 0.001 <= patience <= 60 seconds")
 
 
-class _Line:
+class Line:
     """A serial port whose errors are LinkErrors; a :class:`~adagp.host.link.Wire`."""
 
     def __init__(self, port: Port):
@@ -78,6 +78,9 @@ class _Line:
     def write(self, data: bytes, /) -> int | None:
         return self._guarded(lambda: self._serial.write(data))
 
+    def clock(self) -> float:
+        return time.monotonic()
+
     def close(self) -> None:
         self._serial.close()
 
@@ -95,7 +98,7 @@ class BoardDevice(RegisterDevice):
         self.config, self.port, self.limit = config, port, limit
         self.memory_size = config.dram.capacity_bytes
         self.progress: Callable[[int, int], None] | None = None
-        self._line = _Line(port)
+        self._line = Line(port)
         try:
             self.link = Link(self._line, port.baud, port.patience)
             self._greet()
@@ -117,9 +120,9 @@ class BoardDevice(RegisterDevice):
             )
         self.connect()
         self.write_register("CONTROL", Control.CLEAR)
-        end = time.monotonic() + CLEAR_SECONDS
+        end = self._line.clock() + CLEAR_SECONDS
         while self.read_register("STATUS") & Status.BUSY:
-            if time.monotonic() > end:
+            if self._line.clock() > end:
                 raise LinkError(f"the board at {self.port.path} doesn't stop what it was doing: reset it")
 
     def read_register(self, name: str) -> int:
@@ -129,9 +132,9 @@ class BoardDevice(RegisterDevice):
         self.link.write_register(register(name).offset, int(value))
 
     def wait_for_interrupt(self) -> None:
-        end = time.monotonic() + self.limit
+        end = self._line.clock() + self.limit
         while not self.link.wait():
-            if time.monotonic() > end:
+            if self._line.clock() > end:
                 status = Status(self.read_register("STATUS"))
                 raise DeviceError(f"no interrupt within {self.limit:g} seconds: STATUS {status!r}")
 

@@ -4,7 +4,6 @@ The protocol is that of :mod:`adagp.spec.link`. Requests are numbered, carried o
 no answer comes: the board does nothing twice that writes, and reading twice does no harm.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -40,7 +39,7 @@ class LinkError(DeviceError):
 
 
 class Wire(Protocol):
-    """A line of bytes, as pyserial's ``Serial``."""
+    """A line of bytes, as pyserial's ``Serial``, with a clock: a simulated line has a time of its own."""
 
     timeout: float | None
 
@@ -53,6 +52,9 @@ class Wire(Protocol):
 
     def write(self, data: bytes, /) -> int | None:
         """Send bytes."""
+
+    def clock(self) -> float:
+        """The time on which ``timeout`` is measured, in seconds."""
 
 
 @dataclass
@@ -127,9 +129,9 @@ class Link:
     def hello(self) -> Identity:
         """Begin: forget what was under way, and learn who is there. Raises LinkError for another protocol."""
         self._wire.write(bytes([FLAG]))
-        self._wire.timeout = 0.02
-        end = time.monotonic() + 0.5
-        while self._wire.read(4096) and time.monotonic() < end:  # answers to a host before this one
+        self._wire.timeout = self._patience / 8
+        end = self._wire.clock() + self._patience
+        while self._wire.read(4096) and self._wire.clock() < end:  # answers to a host before this one
             pass
         self._pending.clear()
         body: list[bytes] = []
@@ -191,10 +193,10 @@ class Link:
 
     def wait(self) -> bool:
         """Whether the interrupt is raised: at once if it is, else after it or some hundredths of a second."""
-        began = time.monotonic()
+        began = self._wire.clock()
         self._post(Kind.WAIT, 0, self._wait_cycles, "to wait for the interrupt")
         self._finish()
-        took = time.monotonic() - began
+        took = self._wire.clock() - began
         if took > WAIT_SECONDS:
             self._wait_cycles = max(1 << 8, self._wait_cycles // 2)
         elif not self.irq and took < WAIT_SECONDS / 4:
@@ -255,8 +257,8 @@ class Link:
 
     def _listen(self, seconds):
         """Take what comes until an answer of a pending request is among it, for at most ``seconds``."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
+        end = self._wire.clock() + seconds
+        while (left := end - self._wire.clock()) > 0:
             self._wire.timeout = left
             data = self._wire.read(max(1, self._wire.in_waiting))
             self.statistics.bytes_received += len(data)
