@@ -1,4 +1,4 @@
-"""``docs/reference.md``: the register map, command layout and error codes as tables.
+"""``docs/reference.md``: the register map, command layout, error codes and host link as tables.
 
 ``python -m adagp.gen.tables [PATH]`` writes the file.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, FIELDS, Adam, CMode, Opcode, Phase, Source
 from ..spec.config import VERSION
 from ..spec.errors import ErrorCode
+from ..spec.link import ANSWER, IDENTITY, LINK_VERSION, REQUEST, Kind, Outcome, Part
 from ..spec.registers import COUNTERS, REGISTERS, Control, Status
 from .description import member_docs
 
@@ -49,6 +50,21 @@ def _counters():
     return table(("number", "name", "counts"), [(i, f"`{name}`", doc) for i, (name, doc) in enumerate(COUNTERS)])
 
 
+def _parts(parts: tuple[Part, ...]):
+    return table(("part", "bytes", "meaning"), [(f"`{p.name}`", p.size or "any", p.doc) for p in parts])
+
+
+def _link():
+    """Sections of the protocol between a host and a board."""
+    return (
+        ("Host link", f"Version {LINK_VERSION}; see [link.md](link.md). Bodies of frames, without flags and CRC;"
+         f" numbers are little endian.\n\nA request:\n\n{_parts(REQUEST)}\n\nAn answer:\n\n{_parts(ANSWER)}\n\n"
+         f"The identity that answers HELLO:\n\n{_parts(IDENTITY)}"),
+        ("Host link: kinds of requests", _enum(Kind)),
+        ("Host link: outcomes", f"Bits of an answer's last byte.\n\n{_enum(Outcome)}"),
+    )  # fmt: skip
+
+
 def reference() -> str:
     """Text of the reference, in Markdown."""
     sections = (
@@ -67,6 +83,7 @@ def reference() -> str:
         ("C modes", _enum(CMode)),
         ("Sources of an UPDATE", _enum(Source)),
         ("Hyper-parameters of ADAM", f"By place from `hyper` on.\n\n{_enum(Adam)}"),
+        *_link(),
     )  # fmt: skip
     levels = ["#"] + ["##"] * (len(sections) - 1)
     return "\n\n".join(f"{mark} {title}\n\n{text}" for mark, (title, text) in zip(levels, sections, strict=True)) + "\n"

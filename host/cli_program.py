@@ -10,13 +10,17 @@ from ..spec.commands import COMMAND_BYTES
 from .assembler import disassemble
 from .cli_options import (
     BatchOption,
+    BaudOption,
     ClassesOption,
     JsonOption,
     ModelOption,
+    PatienceOption,
+    PortOption,
     PresetOption,
     ShapeOption,
     SourceOption,
     VariantOption,
+    board_port,
     screen,
     summarise,
 )
@@ -95,6 +99,9 @@ def diff(
     variant: VariantOption = "baseline",
     gradient_source: SourceOption = "predicted",
     devices: Annotated[str, typer.Option(help="Two devices, the reference first.")] = "golden,sim",
+    port: PortOption = None,
+    baud: BaudOption = None,
+    patience: PatienceOption = None,
     seed: Annotated[int, typer.Option(help="Decides weights, inputs and labels.", min=0)] = 0,
     json_path: JsonOption = None,
 ) -> None:
@@ -103,6 +110,8 @@ def diff(
     Designs that predict gradients run a batch of each phase.
 
     Example: `adagp diff --model lenet --shape 1,28,28 --batch 4`
+
+    Example: `adagp diff --devices golden,board --port /dev/ttyUSB1`
     """
     from .session import DEVICES, open_device  # here, because torch takes seconds to import
 
@@ -112,12 +121,16 @@ def diff(
     settings = TrainSettings(
         model=model, batch=batch, preset=preset_name, variant=variant, gradient_source=gradient_source, seed=seed
     )
+    line = board_port("board" if "board" in names else names[1], port, baud, patience)
     network, state = _network(settings, shape, classes)
     from .diff import compare
 
+    def opened(name):
+        return closing(open_device(name, network.config, **({"port": line} if name == "board" else {})))
+
     with (
-        closing(open_device(names[0], network.config)) as reference,
-        closing(open_device(names[1], network.config)) as other,
+        opened(names[0]) as reference,
+        opened(names[1]) as other,
         screen.status(f"running {len(network.program)} commands on {names[0]} and {names[1]}"),
     ):
         difference = compare(network, reference, other, state, seed)

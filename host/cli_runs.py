@@ -8,7 +8,17 @@ from rich.console import Console
 from rich.table import Table
 
 from ..spec.presets import preset
-from .cli_options import JsonOption, RunArgument, screen, summarise
+from .cli_options import (
+    BaudOption,
+    JsonOption,
+    PatienceOption,
+    PortOption,
+    RunArgument,
+    board_port,
+    screen,
+    summarise,
+    transfer_shown,
+)
 from .phases import PHASE_NAMES, PHASE_TITLES, WARMUP
 from .run_folder import RunError, RunFolder
 from .settings import TrainSettings
@@ -35,8 +45,12 @@ def batches_by_phase(row: dict, source: str) -> str:
 def evaluate(
     run: RunArgument,
     device: Annotated[
-        str | None, typer.Option(help="`sim` or `golden`; default: where a finished run was trained, else `sim`.")
+        str | None,
+        typer.Option(help="`sim`, `golden` or `board`; default: where a finished run was trained, else `sim`."),
     ] = None,
+    port: PortOption = None,
+    baud: BaudOption = None,
+    patience: PatienceOption = None,
     json_path: JsonOption = None,
 ) -> None:
     """Load a run's last checkpoint and measure loss and accuracy on the test images.
@@ -50,7 +64,8 @@ def evaluate(
     from . import trainer as training
     from .session import open_session
 
-    with open_session(settings, device) as session:
+    line = board_port(device, port, baud, patience)
+    with open_session(settings, device, port=line, progress=transfer_shown()) as session:
         trainer = training.Trainer(settings, session.network, session.device, session.dataset, folder)
         trainer.restore()
         with screen.status("evaluating"):

@@ -11,13 +11,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from .cli_options import (
+    BaudOption,
     DeviceOption,
     JsonOption,
+    PatienceOption,
+    PortOption,
     PresetOption,
     SourceOption,
     VariantOption,
+    board_port,
     screen,
     summarise,
+    transfer_shown,
 )
 from .cli_runs import batches_by_phase, draw
 from .data import DATASETS
@@ -26,6 +31,7 @@ from .run_folder import RunError, RunFolder
 from .settings import SCHEDULES, SettingsError, TrainSettings
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
+    from .board_device import Port
     from .timeline import Timeline
     from .trainer import Trainer
 
@@ -36,13 +42,14 @@ GO_ON = "the same command goes on from the last checkpoint"
 
 
 def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: float) -> dict:
-    last = trainer.progress.log[-1]
+    last, link = trainer.progress.log[-1], getattr(trainer.device, "link", None)
     return {
         "settings": trainer.settings.to_dict(), "device": device_name, "weights_hash": weights_hash,
         "test_accuracy": last["test_accuracy"], "train_loss": last["train_loss"],
         "cycles": last["cycles"], "macs": last["macs"], "saturations": last["saturations"],
         **{name: value for name, value in last.items() if name.startswith(("batches_", "cycles_"))},
         "device_seconds": last["device_seconds"], "host_seconds": last["host_seconds"], "seconds": round(seconds, 1),
+        **({} if link is None else {"link": link.statistics.to_dict()}),
     }  # fmt: skip
 
 
@@ -56,6 +63,9 @@ def _name(settings: TrainSettings, device: str) -> str:
 
 def train(
     device: DeviceOption = "sim",
+    port: PortOption = None,
+    baud: BaudOption = None,
+    patience: PatienceOption = None,
     preset_name: PresetOption = DEFAULTS.preset,
     model: Annotated[
         str, typer.Option(help="digits-cnn, mlp, lenet, vgg-small, vgg13, or `file.py:function` (see above).")
@@ -126,6 +136,8 @@ def train(
     Example: `adagp train --model my_net.py:build --device golden --epochs 5 --lr 0.05`
 
     Example: `adagp train --variant max --phases "2*4:1 1:1"`
+
+    Example: `adagp train --device board --port /dev/ttyUSB1 --preset ecp5`
     """
     settings = TrainSettings(
         model=model, data=data, data_dir=str(data_dir) if data_dir else None, preset=preset_name, epochs=epochs,
@@ -140,10 +152,13 @@ def train(
             f"{', '.join(settings.unused)}: of no effect with variant = {variant!r}, gradient_source ="
             f" {gradient_source!r}, schedule = {schedule!r}"
         )
+    line = board_port(device, port, baud, patience)
     folder = RunFolder(output or Path("runs") / _name(settings, device))
     began = time.perf_counter()
     try:
-        trainer, weights_hash = _run(settings, device, folder, fresh, checkpoint_every, trace, timeline)
+        trainer, weights_hash = _run(
+            settings, device, folder, fresh, checkpoint_every, trace, timeline, line
+        )  # fmt: skip
     except KeyboardInterrupt:
         goes_on = folder.has_checkpoint() and not folder.finished
         screen.print(f"interrupted; {GO_ON if goes_on else 'there is no checkpoint yet: the same command starts over'}")
@@ -160,6 +175,8 @@ def train(
     if settings.predicts:
         print(batches_by_phase(summary, settings.gradient_source))
     print(f"weights {weights_hash}")
+    if link := getattr(trainer.device, "link", None):
+        print(f"link: {link.statistics}")
     print(f"log, plot and weights in {folder.path}")
     summarise(summary, json_path)
 
@@ -172,6 +189,7 @@ def _run(
     checkpoint_every: int,
     trace: str | None,
     timeline: str | None,
+    line: "Port | None" = None,
 ) -> tuple["Trainer", str]:
     """Train to the end, from the folder's checkpoint if it holds an unfinished run; returns the weights' hash too."""
     from .session import open_session
@@ -179,14 +197,14 @@ def _run(
     from .trainer import Trainer
 
     if timeline is not None and device != "sim":
-        raise SettingsError("timeline needs the device sim: the golden model has no cycles")
+        raise SettingsError(f"timeline needs the device sim: {device} doesn't say what its units do")
     if timeline is not None:
         check_window(timeline)  # before a simulator is built
     folder.check_is_ours()
     goes_on = folder.has_checkpoint() and not fresh
     if goes_on and folder.settings != settings.to_dict():
         raise RunError(f"{folder.path} holds a run with other settings: give another --output, or --fresh")
-    with open_session(settings, device, trace=trace, folder=folder) as session:
+    with open_session(settings, device, trace=trace, folder=folder, port=line, progress=transfer_shown()) as session:
         trainer = Trainer(settings, session.network, session.device, session.dataset, folder, checkpoint_every)
         if timeline is not None:
             trainer.timeline = _timeline(timeline, trainer)

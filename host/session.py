@@ -2,8 +2,9 @@
 
 import contextlib
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..spec.config import Config
 from .data import Dataset, load_dataset
@@ -15,7 +16,10 @@ from .settings import SettingsError, TrainSettings, parse_phases
 
 __all__ = ["DEVICES", "Session", "open_device", "open_session"]
 
-DEVICES = ("sim", "golden")
+DEVICES = ("sim", "golden", "board")
+
+if TYPE_CHECKING:
+    from .board_device import Port
 
 
 @dataclass
@@ -36,7 +40,7 @@ class Session:
 
 
 def open_device(name: str, config: Config, **options) -> Device:
-    """The device called ``name``; options are the simulation's. Raises SettingsError."""
+    """The device called ``name``; options are the simulation's, or the board's ``port``. Raises SettingsError."""
     if name == "sim":
         from .sim_device import SimDevice
 
@@ -45,6 +49,12 @@ def open_device(name: str, config: Config, **options) -> Device:
         from .golden_device import GoldenDevice
 
         return GoldenDevice(config)
+    if name == "board":
+        from .board_device import BoardDevice
+
+        if "port" not in options:
+            raise SettingsError("the device board needs a port")
+        return BoardDevice(config, **options)
     raise SettingsError(f"no device {name!r}; there are: {', '.join(DEVICES)}")
 
 
@@ -63,20 +73,32 @@ def _window(trace: str | None, folder: RunFolder | None, n_commands: int) -> dic
 
 
 @contextlib.contextmanager
+def _shown(device: Device, progress: Callable[[int, int], None] | None) -> Iterator[None]:
+    """Let ``progress`` know of transfers to and from a board."""
+    from .board_device import BoardDevice
+
+    assert isinstance(device, BoardDevice)
+    device.progress = progress
+    yield
+    device.progress = None
+
+
+@contextlib.contextmanager
 def open_session(
     settings: TrainSettings, device_name: str, *, trace: str | None = None, folder: RunFolder | None = None,
-    dataset: Dataset | None = None,
+    dataset: Dataset | None = None, port: "Port | None" = None, progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Session]:  # fmt: skip
     """Load the data, compile the network, open the device, load initial weights; close the device at the end.
 
-    ``dataset`` is taken instead of the settings' own.
+    ``dataset`` is taken instead of the settings' own; ``port`` says where the device ``board`` is, and
+    ``progress`` is told of bytes done and to do while long arrays are on their way to it.
 
     Raises the errors of all of these: DataError, ModelError, LoweringError, MappingError, CapacityError ...
     """
     if device_name not in DEVICES:
         raise SettingsError(f"no device {device_name!r}; there are: {', '.join(DEVICES)}")
     if trace is not None and device_name != "sim":
-        raise SettingsError("trace needs the device sim: the golden model has no waveforms")
+        raise SettingsError(f"trace needs the device sim: {device_name} has no waveforms")
     config = settings.config
     dataset = load_dataset(settings.data, settings.data_path) if dataset is None else dataset
     model = build_model(settings.model, dataset.shape, dataset.n_classes, settings.seed)
@@ -88,10 +110,13 @@ def open_session(
         raise ModelError(
             f"{settings.model} has {network.n_outputs} outputs, {settings.data} has {dataset.n_classes} classes"
         )
-    window = _window(trace, folder, len(network.program))
-    device = open_device(device_name, config, **window)
+    options = _window(trace, folder, len(network.program))
+    if port is not None:
+        options["port"] = port
+    device = open_device(device_name, config, **options)
     try:
-        network.load_state(device, model.state_dict(), settings.seed)
+        with contextlib.nullcontext() if port is None else _shown(device, progress):
+            network.load_state(device, model.state_dict(), settings.seed)
         yield Session(network, device, dataset)
     finally:
         device.close()

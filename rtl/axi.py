@@ -9,40 +9,50 @@ from ..spec.config import Config
 from .interfaces import ReadClient, WriteClient
 from .skid import Skid
 
-__all__ = ["OUTSTANDING", "AxiMaster", "AxiRead", "AxiWrite", "ReadArbiter", "WriteArbiter", "join_axi"]
+__all__ = [
+    "ID_BITS",
+    "INCR",
+    "OUTSTANDING",
+    "AxiMaster",
+    "AxiRead",
+    "AxiWrite",
+    "ReadArbiter",
+    "WriteArbiter",
+    "join_axi",
+]
 
 OUTSTANDING = 16
 """Bursts a direction may have under way."""
 
-_ID_BITS = 2
+ID_BITS = 2
 """Enough for four clients a direction."""
-_INCR = 1
+INCR = 1
 _BUFFERABLE_MODIFIABLE = 0b0011
 
 
-def _address(prefix):
+def _address(prefix, id_bits):
     """Members of an AR or AW channel."""
     return {
-        f"{prefix}id": Out(_ID_BITS), f"{prefix}addr": Out(32), f"{prefix}len": Out(8), f"{prefix}size": Out(3),
+        f"{prefix}id": Out(id_bits), f"{prefix}addr": Out(32), f"{prefix}len": Out(8), f"{prefix}size": Out(3),
         f"{prefix}burst": Out(2), f"{prefix}cache": Out(4), f"{prefix}prot": Out(3),
         f"{prefix}valid": Out(1), f"{prefix}ready": In(1),
     }  # fmt: skip
 
 
-def _read(config):
+def _read(config, id_bits=ID_BITS):
     return {
-        **_address("ar"),
-        "rid": In(_ID_BITS), "rdata": In(config.port_width), "rresp": In(2), "rlast": In(1),
+        **_address("ar", id_bits),
+        "rid": In(id_bits), "rdata": In(config.port_width), "rresp": In(2), "rlast": In(1),
         "rvalid": In(1), "rready": Out(1),
     }  # fmt: skip
 
 
-def _write(config):
+def _write(config, id_bits=ID_BITS):
     return {
-        **_address("aw"),
+        **_address("aw", id_bits),
         "wdata": Out(config.port_width), "wstrb": Out(config.beat_bytes), "wlast": Out(1),
         "wvalid": Out(1), "wready": In(1),
-        "bid": In(_ID_BITS), "bresp": In(2), "bvalid": In(1), "bready": Out(1),
+        "bid": In(id_bits), "bresp": In(2), "bvalid": In(1), "bready": Out(1),
     }  # fmt: skip
 
 
@@ -63,8 +73,8 @@ class AxiWrite(wiring.Signature):
 class AxiMaster(wiring.Signature):
     """Both directions of the memory port; members are named as AXI4 names its signals."""
 
-    def __init__(self, config: Config):
-        super().__init__({**_read(config), **_write(config)})
+    def __init__(self, config: Config, id_bits: int = ID_BITS):
+        super().__init__({**_read(config, id_bits), **_write(config, id_bits)})
 
 
 def join_axi(m: Module, part, port) -> None:
@@ -89,7 +99,7 @@ class _Grants(wiring.Component):
             "requests": In(request).array(n_clients),
             "hold": In(n_clients), "halt": In(1), "room": In(1), "finish": In(1), "idle": Out(1),
             "accept": Out(1), "client": Out(range(max(2, n_clients))), "length": Out(8),
-            "o_valid": Out(1), "o_ready": In(1), "o_id": Out(_ID_BITS), "o": Out(self._request),
+            "o_valid": Out(1), "o_ready": In(1), "o_id": Out(ID_BITS), "o": Out(self._request),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -144,7 +154,7 @@ class _Grants(wiring.Component):
         """Connect the address channel ``prefix`` (ar or aw) of ``axi``."""
         channel = {
             "id": self.o_id, "addr": self.o.addr, "len": self.o.length, "valid": self.o_valid,
-            "size": (config.beat_bytes - 1).bit_length(), "burst": _INCR, "cache": _BUFFERABLE_MODIFIABLE, "prot": 0,
+            "size": (config.beat_bytes - 1).bit_length(), "burst": INCR, "cache": _BUFFERABLE_MODIFIABLE, "prot": 0,
         }  # fmt: skip
         for name, value in channel.items():
             m.d.comb += getattr(axi, prefix + name).eq(value)

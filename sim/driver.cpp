@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "Vadagp.h"
-#include "dram.h"
+#include "memory_port.h"
 #include "recorder.h"
 #include "verilated.h"
 #ifdef TRACE
@@ -151,40 +151,13 @@ class Simulation {
     }
 
     void sample() {
-        Master& m = master_;
-        m.arvalid = top_.m_axi_arvalid;
-        if (m.arvalid)
-            m.ar = {top_.m_axi_araddr, top_.m_axi_arid, top_.m_axi_arlen, top_.m_axi_arsize, top_.m_axi_arburst};
-        m.awvalid = top_.m_axi_awvalid;
-        if (m.awvalid)
-            m.aw = {top_.m_axi_awaddr, top_.m_axi_awid, top_.m_axi_awlen, top_.m_axi_awsize, top_.m_axi_awburst};
-        m.wvalid = top_.m_axi_wvalid;
-        if (m.wvalid) {
-            std::memcpy(m.w.data.data(), &top_.m_axi_wdata, BEAT_BYTES);
-            m.w.strobe = top_.m_axi_wstrb;
-            m.w.last = top_.m_axi_wlast;
-        }
-        m.rready = top_.m_axi_rready;
-        m.bready = top_.m_axi_bready;
+        sample_memory(top_, master_);
         lite_ = {top_.s_axil_awready != 0, top_.s_axil_wready != 0, top_.s_axil_bvalid != 0,
                  top_.s_axil_arready != 0, top_.s_axil_rvalid != 0, top_.s_axil_bresp, top_.s_axil_rresp,
                  top_.s_axil_rdata};
     }
 
-    void drive(const Slave& s) {
-        top_.m_axi_arready = s.arready;
-        top_.m_axi_awready = s.awready;
-        top_.m_axi_wready = s.wready;
-        top_.m_axi_bvalid = s.bvalid;
-        top_.m_axi_bid = s.bid;
-        top_.m_axi_bresp = s.bresp;
-        top_.m_axi_rvalid = s.rvalid;
-        if (!s.rvalid) return;
-        top_.m_axi_rid = s.rid;
-        top_.m_axi_rresp = s.rresp;
-        top_.m_axi_rlast = s.rlast;
-        std::memcpy(&top_.m_axi_rdata, s.rdata.data(), BEAT_BYTES);
-    }
+    void drive(const Slave& s) { drive_memory(top_, s); }
 };
 
 // Runs `body`; -1 and the reason in `message` where it throws.

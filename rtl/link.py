@@ -1,0 +1,49 @@
+"""The host link: a serial line's frames become accesses to registers and memory."""
+
+from amaranth import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from ..spec.config import Config
+from .axi import AxiMaster
+from .byte_link import ByteLink
+from .csr import AxiLite
+from .uart import UartReceiver, UartTransmitter
+
+__all__ = ["BAUD", "Link"]
+
+BAUD = 3_000_000
+"""Rate of the line unless another is given: what common USB bridges can do."""
+
+
+class Link(wiring.Component):
+    """A host on a serial line that acts on three buses, as :mod:`adagp.spec.link` describes.
+
+    Ports: ``rx``, ``tx``; masters ``csr`` (the accelerator's registers), ``dram_csr`` (the memory controller's) and
+    ``m_axi`` (memory, bursts of one beat); ``irq``, the accelerator's interrupt. ``clock_hz`` is the rate of the clock
+    domain ``sync`` (default: the configuration's). Raises ValueError for a line that is too fast for it.
+    """
+
+    def __init__(self, config: Config, baud: int = BAUD, clock_hz: int | None = None):
+        self.config, self.baud, self.clock_hz = config, baud, clock_hz or config.clock_hz
+        self._receiver = UartReceiver(self.baud, self.clock_hz)
+        self._transmitter = UartTransmitter(self.baud, self.clock_hz)
+        super().__init__({
+            "rx": In(1, init=1), "tx": Out(1, init=1), "irq": In(1),
+            "csr": Out(AxiLite()), "dram_csr": Out(AxiLite()), "m_axi": Out(AxiMaster(config)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.receiver = receiver = self._receiver
+        m.submodules.transmitter = transmitter = self._transmitter
+        m.submodules.bytes = bytes_ = ByteLink(self.config, self.clock_hz)
+        connect(m, receiver.o, bytes_.i)
+        connect(m, bytes_.o, transmitter.i)
+        for name in bytes_.ports.signature.members:
+            connect(m, getattr(bytes_.ports, name), flipped(getattr(self, name)))
+        m.d.comb += [
+            receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx), bytes_.irq.eq(self.irq),
+            bytes_.error.eq(receiver.error),
+        ]  # fmt: skip
+        return m

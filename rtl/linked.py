@@ -1,0 +1,44 @@
+"""The accelerator with its host link: what a board adds its clocks, its memory controller and its pins to."""
+
+from amaranth import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from ..spec.config import Config
+from .axi import AxiMaster
+from .axi_share import SHARED_ID_BITS, AxiShare
+from .csr import AxiLite
+from .link import BAUD, Link
+from .top import Top
+
+__all__ = ["Linked"]
+
+
+class Linked(wiring.Component):
+    """The accelerator, driven by a host on a serial line.
+
+    Ports: ``rx``, ``tx``, the line; ``m_axi``, an AXI4 master of ``config.port_width`` bits, for the accelerator and
+    the link; ``dram_csr``, an AXI4-Lite master that gives the host the memory controller's registers. One clock domain,
+    ``sync``, of ``clock_hz`` (default: the configuration's). Raises ValueError for a line that is too fast for it.
+    """
+
+    def __init__(self, config: Config, baud: int = BAUD, clock_hz: int | None = None):
+        self.config = config
+        self._link = Link(config, baud, clock_hz)
+        super().__init__({
+            "rx": In(1, init=1), "tx": Out(1, init=1),
+            "dram_csr": Out(AxiLite()), "m_axi": Out(AxiMaster(config, SHARED_ID_BITS)),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.link = link = self._link
+        m.submodules.top = top = Top(self.config)
+        m.submodules.share = share = AxiShare(self.config)
+        connect(m, link.csr, top.s_axil)
+        connect(m, top.m_axi, share.host)
+        connect(m, link.m_axi, share.guest)
+        connect(m, share.axi, flipped(self.m_axi))
+        connect(m, link.dram_csr, flipped(self.dram_csr))
+        m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), link.irq.eq(top.irq)]
+        return m
