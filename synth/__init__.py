@@ -1,0 +1,1 @@
+"""From generated hardware to area, clock and power, with open tools."""
