@@ -1,8 +1,10 @@
 """From designs to figures: synthesis, fit, place and route with several seeds."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
@@ -13,9 +15,9 @@ from .design import Design
 from .jobs import side_by_side
 from .netlist import HARNESS
 from .target import Part, Target
-from .yosys import synthesise
+from .yosys import synthesise, yosys_version
 
-__all__ = ["FPGAS", "Options", "Report", "run"]
+__all__ = ["FPGAS", "Options", "Report", "keep", "run", "tools"]
 
 FPGAS = {"ecp5": (ecp5.ECP5, ecp5.ROUTER), "xilinx": (xilinx.XILINX, None), "ice40": (ice40.ICE40, ice40.ROUTER)}
 """Targets by name, and what places and routes them here."""
@@ -118,6 +120,23 @@ def run(
         summary | _timing(placed[done.design.name], done.cells.scopes)
         for done, summary in zip(made, summaries, strict=True)
     ]
+
+
+def tools(name: str, placed: bool) -> dict[str, str]:
+    """Versions of the tools that make a target's figures."""
+    router = FPGAS[name][1]
+    found = {"yosys": yosys_version(), "amaranth": version("amaranth")}
+    return found | ({"nextpnr": router.version} if placed and router else {})
+
+
+def keep(found: dict, folder: Path) -> None:
+    """Copy netlist, reports and logs of a design's figures to ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, copy in (("netlist.json", "netlist.json"), ("log.txt", "yosys.log"), ("script.ys", "script.ys")):
+        shutil.copy(Path(found["folder"]) / name, folder / copy)
+    for seed, placed in found.get("placed", {}).items():
+        shutil.copy(Path(placed) / "report.json", folder / f"report-seed{seed}.json")
+        shutil.copy(Path(placed) / "log.txt", folder / f"nextpnr-seed{seed}.log")
 
 
 def submit_all(submit, calls):

@@ -29,12 +29,12 @@ class PinHarness(wiring.Component):
         ports = list(self.component.signature.flatten(self.component))
         inputs = Cat(Value.cast(port) for _, member, port in ports if member.flow == In)
         outputs = Cat(Value.cast(port) for _, member, port in ports if member.flow == Out)
-        chain, driven = Signal(len(inputs)), Signal(len(inputs))
-        level = Signal(len(outputs))
+        chain, driven = Signal(len(inputs), name="chain"), Signal(len(inputs), name="driven")
+        level = Signal(len(outputs), name="level")
         m.d.sync += [chain.eq(Cat(self.si, chain)), driven.eq(chain), level.eq(outputs)]
         m.d.comb += inputs.eq(driven)
         while len(level) > 1:
-            parity = Signal(-(-len(level) // 4))
+            parity = Signal(-(-len(level) // 4), name="parity")
             m.d.sync += [bit.eq(level[4 * i : 4 * i + 4].xor()) for i, bit in enumerate(parity)]
             level = parity
         m.d.comb += self.so.eq(level)

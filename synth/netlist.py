@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..gen.cache import digest
 from .yosys import TOP
 
 __all__ = ["HARNESS", "Cells", "Scopes", "count"]
@@ -32,7 +33,7 @@ class Scopes:
         if cell.startswith("$"):
             return NAMELESS
         if not cell.startswith(f"{self.root}."):
-            return HARNESS
+            return HARNESS if "." in self.root else ""
         path = cell.removeprefix(f"{self.root}.")
         while "." in path:
             path = path.rpartition(".")[0]
@@ -61,16 +62,15 @@ class Cells:
 
 def count(folder: Path, root: str) -> Cells:
     """Cells of the netlist in ``folder``, whose design proper is at ``root``; kept beside it, since it is large."""
-    kept = folder / "cells.json"
+    kept = folder / f"cells-{digest(root, Path(__file__).read_bytes())}.json"
     if not kept.exists():
         module = json.loads((folder / "netlist.json").read_text())["modules"][TOP]
-        names = {cell["attributes"].get("hdlname", name).replace(" ", ".") if "hdlname" in cell["attributes"] else name
-                 for name, cell in module["cells"].items() if cell["type"] == "$scopeinfo"}  # fmt: skip
+        listed = (folder / "scopes.txt").read_text().split()
+        names = (line.removeprefix(f"{TOP}/").replace("$flatten", "").replace("\\", "") for line in listed)
         scopes = Scopes(root, frozenset(name.removeprefix(f"{root}.") for name in names if name.startswith(f"{root}.")))
         counts: dict[str, Counter[str]] = {}
         for name, cell in module["cells"].items():
-            if cell["type"] != "$scopeinfo":
-                counts.setdefault(scopes.block(name), Counter())[cell["type"]] += 1
+            counts.setdefault(scopes.block(name), Counter())[cell["type"]] += 1
         text = json.dumps({"scopes": sorted(scopes.paths), "counts": counts})
         partial = kept.with_suffix(".partial")
         partial.write_text(text)

@@ -16,6 +16,12 @@ TOP = "adagp"
 """The top module of every netlist."""
 
 _MAIN = "import sys; from pyosys import libyosys as ys; ys.run_pass(f'script {sys.argv[1]}', ys.Design())"
+_WRITE = """
+tee -q -o scopes.txt select -list t:$scopeinfo
+delete t:$scopeinfo
+write_json netlist.json
+"""
+"""Cells that stand for the blocks of a flattened design are nothing that place and route knows."""
 _PASS = re.compile(r"^[\d.]+ Executing (.+?)(?: pass| \(|\.)", re.MULTILINE)
 
 
@@ -30,15 +36,13 @@ def yosys_version() -> str:
 def synthesise(
     name: str, rtlil: Path, passes: str, say: child.Say = lambda _: None, files: Mapping[str, bytes] | None = None
 ) -> Path:
-    """Folder with ``netlist.json`` and ``log.txt`` of a design; made now unless it is in the cache.
+    """Folder with ``netlist.json``, ``scopes.txt`` (paths of blocks) and ``log.txt`` of a design; made now unless it is in the cache.
 
     ``passes``: lines of a Yosys script between reading and writing, which leave one top module ``adagp``; ``files`` are
     others that they read. Raises ToolError.
     """
-    others = dict(files or {})
-    key = digest(
-        rtlil.read_bytes(), passes, yosys_version(), *sorted(others), *(others[file] for file in sorted(others))
-    )
+    others = {"script.ys": f"read_rtlil input.il\nchformal -remove\n{passes}\n{_WRITE}".encode(), **(files or {})}
+    key = digest(rtlil.read_bytes(), yosys_version(), *sorted(others), *(others[file] for file in sorted(others)))
     with entry(f"netlist-{name}-{key}") as (path, scratch):
         if scratch:
             folder = scratch / "out"
@@ -46,9 +50,6 @@ def synthesise(
             for file, content in others.items():
                 (folder / file).write_bytes(content)
             (folder / "input.il").symlink_to(rtlil.resolve())
-            (folder / "script.ys").write_text(
-                f"read_rtlil input.il\nchformal -remove\n{passes}\nwrite_json netlist.json\n"
-            )
             command = [sys.executable, "-u", "-c", _MAIN, "script.ys"]  # unbuffered: an error ends the process at once
             try:
                 child.run(command, folder, folder / "log.txt", _PASS, say)
