@@ -21,14 +21,19 @@ from .settings import SettingsError
 if TYPE_CHECKING:
     from ..synth.flow import Report
 
-__all__ = ["progress_of", "synth"]
+__all__ = ["numbers", "progress_of", "synth"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
+OTHERS = {
+    "luts_estimated": "LUTs when paired, estimated", "fmax_median_mhz": "Fmax, median of seeds, MHz",
+    "fmax_best_mhz": "Fmax, best seed, MHz",
+}  # fmt: skip
+"""Figures of a design besides its resources."""
 SHOWN = 0.01
 """Share of the whole that a block must have of some resource to be shown."""
 
 
-def _seeds(text: str) -> list[int]:
+def numbers(text: str) -> list[int]:
     """Of ``1,2,5`` or ``1-8``; raises SettingsError."""
     found: list[int] = []
     try:
@@ -79,8 +84,7 @@ def _resources(found: list[dict]) -> Table:
             cells.append(f"{used:,}{share}")
         there = [f"{available[resource]:,}" if resource in available else ""] if available else []
         table.add_row(resource, *cells, *there)
-    for label, key in (("LUTs when paired, estimated", "luts_estimated"), ("Fmax, median of seeds, MHz", "fmax_median_mhz"),
-                       ("Fmax, best seed, MHz", "fmax_best_mhz")):  # fmt: skip
+    for key, label in OTHERS.items():
         if key in found[0]:
             table.add_row(label, *(f"{design[key]:,}" for design in found), *([""] if available else []))
     if any(found[0]["harness"].values()):
@@ -114,10 +118,8 @@ def _show(found: list[dict], depth: int) -> None:
         if "critical_paths" in design:
             console.print(f"{design['design']}: critical path of seed {design['best_seed']}")
             for step in design["critical_paths"][str(design["best_seed"])]:
-                console.print(
-                    f"  {step['block'] or '(top)'}: logic {step['logic_ns']:.2f} ns, routing {step['routing_ns']:.2f} ns",
-                    highlight=False,
-                )
+                logic, routing = f"logic {step['logic_ns']:.2f} ns", f"routing {step['routing_ns']:.2f} ns"
+                console.print(f"  {step['block'] or '(top)'}: {logic}, {routing}", highlight=False)
     if len(first["blocks"]) > 1:
         console.print(_blocks(f"{first['design']} by block", first["blocks"], first["resources"], depth))
     for design in found[1:]:
@@ -140,7 +142,7 @@ def synth(
     speed: Annotated[str | None, typer.Option(help="Speed grade of the device.")] = None,
     freq: Annotated[
         float | None,
-        typer.Option(help="MHz that place and route aims for. Default: 1.1 times the preset's clock.", min=1),
+        typer.Option(help="MHz to place and route for. Default: 1.1 times the preset's clock.", min=1),
     ] = None,
     depth: Annotated[int, typer.Option(help="Levels of blocks that are shown; the JSON has all.", min=1)] = 3,
     liberty: Annotated[
@@ -171,13 +173,13 @@ def synth(
     `adagp synth --target ice40 --preset tiny --variant baseline --block array --seeds 1-3`
     """
     config = preset(preset_name)
-    numbers = _seeds(seeds)
+    chosen = numbers(seeds)
     if target not in TARGETS:
         raise SettingsError(f"target = {target!r} must be one of: {', '.join(TARGETS)}")
     for name, value, only in (("liberty", liberty, "asic"), ("vivado", vivado, "xilinx")):
         if value is not None and target != only:
             raise SettingsError(f"--{name} is for --target {only}")
-    if numbers and target in ("xilinx", "asic"):
+    if chosen and target in ("xilinx", "asic"):
         raise SettingsError(f"seeds = {seeds!r}: no open tool places and routes for {target}")
     from ..synth import flow  # here, because Amaranth takes a while to import
     from ..synth.design import Design
@@ -186,7 +188,7 @@ def synth(
     with progress_of(screen) as report:
         if target == "asic":
             raise SettingsError("not yet")
-        options = flow.Options(part, package, speed, numbers, freq, jobs)
+        options = flow.Options(part, package, speed, chosen, freq, jobs)
         found = flow.run(target, designs, options, report)
     _show(found, depth)
     if output is not None:
@@ -197,4 +199,4 @@ def synth(
 
         for design in designs:
             print(project(design, vivado / design.name, part))
-    summarise({"target": target, "tools": flow.tools(target, bool(numbers)), "designs": found}, json_path)
+    summarise({"target": target, "tools": flow.tools(target, bool(chosen)), "designs": found}, json_path)

@@ -46,7 +46,7 @@ class Target:
         return found
 
     def choose(self, part: Part, package: str | None, speed: str | None) -> tuple[str, str]:
-        """Package and speed grade of a part, the usual ones for None; raises TargetError. "" where there is no choice."""
+        """Package and speed grade of a part, the usual ones for None, "" where there is none; raises TargetError."""
         for what, value, there in (("package", package, part.packages), ("speed grade", speed, part.speeds)):
             if value is not None and value not in there:
                 known = f"there are: {', '.join(there)}" if there else "there is no choice of it"

@@ -23,7 +23,9 @@ XILINX = Target(
     title="Xilinx 7 series",
     family="xilinx",
     # Names for cells, by which they are told apart by block, as the other targets' passes give them too.
-    passes="synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top adagp\nautoname\ntee -o stat.txt stat -tech xilinx",
+    passes=(
+        "synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top adagp\nautoname\ntee -o stat.txt stat -tech xilinx"
+    ),
     counted={
         # LUTs of any size count one: Vivado packs two small ones into one where it can, so it reports fewer.
         "lut": {"LUT[1-6]": 1, "INV": 1, **_LUTRAM, **_SHIFT},

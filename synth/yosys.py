@@ -36,7 +36,7 @@ def yosys_version() -> str:
 def synthesise(
     name: str, rtlil: Path, passes: str, say: child.Say = lambda _: None, files: Mapping[str, bytes] | None = None
 ) -> Path:
-    """Folder with ``netlist.json``, ``scopes.txt`` (paths of blocks) and ``log.txt`` of a design; made now unless it is in the cache.
+    """Folder with ``netlist.json``, ``scopes.txt`` (paths of blocks) and ``log.txt`` of a design, cached or new.
 
     ``passes``: lines of a Yosys script between reading and writing, which leave one top module ``adagp``; ``files`` are
     others that they read. Raises ToolError.

@@ -4,7 +4,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-PACKAGES = {"": "package", **{name: name for name in ("spec", "rtl", "golden", "gen", "sim", "host", "boards")}}
+PACKAGES = {"": "package", **{name: name for name in ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards")}}
 
 
 def main() -> None:
