@@ -1,4 +1,4 @@
-"""The four designs of preset ``paper`` for Xilinx 7 series, beside the paper's Table 4a: writes ``results/xilinx.json``.
+"""The four designs of preset ``paper`` on Xilinx 7 series, and the paper's Table 4a: writes ``results/xilinx.json``.
 
 Synthesised by Yosys; not placed, which takes Vivado (``adagp synth --target xilinx --vivado FOLDER``). ``lut``: LUTs of
 any size, each one, and those that are distributed RAM or shift registers; ``lut_paired``: Yosys' estimate of what is

@@ -49,7 +49,7 @@ def _synthesise(design: Design, target: Target, report: Report) -> _Synthesised:
     say = report(f"{design.name}: synthesis")
     say("Verilog from Amaranth")
     rtlil = design.rtlil(target.family, target.harness)
-    folder = synthesise(f"{target.name}-{design.name}", rtlil, target.passes, say)
+    folder = synthesise(f"{target.name}-{design.name}", rtlil, target.script, say)
     say("counting")
     cells = netlist.count(folder, design.scope(target.harness))
     say("")

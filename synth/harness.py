@@ -11,12 +11,12 @@ DESIGN = "design"
 
 
 class PinHarness(wiring.Component):
-    """``component`` between registers: its inputs come from a shift register behind ``si``, the parity of its outputs
-    goes to ``so``.
+    """``component`` between registers: its inputs are a shift register behind ``si``, the parity of its outputs is
+    ``so``.
 
-    Each input has a register of its own behind the shift register's, each output one before the first exclusive or, and
-    there is one behind every four of these: so no path of the harness is longer than a LUT, and all of the component's
-    paths are between registers. Nothing of the component can be optimised away, since every output is seen.
+    Each output has a register, and there is one behind every exclusive or of four: so no path of the harness is longer
+    than a LUT, and all of the component's are between registers. Nothing of it can be optimised away, since every
+    output is seen and no input is constant.
     """
 
     def __init__(self, component: wiring.Component):
@@ -29,12 +29,12 @@ class PinHarness(wiring.Component):
         ports = list(self.component.signature.flatten(self.component))
         inputs = Cat(Value.cast(port) for _, member, port in ports if member.flow == In)
         outputs = Cat(Value.cast(port) for _, member, port in ports if member.flow == Out)
-        chain, driven = Signal(len(inputs), name="chain"), Signal(len(inputs), name="driven")
-        level = Signal(len(outputs), name="level")
-        m.d.sync += [chain.eq(Cat(self.si, chain)), driven.eq(chain), level.eq(outputs)]
-        m.d.comb += inputs.eq(driven)
+        chain = Signal(len(inputs), name="pins_in")
+        level = Signal(len(outputs), name="pins_out")
+        m.d.sync += [chain.eq(Cat(self.si, chain)), level.eq(outputs)]
+        m.d.comb += inputs.eq(chain)
         while len(level) > 1:
-            parity = Signal(-(-len(level) // 4), name="parity")
+            parity = Signal(-(-len(level) // 4), name="pins_parity")
             m.d.sync += [bit.eq(level[4 * i : 4 * i + 4].xor()) for i, bit in enumerate(parity)]
             level = parity
         m.d.comb += self.so.eq(level)

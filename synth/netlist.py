@@ -30,11 +30,12 @@ class Scopes:
         Registers, memories and multipliers bear names of their own block. LUTs and carries are named by Yosys'
         autoname after a cell nearby that has a name, so logic across a border of blocks counts with one of the two.
         """
-        if cell.startswith("$"):
+        outside, _, inside = self.root.rpartition(".")
+        if outside and not cell.startswith(f"{outside}."):
+            return HARNESS
+        path = cell.removeprefix(f"{outside}.").removeprefix(f"{inside}.")
+        if path.startswith("$"):
             return NAMELESS
-        if not cell.startswith(f"{self.root}."):
-            return HARNESS if "." in self.root else ""
-        path = cell.removeprefix(f"{self.root}.")
         while "." in path:
             path = path.rpartition(".")[0]
             if path in self.paths:

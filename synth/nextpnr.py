@@ -64,7 +64,16 @@ class Router:
 
         ``netlist``: a folder of :func:`.yosys.synthesise`, whose name tells one netlist from another.
         """
-        arguments = (*options, "--freq", f"{freq_mhz:g}", "--seed", str(seed), "--report", "report.json")
+        arguments = (
+            *options,
+            "--freq",
+            f"{freq_mhz:g}",
+            "--seed",
+            str(seed),
+            "--timing-allow-fail",
+            "--report",
+            "report.json",
+        )
         key = digest(netlist.name, self.version, *arguments)
         with entry(f"placed-{name}-seed{seed}-{key}") as (path, scratch):
             if scratch:

@@ -6,6 +6,8 @@ from fnmatch import fnmatchcase
 
 from .design import Design
 from .errors import FitError, TargetError
+from .harness import DESIGN
+from .yosys import TOP
 
 __all__ = ["Part", "Target"]
 
@@ -35,6 +37,15 @@ class Target:
     counted: Mapping[str, Mapping[str, int]]
     parts: Mapping[str, Part] = field(default_factory=dict)
     harness: bool = False
+
+    @property
+    def script(self) -> str:
+        """``passes``; a harness and the design in it are optimised apart, so that each cell is of one of them."""
+        if not self.harness:
+            return self.passes
+        inside = f"{TOP}.{DESIGN}"
+        apart, together = f"setattr -mod -set keep_hierarchy 1 {inside}", f"setattr -mod -unset keep_hierarchy {inside}"
+        return "\n".join((apart, self.passes, together, "flatten"))
 
     def part(self, name: str | None = None) -> Part:
         """The part called so, or the usual one, which is the first; raises TargetError."""
