@@ -17,6 +17,11 @@ NAMELESS = "(unnamed)"
 """The block of cells whose names don't come from any net."""
 
 
+def _plain(name):
+    """A name as if all that it is made of were public."""
+    return name.replace("$flatten", "").replace("\\", "")
+
+
 @dataclass(frozen=True)
 class Scopes:
     """The paths of all blocks of a flattened netlist, below ``root``; "" is the root itself."""
@@ -24,18 +29,26 @@ class Scopes:
     root: str
     paths: frozenset[str]
 
+    @classmethod
+    def read(cls, folder: Path, root: str) -> "Scopes":
+        """Of a netlist in ``folder``."""
+        listed = (_plain(line.removeprefix(f"{TOP}/")) for line in (folder / "scopes.txt").read_text().split())
+        return cls(root, frozenset(name.removeprefix(f"{root}.") for name in listed if name.startswith(f"{root}.")))
+
     def block(self, cell: str) -> str:
         """The block that a cell (or net) belongs to by its name: that of the longest path which the name begins with.
 
         Registers, memories and multipliers bear names of their own block. LUTs and carries are named by Yosys'
         autoname after a cell nearby that has a name, so logic across a border of blocks counts with one of the two.
         """
+        cell = _plain(cell)
         outside, _, inside = self.root.rpartition(".")
         if outside and not cell.startswith(f"{outside}."):
             return HARNESS
-        path = cell.removeprefix(f"{outside}.").removeprefix(f"{inside}.")
+        path = cell.removeprefix(f"{outside}.")
         if path.startswith("$"):
             return NAMELESS
+        path = path.removeprefix(f"{inside}.")
         while "." in path:
             path = path.rpartition(".")[0]
             if path in self.paths:
@@ -66,9 +79,7 @@ def count(folder: Path, root: str) -> Cells:
     kept = folder / f"cells-{digest(root, Path(__file__).read_bytes())}.json"
     if not kept.exists():
         module = json.loads((folder / "netlist.json").read_text())["modules"][TOP]
-        listed = (folder / "scopes.txt").read_text().split()
-        names = (line.removeprefix(f"{TOP}/").replace("$flatten", "").replace("\\", "") for line in listed)
-        scopes = Scopes(root, frozenset(name.removeprefix(f"{root}.") for name in names if name.startswith(f"{root}.")))
+        scopes = Scopes.read(folder, root)
         counts: dict[str, Counter[str]] = {}
         for name, cell in module["cells"].items():
             counts.setdefault(scopes.block(name), Counter())[cell["type"]] += 1
