@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +19,15 @@ from .cli_options import JsonOption, PresetOption, screen, summarise
 from .settings import SettingsError
 
 if TYPE_CHECKING:
+    from ..synth.design import Design
     from ..synth.flow import Report
 
-__all__ = ["numbers", "progress_of", "synth"]
+__all__ = ["cells", "numbers", "progress_of", "synth"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
 OTHERS = {
-    "luts_estimated": "LUTs when paired, estimated", "fmax_median_mhz": "Fmax, median of seeds, MHz",
+    "area": "area, square micrometres", "luts_estimated": "LUTs when paired, estimated",
+    "fmax_median_mhz": "Fmax, median of seeds, MHz",
     "fmax_best_mhz": "Fmax, best seed, MHz",
 }  # fmt: skip
 """Figures of a design besides its resources."""
@@ -87,6 +89,10 @@ def _resources(found: list[dict]) -> Table:
     for key, label in OTHERS.items():
         if key in found[0]:
             table.add_row(label, *(f"{design[key]:,}" for design in found), *([""] if available else []))
+    for phase in ("bp", "gp"):
+        if any(f"power_{phase}_w" in design for design in found):
+            watts = [design.get(f"power_{phase}_w") for design in found]
+            table.add_row(f"power in {phase.upper()}, W", *(f"{w['total']:.4g}" if w else "" for w in watts))
     if any(found[0]["harness"].values()):
         rows = ", ".join(f"{number:,} {name}" for name, number in found[0]["harness"].items() if number)
         table.caption = f"Not counted: the pin harness of {found[0]['design']}, {rows}."
@@ -129,6 +135,27 @@ def _show(found: list[dict], depth: int) -> None:
         console.print(_blocks(title, more, whole, depth, signed=True))
 
 
+def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: int, report: "Report") -> list[dict]:
+    """Figures of designs in standard cells, with the power of simulated batches if it is asked for."""
+    from ..synth import asic
+    from ..synth.jobs import results, side_by_side
+    from .activity import activities
+
+    library = asic.Library(liberty or asic.LIBERTY)
+    known: dict[str, dict[str, asic.Activity]] = {}
+    for design in designs if power else ():
+        say = report(f"{design.name}: activity")
+        say("simulation with toggles counted")
+        known[design.name] = activities(design.config, design.place)
+        say("")
+    with side_by_side(jobs) as submit:
+        calls = [
+            (asic.figures, design, library, known.get(design.name, {}), report(f"{design.name}: cells"))
+            for design in designs
+        ]
+        return results(submit, calls)
+
+
 def synth(
     target: Annotated[str, typer.Option(help=f"Technology: {', '.join(TARGETS)}.")] = "ecp5",
     preset_name: PresetOption = "ecp5",
@@ -148,6 +175,9 @@ def synth(
     liberty: Annotated[
         Path | None, typer.Option(help="asic: the cell library. Default: osu018 of Debian's qflow.")
     ] = None,
+    power: Annotated[
+        bool, typer.Option("--power", help="asic: power in a BP and a GP batch, by a simulation that counts toggles.")
+    ] = False,
     vivado: Annotated[
         Path | None, typer.Option(help="xilinx: also write a batch project for Vivado to this folder.")
     ] = None,
@@ -176,7 +206,11 @@ def synth(
     chosen = numbers(seeds)
     if target not in TARGETS:
         raise SettingsError(f"target = {target!r} must be one of: {', '.join(TARGETS)}")
-    for name, value, only in (("liberty", liberty, "asic"), ("vivado", vivado, "xilinx")):
+    for name, value, only in (
+        ("liberty", liberty, "asic"),
+        ("vivado", vivado, "xilinx"),
+        ("power", power or None, "asic"),
+    ):
         if value is not None and target != only:
             raise SettingsError(f"--{name} is for --target {only}")
     if chosen and target in ("xilinx", "asic"):
@@ -187,9 +221,10 @@ def synth(
     designs = [Design(replace(config, variant=name), block) for name in dict.fromkeys(variant or VARIANTS)]
     with progress_of(screen) as report:
         if target == "asic":
-            raise SettingsError("not yet")
-        options = flow.Options(part, package, speed, chosen, freq, jobs)
-        found = flow.run(target, designs, options, report)
+            found = cells(designs, liberty, power, jobs, report)
+        else:
+            options = flow.Options(part, package, speed, chosen, freq, jobs)
+            found = flow.run(target, designs, options, report)
     _show(found, depth)
     if output is not None:
         for design, figures in zip(designs, found, strict=True):

@@ -65,11 +65,11 @@ def _window(trace: str | None, folder: RunFolder | None, n_commands: int) -> dic
 @contextlib.contextmanager
 def open_session(
     settings: TrainSettings, device_name: str, *, trace: str | None = None, folder: RunFolder | None = None,
-    dataset: Dataset | None = None,
+    dataset: Dataset | None = None, options: dict | None = None,
 ) -> Iterator[Session]:  # fmt: skip
     """Load the data, compile the network, open the device, load initial weights; close the device at the end.
 
-    ``dataset`` is taken instead of the settings' own.
+    ``dataset`` is taken instead of the settings' own; ``options`` are more of the simulation's.
 
     Raises the errors of all of these: DataError, ModelError, LoweringError, MappingError, CapacityError ...
     """
@@ -89,7 +89,7 @@ def open_session(
             f"{settings.model} has {network.n_outputs} outputs, {settings.data} has {dataset.n_classes} classes"
         )
     window = _window(trace, folder, len(network.program))
-    device = open_device(device_name, config, **window)
+    device = open_device(device_name, config, **window, **(options or {}))
     try:
         network.load_state(device, model.state_dict(), settings.seed)
         yield Session(network, device, dataset)

@@ -7,20 +7,23 @@ are those of gates and their pins alone. Clock gates are left open, which counts
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from . import child
+from .breakdown import tree
 from .design import Design
 from .errors import TargetError
 from .memories import DEEP, Memory
 from .netlist import Cells, Scopes
-from .sta import Timing, analyse
+from .sta import analyse
 from .target import Target
 from .yosys import TOP, synthesise
 
-__all__ = ["LIBERTY", "Activity", "Library", "Mapped", "map_to_cells", "power"]
+__all__ = ["LIBERTY", "Activity", "Library", "Mapped", "figures", "map_to_cells", "power"]
 
 LIBERTY = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")
 
@@ -37,8 +40,7 @@ setattr -unset init w:*
 dfflibmap -liberty cells.lib
 abc -liberty cells.lib -constr cells.constr -D {{period_ps:.0f}}
 opt_clean
-flatten
-opt_clean -purge"""
+flatten"""
 _CONSTRAINTS = "set_driving_cell {buffer}\nset_load 0.05 [all_outputs]\n"
 _CELL = re.compile(r'^\s*cell\s*\(\s*"?(\w+)"?\s*\)\s*\{', re.MULTILINE)
 _AREA = re.compile(r'^\s*area\s*:\s*"?([\d.eE+-]+)"?\s*;', re.MULTILINE)
@@ -94,13 +96,13 @@ class Mapped:
     design: Design
     folder: Path
     cells: Cells
-    memories: Mapping[str, Memory]
+    memories: tuple[tuple[str, Memory], ...]
     library: Library
 
     @property
     def target(self) -> Target:
         """How its cells count: areas in square micrometres (the unit of Liberty files for gates)."""
-        macros = {f"{MACRO}:{m.words}x{m.width}": m for m in self.memories.values()}
+        macros = {memory.name: memory for _, memory in self.memories}
         return Target(
             name="asic", title="standard cells", family=None, passes=_PASSES,
             counted={
@@ -128,34 +130,50 @@ def map_to_cells(design: Design, library: Library, say: child.Say = lambda _: No
 
 
 def _count(folder, root):
-    """Cells by block, each shape of memory a type of its own; and memories by path."""
-    from collections import Counter
-
+    """Cells by block, each shape of memory a type of its own; and memories, each with its block."""
     found = json.loads((folder / "netlist.json").read_text())["modules"][TOP]["cells"]
     scopes = Scopes.read(folder, root)
     counts: dict[str, Counter[str]] = {}
-    memories = {}
+    memories = []
     for name, cell in found.items():
-        kind = cell["type"]
-        block = scopes.block(name)
+        kind, block = cell["type"], scopes.block(name)
         if kind == MACRO:
-            memory = memories[block] = Memory.of(cell["parameters"])
-            kind = f"{MACRO}:{memory.words}x{memory.width}"
+            memory = Memory.of(cell["parameters"])
+            memories.append((block, memory))
+            kind = memory.name
         counts.setdefault(block, Counter())[kind] += 1
-    return Cells(scopes, counts), memories
-
-
-def timing(mapped: Mapped, say: child.Say = lambda _: None) -> Timing:
-    """Fmax and critical path between flip-flops, with nothing for wires; paths through memories aren't in it."""
-    return analyse(mapped.folder, mapped.library, mapped.design, None, say)
+    return Cells(scopes, counts), tuple(memories)
 
 
 def power(mapped: Mapped, activity: Activity, say: child.Say = lambda _: None) -> dict[str, float]:
-    """Watts at the configuration's clock: of cells by OpenSTA, of memories by accesses; and their sum."""
+    """Watts at the configuration's clock: of cells by OpenSTA, of memories by their accesses; and the sum."""
     found = analyse(mapped.folder, mapped.library, mapped.design, activity, say).power_w
-    clock_hz = mapped.design.config.clock_hz
-    memories = sum(
-        memory.access_pj * 1e-12 * clock_hz * activity.accesses.get(path, 0.0)
-        for path, memory in mapped.memories.items()
-    )
+    a_cycle_pj = sum(memory.access_pj * activity.accesses.get(block, 0.0) for block, memory in mapped.memories)
+    memories = a_cycle_pj * 1e-12 * mapped.design.config.clock_hz
     return {**found, "memories": memories, "total": sum(found.values()) + memories}
+
+
+def figures(
+    design: Design, library: Library, activities: Mapping[str, Activity] = MappingProxyType({}),
+    say: child.Say = lambda _: None,
+) -> dict:  # fmt: skip
+    """Area, timing, and power in each of the phases whose activity is given; as :func:`.flow.run` has them.
+
+    Raises ToolError.
+    """
+    mapped = map_to_cells(design, library, say)
+    target = mapped.target
+    timing = analyse(mapped.folder, library, design, None, say)
+    resources = target.resources(mapped.cells.total())
+    found = {
+        "design": design.name, "variant": design.config.variant, "block": design.block, "liberty": library.path.name,
+        "resources": resources, "available": {}, "harness": {}, "blocks": tree(mapped.cells, target),
+        "area": round(resources["cell_area"] + resources["memory_area"]),
+        "fmax_mhz": {"0": timing.fmax_mhz}, "fmax_best_mhz": timing.fmax_mhz,
+        "critical_paths": {"0": timing.critical_path}, "best_seed": 0, "folder": str(mapped.folder),
+        "memories": [{"block": block, **asdict(memory)} for block, memory in mapped.memories],
+    }  # fmt: skip
+    for phase, activity in activities.items():
+        found[f"power_{phase}_w"] = power(mapped, activity, say)
+    say("")
+    return found

@@ -42,7 +42,14 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "pad_c": lambda config: PingPong(config, config.c_depth),
     "predictor": lambda config: Core(config.predictor_core), "predictor_memory": PredictorMemory,
 }  # fmt: skip
-"""What can be synthesised alone, by its name in the hierarchy."""
+"""What can be synthesised alone."""
+
+PLACES = {
+    "sequencer": "core.sequencer", "fill": "core.fill", "store": "core.store", "compute": "core.compute",
+    "array": "core.compute.array", "pe": "core.compute.array.pe_r0_c0", "accumulator": "core.compute.accumulator",
+    "drain": "core.drain", "pad_a": "core.pad_a", "pad_b": "core.pad_b", "pad_c": "core.pad_c",
+}  # fmt: skip
+"""Where blocks are in an accelerator, of those that aren't right below its top."""
 
 HERE = Path(__file__).parent
 PREFIX = "accelerator"
@@ -73,6 +80,11 @@ class Design:
         """For files and messages."""
         whole = f"{self.config.name}-{self.config.variant}"
         return whole if self.block == WHOLE else f"{whole}-{self.block}"
+
+    @property
+    def place(self) -> str:
+        """Path of the block in the accelerator."""
+        return "" if self.block == WHOLE else PLACES.get(self.block, self.block)
 
     def scope(self, harness: bool) -> str:
         """The path of the block itself in its netlist."""

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Sequence
-from concurrent.futures import as_completed
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +11,7 @@ from . import ecp5, ice40, netlist, nextpnr, xilinx
 from .breakdown import tree
 from .child import Say
 from .design import Design
-from .jobs import side_by_side
+from .jobs import results, side_by_side
 from .netlist import HARNESS
 from .target import Part, Target
 from .yosys import synthesise, yosys_version
@@ -99,7 +98,7 @@ def run(
         _ = router.command  # a missing tool is better known before synthesis than after
     placed: dict[str, dict[int, Path]] = {design.name: {} for design in designs}
     with side_by_side(options.jobs) as submit:
-        made = list(submit_all(submit, [(_synthesise, design, target, report) for design in designs]))
+        made = results(submit, [(_synthesise, design, target, report) for design in designs])
         summaries = [_summary(done, target, part) for done in made]
         if not (options.seeds and router):
             return summaries
@@ -115,7 +114,7 @@ def run(
             )
             say("")
 
-        list(submit_all(submit, [(place, done, seed) for done in made for seed in options.seeds]))
+        results(submit, [(place, done, seed) for done in made for seed in options.seeds])
     return [
         summary | _timing(placed[done.design.name], done.cells.scopes)
         for done, summary in zip(made, summaries, strict=True)
@@ -124,7 +123,7 @@ def run(
 
 def tools(name: str, placed: bool) -> dict[str, str]:
     """Versions of the tools that make a target's figures."""
-    router = FPGAS[name][1]
+    router = FPGAS[name][1] if name in FPGAS else None
     found = {"yosys": yosys_version(), "amaranth": version("amaranth")}
     return found | ({"nextpnr": router.version} if placed and router else {})
 
@@ -137,11 +136,3 @@ def keep(found: dict, folder: Path) -> None:
     for seed, placed in found.get("placed", {}).items():
         shutil.copy(Path(placed) / "report.json", folder / f"report-seed{seed}.json")
         shutil.copy(Path(placed) / "log.txt", folder / f"nextpnr-seed{seed}.log")
-
-
-def submit_all(submit, calls):
-    """Results of calls, given as (function, arguments...), in their order; the first that fails raises at once."""
-    futures = [submit(*call) for call in calls]
-    for future in as_completed(futures):
-        future.result()
-    return [future.result() for future in futures]

@@ -1,15 +1,13 @@
 """Tools side by side: threads that wait for child processes, which end with them."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from typing import TypeVar
 
 from . import child
 
-__all__ = ["Submit", "side_by_side"]
+__all__ = ["Submit", "results", "side_by_side"]
 
-_Result = TypeVar("_Result")
 Submit = Callable[..., Future]
 
 
@@ -28,3 +26,11 @@ def side_by_side(jobs: int) -> Iterator[Submit]:
         raise
     finally:
         pool.shutdown()
+
+
+def results(submit: Submit, calls: Sequence[tuple]) -> list:
+    """Results of calls, given as (function, arguments...), in their order; the first that fails raises at once."""
+    futures = [submit(*call) for call in calls]
+    for future in as_completed(futures):
+        future.result()
+    return [future.result() for future in futures]

@@ -36,6 +36,11 @@ class Memory:
     volts: float = 1.8
 
     @property
+    def name(self) -> str:
+        """Of its shape."""
+        return f"memory_{self.words}x{self.width}"
+
+    @property
     def area_um2(self) -> float:
         """Of the macro, in square micrometres."""
         return self.words * self.width * CELL_F2 * (self.nm * 1e-3) ** 2 * PORTS / EFFICIENCY

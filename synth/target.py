@@ -34,7 +34,7 @@ class Target:
     title: str
     family: str | None
     passes: str
-    counted: Mapping[str, Mapping[str, int]]
+    counted: Mapping[str, Mapping[str, float]]
     parts: Mapping[str, Part] = field(default_factory=dict)
     harness: bool = False
 
@@ -67,10 +67,10 @@ class Target:
     def resources(self, cells: Mapping[str, int]) -> dict[str, int]:
         """How much of each resource cells take, given by type."""
         return {
-            resource: sum(
+            resource: round(sum(
                 number * next((weight for pattern, weight in weights.items() if fnmatchcase(cell, pattern)), 0)
                 for cell, number in cells.items()
-            )
+            ))
             for resource, weights in self.counted.items()
         }  # fmt: skip
 
