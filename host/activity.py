@@ -69,7 +69,7 @@ def activities(config: Config, place: str = "") -> dict[str, Activity]:
         if scratch:
             found = _measure(settings, coverage.n_counters(simulator.with_suffix(".json")))
             with open(scratch / "out", "wb") as file:
-                np.savez_compressed(file, **found)
+                np.savez_compressed(file, allow_pickle=False, **found)
             (scratch / "out").rename(path)
     with np.load(path) as file:
         return {

@@ -32,7 +32,7 @@ def main() -> None:
     designs = [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
     with progress_of(screen) as report:
         found = cells(designs, None, True, arguments.jobs, report)
-    figures = {}
+    figures: dict[str, float] = {}
     for design in found:
         variant = design["variant"]
         figures |= {f"area_{variant}": design["area"], f"fmax_best_mhz_{variant}": design["fmax_best_mhz"]}

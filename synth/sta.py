@@ -49,7 +49,8 @@ class _Netlist:
 
     def verilog(self) -> str:
         """Of module ``adagp``, with ``clk`` as its clock."""
-        driven, used = set(), set()
+        driven: set = set()
+        used: set = set()
         lines = []
         for short, (_, cell) in self.cells.items():
             pins = []
