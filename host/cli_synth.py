@@ -99,13 +99,13 @@ def _resources(found: list[dict]) -> Table:
     return table
 
 
-def _blocks(title: str, rows: dict, whole: dict, depth: int, signed: bool = False) -> Table:
+def _blocks(rows: dict, whole: dict, depth: int, signed: bool = False) -> Table:
     """A tree of blocks with their resources."""
     from ..synth.breakdown import worth_showing  # here, because Amaranth takes a while to import
 
     resources = [name for name, number in whole.items() if number]
     rows = {block: row for block, row in rows.items() if not block or block.count(".") < depth}
-    table = Table("block", title=title, title_justify="left", box=None, caption_justify="left")
+    table = Table("block", box=None)
     for name in resources:
         table.add_column(name, justify="right")
     for block, row in worth_showing(rows, whole, SHOWN, tuple(resources)).items():
@@ -127,12 +127,15 @@ def _show(found: list[dict], depth: int) -> None:
                 logic, routing = f"logic {step['logic_ns']:.2f} ns", f"routing {step['routing_ns']:.2f} ns"
                 console.print(f"  {step['block'] or '(top)'}: {logic}, {routing}", highlight=False)
     if len(first["blocks"]) > 1:
-        console.print(_blocks(f"{first['design']} by block", first["blocks"], first["resources"], depth))
+        console.print(f"\n{first['design']}, by block")
+        console.print(_blocks(first["blocks"], first["resources"], depth))
     for design in found[1:]:
         more = difference(design["blocks"], first["blocks"])
         title = f"{design['design']} - {first['design']}, by block"
         whole = {name: max(design["resources"][name], first["resources"][name]) for name in first["resources"]}
-        console.print(_blocks(title, more, whole, depth, signed=True))
+        console.print(f"\n{title}" if more else f"\n{title}: the same")
+        if more:
+            console.print(_blocks(more, whole, depth, signed=True))
 
 
 def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: int, report: "Report") -> list[dict]:
