@@ -15,12 +15,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from ..rtl.clock_gate import CELL
-from ..spec.config import Config
+from ..spec.config import FAMILIES, Config
 from .description import MODULE, describe
 from .header import header
 
 __all__ = [
-    "ASSERT_MACRO", "CLOCK_GATE", "FAMILIES", "GATE_MACRO", "NETLIST_PASSES", "Flat", "Gated", "Vendor",
+    "ASSERT_MACRO", "CLOCK_GATE", "GATED", "GATE_MACRO", "NETLIST_PASSES", "Flat", "Gated", "Vendor",
     "generate", "to_rtlil", "to_verilog",
 ]  # fmt: skip
 
@@ -82,8 +82,6 @@ class Gated:
 
 
 GATED = Gated()
-FAMILIES = ("ecp5", "ice40", "xilinx")
-"""Of FPGAs, whose own blocks may be asked for."""
 
 
 @dataclass(frozen=True)

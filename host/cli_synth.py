@@ -4,7 +4,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..spec.config import VARIANTS
+from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
 from .cli_options import JsonOption, PresetOption, screen, summarise
 from .settings import SettingsError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..synth.design import Design
     from ..synth.flow import Report
 
-__all__ = ["cells", "numbers", "progress_of", "synth"]
+__all__ = ["cells", "changed", "numbers", "progress_of", "synth"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
 OTHERS = {
@@ -45,6 +45,17 @@ def numbers(text: str) -> list[int]:
     except ValueError:
         raise SettingsError(f"seeds = {text!r} must be like 1,2,5 or 1-8") from None
     return found
+
+
+def changed(config: Config, changes: Sequence[str]) -> Config:
+    """``config`` with fields set as ``FIELD=NUMBER`` says, and named so; raises SettingsError, ConfigError."""
+    known = [field.name for field in fields(config) if field.type is int]
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name not in known or not value.isdecimal():
+            raise SettingsError(f"set = {change!r} must be FIELD=NUMBER with a field of: {', '.join(known)}")
+        config = replace(config, **{name: int(value), "name": f"{config.name}-{name}{value}"})
+    return config
 
 
 @contextmanager
@@ -165,6 +176,9 @@ def synth(
     variant: Annotated[
         list[str] | None, typer.Option(help=f"Design, may be given several times: {', '.join(VARIANTS)}. Default: all.")
     ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="Change the preset: `--set rows=2 --set cols=4`.")
+    ] = None,
     block: Annotated[str, typer.Option(help="Only this block of it, e.g. `array`, `core`, `drain`, `pe`.")] = "top",
     seeds: Annotated[str, typer.Option(help="Place and route with these seeds: `1-8`, `1,2,5`. Default: don't.")] = "",
     part: Annotated[str | None, typer.Option(help="Device: `85k`, `25k`, `up5k`, `xc7vx690t`, ...")] = None,
@@ -203,9 +217,9 @@ def synth(
 
     `adagp synth --target xilinx --preset paper --vivado build/vivado`
 
-    `adagp synth --target ice40 --preset tiny --variant baseline --block array --seeds 1-3`
+    `adagp synth --target ice40 --preset tiny --variant baseline --block array --set rows=2 --seeds 1-3`
     """
-    config = preset(preset_name)
+    config = changed(preset(preset_name), changes or ())
     chosen = numbers(seeds)
     if target not in TARGETS:
         raise SettingsError(f"target = {target!r} must be one of: {', '.join(TARGETS)}")

@@ -41,6 +41,8 @@ MISTAKES = {
     "seeds = '1': no open tool places and routes for xilinx": ("--target", "xilinx", "--seeds", "1"),
     "variant baseline has no block 'predictor'": ("--variant", "baseline", "--block", "predictor"),
     "variant in {baseline, low, efficient, max}": ("--variant", "maximal"),
+    "set = 'rows=x' must be FIELD=NUMBER with a field of: rows, cols, port_width": ("--set", "rows=x"),
+    "2 <= rows <= 64": ("--set", "rows=1"),
     "x.lib: No such file or directory": ("--target", "asic", "--liberty", "x.lib"),
 }
 
@@ -93,3 +95,9 @@ def test_activity_of_counters():
     inner = of_counts(points, counts, 100, "adagp.accelerator.core.array")
     assert inner.toggles == {"psum": [0.03, 0.07], "swap": [0.1]} and inner.accesses == {}
     assert of_counts([], counts, 100) == asic.Activity({}, {}, 0.0)
+
+
+def test_generate_for_an_unknown_family(adagp, tmp_path):
+    code, out, err = adagp("generate", "--preset", "tiny", "--target", "gowin", "-o", tmp_path / "made")
+    assert (code, out) == (2, "") and "target = 'gowin' must be one of: ecp5, ice40, xilinx" in err
+    assert not (tmp_path / "made").exists()
