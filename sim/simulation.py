@@ -125,8 +125,7 @@ class Simulation:
         """End the simulation and finish the waveform file; ``memory`` stays readable."""
         if self._handle:
             if self._counts is not None:
-                counts = self._native.adagp_coverage(self._handle)
-                self._counts += np.ctypeslib.as_array(counts, self._counts.shape)
+                self._counts += self.counts
             self._native.adagp_close(self._handle)
         self._handle = None
 
@@ -142,6 +141,14 @@ class Simulation:
             message = self._native.adagp_message(self._running).decode()
             raise SimulationError(f"{message} (cycle {self.cycles})")
         return result
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Counters of coverage since the simulation was opened, modulo 2^32; a copy."""
+        if self._counts is None:
+            raise SimulationError("the simulation has no coverage")
+        counts = self._native.adagp_coverage(self._running)
+        return np.ctypeslib.as_array(counts, self._counts.shape).copy()
 
     @property
     def cycles(self) -> int:

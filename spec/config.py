@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from .numerics import CONSTANT_MAX, operand_max
 
-__all__ = ["HIDDEN", "VARIANTS", "VERSION", "Config", "ConfigError", "DramPart"]
+__all__ = ["FAMILIES", "HIDDEN", "VARIANTS", "VERSION", "Config", "ConfigError", "DramPart"]
 
 VERSION = 0x0001_0000
 """Version of the hardware/software contract (major in the upper half word)."""
 
 
+FAMILIES = ("ecp5", "ice40", "xilinx")
+"""Of FPGAs, whose own blocks Verilog may be generated with."""
 VARIANTS = ("baseline", "low", "efficient", "max")
 """Designs (paper, section 4): no prediction; the predictor's weights in DRAM; on chip; with an array of their own."""
 

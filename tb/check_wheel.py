@@ -4,7 +4,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-PACKAGES = {"": "package", **{name: name for name in ("spec", "rtl", "golden", "gen", "sim", "host", "boards")}}
+PARTS = ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards")
+PACKAGES = {"": "package", **{name: name for name in PARTS}}
 
 
 def main() -> None:

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("spec", "rtl", "golden", "gen", "sim", "host", "boards")
+PARTS = ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards")
 MAY_IMPORT = {
     "spec": {"spec"},
     "rtl": {"spec", "rtl"},
     "golden": {"spec", "golden"},
     "gen": {"spec", "rtl", "gen"},
     "sim": {"spec", "rtl", "gen", "sim"},
-    "host": {"spec", "rtl", "gen", "sim", "golden", "host"},
+    "synth": {"spec", "rtl", "gen", "synth"},
+    "host": {"spec", "rtl", "gen", "sim", "synth", "golden", "host"},
     "boards": set(PARTS),
 }
 BANNED = {
@@ -30,6 +31,7 @@ BANNED = {
     },
     "gen": {"torch"},
     "sim": {"torch"},
+    "synth": {"torch"},
     "host": {"amaranth"},
     "boards": set(),
 }

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from adagp.gen.cache import cache_directory
 from adagp.gen.verilog import to_verilog
-from adagp.sim.build import cache_directory
 from adagp.spec.config import Config
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import Icarus, Verilator, VerilatorControlFile

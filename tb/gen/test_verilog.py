@@ -2,7 +2,10 @@
 
 import re
 
-from adagp.gen.verilog import to_verilog
+import pytest
+from adagp.gen.verilog import Vendor, to_verilog
+from adagp.rtl.pe import PE
+from adagp.spec.presets import preset
 from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
@@ -38,3 +41,12 @@ def test_memories_begin_with_what_they_are_given():
     assert set(cleared) == expected and len(cleared) == 3
     given = [int(value, 16) for value in re.findall(r"\[\d+\] = 8'h([0-9a-f]+);", text)]
     assert given == CONTENTS["given"][2]
+
+
+def test_a_vendors_verilog_has_its_blocks():
+    pe = PE(preset("tiny"))
+    plain, ecp5 = to_verilog(pe), to_verilog(pe, Vendor("ecp5"))
+    assert "MULT18X18D" not in plain and ecp5.count("MULT18X18D ") == 1 and "*" in plain.replace("(*", "")
+    assert to_verilog(pe, Vendor("xilinx")) == to_verilog(pe, Vendor()) == plain  # which infer theirs
+    with pytest.raises(ValueError, match=r"^a family is one of ecp5, ice40, xilinx, not 'gowin'$"):
+        Vendor("gowin")

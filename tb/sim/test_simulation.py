@@ -7,7 +7,8 @@ import time
 
 import numpy as np
 import pytest
-from adagp.sim import IDEAL, BuildError, SimulationError, build
+from adagp.gen import cache
+from adagp.sim import IDEAL, BuildError, SimulationError
 from adagp.sim.coverage import LINE, TOGGLE
 from adagp.spec.presets import preset
 from adagp.spec.registers import register
@@ -128,7 +129,7 @@ def test_no_compiler(tmp_path, monkeypatch):
 
 
 def _make(queue):
-    with build._entry("thing") as (path, scratch):
+    with cache.entry("thing") as (path, scratch):
         if scratch:
             time.sleep(0.3)
             (scratch / "out").write_text("made")

@@ -1,0 +1,52 @@
+"""What is made once and kept: simulators, netlists, placed and routed designs.
+
+The cache is ``$ADAGP_CACHE`` or ``adagp`` in ``$XDG_CACHE_HOME`` (``~/.cache``); its entries are named after a digest
+of everything they are made from, so that none ever has to be cleared.
+"""
+
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["cache_directory", "digest", "entry"]
+
+
+def cache_directory() -> Path:
+    """Where entries are kept; created when missing."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(os.environ.get("ADAGP_CACHE") or Path(base) / "adagp")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def digest(*parts) -> str:
+    """Of bytes, and of anything else as text; a name for what is made from them."""
+    found = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        found.update(len(data).to_bytes(8, "little") + data)
+    return found.hexdigest()[:24]
+
+
+@contextmanager
+def entry(name: str) -> Iterator[tuple[Path, Path | None]]:
+    """Path of a cache entry, and a scratch directory if it is yet to be made: move the result to the path.
+
+    Another process that wants the same entry waits meanwhile; a build that fails leaves nothing.
+    """
+    cache = cache_directory()
+    path = cache / name
+    if path.exists():
+        yield path, None
+        return
+    with open(cache / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            yield path, None
+            return
+        with tempfile.TemporaryDirectory(dir=cache, prefix="build-") as scratch:
+            yield path, Path(scratch)

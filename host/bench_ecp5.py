@@ -1,0 +1,27 @@
+"""The four designs of preset ``ecp5`` on an LFE5U-85F, speed grade 6: writes ``results/ecp5.json``.
+
+Synthesised by Yosys, placed and routed by nextpnr, with several seeds; each seed takes about half an hour. ``lut``:
+positions of LUTs taken, by logic, adders and distributed RAM; ``ebr``: block RAMs of 18 Kbit; ``multiplier``: of 18x18
+bits; ``fmax``: by nextpnr's timing analysis. All are without the shift registers that stand for pins. Details have
+them block by block, and the critical path of each seed by blocks.
+
+What is finished is kept in the cache: a bench that was stopped goes on.
+"""
+
+from .synthesis_bench import bench, parser
+
+__all__ = ["main"]
+
+COMMAND = "python -m adagp.host.bench_ecp5"
+
+
+def main() -> None:
+    """Entry point of ``nox -s bench_ecp5``."""
+    names = {
+        name: lambda design, name=name: design["resources"][name] for name in ("lut", "ff", "ebr", "multiplier")
+    } | {name: lambda design, name=name: design[name] for name in ("fmax_median_mhz", "fmax_best_mhz")}  # fmt: skip
+    bench(COMMAND, parser(COMMAND, __doc__, "ecp5.json", "1-5").parse_args(), "ecp5", "ecp5", names)
+
+
+if __name__ == "__main__":
+    main()

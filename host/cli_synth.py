@@ -1,0 +1,254 @@
+"""The command that measures hardware: synth."""
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ..spec.config import VARIANTS, Config
+from ..spec.presets import preset
+from .cli_options import JsonOption, PresetOption, screen, summarise
+from .settings import SettingsError
+
+if TYPE_CHECKING:
+    from ..synth.design import Design
+    from ..synth.flow import Report
+
+__all__ = ["cells", "changed", "numbers", "progress_of", "synth"]
+
+TARGETS = ("ecp5", "xilinx", "ice40", "asic")
+OTHERS = {
+    "area": "area, square micrometres", "luts_estimated": "LUTs when paired, estimated",
+    "fmax_median_mhz": "Fmax, median of seeds, MHz",
+    "fmax_best_mhz": "Fmax, best seed, MHz",
+}  # fmt: skip
+"""Figures of a design besides its resources."""
+SHOWN = 0.01
+"""Share of the whole that a block must have of some resource to be shown."""
+
+
+def numbers(text: str) -> list[int]:
+    """Of ``1,2,5`` or ``1-8``; raises SettingsError."""
+    found: list[int] = []
+    try:
+        for part in filter(None, text.split(",")):
+            first, _, last = part.partition("-")
+            found += range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise SettingsError(f"seeds = {text!r} must be like 1,2,5 or 1-8") from None
+    return found
+
+
+def changed(config: Config, changes: Sequence[str]) -> Config:
+    """``config`` with fields set as ``FIELD=NUMBER`` says, and named so; raises SettingsError, ConfigError."""
+    known = [field.name for field in fields(config) if field.type is int]
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name not in known or not value.isdecimal():
+            raise SettingsError(f"set = {change!r} must be FIELD=NUMBER with a field of: {', '.join(known)}")
+        config = replace(config, **{name: int(value), "name": f"{config.name}-{name}{value}"})
+    return config
+
+
+@contextmanager
+def progress_of(console: Console) -> Iterator["Report"]:
+    """A line for each job that runs: what its tool does, and for how long; a terminated process ends its tools."""
+
+    def terminated(*_):
+        sys.exit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, terminated)
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("{task.fields[now]}")
+    try:
+        with Progress(*columns, console=console) as bar:
+
+            def report(job):
+                task = bar.add_task(job, total=1, now="")
+
+                def say(now):
+                    bar.update(task, now=now[:60], completed=0 if now else 1)
+
+                return say
+
+            yield report
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _resources(found: list[dict]) -> Table:
+    """What each design takes, and what the part has."""
+    available = found[0]["available"]
+    table = Table("resource", *(design["design"] for design in found), *(["available"] if available else []))
+    for resource in found[0]["resources"]:
+        if not any(design["resources"][resource] for design in found) and resource not in available:
+            continue
+        cells = []
+        for design in found:
+            used = design["resources"][resource]
+            share = f" ({used / available[resource]:.1%})" if resource in available else ""
+            cells.append(f"{used:,}{share}")
+        there = [f"{available[resource]:,}" if resource in available else ""] if available else []
+        table.add_row(resource, *cells, *there)
+    for key, label in OTHERS.items():
+        if key in found[0]:
+            table.add_row(label, *(f"{design[key]:,}" for design in found), *([""] if available else []))
+    for phase in ("bp", "gp"):
+        if any(f"power_{phase}_w" in design for design in found):
+            watts = [design.get(f"power_{phase}_w") for design in found]
+            table.add_row(f"power in {phase.upper()}, W", *(f"{w['total']:.4g}" if w else "" for w in watts))
+    if any(found[0]["harness"].values()):
+        rows = ", ".join(f"{number:,} {name}" for name, number in found[0]["harness"].items() if number)
+        table.caption = f"Not counted: the pin harness of {found[0]['design']}, {rows}."
+    return table
+
+
+def _blocks(rows: dict, whole: dict, depth: int, signed: bool = False) -> Table:
+    """A tree of blocks with their resources."""
+    from ..synth.breakdown import worth_showing  # here, because Amaranth takes a while to import
+
+    resources = [name for name, number in whole.items() if number]
+    rows = {block: row for block, row in rows.items() if not block or block.count(".") < depth}
+    table = Table("block", box=None)
+    for name in resources:
+        table.add_column(name, justify="right")
+    for block, row in worth_showing(rows, whole, SHOWN, tuple(resources)).items():
+        name = "  " * (block.count(".") + 1) + block.rpartition(".")[2] if block else "all"
+        table.add_row(name, *(f"{row[r]:+,}" if signed else f"{row[r]:,}" for r in resources))
+    return table
+
+
+def _show(found: list[dict], depth: int) -> None:
+    from ..synth.breakdown import difference
+
+    console = Console()
+    console.print(_resources(found))
+    first = found[0]
+    for design in found:
+        if "critical_paths" in design:
+            console.print(f"{design['design']}: critical path of seed {design['best_seed']}")
+            for step in design["critical_paths"][str(design["best_seed"])]:
+                logic, routing = f"logic {step['logic_ns']:.2f} ns", f"routing {step['routing_ns']:.2f} ns"
+                console.print(f"  {step['block'] or '(top)'}: {logic}, {routing}", highlight=False)
+    if len(first["blocks"]) > 1:
+        console.print(f"\n{first['design']}, by block")
+        console.print(_blocks(first["blocks"], first["resources"], depth))
+    for design in found[1:]:
+        more = difference(design["blocks"], first["blocks"])
+        title = f"{design['design']} - {first['design']}, by block"
+        whole = {name: max(design["resources"][name], first["resources"][name]) for name in first["resources"]}
+        console.print(f"\n{title}" if more else f"\n{title}: the same")
+        if more:
+            console.print(_blocks(more, whole, depth, signed=True))
+
+
+def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: int, report: "Report") -> list[dict]:
+    """Figures of designs in standard cells, with the power of simulated batches if it is asked for."""
+    from ..synth import asic
+    from ..synth.jobs import results, side_by_side
+    from .activity import activities
+
+    library = asic.Library(liberty or asic.LIBERTY)
+    known: dict[str, dict[str, asic.Activity]] = {}
+    for design in designs if power else ():
+        say = report(f"{design.name}: activity")
+        say("simulation with toggles counted")
+        known[design.name] = activities(design.config, design.place)
+        say("")
+    with side_by_side(jobs) as submit:
+        calls = [
+            (asic.figures, design, library, known.get(design.name, {}), report(f"{design.name}: cells"))
+            for design in designs
+        ]
+        return results(submit, calls)
+
+
+def synth(
+    target: Annotated[str, typer.Option(help=f"Technology: {', '.join(TARGETS)}.")] = "ecp5",
+    preset_name: PresetOption = "ecp5",
+    variant: Annotated[
+        list[str] | None, typer.Option(help=f"Design, may be given several times: {', '.join(VARIANTS)}. Default: all.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="Change the preset: `--set rows=2 --set cols=4`.")
+    ] = None,
+    block: Annotated[str, typer.Option(help="Only this block of it, e.g. `array`, `core`, `drain`, `pe`.")] = "top",
+    seeds: Annotated[str, typer.Option(help="Place and route with these seeds: `1-8`, `1,2,5`. Default: don't.")] = "",
+    part: Annotated[str | None, typer.Option(help="Device: `85k`, `25k`, `up5k`, `xc7vx690t`, ...")] = None,
+    package: Annotated[str | None, typer.Option(help="Package of the device, e.g. `CABGA756`.")] = None,
+    speed: Annotated[str | None, typer.Option(help="Speed grade of the device.")] = None,
+    freq: Annotated[
+        float | None,
+        typer.Option(help="MHz to place and route for. Default: 1.1 times the preset's clock.", min=1),
+    ] = None,
+    depth: Annotated[int, typer.Option(help="Levels of blocks that are shown; the JSON has all.", min=1)] = 3,
+    liberty: Annotated[
+        Path | None, typer.Option(help="asic: the cell library. Default: osu018 of Debian's qflow.")
+    ] = None,
+    power: Annotated[
+        bool, typer.Option("--power", help="asic: power in a BP and a GP batch, by a simulation that counts toggles.")
+    ] = False,
+    vivado: Annotated[
+        Path | None, typer.Option(help="xilinx: also write a batch project for Vivado to this folder.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Copy netlists, reports and logs to this folder.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Tools at once; each takes one core and some GB of memory.", min=1)] = 1,
+    json_path: JsonOption = None,
+) -> None:
+    """Area, clock and power of the accelerator, by open tools: Yosys, nextpnr, OpenSTA.
+
+    Netlists and placed designs are kept in `~/.cache/adagp` by what they are made from: nothing is made twice, and a
+    run that was stopped goes on. The first variant is what the others are compared with, block by block.
+
+    Examples:
+
+    `adagp synth --preset tiny` (all four designs on an ECP5)
+
+    `adagp synth --preset ecp5 --variant baseline --seeds 1-5` (places and routes; half an hour a seed)
+
+    `adagp synth --target xilinx --preset paper --vivado build/vivado`
+
+    `adagp synth --target ice40 --preset tiny --variant baseline --block array --set rows=2 --seeds 1-3`
+    """
+    config = changed(preset(preset_name), changes or ())
+    chosen = numbers(seeds)
+    if target not in TARGETS:
+        raise SettingsError(f"target = {target!r} must be one of: {', '.join(TARGETS)}")
+    for name, value, only in (
+        ("liberty", liberty, "asic"),
+        ("vivado", vivado, "xilinx"),
+        ("power", power or None, "asic"),
+    ):
+        if value is not None and target != only:
+            raise SettingsError(f"--{name} is for --target {only}")
+    if chosen and target in ("xilinx", "asic"):
+        raise SettingsError(f"seeds = {seeds!r}: no open tool places and routes for {target}")
+    from ..synth import flow  # here, because Amaranth takes a while to import
+    from ..synth.design import Design
+
+    designs = [Design(replace(config, variant=name), block) for name in dict.fromkeys(variant or VARIANTS)]
+    with progress_of(screen) as report:
+        if target == "asic":
+            found = cells(designs, liberty, power, jobs, report)
+        else:
+            options = flow.Options(part, package, speed, chosen, freq, jobs)
+            found = flow.run(target, designs, options, report)
+    _show(found, depth)
+    if output is not None:
+        for design, figures in zip(designs, found, strict=True):
+            flow.keep(figures, output / design.name)
+    if vivado is not None:
+        from ..synth.vivado import project
+
+        for design in designs:
+            print(project(design, vivado / design.name, part))
+    summarise({"target": target, "tools": flow.tools(target, bool(chosen)), "designs": found}, json_path)

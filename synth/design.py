@@ -1,0 +1,108 @@
+"""What is synthesised: an accelerator, or one of its blocks alone."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from amaranth.lib import wiring
+
+from ..gen.cache import digest, entry
+from ..gen.sources import HARDWARE
+from ..gen.verilog import Flat, Vendor, to_rtlil
+from ..rtl.accumulator import Accumulator
+from ..rtl.array import Array
+from ..rtl.compute import Compute
+from ..rtl.control import Control
+from ..rtl.core import Core
+from ..rtl.dma_read import Fill
+from ..rtl.dma_write import Store
+from ..rtl.drain import Drain
+from ..rtl.pe import PE
+from ..rtl.predictor_memory import PredictorMemory
+from ..rtl.scratchpad import PingPong, Scratchpad
+from ..rtl.sequencer import Sequencer
+from ..rtl.top import Top
+from ..rtl.update import Update
+from ..spec.config import Config
+from .errors import TargetError
+from .harness import DESIGN, PinHarness
+
+__all__ = ["BLOCKS", "WHOLE", "Design"]
+
+WHOLE = "top"
+"""The block that is all of an accelerator."""
+
+BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
+    WHOLE: Top, "control": Control, "core": Core, "sequencer": Sequencer, "fill": Fill, "store": Store,
+    "compute": Compute, "array": Array, "pe": PE, "accumulator": Accumulator, "drain": Drain, "update": Update,
+    "pad_a": lambda config: Scratchpad(config, 2 * config.a_depth),
+    "pad_b": lambda config: Scratchpad(config, 2 * config.b_depth),
+    "pad_c": lambda config: PingPong(config, config.c_depth),
+    "predictor": lambda config: Core(config.predictor_core), "predictor_memory": PredictorMemory,
+}  # fmt: skip
+"""What can be synthesised alone."""
+
+PLACES = {
+    "sequencer": "core.sequencer", "fill": "core.fill", "store": "core.store", "compute": "core.compute",
+    "array": "core.compute.array", "pe": "core.compute.array.pe_r0_c0", "accumulator": "core.compute.accumulator",
+    "drain": "core.drain", "pad_a": "core.pad_a", "pad_b": "core.pad_b", "pad_c": "core.pad_c",
+}  # fmt: skip
+"""Where blocks are in an accelerator, of those that aren't right below its top."""
+
+HERE = Path(__file__).parent
+PREFIX = "accelerator"
+"""What :class:`~adagp.gen.verilog.Flat` calls what is inside it."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """An accelerator of ``config``, or one ``block`` of it.
+
+    Raises TargetError for a block that there isn't.
+    """
+
+    config: Config
+    block: str = WHOLE
+
+    def __post_init__(self):
+        if self.block not in BLOCKS:
+            raise TargetError(f"no block {self.block!r}; there are: {', '.join(BLOCKS)}")
+        lacks = (self.block == "predictor" and self.config.n_cores < 2) or (
+            self.block == "predictor_memory" and not self.config.predictor_on_chip
+        )
+        if lacks:
+            raise TargetError(f"variant {self.config.variant} has no block {self.block!r}")
+
+    @property
+    def name(self) -> str:
+        """For files and messages."""
+        whole = f"{self.config.name}-{self.config.variant}"
+        return whole if self.block == WHOLE else f"{whole}-{self.block}"
+
+    @property
+    def place(self) -> str:
+        """Path of the block in the accelerator."""
+        return "" if self.block == WHOLE else PLACES.get(self.block, self.block)
+
+    def scope(self, harness: bool) -> str:
+        """The path of the block itself in its netlist."""
+        return f"{DESIGN}.{PREFIX}" if harness else PREFIX
+
+    def rtlil(self, family: str | None, harness: bool) -> Path:
+        """Path of its RTLIL for parts of a family, with four pins if ``harness``; made now unless it is in the cache.
+
+        The top is called ``adagp``.
+        """
+        key = digest(
+            json.dumps(self.config.to_dict(), sort_keys=True), self.block, family, harness, version("amaranth"),
+            HARDWARE, *((HERE / name).read_bytes() for name in ("design.py", "harness.py")),
+        )  # fmt: skip
+        with entry(f"rtlil-{self.name}-{key}.il") as (path, scratch):
+            if scratch:
+                component = Flat(BLOCKS[self.block](self.config))
+                text = to_rtlil(PinHarness(component) if harness else component, Vendor(family))
+                (scratch / "out").write_text(text)
+                (scratch / "out").rename(path)
+        return path

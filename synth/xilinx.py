@@ -1,0 +1,50 @@
+"""Xilinx' 7 series, the paper's technology: synthesis by Yosys; Vivado places and routes, see :mod:`.vivado`."""
+
+import re
+from pathlib import Path
+
+from .target import Part, Target
+
+__all__ = ["XILINX", "estimated_luts"]
+
+_LUTRAM = {
+    "RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1S": 4, "RAM128X1S": 2,
+    "RAM64X1S": 1, "RAM32X1S": 1,
+}  # fmt: skip
+_SHIFT = {"SRL16E": 1, "SRLC16E": 1, "SRLC32E": 1}
+
+
+def _part(name, lut, ramb36, dsp48, package, speed):
+    return Part(name, {"lut": lut, "ff": 2 * lut, "ramb36": ramb36, "dsp48": dsp48}, (package,), (speed,))
+
+
+XILINX = Target(
+    name="xilinx",
+    title="Xilinx 7 series",
+    family="xilinx",
+    # Names for cells, by which they are told apart by block, as the other targets' passes give them too.
+    passes=(
+        "synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top adagp\nautoname\ntee -o stat.txt stat -tech xilinx"
+    ),
+    counted={
+        # LUTs of any size count one: Vivado packs two small ones into one where it can, so it reports fewer.
+        "lut": {"LUT[1-6]": 1, "INV": 1, **_LUTRAM, **_SHIFT},
+        "lutram": {**_LUTRAM, **_SHIFT}, "carry4": {"CARRY4": 1}, "ff": {"FD[RSCP]E": 1, "FD[RSCP]E_1": 1},
+        "ramb36": {"RAMB36E1": 1}, "ramb18": {"RAMB18E1": 1}, "dsp48": {"DSP48E1": 1},
+        "muxf": {"MUXF[78]": 1},  # behind pairs of LUTs, in no one's way
+    },
+    parts={
+        "xc7vx690t": _part("XC7VX690T", 433200, 1470, 3600, "ffg1761", "-2"),
+        "xc7vx485t": _part("XC7VX485T", 303600, 1030, 2800, "ffg1761", "-2"),
+        "xc7v2000t": _part("XC7V2000T", 1221600, 1292, 2160, "flg1925", "-2"),
+    },
+)  # fmt: skip
+
+_ESTIMATE = re.compile(r"Estimated number of LCs:\s+(\d+)")
+
+
+def estimated_luts(folder: Path) -> int:
+    """Yosys' estimate of the LUTs left when small ones have been paired, of the netlist in ``folder``."""
+    found = _ESTIMATE.search((folder / "stat.txt").read_text())
+    assert found is not None
+    return int(found[1])

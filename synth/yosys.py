@@ -1,0 +1,60 @@
+"""Yosys, as a library from PyPI, in a process of its own; netlists are kept in the cache."""
+
+import re
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ..gen.cache import digest, entry
+from . import child
+from .errors import ToolError
+
+__all__ = ["TOP", "synthesise", "yosys_version"]
+
+TOP = "adagp"
+"""The top module of every netlist."""
+
+_MAIN = "import sys; from pyosys import libyosys as ys; ys.run_pass(f'script {sys.argv[1]}', ys.Design())"
+_WRITE = """
+tee -q -o scopes.txt select -list t:$scopeinfo
+delete t:$scopeinfo
+write_json netlist.json
+"""
+"""Cells that stand for the blocks of a flattened design are nothing that place and route knows."""
+_PASS = re.compile(r"^[\d.]+ Executing (.+?)(?: pass| \(|\.)", re.MULTILINE)
+
+
+def yosys_version() -> str:
+    """Of the installed Yosys; raises ToolError where there is none."""
+    try:
+        return version("pyosys")
+    except PackageNotFoundError:
+        raise ToolError("synthesis needs Yosys: pip install pyosys (or the extra adagp[synth])") from None
+
+
+def synthesise(
+    name: str, rtlil: Path, passes: str, say: child.Say = lambda _: None, files: Mapping[str, bytes] | None = None
+) -> Path:
+    """Folder with ``netlist.json``, ``scopes.txt`` (paths of blocks) and ``log.txt`` of a design, cached or new.
+
+    ``passes``: lines of a Yosys script between reading and writing, which leave one top module ``adagp``; ``files`` are
+    others that they read. Raises ToolError.
+    """
+    others = {"script.ys": f"read_rtlil input.il\nchformal -remove\n{passes}\n{_WRITE}".encode(), **(files or {})}
+    key = digest(rtlil.read_bytes(), yosys_version(), *sorted(others), *(others[file] for file in sorted(others)))
+    with entry(f"netlist-{name}-{key}") as (path, scratch):
+        if scratch:
+            folder = scratch / "out"
+            folder.mkdir()
+            for file, content in others.items():
+                (folder / file).write_bytes(content)
+            (folder / "input.il").symlink_to(rtlil.resolve())
+            command = [sys.executable, "-u", "-c", _MAIN, "script.ys"]  # unbuffered: an error ends the process at once
+            try:
+                child.run(command, folder, folder / "log.txt", _PASS, say)
+            except ToolError as error:
+                raise ToolError(f"Yosys, synthesising {name}: {str(error).partition(' said: ')[2]}") from error
+            (folder / "input.il").unlink()
+            folder.rename(path)
+    return path

