@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from amaranth import Cat, ClockDomain, Const, Elaboratable, Instance, Module, Mux, Signal
+from amaranth import Cat, ClockDomain, Elaboratable, Instance, Module, Mux, Signal
 from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In
 
 from ..gen.description import MODULE
 from ..spec.config import Config
-from . import litedram_core
+from .dram import Dram
 from .errors import BoardError
 from .litedram_core import DramPhy
 
@@ -68,9 +68,10 @@ class Board:
                 f"{self.name}: the clock must be between {slowest / 1e6:g} and {fastest / 1e6:g} MHz, the memory's "
                 f"being {self.memory.rate} times as fast, not {clock_hz / 1e6:g}"
             )
-        width = 16 * self.memory.lanes * 4  # bits of a burst of 8
-        if config.port_width > width:
-            raise BoardError(f"{self.name}: a memory port of {config.port_width} bits, the memory's bursts have {width}")
+        if config.port_width > self.memory.width:
+            raise BoardError(
+                f"{self.name}: the memory port has {config.port_width} bits, the memory's controller {self.memory.width}"
+            )
         if config.n_pes > self.multipliers:
             raise BoardError(
                 f"{self.name}: {config.rows} x {config.cols} PEs need {config.n_pes} multipliers, "
@@ -92,19 +93,23 @@ class BoardTop(Elaboratable):
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = sync = ClockDomain("sync")
-        pll_locked, calibrated, failed = Signal(), Signal(), Signal()
+        calibrated, failed = Signal(), Signal()
         clk, rst = (platform.request(name, 0, dir="-") for name in (platform.default_clk, platform.default_rst))
         uart = platform.request("uart", 0, dir={"rx": "-", "tx": "-"})
         m.submodules.clk_pin = clk_pin = io.Buffer("i", clk)
         m.submodules.rst_pin = rst_pin = io.Buffer("i", rst)
         m.submodules.rx_pin = rx_pin = io.Buffer("i", uart.rx)
         m.submodules.tx_pin = tx_pin = io.Buffer("o", uart.tx)
+        others = {
+            "i_clk": clk_pin.i, "i_rst": rst_pin.i, "o_user_clk": sync.clk, "o_user_rst": sync.rst,
+            "o_init_done": calibrated, "o_init_error": failed, **self._pins(platform),
+        }  # fmt: skip
+        m.submodules.dram = dram = Dram(self.component.m_axi.signature, self.board.memory.width, others)
         ports = self._accelerator(m, sync, rx_pin.i, tx_pin.o)
-        m.submodules.dram = Instance(
-            litedram_core.MODULE, i_clk=clk_pin.i, i_rst=rst_pin.i, o_user_clk=sync.clk, o_user_rst=sync.rst,
-            o_pll_locked=pll_locked, o_init_done=calibrated, o_init_error=failed,
-            **self._buses(ports), **self._unused(), **self._pins(platform),
-        )  # fmt: skip
+        for prefix, slave in (("m_axi", dram.axi), ("dram_csr", dram.csr)):
+            for name, member in getattr(self.component, prefix).signature.members.items():
+                ours, its = ports[f"{prefix}_{name}"], getattr(slave, name)
+                m.d.comb += ours.eq(its) if member.flow == In else its.eq(ours)
         self._lights(m, platform, calibrated & ~failed, ports["m_axi_arvalid"] | ports["m_axi_awvalid"])
         return m
 
@@ -120,28 +125,6 @@ class BoardTop(Elaboratable):
         m.d.sync += line.eq(Cat(rx, line))
         m.d.comb += [signals["rx"].eq(line[1]), tx.eq(signals["tx"])]
         return signals
-
-    def _buses(self, ports):
-        """The accelerator's masters on the controller's slaves."""
-        connections = {}
-        for prefix, slave in (("m_axi", f"user_port_{litedram_core.PORT}"), ("dram_csr", "csr")):
-            for path, member, _ in getattr(self.component, prefix).signature.flatten(getattr(self.component, prefix)):
-                (name,) = path
-                if name[2:] in ("cache", "prot"):
-                    continue  # memory is memory
-                signal = ports[f"{prefix}_{name}"]
-                wide = {"awsize": 4, "arsize": 4} if prefix == "m_axi" else {"awaddr": 32, "araddr": 32}
-                if name in wide:
-                    signal = Cat(signal, Const(0, wide[name] - len(signal)))
-                connections[f"{'o' if member.flow == In else 'i'}_{slave}_{name}"] = signal
-        return connections
-
-    def _unused(self):
-        """The controller's second way to its registers."""
-        widths = {"adr": 30, "dat_w": 32, "sel": 4, "cyc": 1, "stb": 1, "we": 1, "cti": 3, "bte": 2}
-        return {f"i_wb_ctrl_{name}": Const(0, width) for name, width in widths.items()} | {
-            f"i_csr_{name}": Const(0, 3) for name in ("awprot", "arprot")
-        }
 
     def _pins(self, platform):
         """The DDR3's pins as they are: the controller has its own buffers and its own negations."""

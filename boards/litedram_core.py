@@ -16,7 +16,7 @@ from pathlib import Path
 from ..host.dram_controller import COMMANDS, CONTROLS, DramController, InitStep
 from .errors import BoardError
 
-__all__ = ["CSR_PAGE", "MODULE", "PORT", "DramPhy", "controller_of", "emit", "settings"]
+__all__ = ["CSR_PAGE", "MODULE", "PORT", "DramPhy", "controller_of", "emit", "make_core", "settings", "tidy"]
 
 MODULE = "litedram_core"
 """Name of the Verilog module."""
@@ -45,6 +45,11 @@ class DramPhy:
     clocks: tuple[tuple[str, int], ...]
     more: tuple[tuple[str, object], ...] = ()
 
+    @property
+    def width(self) -> int:
+        """Data bits of the controller's port: a burst of 8 words. LiteDRAM's converters to others don't work."""
+        return 8 * 8 * self.lanes
+
 
 def _litedram():
     try:
@@ -65,8 +70,8 @@ def _quiet():
         logging.disable(before)
 
 
-def settings(memory: DramPhy, port_width: int, id_bits: int, clock_hz: int, input_hz: int) -> dict:
-    """What LiteDRAM's generator takes for an AXI4 port of ``port_width`` bits, its clock, and a board's memory."""
+def settings(memory: DramPhy, id_bits: int, clock_hz: int, input_hz: int) -> dict:
+    """What LiteDRAM's generator takes for a board's memory and an AXI4 port of its width."""
     litedram = _litedram()
     return {
         "cpu": None, "device": memory.device, "memtype": "DDR3",
@@ -74,15 +79,16 @@ def settings(memory: DramPhy, port_width: int, id_bits: int, clock_hz: int, inpu
         "sdram_rank_nb": 1, "sdram_phy": getattr(litedram.gen.litedram_phys, memory.phy),
         "input_clk_freq": float(input_hz), "sys_clk_freq": float(clock_hz),
         **{name: float(hz) for name, hz in memory.clocks}, **dict(memory.more),
-        "user_ports": {PORT: {"type": "axi", "id_width": id_bits, "data_width": port_width}},
+        "user_ports": {PORT: {"type": "axi", "id_width": id_bits, "data_width": memory.width}},
     }  # fmt: skip
 
 
-def _soc(core_settings, platform):
-    """LiteDRAM's core with an AXI4-Lite slave ``csr`` for its registers."""
+def make_core(core_settings: dict, platform=None):
+    """LiteDRAM's core with an AXI4-Lite slave ``csr`` for its registers, on a LiteX platform (default: the device's)."""
     from litedram.gen import LiteDRAMCore
     from litex.soc.interconnect.axi import AXILiteInterface
 
+    platform = platform or _platform(core_settings)
     core = LiteDRAMCore(platform, core_settings, csr_paging=CSR_PAGE)
     bus = AXILiteInterface(data_width=32, address_width=32)
     core.bus.add_master("host", master=bus)
@@ -100,7 +106,7 @@ def _platform(core_settings):
     return XilinxPlatform(core_settings["device"], io=[], toolchain="vivado")
 
 
-def emit(core_settings: dict, directory: Path, platform=None) -> DramController:
+def emit(core_settings: dict, directory: Path) -> DramController:
     """Write ``litedram_core.v``, the same for every run, into ``directory``; returns the core's description.
 
     For Vivado also ``litedram_core.xdc``, with the paths that aren't to be timed.
@@ -113,11 +119,11 @@ def emit(core_settings: dict, directory: Path, platform=None) -> DramController:
     from litex.soc.integration.builder import Builder
 
     with _quiet(), tempfile.TemporaryDirectory() as scratch:
-        core = _soc(core_settings, platform or _platform(core_settings))
+        core = make_core(core_settings)
         builder = Builder(core, output_dir=scratch, compile_gateware=False, compile_software=False)
         builder.build(build_name=MODULE, regular_comb=False)
         made = Path(scratch) / "gateware"
-        (directory / f"{MODULE}.v").write_text(_tidy((made / f"{MODULE}.v").read_text()))
+        (directory / f"{MODULE}.v").write_text(tidy((made / f"{MODULE}.v").read_text()))
         if (made / f"{MODULE}.xdc").exists():
             lines = (made / f"{MODULE}.xdc").read_text().splitlines()
             timing = [line for line in lines if line.startswith(("set_false_path", "set_max_delay"))]
@@ -125,8 +131,8 @@ def emit(core_settings: dict, directory: Path, platform=None) -> DramController:
     return controller_of(core, core_settings)
 
 
-def _tidy(text):
-    """Without the date, and with data pins as what they are: LiteX calls them inputs where single bits go to cells."""
+def tidy(text: str) -> str:
+    """LiteX's Verilog without the date, and with data pins as inouts: single bits of them go to cells, unnoticed."""
     text = re.sub(r"^// (Date|LiteX sha1) .*\n", "", text, flags=re.MULTILINE)
     return _BIDIRECTIONAL.sub(lambda found: f"    inout  wire{found[1] or ''}{found[2]}{found[3]}", text)
 

@@ -13,13 +13,16 @@ from typing import Protocol
 
 from .dram_controller import COMMANDS, CONTROLS, DramController
 
-__all__ = ["DramStartError", "Eye", "Registers", "start"]
+__all__ = ["DramStartError", "Eye", "Phy", "Registers", "start"]
 
 PATTERNS = 3
 """Random bursts that must be read without an error for a delay to work."""
 
 RESET_SECONDS = 0.001
 """JEDEC asks for 200 us of reset (JESD79-3, 3.3.1)."""
+
+READ_SECONDS = 1e-6
+"""From a read's command until its data are surely in the registers, some twenty clocks of the controller."""
 
 BURST_COLUMNS = 8
 
@@ -67,7 +70,7 @@ def start(
     ``progress`` is told the share of calibration that is done. Raises DramStartError if a lane has no eye; the port
     then stays closed.
     """
-    phy = _Phy(bus, controller, sleep, seed)
+    phy = Phy(bus, controller, sleep, seed)
     phy.close()
     phy.initialise()
     eyes = phy.calibrate(progress)
@@ -75,7 +78,7 @@ def start(
     return eyes
 
 
-class _Phy:
+class Phy:
     """The PHY and the memory behind it, through the registers that drive the memory's pins."""
 
     def __init__(self, bus, controller, sleep, seed):
@@ -139,7 +142,7 @@ class _Phy:
     def calibrate(self, progress) -> tuple[Eye, ...]:
         """Find each lane's widest eye, and set its middle."""
         controller = self.controller
-        self._fill()
+        self.fill()
         wrong = []
         for bitslip in range(controller.bitslips):
             self.adjust("rdly_dq_bitslip" if bitslip else "rdly_dq_bitslip_rst")
@@ -152,7 +155,7 @@ class _Phy:
         self._check(eyes)
         return eyes
 
-    def _fill(self):
+    def fill(self):
         """Open row 0, anew if it was open, and write the patterns to it."""
         self.place(0, 0)
         self.command(0, "ras", "we", "cs")
@@ -174,10 +177,10 @@ class _Phy:
         for delay in range(self.controller.delays):
             if delay:
                 self.adjust("rdly_dq_inc")
-            found.append(self._wrong())
+            found.append(self.wrong())
         return found
 
-    def _wrong(self) -> list[int]:
+    def wrong(self) -> list[int]:
         """Wrong bits of each lane in the patterns as they are read now."""
         controller = self.controller
         phase, wrong = controller.read_phase, [0] * controller.lanes
@@ -188,6 +191,7 @@ class _Phy:
             if self.detects:
                 self.write("ddrphy_burstdet_clr", 1)
             self.command(phase, "cas", "cs", "rddata")
+            self.sleep(READ_SECONDS)
             found = sum(
                 self.read(f"sdram_dfii_pi{n}_rddata") << n * controller.phase_bits for n in range(controller.phases)
             )
@@ -226,8 +230,8 @@ class _Phy:
     def _check(self, eyes: Sequence[Eye]) -> None:
         """With all lanes as they will be used: write and read once more."""
         self.patterns = [~pattern & ((1 << self.bits) - 1) for pattern in self.patterns]
-        self._fill()
-        wrong = self._wrong()
+        self.fill()
+        wrong = self.wrong()
         self.command(0, "ras", "we", "cs")
         for eye in eyes:
             if wrong[eye.lane]:
