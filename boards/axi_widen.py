@@ -48,8 +48,8 @@ class _Lanes(wiring.Component):
 class AxiWiden(wiring.Component):
     """Joins ``i``, from a master of whole-beat INCR bursts, to ``o``, whose data are ``width`` bits wide.
 
-    No latency. Each beat stays one, so the slave moves a part of its width at a time. The slave must answer reads in the
-    order in which it took their addresses. ``width`` must be a power of two times the master's.
+    No latency. Each beat stays one, so the slave moves a part of its width at a time. The slave must answer reads in
+    the order in which it took their addresses. ``width`` must be a power of two times the master's.
     """
 
     def __init__(self, signature: wiring.Signature, width: int):

@@ -70,7 +70,7 @@ class Board:
             )
         if config.port_width > self.memory.width:
             raise BoardError(
-                f"{self.name}: the memory port has {config.port_width} bits, the memory's controller {self.memory.width}"
+                f"{self.name}: the memory port has {config.port_width} bits, the controller's {self.memory.width}"
             )
         if config.n_pes > self.multipliers:
             raise BoardError(
@@ -130,7 +130,7 @@ class BoardTop(Elaboratable):
         """The DDR3's pins as they are: the controller has its own buffers and its own negations."""
         resource = platform.lookup("ddr3", 0)
         names = [subsignal.name for subsignal in resource.ios]
-        memory = platform.request("ddr3", 0, dir={name: "-" for name in names})
+        memory = platform.request("ddr3", 0, dir=dict.fromkeys(names, "-"))
         connections = {}
         for port, name in DDR3_PINS.items():
             if name not in names:
@@ -151,5 +151,7 @@ class BoardTop(Elaboratable):
             parts = {subsignal.name for subsignal in platform.lookup(name, number).ios if hasattr(subsignal, "name")}
             port = platform.request(name, number, dir=dict.fromkeys(parts, "-") if part else "-")
             for each in sorted(parts) if part else [None]:
-                m.submodules[f"light{place}_{each or 'pin'}"] = pin = io.Buffer("o", getattr(port, each) if each else port)
+                m.submodules[f"light{place}_{each or 'pin'}"] = pin = io.Buffer(
+                    "o", getattr(port, each) if each else port
+                )
                 m.d.comb += pin.o.eq(value if each == part else 0)

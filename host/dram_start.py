@@ -237,7 +237,7 @@ class Phy:
             if wrong[eye.lane]:
                 raise DramStartError(
                     f"calibration: {self.controller.pins(eye.lane)} has {wrong[eye.lane]} wrong bits at bitslip "
-                    f"{eye.bitslip} and delay {eye.delay}, in the middle of delays {eye.first} to {eye.last} that worked"
+                    f"{eye.bitslip} and delay {eye.delay}, in the middle of delays {eye.first} to {eye.last}, all good"
                 )
 
 

@@ -107,7 +107,9 @@ class PhyModel:
                 data ^= self.rng.getrandbits(bits) & mask
             seen |= lane.seen << number
         for n in range(controller.phases):
-            self.values[f"sdram_dfii_pi{n}_rddata"] = data >> n * controller.phase_bits & (1 << controller.phase_bits) - 1
+            self.values[f"sdram_dfii_pi{n}_rddata"] = (
+                data >> n * controller.phase_bits & (1 << controller.phase_bits) - 1
+            )
         if "ddrphy_burstdet_seen" in self.values:
             self.values["ddrphy_burstdet_seen"] = seen
 
@@ -120,12 +122,14 @@ class MemoryModel:
         self.cells: dict[int, int] = {}
 
     def write(self, address: int, array: np.ndarray) -> None:
-        assert 0 <= address and address + array.nbytes <= self.size
+        assert address >= 0 and address + array.nbytes <= self.size
         for place, value in enumerate(array.view(np.uint8), address):
             self.cells[place & ~self.dead] = int(value)
 
     def read(self, address: int, n_bytes: int) -> np.ndarray:
-        assert 0 <= address and address + n_bytes <= self.size
+        assert address >= 0 and address + n_bytes <= self.size
         places = range(address, address + n_bytes)
         stuck = [self.stuck >> 8 * (place % self.lanes) & 0xFF for place in places]
-        return np.array([self.cells[place & ~self.dead] | bits for place, bits in zip(places, stuck, strict=True)], np.uint8)
+        return np.array(
+            [self.cells[place & ~self.dead] | bits for place, bits in zip(places, stuck, strict=True)], np.uint8
+        )

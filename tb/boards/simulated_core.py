@@ -1,4 +1,4 @@
-"""A board's LiteDRAM core with LiteDRAM's model of PHY and memory in the place of the real ones, as a module to simulate.
+"""A board's LiteDRAM core with LiteDRAM's model of PHY and memory in place of the real ones, as a module to simulate.
 
 The model has the real PHY's latencies and ratio of clocks, and the real part's timing, which it checks; fewer rows.
 """
