@@ -87,8 +87,8 @@ class BoardTop(Elaboratable):
     and ``dram_csr``, as :class:`adagp.rtl.linked.Linked` has them. Both run on the clock that the controller makes.
     """
 
-    def __init__(self, board: Board, component: wiring.Component):
-        self.board, self.component = board, component
+    def __init__(self, board: Board, component: wiring.Component, memory_bytes: int):
+        self.board, self.component, self.memory_bytes = board, component, memory_bytes
 
     def elaborate(self, platform):
         m = Module()
@@ -104,7 +104,9 @@ class BoardTop(Elaboratable):
             "i_clk": clk_pin.i, "i_rst": rst_pin.i, "o_user_clk": sync.clk, "o_user_rst": sync.rst,
             "o_init_done": calibrated, "o_init_error": failed, **self._pins(platform),
         }  # fmt: skip
-        m.submodules.dram = dram = Dram(self.component.m_axi.signature, self.board.memory.width, others)
+        m.submodules.dram = dram = Dram(
+            self.component.m_axi.signature, self.board.memory.width, self.memory_bytes, others
+        )
         ports = self._accelerator(m, sync, rx_pin.i, tx_pin.o)
         for prefix, slave in (("m_axi", dram.axi), ("dram_csr", dram.csr)):
             for name, member in getattr(self.component, prefix).signature.members.items():

@@ -57,7 +57,11 @@ def prepare(board: Board, config: Config, component: wiring.Component, key: obje
     platform = _platform(board)
     for path in (verilog, folder / f"{litedram_core.MODULE}.v"):
         platform.add_file(path.name, path.read_text())
-    plan = platform.prepare(BoardTop(board, component), "top", **(FLOWS[board.flow].OVERRIDES | dict(board.overrides)))
+    plan = platform.prepare(
+        BoardTop(board, component, controller.memory_bytes),
+        "top",
+        **(FLOWS[board.flow].OVERRIDES | dict(board.overrides)),
+    )
     for name, content in plan.files.items():
         (folder / name).write_text(content)
     return [folder / name for name in plan.files if name.endswith((".v", ".il")) and "debug" not in name]

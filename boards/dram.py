@@ -18,12 +18,13 @@ _CSR_ADDR_WIDTH = 32
 class Dram(wiring.Component):
     """LiteDRAM's core: ``axi``, its memory, for a master whose data are at most ``width`` bits wide, the core's own.
 
-    ``csr``: the controller's registers. ``others`` are the instance's remaining connections: clock, pins, status. The
-    core answers reads in order. Addresses beyond the memory come round.
+    ``size``: the memory's, in bytes; addresses beyond it come round. ``csr``: the controller's registers. ``others``
+    are the instance's remaining connections: clock, pins, status. The core answers reads in order.
     """
 
-    def __init__(self, axi: wiring.Signature, width: int, others: dict):
+    def __init__(self, axi: wiring.Signature, width: int, size: int, others: dict):
         self._axi, self._width, self._others = axi, width, others
+        self._address_bits = (size - 1).bit_length()
         super().__init__({"axi": In(axi), "csr": In(AxiLite())})
 
     def elaborate(self, platform):
@@ -39,6 +40,7 @@ class Dram(wiring.Component):
                 continue  # it is memory
             signal = getattr(axi, name)
             signal = Cat(signal, Const(0, _WIDER[name] - len(signal))) if name in _WIDER else signal
+            signal = signal[: self._address_bits] if name.endswith("addr") else signal
             connections[f"{'o' if member.flow == In else 'i'}_user_port_{PORT}_{name}"] = signal
         for name, member in AxiLite().members.items():
             signal = getattr(self.csr, name)

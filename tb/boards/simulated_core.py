@@ -77,6 +77,7 @@ def emit_simulated(board: Board, config: Config, clock_hz: int, folder: Path) ->
         fragment = core.get_fragment()
     platform.finalize(fragment)
     path = folder / "simulated.v"
-    around = to_verilog(Dram(signature, board.memory.width, {"i_clk": ClockSignal()}))
+    controller = controller_of(core, simulated)
+    around = to_verilog(Dram(signature, board.memory.width, controller.memory_bytes, {"i_clk": ClockSignal()}))
     path.write_text(around + tidy(str(platform.get_verilog(fragment, name=MODULE))))
-    return path, controller_of(core, simulated)
+    return path, controller
