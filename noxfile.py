@@ -153,6 +153,12 @@ def bench_robustness(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_boards(session: nox.Session) -> None:
+    """What the boards' memories give the accelerator, in simulation: writes results/board_memory.json."""
+    session.run("python", "-m", "tb.boards", *session.posargs)
+
+
+@nox.session
 def mutate(session: nox.Session) -> None:
     """Mutation testing: each break is caught, proved or argued to be none; into results/robustness.json."""
     session.run("python", "-m", "tb.mutation", *session.posargs)

