@@ -14,7 +14,7 @@ Netlists and reports are kept in ``build/bench_pe_formats``: a bench that was st
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -80,7 +80,7 @@ TARGETS = {
 }
 
 
-def per_pe(target: Target, meshes: list[tuple[PEMesh, Mapping[str, int]]]) -> dict[str, float]:
+def per_pe(target: Target, meshes: Sequence[tuple[PEMesh, Mapping[str, int]]]) -> dict[str, float]:
     """Resources that a PE of the first mesh has cost beyond the second, the harnesses around them left out."""
     (large, large_cells), (small, small_cells) = meshes
     n_pes = sum(map(len, large.pes)) - sum(map(len, small.pes))
@@ -96,11 +96,12 @@ def per_pe(target: Target, meshes: list[tuple[PEMesh, Mapping[str, int]]]) -> di
 
 def synthesised(target: str, form: str, advance: Callable[[str], None]) -> tuple[dict, Path]:
     """Resources per PE of a format on a target, and the larger mesh's netlist; ``advance`` is told of each step."""
-    chosen, meshes, folders = TARGETS[target], [], []
+    chosen, (make, *arguments) = TARGETS[target], FORMATS[form]
+    meshes, folders = [], []
     for rows, cols in MESHES:
         name = f"{target}-{form}-{rows}x{cols}"
         advance(f"{name}: synthesis")
-        mesh = PEMesh(partial(*FORMATS[form]), rows, cols)
+        mesh = PEMesh(partial(make, *arguments), rows, cols)
         text = to_rtlil(PinHarness(mesh), Vendor(chosen.family))
         folders.append(synthesise(name, text, chosen.passes, WORK))
         meshes.append((mesh, cells(folders[-1])))
