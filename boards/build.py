@@ -1,10 +1,12 @@
 """A board's build: the accelerator's Verilog, the DRAM controller's, the design around them, the tools' runs."""
 
 import json
+import warnings
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
+from amaranth.hdl import UnusedElaboratable
 from amaranth.lib import wiring
 
 from ..gen.description import describe
@@ -16,6 +18,8 @@ from . import flow_ecp5, flow_vivado, litedram_core
 from .board import Board, BoardTop
 from .errors import BoardError
 from .steps import Steps
+
+warnings.simplefilter("ignore", UnusedElaboratable)  # an accelerator whose Verilog is there isn't elaborated again
 
 __all__ = ["BOARDS", "build", "find_board", "prepare"]
 
@@ -63,7 +67,8 @@ def prepare(board: Board, config: Config, component: wiring.Component, key: obje
         **(FLOWS[board.flow].OVERRIDES | dict(board.overrides)),
     )
     for name, content in plan.files.items():
-        (folder / name).write_text(content)
+        if not (folder / name).exists() or (folder / name).read_text() != content:
+            (folder / name).write_text(content)
     return [folder / name for name in plan.files if name.endswith((".v", ".il")) and "debug" not in name]
 
 

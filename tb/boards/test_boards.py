@@ -1,6 +1,5 @@
 """The boards' designs: pins as their packages name them, Verilog that fits together, limits, mistakes on the way."""
 
-import gc
 import json
 import re
 import sys
@@ -16,7 +15,6 @@ from adagp.rtl.axi import AxiMaster
 from adagp.rtl.csr import AxiLite
 from adagp.spec.presets import preset
 from amaranth import Cat, Module, Signal
-from amaranth.hdl import UnusedElaboratable
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -126,9 +124,7 @@ def test_what_is_done_is_not_done_again(made, capsys):
     board, config, folder, sources = made
     before = {path: path.read_bytes() for path in sources}
     made_at = (folder / "adagp.v").stat().st_mtime_ns
-    with pytest.warns(UnusedElaboratable):  # the stand-in isn't elaborated again: that is the point
-        assert prepare(board, config, StandIn(config), "test", Steps(folder)) == sources
-        gc.collect()
+    assert prepare(board, config, StandIn(config), "test", Steps(folder)) == sources
     assert (folder / "adagp.v").stat().st_mtime_ns == made_at
     assert {path: path.read_bytes() for path in sources} == before  # LiteX and Amaranth write the same again
     assert "accelerator: done before" in capsys.readouterr().err
