@@ -54,7 +54,8 @@ def changed(config: Config, changes: Sequence[str]) -> Config:
         name, _, value = change.partition("=")
         if name not in known or not value.isdecimal():
             raise SettingsError(f"set = {change!r} must be FIELD=NUMBER with a field of: {', '.join(known)}")
-        config = replace(config, **{name: int(value), "name": f"{config.name}-{name}{value}"})
+        chosen: dict = {name: int(value), "name": f"{config.name}-{name}{value}"}
+        config = replace(config, **chosen)
     return config
 
 

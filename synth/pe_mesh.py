@@ -6,7 +6,7 @@ from amaranth import Module, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["PEMesh", "harness_resources"]
+__all__ = ["PEMesh"]
 
 
 class PEMesh(wiring.Component):
@@ -41,18 +41,3 @@ class PEMesh(wiring.Component):
                 psums[col] = Value.cast(pe.o_psum)
         m.d.comb += [out.eq(psum) for out, psum in zip(self.o_psum, psums, strict=True)]
         return m
-
-
-def harness_resources(component: wiring.Component) -> dict[str, int]:
-    """Registers and LUTs of the pin harness around ``component``.
-
-    Two registers for each input's bit and one for each output's, then one behind each exclusive or of up to four.
-    """
-    ports = [(member.flow, len(Value.cast(port))) for _, member, port in component.signature.flatten(component)]
-    registers = sum(2 * width if flow == In else width for flow, width in ports)
-    level, luts = sum(width for flow, width in ports if flow == Out), 0
-    while level > 1:
-        luts += level // 4 + (level % 4 > 1)  # a bit left alone is only passed on
-        level = -(-level // 4)
-        registers += level
-    return {"lut": luts, "ff": registers}
