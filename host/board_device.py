@@ -115,8 +115,8 @@ class BoardDevice(RegisterDevice):
         if self.identity.config_hash != self.config.config_hash:
             raise LinkError(
                 f"the board at {self.port.path} is of configuration {self.identity.config_hash:08x}, not"
-                f" {self.config.config_hash:08x} ({self.config.name}, {self.config.variant}): load its bitstream, or"
-                " choose the preset and variant that it was made for"
+                f" {self.config.config_hash:08x} ({self.config.name}): load its bitstream, or choose the preset that it"
+                " was made for"
             )
         self.connect()
         self.write_register("CONTROL", Control.CLEAR)
@@ -124,6 +124,12 @@ class BoardDevice(RegisterDevice):
         while self.read_register("STATUS") & Status.BUSY:
             if self._line.clock() > end:
                 raise LinkError(f"the board at {self.port.path} doesn't stop what it was doing: reset it")
+        self.write_register("ENTRIES", 1)  # only there where gradients are predicted, of which the digest says nothing
+        if bool(self.read_register("ENTRIES")) != self.config.predicts:
+            raise LinkError(
+                f"the accelerator at {self.port.path} {'does not predict' if self.config.predicts else 'predicts'}"
+                f" gradients, unlike variant {self.config.variant}: choose the one that its bitstream was made for"
+            )
 
     def read_register(self, name: str) -> int:
         return self.link.read_register(register(name).offset)
