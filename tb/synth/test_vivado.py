@@ -35,8 +35,6 @@ def test_project(tmp_path):
 
 
 def test_unknown_part(tmp_path):
-    with pytest.raises(
-        TargetError, match=r"^xilinx has no part 'xc7a35t'; there are: xc7vx690t, xc7vx485t, "
-    ):
+    with pytest.raises(TargetError, match=r"^xilinx has no part 'xc7a35t'; there are: xc7vx690t, xc7vx485t, "):
         project(Design(preset("tiny"), "pe"), tmp_path / "pe", "xc7a35t")
     assert not (tmp_path / "pe").exists()
