@@ -117,7 +117,8 @@ def _blocks(rows: dict, whole: dict, depth: int, signed: bool = False) -> Table:
 
     resources = [name for name, number in whole.items() if number]
     rows = {block: row for block, row in rows.items() if not block or block.count(".") < depth}
-    table = Table("block", box=None)
+    table = Table(box=None)
+    table.add_column("block", no_wrap=True, min_width=max(len(block.rpartition(".")[2]) for block in rows) + 8)
     for name in resources:
         table.add_column(name, justify="right")
     for block, row in worth_showing(rows, whole, SHOWN, tuple(resources)).items():

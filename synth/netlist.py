@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..gen.cache import digest
-from .yosys import TOP
+from .yosys import MARK, TOP
 
 __all__ = ["HARNESS", "Cells", "Scopes", "count"]
 
@@ -38,8 +38,8 @@ class Scopes:
     def block(self, cell: str) -> str:
         """The block that a cell (or net) belongs to by its name: that of the longest path which the name begins with.
 
-        Registers, memories and multipliers bear names of their own block. LUTs and carries are named by Yosys'
-        autoname after a cell nearby that has a name, so logic across a border of blocks counts with one of the two.
+        LUTs and carries are named by Yosys' autoname after a net nearby that has a name, so logic across a border of
+        blocks counts with one of the two.
         """
         cell = _plain(cell)
         outside, _, inside = self.root.rpartition(".")
@@ -54,6 +54,13 @@ class Scopes:
             if path in self.paths:
                 return path
         return ""
+
+
+def _written(cell):
+    """A name in the block that a cell was written in, where that is known; of several merged into one, the first's."""
+    sources = cell.get("attributes", {}).get("src", "").split("|")
+    marked = [source for source in sources if source.startswith(MARK)]
+    return marked[0].removeprefix(f"{MARK}{TOP}").lstrip(".") + "." if marked else None
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,8 @@ def count(folder: Path, root: str) -> Cells:
         scopes = Scopes.read(folder, root)
         counts: dict[str, Counter[str]] = {}
         for name, cell in module["cells"].items():
-            counts.setdefault(scopes.block(name), Counter())[cell["type"]] += 1
+            block = scopes.block(_written(cell) or name)
+            counts.setdefault(block, Counter())[cell["type"]] += 1
         text = json.dumps({"scopes": sorted(scopes.paths), "counts": counts})
         partial = kept.with_suffix(".partial")
         partial.write_text(text)

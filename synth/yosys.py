@@ -10,7 +10,7 @@ from ..gen.cache import digest, entry
 from . import child
 from .errors import ToolError
 
-__all__ = ["TOP", "synthesise", "yosys_version"]
+__all__ = ["MARK", "TOP", "synthesise", "yosys_version"]
 
 TOP = "adagp"
 """The top module of every netlist."""
@@ -22,7 +22,18 @@ delete t:$scopeinfo
 write_json netlist.json
 """
 """Cells that stand for the blocks of a flattened design are nothing that place and route knows."""
+MARK = "block:"
+"""Beginning of a cell's source that is the module it was written in."""
+_MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
 _PASS = re.compile(r"^[\d.]+ Executing (.+?)(?: pass| \(|\.)", re.MULTILINE)
+
+
+def _marks(text):
+    """Commands that note for each cell which module it was written in.
+
+    As its source, which mapping keeps, but for logic: a register that drives ports may otherwise bear the name of any.
+    """
+    return "\n".join(f'setattr -set src "{MARK}{module}" {module}/t:*' for module in _MODULE.findall(text))
 
 
 def yosys_version() -> str:
@@ -41,7 +52,8 @@ def synthesise(
     ``passes``: lines of a Yosys script between reading and writing, which leave one top module ``adagp``; ``files`` are
     others that they read. Raises ToolError.
     """
-    others = {"script.ys": f"read_rtlil input.il\nchformal -remove\n{passes}\n{_WRITE}".encode(), **(files or {})}
+    script = f"read_rtlil input.il\nchformal -remove\nproc\n{_marks(rtlil.read_text())}\n{passes}\n{_WRITE}"
+    others = {"script.ys": script.encode(), **(files or {})}
     key = digest(rtlil.read_bytes(), yosys_version(), *sorted(others), *(others[file] for file in sorted(others)))
     with entry(f"netlist-{name}-{key}") as (path, scratch):
         if scratch:

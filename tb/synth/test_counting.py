@@ -68,6 +68,19 @@ def test_count_and_tree(folder):
     assert count(folder, "design.accelerator") == cells  # kept beside the netlist
 
 
+def test_a_register_belongs_to_the_block_it_was_written_in(folder):
+    path = folder / "netlist.json"
+    found = json.loads(path.read_text())
+    register = found["modules"]["adagp"]["cells"]["design.accelerator.irq_TRELLIS_FF_Q"]
+    register["attributes"] = {"src": "/cells.v:3|block:adagp.design.accelerator.core.drain|block:adagp.design"}
+    harness = found["modules"]["adagp"]["cells"]["design.accelerator.core.y_CCU2C_S0"]
+    harness["attributes"] = {"src": "block:adagp"}
+    path.write_text(json.dumps(found))
+    cells = count(folder, "design.accelerator")
+    assert cells.counts["core.drain"]["TRELLIS_FF"] == 1 and cells.counts[HARNESS]["CCU2C"] == 1
+    assert "" not in cells.counts and "core" not in cells.counts
+
+
 def test_difference_and_what_of_it_is_shown():
     one = {"": {"lut": 100, "ff": 10}, "core": {"lut": 60, "ff": 10}, "predictor": {"lut": 40, "ff": 0}}
     other = {"": {"lut": 61, "ff": 11}, "core": {"lut": 60, "ff": 10}, "gone": {"lut": 1, "ff": 1}}

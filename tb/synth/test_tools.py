@@ -5,6 +5,7 @@ import shutil
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from adagp.spec.presets import preset
@@ -55,15 +56,18 @@ def test_a_missing_tool(tmp_path):
 
 def test_tools_end_with_the_job_that_failed(tmp_path):
     """And with what they have started themselves."""
-    text = (
-        "import subprocess, sys; print('now up'); subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
-    )
+    text = """
+import subprocess, sys
+inner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print("inner", inner.pid)
+print("now up")
+inner.wait()
+"""
     up = threading.Event()
 
     def long():
-        child.run(
-            [sys.executable, "-u", "-c", text], tmp_path, tmp_path / "log.txt", WORD, lambda _: up.set()
-        )  # fmt: skip
+        command = [sys.executable, "-u", "-c", text]
+        child.run(command, tmp_path, tmp_path / "log.txt", WORD, lambda _: up.set())
 
     start = time.monotonic()
     with pytest.raises(KeyError), side_by_side(2) as submit:
@@ -72,6 +76,14 @@ def test_tools_end_with_the_job_that_failed(tmp_path):
         raise KeyError
     assert isinstance(job.exception(), ToolError) and time.monotonic() - start < 40
     assert not child._running
+    inner = int(re.findall(r"^inner (\d+)$", (tmp_path / "log.txt").read_text(), re.MULTILINE)[0])
+    state = Path(f"/proc/{inner}/stat")
+    for _ in range(100):  # until it is gone, or a zombie that nobody waits for
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail(f"process {inner} goes on")
 
 
 @pytest.fixture(scope="module")
