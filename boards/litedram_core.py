@@ -107,7 +107,7 @@ def _platform(core_settings):
 
 
 def emit(core_settings: dict, directory: Path) -> DramController:
-    """Write ``litedram_core.v``, the same for every process's first, into ``directory``; returns the core's description.
+    """Write ``litedram_core.v`` into ``directory``; returns the core's description. A process's first is always the same.
 
     For Vivado also ``litedram_core.xdc``, with the paths that aren't to be timed.
 
