@@ -107,7 +107,7 @@ def _platform(core_settings):
 
 
 def emit(core_settings: dict, directory: Path) -> DramController:
-    """Write ``litedram_core.v`` into ``directory``; returns the core's description. A process's first is always the same.
+    """Write ``litedram_core.v``, for a process's first core always the same; returns the core's description.
 
     For Vivado also ``litedram_core.xdc``, with the paths that aren't to be timed.
 
