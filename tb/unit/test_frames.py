@@ -130,7 +130,7 @@ def test_frame_buffer():
                 await ctx.tick().until(~dut.o.valid)
             kind = rng.choice([*Kind, *[Kind.WRITE_MEMORY] * 8])
             wrong = rng.choice(["", "", "", "bad", "kind", "length"])
-            payload = some_bytes(rng, rng.choice([0, 4, rng.randrange(900)])) if kind.writes else b""
+            payload = some_bytes(rng, rng.choice([0, 4, rng.randrange(900), rng.randrange(900)])) if kind.writes else b""
             n_claimed = len(payload) + (wrong == "length") if kind.writes else rng.randrange(MAX_PAYLOAD)
             body = frames.request(number, kind, n_claimed, rng.randrange(1 << 32), payload) + b"+CRC"
             if wrong == "kind":

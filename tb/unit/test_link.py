@@ -66,7 +66,7 @@ def test_requests(width):
             strange = number, *rng.choice([(Kind.READ_CSR, 4, 0, b""), (Kind.WRITE_MEMORY, 2, 0, b"no")])
             await line.send(ctx, model.framed(*strange))
             model.take(*strange)
-        for number in range(40):
+        for number in range(60):
             sequence = (number + 230) % 256
             request = at_random(rng, errors=number > 20) if number else (Kind.HELLO, 0, 0, b"")
             await line.send(ctx, model.framed(sequence, *request))
@@ -76,7 +76,7 @@ def test_requests(width):
 
     simulate(dut, host, background=tasks, limit=400_000)
     agree(buses, model, line)
-    assert len(model.answers) == 43 and model.fault
+    assert len(model.answers) == 63 and model.fault
 
 
 def test_mishaps():
