@@ -67,8 +67,8 @@ _READ = re.compile(
 def _without_collisions(rtlil):
     """RTLIL whose memories with ``no_rw_check`` say it at their read ports.
 
-    Yosys heeds the attribute where it makes clocked read ports of what Verilog says, but Amaranth's are clocked already,
-    with the old word promised; block memories that promise nothing would need some forty registers each for that.
+    Yosys heeds the attribute where it makes clocked read ports of what Verilog says; but Amaranth's are clocked
+    already, with the old word promised, for which each block memory would need some forty registers.
     """
 
     def module(found):
