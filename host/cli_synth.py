@@ -54,8 +54,7 @@ def changed(config: Config, changes: Sequence[str]) -> Config:
         name, _, value = change.partition("=")
         if name not in known or not value.isdecimal():
             raise SettingsError(f"set = {change!r} must be FIELD=NUMBER with a field of: {', '.join(known)}")
-        chosen: dict = {name: int(value), "name": f"{config.name}-{name}{value}"}
-        config = replace(config, **chosen)
+        config = Config.from_dict({**config.to_dict(), name: int(value), "name": f"{config.name}-{name}{value}"})
     return config
 
 

@@ -1,6 +1,7 @@
 """What is synthesised: an accelerator, or one of its blocks alone."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -56,6 +57,31 @@ PREFIX = "accelerator"
 """What :class:`~adagp.gen.verilog.Flat` calls what is inside it."""
 
 
+_MODULE = re.compile(r"^module .*?^end$", re.MULTILINE | re.DOTALL)
+_UNCHECKED = re.compile(r"^ +attribute \\no_rw_check 1\n(?: +attribute .*\n)* +memory .* (\\\S+)$", re.MULTILINE)
+_READ = re.compile(
+    r'(MEMID "\\(\\\S+)"\n(?: +parameter .*\n)*? +parameter \\COLLISION_X_MASK )(\d+)\'0+$', re.MULTILINE
+)
+
+
+def _without_collisions(rtlil):
+    """RTLIL whose memories with ``no_rw_check`` say it at their read ports.
+
+    Yosys heeds the attribute where it makes clocked read ports of what Verilog says; but Amaranth's are clocked
+    already, with the old word promised, for which each block memory would need some forty registers.
+    """
+
+    def module(found):
+        memories = set(_UNCHECKED.findall(found[0]))
+
+        def port(read):
+            return f"{read[1]}{read[3]}'{'1' * int(read[3])}" if read[2] in memories else read[0]
+
+        return _READ.sub(port, found[0]) if memories else found[0]
+
+    return _MODULE.sub(module, rtlil)
+
+
 @dataclass(frozen=True)
 class Design:
     """An accelerator of ``config``, or one ``block`` of it.
@@ -103,6 +129,6 @@ class Design:
             if scratch:
                 component = Flat(BLOCKS[self.block](self.config))
                 text = to_rtlil(PinHarness(component) if harness else component, Vendor(family))
-                (scratch / "out").write_text(text)
+                (scratch / "out").write_text(_without_collisions(text))
                 (scratch / "out").rename(path)
         return path

@@ -144,6 +144,15 @@ def test_blocks():
     assert Design(TINY).name == "tiny-baseline"
 
 
+def test_block_memories_promise_nothing_of_collisions(tmp_path, monkeypatch):
+    """But queues do, which may be read as they are written."""
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path))
+    pad = Design(TINY, "pad_a").rtlil("ecp5", False).read_text()
+    assert pad.count("COLLISION_X_MASK 1'1") == pad.count("cell $memrd_v2 ") == TINY.banks
+    fill = Design(TINY, "fill").rtlil("ecp5", False).read_text()
+    assert "COLLISION_X_MASK 1'1" not in fill and fill.count("cell $memrd_v2 ") > 0
+
+
 @pytest.mark.parametrize("block", [name for name in BLOCKS if name != "top"])
 def test_each_block_can_be_taken_alone(block, tmp_path, monkeypatch):
     monkeypatch.setenv("ADAGP_CACHE", str(tmp_path))
