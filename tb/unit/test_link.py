@@ -33,9 +33,9 @@ def linked(config, rng):
 def at_random(rng, errors):
     """A request's kind, length, address and payload."""
     kind = rng.choice([k for k in Kind if k != Kind.HELLO])
-    address, length = rng.randrange(0, 240 if not errors else PAGE, 4), 4
+    address, length = rng.randrange(*((200, PAGE, 4) if errors else (0, 240, 4))), 4
     if kind in (Kind.READ_MEMORY, Kind.WRITE_MEMORY):
-        address = rng.randrange(180 if not errors else PAGE)
+        address = rng.randrange(*((150, PAGE) if errors else (0, 180)))
         length = rng.randrange(60)
     if kind == Kind.WAIT:
         length, address = 0, rng.randrange(50)
