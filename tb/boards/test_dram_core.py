@@ -26,7 +26,7 @@ LONGEST_WAIT = 100
 """Clocks: the model's memory needs none of the real one's waits after power-up."""
 
 
-@pytest.mark.parametrize(("board", "preset_name"), [("ecpix5", "tiny"), ("ecpix5", "ecp5"), ("arty_a7", "ecp5")])
+@pytest.mark.parametrize(("board", "preset_name"), [("ecpix5", "tiny"), ("arty_a7", "ecp5")])
 def test_core(board, preset_name, tmp_path):
     from runner import run
     from simulated_core import emit_simulated
