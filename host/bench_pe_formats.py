@@ -23,10 +23,11 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from ..gen.verilog import Vendor, to_rtlil
+from ..gen.verilog import Flat, Vendor, to_rtlil
 from ..rtl.pe import PE
 from ..rtl.pe_bfloat16 import PEBfloat16
 from ..spec.presets import preset
+from ..synth.design import PREFIX
 from ..synth.ecp5 import ECP5, ROUTER
 from ..synth.harness import DESIGN, PinHarness
 from ..synth.netlist import count
@@ -84,7 +85,7 @@ def synthesised(target: str, form: str, advance: Callable[[str], None]) -> tuple
         mesh = PEMesh(partial(make, *arguments), rows, cols)
         with TemporaryDirectory() as scratch:
             text = Path(scratch) / "input.il"
-            top, scope = (PinHarness(mesh), f"{DESIGN}.mesh") if chosen.harness else (mesh, "mesh")
+            top, scope = PinHarness(Flat(mesh)) if chosen.harness else Flat(mesh), f"{DESIGN}.{PREFIX}"
             text.write_text(to_rtlil(top, Vendor(chosen.family)))
             folders.append(synthesise(name, text, chosen.script))
         meshes.append((mesh, count(folders[-1], scope).total()))

@@ -30,7 +30,7 @@ from ..spec.config import Config
 from .errors import TargetError
 from .harness import DESIGN, PinHarness
 
-__all__ = ["BLOCKS", "WHOLE", "Design"]
+__all__ = ["BLOCKS", "PREFIX", "WHOLE", "Design"]
 
 WHOLE = "top"
 """The block that is all of an accelerator."""
