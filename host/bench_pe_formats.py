@@ -85,7 +85,9 @@ def synthesised(target: str, form: str, advance: Callable[[str], None]) -> tuple
         mesh = PEMesh(partial(make, *arguments), rows, cols)
         with TemporaryDirectory() as scratch:
             text = Path(scratch) / "input.il"
-            top, scope = PinHarness(Flat(mesh)) if chosen.harness else Flat(mesh), f"{DESIGN}.{PREFIX}"
+            top, scope = Flat(mesh), PREFIX
+            if chosen.harness:
+                top, scope = PinHarness(top), f"{DESIGN}.{PREFIX}"
             text.write_text(to_rtlil(top, Vendor(chosen.family)))
             folders.append(synthesise(name, text, chosen.script))
         meshes.append((mesh, count(folders[-1], scope).total()))
