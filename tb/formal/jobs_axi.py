@@ -1,6 +1,6 @@
 """Jobs: the arbiters of the memory port."""
 
-from adagp.rtl.axi import OUTSTANDING, ReadArbiter, WriteArbiter
+from adagp.rtl.axi import BEGUN, OUTSTANDING, ReadArbiter, WriteArbiter
 from amaranth import Cat
 from amaranth.lib import stream
 
@@ -9,6 +9,7 @@ from .jobs_memory import burst_form
 from .registry import CONFIG, job
 from .rules import bind_streams, counter_rule, fifo_rule
 from .rules_axi import bind_axi_read, bind_axi_write
+from .rules_walks import skid_rule
 
 __all__ = []
 
@@ -18,20 +19,26 @@ READERS, WRITERS = 3, 2
 
 def _arbiter(h, valid, ident, counts, ended, outstanding=OUTSTANDING):
     """Each client has the bursts of its id, and the arbiter counts all. ``ended(number)``: one ends in this cycle."""
-    total = 0
+    total, halted = 0, h.before(h.dut.halt)
+    h.assume("halt: until the reset of all clients", ~halted | h.dut.halt)
     for number, (client, under_way) in enumerate(zip(h.dut.clients, counts, strict=True)):
-        asked = client.request.valid & client.request.ready
-        own = h.count(asked, ended(number), 2 * outstanding - 1)
+        asked = client.request.valid & client.request.ready & ~h.dut.halt
+        own = h.count(asked, ended(number), 2 * BEGUN - 1)
         answer = client.answer.valid if hasattr(client, "answer") else client.beats.valid
-        h.prove(f"client {number}: its bursts are those of its id", own == under_way + (valid & (ident == number)))
+        skid_rule(h, f"grants.client{number}", lambda request: burst_form(1, request))
+        skid = h.block(f"grants.client{number}")
+        shown, waiting = under_way + (valid & (ident == number)), skid.o.valid + ~skid.i.ready
+        h.prove(f"client {number}: its bursts are those of its id, and what waits",
+                (own >= shown + waiting) & (halted | (own == shown + waiting)))  # fmt: skip
+        h.prove(f"client {number}: at most {BEGUN} are begun", own <= BEGUN)
         h.prove(f"client {number}: nothing comes that it didn't ask for", ~answer | (own != 0))
-        total = total + own
+        h.prove(f"client {number}: nothing waits while halted", ~halted | (waiting == 0))
+        total = total + shown
     h.prove("the clients' bursts are all that are counted", total == h.signal("grants.outstanding"))
     h.prove("idle tells that no burst is under way", ~h.dut.idle | (total == 0))
     h.prove("grants.last: a client", h.signal("grants.last") < len(h.dut.clients))
     counter_rule(h, "grants.outstanding", outstanding)
-    accepted = Cat(client.request.valid & client.request.ready for client in h.dut.clients).any()
-    h.prove("halt keeps requests back", ~h.dut.halt | ~accepted)
+    h.prove("halt keeps requests back", ~h.dut.halt | ~h.block("grants").accept)
     h.cover("halted while a client asks", h.dut.halt & h.dut.clients[0].request.valid)
     for path, out, port in interfaces(h.dut, stream.Signature):
         if path.endswith("request") and not out:

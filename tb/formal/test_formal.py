@@ -18,7 +18,7 @@ from formal.jobs import JOBS
 from formal.netlist import build, gates_between
 from formal.registry import CONFIG
 from formal.rules import bind_streams, counter_rule, fifo_rule, stream_rule
-from formal.rules_axi import bind_axi_lite, bind_axi_write
+from formal.rules_axi import AXI_LITE_READ_CYCLES, bind_axi_lite, bind_axi_write
 from formal.run import check, figures
 from formal.solver import solve
 
@@ -178,7 +178,8 @@ class Slave(wiring.Component):
 
 
 @pytest.mark.parametrize(
-    "answers, rule", [(1, None), (2, "r: no answer without ar"), (0, "r: answered within 3 cycles")]
+    "answers, rule",
+    [(1, None), (2, "r: no answer without ar"), (0, f"r: answered within {AXI_LITE_READ_CYCLES} cycles")],
 )
 def test_axi_lite(answers, rule, tmp_path):
     harness = Harness(Slave(answers))

@@ -1,6 +1,6 @@
 """Where the beats are that the update unit writes: said in full, which makes the rules inductive."""
 
-from adagp.rtl.axi import OUTSTANDING
+from adagp.rtl.axi import BEGUN
 from adagp.rtl.update_read import SLOTS
 from adagp.rtl.update_write import written_arrays
 from amaranth import Mux, Signal
@@ -23,9 +23,9 @@ def output_stands(h, prefix):
 def answered(h, write):
     """Answers come to bursts begun; returns how many are due."""
     begun = write.request.valid & write.request.ready
-    due = h.count(begun, write.answer.valid, 2 * OUTSTANDING - 1)
+    due = h.count(begun, write.answer.valid, 2 * BEGUN - 1)
     h.assume("write.answer: only to bursts begun", ~write.answer.valid | (due != 0))
-    h.assume("write.request: as many as the arbiter lets under way", ~begun | (due < OUTSTANDING))
+    h.assume("write.request: as many as the arbiter takes", ~begun | (due < BEGUN))
     return due
 
 
