@@ -129,6 +129,7 @@ def _accumulator_halves(h):
         (h.signal("gemm") == is_gemm) & (h.signal("swapped") == job.swap)
         & (h.signal("selects") == (job.mode == VectorMode.SELECT))))  # fmt: skip
     h.prove("i: the GEMM under way is its, while it is here", ~here | (dut.i.valid & (~is_gemm | same)))
+    h.prove("feeder: a GEMM has begun while it is busy", ~feeder.busy | begun)
     h.prove("i: halves in turn", (here & is_gemm) | (opened == (begun & ~gemm.last)))
     h.prove("feeder: a half is open from its first vector to its last",
             open_ == Mux(feeder.busy, ~gemm.first | h.signal("feeder.opened"), begun & ~gemm.last))  # fmt: skip

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from amaranth import Mux, Signal, Value
 
-from amaranth import Cat, Mux
-
 from .harness import Harness
 from .registry import CONFIG
 
