@@ -80,7 +80,7 @@ def _order(h, followed):
     behind = Mux(second_ends, 0, Mux(first_ends, second, (followed.beat + first + second)[:8]))
     h.prove("count: beats of the burst in front", h.signal("count") == behind)
     h.prove("beats: the first ends its burst with its last beat, and only there",
-            ~(here & first & (followed.ahead == 0)) | (skid.o.p.last == (followed.beat == followed.length)))  # fmt: skip
+            ~(here & first & (followed.ahead == 0)) | (first_ends == (followed.beat == followed.length)))  # fmt: skip
     h.prove("beats: the second ends its burst with its last beat, and only there",
             ~(here & second & (followed.ahead == first_ends))
             | (second_ends == (Mux(first_ends, 0, (followed.beat + 1)[:8]) == followed.length)))  # fmt: skip
@@ -99,6 +99,7 @@ def _order(h, followed):
     h.prove("order: the last one is what AW shows", ~port.awvalid | (length(produce + depth - 1) == port.awlen))
     h.prove("order: has stored what AW begins to show", ~offered | (stored != 0))
     place = (followed.ahead - ended)[: len(followed.ahead)]
-    h.prove("order: the length of a burst stands in its place", ~here | (followed.ahead < ended) | (followed.length == Mux(
-        order.r_rdy & (place == 0), order.r_data[-len(port.awlen) :],
-        length((consume + place - order.r_rdy)[: len(place)]))))  # fmt: skip
+    there = Mux(order.r_rdy & (place == 0), order.r_data[-len(port.awlen) :],
+                length((consume + place - order.r_rdy)[: len(place)]))  # fmt: skip
+    h.prove("order: the length of a burst stands in its place",
+            ~here | (followed.ahead < ended) | (there == followed.length))  # fmt: skip

@@ -73,6 +73,7 @@ def _fill_requests(h):
     bind_tokens(h)
     fifo_rule(h, "queue", h.block("queue"))
     request_rule(h, "request", h.dut.request)
+    burst_walk_rule(h, "walk")
 
 
 @job("fill", lambda: Fill(CONFIG), cut=("t:$mul",))
@@ -83,6 +84,8 @@ def _fill(h):
     bind_tokens(h)
     request_rule(h, "client.request", dut.client.request)
     walk = h.block("walk")
+    burst_walk_rule(h, "requests.walk")
+    beat_walk_rule(h, "walk")
     busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
     h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
     h.prove("walk: takes a descriptor at once", ~walk.i.valid | walk.i.ready)
@@ -175,6 +178,8 @@ def _store(h):
     h.prove("c_free: given once for each token taken",
             held == (opened | (~h.state("", "IDLE") & d.close)))  # fmt: skip
     answers, bursts, walk = h.block("answers"), h.block("bursts"), h.block("walk")
+    burst_walk_rule(h, "bursts")
+    beat_walk_rule(h, "walk")
     busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
     h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
     h.prove("answers: marked only while not busy", ~answers.mark | ~answers.busy)
