@@ -10,6 +10,7 @@ from .interfaces import ReadClient, WriteClient
 from .skid import Skid
 
 __all__ = [
+    "BEGUN",
     "ID_BITS",
     "INCR",
     "OUTSTANDING",
@@ -23,6 +24,9 @@ __all__ = [
 
 OUTSTANDING = 16
 """Bursts a direction may have under way."""
+
+BEGUN = OUTSTANDING + 2
+"""Bursts that may have been taken from one client and not answered: those under way, and two that wait in its skid."""
 
 ID_BITS = 2
 """Enough for four clients a direction."""

@@ -8,7 +8,7 @@ from ..spec.config import Config
 from ..spec.descriptors import STORE
 from ..spec.errors import ErrorCode
 from ..spec.registers import N_REGIONS
-from .axi import OUTSTANDING
+from .axi import BEGUN
 from .bursts import BeatLayout, BeatWalk, BurstLayout, BurstWalk
 from .delay import delayed
 from .interfaces import (
@@ -90,7 +90,7 @@ class _Answers(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        outstanding = Signal(range(OUTSTANDING + 1))
+        outstanding = Signal(range(BEGUN + 1))
         before = Signal.like(outstanding)  # of those, the ones that belong to the mark
         left = Signal.like(outstanding)
         m.d.comb += [

@@ -6,6 +6,7 @@ from . import (
     jobs_engines,
     jobs_gate,
     jobs_issue,
+    jobs_link,
     jobs_memory,
     jobs_phases,
     jobs_predictor,
@@ -19,5 +20,5 @@ from .registry import JOBS
 __all__ = ["JOBS"]
 
 assert jobs_axi and jobs_control and jobs_engines and jobs_gate and jobs_issue
-assert jobs_memory and jobs_phases and jobs_predictor
+assert jobs_link and jobs_memory and jobs_phases and jobs_predictor
 assert jobs_registers and jobs_reorganise and jobs_streams and jobs_update

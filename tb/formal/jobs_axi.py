@@ -1,7 +1,7 @@
 """Jobs: the arbiters of the memory port."""
 
-from adagp.rtl.axi import OUTSTANDING, ReadArbiter, WriteArbiter
-from amaranth import Cat
+from adagp.rtl.axi import BEGUN, OUTSTANDING, ReadArbiter, WriteArbiter
+from amaranth import Const, Mux
 from amaranth.lib import stream
 
 from .harness import interfaces
@@ -9,6 +9,7 @@ from .jobs_memory import burst_form
 from .registry import CONFIG, job
 from .rules import bind_streams, counter_rule, fifo_rule
 from .rules_axi import bind_axi_read, bind_axi_write
+from .rules_walks import skid_rule
 
 __all__ = []
 
@@ -18,20 +19,26 @@ READERS, WRITERS = 3, 2
 
 def _arbiter(h, valid, ident, counts, ended, outstanding=OUTSTANDING):
     """Each client has the bursts of its id, and the arbiter counts all. ``ended(number)``: one ends in this cycle."""
-    total = 0
+    total, halted = 0, h.before(h.dut.halt)
+    h.assume("halt: until the reset of all clients", ~halted | h.dut.halt)
     for number, (client, under_way) in enumerate(zip(h.dut.clients, counts, strict=True)):
-        asked = client.request.valid & client.request.ready
-        own = h.count(asked, ended(number), 2 * outstanding - 1)
+        asked = client.request.valid & client.request.ready & ~h.dut.halt
+        own = h.count(asked, ended(number), 2 * BEGUN - 1)
         answer = client.answer.valid if hasattr(client, "answer") else client.beats.valid
-        h.prove(f"client {number}: its bursts are those of its id", own == under_way + (valid & (ident == number)))
+        skid_rule(h, f"grants.client{number}", lambda request: burst_form(Const(1), request))
+        skid = h.block(f"grants.client{number}")
+        shown, waiting = under_way + (valid & (ident == number)), skid.o.valid + ~skid.i.ready
+        h.prove(f"client {number}: its bursts are those of its id, and what waits",
+                (own >= shown + waiting) & (halted | (own == shown + waiting)))  # fmt: skip
+        h.prove(f"client {number}: at most {BEGUN} are begun", own <= BEGUN)
         h.prove(f"client {number}: nothing comes that it didn't ask for", ~answer | (own != 0))
-        total = total + own
+        h.prove(f"client {number}: nothing waits while halted", ~halted | (waiting == 0))
+        total = total + shown
     h.prove("the clients' bursts are all that are counted", total == h.signal("grants.outstanding"))
     h.prove("idle tells that no burst is under way", ~h.dut.idle | (total == 0))
     h.prove("grants.last: a client", h.signal("grants.last") < len(h.dut.clients))
     counter_rule(h, "grants.outstanding", outstanding)
-    accepted = Cat(client.request.valid & client.request.ready for client in h.dut.clients).any()
-    h.prove("halt keeps requests back", ~h.dut.halt | ~accepted)
+    h.prove("halt keeps requests back", ~h.dut.halt | ~h.block("grants").accept)
     h.cover("halted while a client asks", h.dut.halt & h.dut.clients[0].request.valid)
     for path, out, port in interfaces(h.dut, stream.Signature):
         if path.endswith("request") and not out:
@@ -56,17 +63,43 @@ def _write_arbiter(h):
         h.prove(f"client {number}: hold keeps its requests back", ~(h.dut.hold[number] & client.request.ready))
         h.cover(f"client {number}: held alone", h.dut.hold[number] & h.dut.clients[1 - number].request.ready)
     _arbiter(h, port.awvalid, port.awid, counts, lambda n: port.bvalid & (port.bid == n))
-    fifo_rule(h, "order", h.block("order"))
-    h.prove("order: a place for each burst announced", h.block("order").level == followed.announced)
-    h.prove("order: no more bursts than are under way", h.block("order").level <= h.signal("grants.outstanding"))
-    h.prove("count: beats of the burst in front", h.signal("count") == followed.beat)
+    _order(h, followed)
 
-    def length(place):
-        """Beats - 1 of the burst at a place of the order: its upper bits."""
-        return h.word("order.storage", place)[-len(port.awlen) :]
+
+def _order(h, followed):
+    """The order of bursts holds those whose last beat hasn't come to the skid in front of W, each with its length."""
+    order, skid, port = h.block("order"), h.block("beats"), h.dut.axi
+    fifo_rule(h, "order", order)
+    skid_rule(h, "beats")
+    first, second = skid.o.valid, ~skid.i.ready
+    first_ends, second_ends = first & skid.o.p.last, second & skid.o.p.shape()(h.signal("beats.spare")).last
+    ended, here = first_ends + second_ends, followed.ahead < followed.announced
+    h.prove("order: a place for each burst announced, but those that wait to end",
+            order.level + ended == followed.announced)  # fmt: skip
+    h.prove("order: no more bursts than are under way", order.level <= h.signal("grants.outstanding"))
+    behind = Mux(second_ends, 0, Mux(first_ends, second, (followed.beat + first + second)[:8]))
+    h.prove("count: beats of the burst in front", h.signal("count") == behind)
+    h.prove("beats: the first ends its burst with its last beat, and only there",
+            ~(here & first & (followed.ahead == 0)) | (first_ends == (followed.beat == followed.length)))  # fmt: skip
+    h.prove("beats: the second ends its burst with its last beat, and only there",
+            ~(here & second & (followed.ahead == first_ends))
+            | (second_ends == (Mux(first_ends, 0, (followed.beat + 1)[:8]) == followed.length)))  # fmt: skip
 
     produce, consume = h.signal("order.produce"), h.signal("order.consume")
-    h.prove("order: the last one is what AW shows", ~port.awvalid | (length(produce - 1) == port.awlen))
-    here = followed.ahead < followed.announced
+    (stored,), depth = h.signals("order.inner_level"), order.depth - 1
+    end = consume + stored
+    h.prove("order: what is stored lies between its ends", (end == produce) | (end == produce + depth))
+    h.prove("order: both ends are places of it", (produce < depth) & (consume < depth))
+
+    def length(place):
+        """Beats - 1 of the burst at a stored place of the order: its upper bits."""
+        return h.word("order.storage", Mux(place < depth, place, place - depth))[-len(port.awlen) :]
+
+    offered = port.awvalid & ~h.before(port.awvalid & ~port.awready)
+    h.prove("order: the last one is what AW shows", ~port.awvalid | (length(produce + depth - 1) == port.awlen))
+    h.prove("order: has stored what AW begins to show", ~offered | (stored != 0))
+    place = (followed.ahead - ended)[: len(followed.ahead)]
+    there = Mux(order.r_rdy & (place == 0), order.r_data[-len(port.awlen) :],
+                length((consume + place - order.r_rdy)[: len(place)]))  # fmt: skip
     h.prove("order: the length of a burst stands in its place",
-            ~here | (length(consume + followed.ahead) == followed.length))  # fmt: skip
+            ~here | (followed.ahead < ended) | (there == followed.length))  # fmt: skip

@@ -1,7 +1,7 @@
 """Jobs: operand fetch, feeder, pool, compute, drain."""
 
 from adagp.rtl.accumulator import SumLayout
-from adagp.rtl.chunks import Chunks
+from adagp.rtl.chunks import Chunks, chunk_weights
 from adagp.rtl.compute import Compute
 from adagp.rtl.core import HALVES
 from adagp.rtl.drain import Drain
@@ -9,7 +9,7 @@ from adagp.rtl.drain_walk import DrainWalk
 from adagp.rtl.feeder import Feeder
 from adagp.rtl.gearbox import Pack, Unpack
 from adagp.rtl.im2col import LaneOffsets, Operand
-from adagp.rtl.odometer import Odometer
+from adagp.rtl.odometer import COUNT_BITS, Odometer
 from adagp.rtl.pool import Pool
 from adagp.spec.descriptors import VectorMode
 from amaranth import Cat, Mux, ResetSignal, Signal
@@ -18,6 +18,7 @@ from .jobs_registers import RESULT_GAP, recent_results
 from .jobs_reorganise import REORGANISES, sums_given
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
+from .rules_walks import chunks_rule, odometer_rule, unpack_rule
 
 __all__ = []
 
@@ -34,9 +35,12 @@ DATA = ("t:$mul",)
 
 @job("odometer", lambda: Odometer(3, 12))
 def _odometer(h):
+    n = h.dut.n
+    in_range = [(n[level] != 0) & (n[level] <= 1 << (COUNT_BITS - 1)) for level in range(3)]
+    h.assume("n: at least 1, and what its counter holds", ~h.dut.start | Cat(in_range).all())
+    odometer_rule(h, "", h.assume)
     for level in range(3):
-        left, span = h.signal(f"left{level}"), h.signal(f"span{level}")
-        h.prove(f"left{level}: at most what it starts with", left <= span)
+        left = h.signal(f"left{level}")
         h.cover(f"left{level}: falls to 0", (h.before(left) == 1) & (left == 0))
 
 
@@ -119,13 +123,18 @@ def _accumulator_halves(h):
     h.assume("i: GEMMs open and complete halves in turn", ~(dut.i.valid & is_gemm) | (job.first == ~opened))
     here = h.signal("here")
     same = begun & (gemm.as_value() == Cat(job.first, job.last))
+    shown = h.signal("shown")
+    h.prove("shown: a descriptor is there", ~shown | dut.i.valid)
+    h.prove("shown: its mode and roles are known", ~shown | (
+        (h.signal("gemm") == is_gemm) & (h.signal("swapped") == job.swap)
+        & (h.signal("selects") == (job.mode == VectorMode.SELECT))))  # fmt: skip
     h.prove("i: the GEMM under way is its, while it is here", ~here | (dut.i.valid & (~is_gemm | same)))
+    h.prove("feeder: a GEMM has begun while it is busy", ~feeder.busy | begun)
     h.prove("i: halves in turn", (here & is_gemm) | (opened == (begun & ~gemm.last)))
     h.prove("feeder: a half is open from its first vector to its last",
             open_ == Mux(feeder.busy, ~gemm.first | h.signal("feeder.opened"), begun & ~gemm.last))  # fmt: skip
     tags = [s for stage in range(64) for s in h.signals(f"tag{stage}")]
-    (s1_tag,) = h.signals("accumulator.$signal")
-    tags = [SumLayout(tag) for tag in (*tags, s1_tag, h.signal("accumulator.s2_tag"))]
+    tags = [SumLayout(tag) for tag in (*tags, *(h.signal(f"accumulator.s{stage}_tag") for stage in (1, 2, 3)))]
     h.prove("acc_full: given for each half taken", held == open_ + sum(t.valid & t.full for t in tags) + give)
     h.cover("acc_full: given", give)
 
@@ -205,8 +214,9 @@ def _unpack(h):
     bind_streams(h)
     h.assume("flush: only with a group that is taken", ~h.dut.flush | (h.dut.o.valid & h.dut.o.ready))
     groups = CONFIG.port_width // GROUP_BITS
-    h.prove(f"left: at most {groups}", h.signal("left") <= groups)
-    h.cover("flush with groups left", h.dut.flush & (h.signal("left") > 1))
+    left = unpack_rule(h, "")
+    h.prove(f"left: at most {groups}", left <= groups)
+    h.cover("flush with groups left", h.dut.flush & (left > 1))
 
 
 @job("pack", lambda: Pack(CONFIG.port_width, GROUP_BITS))
@@ -234,6 +244,13 @@ def _pack(h):
 @job("chunks", lambda: Chunks(CONFIG))
 def _chunks(h):
     dut = h.dut
-    h.prove("size: never more than is left", dut.size <= h.signal("left"))
+    left = chunks_rule(h, "", chunk_weights(CONFIG), h.assume)
+    owed = Signal.like(dut.count)
+    with h.m.If(dut.load):
+        h.m.d.sync += owed.eq(dut.count)
+    with h.m.Elif(dut.step):
+        h.m.d.sync += owed.eq(owed - dut.size)
+    h.prove("left: the count less the chunks before", left == owed)
+    h.prove("size: never more than is left", ~dut.valid | (dut.size <= left))
     h.prove("size: something while valid", ~dut.valid | (dut.size != 0))
     h.cover("step to the last", h.before(dut.step & ~dut.last) & dut.last & dut.valid)

@@ -129,7 +129,7 @@ def _adam_rate(h):
     dut = h.dut
     idle, normalise = h.state("", "IDLE"), h.state("", "NORMALISE")
     left, high = h.signal("serial.left"), h.block("serial").high
-    (next1, stepped), next2, dry = h.signals("$signal"), h.signal("next2"), h.signal("dry")
+    (next1, dry), next2, stepped = h.signals("$signal"), h.signal("next2"), h.signal("stepped")
     h.assume("start: only while nothing runs", ~dut.start | idle)
     writes = dut.set1 | dut.set2
     h.assume("powers: written while nothing runs, and not with a start or a commit",

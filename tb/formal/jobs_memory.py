@@ -1,6 +1,6 @@
 """Jobs: the memory port, its arbiters, bursts, scratchpad halves and the two DMA engines."""
 
-from adagp.rtl.axi import OUTSTANDING
+from adagp.rtl.axi import BEGUN
 from adagp.rtl.bursts import BeatWalk, BurstWalk, Segments
 from adagp.rtl.dma_read import Fill, _Requests
 from adagp.rtl.dma_write import Store, _Answers, _Reader, _RegionGate
@@ -10,6 +10,7 @@ from amaranth import Cat, Signal
 
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens, counter_rule, fifo_rule
+from .rules_walks import beat_walk_rule, burst_walk_rule, levels_of, segments_rule
 
 __all__ = ["burst_form", "request_rule"]
 
@@ -36,11 +37,10 @@ for _name, _bits in DESCRIPTORS.items():
     def _segments(h):
         bind_streams(h)
         valid = h.dut.o.valid
-        for level in range(sum(f"n{level}" in h.dut.i.p.shape().members for level in range(3))):
-            left, turns = h.signal(f"left{level}"), h.signal(f"turns{level}")
-            h.prove(f"left{level}: never more than the turns", ~valid | (left <= turns))
+        segments_rule(h, "")
+        for level in levels_of(h, ""):
+            left = h.signal(f"left{level}")
             h.cover(f"left{level}: falls to 0", valid & (h.before(left) == 1) & (left == 0))
-        h.prove("o: no empty segment", ~valid | (h.dut.o.p.length != 0))
 
     @job(f"burst_walk_{_name}", lambda bits=_bits: BurstWalk(CONFIG, bits))
     def _burst_walk(h):
@@ -49,8 +49,9 @@ for _name, _bits in DESCRIPTORS.items():
         most = (1 << len(h.dut.i.p.length)) // CONFIG.beat_elements + 1
         left = h.signal("left")
         request_rule(h, "o", o)
-        h.prove("left: there is a beat for each burst", ~o.valid | ((left != 0) & (left > o.p.length)))
-        h.prove(f"left: at most {most}", left <= most)
+        burst_walk_rule(h, "")
+        h.prove("left: there is a beat for each burst", ~o.valid | (left > o.p.length))
+        h.prove(f"left: at most {most}", ~o.valid | (left <= most))
         h.cover("left: reaches 0 after more than one burst", (h.before(left) > CONFIG.max_burst_beats) & (left == 1))
         h.prove("idle tells that nothing is offered", ~h.dut.idle | ~o.valid)
 
@@ -61,7 +62,7 @@ for _name, _bits in DESCRIPTORS.items():
         offsets = h.dut.offsets.as_value()
         h.assume("offsets are steady while not idle", ~busy | (h.before(offsets) == offsets))
         valid, left = h.dut.o.valid, h.signal("left")
-        h.prove("left: there is an operand for each beat", ~valid | (left > h.dut.o.p.first))
+        beat_walk_rule(h, "")
         h.prove("o: no beat without operands", ~valid | h.dut.o.p.mask.any())
         h.cover("left: the last of several beats", h.before(left) & valid & (left == 1))
 
@@ -72,6 +73,7 @@ def _fill_requests(h):
     bind_tokens(h)
     fifo_rule(h, "queue", h.block("queue"))
     request_rule(h, "request", h.dut.request)
+    burst_walk_rule(h, "walk")
 
 
 @job("fill", lambda: Fill(CONFIG), cut=("t:$mul",))
@@ -82,6 +84,8 @@ def _fill(h):
     bind_tokens(h)
     request_rule(h, "client.request", dut.client.request)
     walk = h.block("walk")
+    burst_walk_rule(h, "requests.walk")
+    beat_walk_rule(h, "walk")
     busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
     h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
     h.prove("walk: takes a descriptor at once", ~walk.i.valid | walk.i.ready)
@@ -128,11 +132,11 @@ def _region_gate(h):
 def _answers(h):
     dut = h.dut
     outstanding = h.signal("outstanding")
-    under_way = h.count(dut.begun, dut.answer.valid, 2 * OUTSTANDING - 1)
+    under_way = h.count(dut.begun, dut.answer.valid, 2 * BEGUN - 1)
     h.assume("answer: only to bursts begun", ~dut.answer.valid | (under_way != 0))
-    h.assume("begun: as many as the arbiter lets under way", ~dut.begun | (under_way < OUTSTANDING))
+    h.assume("begun: as many as the arbiter takes", ~dut.begun | (under_way < BEGUN))
     h.assume("mark: only while not busy", ~dut.mark | ~dut.busy)
-    counter_rule(h, "outstanding", OUTSTANDING)
+    counter_rule(h, "outstanding", BEGUN)
     h.prove("outstanding counts the bursts", outstanding == under_way)
     h.prove("before: of those under way", h.signal("before") <= outstanding)
     h.prove("complete: never before all that were marked", ~dut.complete | (h.signal("before") == 0))
@@ -158,10 +162,10 @@ def _store(h):
     h.assume("c: data stands while the port is off", ~h.before(~dut.c.en) | steady)
     request_rule(h, "client.request", dut.client.request)
     begun = dut.client.request.valid & dut.client.request.ready
-    under_way = h.count(begun, dut.client.answer.valid, 2 * OUTSTANDING - 1)
+    under_way = h.count(begun, dut.client.answer.valid, 2 * BEGUN - 1)
     h.assume("client.answer: only to bursts begun", ~dut.client.answer.valid | (under_way != 0))
-    h.assume("client.request: as many as the arbiter lets under way", ~begun | (under_way < OUTSTANDING))
-    counter_rule(h, "answers.outstanding", OUTSTANDING)
+    h.assume("client.request: as many as the arbiter takes", ~begun | (under_way < BEGUN))
+    counter_rule(h, "answers.outstanding", BEGUN)
     h.prove("answers.outstanding counts the bursts", h.signal("answers.outstanding") == under_way)
     # A tile's descriptors begin with ``begin`` and end with ``close``, as the tile program makes them
     # (tb/grammar.py checks it).
@@ -174,6 +178,8 @@ def _store(h):
     h.prove("c_free: given once for each token taken",
             held == (opened | (~h.state("", "IDLE") & d.close)))  # fmt: skip
     answers, bursts, walk = h.block("answers"), h.block("bursts"), h.block("walk")
+    burst_walk_rule(h, "bursts")
+    beat_walk_rule(h, "walk")
     busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
     h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
     h.prove("answers: marked only while not busy", ~answers.mark | ~answers.busy)

@@ -2,6 +2,7 @@
 
 from adagp.rtl.counters import FLUSH_CYCLES, Counters
 from adagp.rtl.csr import Csr
+from adagp.rtl.interfaces import ErrorLayout
 from adagp.rtl.phase import WIDTH, BatchCounter
 from adagp.rtl.shadow import Shadow
 from adagp.rtl.supervisor import Supervisor
@@ -14,7 +15,7 @@ from .rules_axi import bind_axi_lite
 
 __all__ = ["RESULT_GAP", "recent_results"]
 
-RESULT_GAP = 6
+RESULT_GAP = 10
 """Cycles that the drain engine and the update unit take at least for their own beside the results of a command.
 
 The jobs ``drain`` and ``update_results`` prove it."""
@@ -115,10 +116,11 @@ def _update_results(h):
     history = recent_results(h, "update", valid)
     check, compares = h.state("", "CHECK"), h.state("check", "COMPARE")
     h.prove("CHECK: while the check runs", check == ~h.state("check", "IDLE"))
-    ages = {"IDLE": 1, "BEGIN": 2, "CHECK": 3, **dict.fromkeys(("RUN", "WRITE", "RESULT_V"), RESULT_GAP)}
+    ages = {"IDLE": 1, "BEGIN": 2, "CHECK": 3, "START": 9, **dict.fromkeys(("RUN", "WRITE", "RESULT_V"), RESULT_GAP)}
     for state, age in ages.items():
         h.prove(f"{state}: no result in the {age} cycles before", ~h.state("", state) | ~history[:age].any())
-    for age, there in ((4, (array != 0) | compares), (5, array != 0), (6, (array > 1) | (array == 1) & compares)):
+    for age in range(4, 9):  # two cycles for each array
+        there = Cat(compares, array) >= age - 3
         h.prove(f"CHECK: no result in the {age} cycles before", ~check | ~there | ~history[:age].any())
     h.prove("RESULT_W: no result but the one before", ~h.state("", "RESULT_W") | ~history[1:].any())
     h.prove(f"results of different commands are {RESULT_GAP} cycles apart", ~valid | (history[1:] == 0))
@@ -144,6 +146,7 @@ def _supervisor(h):
     h.prove("what is lost stays so", ~kept | (dut.lost[0].valid & (dut.lost[0].index <= h.before(dut.lost[0].index))))
     h.prove("what is lost has failed, or something before it", ~dut.lost[0].valid
             | (dut.error.valid & (dut.error.index <= dut.lost[0].index)))  # fmt: skip
+    _reports(h)
     h.cover("lost, and the earliest goes on", dut.lost[0].valid & (dut.error.index < dut.lost[0].index))
     recent = Signal(2)
     h.m.d.sync += recent.eq(Cat(changed, recent))
@@ -151,6 +154,26 @@ def _supervisor(h):
     stops = dut.halt & settling & ~h.state("", "CLEAR")
     h.prove("halted by an error only when quiet", ~stops | h.before(dut.quiet))
     h.prove("halted by an error only after two cycles with the same stop", ~stops | ~(changed | recent[0]))
+    h.prove("held: the stop is as it was", ~h.signal("held") | ~changed)
+    quiet = Signal(dut.latency + 1)
+    h.m.d.sync += quiet.eq(Cat(dut.quiet, quiet))
+    h.prove(f"calm: quiet in the {dut.latency} cycles before", ~Cat(
+        there & ~was for there, was in zip(h.signal("calm"), quiet, strict=False)).any())  # fmt: skip
+    h.prove(f"halted by an error only when quiet for {dut.latency + 1} cycles", ~stops | quiet.all())
     h.cover("an earlier error", dut.error.valid & changed & ~started)
     h.cover("halted by an error", dut.halt & dut.error.valid)
     h.cover("reset by CLEAR", dut.reset & dut.halt)
+
+
+def _reports(h):
+    """Reports on their way to the earliest ones: what is lost comes with what has failed, and stops commands."""
+    dut, level, there = h.dut, 0, []
+    width = dut.n_errors
+    while width > 1:
+        level, width = level + 1, (width + 1) // 2
+        for place in range(width):
+            first, loss = (ErrorLayout(h.signal(f"{name}_{level}_{place}")) for name in ("first", "loss0"))
+            there.append(first.valid)
+            h.prove(f"level {level}, place {place}: what is lost has failed, or something before it",
+                    ~loss.valid | (first.valid & (first.index <= loss.index)))  # fmt: skip
+    h.prove("a report on its way keeps new commands back", ~Cat(there).any() | dut.stopping)

@@ -15,7 +15,7 @@ from .jobs_memory import request_rule
 from .registry import CONFIG, job
 from .rules import bind_streams, counter_rule
 from .update_places import MEMORY, aligned, momentum_beats, small_chunks, weights
-from .update_reading import beats_due, reading_rule
+from .update_reading import beats_due, reading_rule, waiting_groups
 from .update_writing import answered, groups_given, output_stands, writing_rule
 
 __all__ = []
@@ -33,7 +33,8 @@ def _update_reader(h):
     counter_rule(h, "slots", SLOTS)
     due = beats_due(h, dut.read)
     emitted = reading_rule(h, "", due)
-    under_way = Cat(h.signal(f"{name}.left") for name in ("requested", "received", "emitted")).any() | (due != 0)
+    chunks = Cat(h.block(name).valid for name in ("requested", "received", "emitted"))
+    under_way = chunks.any() | dut.o.valid | (due != 0)
     h.assume("start: only while nothing is under way", ~dut.start | ~under_way)
     h.assume("addr: multiples of the beat at start", ~dut.start | aligned(dut.addr))
     h.cover("a group of a third chunk", dut.o.valid & emitted.third(dut.count))
@@ -91,12 +92,14 @@ def _update(h):
         "slots: room, or chunks in the lanes or the writer",
         h.signal("slots") + ends + h.signal("writer.ready") == SLOTS,
     )
-    runs, idle = h.state("", "RUN"), h.state("", "IDLE") | h.state("", "BEGIN") | h.state("", "CHECK")
-    h.prove("a command has one end", sum([emitted.left != 0, *finals]) == runs)
-    h.prove("nothing is left between commands", ~idle | (h.signal("writer.chunks.left") == 0) & (answers == 0))
+    runs, idle = h.state("", "RUN"), sum(h.state("", state) for state in ("IDLE", "BEGIN", "CHECK", "START")).any()
+    groups = waiting_groups(h, "reader.")
+    waiting, ending = sum(there for there, _ in groups), [there & group.final for there, group in groups]
+    h.prove("a command has one end", sum([emitted.left != 0, *ending, *finals]) == runs)
+    h.prove("nothing is left between commands", ~idle | ~h.block("writer.chunks").valid & (answers == 0))
     to_give = given.left - place
     h.prove("what is given out is given to the writer", Mux(task.dry, given.left == 0,
-            to_give - sum(valid) == emitted.left - h.signal("reader.place")))  # fmt: skip
+            to_give - sum(valid) - waiting == emitted.left - h.signal("reader.place")))  # fmt: skip
     whole = weights().bit_length() - 1
     h.prove("chunks are counted from the end", Cat(
         (left == 0) | ((left - task.count)[:whole] == 0) for left in (emitted.left, given.left)).all())  # fmt: skip
@@ -105,14 +108,14 @@ def _update(h):
         h.m.d.comb += rest.eq(to_give - 1 - sum(valid[stage + 1 :]))
         end = (rest == 0) | ((rest - task.count)[:whole] == 0)
         h.prove(f"stage {stage}: a group of the command", ~valid[stage] | ((rest >= 0) & (lasts[stage] == end)))
-        open_ = (emitted.left != 0) | Cat(finals[: stage + 1]).any()
+        open_ = (emitted.left != 0) | Cat(*ending, *finals[: stage + 1]).any()
         h.prove(f"stage {stage}: before the end", ~valid[stage] | (open_ & ~task.dry))
         ended = Cat(there & end for there, end in zip(valid[: stage + 1], lasts, strict=False)).any()
         room = h.signal("slots") != 0
         h.prove(f"stage {stage}: its chunk has a slot, or will take one", ~valid[stage] | ended | room)
     h.prove("writer: groups of its chunks", ~writer.valid | ((given.left != 0) & (writer.i.last == last)))
     h.prove("writer: only while there is room", ~writer.valid | (h.signal("writer.ready") != SLOTS))
-    nothing = (emitted.left == 0) & (due == 0) & (given.left == 0) & writer.idle
+    nothing = (emitted.left == 0) & (waiting == 0) & (due == 0) & (given.left == 0) & writer.idle
     h.prove("a start finds nothing under way", ~reader.start | nothing)
     h.prove("a start finds addresses of whole beats", ~reader.start | aligned(reader.addr))
     h.cover("a third chunk is given", dut.busy & given.third(task.count))

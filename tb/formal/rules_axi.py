@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from adagp.rtl.csr import Csr
 from amaranth import Cat, Module, Mux, Signal, Value
 
 from .harness import Harness
@@ -18,8 +19,8 @@ __all__ = [
 
 PAGE = 4096
 INCR = 1
-AXI_LITE_READ_CYCLES = 3
-AXI_LITE_WRITE_CYCLES = 2
+AXI_LITE_READ_CYCLES = 2 + Csr.LOOK_CYCLES
+AXI_LITE_WRITE_CYCLES = 4
 """Cycles within which the slave answers what it has accepted, while its answer channel is free."""
 
 

@@ -9,10 +9,11 @@ from adagp.rtl.update_read import SLOTS, array_bytes
 from amaranth import Cat, Mux, Signal, Value
 
 from .registry import CONFIG
+from .rules_walks import burst_walk_rule, chunks_rule
 
 __all__ = [
-    "BEAT_BITS", "MEMORY", "Place", "aligned", "beats_of", "between", "chunk_place", "momentum_beats", "small_chunks",
-    "walk_rule", "weights",
+    "BEAT_BITS", "MEMORY", "Place", "aligned", "beats_of", "between", "chunk_place", "momentum_beats", "segments_of",
+    "small_chunks", "walk_rule", "weights",
 ]  # fmt: skip
 
 FEW_WEIGHTS = 8
@@ -52,7 +53,9 @@ class Place:
 
 
 def chunk_place(h, path):
-    return Place(h.signal(f"{path}.left"), h.block(path).size)
+    left = Signal(33, name=f"left_of_{path.replace('.', '_')}")
+    h.m.d.comb += left.eq(chunks_rule(h, path, weights(), h.prove))
+    return Place(left, Mux(h.block(path).valid, h.block(path).size, 0))
 
 
 def beats_of(weights, element_bytes):
@@ -71,15 +74,21 @@ def between(h, name, first: Place, second: Place):
 
 def walk_rule(h, path):
     """A walk whose descriptors are one segment each, from a whole beat on. Returns the beats it has left to ask for."""
-    walk, segment = h.block(path), h.block(f"{path}.segments").o
-    more = [h.signal(f"{path}.segments.left{level}") for level in range(2)]
-    left = h.signal(f"{path}.left")
-    h.prove(f"{path}: one segment each", ~segment.valid | ~Cat(more).any())
-    h.prove(f"{path}: from a whole beat on", ~segment.valid | (segment.p.place.dram[:BEAT_BITS] == 0))
-    h.prove(f"{path}: something each", ~segment.valid | (segment.p.length != 0))
-    h.prove(f"{path}: a burst has beats", ~walk.o.valid | (left != 0))
-    beats = beats_of(segment.p.length, CONFIG.operand_bytes)
-    return Mux(segment.valid, beats, 0) + Mux(walk.o.valid, left, 0)
+    walk, more = h.block(path), [h.signal(f"{path}.segments.left{level}") for level in range(2)]
+    burst_walk_rule(h, path)
+    there = segments_of(h, path)
+    h.prove(f"{path}: one segment each", ~there[0][0] | ~Cat(more).any())
+    for number, (valid, segment) in enumerate(there):
+        h.prove(f"{path}: from a whole beat on, {number}", ~valid | (segment.place.dram[:BEAT_BITS] == 0))
+    beats = sum(Mux(valid, beats_of(segment.length, CONFIG.operand_bytes), 0) for valid, segment in there)
+    return beats + Mux(walk.o.valid, h.signal(f"{path}.left"), 0)
+
+
+def segments_of(h, path):
+    """The segments that wait for a walk's bursts, the latest first: whether each is there, and what it is."""
+    latest, skid = h.block(f"{path}.segments").o, h.block(f"{path}.skid")
+    spare = skid.o.p.shape()(h.signal(f"{path}.skid.spare"))
+    return [(latest.valid, latest.p), (~skid.i.ready, spare), (skid.o.valid, skid.o.p)]
 
 
 def aligned(addr):

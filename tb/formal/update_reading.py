@@ -5,9 +5,10 @@ from amaranth import Mux, Signal
 
 from .registry import CONFIG
 from .rules import fifo_rule
+from .rules_walks import skid_rule, unpack_rule
 from .update_places import aligned, beats_of, between, chunk_place, walk_rule, weights
 
-__all__ = ["beats_due", "reading_rule"]
+__all__ = ["beats_due", "reading_rule", "waiting_groups"]
 
 UNDER_WAY_BITS = 12
 """Of the number of beats asked for that haven't come: two chunks' at most."""
@@ -22,6 +23,13 @@ def beats_due(h, read):
     return due
 
 
+def waiting_groups(h, prefix):
+    """The groups behind the reader ``prefix`` that wait to be taken, the latest first: whether each is there."""
+    skid = h.block(f"{prefix}skid")
+    spare = skid.o.p.shape()(h.signal(f"{prefix}skid.spare"))
+    return [(~skid.i.ready, spare), (skid.o.valid, skid.o.p)]
+
+
 def reading_rule(h, prefix, due):
     """Where the beats of the reader ``prefix`` are, ``due`` of them still to come; returns the chunk it gives out."""
     sizes = array_bytes(CONFIG)
@@ -31,8 +39,11 @@ def reading_rule(h, prefix, due):
     in_use = between(h, f"{prefix}requested, not given out", requested, emitted)
     landed = between(h, f"{prefix}received, not given out", received, emitted)
     between(h, f"{prefix}requested, not received", requested, received)
+    groups_waiting = waiting_groups(h, prefix)
+    skid_rule(h, f"{prefix}skid")
+    ended = sum(valid & group.last for valid, group in groups_waiting)  # chunks whose end waits to be taken
     h.prove(f"{prefix}slots: those in use are requested",
-            slots + ((in_use + weights() - 1) // weights()) == SLOTS)  # fmt: skip
+            slots + ((in_use + weights() - 1) // weights()) + ended == SLOTS)  # fmt: skip
     h.prove(f"{prefix}a chunk is asked for with room", (asking == 0) | ((slots != 0) & (requested.left != 0)))
     h.prove(f"{prefix}a chunk comes if one is left", ((coming == 0) & (beat == 0)) | (received.left != 0))
     h.prove(f"{prefix}place: in the chunk", (place < emitted.size) | ((place == 0) & (emitted.left == 0)))
@@ -64,7 +75,7 @@ def reading_rule(h, prefix, due):
     h.prove(f"{prefix}beats under way: at most {SLOTS} chunks", under_way <= SLOTS * full)
     h.prove(f"{prefix}beats due are those asked for", due + walk_rule(h, f"{prefix}bursts") == under_way)
     for k, (name, bytes_) in enumerate(sizes.items()):
-        fifo, left = h.block(f"{prefix}beats_{name}"), h.signal(f"{prefix}unpack_{name}.left")
+        fifo, left = h.block(f"{prefix}beats_{name}"), unpack_rule(h, f"{prefix}unpack_{name}")
         groups = CONFIG.beat_bytes // bytes_ // CONFIG.update_lanes
         whole = beats_of(received.size, bytes_)
         h.prove(f"{prefix}{name}: beats of its share", (coming != k) | (beat == 0) | (beat < whole))

@@ -1,13 +1,13 @@
 """Where the beats are that the update unit writes: said in full, which makes the rules inductive."""
 
-from adagp.rtl.axi import OUTSTANDING
+from adagp.rtl.axi import BEGUN
 from adagp.rtl.update_read import SLOTS
 from adagp.rtl.update_write import written_arrays
-from amaranth import Mux, Signal
+from amaranth import Cat, Mux, Signal
 
 from .registry import CONFIG
 from .rules import fifo_rule
-from .update_places import BEAT_BITS, Place, aligned, beats_of, between, chunk_place, walk_rule, weights
+from .update_places import BEAT_BITS, Place, aligned, beats_of, between, chunk_place, segments_of, walk_rule, weights
 
 __all__ = ["answered", "groups_given", "output_stands", "writing_rule"]
 
@@ -23,9 +23,9 @@ def output_stands(h, prefix):
 def answered(h, write):
     """Answers come to bursts begun; returns how many are due."""
     begun = write.request.valid & write.request.ready
-    due = h.count(begun, write.answer.valid, 2 * OUTSTANDING - 1)
+    due = h.count(begun, write.answer.valid, 2 * BEGUN - 1)
     h.assume("write.answer: only to bursts begun", ~write.answer.valid | (due != 0))
-    h.assume("write.request: as many as the arbiter lets under way", ~begun | (due < OUTSTANDING))
+    h.assume("write.request: as many as the arbiter takes", ~begun | (due < BEGUN))
     return due
 
 
@@ -35,7 +35,10 @@ def writing_rule(h, prefix, given: Place, place):
     chunk, request, moving = (h.state(prefix[:-1], state) for state in ("CHUNK", "REQUEST", "BEATS"))
     array, ready, left = (h.signal(prefix + name) for name in ("array", "ready", "left"))
     walk = h.block(f"{prefix}walk")
-    walking = h.block(f"{prefix}walk.segments").o.valid
+    segments = segments_of(h, f"{prefix}walk")
+    waits_to_walk = Cat(valid for valid, _ in segments)
+    walking = waits_to_walk.any()
+    h.prove(f"{prefix}walk: never two segments", (waits_to_walk & (waits_to_walk.as_unsigned() - 1)) == 0)
     complete = between(h, f"{prefix}given, not written", given, writing)
     behind = Signal.like(complete)
     h.m.d.comb += behind.eq(complete - writing.size)
@@ -67,7 +70,7 @@ def writing_rule(h, prefix, given: Place, place):
         h.prove(f"{prefix}{name}: a beat is there", ~waits | fifo.r_rdy | early | ((array == 0) & walking))
         fifo_rule(h, f"{prefix}beats_{name}", fifo, covers=not prefix)
     h.prove(f"{prefix}walk: the array's share of the chunk", ~walking | (
-        h.block(f"{prefix}walk.segments").o.p.length
+        sum(Mux(valid, segment.length, 0) for valid, segment in segments)
         == sum(Mux(array == k, writing.size * (bytes_ // CONFIG.operand_bytes), 0)
                for k, bytes_ in enumerate(sizes.values()))))  # fmt: skip
     h.prove(f"{prefix}write.beats: delivered without a pause", ~moving | h.block(prefix[:-1]).write.beats.valid)

@@ -1,0 +1,111 @@
+"""What is true inside the blocks that walk and queue, and makes rules of the blocks that contain them inductive.
+
+Each takes the path of such a block, "" for the harness's own.
+"""
+
+from collections.abc import Callable
+
+from amaranth import Mux, Signal, Value
+
+from .harness import Harness
+from .registry import CONFIG
+
+__all__ = [
+    "beat_walk_rule", "burst_walk_rule", "chunks_rule", "levels_of", "odometer_rule", "segments_rule", "skid_rule",
+    "unpack_rule",
+]  # fmt: skip
+
+BEAT_BITS = (CONFIG.beat_bytes - 1).bit_length()
+
+
+def _inside(path: str) -> str:
+    return f"{path}." if path else ""
+
+
+def levels_of(h: Harness, path: str) -> range:
+    """The loops that :class:`.bursts.Segments` at ``path`` walks."""
+    return range(sum(f"n{level}" in h.block(path).i.p.shape().members for level in range(3)))
+
+
+def skid_rule(h: Harness, path: str, meant: Callable | None = None) -> None:
+    """The skid at ``path`` has its second item behind a first one; both are ``meant``, if that is asked."""
+    skid, spare = h.block(path), h.signal(f"{_inside(path)}spare")
+    h.prove(f"{path}: the second item is behind a first", skid.i.ready | skid.o.valid)
+    if meant is not None:
+        layout = skid.o.p.shape()
+        h.prove(f"{path}: as its items are", ~skid.o.valid | meant(skid.o.p))
+        h.prove(f"{path}: as its second item is", skid.i.ready | meant(layout(spare)))
+
+
+def segments_rule(h: Harness, path: str) -> None:
+    """The registered flags of :class:`.bursts.Segments` say of its counters what they are to say."""
+    inside, valid = _inside(path), h.block(path).o.valid
+    more, several = h.signals(f"{inside}$signal")
+    for level in levels_of(h, path):
+        left, turns = h.signal(f"{inside}left{level}"), h.signal(f"{inside}turns{level}")
+        h.prove(f"{inside}left{level}: never more than the turns", ~valid | (left <= turns))
+        h.prove(f"{inside}more: whether turns are left of level {level}", more[level] == (left != 0))
+        h.prove(f"{inside}several: whether level {level} has more than one", several[level] == (turns != 0))
+    h.prove(f"{inside}o: no empty segment", ~valid | (h.block(path).o.p.length != 0))
+
+
+def _segments_of_walk(h, inside):
+    segments_rule(h, f"{inside}segments")
+    skid_rule(h, f"{inside}skid", lambda segment: segment.length != 0)
+
+
+def burst_walk_rule(h: Harness, path: str) -> None:
+    """A :class:`.bursts.BurstWalk`: where its burst may end, and whether that is the segment's end."""
+    inside, valid = _inside(path), h.block(path).o.valid
+    _segments_of_walk(h, inside)
+    left, room, final = (h.signal(inside + name) for name in ("left", "room", "final"))
+    first = h.signal(f"{inside}$signal")
+    page = first[BEAT_BITS:][: (CONFIG.max_burst_beats - 1).bit_length()]
+    h.prove(f"{inside}left: something while there is a burst", ~valid | (left != 0))
+    h.prove(f"{inside}room: up to the end of the page", ~valid | (room + page == CONFIG.max_burst_beats))
+    h.prove(f"{inside}final: whether there is room for what is left", ~valid | (final == (left <= room)))
+
+
+def beat_walk_rule(h: Harness, path: str) -> None:
+    """A :class:`.bursts.BeatWalk`: whether its beat ends the segment."""
+    inside, valid = _inside(path), h.block(path).o.valid
+    _segments_of_walk(h, inside)
+    left, final, (_base, first) = h.signal(f"{inside}left"), h.signal(f"{inside}final"), h.signals(f"{inside}$signal")
+    h.prove(f"{inside}left: there is an operand for each beat", ~valid | (left > first))
+    h.prove(f"{inside}final: whether the beat holds what is left",
+            ~valid | (final == (left <= CONFIG.beat_elements)))  # fmt: skip
+
+
+def odometer_rule(h: Harness, path: str, check: Callable) -> None:
+    """The :class:`.odometer.Odometer`'s flags; by ``check`` (assume or prove), it steps only after a start."""
+    inside, odometer = _inside(path), h.block(path)
+    begun = Signal(name=f"begun_{len(h.names)}")
+    h.m.d.sync += begun.eq(begun | odometer.start)
+    check(f"{inside}step: only after a start", ~odometer.step | begun)
+    single, spent = h.signal(f"{inside}$signal"), h.signal(f"{inside}spent")
+    for level in range(odometer.levels):
+        left, span = h.signal(f"{inside}left{level}"), h.signal(f"{inside}span{level}")
+        h.prove(f"{inside}left{level}: at most what it starts with", left <= span)
+        h.prove(f"{inside}spent: whether nothing is left of level {level}", ~begun | (spent[level] == (left == 0)))
+        h.prove(f"{inside}single: whether level {level} has but one", ~begun | (single[level] == (span == 0)))
+
+
+def unpack_rule(h: Harness, path: str) -> Value:
+    """An :class:`.gearbox.Unpack`'s flag; returns the groups left in it, the present one included."""
+    inside, valid = _inside(path), h.block(path).o.valid
+    left, last = h.signal(f"{inside}left"), h.signal(f"{inside}last")
+    h.prove(f"{inside}last: whether no group is left behind", ~valid | (last == (left == 0)))
+    return Mux(valid, left + 1, 0)
+
+
+def chunks_rule(h: Harness, path: str, weights: int, check: Callable) -> Value:
+    """Chunks of ``weights`` weights: their flags; returns the weights left, those of the present chunk included.
+
+    By ``check`` (assume or prove), a step comes only while there is a chunk.
+    """
+    inside, chunks = _inside(path), h.block(path)
+    left, rest = h.signal(f"{inside}left"), h.signal(f"{inside}rest")
+    check(f"{inside}step: only while there is a chunk", ~chunks.step | chunks.valid)
+    h.prove(f"{inside}last: whether no whole chunk is left behind", ~chunks.valid | (chunks.last == (left == 0)))
+    h.prove(f"{inside}rest: what a chunk may have", ~chunks.valid | ((rest != 0) & (rest <= weights)))
+    return Mux(chunks.valid, left * weights + rest, 0)
