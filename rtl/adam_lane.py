@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
+from ..spec.numerics import UPDATE_GUARD_BITS
 from .adam_scale import AdamScaleLayout, Term
 from .block_memory import BlockMemory
 from .delay import delayed
@@ -27,7 +28,7 @@ _RATIO_WIDTH = 23
 """Width of a first moment over a root, and that is where it saturates."""
 _SUM_WIDTH = ALIGN_WIDTH + 1
 
-MAGNITUDE_WIDTH = Rounded(_SUM_WIDTH, 0).signature.members["magnitude"].shape
+MAGNITUDE_WIDTH = _SUM_WIDTH - UPDATE_GUARD_BITS
 """Width of a new weight or moment before it saturates."""
 
 
