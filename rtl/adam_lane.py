@@ -174,7 +174,8 @@ class AdamLane(wiring.Component):
         """Old weights and new first moments, from a memory; as terms with the sign that they are wanted with."""
         generation = Signal(range(1 << (self.LATENCY // FOLD).bit_length()))
         m.submodules.memory = memory = BlockMemory(_FIRST_WIDTH, 2 << len(generation), block=True)
-        word = memory.r_data.as_signed()
+        word = Signal(signed(_FIRST_WIDTH), reset_less=True)  # two cycles behind its address, as blocks are slow
+        m.d.sync += word.eq(memory.r_data)
         first, weight = self._DIVISION - self._SUM + 1, self._STEP - 1  # when they are multiplied
         written = self._at(self._FIRST)
         with m.If(self._at(FOLD - 1)):
@@ -186,11 +187,11 @@ class AdamLane(wiring.Component):
         m.d.comb += [
             memory.w_en.eq(written | self._at(0)), memory.w_addr.eq(Mux(written, place(1, self._FIRST), place(0, 0))),
             memory.w_data.eq(Mux(written, new[:_FIRST_WIDTH], (self.hi << LOW_BITS) + self.lo)),
-            memory.r_en.eq(1), memory.r_addr.eq(place(1, self.LATENCY - 1)), self.o_m.eq(word),
+            memory.r_en.eq(1), memory.r_addr.eq(place(1, self.LATENCY - 2)), self.o_m.eq(word),
         ]  # fmt: skip
         for of_first, cycle in ((1, first), (0, weight)):
-            with m.If(self._at(cycle - 2)):
-                m.d.comb += memory.r_addr.eq(place(of_first, cycle - 2))
+            with m.If(self._at(cycle - 3)):
+                m.d.comb += memory.r_addr.eq(place(of_first, cycle - 3))
         negate = Mux(self._at(weight - 1), self._falls(m, new, weight - 1), word[-1])
         old = Signal(signed(_FIRST_WIDTH + 1), reset_less=True)
         m.d.sync += old.eq((word ^ negate.replicate(len(old)).as_signed()) + negate)
