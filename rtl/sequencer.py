@@ -10,8 +10,8 @@ from ..spec.descriptors import ENGINES
 from .clock_gate import clock_gate
 from .delay import delayed
 from .interfaces import TaskLayout, descriptor_layout, descriptor_stream
-from .register_slice import RegisterSlice
 from .sequencer_core import N_SLOTS, SequencerCore
+from .skid import Skid
 
 __all__ = ["Sequencer"]
 
@@ -20,7 +20,7 @@ class Sequencer(wiring.Component):
     """Turns tasks into descriptors, one task after the other, as :func:`tile_program` does.
 
     ``i``: a task, taken (``ready`` for a cycle) when its last descriptor has been issued. ``fill``,
-    ``compute``, ``drain``, ``store``: the descriptors, through a register each. ``error_valid`` pulses when
+    ``compute``, ``drain``, ``store``: the descriptors, through two registers each. ``error_valid`` pulses when
     a task can't run, with ``error_code`` (an ErrorCode) and ``error_index`` (its index in the program);
     the sequencer then stands still until reset. ``busy`` unless it has no task, or waits for room in a queue.
 
@@ -53,7 +53,7 @@ class Sequencer(wiring.Component):
         room = []
         for number, (engine, layout) in enumerate(ENGINES.items()):
             shape = descriptor_layout(layout)
-            queues[engine] = queue = RegisterSlice(shape)
+            queues[engine] = queue = Skid(shape)
             descriptor = Signal(shape, name=f"{engine}_descriptor")
             given = {"command": self.i.payload.index, "half": half}
             m.d.comb += [descriptor[bits.name].eq(given.get(bits.name, slot))

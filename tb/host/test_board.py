@@ -252,7 +252,7 @@ def test_no_board_at_all(monkeypatch):
     (("--device", "golden", "--port", "/dev/x", "--baud", "9600"), "--port, --baud: of no effect with --device golden"),
     (("--device", "board", "--port", "/dev/no-such"), "can't open /dev/no-such at 3000000 baud: "),
     (("--device", "board", "--port", "/dev/null", "--baud", "0"), "baud = 0 must be at least 1"),
-    (("--device", "board", "--port", "/dev/null", "--patience", "0"), "patience = 0.0 must satisfy 0.01 <= patience"),
+    (("--device", "board", "--port", "/dev/null", "--patience", "0"), "patience = 0.0 must satisfy 0.001 <= patience"),
 ])  # fmt: skip
 def test_mistakes(adagp, tmp_path, options, says):
     code, _, err = adagp("train", *options, *OPTIONS, "-o", tmp_path)

@@ -19,7 +19,7 @@ from command_line import SMALL
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
-COMMANDS = ("train", "evaluate", "report", "generate", "info", "disasm", "diff")
+COMMANDS = ("train", "evaluate", "report", "generate", "info", "synth", "disasm", "diff")
 
 
 # --- help -------------------------------------------------------------------------------------

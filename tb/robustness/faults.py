@@ -25,10 +25,13 @@ from .workloads import CONFIG, PREDICTED, PREDICTING_DESIGNS, TRUE, Choice
 
 __all__ = ["FAULTS", "PREDICTED_FAULTS"]
 
-SEEN_CYCLES = 4
+SEEN_CYCLES = 7
 """Cycles from an error response to the first in which nothing is written for the failing command or begun behind it."""
 
-STOP_CYCLES = 12
+WAITING = 2
+"""Bursts of a writer that may have begun before that, and wait in front of the arbiter."""
+
+STOP_CYCLES = 20
 """Cycles from the last answer to the interrupt, after an engine's error."""
 
 ON_CHIP_CYCLES = CONFIG.max_burst_beats
@@ -158,19 +161,33 @@ def _check_engines(run: Run, failed: set[int], first: int) -> None:
     seen = {number: bursts["failed"][(run.owner == number) & (bursts["failed"] > 0)].min() for number in failed}
     place = works[first].place
     for number, work in enumerate(works):
-        mine = bursts["offered"][(run.owner == number) & (bursts["write"] == 1)]
+        writes = (run.owner == number) & (bursts["write"] == 1)
+        mine = bursts["offered"][writes]
         if work.place < place:
             assert run.whole(number), f"{place} failed, {work.place} before it isn't complete"
         elif number == first:
-            late = mine.max(initial=0) - seen[number]
+            late = bursts["offered"][writes & ~_waited(bursts, seen[number])].max(initial=0) - seen[number]
             assert late < SEEN_CYCLES, f"{place} goes on to write {late} cycles after its error"
         elif number not in failed:
             assert len(mine) in (0, len(work.writes)), f"{place} failed, {work.place} is written by half"
         for other, cycle in seen.items():
-            begins = len(mine) and mine.min() - cycle
+            first_write = np.flatnonzero(writes)[:1]
+            begun = len(mine) == 0 or _waited(bursts, cycle)[first_write].all()
+            begins = 0 if begun else mine.min() - cycle
             assert begins < SEEN_CYCLES or work.place <= works[other].place, (
                 f"{work.place} begins to write {begins} cycles after the error in {works[other].place}"
             )
+
+
+def _waited(bursts, cycle: int) -> np.ndarray:
+    """Which bursts may have waited in front of the arbiter when the error of ``cycle`` was seen: each writer's next."""
+    waited = np.zeros(len(bursts), bool)
+    for client in np.unique(bursts["id"]):
+        behind = np.flatnonzero(
+            (bursts["write"] == 1) & (bursts["id"] == client) & (bursts["offered"] >= cycle + SEEN_CYCLES)
+        )
+        waited[behind[:WAITING]] = True
+    return waited
 
 
 def _recover(load: Workload, device: SimDevice, run: Run) -> None:
