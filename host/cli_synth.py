@@ -210,9 +210,7 @@ def synth(
     Netlists and placed designs are kept in `~/.cache/adagp` by what they are made from: nothing is made twice, and a
     run that was stopped goes on. The first variant is what the others are compared with, block by block.
 
-    Examples:
-
-    `adagp synth --preset tiny` (all four designs on an ECP5)
+    Example: `adagp synth --preset tiny` (all four designs on an ECP5)
 
     `adagp synth --preset ecp5 --variant baseline --seeds 1-5` (places and routes; half an hour a seed)
 

@@ -183,9 +183,9 @@ def _waited(bursts, cycle: int) -> np.ndarray:
     """Which bursts may have waited in front of the arbiter when the error of ``cycle`` was seen: each writer's next."""
     waited = np.zeros(len(bursts), bool)
     for client in np.unique(bursts["id"]):
-        behind = np.flatnonzero(
-            (bursts["write"] == 1) & (bursts["id"] == client) & (bursts["offered"] >= cycle + SEEN_CYCLES)
-        )
+        unanswered = (bursts["failed"] == 0) | (bursts["failed"] > cycle)
+        late = (bursts["write"] == 1) & unanswered & (bursts["offered"] >= cycle + SEEN_CYCLES)
+        behind = np.flatnonzero(late & (bursts["id"] == client))
         waited[behind[:WAITING]] = True
     return waited
 
