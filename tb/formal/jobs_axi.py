@@ -1,7 +1,7 @@
 """Jobs: the arbiters of the memory port."""
 
 from adagp.rtl.axi import BEGUN, OUTSTANDING, ReadArbiter, WriteArbiter
-from amaranth import Const, Mux
+from amaranth import Const, Mux, Signal
 from amaranth.lib import stream
 
 from .harness import interfaces
@@ -79,6 +79,12 @@ def _order(h, followed):
     h.prove("order: no more bursts than are under way", order.level <= h.signal("grants.outstanding"))
     behind = Mux(second_ends, 0, Mux(first_ends, second, (followed.beat + first + second)[:8]))
     h.prove("count: beats of the burst in front", h.signal("count") == behind)
+    inside, moved = Signal(), skid.i.valid & skid.i.ready  # of the burst in front, some beats have come
+    with h.m.If(moved):
+        h.m.d.sync += inside.eq(~skid.i.p.last)
+    h.prove("order: has the burst whose beats have come", ~inside | order.r_rdy)
+    h.prove("beats: the newest says whether its burst has ended",
+            ~first | (inside == ~Mux(second, second_ends, first_ends)))  # fmt: skip
     h.prove("beats: the first ends its burst with its last beat, and only there",
             ~(here & first & (followed.ahead == 0)) | (first_ends == (followed.beat == followed.length)))  # fmt: skip
     h.prove("beats: the second ends its burst with its last beat, and only there",

@@ -64,7 +64,7 @@ def _frame_buffer(h):
     h.cover("a frame is forgotten", h.before(dut.end & (whole != there)) & (whole == there))
 
 
-@job("link_executor", lambda: LinkExecutor(CONFIG, CONFIG.clock_hz))
+@job("link_executor", lambda: LinkExecutor(CONFIG, CONFIG.clock_hz), depth=90)
 def _link_executor(h):
     dut = h.dut
     bind_streams(h)

@@ -1,7 +1,7 @@
 """Jobs: the memory port, its arbiters, bursts, scratchpad halves and the two DMA engines."""
 
 from adagp.rtl.axi import BEGUN
-from adagp.rtl.bursts import BeatWalk, BurstWalk, Segments
+from adagp.rtl.bursts import BeatWalk, BurstLayout, BurstWalk, Segments
 from adagp.rtl.dma_read import Fill, _Requests
 from adagp.rtl.dma_write import Store, _Answers, _Reader, _RegionGate
 from adagp.rtl.scratchpad import PingPong
@@ -89,6 +89,7 @@ def _fill(h):
     busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
     h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
     h.prove("walk: takes a descriptor at once", ~walk.i.valid | walk.i.ready)
+    h.prove("walk: idle between descriptors", h.state("", "MOVE") | walk.idle)
     queue = h.block("requests.queue")
     fifo_rule(h, "requests.queue", queue)
     layout = dut.i.p.shape()
@@ -96,6 +97,10 @@ def _fill(h):
     waiting = [(queue.level > place, layout(h.word("requests.queue.storage", (consume + place)[: len(produce)])))
                for place in range(queue.depth)]  # fmt: skip
     waiting.append((~h.state("", "IDLE"), layout(h.signal("d"))))
+    step, bits = layout(h.signal("d")).step, len(walk.offsets[0])
+    multiples = Cat((step * j)[:bits] for j in range(1, CONFIG.beat_elements + 1))
+    h.prove("walk: its offsets are the descriptor's from its beginning on",
+            h.state("", "IDLE") | h.state("", "BEGIN") | (offsets[bits:] == multiples))  # fmt: skip
     stages = [s for s in h.signals("stage") if len(s) == 3][: Fill.LANDING_CYCLES - 1]
     kinds = {"a": (Target.A, "a_full"), "b": (Target.B, "b_full"), "c": (None, "c_ready")}
     for number, (name, (target, given)) in enumerate(kinds.items()):
@@ -185,6 +190,11 @@ def _store(h):
     h.prove("answers: marked only while not busy", ~answers.mark | ~answers.busy)
     for name, part in (("bursts", bursts), ("walk", walk)):
         h.prove(f"{name}: takes a descriptor at once", ~part.i.valid | part.i.ready)
+    gate, reader = h.block("gate"), h.block("reader")
+    idle = bursts.idle & gate.idle & walk.idle & reader.idle
+    h.prove("nothing is under way between descriptors", h.state("", "MOVE") | idle)
+    s0, s0_valid, _ = h.signals("gate.$signal")
+    h.prove("gate: a burst within a page", burst_form(s0_valid, BurstLayout(s0)))
     h.prove("main_done only when all is answered", ~dut.main_done | (h.signal("answers.before") == 0))
     h.cover("main_done", dut.main_done)
     h.cover("c_free", dut.c_free)
