@@ -142,7 +142,7 @@ def bench_asic(session: nox.Session) -> None:
 
 @nox.session
 def bench_synth_tiny(session: nox.Session) -> None:
-    """Two designs of preset tiny, which a test compares with: writes results/synth_tiny.json."""
+    """Two designs of preset tiny on an ECP5, by block: writes results/synth_tiny.json."""
     session.run("python", "-m", "adagp.host.bench_synth_tiny", *session.posargs)
 
 

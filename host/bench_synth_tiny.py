@@ -1,4 +1,4 @@
-"""Preset ``tiny``, synthesised for an ECP5: writes ``results/synth_tiny.json``, which a test compares with.
+"""Preset ``tiny``, synthesised for an ECP5: writes ``results/synth_tiny.json``.
 
 Some minutes. To be run again when the hardware, or Yosys, changes its size by more than the test allows.
 """
