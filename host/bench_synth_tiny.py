@@ -1,6 +1,6 @@
 """Preset ``tiny``, synthesised for an ECP5: writes ``results/synth_tiny.json``.
 
-Some minutes. To be run again when the hardware, or Yosys, changes its size by more than the test allows.
+Some minutes.
 """
 
 from .synthesis_bench import bench, parser
