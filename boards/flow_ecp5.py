@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .board import Board
 from .errors import BoardError
-from .steps import Steps, call, find_tool
+from .steps import Steps, find_tool
 from .synthesis import synthesise
 
 __all__ = ["OVERRIDES", "build"]
@@ -26,9 +26,9 @@ def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_tim
         *board.place, "--json", "top.json", "--lpf", "top.lpf", "--textcfg", "top.config", "--report", "place.json",
         "--seed", str(seed), "--timing-allow-fail",
     ]  # fmt: skip
-    steps.run(
+    steps.tool(
         "place and route", [nextpnr, arguments, folder / "top.json", folder / "top.lpf"], ["top.config", "place.json"],
-        lambda: call([*nextpnr, *arguments], folder, "place.log"),
+        [*nextpnr, *arguments], "place.log",
     )  # fmt: skip
     placed = json.loads((folder / "place.json").read_text())
     clocks = {name: (found["achieved"], found["constraint"]) for name, found in placed["fmax"].items()}
@@ -42,8 +42,8 @@ def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_tim
             f"{name} {got:.1f} of {wanted:.1f} MHz" for name, (got, wanted) in clocks.items() if got < wanted
         )
         raise BoardError(f"{board.name}: too slow ({slow}): try another --seed, --clock-mhz, or --ignore-timing")
-    steps.run(
+    steps.tool(
         "bitstream", [ecppack, folder / "top.config"], ["top.bit"],
-        lambda: call([*ecppack, "--compress", "--input", "top.config", "--bit", "top.bit"], folder, "pack.log"),
+        [*ecppack, "--compress", "--input", "top.config", "--bit", "top.bit"], "pack.log",
     )  # fmt: skip
     return report

@@ -1,23 +1,24 @@
 """Steps of a build in a folder: each is done once for what it is made from, so that a build can go on where it was."""
 
-import hashlib
 import json
 import os
+import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..gen.cache import digest
 from ..host.cli_options import screen
-from .errors import ToolError
+from ..synth import child
+from ..synth.errors import ToolError
 
-__all__ = ["Steps", "call", "find_tool"]
+__all__ = ["Steps", "find_tool"]
 
 RECORD = "steps.json"
-LINES = 15
-"""Of a failing tool's log, in the message."""
+_NOTHING = re.compile(r"(?!)")
+"""What is told of a tool while it runs; its log is there to be read."""
 
 
 class Steps:
@@ -33,11 +34,8 @@ class Steps:
 
         ``about``: all that they depend on; a Path stands for the file's contents. Returns whether anything was done.
         """
-        digest = hashlib.sha256()
-        for part in about:
-            data = part.read_bytes() if isinstance(part, Path) else repr(part).encode()
-            digest.update(len(data).to_bytes(8, "little") + data)
-        if self._done.get(name) == digest.hexdigest() and all((self.folder / file).exists() for file in results):
+        made_from = digest(*(part.read_bytes() if isinstance(part, Path) else repr(part) for part in about))
+        if self._done.get(name) == made_from and all((self.folder / file).exists() for file in results):
             screen.print(f"{name}: done before")
             return False
         self._done.pop(name, None)
@@ -45,9 +43,15 @@ class Steps:
         with screen.status(f"{name} (the log is in {self.folder})"):
             work()
         screen.print(f"{name}: {time.monotonic() - start:.0f} s")
-        self._done[name] = digest.hexdigest()
+        self._done[name] = made_from
         (self.folder / RECORD).write_text(json.dumps(self._done, indent=1) + "\n")
         return True
+
+    def tool(
+        self, name: str, about: Sequence[object], results: Sequence[str], command: Sequence[str | Path], log: str
+    ) -> None:
+        """A step that is a tool's work, its output in the file ``log``; raises ToolError if it fails."""
+        self.run(name, about, results, lambda: child.run(command, self.folder, self.folder / log, _NOTHING, print))
 
 
 def find_tool(name: str, package: str) -> list[str]:
@@ -62,14 +66,3 @@ def find_tool(name: str, package: str) -> list[str]:
         if path is not None:
             return [path]
     raise ToolError(f"{chosen or name} was not found: install it, or pip install {package}")
-
-
-def call(command: Sequence[str], folder: Path, log: str) -> None:
-    """Run a tool in ``folder`` with its output in the file ``log``; raises ToolError with the end of it if it fails."""
-    path = folder / log
-    with path.open("wb") as file:
-        code = subprocess.run(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT).returncode
-    if code:
-        text = path.read_text(errors="replace").splitlines()
-        errors = [line for line in text if "ERROR" in line]
-        raise ToolError(f"{Path(command[0]).name} failed ({path}): {'; '.join(errors[:2] or text[-LINES:])}")

@@ -1,25 +1,15 @@
 """Yosys, in a process of its own, on a build's folder."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ..synth.yosys import yosys_command, yosys_version
 from .board import Board
-from .errors import BoardError, ToolError
-from .steps import Steps, call
+from .errors import BoardError
+from .steps import Steps
 
 __all__ = ["synthesise"]
-
-_YOSYS = "import sys; from pyosys import libyosys as ys; ys.run_pass(f'script {sys.argv[1]}', ys.Design())"
-
-
-def _version():
-    try:
-        return version("pyosys")
-    except PackageNotFoundError:
-        raise ToolError("synthesis needs Yosys: pip install pyosys") from None
 
 
 def synthesise(
@@ -29,10 +19,9 @@ def synthesise(
 
     Raises BoardError if the device hasn't as many, ToolError if Yosys fails.
     """
-    command = [sys.executable, "-u", "-c", _YOSYS, script]  # without buffers: an error ends the process at once
-    steps.run(
-        "synthesis", [_version(), *sources, steps.folder / script], results,
-        lambda: call(command, steps.folder, "synthesis.log"),
+    steps.tool(
+        "synthesis", [yosys_version(), *sources, steps.folder / script], results, yosys_command(script),
+        "synthesis.log",
     )  # fmt: skip
     text = (steps.folder / "cells.json").read_text()
     cells = json.loads(text[text.index("{") :])["design"]["num_cells_by_type"]

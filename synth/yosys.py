@@ -10,7 +10,7 @@ from ..gen.cache import digest, entry
 from . import child
 from .errors import ToolError
 
-__all__ = ["MARK", "TOP", "synthesise", "yosys_version"]
+__all__ = ["MARK", "TOP", "synthesise", "yosys_command", "yosys_version"]
 
 TOP = "adagp"
 """The top module of every netlist."""
@@ -44,6 +44,11 @@ def yosys_version() -> str:
         raise ToolError("synthesis needs Yosys: pip install pyosys (or the extra adagp[synth])") from None
 
 
+def yosys_command(script: str) -> tuple[str, ...]:
+    """What runs a script in the current folder."""
+    return (sys.executable, "-u", "-c", _MAIN, script)  # unbuffered: an error ends the process at once
+
+
 def synthesise(
     name: str, rtlil: Path, passes: str, say: child.Say = lambda _: None, files: Mapping[str, bytes] | None = None
 ) -> Path:
@@ -62,9 +67,8 @@ def synthesise(
             for file, content in others.items():
                 (folder / file).write_bytes(content)
             (folder / "input.il").symlink_to(rtlil.resolve())
-            command = [sys.executable, "-u", "-c", _MAIN, "script.ys"]  # unbuffered: an error ends the process at once
             try:
-                child.run(command, folder, folder / "log.txt", _PASS, say)
+                child.run(yosys_command("script.ys"), folder, folder / "log.txt", _PASS, say)
             except ToolError as error:
                 raise ToolError(f"Yosys, synthesising {name}: {str(error).partition(' said: ')[2]}") from error
             (folder / "input.il").unlink()

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 from adagp.boards.build import BOARDS, build, find_board, prepare
 from adagp.boards.cli import main
-from adagp.boards.errors import BoardError, ToolError
+from adagp.boards.errors import BoardError
 from adagp.boards.steps import Steps, find_tool
 from adagp.boards.synthesis import synthesise
 from adagp.rtl.axi import AxiMaster
 from adagp.rtl.csr import AxiLite
 from adagp.spec.presets import preset
+from adagp.synth.errors import ToolError
 from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -189,7 +190,7 @@ def test_a_design_that_does_not_fit_is_refused(made):
 def test_a_tool_that_fails_or_is_missing_is_named(made, monkeypatch):
     board, _, folder, sources = made
     (folder / "wrong.ys").write_text("read_verilog no_such_file.v\n")
-    with pytest.raises(ToolError, match=r"python.* failed \(.*synthesis.log\): ERROR: .*no_such_file.v"):
+    with pytest.raises(ToolError, match=r"python.* said: .*ERROR: .*no_such_file.v"):
         synthesise(Steps(folder), board, sources, "wrong.ys", ["never.json"])
     with pytest.raises(ToolError, match="no-such-tool was not found: install it, or pip install something"):
         find_tool("no-such-tool", "something")
