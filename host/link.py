@@ -6,14 +6,14 @@ no answer comes: the board does nothing twice that writes, and reading twice doe
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Protocol
+from dataclasses import dataclass
 
 from ..spec.link import ANSWER, FLAG, IDENTITY, LINK_VERSION, MAX_PAYLOAD, WINDOW, Kind, Outcome, n_bytes
 from .device import DeviceError
 from .frames import Unframer, frame, request
+from .wire import Identity, Statistics, Wire
 
-__all__ = ["PATIENCE", "Identity", "Link", "LinkError", "Statistics", "Wire"]
+__all__ = ["PATIENCE", "Link", "LinkError"]
 
 PATIENCE = 0.25
 """Seconds without an answer before the unanswered requests are sent again, besides the time that bytes take."""
@@ -36,62 +36,6 @@ _BITS = 10
 
 class LinkError(DeviceError):
     """The board can't be reached, or isn't what it should be; the message says which, and what was asked of it."""
-
-
-class Wire(Protocol):
-    """A line of bytes, as pyserial's ``Serial``, with a clock: a simulated line has a time of its own."""
-
-    timeout: float | None
-
-    @property
-    def in_waiting(self) -> int:
-        """Bytes that have come."""
-
-    def read(self, size: int = 1, /) -> bytes:
-        """Up to ``size`` bytes, fewer when the timeout is over."""
-
-    def write(self, data: bytes, /) -> int | None:
-        """Send bytes."""
-
-    def clock(self) -> float:
-        """The time on which ``timeout`` is measured, in seconds."""
-
-
-@dataclass
-class Identity:
-    """What a board says of itself; see :data:`adagp.spec.link.IDENTITY`."""
-
-    link_version: int
-    max_payload: int
-    clock_hz: int
-    config_hash: int
-
-
-@dataclass
-class Statistics:
-    """What a link has done."""
-
-    requests: int = 0
-    bytes_sent: int = 0
-    bytes_received: int = 0
-    payload_bytes: int = 0
-    """Of memory, written and read."""
-    bad_frames: int = 0
-    """That came: noise, or a wrong CRC."""
-    lost_requests: int = 0
-    """That the board missed when a later one came."""
-    time_outs: int = 0
-    repeated: int = 0
-    """Requests sent again."""
-
-    def __str__(self) -> str:
-        """One line for people."""
-        return (
-            f"{self.requests:,} requests, {self.bytes_sent:,} bytes sent, {self.bytes_received:,} received,"
-            f" {self.bad_frames} bad frames, {self.time_outs} time-outs, {self.repeated} requests repeated"
-        )
-
-    to_dict = asdict
 
 
 @dataclass

@@ -1,0 +1,62 @@
+"""What the host link speaks over, who is at its other end, and what it has done."""
+
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+__all__ = ["Identity", "Statistics", "Wire"]
+
+
+class Wire(Protocol):
+    """A line of bytes, as pyserial's ``Serial``, with a clock: a simulated line has a time of its own."""
+
+    timeout: float | None
+
+    @property
+    def in_waiting(self) -> int:
+        """Bytes that have come."""
+
+    def read(self, size: int = 1, /) -> bytes:
+        """Up to ``size`` bytes, fewer when the timeout is over."""
+
+    def write(self, data: bytes, /) -> int | None:
+        """Send bytes."""
+
+    def clock(self) -> float:
+        """The time on which ``timeout`` is measured, in seconds."""
+
+
+@dataclass
+class Identity:
+    """What a board says of itself; see :data:`adagp.spec.link.IDENTITY`."""
+
+    link_version: int
+    max_payload: int
+    clock_hz: int
+    config_hash: int
+
+
+@dataclass
+class Statistics:
+    """What a link has done."""
+
+    requests: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    payload_bytes: int = 0
+    """Of memory, written and read."""
+    bad_frames: int = 0
+    """That came: noise, or a wrong CRC."""
+    lost_requests: int = 0
+    """That the board missed when a later one came."""
+    time_outs: int = 0
+    repeated: int = 0
+    """Requests sent again."""
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return (
+            f"{self.requests:,} requests, {self.bytes_sent:,} bytes sent, {self.bytes_received:,} received,"
+            f" {self.bad_frames} bad frames, {self.time_outs} time-outs, {self.repeated} requests repeated"
+        )
+
+    to_dict = asdict
