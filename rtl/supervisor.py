@@ -67,6 +67,12 @@ class Supervisor(wiring.Component):
             calm.eq(Mux(settling & ~news, Cat(self.quiet, calm), 0)),
         ]  # fmt: skip
 
+        self._states(m, asked, news, settling, held & self.quiet & calm.all(), was_idle, done)
+        return m
+
+    def _states(self, m, asked, news, settling, settled, was_idle, done):
+        """From START to the end or an error, and back by CLEAR."""
+
         @contextmanager
         def state(name):
             with m.State(name):
@@ -93,7 +99,7 @@ class Supervisor(wiring.Component):
                     m.next = "IDLE"
             with state("SETTLE"):
                 m.d.comb += [self.busy.eq(1), settling.eq(1)]
-                with m.If(held & self.quiet & calm.all() & ~news):
+                with m.If(settled & ~news):
                     m.next = "STOP"
             with state("STOP"):
                 m.d.comb += [self.busy.eq(1), self.halt.eq(1)]
@@ -106,7 +112,6 @@ class Supervisor(wiring.Component):
                 with m.If(was_idle & self.idle):
                     m.d.comb += self.reset.eq(1)
                     m.next = "IDLE"
-        return m
 
     def _error(self, m, news):
         """Keep the report of the earliest command; ``news``: there is an earlier one than before."""
