@@ -25,7 +25,7 @@ __all__ = [
 OUTSTANDING = 16
 """Bursts a direction may have under way."""
 
-BEGUN = OUTSTANDING + 2
+BEGUN = OUTSTANDING + Skid.ITEMS
 """Bursts that may have been taken from one client and not answered: those under way, and two that wait in its skid."""
 
 ID_BITS = 2

@@ -13,6 +13,8 @@ class Skid(wiring.Component):
     Latency 1; an item every cycle. Neither side's ready depends on the other's in the same cycle.
     """
 
+    ITEMS = 2
+
     def __init__(self, shape):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 

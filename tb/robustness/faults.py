@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from adagp.host.sim_device import SimDevice
 from adagp.rtl.adam_lane import FOLD, AdamLane
+from adagp.rtl.skid import Skid
 from adagp.rtl.update_read import SLOTS
 from adagp.sim import DECERR, SLVERR, Fault
 from adagp.spec.commands import Opcode
@@ -28,7 +29,7 @@ __all__ = ["FAULTS", "PREDICTED_FAULTS"]
 SEEN_CYCLES = 7
 """Cycles from an error response to the first in which nothing is written for the failing command or begun behind it."""
 
-WAITING = 2
+WAITING = Skid.ITEMS
 """Bursts of a writer that may have begun before that, and wait in front of the arbiter."""
 
 STOP_CYCLES = 20
