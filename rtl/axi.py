@@ -226,8 +226,10 @@ class WriteArbiter(wiring.Component):
         m.submodules.grants = grants = _Grants(self._config, WriteClient, len(self.clients))
         grants.drive(m, self._config, axi, "aw")
         bursts = data.StructLayout({"client": grants.client.shape(), "length": 8})
-        m.submodules.order = order = SyncFIFOBuffered(width=bursts.size, depth=OUTSTANDING)
-        burst = bursts(order.r_data)
+        m.submodules.order = order = SyncFIFOBuffered(width=bursts.size, depth=OUTSTANDING - Skid.ITEMS)
+        m.submodules.present = present = Skid(bursts)
+        wiring.connect(m, order.r_stream, present.i)
+        burst = present.o.p
         count = Signal(8)
         moved = Signal()
         beat = data.StructLayout({"data": self._config.port_width, "strobe": self._config.beat_bytes, "last": 1})
@@ -248,7 +250,7 @@ class WriteArbiter(wiring.Component):
             bursts(order.w_data).length.eq(grants.length),
             beats.i.p.last.eq(count == burst.length),
             moved.eq(beats.i.valid & beats.i.ready),
-            order.r_en.eq(moved & beats.i.p.last),
+            present.o.ready.eq(moved & beats.i.p.last),
             axi.bready.eq(1),
         ]
         for number, client in enumerate(self.clients):
@@ -259,10 +261,10 @@ class WriteArbiter(wiring.Component):
             ]
             with m.If(burst.client == number):
                 m.d.comb += [
-                    beats.i.valid.eq(client.beats.valid & order.r_rdy),
+                    beats.i.valid.eq(client.beats.valid & present.o.valid),
                     beats.i.p.data.eq(client.beats.payload.data),
                     beats.i.p.strobe.eq(client.beats.payload.strobe),
-                    client.beats.ready.eq(beats.i.ready & order.r_rdy),
+                    client.beats.ready.eq(beats.i.ready & present.o.valid),
                 ]
         with m.If(moved):
             m.d.sync += count.eq(Mux(beats.i.p.last, 0, count + 1))

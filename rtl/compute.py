@@ -129,12 +129,12 @@ class Compute(wiring.Component):
         ]  # fmt: skip
         swap, vector = Signal(), Signal()
         same = Signal()
-        done = []
+        done = []  # in registers, as what follows has a long way to go
         here = Signal()
         for name, port, wanted in (("a", fetch_a.walk, Const(1)), ("b", fetch_b.walk, gemm | selects)):
             taken = Signal(name=f"taken_{name}")
             m.d.comb += port.valid.eq(shown & wanted & ~taken & (here | same))
-            done.append(taken | ~wanted | (port.valid & port.ready))
+            done.append(taken | ~wanted)
             with m.If(port.valid & port.ready):
                 m.d.sync += taken.eq(1)
             with m.If(self.i.ready):
@@ -148,7 +148,7 @@ class Compute(wiring.Component):
             feeder.gemm.valid.eq(new & gemm & (idle | (same & feeder.gemm.ready))),
             pool.job.valid.eq(new & ~gemm & idle),
             start.eq(feeder.gemm.valid | pool.job.valid),
-            self.i.ready.eq(shown & (here | start) & done[0] & done[1]),
+            self.i.ready.eq(shown & here & done[0] & done[1]),
         ]  # fmt: skip
         with m.If(start):
             m.d.sync += [here.eq(1), swap.eq(swapped), vector.eq(~gemm)]
@@ -158,11 +158,13 @@ class Compute(wiring.Component):
 
     def _route(self, m, fetch_a, fetch_b, feeder, pool, swap, vector):
         """Vectors of A and B to the stream, the stationary or the pool side."""
+        crosses = Signal()  # ``swap`` for the data, which come later than it; each of the two has fewer loads
+        m.d.sync += crosses.eq(swap)
         m.d.comb += [
             pool.a.payload.eq(fetch_a.o.payload),
             pool.b.payload.eq(fetch_b.o.payload),
-            feeder.stream.payload.eq(Mux(swap, fetch_b.o.payload, fetch_a.o.payload)),
-            feeder.stationary.payload.eq(Mux(swap, fetch_a.o.payload, fetch_b.o.payload)),
+            feeder.stream.payload.eq(Mux(crosses, fetch_b.o.payload, fetch_a.o.payload)),
+            feeder.stationary.payload.eq(Mux(crosses, fetch_a.o.payload, fetch_b.o.payload)),
         ]
         sides = {
             fetch_a: (pool.a, feeder.stream, feeder.stationary),

@@ -1,6 +1,6 @@
 """A core: an array with its sequencer, engines and scratchpads, which runs compute commands."""
 
-from amaranth import Module, ResetInserter
+from amaranth import Cat, Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -58,15 +58,17 @@ class Core(wiring.Component):
     :class:`.dma_write.Store`. ``result`` with ``result_valid``: see :class:`.drain.Drain`. ``errors``: reports of
     sequencer, fill and store; ``losses``: those after which no later task can be completed. Counted are ``macs``,
     ``active``, the stalls (see :class:`.compute.Compute`) and ``saturations``. ``reset`` brings all back to its initial
-    state.
+    state; it goes from block to block, with a register for each, since a net to all of them at once would be the
+    longest way on the chip. ``restarted`` is ``reset`` behind the last one, RESETS cycles later.
     """
 
     ERRORS = 3
+    RESETS = 6
 
     def __init__(self, config: Config):
         self.config = config
         super().__init__({
-            "i": In(stream.Signature(TaskLayout)), "reset": In(1), "done": Out(1),
+            "i": In(stream.Signature(TaskLayout)), "reset": In(1), "restarted": Out(1), "done": Out(1),
             "read": Out(ReadClient(config)), "write": Out(WriteClient(config)),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
             "stop": In(StopLayout), "lost": In(LostLayout), "hold": Out(1), "writing": Out(1),
@@ -80,11 +82,15 @@ class Core(wiring.Component):
         m = Module()
         config = self.config
 
-        def engine(name, component, wanted=None):
-            """Add a block that is reset with the core, with a clock only while ``wanted``."""
-            block = ResetInserter(self.reset)(component)
+        resets = Signal(self.RESETS)
+        m.d.sync += resets.eq(Cat(self.reset, resets))
+        m.d.comb += self.restarted.eq(resets[-1])
+
+        def engine(name, component, reset, wanted=None):
+            """Add a block with its reset, and with a clock only while ``wanted``."""
+            block = ResetInserter(reset)(component)
             if wanted is not None:
-                block = clock_gate(m, platform, name, wanted | self.reset, SETTLING)(block)
+                block = clock_gate(m, platform, name, wanted | reset, SETTLING)(block)
             m.submodules[name] = block
             return component
 
@@ -96,19 +102,23 @@ class Core(wiring.Component):
         fills = self.fill.busy | taken(self.fill.i) | self.fill.client.beats.valid
         drains = self.drain.busy | taken(self.drain.i) | self.fill.bias_valid
         stores = self.store.busy | taken(self.store.i) | self.store.client.answer.valid
-        engine("sequencer", self.sequencer, self.sequencer.busy)
-        engine("fill", self.fill, fills)
-        engine("compute", self.compute)
-        m.d.comb += [block.reset.eq(self.reset) for block in (self.sequencer, self.compute, self.drain)]
-        engine("drain", self.drain, drains)
-        engine("store", self.store, stores)
-        self.tokens = {name: engine(name, TokenCounter(initial, HALVES)) for name, (initial, *_) in TOKENS.items()}
         uses_a = self.fill.a.mask.any() | self.compute.reads_a
         uses_b = self.fill.b.mask.any() | self.compute.reads_b
         uses_c = self.fill.c.mask.any() | self.drain.reads_c | self.drain.c_write.mask.any() | stores
-        pad_a = engine("pad_a", Scratchpad(config, 2 * config.a_depth), uses_a)
-        pad_b = engine("pad_b", Scratchpad(config, 2 * config.b_depth), uses_b)
-        pad_c = engine("pad_c", PingPong(config, config.c_depth), uses_c)
+        sequencing, filling, operands, computing, draining, storing = resets
+        for block, reset in ((self.sequencer, sequencing), (self.compute, computing), (self.drain, draining)):
+            m.d.comb += block.reset.eq(reset)
+        engine("sequencer", self.sequencer, sequencing, self.sequencer.busy)
+        self.tokens = {
+            name: engine(name, TokenCounter(initial, HALVES), sequencing) for name, (initial, *_) in TOKENS.items()
+        }
+        engine("fill", self.fill, filling, fills)
+        pad_a = engine("pad_a", Scratchpad(config, 2 * config.a_depth), operands, uses_a)
+        pad_b = engine("pad_b", Scratchpad(config, 2 * config.b_depth), operands, uses_b)
+        engine("compute", self.compute, computing)
+        engine("drain", self.drain, draining, drains)
+        engine("store", self.store, storing, stores)
+        pad_c = engine("pad_c", PingPong(config, config.c_depth), storing, uses_c)
 
         for reader, writer, pad in ((self.compute.a, self.fill.a, pad_a), (self.compute.b, self.fill.b, pad_b)):
             connect(m, reader, pad.read)

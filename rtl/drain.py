@@ -77,10 +77,12 @@ class Drain(wiring.Component):
 
         asking, before, entering = (delayed(m, walk.step, self.READ_STAGES - n, en) for n in (2, 1, 0))
         pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
+        wanted = Signal()  # a vector of the pool unit enters
+        with m.If(en):
+            m.d.sync += wanted.eq(before.valid & pooled)
         m.d.comb += [
-            en.eq(~(entering.valid & ((pooled & ~self.vector.valid) | held))),
-            self.vector.ready.eq(entering.valid & pooled),
-        ]
+            en.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))), self.vector.ready.eq(wanted),
+        ]  # fmt: skip
         self._operands(m, d, en, walk.step, asking, epilogue)
         self._bias(m, d, entering, entering.valid & ~held, epilogue)
         if config.reorganises:
@@ -174,10 +176,12 @@ class Drain(wiring.Component):
             self.c_read.en.eq(en),
             self.c_read.valid.eq(first.valid & (d.c_mode != 0)),
         ]
+        chosen = Signal()  # ``d.vector`` for the data, which come later than it; each of the two has fewer loads
+        m.d.sync += chosen.eq(d.vector)
         for lane, x in enumerate(epilogue.x):
             psum = sums[lane] if lane < self._config.cols else 0
             pooled = self.vector.payload[lane] if lane < self._config.rows else 0
-            m.d.comb += [x.eq(Mux(d.vector, pooled, psum)), epilogue.c[lane].eq(self.c_read.data[lane])]
+            m.d.comb += [x.eq(Mux(chosen, pooled, psum)), epilogue.c[lane].eq(self.c_read.data[lane])]
 
     def _bias(self, m, d, entering, moving, epilogue):
         """Biases by lane (word o) or, with swap, by position (element i on all lanes)."""

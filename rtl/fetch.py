@@ -61,6 +61,7 @@ class Fetch(wiring.Component):
         code = Signal(ErrorCode)
         calibrating = Signal()
         tried = Signal()
+        calm = Signal()  # what a state waits for was there a cycle before, and nothing is left that could report since
         m.d.comb += [
             prefetch.program.eq(self.program),
             check.fetched.eq(fetched), check.phase.eq(self.phase), check.given.eq(self.given),
@@ -88,7 +89,7 @@ class Fetch(wiring.Component):
                     m.next = "WORK"
                 with m.Else():
                     m.next = "SETTLE"
-            self._settle(m, prefetch, code, work & ~tried)
+            self._settle(m, prefetch, calm, code, work & ~tried)
             with m.State("WORK"):
                 m.d.comb += self.work.valid.eq(1)
                 with m.If(self.work.ready & self.work.p.dry):
@@ -108,6 +109,8 @@ class Fetch(wiring.Component):
             self.waiting.eq(fsm.ongoing("HOST")),
             self.running.eq(prefetch.enable | fsm.ongoing("LEAVE") | fsm.ongoing("FAILED")),
         ]
+        there = (fsm.ongoing("SETTLE") & self.settled) | (fsm.ongoing("LEAVE") & prefetch.quiet)
+        m.d.sync += calm.eq(there & ~self.stopping & ~calm)
         waits = reduce(or_, (
             *map(fsm.ongoing, ("IDLE", "HOST", "FAILED")), fsm.ongoing("WORK") & ~self.work.ready,
             fsm.ongoing("SETTLE") & ~self.settled, fsm.ongoing("LEAVE") & ~prefetch.quiet,
@@ -151,11 +154,11 @@ class Fetch(wiring.Component):
             with m.State("BATCH"), m.If(self.located):
                 m.next = "COMMAND"
 
-    def _settle(self, m, prefetch, code, untried):
+    def _settle(self, m, prefetch, calm, code, untried):
         """Wait for everything before this command; and how HOST and END leave the program."""
         opcode = prefetch.commands.p.command.opcode
         ending = Signal()
-        with m.State("SETTLE"), m.If(self.settled & ~self.stopping):
+        with m.State("SETTLE"), m.If(calm):
             with m.If(code != ErrorCode.NONE):
                 m.next = "FAILED"
             with m.Elif(untried):
@@ -167,7 +170,7 @@ class Fetch(wiring.Component):
             with m.Else():
                 m.d.comb += self.adjust.start.eq(1)
                 m.next = "ADJUST"
-        with m.State("LEAVE"), m.If(prefetch.quiet & ~self.stopping):
+        with m.State("LEAVE"), m.If(calm):
             with m.If(~ending):
                 m.next = "HOST"
             with m.Else():

@@ -135,15 +135,19 @@ class Operand(wiring.Component):
         )
         half = Signal(init=1)  # the first ``new`` makes it 0
         repeat, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
-        prepared, end_group, taken = Signal(), Signal(), Signal()
+        prepared = Signal()
+        end_group, taken = Signal(), Signal()
         final, single = Signal(), Signal()  # whether the repetition is the group's last, whether there is but one
 
         # The offsets' walk begins ahead of the outer one, which waits for its tile and its predecessor.
-        start = self.walk.valid & self.walk.ready
+        armed = Signal()  # but for its predecessor, the walk may start
+        start = Signal()
+        arming = self.walk.valid & prepared & (~walk.new | self.full.avail)
+        m.d.sync += armed.eq(arming & ~start)
         m.d.comb += [
             offsets.walk.payload.eq(walk), offsets.walk.valid.eq(self.walk.valid & ~prepared),
             self.waiting.eq(self.walk.valid & walk.new & ~self.full.avail),
-            self.walk.ready.eq(~busy & prepared & (~walk.new | self.full.avail)),
+            start.eq(armed & ~busy), self.walk.ready.eq(start),
             self.full.take.eq(start & walk.new),
             odometer.n.eq(walk.n), odometer.jump.eq(walk.jump), odometer.start.eq(start),
         ]  # fmt: skip
@@ -177,7 +181,7 @@ class Operand(wiring.Component):
         with m.If(following.o.ready):
             m.d.sync += [group.eq(following.o.payload), group_valid.eq(following.o.valid)]
         loading = following.o.valid & following.o.ready
-        walking = start | offsets.busy | loading | (offsets.walk.valid & offsets.walk.ready)
+        walking = (arming & ~armed) | start | offsets.busy | loading | (offsets.walk.valid & offsets.walk.ready)
         return odometer.address, group.offset, walking
 
     def _fetch(self, m, o, position, step, outer, offsets):

@@ -1,6 +1,6 @@
 """Nested counters that walk addresses by adding one jump per step."""
 
-from amaranth import Module, Signal, signed
+from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -42,22 +42,23 @@ class Odometer(wiring.Component):
 
         carry = 1
         selected = 0
+        following = Signal(self.levels)  # ``spent`` behind a step
         for level in reversed(range(self.levels)):
+            m.d.comb += following[level].eq(Mux(
+                carry, Mux(spent[level], single[level], left[level] == 1), spent[level]))  # fmt: skip
             with m.If(self.step & carry):
-                m.d.sync += [left[level].eq(left[level] - 1), spent[level].eq(left[level] == 1)]
-                with m.If(spent[level]):
-                    m.d.sync += [left[level].eq(span[level]), spent[level].eq(single[level])]
+                m.d.sync += left[level].eq(Mux(spent[level], span[level], left[level] - 1))
             counts = carry & ~spent[level]
             selected |= jumps[level].as_unsigned() & counts.replicate(JUMP_BITS)
             carry = carry & spent[level]
-        m.d.comb += [jump.eq(selected), self.last.eq(carry)]
+        m.d.comb += jump.eq(selected)
 
         with m.If(self.step):
-            m.d.sync += self.address.eq(self.address + jump)
+            m.d.sync += [self.address.eq(self.address + jump), spent.eq(following), self.last.eq(following.all())]
             with m.If(self.last):
                 m.d.sync += self.address.eq(0)
         with m.If(self.start):
-            m.d.sync += [self.address.eq(0), jumps.eq(self.jump)]
+            m.d.sync += [self.address.eq(0), jumps.eq(self.jump), self.last.eq(Cat(n == 1 for n in self.n).all())]
             for level in range(self.levels):
                 m.d.sync += [
                     span[level].eq(self.n[level] - 1), left[level].eq(self.n[level] - 1),

@@ -51,9 +51,11 @@ class Prefetch(wiring.Component):
         """Keep index and address of the command that is offered; returns the address."""
         here = Signal(32)
         index = self.commands.p.index
+        gone = Signal()  # a command was taken in the cycle before: the next one takes longer to come
+        m.d.sync += gone.eq(self.commands.valid & self.commands.ready)
         with m.If(self.rewind):
             m.d.sync += [index.eq(0), here.eq(self.program & -COMMAND_BYTES)]
-        with m.Elif(self.commands.valid & self.commands.ready):
+        with m.Elif(gone):
             m.d.sync += [index.eq(index + 1), here.eq(here + COMMAND_BYTES)]
         return here
 

@@ -30,10 +30,16 @@ class SequencerAlu(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cycle = Signal(range(DIV_CYCLES))
-        m.d.sync += cycle.eq(Mux(self.en & ~self.done, cycle + 1, 0))
+        multiplies, divides = self.op == Op.MUL, self.op == Op.DIV
+        final = Signal()  # the last cycle of several: much waits for ``done``
+        m.d.sync += [
+            cycle.eq(Mux(self.en & ~self.done, cycle + 1, 0)),
+            final.eq(self.en & (
+                (multiplies & (cycle == MUL_CYCLES - 2)) | (divides & (cycle == DIV_CYCLES - 2)))),
+        ]  # fmt: skip
         product = self._product(m)
         quotient = self._quotient(m, cycle)
-        m.d.comb += self.done.eq(1)
+        m.d.comb += self.done.eq(~(multiplies | divides) | final)
 
         less, equal = Signal(), Signal()
         m.d.comb += [less.eq(self.a < self.b), equal.eq(self.a == self.b)]
@@ -57,13 +63,9 @@ class SequencerAlu(wiring.Component):
                 fits = (self.b >> (RIGHT_BITS - 1) == self.b >> REGISTER_WIDTH - 1) & (
                     product >> PRODUCT_BITS == product >> len(product) - 1
                 )
-                m.d.comb += [
-                    self.done.eq(cycle == MUL_CYCLES - 1),
-                    self.result.eq(product),
-                    self.overflow.eq(self.done & ~fits),
-                ]
+                m.d.comb += [self.result.eq(product), self.overflow.eq(final & ~fits)]
             with m.Case(Op.DIV):
-                m.d.comb += [self.done.eq(cycle == DIV_CYCLES - 1), self.result.eq(quotient)]
+                m.d.comb += self.result.eq(quotient)
             for branch, condition in ((Op.BEQ, equal), (Op.BNE, ~equal), (Op.BLT, less), (Op.BGE, ~less)):
                 with m.Case(branch):
                     m.d.comb += self.taken.eq(condition)

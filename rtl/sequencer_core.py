@@ -58,16 +58,17 @@ class SequencerCore(wiring.Component):
         m.submodules.alu = alu = SequencerAlu(self._config, self._program.shifts)
         x = Signal(_instruction_layout(self._program))  # the instruction in execution
         x_valid, stall, flush = Signal(), Signal(), Signal()
+        x_is = {op: Signal(name=f"x_is_{op.name.lower()}") for op in (Op.PUSH, Op.END, Op.FAIL, Op.LOAD)}  # known early
         running, stopped = Signal(), Signal()
         loaded = Signal(signed(REGISTER_WIDTH))  # the task's field, if x loads one
 
         m.d.comb += [
             alu.en.eq(x_valid), alu.op.eq(x.op), alu.distance.eq(x.b),
-            self.value.eq(Mux(x.op == Op.LOAD, loaded, alu.result)),
-            self.push.eq(x_valid & (x.op == Op.PUSH)), self.engine.eq(x.a),
+            self.value.eq(Mux(x_is[Op.LOAD], loaded, alu.result)),
+            self.push.eq(x_valid & x_is[Op.PUSH]), self.engine.eq(x.a),
             self.slot_en.eq(x_valid & x.to_slot & ~stall), self.slot.eq(x.d),
-            self.done.eq(x_valid & (x.op == Op.END)),
-            self.error_valid.eq(x_valid & ((x.op == Op.FAIL) | alu.overflow)),
+            self.done.eq(x_valid & x_is[Op.END]),
+            self.error_valid.eq(x_valid & (x_is[Op.FAIL] | alu.overflow)),
             self.error_code.eq(Mux(alu.overflow, ErrorCode.BAD_GEOMETRY, x.a)),
             stall.eq((x_valid & ~alu.done) | (self.push & ~self.push_ready)),
             flush.eq(x_valid & alu.taken | ~running | self.done | self.error_valid),
@@ -76,10 +77,10 @@ class SequencerCore(wiring.Component):
             running.eq((running | self.run) & ~(self.done | self.error_valid | stopped)),
             stopped.eq(stopped | self.error_valid),
         ]
-        self._pipeline(m, alu, x, x_valid, loaded, stall, flush, running)
+        self._pipeline(m, alu, x, x_is, x_valid, loaded, stall, flush, running)
         return m
 
-    def _pipeline(self, m, alu, x, x_valid, loaded, stall, flush, running):
+    def _pipeline(self, m, alu, x, x_is, x_valid, loaded, stall, flush, running):
         """The stages before execution: fetch, register read with the executing result forwarded."""
         layout = x.shape()
         code = [layout.const(vars(i)) for i in self._program.instructions]
@@ -101,7 +102,7 @@ class SequencerCore(wiring.Component):
                 read_valid.eq(fetched_valid & ~flush), x_valid.eq(read_valid & ~flush),
             ]  # fmt: skip
         with m.If(~stall):
-            m.d.sync += loaded.eq(self._task_field(read.a))
+            m.d.sync += [loaded.eq(self._task_field(read.a)), *(bit.eq(read.op == op) for op, bit in x_is.items())]
         written = delayed(m, self.value, 1, ~stall)
         for operand in ("a", "b"):
             m.submodules[f"registers_{operand}"] = registers = BlockMemory(

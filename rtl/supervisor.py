@@ -9,20 +9,27 @@ from amaranth.lib.wiring import In, Out
 from ..spec.registers import Control, Status
 from .interfaces import ErrorLayout, LostLayout, StopLayout
 
-__all__ = ["Supervisor"]
+__all__ = ["RESET_CYCLES", "Supervisor"]
+
+RESET_CYCLES = 16
+"""How long a reset takes to come, and to go: more than there are blocks in its way."""
 
 
 class Supervisor(wiring.Component):
     """What CONTROL does, what STATUS shows.
 
     ``command`` is what is written to CONTROL in this cycle, 0 if nothing. START, while neither busy nor
-    in error, pulses ``reset`` and then ``start``; ``finished`` ends the run. RESUME is passed on as
+    in error, raises ``reset`` and then pulses ``start``; ``finished`` ends the run. RESUME is passed on as
     ``resume`` while ``waiting``; RESET_COUNTERS as ``clear_counters``.
+
+    ``reset`` is high for ``reset_cycles``, a power of two, and then low for as many before anything else happens: it
+    travels from block to block (see :class:`.core.Core`), and there is a time at which it has reached all of them and
+    left none.
 
     ``errors`` stop the machine in two steps. ``latency`` cycles after the first report ``stop`` tells what failed; of
     several reports, later ones too, the one with the lowest index counts. Once it has been ``quiet`` for more than
     ``latency`` cycles behind that, ``halt`` rises: no memory transaction may be started any more. When all are
-    ``idle``, ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` pulses, and the
+    ``idle``, ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` rises, and the
     machine is as before START. ``busy`` is high while CLEAR is being done. ``stopping``: no new command may be taken
     up. ``losses`` are, for each queue of compute commands, those of ``errors`` after which its commands can't be
     completed from this one on; ``lost`` follows ``latency`` cycles later.
@@ -30,8 +37,9 @@ class Supervisor(wiring.Component):
     ``event``: STATUS shows HOST, DONE or ERROR.
     """
 
-    def __init__(self, n_errors: int, n_queues: int = 1):
+    def __init__(self, n_errors: int, n_queues: int = 1, reset_cycles: int = RESET_CYCLES):
         self.n_errors = n_errors
+        self._reset_cycles = reset_cycles
         self.latency = (n_errors - 1).bit_length() + 1
         super().__init__({
             "command": In(Control), "finished": In(1), "waiting": In(1), "quiet": In(1), "idle": In(1),
@@ -80,13 +88,22 @@ class Supervisor(wiring.Component):
                 with m.If(asked[Control.CLEAR]):
                     m.next = "CLEAR"
 
+        cleared = Signal()  # what the reset is for: CLEAR, not START
+        resetting, gone = Signal(), Signal(range(2 * self._reset_cycles))  # cycles of it that are over
+        m.d.sync += [self.reset.eq(resetting & ~gone[-1]), gone.eq(Mux(resetting, gone + 1, 0))]
+
         with m.FSM():
             with state("IDLE"), m.If(asked[Control.START]):
-                m.d.sync += done.eq(0)
+                m.d.sync += [done.eq(0), cleared.eq(0)]
                 m.next = "RESET"
-            with state("RESET"):
-                m.d.comb += [self.busy.eq(1), self.reset.eq(1)]
-                m.next = "START"
+            with m.State("RESET"):
+                m.d.comb += [self.busy.eq(1), self.halt.eq(1), resetting.eq(1)]
+                with m.If(asked[Control.CLEAR]):
+                    m.d.sync += cleared.eq(1)
+                with m.If(gone.all()):
+                    m.next = "START"
+                    with m.If(cleared | asked[Control.CLEAR]):
+                        m.next = "IDLE"
             with state("START"):
                 m.d.comb += [self.busy.eq(1), self.start.eq(1)]
                 m.next = "RUN"
@@ -110,8 +127,8 @@ class Supervisor(wiring.Component):
             with state("CLEAR"):
                 m.d.comb += [self.busy.eq(1), self.halt.eq(1)]
                 with m.If(was_idle & self.idle):
-                    m.d.comb += self.reset.eq(1)
-                    m.next = "IDLE"
+                    m.d.sync += cleared.eq(1)
+                    m.next = "RESET"
 
     def _error(self, m, news):
         """Keep the report of the earliest command; ``news``: there is an earlier one than before."""

@@ -1,6 +1,8 @@
 """The whole accelerator: control, one or two cores and the update unit between two AXI ports."""
 
-from amaranth import Cat, Module, Mux, ResetInserter
+from itertools import pairwise
+
+from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -41,8 +43,13 @@ class Top(wiring.Component):
             m.submodules.predictor = predictor = Core(config.predictor_core)
             self.cores.append(predictor)
         self.update = Update(config)
-        busy = self.update.busy | (self.update.i.valid & self.update.i.ready) | control.reset
-        block = ResetInserter(control.reset)(self.update)
+        reset = Signal()
+        m.d.sync += reset.eq(control.reset)
+        m.d.comb += core.reset.eq(reset)
+        for previous, following in pairwise(self.cores):
+            m.d.comb += following.reset.eq(previous.restarted)
+        busy = self.update.busy | (self.update.i.valid & self.update.i.ready) | reset
+        block = ResetInserter(reset)(self.update)
         m.submodules.update = clock_gate(m, platform, "update", busy, SETTLING)(block)
 
         self._tasks(m, control)
@@ -62,7 +69,7 @@ class Top(wiring.Component):
         for core, queue in zip(self.cores, of_cores, strict=True):
             task = control.task if queue == "main" else control.predictor_task
             connect(m, task, core.i)
-            m.d.comb += [core.reset.eq(control.reset), getattr(control, f"{queue}_done").eq(core.done)]
+            m.d.comb += getattr(control, f"{queue}_done").eq(core.done)
 
     def _learning(self, m, control):
         """What judges predictions, and Adam's rate."""

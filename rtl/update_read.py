@@ -98,7 +98,7 @@ class UpdateReader(wiring.Component):
         for name, size in array_bytes(self._config).items():
             fifo = beats[name]
             m.submodules[f"unpack_{name}"] = unpack = Unpack(self._config.port_width, 8 * size * lanes)
-            connect(m, fifo.r_stream, unpack.i)
+            self._give(m, name, fifo, unpack.i)
             valid.append(unpack.o.valid)
             m.d.comb += [
                 payload[name].eq(unpack.o.payload),
@@ -115,9 +115,15 @@ class UpdateReader(wiring.Component):
         config = self._config
         errors = 8 * config.operand_bytes * config.update_lanes
         m.submodules.unpack_d = unpack = Unpack(config.port_width, errors, 8 * MOMENT_BYTES)
-        connect(m, fifo.r_stream, unpack.i)
+        self._give(m, "d", fifo, unpack.i)
         connect(m, unpack.o, flipped(self.d))
         m.d.comb += [unpack.choose.eq(self.wide), unpack.flush.eq(flush)]
+
+    def _give(self, m, name, fifo, port):
+        """Beats from a FIFO, which drops each in the cycle after it has been taken: one every two cycles."""
+        gone = Signal(name=f"gone_{name}")
+        m.d.sync += gone.eq(port.valid & port.ready)
+        m.d.comb += [port.valid.eq(fifo.r_rdy & ~gone), port.payload.eq(fifo.r_data), fifo.r_en.eq(gone)]
 
     def _sized(self, name, of_size):
         """``of_size`` the array's element in bytes."""

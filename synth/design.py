@@ -64,6 +64,18 @@ _READ = re.compile(
 )
 
 
+_ELEMENT = re.compile(r"(?<=\S)\[(\d+)\]")
+
+
+def _without_brackets(rtlil):
+    """RTLIL with ``a:3`` for ``a[3]`` in names of wires.
+
+    Amaranth makes such a wire for each element of an array ``a``; Yosys' abc9 takes it for a bit of ``a``, and stops at
+    an assertion where the two are of different widths. (Slices of a wire stand behind a space.)
+    """
+    return _ELEMENT.sub(r":\1", rtlil)
+
+
 def _without_collisions(rtlil):
     """RTLIL whose memories with ``no_rw_check`` say it at their read ports.
 
@@ -129,6 +141,6 @@ class Design:
             if scratch:
                 component = Flat(BLOCKS[self.block](self.config))
                 text = to_rtlil(PinHarness(component) if harness else component, Vendor(family))
-                (scratch / "out").write_text(_without_collisions(text))
+                (scratch / "out").write_text(_without_brackets(_without_collisions(text)))
                 (scratch / "out").rename(path)
         return path

@@ -104,10 +104,13 @@ class ControlBench:
 
     async def watch(self, ctx):
         """Memory and arbiters: idle when nothing is under way, nothing new during halt."""
+        before = 0
         while True:
             ctx.set(self.dut.idle, self.memory.beats_due == 0 and not self.busy)
             self.memory.halt = bool(ctx.get(self.dut.halt))
-            self.resets += ctx.get(self.dut.reset)
+            reset = ctx.get(self.dut.reset)
+            self.resets += reset and not before
+            before = reset
             await ctx.tick()
 
     # --- the host ----------------------------------------------------------------------------

@@ -68,21 +68,23 @@ def _write_arbiter(h):
 
 def _order(h, followed):
     """The order of bursts holds those whose last beat hasn't come to the skid in front of W, each with its length."""
-    order, skid, port = h.block("order"), h.block("beats"), h.dut.axi
+    order, present, skid, port = h.block("order"), h.block("present"), h.block("beats"), h.dut.axi
     fifo_rule(h, "order", order)
+    skid_rule(h, "present")
     skid_rule(h, "beats")
+    in_front = present.o.valid + ~present.i.ready
     first, second = skid.o.valid, ~skid.i.ready
     first_ends, second_ends = first & skid.o.p.last, second & skid.o.p.shape()(h.signal("beats.spare")).last
     ended, here = first_ends + second_ends, followed.ahead < followed.announced
     h.prove("order: a place for each burst announced, but those that wait to end",
-            order.level + ended == followed.announced)  # fmt: skip
-    h.prove("order: no more bursts than are under way", order.level <= h.signal("grants.outstanding"))
+            order.level + in_front + ended == followed.announced)  # fmt: skip
+    h.prove("order: no more bursts than are under way", order.level + in_front <= h.signal("grants.outstanding"))
     behind = Mux(second_ends, 0, Mux(first_ends, second, (followed.beat + first + second)[:8]))
     h.prove("count: beats of the burst in front", h.signal("count") == behind)
     inside, moved = Signal(), skid.i.valid & skid.i.ready  # of the burst in front, some beats have come
     with h.m.If(moved):
         h.m.d.sync += inside.eq(~skid.i.p.last)
-    h.prove("order: has the burst whose beats have come", ~inside | order.r_rdy)
+    h.prove("order: has the burst whose beats have come", ~inside | present.o.valid)
     h.prove("beats: the newest says whether its burst has ended",
             ~first | (inside == ~Mux(second, second_ends, first_ends)))  # fmt: skip
     h.prove("beats: the first ends its burst with its last beat, and only there",
@@ -105,7 +107,12 @@ def _order(h, followed):
     h.prove("order: the last one is what AW shows", ~port.awvalid | (length(produce + depth - 1) == port.awlen))
     h.prove("order: has stored what AW begins to show", ~offered | (stored != 0))
     place = (followed.ahead - ended)[: len(followed.ahead)]
-    there = Mux(order.r_rdy & (place == 0), order.r_data[-len(port.awlen) :],
-                length((consume + place - order.r_rdy)[: len(place)]))  # fmt: skip
+    behind = (place - in_front)[: len(place)]  # of the two in front
+    there = Mux(order.r_rdy & (behind == 0), order.r_data[-len(port.awlen) :],
+                length((consume + behind - order.r_rdy)[: len(place)]))  # fmt: skip
+    for number, (held, item) in enumerate((
+        (~present.i.ready, h.signal("present.spare")), (present.o.valid, present.o.p.as_value()),
+    )):  # fmt: skip
+        there = Mux(held & (place == 1 - number), item[-len(port.awlen) :], there)
     h.prove("order: the length of a burst stands in its place",
             ~here | (followed.ahead < ended) | (there == followed.length))  # fmt: skip

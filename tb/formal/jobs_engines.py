@@ -76,6 +76,9 @@ def _operand(h):
     bind_tokens(h)
     data = h.dut.pad.data.as_value()
     h.assume("pad: data stands while the port is off", ~h.before(~h.dut.pad.en) | (h.before(data) == data))
+    walk = h.dut.walk
+    h.prove("armed: a walk that is prepared, with its tile", ~h.signal("armed") | (
+        walk.valid & h.signal("prepared") & (~walk.payload.new | h.dut.full.avail)))  # fmt: skip
     held = _operand_halves(h, "", h.dut.full, h.dut.free)
     h.prove("free: the half in use isn't given back", ~h.dut.free | (held == HALVES))
     h.cover("free", h.dut.free)

@@ -129,12 +129,21 @@ def _update_results(h):
     h.cover("a result of a second command", done & valid)
 
 
-@job("supervisor", lambda: Supervisor(5))
+@job("supervisor", lambda: Supervisor(5, reset_cycles=4))
 def _supervisor(h):
     dut = h.dut
+    resets = Signal(8)
+    h.m.d.sync += resets.eq(Cat(dut.reset, resets))
+    gone = h.signal("gone")
+    h.prove("a reset of four cycles", dut.reset == ((gone > 0) & (gone < 5)))
+    for cycle in range(8):
+        before = sum(1 << i for i in range(cycle) if 1 < cycle - i < 6)
+        h.prove(f"what comes before cycle {cycle} of a reset", (gone != cycle) | (resets[:cycle] == before))
+    first = h.state("", "RESET") & (gone == 0)
+    idle = h.before(dut.idle)
     h.prove("a running machine is reset only when halted and idle",
-            ~dut.reset | ~h.before(dut.halt) | (dut.idle & h.before(dut.idle)))  # fmt: skip
-    h.prove("start follows a reset", ~dut.start | h.before(dut.reset))
+            ~first | ~h.before(dut.halt) | (idle & h.before(idle)))  # fmt: skip
+    h.prove("start follows a reset", ~dut.start | (resets == 0b01111000))
     h.prove("an error is kept until CLEAR", ~h.before(dut.error.valid & ~dut.reset) | dut.error.valid)
     started, changed = (
         h.before(~dut.error.valid) & dut.error.valid,

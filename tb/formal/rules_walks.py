@@ -83,6 +83,7 @@ def odometer_rule(h: Harness, path: str, check: Callable) -> None:
     h.m.d.sync += begun.eq(begun | odometer.start)
     check(f"{inside}step: only after a start", ~odometer.step | begun)
     single, spent = h.signal(f"{inside}$signal"), h.signal(f"{inside}spent")
+    h.prove(f"{inside}last: whether all levels are spent", ~begun | (odometer.last == spent.all()))
     for level in range(odometer.levels):
         left, span = h.signal(f"{inside}left{level}"), h.signal(f"{inside}span{level}")
         h.prove(f"{inside}left{level}: at most what it starts with", left <= span)
