@@ -30,9 +30,9 @@ class Supervisor(wiring.Component):
     several reports, later ones too, the one with the lowest index counts. Once it has been ``quiet`` for more than
     ``latency`` cycles behind that, ``halt`` rises: no memory transaction may be started any more. When all are
     ``idle``, ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` rises, and the
-    machine is as before START. ``busy`` is high while CLEAR is being done. ``stopping``: no new command may be taken
-    up. ``losses`` are, for each queue of compute commands, those of ``errors`` after which its commands can't be
-    completed from this one on; ``lost`` follows ``latency`` cycles later.
+    machine is as before START. ``busy`` is high while CLEAR is being done; START takes effect behind it.
+    ``stopping``: no new command may be taken up. ``losses`` are, for each queue of compute commands, those of
+    ``errors`` after which its commands can't be completed from this one on; ``lost`` follows ``latency`` cycles later.
 
     ``event``: STATUS shows HOST, DONE or ERROR.
     """
@@ -86,24 +86,32 @@ class Supervisor(wiring.Component):
             with m.State(name):
                 yield
                 with m.If(asked[Control.CLEAR]):
+                    m.d.sync += starts.eq(0)
                     m.next = "CLEAR"
 
-        cleared = Signal()  # what the reset is for: CLEAR, not START
+        starts = Signal()  # what the reset is for: START, not CLEAR alone
+
+        def remember():
+            with m.If(asked[Control.CLEAR]):
+                m.d.sync += starts.eq(0)
+            with m.Elif(asked[Control.START]):
+                m.d.sync += [starts.eq(1), done.eq(0)]
+
         resetting, gone = Signal(), Signal(range(2 * self._reset_cycles))  # cycles of it that are over
         m.d.sync += [self.reset.eq(resetting & ~gone[-1]), gone.eq(Mux(resetting, gone + 1, 0))]
 
         with m.FSM():
-            with state("IDLE"), m.If(asked[Control.START]):
-                m.d.sync += [done.eq(0), cleared.eq(0)]
-                m.next = "RESET"
+            with state("IDLE"):
+                remember()
+                with m.If(asked[Control.START]):
+                    m.next = "RESET"
             with m.State("RESET"):
                 m.d.comb += [self.busy.eq(1), self.halt.eq(1), resetting.eq(1)]
-                with m.If(asked[Control.CLEAR]):
-                    m.d.sync += cleared.eq(1)
+                remember()
                 with m.If(gone.all()):
-                    m.next = "START"
-                    with m.If(cleared | asked[Control.CLEAR]):
-                        m.next = "IDLE"
+                    m.next = "IDLE"
+                    with m.If((starts | asked[Control.START]) & ~asked[Control.CLEAR]):
+                        m.next = "START"
             with state("START"):
                 m.d.comb += [self.busy.eq(1), self.start.eq(1)]
                 m.next = "RUN"
@@ -126,8 +134,8 @@ class Supervisor(wiring.Component):
                 m.d.comb += self.halt.eq(1)
             with state("CLEAR"):
                 m.d.comb += [self.busy.eq(1), self.halt.eq(1)]
+                remember()
                 with m.If(was_idle & self.idle):
-                    m.d.sync += cleared.eq(1)
                     m.next = "RESET"
 
     def _error(self, m, news):

@@ -5,8 +5,6 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from .delay import delayed
-
 __all__ = ["Burst", "Table"]
 
 
@@ -42,8 +40,12 @@ class Table(wiring.Component):
             write.addr.eq(Mux(self.write, self.write_addr, self.index)),
             write.data.eq(Mux(self.write, self.write_data, self.value)),
         ]
-        with m.If(delayed(m, self.show, 1)):
-            m.d.sync += self.shown.eq(read.data)
+        # The host may look while the machine is reset.
+        reading, shown = Signal(reset_less=True), Signal(self.shape, reset_less=True)
+        m.d.sync += reading.eq(self.show)
+        with m.If(reading):
+            m.d.sync += shown.eq(read.data)
+        m.d.comb += self.shown.eq(shown)
         return m
 
 

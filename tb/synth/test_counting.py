@@ -1,6 +1,7 @@
 """Cells by block, resources, differences, what fits: on netlists made by hand."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -162,3 +163,10 @@ def test_each_block_can_be_taken_alone(block, tmp_path, monkeypatch):
     ports = [line.split() for line in text[text.index("module \\adagp\n") :].partition("\nend\n")[0].splitlines()]
     named = {line[-1] for line in ports if len(line) > 3 and line[0] == "wire" and {"input", "output"} & set(line)}
     assert named == {"\\clk", "\\rst", "\\si", "\\so"}
+
+
+def test_no_name_can_be_taken_for_a_bit_of_another():
+    """Yosys' abc9 reads ``a[3]`` as bit 3 of ``a``."""
+    rtlil = Design(TINY, "drain").rtlil("ecp5", harness=False).read_text()
+    assert not re.findall(r"\\\S*\[\d+\]", rtlil)
+    assert re.findall(r"wire width \d+ \\\S+:\d+$", rtlil, re.MULTILINE)  # names of elements there are
