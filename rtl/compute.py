@@ -12,6 +12,7 @@ from ..spec.descriptors import COMPUTE, VectorMode
 from .accumulator import Accumulator, SumLayout
 from .array import Array
 from .clock_gate import clock_gate
+from .delay import delayed
 from .feeder import Feeder
 from .im2col import N_OUTER, N_REDUCTION, Operand
 from .interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_stream
@@ -158,8 +159,7 @@ class Compute(wiring.Component):
 
     def _route(self, m, fetch_a, fetch_b, feeder, pool, swap, vector):
         """Vectors of A and B to the stream, the stationary or the pool side."""
-        crosses = Signal()  # ``swap`` for the data, which come later than it; each of the two has fewer loads
-        m.d.sync += crosses.eq(swap)
+        crosses = delayed(m, swap, 1)  # for the data, which come later than it; each of the two has fewer loads
         m.d.comb += [
             pool.a.payload.eq(fetch_a.o.payload),
             pool.b.payload.eq(fetch_b.o.payload),
@@ -179,9 +179,9 @@ class Compute(wiring.Component):
         """Array and accumulator; the tag travels beside the array."""
         tag = feeder.tag
         for stage in range(array.latency):
-            delayed = Signal(SumLayout, name=f"tag{stage}")
-            m.d.sync += delayed.eq(tag)
-            tag = delayed
+            later = Signal(SumLayout, name=f"tag{stage}")
+            m.d.sync += later.eq(tag)
+            tag = later
         m.d.comb += [
             array.stationary.eq(feeder.load_data), array.load.eq(feeder.load),
             array.stream.eq(feeder.stream_data), array.swap.eq(feeder.swap),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..spec.commands import COMMAND_BYTES, FIELDS
 from ..spec.config import Config
+from .delay import delayed
 from .interfaces import CommandLayout, ReadClient
 
 __all__ = ["FetchedLayout", "Prefetch"]
@@ -51,8 +52,7 @@ class Prefetch(wiring.Component):
         """Keep index and address of the command that is offered; returns the address."""
         here = Signal(32)
         index = self.commands.p.index
-        gone = Signal()  # a command was taken in the cycle before: the next one takes longer to come
-        m.d.sync += gone.eq(self.commands.valid & self.commands.ready)
+        gone = delayed(m, self.commands.valid & self.commands.ready, 1)  # the next one takes longer to come
         with m.If(self.rewind):
             m.d.sync += [index.eq(0), here.eq(self.program & -COMMAND_BYTES)]
         with m.Elif(gone):

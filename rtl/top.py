@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth import Cat, Module, Mux, ResetInserter, Signal
+from amaranth import Cat, Module, Mux, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -13,6 +13,7 @@ from .clock_gate import clock_gate
 from .control import Control
 from .core import SETTLING, STALLS, Core
 from .csr import AxiLite
+from .delay import delayed
 from .dispatch import queues
 from .predictor_memory import PredictorMemory
 from .shadow import result_sources
@@ -43,8 +44,7 @@ class Top(wiring.Component):
             m.submodules.predictor = predictor = Core(config.predictor_core)
             self.cores.append(predictor)
         self.update = Update(config)
-        reset = Signal()
-        m.d.sync += reset.eq(control.reset)
+        reset = delayed(m, control.reset, 1)
         m.d.comb += core.reset.eq(reset)
         for previous, following in pairwise(self.cores):
             m.d.comb += following.reset.eq(previous.restarted)
