@@ -77,7 +77,9 @@ class Drain(wiring.Component):
 
         asking, before, entering = (delayed(m, walk.step, self.READ_STAGES - n, en) for n in (2, 1, 0))
         pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
-        wanted = delayed(m, before.valid & pooled, 1, en)  # a vector of the pool unit enters
+        wanted = Signal()  # a vector of the pool unit enters
+        with m.If(en):
+            m.d.sync += wanted.eq(before.valid & pooled)
         m.d.comb += [
             en.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))), self.vector.ready.eq(wanted),
         ]  # fmt: skip
@@ -174,7 +176,8 @@ class Drain(wiring.Component):
             self.c_read.en.eq(en),
             self.c_read.valid.eq(first.valid & (d.c_mode != 0)),
         ]
-        chosen = delayed(m, d.vector, 1)  # for the data, which come later than it; each of the two has fewer loads
+        chosen = Signal()  # ``d.vector`` for the data, which come later than it; each of the two has fewer loads
+        m.d.sync += chosen.eq(d.vector)
         for lane, x in enumerate(epilogue.x):
             psum = sums[lane] if lane < self._config.cols else 0
             pooled = self.vector.payload[lane] if lane < self._config.rows else 0
