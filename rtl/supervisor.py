@@ -80,35 +80,30 @@ class Supervisor(wiring.Component):
 
     def _states(self, m, asked, news, settling, settled, was_idle, done):
         """From START to the end or an error, and back by CLEAR."""
+        takes_start, starts = Signal(), Signal()  # START counts now; it is what the reset is for, not CLEAR alone
+        with m.If(asked[Control.CLEAR]):
+            m.d.sync += starts.eq(0)
+        with m.Elif(asked[Control.START] & takes_start):
+            m.d.sync += [starts.eq(1), done.eq(0)]
+
+        resetting, elapsed = Signal(), Signal(range(2 * self._reset_cycles))  # cycles of the reset
+        m.d.sync += [self.reset.eq(resetting & ~elapsed[-1]), elapsed.eq(Mux(resetting, elapsed + 1, 0))]
 
         @contextmanager
         def state(name):
             with m.State(name):
                 yield
                 with m.If(asked[Control.CLEAR]):
-                    m.d.sync += starts.eq(0)
                     m.next = "CLEAR"
-
-        starts = Signal()  # what the reset is for: START, not CLEAR alone
-
-        def remember():
-            with m.If(asked[Control.CLEAR]):
-                m.d.sync += starts.eq(0)
-            with m.Elif(asked[Control.START]):
-                m.d.sync += [starts.eq(1), done.eq(0)]
-
-        resetting, gone = Signal(), Signal(range(2 * self._reset_cycles))  # cycles of it that are over
-        m.d.sync += [self.reset.eq(resetting & ~gone[-1]), gone.eq(Mux(resetting, gone + 1, 0))]
 
         with m.FSM():
             with state("IDLE"):
-                remember()
+                m.d.comb += takes_start.eq(1)
                 with m.If(asked[Control.START]):
                     m.next = "RESET"
             with m.State("RESET"):
-                m.d.comb += [self.busy.eq(1), self.halt.eq(1), resetting.eq(1)]
-                remember()
-                with m.If(gone.all()):
+                m.d.comb += [self.busy.eq(1), self.halt.eq(1), resetting.eq(1), takes_start.eq(1)]
+                with m.If(elapsed.all()):
                     m.next = "IDLE"
                     with m.If((starts | asked[Control.START]) & ~asked[Control.CLEAR]):
                         m.next = "START"
@@ -133,8 +128,7 @@ class Supervisor(wiring.Component):
             with state("STOPPED"):
                 m.d.comb += self.halt.eq(1)
             with state("CLEAR"):
-                m.d.comb += [self.busy.eq(1), self.halt.eq(1)]
-                remember()
+                m.d.comb += [self.busy.eq(1), self.halt.eq(1), takes_start.eq(1)]
                 with m.If(was_idle & self.idle):
                     m.next = "RESET"
 

@@ -7,8 +7,8 @@ from adagp.rtl.phase import WIDTH, BatchCounter
 from adagp.rtl.shadow import Shadow
 from adagp.rtl.supervisor import Supervisor
 from adagp.rtl.update import Update
-from adagp.spec.registers import COUNTERS
-from amaranth import Cat, Mux, Signal
+from adagp.spec.registers import COUNTERS, Control
+from amaranth import Cat, Const, Mux, Signal
 
 from .registry import CONFIG, job
 from .rules_axi import bind_axi_lite
@@ -129,21 +129,35 @@ def _update_results(h):
     h.cover("a result of a second command", done & valid)
 
 
-@job("supervisor", lambda: Supervisor(5, reset_cycles=4))
+RESET_CYCLES = 4
+"""Of the supervisor that is proved: as few as tell the order of things."""
+
+
+@job("supervisor", lambda: Supervisor(5, reset_cycles=RESET_CYCLES))
 def _supervisor(h):
     dut = h.dut
-    resets = Signal(8)
+    expected = [1 <= cycle <= RESET_CYCLES for cycle in range(2 * RESET_CYCLES)]
+    resets = Signal(len(expected))  # the last cycle's first
     h.m.d.sync += resets.eq(Cat(dut.reset, resets))
-    gone = h.signal("gone")
-    h.prove("a reset of four cycles", dut.reset == ((gone > 0) & (gone < 5)))
-    for cycle in range(8):
-        before = sum(1 << i for i in range(cycle) if 1 < cycle - i < 6)
-        h.prove(f"what comes before cycle {cycle} of a reset", (gone != cycle) | (resets[:cycle] == before))
-    first = h.state("", "RESET") & (gone == 0)
+    elapsed = h.signal("elapsed")
+    for cycle, high in enumerate(expected):
+        h.prove(f"cycle {cycle} of a reset", (elapsed != cycle) | (dut.reset == high))
+        before = Cat(Const(was, 1) for was in reversed(expected[:cycle]))
+        h.prove(f"what comes before cycle {cycle} of a reset", (elapsed != cycle) | (resets[:cycle] == before))
+    first = h.state("", "RESET") & (elapsed == 0)
     idle = h.before(dut.idle)
     h.prove("a running machine is reset only when halted and idle",
             ~first | ~h.before(dut.halt) | (idle & h.before(idle)))  # fmt: skip
-    h.prove("start follows a reset", ~dut.start | (resets == 0b01111000))
+    h.prove("start follows a reset", ~dut.start | (resets == Cat(Const(was, 1) for was in reversed(expected))))
+    asks, clears = ((dut.command & bit).any() for bit in (Control.START, Control.CLEAR))
+    meant = Signal()  # a START that counts has come since the last CLEAR
+    with h.m.If(clears):
+        h.m.d.sync += meant.eq(0)
+    with h.m.Elif(asks & (h.state("", "IDLE") | h.state("", "RESET") | h.state("", "CLEAR"))):
+        h.m.d.sync += meant.eq(1)
+    ends = h.before(h.state("", "RESET") & elapsed.all())
+    h.prove("a reset ends in a start if it was asked for, and no CLEAR came behind that",
+            ~ends | (dut.start == h.before((meant | asks) & ~clears)))  # fmt: skip
     h.prove("an error is kept until CLEAR", ~h.before(dut.error.valid & ~dut.reset) | dut.error.valid)
     started, changed = (
         h.before(~dut.error.valid) & dut.error.valid,

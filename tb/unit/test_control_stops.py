@@ -68,6 +68,34 @@ def test_clear_aborts():
     bench.run(host)
 
 
+@pytest.mark.parametrize("last", [Bit.START, Bit.CLEAR])
+def test_start_counts_while_clear_is_being_done(last):
+    """Whatever the pause between them: a START behind a CLEAR runs the program, a CLEAR behind that calls it off."""
+    rng = seeded(41)
+    bench = ControlBench(CONFIG, rng)
+
+    async def host(ctx):
+        for _ in range(8):
+            bench.log.clear()
+            await bench.start(ctx, [header(CONFIG), work(), END])
+            await ctx.tick().repeat(rng.randrange(1, 60))  # anywhere in reset or program
+            for bit in (Bit.CLEAR, Bit.START, Bit.CLEAR) if last == Bit.CLEAR else (Bit.CLEAR, Bit.START):
+                await bench.host.write(ctx, "CONTROL", bit)
+                await ctx.tick().repeat(rng.randrange(1, 12))
+            bench.log.clear()
+            status = await bench.wait(ctx) if last == Bit.START else await _idle(bench, ctx)
+            assert (status & Status.DONE != 0) == (len(bench.log) == 1) == (last == Bit.START)
+
+    bench.run(host)
+
+
+async def _idle(bench, ctx):
+    for _ in range(40):
+        status = await bench.host.read(ctx, "STATUS")
+    assert not status & Status.BUSY
+    return status
+
+
 @pytest.mark.parametrize("stall", ["stall_idle", "array_cycles"])
 def test_counters(stall):
     """What engines count arrives, exactly; what divides the cycles up counts while a program runs only."""
