@@ -79,12 +79,35 @@ def test_start_counts_while_clear_is_being_done(last):
             bench.log.clear()
             await bench.start(ctx, [header(CONFIG), work(), END])
             await ctx.tick().repeat(rng.randrange(1, 60))  # anywhere in reset or program
+            bench.busy = rng.random() < 0.5  # what is under way takes its time to end
             for bit in (Bit.CLEAR, Bit.START, Bit.CLEAR) if last == Bit.CLEAR else (Bit.CLEAR, Bit.START):
                 await bench.host.write(ctx, "CONTROL", bit)
                 await ctx.tick().repeat(rng.randrange(1, 12))
+            bench.busy = False
             bench.log.clear()
             status = await bench.wait(ctx) if last == Bit.START else await _idle(bench, ctx)
             assert (status & Status.DONE != 0) == (len(bench.log) == 1) == (last == Bit.START)
+
+    bench.run(host)
+
+
+def test_tables_can_be_read_while_the_machine_is_reset():
+    """As docs/machine.md says of everything: at any time, the cycles of a reset included."""
+    rng = seeded(42)
+    bench = ControlBench(CONFIG, rng)
+    entries = {tensor: rng.choice([*range(-30, 0), *range(1, 30)]) for tensor in rng.sample(range(CONFIG.n_tensors), 6)}
+
+    async def host(ctx):
+        seen = 0
+        for tensor, value in entries.items():
+            await bench.set_exponent(ctx, tensor, value)
+        for _ in range(8):
+            await bench.host.write(ctx, "CONTROL", Bit.CLEAR)
+            await ctx.tick().repeat(rng.randrange(1, 8))
+            for tensor, value in entries.items():
+                seen += ctx.get(bench.dut.reset)
+                assert await bench.exponent(ctx, tensor) == (value, 0, 0)
+        assert seen > 8
 
     bench.run(host)
 
