@@ -104,6 +104,11 @@ class Fetch(wiring.Component):
                     self._step(m, prefetch)
             with m.State("FAILED"):
                 m.d.comb += self.error.valid.eq(1)
+        self._reports(m, fsm, prefetch, calm)
+        return m
+
+    def _reports(self, m, fsm, prefetch, calm):
+        """What follows from the state alone."""
         m.d.comb += [
             prefetch.enable.eq(reduce(or_, map(fsm.ongoing, ("COMMAND", "JUDGE", "SETTLE", "WORK", "ADJUST")))),
             self.waiting.eq(fsm.ongoing("HOST")),
@@ -118,7 +123,6 @@ class Fetch(wiring.Component):
         m.d.comb += self.busy.eq(prefetch.busy | ~waits)
         if self.config.predicts:
             m.d.comb += self.commit.eq(self.adjust.start & (self.adjust.how == Adjust.COMMIT))
-        return m
 
     def _step(self, m, prefetch, executed=1):
         """Go on to the next command."""
