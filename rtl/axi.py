@@ -1,24 +1,21 @@
-"""The AXI4 memory port: its signatures, and arbiters that share it between the blocks."""
+"""The AXI4 memory port: its signatures, and what is fixed about it."""
 
-from amaranth import Cat, Module, Mux, ResetInserter, Signal
-from amaranth.lib import data, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth import Module
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
-from .interfaces import ReadClient, WriteClient
 from .skid import Skid
 
 __all__ = [
     "BEGUN",
+    "BUFFERABLE_MODIFIABLE",
     "ID_BITS",
     "INCR",
     "OUTSTANDING",
     "AxiMaster",
     "AxiRead",
     "AxiWrite",
-    "ReadArbiter",
-    "WriteArbiter",
     "join_axi",
 ]
 
@@ -31,7 +28,7 @@ BEGUN = OUTSTANDING + Skid.ITEMS
 ID_BITS = 2
 """Enough for four clients a direction."""
 INCR = 1
-_BUFFERABLE_MODIFIABLE = 0b0011
+BUFFERABLE_MODIFIABLE = 0b0011
 
 
 def _address(prefix, id_bits):
@@ -86,188 +83,3 @@ def join_axi(m: Module, part, port) -> None:
     for name, member in part.signature.members.items():
         inner, outer = getattr(part, name), getattr(port, name)
         m.d.comb += outer.eq(inner) if member.flow == Out else inner.eq(outer)
-
-
-class _Grants(wiring.Component):
-    """Round robin over clients' requests into one registered address channel, with a count of bursts.
-
-    A request waits in a :class:`.skid.Skid` first; ``hold`` keeps single clients' out of that. ``halt`` drops those
-    that wait or come; a reset of all clients must follow. ``accept`` pulses with the cycle in which ``client``'s
-    request is taken; ``finish`` ends a burst.
-    """
-
-    def __init__(self, config: Config, client_signature, n_clients: int):
-        request = client_signature(config).members["request"].signature
-        self._request = request.members["payload"].shape
-        super().__init__({
-            "requests": In(request).array(n_clients),
-            "hold": In(n_clients), "halt": In(1), "room": In(1), "finish": In(1), "idle": Out(1),
-            "accept": Out(1), "client": Out(range(max(2, n_clients))), "length": Out(8),
-            "o_valid": Out(1), "o_ready": In(1), "o_id": Out(ID_BITS), "o": Out(self._request),
-        })  # fmt: skip
-
-    def elaborate(self, platform):
-        m = Module()
-        n = len(self.requests)
-        last = Signal.like(self.client)
-        outstanding = Signal(range(OUTSTANDING + 1))
-        free = Signal()
-        waiting = []
-        for number, request in enumerate(self.requests):
-            skid = Skid(self._request)
-            m.submodules[f"client{number}"] = ResetInserter(self.halt)(skid)
-            let = ~self.hold[number]
-            m.d.comb += [
-                skid.i.valid.eq(request.valid & let), skid.i.payload.eq(request.payload),
-                request.ready.eq(skid.i.ready & let),
-            ]  # fmt: skip
-            waiting.append(skid.o)
-        valids = [request.valid for request in waiting]
-
-        with m.Switch(last):
-            for before in range(n):
-                with m.Case(before):
-                    m.d.comb += self.client.eq(before)
-                    for client in (*range(before, -1, -1), *range(n - 1, before, -1)):  # the last assignment wins
-                        with m.If(valids[client]):
-                            m.d.comb += self.client.eq(client)
-        chosen = Signal(self._request)
-        m.d.comb += [
-            free.eq((~self.o_valid | self.o_ready) & ~self.halt & self.room & (outstanding != OUTSTANDING)),
-            self.accept.eq(free & Cat(*valids).any()),
-            self.length.eq(chosen.length),
-            self.idle.eq(outstanding == 0),
-        ]
-        for client, request in enumerate(waiting):
-            with m.If(self.client == client):
-                m.d.comb += [chosen.eq(request.payload), request.ready.eq(free)]
-
-        m.d.sync += outstanding.eq(outstanding + self.accept - self.finish)
-        with m.If(self.o_ready):
-            m.d.sync += self.o_valid.eq(0)
-        with m.If(self.accept):
-            m.d.sync += [
-                self.o_valid.eq(1),
-                self.o_id.eq(self.client),
-                self.o.eq(chosen),
-                last.eq(self.client),
-            ]
-        return m
-
-    def drive(self, m, config, axi, prefix):
-        """Connect the address channel ``prefix`` (ar or aw) of ``axi``."""
-        channel = {
-            "id": self.o_id, "addr": self.o.addr, "len": self.o.length, "valid": self.o_valid,
-            "size": (config.beat_bytes - 1).bit_length(), "burst": INCR, "cache": _BUFFERABLE_MODIFIABLE, "prot": 0,
-        }  # fmt: skip
-        for name, value in channel.items():
-            m.d.comb += getattr(axi, prefix + name).eq(value)
-        m.d.comb += self.o_ready.eq(getattr(axi, prefix + "ready"))
-
-
-class ReadArbiter(wiring.Component):
-    """Shares the read channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
-
-    Beats go to the client their id names, so the memory may interleave clients. ``halt`` keeps new
-    bursts back; ``idle``: none is under way. ``read_beats`` is high in cycles that move a beat.
-    """
-
-    def __init__(self, config: Config, n_clients: int):
-        self._config = config
-        super().__init__({
-            "clients": In(ReadClient(config)).array(n_clients),
-            "axi": Out(AxiRead(config)),
-            "halt": In(1), "idle": Out(1), "read_beats": Out(1),
-        })  # fmt: skip
-
-    def elaborate(self, platform):
-        m = Module()
-        axi = self.axi
-        m.submodules.grants = grants = _Grants(self._config, ReadClient, len(self.clients))
-        grants.drive(m, self._config, axi, "ar")
-        for number, client in enumerate(self.clients):
-            wiring.connect(m, wiring.flipped(client.request), grants.requests[number])
-            m.d.comb += [
-                client.beats.valid.eq(axi.rvalid & (axi.rid == number)),
-                client.beats.payload.data.eq(axi.rdata),
-                client.beats.payload.fault.eq(axi.rresp[1]),
-            ]
-            with m.If(axi.rid == number):
-                m.d.comb += axi.rready.eq(client.beats.ready)
-        m.d.comb += [
-            grants.halt.eq(self.halt),
-            grants.room.eq(1),
-            grants.finish.eq(self.read_beats & axi.rlast),
-            self.idle.eq(grants.idle),
-            self.read_beats.eq(axi.rvalid & axi.rready),
-        ]
-        return m
-
-
-class WriteArbiter(wiring.Component):
-    """Shares the write channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
-
-    Beats follow in the order of their bursts' addresses. ``hold`` keeps new bursts of single clients back, ``halt``
-    all; those begun are finished; ``idle``: none is unanswered. ``write_bytes``: bytes written by the beat that moved
-    in the cycle before.
-    """
-
-    def __init__(self, config: Config, n_clients: int):
-        self._config = config
-        super().__init__({
-            "clients": In(WriteClient(config)).array(n_clients),
-            "axi": Out(AxiWrite(config)),
-            "hold": In(n_clients), "halt": In(1), "idle": Out(1), "write_bytes": Out(range(config.beat_bytes + 1)),
-        })  # fmt: skip
-
-    def elaborate(self, platform):
-        m = Module()
-        axi = self.axi
-        m.submodules.grants = grants = _Grants(self._config, WriteClient, len(self.clients))
-        grants.drive(m, self._config, axi, "aw")
-        bursts = data.StructLayout({"client": grants.client.shape(), "length": 8})
-        m.submodules.order = order = SyncFIFOBuffered(width=bursts.size, depth=OUTSTANDING - Skid.ITEMS)
-        m.submodules.present = present = Skid(bursts)
-        wiring.connect(m, order.r_stream, present.i)
-        burst = present.o.p
-        count = Signal(8)
-        moved = Signal()
-        beat = data.StructLayout({"data": self._config.port_width, "strobe": self._config.beat_bytes, "last": 1})
-        m.submodules.beats = beats = Skid(beat)
-        m.d.comb += [
-            axi.wvalid.eq(beats.o.valid),
-            axi.wdata.eq(beats.o.p.data),
-            axi.wstrb.eq(beats.o.p.strobe),
-            axi.wlast.eq(beats.o.p.last),
-            beats.o.ready.eq(axi.wready),
-            grants.hold.eq(self.hold),
-            grants.halt.eq(self.halt),
-            grants.room.eq(order.w_rdy),
-            grants.finish.eq(axi.bvalid),
-            self.idle.eq(grants.idle),
-            order.w_en.eq(grants.accept),
-            bursts(order.w_data).client.eq(grants.client),
-            bursts(order.w_data).length.eq(grants.length),
-            beats.i.p.last.eq(count == burst.length),
-            moved.eq(beats.i.valid & beats.i.ready),
-            present.o.ready.eq(moved & beats.i.p.last),
-            axi.bready.eq(1),
-        ]
-        for number, client in enumerate(self.clients):
-            wiring.connect(m, wiring.flipped(client.request), grants.requests[number])
-            m.d.comb += [
-                client.answer.valid.eq(axi.bvalid & (axi.bid == number)),
-                client.answer.payload.fault.eq(axi.bresp[1]),
-            ]
-            with m.If(burst.client == number):
-                m.d.comb += [
-                    beats.i.valid.eq(client.beats.valid & present.o.valid),
-                    beats.i.p.data.eq(client.beats.payload.data),
-                    beats.i.p.strobe.eq(client.beats.payload.strobe),
-                    client.beats.ready.eq(beats.i.ready & present.o.valid),
-                ]
-        with m.If(moved):
-            m.d.sync += count.eq(Mux(beats.i.p.last, 0, count + 1))
-        strobe = axi.wstrb
-        m.d.sync += self.write_bytes.eq(Mux(axi.wvalid & axi.wready, sum(strobe[i] for i in range(len(strobe))), 0))
-        return m

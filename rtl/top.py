@@ -8,7 +8,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..spec.config import Config
 from .adam_rate import AdamRate
-from .axi import AxiMaster, ReadArbiter, WriteArbiter, join_axi
+from .arbiters import ReadArbiter, WriteArbiter
+from .axi import AxiMaster, join_axi
 from .clock_gate import clock_gate
 from .control import Control
 from .core import SETTLING, STALLS, Core

@@ -1,6 +1,7 @@
 """Jobs: the arbiters of the memory port."""
 
-from adagp.rtl.axi import BEGUN, OUTSTANDING, ReadArbiter, WriteArbiter
+from adagp.rtl.arbiters import ReadArbiter, WriteArbiter
+from adagp.rtl.axi import BEGUN, OUTSTANDING
 from amaranth import Const, Mux, Signal
 from amaranth.lib import stream
 

@@ -3,7 +3,8 @@
 from collections import deque
 
 import pytest
-from adagp.rtl.axi import OUTSTANDING, ReadArbiter, WriteArbiter
+from adagp.rtl.arbiters import ReadArbiter, WriteArbiter
+from adagp.rtl.axi import OUTSTANDING
 from adagp.spec.presets import preset
 from bench import seeded, simulate, sink, source
 
