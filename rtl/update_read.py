@@ -120,7 +120,10 @@ class UpdateReader(wiring.Component):
         m.d.comb += [unpack.choose.eq(self.wide), unpack.flush.eq(flush)]
 
     def _give(self, m, name, fifo, port):
-        """Beats from a FIFO, which drops each in the cycle after it has been taken: one every two cycles."""
+        """Beats from a FIFO, which drops each in the cycle after it has been taken: one every two cycles.
+
+        That is enough where a beat has two groups or more.
+        """
         gone = Signal(name=f"gone_{name}")
         m.d.sync += gone.eq(port.valid & port.ready)
         m.d.comb += [port.valid.eq(fifo.r_rdy & ~gone), port.payload.eq(fifo.r_data), fifo.r_en.eq(gone)]

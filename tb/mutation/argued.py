@@ -16,8 +16,7 @@ ARGUED = {
     "-mode const0 -module Sequencer.fill_queue -cell $auto$simple.cc:236:combine_resets$439 -port A -portbit 1":
         ("7ff4ebd99851f28ad2040aa5",
          "rtl/sequencer.py, the write pointer of fill_queue: rst no longer resets it, Sequencer.reset does. After "
-         "rst the machine is idle; nothing is pushed before START, for which the supervisor raises reset for a cycle "
-         "first"),
+         "rst the machine is idle; nothing is pushed before START, for which the supervisor raises reset first"),
     "-mode cnot1 -module Sequencer.core.alu -cell $auto$ff.cc:337:slice$460 -port Q -portbit 0 -ctrlbit 11":
         ("f5dac67255af8c62a5d8eb34",
          "rtl/sequencer_alu.py, rest[0] in _quotient: turned only while rest[11] is 1. The rest of a restoring "
