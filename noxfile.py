@@ -175,6 +175,7 @@ def docs(session: nox.Session) -> None:
     """Regenerate the documents that derive from spec/ and results/."""
     session.run("python", "-m", "adagp.gen.tables")
     session.run("python", "-m", "adagp.gen.figures")
+    session.run("python", "-m", "adagp.host.implementation")
     session.run("python", "-m", "adagp.host.plots")
 
 

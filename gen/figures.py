@@ -7,17 +7,18 @@
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..spec.config import VARIANTS
 from .sources import HARDWARE
 from .tables import table
 
-__all__ = ["PATH", "earlier", "figures", "named", "parts"]
+__all__ = ["AS_OF", "PATH", "RESULTS", "command", "earlier", "figures", "named", "parts", "where"]
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
+"""Where measured figures are."""
 PATH = ROOT / "docs" / "figures.md"
 """The committed copy."""
 IMAGES = PATH.parent / "images"
@@ -27,14 +28,17 @@ FORMATS = ("int16", "int8", "bf16")
 OF_METHODS = ("accuracy", "sd", "cost")
 """What is known of a method of training: beginnings of figures' names."""
 
-HEAD = """# Figures
+AS_OF = """Hardware when this was written: `{hardware}`, a digest of the sources that Verilog is made from.
+Figures are *current* if they were measured on that, and otherwise *of earlier hardware*;
+`python -m {module} --check` fails unless it is that of the sources at hand and all figures are current."""
+"""What a document of figures says of its age."""
+HEAD = f"""# Figures
 
-Written by `python -m adagp.gen.figures` from `results/`; edit nothing here.
+Written by `python -m {{module}}` from `results/`; edit nothing here.
 The results hold the details of each run.
 
-Hardware when this was written: `{hardware}`, a digest of the sources that Verilog is made from.
-Figures are *current* if they were measured on that, and otherwise *of earlier hardware*;
-`python -m adagp.gen.figures --check` fails unless it is that of the sources at hand and all figures are current."""
+{AS_OF}"""
+MODULE = "adagp.gen.figures"
 _NAMED = re.compile(r"^Hardware when this was written: `(\w+)`", re.MULTILINE)
 
 
@@ -93,22 +97,25 @@ def _tables(figures: dict) -> str:
     )  # fmt: skip
 
 
-def _part(title, origin, figures, age):
+def where(origin: dict, hardware: str) -> str:
+    """A line on where figures come from, and whether they are current as of ``hardware``."""
+    age = "Current" if origin.get("hardware") == hardware else "Of earlier hardware"
     tools = ", ".join(f"{name} {version}" for name, version in origin["tools"].items())
-    where = (
+    return (
         f"*{age}*: by `{origin['command']}` at commit `{origin['commit'][:12]}`; preset `{origin['config']}` at"
         f" {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']}; seed {origin['seed']}; {tools}."
     )
+
+
+def _part(title, origin, figures, hardware):
     plot = f"![{title}](images/{title}.png)\n\n" if (IMAGES / f"{title}.png").exists() else ""
-    return f"## {title}\n\n{where}\n\n{plot}{_tables(figures)}"
+    return f"## {title}\n\n{where(origin, hardware)}\n\n{plot}{_tables(figures)}"
 
 
 def figures(hardware: str = HARDWARE, folder: Path = RESULTS) -> str:
     """Text of the figures, in Markdown, as of ``hardware``."""
-    others = earlier(hardware, folder)
-    ages = {title: "Of earlier hardware" if title in others else "Current" for title, *_ in parts(folder)}
-    text = [_part(title, origin, found, ages[title]) for title, origin, found in parts(folder)]
-    return "\n\n".join([HEAD.format(hardware=hardware), *text]) + "\n"
+    text = [_part(title, origin, found, hardware) for title, origin, found in parts(folder)]
+    return "\n\n".join([HEAD.format(hardware=hardware, module=MODULE), *text]) + "\n"
 
 
 def named(text: str) -> str:
@@ -119,24 +126,34 @@ def named(text: str) -> str:
     return found[1]
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Write the figures, or check them; exits with 1 if the check fails."""
+def command(
+    module: str, about: str | None, path: Path, text: str, others: Sequence[str], argv: Sequence[str] | None
+) -> None:
+    """Write a document of figures to ``path`` or where ``argv`` says, or check it; exits with 1 if the check fails.
+
+    ``others``: what in it is of other hardware than the sources at hand.
+    """
     parser = argparse.ArgumentParser(
-        prog="python -m adagp.gen.figures", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {module}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("path", type=Path, nargs="?", default=PATH, help="default: docs/figures.md")
+    parser.add_argument("path", type=Path, nargs="?", default=path, help=f"default: docs/{path.name}")
     parser.add_argument("--check", action="store_true", help="write nothing")
     arguments = parser.parse_args(argv)
-    others, fits = earlier(HARDWARE), True
+    fits = True
     if arguments.check:
-        fits = arguments.path.read_text() == figures()
+        fits = arguments.path.read_text() == text
     else:
-        arguments.path.write_text(figures())
+        arguments.path.write_text(text)
     print(f"hardware {HARDWARE}; of earlier hardware: {', '.join(others) or 'none'}")
     if not fits:
-        print(f"{arguments.path} is not up to date: run python -m adagp.gen.figures")
+        print(f"{arguments.path} is not up to date: run python -m {module}")
     if arguments.check and (others or not fits):
         raise SystemExit(1)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the figures, or check them; exits with 1 if the check fails."""
+    command(MODULE, __doc__, PATH, figures(), earlier(HARDWARE), argv)
 
 
 if __name__ == "__main__":

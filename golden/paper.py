@@ -1,6 +1,9 @@
 """What the paper (ADA-GP, MICRO 2023) says, each number with its place in it."""
 
-__all__ = ["DRAM_ENERGY_SAVING", "EPOCHS", "FPGA_RESOURCES", "PHASES", "SPEEDUP", "WARMUP_EPOCHS"]
+__all__ = [
+    "ASIC_AREA", "ASIC_POWER_UW", "DRAM_ENERGY_SAVING", "EPOCHS", "EQUAL_AREA_PES", "EQUAL_AREA_SPEEDUP",
+    "EQUAL_POWER_PES", "EQUAL_POWER_SPEEDUP", "FPGA_POWER_W", "FPGA_RESOURCES", "PHASES", "SPEEDUP", "WARMUP_EPOCHS",
+]  # fmt: skip
 
 EPOCHS = 90
 """Of training (section 6.1.2, figure 15)."""
@@ -20,3 +23,47 @@ FPGA_RESOURCES = {
 }
 """Of 180 PEs on "the Virtex 7 FPGA board" (section 5.1; Table 4a). It isn't said which one; none of the family has as
 many block RAMs as the last two."""
+FPGA_POWER_W = {
+    "baseline": {
+        "clocks": 0.046, "logic": 0.42, "signals": 0.842, "bram": 0.244, "dsp": 0.009, "static": 2.032, "total": 3.712,
+    },
+    "low": {
+        "clocks": 0.047, "logic": 0.446, "signals": 0.857, "bram": 0.243, "dsp": 0.001, "static": 2.032, "total": 3.745,
+    },
+    "efficient": {
+        "clocks": 0.052, "logic": 0.421, "signals": 0.852, "bram": 0.339, "dsp": 0.001, "static": 2.06, "total": 3.844,
+    },
+    "max": {
+        "clocks": 0.055, "logic": 0.426, "signals": 0.857, "bram": 0.339, "dsp": 0.001, "static": 2.059, "total": 3.856,
+    },
+}  # fmt: skip
+"""On chip, in watts (Table 4b). The totals are 0.1 W more than the sums: something isn't listed."""
+ASIC_AREA = {
+    "baseline": {
+        "combinational": 2331250, "buffers": 272483, "interconnect": 436615, "cells": 2546076, "total": 2982691,
+    },
+    "low": {
+        "combinational": 2375188, "buffers": 277261, "interconnect": 445371, "cells": 2590583, "total": 3035954,
+    },
+    "efficient": {
+        "combinational": 2405881, "buffers": 275783, "interconnect": 440031, "cells": 2622858, "total": 3062890,
+    },
+    "max": {
+        "combinational": 2512057, "buffers": 287076, "interconnect": 460157, "cells": 2770979, "total": 3231136,
+    },
+}  # fmt: skip
+"""In standard cells (Table 5a), without a unit; the total is cells and interconnect. Neither the library nor what
+becomes of the memories is said."""
+ASIC_POWER_UW = {
+    "baseline": {"internal": 2.26e4, "switching": 1.72e3, "leakage": 1.99e5, "total": 2.24e5},
+    "low": {"internal": 2.25e4, "switching": 1.67e3, "leakage": 2.02e5, "total": 2.26e5},
+    "efficient": {"internal": 2.27e4, "switching": 1.80e3, "leakage": 2.00e5, "total": 2.25e5},
+    "max": {"internal": 2.80e4, "switching": 2.42e3, "leakage": 2.23e5, "total": 2.54e5},
+}
+"""In standard cells, taken for microwatts (Table 5b): watts, as the table's caption has it, can't be meant."""
+EQUAL_AREA_PES, EQUAL_POWER_PES = 0.11, 0.10
+"""More PEs for the baseline, for the area of MAX in standard cells and for its power on the FPGA (section 6.6.1)."""
+EQUAL_AREA_SPEEDUP = {"cifar10": 0.0463, "cifar100": 0.0461, "imagenet": 0.0553}
+EQUAL_POWER_SPEEDUP = {"cifar10": 0.0431, "cifar100": 0.043, "imagenet": 0.0447}
+"""What these PEs make of the baseline's speed, mean by data set (section 6.6.1, whose sentences allow
+other readings)."""

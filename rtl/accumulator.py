@@ -42,14 +42,15 @@ class Accumulator(wiring.Component):
         s1_tag, s2_tag, s3_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in (1, 2, 3))
         s1_psum, s2_psum = (Signal.like(self.psum, name=f"s{stage}_psum", reset_less=True) for stage in (1, 2))
         s2_old, s3_sum = Signal(word, reset_less=True), Signal(word, reset_less=True)
+        s0_tag = delayed(m, self.tag, 1)
         s3_address = delayed(m, s0_address, 3)
         m.d.sync += [
-            s1_tag.eq(self.tag), s2_tag.eq(s1_tag), s3_tag.eq(s2_tag), self.full.eq(s3_tag.valid & s3_tag.full),
+            s1_tag.eq(s0_tag), s2_tag.eq(s1_tag), s3_tag.eq(s2_tag), self.full.eq(s3_tag.valid & s3_tag.full),
             s1_psum.eq(self.psum), s2_psum.eq(s1_psum),
         ]  # fmt: skip
-        with m.If(self.tag.valid):
+        with m.If(s0_tag.valid):
             m.d.sync += s0_address.eq(s0_address + 1)
-            with m.If(self.tag.end_sweep):
+            with m.If(s0_tag.end_sweep):
                 m.d.sync += s0_address.eq(0)
 
         words = []
@@ -57,8 +58,8 @@ class Accumulator(wiring.Component):
             m.submodules[f"half{half}"] = memory = BlockMemory(word, self.config.acc_depth)
             words.append(memory.r_data)
             adding = Signal(name=f"adding{half}")
+            m.d.sync += adding.eq(self.tag.valid & (self.tag.half == half))
             m.d.comb += [
-                adding.eq(self.tag.valid & (self.tag.half == half)),
                 memory.r_addr.eq(self.read.addr),
                 memory.r_en.eq(adding | (self.read.en & (self.read.half == half))),
                 memory.w_addr.eq(s3_address),

@@ -12,7 +12,7 @@ from ..spec.descriptors import COMPUTE, VectorMode
 from .accumulator import Accumulator, SumLayout
 from .array import Array
 from .clock_gate import clock_gate
-from .delay import delayed
+from .delay import delayed, registered
 from .feeder import Feeder
 from .im2col import N_OUTER, N_REDUCTION, Operand
 from .interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_stream
@@ -37,12 +37,14 @@ class Compute(wiring.Component):
 
     ``a_free``, ``b_free``, ``acc_full`` give a token in each cycle they are 1. ``reads_a``, ``reads_b``: that
     scratchpad's read port may be in use.
-    ``reset`` is for the blocks inside whose clocks are gated; the others need a ResetInserter around the engine.
+    ``resets`` are for the blocks inside whose clocks are gated; the others need a ResetInserter around the engine.
     """
+
+    RESETS = 5
 
     def __init__(self, config: Config):
         super().__init__({
-            "i": In(descriptor_stream(COMPUTE)), "reset": In(1),
+            "i": In(descriptor_stream(COMPUTE)), "resets": In(self.RESETS),
             "a": Out(PadRead(config, 2 * config.a_depth)), "b": Out(PadRead(config, 2 * config.b_depth)),
             "a_full": Out(Token()), "b_full": Out(Token()), "acc_free": Out(Token()),
             "a_free": Out(1), "b_free": Out(1), "acc_full": Out(1),
@@ -59,15 +61,15 @@ class Compute(wiring.Component):
         fetch_a, fetch_b = Operand(config, config.a_depth), Operand(config, config.b_depth)
         array, accumulator, pool = Array(config), Accumulator(config), Pool(config)
         m.submodules.feeder = feeder = Feeder(config, max(array.swap_cycles, Accumulator.latency - 1))
-        for name, block, wanted, hold in (
+        for (name, block, wanted, hold), reset in zip((
             ("fetch_a", fetch_a, fetch_a.busy, 1),
             ("fetch_b", fetch_b, fetch_b.busy, 1),
-            ("array", array, feeder.active | feeder.load.any(), array.latency),
-            ("accumulator", accumulator, accumulator.tag.valid | accumulator.read.en, accumulator.latency),
+            ("array", array, feeder.active | feeder.load.any(), array.latency + 1),
+            ("accumulator", accumulator, accumulator.tag.valid | accumulator.read.en, accumulator.latency + 1),
             ("pool", pool, pool.busy | pool.job.valid, 1),
-        ):
-            gate = clock_gate(m, platform, name, wanted | self.reset, hold)
-            m.submodules[name] = gate(ResetInserter(self.reset)(block))
+        ), self.resets, strict=True):  # fmt: skip
+            gate = clock_gate(m, platform, name, wanted | reset, hold, reset=False)
+            m.submodules[name] = gate(ResetInserter(reset)(block))
         m.d.comb += [self.reads_a.eq(fetch_a.busy), self.reads_b.eq(fetch_b.busy)]
         for fetch, pad, full, free in (
             (fetch_a, self.a, self.a_full, self.a_free),
@@ -176,15 +178,16 @@ class Compute(wiring.Component):
                     m.d.comb += [port.valid.eq(fetch.o.valid), fetch.o.ready.eq(port.ready)]
 
     def _sum(self, m, feeder, array, accumulator):
-        """Array and accumulator; the tag travels beside the array."""
+        """Array and accumulator; the tag travels beside the array, whose ports are far apart and so have registers."""
         tag = feeder.tag
-        for stage in range(array.latency):
+        for stage in range(array.latency):  # and one in the accumulator
             later = Signal(SumLayout, name=f"tag{stage}")
             m.d.sync += later.eq(tag)
             tag = later
+        registered(m, array.stationary, feeder.load_data)
+        registered(m, array.stream, feeder.stream_data)
         m.d.comb += [
-            array.stationary.eq(feeder.load_data), array.load.eq(feeder.load),
-            array.stream.eq(feeder.stream_data), array.swap.eq(feeder.swap),
+            array.load.eq(delayed(m, feeder.load, 1)), array.swap.eq(delayed(m, feeder.swap, 1)),
             accumulator.tag.eq(tag), accumulator.psum.eq(array.psum),
         ]  # fmt: skip
 

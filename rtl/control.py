@@ -1,6 +1,6 @@
 """Control: registers, command fetch, tables and counters, and what becomes of errors."""
 
-from amaranth import Cat, Module, Mux, ResetInserter, Signal
+from amaranth import Cat, Module, Mux, ResetInserter, ResetSignal, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -110,7 +110,7 @@ class Control(wiring.Component):
         if config.predicts:
             phases, gate = PhaseControl(), Gate()
             busy |= phases.busy | gate.busy
-        front = clock_gate(m, platform, "front", events.any() | busy, SETTLING)
+        front = clock_gate(m, platform, "front", events.any() | busy, SETTLING, reset=False)
         for name, block in (("fetch", fetch), ("issue", issue), ("exponents", exponents), ("hyper", hyper)):
             m.submodules[name] = front(ResetInserter(self.reset)(block))
         wiring.connect(m, wiring.flipped(self.bus), csr.bus)
@@ -123,7 +123,10 @@ class Control(wiring.Component):
         if config.predictor_on_chip:
             m.d.comb += self.predictor_window.eq(csr.predictor)
         if config.predicts:
-            m.submodules.phases, m.submodules.gate = front(phases), front(gate)
+            rst = Signal()
+            m.d.comb += rst.eq(ResetSignal(allow_reset_less=True))
+            whole = ResetInserter(rst)
+            m.submodules.phases, m.submodules.gate = front(whole(phases)), front(whole(gate))
             self._schedule(m, csr, batches, counters, fetch, phases)
             self._quality(m, csr, fetch, issue, gate)
             m.d.comb += phases.gate_open.eq(gate.open)

@@ -21,8 +21,10 @@ from .interfaces import (
     ResultLayout,
     StopLayout,
     TaskLayout,
+    VectorLayout,
     WriteClient,
 )  # fmt: skip
+from .register_slice import RegisterSlice
 from .scratchpad import PingPong, Scratchpad
 from .sequencer import Sequencer
 from .token import TokenCounter
@@ -63,7 +65,7 @@ class Core(wiring.Component):
     """
 
     ERRORS = 3
-    RESETS = 6
+    RESETS = 6 + Compute.RESETS
 
     def __init__(self, config: Config):
         self.config = config
@@ -105,9 +107,10 @@ class Core(wiring.Component):
         uses_a = self.fill.a.mask.any() | self.compute.reads_a
         uses_b = self.fill.b.mask.any() | self.compute.reads_b
         uses_c = self.fill.c.mask.any() | self.drain.reads_c | self.drain.c_write.mask.any() | stores
-        sequencing, filling, operands, computing, draining, storing = resets
-        for block, reset in ((self.sequencer, sequencing), (self.compute, computing), (self.drain, draining)):
-            m.d.comb += block.reset.eq(reset)
+        sequencing, filling, operands, computing, draining, storing, *inside = resets
+        m.d.comb += [
+            self.sequencer.reset.eq(sequencing), self.drain.reset.eq(draining), self.compute.resets.eq(Cat(inside)),
+        ]  # fmt: skip
         engine("sequencer", self.sequencer, sequencing, self.sequencer.busy)
         self.tokens = {
             name: engine(name, TokenCounter(initial, HALVES), sequencing) for name, (initial, *_) in TOKENS.items()
@@ -128,7 +131,9 @@ class Core(wiring.Component):
         connect(m, self.drain.c_read, pad_c.read0)
         connect(m, self.store.c, pad_c.read1)
         connect(m, self.drain.acc, self.compute.acc)
-        connect(m, self.compute.vector, self.drain.vector)
+        vectors = engine("vectors", RegisterSlice(VectorLayout(config)), draining)  # between engines that are far apart
+        connect(m, self.compute.vector, vectors.i)
+        connect(m, vectors.o, self.drain.vector)
         for name in ("bias_valid", "bias_half", "bias_start", "bias_data"):
             m.d.comb += getattr(self.drain, name).eq(getattr(self.fill, name))
         self._connect(m)

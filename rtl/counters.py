@@ -67,12 +67,13 @@ class Counters(wiring.Component):
         s1_addr = Signal(range(depth))
         s1_begun = Signal()
 
-        live = self._live(m, s0_addr)
+        phase = delayed(m, self.phase, 1)  # of the counts, which come in registers
+        live = self._live(m, phase, s0_addr)
         s1_amount, s2_amount = Signal.like(live), Signal.like(live)
         s2_valid, s2_addr = Signal(), Signal.like(s1_addr)
         s2_total = Signal(TOTAL_WIDTH)
         m.d.comb += [
-            s0_addr.eq(Mux(self.show, self.index, Cat(turn, self.phase))),
+            s0_addr.eq(Mux(self.show, self.index, Cat(turn, phase))),
             read.addr.eq(s0_addr),
             write.en.eq(s2_valid & ~self.clear),
             write.addr.eq(s2_addr),
@@ -93,10 +94,10 @@ class Counters(wiring.Component):
             m.d.sync += begun.eq(0)
         return m
 
-    def _live(self, m, addr):
+    def _live(self, m, phase, addr):
         """What the counter of ``addr`` has counted since it was last taken; it is taken now."""
         place = addr[: exact_log2(COUNTER_SLOTS)]
-        current = addr[exact_log2(COUNTER_SLOTS) :] == self.phase
+        current = addr[exact_log2(COUNTER_SLOTS) :] == phase
         chosen = []
         for i, (name, _) in enumerate(COUNTERS):
             count = self.counts[name]

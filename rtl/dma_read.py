@@ -25,7 +25,8 @@ class _Requests(wiring.Component):
     """Fill's memory side: takes tokens, asks for bursts, passes descriptors on to the data side.
 
     It may be ``AHEAD`` descriptors ahead of the data side. A descriptor goes on, and its bursts are
-    asked for, once its token is taken: the data side takes every beat without waiting for another block.
+    asked for, once its token is taken: the data side takes every beat without waiting for another block. ``wanted``:
+    there is one, and its token.
     """
 
     AHEAD = 2
@@ -36,7 +37,7 @@ class _Requests(wiring.Component):
             "i": In(descriptor_stream(FILL)),
             "o": Out(descriptor_stream(FILL)),
             "request": Out(ReadClient(config).members["request"].signature),
-            "a_free": Out(Token()), "b_free": Out(Token()), "c_free": Out(Token()),
+            "a_free": Out(Token()), "b_free": Out(Token()), "c_free": Out(Token()), "wanted": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -44,9 +45,10 @@ class _Requests(wiring.Component):
         m.submodules.queue = queue = SyncFIFO(width=_LAYOUT.size, depth=self.AHEAD)
         m.submodules.walk = walk = BurstWalk(self._config, FILL)
         d = self.i.payload
-        avail, taken = Signal(), Signal()
+        avail, taken, granted = Signal(), Signal(), Signal()
         m.d.comb += [
-            self.i.ready.eq(avail & queue.w_rdy & walk.i.ready),
+            self.wanted.eq(self.i.valid & avail),
+            self.i.ready.eq(granted & queue.w_rdy & walk.i.ready),
             taken.eq(self.i.valid & self.i.ready),
             queue.w_en.eq(taken),
             queue.w_data.eq(d),
@@ -60,6 +62,7 @@ class _Requests(wiring.Component):
             self.request.payload.length.eq(walk.o.payload.length),
             walk.o.ready.eq(self.request.ready),
         ]
+        m.d.sync += granted.eq(self.wanted & ~taken)  # tokens come from far away
         with m.Switch(d.target):
             for target, token in ((Target.A, self.a_free), (Target.B, self.b_free), (None, self.c_free)):
                 with m.Case(target) if target is not None else m.Default():
@@ -114,15 +117,15 @@ class Fill(wiring.Component):
             self.fault_command.eq(d.command),
         ]
         self._offsets(m, walk, d)
-        self._control(m, requests.o, walk, d, clear_word, clearing, landed)
+        self._control(m, requests, walk, d, clear_word, clearing, landed)
         self._finish(m, d, half, landed)
         self._write(m, walk, d, half, clear_word, clearing, moving)
         self._bias(m, walk, d, half, moving)
         return m
 
-    def _control(self, m, queue, walk, d, clear_word, clearing, landed):
+    def _control(self, m, requests, walk, d, clear_word, clearing, landed):
         """One descriptor after the other: clear, then data."""
-        banks = self._config.banks
+        banks, queue = self._config.banks, requests.o
         n_words = Signal.like(d.clear)
         m.d.comb += n_words.eq((d.clear + (banks - 1)) >> (banks - 1).bit_length())
         with m.FSM() as fsm:
@@ -148,7 +151,7 @@ class Fill(wiring.Component):
             with m.State("MOVE"), m.If(walk.idle):
                 m.d.comb += landed.eq(1)
                 m.next = "IDLE"
-        m.d.comb += self.busy.eq(queue.valid | ~fsm.ongoing("IDLE"))
+        m.d.comb += self.busy.eq(requests.wanted | queue.valid | ~fsm.ongoing("IDLE"))
 
     def _offsets(self, m, walk, d):
         """Multiples of ``step`` for the lanes, registered."""

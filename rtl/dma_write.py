@@ -140,7 +140,7 @@ class _Reader(wiring.Component):
             self.c.en.eq(en),
             self.c.valid.eq(self.i.valid),
             self.c.rot.eq(self.i.payload.addr[0]),
-            self.beats.valid.eq(stages[-1].any()),
+            self.beats.valid.eq(delayed(m, stages[-2].any(), 1, en)),
             self.idle.eq(~sum((stage.any() for stage in stages[1:]), start=self.i.valid).any()),
         ]
         for j in range(config.banks):

@@ -8,7 +8,7 @@ from ..spec.config import Config
 from ..spec.descriptors import DRAIN
 from .bias import BiasMemory
 from .clock_gate import clock_gate
-from .delay import delayed
+from .delay import delayed, registered
 from .drain_walk import DrainWalk
 from .epilogue import Epilogue, n_lanes, sum_width
 from .interfaces import (
@@ -42,7 +42,7 @@ class Drain(wiring.Component):
     ``reset`` is for the block inside whose clock is gated; the rest needs a ResetInserter around the engine.
     """
 
-    READ_STAGES = Scratchpad.READ_LATENCY
+    READ_STAGES = 1 + Scratchpad.READ_LATENCY
     OVERHEAD = READ_STAGES + Epilogue.LATENCY + Tracker.LATENCY + 3
 
     def __init__(self, config: Config):
@@ -69,7 +69,8 @@ class Drain(wiring.Component):
         d = Signal(descriptor_layout(DRAIN))
         m.submodules.walk = walk = DrainWalk(config)
         epilogue = Epilogue(config)
-        gate = clock_gate(m, platform, "epilogue", epilogue.mask.any() | self.reset, Epilogue.LATENCY + 1)
+        active = epilogue.mask.any() | self.reset
+        gate = clock_gate(m, platform, "epilogue", active, Epilogue.LATENCY + 1, reset=False)
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
         m.submodules.tracker = tracker = Tracker(sum_width(config))
         en, held, summing = Signal(), Signal(), Signal()
@@ -83,7 +84,7 @@ class Drain(wiring.Component):
         m.d.comb += [
             en.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))), self.vector.ready.eq(wanted),
         ]  # fmt: skip
-        self._operands(m, d, en, walk.step, asking, epilogue)
+        self._operands(m, d, en, delayed(m, walk.step.valid, 1, en), asking, epilogue)
         self._bias(m, d, entering, entering.valid & ~held, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
@@ -98,8 +99,8 @@ class Drain(wiring.Component):
         ]
 
         offsets = self._lane_offsets(m, d)
-        self._lanes(m, d, self.c_read, walk.step.address, offsets)
-        self._lanes(m, d, self.c_write, delayed(m, entering.address, Epilogue.LATENCY), offsets)
+        self._lanes(m, d, self.c_read, walk.step.address, offsets, en)
+        self._lanes(m, d, self.c_write, delayed(m, entering.address, Epilogue.LATENCY - 1), offsets)
         for lane, operand in enumerate(epilogue.o):
             m.d.comb += self.c_write.data[lane].eq(operand)
         m.d.comb += [
@@ -174,7 +175,7 @@ class Drain(wiring.Component):
         m.d.comb += [
             self.acc.en.eq(en & asking.valid & ~d.vector),
             self.c_read.en.eq(en),
-            self.c_read.valid.eq(first.valid & (d.c_mode != 0)),
+            self.c_read.valid.eq(first & (d.c_mode != 0)),
         ]
         chosen = Signal()  # ``d.vector`` for the data, which come later than it; each of the two has fewer loads
         m.d.sync += chosen.eq(d.vector)
@@ -242,13 +243,17 @@ class Drain(wiring.Component):
             m.d.sync += registers[lane].eq(multiples[lane])
         return registers
 
-    def _lanes(self, m, d, port, address, offsets):
-        """Drive a port's bank rotation and lane addresses: lane l at ``address + l * lane_step``."""
+    def _lanes(self, m, d, port, address, offsets, en=1):
+        """Drive a port's bank rotation and lane addresses: lane l at ``address + l * lane_step``, a cycle with ``en``
+        later."""
         bank, word = address[: self._bank_bits], address[self._bank_bits :]
         for lane, offset in enumerate(offsets):
             carry = (bank + lane) >> self._bank_bits
-            m.d.comb += port.addr[lane].eq(Cat((word + offset + carry)[: len(word)], d.half))
-        m.d.comb += port.rot.eq(bank)
+            place = Signal.like(port.addr[lane], name=f"place{lane}", reset_less=True)
+            with m.If(en):
+                m.d.sync += place.eq(Cat((word + offset + carry)[: len(word)], d.half))
+            m.d.comb += port.addr[lane].eq(place)
+        registered(m, port.rot, bank, en)
 
     def _lane_range(self):
         return range(n_lanes(self._config))

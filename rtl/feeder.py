@@ -92,9 +92,10 @@ class Feeder(wiring.Component):
         columns = Signal(range(self.config.cols + 1))
         column = Signal(self.config.cols, init=1)
         travelling = Signal(range(self.gap + 1))
+        free = Signal(init=1)  # no tile is loaded, and none travels
         taken = self.stationary.valid & self.stationary.ready
         m.d.comb += [
-            self.stationary.ready.eq(~loaded & (travelling == 0)),
+            self.stationary.ready.eq(free),
             self.load_data.eq(self.stationary.payload.data),
         ]
         with m.If(taken):
@@ -103,9 +104,9 @@ class Feeder(wiring.Component):
             with m.If(column[0]):
                 m.d.sync += columns.eq(1)
             with m.If(column[-1] | self.stationary.payload.end_pass):
-                m.d.sync += [loaded.eq(1), column.eq(1)]
+                m.d.sync += [loaded.eq(1), column.eq(1), free.eq(0)]
         with m.If(travelling != 0):
-            m.d.sync += travelling.eq(travelling - 1)
+            m.d.sync += [travelling.eq(travelling - 1), free.eq(travelling == 1)]
         with m.If(self.swap):
-            m.d.sync += [loaded.eq(0), travelling.eq(self.gap - 1)]
+            m.d.sync += [loaded.eq(0), travelling.eq(self.gap - 1), free.eq(self.gap == 1)]
         return loaded, columns

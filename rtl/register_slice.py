@@ -1,8 +1,10 @@
 """A stream's item in a register."""
 
-from amaranth import Module
+from amaranth import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from .delay import registered
 
 __all__ = ["RegisterSlice"]
 
@@ -18,9 +20,12 @@ class RegisterSlice(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.d.comb += self.i.ready.eq(~self.o.valid)
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [self.o.valid.eq(1), self.o.payload.eq(self.i.payload)]
+        free = Signal(init=1)  # as ``o.valid`` isn't: each is near to its side
+        m.d.comb += self.i.ready.eq(free)
+        taken = self.i.valid & self.i.ready
+        registered(m, self.o.payload, self.i.payload, taken)
+        with m.If(taken):
+            m.d.sync += [self.o.valid.eq(1), free.eq(0)]
         with m.Elif(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
+            m.d.sync += [self.o.valid.eq(0), free.eq(1)]
         return m

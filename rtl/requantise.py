@@ -36,7 +36,7 @@ class Requantise(wiring.Component):
     """
 
     LATENCY = 4
-    _FINE = 2
+    _FINE = 3
     """Bits of the amount that the second part of the shifter is for."""
 
     def __init__(self, in_width: int, out_width: int, shift_min: int, shift_max: int):

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from .block_memory import BlockMemory
+from .delay import registered
 from .interfaces import PadRead, PadWrite
 
 __all__ = ["Banks", "PingPong", "Scratchpad", "rotated"]
@@ -84,15 +85,15 @@ class _Reader(wiring.Component):
         with m.If(self.port.en):
             m.d.sync += [
                 self.valid.eq(self.port.valid),
-                self.addr.eq(to_banks),
                 self.half.eq(self.port.addr[0][-1]),
                 s1_rot.eq(self.port.rot),
                 self.data_half.eq(self.half),
                 s2_rot.eq(s1_rot),
                 s3_rot.eq(s2_rot),
                 s3_data.eq(self.data),
-                self.port.data.eq(to_lanes),
             ]
+        registered(m, self.addr, to_banks, self.port.en)
+        registered(m, self.port.data, to_lanes, self.port.en)
         return m
 
 
@@ -116,9 +117,9 @@ class _Writer(wiring.Component):
             self.any.eq(port.mask.any()),
             self.half.eq(port.addr[0][-1]),
             self.mask.eq(rotated(m, mask, port.rot, left=True)),
-            self.addr.eq(rotated(m, port.addr, port.rot, left=True)),
-            self.data.eq(rotated(m, port.data, port.rot, left=True)),
         ]
+        registered(m, self.addr, rotated(m, port.addr, port.rot, left=True))
+        registered(m, self.data, rotated(m, port.data, port.rot, left=True))
         return m
 
 

@@ -67,12 +67,16 @@ class Sequencer(wiring.Component):
             connect(m, queue.o, flipped(o))
             room.append(queue.i.ready)
             moved.append(Cat(pushed, o.valid & o.ready))
-        gate = clock_gate(m, platform, "queues", Cat(moved).any() | self.reset, hold=1)
+        gate = clock_gate(m, platform, "queues", Cat(moved).any() | self.reset, hold=1, reset=False)
         for engine, queue in queues.items():
             m.submodules[f"{engine}_queue"] = gate(ResetInserter(self.reset)(queue))
-        waiting = core.push & ~core.push_ready
+        offered, there_is_room = Signal(), Signal()
+        # The former in a register: whether the core goes on depends on it, in all of its stages.
+        m.d.comb += there_is_room.eq(Array(room)[core.engine])
+        m.d.sync += offered.eq(core.push & there_is_room & ~pushed_to.any() & ~offered)
+        waiting = core.push & ~offered & ~there_is_room
         m.d.comb += [
-            core.push_ready.eq(Array(room)[core.engine] & ~pushed_to.any()),
+            core.push_ready.eq(offered),
             self.busy.eq((self.i.valid & ~waiting) | pushed_to.any() | Cat(moved).any()),
         ]
         return m

@@ -4,6 +4,8 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .delay import registered
+
 __all__ = ["Skid"]
 
 
@@ -25,11 +27,10 @@ class Skid(wiring.Component):
         m.d.comb += self.i.ready.eq(ready)
         with m.If(ready):
             m.d.sync += spare.eq(self.i.payload)
-        with m.If(~self.o.valid | self.o.ready):
-            m.d.sync += [
-                self.o.valid.eq(self.i.valid | ~ready), ready.eq(1),
-                self.o.payload.eq(Mux(ready, self.i.payload, spare)),
-            ]  # fmt: skip
+        moves = ~self.o.valid | self.o.ready
+        registered(m, self.o.payload, Mux(ready, self.i.payload, spare), moves)
+        with m.If(moves):
+            m.d.sync += [self.o.valid.eq(self.i.valid | ~ready), ready.eq(1)]
         with m.Elif(self.i.valid):
             m.d.sync += ready.eq(0)
         return m

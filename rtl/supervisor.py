@@ -11,7 +11,7 @@ from .interfaces import ErrorLayout, LostLayout, StopLayout
 
 __all__ = ["RESET_CYCLES", "Supervisor"]
 
-RESET_CYCLES = 16
+RESET_CYCLES = 32
 """How long a reset takes to come, and to go: more than there are blocks in its way."""
 
 
@@ -24,7 +24,8 @@ class Supervisor(wiring.Component):
 
     ``reset`` is high for ``reset_cycles``, a power of two, and then low for as many before anything else happens: it
     travels from block to block (see :class:`.core.Core`), and there is a time at which it has reached all of them and
-    left none.
+    left none. Behind a reset of the supervisor itself it is high too, and ``busy`` with it: other blocks have no other.
+    ``clear_counters`` then, for what they may have done until it came.
 
     ``errors`` stop the machine in two steps. ``latency`` cycles after the first report ``stop`` tells what failed; of
     several reports, later ones too, the one with the lowest index counts. Once it has been ``quiet`` for more than
@@ -44,7 +45,7 @@ class Supervisor(wiring.Component):
         super().__init__({
             "command": In(Control), "finished": In(1), "waiting": In(1), "quiet": In(1), "idle": In(1),
             "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "losses": In(data.ArrayLayout(n_errors, n_queues)),
-            "start": Out(1), "resume": Out(1), "clear_counters": Out(1), "halt": Out(1), "reset": Out(1),
+            "start": Out(1), "resume": Out(1), "clear_counters": Out(1), "halt": Out(1), "reset": Out(1, init=1),
             "stopping": Out(1), "stop": Out(StopLayout), "lost": Out(data.ArrayLayout(LostLayout, n_queues)),
             "busy": Out(1), "status": Out(Status), "event": Out(1), "error": Out(ErrorLayout),
         })  # fmt: skip
@@ -55,14 +56,14 @@ class Supervisor(wiring.Component):
         self._error(m, news)
         asked = {bit: (self.command & bit).any() for bit in Control}
         done = Signal()
+        booting = Signal(init=1)
         held = Signal()  # stop has taken effect
         calm = Signal(self.latency)  # whether it was quiet, in cycles before, when no earlier report could be under way
         reported, pending = Signal(), Signal()  # a report is, or was, on its way
         was_idle = Signal()  # the arbiters may have taken a burst in the cycle in which halt rose
         failed = self.error.valid & ~self.busy
         m.d.comb += [
-            self.resume.eq(asked[Control.RESUME] & self.waiting & ~self.stopping),
-            self.clear_counters.eq(asked[Control.RESET_COUNTERS]),
+            self.clear_counters.eq(asked[Control.RESET_COUNTERS] | booting),
             self.status.eq(Cat(self.busy, self.waiting & self.busy, done, failed)),
             self.event.eq((self.status & (Status.HOST | Status.DONE | Status.ERROR)).any()),
             reported.eq(Cat(error.valid for error in self.errors).any()),
@@ -71,14 +72,15 @@ class Supervisor(wiring.Component):
         with m.If(self.reset | reported):
             m.d.sync += pending.eq(~self.reset)
         m.d.sync += [
+            self.resume.eq(asked[Control.RESUME] & self.waiting & ~self.stopping),
             held.eq(settling & ~news), was_idle.eq(self.halt & self.idle),
             calm.eq(Mux(settling & ~news, Cat(self.quiet, calm), 0)),
         ]  # fmt: skip
 
-        self._states(m, asked, news, settling, held & self.quiet & calm.all(), was_idle, done)
+        self._states(m, asked, news, settling, held & self.quiet & calm.all(), was_idle, done, booting)
         return m
 
-    def _states(self, m, asked, news, settling, settled, was_idle, done):
+    def _states(self, m, asked, news, settling, settled, was_idle, done, booting):
         """From START to the end or an error, and back by CLEAR."""
         takes_start, starts = Signal(), Signal()  # START counts now; it is what the reset is for, not CLEAR alone
         with m.If(asked[Control.CLEAR]):
@@ -96,7 +98,7 @@ class Supervisor(wiring.Component):
                 with m.If(asked[Control.CLEAR]):
                     m.next = "CLEAR"
 
-        with m.FSM():
+        with m.FSM(init="RESET"):
             with state("IDLE"):
                 m.d.comb += takes_start.eq(1)
                 with m.If(asked[Control.START]):
@@ -104,6 +106,7 @@ class Supervisor(wiring.Component):
             with m.State("RESET"):
                 m.d.comb += [self.busy.eq(1), self.halt.eq(1), resetting.eq(1), takes_start.eq(1)]
                 with m.If(elapsed.all()):
+                    m.d.sync += booting.eq(0)
                     m.next = "IDLE"
                     with m.If((starts | asked[Control.START]) & ~asked[Control.CLEAR]):
                         m.next = "START"

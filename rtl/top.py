@@ -10,7 +10,7 @@ from ..spec.config import Config
 from .adam_rate import AdamRate
 from .arbiters import ReadArbiter, WriteArbiter
 from .axi import AxiMaster, join_axi
-from .clock_gate import clock_gate
+from .clock_gate import clock_gate, without_reset
 from .control import Control
 from .core import SETTLING, STALLS, Core
 from .csr import AxiLite
@@ -39,19 +39,20 @@ class Top(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.control = control = Control(config)
-        m.submodules.core = core = Core(config)
-        self.cores = [core]
+        engines = without_reset(m, platform, "engine")
+        self.cores = [Core(config)]
+        m.submodules.core = engines(self.cores[0])
         if config.n_cores > 1:
-            m.submodules.predictor = predictor = Core(config.predictor_core)
-            self.cores.append(predictor)
+            self.cores.append(Core(config.predictor_core))
+            m.submodules.predictor = engines(self.cores[1])
         self.update = Update(config)
         reset = delayed(m, control.reset, 1)
-        m.d.comb += core.reset.eq(reset)
+        m.d.comb += self.cores[0].reset.eq(reset)
         for previous, following in pairwise(self.cores):
             m.d.comb += following.reset.eq(previous.restarted)
         busy = self.update.busy | (self.update.i.valid & self.update.i.ready) | reset
         block = ResetInserter(reset)(self.update)
-        m.submodules.update = clock_gate(m, platform, "update", busy, SETTLING)(block)
+        m.submodules.update = clock_gate(m, platform, "update", busy, SETTLING, reset=False)(block)
 
         self._tasks(m, control)
         if config.predicts:

@@ -112,19 +112,19 @@ class UpdateLane(wiring.Component):
 
         momentum = self._aligned(m, "momentum", self._product(m, "momentum", scale.mm, self.v), scale.shift_v)
         decay = self._aligned(m, "decay", self._product(m, "decay", scale.md, w), scale.shift_d)
-        gradient = self._aligned(m, "gradient", delayed(m, g, Product.LATENCY), scale.shift_g)
+        gradient = self._aligned(m, "gradient", delayed(m, g, Product.LATENCY, reset=False), scale.shift_g)
         pair = Signal(signed(ALIGN_WIDTH + 1), reset_less=True)
         total = Signal(signed(ALIGN_WIDTH + 2), reset_less=True)
-        m.d.sync += [pair.eq(momentum + decay), total.eq(pair + delayed(m, gradient, 1))]
+        m.d.sync += [pair.eq(momentum + decay), total.eq(pair + delayed(m, gradient, 1, reset=False))]
         v = self._rounded(m, "v", total, operand_max(_MOMENTUM_WIDTH))
 
         step = self._aligned(m, "step", self._product(m, "step", scale.ml, v), scale.shift_l)
-        old = self._aligned(m, "old", delayed(m, w, self.V_LATENCY + Product.LATENCY), scale.shift_w)
+        old = self._aligned(m, "old", delayed(m, w, self.V_LATENCY + Product.LATENCY, reset=False), scale.shift_w)
         change = Signal(signed(ALIGN_WIDTH + 1), reset_less=True)
         m.d.sync += change.eq(old - step)
         new = self._rounded(m, "w", change, weight_max(self._operand_width))
         m.d.comb += weight_halves(new, self.o_hi, self.o_lo)
-        m.d.comb += self.o_v.eq(delayed(m, v, self.LATENCY - self.V_LATENCY))
+        m.d.comb += self.o_v.eq(delayed(m, v, self.LATENCY - self.V_LATENCY, reset=False))
         return m
 
     def _kept(self, m):

@@ -1,6 +1,6 @@
 """Update reader: four arrays in DRAM become groups of weights with all that belongs to them."""
 
-from amaranth import Array, Cat, Module, Mux, Signal, signed
+from amaranth import Array, Cat, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -97,14 +97,10 @@ class UpdateReader(wiring.Component):
         valid = []
         for name, size in array_bytes(self._config).items():
             fifo = beats[name]
-            m.submodules[f"unpack_{name}"] = unpack = Unpack(self._config.port_width, 8 * size * lanes)
-            self._give(m, name, fifo, unpack.i)
-            valid.append(unpack.o.valid)
-            m.d.comb += [
-                payload[name].eq(unpack.o.payload),
-                unpack.o.ready.eq(taken),
-                unpack.flush.eq(taken & payload.final),
-            ]
+            unpack = Unpack(self._config.port_width, 8 * size * lanes)
+            o = self._unpacked(m, name, fifo, unpack, taken & payload.final)
+            valid.append(o.valid)
+            m.d.comb += [payload[name].eq(o.payload), o.ready.eq(taken)]
         if self._config.predicts:
             valid[0] |= self.without_g
             self._fifth(m, beats["d"], given & self.o.p.final)
@@ -114,19 +110,26 @@ class UpdateReader(wiring.Component):
     def _fifth(self, m, fifo, flush):
         config = self._config
         errors = 8 * config.operand_bytes * config.update_lanes
-        m.submodules.unpack_d = unpack = Unpack(config.port_width, errors, 8 * MOMENT_BYTES)
-        self._give(m, "d", fifo, unpack.i)
-        connect(m, unpack.o, flipped(self.d))
-        m.d.comb += [unpack.choose.eq(self.wide), unpack.flush.eq(flush)]
+        unpack = Unpack(config.port_width, errors, 8 * MOMENT_BYTES)
+        connect(m, self._unpacked(m, "d", fifo, unpack, flush), flipped(self.d))
+        m.d.comb += unpack.choose.eq(self.wide)
 
-    def _give(self, m, name, fifo, port):
-        """Beats from a FIFO, which drops each in the cycle after it has been taken: one every two cycles.
+    def _unpacked(self, m, name, fifo, unpack, flush):
+        """Groups of the FIFO's beats, until ``flush`` drops what is left of one.
 
-        That is enough where a beat has two groups or more.
+        The FIFO drops each beat in the cycle after it has been taken: one every two cycles, which is enough where a
+        beat has two groups or more.
         """
-        gone = Signal(name=f"gone_{name}")
-        m.d.sync += gone.eq(port.valid & port.ready)
-        m.d.comb += [port.valid.eq(fifo.r_rdy & ~gone), port.payload.eq(fifo.r_data), fifo.r_en.eq(gone)]
+        m.submodules[f"unpack_{name}"] = unpack
+        skid = Skid(unpack.o.payload.shape())
+        m.submodules[f"groups_{name}"] = ResetInserter(flush)(skid)
+        connect(m, unpack.o, skid.i)
+        gone, beat = Signal(name=f"gone_{name}"), unpack.i
+        m.d.sync += gone.eq(beat.valid & beat.ready)
+        m.d.comb += [
+            beat.valid.eq(fifo.r_rdy & ~gone), beat.payload.eq(fifo.r_data), fifo.r_en.eq(gone), unpack.flush.eq(flush),
+        ]  # fmt: skip
+        return skid.o
 
     def _sized(self, name, of_size):
         """``of_size`` the array's element in bytes."""

@@ -3,14 +3,16 @@
 from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..spec.config import Config
 from ..spec.descriptors import STORE
 from .bursts import BurstWalk
 from .chunks import Chunks, chunk_weights
+from .delay import delayed, registered
 from .gearbox import Pack
 from .interfaces import WriteClient
+from .skid import Skid
 from .update_read import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
 
 __all__ = ["UpdateWriter", "written_arrays"]
@@ -48,34 +50,37 @@ class UpdateWriter(wiring.Component):
         m = Module()
         config = self._config
         m.submodules.chunks = chunks = Chunks(config)
+        # Groups come from one end of the update unit, and go to memory blocks.
+        valid, group = delayed(m, self.valid, 1), Signal(GroupLayout(config))
+        registered(m, group, self.i)
         ready = Signal(range(SLOTS + 1))  # chunks waiting to be written
         outstanding = Signal(16)  # bursts waiting for their answer
         requested = self.write.request.valid & self.write.request.ready
         m.d.sync += [
-            ready.eq(ready + (self.valid & self.i.last) - chunks.step),
+            ready.eq(ready + (valid & group.last) - chunks.step),
+            self.freed.eq(chunks.step),
             outstanding.eq(outstanding + requested - self.write.answer.valid),
         ]
         m.d.comb += [
             chunks.load.eq(self.start),
             chunks.count.eq(self.count),
-            self.freed.eq(chunks.step),
             self.fault.eq(self.write.answer.valid & self.write.answer.p.fault),
             self.idle.eq(~chunks.valid & (outstanding == 0)),
         ]
-        self._bursts(m, chunks, ready, self._beats(m))
+        self._bursts(m, chunks, ready, self._beats(m, valid, group))
         return m
 
-    def _beats(self, m):
+    def _beats(self, m, valid, group):
         """A FIFO of beats for each array; returns them."""
         config = self._config
         fifos = []
         for name, size in written_arrays(config).items():
             depth = SLOTS * size * chunk_weights(config) // config.beat_bytes
             if name == "d":
-                group, source = 8 * size, (self.d_valid, self.d, self.d_last)
+                width, source = 8 * size, (self.d_valid, self.d, self.d_last)
             else:
-                group, source = 8 * size * config.update_lanes, (self.valid, self.i[name], self.i.last)
-            m.submodules[f"pack_{name}"] = pack = Pack(config.port_width, group)
+                width, source = 8 * size * config.update_lanes, (valid, group[name], group.last)
+            m.submodules[f"pack_{name}"] = pack = Pack(config.port_width, width)
             m.submodules[f"beats_{name}"] = fifo = SyncFIFOBuffered(width=config.port_width, depth=depth)
             fifos.append(fifo)
             m.d.comb += [
@@ -89,7 +94,9 @@ class UpdateWriter(wiring.Component):
         config = self._config
         sizes = list(written_arrays(config).values())
         m.submodules.walk = walk = BurstWalk(config, STORE)
-        request, beats = self.write.request, self.write.beats
+        m.submodules.skid = skid = Skid(self.write.beats.payload.shape())  # memory blocks and the port are far apart
+        connect(m, skid.o, flipped(self.write.beats))
+        request, beats = self.write.request, skid.i
         array = Signal(range(len(sizes)))
         last = Mux(self.with_d, 3, 2) if config.predicts else 2
         addr = Signal.like(self.addr)

@@ -16,8 +16,8 @@ from .errors import ErrorCode
 from .tile_machine import TASK_FIELDS
 
 __all__ = [
-    "DIV_CYCLES", "MUL_CYCLES", "PRODUCT_BITS", "REGISTER_WIDTH", "RIGHT_BITS", "START_CYCLES", "TAKEN_CYCLES",
-    "Instruction", "Op", "Program", "interpret",
+    "DIV_CYCLES", "MUL_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES", "REGISTER_WIDTH", "RIGHT_BITS", "START_CYCLES",
+    "TAKEN_CYCLES", "Instruction", "Op", "Program", "interpret",
 ]  # fmt: skip
 
 REGISTER_WIDTH = 32
@@ -29,7 +29,8 @@ PRODUCT_BITS = 30
 MUL_CYCLES = 3
 DIV_CYCLES = REGISTER_WIDTH + 2
 TAKEN_CYCLES = 3
-"""What a product, a quotient and a taken branch take; any other instruction takes a cycle, PUSH while it can."""
+PUSH_CYCLES = 2
+"""What a product, a quotient, a taken branch, and PUSH where there is room take; any other instruction a cycle."""
 START_CYCLES = 4
 """From a task's arrival to its first instruction's execution."""
 
@@ -124,7 +125,7 @@ def interpret(program: Program, config: Config, task, machine, limit: int = 1_00
     for _ in range(limit):
         i = program.instructions[at]
         at += 1
-        cycles += {Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES}.get(i.op, 1)
+        cycles += {Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES, Op.PUSH: PUSH_CYCLES}.get(i.op, 1)
         a, b = (registers[x] if x < len(registers) else 0 for x in (i.a, i.b))
         value = None
         match i.op:

@@ -56,8 +56,14 @@ class ControlBench:
         self.background = []
 
     def run(self, bench):
+        async def host(ctx):
+            while ctx.get(self.dut.halt):  # the first reset
+                await ctx.tick()
+            self.resets = 0
+            await bench(ctx)
+
         engines = [self.engine(queue) for queue in queues(self.config)]
-        simulate(self.dut, bench, background=(self.memory.serve, *engines, self.watch, *self.background), limit=200_000)
+        simulate(self.dut, host, background=(self.memory.serve, *engines, self.watch, *self.background), limit=200_000)
 
     def engine(self, queue):
         """A bench that plays a core or the update unit."""

@@ -139,16 +139,22 @@ def _supervisor(h):
     expected = [1 <= cycle <= RESET_CYCLES for cycle in range(2 * RESET_CYCLES)]
     resets = Signal(len(expected))  # the last cycle's first
     h.m.d.sync += resets.eq(Cat(dut.reset, resets))
-    elapsed = h.signal("elapsed")
+    elapsed, booting = h.signal("elapsed"), h.signal("booting")  # with a reset from its first cycle on
     for cycle, high in enumerate(expected):
-        h.prove(f"cycle {cycle} of a reset", (elapsed != cycle) | (dut.reset == high))
+        h.prove(f"cycle {cycle} of a reset", (elapsed != cycle) | (dut.reset == high) | booting)
         before = Cat(Const(was, 1) for was in reversed(expected[:cycle]))
-        h.prove(f"what comes before cycle {cycle} of a reset", (elapsed != cycle) | (resets[:cycle] == before))
-    first = h.state("", "RESET") & (elapsed == 0)
+        known = (elapsed != cycle) | (resets[:cycle] == before) | booting
+        h.prove(f"what comes before cycle {cycle} of a reset", known)
+        h.prove(
+            f"cycle {cycle} of the first reset", ~booting | (elapsed != cycle) | (dut.reset == (cycle <= RESET_CYCLES))
+        )
+    h.prove("the first reset ends it", ~booting | h.state("", "RESET"))
+    first = h.state("", "RESET") & (elapsed == 0) & ~booting
     idle = h.before(dut.idle)
     h.prove("a running machine is reset only when halted and idle",
             ~first | ~h.before(dut.halt) | (idle & h.before(idle)))  # fmt: skip
-    h.prove("start follows a reset", ~dut.start | (resets == Cat(Const(was, 1) for was in reversed(expected))))
+    pattern = Cat(Const(was, 1) for was in reversed(expected[1:]))
+    h.prove("start follows a reset", ~dut.start | (resets[:-1] == pattern))
     asks, clears = ((dut.command & bit).any() for bit in (Control.START, Control.CLEAR))
     meant = Signal()  # a START that counts has come since the last CLEAR
     with h.m.If(clears):

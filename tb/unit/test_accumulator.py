@@ -45,8 +45,8 @@ def test_sweeps(name):
                         "valid": 1, "half": half % 2, "overwrite": number == 0, "end_sweep": end,
                         "full": end and number == N_SWEEPS - 1,
                     })  # fmt: skip
-                    ctx.set(dut.psum, psums)
                     await ctx.tick()
+                    ctx.set(dut.psum, psums)
                     ctx.set(dut.tag, {"valid": 0, "full": 1, "end_sweep": 1, "half": rng.getrandbits(1)})
                     age[index] = 0
                     age = [cycles + 1 for cycles in age]

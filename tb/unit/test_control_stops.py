@@ -121,23 +121,26 @@ async def _idle(bench, ctx):
 
 @pytest.mark.parametrize("stall", ["stall_idle", "array_cycles"])
 def test_counters(stall):
-    """What engines count arrives, exactly; what divides the cycles up counts while a program runs only."""
+    """What engines count arrives, exactly, but for the time until their first reset; what divides the cycles up counts
+    while a program runs only."""
     rng = seeded(19)
     bench = ControlBench(CONFIG, rng)
     dut = bench.dut
     totals = dict.fromkeys(("macs", "read_bytes", "write_bytes", "saturations"), 0)
-    counting = True
+    counting = False
 
     async def engines(ctx):
         while True:
-            counts = {name: rng.getrandbits(len(dut.counts[name])) * counting for name in totals}
+            heard = counting or ctx.get(dut.reset)
+            counts = {name: rng.getrandbits(len(dut.counts[name])) * heard for name in totals}
             ctx.set(dut.counts, {**counts, stall: 1, "cycles": 1, "commands": 1})
-            await ctx.tick()
             for name in totals:
-                totals[name] += counts[name]
+                totals[name] += counts[name] * counting
+            await ctx.tick()
 
     async def host(ctx):
         nonlocal counting
+        counting = True
         await bench.start(ctx, [header(CONFIG), work(), update(), END], phase=0, batches=2)
         assert await bench.wait(ctx) == Status.DONE
         counting = False

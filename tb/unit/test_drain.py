@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from adagp.rtl.drain import Drain
+from adagp.rtl.scratchpad import Scratchpad
 from adagp.spec.descriptors import DRAIN
 from adagp.spec.presets import preset
 from bench import seeded, simulate, source
@@ -31,7 +32,7 @@ class Surroundings:
 
     async def run(self, ctx):
         dut, banks = self.dut, self.config.banks
-        pipe = [[0] * banks] * (dut.READ_STAGES - 1)
+        pipe = [[0] * banks] * (Scratchpad.READ_LATENCY - 1)
         ports = (dut.acc, dut.c_read, dut.c_write)
         signals = [dut.acc_free, dut.drained, dut.result_valid, dut.result, dut.saturations]
         signals += [getattr(dut, name).take for name in self.tokens]

@@ -1,0 +1,107 @@
+"""LUTs that a design has more than the baseline, by block, and the reason for each block's size."""
+
+import re
+from collections import Counter
+
+from ..synth.breakdown import Tree, difference
+from ..synth.netlist import NAMELESS
+
+__all__ = ["ELSEWHERE", "REASONS", "UNEXPLAINED_LUTS", "added", "plain"]
+
+ELSEWHERE = ""
+"""The row of what no other row has."""
+UNEXPLAINED_LUTS = 100
+"""What adds as many needs a reason."""
+REASONS = {
+    ELSEWHERE: "connections between the blocks, and blocks without a row of their own",
+    NAMELESS: "cells that synthesis has left without the name of a block",
+    "adam_rate": "Adam's rate with its bias corrections, and the betas' powers: an adder of 43 bits and three registers"
+    " of 40 make products, a root and a quotient bit by bit",
+    "control": "registers, fields of commands, exponents and hyper-parameters for phases, predictions and Adam; with"
+    " a second core also its errors and counters",
+    "control.exponents.shadow.predictor": "the second core's largest results, which exponents follow",
+    "control.gate": "four layers' sums, 260 bits each, wait in a queue; cosines are compared bit by bit",
+    "control.issue.predictor": "the second core's queue: two tasks with all their exponents, and what they wait for",
+    "control.issue.predictor_in_flight": "which of the second core's tasks aren't complete",
+    "control.phases": "the schedule's table, and a position in it, which the host can read and write",
+    "core": "a subtraction in every lane of the epilogue, and the way of the reorganised sums through it",
+    "core.drain.reorganise": "an adder for each lane that is a filter, a tree of adders over lanes that are pixels, and"
+    " the walk over windows that says which of them a pixel is in",
+    "predictor": "scratchpads and tokens of a core of its own: as many banks as the main core's, whatever the array",
+    "predictor.compute": "the array, whose multipliers take few LUTs, its accumulator, and fetchers of both operands",
+    "predictor.drain": "an epilogue lane for each column: shifts, bias, rounding and saturation at full width",
+    "predictor.fill": "walks, bursts and rotation of beats as in the main core, whatever the array",
+    "predictor.sequencer": "microcode and queues of descriptors as in the main core, whatever the array",
+    "predictor.store": "walks, bursts and check of addresses as in the main core, whatever the array",
+    "predictor_memory": "data as wide as the memory port from either side, and the order of bursts of four ids over"
+    " both",
+    "reads": "arbiter of one more client where there is a second core",
+    "reads.grants.client3": "requests of the second core",
+    "update": "weights without a gradient are told in every lane, and their factors changed; reader, writer and check"
+    " have a choice of one more array",
+    "update.adam": "one lane for all weights: a multiplier of 45 by 16 bits and a shifter to 56 bits that all terms"
+    " share, a root, a divider",
+    "update.reader.beats_d": "two chunks of a fifth array: errors, or second moments",
+    "update.reader.groups_d": "groups of the fifth array, two deep",
+    "update.reader.unpack_d": "beats of the fifth array become groups of two sizes",
+    "update.third": "sums of 64 bits by which predictions are judged, and three products in each lane",
+    "update.writer.beats_d": "two chunks of second moments",
+    "update.writer.pack_d": "second moments become beats",
+    "writes": "arbiter of one more client where there is a second core",
+    "writes.grants.client2": "requests of the second core",
+}
+"""Why what is added is as large as it is, by path of the block. A block that isn't here counts with the one around it;
+but where the baseline lacks it, only with one that the baseline lacks too, or if it is small."""
+_NUMBER = re.compile(r"\$\d+(?=\.|$)")
+
+
+def plain(blocks: Tree) -> Tree:
+    """Blocks without the numbers that tell equal names apart, which differ from design to design."""
+    found: Tree = {}
+    for block, resources in blocks.items():
+        sums = found.setdefault(_NUMBER.sub("", block), dict.fromkeys(resources, 0))
+        for resource, number in resources.items():
+            sums[resource] += number
+    return found
+
+
+def _around(block):
+    return block.rpartition(".")[0]
+
+
+def _own(blocks):
+    """Resources of each block without those of the blocks inside it."""
+    found = {block: dict(resources) for block, resources in blocks.items()}
+    for block in filter(None, blocks):
+        for resource, number in blocks[block].items():
+            found[_around(block)][resource] -= number
+    return found
+
+
+def _row(block, baseline):
+    """The block around it, or it itself, that has a reason, or that stands in the baseline as if it needed one."""
+    while block not in REASONS and "." in block and (block in baseline or _around(block) not in baseline):
+        block = _around(block)
+    return block
+
+
+def added(design: Tree, baseline: Tree, title: str) -> dict[str, int]:
+    """LUTs that ``design`` has more, by block of ``REASONS``; together they are all that it has more.
+
+    Which side of a border between blocks a LUT counts with is by chance, so blocks that both have are taken together.
+    Raises ValueError, beginning with ``title``, where something adds ``UNEXPLAINED_LUTS`` without a reason.
+    """
+    design, baseline = plain(design), plain(baseline)
+    found: Counter[str] = Counter()
+    for block, more in difference(_own(design), _own(baseline)).items():
+        found[_row(block, baseline)] += more["lut"]
+    without = {block: luts for block, luts in found.items() if block not in REASONS}
+    if large := {block: luts for block, luts in without.items() if luts >= UNEXPLAINED_LUTS}:
+        listed = ", ".join(f"{block} (+{luts:,} LUTs)" for block, luts in sorted(large.items()))
+        raise ValueError(f"{title}: host/added_blocks.py has no reason for {listed}")
+    for block, luts in without.items():
+        del found[block]
+        while block not in REASONS:
+            block = _around(block)
+        found[block] += luts
+    return dict(found)

@@ -1,0 +1,76 @@
+"""Figures of designs beside the paper's: what each design adds to its own baseline, and where the results come from."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..gen.figures import where
+from ..gen.tables import table
+from ..spec.config import VARIANTS
+
+__all__ = ["NOT_MEASURED", "Results", "change", "compared", "number"]
+
+NOT_MEASURED, NOT_GIVEN = "not measured", "not given"
+
+
+@dataclass(frozen=True)
+class Results:
+    """Those that there are in ``folder``, as of ``hardware``."""
+
+    folder: Path
+    hardware: str
+
+    def read(self, name: str) -> dict | None:
+        """All of ``NAME.json``, None where it isn't there."""
+        path = self.folder / f"{name}.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def designs(self, name: str) -> dict[str, dict]:
+        """Details by design, in their usual order; none where there are no results, ValueError without a baseline."""
+        found = self.read(name)
+        if found is None:
+            return {}
+        designs = {design["variant"]: design for design in found["details"]["designs"]}
+        if "baseline" not in designs:
+            raise ValueError(f"{name}.json has no baseline, only {', '.join(designs)}: nothing to compare with")
+        return {variant: designs[variant] for variant in VARIANTS if variant in designs}
+
+    def of(self, name: str, value: Callable[[dict], float]) -> dict[str, float]:
+        """A figure by design."""
+        return {variant: value(design) for variant, design in self.designs(name).items()}
+
+    def origins(self, *names: str) -> str:
+        """A paragraph for each result: where it comes from, or what would make it."""
+        lines = []
+        for name in names:
+            found = self.read(name)
+            missing = f"*Not measured yet*: `python -m adagp.host.bench_{name}` writes `results/{name}.json`."
+            lines.append(f"{name}: {where(found['provenance'], self.hardware) if found else missing}")
+        return "\n\n".join(lines)
+
+
+def number(value: float, sign: str = "") -> str:
+    """With thousands separators, floats to four digits; ``sign`` is "+" for changes."""
+    sign = sign if value else ""
+    return f"{value:{sign},}" if isinstance(value, int) else f"{value:{sign},.4g}"
+
+
+def change(values: Mapping[str, float], variant: str) -> tuple[str, str]:
+    """What a design has more than the baseline, and that in percent of it; blank where it can't be said."""
+    if variant == "baseline" or not {variant, "baseline"} <= set(values):
+        return "", ""
+    base = values["baseline"]
+    more = values[variant] - base
+    return number(more, "+"), f"{100 * more / base:{'+' if more else ''},.1f}" if base else ""
+
+
+def compared(rows: Iterable[tuple[str, Mapping[str, float], Mapping[str, float]]]) -> str:
+    """A table of quantities by design: name, ours, the paper's."""
+    cells = []
+    for name, ours, paper in rows:
+        for variant in VARIANTS:
+            own = number(ours[variant]) if variant in ours else NOT_MEASURED
+            other = number(paper[variant]) if variant in paper else NOT_GIVEN
+            cells.append((name, variant, own, *change(ours, variant), other, *change(paper, variant)))
+    return table(("", "design", "ours", "added", "added, %", "paper", "added", "added, %"), cells)

@@ -1,0 +1,265 @@
+"""The designs beside the paper's: numbers worked by hand, what is missing, whether the document is up to date."""
+
+import json
+import re
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+from adagp.gen import figures
+from adagp.gen.sources import HARDWARE
+from adagp.host import added_blocks, implementation
+from adagp.host.added_blocks import REASONS, added
+from adagp.host.results import write_results
+from adagp.rtl.top import Top
+from adagp.spec.config import VARIANTS
+from adagp.spec.presets import preset
+from adagp.synth.breakdown import tree
+from adagp.synth.ecp5 import ECP5
+from adagp.synth.netlist import Cells, Scopes
+from adagp.synth.xilinx import XILINX
+from amaranth.hdl import Fragment
+
+TYPES = {
+    "xilinx": {"lut": "LUT6", "ff": "FDRE", "ram": "RAMB36E1", "multiplier": "DSP48E1"},
+    "ecp5": {"lut": "LUT4", "ff": "TRELLIS_FF", "ram": "DP16KD", "multiplier": "MULT18X18D"},
+}
+ORIGIN = {
+    "commit": "c" * 40, "hardware": "aa", "command": "make it", "config": "tiny", "clock_hz": 50_000_000,
+    "memory_part": "y", "seed": [1, 2], "tools": {"yosys": "1.0"},
+}  # fmt: skip
+BASELINE = {
+    "": {"lut": 100, "ff": 1500}, "control.batches$226": {"lut": 60}, "control": {"lut": 140},
+    "core.compute.array": {"lut": 200, "multiplier": 16}, "core.compute.accumulator": {"lut": 40},
+    "core.drain.epilogue": {"lut": 240}, "core.pad_a": {"ram": 8, "lut": 20}, "update.lane0": {"lut": 1200},
+}  # fmt: skip
+"""What blocks have themselves: 2,000 LUTs in all."""
+LOW = {
+    **{block: row for block, row in BASELINE.items() if "$" not in block}, "control.batches$301": {"lut": 60},
+    "control.gate$309": {"lut": 70, "ff": 30}, "control.gate$309.cosine": {"lut": 80},
+    "core.drain.epilogue": {"lut": 252}, "update.fourth": {"lut": 34},
+}  # fmt: skip
+"""196 LUTs more; the batches' number has changed."""
+MAX = {
+    **LOW, "predictor.pad_a": {"lut": 1000, "ram": 4}, "predictor.fill.walk": {"lut": 36},
+    "predictor.compute.array": {"multiplier": 8, "lut": 2},
+}  # fmt: skip
+"""1,234 LUTs more than the baseline, eight multipliers."""
+
+
+def design(target, variant, blocks, **more):
+    """As :func:`adagp.synth.flow.run` has it; the resources that the blocks have on ``target``."""
+    types = TYPES[target.name]
+    counts = {block: Counter({types[name]: n for name, n in row.items()}) for block, row in blocks.items()}
+    found = tree(Cells(Scopes("accelerator", frozenset()), counts), target)
+    return {
+        "design": f"tiny-{variant}", "variant": variant, "block": "top", "resources": found[""], "blocks": found,
+        "available": {"lut": 4000, "ff": 10_000, "ebr": 16, "multiplier": 32}, "nameless": 0.0, "uncounted": [], **more,
+    }  # fmt: skip
+
+
+def write(folder, name, found, details=None, **origin):
+    write_results(folder / f"{name}.json", found, details or {}, {**ORIGIN, **origin})
+
+
+def rows(text):
+    return [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """Results of three designs on both FPGAs, of other hardware on ECP5."""
+    designs = (("baseline", BASELINE), ("low", LOW), ("max", MAX))
+    found = [design(XILINX, variant, blocks, luts_estimated=1000 + n) for n, (variant, blocks) in enumerate(designs)]
+    write(tmp_path, "xilinx", {}, {"designs": found})
+    path = [
+        {"block": "core.fill", "cells": 3, "logic_ns": 1.5, "routing_ns": 2.25},
+        {"block": "control.gate$309", "cells": 1, "logic_ns": 0.5, "routing_ns": 0.0},
+        {"block": "", "cells": 0, "logic_ns": 0.0, "routing_ns": 1.0},
+    ]  # fmt: skip
+    timing = {
+        "fmax_mhz": {"1": 50.14, "2": 1055.25}, "fmax_median_mhz": 552.7, "fmax_best_mhz": 1055.25, "best_seed": 2,
+        "critical_paths": {"1": [], "2": path},
+    }  # fmt: skip
+    placed = [design(ECP5, variant, blocks, **timing) for variant, blocks in reversed(designs)]
+    write(tmp_path, "ecp5", {}, {"designs": placed}, hardware="bb")
+    write(tmp_path, "variants_vgg13", {"speedup_max": 1.4601})
+    return tmp_path
+
+
+def test_what_is_added_on_7_series(measured):
+    found = rows(implementation.implementation("aa", measured))
+    for row in (
+        "| LUT | baseline | 2,000 |  |  | 472,004 |  |  |",
+        "| LUT | low | 2,196 | +196 | +9.8 | 489,286 | +17,282 | +3.7 |",
+        "| LUT | efficient | not measured |  |  | 493,171 | +21,167 | +4.5 |",
+        "| LUT | max | 3,234 | +1,234 | +61.7 | 494,080 | +22,076 | +4.7 |",
+        "| LUT, paired | max | 1,002 | +2 | +0.2 | not given |  |  |",
+        "| FF | low | 1,530 | +30 | +2.0 | 31,856 | +454 | +1.4 |",
+        "| RAMB36 | max | 12 | +4 | +50.0 | 2,407 | +1,080 | +81.4 |",
+        "| RAMB18 | max | 0 | 0 |  | 514 | 0 | 0.0 |", "| DSP48E1 | low | 16 | 0 | 0.0 | 166 | 0 | 0.0 |",
+        "| DSP48E1 | max | 24 | +8 | +50.0 | 246 | +80 | +48.2 |",
+        "| power, W | max | not measured |  |  | 3.856 | +0.144 | +3.9 |",
+    ):  # fmt: skip
+        assert found.count(row) == 1, row
+
+
+def test_blocks_with_reasons(measured):
+    text = implementation.implementation("aa", measured)
+    found = rows(text[text.index("## Blocks") : text.index("## Lattice")])
+    assert [row.rsplit(" | ", 1)[0] for row in found] == [
+        "| block | 7 series, low | 7 series, max | ECP5, low | ECP5, max",
+        "| `control.gate` | +150 | +150 | +150 | +150", "| `core` | +12 | +12 | +12 | +12",
+        "| `predictor` |  | +1,000 |  | +1,000", "| `predictor.compute` |  | +2 |  | +2",
+        "| `predictor.fill` |  | +36 |  | +36", "| `update` | +34 | +34 | +34 | +34",
+        "| all | +196 | +1,234 | +196 | +1,234",
+    ]  # fmt: skip
+    assert found[1].endswith(f" | {REASONS['control.gate']} |")
+
+
+def test_ecp5(measured):
+    found = rows(implementation.implementation("aa", measured))
+    for row in (
+        "| LUT | baseline | 2,000 | 50.0 |  |  |", "| LUT | max | 3,234 | 80.8 | +1,234 | +61.7 |",
+        "| EBR | max | 12 | 75.0 | +4 | +50.0 |", "| multiplier | low | 16 | 50.0 | 0 | 0.0 |",
+        "| low | 50 | 552.7 | 1,055.2 | 1: 50.1; 2: 1,055.2 |",
+        "| max | 2 | `core.fill` 3, 1.50 + 2.25; `control.gate` 1, 0.50 + 0.00; `top` 0, 0.00 + 1.00 |",
+    ):  # fmt: skip
+        assert found.count(row) == 1, row
+
+
+def test_equal_area(measured):
+    """A PE takes (200 + 40 + 240) / 16 = 30 LUTs and a multiplier; MAX adds 1,234 and 8."""
+    text = implementation.implementation("aa", measured)
+    found = rows(text[text.index("## The baseline") :])
+    assert [row.strip("| ").split(" | ")[:2] for row in found[1:]] == [
+        ["PEs of the baseline", "16"], ["LUTs a PE", "30.0"], ["multipliers a PE", "1.00"],
+        ["LUTs that MAX adds", "+1,234"], ["multipliers that MAX adds", "+8"], ["more PEs for these LUTs", "41"],
+        ["more PEs for these LUTs and multipliers", "8"], ["speed-up at best, for these LUTs", "3.56"],
+        ["speed-up at best, for these LUTs and multipliers", "1.50"], ["speed-up of MAX, in measured cycles", "1.46"],
+    ]  # fmt: skip
+    assert found[0] == "|  | 7 series, `tiny` | ECP5, `tiny` |" and found[-1].endswith("| 1.46 | not measured |")
+
+
+def test_standard_cells(tmp_path):
+    def mapped(variant, cells, memories, **watts):
+        power = {f"power_{phase}_w": {"internal": 0.0, "total": total} for phase, total in watts.items()}
+        resources = {"cell_area": cells, "memory_area": memories}
+        return {"variant": variant, "resources": resources, "area": cells + memories, **power}
+
+    found = [mapped("baseline", 8000, 2000, bp=0.04), mapped("max", 9000, 2500, bp=0.05, gp=0.03)]
+    write(tmp_path, "asic", {}, {"designs": found})
+    seen = rows(implementation.implementation("aa", tmp_path))
+    for row in (
+        "| cells | max | 9,000 | +1,000 | +12.5 | 2,770,979 | +224,903 | +8.8 |",
+        "| memories | max | 2,500 | +500 | +25.0 | not given |  |  |",
+        "| interconnect | max | not measured |  |  | 460,157 | +23,542 | +5.4 |",
+        "| area | max | 11,500 | +1,500 | +15.0 | 3,231,136 | +248,445 | +8.3 |",
+        "| power in BP, W | max | 0.05 | +0.01 | +25.0 | 0.254 | +0.03 | +13.4 |",
+        "| power in GP, W | baseline | 0.04 |  |  | 0.224 |  |  |",
+        "| power in GP, W | max | 0.03 | -0.01 | -25.0 | 0.254 | +0.03 | +13.4 |",
+    ):  # fmt: skip
+        assert seen.count(row) == 1, row
+
+
+def test_where_figures_come_from(measured):
+    text = implementation.implementation("aa", measured)
+    assert figures.named(text) == "aa"
+    line = "by `make it` at commit `cccccccccccc`; preset `tiny` at 50 MHz with y; seed [1, 2]; yosys 1.0."
+    assert text.count(f"\n\nxilinx: *Current*: {line}\n\n") == 3
+    assert text.count(f"\n\necp5: *Of earlier hardware*: {line}\n\n") == 3
+    for name in ("asic", "variants_digits", "pe_formats"):
+        missing = (
+            f"\n\n{name}: *Not measured yet*: `python -m adagp.host.bench_{name}` writes `results/{name}.json`.\n\n"
+        )
+        assert text.count(missing) == 1
+
+
+def test_nothing_measured(tmp_path):
+    text = implementation.implementation("aa", tmp_path)
+    assert set(re.findall(r"^(\w+): \*Not measured yet\*", text, re.MULTILINE)) == set(implementation.SOURCES)
+    assert "| LUT | max | not measured |  |  | 494,080 | +22,076 | +4.7 |" in rows(text)
+    assert "None" not in text and "nan" not in text
+
+
+def test_there_is_nothing_to_compare_with(tmp_path):
+    write(tmp_path, "ecp5", {}, {"designs": [design(ECP5, "max", MAX)]})
+    with pytest.raises(ValueError, match=r"^ecp5\.json has no baseline, only max: nothing to compare with$"):
+        implementation.implementation("aa", tmp_path)
+
+
+def test_a_block_without_a_reason(tmp_path):
+    large = {**LOW, "update.fourth": {"lut": 99}, "update.fourth.fifo": {"lut": 1}, "sixth": {"lut": 1200}}
+    designs = [design(XILINX, "baseline", BASELINE, luts_estimated=1), design(XILINX, "low", large, luts_estimated=2)]
+    write(tmp_path, "xilinx", {}, {"designs": designs})
+    with pytest.raises(ValueError) as found:
+        implementation.implementation("aa", tmp_path)
+    assert str(found.value) == (
+        "7 series, low: host/added_blocks.py has no reason for sixth (+1,200 LUTs), update.fourth (+100 LUTs)"
+    )
+
+
+def test_what_is_added_adds_up():
+    """Also where blocks have gone, and for small blocks without a reason in blocks without one."""
+    one = {"": {"lut": 50}, "core": {"lut": 50}, "core.new.inner": {"lut": 20}, "other.new": {"lut": 5}}
+    two = {"": {"lut": 40}, "core": {"lut": 20}, "core.gone": {"lut": 15}, "other": {"lut": 1}}
+    found = added(*(design(ECP5, "x", blocks)["blocks"] for blocks in (one, two)), "x")
+    assert {row: luts for row, luts in found.items() if luts} == {"": 10 + 5 - 1, "core": 30 + 20 - 15}
+    assert added_blocks.UNEXPLAINED_LUTS == 100
+
+
+def blocks_of(variant):
+    """Paths of an accelerator's blocks."""
+    found = set()
+
+    def visit(fragment, path):
+        for inner, name, _ in fragment.subfragments:
+            found.add(f"{path}{name}")
+            visit(inner, f"{path}{name}.")
+
+    visit(Fragment.get(Top(replace(preset("tiny"), variant=variant)), None), "")
+    return found
+
+
+def test_reasons_are_of_blocks_that_there_are():
+    """Those that a design adds have one each, and so do the largest that both have."""
+    baseline, known = blocks_of("baseline"), set()
+    for variant in VARIANTS[1:]:
+        blocks = blocks_of(variant)
+        new = {block for block in blocks - baseline if block.rpartition(".")[0] in {"", *baseline}}
+        assert new and not new - set(REASONS), f"host/added_blocks.py has no reasons for some blocks of {variant}"
+        known |= blocks
+    assert not set(REASONS) - known - {added_blocks.ELSEWHERE, added_blocks.NAMELESS}
+    assert {block for block in baseline if "." not in block} <= set(REASONS)
+
+
+def test_the_document_is_up_to_date():
+    text = implementation.PATH.read_text()  # as of the hardware that it names, which needn't be that of the sources
+    assert text == implementation.implementation(figures.named(text)), "run python -m adagp.host.implementation"
+
+
+def test_the_document_says_which_figures_are_current():
+    text = implementation.PATH.read_text()
+    for name in implementation.SOURCES:
+        path = figures.RESULTS / f"{name}.json"
+        age = "Not measured yet"
+        if path.exists():
+            current = json.loads(path.read_text())["provenance"].get("hardware") == figures.named(text)
+            age = "Current" if current else "Of earlier hardware"
+        assert set(re.findall(rf"^{name}: \*(.*?)\*", text, re.MULTILINE)) == {age}
+
+
+def test_the_document_is_checked(tmp_path, capsys):
+    path = tmp_path / "implementation.md"
+    implementation.main([str(path)])
+    assert figures.named(path.read_text()) == HARDWARE
+    others = set(figures.earlier(HARDWARE)) & set(implementation.SOURCES)
+    with pytest.raises(SystemExit) if others else nullcontext():
+        implementation.main([str(path), "--check"])
+    assert "not up to date" not in capsys.readouterr().out
+    path.write_text(implementation.implementation("aa"))
+    with pytest.raises(SystemExit):
+        implementation.main([str(path), "--check"])
+    out = capsys.readouterr().out
+    assert f"{path} is not up to date: run python -m adagp.host.implementation" in out
