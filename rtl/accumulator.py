@@ -19,8 +19,8 @@ word), then go to the next word (``end_sweep``: back to word 0). ``full``: this 
 class Accumulator(wiring.Component):
     """Adds rows of ``cols`` psums to consecutive words of one half while the other half is read.
 
-    Timing: ``full`` follows a row with ``full`` by ``latency`` cycles; from then on ``read`` sees all
-    sums. A word may be added to again ``latency`` cycles after the last time: the array's feeder leaves
+    Timing: ``tag`` comes a cycle before its ``psum``, ``full`` ``latency`` cycles behind that; from then on ``read``
+    sees all sums. A word may be added to again ``latency`` cycles after the last time: the array's feeder leaves
     as much between two passes, whose vectors come without a pause. Reading must spare the half being
     added to.
     """
@@ -39,14 +39,13 @@ class Accumulator(wiring.Component):
         word = data.ArrayLayout(signed(self.config.acc_width), self.config.cols)
         # Stage 0 reads, stage 1 chooses the half, stage 2 adds, stage 3 writes.
         s0_address = Signal(range(self.config.acc_depth))
-        s1_tag, s2_tag, s3_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in (1, 2, 3))
+        s0_tag, s1_tag, s2_tag, s3_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in range(4))
         s1_psum, s2_psum = (Signal.like(self.psum, name=f"s{stage}_psum", reset_less=True) for stage in (1, 2))
         s2_old, s3_sum = Signal(word, reset_less=True), Signal(word, reset_less=True)
-        s0_tag = delayed(m, self.tag, 1)
         s3_address = delayed(m, s0_address, 3)
         m.d.sync += [
-            s1_tag.eq(s0_tag), s2_tag.eq(s1_tag), s3_tag.eq(s2_tag), self.full.eq(s3_tag.valid & s3_tag.full),
-            s1_psum.eq(self.psum), s2_psum.eq(s1_psum),
+            s0_tag.eq(self.tag), s1_tag.eq(s0_tag), s2_tag.eq(s1_tag), s3_tag.eq(s2_tag),
+            self.full.eq(s3_tag.valid & s3_tag.full), s1_psum.eq(self.psum), s2_psum.eq(s1_psum),
         ]  # fmt: skip
         with m.If(s0_tag.valid):
             m.d.sync += s0_address.eq(s0_address + 1)

@@ -22,6 +22,7 @@ from .interfaces import (
     descriptor_stream,
 )  # fmt: skip
 from .scratchpad import Scratchpad
+from .skid import Skid
 from .write_stop import WriteStop
 
 __all__ = ["Store"]
@@ -188,11 +189,13 @@ class Store(wiring.Component):
         m.submodules.reader = reader = _Reader(config)
         m.submodules.answers = answers = _Answers(config)
         m.submodules.write_stop = write_stop = WriteStop()
+        m.submodules.skid = skid = Skid(reader.beats.payload.shape())  # between the scratchpad and the memory port
         wiring.connect(m, bursts.o, gate.i)
         wiring.connect(m, gate.request, wiring.flipped(self.client.request))
         wiring.connect(m, walk.o, reader.i)
         wiring.connect(m, reader.c, wiring.flipped(self.c))
-        wiring.connect(m, reader.beats, wiring.flipped(self.client.beats))
+        wiring.connect(m, reader.beats, skid.i)
+        wiring.connect(m, skid.o, wiring.flipped(self.client.beats))
         wiring.connect(m, wiring.flipped(self.client.answer), answers.answer)
 
         d = Signal(_LAYOUT)  # the descriptor being worked on
@@ -218,7 +221,7 @@ class Store(wiring.Component):
             self.fault_code.eq(Mux(answers.fault, ErrorCode.WRITE_FAULT, ErrorCode.WRITE_REGION)),
             self.fault_command.eq(Mux(answers.fault, answers.command, d.command)),
         ]
-        self._control(m, d, bursts, walk, answers, bursts.idle & gate.idle & walk.idle & reader.idle)
+        self._control(m, d, bursts, walk, answers, bursts.idle & gate.idle & walk.idle & reader.idle & ~skid.o.valid)
         return m
 
     def _control(self, m, d, bursts, walk, answers, idle):

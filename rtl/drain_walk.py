@@ -46,6 +46,8 @@ class DrainWalk(wiring.Component):
         n_in_left = Signal.like(d.n_in)
         row = Signal.like(step.address)
         address = Signal.like(step.address)
+        indexed = Signal()  # a step begins two cycles after ``d`` at the earliest
+        m.d.sync += indexed.eq(d.idx != 0)
         m.d.comb += [
             step.valid.eq(running),
             step.address.eq(Mux(plain, address + d.idx, address)),
@@ -53,7 +55,7 @@ class DrainWalk(wiring.Component):
             step.last_out.eq(n_out_left == 1),
             step.last_in.eq(n_in_left == 1),
             step.tail.eq(Mux(d.last_inner, step.last_in, step.last_out)),
-            step.row_end.eq(step.last_in & ((d.idx == 0) | plain)),
+            step.row_end.eq(step.last_in & (~indexed | plain)),
             step.last.eq(step.row_end & step.last_out),
         ]
         next_row = Signal.like(row)
@@ -64,7 +66,7 @@ class DrainWalk(wiring.Component):
                 n_out_left.eq(d.n_out), n_in_left.eq(d.n_in),
             ]  # fmt: skip
         with m.Elif(self.en & running):
-            with m.If((d.idx != 0) & ~plain):
+            with m.If(indexed & ~plain):
                 m.d.sync += plain.eq(1)
             with m.Else():
                 m.d.sync += plain.eq(0)

@@ -73,8 +73,6 @@ class Pool(wiring.Component):
             ]  # fmt: skip
         with m.Elif(self.o.ready):  # the value vector has gone, its index vector follows
             m.d.sync += index_next.eq(0)
-            for lane in lanes:
-                m.d.sync += value[lane].eq(index[lane])
         with m.If(done & step & final):
             m.d.sync += self.busy.eq(0)
 
@@ -85,7 +83,9 @@ class Pool(wiring.Component):
                 m.d.sync += scaled[lane].eq(self.a.payload.data[lane] * job.mantissa)
                 with m.If(missed):
                     m.d.sync += scaled[lane].eq(0)
-            with m.If(step & s1.valid):
+            with m.If(done & index_next), m.If(self.o.ready):
+                m.d.sync += value[lane].eq(index[lane])
+            with m.Elif(step & s1.valid):
                 self._reduce(m, is_max, s1, scaled[lane], value[lane], index[lane])
         return m
 

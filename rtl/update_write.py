@@ -112,6 +112,11 @@ class UpdateWriter(wiring.Component):
             beats.p.data.eq(Array(fifo.r_data for fifo in fifos)[array]),
             beats.p.strobe.eq((left != 0).replicate(config.beat_bytes) | full),
         ]
+        chosen = Signal(len(sizes))  # whose beats are being given
+        m.d.comb += [
+            beats.valid.eq((chosen & Cat(fifo.r_rdy for fifo in fifos)).any()),
+            *(fifo.r_en.eq(mine & beats.ready) for fifo, mine in zip(fifos, chosen, strict=True)),
+        ]  # fmt: skip
         with m.If(self.start):
             m.d.sync += addr.eq(self.addr)
         with m.FSM():
@@ -126,6 +131,7 @@ class UpdateWriter(wiring.Component):
                     full.eq(Cat((end == 0) | (byte < end) for byte in range(config.beat_bytes))),
                 ]
                 with m.If(request.valid & request.ready):
+                    m.d.sync += chosen.eq(1 << array)
                     m.next = "BEATS"
                 with m.Elif(walk.idle):
                     m.next = "CHUNK"
@@ -136,11 +142,8 @@ class UpdateWriter(wiring.Component):
                     with m.If(array == last):
                         m.d.sync += array.eq(0)
                         m.d.comb += chunks.step.eq(1)
-            with m.State("BEATS"):
-                for k, fifo in enumerate(fifos):
-                    with m.If(array == k):
-                        m.d.comb += [beats.valid.eq(fifo.r_rdy), fifo.r_en.eq(beats.ready)]
-                with m.If(beats.valid & beats.ready):
-                    m.d.sync += left.eq(left - 1)
-                    with m.If(left == 0):
-                        m.next = "REQUEST"
+            with m.State("BEATS"), m.If(beats.valid & beats.ready):
+                m.d.sync += left.eq(left - 1)
+                with m.If(left == 0):
+                    m.d.sync += chosen.eq(0)
+                    m.next = "REQUEST"

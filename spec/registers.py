@@ -39,7 +39,7 @@ class Status(IntFlag):
     """Bits of STATUS."""
 
     BUSY = 1
-    """A program is running (also while it waits at HOST)."""
+    """A program is running (also while it waits at HOST), or a reset is going through the machine."""
     HOST = 2
     """Waiting at a HOST command for RESUME."""
     DONE = 4

