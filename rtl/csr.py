@@ -139,7 +139,7 @@ class Csr(wiring.Component):
                         m.d.comb += self.written[name].eq(1)
 
     def _read_channel(self, m):
-        """Take an address, let the others look up what it may be about, sample, answer."""
+        """Take an address, let the others look up what it may be about, sample, answer a cycle later."""
         bus = self.bus
         free = Signal(init=1)
         sample = delayed(m, self.look, self.LOOK_CYCLES)
@@ -156,15 +156,18 @@ class Csr(wiring.Component):
         m.d.sync += self.look.eq(bus.arvalid & free)
         with m.If(bus.arvalid & free):
             m.d.sync += [free.eq(0), index.eq(bus.araddr[2:])]
-        with m.If(sample):
-            m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(0)]
-            with m.Switch(index):
-                for register in self.registers:
-                    if register.access == Access.WO:
-                        continue
-                    with m.Case(register.offset // 4):
-                        m.d.sync += bus.rdata.eq(values.get(register.name, getattr(self, register.name.lower(), 0)))
-                        if register.name == "COUNTER_LOW":
+        chosen = Signal(DATA_WIDTH)
+        m.d.sync += chosen.eq(0)
+        with m.Switch(index):
+            for register in self.registers:
+                if register.access == Access.WO:
+                    continue
+                with m.Case(register.offset // 4):
+                    m.d.sync += chosen.eq(values.get(register.name, getattr(self, register.name.lower(), 0)))
+                    if register.name == "COUNTER_LOW":
+                        with m.If(sample):
                             m.d.sync += counter_high.eq(self.counter_value[DATA_WIDTH:])
+        with m.If(delayed(m, sample, 1)):
+            m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(chosen)]
         with m.If(bus.rvalid & bus.rready):
             m.d.sync += [bus.rvalid.eq(0), free.eq(1)]

@@ -113,7 +113,7 @@ class Drain(wiring.Component):
             self.result.eq(tracker.result),
         ]
         last_read = entering.valid & en & entering.last
-        m.d.comb += self.acc_free.eq(last_read & ~d.vector)
+        m.d.sync += self.acc_free.eq(last_read & ~d.vector)
         done = delayed(m, last_read, Epilogue.LATENCY + 1 + Tracker.LATENCY)
         self._control(m, d, walk.start, done, summing)
         return m

@@ -62,6 +62,8 @@ class Fetch(wiring.Component):
         calibrating = Signal()
         tried = Signal()
         calm = Signal()  # what a state waits for was there a cycle before, and nothing is left that could report since
+        located = Signal()  # likewise; no state that needs it comes in the cycle in which it ends
+        m.d.sync += located.eq(self.located)
         m.d.comb += [
             prefetch.program.eq(self.program),
             check.fetched.eq(fetched), check.phase.eq(self.phase), check.given.eq(self.given),
@@ -73,13 +75,13 @@ class Fetch(wiring.Component):
         ]  # fmt: skip
         self._tracked(m, fetched.command)
         with m.FSM() as fsm:
-            self._begin(m, prefetch)
+            self._begin(m, prefetch, located)
             with m.State("COMMAND"):
                 m.d.sync += [
                     skip.eq(check.skip), code.eq(check.code), work.eq(is_work(fetched.command.opcode)),
                     calibrating.eq(self.calibrate), tried.eq(0),
                 ]  # fmt: skip
-                with m.If(prefetch.commands.valid & self.located):
+                with m.If(prefetch.commands.valid & located):
                     m.next = "JUDGE"
             with m.State("JUDGE"):
                 passed = skip | ((code == ErrorCode.NONE) & (fetched.command.opcode == Opcode.HEADER))
@@ -142,7 +144,7 @@ class Fetch(wiring.Component):
             update = update | adam
         m.d.comb += [adjust.track_out.eq(command.track | update), adjust.track_b.eq(update)]
 
-    def _begin(self, m, prefetch):
+    def _begin(self, m, prefetch, located):
         """From ``start`` to the first command."""
         with m.State("IDLE"), m.If(self.start):
             m.d.comb += [self.adjust.start.eq(1), self.adjust.how.eq(Adjust.CLEAR)]
@@ -151,11 +153,11 @@ class Fetch(wiring.Component):
             m.d.comb += self.adjust.how.eq(Adjust.CLEAR)
             with m.If(self.adjust.done):
                 m.next = "LOCATE"
-        with m.State("LOCATE"), m.If(self.located):
+        with m.State("LOCATE"), m.If(located):
             m.d.comb += [self.begin.eq(1), prefetch.rewind.eq(1)]
             m.next = self.first
         if self.config.predicts:
-            with m.State("BATCH"), m.If(self.located):
+            with m.State("BATCH"), m.If(located):
                 m.next = "COMMAND"
 
     def _settle(self, m, prefetch, calm, code, untried):

@@ -77,11 +77,9 @@ class UpdateReader(wiring.Component):
         connect(m, skid.o, flipped(self.o))
         payload = skid.i.p
         lanes = self._config.update_lanes
-        place = Signal.like(emitted.size)
-        left = Signal(signed(len(emitted.size) + 1))
+        left, begun = Signal.like(emitted.size), Signal()  # weights of the chunk, once they are counted
         taken = skid.i.valid & skid.i.ready
         m.d.comb += [
-            left.eq(emitted.size - place),
             payload.mask.eq(Cat(left > lane for lane in range(lanes))),
             payload.last.eq(left <= lanes),
             payload.final.eq(payload.last & emitted.last),
@@ -89,10 +87,10 @@ class UpdateReader(wiring.Component):
             given.eq(self.o.valid & self.o.ready),
             freed.eq(given & self.o.p.last),
         ]
-        with m.If(taken):
-            m.d.sync += place.eq(place + lanes)
-            with m.If(payload.last):
-                m.d.sync += place.eq(0)
+        with m.If(~begun):
+            m.d.sync += [left.eq(emitted.size), begun.eq(emitted.valid)]
+        with m.Elif(taken):
+            m.d.sync += [left.eq(left - lanes), begun.eq(~payload.last)]
 
         valid = []
         for name, size in array_bytes(self._config).items():
@@ -104,7 +102,7 @@ class UpdateReader(wiring.Component):
         if self._config.predicts:
             valid[0] |= self.without_g
             self._fifth(m, beats["d"], given & self.o.p.final)
-        m.d.comb += skid.i.valid.eq(Cat(valid).all() & emitted.valid)
+        m.d.comb += skid.i.valid.eq(Cat(valid).all() & begun)
         return m
 
     def _fifth(self, m, fifo, flush):
