@@ -64,7 +64,7 @@ class Supervisor(wiring.Component):
         failed = self.error.valid & ~self.busy
         m.d.comb += [
             self.clear_counters.eq(asked[Control.RESET_COUNTERS] | booting),
-            self.status.eq(Cat(self.busy, self.waiting & self.busy, done, failed)),
+            self.status.eq(Cat(self.busy, self.waiting & self.busy & ~self.resume, done, failed)),
             self.event.eq((self.status & (Status.HOST | Status.DONE | Status.ERROR)).any()),
             reported.eq(Cat(error.valid for error in self.errors).any()),
             self.stopping.eq(settling | self.halt | reported | pending),

@@ -3,6 +3,7 @@
 import cocotb
 import numpy as np
 import pytest
+from adagp.rtl.supervisor import RESET_CYCLES
 from adagp.rtl.top import Top
 from adagp.sim.build import verilog
 from adagp.spec.commands import Command, Opcode
@@ -83,8 +84,10 @@ async def repeat(dut):
     await bench.start()
     registers = Registers(axil_master(bench, "s_axil", STALL))
     ram = axi_ram(bench, "m_axi", MEMORY_BYTES, STALL)
-    for name, value in {"ID": 0x4144_4750, "VERSION": VERSION, "CONFIG_HASH": config.config_hash, "STATUS": 0}.items():
+    for name, value in {"ID": 0x4144_4750, "VERSION": VERSION, "CONFIG_HASH": config.config_hash}.items():
         assert await registers.read(name) == value
+    statuses = [await registers.read("STATUS") for _ in range(2 * RESET_CYCLES)]
+    assert statuses[-1] == 0 and set(statuses) <= {0, Status.BUSY}  # the reset goes through the machine
     await registers.write("IRQ_ENABLE", 1)
     waits = 0
     for kind, *event in np.load(given["events"], allow_pickle=True):

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from adagp.rtl.supervisor import RESET_CYCLES
 from adagp.sim import IDEAL, Simulation, SimulationError
 from adagp.sim.build import lint, verilog
 from adagp.spec.config import VERSION
@@ -46,8 +47,10 @@ def test_generation_is_deterministic():
 
 def test_identifies_itself():
     with Simulation(CONFIG, memory_bytes=1 << 20) as device:
-        names = {"ID": 0x4144_4750, "VERSION": VERSION, "CONFIG_HASH": CONFIG.config_hash, "STATUS": 0}
+        names = {"STATUS": Status.BUSY, "ID": 0x4144_4750, "VERSION": VERSION, "CONFIG_HASH": CONFIG.config_hash}
         assert {name: device.read_register(register(name).offset) for name in names} == names
+        statuses = [device.read_register(register("STATUS").offset) for _ in range(2 * RESET_CYCLES)]
+        assert statuses[-1] == 0 and set(statuses) <= {0, Status.BUSY}  # the reset goes through the machine
 
 
 @pytest.mark.parametrize("part", [None, IDEAL])
