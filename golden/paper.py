@@ -2,7 +2,8 @@
 
 __all__ = [
     "ASIC_AREA", "ASIC_POWER_UW", "DRAM_ENERGY_SAVING", "EPOCHS", "EQUAL_AREA_PES", "EQUAL_AREA_SPEEDUP",
-    "EQUAL_POWER_PES", "EQUAL_POWER_SPEEDUP", "FPGA_POWER_W", "FPGA_RESOURCES", "PHASES", "SPEEDUP", "WARMUP_EPOCHS",
+    "EQUAL_POWER_PES", "EQUAL_POWER_SPEEDUP", "FPGA_POWER_W", "FPGA_RESOURCES", "N_PES", "PHASES", "SPEEDUP",
+    "WARMUP_EPOCHS",
 ]  # fmt: skip
 
 EPOCHS = 90
@@ -15,13 +16,15 @@ SPEEDUP = 1.47
 """Mean over networks and data sets (abstract)."""
 DRAM_ENERGY_SAVING = 0.34
 """Mean, of memory accesses (section 6.6.2)."""
+N_PES = 180
+"""Of the baseline (section 5.1)."""
 FPGA_RESOURCES = {
     "baseline": {"lut": 472004, "ff": 31402, "ramb36": 1327, "ramb18": 514, "dsp48": 166},
     "low": {"lut": 489286, "ff": 31856, "ramb36": 1327, "ramb18": 514, "dsp48": 166},
     "efficient": {"lut": 493171, "ff": 31916, "ramb36": 2407, "ramb18": 514, "dsp48": 166},
     "max": {"lut": 494080, "ff": 37452, "ramb36": 2407, "ramb18": 514, "dsp48": 246},
 }
-"""Of 180 PEs on "the Virtex 7 FPGA board" (section 5.1; Table 4a). It isn't said which one; none of the family has as
+"""Of ``N_PES`` on "the Virtex 7 FPGA board" (section 5.1; Table 4a). It isn't said which one; none of the family has as
 many block RAMs as the last two."""
 FPGA_POWER_W = {
     "baseline": {

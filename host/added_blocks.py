@@ -15,13 +15,13 @@ UNEXPLAINED_LUTS = 100
 REASONS = {
     ELSEWHERE: "connections between the blocks, and blocks without a row of their own",
     NAMELESS: "cells that synthesis has left without the name of a block",
-    "adam_rate": "Adam's rate with its bias corrections, and the betas' powers: an adder of 43 bits and three registers"
-    " of 40 make products, a root and a quotient bit by bit",
+    "adam_rate": "Adam's rate with its bias corrections, and the betas' powers: one adder makes products,"
+    " a root and a quotient bit by bit",
     "control": "registers, fields of commands, exponents and hyper-parameters for phases, predictions and Adam; with"
     " a second core also its errors and counters",
     "control.exponents.shadow.predictor": "the second core's largest results, which exponents follow",
-    "control.gate": "four layers' sums, 260 bits each, wait in a queue; cosines are compared bit by bit",
-    "control.issue.predictor": "the second core's queue: two tasks with all their exponents, and what they wait for",
+    "control.gate": "sums of layers, at full width, wait in a queue; cosines are compared bit by bit",
+    "control.issue.predictor": "the second core's queue of tasks with all their exponents, and what they wait for",
     "control.issue.predictor_in_flight": "which of the second core's tasks aren't complete",
     "control.phases": "the schedule's table, and a position in it, which the host can read and write",
     "core": "a subtraction in every lane of the epilogue, and the way of the reorganised sums through it",
@@ -33,18 +33,17 @@ REASONS = {
     "predictor.fill": "walks, bursts and rotation of beats as in the main core, whatever the array",
     "predictor.sequencer": "microcode and queues of descriptors as in the main core, whatever the array",
     "predictor.store": "walks, bursts and check of addresses as in the main core, whatever the array",
-    "predictor_memory": "data as wide as the memory port from either side, and the order of bursts of four ids over"
+    "predictor_memory": "data as wide as the memory port from either side, and the order of bursts of all ids over"
     " both",
     "reads": "arbiter of one more client where there is a second core",
     "reads.grants.client3": "requests of the second core",
     "update": "weights without a gradient are told in every lane, and their factors changed; reader, writer and check"
     " have a choice of one more array",
-    "update.adam": "one lane for all weights: a multiplier of 45 by 16 bits and a shifter to 56 bits that all terms"
-    " share, a root, a divider",
+    "update.adam": "one lane for all weights: a wide multiplier and a shifter that all terms share, a root, a divider",
     "update.reader.beats_d": "two chunks of a fifth array: errors, or second moments",
     "update.reader.groups_d": "groups of the fifth array, two deep",
     "update.reader.unpack_d": "beats of the fifth array become groups of two sizes",
-    "update.third": "sums of 64 bits by which predictions are judged, and three products in each lane",
+    "update.third": "sums, exact ones, by which predictions are judged, and three products in each lane",
     "update.writer.beats_d": "two chunks of second moments",
     "update.writer.pack_d": "second moments become beats",
     "writes": "arbiter of one more client where there is a second core",

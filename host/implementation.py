@@ -37,10 +37,11 @@ Written by `python -m {{module}}` from `results/` and from Tables 4 and 5 of the
 
 {figures.AS_OF}
 
-Absolute numbers say little side by side. The paper doesn't say what a PE computes; it has 166 DSP48E1 and 472,004 LUTs
-for 180 PEs, and on-chip memory for whole layers. Ours compute in int16 block floating point, and layers are cut into
-tiles. So what counts is what each design adds to its own baseline, in numbers and in percent. Percentages here are
-rounded; the paper's text cuts its own off (1.7 where this is 1.8)."""
+Absolute numbers say little side by side. The paper doesn't say what a PE computes; its baseline has
+{paper.FPGA_RESOURCES["baseline"]["dsp48"]} DSP48E1 and {paper.FPGA_RESOURCES["baseline"]["lut"]:,} LUTs for
+{paper.N_PES} PEs, and on-chip memory for whole layers. Ours compute in int16 block floating point, and layers are cut
+into tiles. So what counts is what each design adds to its own baseline, in numbers and in percent. Percentages here are
+rounded; the paper's text cuts its own off."""
 
 
 def _column(found, name):

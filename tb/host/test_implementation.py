@@ -88,9 +88,14 @@ def measured(tmp_path):
     return tmp_path
 
 
+def assert_once(found, wanted):
+    for row in wanted:
+        assert found.count(row) == 1, row
+
+
 def test_what_is_added_on_7_series(measured):
     found = rows(implementation.implementation("aa", measured))
-    for row in (
+    assert_once(found, (
         "| LUT | baseline | 2,000 |  |  | 472,004 |  |  |",
         "| LUT | low | 2,196 | +196 | +9.8 | 489,286 | +17,282 | +3.7 |",
         "| LUT | efficient | not measured |  |  | 493,171 | +21,167 | +4.5 |",
@@ -101,8 +106,7 @@ def test_what_is_added_on_7_series(measured):
         "| RAMB18 | max | 0 | 0 |  | 514 | 0 | 0.0 |", "| DSP48E1 | low | 16 | 0 | 0.0 | 166 | 0 | 0.0 |",
         "| DSP48E1 | max | 24 | +8 | +50.0 | 246 | +80 | +48.2 |",
         "| power, W | max | not measured |  |  | 3.856 | +0.144 | +3.9 |",
-    ):  # fmt: skip
-        assert found.count(row) == 1, row
+    ))  # fmt: skip
 
 
 def test_blocks_with_reasons(measured):
@@ -120,13 +124,12 @@ def test_blocks_with_reasons(measured):
 
 def test_ecp5(measured):
     found = rows(implementation.implementation("aa", measured))
-    for row in (
+    assert_once(found, (
         "| LUT | baseline | 2,000 | 50.0 |  |  |", "| LUT | max | 3,234 | 80.8 | +1,234 | +61.7 |",
         "| EBR | max | 12 | 75.0 | +4 | +50.0 |", "| multiplier | low | 16 | 50.0 | 0 | 0.0 |",
         "| low | 50 | 552.7 | 1,055.2 | 1: 50.1; 2: 1,055.2 |",
         "| max | 2 | `core.fill` 3, 1.50 + 2.25; `control.gate` 1, 0.50 + 0.00; `top` 0, 0.00 + 1.00 |",
-    ):  # fmt: skip
-        assert found.count(row) == 1, row
+    ))  # fmt: skip
 
 
 def test_equal_area(measured):
@@ -151,7 +154,7 @@ def test_standard_cells(tmp_path):
     found = [mapped("baseline", 8000, 2000, bp=0.04), mapped("max", 9000, 2500, bp=0.05, gp=0.03)]
     write(tmp_path, "asic", {}, {"designs": found})
     seen = rows(implementation.implementation("aa", tmp_path))
-    for row in (
+    assert_once(seen, (
         "| cells | max | 9,000 | +1,000 | +12.5 | 2,770,979 | +224,903 | +8.8 |",
         "| memories | max | 2,500 | +500 | +25.0 | not given |  |  |",
         "| interconnect | max | not measured |  |  | 460,157 | +23,542 | +5.4 |",
@@ -159,8 +162,7 @@ def test_standard_cells(tmp_path):
         "| power in BP, W | max | 0.05 | +0.01 | +25.0 | 0.254 | +0.03 | +13.4 |",
         "| power in GP, W | baseline | 0.04 |  |  | 0.224 |  |  |",
         "| power in GP, W | max | 0.03 | -0.01 | -25.0 | 0.254 | +0.03 | +13.4 |",
-    ):  # fmt: skip
-        assert seen.count(row) == 1, row
+    ))  # fmt: skip
 
 
 def test_where_figures_come_from(measured):
