@@ -1,6 +1,7 @@
 """The accelerator itself in the native driver: generated, linted, reached through its registers."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -35,6 +36,18 @@ def test_lint_reports(tmp_path):
     text = verilog(CONFIG).read_text()
     (tmp_path / "top.v").write_text(text.replace("assign irq = ", "assign irq = 2'd2 & ", 1))
     assert any("WIDTHTRUNC" in line for line in lint(tmp_path / "top.v"))
+
+
+def test_what_the_supervisor_resets_has_no_other_reset():
+    """``rst`` reaches the supervisor, registers and the memory port; cores, update unit and fetch have none of it."""
+    text = verilog(replace(CONFIG, variant="max")).read_text()
+    found = re.findall(r"^module (\S+) ?\(([^;]*)\);", text, re.MULTILINE)
+    ports = {name.removeprefix("\\adagp.accelerator.").split("$")[0]: ports for name, ports in found}
+    resettable = {name for name, names in ports.items() if re.search(r"\b(\w+_)?rst\b", names)}
+    engines = {name for name in ports if re.match(r"(core|predictor|update|control\.(fetch|issue|exponents))\b", name)}
+    assert {"core.drain.epilogue", "predictor.compute", "update.reader", "control.fetch.prefetch"} <= engines
+    assert {"control.supervisor", "control.csr", "reads.grants", "writes.grants"} <= resettable
+    assert not engines & resettable
 
 
 def test_generation_is_deterministic():
