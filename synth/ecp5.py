@@ -6,8 +6,21 @@ from .target import Part, Target
 __all__ = ["ECP5", "ROUTER"]
 
 
-def _part(name, lut, ebr, multiplier, *packages):
-    return Part(name, {"lut": lut, "ff": lut, "ebr": ebr, "multiplier": multiplier}, packages, ("6", "7", "8"))
+def _part(name, lut, ebr, multiplier, *packages, multipliers=()):
+    has = {"lut": lut, "ff": lut, "ebr": ebr, "multiplier": multiplier}
+    return Part(name, has, packages, ("6", "7", "8"), multipliers)
+
+
+def _rows(blocks, *heights):
+    """Places for multipliers: rows at ``heights`` of ``blocks`` of nine columns, a gap of two amid them."""
+    offsets = (0, 1, 4, 5)  # of a block's four multipliers, which are numbered the same
+    return tuple(
+        tuple(
+            f"X{4 + 9 * block + 2 * (block > blocks // 2) + offset}/Y{y}/MULT18_{offset}"
+            for block in range(blocks) for offset in offsets
+        )
+        for y in heights
+    )  # fmt: skip
 
 
 ECP5 = Target(
@@ -24,7 +37,8 @@ ECP5 = Target(
         "mux": {"PFUMX": 1, "L6MUX21": 1},  # behind pairs of LUTs, in no one's way
     },
     parts={
-        "85k": _part("LFE5U-85F", 83640, 208, 156, "CABGA756", "CABGA554", "CABGA381", "CSFBGA285"),
+        "85k": _part("LFE5U-85F", 83640, 208, 156, "CABGA756", "CABGA554", "CABGA381", "CSFBGA285",
+                     multipliers=_rows(13, 10, 34, 58)),
         "45k": _part("LFE5U-45F", 43848, 108, 72, "CABGA554", "CABGA381", "CABGA256", "CSFBGA285"),
         "25k": _part("LFE5U-25F", 24288, 56, 28, "CABGA381", "CABGA256", "CSFBGA285"),
     },

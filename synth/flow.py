@@ -110,7 +110,7 @@ def run(
             freq = options.freq_mhz or done.design.config.clock_hz * 1.1e-6
             flags = router.options(key, package, speed)
             placed[done.design.name][seed] = router.place(
-                f"{target.name}-{done.design.name}", done.folder, flags, freq, seed, say
+                f"{target.name}-{done.design.name}", done.folder, flags, freq, seed, say, part.multipliers
             )
             say("")
 

@@ -1,7 +1,6 @@
 """nextpnr, native or from PyPI: a netlist placed and routed with several seeds, each kept in the cache."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..gen.cache import digest, entry
-from . import child
+from . import child, floorplan
 from .errors import ToolError
 from .netlist import Scopes
 
@@ -58,11 +57,12 @@ class Router:
 
     def place(
         self, name: str, netlist: Path, options: tuple[str, ...], freq_mhz: float, seed: int,
-        say: child.Say = lambda _: None,
+        say: child.Say = lambda _: None, multipliers: floorplan.Rows = (),
     ) -> Path:  # fmt: skip
         """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache. Raises ToolError.
 
-        ``netlist``: a folder of :func:`.yosys.synthesise`, whose name tells one netlist from another.
+        ``netlist``: a folder of :func:`.yosys.synthesise`, whose name tells one netlist from another;
+        ``multipliers``: places that an array's are spread over.
         """
         arguments = (
             *options,
@@ -74,15 +74,13 @@ class Router:
             "--report",
             "report.json",
         )
-        key = digest(netlist.name, self.version, *arguments)
+        key = digest(netlist.name, self.version, *arguments, *floorplan.identity(multipliers))
         with entry(f"placed-{name}-seed{seed}-{key}") as (path, scratch):
             if scratch:
                 folder = scratch / "out"
                 folder.mkdir()
-                try:  # its own folder is all that a tool in WebAssembly can see
-                    os.link(netlist / "netlist.json", folder / "netlist.json")
-                except OSError:
-                    shutil.copy(netlist / "netlist.json", folder / "netlist.json")
+                # Its own folder is all that a tool in WebAssembly can see.
+                floorplan.write(netlist / "netlist.json", folder / "netlist.json", multipliers)
                 command = (*self.command, "--json", "netlist.json", *arguments)
                 try:
                     child.run(command, folder, folder / "log.txt", _PHASE, say)

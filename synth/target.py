@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 from .design import Design
 from .errors import FitError, TargetError
+from .floorplan import Rows
 from .harness import DESIGN
 from .yosys import TOP
 
@@ -14,12 +15,16 @@ __all__ = ["Part", "Target"]
 
 @dataclass(frozen=True)
 class Part:
-    """A device: how much of each resource it has, and its packages and speed grades, the usual one first."""
+    """A device: how much of each resource it has, and its packages and speed grades, the usual one first.
+
+    ``multipliers``: their places, where an array's are to be spread over them.
+    """
 
     name: str
     has: Mapping[str, int]
     packages: tuple[str, ...] = ()
     speeds: tuple[str, ...] = ()
+    multipliers: Rows = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""Where the multipliers of a PE array stand on a device.
+
+Placers pull an array together until its wires have no room; with its multipliers spread over the whole device the rest
+of each PE follows, and so does what feeds and drains a column.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..gen.cache import digest
+from .yosys import TOP
+
+__all__ = ["Rows", "identity", "sites", "write"]
+
+Rows = Sequence[Sequence[str]]
+"""A device's places for multipliers: rows from below, each from left to right."""
+
+_PE = re.compile(r"(.*)\.pe_r(\d+)_c(\d+)\.multiplier\.block")
+
+
+def sites(cells: Iterable[str], rows: Rows) -> dict[str, str]:
+    """Places for the multipliers of the largest array among ``cells``, by cell; none where a row is too short.
+
+    Each column of PEs gets a strip of the device from bottom to top, its first PEs below.
+    """
+    arrays: dict[str, dict[tuple[int, int], str]] = {}
+    for cell in cells:
+        if found := _PE.fullmatch(cell):
+            arrays.setdefault(found[1], {})[int(found[2]), int(found[3])] = cell
+    array = max(arrays.values(), key=len, default={})
+    if not array or not rows:
+        return {}
+    height, width = (1 + max(place[axis] for place in array) for axis in (0, 1))
+    chosen = {}
+    for index, row in enumerate(rows):
+        # PE rows are dealt out evenly; within a strip they stand side by side.
+        mine = [r for r in range(height) if r * len(rows) // height == index]
+        wanted = [(r, c) for c in range(width) for r in mine]
+        if len(wanted) > len(row):
+            return {}
+        for slot, place in enumerate(wanted):
+            chosen[array[place]] = row[slot * len(row) // len(wanted)]
+    return chosen
+
+
+def identity(rows: Rows) -> tuple[str, ...]:
+    """What tells a floorplan on ``rows`` from others; empty where there is none."""
+    return (digest(json.dumps(rows), Path(__file__).read_bytes()),) if rows else ()
+
+
+def write(netlist: Path, target: Path, rows: Rows) -> None:
+    """A netlist at ``target`` as at ``netlist``, its array's multipliers fixed to their places."""
+    if not rows:
+        try:
+            os.link(netlist, target)
+        except OSError:
+            shutil.copy(netlist, target)
+        return
+    contents = json.loads(netlist.read_text())
+    cells = contents["modules"][TOP]["cells"]
+    for cell, site in sites(cells, rows).items():
+        cells[cell].setdefault("attributes", {})["BEL"] = site
+    target.write_text(json.dumps(contents))

@@ -1,0 +1,88 @@
+"""Multipliers of a PE array spread over a device."""
+
+import json
+
+import pytest
+from adagp.synth import floorplan
+from adagp.synth.ecp5 import ECP5, ROUTER
+from adagp.synth.errors import ToolError
+
+ROWS = ECP5.part("85k").multipliers
+
+
+def pe(row, column, array="design.array"):
+    return f"{array}.pe_r{row}_c{column}.multiplier.block"
+
+
+def netlist(folder, cells):
+    folder.mkdir()
+    module = {
+        "attributes": {"top": "1"}, "ports": {}, "netnames": {},
+        "cells": {
+            name: {"type": "MULT18X18D", "port_directions": {}, "parameters": {}, "attributes": {}, "connections": {}}
+            for name in cells
+        },
+    }  # fmt: skip
+    (folder / "netlist.json").write_text(json.dumps({"modules": {"adagp": module}}))
+    return folder
+
+
+def columns(site):
+    return int(site.split("/")[0].removeprefix("X"))
+
+
+@pytest.mark.parametrize(("height", "width"), [(8, 8), (4, 4), (6, 6), (4, 13), (12, 13)])
+def test_each_column_has_a_strip(height, width):
+    chosen = floorplan.sites([pe(r, c) for r in range(height) for c in range(width)], ROWS)
+    assert len(chosen) == len(set(chosen.values())) == height * width
+    assert set(chosen.values()) <= {site for row in ROWS for site in row}
+    row_of = {site: index for index, row in enumerate(ROWS) for site in row}
+    for row in range(height):  # by its first PEs below, its last above
+        assert row_of[chosen[pe(row, 0)]] == row * len(ROWS) // height
+    for c in range(width - 1):
+        for index in range(len(ROWS)):
+            here, next_ = (
+                [columns(site) for r in range(height) if row_of[site := chosen[pe(r, col)]] == index]
+                for col in (c, c + 1)
+            )
+            assert here and max(here) < min(next_)
+    if 2 * height * width < sum(map(len, ROWS)):  # far apart: from one side of the device to the other
+        assert max(map(columns, chosen.values())) - min(map(columns, chosen.values())) > 80
+
+
+def test_the_largest_array_is_spread():
+    cells = [pe(r, c) for r in range(4) for c in range(4)] + [pe(0, c, "design.predictor.array") for c in range(6)]
+    assert set(floorplan.sites([*cells, "design.update.product"], ROWS)) == set(cells[:16])
+
+
+@pytest.mark.parametrize("cells", [[], ["design.update.product"], [pe(r, c) for r in range(12) for c in range(15)]])
+def test_nothing_is_spread_where_there_is_no_array_or_no_room(cells):
+    assert floorplan.sites(cells, ROWS) == {}
+
+
+def test_only_the_array_is_fixed(tmp_path):
+    source = netlist(tmp_path / "in", [pe(0, 0), pe(0, 1), "design.update.product"]) / "netlist.json"
+    floorplan.write(source, tmp_path / "out.json", ROWS)
+    cells = json.loads((tmp_path / "out.json").read_text())["modules"]["adagp"]["cells"]
+    assert {name: cell["attributes"] for name, cell in cells.items()} == {
+        pe(0, 0): {"BEL": ROWS[0][0]}, pe(0, 1): {"BEL": ROWS[0][26]}, "design.update.product": {},
+    }  # fmt: skip
+    floorplan.write(source, tmp_path / "same.json", ())
+    assert (tmp_path / "same.json").read_bytes() == source.read_bytes()
+    assert floorplan.identity(()) == () and floorplan.identity(ROWS) != floorplan.identity(ROWS[:2])
+
+
+@pytest.mark.timeout(600)
+def test_nextpnr_knows_every_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
+    cells = [pe(r, c) for r in range(12) for c in range(13)]
+    assert len(cells) == ECP5.part("85k").has["multiplier"]
+    options = (*ROUTER.options("85k", "CABGA756", "6"), "--no-route", "--write", "placed.json")
+    folder = ROUTER.place("all", netlist(tmp_path / "all", cells), options, 100, 1, multipliers=ROWS)
+    (module,) = json.loads((folder / "placed.json").read_text())["modules"].values()
+    placed = module["cells"]
+    found = {name: cell["attributes"]["NEXTPNR_BEL"] for name, cell in placed.items() if name in cells}
+    assert found == floorplan.sites(cells, ROWS)
+    wrong = (*ROWS[:2], tuple(site.replace("Y58", "Y59") for site in ROWS[2]))
+    with pytest.raises(ToolError, match=r"No Bel named 'X\d+/Y59/MULT18_\d'"):
+        ROUTER.place("all", tmp_path / "all", options, 100, 1, multipliers=wrong)
