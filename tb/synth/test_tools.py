@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_not_placed(cache, monkeypatch):
         run("ecp5", (1,), part="25k")
 
 
-@pytest.mark.parametrize(("lut", "placer"), [(200, "static"), (100000, "heap")])
+@pytest.mark.parametrize(("lut", "placer"), [(80, "static"), (100000, "heap")])
 def test_a_large_design_has_a_placer_of_its_own(cache, monkeypatch, lut, placer):
     class Placed(Exception):
         pass
