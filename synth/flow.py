@@ -102,20 +102,22 @@ def run(
         summaries = [_summary(done, target, part) for done in made]
         if not (options.seeds and router):
             return summaries
+        plans = {}
         for done, summary in zip(made, summaries, strict=True):
             target.check(done.design, part, summary["needed"])
+            large = part.plan and summary["needed"]["lut"] > part.plan.share * part.has["lut"]
+            plans[done.design.name] = part.plan if large else None
 
-        def place(done, seed, lut):
+        def place(done, seed):
             say = report(f"{done.design.name}: place and route, seed {seed}")
             freq = options.freq_mhz or done.design.config.clock_hz * 1.1e-6
-            flags = router.options(key, package, speed, lut / part.has["lut"])
+            flags = router.options(key, package, speed)
             placed[done.design.name][seed] = router.place(
-                f"{target.name}-{done.design.name}", done.folder, flags, freq, seed, say, part.multipliers
+                f"{target.name}-{done.design.name}", done.folder, flags, freq, seed, say, plans[done.design.name]
             )
             say("")
 
-        sizes = [(done, summary["needed"]["lut"]) for done, summary in zip(made, summaries, strict=True)]
-        results(submit, [(place, done, seed, lut) for done, lut in sizes for seed in options.seeds])
+        results(submit, [(place, done, seed) for done in made for seed in options.seeds])
     return [
         summary | _timing(placed[done.design.name], done.cells.scopes)
         for done, summary in zip(made, summaries, strict=True)

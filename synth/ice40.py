@@ -21,7 +21,7 @@ ICE40 = Target(
 )  # fmt: skip
 
 
-def _options(key, package, _speed, _share):
+def _options(key, package, _speed):
     return (f"--{key}", "--package", package, "--pcf-allow-unconstrained")
 
 

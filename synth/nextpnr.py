@@ -25,13 +25,13 @@ _PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
 class Router:
     """nextpnr for a family: ``tool`` if it is on the PATH, else ``module`` of the PyPI package ``package``.
 
-    ``options`` makes a command line's out of a part's key, package and speed grade, and the share of LUTs taken.
+    ``options`` makes a command line's out of a part's key, package and speed grade.
     """
 
     tool: str
     module: str
     package: str
-    options: Callable[[str, str, str, float], tuple[str, ...]]
+    options: Callable[[str, str, str], tuple[str, ...]]
 
     @cached_property
     def command(self) -> tuple[str, ...]:
@@ -57,15 +57,15 @@ class Router:
 
     def place(
         self, name: str, netlist: Path, options: tuple[str, ...], freq_mhz: float, seed: int,
-        say: child.Say = lambda _: None, multipliers: floorplan.Rows = (),
+        say: child.Say = lambda _: None, plan: floorplan.Plan | None = None,
     ) -> Path:  # fmt: skip
         """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache. Raises ToolError.
 
-        ``netlist``: a folder of :func:`.yosys.synthesise`, whose name tells one netlist from another;
-        ``multipliers``: places that an array's are spread over.
+        ``netlist``: a folder of :func:`.yosys.synthesise`, whose name tells one netlist from another.
         """
         arguments = (
             *options,
+            *(plan.options if plan else ()),
             "--freq",
             f"{freq_mhz:g}",
             "--seed",
@@ -74,13 +74,13 @@ class Router:
             "--report",
             "report.json",
         )
-        key = digest(netlist.name, self.version, *arguments, *floorplan.identity(multipliers))
+        key = digest(netlist.name, self.version, *arguments, *([plan.identity] if plan else []))
         with entry(f"placed-{name}-seed{seed}-{key}") as (path, scratch):
             if scratch:
                 folder = scratch / "out"
                 folder.mkdir()
                 # Its own folder is all that a tool in WebAssembly can see.
-                floorplan.write(netlist / "netlist.json", folder / "netlist.json", multipliers)
+                floorplan.write(netlist / "netlist.json", folder / "netlist.json", plan)
                 command = (*self.command, "--json", "netlist.json", *arguments)
                 try:
                     child.run(command, folder, folder / "log.txt", _PHASE, say)

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from .design import Design
 from .errors import FitError, TargetError
-from .floorplan import Rows
+from .floorplan import Plan
 from .harness import DESIGN
 from .yosys import TOP
 
@@ -17,14 +17,14 @@ __all__ = ["Part", "Target"]
 class Part:
     """A device: how much of each resource it has, and its packages and speed grades, the usual one first.
 
-    ``multipliers``: their places, where an array's are to be spread over them.
+    ``plan``: how designs that take much of it are placed.
     """
 
     name: str
     has: Mapping[str, int]
     packages: tuple[str, ...] = ()
     speeds: tuple[str, ...] = ()
-    multipliers: Rows = ()
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)

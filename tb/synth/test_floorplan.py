@@ -1,13 +1,15 @@
 """Multipliers of a PE array spread over a device."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from adagp.synth import floorplan
 from adagp.synth.ecp5 import ECP5, ROUTER
 from adagp.synth.errors import ToolError
 
-ROWS = ECP5.part("85k").multipliers
+PLAN = ECP5.part("85k").plan
+ROWS = PLAN.multipliers
 
 
 def pe(row, column, array="design.array"):
@@ -62,14 +64,14 @@ def test_nothing_is_spread_where_there_is_no_array_or_no_room(cells):
 
 def test_only_the_array_is_fixed(tmp_path):
     source = netlist(tmp_path / "in", [pe(0, 0), pe(0, 1), "design.update.product"]) / "netlist.json"
-    floorplan.write(source, tmp_path / "out.json", ROWS)
-    cells = json.loads((tmp_path / "out.json").read_text())["modules"]["adagp"]["cells"]
-    assert {name: cell["attributes"] for name, cell in cells.items()} == {
+    floorplan.write(source, tmp_path / "out.json", PLAN)
+    module = json.loads((tmp_path / "out.json").read_text())["modules"]["adagp"]
+    assert {name: cell["attributes"] for name, cell in module["cells"].items()} == {
         pe(0, 0): {"BEL": ROWS[0][0]}, pe(0, 1): {"BEL": ROWS[0][26]}, "design.update.product": {},
     }  # fmt: skip
-    floorplan.write(source, tmp_path / "same.json", ())
+    floorplan.write(source, tmp_path / "same.json", None)
     assert (tmp_path / "same.json").read_bytes() == source.read_bytes()
-    assert floorplan.identity(()) == () and floorplan.identity(ROWS) != floorplan.identity(ROWS[:2])
+    assert len({PLAN.identity, replace(PLAN, multipliers=ROWS[:2]).identity, replace(PLAN, settings=()).identity}) == 3
 
 
 @pytest.mark.timeout(600)
@@ -77,12 +79,14 @@ def test_nextpnr_knows_every_place(tmp_path, monkeypatch):
     monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
     cells = [pe(r, c) for r in range(12) for c in range(13)]
     assert len(cells) == ECP5.part("85k").has["multiplier"]
-    options = (*ROUTER.options("85k", "CABGA756", "6", 0.0), "--no-route", "--write", "placed.json")
-    folder = ROUTER.place("all", netlist(tmp_path / "all", cells), options, 100, 1, multipliers=ROWS)
+    options = (*ROUTER.options("85k", "CABGA756", "6"), "--no-route", "--write", "placed.json")
+    plan = replace(PLAN, options=())
+    folder = ROUTER.place("all", netlist(tmp_path / "all", cells), options, 100, 1, plan=plan)
     (module,) = json.loads((folder / "placed.json").read_text())["modules"].values()
     placed = module["cells"]
     found = {name: cell["attributes"]["NEXTPNR_BEL"] for name, cell in placed.items() if name in cells}
     assert found == floorplan.sites(cells, ROWS)
-    wrong = (*ROWS[:2], tuple(site.replace("Y58", "Y59") for site in ROWS[2]))
+    assert dict(PLAN.settings).items() <= module["settings"].items()  # nextpnr has read them
+    wrong = replace(plan, multipliers=(*ROWS[:2], tuple(site.replace("Y58", "Y59") for site in ROWS[2])))
     with pytest.raises(ToolError, match=r"No Bel named 'X\d+/Y59/MULT18_\d'"):
-        ROUTER.place("all", tmp_path / "all", options, 100, 1, multipliers=wrong)
+        ROUTER.place("all", tmp_path / "all", options, 100, 1, plan=wrong)

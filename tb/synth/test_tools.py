@@ -156,21 +156,20 @@ def test_what_does_not_fit_is_not_placed(cache, monkeypatch):
         run("ecp5", (1,), part="25k")
 
 
-@pytest.mark.parametrize(("lut", "placer"), [(80, "static"), (100000, "heap")])
-def test_a_large_design_has_a_placer_of_its_own(cache, monkeypatch, lut, placer):
+@pytest.mark.parametrize(("lut", "large"), [(80, True), (100000, False)])
+def test_only_a_large_design_is_placed_by_plan(cache, monkeypatch, lut, large):
     class Placed(Exception):
         pass
 
-    def place(_self, _name, _netlist, options, _freq, _seed, _say, multipliers):
-        raise Placed(options, multipliers)
+    def place(_self, _name, _netlist, _options, _freq, _seed, _say, plan):
+        raise Placed(plan)
 
     part = FPGAS["ecp5"][0].part("85k")
     monkeypatch.setitem(part.has, "lut", lut)
     monkeypatch.setattr(Router, "place", place)
     with pytest.raises(Placed) as caught:
         run("ecp5", (1,), part="85k")
-    options, multipliers = caught.value.args
-    assert options[options.index("--placer") + 1] == placer and multipliers is part.multipliers
+    assert part.plan is not None and caught.value.args == (part.plan if large else None,)
 
 
 def test_yosys_says_what_it_does_not_like(cache, tmp_path):
