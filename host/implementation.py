@@ -21,6 +21,7 @@ __all__ = ["PATH", "SOURCES", "implementation", "main"]
 MODULE = "adagp.host.implementation"
 PATH = Path(__file__).parents[1] / "docs" / "implementation.md"
 """The committed copy."""
+_BASELINE = paper.FPGA_RESOURCES["baseline"]
 SOURCES = ("xilinx", "ecp5", "asic", "variants_vgg13", "variants_digits", "pe_formats")
 """Results that it is made of; ``adagp.host.bench_NAME`` makes each."""
 TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
@@ -38,10 +39,9 @@ Written by `python -m {{module}}` from `results/` and from Tables 4 and 5 of the
 {figures.AS_OF}
 
 Absolute numbers say little side by side. The paper doesn't say what a PE computes; its baseline has
-{paper.FPGA_RESOURCES["baseline"]["dsp48"]} DSP48E1 and {paper.FPGA_RESOURCES["baseline"]["lut"]:,} LUTs for
-{paper.N_PES} PEs, and on-chip memory for whole layers. Ours compute in int16 block floating point, and layers are cut
-into tiles. So what counts is what each design adds to its own baseline, in numbers and in percent. Percentages here are
-rounded; the paper's text cuts its own off."""
+{_BASELINE["dsp48"]} DSP48E1 and {_BASELINE["lut"]:,} LUTs for {paper.N_PES} PEs, and on-chip memory for whole layers.
+Ours compute in int16 block floating point, and layers are cut into tiles. So what counts is what each design adds to
+its own baseline, in numbers and in percent. Percentages here are rounded; the paper's text cuts its own off."""
 
 
 def _column(found, name):
