@@ -30,7 +30,7 @@ _PLAN_85K = Plan(
     # The electrostatic placer: placements by the usual one, HeAP, have more wires in a region than can be routed. It
     # is for large designs only: with a lone PE it doesn't end.
     options=("--placer", "static"),
-    # How far nets may leave their bounding boxes; with the usual three tiles the router doesn't end.
+    # How far nets may leave their bounding boxes: with the usual three tiles some thousands of wires stay used twice.
     settings=(("router2/bbMargin/x", "5"), ("router2/bbMargin/y", "5")),
 )
 
