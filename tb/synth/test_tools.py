@@ -1,5 +1,6 @@
 """Child processes, and one PE through every tool: figures, cache, messages."""
 
+import json
 import re
 import shutil
 import sys
@@ -16,6 +17,7 @@ from adagp.synth.design import Design
 from adagp.synth.errors import FitError, ToolError
 from adagp.synth.flow import FPGAS, Options
 from adagp.synth.jobs import side_by_side
+from adagp.synth.netlist import Scopes
 from adagp.synth.nextpnr import Router
 from adagp.synth.yosys import synthesise
 
@@ -154,6 +156,23 @@ def test_what_does_not_fit_is_not_placed(cache, monkeypatch):
     monkeypatch.setitem(part.has, "ff", 40)
     with pytest.raises(FitError, match=r"^tiny-baseline-pe doesn't fit LFE5U-25F: it needs \d+ of ff, of which .* 40$"):
         run("ecp5", (1,), part="25k")
+
+
+def test_what_nextpnr_puts_into_a_path_is_of_the_block_before_it(tmp_path):
+    pieces = [
+        ("clk-to-q", 0.5, "design.accelerator.core.a_TRELLIS_FF_Q"), ("routing", 1.0, "design.accelerator.core.a_LUT4_Z"),
+        ("logic", 0.4, "$nextpnr_CCU2C_1$CCU2_COMB0"), ("logic", 0.25, "design.accelerator.update.b_LUT4_Z"),
+        ("setup", 0.1, "pins_TRELLIS_FF_Q"),
+    ]  # fmt: skip
+    path = [{"type": kind, "delay": delay, "from": {"cell": cell}} for kind, delay, cell in pieces]
+    clocked = {"from": "posedge clk", "to": "posedge clk", "path": path}
+    (tmp_path / "report.json").write_text(json.dumps({"critical_paths": [clocked]}))
+    scopes = Scopes("design.accelerator", frozenset({"core", "update"}))
+    assert nextpnr_module.critical_path(tmp_path, scopes) == [
+        {"block": "core", "cells": 2, "logic_ns": 0.9, "routing_ns": 1.0},
+        {"block": "update", "cells": 1, "logic_ns": 0.25, "routing_ns": 0.0},
+        {"block": "(harness)", "cells": 1, "logic_ns": 0.1, "routing_ns": 0.0},
+    ]
 
 
 @pytest.mark.parametrize(("lut", "large"), [(80, True), (100000, False)])
