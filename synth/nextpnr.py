@@ -120,10 +120,8 @@ def critical_path(folder: Path, scopes: Scopes) -> list[dict]:
     steps: list[dict] = []
     for piece in max(clocked, key=lambda path: sum(piece["delay"] for piece in path)):
         cell = piece["from"]["cell"]
-        if cell.startswith("$nextpnr") and steps:  # put into a carry chain, which is the block's before it
-            block = steps[-1]["block"]
-        else:
-            block = scopes.block(cell)
+        inserted = steps and cell.startswith("$nextpnr")  # into a carry chain of the block before it
+        block = steps[-1]["block"] if inserted else scopes.block(cell)
         if not steps or steps[-1]["block"] != block:
             steps.append({"block": block, "cells": 0, "logic_ns": 0.0, "routing_ns": 0.0})
         kind = "routing_ns" if piece["type"] == "routing" else "logic_ns"

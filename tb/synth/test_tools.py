@@ -160,7 +160,7 @@ def test_what_does_not_fit_is_not_placed(cache, monkeypatch):
 
 def test_what_nextpnr_puts_into_a_path_is_of_the_block_before_it(tmp_path):
     pieces = [
-        ("clk-to-q", 0.5, "design.accelerator.core.a_TRELLIS_FF_Q"), ("routing", 1.0, "design.accelerator.core.a_LUT4_Z"),
+        ("clk-to-q", 0.5, "design.accelerator.core.a_FF"), ("routing", 1.0, "design.accelerator.core.a_FF"),
         ("logic", 0.4, "$nextpnr_CCU2C_1$CCU2_COMB0"), ("logic", 0.25, "design.accelerator.update.b_LUT4_Z"),
         ("setup", 0.1, "pins_TRELLIS_FF_Q"),
     ]  # fmt: skip
