@@ -100,6 +100,9 @@ def _resources(found: list[dict]) -> Table:
     for key, label in OTHERS.items():
         if key in found[0]:
             table.add_row(label, *(f"{design[key]:,}" for design in found), *([""] if available else []))
+    if any(design.get("unrouted") for design in found):
+        seeds = (", ".join(map(str, design["unrouted"])) or "none" for design in found)
+        table.add_row("seeds without a route, not counted", *seeds, *([""] if available else []))
     for phase in ("bp", "gp"):
         if any(f"power_{phase}_w" in design for design in found):
             watts = [design.get(f"power_{phase}_w") for design in found]

@@ -110,6 +110,7 @@ def _clock(designs, target_mhz):
     speeds, paths = [], []
     for variant, design in designs.items():
         by_seed = "; ".join(f"{seed}: {mhz:,.1f}" for seed, mhz in design["fmax_mhz"].items())
+        by_seed += "".join(f"; {seed}: no route" for seed in design.get("unrouted", ()))
         median, best = (f"{design[f'fmax_{name}_mhz']:,.1f}" for name in ("median", "best"))
         speeds.append((variant, f"{target_mhz:,g}", median, best, by_seed))
         seed = design["best_seed"]

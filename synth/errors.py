@@ -1,6 +1,6 @@
 """What can go wrong between a configuration and its figures."""
 
-__all__ = ["FitError", "TargetError", "ToolError"]
+__all__ = ["FitError", "RouteError", "TargetError", "ToolError"]
 
 
 class TargetError(ValueError):
@@ -13,3 +13,7 @@ class FitError(TargetError):
 
 class ToolError(RuntimeError):
     """A tool is missing or has failed; the message says how to install it, or what it said."""
+
+
+class RouteError(ToolError):
+    """A placed design's nets have found no wires of their own; the message says how far it got."""

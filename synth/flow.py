@@ -11,6 +11,7 @@ from . import ecp5, ice40, netlist, nextpnr, xilinx
 from .breakdown import tree
 from .child import Say
 from .design import Design
+from .errors import RouteError
 from .jobs import results, side_by_side
 from .netlist import HARNESS
 from .target import Part, Target
@@ -88,7 +89,9 @@ def run(
 ) -> list[dict]:
     """Figures of designs on the target called ``name``; with seeds they are placed and routed too.
 
-    Raises TargetError, FitError or ToolError. Whatever was made is kept, so a run that was stopped goes on.
+    A design that some seed routes has figures of the seeds that do, and those that don't as ``unrouted``.
+    Raises TargetError, FitError, RouteError where none does, or ToolError. Whatever was made is kept, so a run that
+    was stopped goes on.
     """
     target, router = FPGAS[name]
     part = target.part(options.part)
@@ -97,6 +100,7 @@ def run(
     if options.seeds and router:
         _ = router.command  # a missing tool is better known before synthesis than after
     placed: dict[str, dict[int, Path]] = {design.name: {} for design in designs}
+    unrouted: dict[str, dict[int, RouteError]] = {design.name: {} for design in designs}
     with side_by_side(options.jobs) as submit:
         made = results(submit, [(_synthesise, design, target, report) for design in designs])
         summaries = [_summary(done, target, part) for done in made]
@@ -112,14 +116,22 @@ def run(
             say = report(f"{done.design.name}: place and route, seed {seed}")
             freq = options.freq_mhz or done.design.config.clock_hz * 1.1e-6
             flags = router.options(key, package, speed)
-            placed[done.design.name][seed] = router.place(
-                f"{target.name}-{done.design.name}", done.folder, flags, freq, seed, say, plans[done.design.name]
-            )
+            try:
+                placed[done.design.name][seed] = router.place(
+                    f"{target.name}-{done.design.name}", done.folder, flags, freq, seed, say, plans[done.design.name]
+                )
+            except RouteError as error:
+                unrouted[done.design.name][seed] = error
             say("")
 
         results(submit, [(place, done, seed) for done in made for seed in options.seeds])
+    for name, folders in placed.items():
+        if not folders:
+            raise unrouted[name][options.seeds[0]]
     return [
-        summary | _timing(placed[done.design.name], done.cells.scopes)
+        summary
+        | _timing(placed[done.design.name], done.cells.scopes)
+        | {"unrouted": sorted(unrouted[done.design.name])}
         for done, summary in zip(made, summaries, strict=True)
     ]
 

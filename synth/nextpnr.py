@@ -13,12 +13,17 @@ from pathlib import Path
 
 from ..gen.cache import digest, entry
 from . import child, floorplan
-from .errors import ToolError
+from .errors import RouteError, ToolError
 from .netlist import Scopes
 
 __all__ = ["Router", "critical_path", "fmax_mhz", "utilisation"]
 
+ITERATIONS = 160
+"""After how many the router is stopped. What it can route takes it some dozens; what it can't, it goes on with for ever:
+it doubles the price of a wire that several nets want each time, until nothing else counts."""
+
 _PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
+_ITERATION = re.compile(r"\biter=(\d+) wires=.* overused=(\d+)")
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,9 @@ class Router:
         self, name: str, netlist: Path, options: tuple[str, ...], freq_mhz: float, seed: int,
         say: child.Say = lambda _: None, plan: floorplan.Plan | None = None,
     ) -> Path:  # fmt: skip
-        """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache. Raises ToolError.
+        """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache.
+
+        Raises RouteError where the router finds no end in ITERATIONS, ToolError.
 
         ``netlist``: a folder of :func:`.yosys.synthesise`, whose name tells one netlist from another.
         """
@@ -83,13 +90,33 @@ class Router:
                 floorplan.write(netlist / "netlist.json", folder / "netlist.json", plan)
                 command = (*self.command, "--json", "netlist.json", *arguments)
                 try:
-                    child.run(command, folder, folder / "log.txt", _PHASE, say)
+                    child.run(command, folder, folder / "log.txt", _PHASE, _watched(say))
+                except RouteError:
+                    pass  # kept too: it would go the same way again
                 except ToolError as error:
                     said = str(error).partition(" said: ")[2].removeprefix("ERROR: ")
                     raise ToolError(f"{self.tool}, placing {name} with seed {seed}: {said}") from error
                 (folder / "netlist.json").unlink()
                 folder.rename(path)
+        if not (path / "report.json").exists():
+            left = [int(wires) for _, wires in _ITERATION.findall((path / "log.txt").read_text())]
+            raise RouteError(
+                f"{self.tool} can't route {name} with seed {seed}: of {len(left)} iterations the best left "
+                f"{min(left):,} wires that several nets want; try other seeds, or a smaller design"
+            )
         return path
+
+
+def _watched(say):
+    """``say``, but that it raises RouteError when told of the last iteration."""
+
+    def watch(what):
+        say(what)
+        found = _ITERATION.search(what)
+        if found and int(found[1]) >= ITERATIONS:
+            raise RouteError
+
+    return watch
 
 
 def _report(folder):

@@ -14,7 +14,7 @@ from adagp.synth import child, flow
 from adagp.synth import nextpnr as nextpnr_module
 from adagp.synth import yosys as yosys_module
 from adagp.synth.design import Design
-from adagp.synth.errors import FitError, ToolError
+from adagp.synth.errors import FitError, RouteError, ToolError
 from adagp.synth.flow import FPGAS, Options
 from adagp.synth.jobs import side_by_side
 from adagp.synth.netlist import Scopes
@@ -189,6 +189,38 @@ def test_only_a_large_design_is_placed_by_plan(cache, monkeypatch, lut, large):
     with pytest.raises(Placed) as caught:
         run("ecp5", (1,), part="85k")
     assert part.plan is not None and caught.value.args == (part.plan if large else None,)
+
+
+ENDLESS = """#!/usr/bin/env python3
+import itertools, json, sys, time
+seed = int(sys.argv[sys.argv.index("--seed") + 1])
+if seed == 2:
+    json.dump({"fmax": {"clk": {"achieved": 70.0}}, "critical_paths": [], "utilization": {}}, open("report.json", "w"))
+    sys.exit()
+for n in itertools.count(1):
+    print(f"Info:     iter={n} wires=9000 overused={1000 - n if n < 40 else n} overuse=12 tmgfail=3", flush=True)
+    time.sleep(0.01 if n < 155 else 0.3)
+"""
+
+
+def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
+    """Its log is kept, and so is that it failed; seeds that have a route count."""
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "bin").mkdir()
+    tool = tmp_path / "bin" / "nextpnr-ecp5"
+    tool.write_text(ENDLESS)
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.setitem(FPGAS, "ecp5", (FPGAS["ecp5"][0], Router("nextpnr-ecp5", "", "", lambda *_: ())))
+    message = r"^nextpnr-ecp5 can't route ecp5-\S+ with seed 1: of 16\d iterations the best left 40 wires"
+    for _ in range(2):
+        with pytest.raises(RouteError, match=message):
+            run("ecp5", (1,), part="25k")
+    (log,) = (tmp_path / "cache").glob("placed-*/log.txt")
+    assert log.read_text().count("iter=1 ") == 1
+    found, jobs = run("ecp5", (1, 2), part="25k")
+    assert found["fmax_mhz"] == {"2": 70.0} and found["unrouted"] == [1]
+    assert jobs == []
 
 
 def test_yosys_says_what_it_does_not_like(cache, tmp_path):
