@@ -5,7 +5,8 @@ positions of LUTs taken, by logic, adders and distributed RAM; ``ebr``: block RA
 bits; ``fmax``: by nextpnr's timing analysis. All are without the shift registers that stand for pins. Details have
 them block by block, and the critical path of each seed by blocks.
 
-What is finished is kept in the cache: a bench that was stopped goes on.
+What is finished is kept in the cache, and seeds that the output has aren't run again unless hardware or tools have
+changed: a bench that was stopped goes on, and more seeds can be added.
 """
 
 from .synthesis_bench import bench, parser
@@ -19,7 +20,7 @@ def main() -> None:
     """Entry point of ``nox -s bench_ecp5``."""
     names = {
         name: lambda design, name=name: design["resources"][name] for name in ("lut", "ff", "ebr", "multiplier")
-    } | {name: lambda design, name=name: design[name] for name in ("fmax_median_mhz", "fmax_best_mhz")}  # fmt: skip
+    } | {name: lambda design, name=name: design.get(name) for name in ("fmax_median_mhz", "fmax_best_mhz")}  # fmt: skip
     bench(COMMAND, parser(COMMAND, __doc__, "ecp5.json", "1-5").parse_args(), "ecp5", "ecp5", names)
 
 

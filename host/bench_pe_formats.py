@@ -104,7 +104,7 @@ def placed(row: dict, netlist: Path, seeds: Iterable[int], advance: Callable[[st
     speeds = {}
     for seed in seeds:
         advance(f"{name}: place and route, seed {seed}")
-        speeds[seed] = fmax_mhz(ROUTER.place(name, netlist, PART, FREQ_MHZ, seed))
+        speeds[seed] = fmax_mhz(ROUTER.run(name, netlist, PART, FREQ_MHZ, seed).place())
     return row | {"fmax_mhz": speeds}
 
 

@@ -1,6 +1,7 @@
 """What the benches of synthesised hardware share: command line, progress, figures by design, results."""
 
 import argparse
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,24 +30,28 @@ def parser(command: str, text: str | None, output: str, seeds: str = "") -> argp
     return found
 
 
-def by_variant(found: Sequence[Mapping], names: Mapping[str, Callable[[Mapping], float]]) -> dict[str, float]:
-    """Figures ``NAME_VARIANT`` of designs, each by a function of what is known of one."""
-    return {f"{name}_{design['variant']}": of(design) for name, of in names.items() for design in found}
+def by_variant(found: Sequence[Mapping], names: Mapping[str, Callable[[Mapping], float | None]]) -> dict[str, float]:
+    """Figures ``NAME_VARIANT`` of designs, each by a function of what is known of one; without those that have none."""
+    figures = {f"{name}_{design['variant']}": of(design) for name, of in names.items() for design in found}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def bench(
     command: str, arguments: argparse.Namespace, target: str, preset_name: str,
-    names: Mapping[str, Callable[[Mapping], float]], more: Mapping | None = None,
+    names: Mapping[str, Callable[[Mapping], float | None]], more: Mapping | None = None,
 ) -> list[dict]:  # fmt: skip
     """Synthesise the designs of a preset, write figures and details; returns what is known of each.
 
-    Place and route where ``arguments`` have seeds. What was made is kept in the cache: stopped, it goes on.
+    Place and route where ``arguments`` have seeds. What was made is kept in the cache: stopped, it goes on. So it does
+    from the seeds that the output has already, if they are of the same netlists, tools and options.
     """
     source, config = commit(), preset(preset_name)
     seeds = list(getattr(arguments, "seeds", ()))
     designs = [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
+    before = json.loads(arguments.output.read_text())["details"]["designs"] if arguments.output.exists() else []
+    earlier = {design["design"]: design for design in before}
     with progress_of(screen) as report:
-        found = flow.run(target, designs, flow.Options(seeds=seeds, jobs=arguments.jobs), report)
+        found = flow.run(target, designs, flow.Options(seeds=seeds, jobs=arguments.jobs), report, earlier)
     for design in found:
         for key in ("folder", "placed"):
             design.pop(key, None)

@@ -1,11 +1,12 @@
 """From designs to figures: synthesis, fit, place and route with several seeds."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 
 from . import ecp5, ice40, netlist, nextpnr, xilinx
 from .breakdown import tree
@@ -71,27 +72,69 @@ def _summary(done: _Synthesised, target: Target, part: Part) -> dict:
     return summary | {"needed": with_harness}
 
 
-def _timing(folders: dict[int, Path], scopes: netlist.Scopes) -> dict:
-    """Of seeds' place and route: frequencies, and the critical path of the best."""
-    by_seed = {seed: nextpnr.fmax_mhz(folder) for seed, folder in sorted(folders.items())}
-    best = max(by_seed, key=lambda seed: by_seed[seed])
-    return {
-        "fmax_mhz": {str(seed): fmax for seed, fmax in by_seed.items()},
-        "fmax_median_mhz": round(median(by_seed.values()), 2), "fmax_best_mhz": by_seed[best],
-        "critical_paths": {str(seed): nextpnr.critical_path(folder, scopes) for seed, folder in folders.items()},
-        "best_seed": best, "placed": {str(seed): str(folder) for seed, folder in folders.items()},
-        "utilisation": nextpnr.utilisation(folders[best]),
+@dataclass(frozen=True)
+class _Routed:
+    """What a seed's place and route came to; where there is no route, what the router said."""
+
+    identity: str
+    said: str = ""
+    fmax_mhz: float | None = None
+    path: Sequence[dict] = ()
+    utilisation: Mapping[str, Sequence[int]] | None = None
+    folder: Path | None = None
+
+
+def _known(earlier: Mapping, run: nextpnr.Run) -> _Routed | None:
+    """What earlier figures have of a seed, if they are of the same run."""
+    seed = str(run.seed)
+    if earlier.get("placements", {}).get(seed) != run.identity:
+        return None
+    if said := earlier["unrouted"].get(seed):
+        return _Routed(run.identity, said)
+    path, taken = earlier["critical_paths"][seed], earlier["utilisation"]
+    return _Routed(run.identity, "", earlier["fmax_mhz"][seed], path, taken)
+
+
+def _place(run: nextpnr.Run, done: _Synthesised, report: Report) -> _Routed:
+    say = report(f"{done.design.name}: place and route, seed {run.seed}")
+    try:
+        folder = run.place(say)
+    except RouteError as error:
+        return _Routed(run.identity, str(error))
+    finally:
+        say("")
+    path, taken = nextpnr.critical_path(folder, done.cells.scopes), nextpnr.utilisation(folder)
+    return _Routed(run.identity, "", nextpnr.fmax_mhz(folder), path, taken, folder)
+
+
+def _timing(by_seed: Mapping[int, _Routed]) -> dict:
+    """Of the seeds that have a route, frequencies and critical paths."""
+    found = {
+        "unrouted": {str(seed): routed.said for seed, routed in by_seed.items() if routed.said},
+        "placements": {str(seed): routed.identity for seed, routed in by_seed.items()},
+        "placed": {str(seed): str(routed.folder) for seed, routed in by_seed.items() if routed.folder},
+    }  # fmt: skip
+    speeds = {seed: routed.fmax_mhz for seed, routed in by_seed.items() if routed.fmax_mhz}
+    if not speeds:
+        return found
+    best = max(speeds, key=lambda seed: speeds[seed])
+    return found | {
+        "fmax_mhz": {str(seed): fmax for seed, fmax in speeds.items()},
+        "fmax_median_mhz": round(median(speeds.values()), 2), "fmax_best_mhz": speeds[best],
+        "critical_paths": {str(seed): by_seed[seed].path for seed in speeds},
+        "best_seed": best, "utilisation": by_seed[best].utilisation,
     }  # fmt: skip
 
 
 def run(
-    name: str, designs: Sequence[Design], options: Options = Options(), report: Report = lambda _: lambda _: None
-) -> list[dict]:
+    name: str, designs: Sequence[Design], options: Options = Options(), report: Report = lambda _: lambda _: None,
+    earlier: Mapping[str, Mapping] = MappingProxyType({}),
+) -> list[dict]:  # fmt: skip
     """Figures of designs on the target called ``name``; with seeds they are placed and routed too.
 
-    A design that some seed routes has figures of the seeds that do, and those that don't as ``unrouted``.
-    Raises TargetError, FitError, RouteError where none does, or ToolError. Whatever was made is kept, so a run that
-    was stopped goes on.
+    Seeds that have no route are ``unrouted``, and a design that has none with any has no frequency.
+    Raises TargetError, FitError or ToolError. Whatever was made is kept, so a run that was stopped goes on; seeds in
+    ``earlier`` figures of designs, by name, aren't run again either, if the same would be found.
     """
     target, router = FPGAS[name]
     part = target.part(options.part)
@@ -99,40 +142,33 @@ def run(
     key = next(key for key, other in target.parts.items() if other is part)
     if options.seeds and router:
         _ = router.command  # a missing tool is better known before synthesis than after
-    placed: dict[str, dict[int, Path]] = {design.name: {} for design in designs}
-    unrouted: dict[str, dict[int, RouteError]] = {design.name: {} for design in designs}
     with side_by_side(options.jobs) as submit:
         made = results(submit, [(_synthesise, design, target, report) for design in designs])
         summaries = [_summary(done, target, part) for done in made]
         if not (options.seeds and router):
             return summaries
-        plans = {}
-        for done, summary in zip(made, summaries, strict=True):
+        routed: list[dict[int, _Routed]] = [{} for _ in made]
+        jobs = []
+        for done, summary, by_seed in zip(made, summaries, routed, strict=True):
             target.check(done.design, part, summary["needed"])
             large = part.plan and summary["needed"]["lut"] > part.plan.share * part.has["lut"]
-            plans[done.design.name] = part.plan if large else None
-
-        def place(done, seed):
-            say = report(f"{done.design.name}: place and route, seed {seed}")
             freq = options.freq_mhz or done.design.config.clock_hz * 1.1e-6
-            flags = router.options(key, package, speed)
-            try:
-                placed[done.design.name][seed] = router.place(
-                    f"{target.name}-{done.design.name}", done.folder, flags, freq, seed, say, plans[done.design.name]
-                )
-            except RouteError as error:
-                unrouted[done.design.name][seed] = error
-            say("")
+            for seed in options.seeds:
+                run = router.run(
+                    f"{target.name}-{done.design.name}", done.folder, router.options(key, package, speed), freq, seed,
+                    part.plan if large else None,
+                )  # fmt: skip
+                if known := _known(earlier.get(done.design.name, {}), run):
+                    by_seed[seed] = known
+                else:
+                    jobs.append((run, done, by_seed))
 
-        results(submit, [(place, done, seed) for done in made for seed in options.seeds])
-    for name, folders in placed.items():
-        if not folders:
-            raise unrouted[name][options.seeds[0]]
+        def place(run, done, by_seed):
+            by_seed[run.seed] = _place(run, done, report)
+
+        results(submit, [(place, *job) for job in jobs])
     return [
-        summary
-        | _timing(placed[done.design.name], done.cells.scopes)
-        | {"unrouted": sorted(unrouted[done.design.name])}
-        for done, summary in zip(made, summaries, strict=True)
+        summary | _timing(dict(sorted(by_seed.items()))) for summary, by_seed in zip(summaries, routed, strict=True)
     ]
 
 

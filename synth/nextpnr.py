@@ -16,10 +16,10 @@ from . import child, floorplan
 from .errors import RouteError, ToolError
 from .netlist import Scopes
 
-__all__ = ["Router", "critical_path", "fmax_mhz", "utilisation"]
+__all__ = ["Router", "Run", "critical_path", "fmax_mhz", "utilisation"]
 
 ITERATIONS = 160
-"""After how many the router is stopped. What it can route takes it some dozens; what it can't, it goes on with for ever:
+"""After how many the router is stopped. What it can route takes it some dozens; with what it can't it never ends:
 it doubles the price of a wire that several nets want each time, until nothing else counts."""
 
 _PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
@@ -60,49 +60,58 @@ class Router:
         said = subprocess.run([*self.command, "--version"], capture_output=True, text=True)
         return (said.stdout + said.stderr).strip().splitlines()[0]
 
-    def place(
+    def run(
         self, name: str, netlist: Path, options: tuple[str, ...], freq_mhz: float, seed: int,
-        say: child.Say = lambda _: None, plan: floorplan.Plan | None = None,
-    ) -> Path:  # fmt: skip
+        plan: floorplan.Plan | None = None,
+    ) -> "Run":  # fmt: skip
+        """What places and routes ``netlist``: a folder of :func:`.yosys.synthesise`, told from others by its name."""
+        arguments = (
+            *options, *(plan.options if plan else ()), "--freq", f"{freq_mhz:g}", "--seed", str(seed),
+            "--timing-allow-fail", "--report", "report.json",
+        )  # fmt: skip
+        key = digest(netlist.name, self.version, *arguments, *([plan.identity] if plan else []))
+        return Run(self, name, netlist, arguments, seed, plan, f"placed-{name}-seed{seed}-{key}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A place and route with one seed; of ``identity``, its folder's name in the cache, there is but one result."""
+
+    router: Router
+    name: str
+    netlist: Path
+    arguments: tuple[str, ...]
+    seed: int
+    plan: floorplan.Plan | None
+    identity: str
+
+    def place(self, say: child.Say = lambda _: None) -> Path:
         """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache.
 
         Raises RouteError where the router finds no end in ITERATIONS, ToolError.
-
-        ``netlist``: a folder of :func:`.yosys.synthesise`, whose name tells one netlist from another.
         """
-        arguments = (
-            *options,
-            *(plan.options if plan else ()),
-            "--freq",
-            f"{freq_mhz:g}",
-            "--seed",
-            str(seed),
-            "--timing-allow-fail",
-            "--report",
-            "report.json",
-        )
-        key = digest(netlist.name, self.version, *arguments, *([plan.identity] if plan else []))
-        with entry(f"placed-{name}-seed{seed}-{key}") as (path, scratch):
+        tool, what = self.router.tool, f"{self.name} with seed {self.seed}"
+        with entry(self.identity) as (path, scratch):
             if scratch:
                 folder = scratch / "out"
                 folder.mkdir()
                 # Its own folder is all that a tool in WebAssembly can see.
-                floorplan.write(netlist / "netlist.json", folder / "netlist.json", plan)
-                command = (*self.command, "--json", "netlist.json", *arguments)
+                floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan)
+                command = (*self.router.command, "--json", "netlist.json", *self.arguments)
                 try:
                     child.run(command, folder, folder / "log.txt", _PHASE, _watched(say))
                 except RouteError:
                     pass  # kept too: it would go the same way again
                 except ToolError as error:
                     said = str(error).partition(" said: ")[2].removeprefix("ERROR: ")
-                    raise ToolError(f"{self.tool}, placing {name} with seed {seed}: {said}") from error
+                    raise ToolError(f"{tool}, placing {what}: {said}") from error
                 (folder / "netlist.json").unlink()
                 folder.rename(path)
         if not (path / "report.json").exists():
             left = [int(wires) for _, wires in _ITERATION.findall((path / "log.txt").read_text())]
             raise RouteError(
-                f"{self.tool} can't route {name} with seed {seed}: of {len(left)} iterations the best left "
-                f"{min(left):,} wires that several nets want; try other seeds, or a smaller design"
+                f"{tool} can't route {what}: of {len(left)} iterations the best left {min(left):,} wires that several "
+                "nets want; try other seeds, or a smaller design"
             )
         return path
 

@@ -14,11 +14,11 @@ from adagp.synth import child, flow
 from adagp.synth import nextpnr as nextpnr_module
 from adagp.synth import yosys as yosys_module
 from adagp.synth.design import Design
-from adagp.synth.errors import FitError, RouteError, ToolError
+from adagp.synth.errors import FitError, ToolError
 from adagp.synth.flow import FPGAS, Options
 from adagp.synth.jobs import side_by_side
 from adagp.synth.netlist import Scopes
-from adagp.synth.nextpnr import Router
+from adagp.synth.nextpnr import Router, Run
 from adagp.synth.yosys import synthesise
 
 PE = Design(preset("tiny"), "pe")
@@ -96,7 +96,7 @@ def cache(tmp_path_factory):
         yield path
 
 
-def run(name, seeds=(), **options):
+def run(name, seeds=(), earlier=None, **options):
     """Figures of the PE, and the jobs with something to do."""
     jobs = []
 
@@ -109,7 +109,7 @@ def run(name, seeds=(), **options):
 
         return say
 
-    (found,) = flow.run(name, [PE], Options(seeds=seeds, **options), report)
+    (found,) = flow.run(name, [PE], Options(seeds=seeds, **options), report, earlier or {})
     return found, [job for job, steps in jobs if steps]
 
 
@@ -180,12 +180,12 @@ def test_only_a_large_design_is_placed_by_plan(cache, monkeypatch, lut, large):
     class Placed(Exception):
         pass
 
-    def place(_self, _name, _netlist, _options, _freq, _seed, _say, plan):
-        raise Placed(plan)
+    def place(run, _say):
+        raise Placed(run.plan)
 
     part = FPGAS["ecp5"][0].part("85k")
     monkeypatch.setitem(part.has, "lut", lut)
-    monkeypatch.setattr(Router, "place", place)
+    monkeypatch.setattr(Run, "place", place)
     with pytest.raises(Placed) as caught:
         run("ecp5", (1,), part="85k")
     assert part.plan is not None and caught.value.args == (part.plan if large else None,)
@@ -213,14 +213,29 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     monkeypatch.setitem(FPGAS, "ecp5", (FPGAS["ecp5"][0], Router("nextpnr-ecp5", "", "", lambda *_: ())))
     message = r"^nextpnr-ecp5 can't route ecp5-\S+ with seed 1: of 16\d iterations the best left 40 wires"
-    for _ in range(2):
-        with pytest.raises(RouteError, match=message):
-            run("ecp5", (1,), part="25k")
-    (log,) = (tmp_path / "cache").glob("placed-*/log.txt")
+    found, _ = run("ecp5", (1,), part="25k")
+    assert re.match(message, found["unrouted"]["1"]) and "fmax_mhz" not in found
+    found, _ = run("ecp5", (1, 2), part="25k")
+    (log,) = (tmp_path / "cache").glob("placed-*-seed1-*/log.txt")
     assert log.read_text().count("iter=1 ") == 1
-    found, jobs = run("ecp5", (1, 2), part="25k")
-    assert found["fmax_mhz"] == {"2": 70.0} and found["unrouted"] == [1]
-    assert jobs == []
+    assert found["fmax_mhz"] == {"2": 70.0} == {str(found["best_seed"]): found["fmax_median_mhz"]}
+    assert list(found["unrouted"]) == ["1"] and list(found["placed"]) == ["2"]
+
+
+def test_seeds_known_from_earlier_figures_are_not_run_again(cache):
+    first, _ = run("ecp5", (1,), part="25k")
+    told = json.loads(json.dumps(first)) | {"fmax_mhz": {"1": 12.5}}
+    (cached,) = (path for path in cache.iterdir() if path.name == told["placements"]["1"])
+    shutil.rmtree(cached)
+    again, jobs = run("ecp5", (1, 3), {PE.name: told}, part="25k")
+    assert jobs == [f"{PE.name}: place and route, seed 3"] and again["fmax_mhz"]["1"] == 12.5
+    assert again["critical_paths"]["1"] == first["critical_paths"]["1"] and again["fmax_best_mhz"] > 100
+    assert again["unrouted"] == {}
+    told["unrouted"] = {"1": "no wires"}
+    lost, jobs = run("ecp5", (1, 3), {PE.name: told}, part="25k")
+    assert jobs == [] and lost["unrouted"] == {"1": "no wires"} and list(lost["fmax_mhz"]) == ["3"]
+    other, jobs = run("ecp5", (1,), {PE.name: told}, part="25k", freq_mhz=200)  # another run, unknown
+    assert len(jobs) == 1 and other["fmax_mhz"]["1"] != 12.5
 
 
 def test_yosys_says_what_it_does_not_like(cache, tmp_path):
