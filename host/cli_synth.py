@@ -98,8 +98,9 @@ def _resources(found: list[dict]) -> Table:
         there = [f"{available[resource]:,}" if resource in available else ""] if available else []
         table.add_row(resource, *cells, *there)
     for key, label in OTHERS.items():
-        if key in found[0]:
-            table.add_row(label, *(f"{design[key]:,}" for design in found), *([""] if available else []))
+        if any(key in design for design in found):
+            values = (f"{design[key]:,}" if key in design else "" for design in found)
+            table.add_row(label, *values, *([""] if available else []))
     if any(design.get("unrouted") for design in found):
         seeds = (", ".join(map(str, design["unrouted"])) or "none" for design in found)
         table.add_row("seeds without a route, not counted", *seeds, *([""] if available else []))
@@ -236,6 +237,7 @@ def synth(
         raise SettingsError(f"seeds = {seeds!r}: no open tool places and routes for {target}")
     from ..synth import flow  # here, because Amaranth takes a while to import
     from ..synth.design import Design
+    from ..synth.errors import RouteError
 
     designs = [Design(replace(config, variant=name), block) for name in dict.fromkeys(variant or VARIANTS)]
     with progress_of(screen) as report:
@@ -254,3 +256,6 @@ def synth(
         for design in designs:
             print(project(design, vivado / design.name, part))
     summarise({"target": target, "tools": flow.tools(target, bool(chosen)), "designs": found}, json_path)
+    for design in found:
+        if design.get("unrouted") and "fmax_mhz" not in design:
+            raise RouteError(next(iter(design["unrouted"].values())))

@@ -1,6 +1,7 @@
 """``adagp synth``: figures of a block, mistakes in one line; activity of counters."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -27,6 +28,27 @@ def test_a_block_of_two_designs(adagp, tmp_path, monkeypatch):
     assert f"{resources['ff']} (0.1%)" in out and "multiplier  " in out and "Not counted: the pin harness" in out
     assert "tiny-max-pe - tiny-baseline-pe, by block: the same" in out
     assert (tmp_path / "kept" / "tiny-max-pe" / "netlist.json").exists()
+
+
+def test_a_design_without_a_route_is_an_error_and_has_figures(adagp, tmp_path, monkeypatch):
+    """One that some seeds route is none."""
+
+    def run(_target, designs, *_):
+        common = {"resources": {"lut": 7}, "available": {"lut": 10}, "harness": {}, "blocks": {}}
+        ways = (
+            {"unrouted": {"2": "no wires for seed 2"}, "fmax_mhz": {"1": 70.5}, "fmax_median_mhz": 70.5},
+            {"unrouted": {"1": "no wires", "2": "none either"}},
+        )
+        return [common | {"design": design.name} | way for design, way in zip(designs, ways, strict=False)]
+
+    monkeypatch.setattr("adagp.synth.flow.run", run)
+    options = ("--variant", "baseline", "--seeds", "1,2", "--json", tmp_path / "found.json")
+    code, out, err = adagp(*PE, *options)
+    assert code == 0 and re.search(r"seeds without a route, not counted +│ +2 ", out) and "no wires" not in err
+    code, out, err = adagp(*PE, *options, "--variant", "max")
+    assert (code, err.strip().splitlines()[-1]) == (1, "failed: no wires")
+    assert re.search(r"not counted +│ +2 +│ +1, 2 ", out) and re.search(r"median of seeds, MHz +│ +70.5 +│ +│", out)
+    assert len(json.loads((tmp_path / "found.json").read_text())["designs"]) == 2
 
 
 MISTAKES = {
