@@ -131,15 +131,17 @@ class Compute(wiring.Component):
             selects.eq(job.mode == VectorMode.SELECT), swapped.eq(job.swap),
         ]  # fmt: skip
         swap, vector = Signal(), Signal()
-        same = Signal()
+        same, leaves = Signal(), Signal()
         done = []  # in registers, as what follows has a long way to go
         here = Signal()
         for name, port, wanted in (("a", fetch_a.walk, Const(1)), ("b", fetch_b.walk, gemm | selects)):
-            taken = Signal(name=f"taken_{name}")
-            m.d.comb += port.valid.eq(shown & wanted & ~taken & (here | same))
+            offered, taken = Signal(name=f"offered_{name}"), Signal(name=f"taken_{name}")
+            m.d.comb += port.valid.eq(offered)
             done.append(taken | ~wanted)
+            with m.If(shown & wanted & ~taken & (here | same)):
+                m.d.sync += offered.eq(1)
             with m.If(port.valid & port.ready):
-                m.d.sync += taken.eq(1)
+                m.d.sync += [offered.eq(0), taken.eq(1)]
             with m.If(self.i.ready):
                 m.d.sync += taken.eq(0)
 
@@ -151,8 +153,9 @@ class Compute(wiring.Component):
             feeder.gemm.valid.eq(new & gemm & (idle | (same & feeder.gemm.ready))),
             pool.job.valid.eq(new & ~gemm & idle),
             start.eq(feeder.gemm.valid | pool.job.valid),
-            self.i.ready.eq(shown & here & done[0] & done[1]),
+            self.i.ready.eq(leaves),
         ]  # fmt: skip
+        m.d.sync += leaves.eq(shown & here & done[0] & done[1] & ~leaves)
         with m.If(start):
             m.d.sync += [here.eq(1), swap.eq(swapped), vector.eq(~gemm)]
         with m.If(self.i.ready):

@@ -25,7 +25,7 @@ class Dispatch(wiring.Component):
     """A queue of ``depth`` payloads of ``shape``; the front one is offered once ``completed`` has
     reached its ``wait`` in all numbers, which may only grow while the queue isn't empty.
 
-    At least LATENCY cycles from ``i`` to ``o``.
+    At least LATENCY cycles from ``i`` to ``o``; one every three cycles at most.
     """
 
     LATENCY = 3
@@ -41,15 +41,16 @@ class Dispatch(wiring.Component):
         m = Module()
         m.submodules.queue = queue = SyncFIFOBuffered(width=self.item.size, depth=self.depth)
         front = data.View(self.item, queue.r_data)
-        met = Signal()
+        met, taken = Signal(), Signal()  # ``taken``: the front one was, the cycle before; now it leaves the queue
+        accepted = met & self.o.ready
         m.d.comb += [
             self.i.ready.eq(queue.w_rdy),
             queue.w_en.eq(self.i.valid),
             queue.w_data.eq(self.i.payload),
             self.o.valid.eq(met),
             self.o.payload.eq(front.payload),
-            queue.r_en.eq(met & self.o.ready),
+            queue.r_en.eq(taken),
         ]
         waited = Cat(self.completed[kind] >= front.wait[kind] for kind in WaitLayout.members).all()
-        m.d.sync += met.eq(queue.r_rdy & waited & ~queue.r_en)
+        m.d.sync += [taken.eq(accepted), met.eq(queue.r_rdy & waited & ~accepted & ~taken)]
         return m

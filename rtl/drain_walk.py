@@ -44,16 +44,17 @@ class DrainWalk(wiring.Component):
         plain = Signal()
         n_out_left = Signal.like(d.n_out)
         n_in_left = Signal.like(d.n_in)
+        last_out, last_in = Signal(), Signal()  # whether 1 is left, for a short path
         row = Signal.like(step.address)
         address = Signal.like(step.address)
-        indexed = Signal()  # a step begins two cycles after ``d`` at the earliest
-        m.d.sync += indexed.eq(d.idx != 0)
+        indexed, single = Signal(), Signal()  # a step begins two cycles after ``d`` at the earliest
+        m.d.sync += [indexed.eq(d.idx != 0), single.eq(d.n_in == 1)]
         m.d.comb += [
             step.valid.eq(running),
             step.address.eq(Mux(plain, address + d.idx, address)),
             step.plain.eq(plain),
-            step.last_out.eq(n_out_left == 1),
-            step.last_in.eq(n_in_left == 1),
+            step.last_out.eq(last_out),
+            step.last_in.eq(last_in),
             step.tail.eq(Mux(d.last_inner, step.last_in, step.last_out)),
             step.row_end.eq(step.last_in & (~indexed | plain)),
             step.last.eq(step.row_end & step.last_out),
@@ -63,7 +64,7 @@ class DrainWalk(wiring.Component):
         with m.If(self.start):
             m.d.sync += [
                 running.eq(1), row.eq(0), address.eq(0),
-                n_out_left.eq(d.n_out), n_in_left.eq(d.n_in),
+                n_out_left.eq(d.n_out), n_in_left.eq(d.n_in), last_out.eq(d.n_out == 1), last_in.eq(d.n_in == 1),
             ]  # fmt: skip
         with m.Elif(self.en & running):
             with m.If(indexed & ~plain):
@@ -73,8 +74,13 @@ class DrainWalk(wiring.Component):
                 with m.If(step.last_in):
                     m.d.sync += [
                         row.eq(next_row), address.eq(next_row), n_in_left.eq(d.n_in),
-                        n_out_left.eq(n_out_left - 1), running.eq(~step.last_out),
+                        n_out_left.eq(n_out_left - 1), last_out.eq(n_out_left == 2), last_in.eq(single),
+                        running.eq(~step.last_out),
                     ]  # fmt: skip
                 with m.Else():
-                    m.d.sync += [address.eq(address + d.s_in), n_in_left.eq(n_in_left - 1)]
+                    m.d.sync += [
+                        address.eq(address + d.s_in),
+                        n_in_left.eq(n_in_left - 1),
+                        last_in.eq(n_in_left == 2),
+                    ]
         return m

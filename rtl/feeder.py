@@ -55,11 +55,13 @@ class Feeder(wiring.Component):
         pass_columns = Signal.like(columns)
         vector = self.stream.payload
         ready, need_half, ends = Signal(), Signal(), Signal()
+        granted = Signal()  # a half was free the cycle before, and wasn't taken then
+        m.d.sync += granted.eq(self.acc_free.avail & ~self.acc_free.take)
 
         m.d.comb += [
             need_half.eq(gemm.first & ~opened),
             ready.eq(self.busy & self.stream.valid & (in_pass | loaded)),
-            self.undrained.eq(ready & need_half & ~self.acc_free.avail),
+            self.undrained.eq(ready & need_half & ~granted),
             self.active.eq(ready & ~self.undrained),
             self.stream.ready.eq(self.active), self.stream_data.eq(vector.data),
             self.swap.eq(self.active & ~in_pass), self.acc_free.take.eq(self.active & need_half),

@@ -1,6 +1,6 @@
 """The pool unit: reduces the taps of a window, lane by lane."""
 
-from amaranth import Module, Signal, signed
+from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -22,7 +22,7 @@ class Pool(wiring.Component):
     SUM: mantissa times the sum. MAX: the maximum, of equal ones the first, then 1 + its tap's number.
     SELECT: the sum of those lanes whose lane of ``b`` is the tap's number counted from n_taps down to 1.
 
-    One tap per cycle; ``busy`` until a job's last result has gone.
+    One tap per cycle, and none while a result waits or goes (MAX: two cycles); ``busy`` until a job's last one has gone.
     """
 
     def __init__(self, config: Config):
@@ -39,7 +39,10 @@ class Pool(wiring.Component):
         job = Signal(PoolLayout)
         is_max, selects, taking = Signal(), Signal(), Signal()
         tap, countdown = Signal(COUNT_BITS), Signal(COUNT_BITS)
-        s1 = Signal(data.StructLayout({"valid": 1, "first": 1, "last": 1, "end": 1, "number": COUNT_BITS}))
+        first, last, single = Signal(), Signal(), Signal()  # the tap's place in its window; whether there is but one
+        s1 = Signal(data.StructLayout({
+            "valid": 1, "first": 1, "last": 1, "end": 1, "number": COUNT_BITS, "missed": config.rows,
+        }))  # fmt: skip
         step, taken = Signal(), Signal()
         lanes = range(config.rows)
         product = signed(config.operand_width + PoolLayout["mantissa"].width + 1)
@@ -52,7 +55,7 @@ class Pool(wiring.Component):
             is_max.eq(job.mode == VectorMode.MAX), selects.eq(job.mode == VectorMode.SELECT),
             self.job.ready.eq(~self.busy),
             # A finished window stays in ``value`` until it has gone; meanwhile nothing moves.
-            self.o.valid.eq(done), step.eq(~done | (self.o.ready & ~index_next)),
+            self.o.valid.eq(done), step.eq(~done),
             taken.eq(taking & step & self.a.valid & (self.b.valid | ~selects)),
             self.a.ready.eq(taken), self.b.ready.eq(taken & selects),
         ]  # fmt: skip
@@ -60,42 +63,42 @@ class Pool(wiring.Component):
             m.d.sync += [
                 self.busy.eq(1), taking.eq(1), job.eq(self.job.payload),
                 tap.eq(1), countdown.eq(self.job.payload.n_taps),
+                first.eq(1), last.eq(self.job.payload.n_taps == 1), single.eq(self.job.payload.n_taps == 1),
             ]  # fmt: skip
         with m.If(taken):
-            m.d.sync += [tap.eq(tap + 1), countdown.eq(countdown - 1), taking.eq(~self.a.payload.end_walk)]
-            with m.If(countdown == 1):
-                m.d.sync += [tap.eq(1), countdown.eq(job.n_taps)]
+            m.d.sync += [
+                tap.eq(tap + 1), countdown.eq(countdown - 1), taking.eq(~self.a.payload.end_walk),
+                first.eq(last), last.eq(countdown == 2),
+            ]  # fmt: skip
+            with m.If(last):
+                m.d.sync += [tap.eq(1), countdown.eq(job.n_taps), last.eq(single)]
         with m.If(step):
             m.d.sync += [
-                s1.valid.eq(taken), s1.first.eq(tap == 1), s1.last.eq(countdown == 1), s1.number.eq(tap),
+                s1.valid.eq(taken), s1.first.eq(first), s1.last.eq(last), s1.number.eq(tap),
                 s1.end.eq(self.a.payload.end_walk),
+                *(s1.missed[lane].eq(selects & (self.b.payload.data[lane] != countdown)) for lane in lanes),
                 done.eq(s1.valid & s1.last), index_next.eq(is_max), final.eq(s1.end),
             ]  # fmt: skip
-        with m.Elif(self.o.ready):  # the value vector has gone, its index vector follows
+        with m.Elif(self.o.ready & index_next):  # the value vector has gone, its index vector follows
             m.d.sync += index_next.eq(0)
-        with m.If(done & step & final):
-            m.d.sync += self.busy.eq(0)
+        with m.Elif(self.o.ready):
+            m.d.sync += [done.eq(0), self.busy.eq(~final)]
 
         for lane in lanes:
             m.d.comb += self.o.payload[lane].eq(value[lane])
-            missed = selects & (self.b.payload.data[lane] != countdown)
             with m.If(step):
                 m.d.sync += scaled[lane].eq(self.a.payload.data[lane] * job.mantissa)
-                with m.If(missed):
-                    m.d.sync += scaled[lane].eq(0)
             with m.If(done & index_next), m.If(self.o.ready):
                 m.d.sync += value[lane].eq(index[lane])
             with m.Elif(step & s1.valid):
-                self._reduce(m, is_max, s1, scaled[lane], value[lane], index[lane])
+                self._reduce(m, is_max, s1, s1.missed[lane], scaled[lane], value[lane], index[lane])
         return m
 
-    def _reduce(self, m, is_max, tap, scaled, value, index):
+    def _reduce(self, m, is_max, tap, missed, scaled, value, index):
         """One lane's next tap joins its sum or maximum."""
         operand = self.config.operand_width
         better = tap.first | (scaled[:operand].as_signed() > value[:operand].as_signed())
         with m.If(~is_max):
-            m.d.sync += value.eq(scaled)
-            with m.If(~tap.first):
-                m.d.sync += value.eq(value + scaled)
+            m.d.sync += value.eq(Mux(tap.first, 0, value) + Mux(missed, 0, scaled))
         with m.Elif(better):
             m.d.sync += [value.eq(scaled), index.eq(tap.number)]

@@ -5,7 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
-from ..spec.microcode import DIV_CYCLES, MUL_CYCLES, PRODUCT_BITS, REGISTER_WIDTH, RIGHT_BITS, Op
+from ..spec.microcode import DIV_CYCLES, EXTREME_CYCLES, MUL_CYCLES, PRODUCT_BITS, REGISTER_WIDTH, RIGHT_BITS, Op
+from .delay import delayed
 
 __all__ = ["SequencerAlu"]
 
@@ -15,7 +16,8 @@ class SequencerAlu(wiring.Component):
 
     While ``en``, ``op``, ``a``, ``b``, ``distance`` (of SHIFT, one of ``shifts``) are held until ``done``; then
     ``result`` is valid, ``taken`` is a branch's condition and ``overflow`` says that a product broke
-    its limits. ``done`` comes in the first cycle, for MUL in cycle MUL_CYCLES and for DIV in cycle DIV_CYCLES.
+    its limits. ``done`` comes in the first cycle, for MIN and MAX in cycle EXTREME_CYCLES, for MUL
+    in cycle MUL_CYCLES and for DIV in cycle DIV_CYCLES.
     """
 
     def __init__(self, config: Config, shifts: list[int]):
@@ -30,28 +32,30 @@ class SequencerAlu(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cycle = Signal(range(DIV_CYCLES))
-        multiplies, divides = self.op == Op.MUL, self.op == Op.DIV
+        chooses, multiplies, divides = (self.op == Op.MIN) | (self.op == Op.MAX), self.op == Op.MUL, self.op == Op.DIV
         final = Signal()  # the last cycle of several: much waits for ``done``
         m.d.sync += [
             cycle.eq(Mux(self.en & ~self.done, cycle + 1, 0)),
             final.eq(self.en & (
-                (multiplies & (cycle == MUL_CYCLES - 2)) | (divides & (cycle == DIV_CYCLES - 2)))),
+                (chooses & (cycle == EXTREME_CYCLES - 2)) | (multiplies & (cycle == MUL_CYCLES - 2))
+                | (divides & (cycle == DIV_CYCLES - 2)))),
         ]  # fmt: skip
         product = self._product(m)
         quotient = self._quotient(m, cycle)
-        m.d.comb += self.done.eq(~(multiplies | divides) | final)
+        m.d.comb += self.done.eq(~(chooses | multiplies | divides) | final)
 
         less, equal = Signal(), Signal()
         m.d.comb += [less.eq(self.a < self.b), equal.eq(self.a == self.b)]
+        lower = delayed(m, less, 1)  # the choice comes a cycle later
         with m.Switch(self.op):
             with m.Case(Op.ADD):
                 m.d.comb += self.result.eq(self.a + self.b)
             with m.Case(Op.SUB):
                 m.d.comb += self.result.eq(self.a - self.b)
             with m.Case(Op.MIN):
-                m.d.comb += self.result.eq(Mux(less, self.a, self.b))
+                m.d.comb += self.result.eq(Mux(lower, self.a, self.b))
             with m.Case(Op.MAX):
-                m.d.comb += self.result.eq(Mux(less, self.b, self.a))
+                m.d.comb += self.result.eq(Mux(lower, self.b, self.a))
             with m.Case(Op.ALIGN):
                 low = (self._config.banks - 1).bit_length()
                 m.d.comb += self.result.eq(self.a + (self.b[:low] - self.a[:low])[:low])

@@ -18,10 +18,10 @@ class UpdateCheck(wiring.Component):
 
     ``addr`` of g, hi, lo, v must be multiples of the beat; what ``count`` elements of the last three
     occupy must lie inside one region each (if there are any). Takes at most ``CYCLES``. Where gradients are predicted
-    there is a fifth array, and two cycles more if it is written too (``with_d``).
+    there is a fifth array, and three cycles more if it is written too (``with_d``).
     """
 
-    CYCLES = 7
+    CYCLES = 10
 
     def __init__(self, config: Config):
         self._config = config
@@ -42,6 +42,7 @@ class UpdateCheck(wiring.Component):
         end = Signal(32 + max(sizes).bit_length())  # count * 4 may reach far
         last = Mux(self.with_d, 3, 2) if self._config.predicts else 2
         inside = Cat((begin >= self.regions[n].start) & (end <= self.regions[n].end) for n in range(N_REGIONS)).any()
+        fits = Signal()
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += array.eq(0)
@@ -53,7 +54,9 @@ class UpdateCheck(wiring.Component):
                 m.d.sync += [begin.eq(addresses[array]), end.eq(addresses[array] + lengths[array])]
                 m.next = "COMPARE"
             with m.State("COMPARE"):
-                fits = inside | (self.count == 0)
+                m.d.sync += fits.eq(inside | (self.count == 0))
+                m.next = "DECIDE"
+            with m.State("DECIDE"):
                 m.d.sync += array.eq(array + 1)
                 m.next = "EXTENT"
                 with m.If(~aligned | ~fits | (array == last)):

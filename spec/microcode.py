@@ -16,8 +16,8 @@ from .errors import ErrorCode
 from .tile_machine import TASK_FIELDS
 
 __all__ = [
-    "DIV_CYCLES", "MUL_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES", "REGISTER_WIDTH", "RIGHT_BITS", "START_CYCLES",
-    "TAKEN_CYCLES", "Instruction", "Op", "Program", "interpret",
+    "DIV_CYCLES", "EXTREME_CYCLES", "MUL_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES", "REGISTER_WIDTH", "RIGHT_BITS",
+    "START_CYCLES", "TAKEN_CYCLES", "Instruction", "Op", "Program", "interpret",
 ]  # fmt: skip
 
 REGISTER_WIDTH = 32
@@ -26,11 +26,12 @@ RIGHT_BITS = 18
 PRODUCT_BITS = 30
 """A product p must satisfy -2^PRODUCT_BITS <= p < 2^PRODUCT_BITS."""
 
+EXTREME_CYCLES = 2
 MUL_CYCLES = 3
 DIV_CYCLES = REGISTER_WIDTH + 2
 TAKEN_CYCLES = 3
 PUSH_CYCLES = 2
-"""What a product, a quotient, a taken branch, and PUSH where there is room take; any other instruction a cycle."""
+"""What MIN and MAX, a product, a quotient, a taken branch, and PUSH where there is room take; any other a cycle."""
 START_CYCLES = 4
 """From a task's arrival to its first instruction's execution."""
 
@@ -107,6 +108,11 @@ class Program:
         return "\n".join(lines)
 
 
+_CYCLES = {
+    Op.MIN: EXTREME_CYCLES, Op.MAX: EXTREME_CYCLES, Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES, Op.PUSH: PUSH_CYCLES,
+}  # fmt: skip
+
+
 def _wrap(value):
     half = 1 << (REGISTER_WIDTH - 1)
     return (value + half) % (2 * half) - half
@@ -125,7 +131,7 @@ def interpret(program: Program, config: Config, task, machine, limit: int = 1_00
     for _ in range(limit):
         i = program.instructions[at]
         at += 1
-        cycles += {Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES, Op.PUSH: PUSH_CYCLES}.get(i.op, 1)
+        cycles += _CYCLES.get(i.op, 1)
         a, b = (registers[x] if x < len(registers) else 0 for x in (i.a, i.b))
         value = None
         match i.op:
