@@ -22,8 +22,13 @@ ITERATIONS = 160
 """After how many the router is stopped. What it can route takes it some dozens; with what it can't it never ends:
 it doubles the price of a wire that several nets want each time, until nothing else counts."""
 
+PLACING = 1500
+"""After how many iterations the electrostatic placer is stopped: half of that is much, and there are designs whose
+memories it pushes around for ever."""
+
 _PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
 _ITERATION = re.compile(r"\biter=(\d+) wires=.* overused=(\d+)")
+_PLACING = re.compile(r"\biter=(\d+) steplen=")
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class Run:
     def place(self, say: child.Say = lambda _: None) -> Path:
         """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache.
 
-        Raises RouteError where the router finds no end in ITERATIONS, ToolError.
+        Raises RouteError where placer or router find no end in PLACING or ITERATIONS, ToolError.
         """
         tool, what = self.router.tool, f"{self.name} with seed {self.seed}"
         with entry(self.identity) as (path, scratch):
@@ -109,21 +114,21 @@ class Run:
                 folder.rename(path)
         if not (path / "report.json").exists():
             left = [int(wires) for _, wires in _ITERATION.findall((path / "log.txt").read_text())]
-            raise RouteError(
-                f"{tool} can't route {what}: of {len(left)} iterations the best left {min(left):,} wires that several "
-                "nets want; try other seeds, or a smaller design"
-            )
+            best = f"can't route {what}: the best of {len(left)} iterations left {min(left, default=0):,} shared wires"
+            reason = best if left else f"can't place {what}: after {PLACING} iterations there are still cells on others"
+            raise RouteError(f"{tool} {reason}; try other seeds, or a smaller design")
         return path
 
 
 def _watched(say):
-    """``say``, but that it raises RouteError when told of the last iteration."""
+    """``say``, but that it raises RouteError when told of a last iteration."""
 
     def watch(what):
         say(what)
-        found = _ITERATION.search(what)
-        if found and int(found[1]) >= ITERATIONS:
-            raise RouteError
+        for pattern, last in ((_PLACING, PLACING), (_ITERATION, ITERATIONS)):
+            found = pattern.search(what)
+            if found and int(found[1]) >= last:
+                raise RouteError
 
     return watch
 

@@ -194,6 +194,10 @@ def test_only_a_large_design_is_placed_by_plan(cache, monkeypatch, lut, large):
 ENDLESS = """#!/usr/bin/env python3
 import itertools, json, sys, time
 seed = int(sys.argv[sys.argv.index("--seed") + 1])
+if seed == 3:
+    for n in itertools.count(1490):
+        print(f"Info: iter={n} steplen=1.9 a=134.5 penalty=[2.1, 2.1]", flush=True)
+        time.sleep(0.02 if n < 1495 else 0.3)
 if seed == 2:
     json.dump({"fmax": {"clk": {"achieved": 70.0}}, "critical_paths": [], "utilization": {}}, open("report.json", "w"))
     sys.exit()
@@ -212,7 +216,7 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     monkeypatch.setitem(FPGAS, "ecp5", (FPGAS["ecp5"][0], Router("nextpnr-ecp5", "", "", lambda *_: ())))
-    message = r"^nextpnr-ecp5 can't route ecp5-\S+ with seed 1: of 16\d iterations the best left 40 wires"
+    message = r"^nextpnr-ecp5 can't route ecp5-\S+ with seed 1: the best of 16\d iterations left 40 shared wires"
     found, _ = run("ecp5", (1,), part="25k")
     assert re.match(message, found["unrouted"]["1"]) and "fmax_mhz" not in found
     found, _ = run("ecp5", (1, 2), part="25k")
@@ -220,6 +224,8 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     assert log.read_text().count("iter=1 ") == 1
     assert found["fmax_mhz"] == {"2": 70.0} == {str(found["best_seed"]): found["fmax_median_mhz"]}
     assert list(found["unrouted"]) == ["1"] and list(found["placed"]) == ["2"]
+    found, _ = run("ecp5", (3,), part="25k")
+    assert re.match(r"nextpnr-ecp5 can't place \S+ with seed 3: after 1500 iterations", found["unrouted"]["3"])
 
 
 def test_seeds_known_from_earlier_figures_are_not_run_again(cache):
