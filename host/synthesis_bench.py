@@ -39,26 +39,36 @@ def by_variant(found: Sequence[Mapping], names: Mapping[str, Callable[[Mapping],
 def bench(
     command: str, arguments: argparse.Namespace, target: str, preset_name: str,
     names: Mapping[str, Callable[[Mapping], float | None]], more: Mapping | None = None,
-) -> list[dict]:  # fmt: skip
-    """Synthesise the designs of a preset, write figures and details; returns what is known of each.
+) -> None:  # fmt: skip
+    """Synthesise the designs of a preset; of all that are known, figures and details are written.
 
-    Place and route where ``arguments`` have seeds. What was made is kept in the cache: stopped, it goes on. So it does
-    from the seeds that the output has already, if they are of the same netlists, tools and options.
+    With seeds it is one design after the other, and written each time.
+
+    What was made is kept in the cache: stopped, it goes on. So it does from what the output has of this hardware and
+    these tools: designs that aren't asked for stay, and of those that are, seeds that would be found again.
     """
     source, config = commit(), preset(preset_name)
     seeds = list(getattr(arguments, "seeds", ()))
-    designs = [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
-    before = json.loads(arguments.output.read_text())["details"]["designs"] if arguments.output.exists() else []
-    earlier = {design["design"]: design for design in before}
-    with progress_of(screen) as report:
-        found = flow.run(target, designs, flow.Options(seeds=seeds, jobs=arguments.jobs), report, earlier)
-    for design in found:
-        for key in ("folder", "placed"):
-            design.pop(key, None)
-    figures = by_variant(found, names)
     origin = provenance(command, config, seeds, source)
     origin["tools"] |= flow.tools(target, bool(seeds))
-    write_results(arguments.output, figures, {"designs": found, **(more or {})}, origin)
+    known = _kept(arguments.output, origin)
+    designs = [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
+    figures: dict[str, float] = {}
+    with progress_of(screen) as report:
+        for group in [[design] for design in designs] if seeds else [designs]:
+            for found in flow.run(target, group, flow.Options(seeds=seeds, jobs=arguments.jobs), report, known):
+                known[found["design"]] = {key: found[key] for key in found if key not in ("folder", "placed")}
+            ordered = sorted(known.values(), key=lambda design: VARIANTS.index(design["variant"]))
+            figures = by_variant(ordered, names)
+            write_results(arguments.output, figures, {"designs": ordered, **(more or {})}, origin)
     for name, value in figures.items():
         print(f"{name}: {value}")
-    return found
+
+
+def _kept(output: Path, origin: Mapping) -> dict[str, dict]:
+    """Designs by name that a result file has, if they are of the same hardware, configuration and tools."""
+    if not output.exists():
+        return {}
+    before = json.loads(output.read_text())
+    same = all(before["provenance"].get(key) == origin[key] for key in ("hardware", "config_hash", "tools"))
+    return {design["design"]: design for design in before["details"]["designs"]} if same else {}

@@ -1,0 +1,63 @@
+"""Benches of synthesised hardware: what a result file has already is kept as long as it is true."""
+
+import json
+
+import pytest
+from adagp.host import results, synthesis_bench
+from adagp.host.synthesis_bench import bench, parser
+
+COMMAND = "python -m adagp.host.bench_x"
+NAMES = {"lut": lambda design: design["resources"]["lut"], "fmax_best_mhz": lambda design: design.get("fmax_best_mhz")}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs a bench with options; returns the result file, and what each call of the flow was for and was told."""
+    calls = []
+
+    def flow(target, designs, options, _report, earlier):
+        variants = [design.config.variant for design in designs]
+        calls.append((target, variants, list(options.seeds), sorted(design["variant"] for design in earlier.values())))
+        return [
+            {"design": design.name, "variant": variant, "resources": {"lut": len(calls)}, "folder": "x", "placed": {}}
+            | ({"fmax_best_mhz": 60.0 + len(calls)} if variant != "low" else {"unrouted": {"1": "no wires"}})
+            for design, variant in zip(designs, variants, strict=True)
+        ]
+
+    monkeypatch.setattr(synthesis_bench.flow, "run", flow)
+    monkeypatch.setattr(synthesis_bench.flow, "tools", lambda *_: {"yosys": "1"})
+
+    def call(*options, seeds="1-2"):
+        calls.clear()
+        line = parser(COMMAND, None, "x.json", seeds).parse_args(["--output", str(tmp_path / "x.json"), *options])
+        bench(COMMAND, line, "ecp5", "tiny", NAMES)
+        return json.loads((tmp_path / "x.json").read_text()), list(calls)
+
+    return call
+
+
+def test_one_design_after_the_other_joins_what_is_known(run):
+    found, calls = run("--variants", "low,baseline")
+    assert calls == [("ecp5", ["low"], [1, 2], []), ("ecp5", ["baseline"], [1, 2], ["low"])]
+    assert [design["variant"] for design in found["details"]["designs"]] == ["baseline", "low"]
+    assert found["figures"] == {"lut_baseline": 2, "lut_low": 1, "fmax_best_mhz_baseline": 62.0}
+    assert "folder" not in found["details"]["designs"][0] and found["provenance"]["seed"] == [1, 2]
+    found, calls = run("--variants", "max", "--seeds", "1-3")
+    assert calls == [("ecp5", ["max"], [1, 2, 3], ["baseline", "low"])]
+    assert found["figures"]["lut_max"] == 1 and found["figures"]["lut_low"] == 1 and len(found["figures"]) == 5
+
+
+def test_without_seeds_all_designs_are_one_run(run):
+    found, calls = run("--variants", "low,max", seeds="")
+    assert calls == [("ecp5", ["low", "max"], [], [])] and found["figures"]["fmax_best_mhz_max"] == 61.0
+
+
+@pytest.mark.parametrize("change", ["hardware", "tools"])
+def test_what_other_hardware_or_tools_gave_goes(run, monkeypatch, change):
+    run("--variants", "low")
+    if change == "hardware":
+        monkeypatch.setattr(results, "HARDWARE", "other")
+    else:
+        monkeypatch.setattr(synthesis_bench.flow, "tools", lambda *_: {"yosys": "2"})
+    found, calls = run("--variants", "max")
+    assert calls == [("ecp5", ["max"], [1, 2], [])] and len(found["details"]["designs"]) == 1
