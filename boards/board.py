@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In
 
 from ..gen.description import MODULE
 from ..spec.config import Config
+from ..synth.floorplan import Plan
 from .dram import Dram
 from .errors import BoardError
 from .litedram_core import DramPhy
@@ -37,8 +38,8 @@ class Board:
     ``platform`` makes the Amaranth platform that knows its pins; ``lights``: resources of the lights heartbeat,
     calibrated, busy; ``pairs``: whether both pins of a differential pair are ports of the design; ``clocks``: slowest
     and fastest clock of the accelerator in Hz, which the memory's clock follows; ``capacity``: cells by the names that
-    Yosys gives them; ``flow``: the tools; ``place``: nextpnr's options for the device; ``overrides`` of the platform's
-    templates.
+    Yosys gives them; ``flow``: the tools; ``place``: nextpnr's options for the device, ``plan``: how a large design is
+    placed there; ``overrides`` of the platform's templates.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Board:
     capacity: dict[str, int]
     flow: str
     place: tuple[str, ...] = ()
+    plan: Plan | None = None
     overrides: tuple[tuple[str, str], ...] = ()
 
     def configure(self, config: Config, clock_hz: int | None = None) -> Config:

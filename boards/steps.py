@@ -48,10 +48,14 @@ class Steps:
         return True
 
     def tool(
-        self, name: str, about: Sequence[object], results: Sequence[str], command: Sequence[str | Path], log: str
-    ) -> None:
-        """A step that is a tool's work, its output in the file ``log``; raises ToolError if it fails."""
-        self.run(name, about, results, lambda: child.run(command, self.folder, self.folder / log, _NOTHING, print))
+        self, name: str, about: Sequence[object], results: Sequence[str], command: Sequence[str | Path], log: str,
+        phase: re.Pattern[str] = _NOTHING, say: child.Say = print,
+    ) -> None:  # fmt: skip
+        """A step that is a tool's work, its output in the file ``log``; ``say`` is told what ``phase`` finds there.
+
+        Raises ToolError if it fails, and what ``say`` raises.
+        """
+        self.run(name, about, results, lambda: child.run(command, self.folder, self.folder / log, phase, say))
 
 
 def find_tool(name: str, package: str) -> list[str]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..gen.cache import digest
-from .yosys import TOP
 
 __all__ = ["Plan", "Rows", "sites", "write"]
 
@@ -71,13 +70,14 @@ def sites(cells: Iterable[str], rows: Rows) -> dict[str, str]:
 def write(netlist: Path, target: Path, plan: Plan | None) -> None:
     """A netlist at ``target`` as at ``netlist``, by a plan with its array's multipliers fixed and settings."""
     if plan is None:
+        target.unlink(missing_ok=True)
         try:
             os.link(netlist, target)
         except OSError:
             shutil.copy(netlist, target)
         return
     contents = json.loads(netlist.read_text())
-    module = contents["modules"][TOP]
+    (module,) = (module for module in contents["modules"].values() if int(module["attributes"].get("top", "0"), 2))
     for cell, site in sites(module["cells"], plan.multipliers).items():
         module["cells"][cell].setdefault("attributes", {})["BEL"] = site
     module["settings"] = dict(plan.settings)

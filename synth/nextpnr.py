@@ -16,7 +16,7 @@ from . import child, floorplan
 from .errors import RouteError, ToolError
 from .netlist import Scopes
 
-__all__ = ["Router", "Run", "critical_path", "fmax_mhz", "utilisation"]
+__all__ = ["PHASE", "Router", "Run", "critical_path", "fmax_mhz", "utilisation", "watched"]
 
 ITERATIONS = 160
 """After how many the router is stopped. What it can route takes it some dozens; with what it can't it never ends:
@@ -26,7 +26,8 @@ PLACING = 1500
 """After how many iterations the electrostatic placer is stopped: half of that is much, and there are designs whose
 memories it pushes around for ever."""
 
-_PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
+PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
+"""What nextpnr says that it does, in its log."""
 _ITERATION = re.compile(r"\biter=(\d+) wires=.* overused=(\d+)")
 _PLACING = re.compile(r"\biter=(\d+) steplen=")
 
@@ -104,7 +105,7 @@ class Run:
                 floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan)
                 command = (*self.router.command, "--json", "netlist.json", *self.arguments)
                 try:
-                    child.run(command, folder, folder / "log.txt", _PHASE, _watched(say))
+                    child.run(command, folder, folder / "log.txt", PHASE, watched(say))
                 except RouteError:
                     pass  # kept too: it would go the same way again
                 except ToolError as error:
@@ -120,8 +121,8 @@ class Run:
         return path
 
 
-def _watched(say):
-    """``say``, but that it raises RouteError when told of a last iteration."""
+def watched(say: child.Say) -> child.Say:
+    """``say``, which is told what PHASE finds, but that it raises RouteError when told of a last iteration."""
 
     def watch(what):
         say(what)

@@ -81,7 +81,7 @@ def test_nextpnr_knows_every_place(tmp_path, monkeypatch):
     assert len(cells) == ECP5.part("85k").has["multiplier"]
     options = (*ROUTER.options("85k", "CABGA756", "6"), "--no-route", "--write", "placed.json")
     plan = replace(PLAN, options=())
-    folder = ROUTER.place("all", netlist(tmp_path / "all", cells), options, 100, 1, plan=plan)
+    folder = ROUTER.run("all", netlist(tmp_path / "all", cells), options, 100, 1, plan).place()
     (module,) = json.loads((folder / "placed.json").read_text())["modules"].values()
     placed = module["cells"]
     found = {name: cell["attributes"]["NEXTPNR_BEL"] for name, cell in placed.items() if name in cells}
@@ -89,4 +89,4 @@ def test_nextpnr_knows_every_place(tmp_path, monkeypatch):
     assert dict(PLAN.settings).items() <= module["settings"].items()  # nextpnr has read them
     wrong = replace(plan, multipliers=(*ROWS[:2], tuple(site.replace("Y58", "Y59") for site in ROWS[2])))
     with pytest.raises(ToolError, match=r"No Bel named 'X\d+/Y59/MULT18_\d'"):
-        ROUTER.place("all", tmp_path / "all", options, 100, 1, plan=wrong)
+        ROUTER.run("all", tmp_path / "all", options, 100, 1, wrong).place()
