@@ -256,6 +256,6 @@ def synth(
         for design in designs:
             print(project(design, vivado / design.name, part))
     summarise({"target": target, "tools": flow.tools(target, bool(chosen)), "designs": found}, json_path)
-    for design in found:
-        if design.get("unrouted") and "fmax_mhz" not in design:
-            raise RouteError(next(iter(design["unrouted"].values())))
+    for figures in found:
+        if figures.get("unrouted") and "fmax_mhz" not in figures:
+            raise RouteError(next(iter(figures["unrouted"].values())))

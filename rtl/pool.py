@@ -22,7 +22,7 @@ class Pool(wiring.Component):
     SUM: mantissa times the sum. MAX: the maximum, of equal ones the first, then 1 + its tap's number.
     SELECT: the sum of those lanes whose lane of ``b`` is the tap's number counted from n_taps down to 1.
 
-    One tap per cycle, and none while a result waits or goes (MAX: two cycles); ``busy`` until a job's last one has gone.
+    One tap per cycle, none while a result waits or goes (MAX: two cycles); ``busy`` until a job's last one has gone.
     """
 
     def __init__(self, config: Config):
