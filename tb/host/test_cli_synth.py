@@ -8,6 +8,7 @@ import pytest
 from adagp.host.activity import of_counts
 from adagp.host.cli_synth import numbers
 from adagp.host.settings import SettingsError
+from adagp.host.synth_tables import show
 from adagp.sim.coverage import LINE, TOGGLE, Point
 from adagp.synth import asic
 
@@ -49,6 +50,15 @@ def test_a_design_without_a_route_is_an_error_and_has_figures(adagp, tmp_path, m
     assert (code, err.strip().splitlines()[-1]) == (1, "failed: no wires")
     assert re.search(r"not counted +│ +2 +│ +1, 2 ", out) and re.search(r"median of seeds, MHz +│ +70.5 +│ +│", out)
     assert len(json.loads((tmp_path / "found.json").read_text())["designs"]) == 2
+
+
+def test_tables_are_never_cut(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    resources = {f"resource{n}": 1_234_567 + n for n in range(9)}
+    blocks = {"": resources, "core": resources, "core.drain": resources}
+    show([{"design": "x", "resources": resources, "available": {}, "harness": {}, "blocks": blocks}], 3)
+    out = capsys.readouterr().out
+    assert "…" not in out and all(out.count(f"{number:,}") == 4 for number in resources.values())
 
 
 MISTAKES = {

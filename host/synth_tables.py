@@ -1,0 +1,95 @@
+"""What ``adagp synth`` prints: resources of designs side by side, and block by block."""
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["show"]
+
+OTHERS = {
+    "area": "area, square micrometres", "luts_estimated": "LUTs when paired, estimated",
+    "fmax_median_mhz": "Fmax, median of seeds, MHz",
+    "fmax_best_mhz": "Fmax, best seed, MHz",
+}  # fmt: skip
+"""Figures of a design besides its resources."""
+SHOWN = 0.01
+"""Share of the whole that a block must have of some resource to be shown."""
+
+
+def _resources(found: list[dict]) -> Table:
+    """What each design takes, and what the part has."""
+    available = found[0]["available"]
+    table = Table("resource", *(design["design"] for design in found), *(["available"] if available else []))
+    for resource in found[0]["resources"]:
+        if not any(design["resources"][resource] for design in found) and resource not in available:
+            continue
+        cells = []
+        for design in found:
+            used = design["resources"][resource]
+            share = f" ({used / available[resource]:.1%})" if resource in available else ""
+            cells.append(f"{used:,}{share}")
+        there = [f"{available[resource]:,}" if resource in available else ""] if available else []
+        table.add_row(resource, *cells, *there)
+    for key, label in OTHERS.items():
+        if any(key in design for design in found):
+            values = (f"{design[key]:,}" if key in design else "" for design in found)
+            table.add_row(label, *values, *([""] if available else []))
+    if any(design.get("unrouted") for design in found):
+        seeds = (", ".join(map(str, design["unrouted"])) or "none" for design in found)
+        table.add_row("seeds without a route, not counted", *seeds, *([""] if available else []))
+    for phase in ("bp", "gp"):
+        if any(f"power_{phase}_w" in design for design in found):
+            watts = [design.get(f"power_{phase}_w") for design in found]
+            table.add_row(f"power in {phase.upper()}, W", *(f"{w['total']:.4g}" if w else "" for w in watts))
+    if any(found[0]["harness"].values()):
+        rows = ", ".join(f"{number:,} {name}" for name, number in found[0]["harness"].items() if number)
+        table.caption = f"Not counted: the pin harness of {found[0]['design']}, {rows}."
+    return table
+
+
+def _blocks(rows: dict, whole: dict, depth: int, signed: bool = False) -> Table:
+    """A tree of blocks with their resources."""
+    from ..synth.breakdown import worth_showing  # here, because Amaranth takes a while to import
+
+    resources = [name for name, number in whole.items() if number]
+    rows = {block: row for block, row in rows.items() if not block or block.count(".") < depth}
+    table = Table(box=None)
+    table.add_column("block", no_wrap=True, min_width=max(len(block.rpartition(".")[2]) for block in rows) + 8)
+    for name in resources:
+        table.add_column(name, justify="right")
+    for block, row in worth_showing(rows, whole, SHOWN, tuple(resources)).items():
+        name = "  " * (block.count(".") + 1) + block.rpartition(".")[2] if block else "all"
+        table.add_row(name, *(f"{row[r]:+,}" if signed else f"{row[r]:,}" for r in resources))
+    return table
+
+
+def show(found: list[dict], depth: int) -> None:
+    """Print resources, frequencies and critical paths of designs, and what is in the first and others have more.
+
+    Tables are never cut: where the terminal is narrower, their lines wrap.
+    """
+    from ..synth.breakdown import difference
+
+    console = Console()
+
+    def print_table(table):
+        wide = console.measure(table, options=console.options.update(max_width=1000)).maximum
+        Console(width=max(console.width, wide)).print(table)
+
+    print_table(_resources(found))
+    first = found[0]
+    for design in found:
+        if "critical_paths" in design:
+            console.print(f"{design['design']}: critical path of seed {design['best_seed']}")
+            for step in design["critical_paths"][str(design["best_seed"])]:
+                logic, routing = f"logic {step['logic_ns']:.2f} ns", f"routing {step['routing_ns']:.2f} ns"
+                console.print(f"  {step['block'] or '(top)'}: {logic}, {routing}", highlight=False)
+    if len(first["blocks"]) > 1:
+        console.print(f"\n{first['design']}, by block")
+        print_table(_blocks(first["blocks"], first["resources"], depth))
+    for design in found[1:]:
+        more = difference(design["blocks"], first["blocks"])
+        title = f"{design['design']} - {first['design']}, by block"
+        whole = {name: max(design["resources"][name], first["resources"][name]) for name in first["resources"]}
+        console.print(f"\n{title}" if more else f"\n{title}: the same")
+        if more:
+            print_table(_blocks(more, whole, depth, signed=True))
