@@ -11,6 +11,7 @@ OTHERS = {
     "fmax_best_mhz": "Fmax, best seed, MHz",
 }  # fmt: skip
 """Figures of a design besides its resources."""
+LATE_SHOWN = 20
 SHOWN = 0.01
 """Share of the whole that a block must have of some resource to be shown."""
 
@@ -62,6 +63,16 @@ def _blocks(rows: dict, whole: dict, depth: int, signed: bool = False) -> Table:
     return table
 
 
+def _late(blocks: dict) -> Table:
+    """Where what is too slow ends: as many blocks as are worth a look."""
+    table = Table("block", box=None)
+    for title in ("inputs", "late", "worst, ns"):
+        table.add_column(title, justify="right")
+    for block, row in list(blocks.items())[:LATE_SHOWN]:
+        table.add_row(f"  {block or '(top)'}", f"{row['endpoints']:,}", f"{row['late']:,}", f"{row['worst_ns']:.2f}")
+    return table
+
+
 def show(found: list[dict], depth: int) -> None:
     """Print resources, frequencies and critical paths of designs, and what is in the first and others have more.
 
@@ -83,6 +94,9 @@ def show(found: list[dict], depth: int) -> None:
             for step in design["critical_paths"][str(design["best_seed"])]:
                 logic, routing = f"logic {step['logic_ns']:.2f} ns", f"routing {step['routing_ns']:.2f} ns"
                 console.print(f"  {step['block'] or '(top)'}: {logic}, {routing}", highlight=False)
+        if design.get("late"):
+            console.print(f"{design['design']}: data later than the clock's period, with seed {design['best_seed']}")
+            print_table(_late(design["late"]))
     if len(first["blocks"]) > 1:
         console.print(f"\n{first['design']}, by block")
         print_table(_blocks(first["blocks"], first["resources"], depth))

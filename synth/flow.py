@@ -81,6 +81,7 @@ class _Routed:
     fmax_mhz: float | None = None
     path: Sequence[dict] = ()
     utilisation: Mapping[str, Sequence[int]] | None = None
+    late: Mapping[str, Mapping] | None = None
     folder: Path | None = None
 
 
@@ -91,8 +92,8 @@ def _known(earlier: Mapping, run: nextpnr.Run) -> _Routed | None:
         return None
     if said := earlier["unrouted"].get(seed):
         return _Routed(run.identity, said)
-    path, taken = earlier["critical_paths"][seed], earlier["utilisation"]
-    return _Routed(run.identity, "", earlier["fmax_mhz"][seed], path, taken)
+    path, fmax = earlier["critical_paths"][seed], earlier["fmax_mhz"][seed]
+    return _Routed(run.identity, "", fmax, path, earlier["utilisation"], earlier["late"])
 
 
 def _place(run: nextpnr.Run, done: _Synthesised, report: Report) -> _Routed:
@@ -103,8 +104,11 @@ def _place(run: nextpnr.Run, done: _Synthesised, report: Report) -> _Routed:
         return _Routed(run.identity, str(error))
     finally:
         say("")
-    path, taken = nextpnr.critical_path(folder, done.cells.scopes), nextpnr.utilisation(folder)
-    return _Routed(run.identity, "", nextpnr.fmax_mhz(folder), path, taken, folder)
+    scopes, period_ns = done.cells.scopes, 1e9 / done.design.config.clock_hz
+    return _Routed(
+        run.identity, "", nextpnr.fmax_mhz(folder), nextpnr.critical_path(folder, scopes),
+        nextpnr.utilisation(folder), nextpnr.late(folder, scopes, period_ns), folder,
+    )  # fmt: skip
 
 
 def _timing(by_seed: Mapping[int, _Routed]) -> dict:
@@ -122,7 +126,7 @@ def _timing(by_seed: Mapping[int, _Routed]) -> dict:
         "fmax_mhz": {str(seed): fmax for seed, fmax in speeds.items()},
         "fmax_median_mhz": round(median(speeds.values()), 2), "fmax_best_mhz": speeds[best],
         "critical_paths": {str(seed): by_seed[seed].path for seed in speeds},
-        "best_seed": best, "utilisation": by_seed[best].utilisation,
+        "best_seed": best, "utilisation": by_seed[best].utilisation, "late": by_seed[best].late,
     }  # fmt: skip
 
 

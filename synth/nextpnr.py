@@ -16,7 +16,7 @@ from . import child, floorplan
 from .errors import RouteError, ToolError
 from .netlist import Scopes
 
-__all__ = ["PHASE", "Router", "Run", "critical_path", "fmax_mhz", "utilisation", "watched"]
+__all__ = ["PHASE", "Router", "Run", "critical_path", "fmax_mhz", "late", "utilisation", "watched"]
 
 ITERATIONS = 160
 """After how many the router is stopped. What it can route takes it some dozens; with what it can't it never ends:
@@ -73,7 +73,7 @@ class Router:
         """What places and routes ``netlist``: a folder of :func:`.yosys.synthesise`, told from others by its name."""
         arguments = (
             *options, *(plan.options if plan else ()), "--freq", f"{freq_mhz:g}", "--seed", str(seed),
-            "--timing-allow-fail", "--report", "report.json",
+            "--timing-allow-fail", "--report", "report.json", "--detailed-timing-report",
         )  # fmt: skip
         key = digest(netlist.name, self.version, *arguments, *([plan.identity] if plan else []))
         return Run(self, name, netlist, arguments, seed, plan, f"placed-{name}-seed{seed}-{key}")
@@ -146,6 +146,23 @@ def fmax_mhz(folder: Path) -> float:
 def utilisation(folder: Path) -> dict[str, tuple[int, int]]:
     """What is used of each kind of place, and what there is."""
     return {name: (found["used"], found["available"]) for name, found in _report(folder)["utilization"].items()}
+
+
+def late(folder: Path, scopes: Scopes, period_ns: float) -> dict[str, dict]:
+    """Blocks whose registers some data reach later than ``period_ns`` after the clock: how many of how many, the worst.
+
+    Counted are inputs of registers and memories, enables and resets too, without the time they need before the clock.
+    """
+    found: dict[str, dict] = {}
+    for net in _report(folder)["detailed_net_timings"]:
+        for end in net["endpoints"]:
+            if end["event"].startswith("posedge"):
+                row = found.setdefault(scopes.block(end["cell"]), {"endpoints": 0, "late": 0, "worst_ns": 0.0})
+                arrival = end["delay"][1]
+                row["endpoints"] += 1
+                row["late"] += arrival > period_ns
+                row["worst_ns"] = max(row["worst_ns"], round(arrival, 2))
+    return dict(sorted((item for item in found.items() if item[1]["late"]), key=lambda item: -item[1]["late"]))
 
 
 def critical_path(folder: Path, scopes: Scopes) -> list[dict]:

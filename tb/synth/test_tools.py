@@ -129,6 +129,12 @@ def test_a_pe_on_an_ecp5(cache):
     total = sum(step["logic_ns"] + step["routing_ns"] for step in path)
     assert total == pytest.approx(1e3 / found["fmax_best_mhz"], rel=0.02)
     assert {step["block"] for step in path} <= {"", "multiplier", "(harness)"}
+    assert found["late"] == {}  # at tiny's clock
+    every = nextpnr_module.late(
+        Path(found["placed"]["1"]), Scopes("design.accelerator", frozenset({"multiplier"})), 0.0
+    )
+    assert sum(row["endpoints"] for row in every.values()) == sum(row["late"] for row in every.values()) > used["ff"]
+    assert 0.6 * total < max(row["worst_ns"] for row in every.values()) <= total + 0.01
     assert jobs == [f"{PE.name}: synthesis", f"{PE.name}: place and route, seed 1"]
     again, jobs = run("ecp5", (1, 2), part="25k")  # goes on with what there isn't yet
     assert jobs == [f"{PE.name}: place and route, seed 2"]
@@ -175,6 +181,24 @@ def test_what_nextpnr_puts_into_a_path_is_of_the_block_before_it(tmp_path):
     ]
 
 
+def test_what_is_late_is_told_by_block(tmp_path):
+    def net(*ends):
+        return {"endpoints": [{"cell": f"design.accelerator.{c}", "event": e, "delay": [0.5, d]} for c, e, d in ends]}
+
+    clock = "posedge clk"
+    nets = [
+        net(("core.a_FF", clock, 9.0), ("core.b_FF", clock, 10.5), ("update.c_FF", clock, 4.0)),
+        net(("update.d_FF", clock, 12.25), ("update.e_FF", clock, 11.0), ("core.f_FF", "async", 99.0)),
+    ]  # fmt: skip
+    (tmp_path / "report.json").write_text(json.dumps({"detailed_net_timings": nets}))
+    scopes = Scopes("design.accelerator", frozenset({"core", "update"}))
+    assert list(nextpnr_module.late(tmp_path, scopes, 10.0).items()) == [
+        ("update", {"endpoints": 3, "late": 2, "worst_ns": 12.25}),
+        ("core", {"endpoints": 2, "late": 1, "worst_ns": 10.5}),
+    ]
+    assert nextpnr_module.late(tmp_path, scopes, 12.25) == {}
+
+
 @pytest.mark.parametrize(("lut", "large"), [(80, True), (100000, False)])
 def test_only_a_large_design_is_placed_by_plan(cache, monkeypatch, lut, large):
     class Placed(Exception):
@@ -199,7 +223,8 @@ if seed == 3:
         print(f"Info: iter={n} steplen=1.9 a=134.5 penalty=[2.1, 2.1]", flush=True)
         time.sleep(0.02 if n < 1495 else 0.3)
 if seed == 2:
-    json.dump({"fmax": {"clk": {"achieved": 70.0}}, "critical_paths": [], "utilization": {}}, open("report.json", "w"))
+    json.dump({"fmax": {"clk": {"achieved": 70.0}}, "critical_paths": [], "utilization": {},
+        "detailed_net_timings": []}, open("report.json", "w"))
     sys.exit()
 for n in itertools.count(1):
     print(f"Info:     iter={n} wires=9000 overused={1000 - n if n < 40 else n} overuse=12 tmgfail=3", flush=True)
