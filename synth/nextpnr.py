@@ -156,7 +156,7 @@ def late(folder: Path, scopes: Scopes, period_ns: float) -> dict[str, dict]:
     found: dict[str, dict] = {}
     for net in _report(folder)["detailed_net_timings"]:
         for end in net["endpoints"]:
-            if end["event"].startswith("posedge"):
+            if net["event"].startswith("posedge") and end["event"].startswith("posedge"):
                 row = found.setdefault(scopes.block(end["cell"]), {"endpoints": 0, "late": 0, "worst_ns": 0.0})
                 arrival = end["delay"][1]
                 row["endpoints"] += 1

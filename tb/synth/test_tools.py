@@ -182,12 +182,16 @@ def test_what_nextpnr_puts_into_a_path_is_of_the_block_before_it(tmp_path):
 
 
 def test_what_is_late_is_told_by_block(tmp_path):
-    def net(*ends):
-        return {"endpoints": [{"cell": f"design.accelerator.{c}", "event": e, "delay": [0.5, d]} for c, e, d in ends]}
+    def net(*ends, event="posedge clk"):
+        return {
+            "event": event,
+            "endpoints": [{"cell": f"design.accelerator.{c}", "event": e, "delay": [0.5, d]} for c, e, d in ends],
+        }
 
     clock = "posedge clk"
     nets = [
         net(("core.a_FF", clock, 9.0), ("core.b_FF", clock, 10.5), ("update.c_FF", clock, 4.0)),
+        net(("core.a_FF", clock, 50.0), event="async"),
         net(("update.d_FF", clock, 12.25), ("update.e_FF", clock, 11.0), ("core.f_FF", "async", 99.0)),
     ]  # fmt: skip
     (tmp_path / "report.json").write_text(json.dumps({"detailed_net_timings": nets}))
