@@ -12,7 +12,8 @@ from ..gen.sources import HARDWARE
 from ..gen.tables import table
 from ..golden import paper
 from ..spec.presets import preset
-from .added_blocks import ELSEWHERE, REASONS, added, plain
+from .added_blocks import ELSEWHERE, REASONS, added
+from .clock_tables import clock
 from .comparison import NOT_MEASURED, Results, change, compared, number
 from .equal_area import COLUMN_BLOCKS, equal_area
 
@@ -105,27 +106,6 @@ def _resources(designs):
     return table(("", "design", "taken", "of the part, %", "added", "added, %"), rows)
 
 
-def _clock(designs, target_mhz):
-    """Frequencies by seed, and the critical path of the best."""
-    speeds, paths = [], []
-    for variant, design in designs.items():
-        by_seed = "; ".join(f"{seed}: {mhz:,.1f}" for seed, mhz in design["fmax_mhz"].items())
-        by_seed += "".join(f"; {seed}: no route" for seed in design.get("unrouted", ()))
-        median, best = (f"{design[f'fmax_{name}_mhz']:,.1f}" for name in ("median", "best"))
-        speeds.append((variant, f"{target_mhz:,g}", median, best, by_seed))
-        seed = design["best_seed"]
-        paths.append((variant, seed, "; ".join(map(_step, design["critical_paths"][str(seed)]))))
-    head = ("design", "target, MHz", "median, MHz", "best, MHz", "by seed, MHz")
-    path_head = ("design", "seed", "critical path: each block's cells, logic + routing in ns")
-    return f"{table(head, speeds)}\n\n{table(path_head, paths)}"
-
-
-def _step(step):
-    """What a critical path has in a block."""
-    (block,) = plain({step["block"]: {}})
-    return f"`{block or 'top'}` {step['cells']}, {step['logic_ns']:.2f} + {step['routing_ns']:.2f}"
-
-
 def _ecp5(results):
     designs = results.designs("ecp5")
     parts = ["## Lattice ECP5", results.origins("ecp5")]
@@ -137,7 +117,7 @@ def _ecp5(results):
         ]
     placed = {variant: design for variant, design in designs.items() if "fmax_mhz" in design}
     if placed:
-        parts.append(_clock(placed, results.read("ecp5")["provenance"]["clock_hz"] / 1e6))
+        parts.append(clock(placed, results.read("ecp5")["provenance"]["clock_hz"] / 1e6))
     return "\n\n".join(parts)
 
 

@@ -56,8 +56,14 @@ def test_tables_are_never_cut(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     resources = {f"resource{n}": 1_234_567 + n for n in range(9)}
     blocks = {"": resources, "core": resources, "core.drain": resources}
-    show([{"design": "x", "resources": resources, "available": {}, "harness": {}, "blocks": blocks}], 3)
+    late = {f"core.b{n}": {"endpoints": 1000, "late": 99 - n, "worst_ns": 12.5} for n in range(30)}
+    figures = {"resources": resources, "available": {}, "harness": {}, "blocks": blocks, "best_seed": 3, "late": late}
+    show([{"design": "x", **figures}], 3)
     out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["core.b0", "1,000", "99", "12.50"] in lines and [row[0] for row in lines if "12.50" in row][
+        -1
+    ] == "core.b19"
     assert "…" not in out and all(out.count(f"{number:,}") == 4 for number in resources.values())
 
 

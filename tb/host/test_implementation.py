@@ -81,6 +81,7 @@ def measured(tmp_path):
     timing = {
         "fmax_mhz": {"1": 50.14, "2": 1055.25}, "fmax_median_mhz": 552.7, "fmax_best_mhz": 1055.25, "best_seed": 2,
         "critical_paths": {"1": [], "2": path},
+        "late": {f"b{n}$7": {"endpoints": 1000 + n, "late": 900 - n, "worst_ns": 10.04 + n} for n in range(8)},
     }  # fmt: skip
     placed = [design(ECP5, variant, blocks, **timing) for variant, blocks in reversed(designs)]
     write(tmp_path, "ecp5", {}, {"designs": placed}, hardware="bb")
@@ -128,6 +129,8 @@ def test_ecp5(measured):
         "| LUT | baseline | 2,000 | 50.0 |  |  |", "| LUT | max | 3,234 | 80.8 | +1,234 | +61.7 |",
         "| EBR | max | 12 | 75.0 | +4 | +50.0 |", "| multiplier | low | 16 | 50.0 | 0 | 0.0 |",
         "| low | 50 | 552.7 | 1,055.2 | 1: 50.1; 2: 1,055.2 |",
+        "| low | 2 | 7,172 | `b0` 900 of 1,000, 10.0; `b1` 899 of 1,001, 11.0; `b2` 898 of 1,002, 12.0; `b3` 897 of"
+        " 1,003, 13.0; `b4` 896 of 1,004, 14.0; `b5` 895 of 1,005, 15.0 |",
         "| max | 2 | `core.fill` 3, 1.50 + 2.25; `control.gate` 1, 0.50 + 0.00; `top` 0, 0.00 + 1.00 |",
     ))  # fmt: skip
 

@@ -1,0 +1,48 @@
+"""How fast placed designs are, and what holds them up, as tables of ``docs/implementation.md``."""
+
+from collections.abc import Mapping
+
+from ..gen.tables import table
+from .added_blocks import plain
+
+__all__ = ["clock"]
+
+BLOCKS = 6
+"""That are shown of those with late data."""
+
+
+def clock(designs: Mapping[str, Mapping], target_mhz: float) -> str:
+    """Frequencies by seed, and of the best the critical path and where data are later than ``target_mhz`` allows."""
+    speeds, paths = [], []
+    for variant, design in designs.items():
+        by_seed = "; ".join(f"{seed}: {mhz:,.1f}" for seed, mhz in design["fmax_mhz"].items())
+        by_seed += "".join(f"; {seed}: no route" for seed in design.get("unrouted", ()))
+        median, best = (f"{design[f'fmax_{name}_mhz']:,.1f}" for name in ("median", "best"))
+        speeds.append((variant, f"{target_mhz:,g}", median, best, by_seed))
+        seed = design["best_seed"]
+        paths.append((variant, seed, "; ".join(map(_step, design["critical_paths"][str(seed)]))))
+    head = ("design", "target, MHz", "median, MHz", "best, MHz", "by seed, MHz")
+    path_head = ("design", "seed", "critical path: each block's cells, logic + routing in ns")
+    late_head = ("design", "seed", "late", "of these in blocks: late, of all its inputs, the latest in ns")
+    tables = table(head, speeds), table(path_head, paths), table(late_head, [_late(*item) for item in designs.items()])
+    return "\n\n".join(tables)
+
+
+def _late(variant, design):
+    """Inputs of registers that data reach later than the target's period, and the blocks with the most of them."""
+    blocks = design["late"]
+    most = "; ".join(
+        f"`{_name(block)}` {row['late']:,} of {row['endpoints']:,}, {row['worst_ns']:.1f}"
+        for block, row in list(blocks.items())[:BLOCKS]
+    )  # fmt: skip
+    return variant, design["best_seed"], f"{sum(row['late'] for row in blocks.values()):,}", most or "none"
+
+
+def _step(step):
+    """What a critical path has in a block."""
+    return f"`{_name(step['block'])}` {step['cells']}, {step['logic_ns']:.2f} + {step['routing_ns']:.2f}"
+
+
+def _name(block):
+    (name,) = plain({block: {}})
+    return name or "top"
