@@ -22,7 +22,34 @@ __all__ = ["Timing", "analyse"]
 
 _STEP = re.compile(r"^\s*(-?[\d.]+)\s+(-?[\d.]+)\s+[v^]\s+(\w+)/(\w+) \((\w+)\)", re.MULTILINE)
 _SLACK = re.compile(r"^\s*(-?[\d.]+)\s+slack \(", re.MULTILINE)
-_POWER = re.compile(r"^Total\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)", re.MULTILINE)
+_POWER = re.compile(r"^power (\S+) (\S+) (\S+) of (\d+) cells, (\d+) unknown$", re.MULTILINE)
+_ERROR = re.compile(r"^Error: .*$", re.MULTILINE)
+UNKNOWN = 1e-3
+"""Share of the cells whose power may be unknown."""
+
+PROCEDURES = """
+# Debian's OpenSTA has the command for pins, but can't execute it.
+proc activity {pin rate} {
+    if {[catch {set_power_activity -pins [get_pins $pin] -activity $rate -duty 0.5}]} {
+        ::sta::set_power_pin_activity [get_pins $pin] $rate 0.5
+    }
+}
+# As report_power, which that version ends where a cell's power is NaN: its inputs never have the values of any arc.
+proc sum_of_power {} {
+    set sums {0.0 0.0 0.0}
+    set unknown 0
+    set cells [get_cells *]
+    foreach cell $cells {
+        set power [lrange [::sta::instance_power $cell [::sta::cmd_corner]] 0 2]
+        if {[string match -nocase *nan* $power]} {
+            incr unknown
+        } else {
+            set sums [lmap sum $sums part $power {expr {$sum + $part}}]
+        }
+    }
+    puts "power $sums of [llength $cells] cells, $unknown unknown"
+}
+"""
 _ANY = re.compile(r"^(\S.*)$", re.MULTILINE)
 
 
@@ -90,7 +117,7 @@ class _Netlist:
                     path, index = names.get(bit, ("", 0))
                     bits = activity.toggles.get(path, [])
                     rate = bits[index] if index < len(bits) else activity.default
-                    yield f"set_power_activity -pins [get_pins {short}/{pin}] -activity {rate:.6g} -duty 0.5"
+                    yield f"activity {short}/{pin} {rate:.6g}"
 
 
 def analyse(
@@ -108,12 +135,12 @@ def analyse(
     root = design.scope(False)
     netlist = _Netlist(folder, library.areas)
     script = [
-        f"read_liberty {library.path.resolve()}", "read_verilog netlist.v", f"link_design {TOP}",
+        PROCEDURES, f"read_liberty {library.path.resolve()}", "read_verilog netlist.v", f"link_design {TOP}",
         f"create_clock -name clk -period {period:.6g} [get_ports clk]", "report_checks -path_delay max -digits 4",
     ]  # fmt: skip
     if activity is not None:
         script += [f"set_power_activity -input -activity {activity.default:.6g} -duty 0.5"]
-        script += [*netlist.activities(library.flip_flops, root, activity), "report_power -digits 9"]
+        script += [*netlist.activities(library.flip_flops, root, activity), "sum_of_power"]
     with TemporaryDirectory() as scratch:
         here = Path(scratch)
         (here / "netlist.v").write_text(netlist.verilog())
@@ -121,15 +148,20 @@ def analyse(
         say("OpenSTA")
         child.run([tool, "-no_splash", "-exit", "run.tcl"], here, here / "log.txt", _ANY, lambda _: None)
         log = (here / "log.txt").read_text()
+    if wrong := _ERROR.search(log):
+        raise ToolError(f"OpenSTA, on {design.name}: {wrong[0]}")
     slack = _SLACK.search(log)
     if slack is None:
         raise ToolError(f"OpenSTA found no path in {design.name}: {' '.join(log.split())[-300:]}")
     watts = _POWER.search(log)
     if activity is not None and watts is None:
         raise ToolError(f"OpenSTA reported no power of {design.name}: {' '.join(log.split())[-300:]}")
-    found = (
-        dict(zip(("internal", "switching", "leakage"), map(float, watts.groups()[:3]), strict=True)) if watts else {}
-    )
+    found = {}
+    if watts:
+        *parts, cells, unknown = watts.groups()
+        if int(unknown) > UNKNOWN * int(cells):
+            raise ToolError(f"OpenSTA knows no power of {unknown} of {cells} cells of {design.name}")
+        found = dict(zip(("internal", "switching", "leakage"), map(float, parts), strict=True))
     return Timing(round(1e3 / (period - float(slack[1])), 2), _path(log, netlist, Scopes.read(folder, root)), found)
 
 

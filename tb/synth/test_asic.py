@@ -118,8 +118,7 @@ LOG = """
    1.0000    1.0000 ^ c0/Q (FF)
    2.5000    3.5000 v c1/Y (NAND)
              15.0000   slack (MET)
-Group                  Internal  Switching    Leakage      Total
-Total                  1.0e-03   2.0e-04   3.0e-09   1.200003e-03 100.0%
+power 1.0e-03 2.0e-04 3.0e-09 of 5000 cells, 5 unknown
 """
 
 
@@ -138,7 +137,7 @@ def test_what_sta_is_given_and_says(cache, library, monkeypatch, tmp_path):
     )
     script, netlist = (tmp_path / "run.tcl").read_text(), (tmp_path / "netlist.v").read_text()
     assert "create_clock -name clk -period 20 " in script
-    given = re.findall(r"-pins \[get_pins c\d+/Q\] -activity (\S+) ", script)
+    given = re.findall(r"^activity c\d+/Q (\S+)$", script, re.MULTILINE)
     assert len(given) == found["resources"]["ff"] == netlist.count("FF c")
     assert given.count("0.25") == given.count("0.5") == 1 and given.count("0.125") == 4
     assert given.count("0.03125") > 100 and "-input -activity 0.03125 " in script
@@ -149,7 +148,14 @@ def test_sta_finds_nothing_or_is_missing(cache, library, monkeypatch, tmp_path):
     fake(monkeypatch, tmp_path, "nothing here")
     with pytest.raises(ToolError, match=r"^OpenSTA found no path in tiny-baseline-pad_a: nothing here$"):
         power(mapped, Activity({}, {}, 0.1))
-    fake(monkeypatch, tmp_path, LOG.partition("Group")[0])
+    for log, message in (
+        (LOG.replace(" 5 unknown", " 6 unknown"), "OpenSTA knows no power of 6 of 5000 cells of tiny-baseline-pad_a"),
+        (f"{LOG}Error: run.tcl, 7 no such pin\n", "OpenSTA, on tiny-baseline-pad_a: Error: run.tcl, 7 no such pin"),
+    ):
+        fake(monkeypatch, tmp_path, log)
+        with pytest.raises(ToolError, match=f"^{message}$"):
+            power(mapped, Activity({}, {}, 0.1))
+    fake(monkeypatch, tmp_path, LOG.partition("power")[0])
     with pytest.raises(ToolError, match=r"^OpenSTA reported no power of tiny-baseline-pad_a: "):
         power(mapped, Activity({}, {}, 0.1))
     monkeypatch.setattr(shutil, "which", lambda _: None)
