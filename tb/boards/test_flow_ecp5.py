@@ -9,7 +9,7 @@ from adagp.boards.ecpix5 import BOARD
 from adagp.boards.errors import BoardError
 from adagp.boards.steps import Steps
 
-PE = "accelerator.core.compute.array.pe_r1_c1.multiplier.block"
+PE = "accelerator.core.compute.array.pe_r0_c0.multiplier.block"
 TOOL = """#!/usr/bin/env python3
 import itertools, json, sys, time
 open("given.json", "w").write(json.dumps(sys.argv[1:]))
