@@ -12,6 +12,7 @@ OTHERS = {
 }  # fmt: skip
 """Figures of a design besides its resources."""
 LATE_SHOWN = 20
+"""Blocks that are shown of those with data later than the clock."""
 SHOWN = 0.01
 """Share of the whole that a block must have of some resource to be shown."""
 

@@ -158,17 +158,17 @@ def run(
             large = part.plan and summary["needed"]["lut"] > part.plan.share * part.has["lut"]
             freq = options.freq_mhz or done.design.config.clock_hz * 1.1e-6
             for seed in options.seeds:
-                run = router.run(
+                attempt = router.run(
                     f"{target.name}-{done.design.name}", done.folder, router.options(key, package, speed), freq, seed,
                     part.plan if large else None,
                 )  # fmt: skip
-                if known := _known(earlier.get(done.design.name, {}), run):
+                if known := _known(earlier.get(done.design.name, {}), attempt):
                     by_seed[seed] = known
                 else:
-                    jobs.append((run, done, by_seed))
+                    jobs.append((attempt, done, by_seed))
 
-        def place(run, done, by_seed):
-            by_seed[run.seed] = _place(run, done, report)
+        def place(attempt, done, by_seed):
+            by_seed[attempt.seed] = _place(attempt, done, report)
 
         results(submit, [(place, *job) for job in jobs])
     return [
