@@ -48,7 +48,7 @@ class _Serial(wiring.Component):
     step: In(_Step)
     more: In(1)
     """One more step than ``count``."""
-    ready: Out(1)
+    ready: Out(1, init=1)
     high: Out(_RATIO_WIDTH)
     low: Out(_RATIO_WIDTH)
     right: Out(_RATIO_WIDTH)
@@ -71,11 +71,11 @@ class _Serial(wiring.Component):
         # The lowest place makes the carry of a subtraction.
         m.d.comb += total.eq(Cat(subtract, x) + Cat(subtract, y ^ subtract.replicate(len(y))))
         result, less = total[1:], total[-1]
-        m.d.comb += self.ready.eq(left == 0)
         with m.If(self.load):
+            m.d.sync += self.ready.eq(0)
             m.d.sync += [left.eq(self.count), high.eq(self.i_high), low.eq(self.i_low), right.eq(self.i_right)]
         with m.Elif(~self.ready | self.more):
-            m.d.sync += left.eq(Mux(self.ready, 0, left - 1))
+            m.d.sync += [left.eq(Mux(self.ready, 0, left - 1)), self.ready.eq(self.ready | (left == 1))]
             with m.If(subtract):
                 m.d.sync += high.eq(Mux(less, x, result))
                 with m.If(step == _Step.ROOT):
@@ -98,8 +98,8 @@ class AdamRate(wiring.Component):
     since the last ``commit`` or ``clear``; ``clear`` forgets it, and ends what runs.
     """
 
-    LATENCY = 3 * _FACTOR_WIDTH + _ROOT_WIDTH + 2 * _RATIO_WIDTH + 6
-    """One for each bit of two powers, root, ratio, product and its normalisation, and for each state."""
+    LATENCY = 3 * _FACTOR_WIDTH + _ROOT_WIDTH + 3 * _RATIO_WIDTH + 7
+    """One for each bit of two powers, root, ratio and product, two for each of its normalisation, and the states."""
 
     def __init__(self):
         ones = (1 << POWER_WIDTH) - 1
@@ -131,6 +131,7 @@ class AdamRate(wiring.Component):
     def _sequence(self, m, serial, next1, next2, stepped):
         """One step of ``serial`` after the other, from the powers to the rate."""
         dry, rest = Signal(), Signal(_REST_WIDTH)
+        large = Signal()  # the product, for its width
 
         @contextmanager
         def state(name):
@@ -170,11 +171,14 @@ class AdamRate(wiring.Component):
             with state("PRODUCT"), m.If(serial.ready):
                 m.next = "NORMALISE"
             with state("NORMALISE"):
-                m.d.comb += [serial.step.eq(_Step.HALVE), serial.more.eq(serial.high != 0)]
-                m.d.sync += self.o.exponent.eq(self.o.exponent + serial.more)
-                with m.If(~serial.more):
-                    m.d.comb += self.done.eq(1)
-                    m.next = "IDLE"
+                m.d.sync += large.eq(serial.high != 0)
+                m.next = "HALVE"
+            with state("HALVE"):
+                m.d.comb += [serial.step.eq(_Step.HALVE), serial.more.eq(large), self.done.eq(~large)]
+                m.d.sync += self.o.exponent.eq(self.o.exponent + large)
+                m.next = "IDLE"
+                with m.If(large):
+                    m.next = "NORMALISE"
 
     def _load(self, m, serial, count, low, high=0, right=0):
         m.d.comb += [

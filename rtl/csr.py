@@ -1,5 +1,8 @@
 """AXI4-Lite slave and the registers of the host, as :mod:`adagp.spec.registers` lists them."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -13,6 +16,7 @@ __all__ = ["COUNTER_SLOTS", "N_PHASES", "AxiLite", "Csr", "registers", "stored_r
 
 ADDR_WIDTH = 12
 DATA_WIDTH = 32
+GROUP = 8
 OKAY, SLVERR = 0b00, 0b10
 
 N_PHASES = 4
@@ -139,7 +143,10 @@ class Csr(wiring.Component):
                         m.d.comb += self.written[name].eq(1)
 
     def _read_channel(self, m):
-        """Take an address, let the others look up what it may be about, sample, answer a cycle later."""
+        """Take an address, let the others look up what it may be about, sample, answer a cycle later.
+
+        The register is chosen in two steps: within each group of GROUP, then among the groups.
+        """
         bus = self.bus
         free = Signal(init=1)
         sample = delayed(m, self.look, self.LOOK_CYCLES)
@@ -156,18 +163,19 @@ class Csr(wiring.Component):
         m.d.sync += self.look.eq(bus.arvalid & free)
         with m.If(bus.arvalid & free):
             m.d.sync += [free.eq(0), index.eq(bus.araddr[2:])]
-        chosen = Signal(DATA_WIDTH)
-        m.d.sync += chosen.eq(0)
-        with m.Switch(index):
-            for register in self.registers:
-                if register.access == Access.WO:
-                    continue
-                with m.Case(register.offset // 4):
-                    m.d.sync += chosen.eq(values.get(register.name, getattr(self, register.name.lower(), 0)))
-                    if register.name == "COUNTER_LOW":
-                        with m.If(sample):
-                            m.d.sync += counter_high.eq(self.counter_value[DATA_WIDTH:])
+        numbers = {r.name: r.offset // 4 for r in self.registers if r.access != Access.WO}
+        chosen = []
+        for group in sorted({number // GROUP for number in numbers.values()}):
+            chosen.append(Signal(DATA_WIDTH, name=f"chosen{group}"))
+            m.d.sync += chosen[-1].eq(0)
+            with m.Switch(index):
+                for name, number in numbers.items():
+                    if number // GROUP == group:
+                        with m.Case(number):
+                            m.d.sync += chosen[-1].eq(values.get(name, getattr(self, name.lower(), 0)))
+        with m.If(sample & (index == numbers["COUNTER_LOW"])):
+            m.d.sync += counter_high.eq(self.counter_value[DATA_WIDTH:])
         with m.If(delayed(m, sample, 1)):
-            m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(chosen)]
+            m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(reduce(or_, chosen))]
         with m.If(bus.rvalid & bus.rready):
             m.d.sync += [bus.rvalid.eq(0), free.eq(1)]

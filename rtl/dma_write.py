@@ -1,6 +1,6 @@
 """Store, the DMA engine that takes results from the C scratchpad to memory."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -46,31 +46,26 @@ class _RegionGate(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s0, s0_valid = Signal(BurstLayout), Signal()
-        s1_valid, blocked = Signal(), Signal()
-        s1_ready = ~s1_valid | self.request.ready
-        s0_ready = ~s0_valid | (s1_ready & ~blocked)
-        inside = [(s0.first >= region.start) & (s0.end <= region.end) for region in self.regions]
-        allowed = Signal()
-        for within in inside:
-            with m.If(within):
-                m.d.comb += allowed.eq(1)
+        s0, s0_valid, s1_valid = Signal(BurstLayout), Signal(), Signal()
+        inside = Signal(N_REGIONS)
+        s0_ready, s1_ready = Signal(), Signal()
         m.d.comb += [
+            self.request.valid.eq(s1_valid & inside.any()),
+            s1_ready.eq(~s1_valid | (self.request.valid & self.request.ready)),
+            s0_ready.eq(~s0_valid | s1_ready),
             self.i.ready.eq(s0_ready),
-            self.request.valid.eq(s1_valid),
             self.idle.eq(~s0_valid & ~s1_valid),
-            self.fault.eq(blocked),
+            self.fault.eq(s1_valid & ~inside.any()),  # it never leaves
         ]
         with m.If(s0_ready):
             m.d.sync += [s0_valid.eq(self.i.valid), s0.eq(self.i.payload)]
         with m.If(s1_ready):
             m.d.sync += [
-                s1_valid.eq(s0_valid & allowed & ~blocked),
+                s1_valid.eq(s0_valid),
                 self.request.payload.addr.eq(s0.addr),
                 self.request.payload.length.eq(s0.length),
+                inside.eq(Cat((s0.first >= region.start) & (s0.end <= region.end) for region in self.regions)),
             ]
-        with m.If(s0_valid & ~allowed):
-            m.d.sync += blocked.eq(1)
         return m
 
 

@@ -55,8 +55,8 @@ class Feeder(wiring.Component):
         pass_columns = Signal.like(columns)
         vector = self.stream.payload
         ready, need_half, ends = Signal(), Signal(), Signal()
-        granted = Signal()  # a half was free the cycle before, and wasn't taken then
-        m.d.sync += granted.eq(self.acc_free.avail & ~self.acc_free.take)
+        granted = Signal()  # a half was free the cycle before; long after one is taken comes the next pass
+        m.d.sync += granted.eq(self.acc_free.avail)
 
         m.d.comb += [
             need_half.eq(gemm.first & ~opened),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from ..spec.descriptors import DRAIN
+from .delay import delayed
 from .interfaces import descriptor_layout
 from .window_sums import N_WINDOWS, TermLayout, tile_width
 
@@ -18,11 +19,13 @@ class FilterTerms(wiring.Component):
 
     ``start`` begins with descriptor ``d``. ``i``: a pixel's results, in cycles with ``valid``; it lies in windows
     ``rows``, ``columns``. While ``flush``, after a row of vectors, the sums of ``n_lanes`` filters come out as
-    ``term``, each in the next cycle; ``done`` in the last of ``N_WINDOWS * n_lanes`` cycles. No vector may come
+    ``term``, each ``LATENCY`` cycles later; ``done`` in the last of ``N_WINDOWS * n_lanes`` cycles. No vector may come
     meanwhile.
 
     A pixel lies in one window, or in each of a row or column of windows; of these only the first is summed up here.
     """
+
+    LATENCY = 2
 
     def __init__(self, config: Config):
         self._config = config
@@ -41,19 +44,20 @@ class FilterTerms(wiring.Component):
         write, read = memory.write_port(), memory.read_port(domain="comb")
         touched = Signal(N_WINDOWS)  # sums since the last flush
         at, lane = Signal(range(N_WINDOWS * config.n_filters)), Signal(range(config.cols))
-        window = Signal(range(N_WINDOWS))
+        window, adds = Signal(range(N_WINDOWS)), Signal()
+        m.d.sync += adds.eq(self.valid & self.rows.any() & self.columns.any())
         with m.If(self.flush):
-            m.d.comb += window.eq(Cat(at[0] & (d.width != 1), at[1] & (d.height != 1)))
+            m.d.sync += window.eq(Cat(at[0] & (d.width != 1), at[1] & (d.height != 1)))
         with m.Else():
-            m.d.comb += window.eq(Cat(~self.columns[0], ~self.rows[0]))
+            m.d.sync += window.eq(Cat(~self.columns[0], ~self.rows[0]))
+        results = delayed(m, self.i, 1, reset=False)
         known = Signal()
         m.d.comb += [
             known.eq(touched.bit_select(window, 1)),
-            read.addr.eq(window), write.addr.eq(window),
-            write.en.eq(self.valid & self.rows.any() & self.columns.any()),
-            *(write.data[n].eq(Mux(known, read.data[n], 0) + self.i[n]) for n in range(config.cols)),
+            read.addr.eq(window), write.addr.eq(window), write.en.eq(adds),
+            *(write.data[n].eq(Mux(known, read.data[n], 0) + results[n]) for n in range(config.cols)),
         ]  # fmt: skip
-        with m.If(write.en):
+        with m.If(adds):
             m.d.sync += touched.eq(touched | (1 << window))
 
         lane_end = at[:2] == N_WINDOWS - 1
@@ -63,11 +67,13 @@ class FilterTerms(wiring.Component):
         with m.Elif(self.flush):
             m.d.sync += [at.eq(at + 1), lane.eq(lane + lane_end)]
         with m.If(self.done):
-            m.d.sync += [lane.eq(0), touched.eq(0)]
+            m.d.sync += lane.eq(0)
+        with m.If(delayed(m, self.done, 1)):
+            m.d.sync += touched.eq(0)
         m.d.sync += [
-            self.term.valid.eq(self.flush),
-            self.term.at.eq(at),
-            self.term.value.eq(Mux(known, Array(read.data)[lane], 0)),
+            self.term.valid.eq(delayed(m, self.flush, self.LATENCY - 1)),
+            self.term.at.eq(delayed(m, at, self.LATENCY - 1)),
+            self.term.value.eq(Mux(known, Array(read.data)[delayed(m, lane, self.LATENCY - 1)], 0)),
             self.term.fresh.eq(d.fresh),
         ]
         return m

@@ -6,6 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from .cosine import Cosine, ThresholdLayout
+from .delay import delayed
 from .interfaces import QualityLayout
 
 __all__ = ["Gate"]
@@ -33,6 +34,8 @@ class Gate(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        arrived = Signal()  # a quality, on its way to those that wait
+        arrival = delayed(m, self.quality, 1, reset=False)
         fifo = SyncFIFO(width=QualityLayout.size, depth=DEPTH)
         m.submodules.waiting = ResetInserter(self.clear)(fifo)
         cosine = Cosine()
@@ -42,11 +45,12 @@ class Gate(wiring.Component):
         judged = Signal()
         balance = Signal(signed(VOTES + 1))  # of votes for and against
         m.d.comb += [
-            fifo.w_en.eq(self.quality_valid), fifo.w_data.eq(self.quality), fifo.r_en.eq(cosine.done),
+            fifo.w_en.eq(arrived), fifo.w_data.eq(arrival), fifo.r_en.eq(cosine.done),
             cosine.quality.eq(quality), cosine.threshold.eq(self.threshold), cosine.start.eq(fifo.r_rdy & ~judging),
-            self.busy.eq(self.quality_valid | fifo.r_rdy),
+            self.busy.eq(self.quality_valid | arrived | fifo.r_rdy),
         ]  # fmt: skip
-        with m.If(self.quality_valid):
+        m.d.sync += arrived.eq(self.quality_valid & ~self.clear)
+        with m.If(arrived):
             m.d.sync += Assert(fifo.w_rdy, "layers come faster than they can be judged")
         with m.If(cosine.start):
             m.d.sync += judging.eq(1)

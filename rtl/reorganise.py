@@ -64,7 +64,7 @@ class Reorganise(wiring.Component):
     def _control(self, m, walk, filters, pixels):
         """One row of vectors after the other: where its pixels are, its vectors, what they come to."""
         d, cols = self.d, self._config.cols
-        end_cycles = pixels.latency + WindowSums.ADD_LATENCY
+        end_cycles = max(pixels.latency, FilterTerms.LATENCY) + WindowSums.ADD_LATENCY
         count = Signal(range(max(self.SETTLE_CYCLES, cols, end_cycles)))
         ended = Signal()
         pace = Signal(N_WINDOWS)  # a bit for each cycle to wait

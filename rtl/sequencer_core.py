@@ -89,16 +89,22 @@ class SequencerCore(wiring.Component):
         writes = delayed(m, (read.op < Op.BEQ) & ~read.to_slot, 1, ~stall)
         write = x_valid & writes
 
-        pc, address = Signal(range(len(code))), Signal(range(len(code)))
+        pc, address, target = (Signal(range(len(code)), name=name) for name in ("pc", "address", "target"))
+        jumps, jumped = Signal(), Signal()  # a branch is taken; was, in the cycle before
         fetch = code_memory.read_port()
         fetched_valid, read_valid = Signal(), Signal()
-        m.d.comb += [address.eq(Mux(alu.taken & x_valid, x.d, pc)), fetch.addr.eq(address), fetch.en.eq(~stall)]
+        m.d.comb += [
+            jumps.eq(alu.taken & x_valid),
+            address.eq(Mux(jumped, target, pc)),
+            fetch.addr.eq(address),
+            fetch.en.eq(~stall),
+        ]
         with m.If(~running):
-            m.d.sync += [pc.eq(0), fetched_valid.eq(0), read_valid.eq(0), x_valid.eq(0)]
+            m.d.sync += [pc.eq(0), jumped.eq(0), fetched_valid.eq(0), read_valid.eq(0), x_valid.eq(0)]
         with m.Elif(~stall):
             m.d.sync += [
-                pc.eq(address + 1), read.eq(fetch.data), x.eq(read),
-                fetched_valid.eq(~(self.done | self.error_valid)),
+                pc.eq(address + 1), jumped.eq(jumps), target.eq(x.d), read.eq(fetch.data), x.eq(read),
+                fetched_valid.eq(~(jumps | self.done | self.error_valid)),
                 read_valid.eq(fetched_valid & ~flush), x_valid.eq(read_valid & ~flush),
             ]  # fmt: skip
         with m.If(~stall):

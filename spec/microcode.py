@@ -29,7 +29,7 @@ PRODUCT_BITS = 30
 EXTREME_CYCLES = 2
 MUL_CYCLES = 3
 DIV_CYCLES = REGISTER_WIDTH + 2
-TAKEN_CYCLES = 3
+TAKEN_CYCLES = 4
 PUSH_CYCLES = 2
 """What MIN and MAX, a product, a quotient, a taken branch, and PUSH where there is room take; any other a cycle."""
 START_CYCLES = 4

@@ -24,9 +24,9 @@ def _gate(h):
     """With any answer of the comparison, at any time: it opens and shuts at commit only, by the votes."""
     dut = h.dut
     queue, cosine = h.block("waiting"), h.block("cosine")
-    judging, balance = h.signal("judging"), h.signal("balance")
+    judging, balance, arrived = h.signal("judging"), h.signal("balance"), h.signal("arrived")
     h.assume("cosine: done with what it was given", ~cosine.done | judging)
-    h.assume("quality: while there is room", ~dut.quality_valid | (queue.level != DEPTH))
+    h.assume("quality: while there is room", ~dut.quality_valid | (queue.level + arrived != DEPTH))
     h.assume("commit: only while not busy", ~dut.commit | ~dut.busy)
     fifo_rule(h, "waiting", queue)
     h.prove("judging: something", ~judging | (queue.level != 0))
@@ -49,12 +49,13 @@ def _gate(h):
     with h.m.If(dut.clear):
         h.m.d.sync += [came.eq(0), judged.eq(0)]
     waiting = (came - judged)[: len(came)]
-    h.prove("waiting: what came and isn't judged", waiting == queue.level)
+    h.prove("waiting: what came and isn't judged", waiting == queue.level + arrived)
+    h.prove("arrived: there is room for it", ~arrived | (queue.level != DEPTH))
     h.prove("busy: until all is judged", ~dut.busy == ((waiting == 0) & ~dut.quality_valid))
     ahead = (chosen - judged)[: len(came)]
     h.prove("waiting: the layer that is followed is there", ~known | (ahead < waiting))
     place = h.word("waiting.storage", (h.signal("waiting.consume") + ahead)[: len(h.signal("waiting.consume"))])
-    held = dut.quality.shape()(place)
+    held = dut.quality.shape()(Mux(ahead == queue.level, queue.w_data, place))
     h.prove("waiting: its weights are kept", ~known | (held.count == weights))
     votes = known & cosine.done & (judged == chosen) & ~dut.clear
     vote = Mux(cosine.passes, weights, -weights)
@@ -127,8 +128,8 @@ def _cosine(h):
 def _adam_rate(h):
     """It ends in time, and nothing but a commit of a step that wasn't dry makes a power of the next one."""
     dut = h.dut
-    idle, normalise = h.state("", "IDLE"), h.state("", "NORMALISE")
-    left, high = h.signal("serial.left"), h.block("serial").high
+    idle, normalise, halve = (h.state("", name) for name in ("IDLE", "NORMALISE", "HALVE"))
+    left, high, large = h.signal("serial.left"), h.block("serial").high, h.signal("large")
     (next1, dry), next2, stepped = h.signals("$signal"), h.signal("next2"), h.signal("stepped")
     h.assume("start: only while nothing runs", ~dut.start | idle)
     writes = dut.set1 | dut.set2
@@ -143,12 +144,16 @@ def _adam_rate(h):
         h.prove(f"{state}: its steps", ~here | (left <= cycles))
         h.prove(f"{state}: in its time", ~here | (spent + left == begins + cycles))
         begins += cycles + 1
-    halved = (spent - begins)[:6]
-    h.prove("NORMALISE: has no steps but its own", ~normalise | (left == 0))
-    h.prove("NORMALISE: in its time", ~normalise | ((spent >= begins) & (spent <= begins + _RATIO_WIDTH)))
-    h.prove("NORMALISE: by a bit a cycle", ~normalise | ((high << halved) >> _RATIO_WIDTH == 0))
+    h.prove("ready: no steps are left", h.block("serial").ready == (left == 0))
+    halved = (spent - begins)[1:7]
+    last = begins + 2 * _RATIO_WIDTH
+    h.prove("NORMALISE: has no steps but its own", ~(normalise | halve) | (left == 0))
+    h.prove("NORMALISE: in its time", ~normalise | ((spent >= begins) & (spent <= last) & ~(spent - begins)[0]))
+    h.prove("HALVE: in its time", ~halve | ((spent > begins) & (spent <= last + 1) & (spent - begins)[0]))
+    h.prove("HALVE: knows whether there is something to halve", ~halve | (large == (high != 0)))
+    h.prove("NORMALISE: by a bit in two cycles", ~(normalise | halve) | ((high << halved) >> _RATIO_WIDTH == 0))
     h.prove(f"done: at most {AdamRate.LATENCY} cycles after start", idle | (spent <= AdamRate.LATENCY))
-    h.prove("done: only what was started", ~dut.done | normalise)
+    h.prove("done: only what was started", ~dut.done | halve)
     kept = Signal()
     with h.m.If(dut.done & ~dut.clear):
         h.m.d.sync += kept.eq(1)

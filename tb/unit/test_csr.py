@@ -101,6 +101,7 @@ def test_counter_halves_belong_together():
         ctx.set(dut.counter_value, 0x1_FFFF_FFFF)
         assert await master.read(ctx, "COUNTER_LOW") == 0xFFFF_FFFF
         ctx.set(dut.counter_value, 0x2_0000_0000)
+        await master.read(ctx, "STATUS")
         assert await master.read(ctx, "COUNTER_HIGH") == 1
         assert await master.read(ctx, "COUNTER_LOW") == 0
         assert await master.read(ctx, "COUNTER_HIGH") == 2

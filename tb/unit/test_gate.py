@@ -156,12 +156,17 @@ def test_gate():
             for _ in range(rng.randrange(300)):
                 await ctx.tick()
             if rng.random() < 0.2:  # stopped in the middle
+                late = rng.random() < 0.5  # and a layer with the stop
+                ctx.set(dut.quality, layout(random_layer(rng)))
+                ctx.set(dut.quality_valid, late)
                 await pulse(ctx, dut.clear)
+                ctx.set(dut.quality_valid, 0)
+                await ctx.delay(1e-10)
                 assert not ctx.get(dut.busy)
                 layers = layers[:1]
                 for layer in layers:
                     await give(ctx, layer)
-                dropped += 1
+                dropped += late
             while ctx.get(dut.busy):
                 await ctx.tick()
             for _ in range(rng.randrange(1, 3)):  # twice is as once
