@@ -5,10 +5,21 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 from ..host.cli import app, main
-from ..host.cli_options import JsonOption, PresetOption, VariantOption, screen, summarise
+from ..host.cli_options import (
+    BaudOption,
+    JsonOption,
+    PatienceOption,
+    PortOption,
+    PresetOption,
+    VariantOption,
+    board_port,
+    screen,
+    summarise,
+)
 from ..spec.presets import preset
 
 __all__ = ["app", "main"]
@@ -17,7 +28,7 @@ BAUD = 3_000_000
 
 boards = typer.Typer(
     name="board", no_args_is_help=True, rich_markup_mode="markdown",
-    help="Build for FPGA boards. Start with: `adagp board build ecpix5 --preset tiny -o build/ecpix5`",
+    help="Build for FPGA boards and start them. Begin with: `adagp board build ecpix5 --preset tiny -o build/ecpix5`",
 )  # fmt: skip
 app.add_typer(boards, name="board")
 
@@ -71,6 +82,40 @@ def build(
     _show(report)
     print(output / "board.json")
     summarise(report, json_path)
+
+
+@boards.command()
+def start(
+    folder: Annotated[Path, typer.Argument(help="What `adagp board build` wrote: its dram.json is read.")],
+    port: PortOption = None,
+    baud: BaudOption = None,
+    patience: PatienceOption = None,
+    json_path: JsonOption = None,
+) -> None:
+    """Start a board's memory: its first commands, calibration of each byte lane, a test. Once after power-up.
+
+    The bitstream must be loaded, and what was in the memory is lost. Then: `adagp train --device board --port ...`
+
+    Example: `adagp board start build/ecpix5 --port /dev/ttyUSB1`
+    """
+    from dataclasses import asdict
+
+    from ..host.dram_controller import DramController
+
+    line = board_port("board", port, baud, patience)
+    controller = DramController.load(folder / "dram.json")
+    from ..host.board_memory import start_memory
+
+    assert line is not None
+    with Progress(*Progress.get_default_columns(), console=screen, transient=True) as progress:
+        task = progress.add_task("calibration", total=1.0)
+        eyes, compared = start_memory(line, controller, lambda share: progress.update(task, completed=share))
+    table = Table("pins", "bitslip", "delays that work", "delay", title=f"{controller.memory_bytes >> 20} MiB started")
+    for eye in eyes:
+        table.add_row(controller.pins(eye.lane), str(eye.bitslip), f"{eye.first} to {eye.last}", str(eye.delay))
+    Console().print(table)
+    print(f"memory test: {compared:,} bytes compared, all as written")
+    summarise({"eyes": [asdict(eye) | {"delay": eye.delay} for eye in eyes], "bytes_compared": compared}, json_path)
 
 
 def _show(report):

@@ -151,6 +151,25 @@ class BoardDevice(RegisterDevice):
     def read(self, address: int, n_bytes: int) -> np.ndarray:
         return np.frombuffer(bytearray(self.link.read(address, n_bytes, self._shown(n_bytes))), np.uint8)
 
+    def require_memory(self, n_bytes: int) -> None:
+        """Raise LinkError unless the memory has ``n_bytes``, and keeps what is written; its content is lost.
+
+        A smaller memory comes round at its end, a power of two: what is written there is found at address 0.
+        """
+        places = [0, *(1 << bits for bits in range(12, (n_bytes - 1).bit_length()))]
+        marks = np.random.default_rng(n_bytes).integers(1, 1 << 63, len(places), np.uint64)
+        for place, mark in reversed(list(zip(places, marks, strict=True))):
+            self.write(place, mark[None])
+        for place, mark in zip(places, marks, strict=True):
+            found = self.read(place, mark.nbytes).view(np.uint64)[0]
+            if found == mark:
+                continue
+            if place and found == marks[0]:
+                raise LinkError(f"the board has {place:,} bytes of memory, the network needs {n_bytes:,}")
+            raise LinkError(
+                f"the board's memory doesn't keep what is written at {place:#x}: run adagp board start first"
+            )
+
     def _shown(self, total):
         progress = self.progress
         return None if progress is None else lambda done: progress(done, total)

@@ -73,11 +73,12 @@ def _window(trace: str | None, folder: RunFolder | None, n_commands: int) -> dic
 
 
 @contextlib.contextmanager
-def _shown(device: Device, progress: Callable[[int, int], None] | None) -> Iterator[None]:
-    """Let ``progress`` know of transfers to and from a board."""
+def _shown(device: Device, progress: Callable[[int, int], None] | None, n_bytes: int) -> Iterator[None]:
+    """Let ``progress`` know of transfers to and from a board, whose memory must have ``n_bytes``."""
     from .board_device import BoardDevice
 
     assert isinstance(device, BoardDevice)
+    device.require_memory(n_bytes)
     device.progress = progress
     yield
     device.progress = None
@@ -117,7 +118,7 @@ def open_session(
         chosen["port"] = port
     device = open_device(device_name, config, **chosen)
     try:
-        with contextlib.nullcontext() if port is None else _shown(device, progress):
+        with contextlib.nullcontext() if port is None else _shown(device, progress, network.compiled.plan.n_bytes):
             network.load_state(device, model.state_dict(), settings.seed)
         yield Session(network, device, dataset)
     finally:

@@ -1,0 +1,62 @@
+"""A board's memory over its host link: started, calibrated and tested before an accelerator may use it."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .board_device import Line, Port
+from .dram_check import check_memory
+from .dram_controller import DramController
+from .dram_start import Eye, start
+from .link import Link, LinkError
+
+__all__ = ["start_memory"]
+
+
+class _Registers:
+    """The DRAM controller's registers at the end of a link."""
+
+    def __init__(self, link: Link):
+        self._link = link
+
+    def read(self, offset: int) -> int:
+        return self._link.read_register(offset, dram=True)
+
+    def write(self, offset: int, value: int) -> None:
+        self._link.write_register(offset, value, dram=True)
+
+
+class _Memory:
+    """The memory at the end of a link, whatever accelerator is there."""
+
+    def __init__(self, link: Link):
+        self._link = link
+
+    def write(self, address: int, array: np.ndarray) -> None:
+        self._link.write(address, np.ascontiguousarray(array).reshape(-1).view(np.uint8).tobytes())
+
+    def read(self, address: int, n_bytes: int) -> np.ndarray:
+        return np.frombuffer(self._link.read(address, n_bytes), np.uint8)
+
+
+def start_memory(
+    port: Port, controller: DramController, progress: Callable[[float], None] = lambda share: None
+) -> tuple[tuple[Eye, ...], int]:
+    """Start the memory of the board at ``port`` and test it; returns each lane's eye and the bytes compared.
+
+    ``progress`` is told the share of calibration that is done. What was in the memory is lost. Raises LinkError for a
+    board that doesn't answer, DramStartError for a memory that doesn't work.
+    """
+    line = Line(port)
+    try:
+        link = Link(line, port.baud, port.patience)
+        try:
+            link.hello()
+        except LinkError as error:
+            raise LinkError(f"{port.path} at {port.baud} baud: {error}") from error
+        eyes = start(_Registers(link), controller, progress=progress)
+        compared = check_memory(_Memory(link), controller)
+        link.finish()
+        return eyes, compared
+    finally:
+        line.close()

@@ -1,0 +1,108 @@
+"""``adagp board start``: calibration and memory test over a link, with models of PHY and memory at its end."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from adagp.boards.cli import main
+from adagp.host import board_memory
+from adagp.host.link import LinkError
+from phy_model import Lane, MemoryModel, PhyModel
+
+LANES = ((2, 3, 6), (0, 1, 5))
+"""Bitslip, first and last delay that work."""
+
+
+class LinkedModels:
+    """What a :class:`~adagp.host.link.Link` offers, of a board with these models."""
+
+    def __init__(self, phy, memory, answers=True):
+        self.phy, self.memory, self.answers = phy, memory, answers
+        self.greeted = self.finished = False
+
+    def hello(self):
+        if not self.answers:
+            raise LinkError("no answer")
+        self.greeted = True
+
+    def finish(self):
+        self.finished = True
+
+    def read_register(self, address, dram=False):
+        assert dram and self.greeted
+        return self.phy.read(address)
+
+    def write_register(self, address, value, dram=False):
+        assert dram and self.greeted
+        self.phy.write(address, value)
+
+    def write(self, address, data):
+        assert self.phy.values["ddrctrl_init_done"], "the memory is used before it is started"
+        self.memory.write(address, np.frombuffer(data, np.uint8))
+
+    def read(self, address, size):
+        return self.memory.read(address, size).tobytes()
+
+
+@pytest.fixture
+def start(controller, tmp_path, monkeypatch, capsys):
+    """Runs the command at a board; returns exit code, output, errors, and whether the line was closed."""
+    controller.save(tmp_path / "dram.json")
+
+    def run(*options, lanes=LANES, answers=True, folder=tmp_path, **faults):
+        phy = PhyModel(controller, [Lane(*lane) for lane in lanes], seed=1)
+        link = LinkedModels(phy, MemoryModel(controller.memory_bytes, controller.lanes, **faults), answers)
+        closed = []
+
+        class Line:
+            def __init__(self, port):
+                assert port.path == "somewhere"
+
+            def close(self):
+                closed.append(True)
+
+        monkeypatch.setattr(board_memory, "Line", Line)
+        monkeypatch.setattr(board_memory, "Link", lambda *_: link)
+        monkeypatch.setattr("time.sleep", lambda _: None)
+        monkeypatch.setenv("COLUMNS", "200")
+        with pytest.raises(SystemExit) as ended:
+            main(["board", "start", str(folder), *map(str, options)])
+        said = capsys.readouterr()
+        return ended.value.code, said.out, said.err, bool(closed)
+
+    return run
+
+
+PORT = ("--port", "somewhere")
+
+
+def test_a_memory_is_started(start, controller, tmp_path):
+    code, out, said, closed = start(*PORT, "--json", tmp_path / "started.json")
+    assert code == 0 and closed, said
+    summary = json.loads((tmp_path / "started.json").read_text())
+    assert [(eye["bitslip"], eye["first"], eye["last"], eye["delay"]) for eye in summary["eyes"]] == [
+        (2, 3, 6, 4), (0, 1, 5, 3),
+    ]  # fmt: skip
+    assert summary["bytes_compared"] > 1 << 14 and f"{summary['bytes_compared']:,} bytes compared" in out
+    assert f"{controller.memory_bytes >> 20} MiB started" in out and "DQ8 to DQ15" in out and "1 to 5" in out
+
+
+@pytest.mark.parametrize(("faults", "message"), [
+    ({"lanes": (LANES[0], (0, 5, 1))}, r"failed: calibration: lane 1 \(DQ8 to DQ15\) reads wrongly at every bitslip"),
+    ({"dead": 1 << 20}, "failed: memory test: .* address bit 20 has no effect"),
+    ({"stuck": 1}, r"failed: memory test: .*lane 0 "),
+    ({"answers": False}, "failed: somewhere at 3000000 baud: no answer"),
+])  # fmt: skip
+def test_what_does_not_work_is_named(start, faults, message):
+    code, out, said, closed = start(*PORT, **faults)
+    assert code == 1 and closed and "MiB started" not in out
+    assert said.strip().count("\n") == 0
+    assert re.search(message, said), said
+
+
+def test_mistakes(start, tmp_path):
+    code, _, said, _ = start()
+    assert code == 2 and "needs --port" in said
+    code, _, said, _ = start(*PORT, folder=tmp_path / "nowhere")
+    assert code == 2 and "nowhere" in said and said.strip().count("\n") == 0
