@@ -12,7 +12,7 @@ from adagp.rtl.im2col import LaneOffsets, Operand
 from adagp.rtl.odometer import COUNT_BITS, Odometer
 from adagp.rtl.pool import Pool
 from adagp.spec.descriptors import VectorMode
-from amaranth import Cat, Mux, ResetSignal, Signal
+from amaranth import Cat, Mux, ResetSignal, Signal, Value
 
 from .jobs_registers import RESULT_GAP, recent_results
 from .jobs_reorganise import REORGANISES, sums_given
@@ -81,6 +81,12 @@ def _operand(h):
         walk.valid & h.signal("prepared") & (~walk.payload.new | h.dut.full.avail)))  # fmt: skip
     held = _operand_halves(h, "", h.dut.full, h.dut.free)
     h.prove("free: the half in use isn't given back", ~h.dut.free | (held == HALVES))
+    # Whether valid or not: all of these end in end_pass, end_sweep, end_walk.
+    vectors = [*(h.signal(f"stage{stage}") for stage in range(Operand.latency)), h.signal("skid.spare")]
+    for vector in (*vectors, h.dut.o.p):
+        ends = Value.cast(vector)[-3:]
+        h.prove(f"{len(h.names)}: a walk ends with a pass", ~ends[2] | ends[0])
+    h.cover("a walk ends", h.dut.o.valid & h.dut.o.p.end_walk)
     h.cover("free", h.dut.free)
 
 
@@ -88,6 +94,8 @@ def _operand(h):
 def _feeder(h):
     bind_streams(h)
     bind_tokens(h)
+    vector = h.dut.stream
+    h.assume("stream: a walk ends with a pass", ~(vector.valid & vector.p.end_walk) | vector.p.end_pass)
     h.prove(f"travelling: at most {GAP - 1}", h.signal("travelling") < GAP)
     h.cover("travelling: arrives", (h.before(h.signal("travelling")) == 1) & (h.signal("travelling") == 0))
     h.prove(f"columns: at most {CONFIG.cols}", h.signal("columns") <= CONFIG.cols)

@@ -193,7 +193,7 @@ def _store(h):
     gate, reader = h.block("gate"), h.block("reader")
     idle = bursts.idle & gate.idle & walk.idle & reader.idle
     h.prove("nothing is under way between descriptors", h.state("", "MOVE") | idle)
-    s0, s0_valid, _ = h.signals("gate.$signal")
+    s0, s0_valid, *_ = h.signals("gate.$signal")
     h.prove("gate: a burst within a page", burst_form(s0_valid, BurstLayout(s0)))
     h.prove("main_done only when all is answered", ~dut.main_done | (h.signal("answers.before") == 0))
     h.cover("main_done", dut.main_done)

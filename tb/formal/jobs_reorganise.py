@@ -7,6 +7,7 @@ that makes them; that a descriptor asks for sums that there are, ``tb/grammar.py
 from dataclasses import replace
 
 from adagp.rtl.epilogue import Epilogue
+from adagp.rtl.filter_terms import FilterTerms
 from adagp.rtl.reorganise import Reorganise
 from adagp.rtl.window_sums import N_WINDOWS, TermLayout, WindowSums
 from amaranth import Cat, Mux, Signal
@@ -161,7 +162,9 @@ def _reorganise(h):
     steps = [s for s in h.signals("pixels.stage") if len(s) == 1][: pixels.latency - 1]
     for number, stage in enumerate(steps):
         h.prove(f"pixels: a term {number + 1} cycles behind", ~stage | (since <= N_WINDOWS + number + 1))
-    cycles = pixels.latency + WindowSums.ADD_LATENCY
+    for number, stage in enumerate(s for s in h.signals("filters.stage") if len(s) == 1):
+        h.prove(f"filters: stage {number} a cycle behind the flush", ~stage | (flushed == 1))
+    cycles = max(pixels.latency, FilterTerms.LATENCY) + WindowSums.ADD_LATENCY
     h.prove(
         "END: with swap, some cycles behind the end",
         ~(ends & swap) | (age + count == Reorganise.SETTLE_CYCLES + cycles),
@@ -172,7 +175,7 @@ def _reorganise(h):
     # Each of the last terms was so long ago that it must have come before the end.
     for number, there in enumerate([term.valid, *~quiet]):
         h.prove(f"{number} cycles ago: no term later than its cause", ~there | Mux(
-            swap, since <= N_WINDOWS + len(steps) + number, flushed <= number + 1))  # fmt: skip
+            swap, since <= N_WINDOWS + len(steps) + number, flushed <= number + FilterTerms.LATENCY))  # fmt: skip
     h.prove("terms are in memory when it isn't busy", dut.busy | (quiet.all() & ~term.valid))
     for name, here in (("filters", ~dut.d.swap), ("pixels", dut.d.swap)):
         h.cover(f"{name}: a term", term.valid & here & dut.busy)
