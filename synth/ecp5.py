@@ -12,13 +12,15 @@ def _part(name, lut, ebr, multiplier, *packages, plan=None):
     return Part(name, has, packages, ("6", "7", "8"), plan)
 
 
-def _rows(blocks, *heights):
-    """Places for multipliers: rows at ``heights`` of ``blocks`` of nine columns, a gap of two amid them."""
-    offsets = (0, 1, 4, 5)  # of a block's four multipliers, which are numbered the same
+def _rows(kind, places, blocks, *heights):
+    """Places: rows at ``heights`` of ``blocks`` of nine columns, a gap of two amid them; in each block ``places``.
+
+    These are offsets of columns and numbers.
+    """
     return tuple(
         tuple(
-            f"X{4 + 9 * block + 2 * (block > blocks // 2) + offset}/Y{y}/MULT18_{offset}"
-            for block in range(blocks) for offset in offsets
+            f"X{4 + 9 * block + 2 * (block > blocks // 2) + offset}/Y{y}/{kind}{number}"
+            for block in range(blocks) for offset, number in places
         )
         for y in heights
     )  # fmt: skip
@@ -26,7 +28,8 @@ def _rows(blocks, *heights):
 
 _PLAN_85K = Plan(
     share=0.25,
-    multipliers=_rows(13, 10, 34, 58),
+    multipliers=_rows("MULT18_", ((0, 0), (1, 1), (4, 4), (5, 5)), 13, 10, 34, 58),
+    memories=_rows("EBR", ((0, 0), (2, 1), (4, 2), (6, 3)), 13, 70, 82),
     # The electrostatic placer: placements by the usual one, HeAP, have more wires in a region than can be routed. It
     # is for large designs only: with a lone PE it doesn't end.
     options=("--placer", "static"),

@@ -1,7 +1,8 @@
-"""Where the multipliers of a PE array stand on a device.
+"""Where the multipliers of a PE array and the memories of its sums stand on a device.
 
 Placers pull an array together until its wires have no room; with its multipliers spread over the whole device the rest
-of each PE follows, and so does what feeds and drains a column.
+of each PE follows, and so does what feeds and drains a column. The slices of a wide memory, whose wires are nearly the
+same, they put upon each other.
 """
 
 import json
@@ -17,19 +18,20 @@ from ..gen.cache import digest
 __all__ = ["Plan", "Rows", "sites", "write"]
 
 Rows = Sequence[Sequence[str]]
-"""A device's places for multipliers: rows from below, each from left to right."""
+"""A device's places for multipliers or block RAMs: rows from below, each from left to right."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """How designs that take more than ``share`` of a device's LUTs are placed and routed.
 
-    ``multipliers``: places that an array's are spread over; ``options`` of nextpnr's command line; ``settings`` that it
-    has no option for, which it reads from a netlist.
+    ``multipliers``: places that an array's are spread over; ``memories``: rows for its accumulator and for its biases;
+    ``options`` of nextpnr's command line; ``settings`` that it has no option for, which it reads from a netlist.
     """
 
     share: float
     multipliers: Rows
+    memories: Rows
     options: tuple[str, ...]
     settings: tuple[tuple[str, str], ...]
 
@@ -40,10 +42,27 @@ class Plan:
 
 
 _PE = re.compile(r"(.*)\.pe_r(\d+)_c(\d+)\.multiplier\.block")
+_SUMS = re.compile(r"(.*)\.accumulator\.half(\d)\.memory\.\d+\.(\d+)")
+_BIASES = re.compile(r"(.*)\.bias\b[^.]*\.memory\.memory\.\d+\.(\d+)")
 
 
-def sites(cells: Iterable[str], rows: Rows) -> dict[str, str]:
-    """Places for the multipliers of the largest array among ``cells``, by cell; none where a row is too short.
+def sites(cells: Iterable[str], plan: Plan) -> dict[str, str]:
+    """Places for cells of the largest array among ``cells``, by cell; none for what a row is too short for."""
+    cells = list(cells)
+    array, chosen = _multipliers(cells, plan.multipliers)
+    core = array.rpartition(".compute.")[0]
+    # Above the last PEs of each column: a slice of its sums, above those one of its biases.
+    for pattern, block, row in zip((_SUMS, _BIASES), ("compute", "drain"), plan.memories, strict=True):
+        found = [match for cell in cells if (match := pattern.fullmatch(cell)) and match[1] == f"{core}.{block}"]
+        slices = sorted(found, key=lambda match: [int(number) for number in match.groups()[:0:-1]])
+        if len(slices) <= len(row):
+            step = len(row) / max(1, len(slices))
+            chosen |= {match[0]: row[int((n + 0.5) * step)] for n, match in enumerate(slices)}
+    return chosen
+
+
+def _multipliers(cells: Iterable[str], rows: Rows) -> tuple[str, dict[str, str]]:
+    """The name of the largest array and places for its multipliers, by cell; none where a row is too short.
 
     Each column of PEs gets a strip of the device from bottom to top, its first PEs below.
     """
@@ -51,9 +70,9 @@ def sites(cells: Iterable[str], rows: Rows) -> dict[str, str]:
     for cell in cells:
         if found := _PE.fullmatch(cell):
             arrays.setdefault(found[1], {})[int(found[2]), int(found[3])] = cell
-    array = max(arrays.values(), key=len, default={})
-    if not array:
-        return {}
+    if not arrays:
+        return "", {}
+    name, array = max(arrays.items(), key=lambda item: len(item[1]))
     height, width = (1 + max(place[axis] for place in array) for axis in (0, 1))
     chosen = {}
     for index, row in enumerate(rows):
@@ -61,14 +80,14 @@ def sites(cells: Iterable[str], rows: Rows) -> dict[str, str]:
         mine = [r for r in range(height) if r * len(rows) // height == index]
         wanted = [(r, c) for c in range(width) for r in mine]
         if len(wanted) > len(row):
-            return {}
+            return name, {}
         for slot, place in enumerate(wanted):
             chosen[array[place]] = row[slot * len(row) // len(wanted)]
-    return chosen
+    return name, chosen
 
 
 def write(netlist: Path, target: Path, plan: Plan | None) -> None:
-    """A netlist at ``target`` as at ``netlist``, by a plan with its array's multipliers fixed and settings."""
+    """A netlist at ``target`` as at ``netlist``, by a plan with cells of its array fixed and settings."""
     if plan is None:
         target.unlink(missing_ok=True)
         try:
@@ -78,7 +97,7 @@ def write(netlist: Path, target: Path, plan: Plan | None) -> None:
         return
     contents = json.loads(netlist.read_text())
     (module,) = (module for module in contents["modules"].values() if int(module["attributes"].get("top", "0"), 2))
-    for cell, site in sites(module["cells"], plan.multipliers).items():
+    for cell, site in sites(module["cells"], plan).items():
         module["cells"][cell].setdefault("attributes", {})["BEL"] = site
     module["settings"] = dict(plan.settings)
     target.write_text(json.dumps(contents))
