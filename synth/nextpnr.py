@@ -22,7 +22,7 @@ ITERATIONS = 160
 """After how many the router is stopped. What it can route takes it some dozens; with what it can't it never ends:
 it doubles the price of a wire that several nets want each time, until nothing else counts."""
 
-PLACING = 1500
+PLACING = 1000
 """After how many iterations the electrostatic placer is stopped: those that ended took up to two thirds of that, and
 there are designs whose memories it pushes around for ever."""
 
