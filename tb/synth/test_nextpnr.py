@@ -72,9 +72,9 @@ ENDLESS = """#!/usr/bin/env python3
 import itertools, json, sys, time
 seed = int(sys.argv[sys.argv.index("--seed") + 1])
 if seed == 3:
-    for n in itertools.count(1490):
+    for n in itertools.count(990):
         print(f"Info: iter={n} steplen=1.9 a=134.5 penalty=[2.1, 2.1]", flush=True)
-        time.sleep(0.02 if n < 1495 else 0.3)
+        time.sleep(0.02 if n < 995 else 0.3)
 if seed == 2:
     json.dump({"fmax": {"clk": {"achieved": 70.0}}, "critical_paths": [], "utilization": {},
         "detailed_net_timings": []}, open("report.json", "w"))
@@ -103,7 +103,7 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     assert found["fmax_mhz"] == {"2": 70.0} == {str(found["best_seed"]): found["fmax_median_mhz"]}
     assert list(found["unrouted"]) == ["1"] and list(found["placed"]) == ["2"]
     found, _ = run("ecp5", (3,), part="25k")
-    assert re.match(r"nextpnr-ecp5 can't place \S+ with seed 3: after 1500 iterations", found["unrouted"]["3"])
+    assert re.match(r"nextpnr-ecp5 can't place \S+ with seed 3: after 1000 iterations", found["unrouted"]["3"])
 
 
 def test_seeds_known_from_earlier_figures_are_not_run_again(cache):
