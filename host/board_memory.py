@@ -7,7 +7,7 @@ import numpy as np
 from .board_device import Line, Port
 from .dram_check import check_memory
 from .dram_controller import DramController
-from .dram_start import Eye, start
+from .dram_start import DramStartError, Eye, close, start
 from .link import Link, LinkError
 
 __all__ = ["start_memory"]
@@ -45,7 +45,7 @@ def start_memory(
     """Start the memory of the board at ``port`` and test it; returns each lane's eye and the bytes compared.
 
     ``progress`` is told the share of calibration that is done. What was in the memory is lost. Raises LinkError for a
-    board that doesn't answer, DramStartError for a memory that doesn't work.
+    board that doesn't answer, DramStartError for a memory that doesn't work; the accelerator's port is closed then.
     """
     line = Line(port)
     try:
@@ -54,8 +54,13 @@ def start_memory(
             link.hello()
         except LinkError as error:
             raise LinkError(f"{port.path} at {port.baud} baud: {error}") from error
-        eyes = start(_Registers(link), controller, progress=progress)
-        compared = check_memory(_Memory(link), controller)
+        registers = _Registers(link)
+        eyes = start(registers, controller, progress=progress)
+        try:
+            compared = check_memory(_Memory(link), controller)
+        except DramStartError:
+            close(registers, controller)
+            raise
         link.finish()
         return eyes, compared
     finally:

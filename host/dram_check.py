@@ -12,6 +12,9 @@ __all__ = ["Memory", "check_memory"]
 WINDOW = 1 << 14
 """Bytes of random contents, at each of the memory's ends."""
 
+SCATTERED = 256
+"""Random places at which the memory is tested beside."""
+
 LINE = 64
 """Bytes written at a time when addresses are tested: no cell of the memory is smaller."""
 
@@ -30,7 +33,7 @@ def check_memory(memory: Memory, controller: DramController, *, window: int = WI
     Raises DramStartError, which names an address bit that does nothing, or the byte lane that fails and how often.
     """
     rng = np.random.default_rng(seed)
-    compared = _check_addresses(memory, controller.memory_bytes, rng)
+    compared = _check_addresses(memory, controller, rng)
     walking = np.array([1 << bit for bit in range(16)], np.uint16).view(np.uint8)
     for data in (walking, ~walking):
         compared += _check(memory, controller, 0, np.tile(data, 2))
@@ -39,9 +42,11 @@ def check_memory(memory: Memory, controller: DramController, *, window: int = WI
     return compared
 
 
-def _check_addresses(memory, size, rng):
-    """A line of its own at 0 and at each power of two: all must differ at the end."""
+def _check_addresses(memory, controller, rng):
+    """A line of its own at 0, at each power of two and at random places: each must be there at the end."""
+    size = controller.memory_bytes
     places = [0, *(1 << bit for bit in range((LINE - 1).bit_length(), (size - 1).bit_length()))]
+    places += [LINE * int(line) for line in rng.choice(size // LINE, SCATTERED, replace=False) if line & (line - 1)]
     lines = {place: rng.integers(0, 256, LINE, np.uint8) for place in places}
     for place, line in lines.items():
         memory.write(place, line)
@@ -54,12 +59,18 @@ def _check_addresses(memory, size, rng):
                     f"memory test: what was written at {other:#x} came back from {place:#x}: "
                     f"address bit {bit} has no effect"
                 )
+    for place, line in lines.items():
+        _compare(controller, place, line, found[place])
     return LINE * len(places)
 
 
 def _check(memory, controller, start, data):
     memory.write(start, data)
-    found = memory.read(start, data.size)
+    _compare(controller, start, data, memory.read(start, data.size))
+    return data.size
+
+
+def _compare(controller, start, data, found):
     wrong = np.flatnonzero(found != data)
     if wrong.size:
         lanes = (start + wrong) * 8 // controller.lane_bits % controller.lanes
@@ -70,4 +81,3 @@ def _check(memory, controller, start, data):
             f"memory test: {wrong.size} of {data.size} bytes from {start:#x} are wrong ({which}); first at "
             f"{start + place:#x}, {found[place]:#04x} for {data[place]:#04x}"
         )
-    return data.size

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from .dram_controller import COMMANDS, CONTROLS, DramController
 
-__all__ = ["DramStartError", "Eye", "Phy", "Registers", "start"]
+__all__ = ["DramStartError", "Eye", "Phy", "Registers", "close", "start"]
 
 PATTERNS = 3
 """Random bursts that must be read without an error for a delay to work."""
@@ -76,6 +76,13 @@ def start(
     eyes = phy.calibrate(progress)
     phy.open()
     return eyes
+
+
+def close(bus: Registers, controller: DramController) -> None:
+    """Close the accelerator's port to the memory, and say so by the board's lights."""
+    phy = Phy(bus, controller, time.sleep, seed=1)
+    phy.close()
+    phy.write("ddrctrl_init_error", 1)
 
 
 class Phy:

@@ -115,10 +115,11 @@ class PhyModel:
 
 
 class MemoryModel:
-    """A memory in which address bits do nothing (``dead``) or data lines are stuck at 1 (``stuck``, of a word)."""
+    """A memory in which address bits do nothing (``dead``), data lines are stuck at 1 (``stuck``, of a word), or a
+    range of addresses forgets what was written (``lost``)."""
 
-    def __init__(self, size: int, lanes: int, dead: int = 0, stuck: int = 0):
-        self.size, self.lanes, self.dead, self.stuck = size, lanes, dead, stuck
+    def __init__(self, size: int, lanes: int, dead: int = 0, stuck: int = 0, lost: range = range(0)):
+        self.size, self.lanes, self.dead, self.stuck, self.lost = size, lanes, dead, stuck, lost
         self.cells: dict[int, int] = {}
 
     def write(self, address: int, array: np.ndarray) -> None:
@@ -131,5 +132,9 @@ class MemoryModel:
         places = range(address, address + n_bytes)
         stuck = [self.stuck >> 8 * (place % self.lanes) & 0xFF for place in places]
         return np.array(
-            [self.cells[place & ~self.dead] | bits for place, bits in zip(places, stuck, strict=True)], np.uint8
+            [
+                0 if place in self.lost else self.cells[place & ~self.dead] | bits
+                for place, bits in zip(places, stuck, strict=True)
+            ],
+            np.uint8,
         )

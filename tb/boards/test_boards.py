@@ -162,6 +162,10 @@ def test_steps_go_on_where_they_were(tmp_path):
     (tmp_path / "b.out").unlink()
     run(2)
     assert done == ["a", "b", "a", "b"]
+    with pytest.raises(ZeroDivisionError):  # what another was made from is half made when this stops
+        Steps(tmp_path).run("a", [3], ["a.out"], lambda: 1 / 0)
+    run(2)
+    assert done == ["a", "b", "a", "b", "a"]
 
 
 def test_limits():

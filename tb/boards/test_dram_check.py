@@ -24,3 +24,11 @@ def test_a_stuck_data_line_is_named(controller, stuck, lane, pins):
     memory = MemoryModel(controller.memory_bytes, controller.lanes, stuck=stuck)
     with pytest.raises(DramStartError, match=rf"memory test: .* are wrong \(lane {lane} \({pins}\): \d+\); first at"):
         check_memory(memory, controller, window=WINDOW)
+
+
+@pytest.mark.parametrize("share", [(1, 128), (48, 56)])
+def test_a_region_that_forgets_is_noticed(controller, share):
+    first, last = (controller.memory_bytes * n // 128 for n in share)
+    memory = MemoryModel(controller.memory_bytes, controller.lanes, lost=range(first + 1, last))
+    with pytest.raises(DramStartError, match=r"memory test: \d+ of 64 bytes from 0x\w+ are wrong"):
+        check_memory(memory, controller, window=WINDOW)

@@ -8,6 +8,9 @@ from adagp.boards import flow_ecp5
 from adagp.boards.ecpix5 import BOARD
 from adagp.boards.errors import BoardError
 from adagp.boards.steps import Steps
+from adagp.gen.verilog import Vendor, to_verilog
+from adagp.rtl.array import Array
+from adagp.spec.presets import preset
 
 PE = "accelerator.core.compute.array.pe_r0_c0.multiplier.block"
 TOOL = """#!/usr/bin/env python3
@@ -32,12 +35,16 @@ def build(tmp_path, monkeypatch):
     for name in ("NEXTPNR_ECP5", "ECPPACK"):
         monkeypatch.setenv(name, str(tool))
     assert shutil.which(str(tool))
-    cells = {PE: {"type": "MULT18X18D", "attributes": {}}}
-    modules = {"other": {"attributes": {}, "cells": {}}, "top": {"attributes": {"top": "01"}, "cells": cells}}
-    (tmp_path / "top.json").write_text(json.dumps({"modules": modules}))
     (tmp_path / "top.lpf").write_text("")
-    monkeypatch.setattr(flow_ecp5, "synthesise", lambda *_: {"MULT18X18D": 1})
-    return lambda seed: flow_ecp5.build(Steps(tmp_path), BOARD, [], seed, False)
+
+    def run(seed, luts=30_000, name=PE):
+        cells = {name: {"type": "MULT18X18D", "attributes": {}}}
+        modules = {"other": {"attributes": {}, "cells": {}}, "top": {"attributes": {"top": "01"}, "cells": cells}}
+        (tmp_path / "top.json").write_text(json.dumps({"modules": modules}))
+        monkeypatch.setattr(flow_ecp5, "synthesise", lambda *_: {"MULT18X18D": 1, "LUT4": luts})
+        return flow_ecp5.build(Steps(tmp_path), BOARD, [], seed, False)
+
+    return run
 
 
 def test_the_plan_is_in_what_nextpnr_gets(build, tmp_path, monkeypatch):
@@ -53,6 +60,30 @@ def test_the_plan_is_in_what_nextpnr_gets(build, tmp_path, monkeypatch):
     assert module["settings"] == dict(BOARD.plan.settings)
     sites = {site for row in BOARD.plan.multipliers for site in row}
     assert module["cells"][PE]["attributes"]["BEL"] in sites
+
+
+def test_a_small_design_is_placed_without_the_plan(build, tmp_path, monkeypatch):
+    pack = tmp_path / "pack"
+    pack.write_text("#!/bin/sh\n: > top.bit\n")
+    pack.chmod(0o755)
+    monkeypatch.setenv("ECPPACK", str(pack))
+    build(3, luts=1000)
+    assert not set(BOARD.plan.options) & set(json.loads((tmp_path / "given.json").read_text()))
+    module = json.loads((tmp_path / "planned.json").read_text())["modules"]["top"]
+    assert module["cells"][PE]["attributes"] == {}
+
+
+def test_a_plan_without_an_array_is_no_plan(build):
+    with pytest.raises(BoardError, match=r"^ecpix5: no PE array is among the design's cells"):
+        build(3, name="accelerator.core.compute.array.pe_r0_c0.multiplier.product")
+
+
+def test_the_accelerators_multipliers_are_the_plans():
+    """The Verilog that a board gets has ECP5's blocks, under the names that its plan looks for."""
+    config = preset("tiny")
+    text = to_verilog(Array(config), Vendor(flow_ecp5.FAMILY))
+    assert text.count("  MULT18X18D #(") == text.count(") block (") == text.count(" multiplier (") == config.n_pes
+    assert all(f" pe_r{r}_c{c} (" in text for r in range(config.rows) for c in range(config.cols))
 
 
 def test_a_board_without_a_route_gets_one_line(build):

@@ -54,6 +54,7 @@ def start(controller, tmp_path, monkeypatch, capsys):
         phy = PhyModel(controller, [Lane(*lane) for lane in lanes], seed=1)
         link = LinkedModels(phy, MemoryModel(controller.memory_bytes, controller.lanes, **faults), answers)
         closed = []
+        run.phy = phy
 
         class Line:
             def __init__(self, port):
@@ -91,12 +92,14 @@ def test_a_memory_is_started(start, controller, tmp_path):
 @pytest.mark.parametrize(("faults", "message"), [
     ({"lanes": (LANES[0], (0, 5, 1))}, r"failed: calibration: lane 1 \(DQ8 to DQ15\) reads wrongly at every bitslip"),
     ({"dead": 1 << 20}, "failed: memory test: .* address bit 20 has no effect"),
+    ({"lost": range(1 << 20, 1 << 26)}, r"failed: memory test: \d+ of 64 bytes from 0x100000 are wrong"),
     ({"stuck": 1}, r"failed: memory test: .*lane 0 "),
     ({"answers": False}, "failed: somewhere at 3000000 baud: no answer"),
 ])  # fmt: skip
 def test_what_does_not_work_is_named(start, faults, message):
     code, out, said, closed = start(*PORT, **faults)
     assert code == 1 and closed and "MiB started" not in out
+    assert not start.phy.values["ddrctrl_init_done"]  # the accelerator must not use it
     assert said.strip().count("\n") == 0
     assert re.search(message, said), said
 
