@@ -1,5 +1,6 @@
 """The command line's part about boards: ``adagp board``; with it, the whole of it."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +51,7 @@ def list_boards() -> None:
 @boards.command()
 def build(
     name: Annotated[str, typer.Argument(metavar="BOARD", help="See `adagp board list`.")],
-    preset_name: PresetOption = "ecp5",
+    preset_name: PresetOption = "tiny",
     variant: VariantOption = "baseline",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")] = Path("build/board"),
     clock_mhz: Annotated[
@@ -104,18 +105,29 @@ def start(
 
     line = board_port("board", port, baud, patience)
     controller = DramController.load(folder / "dram.json")
+    made = _config_hash(folder / "accelerator.json")
     from ..host.board_memory import start_memory
 
     assert line is not None
     with Progress(*Progress.get_default_columns(), console=screen, transient=True) as progress:
         task = progress.add_task("calibration", total=1.0)
-        eyes, compared = start_memory(line, controller, lambda share: progress.update(task, completed=share))
+        eyes, compared = start_memory(line, controller, made, lambda share: progress.update(task, completed=share))
     table = Table("pins", "bitslip", "delays that work", "delay", title=f"{controller.memory_bytes >> 20} MiB started")
     for eye in eyes:
         table.add_row(controller.pins(eye.lane), str(eye.bitslip), f"{eye.first} to {eye.last}", str(eye.delay))
     Console().print(table)
     print(f"memory test: {compared:,} bytes compared, all as written")
     summarise({"eyes": [asdict(eye) | {"delay": eye.delay} for eye in eyes], "bytes_compared": compared}, json_path)
+
+
+def _config_hash(path):
+    """Of the accelerator that a folder's bitstream has."""
+    from .errors import BoardError
+
+    try:
+        return int(json.loads(path.read_text())["config_hash"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise BoardError(f"{path} isn't the description of an accelerator: {error}") from None
 
 
 def _show(report):

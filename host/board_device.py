@@ -124,12 +124,19 @@ class BoardDevice(RegisterDevice):
         while self.read_register("STATUS") & Status.BUSY:
             if self._line.clock() > end:
                 raise LinkError(f"the board at {self.port.path} doesn't stop what it was doing: reset it")
-        self.write_register("ENTRIES", 1)  # only there where gradients are predicted, of which the digest says nothing
-        if bool(self.read_register("ENTRIES")) != self.config.predicts:
-            raise LinkError(
-                f"the accelerator at {self.port.path} {'does not predict' if self.config.predicts else 'predicts'}"
-                f" gradients, unlike variant {self.config.variant}: choose the one that its bitstream was made for"
-            )
+        # The digest says nothing of the variant, but some registers are there only in some.
+        for name, wanted, without, with_ in (
+            ("ENTRIES", self.config.predicts, "does not predict gradients", "predicts gradients"),
+            ("PREDICTOR", self.config.predictor_on_chip, "has no predictor on chip", "has a predictor on chip"),
+        ):
+            self.write_register(name, 1)
+            there = bool(self.read_register(name))
+            self.write_register(name, 0)
+            if there != wanted:
+                raise LinkError(
+                    f"the accelerator at {self.port.path} {with_ if there else without}, unlike variant"
+                    f" {self.config.variant}: choose the one that its bitstream was made for"
+                )
 
     def read_register(self, name: str) -> int:
         return self.link.read_register(register(name).offset)

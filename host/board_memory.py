@@ -40,20 +40,26 @@ class _Memory:
 
 
 def start_memory(
-    port: Port, controller: DramController, progress: Callable[[float], None] = lambda share: None
+    port: Port, controller: DramController, config_hash: int, progress: Callable[[float], None] = lambda share: None
 ) -> tuple[tuple[Eye, ...], int]:
     """Start the memory of the board at ``port`` and test it; returns each lane's eye and the bytes compared.
 
-    ``progress`` is told the share of calibration that is done. What was in the memory is lost. Raises LinkError for a
-    board that doesn't answer, DramStartError for a memory that doesn't work; the accelerator's port is closed then.
+    ``controller`` and ``config_hash`` are of the bitstream that the board must have. ``progress`` is told the share
+    of calibration that is done. What was in the memory is lost. Raises LinkError for a board that doesn't answer or
+    has another bitstream, DramStartError for a memory that doesn't work; the accelerator's port is closed then.
     """
     line = Line(port)
     try:
         link = Link(line, port.baud, port.patience)
         try:
-            link.hello()
+            found = link.hello().config_hash
         except LinkError as error:
             raise LinkError(f"{port.path} at {port.baud} baud: {error}") from error
+        if found != config_hash:
+            raise LinkError(
+                f"the board at {port.path} is of configuration {found:08x}, the folder's bitstream of"
+                f" {config_hash:08x}: load that one"
+            )
         registers = _Registers(link)
         eyes = start(registers, controller, progress=progress)
         try:

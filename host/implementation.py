@@ -137,17 +137,21 @@ def _asic(results):
         ("area", results.of("asic", lambda design: design["area"]), theirs["total"]),
         ("power in BP, W", drawn["bp"], watts), ("power in GP, W", in_gp, watts),
     ]  # fmt: skip
+    measured = results.read("asic")
+    ours = f", and ours {preset(measured['provenance']['config']).n_pes}" if measured else ""
     if memories := results.of("asic", lambda design: design["resources"]["memory_area"]):
         rows.insert(1, ("memories", memories, {}))
     return f"""## Standard cells: Table 5
 
 {results.origins("asic")}
 
-Areas: ours in square micrometres, the paper's without a unit. Our cells have no wires between them, so there is no
-interconnect. Our memories aren't synthesised but counted by the model of `synth/memories.py`, in area and in power; the
-paper doesn't say what it has of them. Power: ours at the preset's clock, in a batch with backpropagation (BP) and in
-one with predicted gradients (GP); the baseline has batches of the first kind alone, and what the others draw in GP is
-compared with that. The paper has one figure for both.
+This is another machine than the paper's, which has {paper.N_PES} PEs{ours}: the smaller an array, the more weighs what
+ADA-GP adds beside it. Areas: ours in square micrometres, the paper's without a unit. Our cells have no wires between
+them, so there is no interconnect, and no clock tree. Compare cells with cells. Our memories aren't synthesised but
+counted by the model of `synth/memories.py`, in area and in power; the paper doesn't say what it has of them. Power:
+ours at the preset's clock, in a batch with backpropagation (BP) and in one with predicted gradients (GP); the baseline
+has batches of the first kind alone, and what the others draw in GP is compared with that. The paper has one figure for
+both.
 
 {compared(rows)}"""
 
@@ -161,12 +165,15 @@ def _bargains(results):
             continue
         config = preset(results.read(name)["provenance"]["config"])
         cycles = results.read(CYCLES[name])
-        gain = f"{cycles['figures']['speedup_max']:,.2f}" if cycles else NOT_MEASURED
+        gain = cycles["figures"]["speedup_max"] if cycles else None
+        clocks = [designs[variant].get("fmax_median_mhz") for variant in ("max", "baseline")]
+        timed = gain * clocks[0] / clocks[1] if gain and all(clocks) else None
         area = equal_area(designs, MULTIPLIERS[name], config.n_pes)
         columns[f"{title}, `{config.name}`"] = (
             number(area.n_pes), f"{area.luts_a_pe:,.1f}", f"{area.multipliers_a_pe:,.2f}", number(area.luts, "+"),
             number(area.multipliers, "+"), number(area.by_luts), number(area.by_both),
-            *(f"{area.speedup(more):,.2f}" for more in (area.by_luts, area.by_both)), gain,
+            *(f"{area.speedup(more):,.2f}" for more in (area.by_luts, area.by_both)),
+            *(f"{ratio:,.2f}" if ratio else NOT_MEASURED for ratio in (gain, timed)),
         )  # fmt: skip
     return columns
 
@@ -177,6 +184,7 @@ def _equal_area(results):
         "PEs of the baseline", "LUTs a PE", "multipliers a PE", "LUTs that MAX adds", "multipliers that MAX adds",
         "more PEs for these LUTs", "more PEs for these LUTs and multipliers", "speed-up at best, for these LUTs",
         "speed-up at best, for these LUTs and multipliers", "speed-up of MAX, in measured cycles",
+        "speed-up of MAX, each at its median clock",
     )  # fmt: skip
     text = f"\n{table(('', *columns), zip(names, *columns.values(), strict=True))}\n" if columns else ""
     least, most = (100 * of(paper.EQUAL_AREA_SPEEDUP.values()) for of in (min, max))
@@ -188,8 +196,9 @@ What if the baseline had more PEs for what MAX adds? One more is taken to cost t
 what its columns end in ({", ".join(f"`{block}`" for block in COLUMN_BLOCKS)}),
 over its PEs, and the array's multipliers over its PEs. What fetches operands and moves results is taken to serve a
 larger array as it is, and memories to be large enough. The larger array is as much faster as it has more PEs, at best:
-layers don't always fill it, and it may wait for memory. MAX's speed-up is measured, by the paper's schedule and at
-equal clocks: VGG13's with `paper`, the digits CNN's with `ecp5`.
+layers don't always fill it, and it may wait for memory. MAX's speed-up is measured, by the paper's schedule: VGG13's
+with `paper`, the digits CNN's with `ecp5`. It is in cycles, so it is one in time only at equal clocks, which the paper
+assumes; where clocks are measured, the last row has what is left of it at each design's own.
 {text}
 The paper gives its baseline {100 * paper.EQUAL_AREA_PES:.0f} % more PEs for MAX's area in standard cells, and a mean
 speed-up of {least:.1f} to {most:.1f} %."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,14 +18,15 @@ LANES = ((2, 3, 6), (0, 1, 5))
 class LinkedModels:
     """What a :class:`~adagp.host.link.Link` offers, of a board with these models."""
 
-    def __init__(self, phy, memory, answers=True):
-        self.phy, self.memory, self.answers = phy, memory, answers
+    def __init__(self, phy, memory, answers=True, config_hash=0x1234):
+        self.phy, self.memory, self.answers, self.config_hash = phy, memory, answers, config_hash
         self.greeted = self.finished = False
 
     def hello(self):
         if not self.answers:
             raise LinkError("no answer")
         self.greeted = True
+        return SimpleNamespace(config_hash=self.config_hash)
 
     def finish(self):
         self.finished = True
@@ -49,10 +51,11 @@ class LinkedModels:
 def start(controller, tmp_path, monkeypatch, capsys):
     """Runs the command at a board; returns exit code, output, errors, and whether the line was closed."""
     controller.save(tmp_path / "dram.json")
+    (tmp_path / "accelerator.json").write_text(json.dumps({"config_hash": 0x1234}))
 
-    def run(*options, lanes=LANES, answers=True, folder=tmp_path, **faults):
+    def run(*options, lanes=LANES, answers=True, config_hash=0x1234, folder=tmp_path, **faults):
         phy = PhyModel(controller, [Lane(*lane) for lane in lanes], seed=1)
-        link = LinkedModels(phy, MemoryModel(controller.memory_bytes, controller.lanes, **faults), answers)
+        link = LinkedModels(phy, MemoryModel(controller.memory_bytes, controller.lanes, **faults), answers, config_hash)
         closed = []
         run.phy = phy
 
@@ -94,6 +97,7 @@ def test_a_memory_is_started(start, controller, tmp_path):
     ({"dead": 1 << 20}, "failed: memory test: .* address bit 20 has no effect"),
     ({"lost": range(1 << 20, 1 << 26)}, r"failed: memory test: \d+ of 64 bytes from 0x100000 are wrong"),
     ({"stuck": 1}, r"failed: memory test: .*lane 0 "),
+    ({"config_hash": 0x4321}, "failed: the board at somewhere is of configuration 00004321, the folder's bitstream of"),
     ({"answers": False}, "failed: somewhere at 3000000 baud: no answer"),
 ])  # fmt: skip
 def test_what_does_not_work_is_named(start, faults, message):
@@ -108,4 +112,6 @@ def test_mistakes(start, tmp_path):
     code, _, said, _ = start()
     assert code == 2 and "needs --port" in said
     code, _, said, _ = start(*PORT, folder=tmp_path / "nowhere")
+    (tmp_path / "accelerator.json").write_text("[]")
+    assert "accelerator.json isn't the description of an accelerator" in start(*PORT)[2]
     assert code == 2 and "nowhere" in said and said.strip().count("\n") == 0

@@ -168,7 +168,7 @@ def test_a_memory_that_is_too_small():
             with pytest.raises(LinkError, match=f"has {size:,} bytes of memory, the network needs {n_bytes:,}"):
                 Wrapping(size).require_memory(n_bytes)
     for deaf in (0, 1 << 12, 1 << 15):
-        with pytest.raises(LinkError, match=f"doesn't keep what is written at {deaf:#x}: start it"):
+        with pytest.raises(LinkError, match=f"doesn't keep what is written at {deaf:#x}: run adagp board start"):
             Wrapping(1 << 16, deaf).require_memory(1 << 16)
 
 
@@ -245,6 +245,11 @@ def test_what_can_be_wrong_with_a_board(plug, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(link, "LINK_VERSION", 7)
         refused("the board speaks version 1 of the link's protocol, this host 7")
+
+    plug(a_board("max"))
+    refused("simulated predicts gradients, unlike variant baseline")
+    refused("simulated has a predictor on chip, unlike variant low", replace(TINY, variant="low"))
+    line = plug(board)
 
     device = BoardDevice(TINY, PORT)
     with pytest.raises(LinkError, match="a bus of the board refused an access, when it was asked for 8 bytes at 0x100"):

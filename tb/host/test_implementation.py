@@ -144,8 +144,24 @@ def test_equal_area(measured):
         ["LUTs that MAX adds", "+1,234"], ["multipliers that MAX adds", "+8"], ["more PEs for these LUTs", "41"],
         ["more PEs for these LUTs and multipliers", "8"], ["speed-up at best, for these LUTs", "3.56"],
         ["speed-up at best, for these LUTs and multipliers", "1.50"], ["speed-up of MAX, in measured cycles", "1.46"],
+        ["speed-up of MAX, each at its median clock", "not measured"],
     ]  # fmt: skip
-    assert found[0] == "|  | 7 series, `tiny` | ECP5, `tiny` |" and found[-1].endswith("| 1.46 | not measured |")
+    assert found[0] == "|  | 7 series, `tiny` | ECP5, `tiny` |" and found[-2].endswith("| 1.46 | not measured |")
+
+
+def test_speed_up_in_time(tmp_path):
+    """1.40 in cycles is 1.12 in time where the clocks are 50 and 40 MHz."""
+    rest = {"late": {}, "critical_paths": {"1": []}, "fmax_best_mhz": 99.0, "best_seed": 1}
+    placed = [
+        design(ECP5, variant, blocks, fmax_mhz={"1": mhz}, fmax_median_mhz=mhz, **rest)
+        for variant, blocks, mhz in (("baseline", BASELINE, 50.0), ("max", MAX, 40.0))
+    ]
+    write(tmp_path, "ecp5", {}, {"designs": placed})
+    write(tmp_path, "variants_digits", {"speedup_max": 1.4})
+    found = rows(implementation.implementation("aa", tmp_path))
+    assert_once(found, (
+        "| speed-up of MAX, in measured cycles | 1.40 |", "| speed-up of MAX, each at its median clock | 1.12 |",
+    ))  # fmt: skip
 
 
 def test_standard_cells(tmp_path):
