@@ -177,6 +177,7 @@ def synth(
         for design in designs:
             print(project(design, vivado / design.name, part))
     summarise({"target": target, "tools": flow.tools(target, bool(chosen)), "designs": found}, json_path)
+    flow.complain(found)
     for figures in found:
         if figures.get("unrouted") and "fmax_mhz" not in figures:
             raise RouteError(next(iter(figures["unrouted"].values())))

@@ -44,31 +44,37 @@ def bench(
 
     With seeds it is one design after the other, and written each time.
 
-    What was made is kept in the cache: stopped, it goes on. So it does from what the output has of this hardware and
-    these tools: designs that aren't asked for stay, and of those that are, seeds that would be found again.
+    What was made is kept in the cache: stopped, it goes on. So it does from what the output has of this hardware, these
+    tools and this flow: designs that aren't asked for stay, and of those that are, seeds that would be found again.
+    A design's ``commit`` is that of its last run, the file's that of the last design's.
     """
     source, config = commit(), preset(preset_name)
     seeds = list(getattr(arguments, "seeds", ()))
     origin = provenance(command, config, seeds, source)
     origin["tools"] |= flow.tools(target, bool(seeds))
+    origin |= flow.chosen(target)
     known = _kept(arguments.output, origin)
     designs = [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
     figures: dict[str, float] = {}
+    ordered: list[dict] = []
     with progress_of(screen) as report:
         for group in [[design] for design in designs] if seeds else [designs]:
             for found in flow.run(target, group, flow.Options(seeds=seeds, jobs=arguments.jobs), report, known):
-                known[found["design"]] = {key: found[key] for key in found if key not in ("folder", "placed")}
+                kept = {key: found[key] for key in found if key not in ("folder", "placed")}
+                known[found["design"]] = kept | {"commit": source}
             ordered = sorted(known.values(), key=lambda design: VARIANTS.index(design["variant"]))
             figures = by_variant(ordered, names)
             write_results(arguments.output, figures, {"designs": ordered, **(more or {})}, origin)
     for name, value in figures.items():
         print(f"{name}: {value}")
+    flow.complain(ordered)
 
 
 def _kept(output: Path, origin: Mapping) -> dict[str, dict]:
-    """Designs by name that a result file has, if they are of the same hardware, configuration and tools."""
+    """Designs by name that a result file has, if they are of the same hardware, configuration, tools and flow."""
     if not output.exists():
         return {}
     before = json.loads(output.read_text())
     same = all(before["provenance"].get(key) == origin[key] for key in ("hardware", "config_hash", "tools"))
-    return {design["design"]: design for design in before["details"]["designs"]} if same else {}
+    designs = before["details"]["designs"] if same else ()
+    return {design["design"]: design for design in designs if design.get("flow") == origin["flow"]}

@@ -1,5 +1,6 @@
 """From designs to figures: synthesis, fit, place and route with several seeds."""
 
+import ast
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,17 +9,18 @@ from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
+from ..gen.cache import digest
 from . import ecp5, ice40, netlist, nextpnr, xilinx
 from .breakdown import tree
 from .child import Say
 from .design import Design
-from .errors import RouteError
+from .errors import FitError, RouteError, ToolError
 from .jobs import results, side_by_side
 from .netlist import HARNESS
 from .target import Part, Target
 from .yosys import synthesise, yosys_version
 
-__all__ = ["FPGAS", "Options", "Report", "keep", "run", "tools"]
+__all__ = ["FPGAS", "Options", "Report", "chosen", "complain", "keep", "run", "tools"]
 
 FPGAS = {"ecp5": (ecp5.ECP5, ecp5.ROUTER), "xilinx": (xilinx.XILINX, None), "ice40": (ice40.ICE40, ice40.ROUTER)}
 """Targets by name, and what places and routes them here."""
@@ -37,6 +39,34 @@ class Options:
     seeds: Sequence[int] = ()
     freq_mhz: float | None = None
     jobs: int = 1
+
+
+class _Bare(ast.NodeTransformer):
+    """Leaves docstrings out; a tree has no comments anyway."""
+
+    def visit_Expr(self, node):
+        return None if isinstance(node.value, ast.Constant) else node
+
+
+SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "nextpnr", "target", "yosys")
+"""Modules that decide about every target's figures, besides its own."""
+_CODE = {
+    name: ast.dump(_Bare().visit(ast.parse(Path(__file__).with_name(f"{name}.py").read_text())))
+    for name in (*SOURCES, *FPGAS)
+}  # fmt: skip
+"""As the process began: files may change while it runs, but what it has imported doesn't."""
+
+
+def chosen(name: str, options: Options = Options()) -> dict[str, str]:
+    """``part``, ``package`` and ``speed`` grade, and ``flow``, the digest of all that figures hang on but hardware.
+
+    Raises TargetError.
+    """
+    target, _ = FPGAS[name]
+    part = target.part(options.part)
+    package, speed = target.choose(part, options.package, options.speed)
+    found = {"part": part.name, "package": package, "speed": speed}
+    return found | {"flow": digest(*found.values(), options.freq_mhz, *(_CODE[file] for file in (*SOURCES, name)))}
 
 
 @dataclass(frozen=True)
@@ -59,25 +89,32 @@ def _synthesise(design: Design, target: Target, report: Report) -> _Synthesised:
 
 def _summary(done: _Synthesised, target: Target, part: Part) -> dict:
     used = target.resources(done.cells.total())
-    with_harness = target.resources(done.cells.total(done.cells.counts))
+    every = done.cells.total(done.cells.counts)
+    if unknown := target.uncounted(every):
+        raise ToolError(f"{done.design.name} has cells that are no resource of {target.title}: {', '.join(unknown)}")
     summary = {
         "design": done.design.name, "variant": done.design.config.variant, "block": done.design.block,
         "resources": used, "available": dict(part.has),
         "harness": target.resources(done.cells.total([HARNESS])) if target.harness else {},
         "blocks": tree(done.cells, target), "nameless": round(done.cells.nameless, 5),
-        "uncounted": target.uncounted(done.cells.total()), "folder": str(done.folder),
+        "needed": target.resources(every), "folder": str(done.folder),
     }  # fmt: skip
     if target is xilinx.XILINX:
         summary["luts_estimated"] = xilinx.estimated_luts(done.folder)
-    return summary | {"needed": with_harness}
+    try:
+        target.check(done.design.name, part, every)
+    except FitError as error:
+        summary["unfit"] = str(error)
+    return summary
 
 
 @dataclass(frozen=True)
 class _Routed:
-    """What a seed's place and route came to; where there is no route, what the router said."""
+    """What a seed's place and route came to; where there is no route, what was said; ``failed``: not by the router."""
 
     identity: str
     said: str = ""
+    failed: bool = False
     fmax_mhz: float | None = None
     path: Sequence[dict] = ()
     utilisation: Mapping[str, Sequence[int]] | None = None
@@ -92,30 +129,35 @@ def _known(earlier: Mapping, run: nextpnr.Run) -> _Routed | None:
         return None
     if said := earlier["unrouted"].get(seed):
         return _Routed(run.identity, said)
-    path, fmax = earlier["critical_paths"][seed], earlier["fmax_mhz"][seed]
-    return _Routed(run.identity, "", fmax, path, earlier["utilisation"], earlier["late"])
+    more = earlier["by_seed"][seed]
+    return _Routed(
+        run.identity, "", False, earlier["fmax_mhz"][seed], earlier["critical_paths"][seed], more["utilisation"],
+        more["late"],
+    )  # fmt: skip
 
 
 def _place(run: nextpnr.Run, done: _Synthesised, report: Report) -> _Routed:
     say = report(f"{done.design.name}: place and route, seed {run.seed}")
     try:
         folder = run.place(say)
-    except RouteError as error:
-        return _Routed(run.identity, str(error))
+    except ToolError as error:
+        return _Routed(run.identity, str(error), failed=not isinstance(error, RouteError))
     finally:
         say("")
     scopes, period_ns = done.cells.scopes, 1e9 / done.design.config.clock_hz
     return _Routed(
-        run.identity, "", nextpnr.fmax_mhz(folder), nextpnr.critical_path(folder, scopes),
+        run.identity, "", False, nextpnr.fmax_mhz(folder), nextpnr.critical_path(folder, scopes),
         nextpnr.utilisation(folder), nextpnr.late(folder, scopes, period_ns), folder,
     )  # fmt: skip
 
 
 def _timing(by_seed: Mapping[int, _Routed]) -> dict:
-    """Of the seeds that have a route, frequencies and critical paths."""
+    """Of the seeds that have a route, frequencies and critical paths; ``utilisation`` and ``late`` are the best's."""
+    ended = {seed: routed for seed, routed in by_seed.items() if not routed.failed}
     found = {
-        "unrouted": {str(seed): routed.said for seed, routed in by_seed.items() if routed.said},
-        "placements": {str(seed): routed.identity for seed, routed in by_seed.items()},
+        "unrouted": {str(seed): routed.said for seed, routed in ended.items() if routed.said},
+        "failed": {str(seed): routed.said for seed, routed in by_seed.items() if routed.failed},
+        "placements": {str(seed): routed.identity for seed, routed in ended.items()},
         "placed": {str(seed): str(routed.folder) for seed, routed in by_seed.items() if routed.folder},
     }  # fmt: skip
     speeds = {seed: routed.fmax_mhz for seed, routed in by_seed.items() if routed.fmax_mhz}
@@ -126,6 +168,9 @@ def _timing(by_seed: Mapping[int, _Routed]) -> dict:
         "fmax_mhz": {str(seed): fmax for seed, fmax in speeds.items()},
         "fmax_median_mhz": round(median(speeds.values()), 2), "fmax_best_mhz": speeds[best],
         "critical_paths": {str(seed): by_seed[seed].path for seed in speeds},
+        "by_seed": {
+            str(seed): {"utilisation": by_seed[seed].utilisation, "late": by_seed[seed].late} for seed in speeds
+        },
         "best_seed": best, "utilisation": by_seed[best].utilisation, "late": by_seed[best].late,
     }  # fmt: skip
 
@@ -136,35 +181,43 @@ def run(
 ) -> list[dict]:  # fmt: skip
     """Figures of designs on the target called ``name``; with seeds they are placed and routed too.
 
-    Seeds that have no route are ``unrouted``, and a design that has none with any has no frequency.
-    Raises TargetError, FitError or ToolError. Whatever was made is kept, so a run that was stopped goes on; seeds in
-    ``earlier`` figures of designs, by name, aren't run again either, if the same would be found.
+    Seeds that have no route are ``unrouted``, those whose tool has ``failed`` are tried again the next time; a design
+    that has no route with any has no frequency. A design that doesn't fit is ``unfit``, and isn't placed. Whatever was
+    made is kept, so a run that was stopped goes on; seeds in ``earlier`` figures of designs, by name, join those of
+    ``options`` and aren't run again, if the same would be found.
+    Raises TargetError, FitError or ToolError.
     """
     target, router = FPGAS[name]
+    origin = chosen(name, options)
     part = target.part(options.part)
-    package, speed = target.choose(part, options.package, options.speed)
     key = next(key for key, other in target.parts.items() if other is part)
+    _ = yosys_version()  # a missing tool is better known before the work than after
     if options.seeds and router:
-        _ = router.command  # a missing tool is better known before synthesis than after
+        _ = router.command
     with side_by_side(options.jobs) as submit:
         made = results(submit, [(_synthesise, design, target, report) for design in designs])
-        summaries = [_summary(done, target, part) for done in made]
+        summaries = [_summary(done, target, part) | origin for done in made]
         if not (options.seeds and router):
             return summaries
         routed: list[dict[int, _Routed]] = [{} for _ in made]
         jobs = []
         for done, summary, by_seed in zip(made, summaries, routed, strict=True):
-            target.check(done.design, part, summary["needed"])
+            if "unfit" in summary:
+                raise FitError(summary["unfit"])
             large = part.plan and summary["needed"]["lut"] > part.plan.share * part.has["lut"]
-            freq = options.freq_mhz or done.design.config.clock_hz * 1.1e-6
-            for seed in options.seeds:
+            summary["freq_mhz"] = options.freq_mhz or done.design.config.clock_hz * 1.1e-6
+            before = earlier.get(done.design.name, {})
+            if before.get("flow") != origin["flow"]:
+                before = {}
+            for seed in sorted({*options.seeds, *map(int, before.get("placements", ()))}):
                 attempt = router.run(
-                    f"{target.name}-{done.design.name}", done.folder, router.options(key, package, speed), freq, seed,
+                    f"{target.name}-{done.design.name}", done.folder,
+                    router.options(key, origin["package"], origin["speed"]), summary["freq_mhz"], seed,
                     part.plan if large else None,
                 )  # fmt: skip
-                if known := _known(earlier.get(done.design.name, {}), attempt):
+                if known := _known(before, attempt):
                     by_seed[seed] = known
-                else:
+                elif seed in options.seeds:
                     jobs.append((attempt, done, by_seed))
 
         def place(attempt, done, by_seed):
@@ -174,6 +227,15 @@ def run(
     return [
         summary | _timing(dict(sorted(by_seed.items()))) for summary, by_seed in zip(summaries, routed, strict=True)
     ]
+
+
+def complain(found: Sequence[Mapping]) -> None:
+    """Raises FitError or ToolError for what is wrong with figures of designs, once all of them are shown."""
+    for figures in found:
+        if "unfit" in figures:
+            raise FitError(figures["unfit"])
+        for said in figures.get("failed", {}).values():
+            raise ToolError(said)
 
 
 def tools(name: str, placed: bool) -> dict[str, str]:

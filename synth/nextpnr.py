@@ -11,7 +11,7 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..gen.cache import digest, entry
+from ..gen.cache import cache_directory, digest, entry
 from . import child, floorplan
 from .errors import RouteError, ToolError
 from .netlist import Scopes
@@ -97,6 +97,7 @@ class Run:
         Raises RouteError where placer or router find no end in PLACING or ITERATIONS, ToolError.
         """
         tool, what = self.router.tool, f"{self.name} with seed {self.seed}"
+        self._retry()
         with entry(self.identity) as (path, scratch):
             if scratch:
                 folder = scratch / "out"
@@ -107,29 +108,56 @@ class Run:
                 try:
                     child.run(command, folder, folder / "log.txt", PHASE, watched(say))
                 except RouteError:
-                    pass  # kept too: it would go the same way again
+                    pass  # kept too: up to the same limits it would go the same way again
                 except ToolError as error:
                     said = str(error).partition(" said: ")[2].removeprefix("ERROR: ")
                     raise ToolError(f"{tool}, placing {what}: {said}") from error
                 (folder / "netlist.json").unlink()
                 folder.rename(path)
         if not (path / "report.json").exists():
-            left = [int(wires) for _, wires in _ITERATION.findall((path / "log.txt").read_text())]
-            best = f"can't route {what}: the best of {len(left)} iterations left {min(left, default=0):,} shared wires"
-            reason = best if left else f"can't place {what}: after {PLACING} iterations there are still cells on others"
-            raise RouteError(f"{tool} {reason}; try other seeds, or a smaller design")
+            said = _end((path / "log.txt").read_text())[2].format(what)
+            raise RouteError(f"{tool} {said}; try other seeds, or a smaller design")
         return path
+
+    def _retry(self):
+        """Forget a kept failure that ended before what is now the limit."""
+        path = cache_directory() / self.identity
+
+        def outdated():
+            if not path.exists() or (path / "report.json").exists():
+                return False
+            last, limit, _ = _end((path / "log.txt").read_text())
+            return last < limit
+
+        if outdated():
+            with entry(f"{self.identity}-retry") as (_, scratch):  # never made: a lock between processes
+                if scratch and outdated():
+                    path.rename(scratch / "outdated")
+
+
+def _end(log):
+    """Of what was stopped: the last iteration, the limit to it now, and what to say of a run that is to be named."""
+    routed, placed = _ITERATION.findall(log), _PLACING.findall(log)
+    if not routed:
+        last = int(placed[-1]) if placed else 0
+        return last, PLACING, f"can't place {{}}: after {last} iterations there are still cells on others"
+    last, best = int(routed[-1][0]), min(int(wires) for _, wires in routed)
+    return last, ITERATIONS, f"can't route {{}}: the best of {last} iterations left {best:,} shared wires"
 
 
 def watched(say: child.Say) -> child.Say:
-    """``say``, which is told what PHASE finds, but that it raises RouteError when told of a last iteration."""
+    """``say``, which is told what PHASE finds, but that it raises RouteError when told of a last iteration.
+
+    Not of one that has left no wire shared: it is the end that was hoped for.
+    """
 
     def watch(what):
         say(what)
-        for pattern, last in ((_PLACING, PLACING), (_ITERATION, ITERATIONS)):
-            found = pattern.search(what)
-            if found and int(found[1]) >= last:
-                raise RouteError
+        placing, routing = _PLACING.search(what), _ITERATION.search(what)
+        if placing and int(placing[1]) >= PLACING:
+            raise RouteError
+        if routing and int(routing[1]) >= ITERATIONS and int(routing[2]):
+            raise RouteError
 
     return watch
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from .design import Design
 from .errors import FitError, TargetError
 from .floorplan import Plan
 from .harness import DESIGN
@@ -84,11 +83,12 @@ class Target:
         patterns = [pattern for weights in self.counted.values() for pattern in weights]
         return sorted(cell for cell in cells if not any(fnmatchcase(cell, pattern) for pattern in patterns))
 
-    def check(self, design: Design, part: Part, needed: Mapping[str, int]) -> None:
-        """Raises FitError where ``part`` has less than is needed."""
+    def check(self, name: str, part: Part, cells: Mapping[str, int]) -> None:
+        """Raises FitError, which names the design, where ``part`` has less than cells take, given by type."""
+        needed = self.resources(cells)
         short = [
             f"{needed[resource]:,} of {resource}, of which it has {has:,}"
             for resource, has in part.has.items() if needed[resource] > has
         ]  # fmt: skip
         if short:
-            raise FitError(f"{design.name} doesn't fit {part.name}: it needs {'; '.join(short)}")
+            raise FitError(f"{name} doesn't fit {part.name}: it needs {'; '.join(short)}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .target import Part, Target
 
-__all__ = ["XILINX", "estimated_luts"]
+__all__ = ["XILINX", "device", "estimated_luts"]
 
 _LUTRAM = {
     "RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1S": 4, "RAM128X1S": 2,
@@ -14,8 +14,10 @@ _LUTRAM = {
 _SHIFT = {"SRL16E": 1, "SRLC16E": 1, "SRLC32E": 1}
 
 
-def _part(name, lut, ramb36, dsp48, package, speed):
-    return Part(name, {"lut": lut, "ff": 2 * lut, "ramb36": ramb36, "dsp48": dsp48}, (package,), (speed,))
+def device(name: str, lut: int, ramb36: int, dsp48: int, package: str, speed: str) -> Part:
+    """One of the 7 series, which have two flip-flops for a LUT, and take two RAMB18 where one RAMB36 has its place."""
+    has = {"lut": lut, "ff": 2 * lut, "ramb36": ramb36, "bram18": 2 * ramb36, "dsp48": dsp48}
+    return Part(name, has, (package,), (speed,))
 
 
 XILINX = Target(
@@ -30,13 +32,15 @@ XILINX = Target(
         # LUTs of any size count one: Vivado packs two small ones into one where it can, so it reports fewer.
         "lut": {"LUT[1-6]": 1, "INV": 1, **_LUTRAM, **_SHIFT},
         "lutram": {**_LUTRAM, **_SHIFT}, "carry4": {"CARRY4": 1}, "ff": {"FD[RSCP]E": 1, "FD[RSCP]E_1": 1},
-        "ramb36": {"RAMB36E1": 1}, "ramb18": {"RAMB18E1": 1}, "dsp48": {"DSP48E1": 1},
+        "ramb36": {"RAMB36E1": 1}, "ramb18": {"RAMB18E1": 1},
+        "bram18": {"RAMB36E1": 2, "RAMB18E1": 1},  # halves of places for block RAM
+        "dsp48": {"DSP48E1": 1},
         "muxf": {"MUXF[78]": 1},  # behind pairs of LUTs, in no one's way
     },
     parts={
-        "xc7vx690t": _part("XC7VX690T", 433200, 1470, 3600, "ffg1761", "-2"),
-        "xc7vx485t": _part("XC7VX485T", 303600, 1030, 2800, "ffg1761", "-2"),
-        "xc7v2000t": _part("XC7V2000T", 1221600, 1292, 2160, "flg1925", "-2"),
+        "xc7vx690t": device("XC7VX690T", 433200, 1470, 3600, "ffg1761", "-2"),
+        "xc7vx485t": device("XC7VX485T", 303600, 1030, 2800, "ffg1761", "-2"),
+        "xc7v2000t": device("XC7V2000T", 1221600, 1292, 2160, "flg1925", "-2"),
     },
 )  # fmt: skip
 

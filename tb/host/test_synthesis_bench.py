@@ -20,6 +20,7 @@ def run(tmp_path, monkeypatch):
         calls.append((target, variants, list(options.seeds), sorted(design["variant"] for design in earlier.values())))
         return [
             {"design": design.name, "variant": variant, "resources": {"lut": len(calls)}, "folder": "x", "placed": {}}
+            | synthesis_bench.flow.chosen(target)
             | ({"fmax_best_mhz": 60.0 + len(calls)} if variant != "low" else {"unrouted": {"1": "no wires"}})
             for design, variant in zip(designs, variants, strict=True)
         ]
@@ -52,11 +53,13 @@ def test_without_seeds_all_designs_are_one_run(run):
     assert calls == [("ecp5", ["low", "max"], [], [])] and found["figures"]["fmax_best_mhz_max"] == 61.0
 
 
-@pytest.mark.parametrize("change", ["hardware", "tools"])
-def test_what_other_hardware_or_tools_gave_goes(run, monkeypatch, change):
+@pytest.mark.parametrize("change", ["hardware", "tools", "flow"])
+def test_what_other_hardware_tools_or_flow_gave_goes(run, monkeypatch, change):
     run("--variants", "low")
     if change == "hardware":
         monkeypatch.setattr(results, "HARDWARE", "other")
+    elif change == "flow":
+        monkeypatch.setitem(synthesis_bench.flow._CODE, "netlist", "counted otherwise")
     else:
         monkeypatch.setattr(synthesis_bench.flow, "tools", lambda *_: {"yosys": "2"})
     found, calls = run("--variants", "max")

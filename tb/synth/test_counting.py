@@ -13,6 +13,7 @@ from adagp.synth.ecp5 import ECP5
 from adagp.synth.errors import FitError, TargetError
 from adagp.synth.flow import FPGAS
 from adagp.synth.netlist import HARNESS, Scopes, count
+from adagp.synth.xilinx import XILINX
 
 TINY = preset("tiny")
 SCOPES = Scopes("design.accelerator", frozenset({"core", "core.drain", "core.drain.lane1", "core.drain.lane10"}))
@@ -106,13 +107,22 @@ def test_parts_packages_speeds():
 
 def test_what_does_not_fit_is_said_with_figures():
     part = ECP5.part("25k")
-    ECP5.check(Design(TINY), part, dict(part.has))
+    cells = {"LUT4": 24288, "TRELLIS_FF": 24288, "DP16KD": 56, "MULT18X18D": 28, "TRELLIS_IO": 9}
+    ECP5.check("tiny-baseline", part, cells)
     with pytest.raises(FitError) as found:
-        ECP5.check(Design(TINY), part, {**part.has, "ebr": 57, "lut": 30000})
+        ECP5.check("tiny-baseline", part, {**cells, "PDPW16KD": 1, "CCU2C": 2856})
     assert str(found.value) == (
         "tiny-baseline doesn't fit LFE5U-25F: it needs 30,000 of lut, of which it has 24,288; 57 of ebr, of which it"
         " has 56"
     )
+
+
+def test_two_small_block_rams_take_the_place_of_a_large_one():
+    part = XILINX.part("xc7vx485t")  # of 1,030
+    XILINX.check("x", part, {"RAMB36E1": 1000, "RAMB18E1": 60})
+    XILINX.check("x", part, {"RAMB36E1": 1029, "RAMB18E1": 2})
+    with pytest.raises(FitError, match=r"^x doesn't fit XC7VX485T: it needs 2,061 of bram18, of which it has 2,060$"):
+        XILINX.check("x", part, {"RAMB36E1": 1000, "RAMB18E1": 61})
 
 
 @pytest.mark.parametrize("name", FPGAS)
@@ -127,7 +137,7 @@ def test_each_cell_counts_where_it_should(name):
     }[name]  # fmt: skip
     expected = {
         "ecp5": {"lut": 13, "lut4": 3, "ccu2c": 2, "dpr16x4": 1, "ebr": 1},
-        "xilinx": {"lut": 8, "lutram": 5, "ff": 3, "ramb18": 1},
+        "xilinx": {"lut": 8, "lutram": 5, "ff": 3, "ramb18": 1, "bram18": 1},
         "ice40": {"lut": 5, "ff": 2, "ebr": 1},
     }[name]  # fmt: skip
     assert {resource: number for resource, number in target.resources(cells).items() if number} == expected

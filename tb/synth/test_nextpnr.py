@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from adagp.synth import nextpnr as nextpnr_module
-from adagp.synth.errors import ToolError
+from adagp.synth.errors import RouteError, ToolError
 from adagp.synth.flow import FPGAS
 from adagp.synth.netlist import Scopes
 from adagp.synth.nextpnr import Router, Run
@@ -103,7 +103,24 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     assert found["fmax_mhz"] == {"2": 70.0} == {str(found["best_seed"]): found["fmax_median_mhz"]}
     assert list(found["unrouted"]) == ["1"] and list(found["placed"]) == ["2"]
     found, _ = run("ecp5", (3,), part="25k")
-    assert re.match(r"nextpnr-ecp5 can't place \S+ with seed 3: after 1000 iterations", found["unrouted"]["3"])
+    message = r"nextpnr-ecp5 can't place \S+ with seed 3: after 100\d iterations"
+    assert re.match(message, found["unrouted"]["3"])
+    (log,) = (tmp_path / "cache").glob("placed-*-seed3-*/log.txt")
+    log.write_text(log.read_text() + "Info: iter=1234 steplen=1.9\n")
+    found, jobs = run("ecp5", (3,), part="25k")
+    assert jobs == [] and "after 1234 iterations" in found["unrouted"]["3"]  # the limit was another
+    monkeypatch.setattr(nextpnr_module, "PLACING", 1235)
+    monkeypatch.setattr(nextpnr_module, "ITERATIONS", 100)
+    tool.write_text(ENDLESS.replace("seed == 2", "seed >= 2").replace("seed == 3", "False"))
+    found, _ = run("ecp5", (1, 3), part="25k")
+    assert list(found["unrouted"]) == ["1"] and found["fmax_mhz"] == {"3": 70.0}
+
+
+def test_a_route_that_is_found_at_last_is_not_thrown_away():
+    watch = nextpnr_module.watched(lambda _: None)
+    watch(f"iter={nextpnr_module.ITERATIONS} wires=9000 overused=0 overuse=0 archfail=0")
+    with pytest.raises(RouteError):
+        watch(f"iter={nextpnr_module.ITERATIONS} wires=9000 overused=10 overuse=12 archfail=NA")
 
 
 def test_seeds_known_from_earlier_figures_are_not_run_again(cache):
@@ -115,6 +132,13 @@ def test_seeds_known_from_earlier_figures_are_not_run_again(cache):
     assert jobs == [f"{PE.name}: place and route, seed 3"] and again["fmax_mhz"]["1"] == 12.5
     assert again["critical_paths"]["1"] == first["critical_paths"]["1"] and again["fmax_best_mhz"] > 100
     assert again["unrouted"] == {}
+    two = json.loads(json.dumps(again))
+    two["by_seed"]["1"]["late"] = {"core": {"endpoints": 2, "late": 1, "worst_ns": 99.0}}
+    one, jobs = run("ecp5", (3,), {PE.name: two}, part="25k")  # what is told of each seed is its own
+    assert jobs == [] and one["fmax_mhz"] == again["fmax_mhz"] and one["best_seed"] == 3 and one["late"] == {}
+    assert one["by_seed"]["1"] == two["by_seed"]["1"] and one["utilisation"] == one["by_seed"]["3"]["utilisation"]
+    changed, jobs = run("ecp5", (3,), {PE.name: two | {"flow": "another"}}, part="25k")
+    assert list(changed["fmax_mhz"]) == ["3"]  # seed 1 is of another flow, and 3 of the cache
     told["unrouted"] = {"1": "no wires"}
     lost, jobs = run("ecp5", (1, 3), {PE.name: told}, part="25k")
     assert jobs == [] and lost["unrouted"] == {"1": "no wires"} and list(lost["fmax_mhz"]) == ["3"]
