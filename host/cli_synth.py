@@ -1,7 +1,5 @@
 """The command that measures hardware: synth."""
 
-import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -52,27 +50,21 @@ def changed(config: Config, changes: Sequence[str]) -> Config:
 
 @contextmanager
 def progress_of(console: Console) -> Iterator["Report"]:
-    """A line for each job that runs: what its tool does, and for how long; a terminated process ends its tools."""
+    """A line for each job that runs: what its tool does, and for how long; a process that ends ends its tools."""
+    from ..synth.jobs import ended_by_signals
 
-    def terminated(*_):
-        sys.exit(128 + signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, terminated)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("{task.fields[now]}")
-    try:
-        with Progress(*columns, console=console) as bar:
+    with ended_by_signals(), Progress(*columns, console=console) as bar:
 
-            def report(job):
-                task = bar.add_task(job, total=1, now="")
+        def report(job):
+            task = bar.add_task(job, total=1, now="")
 
-                def say(now):
-                    bar.update(task, now=now[:60], completed=0 if now else 1)
+            def say(now):
+                bar.update(task, now=now[:60], completed=0 if now else 1)
 
-                return say
+            return say
 
-            yield report
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        yield report
 
 
 def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: int, report: "Report") -> list[dict]:

@@ -2,15 +2,17 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from .errors import ToolError
 
-__all__ = ["Say", "run", "stop"]
+__all__ = ["Say", "resume", "run", "stop"]
 
 Say = Callable[[str], None]
 """Told what a tool does at the moment."""
@@ -18,7 +20,13 @@ Say = Callable[[str], None]
 INTERVAL = 0.25
 """Seconds between two looks at a log."""
 
+_ERROR = re.compile(r"^error:.*$", re.MULTILINE | re.IGNORECASE)
+"""What tools say of an error: other lines may have the word too, as the name of a signal."""
+
 _running: set[subprocess.Popen] = set()
+_stopping = threading.Event()
+_starting = threading.Lock()
+"""Held while a tool starts, so that it either is seen by :func:`stop` or sees that it must not."""
 
 
 def _last(log, pattern, start):
@@ -37,9 +45,26 @@ def _kill(process):
 
 
 def stop() -> None:
-    """End all tools that run; the calls of :func:`run` that wait for them raise ToolError."""
-    for process in list(_running):
-        _kill(process)
+    """End all tools that run, and start no others until :func:`resume`; calls of :func:`run` raise ToolError."""
+    with _starting:
+        _stopping.set()
+        for process in list(_running):
+            _kill(process)
+
+
+def resume() -> None:
+    """Tools may start again."""
+    _stopping.clear()
+
+
+def _reason(code, log):
+    """Why a tool has failed, after its name."""
+    if code < 0:
+        return f"was killed (signal {-code}{': out of memory?' if -code == signal.SIGKILL else ''})"
+    text = log.read_text(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    error = _ERROR.search(text)
+    return f"ended with code {code} and said: {error[0] if error else (lines or ['nothing'])[-1]}"
 
 
 def run(
@@ -49,13 +74,19 @@ def run(
     phase: re.Pattern[str],
     say: Say,
     environment: Mapping[str, str] | None = None,
+    what: str = "",
+    keep: Path | None = None,
 ) -> None:
     """Run ``command`` in ``folder``, all that it prints into ``log``; ``say`` is told what ``phase`` finds there.
 
-    Raises ToolError with the log's first line that has ERROR in it, or else its last. The process ends with this one's
-    call, however that ends.
+    Raises ToolError, which begins with ``what`` or else the tool's name, with the log's first line that begins with
+    ERROR, or else its last; ``keep``: where a failed tool's log is copied to, which is told too. The process ends with
+    this one's call, however that ends.
     """
-    with log.open("wb") as output:
+    what = what or Path(command[0]).name
+    with _starting, log.open("wb") as output:
+        if _stopping.is_set():
+            raise ToolError(f"{what} was stopped")
         try:
             process = subprocess.Popen(
                 [str(part) for part in command], cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
@@ -63,8 +94,8 @@ def run(
             )  # fmt: skip
         except FileNotFoundError as error:
             raise ToolError(f"{command[0]} was not found") from error
+        _running.add(process)
     place = 0
-    _running.add(process)
     try:
         while process.poll() is None:
             time.sleep(INTERVAL)
@@ -76,7 +107,10 @@ def run(
         process.wait()
         _running.discard(process)
     if process.returncode:
-        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
-        said = (errors or lines or ["nothing"])[0 if errors else -1]
-        raise ToolError(f"{Path(command[0]).name} ended with code {process.returncode} and said: {said}")
+        if _stopping.is_set():
+            raise ToolError(f"{what} was stopped")
+        told = ""
+        if keep is not None:
+            shutil.copy(log, keep)
+            told = f"; its log is {keep}"
+        raise ToolError(f"{what} {_reason(process.returncode, log)}{told}")

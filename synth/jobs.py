@@ -1,14 +1,45 @@
 """Tools side by side: threads that wait for child processes, which end with them."""
 
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 
 from . import child
 
-__all__ = ["Submit", "results", "side_by_side"]
+__all__ = ["Submit", "ended_by_signals", "results", "side_by_side"]
 
 Submit = Callable[..., Future]
+
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the block by SystemExit, as Ctrl-C does by KeyboardInterrupt: so tools end with it.
+
+    Tools are sessions of their own, which a terminal that closes doesn't reach. A second signal doesn't disturb the
+    end; what was ignored before, as by nohup, still is. In other threads than the main one it does nothing.
+    """
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    chosen = [number for number in SIGNALS if before[number] != signal.SIG_IGN]
+
+    def end(number, _frame):
+        for other in chosen:
+            signal.signal(other, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        chosen = []
+    for number in chosen:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in chosen:
+            signal.signal(number, before[number])
 
 
 @contextmanager
@@ -21,11 +52,12 @@ def side_by_side(jobs: int) -> Iterator[Submit]:
     try:
         yield pool.submit
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
         child.stop()
+        pool.shutdown(wait=False, cancel_futures=True)
         raise
     finally:
         pool.shutdown()
+        child.resume()
 
 
 def results(submit: Submit, calls: Sequence[tuple]) -> list:

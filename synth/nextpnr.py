@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -105,13 +106,11 @@ class Run:
                 # Its own folder is all that a tool in WebAssembly can see.
                 floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan)
                 command = (*self.router.command, "--json", "netlist.json", *self.arguments)
-                try:
-                    child.run(command, folder, folder / "log.txt", PHASE, watched(say))
-                except RouteError:
-                    pass  # kept too: up to the same limits it would go the same way again
-                except ToolError as error:
-                    said = str(error).partition(" said: ")[2].removeprefix("ERROR: ")
-                    raise ToolError(f"{tool}, placing {what}: {said}") from error
+                with suppress(RouteError):  # kept too: up to the same limits it would go the same way again
+                    child.run(
+                        command, folder, folder / "log.txt", PHASE, watched(say),
+                        what=f"{tool}, placing {what},", keep=path.with_name(f"{path.name}.log"),
+                    )  # fmt: skip
                 (folder / "netlist.json").unlink()
                 folder.rename(path)
         if not (path / "report.json").exists():

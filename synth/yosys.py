@@ -67,10 +67,10 @@ def synthesise(
             for file, content in others.items():
                 (folder / file).write_bytes(content)
             (folder / "input.il").symlink_to(rtlil.resolve())
-            try:
-                child.run(yosys_command("script.ys"), folder, folder / "log.txt", _PASS, say)
-            except ToolError as error:
-                raise ToolError(f"Yosys, synthesising {name}: {str(error).partition(' said: ')[2]}") from error
+            child.run(
+                yosys_command("script.ys"), folder, folder / "log.txt", _PASS, say,
+                what=f"Yosys, synthesising {name},", keep=path.with_name(f"{path.name}.log"),
+            )  # fmt: skip
             (folder / "input.il").unlink()
             folder.rename(path)
     return path

@@ -3,11 +3,12 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from adagp.synth import nextpnr as nextpnr_module
 from adagp.synth.errors import RouteError, ToolError
-from adagp.synth.flow import FPGAS
+from adagp.synth.flow import FPGAS, complain
 from adagp.synth.netlist import Scopes
 from adagp.synth.nextpnr import Router, Run
 from pe_flow import PE, run
@@ -114,6 +115,29 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     tool.write_text(ENDLESS.replace("seed == 2", "seed >= 2").replace("seed == 3", "False"))
     found, _ = run("ecp5", (1, 3), part="25k")
     assert list(found["unrouted"]) == ["1"] and found["fmax_mhz"] == {"3": 70.0}
+
+
+def test_a_seed_whose_tool_is_killed_ends_no_other(tmp_path, monkeypatch):
+    """Its log is there to be read, and it is tried again."""
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
+    tool = tmp_path / "nextpnr-ecp5"
+    tool.write_text(ENDLESS.replace("if seed == 3:", "if seed == 1:\n    import os; os.kill(os.getpid(), 9)"))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setitem(FPGAS, "ecp5", (FPGAS["ecp5"][0], Router("nextpnr-ecp5", "", "", lambda *_: ())))
+    found, _ = run("ecp5", (1, 2), part="25k")
+    assert found["fmax_mhz"] == {"2": 70.0} and found["unrouted"] == {} and list(found["placements"]) == ["2"]
+    said = re.fullmatch(
+        r"nextpnr-ecp5, placing ecp5-\S+ with seed 1, was killed \(signal 9: out of memory\?\); its log is (.*)",
+        found["failed"]["1"],
+    )
+    assert said and Path(said[1]).parent == tmp_path / "cache" and Path(said[1]).exists()
+    with pytest.raises(ToolError, match=r"was killed"):
+        complain([found])
+    tool.write_text(ENDLESS.replace("seed == 2", "seed < 3"))
+    found, _ = run("ecp5", (1,), {PE.name: found}, part="25k")
+    assert found["fmax_mhz"] == {"1": 70.0, "2": 70.0} and found["failed"] == {}
+    complain([found])
 
 
 def test_a_route_that_is_found_at_last_is_not_thrown_away():

@@ -1,6 +1,8 @@
 """Child processes, and one PE through every tool: figures, cache, messages."""
 
+import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -12,7 +14,7 @@ from adagp.synth import nextpnr as nextpnr_module
 from adagp.synth import yosys as yosys_module
 from adagp.synth.errors import FitError, ToolError
 from adagp.synth.flow import FPGAS
-from adagp.synth.jobs import side_by_side
+from adagp.synth.jobs import ended_by_signals, side_by_side
 from adagp.synth.netlist import Scopes
 from adagp.synth.yosys import synthesise
 from pe_flow import PE, run
@@ -37,6 +39,9 @@ def test_what_a_tool_does_is_told_as_it_goes(tmp_path):
     "text, message",
     [
         ("print('one'); print('ERROR: two'); print('three'); raise SystemExit(3)", "code 3 and said: ERROR: two"),
+        (r"print(r'1/1: \error [0]'); print('last'); raise SystemExit(1)", "code 1 and said: last"),
+        ("import os; print('ERROR: x'); os.kill(os.getpid(), 9)", "was killed (signal 9: out of memory?)"),
+        ("import os; os.kill(os.getpid(), 15)", "was killed (signal 15)"),
         ("print('one\\n'); raise SystemExit(1)", "code 1 and said: one"),
         ("raise SystemExit(1)", "code 1 and said: nothing"),
     ],
@@ -81,6 +86,43 @@ inner.wait()
         time.sleep(0.1)
     else:
         pytest.fail(f"process {inner} goes on")
+
+
+def test_no_tool_starts_when_all_are_to_end(tmp_path):
+    """A job may have been at something else then."""
+    up, go = threading.Event(), threading.Event()
+
+    def job():
+        up.set()
+        assert go.wait(30)
+        python("print('now up')", tmp_path)
+
+    with pytest.raises(KeyError), side_by_side(1) as submit:
+        busy = submit(job)
+        assert up.wait(30)
+        threading.Timer(0.5, go.set).start()
+        raise KeyError
+    with pytest.raises(ToolError, match=r"^python\S* was stopped$"):
+        busy.result()
+    assert not (tmp_path / "log.txt").exists() or not (tmp_path / "log.txt").read_text()
+    python("print('now again')", tmp_path)  # the next may
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_a_block_and_its_tools(number, tmp_path):
+    before = signal.getsignal(number)
+    start = time.monotonic()
+    with pytest.raises(SystemExit) as ended, ended_by_signals():
+        threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
+        python("import time; time.sleep(60)", tmp_path)
+    assert ended.value.code == 128 + number and time.monotonic() - start < 30 and not child._running
+    assert signal.getsignal(number) == before
+    signal.signal(number, signal.SIG_IGN)
+    try:
+        with ended_by_signals():
+            os.kill(os.getpid(), number)  # as under nohup
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.mark.timeout(1800)
@@ -136,8 +178,12 @@ def test_what_does_not_fit_is_not_placed(cache, monkeypatch):
 
 def test_yosys_says_what_it_does_not_like(cache, tmp_path):
     (tmp_path / "x.il").write_text("module \\adagp\nend\n")
-    with pytest.raises(ToolError, match=r"^Yosys, synthesising x: ERROR: No such command: nonsense"):
+    with pytest.raises(
+        ToolError, match=r"^Yosys, synthesising x, ended with code 1 and said: ERROR: No such command: nonsense"
+    ):
         synthesise("x", tmp_path / "x.il", "nonsense")
+    (log,) = cache.glob("netlist-x-*.log")
+    assert "No such command: nonsense" in log.read_text()
     assert not [path for path in cache.iterdir() if path.name.startswith("netlist-x-") and path.is_dir()]
 
 
