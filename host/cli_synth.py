@@ -1,5 +1,6 @@
 """The command that measures hardware: synth."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -31,10 +32,13 @@ def numbers(text: str) -> list[int]:
     try:
         for part in filter(None, text.split(",")):
             first, _, last = part.partition("-")
-            found += range(int(first), int(last or first) + 1)
+            some = range(int(first), int(last or first) + 1)
+            if not some:
+                raise ValueError
+            found += some
     except ValueError:
         raise SettingsError(f"seeds = {text!r} must be like 1,2,5 or 1-8") from None
-    return found
+    return list(dict.fromkeys(found))
 
 
 def changed(config: Config, changes: Sequence[str]) -> Config:
@@ -70,10 +74,15 @@ def progress_of(console: Console) -> Iterator["Report"]:
 def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: int, report: "Report") -> list[dict]:
     """Figures of designs in standard cells, with the power of simulated batches if it is asked for."""
     from ..synth import asic
+    from ..synth.errors import ToolError
     from ..synth.jobs import results, side_by_side
+    from ..synth.yosys import yosys_version
     from .activity import activities
 
     library = asic.Library(liberty or asic.LIBERTY)
+    _ = yosys_version()  # missing tools are better known before the work than after
+    if shutil.which("sta") is None:
+        raise ToolError("timing and power of cells need OpenSTA, and sta was not found (Debian: apt install opensta)")
     known: dict[str, dict[str, asic.Activity]] = {}
     for design in designs if power else ():
         say = report(f"{design.name}: activity")
@@ -146,8 +155,13 @@ def synth(
     ):
         if value is not None and target != only:
             raise SettingsError(f"--{name} is for --target {only}")
+    for name, value in (("part", part), ("package", package), ("speed", speed), ("freq", freq)):
+        if value is not None and target == "asic":
+            raise SettingsError(f"--{name} isn't for --target asic")
     if chosen and target in ("xilinx", "asic"):
         raise SettingsError(f"seeds = {seeds!r}: no open tool places and routes for {target}")
+    if freq is not None and not chosen:
+        raise SettingsError("--freq is for place and route: it needs --seeds")
     from ..synth import flow  # here, because Amaranth takes a while to import
     from ..synth.design import Design
     from ..synth.errors import RouteError
@@ -160,10 +174,11 @@ def synth(
             options = flow.Options(part, package, speed, chosen, freq, jobs)
             found = flow.run(target, designs, options, report)
     show(found, depth)
+    unfit = any("unfit" in figures for figures in found)
     if output is not None:
         for design, figures in zip(designs, found, strict=True):
             flow.keep(figures, output / design.name)
-    if vivado is not None:
+    if vivado is not None and not unfit:
         from ..synth.vivado import project
 
         for design in designs:

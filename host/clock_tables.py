@@ -17,6 +17,7 @@ def clock(designs: Mapping[str, Mapping], target_mhz: float) -> str:
     for variant, design in designs.items():
         by_seed = "; ".join(f"{seed}: {mhz:,.1f}" for seed, mhz in design["fmax_mhz"].items())
         by_seed += "".join(f"; {seed}: no route" for seed in design.get("unrouted", ()))
+        by_seed += "".join(f"; {seed}: not tried to the end" for seed in design.get("failed", ()))
         median, best = (f"{design[f'fmax_{name}_mhz']:,.1f}" for name in ("median", "best"))
         speeds.append((variant, f"{target_mhz:,g}", median, best, by_seed))
         seed = design["best_seed"]

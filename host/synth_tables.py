@@ -36,8 +36,11 @@ def _resources(found: list[dict]) -> Table:
             values = (f"{design[key]:,}" if key in design else "" for design in found)
             table.add_row(label, *values, *([""] if available else []))
     if any(design.get("unrouted") for design in found):
-        seeds = (", ".join(map(str, design["unrouted"])) or "none" for design in found)
+        seeds = (", ".join(design.get("unrouted", ())) or "none" for design in found)
         table.add_row("seeds without a route, not counted", *seeds, *([""] if available else []))
+    if any(design.get("failed") for design in found):
+        seeds = (", ".join(design.get("failed", ())) or "none" for design in found)
+        table.add_row("seeds whose tool failed, not counted", *seeds, *([""] if available else []))
     for phase in ("bp", "gp"):
         if any(f"power_{phase}_w" in design for design in found):
             watts = [design.get(f"power_{phase}_w") for design in found]

@@ -11,6 +11,7 @@ from adagp.host.settings import SettingsError
 from adagp.host.synth_tables import show
 from adagp.sim.coverage import LINE, TOGGLE, Point
 from adagp.synth import asic
+from adagp.synth.xilinx import XILINX
 
 PE = ("synth", "--preset", "tiny", "--block", "pe")
 
@@ -73,6 +74,12 @@ MISTAKES = {
     "LFE5U-85F has no package 'X'; there are: CABGA756,": ("--package", "X"),
     "LFE5U-85F has no speed grade '9'; there are: 6, 7, 8": ("--speed", "9"),
     "seeds = '1-x' must be like 1,2,5 or 1-8": ("--seeds", "1-x"),
+    "seeds = '5-1' must be like 1,2,5 or 1-8": ("--seeds", "5-1"),
+    "--freq is for place and route: it needs --seeds": ("--freq", "90"),
+    "--part isn't for --target asic": ("--target", "asic", "--part", "25k"),
+    "--package isn't for --target asic": ("--target", "asic", "--package", "x"),
+    "--speed isn't for --target asic": ("--target", "asic", "--speed", "6"),
+    "--freq isn't for --target asic": ("--target", "asic", "--freq", "6"),
     "target = 'gowin' must be one of: ecp5, xilinx, ice40, asic": ("--target", "gowin"),
     "--liberty is for --target asic": ("--liberty", "x.lib"),
     "--power is for --target asic": ("--power",),
@@ -111,9 +118,30 @@ def test_a_missing_tool(adagp, monkeypatch, tmp_path):
 
 
 def test_seeds():
-    assert numbers("") == [] and numbers("1-3,7") == [1, 2, 3, 7]
-    with pytest.raises(SettingsError):
-        numbers("1-2-3")
+    assert numbers("") == [] and numbers("1-3,7,2") == [1, 2, 3, 7]
+    for text in ("1-2-3", "1,5-4"):
+        with pytest.raises(SettingsError):
+            numbers(text)
+
+
+def test_tools_for_cells_are_looked_for_first(adagp, monkeypatch, tmp_path):
+    (tmp_path / "ff.lib").write_text("cell (DFF) {\n area : 1;\n ff (IQ) { }\n}\ncell (BUF) {\n area : 1; }\n")
+    monkeypatch.setattr("adagp.host.activity.activities", None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    code, out, err = adagp(*PE, "--target", "asic", "--power", "--liberty", tmp_path / "ff.lib")
+    assert (code, out) == (1, "") and "sta was not found" in err
+
+
+def test_a_design_that_does_not_fit_is_shown_and_an_error(adagp, tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
+    part = XILINX.part("xc7vx485t")
+    monkeypatch.setitem(part.has, "dsp48", 0.5)
+    options = ("--variant", "baseline", "--target", "xilinx", "--part", "xc7vx485t", "--vivado", tmp_path / "vivado")
+    code, out, err = adagp(*PE, *options, "--json", tmp_path / "found.json")
+    assert code == 2 and re.search(r"dsp48 +│ +1 \(200", out) and not (tmp_path / "vivado").exists()
+    assert err.strip().endswith("doesn't fit XC7VX485T: it needs 1 of dsp48, of which it has 0.5")
+    (found,) = json.loads((tmp_path / "found.json").read_text())["designs"]
+    assert (found["part"], found["package"], found["speed"]) == ("XC7VX485T", "ffg1761", "-2") and found["unfit"]
 
 
 def test_activity_of_counters():
