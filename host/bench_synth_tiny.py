@@ -3,7 +3,7 @@
 Some minutes.
 """
 
-from .synthesis_bench import bench, parser
+from .synthesis_bench import bench, mistakes_in_a_line, parser
 
 __all__ = ["NAMES", "VARIANTS", "main"]
 
@@ -17,7 +17,9 @@ def main() -> None:
     options = parser(COMMAND, __doc__, "synth_tiny.json")
     options.set_defaults(variants=",".join(VARIANTS))
     names = {name: lambda design, name=name: design["resources"][name] for name in NAMES}
-    bench(COMMAND, options.parse_args(), "ecp5", "tiny", names)
+    arguments = options.parse_args()
+    with mistakes_in_a_line():
+        bench(COMMAND, arguments, "ecp5", "tiny", names)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@
 
 Synthesised by Yosys; not placed, which takes Vivado (``adagp synth --target xilinx --vivado FOLDER``). ``lut``: LUTs of
 any size, each one, and those that are distributed RAM or shift registers; ``lut_paired``: Yosys' estimate of what is
-left when small ones have been paired; ``ff``; ``ramb36`` and ``ramb18``: block RAMs; ``dsp48``: DSP48E1. Details have
-them block by block.
+left of the former when small ones have been paired, and the latter; ``ff``; ``ramb36`` and ``ramb18``: block RAMs;
+``dsp48``: DSP48E1. Details have them block by block.
 
 What is finished is kept in the cache: a bench that was stopped goes on.
 """
 
 from ..golden.paper import FPGA_RESOURCES
-from .synthesis_bench import bench, parser
+from .synthesis_bench import bench, mistakes_in_a_line, parser
 
 __all__ = ["main"]
 
@@ -22,7 +22,8 @@ def main() -> None:
         name: lambda design, name=name: design["resources"][name] for name in ("lut", "ff", "ramb36", "ramb18", "dsp48")
     } | {"lut_paired": lambda design: design["luts_estimated"]}  # fmt: skip
     arguments = parser(COMMAND, __doc__, "xilinx.json").parse_args()
-    bench(COMMAND, arguments, "xilinx", "paper", names, {"paper_table_4a": FPGA_RESOURCES})
+    with mistakes_in_a_line():
+        bench(COMMAND, arguments, "xilinx", "paper", names, {"paper_table_4a": FPGA_RESOURCES})
 
 
 if __name__ == "__main__":

@@ -2,19 +2,36 @@
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ..spec.config import VARIANTS
+from ..spec.config import VARIANTS, ConfigError
 from ..spec.presets import preset
 from ..synth import flow
 from ..synth.design import Design
+from ..synth.errors import TargetError, ToolError
 from .cli_options import screen
 from .cli_synth import numbers, progress_of
 from .results import FOLDER, commit, provenance, write_results
+from .settings import SettingsError
 
-__all__ = ["bench", "by_variant", "parser"]
+__all__ = ["bench", "by_variant", "mistakes_in_a_line", "parser"]
+
+
+@contextmanager
+def mistakes_in_a_line() -> Iterator[None]:
+    """What can go wrong in the block is said in one line; exit code 2 for a mistake, 1 for a tool."""
+    try:
+        yield
+    except (ConfigError, SettingsError, TargetError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except ToolError as error:
+        print(f"failed: {error}", file=sys.stderr)
+        sys.exit(1)
 
 
 def parser(command: str, text: str | None, output: str, seeds: str = "") -> argparse.ArgumentParser:

@@ -100,7 +100,7 @@ def _summary(done: _Synthesised, target: Target, part: Part) -> dict:
         "needed": target.resources(every), "folder": str(done.folder),
     }  # fmt: skip
     if target is xilinx.XILINX:
-        summary["luts_estimated"] = xilinx.estimated_luts(done.folder)
+        summary["luts_estimated"] = xilinx.estimated_luts(done.folder, every)
     try:
         target.check(done.design.name, part, every)
     except FitError as error:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from ..gen.cache import digest
 from .yosys import MARK, TOP
@@ -92,9 +93,9 @@ def count(folder: Path, root: str) -> Cells:
             block = scopes.block(_written(cell) or name)
             counts.setdefault(block, Counter())[cell["type"]] += 1
         text = json.dumps({"scopes": sorted(scopes.paths), "counts": counts})
-        partial = kept.with_suffix(".partial")
-        partial.write_text(text)
-        partial.replace(kept)
+        with NamedTemporaryFile("w", dir=folder, suffix=".partial", delete=False) as partial:  # its own of each process
+            partial.write(text)
+        Path(partial.name).replace(kept)
     found = json.loads(kept.read_text())
     counted = {block: Counter(types) for block, types in found["counts"].items()}
     return Cells(Scopes(root, frozenset(found["scopes"])), counted)

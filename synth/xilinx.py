@@ -1,6 +1,7 @@
 """Xilinx' 7 series, the paper's technology: synthesis by Yosys; Vivado places and routes, see :mod:`.vivado`."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from .target import Part, Target
@@ -47,8 +48,12 @@ XILINX = Target(
 _ESTIMATE = re.compile(r"Estimated number of LCs:\s+(\d+)")
 
 
-def estimated_luts(folder: Path) -> int:
-    """Yosys' estimate of the LUTs left when small ones have been paired, of the netlist in ``folder``."""
+def estimated_luts(folder: Path, cells: Mapping[str, int]) -> int:
+    """LUTs left when small ones have been paired: of the netlist in ``folder``, which has ``cells`` by type.
+
+    Yosys' estimate takes LUTs of three inputs and more for one each and finds room for smaller ones beside them; it
+    leaves out distributed RAM, shift registers and inverters, which are added here, as many as :data:`XILINX` counts.
+    """
     found = _ESTIMATE.search((folder / "stat.txt").read_text())
     assert found is not None
-    return int(found[1])
+    return int(found[1]) + XILINX.resources(cells)["lutram"] + cells.get("INV", 0)

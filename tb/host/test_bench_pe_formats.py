@@ -6,6 +6,8 @@ from adagp.gen import figures as documents
 from adagp.host import bench_pe_formats
 from adagp.host.bench_pe_formats import FORMATS, figures, synthesised
 from adagp.host.plots import plot_pe_formats
+from adagp.synth.errors import RouteError
+from adagp.synth.nextpnr import Run
 from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -63,6 +65,20 @@ def test_formats_are_columns_of_the_figures(tmp_path):
     assert formats["lut_ecp5"] == {"int16": 40.0, "bf16": 401.13} and not others
     plot_pe_formats({"details": {"rows": ROWS}, "figures": figures(ROWS)}, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 10_000
+
+
+def test_a_seed_without_a_route_is_told_and_ends_no_other(monkeypatch, tmp_path):
+    def place(run):
+        if run.seed != 2:
+            raise RouteError(f"no wires for {run.seed}")
+        return tmp_path
+
+    monkeypatch.setattr(Run, "place", place)
+    monkeypatch.setattr(bench_pe_formats, "fmax_mhz", lambda _: 70.0)
+    found = bench_pe_formats.placed(row("ecp5", "int8", 1.0), tmp_path, (1, 2), lambda _: None)
+    assert found["fmax_mhz"] == {2: 70.0} and found["unrouted"] == {1: "no wires for 1"}
+    none = bench_pe_formats.placed(row("ecp5", "int8", 1.0), tmp_path, (1,), lambda _: None)
+    assert not any("mhz" in name for name in figures([none]))
 
 
 def test_a_multiplier_is_placed_and_kept(tmp_path, monkeypatch):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 from adagp.host import results, synthesis_bench
-from adagp.host.synthesis_bench import bench, parser
+from adagp.host.synthesis_bench import bench, mistakes_in_a_line, parser
+from adagp.synth.errors import FitError, ToolError
 
 COMMAND = "python -m adagp.host.bench_x"
 NAMES = {"lut": lambda design: design["resources"]["lut"], "fmax_best_mhz": lambda design: design.get("fmax_best_mhz")}
@@ -51,6 +52,31 @@ def test_one_design_after_the_other_joins_what_is_known(run):
 def test_without_seeds_all_designs_are_one_run(run):
     found, calls = run("--variants", "low,max", seeds="")
     assert calls == [("ecp5", ["low", "max"], [], [])] and found["figures"]["fmax_best_mhz_max"] == 61.0
+
+
+def test_what_goes_wrong_is_said_in_a_line(run, capsys):
+    for error, code, said in (
+        (ToolError("no Yosys"), 1, "failed: no Yosys\n"),
+        (FitError("too large"), 2, "error: too large\n"),
+    ):
+        with pytest.raises(SystemExit) as ended, mistakes_in_a_line():
+            raise error
+        assert ended.value.code == code and capsys.readouterr().err == said
+    with pytest.raises(SystemExit) as ended, mistakes_in_a_line():
+        run("--variants", "maximal")
+    assert ended.value.code == 2 and capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_failed_seed_is_said_when_all_is_written(run, monkeypatch, tmp_path):
+    honest = synthesis_bench.flow.run
+    broken = {"failed": {"2": "nextpnr was killed"}}
+    monkeypatch.setattr(synthesis_bench.flow, "run", lambda *given: [found | broken for found in honest(*given)])
+    with pytest.raises(ToolError, match=r"^nextpnr was killed$"):
+        run("--variants", "max,baseline")
+    found = json.loads((tmp_path / "x.json").read_text())
+    assert [design["variant"] for design in found["details"]["designs"]] == ["baseline", "max"]
+    assert {"part", "package", "speed", "flow"} < set(found["provenance"])
+    assert all(design["commit"] == found["provenance"]["commit"] for design in found["details"]["designs"])
 
 
 @pytest.mark.parametrize("change", ["hardware", "tools", "flow"])

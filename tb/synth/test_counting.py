@@ -13,7 +13,7 @@ from adagp.synth.ecp5 import ECP5
 from adagp.synth.errors import FitError, TargetError
 from adagp.synth.flow import FPGAS
 from adagp.synth.netlist import HARNESS, Scopes, count
-from adagp.synth.xilinx import XILINX
+from adagp.synth.xilinx import XILINX, estimated_luts
 
 TINY = preset("tiny")
 SCOPES = Scopes("design.accelerator", frozenset({"core", "core.drain", "core.drain.lane1", "core.drain.lane10"}))
@@ -68,6 +68,7 @@ def test_count_and_tree(folder):
     assert tree(cells, ECP5, depth=1) == {block: row for block, row in found.items() if block != "core.drain"}
     (folder / "netlist.json").unlink()
     assert count(folder, "design.accelerator") == cells  # kept beside the netlist
+    assert not list(folder.glob("*.partial"))
 
 
 def test_a_register_belongs_to_the_block_it_was_written_in(folder):
@@ -115,6 +116,12 @@ def test_what_does_not_fit_is_said_with_figures():
         "tiny-baseline doesn't fit LFE5U-25F: it needs 30,000 of lut, of which it has 24,288; 57 of ebr, of which it"
         " has 56"
     )
+
+
+def test_paired_luts_are_with_those_that_are_memory(tmp_path):
+    (tmp_path / "stat.txt").write_text("   Estimated number of LCs:        100\n")
+    cells = {"LUT6": 60, "LUT3": 40, "LUT2": 30, "RAM32M": 2, "SRL16E": 3, "INV": 1, "FDRE": 50}
+    assert estimated_luts(tmp_path, cells) == 100 + 2 * 4 + 3 + 1
 
 
 def test_two_small_block_rams_take_the_place_of_a_large_one():

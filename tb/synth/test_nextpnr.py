@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,15 @@ def test_a_seed_whose_tool_is_killed_ends_no_other(tmp_path, monkeypatch):
     found, _ = run("ecp5", (1,), {PE.name: found}, part="25k")
     assert found["fmax_mhz"] == {"1": 70.0, "2": 70.0} and found["failed"] == {}
     complain([found])
+
+
+def test_cells_that_are_not_counted_are_an_error(cache, monkeypatch):
+    target, router = FPGAS["ecp5"]
+    counted = {name: weights for name, weights in target.counted.items() if name != "multiplier"}
+    parts = {"25k": replace(target.part("25k"), has={})}
+    monkeypatch.setitem(FPGAS, "ecp5", (replace(target, counted=counted, parts=parts), router))
+    with pytest.raises(ToolError, match=r"^tiny-baseline-pe has cells that are no resource of Lattice.*: MULT18X18D$"):
+        run("ecp5")
 
 
 def test_a_route_that_is_found_at_last_is_not_thrown_away():
