@@ -155,8 +155,8 @@ def synth(
     ):
         if value is not None and target != only:
             raise SettingsError(f"--{name} is for --target {only}")
-    for name, value in (("part", part), ("package", package), ("speed", speed), ("freq", freq)):
-        if value is not None and target == "asic":
+    for name, of_fpgas in (("part", part), ("package", package), ("speed", speed), ("freq", freq)):
+        if of_fpgas is not None and target == "asic":
             raise SettingsError(f"--{name} isn't for --target asic")
     if chosen and target in ("xilinx", "asic"):
         raise SettingsError(f"seeds = {seeds!r}: no open tool places and routes for {target}")

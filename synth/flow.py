@@ -1,6 +1,5 @@
 """From designs to figures: synthesis, fit, place and route with several seeds."""
 
-import ast
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from ..gen.cache import digest
 from . import ecp5, ice40, netlist, nextpnr, xilinx
 from .breakdown import tree
 from .child import Say
+from .code import CODE, SOURCES
 from .design import Design
 from .errors import FitError, RouteError, ToolError
 from .jobs import results, side_by_side
@@ -41,22 +41,6 @@ class Options:
     jobs: int = 1
 
 
-class _Bare(ast.NodeTransformer):
-    """Leaves docstrings out; a tree has no comments anyway."""
-
-    def visit_Expr(self, node):
-        return None if isinstance(node.value, ast.Constant) else node
-
-
-SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "nextpnr", "target", "yosys")
-"""Modules that decide about every target's figures, besides its own."""
-_CODE = {
-    name: ast.dump(_Bare().visit(ast.parse(Path(__file__).with_name(f"{name}.py").read_text())))
-    for name in (*SOURCES, *FPGAS)
-}  # fmt: skip
-"""As the process began: files may change while it runs, but what it has imported doesn't."""
-
-
 def chosen(name: str, options: Options = Options()) -> dict[str, str]:
     """``part``, ``package`` and ``speed`` grade, and ``flow``, the digest of all that figures hang on but hardware.
 
@@ -66,7 +50,7 @@ def chosen(name: str, options: Options = Options()) -> dict[str, str]:
     part = target.part(options.part)
     package, speed = target.choose(part, options.package, options.speed)
     found = {"part": part.name, "package": package, "speed": speed}
-    return found | {"flow": digest(*found.values(), options.freq_mhz, *(_CODE[file] for file in (*SOURCES, name)))}
+    return found | {"flow": digest(*found.values(), options.freq_mhz, *(CODE[file] for file in (*SOURCES, name)))}
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def test_what_other_hardware_tools_or_flow_gave_goes(run, monkeypatch, change):
     if change == "hardware":
         monkeypatch.setattr(results, "HARDWARE", "other")
     elif change == "flow":
-        monkeypatch.setitem(synthesis_bench.flow._CODE, "netlist", "counted otherwise")
+        monkeypatch.setitem(synthesis_bench.flow.CODE, "netlist", "counted otherwise")
     else:
         monkeypatch.setattr(synthesis_bench.flow, "tools", lambda *_: {"yosys": "2"})
     found, calls = run("--variants", "max")
