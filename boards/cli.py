@@ -72,6 +72,7 @@ def build(
     """
     from dataclasses import replace
 
+    from ..synth.jobs import ended_by_signals
     from .build import build as build_board
     from .build import find_board
 
@@ -79,7 +80,8 @@ def build(
     config = replace(preset(preset_name), variant=variant)
     config = board.configure(config, None if clock_mhz is None else round(clock_mhz * 1e6))
     screen.print(f"{board.title}: {preset_name}, {variant}, {config.clock_hz / 1e6:g} MHz")
-    report = build_board(board, config, output, baud=baud, seed=seed, ignore_timing=ignore_timing)
+    with ended_by_signals():
+        report = build_board(board, config, output, baud=baud, seed=seed, ignore_timing=ignore_timing)
     _show(report)
     print(output / "board.json")
     summarise(report, json_path)
