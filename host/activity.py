@@ -5,15 +5,17 @@ difference before and after a batch, over its clock cycles, is the activity. The
 with calibration well behind them.
 """
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
 
 from ..gen.cache import digest, entry
 from ..sim import coverage
-from ..sim.build import library
+from ..sim.build import library, verilog
 from ..spec.config import Config
 from ..synth.asic import Activity
+from ..synth.errors import ToolError
 from .settings import TrainSettings
 
 __all__ = ["KINDS", "activities", "of_counts"]
@@ -24,6 +26,11 @@ BATCHES = 6
 ROOT = "adagp.accelerator"
 """The module that is the accelerator; those inside it begin with its name."""
 
+_MODULE = re.compile(r"^module \\?(\S+) .*?^endmodule", re.MULTILINE | re.DOTALL)
+_MEMORY = re.compile(r"^ +reg (?:\[(\d+):0\] )?\\?(\S+) +\[(\d+):0\];", re.MULTILINE)
+_ALWAYS = re.compile(r"^  always @.*?\n  end$", re.MULTILINE | re.DOTALL)
+_SLICE = re.compile(r"\[(\d+):(\d+)\]")
+
 
 def _path(module: str, root: str) -> str | None:
     """A module's place in the design; None if it isn't in it."""
@@ -32,14 +39,32 @@ def _path(module: str, root: str) -> str | None:
     return module.removeprefix(f"{root}.") if module.startswith(f"{root}.") else None
 
 
-def of_counts(points: Iterable[coverage.Point], counts: np.ndarray, cycles: int, root: str = ROOT) -> Activity:
-    """Activity that counters of coverage amount to, over ``cycles``.
+def _accesses(text):
+    """Of each memory in Verilog: module, name, words, width, line, bits as (first, last), data written or None."""
+    for module in _MODULE.finditer(text):
+        for memory in _MEMORY.finditer(module[0]):
+            width, name, words = int(memory[1] or 0) + 1, memory[2], int(memory[3]) + 1
+            used = re.compile(rf"(?<![\w$.]){re.escape(name)} ?\[[^]]*\](\[[^]]*\])?( <= \\?([^\s;\[]+))?")
+            for always in _ALWAYS.finditer(module[0]):
+                for use in used.finditer(always[0]):
+                    part = _SLICE.search(use[1] or "")
+                    last, first = (int(part[1]), int(part[2])) if part else (width - 1, 0)
+                    line = text.count("\n", 0, module.start() + always.start() + use.start()) + 1
+                    yield module[1], name, words, width, line, (first, last), use[3]
 
-    An access of a memory is a branch taken in the module that has it; other modules' branches are of no memory, and do
-    no harm. ``default`` is the mean over all nets.
+
+def of_counts(
+    points: Iterable[coverage.Point], counts: np.ndarray, cycles: int, root: str = ROOT, text: str = ""
+) -> Activity:
+    """Activity that counters of coverage amount to, over ``cycles``; ``text`` is the Verilog that they are of.
+
+    An access of a memory is a run of the branch or block that it stands in, that of a part of a word such a part of it.
+    Words are estimated: each is written as often as any other, and a bit written differs from the one before as often
+    as that of the data input toggles, but no more than every other time. ``default`` is the mean over all nets but
+    clocks.
     """
     toggles: dict[str, list[float]] = {}
-    accesses: dict[str, float] = {}
+    runs: dict[tuple[str, int], float] = {}
     for point in points:
         path = _path(point.module, root)
         if path is None:
@@ -47,10 +72,28 @@ def of_counts(points: Iterable[coverage.Point], counts: np.ndarray, cycles: int,
         if point.kind == coverage.TOGGLE:
             both = counts[point.counter : point.counter + 2 * point.bits].reshape(-1, 2).sum(axis=1)
             toggles[f"{path}.{point.name}".lstrip(".")] = (both / cycles).tolist()
-        elif point.name == "if":
-            accesses[path] = accesses.get(path, 0.0) + float(counts[point.counter]) / cycles
-    every = [rate for bits in toggles.values() for rate in bits]
-    return Activity(toggles, accesses, float(np.mean(every)) if every else 0.0)
+        elif point.name in ("if", "block"):
+            runs[point.module, point.line] = float(counts[point.counter]) / cycles
+    accesses: dict[str, float] = {}
+    changes: dict[str, list[float]] = {}
+    for module, name, words, width, line, (first, last), data in _accesses(text):
+        path = _path(module, root)
+        # The branch or block is the nearest one above.
+        rate = next((runs[module, line - up] for up in range(3) if (module, line - up) in runs), None)
+        if path is None:
+            continue
+        if rate is None:
+            raise ToolError(f"the simulation doesn't count line {line} of its Verilog, an access of {module}'s {name}")
+        memory = f"{path}.{name}".lstrip(".")
+        accesses[memory] = accesses.get(memory, 0.0) + rate * (last - first + 1) / width
+        if data is not None:
+            inputs = toggles.get(f"{path}.{data}".lstrip("."), [])
+            bits = changes.setdefault(memory, [0.0] * width)
+            for bit in range(first, last + 1):
+                toggling = inputs[bit] if len(inputs) == width else rate
+                bits[bit] = min(rate / 2, toggling) / words
+    known = [rate for name, bits in toggles.items() if not name.endswith("clk") for rate in bits]
+    return Activity(toggles, accesses, float(np.mean(known)) if known else 0.0, changes)
 
 
 def activities(config: Config, place: str = "") -> dict[str, Activity]:
@@ -64,6 +107,7 @@ def activities(config: Config, place: str = "") -> dict[str, Activity]:
     )  # fmt: skip
     simulator = library(config, coverage=KINDS)
     points = coverage.load(simulator.with_suffix(".json"))
+    text = verilog(config).read_text()
     key = digest(simulator.name, settings.to_dict())
     with entry(f"activity-{config.name}-{config.variant}-{key}.npz") as (path, scratch):
         if scratch:
@@ -73,7 +117,7 @@ def activities(config: Config, place: str = "") -> dict[str, Activity]:
             (scratch / "out").rename(path)
     with np.load(path) as file:
         return {
-            phase: of_counts(points, file[phase], int(file[f"{phase}_cycles"]), f"{ROOT}.{place}".rstrip("."))
+            phase: of_counts(points, file[phase], int(file[f"{phase}_cycles"]), f"{ROOT}.{place}".rstrip("."), text)
             for phase in ("bp", "gp") if phase in file
         }  # fmt: skip
 

@@ -1,8 +1,8 @@
 """Standard cells: area by Yosys and ABC, timing and power by OpenSTA, with a Liberty file of the user's choice.
 
 The default, osu018, is Oklahoma State University's library for TSMC's 180 nm, as Debian has it in qflow-tech-osu018.
-Blocks are mapped one by one, so each cell is of the block it was written in. Nets have no wires yet: delays and power
-are those of gates and their pins alone. Clock gates are left open, which counts clock pins in full.
+Blocks are mapped one by one, so each cell is of the block it was written in. Nets have no wires and the clock no tree:
+delays and power are those of gates and their pins alone. Clock gates are left open, so all clock pins count in full.
 """
 
 import json
@@ -10,22 +10,22 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
 from . import child
 from .breakdown import tree
 from .design import Design
-from .errors import TargetError
-from .memories import DEEP, Memory
+from .errors import ToolError
+from .liberty import LIBERTY, PROCESSES, Library
+from .memories import DEEP, PORTS, Memory
 from .netlist import Cells, Scopes
-from .sta import analyse
+from .sta import analyse, watts
 from .target import Target
 from .yosys import TOP, synthesise
 
-__all__ = ["LIBERTY", "Activity", "Library", "Mapped", "figures", "map_to_cells", "power"]
-
-LIBERTY = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")
+__all__ = ["LIBERTY", "PROCESSES", "Activity", "Library", "Mapped", "figures", "map_to_cells", "power"]
 
 MACRO = "adagp_memory"
 _PASSES = f"""\
@@ -42,51 +42,60 @@ abc -liberty cells.lib -constr cells.constr -D {{period_ps:.0f}}
 opt_clean
 flatten"""
 _CONSTRAINTS = "set_driving_cell {buffer}\nset_load 0.05 [all_outputs]\n"
-_CELL = re.compile(r'^\s*cell\s*\(\s*"?(\w+)"?\s*\)\s*\{', re.MULTILINE)
-_AREA = re.compile(r'^\s*area\s*:\s*"?([\d.eE+-]+)"?\s*;', re.MULTILINE)
-_FLIP_FLOP = re.compile(r"^\s*ff\s*\(", re.MULTILINE)
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_NUMBER, _COLON = re.compile(r"\$\d+"), re.compile(r":(\d+)(?=[.:\[]|$)")
+_WORD = re.compile(r"\[\d+\]$")
 
 
-@dataclass(frozen=True)
-class Library:
-    """A Liberty file's cells: areas by name, and which are flip-flops.
+def _alike(name):
+    """A name without what differs between elaborations of one design: numbers of its own, brackets or colons."""
+    return _COLON.sub(r"[\1]", _NUMBER.sub("", name))
 
-    Raises TargetError for one without flip-flops or buffers.
-    """
 
-    path: Path
-    areas: Mapping[str, float] = field(init=False)
-    flip_flops: frozenset[str] = field(init=False)
-
-    def __post_init__(self):
-        pieces = _CELL.split(_COMMENT.sub("", self.path.read_text(errors="replace")))[1:]
-        cells = dict(zip(pieces[::2], pieces[1::2], strict=True))
-        found = {name: _AREA.search(text) for name, text in cells.items()}
-        object.__setattr__(self, "areas", {name: float(area[1]) for name, area in found.items() if area})
-        flip_flops = frozenset(name for name, text in cells.items() if _FLIP_FLOP.search(text))
-        object.__setattr__(self, "flip_flops", flip_flops)
-        if not cells:
-            raise TargetError(f"{self.path} is no Liberty file: it has no cells")
-        if not flip_flops:
-            raise TargetError(f"{self.path} has no flip-flops: none of its {len(cells)} cells has an ff group")
-
-    @property
-    def buffer(self) -> str:
-        """The cell that is taken to drive inputs: a buffer by its name, or else any."""
-        return next((name for name in sorted(self.areas) if re.match(r"(CLK)?BUF", name, re.I)), next(iter(self.areas)))
+def _means(found):
+    """The mean, bit by bit, of the lists of those of equal width whose names are alike."""
+    groups: dict = {}
+    for name, bits in found.items():
+        groups.setdefault((_alike(name), len(bits)), []).append(bits)
+    return {key: [sum(bit) / len(bit) for bit in zip(*alike, strict=True)] for key, alike in groups.items()}
 
 
 @dataclass(frozen=True)
 class Activity:
     """What a phase's batch did: toggles a clock cycle by net (bit by bit) and accesses a cycle by memory.
 
-    Names are paths as in the hierarchy, without what is around the design. ``default`` is for nets that aren't known.
+    Names are paths as in the hierarchy, without what is around the design. ``words``: toggles of the bits of a word, by
+    memory; where a memory is made of flip-flops they are what its words do. ``default`` is for nets that aren't known.
     """
 
     toggles: Mapping[str, list[float]]
     accesses: Mapping[str, float]
     default: float
+    words: Mapping[str, list[float]] = field(default_factory=dict)
+
+    @cached_property
+    def _by_name(self):
+        return _means(self.toggles), _means(self.words), _means({name: [n] for name, n in self.accesses.items()})
+
+    def rate(self, name: str, index: int, width: int) -> float | None:
+        """Toggles of a bit of the net of that name and width; None if they aren't known."""
+        if len(exact := self.toggles.get(name, ())) == width:
+            return exact[index]
+        bits = self._by_name[0].get((_alike(name), width))
+        return bits[index] if bits else None
+
+    def word_rate(self, name: str, index: int, width: int) -> float | None:
+        """As :meth:`rate`, of a bit of a memory's word: an estimate."""
+        bits = self._by_name[1].get((_WORD.sub("", _alike(name)), width))
+        return bits[index] if bits else None
+
+    def accesses_of(self, memory: str) -> float:
+        """Raises ToolError for a memory that isn't known, or that is accessed more often than it has ports."""
+        found = self._by_name[2].get((_alike(memory), 1))
+        if found is None:
+            raise ToolError(f"the simulation counts no accesses of the memory {memory}")
+        if found[0] > PORTS * 1.001:
+            raise ToolError(f"{found[0]:.2f} accesses a cycle are more than the memory {memory} has ports")
+        return found[0]
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,7 @@ class Mapped:
     folder: Path
     cells: Cells
     memories: tuple[tuple[str, Memory], ...]
+    """With their paths."""
     library: Library
 
     @property
@@ -125,12 +135,12 @@ def map_to_cells(design: Design, library: Library, say: child.Say = lambda _: No
     folder = synthesise(f"asic-{design.name}", design.rtlil(None, False), passes, say, files)
     say("counting")
     root = design.scope(False)
-    cells, memories = _count(folder, root)
+    cells, memories = _count(folder, root, library)
     return Mapped(design, folder, cells, memories, library)
 
 
-def _count(folder, root):
-    """Cells by block, each shape of memory a type of its own; and memories, each with its block."""
+def _count(folder, root, library):
+    """Cells by block, each shape of memory a type of its own; and memories, each with its path."""
     found = json.loads((folder / "netlist.json").read_text())["modules"][TOP]["cells"]
     scopes = Scopes.read(folder, root)
     counts: dict[str, Counter[str]] = {}
@@ -138,19 +148,24 @@ def _count(folder, root):
     for name, cell in found.items():
         kind, block = cell["type"], scopes.block(name)
         if kind == MACRO:
-            memory = Memory.of(cell["parameters"])
-            memories.append((block, memory))
+            memory = Memory.of(cell["parameters"], library.nm, library.volts)
+            path = f"{block}.{cell['parameters']['MEMID']}".replace("\\", "").lstrip(".")
+            memories.append((path, memory))
             kind = memory.name
         counts.setdefault(block, Counter())[kind] += 1
     return Cells(scopes, counts), tuple(memories)
 
 
 def power(mapped: Mapped, activity: Activity, say: child.Say = lambda _: None) -> dict[str, float]:
-    """Watts at the configuration's clock: of cells by OpenSTA, of memories by their accesses; and the sum."""
-    found = analyse(mapped.folder, mapped.library, mapped.design, activity, say).power_w
-    a_cycle_pj = sum(memory.access_pj * activity.accesses.get(block, 0.0) for block, memory in mapped.memories)
+    """Watts at the configuration's clock: of cells by OpenSTA, of memories by their accesses; and the sum.
+
+    ``activity_known`` is the share of flip-flops whose activity is known, ``activity_estimated`` that of memories'
+    words among them. Raises ToolError.
+    """
+    found, share = watts(mapped.folder, mapped.library, mapped.design, activity, say)
+    a_cycle_pj = sum(memory.access_pj * activity.accesses_of(path) for path, memory in mapped.memories)
     memories = a_cycle_pj * 1e-12 * mapped.design.config.clock_hz
-    return {**found, "memories": memories, "total": sum(found.values()) + memories}
+    return {**found, "memories": memories, "total": sum(found.values()) + memories, **share}
 
 
 def figures(
@@ -159,11 +174,12 @@ def figures(
 ) -> dict:  # fmt: skip
     """Area, timing, and power in each of the phases whose activity is given; as :func:`.flow.run` has them.
 
-    Raises ToolError.
+    Unless ``memories_counted``, areas and powers are those of cells alone, since the library's process isn't known: of
+    memories there are the bits. Raises ToolError.
     """
     mapped = map_to_cells(design, library, say)
     target = mapped.target
-    timing = analyse(mapped.folder, library, design, None, say)
+    timing = analyse(mapped.folder, library, design, say)
     resources = target.resources(mapped.cells.total())
     found = {
         "design": design.name, "variant": design.config.variant, "block": design.block, "liberty": library.path.name,
@@ -171,7 +187,8 @@ def figures(
         "area": round(resources["cell_area"] + resources["memory_area"]),
         "fmax_mhz": {"0": timing.fmax_mhz}, "fmax_best_mhz": timing.fmax_mhz,
         "critical_paths": {"0": timing.critical_path}, "best_seed": 0, "folder": str(mapped.folder),
-        "memories": [{"block": block, **asdict(memory)} for block, memory in mapped.memories],
+        "memories": [{"path": path, **asdict(memory)} for path, memory in mapped.memories],
+        "memories_counted": library.nm is not None,
     }  # fmt: skip
     for phase, activity in activities.items():
         found[f"power_{phase}_w"] = power(mapped, activity, say)

@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-__all__ = ["DEEP", "Memory"]
+__all__ = ["DEEP", "PORTS", "Memory"]
 
 DEEP = 64
 """Words that a memory must have more of; others, as queues, are made of flip-flops."""
 
 CELL_F2 = 146.0
 PORTS = 2.0
+"""Of every memory, one that reads and one that writes: so many accesses a cycle there can be."""
 EFFICIENCY = 0.5
 REFERENCE_PJ, REFERENCE_BITS, REFERENCE_BYTES = 10.0, 64, 8192
 REFERENCE_NM, REFERENCE_VOLTS = 45.0, 0.9
@@ -28,11 +29,14 @@ REFERENCE_NM, REFERENCE_VOLTS = 45.0, 0.9
 
 @dataclass(frozen=True)
 class Memory:
-    """``words`` of ``width`` bits, in a process of ``nm`` nanometres at ``volts``."""
+    """``words`` of ``width`` bits, in a process of ``nm`` nanometres at ``volts``.
+
+    Where the process isn't known (None), area and energy are left out: they are 0.
+    """
 
     words: int
     width: int
-    nm: float = 180.0
+    nm: float | None = 180.0
     volts: float = 1.8
 
     @property
@@ -43,16 +47,16 @@ class Memory:
     @property
     def area_um2(self) -> float:
         """Of the macro, in square micrometres."""
-        return self.words * self.width * CELL_F2 * (self.nm * 1e-3) ** 2 * PORTS / EFFICIENCY
+        return self.words * self.width * CELL_F2 * ((self.nm or 0.0) * 1e-3) ** 2 * PORTS / EFFICIENCY
 
     @property
     def access_pj(self) -> float:
         """Picojoules that reading or writing one word takes."""
         capacity = sqrt(self.words * self.width / 8 / REFERENCE_BYTES)
-        process = self.nm / REFERENCE_NM * (self.volts / REFERENCE_VOLTS) ** 2
+        process = (self.nm or 0.0) / REFERENCE_NM * (self.volts / REFERENCE_VOLTS) ** 2
         return REFERENCE_PJ * self.width / REFERENCE_BITS * capacity * process
 
     @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> "Memory":
+    def of(cls, parameters: Mapping[str, str], nm: float | None, volts: float) -> "Memory":
         """Of the parameters of a Yosys cell, which are binary."""
-        return cls(int(parameters["SIZE"], 2), int(parameters["WIDTH"], 2))
+        return cls(int(parameters["SIZE"], 2), int(parameters["WIDTH"], 2), nm, volts)
