@@ -11,9 +11,42 @@ from adagp.host.settings import SettingsError
 from adagp.host.synth_tables import show
 from adagp.sim.coverage import LINE, TOGGLE, Point
 from adagp.synth import asic
+from adagp.synth.errors import ToolError
 from adagp.synth.xilinx import XILINX
 
 PE = ("synth", "--preset", "tiny", "--block", "pe")
+LIBRARY = """
+library (small) {
+ nom_voltage : 1.8; capacitive_load_unit (1, pf);
+ cell (DFF) {
+  area : 1;
+  ff (IQ) { }
+ }
+ cell (BUF) {
+  area : 1;
+  pin (A) { direction : input; capacitance : 0.01; }
+  pin (Y) { direction : output; function : "A"; }
+ }
+}
+"""
+MEMORY = """\
+module \\adagp.accelerator.core.bank0 (clk);
+  reg [7:0] memory [3:0];
+  reg [7:0] kept [1:0];
+  always @(posedge clk) begin
+    if (write)
+      memory[address] <= data;
+    if (write_low)
+      memory[address][3:0] <= half;
+    if (read)
+      out <= memory[address];
+  end
+  always @(posedge clk) begin
+    if (keep)
+      kept[place] <= data;
+  end
+endmodule
+"""
 
 
 @pytest.mark.timeout(1800)
@@ -125,7 +158,7 @@ def test_seeds():
 
 
 def test_tools_for_cells_are_looked_for_first(adagp, monkeypatch, tmp_path):
-    (tmp_path / "ff.lib").write_text("cell (DFF) {\n area : 1;\n ff (IQ) { }\n}\ncell (BUF) {\n area : 1; }\n")
+    (tmp_path / "ff.lib").write_text(LIBRARY)
     monkeypatch.setattr("adagp.host.activity.activities", None)
     monkeypatch.setattr("shutil.which", lambda _: None)
     code, out, err = adagp(*PE, "--target", "asic", "--power", "--liberty", tmp_path / "ff.lib")
@@ -145,22 +178,34 @@ def test_a_design_that_does_not_fit_is_shown_and_an_error(adagp, tmp_path, monke
 
 
 def test_activity_of_counters():
+    bank = "adagp.accelerator.core.bank0"
     points = [
         Point(TOGGLE, "adagp.accelerator.core.array", 1, 1, "psum", 0, 2),
         Point(TOGGLE, "adagp.accelerator.core.array", 2, 1, "swap", 4, 1),
-        Point(LINE, "adagp.accelerator.core.bank0", 3, 1, "if", 6),
-        Point(LINE, "adagp.accelerator.core.bank0", 4, 1, "if", 7),
-        Point(LINE, "adagp.accelerator.core.bank0", 4, 1, "else", 8),
-        Point(TOGGLE, "adagp", 5, 1, "clk", 9, 1),
-        Point(TOGGLE, "adagp.accelerator", 6, 1, "irq", 11, 1),
+        Point(LINE, bank, 5, 1, "if", 6),
+        Point(LINE, bank, 5, 1, "else", 7),
+        Point(LINE, bank, 7, 1, "if", 8),
+        Point(LINE, bank, 9, 1, "if", 9),
+        Point(TOGGLE, "adagp", 5, 1, "clk", 10, 1),
+        Point(TOGGLE, "adagp.accelerator", 6, 1, "irq", 12, 1),
+        Point(TOGGLE, bank, 1, 1, "data", 14, 8),
+        Point(LINE, bank, 13, 1, "if", 30),
     ]
-    counts = np.array([1, 2, 3, 4, 0, 10, 50, 25, 99, 200, 200, 0, 0], np.uint32)
-    found = of_counts(points, counts, 100)
-    assert found.toggles == {"core.array.psum": [0.03, 0.07], "core.array.swap": [0.1], "irq": [0.0]}
-    assert found.accesses == {"core.bank0": 0.75} and found.default == pytest.approx(0.05)
-    inner = of_counts(points, counts, 100, "adagp.accelerator.core.array")
+    data = [1, 0, 4, 4, *[40, 40] * 6]
+    counts = np.array([1, 2, 3, 4, 0, 10, 50, 99, 20, 25, 200, 200, 0, 0, *data, 16], np.uint32)
+    found = of_counts(points, counts, 100, text=MEMORY)
+    known = {"core.array.psum": [0.03, 0.07], "core.array.swap": [0.1], "irq": [0.0]}
+    assert found.toggles == known | {"core.bank0.data": [0.01, 0.08, *[0.8] * 6]}
+    # A write of half of a word is half an access.
+    assert found.accesses == {"core.bank0.memory": pytest.approx(0.5 + 0.2 / 2 + 0.25), "core.bank0.kept": 0.16}
+    # Of two words, each bit changes with half the writes that change it: no more than every other one.
+    assert found.words["core.bank0.kept"] == pytest.approx([0.01 / 2, *[0.08 / 2] * 7])
+    assert found.default == pytest.approx((0.03 + 0.07 + 0.1 + 0 + 0.01 + 0.08 + 6 * 0.8) / 12)
+    inner = of_counts(points, counts, 100, "adagp.accelerator.core.array", MEMORY)
     assert inner.toggles == {"psum": [0.03, 0.07], "swap": [0.1]} and inner.accesses == {}
     assert of_counts([], counts, 100) == asic.Activity({}, {}, 0.0)
+    with pytest.raises(ToolError, match=r"^the simulation doesn't count line 14 of its Verilog, an access of .*kept$"):
+        of_counts(points[:-1], counts, 100, text=MEMORY)
 
 
 def test_generate_for_an_unknown_family(adagp, tmp_path):
