@@ -24,13 +24,15 @@ REASONS = {
     "control.issue.predictor": "the second core's queue of tasks with all their exponents, and what they wait for",
     "control.issue.predictor_in_flight": "which of the second core's tasks aren't complete",
     "control.phases": "the schedule's table, and a position in it, which the host can read and write",
-    "core": "a subtraction in every lane of the epilogue, and the way of the reorganised sums through it",
+    "core": "a negation in every lane of the epilogue, and the way of the reorganised sums through it",
     "core.drain.reorganise": "an adder for each lane that is a filter, a tree of adders over lanes that are pixels, and"
     " the walk over windows that says which of them a pixel is in",
-    "predictor": "scratchpads and tokens of a core of its own: as many banks as the main core's, whatever the array",
+    "narrow_read": "beats of the memory port become pieces for the predictor's core, whose port is narrower",
+    "narrow_write": "pieces of the predictor's core become beats of the memory port",
+    "predictor": "scratchpads and tokens of a core of its own: as many banks as its array or its port needs",
     "predictor.compute": "the array, whose multipliers take few LUTs, its accumulator, and fetchers of both operands",
     "predictor.drain": "an epilogue lane for each column: shifts, bias, rounding and saturation at full width",
-    "predictor.fill": "walks, bursts and rotation of beats as in the main core, whatever the array",
+    "predictor.fill": "walks and bursts as in the main core, whatever the array; for fewer lanes of a beat",
     "predictor.sequencer": "microcode and queues of descriptors as in the main core, whatever the array",
     "predictor.store": "walks, bursts and check of addresses as in the main core, whatever the array",
     "predictor_memory": "data as wide as the memory port from either side, and the order of bursts of all ids over"

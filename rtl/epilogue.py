@@ -1,6 +1,6 @@
 """Epilogue: what happens to a sum on its way to being an operand of the next layer."""
 
-from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -55,7 +55,7 @@ class EpilogueLane(wiring.Component):
             self._acc_width, self._acc_width, shift_min=SHIFT_MIN, shift_max=SHIFT_MAX
         )
         m.submodules.scale_c = scale_c = Requantise(
-            self._operand_width, self._acc_width, shift_min=-SHIFT_C_MAX, shift_max=SHIFT_C_MAX
+            self._operand_width, self._acc_width, shift_min=-SHIFT_C_MAX, shift_max=SHIFT_C_MAX, negates=self._predicts
         )
         m.d.comb += [
             scale_x.i.eq(self.x),
@@ -63,6 +63,8 @@ class EpilogueLane(wiring.Component):
             scale_c.i.eq(Mux(self.add, self.c, 0)),
             scale_c.shift.eq(self.shift_c),
         ]
+        if self._predicts:
+            m.d.comb += scale_c.negate.eq(self.subtract)
         drop = Signal()
         m.d.comb += drop.eq(self.masked & (self.c <= 0))
         s4_drop = delayed(m, drop, Requantise.LATENCY + 2)
@@ -73,28 +75,20 @@ class EpilogueLane(wiring.Component):
         s5_sum = Signal.like(s4_sum)
         m.d.sync += [
             s3_sum.eq(scale_x.o + self.bias),
-            s3_c.eq(self._inverted(scale_c.o)),
-            s4_sum.eq(self._summed(s3_sum, s3_c)),
+            s3_c.eq(scale_c.o),
+            s4_sum.eq(s3_sum + s3_c),
             s5_sum.eq(Mux(s4_drop | (self.relu & (s4_sum < 0)), 0, s4_sum)),
         ]
 
         operand, over = saturated(s5_sum, self._operand_width)
-        results = {"o": operand, "saturated": over, "magnitude": Mux(s5_sum < 0, -s5_sum, s5_sum)}
+        sign = s5_sum[-1]
+        magnitude = (s5_sum ^ sign.replicate(len(s5_sum))).as_unsigned() + sign
+        results = {"o": operand, "saturated": over, "magnitude": magnitude}
         for name, value in results.items():
             s6 = Signal.like(getattr(self, name), name=f"s6_{name}", reset_less=True)
             m.d.sync += s6.eq(value)
             m.d.comb += getattr(self, name).eq(s6)
         return m
-
-    def _inverted(self, c):
-        """C, or all its bits inverted to subtract it."""
-        return (c ^ self.subtract.replicate(len(c))).as_signed() if self._predicts else c
-
-    def _summed(self, total, c):
-        """Their sum, and the 1 that makes a negation of an inversion as the carry into the same adder."""
-        if not self._predicts:
-            return total + c
-        return (Cat(self.subtract, total).as_signed() + Cat(self.subtract, c).as_signed()) >> 1
 
 
 class Epilogue(wiring.Component):

@@ -7,19 +7,24 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["Requantise", "saturated"]
 
 
-def saturated(value: Value, width: int, up: Value | int = 0) -> tuple[Value, Value]:
+def saturated(value: Value, width: int, up: Value | int = 0, negated: Value | int = 0) -> tuple[Value, Value]:
     """``value`` within ±(2^(width-1) - 1), as signed(width), and whether that has changed it.
 
-    ``up`` is added to it; it may be 1 only where no limit is near.
+    ``up`` is added to it; it may be 1 only where no limit is near, or with ``negated``: then ``value + up`` is the
+    negative of what is saturated, ``value`` that one's bits inverted.
     """
     if len(value) < width:
         return (value + up)[:width].as_signed(), Const(0, 1)
     sign, low = value[-1], value[: width - 1]
     over = (value[width - 1 : -1] ^ sign.replicate(len(value) - width)).any()
-    least = sign & ~low.any()  # -2^(width-1) is one too many
-    limit = Cat(Const(1, 1), (~sign).replicate(width - 2), sign)
     total = (value[:width].as_signed() + up)[:width]
-    return Mux(over, limit, Cat(total[0] | least, total[1:])).as_signed(), over | least
+    limit = Cat(Const(1, 1), (~sign).replicate(width - 2), sign)
+    if isinstance(negated, int):
+        least = sign & ~low.any()  # -2^(width-1) is one too many
+        total = Cat(total[0] | least, total[1:])
+        return Mux(over, limit, total).as_signed(), over | least
+    over |= (sign ^ negated) & ~(low ^ negated.replicate(width - 1)).any()
+    return Mux(over, limit, total).as_signed(), over
 
 
 class Requantise(wiring.Component):
@@ -33,25 +38,31 @@ class Requantise(wiring.Component):
 
     Shifts either way are shifts to the right of a word that begins ``-shift_min`` places further left, and one more
     for the half: its uppermost places first, then the last three, then the rounding.
+
+    With ``negates``, ``o`` is the negative of that while ``negate``, which must stand still. Then the bits are inverted
+    before they are rounded; since w + u, in bits of w, is -(~w + ~u), nothing is added for it but the inverse of what
+    would have been.
     """
 
     LATENCY = 4
     _FINE = 3
     """Bits of the amount that the second part of the shifter is for."""
 
-    def __init__(self, in_width: int, out_width: int, shift_min: int, shift_max: int):
+    def __init__(self, in_width: int, out_width: int, shift_min: int, shift_max: int, negates: bool = False):
         if not shift_min < 0 < shift_max:
             raise ValueError(f"shifts must satisfy shift_min < 0 < shift_max, not {shift_min!r}, {shift_max!r}")
-        self._left = -shift_min
+        self._left, self._negates = -shift_min, negates
         super().__init__({
             "i": In(signed(in_width)),
             "shift": In(range(shift_min, shift_max + 1)),
             "o": Out(signed(out_width)),
+            **({"negate": In(1)} if negates else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
         in_width, out_width, left = len(self.i), len(self.o), self._left
+        negate = self.negate if self._negates else 0
         # Data only, as in all pipelines: what is valid is known beside it, so nothing needs a reset.
         s1_i = Signal.like(self.i, reset_less=True)
         s1_places = Signal(range(in_width + left), reset_less=True)
@@ -72,17 +83,21 @@ class Requantise(wiring.Component):
         word, lost, over = self._lowered(m, s2_word, s2_sign, s2_fine, 0)
         s3_word, s3_sign = Signal.like(word, reset_less=True), Signal(reset_less=True)
         s3_lost, s3_over = Signal(reset_less=True), Signal(reset_less=True)
+        if self._negates:
+            word = word ^ negate.replicate(len(word))
         m.d.sync += [
-            s3_word.eq(Mux(s2_none, 0, word)), s3_sign.eq(~s2_none & s2_sign),
+            s3_word.eq(Mux(s2_none, 0, word)), s3_sign.eq(~s2_none & (s2_sign ^ negate)),
             s3_lost.eq(~s2_none & (s2_lost | lost)), s3_over.eq(~s2_none & (s2_over | over)),
         ]  # fmt: skip
 
         s4_result = Signal.like(self.o, reset_less=True)
-        half, top = s3_word[0], Mux(s3_over, ~s3_sign, s3_word[-1])
+        half, top = s3_word[0] ^ negate, Mux(s3_over, ~s3_sign, s3_word[-1])
         whole = Cat(s3_word[1:-1], top, s3_sign).as_signed()
-        up = half & (s3_lost | whole[0])
-        if in_width <= out_width:  # where something is rounded, its places from the uppermost on are free
-            m.d.sync += s4_result.eq(saturated(whole, out_width, up)[0])
+        up = (half & (s3_lost | (whole[0] ^ negate))) ^ negate
+        if in_width + left < out_width:  # no limit is ever reached
+            m.d.sync += s4_result.eq(whole + up)
+        elif in_width <= out_width:  # where something is rounded, its places from the uppermost on are free
+            m.d.sync += s4_result.eq(saturated(whole, out_width, up, negate)[0])
         else:
             m.d.sync += s4_result.eq(saturated((whole + up).as_signed(), out_width)[0])
         m.d.comb += self.o.eq(s4_result)

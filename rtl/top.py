@@ -16,6 +16,7 @@ from .core import SETTLING, STALLS, Core
 from .csr import AxiLite
 from .delay import delayed
 from .dispatch import queues
+from .narrow import NarrowRead, NarrowWrite
 from .predictor_memory import PredictorMemory
 from .shadow import result_sources
 from .update import Update
@@ -88,16 +89,29 @@ class Top(wiring.Component):
         if self.config.flips_signs:
             m.d.comb += self.update.signs.eq(control.signs)
 
+    def _ways(self, m, core):
+        """A core's ways to memory, as wide as the port."""
+        if core.config.port_width == self.config.port_width:
+            return core.read, core.write
+        read, write = NarrowRead(core.config, self.config), NarrowWrite(core.config, self.config)
+        m.submodules.narrow_read = ResetInserter(core.reset)(read)
+        m.submodules.narrow_write = ResetInserter(core.reset)(write)
+        connect(m, core.read, read.client)
+        connect(m, core.write, write.client)
+        return read.port, write.port
+
     def _memory(self, m, control):
         """Everything that moves over the AXI master. The order of clients is their AXI id."""
-        readers = control.fetch, self.cores[0].read, self.update.read, *(core.read for core in self.cores[1:])
+        (read, write), *others = [self._ways(m, core) for core in self.cores]
+        readers = control.fetch, read, self.update.read, *(read for read, _ in others)
         writers = self.cores[0], self.update, *self.cores[1:]
+        clients = write, self.update.write, *(write for _, write in others)
         m.submodules.reads = reads = ReadArbiter(self.config, len(readers))
         m.submodules.writes = writes = WriteArbiter(self.config, len(writers))
         for client, port in zip(readers, reads.clients, strict=True):
             connect(m, client, port)
-        for writer, port in zip(writers, writes.clients, strict=True):
-            connect(m, writer.write, port)
+        for writer, client, port in zip(writers, clients, writes.clients, strict=True):
+            connect(m, client, port)
             m.d.comb += [writer.stop.eq(control.stop), writer.regions.eq(control.regions)]
         ports, counted_reads, counted_writes = (reads.axi, writes.axi), reads, writes
         if self.config.predictor_on_chip:

@@ -34,7 +34,7 @@ __all__ = ["Update"]
 class Update(wiring.Component):
     """Runs UPDATE commands one after the other, ``update_lanes`` weights per cycle at best.
 
-    Chunks are read, computed and written at the same time. All four arrays must start at a multiple of the
+    Chunks are read, computed and written at the same time. All arrays must start at a multiple of the
     memory port's beat, else BAD_ADDRESS. What hi, lo and v would occupy is checked against ``regions`` before
     anything is read. ``result_valid`` comes twice per command (momentum, then weights), ``done`` after
     them when all writes are answered. After ``fault`` (a pulse, with ``fault_code`` and ``fault_command``) the

@@ -19,6 +19,9 @@ FAMILIES = ("ecp5", "ice40", "xilinx")
 VARIANTS = ("baseline", "low", "efficient", "max")
 """Designs (paper, section 4): no prediction; the predictor's weights in DRAM; on chip; with an array of their own."""
 
+PREDICTOR_PORT = 64
+"""Bits at most of the way to memory that the predictor's own array has: it has little to move, and fewer banks then."""
+
 HIDDEN = 12
 """Values between the predictor's two layers: three channels of two by two windows."""
 
@@ -184,11 +187,14 @@ class Config:
     @property
     def predictor_core(self) -> "Config":
         """What the predictor's commands must fit: the array of its own that ``max`` has for them."""
-        return replace(
+        core = replace(
             self, rows=self.predictor_rows, cols=self.predictor_cols, predictor_rows=0, predictor_cols=0,
-            a_depth=self.a_depth // 4, b_depth=self.b_depth // 4,
-            c_depth=self.c_depth // 2, acc_depth=self.acc_depth // 2,  # its results are what is large
+            port_width=min(self.port_width, PREDICTOR_PORT), update_lanes=1, acc_depth=self.acc_depth // 2,
         )  # fmt: skip
+        # In elements, a quarter of each operand, and half of the results, which are what is large.
+        shares = {"a_depth": 4, "b_depth": 4, "c_depth": 2}
+        depths = {name: getattr(self, name) * self.banks // share // core.banks for name, share in shares.items()}
+        return replace(core, **depths)
 
     @property
     def n_cores(self) -> int:

@@ -13,11 +13,13 @@ def reference(v, shift, width):
     return max(-limit, min(limit, round(Fraction(v) / Fraction(2) ** shift)))
 
 
-def run(dut, pairs):
+def run(dut, pairs, negate=None):
     """Feed one pair a cycle, collect what comes out LATENCY cycles later."""
     seen = []
 
     async def bench(ctx):
+        if negate is not None:
+            ctx.set(dut.negate, negate)
         for n in range(len(pairs) + dut.LATENCY):
             if n < len(pairs):
                 ctx.set(dut.i, pairs[n][0])
@@ -40,11 +42,20 @@ def test_hand_worked():
     assert run(dut, [case[:2] for case in cases]) == [case[2] for case in cases]
 
 
+@pytest.mark.parametrize("negates", [False, True])
 @pytest.mark.parametrize(
     ("in_width", "out_width", "shift_min", "shift_max"),
-    [(48, 48, -16, 63), (16, 48, -31, 31), (16, 32, -31, 31), (8, 32, -31, 31), (49, 56, -40, 63), (20, 8, -3, 5)],
+    [
+        (48, 48, -16, 63),
+        (16, 48, -31, 31),
+        (16, 47, -31, 31),
+        (16, 32, -31, 31),
+        (8, 32, -31, 31),
+        (49, 56, -40, 63),
+        (20, 8, -3, 5),
+    ],
 )
-def test_random(in_width, out_width, shift_min, shift_max):
+def test_random(in_width, out_width, shift_min, shift_max, negates):
     rng = seeded(1)
     low, high = -(1 << (in_width - 1)), (1 << (in_width - 1)) - 1
     pairs = [(v, s) for v in (low, low + 1, -1, 0, 1, high) for s in range(shift_min, shift_max + 1)]
@@ -54,8 +65,10 @@ def test_random(in_width, out_width, shift_min, shift_max):
         if rng.random() < 0.5 and 1 <= shift < in_width:  # at a tie, or beside one
             v = (v >> shift << shift) + (1 << (shift - 1)) + rng.choice((-1, 0, 1))
         pairs.append((max(low, min(high, v)), shift))
-    seen = run(Requantise(in_width, out_width, shift_min, shift_max), pairs)
-    assert seen == [reference(v, s, out_width) for v, s in pairs]
+    dut = Requantise(in_width, out_width, shift_min, shift_max, negates)
+    for negate in (0, 1) if negates else (None,):
+        seen = run(dut, pairs, negate)
+        assert seen == [reference(-v if negate else v, s, out_width) for v, s in pairs]
     assert len(seen) == len(pairs) > 0
 
 
