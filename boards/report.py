@@ -26,8 +26,8 @@ def section(found: dict, hardware: str) -> str:
     """The report of a result, in Markdown, as of ``hardware``."""
     report, origin = found["details"], found["provenance"]
     used = [
-        (f"`{name}`", f"{counts['used']:,}", f"{counts['available']:,}", f"{counts['used'] / counts['available']:.1%}")
-        for kind in ("resources", "places") for name, counts in report[kind].items()
+        (f"`{name}`", f"{n['used']:,}", f"{n['available']:,}", f"{100 * n['used'] / n['available']:.1f} %")
+        for kind in ("resources", "places") for name, n in report[kind].items()
     ]  # fmt: skip
     clocks = [
         (f"`{name}`", f"{mhz['needed']:,.1f}", f"{mhz['reached']:,.1f}") for name, mhz in report["clocks_mhz"].items()

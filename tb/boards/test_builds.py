@@ -53,7 +53,8 @@ def test_steps_go_on_where_they_were(tmp_path):
     assert done == ["a", "b", "a", "b", "a"]
 
 
-def test_two_builds_do_not_share_a_folder(tmp_path):
+def test_two_builds_do_not_share_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(build_module, "_build", None)
     said = rf"^{re.escape(str(tmp_path))}: another build is at work there; wait for it, or give another folder$"
     with alone(tmp_path):
         (tmp_path / "top.bit").write_text("the other's")
