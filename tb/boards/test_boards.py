@@ -145,6 +145,8 @@ def test_limits():
         ecpix5.configure(preset("paper"))
     with pytest.raises(BoardError, match=r"ecpix5: 13 x 13 PEs need 169 multipliers, there are 156"):
         ecpix5.configure(replace(preset("ecp5"), rows=13, cols=13))
+    with pytest.raises(BoardError, match=r"arty_a7: 16 x 16 PEs need 256 multipliers, there are 240"):
+        arty.configure(replace(preset("ecp5"), rows=16, cols=16))
 
 
 def test_a_design_that_does_not_fit_is_refused(made):
