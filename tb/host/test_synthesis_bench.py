@@ -103,6 +103,7 @@ BENCHES = ("bench_asic", "bench_ecp5", "bench_synth_tiny", "bench_xilinx", "benc
 
 
 @pytest.mark.parametrize("name", (*BENCHES, "bench_variants_vgg13"))
+@pytest.mark.timeout(60)  # a bench that takes it for a number begins its work
 @pytest.mark.parametrize("jobs", ["0", "-1", "two"])
 def test_a_number_of_jobs_is_one_or_more(name, jobs, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", [name, f"--jobs={jobs}"])
