@@ -159,6 +159,12 @@ def bench_boards(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_board_build(session: nox.Session) -> None:
+    """A board's bitstream with open tools: writes results/board_build.json."""
+    session.run("python", "-m", "adagp.boards.bench_build", *session.posargs)
+
+
+@nox.session
 def mutate(session: nox.Session) -> None:
     """Mutation testing: each break is caught, proved or argued to be none; into results/robustness.json."""
     session.run("python", "-m", "tb.mutation", *session.posargs)
@@ -176,6 +182,7 @@ def docs(session: nox.Session) -> None:
     session.run("python", "-m", "adagp.gen.tables")
     session.run("python", "-m", "adagp.gen.figures")
     session.run("python", "-m", "adagp.host.implementation")
+    session.run("python", "-m", "adagp.boards.report")
     session.run("python", "-m", "adagp.host.plots")
 
 

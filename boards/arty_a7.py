@@ -1,5 +1,6 @@
 """Digilent Arty A7-100T with 256 MiB of DDR3 on 16 data lines. A Vivado project: no open tool has placed it."""
 
+from ..synth.xilinx import XILINX, device
 from .board import Board
 from .litedram_core import DramPhy
 
@@ -29,7 +30,7 @@ BOARD = Board(
     ),
     lights=(("led", 0, None), ("led", 1, None), ("led", 2, None)),
     pairs=True,
-    multipliers=240,
-    capacity={"DSP48E1": 240, "RAMB36E1": 135, "FDRE": 126800},
+    target=XILINX,
+    part=device("XC7A100T", 63400, 135, 240, "csg324", "-1"),
     flow="vivado",
 )  # fmt: skip

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In
 
 from ..gen.description import MODULE
 from ..spec.config import Config
-from ..synth.floorplan import Plan
+from ..synth.target import Part, Target
 from .dram import Dram
 from .errors import BoardError
 from .litedram_core import DramPhy
@@ -23,6 +23,9 @@ DDR3_PINS = {
     "ddram_cs_n": "cs", "ddram_reset_n": "rst",
 }  # fmt: skip
 """Ports of LiteDRAM's core and subsignals of the board's DDR3; those that a board hasn't got are left open."""
+
+MULTIPLIERS = ("multiplier", "dsp48")
+"""What the resource is called on the targets."""
 
 BLINK_BITS = 25
 """The heartbeat's period is 2^25 clocks, about a third of a second at 100 MHz."""
@@ -37,9 +40,8 @@ class Board:
 
     ``platform`` makes the Amaranth platform that knows its pins; ``lights``: resources of the lights heartbeat,
     calibrated, busy; ``pairs``: whether both pins of a differential pair are ports of the design; ``clocks``: slowest
-    and fastest clock of the accelerator in Hz, which the memory's clock follows; ``capacity``: cells by the names that
-    Yosys gives them; ``flow``: the tools; ``place``: nextpnr's options for the device, ``plan``: how a large design is
-    placed there; ``overrides`` of the platform's templates.
+    and fastest clock of the accelerator in Hz, which the memory's clock follows; ``part`` of ``target``: the device;
+    ``flow``: the tools; ``place``: nextpnr's options for the device; ``overrides`` of the platform's templates.
     """
 
     name: str
@@ -50,11 +52,10 @@ class Board:
     memory: DramPhy
     lights: tuple[tuple[str, int, str | None], ...]
     pairs: bool
-    multipliers: int
-    capacity: dict[str, int]
+    target: Target
+    part: Part
     flow: str
     place: tuple[str, ...] = ()
-    plan: Plan | None = None
     overrides: tuple[tuple[str, str], ...] = ()
 
     def configure(self, config: Config, clock_hz: int | None = None) -> Config:
@@ -74,10 +75,11 @@ class Board:
             raise BoardError(
                 f"{self.name}: the memory port has {config.port_width} bits, the controller's {self.memory.width}"
             )
-        if config.n_pes > self.multipliers:
+        multipliers = sum(self.part.has.get(name, 0) for name in MULTIPLIERS)
+        if config.n_pes > multipliers:
             raise BoardError(
                 f"{self.name}: {config.rows} x {config.cols} PEs need {config.n_pes} multipliers, "
-                f"there are {self.multipliers}"
+                f"there are {multipliers}"
             )
         return replace(config, clock_hz=clock_hz)
 

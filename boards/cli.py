@@ -134,8 +134,8 @@ def _config_hash(path):
 
 def _show(report):
     table = Table("", "", title=report["title"])
-    for name, counts in report.get("used", {}).items():
-        table.add_row(name, f"{counts['used']} of {counts['available']}")
+    for name, counts in {**report["resources"], **report.get("places", {})}.items():
+        table.add_row(name, f"{counts['used']:,} of {counts['available']:,}")
     for name, mhz in report.get("clocks_mhz", {}).items():
         table.add_row(f"clock {name}", f"{mhz['reached']:.1f} MHz of {mhz['needed']:.1f} MHz needed")
     if not report.get("placed", True):

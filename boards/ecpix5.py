@@ -1,5 +1,7 @@
 """LambdaConcept ECPIX-5 with an LFE5UM5G-85F and 512 MiB of DDR3 on 16 data lines."""
 
+from dataclasses import replace
+
 from ..synth.ecp5 import ECP5
 from .board import Board
 from .litedram_core import DramPhy
@@ -25,11 +27,10 @@ BOARD = Board(
     ),
     lights=(("rgb_led", 0, "g"), ("rgb_led", 1, "g"), ("rgb_led", 2, "b")),
     pairs=False,
-    multipliers=156,
-    capacity={"MULT18X18D": 156, "DP16KD": 208, "TRELLIS_FF": 83640, "LUT4": 83640},
+    target=ECP5,
+    part=replace(ECP5.part("85k"), name="LFE5UM5G-85F"),  # which has transceivers beside the same
     flow="ecp5",
     place=("--um5g-85k", "--package", "CABGA554", "--speed", "8", "--router", "router2"),
-    plan=ECP5.part("85k").plan,
     # A button that isn't pressed must not hold the board in reset where nothing else pulls it up.
     overrides=(("add_preferences", 'IOBUF PORT "rst_0__io" IO_TYPE=LVCMOS33 PULLMODE=UP;'),),
 )  # fmt: skip

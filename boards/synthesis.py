@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ..synth.yosys import yosys_command, yosys_version
 from .board import Board
-from .errors import BoardError
 from .steps import Steps
+from .tools import packages
 
 __all__ = ["synthesise"]
 
@@ -17,15 +17,13 @@ def synthesise(
 ) -> Mapping[str, int]:
     """Run a Yosys script that makes ``results``, of which one is ``cells.json``; returns the numbers of cells by type.
 
-    Raises BoardError if the device hasn't as many, ToolError if Yosys fails.
+    Raises FitError if the device has less than they take, ToolError if Yosys fails.
     """
     steps.tool(
-        "synthesis", [yosys_version(), *sources, steps.folder / script], results, yosys_command(script),
-        "synthesis.log",
+        "synthesis", [yosys_version(), packages(), *sources, steps.folder / script], results, yosys_command(script),
+        "synthesis.log", f"Yosys, synthesising {board.name}'s design",
     )  # fmt: skip
     text = (steps.folder / "cells.json").read_text()
     cells = json.loads(text[text.index("{") :])["design"]["num_cells_by_type"]
-    for name, there in board.capacity.items():
-        if cells.get(name, 0) > there:
-            raise BoardError(f"{board.name}: the design needs {cells[name]} {name}, there are {there}")
+    board.target.check(f"{board.name}'s design", board.part, cells)
     return cells

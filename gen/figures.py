@@ -14,7 +14,7 @@ from ..spec.config import VARIANTS
 from .sources import HARDWARE
 from .tables import table
 
-__all__ = ["AS_OF", "PATH", "RESULTS", "command", "earlier", "figures", "named", "parts", "where"]
+__all__ = ["AS_OF", "PATH", "RESULTS", "age", "command", "earlier", "figures", "named", "parts", "where"]
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -97,13 +97,20 @@ def _tables(figures: dict) -> str:
     )  # fmt: skip
 
 
-def where(origin: dict, hardware: str) -> str:
-    """A line on where figures come from, and whether they are current as of ``hardware``."""
-    age = "Current" if origin.get("hardware") == hardware else "Of earlier hardware"
+def age(origin: dict, hardware: str, flow: str | None = None) -> str:
+    """Whether figures are "Current", as of ``hardware``, and of ``flow`` if given, or of what earlier."""
+    if origin.get("hardware") != hardware:
+        return "Of earlier hardware"
+    return "Current" if flow in (None, origin.get("flow")) else "Of an earlier flow"
+
+
+def where(origin: dict, hardware: str, flow: str | None = None) -> str:
+    """A line on where figures come from, and of what :func:`age` they are."""
     tools = ", ".join(f"{name} {version}" for name, version in origin["tools"].items())
     return (
-        f"*{age}*: by `{origin['command']}` at commit `{origin['commit'][:12]}`; preset `{origin['config']}` at"
-        f" {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']}; seed {origin['seed']}; {tools}."
+        f"*{age(origin, hardware, flow)}*: by `{origin['command']}` at commit `{origin['commit'][:12]}`;"
+        f" preset `{origin['config']}` at {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']};"
+        f" seed {origin['seed']}; {tools}."
     )
 
 
@@ -131,7 +138,7 @@ def command(
 ) -> None:
     """Write a document of figures to ``path`` or where ``argv`` says, or check it; exits with 1 if the check fails.
 
-    ``others``: what in it is of other hardware than the sources at hand.
+    ``others``: what in it isn't current.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -144,7 +151,7 @@ def command(
         fits = arguments.path.read_text() == text
     else:
         arguments.path.write_text(text)
-    print(f"hardware {HARDWARE}; of earlier hardware: {', '.join(others) or 'none'}")
+    print(f"hardware {HARDWARE}; not current: {', '.join(others) or 'none'}")
     if not fits:
         print(f"{arguments.path} is not up to date: run python -m {module}")
     if arguments.check and (others or not fits):

@@ -38,6 +38,7 @@ from ..synth.pe_mesh import PEMesh
 from ..synth.target import Target
 from ..synth.xilinx import XILINX
 from ..synth.yosys import synthesise
+from .cli_synth import complain
 from .measurement import bars
 from .results import FOLDER, commit, provenance, write_results
 from .synthesis_bench import mistakes_in_a_line
@@ -170,6 +171,7 @@ def _bench(arguments):
     write_results(arguments.output, found, details, origin)
     for name, value in found.items():
         print(f"{name}: {value}")
+    complain(rows)
 
 
 if __name__ == "__main__":

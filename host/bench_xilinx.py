@@ -1,9 +1,9 @@
 """The four designs of preset ``paper`` on Xilinx 7 series, and the paper's Table 4a: writes ``results/xilinx.json``.
 
 Synthesised by Yosys; not placed, which takes Vivado (``adagp synth --target xilinx --vivado FOLDER``). ``lut``: LUTs of
-any size, each one, and those that are distributed RAM or shift registers; ``lut_paired``: Yosys' estimate of what is
-left of the former when small ones have been paired, and the latter; ``ff``; ``ramb36`` and ``ramb18``: block RAMs;
-``dsp48``: DSP48E1. Details have them block by block.
+any size, each one, and those that are distributed RAM, shift registers or inverters; ``lut_paired``: Yosys' estimate of
+what is left of the former when small ones have been paired, and the latter; ``ff``; ``ramb36`` and ``ramb18``: block
+RAMs; ``dsp48``: DSP48E1. Details have them block by block.
 
 What is finished is kept in the cache: a bench that was stopped goes on.
 """

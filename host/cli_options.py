@@ -1,5 +1,6 @@
 """What the commands of the command line share: options, the screen, summaries in JSON."""
 
+import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchOption", "BaudOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption", "PatienceOption",
-    "PortOption", "PresetOption", "RunArgument", "ShapeOption", "SourceOption", "VariantOption", "board_port", "screen",
-    "summarise", "transfer_shown",
+    "PortOption", "PresetOption", "RunArgument", "ShapeOption", "SourceOption", "VariantOption", "at_least_one",
+    "board_port", "screen", "summarise", "transfer_shown",
 ]  # fmt: skip
 
 screen = Console(stderr=True, highlight=False)
@@ -74,6 +75,13 @@ def summarise(summary: dict, path: Path | None) -> None:
     """Write a command's summary where ``--json`` says."""
     if path is not None:
         write_atomically(path, (json.dumps(summary, indent=1) + "\n").encode())
+
+
+def at_least_one(text: str) -> int:
+    """A number of jobs and the like, for ``type`` of argparse, which says what is wrong."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text!r}")
+    return int(text)
 
 
 def board_port(device: str, path: str | None, baud: int | None, patience: float | None) -> "Port | None":

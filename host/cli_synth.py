@@ -1,7 +1,7 @@
 """The command that measures hardware: synth."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..synth.design import Design
     from ..synth.flow import Report
 
-__all__ = ["cells", "changed", "numbers", "progress_of", "synth"]
+__all__ = ["cells", "changed", "complain", "numbers", "progress_of", "synth"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
 
@@ -97,6 +97,20 @@ def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: 
         return results(submit, calls)
 
 
+def complain(found: Sequence[Mapping]) -> None:
+    """Raises what is wrong with figures of designs, once all of them are shown.
+
+    FitError; ToolError for a tool that failed; RouteError for a design that has no route with any seed.
+    """
+    from ..synth import flow
+    from ..synth.errors import RouteError
+
+    flow.complain(found)
+    for figures in found:
+        if figures.get("unrouted") and not figures.get("fmax_mhz"):
+            raise RouteError(next(iter(figures["unrouted"].values())))
+
+
 def synth(
     target: Annotated[str, typer.Option(help=f"Technology: {', '.join(TARGETS)}.")] = "ecp5",
     preset_name: PresetOption = "ecp5",
@@ -164,7 +178,6 @@ def synth(
         raise SettingsError("--freq is for place and route: it needs --seeds")
     from ..synth import flow  # here, because Amaranth takes a while to import
     from ..synth.design import Design
-    from ..synth.errors import RouteError
 
     designs = [Design(replace(config, variant=name), block) for name in dict.fromkeys(variant or VARIANTS)]
     with progress_of(screen) as report:
@@ -184,7 +197,4 @@ def synth(
         for design in designs:
             print(project(design, vivado / design.name, part))
     summarise({"target": target, "tools": flow.tools(target, bool(chosen)), "designs": found}, json_path)
-    flow.complain(found)
-    for figures in found:
-        if figures.get("unrouted") and "fmax_mhz" not in figures:
-            raise RouteError(next(iter(figures["unrouted"].values())))
+    complain(found)

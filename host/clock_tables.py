@@ -7,22 +7,30 @@ from .added_blocks import plain
 
 __all__ = ["clock"]
 
+NOT_RECORDED = "not recorded"
 BLOCKS = 6
 """That are shown of those with late data."""
 
 
 def clock(designs: Mapping[str, Mapping], target_mhz: float) -> str:
-    """Frequencies by seed, and of the best the critical path and where data are later than ``target_mhz`` allows."""
+    """Frequencies by seed, and of the best the critical path and where data are later than ``target_mhz`` allows.
+
+    ``target_mhz`` is the preset's clock; what place and route was asked for is the design's ``freq_mhz``.
+    """
     speeds, paths = [], []
     for variant, design in designs.items():
         by_seed = "; ".join(f"{seed}: {mhz:,.1f}" for seed, mhz in design["fmax_mhz"].items())
         by_seed += "".join(f"; {seed}: no route" for seed in design.get("unrouted", ()))
         by_seed += "".join(f"; {seed}: not tried to the end" for seed in design.get("failed", ()))
         median, best = (f"{design[f'fmax_{name}_mhz']:,.1f}" for name in ("median", "best"))
-        speeds.append((variant, f"{target_mhz:,g}", median, best, by_seed))
+        device = (design.get(name, NOT_RECORDED) for name in ("part", "speed"))
+        asked = f"{design['freq_mhz']:,.4g}" if "freq_mhz" in design else NOT_RECORDED
+        speeds.append((variant, *device, f"{target_mhz:,g}", asked, median, best, by_seed))
         seed = design["best_seed"]
         paths.append((variant, seed, "; ".join(map(_step, design["critical_paths"][str(seed)]))))
-    head = ("design", "target, MHz", "median, MHz", "best, MHz", "by seed, MHz")
+    head = (
+        "design", "part", "speed grade", "target, MHz", "asked for, MHz", "median, MHz", "best, MHz", "by seed, MHz",
+    )  # fmt: skip
     path_head = ("design", "seed", "critical path: each block's cells, logic + routing in ns")
     late_head = ("design", "seed", "late", "of these in blocks: late, of all its inputs, the latest in ns")
     tables = table(head, speeds), table(path_head, paths), table(late_head, [_late(*item) for item in designs.items()])

@@ -16,10 +16,11 @@ NOT_MEASURED, NOT_GIVEN = "not measured", "not given"
 
 @dataclass(frozen=True)
 class Results:
-    """Those that there are in ``folder``, as of ``hardware``."""
+    """Those that there are in ``folder``, as of ``hardware``, and of ``flows`` for those that it names."""
 
     folder: Path
     hardware: str
+    flows: Mapping[str, str]
 
     def read(self, name: str) -> dict | None:
         """All of ``NAME.json``, None where it isn't there."""
@@ -45,8 +46,10 @@ class Results:
         lines = []
         for name in names:
             found = self.read(name)
-            missing = f"*Not measured yet*: `python -m adagp.host.bench_{name}` writes `results/{name}.json`."
-            lines.append(f"{name}: {where(found['provenance'], self.hardware) if found else missing}")
+            line = f"*Not measured yet*: `python -m adagp.host.bench_{name}` writes `results/{name}.json`."
+            if found:
+                line = where(found["provenance"], self.hardware, self.flows.get(name))
+            lines.append(f"{name}: {line}")
         return "\n\n".join(lines)
 
 

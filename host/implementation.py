@@ -1,10 +1,12 @@
 """``docs/implementation.md``: the four designs synthesised, beside the paper's Tables 4 and 5.
 
 ``python -m adagp.host.implementation [PATH]`` writes the file from ``results/``, and names the results in it that other
-hardware was measured for; ``--check`` only says whether the committed copy is up to date and of the hardware as it is.
+hardware or another flow of tools has given; ``--check`` only says whether the committed copy is up to date and of both
+as they are.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..gen import figures
@@ -12,12 +14,13 @@ from ..gen.sources import HARDWARE
 from ..gen.tables import table
 from ..golden import paper
 from ..spec.presets import preset
+from ..synth.flow import chosen
 from .added_blocks import ELSEWHERE, REASONS, added
 from .clock_tables import clock
 from .comparison import NOT_MEASURED, Results, change, compared, number
 from .equal_area import COLUMN_BLOCKS, equal_area
 
-__all__ = ["PATH", "SOURCES", "implementation", "main"]
+__all__ = ["FLOWS", "PATH", "SOURCES", "flows_named", "implementation", "main"]
 
 MODULE = "adagp.host.implementation"
 PATH = Path(__file__).parents[1] / "docs" / "implementation.md"
@@ -27,6 +30,8 @@ SOURCES = ("xilinx", "ecp5", "asic", "variants_vgg13", "variants_digits", "pe_fo
 """Results that it is made of; ``adagp.host.bench_NAME`` makes each."""
 TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
 """FPGAs, and the results of each."""
+FLOWS = {name: chosen(name)["flow"] for name in TARGETS.values()}
+"""What makes figures of hardware there, as it is at hand."""
 MULTIPLIERS = {"xilinx": "dsp48", "ecp5": "multiplier"}
 """What the resource is called."""
 CYCLES = {"xilinx": "variants_vgg13", "ecp5": "variants_digits"}
@@ -38,6 +43,9 @@ Written by `python -m {{module}}` from `results/` and from Tables 4 and 5 of the
 (`golden/paper.py`); edit nothing here.
 
 {figures.AS_OF}
+Flows when this was written: {{flows}};
+digests of the sources that make figures of Verilog, and of part and options. Figures that another has made, or one not
+recorded, are *of an earlier flow*.
 
 Absolute numbers say little side by side. The paper doesn't say what a PE computes; its baseline has
 {_BASELINE["dsp48"]} DSP48E1 and {_BASELINE["lut"]:,} LUTs for {paper.N_PES} PEs, and on-chip memory for whole layers.
@@ -65,8 +73,10 @@ def _xilinx(results):
 
 {results.origins("xilinx")}
 
-*LUT* counts LUTs of any size one each, as Yosys makes them; the paper's are Vivado's, which puts two small ones in one
-place. *LUT, paired* is Yosys' estimate of that. Power is all of it on chip; no open tool tells it for this family.
+*LUT* counts LUTs of any size one each, as Yosys makes them, inverters too, and those that are distributed RAM or shift
+registers; the paper's are Vivado's, which puts two small ones in one place. *LUT, paired* is Yosys' estimate of that
+for logic; inverters, distributed RAM and shift registers are added to it, as many as in *LUT*. Power is all of it on
+chip; no open tool tells it for this family.
 
 {compared(rows)}"""
 
@@ -209,17 +219,29 @@ def _formats(results):
     return f"## PEs of other formats\n\n{results.origins('pe_formats')}\n\n{text}"
 
 
-def implementation(hardware: str = HARDWARE, folder: Path = figures.RESULTS) -> str:
-    """Text of the document, in Markdown, as of ``hardware``; raises ValueError where a block lacks a reason."""
-    results = Results(folder, hardware)
+def implementation(
+    hardware: str = HARDWARE, folder: Path = figures.RESULTS, flows: Mapping[str, str] = FLOWS
+) -> str:  # fmt: skip
+    """Text of the document, in Markdown, as of ``hardware`` and ``flows``; ValueError where a block lacks a reason."""
+    results = Results(folder, hardware, flows)
     sections = (_xilinx, _blocks, _ecp5, _asic, _equal_area, _formats)
-    head = HEAD.format(hardware=hardware, module=MODULE)
+    listed = ", ".join(f"{name} `{flow}`" for name, flow in flows.items())
+    head = HEAD.format(hardware=hardware, module=MODULE, flows=listed)
     return "\n\n".join([head, *(section(results) for section in sections)]) + "\n"
+
+
+def flows_named(text: str) -> dict[str, str]:
+    """The flows that a document takes for current."""
+    lines = (line for line in text.splitlines() if line.startswith("Flows when this was written: "))
+    return dict(re.findall(r"(\w+) `(\w+)`", next(lines, "")))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the document, or check it; exits with 1 if the check fails."""
-    others = [title for title in figures.earlier(HARDWARE) if title in SOURCES]
+    others = [
+        title for title, origin, _ in figures.parts()
+        if title in SOURCES and figures.age(origin, HARDWARE, FLOWS.get(title)) != "Current"
+    ]  # fmt: skip
     figures.command(MODULE, __doc__, PATH, implementation(), others, argv)
 
 

@@ -83,6 +83,7 @@ def show(found: list[dict], depth: int) -> None:
     Tables are never cut: where the terminal is narrower, their lines wrap.
     """
     from ..synth.breakdown import difference
+    from .added_blocks import plain
 
     console = Console()
 
@@ -105,7 +106,7 @@ def show(found: list[dict], depth: int) -> None:
         console.print(f"\n{first['design']}, by block")
         print_table(_blocks(first["blocks"], first["resources"], depth))
     for design in found[1:]:
-        more = difference(design["blocks"], first["blocks"])
+        more = difference(plain(design["blocks"]), plain(first["blocks"]))
         title = f"{design['design']} - {first['design']}, by block"
         whole = {name: max(design["resources"][name], first["resources"][name]) for name in first["resources"]}
         console.print(f"\n{title}" if more else f"\n{title}: the same")

@@ -13,8 +13,8 @@ from ..spec.presets import preset
 from ..synth import flow
 from ..synth.design import Design
 from ..synth.errors import TargetError, ToolError
-from .cli_options import screen
-from .cli_synth import numbers, progress_of
+from .cli_options import at_least_one, screen
+from .cli_synth import complain, numbers, progress_of
 from .results import FOLDER, commit, provenance, write_results
 from .settings import SettingsError
 
@@ -40,7 +40,7 @@ def parser(command: str, text: str | None, output: str, seeds: str = "") -> argp
         prog=command, description=text, formatter_class=argparse.RawDescriptionHelpFormatter
     )  # fmt: skip
     found.add_argument("--variants", default=",".join(VARIANTS), help="designs (default: %(default)s)")
-    found.add_argument("--jobs", type=int, default=1, help="tools at once (default: %(default)s)")
+    found.add_argument("--jobs", type=at_least_one, default=1, help="tools at once (default: %(default)s)")
     found.add_argument("--output", type=Path, default=FOLDER / output, help="default: %(default)s")
     if seeds:
         found.add_argument("--seeds", type=numbers, default=seeds, help="1-5 or 1,2,5 (default: %(default)s)")
@@ -63,7 +63,8 @@ def bench(
 
     What was made is kept in the cache: stopped, it goes on. So it does from what the output has of this hardware, these
     tools and this flow: designs that aren't asked for stay, and of those that are, seeds that would be found again.
-    A design's ``commit`` is that of its last run, the file's that of the last design's.
+    A design's ``commit`` is that of its last run, the file's that of the last design's. Raises what is wrong with the
+    designs, as :func:`.cli_synth.complain` does, when all is written.
     """
     source, config = commit(), preset(preset_name)
     seeds = list(getattr(arguments, "seeds", ()))
@@ -84,7 +85,7 @@ def bench(
             write_results(arguments.output, figures, {"designs": ordered, **(more or {})}, origin)
     for name, value in figures.items():
         print(f"{name}: {value}")
-    flow.complain(ordered)
+    complain(ordered)
 
 
 def _kept(output: Path, origin: Mapping) -> dict[str, dict]:

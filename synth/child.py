@@ -59,12 +59,13 @@ def resume() -> None:
 
 def _reason(code, log):
     """Why a tool has failed, after its name."""
-    if code < 0:
-        return f"was killed (signal {-code}{': out of memory?' if -code == signal.SIGKILL else ''})"
     text = log.read_text(errors="replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    last = ([line.strip() for line in text.splitlines() if line.strip()] or ["nothing"])[-1]
+    if code < 0:
+        memory = ": out of memory?" if -code == signal.SIGKILL else ""
+        return f"was killed (signal {-code}{memory}) and said at last: {last}"
     error = _ERROR.search(text)
-    return f"ended with code {code} and said: {error[0] if error else (lines or ['nothing'])[-1]}"
+    return f"ended with code {code} and said: {error[0] if error else last}"
 
 
 def run(
@@ -80,8 +81,8 @@ def run(
     """Run ``command`` in ``folder``, all that it prints into ``log``; ``say`` is told what ``phase`` finds there.
 
     Raises ToolError, which begins with ``what`` or else the tool's name, with the log's first line that begins with
-    ERROR, or else its last; ``keep``: where a failed tool's log is copied to, which is told too. The process ends with
-    this one's call, however that ends.
+    ERROR, or else its last, as for a tool that was killed; ``keep``: where a failed tool's log is copied to, which is
+    told too. The process ends with this one's call, however that ends.
     """
     what = what or Path(command[0]).name
     with _starting, log.open("wb") as output:

@@ -10,6 +10,7 @@ build/coverage: a run that was stopped goes on after the last one it finished.
 import argparse
 from pathlib import Path
 
+from adagp.host.cli_options import at_least_one
 from adagp.host.results import FOLDER, commit, merge_results, provenance
 from adagp.sim.coverage import TOGGLE
 
@@ -29,7 +30,7 @@ def _arguments():
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="what to run, default all (see --list)")
     parser.add_argument("--list", action="store_true", help="list workloads and benches and run nothing")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
     parser.add_argument(
         "--keep",
         action="store_true",

@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
+from adagp.host.cli_options import at_least_one
 from adagp.host.results import FOLDER, commit, merge_results, provenance
 from adagp.host.run_folder import write_atomically
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -109,7 +110,7 @@ def main() -> None:
     """Entry point of ``nox -s formal``."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", metavar="NAME", nargs="+", choices=JOBS, help="these jobs; writes no results")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="jobs at the same time (default 2)")
+    parser.add_argument("--jobs", type=at_least_one, default=2, metavar="N", help="jobs at the same time (default 2)")
     parser.add_argument("--limit", type=int, metavar="S", help="seconds for one search, instead of the job's own")
     parser.add_argument("--list", action="store_true", help="list the jobs")
     parser.add_argument("--output", type=Path, default=FOLDER / "robustness.json")

@@ -101,6 +101,20 @@ def test_tables_are_never_cut(capsys, monkeypatch):
     assert "…" not in out and all(out.count(f"{number:,}") == 4 for number in resources.values())
 
 
+def test_blocks_of_two_designs_are_the_same_whatever_their_numbers(capsys):
+    def figures(name, blocks):
+        whole = {"lut": sum(blocks.values())}
+        rows = {"": whole, **{block: {"lut": luts} for block, luts in blocks.items()}}
+        return {"design": name, "resources": whole, "available": {}, "harness": {}, "blocks": rows}
+
+    one = figures("x", {"control.batches$226": 60, "control.gate$7": 10})
+    show([one, figures("y", {"control.batches$301": 60, "control.gate$9": 10})], 3)
+    assert "y - x, by block: the same" in capsys.readouterr().out
+    show([one, figures("y", {"control.batches$301": 60, "control.gate$9": 15})], 3)
+    table = capsys.readouterr().out.partition("y - x, by block")[2]
+    assert [line.split() for line in table.splitlines() if "gate" in line or "batches" in line] == [["gate", "+5"]]
+
+
 MISTAKES = {
     "no block 'nix'; there are: top, control, ": ("--block", "nix"),
     "ecp5 has no part '12k'; there are: 85k, 45k, 25k": ("--part", "12k"),

@@ -1,6 +1,7 @@
 """Benches of synthesised hardware: what a result file has already is kept as long as it is true."""
 
 import json
+from importlib import import_module
 
 import pytest
 from adagp.host import results, synthesis_bench
@@ -22,7 +23,7 @@ def run(tmp_path, monkeypatch):
         return [
             {"design": design.name, "variant": variant, "resources": {"lut": len(calls)}, "folder": "x", "placed": {}}
             | synthesis_bench.flow.chosen(target)
-            | ({"fmax_best_mhz": 60.0 + len(calls)} if variant != "low" else {"unrouted": {"1": "no wires"}})
+            | {"unrouted": {"1": "no wires"}, "fmax_mhz": {"2": 60.0 + len(calls)}, "fmax_best_mhz": 60.0 + len(calls)}
             for design, variant in zip(designs, variants, strict=True)
         ]
 
@@ -42,11 +43,13 @@ def test_one_design_after_the_other_joins_what_is_known(run):
     found, calls = run("--variants", "low,baseline")
     assert calls == [("ecp5", ["low"], [1, 2], []), ("ecp5", ["baseline"], [1, 2], ["low"])]
     assert [design["variant"] for design in found["details"]["designs"]] == ["baseline", "low"]
-    assert found["figures"] == {"lut_baseline": 2, "lut_low": 1, "fmax_best_mhz_baseline": 62.0}
+    assert found["figures"] == {
+        "lut_baseline": 2, "lut_low": 1, "fmax_best_mhz_baseline": 62.0, "fmax_best_mhz_low": 61.0,
+    }  # fmt: skip
     assert "folder" not in found["details"]["designs"][0] and found["provenance"]["seed"] == [1, 2]
     found, calls = run("--variants", "max", "--seeds", "1-3")
     assert calls == [("ecp5", ["max"], [1, 2, 3], ["baseline", "low"])]
-    assert found["figures"]["lut_max"] == 1 and found["figures"]["lut_low"] == 1 and len(found["figures"]) == 5
+    assert found["figures"]["lut_max"] == 1 and found["figures"]["lut_low"] == 1 and len(found["figures"]) == 6
 
 
 def test_without_seeds_all_designs_are_one_run(run):
@@ -77,6 +80,39 @@ def test_a_failed_seed_is_said_when_all_is_written(run, monkeypatch, tmp_path):
     assert [design["variant"] for design in found["details"]["designs"]] == ["baseline", "max"]
     assert {"part", "package", "speed", "flow"} < set(found["provenance"])
     assert all(design["commit"] == found["provenance"]["commit"] for design in found["details"]["designs"])
+
+
+def test_a_design_without_a_route_is_said_when_all_is_written(run, monkeypatch, tmp_path):
+    honest = synthesis_bench.flow.run
+    gone = {"unrouted": {"1": "no wires for seed 1", "2": "none either"}, "fmax_mhz": {}}
+    monkeypatch.setattr(
+        synthesis_bench.flow, "run",
+        lambda target, designs, *given: [
+            found | gone if found["variant"] == "max" else found for found in honest(target, designs, *given)
+        ],
+    )  # fmt: skip
+    with pytest.raises(SystemExit) as ended, mistakes_in_a_line():
+        run("--variants", "max,baseline")
+    assert ended.value.code == 1
+    found = json.loads((tmp_path / "x.json").read_text())
+    assert [design["variant"] for design in found["details"]["designs"]] == ["baseline", "max"]
+    assert found["figures"]["fmax_best_mhz_baseline"] == 62.0
+
+
+BENCHES = ("bench_asic", "bench_ecp5", "bench_synth_tiny", "bench_xilinx", "bench_controls", "bench_variants_digits")
+
+
+@pytest.mark.parametrize("name", (*BENCHES, "bench_variants_vgg13"))
+@pytest.mark.timeout(60)  # a bench that takes it for a number begins its work
+@pytest.mark.parametrize("jobs", ["0", "-1", "two"])
+def test_a_number_of_jobs_is_one_or_more(name, jobs, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", [name, f"--jobs={jobs}"])
+    with pytest.raises(SystemExit) as ended:
+        import_module(f"adagp.host.{name}").main()
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert ended.value.code == 2 and last.endswith(
+        f"error: argument --jobs: must be a whole number of 1 or more, not '{jobs}'"
+    )
 
 
 @pytest.mark.parametrize("change", ["hardware", "tools", "flow"])

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+from adagp.host.cli_options import at_least_one
 from adagp.host.results import FOLDER, commit, merge_results, provenance
 
 from .argued import ARGUED, MOST_ARGUED, PREDICTING_ARGUED
@@ -33,7 +34,7 @@ def _arguments():
     parser.add_argument("--count", type=int, default=COUNT, help="mutants, at least (default: %(default)s)")
     parser.add_argument("--sample", type=int, metavar="N", help="only N of them, from all blocks")
     parser.add_argument("--seed", type=int, default=SEED, help="what chooses them (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
     parser.add_argument("--report", action="store_true", help="run nothing, report on what is known and current")
     parser.add_argument(
         "--check", action="store_true", help="run nothing, say how many rows of the results are current"

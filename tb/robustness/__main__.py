@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 import torch
+from adagp.host.cli_options import at_least_one
 from adagp.host.results import FOLDER, commit, merge_results, provenance
 
 from .campaign import WORK, Campaign, Kind, configured
@@ -25,7 +26,9 @@ def _arguments():
     )
     parser.add_argument("--count", type=int, metavar="N", help="run only the first N cases, instead of the full size")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="start of all random numbers (default: 1)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes, each with a simulator of its own")
+    parser.add_argument(
+        "--jobs", type=at_least_one, default=1, metavar="J", help="processes, each with a simulator of its own"
+    )
     parser.add_argument("--only", type=int, metavar="INDEX", help="replay one case alone, and write nothing")
     parser.add_argument("--top", type=Path, metavar="V", help="simulate another top.v (of the only preset used)")
     parser.add_argument("--work", type=Path, default=WORK, help="where outcomes are kept (default: %(default)s)")

@@ -129,7 +129,8 @@ def test_a_seed_whose_tool_is_killed_ends_no_other(tmp_path, monkeypatch):
     found, _ = run("ecp5", (1, 2), part="25k")
     assert found["fmax_mhz"] == {"2": 70.0} and found["unrouted"] == {} and list(found["placements"]) == ["2"]
     said = re.fullmatch(
-        r"nextpnr-ecp5, placing ecp5-\S+ with seed 1, was killed \(signal 9: out of memory\?\); its log is (.*)",
+        r"nextpnr-ecp5, placing ecp5-\S+ with seed 1, was killed \(signal 9: out of memory\?\) and said at last: .*;"
+        r" its log is (.*)",
         found["failed"]["1"],
     )
     assert said and Path(said[1]).parent == tmp_path / "cache" and Path(said[1]).exists()

@@ -40,8 +40,8 @@ def test_what_a_tool_does_is_told_as_it_goes(tmp_path):
     [
         ("print('one'); print('ERROR: two'); print('three'); raise SystemExit(3)", "code 3 and said: ERROR: two"),
         (r"print(r'1/1: \error [0]'); print('last'); raise SystemExit(1)", "code 1 and said: last"),
-        ("import os; print('ERROR: x'); os.kill(os.getpid(), 9)", "was killed (signal 9: out of memory?)"),
-        ("import os; os.kill(os.getpid(), 15)", "was killed (signal 15)"),
+        ("import os; print('ERROR: x'); os.kill(os.getpid(), 9)", "9: out of memory?) and said at last: ERROR: x"),
+        ("import os; os.kill(os.getpid(), 15)", "was killed (signal 15) and said at last: nothing"),
         ("print('one\\n'); raise SystemExit(1)", "code 1 and said: one"),
         ("raise SystemExit(1)", "code 1 and said: nothing"),
     ],

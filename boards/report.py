@@ -1,0 +1,60 @@
+"""The report of a real build in ``docs/boards.md``: what it takes of the device, and what its clocks reach.
+
+``python -m adagp.boards.report [PATH]`` writes that section from ``results/board_build.json``; ``--check`` only says
+whether the committed copy is up to date and of the hardware as it is.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..gen import figures
+from ..gen.sources import HARDWARE
+from ..gen.tables import table
+
+__all__ = ["PATH", "SOURCE", "document", "main", "section"]
+
+MODULE = "adagp.boards.report"
+PATH = Path(__file__).parents[1] / "docs" / "boards.md"
+"""The committed copy."""
+SOURCE = "board_build"
+"""The result that it is made of, by :mod:`.bench_build`."""
+BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
+
+
+def section(found: dict, hardware: str) -> str:
+    """The report of a result, in Markdown, as of ``hardware``."""
+    report, origin = found["details"], found["provenance"]
+    used = [
+        (f"`{name}`", f"{n['used']:,}", f"{n['available']:,}", f"{100 * n['used'] / n['available']:.1f} %")
+        for kind in ("resources", "places") for name, n in report[kind].items()
+    ]  # fmt: skip
+    clocks = [
+        (f"`{name}`", f"{mhz['needed']:,.1f}", f"{mhz['reached']:,.1f}") for name, mhz in report["clocks_mhz"].items()
+    ]
+    return "\n\n".join((
+        f"Preset `{origin['config']}`, design {report['variant']}, on {report['title']} ({report['part']}).",
+        figures.AS_OF.format(hardware=hardware, module=MODULE), figures.where(origin, hardware),
+        table(("resource", "used", "there are", "share"), used),
+        table(("clock", "needed, MHz", "reached, MHz"), clocks),
+    ))  # fmt: skip
+
+
+def document(text: str, hardware: str = HARDWARE, folder: Path = figures.RESULTS) -> str:
+    """``text`` with its section written anew; raises ValueError where it has no marks for it."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the section goes between the lines {BEGIN} and {END}")
+    found = json.loads((folder / f"{SOURCE}.json").read_text())
+    return f"{before}{BEGIN}\n\n{section(found, hardware)}\n\n{END}{after}"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the section, or check it; exits with 1 if the check fails."""
+    others = [title for title in figures.earlier(HARDWARE) if title == SOURCE]
+    figures.command(MODULE, __doc__, PATH, document(PATH.read_text()), others, argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The report in docs/boards.md: what a build has found, and whether the committed copy is up to date."""
+
+import json
+
+import pytest
+from adagp.boards import bench_build, report
+from adagp.boards.steps import alone
+from adagp.gen import figures
+
+TEXT = f"# Boards\n\n{report.BEGIN}\nan earlier one\n{report.END}\n\n## Next\n"
+BUILT = {
+    "board": "ecpix5", "title": "ECPIX-5", "variant": "baseline", "part": "LFE5UM5G-85F", "seed": 7,
+    "resources": {"lut": {"used": 20910, "available": 83640}}, "places": {"DCCA": {"used": 7, "available": 56}},
+    "clocks_mhz": {"user_clk": {"reached": 51.26, "needed": 50.0}, "init_clk": {"reached": 20.0, "needed": 25.0}},
+    "timing_met": False,
+}  # fmt: skip
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """The result of a bench whose build gives :data:`BUILT`."""
+
+    def build(board, config, folder, **options):
+        assert (board.name, config.name, folder) == ("ecpix5", "tiny", tmp_path / "build")
+        assert options == {"baud": 3_000_000, "seed": 7, "ignore_timing": True}
+        return BUILT | {"provenance": {"tools": {"nextpnr-ecp5": "0.9", "yosys": "1"}}}
+
+    monkeypatch.setattr(bench_build, "build", build)
+    monkeypatch.setattr(
+        "sys.argv",
+        ["x", "--seed", "7", "--folder", str(tmp_path / "build"), "--output", str(tmp_path / "board_build.json")],
+    )
+    bench_build.main()
+    return tmp_path
+
+
+def test_figures_of_a_build(measured):
+    found = json.loads((measured / "board_build.json").read_text())
+    assert found["figures"] == {
+        "ecpix5_tiny_lut": 20910, "ecpix5_tiny_timing_met": False, "ecpix5_tiny_reached_of_needed": 0.8,
+    }  # fmt: skip
+    assert found["details"] == BUILT and found["provenance"]["seed"] == 7
+    assert found["provenance"]["tools"] == {"nextpnr-ecp5": "0.9", "yosys": "1"}
+    assert found["provenance"]["command"] == "python -m adagp.boards.bench_build"
+
+
+def test_a_section_is_written_anew(measured):
+    text = report.document(TEXT, "aa", measured)
+    assert text.startswith(f"# Boards\n\n{report.BEGIN}\n\n") and text.endswith(f"\n\n{report.END}\n\n## Next\n")
+    assert "an earlier one" not in text and "design baseline, on ECPIX-5 (LFE5UM5G-85F)" in text
+    for row in (
+        "| `lut` | 20,910 | 83,640 | 25.0 % |", "| `DCCA` | 7 | 56 | 12.5 % |", "| `user_clk` | 50.0 | 51.3 |",
+        "| `init_clk` | 25.0 | 20.0 |",
+    ):  # fmt: skip
+        assert text.count(f"\n{row}\n") == 1, row
+    assert "nextpnr-ecp5 0.9" in text and figures.named(text) == "aa" and "*Of earlier hardware*" in text
+    assert report.document(text, "aa", measured) == text
+
+
+def test_a_document_needs_a_place_for_it(measured):
+    with pytest.raises(ValueError, match=r"^the section goes between the lines <!-- Written by .* and <!-- until"):
+        report.document(TEXT.replace(report.END, ""), "aa", measured)
+
+
+def test_the_document_is_up_to_date():
+    text = report.PATH.read_text()  # as of the hardware that it names, which needn't be that of the sources
+    assert text == report.document(text, figures.named(text)), "run python -m adagp.boards.report"
+
+
+def test_mistakes_get_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("adagp.boards.build._build", None)
+    (tmp_path / "held").mkdir()
+    monkeypatch.setattr("sys.argv", ["x", "--folder", str(tmp_path / "held"), "--output", str(tmp_path / "x.json")])
+    with alone(tmp_path / "held"), pytest.raises(SystemExit) as ended:
+        bench_build.main()
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and err.startswith("error: ") and err.count("\n") == 1

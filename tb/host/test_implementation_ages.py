@@ -1,0 +1,94 @@
+"""Which figures of ``docs/implementation.md`` are current, and whether the committed copy is up to date."""
+
+import json
+import re
+from contextlib import nullcontext
+
+import pytest
+from adagp.gen import figures
+from adagp.gen.sources import HARDWARE
+from adagp.host import implementation
+from adagp.host.results import write_results
+
+ORIGIN = {
+    "commit": "c" * 40, "hardware": "aa", "command": "make it", "config": "tiny", "clock_hz": 50_000_000,
+    "memory_part": "y", "seed": [1], "tools": {},
+}  # fmt: skip
+TIMING = {"fmax_mhz": {"1": 50.0}, "fmax_median_mhz": 50.0, "fmax_best_mhz": 50.0, "best_seed": 1}
+
+
+def write(folder, name, more, **origin):
+    """Results of a baseline on an FPGA."""
+    sizes = dict.fromkeys(("lut", "ff", "ebr", "multiplier", "ramb36", "ramb18", "dsp48"), 1)
+    design = {"variant": "baseline", "blocks": {}, "resources": sizes, "available": sizes, "luts_estimated": 1, **more}
+    write_results(folder / f"{name}.json", {}, {"designs": [design]}, ORIGIN | origin)
+
+
+def ages(text, name):
+    return set(re.findall(rf"^{name}: \*(.*?)\*", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("recorded", "age"), [("f2", "Current"), ("f1", "Of an earlier flow"), (None, None)])
+def test_figures_of_another_flow_are_not_current(tmp_path, recorded, age):
+    """One that is recorded nowhere is another."""
+    write(tmp_path, "xilinx", {}, **({"flow": recorded} if recorded else {}))
+    write(tmp_path, "ecp5", {}, hardware="bb", flow="f1")
+    write_results(tmp_path / "pe_formats.json", {}, {}, ORIGIN)
+    text = implementation.implementation("aa", tmp_path, {"xilinx": "f2", "ecp5": "f3"})
+    assert implementation.flows_named(text) == {"xilinx": "f2", "ecp5": "f3"}
+    assert ages(text, "xilinx") == {age or "Of an earlier flow"}
+    assert ages(text, "ecp5") == {"Of earlier hardware"}  # which says more
+    assert ages(text, "pe_formats") == {"Current"}  # its flow is unknown
+
+
+@pytest.mark.parametrize(("more", "row"), [
+    ({}, "| baseline | not recorded | not recorded | 50 | not recorded | 50.0 | 50.0 | 1: 50.0 |"),
+    ({"part": "P", "speed": "6", "freq_mhz": 55.1}, "| baseline | P | 6 | 50 | 55.1 | 50.0 | 50.0 | 1: 50.0 |"),
+])  # fmt: skip
+def test_clocks_are_of_a_part(tmp_path, more, row):
+    write(tmp_path, "ecp5", {**TIMING, "late": {}, "critical_paths": {"1": []}, **more})
+    assert row in implementation.implementation("aa", tmp_path).splitlines()
+
+
+def test_paired_luts_are_said_to_have_memories_too(tmp_path):
+    text = " ".join(implementation.implementation("aa", tmp_path).split())
+    assert "inverters, distributed RAM and shift registers are added to it, as many as in *LUT*" in text
+
+
+def test_the_document_is_up_to_date():
+    text = (
+        implementation.PATH.read_text()
+    )  # as of the hardware and flows that it names, which needn't be those of the sources
+    as_of = implementation.implementation(figures.named(text), flows=implementation.flows_named(text))
+    assert text == as_of, "run python -m adagp.host.implementation"
+
+
+def test_the_document_says_which_figures_are_current():
+    text = implementation.PATH.read_text()
+    flows = implementation.flows_named(text)
+    assert set(flows) == set(implementation.FLOWS)
+    for name in implementation.SOURCES:
+        path = figures.RESULTS / f"{name}.json"
+        age = "Not measured yet"
+        if path.exists():
+            origin = json.loads(path.read_text())["provenance"]
+            age = figures.age(origin, figures.named(text), flows.get(name))
+        assert ages(text, name) == {age}
+
+
+def test_the_document_is_checked(tmp_path, capsys):
+    path = tmp_path / "implementation.md"
+    implementation.main([str(path)])
+    assert figures.named(path.read_text()) == HARDWARE
+    assert implementation.flows_named(path.read_text()) == implementation.FLOWS
+    others = {name for name in implementation.SOURCES if any("Of " in age for age in ages(path.read_text(), name))}
+    with pytest.raises(SystemExit) if others else nullcontext():
+        implementation.main([str(path), "--check"])
+    out = capsys.readouterr().out
+    assert "not up to date" not in out
+    assert set(out.splitlines()[-1].partition("not current: ")[2].split(", ")) == (others or {"none"})
+    path.write_text(implementation.implementation("aa"))
+    with pytest.raises(SystemExit):
+        implementation.main([str(path), "--check"])
+    out = capsys.readouterr().out
+    assert f"{path} is not up to date: run python -m adagp.host.implementation" in out
