@@ -6,11 +6,15 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
+from .block_queue import BlockQueue
 
 __all__ = ["COUNT_WIDTH", "Dispatch", "WaitLayout", "queues"]
 
 COUNT_WIDTH = 16
 """Width of the counts of commands in a batch that ``wait_main`` and its like refer to."""
+
+SMALL = 4
+"""Depth of a queue that isn't worth memory blocks."""
 
 WaitLayout = data.StructLayout({"main": COUNT_WIDTH, "update": COUNT_WIDTH, "predictor": COUNT_WIDTH})
 """Numbers of compute, of UPDATE or ADAM, and of the predictor's commands of this batch."""
@@ -39,7 +43,8 @@ class Dispatch(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = SyncFIFOBuffered(width=self.item.size, depth=self.depth)
+        kind = BlockQueue if self.depth > SMALL else SyncFIFOBuffered
+        m.submodules.queue = queue = kind(width=self.item.size, depth=self.depth)
         front = data.View(self.item, queue.r_data)
         met, taken = Signal(), Signal()  # ``taken``: the front one was, the cycle before; now it leaves the queue
         accepted = met & self.o.ready

@@ -21,7 +21,7 @@ UPDATE_DEPTH = 4
 """Tasks that wait before the sequencer and before the update unit."""
 
 IN_FLIGHT = 8
-"""Tasks of one queue that can be handed out and not complete; more than the engines hold."""
+"""Tasks of one queue that can be handed out and not complete, or twice its depth: more than it and the engines hold."""
 
 WorkLayout = data.StructLayout({"command": CommandLayout, "index": 16, "dry": 1})
 """A compute or UPDATE command, its index in the program, and whether it is only tried."""
@@ -45,6 +45,7 @@ class Issue(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         self.queues = queues(config)
+        self.depths = {"main": MAIN_DEPTH, "update": UPDATE_DEPTH, "predictor": config.predictor_depth}
         super().__init__({
             "work": In(stream.Signature(WorkLayout)), "new_batch": In(1), "ring_address": In(32),
             "given": Out(WaitLayout), "settled": Out(1),
@@ -70,8 +71,8 @@ class Issue(wiring.Component):
         completed = self._account(m, update, aside, done)
         ready = []
         for name in self.queues:
-            shape, depth = (UpdateLayout(self.config), UPDATE_DEPTH) if name == "update" else (TaskLayout, MAIN_DEPTH)
-            m.submodules[name] = queue = Dispatch(shape, depth)
+            shape = UpdateLayout(self.config) if name == "update" else TaskLayout
+            m.submodules[name] = queue = Dispatch(shape, self.depths[name])
             task = self.task if name == "main" else getattr(self, f"{name}_task")
             wiring.connect(m, queue.o, wiring.flipped(task))
             (self._update_task if name == "update" else self._task)(m, queue.i.p.payload)
@@ -109,7 +110,8 @@ class Issue(wiring.Component):
         self.rooms, complete = {}, []
         oldest = {}
         for name in self.queues:
-            m.submodules[f"{name}_in_flight"] = tasks = SyncFIFO(width=layout.size, depth=IN_FLIGHT)
+            n_tasks = max(IN_FLIGHT, 2 * self.depths[name])
+            m.submodules[f"{name}_in_flight"] = tasks = SyncFIFO(width=layout.size, depth=n_tasks)
             new = layout(tasks.w_data)
             oldest[name] = layout(tasks.r_data)
             m.d.comb += [

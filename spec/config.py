@@ -105,6 +105,7 @@ class Config:
     Variants other than ``baseline`` can predict gradients of layers with up to ``n_filters`` filters of up to
     ``n_predicted`` weights, and with ``random_signs`` change their signs at random, to compare with. Only ``max`` has
     an array for it, of ``predictor_rows`` by ``predictor_cols``; where these are 0 the core is that array itself.
+    ``predictor_depth`` commands may wait for it before they hold up the others.
 
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
@@ -129,6 +130,7 @@ class Config:
     n_predicted: int = 4608
     predictor_rows: int = 4
     predictor_cols: int = 4
+    predictor_depth: int = 2
     random_signs: bool = False
     variant: str = "baseline"
 
@@ -166,6 +168,8 @@ class Config:
         _require(1 <= self.clock_hz <= 10**10, "clock_hz", self.clock_hz, "1 <= clock_hz <= 10^10")
         _require(1 <= self.n_filters <= 16383, "n_filters", self.n_filters, "1 <= n_filters <= 16383")
         _require(1 <= self.n_predicted <= 65535, "n_predicted", self.n_predicted, "1 <= n_predicted <= 65535")
+        depth = self.predictor_depth
+        _require(_pow2(depth) and 2 <= depth <= 64, "predictor_depth", depth, "a power of two in 2..64")
         _require(self.variant in VARIANTS, "variant", self.variant, f"variant in {{{', '.join(VARIANTS)}}}")
         if self.predicts and self.predictor_rows:
             _require(self.operand_width == 16, "operand_width", self.operand_width, "16 where gradients are predicted")

@@ -35,7 +35,7 @@ BAD_NAME = st.one_of(
 )
 DEPTHS = ("a_depth", "b_depth", "c_depth")
 INTEGERS = ("rows", "cols", "port_width", *DEPTHS, "acc_depth", "n_tensors", "n_hyper", "update_lanes", "clock_hz",
-            "operand_width", "acc_width", "max_burst_beats")  # fmt: skip
+            "operand_width", "acc_width", "max_burst_beats", "predictor_depth")  # fmt: skip
 
 REFUSED = {
     "rows": outside(2, 64), "cols": outside(2, 64),
@@ -49,6 +49,7 @@ REFUSED = {
     "acc_width": outside(41, 48),  # 40 bits hold 511 products of 16 bits
     "max_burst_beats": no_power() | powers(1024, 1 << 16),
     "clock_hz": st.integers(max_value=0),
+    "predictor_depth": no_power() | powers(1, 1) | powers(128, 1 << 16),
     "name": BAD_NAME, "dram": st.sampled_from([None, "ddr3", PART.__dict__]),
     "variant": st.text().filter(lambda x: x != "baseline"),
 }  # fmt: skip
@@ -132,6 +133,16 @@ def test_messages(config, field, value, rule):
 ])  # fmt: skip
 def test_just_within(config, changes):
     assert all(getattr(replace(config, **changes), name) == value for name, value in changes.items())
+
+
+def test_the_predictors_core():
+    """Shares of operands and results whatever its banks, which are as many as its array or its port needs."""
+    core = PAPER.predictor_core
+    assert (core.port_width, core.banks, core.beat_elements) == (64, 4, 4) and PAPER.banks == 16
+    assert (core.a_elements, core.c_elements) == (PAPER.a_elements // 4, PAPER.c_elements // 2)
+    assert (core.a_depth, core.b_depth, core.c_depth, core.acc_depth) == (4096, 4096, 8192, 2048)
+    assert TINY.predictor_core.port_width == 64 == TINY.port_width
+    assert replace(PAPER, predictor_rows=6).predictor_core.banks == 8
 
 
 FREE = {
