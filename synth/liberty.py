@@ -1,6 +1,7 @@
 """Liberty files: what is read of a library of standard cells besides what its tools read."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,20 +115,20 @@ class Pin:
 
 
 def _tables(pin, kind, names, templates, load_unit, scale):
-    """The mean of rises and falls, and of all of a pin's arcs: their tables, scaled so that they need only be summed.
+    """The mean of all of a pin's rises, and that of its falls, half each: tables so scaled that they need be summed.
 
-    A table that stands for both (the last of ``names``) counts as the two.
+    A table that stands for both (the last of ``names``) counts in full.
     """
-    groups = [[table for table in group.groups if table.kind in names] for group in pin.of(kind)]
-    related = [group.values.get("related_pin", "").split() for group in pin.of(kind)]
-    arcs = [(pins, tables) for pins, tables in zip(related, groups, strict=True) if tables]
+    found = [
+        (group.values.get("related_pin", "").split(), table)
+        for group in pin.of(kind) for table in group.groups if table.kind in names
+    ]  # fmt: skip
+    alike = Counter(table.kind for _, table in found)
+    shares = {name: (1.0 if name == names[-1] else 0.5) / count for name, count in alike.items()}
     return tuple(
-        (
-            pins[0] if pins else None,
-            Table.read(table, templates, load_unit, scale * (1 if table.kind == names[-1] else 0.5) / len(arcs)),
-        )
-        for pins, tables in arcs for table in tables
-    )  # fmt: skip
+        (pins[0] if pins else None, Table.read(table, templates, load_unit, scale * shares[table.kind]))
+        for pins, table in found
+    )
 
 
 @dataclass(frozen=True)

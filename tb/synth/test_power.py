@@ -28,11 +28,17 @@ def table(kind, template, *rows):
 
 
 def gate(name, function, inputs, energy):
-    """Energies in pJ: that of a rise, and 3 times as much for a fall; in one row the more the more load there is."""
+    """Energies in pJ: that of a rise, 3 times as much for a fall; more with load and slew."""
     pins = "".join(f"pin ({pin}) {{ direction : input; capacitance : 0.01; }}" for pin in inputs)
-    tables = table("rise_power", "two", f"{energy}, {energy}", f"{5 * energy}, {5 * energy}")
-    tables += table("fall_power", "two", f"{3 * energy}, {3 * energy}", f"{15 * energy}, {15 * energy}")
-    arcs = "".join(f'internal_power () {{ related_pin : "{pin}"; {tables} }}' for pin in inputs)
+    tables = "".join(
+        table(kind, "two", f"{least}, {2 * least}", f"{5 * least}, {10 * least}")
+        for kind, least in (("rise_power", energy), ("fall_power", 3 * energy))
+    )
+    slews = table("rise_transition", "two", "0.2, 0.4", "0.2, 0.4") + table("fall_transition", "scalar", "0.8")
+    arcs = "".join(
+        f'internal_power () {{ related_pin : "{pin}"; {tables} }} timing () {{ related_pin : "{pin}"; {slews} }}'
+        for pin in inputs
+    )
     return f'''
   cell ({name}) {{ area : 1; cell_leakage_power : 2; {pins}
     pin (Y) {{ direction : output; function : "{function}"; {arcs} }} }}'''
@@ -57,7 +63,10 @@ FLIP_FLOP = f"""
     pin (C) {{ direction : input; clock : true; capacitance : 0.03;
       internal_power () {{ {table("rise_power", "own", "1, 2")} {table("fall_power", "own", "6, 9")} }} }}
     pin (Q) {{ direction : output; function : "IQ";
-      internal_power () {{ related_pin : "C"; {table("power", "turned", "8, 9, 10", "18, 19, 20")} }} }} }}"""
+      internal_power () {{ related_pin : "C"; {table("power", "turned", "8, 9, 10", "18, 19, 20")} }}
+      timing () {{ related_pin : "C"; {table("rise_transition", "scalar", "0.3")} }}
+      timing () {{ related_pin : "C"; timing_type : setup_rising; }}
+      timing () {{ related_pin : "C"; {table("fall_transition", "scalar", "1.3")} }} }} }}"""
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +131,11 @@ def test_a_netlist_worked_out_by_hand(library, tmp_path):
     # Each clock pin: 0.03 pF up and down, a rise of 1 pJ and a fall of 6 pJ.
     assert found["clock"] == pytest.approx(2 * (0.03 + 1 + 6) * 1e-12 * HERTZ)
     nets = 0.5 * (0.02 * 0.5 + 0.01 * 0.25 + 0.01 * 0.25 + 0.02 * 0.25)
-    inverter, nand = 0.25 * 20 * (1 + 4 * 0.01), 0.25 * 40 * (1 + 4 * 0.02)  # the mean of rise and fall, by load
-    flip_flops = 3 * (0.5 + 0.25) + (8 + 0.01) * 0.25 + 8 * 0.125
+    # Edges of a gate take 0.5 and a tenth of its input's, in the mean; those of Q 0.8, those of constants none.
+    slews = (0.8, 0.5 + 0.1 * 0.8, 0.5 + 0.1 * (0.5 + 0.1 * 0.8) / 2)
+    assert gates.slews[[2, 3, 4, 5, 6]] == pytest.approx([0, 0, *slews])
+    inverter, nand = 0.25 * 20 * (1 + 4 * 0.01) * (1 + slews[0]), 0.25 * 40 * (1 + 4 * 0.02) * (1 + slews[1] / 2)
+    flip_flops = 3 * 0.5 + (3 + 1.5 * slews[2]) * 0.25 + (8 + 0.01) * 0.25 + 8 * 0.125
     assert found["data"] == pytest.approx((nets + inverter + nand + flip_flops) * 1e-12 * HERTZ)
     assert found["leakage"] == pytest.approx(2 * 2.5e-9 + 2 * 2e-9)
     quiet, _ = watts(gates, DESIGN, Activity({"d": [0.0], "q": [0.0, 0.0]}, {}, 9.0))
@@ -133,15 +145,16 @@ def test_a_netlist_worked_out_by_hand(library, tmp_path):
 def test_toggles_of_gates_are_those_of_independent_inputs(library, tmp_path):
     gates = [cell(kind, A=3, B=4, Y=bit) for kind, bit in (("NAND", 5), ("XOR", 6))]
     gates += [cell("NAND", A=5, B=7, Y=8), cell("XOR", A=3, B="1", Y=9), cell("INV", A=8, Y=10)]
-    found = Gates(netlist(tmp_path, {}, *gates, cell("FF", C=2, D=8, Q=7)), library)
-    toggles = propagate(found, {3: 0.4, 4: 0.2}, 0.5)
+    gates += [cell("NAND", A=10, B=11, Y=12), cell("FF", C=2, D=8, Q=7)]
+    found = Gates(netlist(tmp_path, {}, *gates), library)
+    toggles = propagate(found, {3: 0.4, 4: 0.2, 11: 0.3}, 0.5)
     generator = np.random.default_rng(1)
-    before = generator.random((3, 400_000)) < 0.5
-    a, b, c = zip(before, before ^ (generator.random((3, 400_000)) < np.array([[0.4], [0.2], [0.5]])), strict=True)
-    a, b, c = (np.array(each) for each in (a, b, c))
-    nand, xor = ~(a & b), a ^ b
-    last = ~(nand & c)
-    for bit, value in ((5, nand), (6, xor), (8, last), (9, ~a), (10, last)):
+    before = generator.random((4, 400_000)) < 0.5
+    after = before ^ (generator.random((4, 400_000)) < np.array([[0.4], [0.2], [0.5], [0.3]]))
+    a, b, c, d = np.stack([before, after], axis=1)
+    first = ~(a & b)
+    second = ~(first & c)
+    for bit, value in ((5, first), (6, a ^ b), (8, second), (9, ~a), (10, ~second), (12, second | ~d)):
         assert toggles[bit] == pytest.approx((value[0] != value[1]).mean(), abs=0.005)
     assert toggles[6] == pytest.approx(0.4 * 0.8 + 0.6 * 0.2) and toggles[2] == 2 and toggles[0] == toggles[1] == 0
     given = propagate(found, {3: 0.4, 4: 0.2, 6: 0.9, 5: 0.0}, 0.5)
@@ -175,31 +188,56 @@ read_liberty {lib}
 read_verilog netlist.v
 link_design adagp
 create_clock -name clk -period 20 [get_ports clk]
-set_input_delay 0 -clock clk [get_ports a]
-set_power_activity -input_ports [get_ports a] -activity 0.4 -duty 0.5
+{more}
+foreach port {{a b}} {{ set_power_activity -input_ports [get_ports $port] -activity {rate} -duty 0.5 }}
 foreach cell [get_cells *] {{ puts "[get_full_name $cell] [::sta::instance_power $cell [::sta::cmd_corner]]" }}
 exit
 """
+DELAY = "set_input_delay 0 -clock clk [get_ports {a b}]"
+OPENSTA = pytest.mark.skipif(
+    shutil.which("sta") is None or not asic.LIBERTY.exists(), reason="needs OpenSTA and osu018 (qflow-tech-osu018)"
+)
 
 
-@pytest.mark.skipif(shutil.which("sta") is None or not asic.LIBERTY.exists(), reason="needs OpenSTA and osu018")
+def said(folder, gates, last, more=DELAY, rate=0.4):
+    """Watts inside of cells, of nets, and of leakage, by cell, of gates in Verilog behind inputs ``a`` and ``b``."""
+    wires = "".join(f"wire n{bit};\n" for bit in range(last + 1))
+    (folder / "netlist.v").write_text(
+        f"module adagp (clk, a, b, q);\ninput clk, a, b;\noutput q;\n{wires}{gates}\n"
+        f"DFFPOSX1 ff (.CLK(clk), .D(n{last}), .Q(q));\nendmodule\n"
+    )
+    (folder / "run.tcl").write_text(SCRIPT.format(lib=asic.LIBERTY, more=more, rate=rate))
+    log = subprocess.run(["sta", "-no_splash", "-exit", "run.tcl"], cwd=folder, capture_output=True, text=True).stdout
+    found = re.findall(r"(?m)^(c\d|ff) (.*)$", log)
+    return {name: [float(part) for part in parts.split()[:3]] for name, parts in found}
+
+
+@OPENSTA
 def test_opensta_says_the_same_of_a_chain(tmp_path):
     """But for the energy inside of clocks' and outputs' edges, of which 2.0.17 counts both for either."""
     kinds = ("INVX1", "BUFX2", "INVX8", "INVX2", "BUFX4")
     chain = [cell(kind, A=bit, Y=bit + 1) for bit, kind in enumerate(kinds, 3)]
     gates = Gates(netlist(tmp_path, {"a": [3]}, *chain, cell("DFFPOSX1", CLK=2, D=8, Q=9)), Library(asic.LIBERTY))
-    lines = [f"{kind} c{bit} (.A(n{bit}), .Y(n{bit + 1}));" for bit, kind in enumerate(kinds, 3)]
-    text = "module adagp (clk, a, n9);\ninput clk, a;\noutput n9;\n" + "".join(f"wire n{bit};\n" for bit in range(4, 9))
-    text += "\n".join(lines).replace("(n3)", "(a)") + "\nDFFPOSX1 ff (.CLK(clk), .D(n8), .Q(n9));\nendmodule\n"
-    (tmp_path / "netlist.v").write_text(text)
-    (tmp_path / "run.tcl").write_text(SCRIPT.format(lib=asic.LIBERTY))
-    log = subprocess.run(["sta", "-no_splash", "-exit", "run.tcl"], cwd=tmp_path, capture_output=True, text=True).stdout
-    said = {name: [float(part) for part in parts.split()[:3]] for name, parts in re.findall(r"(?m)^(c\d) (.*)$", log)}
-    toggles = propagate(gates, {3: 0.4, 9: 0.0}, 0.0)
+    lines = "\n".join(f"{kind} c{bit} (.A(n{bit}), .Y(n{bit + 1}));" for bit, kind in enumerate(kinds, 3))
+    cells = said(tmp_path, lines.replace("(n3)", "(a)"), 8)
+    rates = propagate(gates, {3: 0.4, 9: 0.0}, 0.0)
+    assert rates[4:9] == pytest.approx(0.4)
     for bit, kind in enumerate(kinds, 3):
         pin, net = gates.library.pins[kind]["Y"], np.array([bit + 1])
         inside = sum(each.at(gates.farads[net], gates.slews[[bit]])[0] for _, each in pin.energies) * 0.4 * HERTZ
-        assert said[f"c{bit}"][0] / 2 == pytest.approx(inside, rel=0.02)
-        assert said[f"c{bit}"][1] == pytest.approx(0.5 * 1.8**2 * gates.farads[bit + 1] * 0.4 * HERTZ, rel=1e-4)
-        assert said[f"c{bit}"][2] == pytest.approx(gates.library.leakage[kind], rel=1e-4)
-    assert toggles[4:9] == pytest.approx(0.4)
+        assert cells[f"c{bit}"][0] / 2 == pytest.approx(inside, rel=0.02)
+        assert cells[f"c{bit}"][1] == pytest.approx(0.5 * 1.8**2 * gates.farads[bit + 1] * 0.4 * HERTZ, rel=1e-4)
+        assert cells[f"c{bit}"][2] == pytest.approx(gates.library.leakage[kind], rel=1e-4)
+    edges = sum(each.at(np.zeros(1), np.zeros(1))[0] for _, each in gates.library.pins["DFFPOSX1"]["CLK"].energies)
+    still = said(tmp_path, lines.replace("(n3)", "(a)"), 8, rate=0)
+    assert still["ff"][0] / 2 == pytest.approx(2 * edges * HERTZ, rel=0.02)
+
+
+@OPENSTA
+def test_what_opensta_takes_otherwise(tmp_path):
+    """Of an XOR a quarter of its inputs' toggles together; of ports without an input delay a cycle for a second."""
+    xor = "XOR2X1 c1 (.A(a), .B(b), .Y(n1)); INVX1 c2 (.A(n1), .Y(n2));"
+    farads = Library(asic.LIBERTY).pins["INVX1"]["A"].farads
+    a_toggle = 0.5 * 1.8**2 * farads
+    assert said(tmp_path, xor, 2)["c1"][1] == pytest.approx(a_toggle * HERTZ * (0.4 + 0.4) / 4, rel=1e-4)
+    assert said(tmp_path, xor, 2, "")["c1"][1] == pytest.approx(a_toggle * (0.4 + 0.4) / 4, rel=1e-4)
