@@ -6,9 +6,9 @@ Synthesised by Yosys and ABC with osu018 (180 nm), timed by OpenSTA; areas in sq
 ``fmax_best_mhz``: between flip-flops, without wires, paths to and from memories, and delays of inputs and outputs.
 ``power_bp_w``, ``power_gp_w``: at the preset's clock in a batch with backpropagation and in one with predicted
 gradients, of the default network, with the activity of the simulated RTL. In it are cells, their pins (those of the
-clock too, which is on all the while: there are no clock gates in these netlists) and memories by their accesses; wires
-and a clock tree aren't. What words of memories made of flip-flops do is estimated from their writes. Details have areas
-by block, memories, power by kind and the share of flip-flops whose activity is known.
+clock too, which is on all the while: there are no clock gates in these netlists) and memories by their accesses; wires,
+a clock tree and glitches aren't. What words of memories made of flip-flops do is estimated from their writes. Details
+have areas by block, memories, power by kind and the share of flip-flops whose activity is known.
 
 What is finished is kept in the cache: a bench that was stopped goes on. Designs that aren't asked for stay, if they
 are of the same hardware and tools.
@@ -16,19 +16,20 @@ are of the same hardware and tools.
 
 import argparse
 import subprocess
-import sys
-from dataclasses import replace
+from pathlib import Path
 
 from ..gen.cache import digest
-from ..spec.config import VARIANTS, ConfigError
+from ..spec.config import VARIANTS
 from ..spec.presets import PRESETS, preset
 from ..synth.asic import LIBERTY
-from ..synth.design import Design
-from ..synth.errors import TargetError, ToolError
+from ..synth.code import CELLS, CODE, code
+from ..synth.errors import ToolError
+from ..synth.sta import sta_command
+from . import activity
 from .cli_options import screen
 from .cli_synth import cells, progress_of
 from .results import commit, provenance, write_results
-from .synthesis_bench import _kept, by_variant, parser
+from .synthesis_bench import asked, by_variant, known_designs, mistakes_in_a_line, parser
 
 __all__ = ["main"]
 
@@ -42,22 +43,27 @@ FIGURES = {
 
 def _tools() -> dict[str, str]:
     """OpenSTA's version and the cells' digest; raises ToolError."""
-    try:
-        version = subprocess.run(["sta", "-version"], capture_output=True, text=True).stdout.strip()
-        return {"opensta": version, LIBERTY.name: digest(LIBERTY.read_bytes())}
-    except FileNotFoundError as error:
-        raise ToolError(f"standard cells need OpenSTA and osu018, and {error.filename} was not found") from None
+    version = subprocess.run([sta_command(), "-version"], capture_output=True, text=True).stdout.strip()
+    if not LIBERTY.exists():
+        raise ToolError(f"{LIBERTY} was not found (Debian: apt install qflow-tech-osu018)")
+    return {"opensta": version, LIBERTY.name: digest(LIBERTY.read_bytes())}
+
+
+def _flow() -> str:
+    """A digest of all that figures hang on but hardware and tools."""
+    return digest(*(CODE[name] for name in CELLS), code(Path(activity.__file__)))
 
 
 def _bench(arguments: argparse.Namespace) -> None:
     source, config = commit(), preset(arguments.preset)
-    origin = provenance(COMMAND, config, [], source)
+    designs = asked(arguments, config)
+    origin = provenance(COMMAND, config, [], source) | {"flow": _flow()}
     origin["tools"] |= _tools()
-    known = _kept(arguments.output, origin)
-    designs = [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
+    known = known_designs(arguments.output, origin)
     with progress_of(screen) as report:
         for found in cells(designs, None, True, arguments.jobs, report):
-            known[found["design"]] = {key: value for key, value in found.items() if key != "folder"}
+            kept = {key: value for key, value in found.items() if key != "folder"}
+            known[found["design"]] = kept | {"commit": source, "flow": origin["flow"]}
     ordered = sorted(known.values(), key=lambda design: VARIANTS.index(design["variant"]))
     figures = by_variant(ordered, FIGURES)
     write_results(arguments.output, figures, {"designs": ordered}, origin)
@@ -66,14 +72,12 @@ def _bench(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Entry point of ``nox -s bench_asic``: exits with 1 where a tool fails, with 2 where an option is wrong."""
+    """Entry point of ``nox -s bench_asic``."""
     options = parser(COMMAND, __doc__, "asic.json")
     options.add_argument("--preset", choices=tuple(PRESETS), default="tiny", help="default: %(default)s")
-    try:
-        _bench(options.parse_args())
-    except (ToolError, TargetError, ConfigError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1 if isinstance(error, ToolError) else 2)
+    arguments = options.parse_args()
+    with mistakes_in_a_line():
+        _bench(arguments)
 
 
 if __name__ == "__main__":

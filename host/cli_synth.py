@@ -1,6 +1,5 @@
 """The command that measures hardware: synth."""
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -74,15 +73,13 @@ def progress_of(console: Console) -> Iterator["Report"]:
 def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: int, report: "Report") -> list[dict]:
     """Figures of designs in standard cells, with the power of simulated batches if it is asked for."""
     from ..synth import asic
-    from ..synth.errors import ToolError
     from ..synth.jobs import results, side_by_side
+    from ..synth.sta import sta_command
     from ..synth.yosys import yosys_version
     from .activity import activities
 
     library = asic.Library(liberty or asic.LIBERTY)
-    _ = yosys_version()  # missing tools are better known before the work than after
-    if shutil.which("sta") is None:
-        raise ToolError("timing and power of cells need OpenSTA, and sta was not found (Debian: apt install opensta)")
+    _ = yosys_version(), sta_command()  # missing tools are better known before the work than after
     known: dict[str, dict[str, asic.Activity]] = {}
     for design in designs if power else ():
         say = report(f"{design.name}: activity")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ..spec.config import VARIANTS, ConfigError
+from ..spec.config import VARIANTS, Config, ConfigError
 from ..spec.presets import preset
 from ..synth import flow
 from ..synth.design import Design
@@ -18,7 +18,7 @@ from .cli_synth import complain, numbers, progress_of
 from .results import FOLDER, commit, provenance, write_results
 from .settings import SettingsError
 
-__all__ = ["bench", "by_variant", "mistakes_in_a_line", "parser"]
+__all__ = ["asked", "bench", "by_variant", "known_designs", "mistakes_in_a_line", "parser"]
 
 
 @contextmanager
@@ -47,6 +47,13 @@ def parser(command: str, text: str | None, output: str, seeds: str = "") -> argp
     return found
 
 
+def asked(arguments: argparse.Namespace, config: Config) -> list[Design]:
+    """The designs that a command line names; raises ConfigError, and SettingsError for fewer jobs than one."""
+    if arguments.jobs < 1:
+        raise SettingsError(f"jobs = {arguments.jobs} must be at least 1")
+    return [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
+
+
 def by_variant(found: Sequence[Mapping], names: Mapping[str, Callable[[Mapping], float | None]]) -> dict[str, float]:
     """Figures ``NAME_VARIANT`` of designs, each by a function of what is known of one; without those that have none."""
     figures = {f"{name}_{design['variant']}": of(design) for name, of in names.items() for design in found}
@@ -67,12 +74,12 @@ def bench(
     designs, as :func:`.cli_synth.complain` does, when all is written.
     """
     source, config = commit(), preset(preset_name)
+    designs = asked(arguments, config)
     seeds = list(getattr(arguments, "seeds", ()))
     origin = provenance(command, config, seeds, source)
     origin["tools"] |= flow.tools(target, bool(seeds))
     origin |= flow.chosen(target)
-    known = _kept(arguments.output, origin)
-    designs = [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
+    known = known_designs(arguments.output, origin)
     figures: dict[str, float] = {}
     ordered: list[dict] = []
     with progress_of(screen) as report:
@@ -88,7 +95,7 @@ def bench(
     complain(ordered)
 
 
-def _kept(output: Path, origin: Mapping) -> dict[str, dict]:
+def known_designs(output: Path, origin: Mapping) -> dict[str, dict]:
     """Designs by name that a result file has, if they are of the same hardware, configuration, tools and flow."""
     if not output.exists():
         return {}

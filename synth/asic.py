@@ -1,4 +1,4 @@
-"""Standard cells: area by Yosys and ABC, timing and power by OpenSTA, with a Liberty file of the user's choice.
+"""Standard cells: area by Yosys and ABC, timing by OpenSTA, power by the tables of a Liberty file of the user's choice.
 
 The default, osu018, is Oklahoma State University's library for TSMC's 180 nm, as Debian has it in qflow-tech-osu018.
 Blocks are mapped one by one, so each cell is of the block it was written in. Nets have no wires and the clock no tree:
@@ -21,7 +21,8 @@ from .errors import ToolError
 from .liberty import LIBERTY, PROCESSES, Library
 from .memories import DEEP, PORTS, Memory
 from .netlist import Cells, Scopes
-from .sta import analyse, watts
+from .power import Gates, watts
+from .sta import analyse
 from .target import Target
 from .yosys import TOP, synthesise
 
@@ -156,16 +157,20 @@ def _count(folder, root, library):
     return Cells(scopes, counts), tuple(memories)
 
 
-def power(mapped: Mapped, activity: Activity, say: child.Say = lambda _: None) -> dict[str, float]:
-    """Watts at the configuration's clock: of cells by OpenSTA, of memories by their accesses; and the sum.
+def power(mapped: Mapped, activities: Mapping[str, Activity]) -> dict[str, dict[str, float]]:
+    """Watts by phase at the configuration's clock: of cells by kind, of memories by their accesses; and the sum.
 
     ``activity_known`` is the share of flip-flops whose activity is known, ``activity_estimated`` that of memories'
     words among them. Raises ToolError.
     """
-    found, share = watts(mapped.folder, mapped.library, mapped.design, activity, say)
-    a_cycle_pj = sum(memory.access_pj * activity.accesses_of(path) for path, memory in mapped.memories)
-    memories = a_cycle_pj * 1e-12 * mapped.design.config.clock_hz
-    return {**found, "memories": memories, "total": sum(found.values()) + memories, **share}
+    gates = Gates(mapped.folder, mapped.library)
+    found = {}
+    for phase, activity in activities.items():
+        parts, share = watts(gates, mapped.design, activity)
+        a_cycle_pj = sum(memory.access_pj * activity.accesses_of(path) for path, memory in mapped.memories)
+        parts["memories"] = a_cycle_pj * 1e-12 * mapped.design.config.clock_hz
+        found[phase] = {**parts, "total": sum(parts.values()), **share}
+    return found
 
 
 def figures(
@@ -190,7 +195,8 @@ def figures(
         "memories": [{"path": path, **asdict(memory)} for path, memory in mapped.memories],
         "memories_counted": library.nm is not None,
     }  # fmt: skip
-    for phase, activity in activities.items():
-        found[f"power_{phase}_w"] = power(mapped, activity, say)
+    if activities:
+        say("power")
+        found |= {f"power_{phase}_w": parts for phase, parts in power(mapped, activities).items()}
     say("")
     return found

@@ -3,10 +3,13 @@
 import ast
 from pathlib import Path
 
-__all__ = ["CODE", "SOURCES"]
+__all__ = ["CELLS", "CODE", "SOURCES", "code"]
 
 SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "nextpnr", "target", "yosys")
 """Modules that decide about every target's figures, besides the one that is called as the target."""
+
+CELLS = ("asic", "breakdown", "design", "liberty", "logic", "memories", "netlist", "power", "sta", "target", "yosys")
+"""Those that decide about figures of standard cells."""
 
 
 class _Bare(ast.NodeTransformer):
@@ -16,9 +19,10 @@ class _Bare(ast.NodeTransformer):
         return None if isinstance(node.value, ast.Constant) else node
 
 
-def _code(file):
+def code(file: Path) -> str:
+    """What a source file does: comments and docstrings don't count."""
     return ast.dump(_Bare().visit(ast.parse(file.read_text())))
 
 
-CODE = {name: _code(Path(__file__).with_name(f"{name}.py")) for name in (*SOURCES, "ecp5", "ice40", "xilinx")}
+CODE = {name: code(Path(__file__).with_name(f"{name}.py")) for name in {*SOURCES, *CELLS, "ecp5", "ice40", "xilinx"}}
 """By module, as the process began: files may change while it runs, but what it has imported doesn't."""

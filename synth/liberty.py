@@ -1,85 +1,214 @@
 """Liberty files: what is read of a library of standard cells besides what its tools read."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import TargetError
+import numpy as np
 
-__all__ = ["LIBERTY", "PROCESSES", "Library"]
+from .errors import TargetError
+from .logic import inputs_of
+
+__all__ = ["LIBERTY", "PROCESSES", "Library", "Pin", "Table"]
 
 LIBERTY = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")
 PROCESSES = {"osu018_stdcells": 180.0}
 """Nanometres of the processes that are known, by library: Liberty files don't say them. Memories' figures need them."""
 
-_CELL = re.compile(r'^\s*cell\s*\(\s*"?(\w+)"?\s*\)\s*\{', re.MULTILINE)
-_AREA = re.compile(r'^\s*area\s*:\s*"?([\d.eE+-]+)"?\s*;', re.MULTILINE)
-_FLIP_FLOP = re.compile(r"^\s*ff\s*\(", re.MULTILINE)
+LOAD = "total_output_net_capacitance"
+"""The variable of tables that isn't a transition's time."""
+_SCALES = {"m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15, "": 1.0}
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_NAME = re.compile(r'^\s*library\s*\(\s*"?(\w+)"?\s*\)', re.MULTILINE)
-_VOLTS = re.compile(r'\bnom_voltage\s*:\s*"?([\d.]+)', re.MULTILINE)
-_UNIT = re.compile(r'capacitive_load_unit\s*\(\s*"?([\d.]+)"?\s*,\s*"?([pf])f"?\s*\)', re.IGNORECASE)
-_PIN = re.compile(r'\bpin\s*\(\s*"?(\w+)"?\s*\)\s*\{')
-_CAPACITANCE = re.compile(r'\bcapacitance\s*:\s*"?([\d.eE+-]+)')
-_FUNCTION = re.compile(r'\bfunction\s*:\s*"([^"]*)"')
+_STATEMENT = re.compile(r'(\w+)\s*(?:\(([^()]*)\)\s*(\{)?|:\s*("[^"]*"|[^;{}\n]*))|\}')
+_NUMBER = re.compile(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
+_LEAKAGE = re.compile(r"([\d.]+)\s*([munpf]?)W")
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A group of a Liberty file: ``kind (name) { ... }``; ``values``: of attributes, their text without quotes."""
+
+    kind: str
+    name: str
+    values: dict[str, str] = field(default_factory=dict)
+    groups: list["_Group"] = field(default_factory=list)
+
+    def of(self, kind):
+        return [group for group in self.groups if group.kind == kind]
+
+
+def _read(text):
+    """The group around all of a Liberty file."""
+    stack = [_Group("", "")]
+    for word, arguments, opens, value in _STATEMENT.findall(_COMMENT.sub("", text)):
+        if opens:
+            group = _Group(word, arguments.strip(' \t"'))
+            stack[-1].groups.append(group)
+            stack.append(group)
+        elif word:
+            stack[-1].values[word] = (arguments or value).strip(' \t"')
+        elif len(stack) > 1:
+            stack.pop()
+    return stack[0]
+
+
+def _numbers(text):
+    return np.array([float(number) for number in _NUMBER.findall(text)])
+
+
+@dataclass(frozen=True)
+class Table:
+    """Values by load (farads) and by the time of an input's transition (the library's unit)."""
+
+    loads: np.ndarray
+    slews: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def read(cls, group: _Group, templates: Mapping[str, _Group], load_unit: float, scale: float) -> "Table":
+        """Of a table in a Liberty file, its values times ``scale``; raises TargetError for one without template."""
+        if group.name != "scalar" and group.name not in templates:
+            raise TargetError(f"a Liberty file's table {group.kind} has no template {group.name}")
+        template = templates.get(group.name, group)
+        axes = {}
+        for n in (1, 2):
+            if variable := template.values.get(f"variable_{n}"):
+                index = group.values.get(f"index_{n}") or template.values[f"index_{n}"]
+                axes["loads" if variable == LOAD else "slews"] = _numbers(index)
+        values = scale * _numbers(group.values["values"]).reshape([len(axis) for axis in axes.values()])
+        if next(iter(axes), "") == "slews":
+            values = values.T
+        loads, slews = (axes.get(name, np.zeros(1)) for name in ("loads", "slews"))
+        return cls(loads * load_unit, slews, values.reshape(len(loads), len(slews)))
+
+    def at(self, load: np.ndarray, slew: np.ndarray) -> np.ndarray:
+        """Between and beyond its points the values go on in straight lines."""
+        (i, x), (j, y) = _place(self.loads, load), _place(self.slews, slew)
+        up, right = min(1, len(self.loads) - 1), min(1, len(self.slews) - 1)
+        low = self.values[i, j] * (1 - y) + self.values[i, j + right] * y
+        return low * (1 - x) + (self.values[i + up, j] * (1 - y) + self.values[i + up, j + right] * y) * x
+
+
+def _place(axis, at):
+    """The point at or before each, and how far on it is to the next."""
+    if len(axis) == 1:
+        return np.zeros(np.shape(at), int), np.zeros(np.shape(at))
+    low = np.clip(np.searchsorted(axis, at, side="right") - 1, 0, len(axis) - 2)
+    return low, (at - axis[low]) / (axis[low + 1] - axis[low])
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A cell's pin; ``function`` is that of a gate's output: of a flip-flop's it is None, as of inputs.
+
+    ``energies``: tables whose sum is the joules inside the cell of one toggle, ``slews`` the time that it takes, each
+    with the input pin whose transition it is by (None: the pin itself).
+    """
+
+    farads: float
+    output: bool
+    function: str | None
+    energies: tuple[tuple[str | None, Table], ...] = ()
+    slews: tuple[tuple[str | None, Table], ...] = ()
+
+
+def _tables(pin, kind, names, templates, load_unit, scale):
+    """The mean of all of a pin's rises, and that of its falls, half each: tables so scaled that they need be summed.
+
+    A table that stands for both (the last of ``names``) counts in full.
+    """
+    found = [
+        (group.values.get("related_pin", "").split(), table)
+        for group in pin.of(kind) for table in group.groups if table.kind in names
+    ]  # fmt: skip
+    alike = Counter(table.kind for _, table in found)
+    shares = {name: (1.0 if name == names[-1] else 0.5) / count for name, count in alike.items()}
+    return tuple(
+        (pins[0] if pins else None, Table.read(table, templates, load_unit, scale * shares[table.kind]))
+        for pins, table in found
+    )
 
 
 @dataclass(frozen=True)
 class Library:
-    """A Liberty file's cells: areas by name, farads by (cell, pin), and which are flip-flops.
+    """A Liberty file's cells: areas and watts of leakage by name, pins by name of both, and which are flip-flops.
 
-    ``buffer`` is taken to drive inputs; ``load_unit``: farads; ``nm``, of the process, is None where it isn't known.
-    Raises TargetError for one that lacks any other of these.
+    ``buffer`` is taken to drive inputs; ``nm``, of the process, is None where it isn't known. Raises TargetError for
+    one that lacks any other of these.
     """
 
     path: Path
     areas: Mapping[str, float] = field(init=False)
-    farads: Mapping[tuple[str, str], float] = field(init=False)
+    pins: Mapping[str, Mapping[str, Pin]] = field(init=False)
+    leakage: Mapping[str, float] = field(init=False)
     flip_flops: frozenset[str] = field(init=False)
     buffer: str = field(init=False)
     volts: float = field(init=False)
-    load_unit: float = field(init=False)
     nm: float | None = field(init=False)
 
     def __post_init__(self):
-        text = _COMMENT.sub("", self.path.read_text(errors="replace"))
-        head, *pieces = _CELL.split(text)
-        cells = dict(zip(pieces[::2], pieces[1::2], strict=True))
+        root = _read(self.path.read_text(errors="replace"))
+        library = next(iter(root.of("library")), root)
+        cells = {cell.name: cell for cell in library.of("cell")}
         if not cells:
             raise TargetError(f"{self.path} is no Liberty file: it has no cells")
-        areas = {name: float(area[1]) for name, text in cells.items() if (area := _AREA.search(text))}
+        areas = {name: float(cell.values["area"]) for name, cell in cells.items() if "area" in cell.values}
         if lacking := sorted(cells.keys() - areas.keys()):
             raise TargetError(f"{self.path} has no area of {len(lacking)} of its {len(cells)} cells, as {lacking[0]}")
-        flip_flops = frozenset(name for name, text in cells.items() if _FLIP_FLOP.search(text))
+        flip_flops = frozenset(name for name, cell in cells.items() if cell.of("ff"))
         if not flip_flops:
             raise TargetError(f"{self.path} has no flip-flops: none of its {len(cells)} cells has an ff group")
-        pins = {name: _pins(text) for name, text in cells.items()}
+        volts = library.values.get("nom_voltage")
+        unit, _, scale = library.values.get("capacitive_load_unit", "").strip().partition(",")
+        scale = scale.strip(' "').lower()
+        if volts is None or scale not in ("pf", "ff"):
+            raise TargetError(f"{self.path} has no nom_voltage or no capacitive_load_unit in pF or fF")
+        farads = float(unit.strip(' "')) * _SCALES[scale[0]]
+        pins = {name: _pins(cell, library, farads) for name, cell in cells.items()}
         buffers = sorted(name for name in cells.keys() - flip_flops if _is_buffer(pins[name]))
         if not buffers:
             raise TargetError(f"{self.path} has no buffers: no cell's output is its only input")
-        volts, unit, title = _VOLTS.search(head), _UNIT.search(head), _NAME.search(head)
-        if not volts or not unit:
-            raise TargetError(f"{self.path} has no nom_voltage or no capacitive_load_unit in pF or fF")
-        scale = float(unit[1]) * {"p": 1e-12, "f": 1e-15}[unit[2].lower()]
         found = {
-            "areas": areas, "flip_flops": flip_flops, "buffer": buffers[0], "volts": float(volts[1]),
-            "load_unit": scale, "nm": PROCESSES.get(title[1]) if title else None,
-            "farads": {
-                (cell, pin): float(value[1]) * scale for cell, texts in pins.items() for pin, text in texts.items()
-                if (value := _CAPACITANCE.search(text))
-            },
+            "areas": areas, "pins": pins, "leakage": _leakage(cells, library), "flip_flops": flip_flops,
+            "buffer": buffers[0], "volts": float(volts), "nm": PROCESSES.get(library.name),
         }  # fmt: skip
         for key, figure in found.items():
             object.__setattr__(self, key, figure)
 
 
-def _pins(cell):
-    """What a cell's text says of each of its pins."""
-    pieces = _PIN.split(cell)[1:]
-    return dict(zip(pieces[::2], pieces[1::2], strict=True))
+def _pins(cell, library, load_unit):
+    """A cell's pins; energies are in load units times square volts."""
+    templates = {group.name: group for group in library.groups if group.kind.endswith("template")}
+    inputs = {pin.name for pin in cell.of("pin") if pin.values.get("direction") != "output"}
+    energies = ("rise_power", "fall_power", "power")
+    slews = ("rise_transition", "fall_transition", "")
+    pins = {}
+    for pin in cell.of("pin"):
+        function = pin.values.get("function")
+        pins[pin.name] = Pin(
+            float(pin.values.get("capacitance", 0)) * load_unit, pin.name not in inputs,
+            function if function is not None and inputs.issuperset(inputs_of(function)) else None,
+            _tables(pin, "internal_power", energies, templates, load_unit, load_unit),
+            _tables(pin, "timing", slews, templates, load_unit, 1.0),
+        )  # fmt: skip
+    return pins
+
+
+def _leakage(cells, library):
+    """Watts by cell: of the whole of it or else the mean over its states; 0 where the file says nothing."""
+    found = _LEAKAGE.search(library.values.get("leakage_power_unit", ""))
+    unit = float(found[1]) * _SCALES[found[2]] if found else 0.0
+    default = library.values.get("default_cell_leakage_power", "0")
+    watts = {}
+    for name, cell in cells.items():
+        states = [float(group.values["value"]) for group in cell.of("leakage_power") if "value" in group.values]
+        own = cell.values.get("cell_leakage_power")
+        watts[name] = unit * (float(np.mean(states)) if states and own is None else float(own or default))
+    return watts
 
 
 def _is_buffer(pins):
-    functions = [found[1].strip(" ()") for text in pins.values() if (found := _FUNCTION.search(text))]
+    functions = [pin.function.strip(" ()") for pin in pins.values() if pin.function is not None]
     return len(pins) == 2 and len(functions) == 1 and functions[0] in pins

@@ -222,6 +222,50 @@ def test_activity_of_counters():
         of_counts(points[:-1], counts, 100, text=MEMORY)
 
 
+LANES = """\
+module \\adagp.accelerator.core.lanes.lane1 (clk);
+  reg [5:0] \\store$1  [7:0];
+  reg flag [1:0];
+  always @(posedge clk) begin
+    if (mask[0])
+      \\store$1 [place][2:0] <= low;
+    if (mask[1])
+      \\store$1 [place][5:3] <= \\high ;
+  end
+  always @(posedge clk) begin
+    if (ask)
+      out <= \\store$1 [other];
+    if (mark)
+      flag[where] <= lit;
+  end
+endmodule
+module \\adagp.memory (clk);
+  reg [1:0] words [3:0];
+  always @(posedge clk) begin
+    if (write)
+      words[0] <= any;
+  end
+endmodule
+"""
+
+
+def test_activity_of_a_memory_in_parts():
+    """Each slice has its own rate and data, which may be unknown; a memory outside of the design is none of it."""
+    lane = "adagp.accelerator.core.lanes.lane1"
+    lines = [Point(LINE, lane, line, 1, "if", number) for number, line in enumerate((5, 7, 11, 13))]
+    toggled = [Point(TOGGLE, lane, 1, 1, "low", 4, 6), Point(TOGGLE, lane, 1, 1, "lit", 16, 1)]
+    counts = np.array([40, 20, 10, 30, *[1, 1] * 6, 4, 4], np.uint32)
+    found = of_counts([*lines, *toggled], counts, 100, text=LANES)
+    accesses = {"core.lanes.lane1.store$1": 0.4 / 2 + 0.2 / 2 + 0.1, "core.lanes.lane1.flag": 0.3}
+    assert found.accesses == pytest.approx(accesses)
+    # Data that isn't as wide as a word, or isn't known, is taken to change as often as it may.
+    assert found.words["core.lanes.lane1.store$1"] == pytest.approx([0.02 / 8] * 3 + [0.2 / 2 / 8] * 3)
+    assert found.words["core.lanes.lane1.flag"] == pytest.approx([0.08 / 2])
+    inner = of_counts([*lines, *toggled], counts, 100, "adagp.accelerator.core.lanes", LANES)
+    assert set(inner.accesses) == set(inner.words) == {"lane1.store$1", "lane1.flag"}
+    assert of_counts([], counts, 100, "adagp.accelerator.core.lanes.lane2", LANES).accesses == {}
+
+
 def test_generate_for_an_unknown_family(adagp, tmp_path):
     code, out, err = adagp("generate", "--preset", "tiny", "--target", "gowin", "-o", tmp_path / "made")
     assert (code, out) == (2, "") and "target = 'gowin' must be one of: ecp5, ice40, xilinx" in err

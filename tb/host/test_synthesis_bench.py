@@ -70,6 +70,37 @@ def test_what_goes_wrong_is_said_in_a_line(run, capsys):
     assert ended.value.code == 2 and capsys.readouterr().err.startswith("error: ")
 
 
+def test_fewer_jobs_than_one_are_a_mistake(capsys, monkeypatch):
+    from adagp.host import bench_asic, bench_ecp5, bench_xilinx
+
+    monkeypatch.setattr("sys.argv", ["bench", "--jobs", "0"])
+    for module in (bench_asic, bench_ecp5, bench_xilinx):
+        with pytest.raises(SystemExit) as ended:
+            module.main()
+        assert ended.value.code == 2 and capsys.readouterr() == ("", "error: jobs = 0 must be at least 1\n")
+
+
+def test_cells_of_other_sources_go(monkeypatch, tmp_path):
+    from adagp.host import bench_asic
+
+    def cells(designs, *_):
+        return [
+            {"design": design.name, "variant": design.config.variant, "area": 1, "fmax_best_mhz": 2, "folder": "x"}
+            for design in designs
+        ]
+
+    def run(variant):
+        monkeypatch.setattr("sys.argv", ["bench", "--variants", variant, "--output", str(tmp_path / "x.json")])
+        bench_asic.main()
+        return [design["variant"] for design in json.loads((tmp_path / "x.json").read_text())["details"]["designs"]]
+
+    monkeypatch.setattr(bench_asic, "cells", cells)
+    monkeypatch.setattr(bench_asic, "_tools", dict)
+    assert run("max") == ["max"] and run("low") == ["low", "max"]
+    monkeypatch.setitem(bench_asic.CODE, "power", "summed otherwise")
+    assert run("baseline") == ["baseline"]
+
+
 def test_a_failed_seed_is_said_when_all_is_written(run, monkeypatch, tmp_path):
     honest = synthesis_bench.flow.run
     broken = {"failed": {"2": "nextpnr was killed"}}
