@@ -67,7 +67,7 @@ def _facts(config: Config) -> dict[str, str]:
         "memory part": f"{dram.name}, {dram.bandwidth_bytes / 1e9:g} GB/s, {dram.capacity_bytes >> 20} MiB",
         "gradients predicted": f"of {config.n_filters} filters of {config.n_predicted} weights",
         "predictor's PEs in max": f"{config.predictor_rows} x {config.predictor_cols}",
-        "commands that wait for them": config.predictor_depth,
+        "commands that wait for them": str(config.predictor_depth),
         "config hash": f"{config.config_hash:08x}",
     }
 
