@@ -8,16 +8,23 @@ from amaranth.utils import exact_log2
 
 from ..spec.config import Config
 from .axi import BEGUN
+from .block_queue import BlockQueue
 from .interfaces import ReadClient, WriteClient
 
 __all__ = ["NarrowRead", "NarrowWrite"]
+
+READ_BEATS = 256
+WRITE_BEATS = 64
+"""Of the port, that may wait, or two bursts: in memory blocks, which have as many words anyway."""
+WRITE_BURSTS = 4
+"""That may wait for their beats."""
 
 
 class _Pieces(wiring.Component):
     """Requests for pieces of beats on their way from ``i`` to ``o``, and where the pieces are.
 
     Requests pass without a register; BEGUN may be under way. While ``valid``, ``place`` is the next piece's in its
-    beat, and ``end`` says whether it is the last wanted of that; ``step`` goes to the one behind it.
+    beat; ``end`` says whether it is the last wanted of that, ``last`` of its burst; ``step`` goes to the one behind it.
     """
 
     def __init__(self, config: Config, port: Config):
@@ -26,7 +33,7 @@ class _Pieces(wiring.Component):
         request = ReadClient(config).members["request"].signature
         super().__init__({
             "i": In(request), "o": Out(request), "step": In(1),
-            "valid": Out(1), "place": Out(self._place_bits), "end": Out(1),
+            "valid": Out(1), "place": Out(self._place_bits), "end": Out(1), "last": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -44,22 +51,21 @@ class _Pieces(wiring.Component):
         ]  # fmt: skip
 
         begun, following, count = Signal(), Signal.like(self.place), Signal.like(present.length)
-        final = Signal()
         m.d.comb += [
             self.valid.eq(bursts.r_rdy), self.place.eq(Mux(begun, following, present.first)),
-            final.eq(count == present.length), self.end.eq(final | self.place.all()),
-            bursts.r_en.eq(self.step & final),
+            self.last.eq(count == present.length), self.end.eq(self.last | self.place.all()),
+            bursts.r_en.eq(self.step & self.last),
         ]  # fmt: skip
         with m.If(self.step):
-            m.d.sync += [begun.eq(~final), following.eq(self.place + 1), count.eq(Mux(final, 0, count + 1))]
+            m.d.sync += [begun.eq(~self.last), following.eq(self.place + 1), count.eq(Mux(self.last, 0, count + 1))]
         return m
 
 
 class NarrowRead(wiring.Component):
     """Serves a client of ``config.port_width`` bits through a port of ``port.port_width``, both powers of two.
 
-    A beat of the port is held until all that is wanted of it has been taken, a piece a cycle, the first one a cycle
-    after the beat.
+    READ_BEATS of the port's beats may wait here, so that others' aren't held up; the client gets a piece a cycle, the
+    first two cycles after its beat.
     """
 
     def __init__(self, config: Config, port: Config):
@@ -71,45 +77,72 @@ class NarrowRead(wiring.Component):
         m.submodules.pieces = pieces = self._pieces
         connect(m, flipped(self.client.request), pieces.i)
         connect(m, pieces.o, flipped(self.port.request))
-        beat, beats = self.port.beats, self.client.beats
-        held, full = Signal.like(beat.payload, reset_less=True), Signal()
+        beat, piece = self.port.beats, self.client.beats
+        m.submodules.beats = beats = BlockQueue(beat.payload.shape().size, READ_BEATS)
+        held = data.View(beat.payload.shape(), beats.r_data)
         m.d.comb += [
-            beats.valid.eq(full), pieces.step.eq(full & beats.ready), beat.ready.eq(~full | (pieces.step & pieces.end)),
-            beats.payload.data.eq(held.data.word_select(pieces.place, len(beats.payload.data))),
-            beats.payload.fault.eq(held.fault),
+            beats.w_en.eq(beat.valid), beats.w_data.eq(beat.payload), beat.ready.eq(beats.w_rdy),
+            piece.valid.eq(beats.r_rdy), pieces.step.eq(beats.r_rdy & piece.ready),
+            beats.r_en.eq(pieces.step & pieces.end),
+            piece.payload.data.eq(held.data.word_select(pieces.place, len(piece.payload.data))),
+            piece.payload.fault.eq(held.fault),
         ]  # fmt: skip
-        with m.If(beat.ready):
-            m.d.sync += [held.eq(beat.payload), full.eq(beat.valid)]
         return m
 
 
 class NarrowWrite(wiring.Component):
-    """As :class:`NarrowRead`; a beat of the port is offered in the cycle after its last piece."""
+    """As :class:`NarrowRead`; a burst is asked for when all its beats are here, for then it holds nobody up.
+
+    While ``hold`` no burst begins: none is taken from the client, and those that have been go on.
+    """
 
     def __init__(self, config: Config, port: Config):
         self._pieces = _Pieces(config, port)
-        super().__init__({"client": In(WriteClient(config)), "port": Out(WriteClient(port))})
+        longest = config.max_burst_beats * config.beat_bytes // port.beat_bytes
+        self._depth = max(WRITE_BEATS, 2 * longest)
+        super().__init__({"client": In(WriteClient(config)), "port": Out(WriteClient(port)), "hold": In(1)})
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.pieces = pieces = self._pieces
-        connect(m, flipped(self.client.request), pieces.i)
-        connect(m, pieces.o, flipped(self.port.request))
-        beat, piece, room = self.port.beats, self.client.beats, Signal()
+        asked = self.port.request.payload
+        m.submodules.bursts = bursts = SyncFIFO(width=len(asked.as_value()), depth=WRITE_BURSTS)
+        m.submodules.beats = beats = BlockQueue(self.port.beats.payload.shape().size, self._depth)
+        self._collect(m, pieces, beats)
+
+        unanswered, complete = Signal(range(BEGUN + 1)), Signal(range(WRITE_BURSTS + 1))
+        begins, leaves, room = Signal(), Signal(), Signal()
+        request, answer = self.client.request, self.port.answer
         m.d.comb += [
-            room.eq(~beat.valid | beat.ready), piece.ready.eq(pieces.valid & room),
-            pieces.step.eq(piece.valid & piece.ready),
-            self.client.answer.valid.eq(self.port.answer.valid),
-            self.client.answer.payload.eq(self.port.answer.payload),
+            room.eq(bursts.w_rdy & (unanswered != BEGUN) & ~self.hold), begins.eq(request.valid & request.ready),
+            pieces.i.valid.eq(request.valid & room), request.ready.eq(pieces.i.ready & room),
+            pieces.i.payload.eq(request.payload), pieces.o.ready.eq(1),
+            bursts.w_en.eq(begins), bursts.w_data.eq(pieces.o.payload),
+            self.port.request.valid.eq(complete != 0), asked.eq(bursts.r_data),
+            leaves.eq(self.port.request.valid & self.port.request.ready), bursts.r_en.eq(leaves),
+            self.port.beats.valid.eq(beats.r_rdy), self.port.beats.payload.eq(beats.r_data),
+            beats.r_en.eq(self.port.beats.ready),
+            self.client.answer.valid.eq(answer.valid), self.client.answer.payload.eq(answer.payload),
         ]  # fmt: skip
-        with m.If(room):
-            m.d.sync += beat.valid.eq(pieces.step & pieces.end)
-        with m.If(beat.valid & beat.ready):
-            m.d.sync += beat.payload.strobe.eq(0)
-        with m.If(pieces.step):
-            m.d.sync += [
-                getattr(beat.payload, name).word_select(pieces.place, len(getattr(piece.payload, name))).eq(
-                    getattr(piece.payload, name)
-                ) for name in ("data", "strobe")
-            ]  # fmt: skip
+        m.d.sync += [
+            unanswered.eq(unanswered + begins - answer.valid), complete.eq(complete + self.completes - leaves),
+        ]  # fmt: skip
         return m
+
+    def _collect(self, m, pieces, beats):
+        """Pieces into a beat, which goes into the queue; ``completes`` with a burst's last."""
+        piece = self.client.beats
+        beat, full, last, moves = Signal(self.port.beats.payload.shape()), Signal(), Signal(), Signal()
+        self.completes = Signal()
+        m.d.comb += [
+            beats.w_en.eq(full), beats.w_data.eq(beat), moves.eq(full & beats.w_rdy),
+            piece.ready.eq(pieces.valid & (~full | moves)), pieces.step.eq(piece.valid & piece.ready),
+            self.completes.eq(moves & last),
+        ]  # fmt: skip
+        with m.If(moves):
+            m.d.sync += [full.eq(0), beat.strobe.eq(0)]
+        with m.If(pieces.step):
+            m.d.sync += [full.eq(pieces.end), last.eq(pieces.last)]
+            for name in ("data", "strobe"):
+                part = getattr(piece.payload, name)
+                m.d.sync += getattr(beat, name).word_select(pieces.place, len(part)).eq(part)

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth import Cat, Module, Mux, ResetInserter
+from amaranth import Cat, Const, Module, Mux, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -90,22 +90,24 @@ class Top(wiring.Component):
             m.d.comb += self.update.signs.eq(control.signs)
 
     def _ways(self, m, core):
-        """A core's ways to memory, as wide as the port."""
+        """A core's ways to memory, as wide as the port, and when its bursts must not begin there."""
         if core.config.port_width == self.config.port_width:
-            return core.read, core.write
+            return core.read, core.write, core.hold
         read, write = NarrowRead(core.config, self.config), NarrowWrite(core.config, self.config)
         m.submodules.narrow_read = ResetInserter(core.reset)(read)
         m.submodules.narrow_write = ResetInserter(core.reset)(write)
         connect(m, core.read, read.client)
         connect(m, core.write, write.client)
-        return read.port, write.port
+        m.d.comb += write.hold.eq(core.hold)
+        return read.port, write.port, Const(0)
 
     def _memory(self, m, control):
         """Everything that moves over the AXI master. The order of clients is their AXI id."""
-        (read, write), *others = [self._ways(m, core) for core in self.cores]
-        readers = control.fetch, read, self.update.read, *(read for read, _ in others)
+        (read, write, hold), *others = [self._ways(m, core) for core in self.cores]
+        readers = control.fetch, read, self.update.read, *(read for read, *_ in others)
         writers = self.cores[0], self.update, *self.cores[1:]
-        clients = write, self.update.write, *(write for _, write in others)
+        clients = write, self.update.write, *(write for _, write, _ in others)
+        holds = hold, self.update.hold, *(hold for *_, hold in others)
         m.submodules.reads = reads = ReadArbiter(self.config, len(readers))
         m.submodules.writes = writes = WriteArbiter(self.config, len(writers))
         for client, port in zip(readers, reads.clients, strict=True):
@@ -127,7 +129,7 @@ class Top(wiring.Component):
             join_axi(m, port, self.m_axi)
             m.d.comb += arbiter.halt.eq(control.halt)
         m.d.comb += [
-            writes.hold.eq(Cat(writer.hold for writer in writers)),
+            writes.hold.eq(Cat(holds)),
             control.writing.eq(Cat(writer.writing for writer in writers)),
             control.idle.eq(reads.idle & writes.idle),
             control.counts.read_bytes.eq(Mux(counted_reads.read_beats, self.config.beat_bytes, 0)),
