@@ -193,9 +193,10 @@ class Config:
         """What the predictor's commands must fit: the array of its own that ``max`` has for them."""
         core = replace(
             self, rows=self.predictor_rows, cols=self.predictor_cols, predictor_rows=0, predictor_cols=0,
-            port_width=min(self.port_width, PREDICTOR_PORT), update_lanes=1, acc_depth=self.acc_depth // 2,
+            port_width=min(self.port_width, PREDICTOR_PORT), update_lanes=1,
         )  # fmt: skip
-        # In elements, a quarter of each operand, and half of the results, which are what is large.
+        # In elements, a quarter of each operand, and half of the results, which are what is large; the accumulator has
+        # as many words as the main core's, but narrower ones.
         shares = {"a_depth": 4, "b_depth": 4, "c_depth": 2}
         depths = {name: getattr(self, name) * self.banks // share // core.banks for name, share in shares.items()}
         return replace(core, **depths)
@@ -271,8 +272,9 @@ class Config:
 
     @property
     def bias_elements(self) -> int:
-        """Biases a tile may have: the bias memory holds 64 words of ``cols`` per half."""
-        return 64 * self.cols
+        """Biases a tile may have: the bias memory holds 64 words of ``cols`` per half, that of an array which is only
+        the predictor's, and therefore narrow, 128."""
+        return (64 if self.pools else 128) * self.cols
 
     @property
     def a_elements(self) -> int:

@@ -140,7 +140,8 @@ def test_the_predictors_core():
     core = PAPER.predictor_core
     assert (core.port_width, core.banks, core.beat_elements) == (64, 4, 4) and PAPER.banks == 16
     assert (core.a_elements, core.c_elements) == (PAPER.a_elements // 4, PAPER.c_elements // 2)
-    assert (core.a_depth, core.b_depth, core.c_depth, core.acc_depth) == (4096, 4096, 8192, 2048)
+    assert (core.a_depth, core.b_depth, core.c_depth, core.acc_depth) == (4096, 4096, 8192, 4096)
+    assert (core.bias_elements, PAPER.bias_elements) == (4 * 128, 15 * 64)
     assert TINY.predictor_core.port_width == 64 == TINY.port_width
     assert replace(PAPER, predictor_rows=6).predictor_core.banks == 8
 

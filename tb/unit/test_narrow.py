@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from adagp.rtl.axi import BEGUN
-from adagp.rtl.narrow import READ_BEATS, NarrowRead, NarrowWrite
+from adagp.rtl.narrow import READ_BEATS, WRITE_BURSTS, NarrowRead, NarrowWrite
 from adagp.spec.presets import preset
 from bench import seeded, simulate, sink, source
 from dma_bench import check_burst
@@ -124,6 +124,40 @@ def test_writes(width, stall):
     simulate(dut, ask, give, take, answer)
     assert written == wanted and len(written) > 1000
     assert answers == [number % 3 == 0 for number in range(BURSTS)]
+
+
+def test_beats_that_have_no_room():
+    """Long bursts fill the queue while none is let go; then the client waits, and nothing is lost."""
+    dut, longest = NarrowWrite(TINY, port_of(128)), TINY.max_burst_beats
+    pieces, seen, paused = WRITE_BURSTS * longest, [], 0
+
+    async def give(ctx):
+        nonlocal paused
+        ctx.set(dut.client.request.payload, {"addr": 0, "length": longest - 1})
+        ctx.set(dut.client.request.valid, 1)
+        await ctx.tick().repeat(WRITE_BURSTS)
+        ctx.set(dut.client.request.valid, 0)
+        for number in range(pieces):
+            ctx.set(dut.client.beats.payload, {"data": number, "strobe": 255})
+            ctx.set(dut.client.beats.valid, 1)
+            while not ctx.get(dut.client.beats.ready):
+                paused += 1
+                await ctx.tick()
+            await ctx.tick()
+        ctx.set(dut.client.beats.valid, 0)
+
+    async def take(ctx):
+        await ctx.tick().repeat(2 * pieces)
+        ctx.set(dut.port.request.ready, 1)
+        ctx.set(dut.port.beats.ready, 1)
+        while len(seen) < pieces:
+            if ctx.get(dut.port.beats.valid):
+                data = ctx.get(dut.port.beats.payload.data)
+                seen.extend((data % (1 << 64), data >> 64))
+            await ctx.tick()
+
+    simulate(dut, give, take)
+    assert seen == list(range(pieces)) and paused > pieces / 2
 
 
 def test_bursts_that_may_begin():
