@@ -48,9 +48,7 @@ def parser(command: str, text: str | None, output: str, seeds: str = "") -> argp
 
 
 def asked(arguments: argparse.Namespace, config: Config) -> list[Design]:
-    """The designs that a command line names; raises ConfigError, and SettingsError for fewer jobs than one."""
-    if arguments.jobs < 1:
-        raise SettingsError(f"jobs = {arguments.jobs} must be at least 1")
+    """The designs that a command line names; raises ConfigError."""
     return [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
 
 

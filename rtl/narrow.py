@@ -110,7 +110,8 @@ class NarrowWrite(wiring.Component):
         m.submodules.beats = beats = BlockQueue(self.port.beats.payload.shape().size, self._depth)
         self._collect(m, pieces, beats)
 
-        unanswered, complete = Signal(range(BEGUN + 1)), Signal(range(WRITE_BURSTS + 1))
+        unanswered = Signal(range(BEGUN + 1))
+        complete = Signal(range(WRITE_BURSTS + 1))
         begins, leaves, room = Signal(), Signal(), Signal()
         request, answer = self.client.request, self.port.answer
         m.d.comb += [
@@ -132,7 +133,8 @@ class NarrowWrite(wiring.Component):
     def _collect(self, m, pieces, beats):
         """Pieces into a beat, which goes into the queue; ``completes`` with a burst's last."""
         piece = self.client.beats
-        beat, full, last, moves = Signal(self.port.beats.payload.shape()), Signal(), Signal(), Signal()
+        beat, moves = Signal(self.port.beats.payload.shape()), Signal()
+        full, last = Signal(name="full"), Signal(name="last")
         self.completes = Signal()
         m.d.comb += [
             beats.w_en.eq(full), beats.w_data.eq(beat), moves.eq(full & beats.w_rdy),

@@ -70,16 +70,6 @@ def test_what_goes_wrong_is_said_in_a_line(run, capsys):
     assert ended.value.code == 2 and capsys.readouterr().err.startswith("error: ")
 
 
-def test_fewer_jobs_than_one_are_a_mistake(capsys, monkeypatch):
-    from adagp.host import bench_asic, bench_ecp5, bench_xilinx
-
-    monkeypatch.setattr("sys.argv", ["bench", "--jobs", "0"])
-    for module in (bench_asic, bench_ecp5, bench_xilinx):
-        with pytest.raises(SystemExit) as ended:
-            module.main()
-        assert ended.value.code == 2 and capsys.readouterr() == ("", "error: jobs = 0 must be at least 1\n")
-
-
 def test_cells_of_other_sources_go(monkeypatch, tmp_path):
     from adagp.host import bench_asic
 
