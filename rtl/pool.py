@@ -22,7 +22,7 @@ class Pool(wiring.Component):
     SUM: mantissa times the sum. MAX: the maximum, of equal ones the first, then 1 + its tap's number.
     SELECT: the sum of those lanes whose lane of ``b`` is the tap's number counted from n_taps down to 1.
 
-    One tap per cycle, none while a result waits or goes (MAX: two cycles); ``busy`` until a job's last one has gone.
+    One tap per cycle, while results go as fast: one takes two cycles, MAX' three. ``busy`` until a job's last has gone.
     """
 
     def __init__(self, config: Config):
@@ -49,13 +49,13 @@ class Pool(wiring.Component):
         scaled = [Signal(product, name=f"scaled{i}", reset_less=True) for i in lanes]
         value = [Signal(signed(config.acc_width), name=f"value{i}", reset_less=True) for i in lanes]
         index = [Signal(COUNT_BITS, name=f"index{i}", reset_less=True) for i in lanes]
-        done, index_next, final = Signal(), Signal(), Signal()
+        done = Signal(data.StructLayout({"valid": 1, "end": 1}))  # a window is finished; it is the job's last
 
         m.d.comb += [
             is_max.eq(job.mode == VectorMode.MAX), selects.eq(job.mode == VectorMode.SELECT),
             self.job.ready.eq(~self.busy),
-            # A finished window stays in ``value`` until it has gone; meanwhile nothing moves.
-            self.o.valid.eq(done), step.eq(~done),
+            # A finished window's result goes while the next one is reduced; nothing moves when that is finished too.
+            step.eq(~(done.valid & self.o.valid)),
             taken.eq(taking & step & self.a.valid & (self.b.valid | ~selects)),
             self.a.ready.eq(taken), self.b.ready.eq(taken & selects),
         ]  # fmt: skip
@@ -77,22 +77,34 @@ class Pool(wiring.Component):
                 s1.valid.eq(taken), s1.first.eq(first), s1.last.eq(last), s1.number.eq(tap),
                 s1.end.eq(self.a.payload.end_walk),
                 *(s1.missed[lane].eq(selects & (self.b.payload.data[lane] != countdown)) for lane in lanes),
-                done.eq(s1.valid & s1.last), index_next.eq(is_max), final.eq(s1.end),
+                done.valid.eq(s1.valid & s1.last), done.end.eq(s1.end),
             ]  # fmt: skip
-        with m.Elif(self.o.ready & index_next):  # the value vector has gone, its index vector follows
-            m.d.sync += index_next.eq(0)
-        with m.Elif(self.o.ready):
-            m.d.sync += [done.eq(0), self.busy.eq(~final)]
-
         for lane in lanes:
-            m.d.comb += self.o.payload[lane].eq(value[lane])
             with m.If(step):
                 m.d.sync += scaled[lane].eq(self.a.payload.data[lane] * job.mantissa)
-            with m.If(done & index_next), m.If(self.o.ready):
-                m.d.sync += value[lane].eq(index[lane])
-            with m.Elif(step & s1.valid):
+            with m.If(step & s1.valid):
                 self._reduce(m, is_max, s1, s1.missed[lane], scaled[lane], value[lane], index[lane])
+        self._give(m, done, is_max, value, index)
         return m
+
+    def _give(self, m, done, is_max, value, index):
+        """A finished window is taken over by registers of its own, from which it goes, before its indices if any."""
+        takes, index_next, final = Signal(), Signal(), Signal()
+        m.d.comb += takes.eq(done.valid & ~self.o.valid)
+        with m.If(takes):
+            m.d.sync += [self.o.valid.eq(1), index_next.eq(is_max), final.eq(done.end)]
+        with m.Elif(self.o.ready & index_next):
+            m.d.sync += index_next.eq(0)
+        with m.Elif(self.o.valid & self.o.ready):
+            m.d.sync += [self.o.valid.eq(0), self.busy.eq(~final)]
+        for lane in range(self.config.rows):
+            result = Signal(signed(self.config.acc_width), name=f"result{lane}", reset_less=True)
+            second = Signal(COUNT_BITS, name=f"second{lane}", reset_less=True)
+            m.d.comb += self.o.payload[lane].eq(result)
+            with m.If(takes):
+                m.d.sync += [result.eq(value[lane]), second.eq(index[lane])]
+            with m.Elif(self.o.ready):
+                m.d.sync += result.eq(second)
 
     def _reduce(self, m, is_max, tap, missed, scaled, value, index):
         """One lane's next tap joins its sum or maximum."""

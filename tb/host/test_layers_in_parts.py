@@ -14,8 +14,8 @@ from scheduled import NETWORKS, SEED, Run, differences, golden, settings, simula
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
-PARTS = {"narrow": [1, 2, 2], "linear": [5, 3, 2]}
-"""Of each layer of two networks: the updates that it has in a GP batch."""
+PARTS = {("narrow", "low"): [1, 2, 2], ("narrow", "max"): [2, 3, 2], ("linear", "max"): [5, 3, 2]}
+"""Of each layer of two networks on two designs: the updates that it has in a GP batch."""
 
 
 def updates(network):
@@ -40,9 +40,12 @@ def run(name, device, cut, **options):
         return Run(name, device, settings(name, **options))
 
 
-def test_the_last_large_layers_are_cut():
+@pytest.mark.parametrize(
+    ("variant", "third", "last"), [("low", [432, 80], [192, 128, 96, 64, 32]), ("max", [384, 96, 32], [64] * 8)]
+)
+def test_the_last_large_layers_are_cut(variant, third, last):
     """VGG13's last three convolutions; the predictor's other sources, and what is small, aren't."""
-    config = replace(preset("paper"), variant="low")
+    config = replace(preset("paper"), variant=variant)
     layers = Network(build_model("vgg13", (3, 32, 32), 10, 0), (3, 32, 32), 32, config, source="predicted").layers
     found = {}
     for source in ("predicted", "random"):
@@ -52,31 +55,31 @@ def test_the_last_large_layers_are_cut():
             ends = [0, *(part.first + part.filters for part in guessing.parts(layer))]
             assert ends[:-1] == [part.first for part in guessing.parts(layer)] and ends[-1] == layer.q
     assert {name: parts for name, parts in found["predicted"].items() if len(parts) > 1} == {
-        "17.Conv2d": [432, 80], "20.Conv2d": [192, 128, 96, 64, 32], "22.Conv2d": [192, 128, 96, 64, 32],
+        "17.Conv2d": third, "20.Conv2d": last, "22.Conv2d": last,
     }  # fmt: skip
     assert all(len(parts) == 1 for parts in found["random"].values())
 
 
 @cache
-def on_golden(name, cut):
-    trained = run(name, golden(), cut)
+def on_golden(name, variant, cut):
+    trained = run(name, golden(variant), cut, variant=variant)
     return trained, trained.go()
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_the_parts_of_a_layer_are_the_whole(name):
-    (whole, _), (cut, _) = on_golden(name, False), on_golden(name, True)
+@pytest.mark.parametrize(("name", "variant"), PARTS)
+def test_the_parts_of_a_layer_are_the_whole(name, variant):
+    (whole, _), (cut, _) = on_golden(name, variant, False), on_golden(name, variant, True)
     assert all(len(parts) == 1 for parts in updates(whole.network).values())
     parts = updates(cut.network)
-    assert [len(found) for found in parts.values()] == PARTS[name]
+    assert [len(found) for found in parts.values()] == PARTS[name, variant]
     for layer in cut.network.trained:
         ends = [0, *(first + filters for first, filters in parts[layer.name])]
         assert ends[:-1] == [first for first, _ in parts[layer.name]] and ends[-1] == layer.q
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_parts_give_the_bits_of_the_whole(name):
-    (_, whole), (_, cut) = on_golden(name, False), on_golden(name, True)
+@pytest.mark.parametrize(("name", "variant"), PARTS)
+def test_parts_give_the_bits_of_the_whole(name, variant):
+    (_, whole), (_, cut) = on_golden(name, variant, False), on_golden(name, variant, True)
     assert {what for _, what in differences(whole, cut)} == {"counters"}
     for one, other in zip(whole, cut, strict=True):
         assert one["counters"][:2] == other["counters"][:2] and one["counters"][0] > 0
@@ -84,11 +87,11 @@ def test_parts_give_the_bits_of_the_whole(name):
     assert whole[-1]["batches"][2] > 0
 
 
-@pytest.mark.parametrize(("name", "variant"), [("narrow", "max"), ("linear", "max"), ("narrow", "low")])
+@pytest.mark.parametrize(("name", "variant"), PARTS)
 def test_designs_equal_golden_with_parts(name, variant):
     device = simulated(variant, stall=0.2, seed=SEED)
     trained = run(name, device, True, variant=variant)
     found = trained.go()
     device.close()
-    assert differences(on_golden(name, True)[1], found) == []
+    assert differences(on_golden(name, variant, True)[1], found) == []
     assert name in NETWORKS and found[-1]["batches"][2] > 0

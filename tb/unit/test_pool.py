@@ -53,3 +53,27 @@ def test_modes_in_turn(name, stall):
         collect,
     )
     assert seen == len(expected) > 0
+
+
+@pytest.mark.parametrize(("mode", "n_taps", "cycles"), [("MAX", 4, 4), ("MAX", 1, 3), ("SUM", 4, 4), ("SUM", 1, 2)])
+def test_windows_follow_one_another(mode, n_taps, cycles):
+    """A tap per cycle, while results go as fast."""
+    dut = Pool(PRESETS["tiny"])
+    rng = seeded(6)
+    n_windows = 32
+    job = {"mode": VectorMode[mode].value, "n_taps": n_taps, "mantissa": 1}
+    n_vectors = n_windows * n_taps
+    vectors = [{"data": [1] * dut.config.rows, "end_walk": i == n_vectors - 1} for i in range(n_vectors)]
+    gone = []
+
+    async def collect(ctx):
+        gone.extend(await sink(ctx, dut.o, n_windows * (2 if mode == "MAX" else 1), rng, 0))
+
+    simulate(
+        dut,
+        lambda ctx: source(ctx, dut.job, [job], rng, 0),
+        lambda ctx: source(ctx, dut.a, vectors, rng, 0),
+        collect,
+        limit=n_windows * cycles + 8,
+    )
+    assert len(gone) >= n_windows
