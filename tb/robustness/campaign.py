@@ -17,12 +17,19 @@ from adagp.spec.config import Config
 from adagp.spec.presets import preset
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-__all__ = ["WORK", "Campaign", "Case", "Kind", "Record", "configured", "random_numbers"]
+__all__ = ["PREDICTING_DESIGNS", "WORK", "Campaign", "Case", "Kind", "Record", "configured", "random_numbers"]
 
 WORK = Path("build/robustness")
 ROOT = Path(__file__).parents[2]
 SOURCES = ("golden", "host", "sim", "spec", "tb/robustness")
 """What decides about outcomes beyond the simulator."""
+
+WIDE = replace(
+    preset("tiny"), name="wide", port_width=256, update_lanes=2, a_depth=128, b_depth=128, c_depth=64, predictor_depth=8
+)
+"""A small accelerator whose predictor's core has a narrower memory port than the main one, and a queue in memory."""
+
+PREDICTING_DESIGNS = ("tiny max", "tiny low", "tiny efficient", "wide max")
 
 Case = Callable[[int, np.random.Generator], str]
 """A case: its index and its random numbers to a label of how it came out; raises when that isn't as it must be."""
@@ -62,9 +69,10 @@ class Record:
 
 
 def configured(name: str) -> Config:
-    """The preset called so; or, of two words, the variant of that preset."""
+    """The preset called so, or WIDE; or, of two words, the variant of that."""
     first, _, variant = name.partition(" ")
-    return replace(preset(first), variant=variant) if variant else preset(first)
+    config = WIDE if first == WIDE.name else preset(first)
+    return replace(config, variant=variant) if variant else config
 
 
 def random_numbers(seed: int, name: str, index: int) -> np.random.Generator:

@@ -15,14 +15,15 @@ from adagp.rtl.skid import Skid
 from adagp.rtl.update_read import SLOTS
 from adagp.sim import DECERR, SLVERR, Fault
 from adagp.spec.commands import Opcode
+from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
 from adagp.spec.registers import Status
 
-from .campaign import Case, Kind
+from .campaign import PREDICTING_DESIGNS, Case, Kind
 from .conditions import ROOM, open_device, random_workload, same_design
 from .observe import Run, clear
 from .workload import Workload
-from .workloads import CONFIG, PREDICTED, PREDICTING_DESIGNS, TRUE, Choice
+from .workloads import PREDICTED, TRUE, Choice
 
 __all__ = ["FAULTS", "PREDICTED_FAULTS"]
 
@@ -35,11 +36,6 @@ WAITING = Skid.ITEMS
 STOP_CYCLES = 20
 """Cycles from the last answer to the interrupt, after an engine's error."""
 
-ON_CHIP_CYCLES = CONFIG.max_burst_beats
-"""By how much it may come later where memory on chip answers bursts too, which aren't noted: a beat a cycle."""
-
-ADAM_CYCLES = AdamLane.LATENCY + FOLD * SLOTS * CONFIG.port_width
-"""By how much the interrupt may come later after an error during an ADAM: until its lane has nothing left to do."""
 
 SETTLE_CYCLES = 200
 """The same after a fault in the fetch of a command, which waits for all before it, exponents included."""
@@ -116,7 +112,8 @@ def _judge(run: Run, status: Status) -> str:
     )
     if failed:
         first = min(failed, key=lambda number: load.works[number].place)
-        work, limit = load.works[first], STOP_CYCLES + load.config.predictor_on_chip * ON_CHIP_CYCLES
+        # Where memory on chip answers bursts too these aren't noted: a beat a cycle.
+        work, limit = load.works[first], STOP_CYCLES + load.config.predictor_on_chip * load.config.max_burst_beats
         index, mine = work.place[1], faults[run.owner[faults] == first]
         codes = {ErrorCode.WRITE_FAULT if write else ErrorCode.READ_FAULT for write in run.bursts["write"][mine]}
         _check_engines(run, failed, first)
@@ -135,13 +132,18 @@ def _judge(run: Run, status: Status) -> str:
     found = ErrorCode(device.read_register("ERROR")), device.read_register("ERROR_INDEX")
     assert found[0] in codes and found[1] == index, f"{label} at {index}: reported as {found[0].name} at {found[1]}"
     waited = run.stopped - run.bursts["last"].max()
-    limit += any(run.interrupted(Opcode.ADAM)) * ADAM_CYCLES
+    limit += any(run.interrupted(Opcode.ADAM)) * _adam_cycles(load.config)
     assert waited <= limit, f"{label}: stopped {waited} cycles later"
     assert run.bursts["last"].all(), f"{label}: stopped before all bursts were answered"
     run.check_waits()
     run.check_memory()
     _recover(load, device, run)
     return f"{len(faults)} faults" if len(faults) > 1 else f"{label}: {found[0].name}"
+
+
+def _adam_cycles(config: Config) -> int:
+    """By how much the interrupt may come later after an error during an ADAM: until its lane has nothing left to do."""
+    return AdamLane.LATENCY + FOLD * SLOTS * config.port_width
 
 
 def _check_fetch(run: Run, place: tuple[int, int]) -> None:

@@ -21,7 +21,7 @@ from adagp.spec.numerics import unpredicted
 from adagp.spec.operands import operands
 from adagp.spec.registers import N_REGIONS, Control, Status
 
-from .campaign import Case, Kind, configured
+from .campaign import PREDICTING_DESIGNS, Case, Kind, configured
 from .expect import Course, Expectation
 from .extent import is_work, mask, work
 from .fates import BEHIND, shares
@@ -267,8 +267,7 @@ def _open(names: tuple[str, ...], top: Path | None) -> Case:
 
 MALFORMED = Kind("random_commands", partial(_open, ("tiny",)), 100_000, "random_command_failures", shares=shares)
 
-_PREDICTING = ("tiny max", "tiny low", "tiny efficient")
 PREDICTING = Kind(
-    "random_predicting_commands", partial(_open, _PREDICTING), 50_000, "random_predicting_command_failures",
-    _PREDICTING, shares,
+    "random_predicting_commands", partial(_open, PREDICTING_DESIGNS), 50_000, "random_predicting_command_failures",
+    PREDICTING_DESIGNS, shares,
 )  # fmt: skip

@@ -18,12 +18,12 @@ from adagp.host.sim_device import SimDevice
 from adagp.spec.registers import Status
 from adagp.spec.schedule import Entry, Schedule
 
-from .campaign import Kind, configured
+from .campaign import PREDICTING_DESIGNS, Kind, configured
 from .networks import EVALUATE, LIMIT, PAGE, random_network
 
 __all__ = ["PREDICTING_NETWORKS", "PredictingNetworks"]
 
-NAMES = ("tiny max", "tiny low", "tiny efficient")
+NAMES = PREDICTING_DESIGNS
 SOURCES = ("predicted", "predicted", "predicted", "zero", "last", "mean")
 STARTS = (1, 3, 2)
 """Batches of each start; the first one calibrates."""

@@ -10,10 +10,10 @@ import numpy as np
 from adagp.host.sim_device import SimDevice
 from adagp.spec.registers import REGISTERS, Access, Status
 
-from .campaign import Case, Kind
+from .campaign import PREDICTING_DESIGNS, Case, Kind
 from .conditions import ROOM, open_device, random_workload, same_design
 from .observe import Run, clear
-from .workloads import PREDICTED, PREDICTING_DESIGNS, TRUE, Choice
+from .workloads import PREDICTED, TRUE, Choice
 
 __all__ = ["PREDICTED_RESETS", "RESETS"]
 

@@ -23,30 +23,35 @@ class Span:
     end: int
 
 
-def _spans(address: int, n_bytes: int, config: Config) -> Iterator[Span]:
-    """A contiguous piece of memory in bursts, none of which crosses a multiple of the longest."""
+def _spans(address: int, n_bytes: int, config: Config, port: Config) -> Iterator[Span]:
+    """A contiguous piece of memory in ``port``'s beats, none of whose bursts crosses a multiple of the longest."""
     longest, end = config.max_burst_beats * config.beat_bytes, address + n_bytes
     while address < end:
         stop = min(end, (address // longest + 1) * longest)
-        start = address // config.beat_bytes
-        yield Span(start * config.beat_bytes, -(-stop // config.beat_bytes) - start, address, stop)
+        start = address // port.beat_bytes
+        yield Span(start * port.beat_bytes, -(-stop // port.beat_bytes) - start, address, stop)
         address = stop
 
 
-def _descriptor_spans(fields: dict, config: Config) -> Iterator[Span]:
+def _descriptor_spans(fields: dict, config: Config, port: Config) -> Iterator[Span]:
     loops = [(fields[f"n{level}"], fields[f"d{level}"]) for level in range(3) if f"n{level}" in fields]
     for turn in product(*(range(count) for count, _ in loops)):
         address = fields["dram"] + sum(i * stride for i, (_, stride) in zip(turn, loops, strict=True))
-        yield from _spans(address, fields["length"] * config.operand_bytes, config)
+        yield from _spans(address, fields["length"] * config.operand_bytes, config, port)
 
 
-def compute_spans(command: Command, a_base: int, dry: bool, config: Config) -> tuple[list[Span], list[Span]]:
-    """What a compute command reads and writes, in the order in which the DMA engines do; ``a_base``: of operand A."""
+def compute_spans(
+    command: Command, a_base: int, dry: bool, config: Config, port: Config
+) -> tuple[list[Span], list[Span]]:
+    """What a compute command reads and writes, in the order in which the DMA engines do; ``a_base``: of operand A.
+
+    ``config`` is its core's, ``port`` the whole accelerator's, whose beats may be wider.
+    """
     spans: dict[str, list[Span]] = {"fill": [], "store": []}
     given = task({**command.fields, "opcode": int(command.opcode)}, a_base=a_base, dry=int(dry))
     for engine, fields in descriptors(tile_program, config, [given]):
         if engine == "fill" or (engine == "store" and not dry):
-            spans[engine] += _descriptor_spans(fields, config)
+            spans[engine] += _descriptor_spans(fields, config, port)
     return spans["fill"], spans["store"]
 
 
@@ -59,7 +64,7 @@ def update_spans(command: Command, dry: bool, config: Config) -> tuple[list[Span
         size = min(config.port_width, command.count - start)
         for name, operand in operands(command, config).items():
             element = operand.element_bytes
-            spans = list(_spans(operand.address + start * element, size * element, config))
+            spans = list(_spans(operand.address + start * element, size * element, config, config))
             reads += spans
             writes += spans if name in written else []
     return reads, writes

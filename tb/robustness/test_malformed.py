@@ -26,7 +26,7 @@ SEED = 2
 N_COMMANDS = 300
 N_PREDICTING = 200
 N_NETWORKS = 20
-N_PREDICTED = 8
+N_PREDICTED = 9
 N_PROGRAMS = 200
 MEMORY = 1 << 15
 
@@ -104,7 +104,9 @@ def test_random_networks():
 
 
 def test_random_networks_whose_gradients_are_predicted():
-    found = outcomes(PredictingNetworks(names=("tiny max", "tiny low")), "random_predicting_networks", N_PREDICTED)
+    found = outcomes(
+        PredictingNetworks(names=("tiny max", "tiny low", "wide max")), "random_predicting_networks", N_PREDICTED
+    )
     equal = {fate: count for fate, count in found.items() if fate.startswith("equal")}
     assert sum(equal.values()) >= N_PREDICTED // 2
     assert any("predicted" in fate and not fate.endswith("without GP") for fate in equal)

@@ -157,7 +157,7 @@ def record(load: Workload, golden: GoldenDevice) -> None:
             if command.opcode in UPDATES:
                 both = update_spans(command, dry, config)
             else:
-                both = compute_spans(command, a_base, dry, own)
+                both = compute_spans(command, a_base, dry, own, config)
             reads, writes = ([span for span in spans if not load.on_chip(span.address)] for spans in both)
             load.works.append(Work((batch, index), command, dry, reads, writes, machine.memory.copy()))
 

@@ -14,9 +14,10 @@ from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.presets import preset
 from torch import nn
 
+from .campaign import PREDICTING_DESIGNS, configured
 from .workload import BP, EVALUATE, GP, WARMUP, Workload, record
 
-__all__ = ["CONFIG", "PREDICTED", "PREDICTING_DESIGNS", "TRUE", "Choice", "workload"]
+__all__ = ["PREDICTED", "TRUE", "Choice", "workload"]
 
 CONFIG = preset("tiny")
 PAGE = 1 << 16
@@ -66,14 +67,13 @@ def _pools() -> tuple[Network, dict]:
     return Network(module, (2, 5, 5), 3, CONFIG, ring_entries=2), module.state_dict()
 
 
-def _predicting(variant: str, source: str = "predicted") -> tuple[Network, dict]:
+def _predicting(design: str, source: str = "predicted") -> tuple[Network, dict]:
     """A convolution without bias, one whose gradients are more than one prediction holds, a classifier."""
-    config = replace(CONFIG, variant=variant)
     module = nn.Sequential(
         nn.Conv2d(2, 3, 3, stride=2, padding=1, bias=False), nn.ReLU(), nn.Conv2d(3, 4, (1, 2)), nn.Flatten(),
         nn.Linear(24, CLASSES),
     )  # fmt: skip
-    return Network(module, (2, 5, 5), 2, config, ring_entries=2, source=source), module.state_dict()
+    return Network(module, (2, 5, 5), 2, configured(design), ring_entries=2, source=source), module.state_dict()
 
 
 Choice = tuple[Callable[[], tuple[Network, dict]], int | None, bool, int, int]
@@ -87,11 +87,9 @@ TRUE: dict[str, Choice] = {
 }
 """Network, phase, calibration, batches, and how often it is to be used."""
 
-PREDICTING_DESIGNS = ("tiny max", "tiny low", "tiny efficient")
-
 PREDICTED: dict[str, Choice] = {
-    f"{variant} {name}": (partial(_predicting, variant, source), phase, calibrate, batches, share)
-    for variant in (design.split()[1] for design in PREDICTING_DESIGNS)
+    f"{design} {name}": (partial(_predicting, design, source), phase, calibrate, batches, share)
+    for design in PREDICTING_DESIGNS
     for name, source, phase, calibrate, batches, share in (
         ("predicts", "predicted", GP, False, 1, 4),
         ("learns", "predicted", BP, False, 1, 4),
