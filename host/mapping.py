@@ -37,13 +37,12 @@ class Mapping:
 
 
 def choose_mapping(command: Command, config: Config, name: str = "") -> Mapping:
-    """The fastest legal mapping of a compute command, whose own tile fields are ignored.
-
-    One of the predictor fits the smaller core, and is the fastest of those on the larger.
+    """The fastest legal mapping of a compute command for the core that executes it; its own tile fields are ignored.
 
     Raises :class:`MappingError`, which calls the layer ``name``.
     """
-    result = _search(Shape.of(command), config, config.predictor_core if command.predictor else config)
+    own = config.predictor_core if command.predictor and config.n_cores > 1 else config
+    result = _search(Shape.of(command), own)
     if isinstance(result, str):
         raise MappingError(f"{name or f'layer {command.layer}'} {command.opcode.name.lower()}: {result}")
     return result
@@ -58,14 +57,14 @@ def tile_bound(command: Command, config: Config) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _search(shape: Shape, config: Config, smaller: Config) -> Mapping | str:
-    """The best mapping of those that fit the ``smaller`` core, or why there is none."""
+def _search(shape: Shape, config: Config) -> Mapping | str:
+    """The best mapping on a core, or why there is none."""
     if refusal := _too_large(shape, config):
         return refusal
     swaps = (0,) if shape.pool else (0, 1)
     best = None
     for swap in swaps:
-        n, y, i, o = _candidates(shape, config, swap, smaller)
+        n, y, i, o = _candidates(shape, config, swap)
         if not n.size:
             continue
         for out_outer in swaps:
@@ -75,7 +74,7 @@ def _search(shape: Shape, config: Config, smaller: Config) -> Mapping | str:
                 channels = (o[at], i[at]) if shape.opcode == Opcode.BACKWARD_DATA else (i[at], o[at])
                 tile = (int(n[at]), int(y[at]), int(channels[0]), int(channels[1]))
                 best = Mapping(swap, out_outer, *tile, float(cycles[at]))
-    return best or _why_none(shape, smaller)
+    return best or _why_none(shape, config)
 
 
 def _too_large(shape, config):
@@ -93,7 +92,7 @@ def _too_large(shape, config):
     return f"a tensor of {size} bytes exceeds the {TENSOR_BYTES - 1} it may have" if size >= TENSOR_BYTES else None
 
 
-def _candidates(shape, config, swap, smaller):
+def _candidates(shape, config, swap):
     """Extents (n, y, i, o) of all legal mappings worth a look, as four arrays."""
     rows_of = _sizes(shape.out_h)
     pairs = {(1, y) for y in rows_of} | {(n, shape.out_h) for n in _sizes(shape.n)}
@@ -108,7 +107,7 @@ def _candidates(shape, config, swap, smaller):
     if shape.pool:
         o = i
     legal = np.ones(n.shape, bool)
-    for used, available in zip(occupancy(shape, smaller, n, y, i, o, swap), limits(smaller), strict=True):
+    for used, available in zip(occupancy(shape, config, n, y, i, o, swap), limits(config), strict=True):
         legal &= used <= available
     return n[legal], y[legal], i[legal], o[legal]
 

@@ -34,7 +34,7 @@ def cut(layer: Layer, behind: list[Layer], batch: int, config: Config) -> list[P
     may begin, and the last one's, which nothing hides, is short. A predictor with an array of its own works before the
     update as that does beside it, so the slower of both counts.
     """
-    most, pace = PARTS, config.update_lanes
+    most, pace = PARTS, float(config.update_lanes)
     if config.n_cores > 1:
         most, pace = PARTS_BESIDE, min(pace, config.predictor_core.n_pes / HIDDEN)
     macs = batch * sum(each.q * each.oh * each.ow * (each.filter_elements - 1) for each in behind)
