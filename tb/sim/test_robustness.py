@@ -18,7 +18,7 @@ REFUSED_WRITE = 9
 
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [(FAULTS, 120), (RESETS, 30), (PREDICTED_FAULTS, 30), (PREDICTED_RESETS, 30)],
+    [(FAULTS, 120), (RESETS, 30), (PREDICTED_FAULTS, 30), (PREDICTED_RESETS, 60)],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_sample(kind, count, tmp_path, monkeypatch):
