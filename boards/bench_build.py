@@ -10,6 +10,7 @@ Half an hour; stopped, it goes on in its folder.
 import argparse
 from pathlib import Path
 
+from ..host.cli_options import writable
 from ..host.results import FOLDER, commit, provenance, write_results
 from ..host.synthesis_bench import mistakes_in_a_line
 from ..spec.presets import preset
@@ -46,7 +47,7 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=1, help="where the placer begins (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=Path("build") / BOARD, help="default: %(default)s")
-    parser.add_argument("--output", type=Path, default=FOLDER / f"{NAME}.json", help="default: %(default)s")
+    parser.add_argument("--output", type=writable, default=FOLDER / f"{NAME}.json", help="default: %(default)s")
     with mistakes_in_a_line(), ended_by_signals():
         _bench(parser.parse_args())
 

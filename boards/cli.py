@@ -1,6 +1,7 @@
 """The command line's part about boards: ``adagp board``; with it, the whole of it."""
 
 import json
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,7 @@ from ..host.cli_options import (
     screen,
     summarise,
 )
+from ..host.settings import SettingsError
 from ..spec.presets import preset
 
 __all__ = ["app", "main"]
@@ -76,6 +78,8 @@ def build(
     from .build import build as build_board
     from .build import find_board
 
+    if clock_mhz is not None and not isfinite(clock_mhz):
+        raise SettingsError(f"clock_mhz = {clock_mhz} must be a finite number")
     board = find_board(name)
     config = replace(preset(preset_name), variant=variant)
     config = board.configure(config, None if clock_mhz is None else round(clock_mhz * 1e6))

@@ -17,6 +17,7 @@ from ..spec.config import Config
 from ..synth.asic import Activity
 from ..synth.errors import ToolError
 from .settings import TrainSettings
+from .training_sources import training_sources
 
 __all__ = ["KINDS", "activities", "of_counts"]
 
@@ -108,7 +109,7 @@ def activities(config: Config, place: str = "") -> dict[str, Activity]:
     simulator = library(config, coverage=KINDS)
     points = coverage.load(simulator.with_suffix(".json"))
     text = verilog(config).read_text()
-    key = digest(simulator.name, settings.to_dict())
+    key = digest(simulator.name, settings.to_dict(), training_sources())
     with entry(f"activity-{config.name}-{config.variant}-{key}.npz") as (path, scratch):
         if scratch:
             found = _measure(settings, coverage.n_counters(simulator.with_suffix(".json")))

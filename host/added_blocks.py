@@ -12,6 +12,8 @@ ELSEWHERE = ""
 """The row of what no other row has."""
 UNEXPLAINED_LUTS = 100
 """What adds as many needs a reason."""
+ELSEWHERE_SHARE = 0.05
+"""Of what a design adds, at most so much may be elsewhere, if it is more than UNEXPLAINED_LUTS."""
 REASONS = {
     ELSEWHERE: "connections between the blocks, and blocks without a row of their own",
     NAMELESS: "cells that synthesis has left without the name of a block",
@@ -90,7 +92,8 @@ def added(design: Tree, baseline: Tree, title: str) -> dict[str, int]:
     """LUTs that ``design`` has more, by block of ``REASONS``; together they are all that it has more.
 
     Which side of a border between blocks a LUT counts with is by chance, so blocks that both have are taken together.
-    Raises ValueError, beginning with ``title``, where something adds ``UNEXPLAINED_LUTS`` without a reason.
+    Raises ValueError, beginning with ``title``, where something adds ``UNEXPLAINED_LUTS`` without a reason, or where
+    too much is elsewhere.
     """
     design, baseline = plain(design), plain(baseline)
     found: Counter[str] = Counter()
@@ -105,4 +108,6 @@ def added(design: Tree, baseline: Tree, title: str) -> dict[str, int]:
         while block not in REASONS:
             block = _around(block)
         found[block] += luts
+    if found[ELSEWHERE] > max(UNEXPLAINED_LUTS, ELSEWHERE_SHARE * found.total()):
+        raise ValueError(f"{title}: {found[ELSEWHERE]:,} of {found.total():,} LUTs are in no block with a reason")
     return dict(found)

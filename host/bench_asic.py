@@ -30,8 +30,9 @@ from .cli_options import screen
 from .cli_synth import cells, progress_of
 from .results import commit, provenance, write_results
 from .synthesis_bench import asked, by_variant, known_designs, mistakes_in_a_line, parser
+from .training_sources import training_sources
 
-__all__ = ["main"]
+__all__ = ["flow", "main"]
 
 COMMAND = "python -m adagp.host.bench_asic"
 FIGURES = {
@@ -49,15 +50,15 @@ def _tools() -> dict[str, str]:
     return {"opensta": version, LIBERTY.name: digest(LIBERTY.read_bytes())}
 
 
-def _flow() -> str:
-    """A digest of all that figures hang on but hardware and tools."""
-    return digest(*(CODE[name] for name in CELLS), code(Path(activity.__file__)))
+def flow() -> str:
+    """A digest of all that figures hang on but hardware and tools: what counts them, and the batches it counts."""
+    return digest(*(CODE[name] for name in CELLS), code(Path(activity.__file__)), training_sources())
 
 
 def _bench(arguments: argparse.Namespace) -> None:
     source, config = commit(), preset(arguments.preset)
     designs = asked(arguments, config)
-    origin = provenance(COMMAND, config, [], source) | {"flow": _flow()}
+    origin = provenance(COMMAND, config, [], source) | {"flow": flow()}
     origin["tools"] |= _tools()
     known = known_designs(arguments.output, origin)
     with progress_of(screen) as report:

@@ -34,7 +34,7 @@ from ..spec.presets import preset
 from ..spec.schedule import Schedule, State, following
 from .batch_cycles import batch_cycles
 from .bench_numerics import best_rate, digest, validation
-from .cli_options import at_least_one
+from .cli_options import at_least_one, writable
 from .data import Dataset, load_dataset
 from .phases import PHASE_NAMES
 from .results import FOLDER, commit, provenance, write_results
@@ -249,7 +249,7 @@ def main() -> None:
     """Entry point of ``nox -s bench_controls``."""
     parser = argparse.ArgumentParser(prog="python -m adagp.host.bench_controls", description=__doc__)
     parser.add_argument("--data-dir", type=Path, help="folder with the files of Fashion-MNIST")
-    parser.add_argument("--output", type=Path, default=FOLDER / "controls.json")
+    parser.add_argument("--output", type=writable, default=FOLDER / "controls.json")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes that train at a time")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each method, 2 at least")
     parser.add_argument("--epochs", type=int, default=8)

@@ -2,8 +2,9 @@
 
 Synthesised by Yosys, placed and routed by nextpnr, with several seeds; each seed takes about half an hour. ``lut``:
 positions of LUTs taken, by logic, adders and distributed RAM; ``ebr``: block RAMs of 18 Kbit; ``multiplier``: of 18x18
-bits; ``fmax``: by nextpnr's timing analysis. All are without the shift registers that stand for pins. Details have
-them block by block, and the critical path of each seed by blocks.
+bits: all without the shift registers that stand for pins. ``fmax``: by nextpnr's timing analysis, of the design with
+these registers, whose paths count too. Details have resources block by block, and the critical path of each seed by
+blocks.
 
 What is finished is kept in the cache, and seeds that the output has aren't run again unless hardware, tools or flow
 have changed: a bench that was stopped goes on, and more seeds can be added.

@@ -22,6 +22,7 @@ from torch.nn.functional import cross_entropy
 from ..spec.commands import Opcode, Phase
 from ..spec.operands import COMPUTE, operands
 from ..spec.presets import preset
+from .cli_options import writable
 from .data import Dataset, load_dataset
 from .models import build_model
 from .network import Network
@@ -223,7 +224,7 @@ def main() -> None:
     """Entry point of ``nox -s bench_numerics``."""
     parser = argparse.ArgumentParser(prog="python -m adagp.host.bench_numerics", description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder with the files of Fashion-MNIST")
-    parser.add_argument("--output", type=Path, default=FOLDER / "numerics.json")
+    parser.add_argument("--output", type=writable, default=FOLDER / "numerics.json")
     parser.add_argument("--fresh", action="store_true", help="forget the runs of a bench that was stopped")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

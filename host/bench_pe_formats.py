@@ -38,6 +38,7 @@ from ..synth.pe_mesh import PEMesh
 from ..synth.target import Target
 from ..synth.xilinx import XILINX
 from ..synth.yosys import synthesise
+from .cli_options import writable
 from .cli_synth import complain
 from .measurement import bars
 from .results import FOLDER, commit, provenance, write_results
@@ -140,7 +141,7 @@ def _arguments(argv):
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help=f"of place and route, default {SEEDS}")
-    parser.add_argument("--output", type=Path, default=FOLDER / "pe_formats.json")
+    parser.add_argument("--output", type=writable, default=FOLDER / "pe_formats.json")
     return parser.parse_args(argv)
 
 

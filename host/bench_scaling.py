@@ -26,6 +26,7 @@ from pathlib import Path
 from ..spec.config import Config
 from ..spec.operands import macs
 from ..spec.presets import DRAM_PARTS, preset
+from .cli_options import writable
 from .mapping import choose_mapping
 from .measurement import CLASSES, DIRECTIONS, IMAGE, MODEL, SEED, Bench, alone, bars, bound, measured
 from .models import build_model
@@ -174,7 +175,9 @@ def _arguments(argv):
     parser.add_argument("--only", default="*", metavar="PATTERN", help="only points so called, as 16x16-*-late-*")
     parser.add_argument("--batch", type=int, help="images of every layer, instead of the usual ones")
     parser.add_argument("--estimate", action="store_true", help="only say how long it will take")
-    parser.add_argument("--output", type=Path, help="default, if all usual points are measured: results/scaling.json")
+    parser.add_argument(
+        "--output", type=writable, help="default, if all usual points are measured: results/scaling.json"
+    )
     return parser.parse_args(argv)
 
 

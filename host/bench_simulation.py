@@ -13,12 +13,12 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
 from ..sim.build import library, verilog
 from ..spec.presets import preset
+from .cli_options import writable
 from .results import FOLDER, commit, provenance, write_results
 from .session import Session, open_session
 from .settings import TrainSettings
@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=FOLDER / "simulation.json")
+    parser.add_argument("--output", type=writable, default=FOLDER / "simulation.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     config, source = preset(PRESET), commit()

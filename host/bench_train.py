@@ -17,6 +17,7 @@ from pathlib import Path
 from ..sim.build import verilog
 from ..spec.config import Config
 from ..spec.presets import preset
+from .cli_options import writable
 from .data import load_dataset
 from .device import Device
 from .lowering import Kind
@@ -118,7 +119,7 @@ def fault_is_seen(settings: TrainSettings, config: Config) -> bool:
 def main() -> None:
     """Entry point of ``nox -s bench_train``."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--output", type=Path, default=FOLDER / "train.json")
+    parser.add_argument("--output", type=writable, default=FOLDER / "train.json")
     arguments = parser.parse_args()
     settings, source = TrainSettings(), commit()
     config = preset(settings.preset)

@@ -28,6 +28,7 @@ from ..spec.config import Config
 from ..spec.operands import macs
 from ..spec.presets import preset
 from .assembler import Line
+from .cli_options import writable
 from .measurement import (
     CLASSES,
     DIRECTIONS,
@@ -117,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=FOLDER / "utilisation.json", help="result file")
+    parser.add_argument("--output", type=writable, default=FOLDER / "utilisation.json", help="result file")
     arguments = parser.parse_args()
     config, source = preset(PRESET), commit()
     module = build_model(MODEL, IMAGE, CLASSES, SEED)

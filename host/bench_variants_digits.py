@@ -16,7 +16,6 @@ import json
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from multiprocessing import get_context
-from pathlib import Path
 
 from ..sim.build import library
 from ..spec.config import VARIANTS
@@ -24,7 +23,7 @@ from ..spec.presets import preset
 from . import timeline
 from .assembler import Program
 from .bench_variants_vgg13 import WORK
-from .cli_options import at_least_one
+from .cli_options import at_least_one, writable
 from .phases import EVALUATION, PHASE_NAMES
 from .results import FOLDER, commit, provenance, write_results
 from .run_folder import write_atomically
@@ -112,7 +111,7 @@ def measured(variant: str, row: dict, program: Program, forward: float) -> Measu
 def main() -> None:
     """Entry point of ``nox -s bench_variants_digits``."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--output", type=Path, default=FOLDER / "variants_digits.json")
+    parser.add_argument("--output", type=writable, default=FOLDER / "variants_digits.json")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="runs at once")
     arguments = parser.parse_args()
     source, config = commit(), preset(SETTINGS.preset)

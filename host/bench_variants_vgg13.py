@@ -34,7 +34,7 @@ from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
 from ..spec.schedule import Entry, Schedule
 from . import timeline
-from .cli_options import at_least_one
+from .cli_options import at_least_one, writable
 from .device import Device
 from .golden_device import GoldenDevice
 from .loss import softmax_cross_entropy
@@ -172,7 +172,7 @@ def _progress(variant, cycles):
 def main() -> None:
     """Entry point of ``nox -s bench_variants_vgg13``."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--output", type=Path, default=FOLDER / "variants_vgg13.json")
+    parser.add_argument("--output", type=writable, default=FOLDER / "variants_vgg13.json")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="simulations at once")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS, help="only these, no results then")
     arguments = parser.parse_args()

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchOption", "BaudOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption", "PatienceOption",
     "PortOption", "PresetOption", "RunArgument", "ShapeOption", "SourceOption", "VariantOption", "at_least_one",
-    "board_port", "screen", "summarise", "transfer_shown",
+    "board_port", "screen", "summarise", "transfer_shown", "writable",
 ]  # fmt: skip
 
 screen = Console(stderr=True, highlight=False)
@@ -82,6 +83,17 @@ def at_least_one(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text!r}")
     return int(text)
+
+
+def writable(text: str) -> Path:
+    """A file to be written, for ``type`` of argparse: what can't be is said before the work, not after it."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{path} is a folder, not a file")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(path if path.exists() else above, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{path} can't be written")
+    return path
 
 
 def board_port(device: str, path: str | None, baud: int | None, patience: float | None) -> "Port | None":

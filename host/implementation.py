@@ -16,6 +16,7 @@ from ..golden import paper
 from ..spec.presets import preset
 from ..synth.flow import chosen
 from .added_blocks import ELSEWHERE, REASONS, added
+from .bench_asic import flow as asic_flow
 from .clock_tables import clock
 from .comparison import NOT_MEASURED, Results, change, compared, number
 from .equal_area import COLUMN_BLOCKS, equal_area
@@ -30,12 +31,14 @@ SOURCES = ("xilinx", "ecp5", "asic", "variants_vgg13", "variants_digits", "pe_fo
 """Results that it is made of; ``adagp.host.bench_NAME`` makes each."""
 TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
 """FPGAs, and the results of each."""
-FLOWS = {name: chosen(name)["flow"] for name in TARGETS.values()}
-"""What makes figures of hardware there, as it is at hand."""
+FLOWS = {**{name: chosen(name)["flow"] for name in TARGETS.values()}, "asic": asic_flow()}
+"""What makes figures of FPGAs and cells, as it is at hand; of other results none is recorded."""
 MULTIPLIERS = {"xilinx": "dsp48", "ecp5": "multiplier"}
 """What the resource is called."""
 CYCLES = {"xilinx": "variants_vgg13", "ecp5": "variants_digits"}
 """Where the cycles of the same preset are measured."""
+PLACES = {"TRELLIS_COMB": 1, "TRELLIS_RAMW": 2}
+"""What nextpnr calls a place of a LUT; and a write port of distributed RAM, which has those of two."""
 
 HEAD = f"""# Implementation
 
@@ -44,8 +47,9 @@ Written by `python -m {{module}}` from `results/` and from Tables 4 and 5 of the
 
 {figures.AS_OF}
 Flows when this was written: {{flows}};
-digests of the sources that make figures of Verilog, and of part and options. Figures that another has made, or one not
-recorded, are *of an earlier flow*.
+digests of the sources that make figures of Verilog, with part and options, or with the batches whose power is told.
+Figures of these that another has made, or one not recorded, are *of an earlier flow*; the other results record none,
+and *current* says of them only that the hardware is the same.
 
 Absolute numbers say little side by side. The paper doesn't say what a PE computes; its baseline has
 {_BASELINE["dsp48"]} DSP48E1 and {_BASELINE["lut"]:,} LUTs for {paper.N_PES} PEs, and on-chip memory for whole layers.
@@ -99,7 +103,8 @@ def _blocks(results):
     text = f"""
 LUTs that a design has more than the baseline. A block that the baseline lacks has a row of its own, with all inside it
 that has none; what blocks of both have more is taken together, for which side of a border between blocks a LUT counts
-with is by chance.
+with is by chance. So are some hundred LUTs of a whole design: the same core, synthesised in two designs, isn't mapped
+alike, as `core` shows in LOW and Efficient, whose cores have the same sources.
 
 {table(("block", *columns, "why"), rows)}"""
     return f"## Blocks that the designs add\n\n{results.origins(*TARGETS.values())}\n{text if columns else ''}".rstrip()
@@ -113,6 +118,11 @@ def _resources(designs):
         for variant, design in designs.items():
             share = f"{100 * values[variant] / design['available'][name]:.1f}"
             rows.append((label, variant, number(values[variant]), share, *change(values, variant)))
+    for variant, design in designs.items():
+        if "utilisation" in design:
+            used = sum(luts * design["utilisation"][kind][0] for kind, luts in PLACES.items())
+            share = f"{100 * used / design['available']['lut']:.1f}"
+            rows.append(("LUT places, routed", variant, number(used), share, "", ""))
     return table(("", "design", "taken", "of the part, %", "added", "added, %"), rows)
 
 
@@ -121,8 +131,10 @@ def _ecp5(results):
     parts = ["## Lattice ECP5", results.origins("ecp5")]
     if designs:
         parts += [
-            "*LUT*: positions taken by logic, adders and distributed RAM; *EBR*: block RAMs of 18 Kbit; *multiplier*:"
-            " of 18x18\nbits. Without the shift registers that stand for pins.",
+            "*LUT*: positions of logic, adders and distributed RAM, as synthesised; *EBR*: block RAMs of 18 Kbit;"
+            "\n*multiplier*: of 18x18 bits: all without the shift registers that stand for pins. *LUT places, routed*:"
+            " what\nnextpnr takes of the device with the best seed, with LUTs that only lead a signal on and those of"
+            " these registers.",
             _resources(designs),
         ]
     placed = {variant: design for variant, design in designs.items() if "fmax_mhz" in design}
@@ -144,7 +156,8 @@ def _asic(results):
     rows = [
         ("cells", results.of("asic", lambda design: design["resources"]["cell_area"]), theirs["cells"]),
         ("interconnect", {}, theirs["interconnect"]),
-        ("area", results.of("asic", lambda design: design["area"]), theirs["total"]),
+        ("cells and interconnect", {}, theirs["total"]),
+        ("cells and memories", results.of("asic", lambda design: design["area"]), {}),
         ("power in BP, W", drawn["bp"], watts), ("power in GP, W", in_gp, watts),
     ]  # fmt: skip
     measured = results.read("asic")

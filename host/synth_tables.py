@@ -11,6 +11,8 @@ OTHERS = {
     "fmax_best_mhz": "Fmax, best seed, MHz",
 }  # fmt: skip
 """Figures of a design besides its resources."""
+CELLS = {"area": OTHERS["area"], "fmax_best_mhz": "Fmax, MHz"}
+"""Those of one in standard cells."""
 LATE_SHOWN = 20
 """Blocks that are shown of those with data later than the clock."""
 SHOWN = 0.01
@@ -31,7 +33,7 @@ def _resources(found: list[dict]) -> Table:
             cells.append(f"{used:,}{share}")
         there = [f"{available[resource]:,}" if resource in available else ""] if available else []
         table.add_row(resource, *cells, *there)
-    for key, label in OTHERS.items():
+    for key, label in (CELLS if found[0].get("memories") is not None else OTHERS).items():
         if any(key in design for design in found):
             values = (f"{design[key]:,}" if key in design else "" for design in found)
             table.add_row(label, *values, *([""] if available else []))
@@ -45,6 +47,10 @@ def _resources(found: list[dict]) -> Table:
         if any(f"power_{phase}_w" in design for design in found):
             watts = [design.get(f"power_{phase}_w") for design in found]
             table.add_row(f"power in {phase.upper()}, W", *(f"{w['total']:.4g}" if w else "" for w in watts))
+    if not found[0].get("memories_counted", True):
+        table.caption = (
+            "Area and power are of cells alone: the library's process, by which memories count, isn't known."
+        )
     if any(found[0]["harness"].values()):
         rows = ", ".join(f"{number:,} {name}" for name, number in found[0]["harness"].items() if number)
         table.caption = f"Not counted: the pin harness of {found[0]['design']}, {rows}."

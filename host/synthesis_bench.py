@@ -13,7 +13,7 @@ from ..spec.presets import preset
 from ..synth import flow
 from ..synth.design import Design
 from ..synth.errors import TargetError, ToolError
-from .cli_options import at_least_one, screen
+from .cli_options import at_least_one, screen, writable
 from .cli_synth import complain, numbers, progress_of
 from .results import FOLDER, commit, provenance, write_results
 from .settings import SettingsError
@@ -29,9 +29,19 @@ def mistakes_in_a_line() -> Iterator[None]:
     except (ConfigError, SettingsError, TargetError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}" if error.filename else f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     except ToolError as error:
         print(f"failed: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def _seeds(text):
+    try:
+        return numbers(text)
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def parser(command: str, text: str | None, output: str, seeds: str = "") -> argparse.ArgumentParser:
@@ -41,9 +51,9 @@ def parser(command: str, text: str | None, output: str, seeds: str = "") -> argp
     )  # fmt: skip
     found.add_argument("--variants", default=",".join(VARIANTS), help="designs (default: %(default)s)")
     found.add_argument("--jobs", type=at_least_one, default=1, help="tools at once (default: %(default)s)")
-    found.add_argument("--output", type=Path, default=FOLDER / output, help="default: %(default)s")
+    found.add_argument("--output", type=writable, default=FOLDER / output, help="default: %(default)s")
     if seeds:
-        found.add_argument("--seeds", type=numbers, default=seeds, help="1-5 or 1,2,5 (default: %(default)s)")
+        found.add_argument("--seeds", type=_seeds, default=seeds, help="1-5 or 1,2,5 (default: %(default)s)")
     return found
 
 
@@ -68,7 +78,8 @@ def bench(
 
     What was made is kept in the cache: stopped, it goes on. So it does from what the output has of this hardware, these
     tools and this flow: designs that aren't asked for stay, and of those that are, seeds that would be found again.
-    A design's ``commit`` is that of its last run, the file's that of the last design's. Raises what is wrong with the
+    A design's ``commit`` is that of its last run, the file's that of the last design's; ``seed`` are those of any
+    design. Raises what is wrong with the
     designs, as :func:`.cli_synth.complain` does, when all is written.
     """
     source, config = commit(), preset(preset_name)
@@ -87,6 +98,7 @@ def bench(
                 known[found["design"]] = kept | {"commit": source}
             ordered = sorted(known.values(), key=lambda design: VARIANTS.index(design["variant"]))
             figures = by_variant(ordered, names)
+            origin["seed"] = sorted({*seeds, *(int(seed) for one in ordered for seed in one.get("placements", ()))})
             write_results(arguments.output, figures, {"designs": ordered, **(more or {})}, origin)
     for name, value in figures.items():
         print(f"{name}: {value}")

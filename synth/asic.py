@@ -33,7 +33,7 @@ _PASSES = f"""\
 read_liberty -lib cells.lib
 hierarchy -top {TOP}
 synth -top {TOP} -run begin:fine
-select -set deep t:$mem_v2 r:SIZE>{DEEP} %i
+select -set deep t:$mem_v2 r:SIZE>{DEEP} %i r:WR_PORTS>0 %i
 chtype -set {MACRO} @deep
 select -clear
 synth -run fine:check
@@ -42,7 +42,9 @@ dfflibmap -liberty cells.lib
 abc -liberty cells.lib -constr cells.constr -D {{period_ps:.0f}}
 opt_clean
 flatten"""
-_CONSTRAINTS = "set_driving_cell {buffer}\nset_load 0.05 [all_outputs]\n"
+LOAD_FF = 50.0
+"""On each output, in femtofarads, ABC's unit: some inputs of gates."""
+_CONSTRAINTS = f"set_driving_cell {{buffer}}\nset_load {LOAD_FF:g} [all_outputs]\n"
 _NUMBER, _COLON = re.compile(r"\$\d+"), re.compile(r":(\d+)(?=[.:\[]|$)")
 _WORD = re.compile(r"\[\d+\]$")
 

@@ -5,8 +5,9 @@ feature size; at 180 nm that is 4.7 square micrometres. A second port, since the
 doubles it, and cells are half of a macro: both are round figures, assumed.
 
 Energy: reading 64 bits from 8 KiB takes 10 pJ, from 32 KiB 20 pJ, at 45 nm and 0.9 V (M. Horowitz, "Computing's energy
-problem", ISSCC 2014, figure 1.1.9): so it goes with the root of the capacity, and is taken to go with the width.
-Switched capacitance goes with the feature size and the square of the voltage. A write is taken for a read. Leakage is
+problem", ISSCC 2014, figure 1.1.9): twice for four times the words. So a bit that is read costs as the root of the
+number of words, whatever the width: two memories side by side take what one twice as wide does. Switched capacitance
+goes with the feature size and the square of the voltage. A write is taken for a read. Leakage is
 left out: at 180 nm it is far below what an access takes.
 """
 
@@ -14,10 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
+from .errors import ToolError
+
 __all__ = ["DEEP", "PORTS", "Memory"]
 
 DEEP = 64
-"""Words that a memory must have more of; others, as queues, are made of flip-flops."""
+"""Words that a memory must have more of; others, as queues, are made of flip-flops, and ROMs of gates."""
 
 CELL_F2 = 146.0
 PORTS = 2.0
@@ -52,11 +55,17 @@ class Memory:
     @property
     def access_pj(self) -> float:
         """Picojoules that reading or writing one word takes."""
-        capacity = sqrt(self.words * self.width / 8 / REFERENCE_BYTES)
+        depth = sqrt(self.words / (REFERENCE_BYTES * 8 / REFERENCE_BITS))
         process = (self.nm or 0.0) / REFERENCE_NM * (self.volts / REFERENCE_VOLTS) ** 2
-        return REFERENCE_PJ * self.width / REFERENCE_BITS * capacity * process
+        return REFERENCE_PJ * self.width / REFERENCE_BITS * depth * process
 
     @classmethod
     def of(cls, parameters: Mapping[str, str], nm: float | None, volts: float) -> "Memory":
-        """Of the parameters of a Yosys cell, which are binary."""
-        return cls(int(parameters["SIZE"], 2), int(parameters["WIDTH"], 2), nm, volts)
+        """Of the parameters of a Yosys cell, which are binary; raises ToolError for ports that the model isn't of."""
+        words, width, reads, writes = (int(parameters[name], 2) for name in ("SIZE", "WIDTH", "RD_PORTS", "WR_PORTS"))
+        if (reads, writes) != (1, 1):
+            raise ToolError(
+                f"a memory of {words} words of {width} bits has {reads} read and {writes} write ports:"
+                " the model of memories is of one each"
+            )
+        return cls(words, width, nm, volts)

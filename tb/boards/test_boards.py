@@ -173,6 +173,8 @@ def test_a_tool_that_fails_is_named(made):
     (("build", "ecpix5", "--preset", "huge"), "no preset 'huge'; there are: tiny, ecp5, paper"),
     (("build", "ecpix5", "--preset", "paper"), "ecpix5: the memory port has 256 bits"),
     (("build", "ecpix5", "--clock-mhz", "200"), "ecpix5: the clock must be between 40 and 100 MHz"),
+    (("build", "ecpix5", "--clock-mhz", "nan"), "clock_mhz = nan must be a finite number"),
+    (("build", "ecpix5", "--clock-mhz", "inf"), "clock_mhz = inf must be a finite number"),
     (("build", "ecpix5", "--variant", "best"), "variant = 'best' must satisfy variant in {base"),
 ])  # fmt: skip
 def test_mistakes_get_one_line(arguments, message, capsys, monkeypatch, tmp_path):

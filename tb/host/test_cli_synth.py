@@ -101,6 +101,16 @@ def test_tables_are_never_cut(capsys, monkeypatch):
     assert "…" not in out and all(out.count(f"{number:,}") == 4 for number in resources.values())
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_cells_alone_are_said_to_be(capsys, counted):
+    cells = {"cell_area": 5.0, "memory_area": 0.0, "memory_bits": 64}
+    figures = {"resources": cells, "available": {}, "harness": {}, "blocks": {"": cells}, "area": 5}
+    show([{"design": "x", **figures, "fmax_best_mhz": 99.5, "memories": [], "memories_counted": counted}], 3)
+    out = capsys.readouterr().out
+    assert re.search(r"Fmax, MHz +│ 99\.5 ", out) and "seed" not in out
+    assert ("of cells alone" in out) == (not counted)
+
+
 def test_blocks_of_two_designs_are_the_same_whatever_their_numbers(capsys):
     def figures(name, blocks):
         whole = {"lut": sum(blocks.values())}

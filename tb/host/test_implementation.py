@@ -77,6 +77,7 @@ def measured(tmp_path):
     ]  # fmt: skip
     timing = {
         "fmax_mhz": {"1": 50.14, "2": 1055.25}, "fmax_median_mhz": 552.7, "fmax_best_mhz": 1055.25, "best_seed": 2,
+        "utilisation": {"TRELLIS_COMB": [2100, 4200], "TRELLIS_RAMW": [50, 400]},
         "critical_paths": {"1": [], "2": path}, "part": "LFE5U-85F", "speed": "6", "freq_mhz": 55.0,
         "late": {f"b{n}$7": {"endpoints": 1000 + n, "late": 900 - n, "worst_ns": 10.04 + n} for n in range(8)},
     }  # fmt: skip
@@ -124,6 +125,7 @@ def test_ecp5(measured):
     found = rows(implementation.implementation("aa", measured))
     assert_once(found, (
         "| LUT | baseline | 2,000 | 50.0 |  |  |", "| LUT | max | 3,234 | 80.8 | +1,234 | +61.7 |",
+        "| LUT places, routed | low | 2,200 | 55.0 |  |  |",
         "| EBR | max | 12 | 75.0 | +4 | +50.0 |", "| multiplier | low | 16 | 50.0 | 0 | 0.0 |",
         "| low | LFE5U-85F | 6 | 50 | 55 | 552.7 | 1,055.2 | 1: 50.1; 2: 1,055.2 |",
         "| low | 2 | 7,172 | `b0` 900 of 1,000, 10.0; `b1` 899 of 1,001, 11.0; `b2` 898 of 1,002, 12.0; `b3` 897 of"
@@ -174,7 +176,8 @@ def test_standard_cells(tmp_path):
         "| cells | max | 9,000 | +1,000 | +12.5 | 2,770,979 | +224,903 | +8.8 |",
         "| memories | max | 2,500 | +500 | +25.0 | not given |  |  |",
         "| interconnect | max | not measured |  |  | 460,157 | +23,542 | +5.4 |",
-        "| area | max | 11,500 | +1,500 | +15.0 | 3,231,136 | +248,445 | +8.3 |",
+        "| cells and interconnect | max | not measured |  |  | 3,231,136 | +248,445 | +8.3 |",
+        "| cells and memories | max | 11,500 | +1,500 | +15.0 | not given |  |  |",
         "| power in BP, W | max | 0.05 | +0.01 | +25.0 | 0.254 | +0.03 | +13.4 |",
         "| power in GP, W | baseline | 0.04 |  |  | 0.224 |  |  |",
         "| power in GP, W | max | 0.03 | -0.01 | -25.0 | 0.254 | +0.03 | +13.4 |",
@@ -216,6 +219,15 @@ def test_a_block_without_a_reason(tmp_path):
     assert str(found.value) == (
         "7 series, low: host/added_blocks.py has no reason for sixth (+1,200 LUTs), update.fourth (+100 LUTs)"
     )
+
+
+def test_too_much_elsewhere():
+    few, many = ({"": {"lut": luts}, "core": {"lut": 2100}} for luts in (105, 106))
+    none = {"core": {"lut": 100}}
+    blocks = [design(ECP5, "x", found)["blocks"] for found in (few, many, none)]
+    assert added(blocks[0], blocks[2], "x") == {"": 105, "core": 2000}
+    with pytest.raises(ValueError, match=r"^x: 106 of 2,106 LUTs are in no block with a reason$"):
+        added(blocks[1], blocks[2], "x")
 
 
 def test_what_is_added_adds_up():

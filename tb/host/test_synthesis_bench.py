@@ -136,6 +136,48 @@ def test_a_number_of_jobs_is_one_or_more(name, jobs, monkeypatch, capsys):
     )
 
 
+ALL_BENCHES = (
+    *BENCHES, "bench_variants_vgg13", "bench_numerics", "bench_pe_formats", "bench_scaling", "bench_simulation",
+    "bench_train", "bench_utilisation",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALL_BENCHES)
+@pytest.mark.timeout(60)
+def test_an_output_that_cannot_be_written_is_said_before_the_work(name, monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    for output, said in (
+        (tmp_path, f"{tmp_path} is a folder, not a file"),
+        (tmp_path / "file" / "x.json", f"{tmp_path / 'file' / 'x.json'} can't be written"),
+    ):
+        monkeypatch.setattr("sys.argv", [name, f"--output={output}"])
+        with pytest.raises(SystemExit) as ended:
+            import_module(f"adagp.host.{name}").main()
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: argument --output: {said}")
+
+
+def test_seeds_that_are_none(capsys):
+    with pytest.raises(SystemExit):
+        parser(COMMAND, None, "x.json", "1").parse_args(["--seeds", "x"])
+    assert capsys.readouterr().err.endswith("argument --seeds: seeds = 'x' must be like 1,2,5 or 1-8\n")
+
+
+def test_seeds_of_any_design_are_named(run, monkeypatch):
+    honest = synthesis_bench.flow.run
+    placed = {"placements": {"1": "a", "7": "b"}}
+    monkeypatch.setattr(synthesis_bench.flow, "run", lambda *given: [found | placed for found in honest(*given)])
+    assert run("--variants", "low", "--seeds", "1")[0]["provenance"]["seed"] == [1, 7]
+
+
+def test_a_file_where_a_folder_must_be(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit) as ended, mistakes_in_a_line():
+        (tmp_path / "file" / "x").mkdir()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"error: {tmp_path / 'file' / 'x'}: Not a directory\n"
+
+
 @pytest.mark.parametrize("change", ["hardware", "tools", "flow"])
 def test_what_other_hardware_tools_or_flow_gave_goes(run, monkeypatch, change):
     run("--variants", "low")

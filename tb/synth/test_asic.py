@@ -94,12 +94,16 @@ def test_a_liberty_file_without_flip_flops(tmp_path):
 
 
 def test_memories():
-    reference = Memory(8192, 8, nm=45, volts=0.9)
-    assert reference.access_pj == pytest.approx(10 / 8)  # 10 pJ for 64 bits of 8 KiB
-    assert replace(reference, words=4 * 8192).access_pj == pytest.approx(20 / 8)
-    assert Memory(8192, 8).access_pj == pytest.approx(16 * 10 / 8)  # 4 times the size, twice the voltage
+    reference = Memory(1024, 64, nm=45, volts=0.9)
+    assert reference.access_pj == pytest.approx(10)  # for 64 bits of 8 KiB
+    assert replace(reference, words=4096).access_pj == pytest.approx(20)  # of 32 KiB
+    assert 2 * replace(reference, width=32).access_pj == pytest.approx(10)  # two halves side by side
+    assert Memory(1024, 64).access_pj == pytest.approx(16 * 10)  # 4 times the size, twice the voltage
     assert Memory(1024, 16).area_um2 == pytest.approx(1024 * 16 * 146 * 0.18**2 * 4)
-    assert Memory.of({"SIZE": "00100", "WIDTH": "1010"}, 90, 1.2) == Memory(4, 10, 90, 1.2)
+    cell = {"SIZE": "00100", "WIDTH": "1010", "RD_PORTS": "01", "WR_PORTS": "01"}
+    assert Memory.of(cell, 90, 1.2) == Memory(4, 10, 90, 1.2)
+    with pytest.raises(ToolError, match=r"^a memory of 4 words of 10 bits has 2 read and 1 write ports: "):
+        Memory.of(cell | {"RD_PORTS": "10"}, 90, 1.2)
     unknown = replace(reference, nm=None)
     assert unknown.access_pj == unknown.area_um2 == 0
 
