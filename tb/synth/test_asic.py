@@ -133,6 +133,13 @@ def test_a_scratchpad_has_its_memories_apart(cache, library):
     assert not mapped.target.uncounted(mapped.cells.total())
 
 
+def test_microcode_is_made_of_gates(cache, library):
+    """It is deeper than what is made of flip-flops, but nothing writes it."""
+    mapped = map_to_cells(Design(TINY, "sequencer"), library)
+    assert [path for path, _ in mapped.memories] == ["core.registers_a.memory", "core.registers_b.memory"]
+    assert not mapped.target.uncounted(mapped.cells.total())
+
+
 def fake(monkeypatch, tmp_path, text):
     """An ``sta`` that only prints."""
     tool = tmp_path / "sta"
