@@ -1,8 +1,9 @@
 """From descriptors to memory traffic: segments, their bursts on the DRAM side, their beats on the scratchpad side."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..spec.config import Config
 from ..spec.descriptors import FILL, Bits
@@ -13,8 +14,8 @@ __all__ = ["BeatLayout", "BeatWalk", "BurstLayout", "BurstWalk", "Segments", "pa
 
 _LENGTH = descriptor_layout(FILL)["length"].shape
 
-BurstLayout = data.StructLayout({"addr": 32, "length": 8, "first": 32, "end": 33})
-"""A burst: address of its first beat and beats - 1; first byte wanted and the one after the last."""
+BurstLayout = data.StructLayout({"addr": 32, "length": 8, "first": 32, "last": 33})
+"""A burst: address of its first beat and beats - 1; the first byte wanted and the last."""
 
 
 def BeatLayout(config: Config) -> data.StructLayout:
@@ -37,15 +38,15 @@ def pad_element_bits(config: Config) -> int:
 class Segments(wiring.Component):
     """The segments of a FILL or STORE descriptor, outermost loop slowest, one per cycle at best.
 
-    ``o``: where a segment begins in DRAM and scratchpad (modulo the widths asked for) and its length,
-    never 0. The next descriptor is taken when the last segment has been.
+    ``o``: where a segment begins in DRAM and scratchpad (modulo the widths asked for) and its operands - 1.
+    The next descriptor is taken when the last segment has been.
     """
 
     def __init__(self, bits: tuple[Bits, ...], dram_bits: int, sp_bits: int):
         self._place = data.StructLayout({"dram": dram_bits, "sp": sp_bits})
         super().__init__({
             "i": In(descriptor_stream(bits)),
-            "o": Out(stream.Signature(data.StructLayout({"place": self._place, "length": _LENGTH}))),
+            "o": Out(stream.Signature(data.StructLayout({"place": self._place, "last": _LENGTH}))),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -54,31 +55,20 @@ class Segments(wiring.Component):
         levels = range(sum(name in ("n0", "n1", "n2") for name, _ in d.shape()))
         turns = [Signal.like(d[f"n{level}"], name=f"turns{level}") for level in levels]
         left = [Signal.like(d[f"n{level}"], name=f"left{level}") for level in levels]
-        stride = [Signal(self._place, name=f"stride{level}") for level in levels]
-        start = [Signal(self._place, name=f"start{level}") for level in levels]  # of the level's present turn
-        origin, by, target = (Signal(self._place, name=name) for name in ("origin", "by", "target"))
         more, several = Signal(len(levels)), Signal(len(levels))  # turns left, turns altogether
-        m.d.comb += [
-            target.dram.eq(origin.dram + by.dram),
-            target.sp.eq(origin.sp + by.sp),
-            self.i.ready.eq(~self.o.valid),
-            self.o.payload.place.eq(start[-1]),
-        ]
-        taken = self.o.valid & self.o.ready
+        loaded, taken = self.i.valid & self.i.ready, self.o.valid & self.o.ready
+        m.d.comb += self.i.ready.eq(~self.o.valid)
         with m.If(taken):
             m.d.sync += self.o.valid.eq(more.any())
+        steps = [more[level] & ~more[level + 1 :].any() for level in levels]  # which level does when this is taken
         for level in levels:
-            inner = levels[level + 1 :]
-            with m.If(more[level] & ~more[level + 1 :].any()):
-                m.d.comb += [origin.eq(start[level]), by.eq(stride[level])]
-                with m.If(taken):
-                    m.d.sync += [left[level].eq(left[level] - 1), more[level].eq(left[level] != 1)]
-                    m.d.sync += [(left[i].eq(turns[i]), more[i].eq(several[i])) for i in inner]
-                    m.d.sync += [start[i].eq(target) for i in (level, *inner)]
-        with m.If(self.i.valid & self.i.ready):
+            with m.If(taken & steps[level]):
+                m.d.sync += [left[level].eq(left[level] - 1), more[level].eq(left[level] != 1)]
+                m.d.sync += [(left[i].eq(turns[i]), more[i].eq(several[i])) for i in levels[level + 1 :]]
+        with m.If(loaded):
             m.d.sync += [
                 self.o.valid.eq(~Cat(d.length == 0, *(d[f"n{level}"] == 0 for level in levels)).any()),
-                self.o.payload.length.eq(d.length),
+                self.o.payload.last.eq(d.length - 1),
             ]
             for level in levels:
                 m.d.sync += [
@@ -86,12 +76,35 @@ class Segments(wiring.Component):
                     left[level].eq(d[f"n{level}"] - 1),
                     more[level].eq(d[f"n{level}"] != 1),
                     several[level].eq(d[f"n{level}"] != 1),
-                    stride[level].dram.eq(d[f"d{level}"]),
-                    stride[level].sp.eq(d[f"s{level}"]),
-                    start[level].dram.eq(d.dram),
-                    start[level].sp.eq(d.sp),
                 ]
+        self._places(m, levels, steps, loaded, taken)
         return m
+
+    def _places(self, m, levels, steps, loaded, taken):
+        """Where segments begin: the operands of the sum are chosen a cycle before it."""
+        d, here = self.i.payload, self.o.payload.place
+        stride = [Signal(self._place, name=f"stride{level}") for level in levels]
+        start = [Signal(self._place, name=f"start{level}") for level in levels[:-1]]  # of the level's present turn
+        origin, by, outer = (Signal(self._place, name=name) for name in ("origin", "by", "outer"))
+        begins = Signal(len(levels))  # whether the present turn begins here, which is then its start
+        from_here = Signal()
+        m.d.comb += [here.dram.eq(origin.dram + by.dram), here.sp.eq(origin.sp + by.sp)]
+        with m.If(taken):
+            m.d.sync += origin.eq(Mux(from_here, here, outer))
+        for level, step in zip(levels, steps, strict=True):
+            with m.If(step):
+                m.d.comb += from_here.eq(begins[level])
+                with m.If(taken):
+                    m.d.sync += [by.eq(stride[level]), begins.eq(-1 << level)]
+            if level < len(start):
+                with m.If(step):
+                    m.d.comb += outer.eq(start[level])
+                with m.If(taken & begins[level]):
+                    m.d.sync += start[level].eq(here)
+        with m.If(loaded):
+            m.d.sync += [origin.dram.eq(d.dram), origin.sp.eq(d.sp), by.eq(0), begins.eq(-1)]
+            for level in levels:
+                m.d.sync += [stride[level].dram.eq(d[f"d{level}"]), stride[level].sp.eq(d[f"s{level}"])]
 
 
 class BurstWalk(wiring.Component):
@@ -114,42 +127,38 @@ class BurstWalk(wiring.Component):
         m.submodules.skid = skid = Skid(segments.o.payload.shape())
         wiring.connect(m, wiring.flipped(self.i), segments.i)
         wiring.connect(m, segments.o, skid.i)
-        segment = skid.o.payload
+        segment, dram = skid.o.payload, skid.o.payload.place.dram
 
-        # The segment whose bursts are being offered: bytes first..end - 1.
-        operand_shift = (config.operand_bytes - 1).bit_length()
-        beat_bits = (config.beat_bytes - 1).bit_length()
-        first, end = Signal(32), Signal(33)
-        left = Signal(range((1 << _LENGTH.width) // config.beat_elements + 2))  # beats
-        beats = Signal(range(config.max_burst_beats + 1))
-        room = Signal.like(beats)  # beats to where the next burst must begin
-        final = Signal()  # whether there is room for what is left
-        after = Signal(33)  # first byte of the beat behind the burst
+        # The segment whose bursts are being offered: bytes first..last, in blocks that a burst must stay in.
+        operand_shift = exact_log2(config.operand_bytes)
+        beat_bits = exact_log2(config.beat_bytes)
+        block_bits = beat_bits + exact_log2(config.max_burst_beats)
+        span = dram[operand_shift:block_bits] + segment.last  # its last operand, counted from its first block on
+        blocks = span[block_bits - operand_shift :]
+        first = Signal(32)
+        last = Signal(33)
+        end = Signal(block_bits - beat_bits)  # the last beat's place in its block
+        left = Signal(len(blocks))  # blocks behind the present one
+        final = Signal()  # whether there is none
+        full = config.max_burst_beats - 1  # the last place in a block
         m.d.comb += [
-            beats.eq(Mux(final, left, room)),
-            after.eq((first[beat_bits:] + beats) << beat_bits),
             self.o.payload.addr.eq(first[beat_bits:] << beat_bits),
-            self.o.payload.length.eq(beats - 1),
+            self.o.payload.length.eq((Mux(final, end, full) - first[beat_bits:block_bits])[: len(end)]),
             self.o.payload.first.eq(first),
-            self.o.payload.end.eq(Mux(final, end, after)),
+            self.o.payload.last.eq(Mux(final, last, first | ((1 << block_bits) - 1))),
             self.idle.eq(~segments.o.valid & ~skid.o.valid & ~self.o.valid),
             skid.o.ready.eq(~self.o.valid | (self.o.ready & final)),
         ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += [
-                self.o.valid.eq(~final), first.eq(after), left.eq(left - room), room.eq(config.max_burst_beats),
-                final.eq(left <= room + config.max_burst_beats),
+                self.o.valid.eq(~final), first.eq((first[block_bits:] + 1) << block_bits),
+                left.eq(left - 1), final.eq(left == 1),
             ]  # fmt: skip
         with m.If(skid.o.valid & skid.o.ready):
-            span = segment.place.dram[operand_shift:beat_bits] + segment.length + (config.beat_elements - 1)
-            beats_new = span >> (beat_bits - operand_shift)
-            page = segment.place.dram[beat_bits:][: (config.max_burst_beats - 1).bit_length()]
             m.d.sync += [
-                self.o.valid.eq(1),
-                first.eq(segment.place.dram),
-                end.eq(segment.place.dram + (segment.length << operand_shift)),
-                left.eq(beats_new), room.eq(config.max_burst_beats - page),
-                final.eq(beats_new + page <= config.max_burst_beats),
+                self.o.valid.eq(1), first.eq(dram),
+                last.eq(dram + Cat(Const(config.operand_bytes - 1, operand_shift), segment.last)),
+                end.eq(span[beat_bits - operand_shift :]), left.eq(blocks), final.eq(blocks == 0),
             ]  # fmt: skip
         return m
 
@@ -176,21 +185,24 @@ class BeatWalk(wiring.Component):
         config = self._config
         lanes = config.beat_elements
         element_bits = pad_element_bits(config)
-        operand_shift = (config.operand_bytes - 1).bit_length()
-        m.submodules.segments = segments = Segments(self._bits, (config.beat_bytes - 1).bit_length(), element_bits)
+        operand_shift = exact_log2(config.operand_bytes)
+        m.submodules.segments = segments = Segments(self._bits, exact_log2(config.beat_bytes), element_bits)
         m.submodules.skid = skid = Skid(segments.o.payload.shape())
         wiring.connect(m, wiring.flipped(self.i), segments.i)
         wiring.connect(m, segments.o, skid.i)
         segment = skid.o.payload
         skipped = segment.place.dram[operand_shift:]  # operands of the first beat before the segment
+        span = skipped + segment.last  # its last operand, counted from its first beat on
+        beats = span[exact_log2(lanes) :]
 
         base, first = Signal(element_bits), Signal(range(lanes))
-        left = Signal(_LENGTH.width + 1)  # operands to come, counted from the present beat's first lane
-        final = Signal()  # whether the present beat holds all of them
+        end = Signal(range(lanes))
+        left = Signal(len(beats))  # beats behind the present one
+        final = Signal()  # whether there is none, so that lanes go up to end
         m.d.comb += [
             self.o.payload.first.eq(first),
             *(self.o.payload.addr[j].eq(base + self.offsets[j]) for j in range(lanes)),
-            *(self.o.payload.mask[j].eq((j >= first) & (j < left)) for j in range(lanes)),
+            *(self.o.payload.mask[j].eq((j >= first) & (~final | (j <= end))) for j in range(lanes)),
             self.idle.eq(~segments.o.valid & ~skid.o.valid & ~self.o.valid),
             skid.o.ready.eq(~self.o.valid | (self.o.ready & final)),
         ]
@@ -198,16 +210,17 @@ class BeatWalk(wiring.Component):
             m.d.sync += [
                 self.o.valid.eq(~final),
                 base.eq(base + self.offsets[lanes]),
-                left.eq(left - lanes),
-                final.eq(left <= 2 * lanes),
+                left.eq(left - 1),
+                final.eq(left == 1),
                 first.eq(0),
             ]
         with m.If(skid.o.valid & skid.o.ready):
             m.d.sync += [
                 self.o.valid.eq(1),
                 base.eq(segment.place.sp - self.offsets[skipped]),
-                left.eq(segment.length + skipped),
-                final.eq(segment.length + skipped <= lanes),
+                left.eq(beats),
+                final.eq(beats == 0),
                 first.eq(skipped),
+                end.eq(span),
             ]
         return m

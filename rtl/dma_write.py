@@ -64,7 +64,7 @@ class _RegionGate(wiring.Component):
                 s1_valid.eq(s0_valid),
                 self.request.payload.addr.eq(s0.addr),
                 self.request.payload.length.eq(s0.length),
-                inside.eq(Cat((s0.first >= region.start) & (s0.end <= region.end) for region in self.regions)),
+                inside.eq(Cat((s0.first >= region.start) & (s0.last < region.end) for region in self.regions)),
             ]
         return m
 

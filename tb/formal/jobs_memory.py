@@ -47,9 +47,8 @@ for _name, _bits in DESCRIPTORS.items():
         bind_streams(h)
         o = h.dut.o
         most = (1 << len(h.dut.i.p.length)) // CONFIG.beat_elements + 1
-        left = h.signal("left")
         request_rule(h, "o", o)
-        burst_walk_rule(h, "")
+        left = burst_walk_rule(h, "")
         h.prove("left: there is a beat for each burst", ~o.valid | (left > o.p.length))
         h.prove(f"left: at most {most}", ~o.valid | (left <= most))
         h.cover("left: reaches 0 after more than one burst", (h.before(left) > CONFIG.max_burst_beats) & (left == 1))
@@ -64,7 +63,7 @@ for _name, _bits in DESCRIPTORS.items():
         valid, left = h.dut.o.valid, h.signal("left")
         beat_walk_rule(h, "")
         h.prove("o: no beat without operands", ~valid | h.dut.o.p.mask.any())
-        h.cover("left: the last of several beats", h.before(left) & valid & (left == 1))
+        h.cover("left: the last of several beats", (h.before(left) == 1) & valid & (left == 0))
 
 
 @job("fill_requests", lambda: _Requests(CONFIG))

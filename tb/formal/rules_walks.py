@@ -46,34 +46,32 @@ def segments_rule(h: Harness, path: str) -> None:
         h.prove(f"{inside}left{level}: never more than the turns", ~valid | (left <= turns))
         h.prove(f"{inside}more: whether turns are left of level {level}", more[level] == (left != 0))
         h.prove(f"{inside}several: whether level {level} has more than one", several[level] == (turns != 0))
-    h.prove(f"{inside}o: no empty segment", ~valid | (h.block(path).o.p.length != 0))
 
 
 def _segments_of_walk(h, inside):
     segments_rule(h, f"{inside}segments")
-    skid_rule(h, f"{inside}skid", lambda segment: segment.length != 0)
+    skid_rule(h, f"{inside}skid")
 
 
-def burst_walk_rule(h: Harness, path: str) -> None:
-    """A :class:`.bursts.BurstWalk`: where its burst may end, and whether that is the segment's end."""
+def burst_walk_rule(h: Harness, path: str) -> Value:
+    """A :class:`.bursts.BurstWalk`: whether its burst is the segment's end; returns the beats left of the segment."""
     inside, valid = _inside(path), h.block(path).o.valid
     _segments_of_walk(h, inside)
-    left, room, final = (h.signal(inside + name) for name in ("left", "room", "final"))
-    first = h.signal(f"{inside}$signal")
-    page = first[BEAT_BITS:][: (CONFIG.max_burst_beats - 1).bit_length()]
-    h.prove(f"{inside}left: something while there is a burst", ~valid | (left != 0))
-    h.prove(f"{inside}room: up to the end of the page", ~valid | (room + page == CONFIG.max_burst_beats))
-    h.prove(f"{inside}final: whether there is room for what is left", ~valid | (final == (left <= room)))
+    left, end, final = (h.signal(inside + name) for name in ("left", "end", "final"))
+    place = h.signal(f"{inside}first")[BEAT_BITS:][: len(end)]
+    h.prove(f"{inside}final: whether no block is left behind", ~valid | (final == (left == 0)))
+    h.prove(f"{inside}end: not before the burst", ~(valid & final) | (end >= place))
+    return Mux(valid, (left << len(end)) + end + 1 - place, 0)
 
 
 def beat_walk_rule(h: Harness, path: str) -> None:
     """A :class:`.bursts.BeatWalk`: whether its beat ends the segment."""
     inside, valid = _inside(path), h.block(path).o.valid
     _segments_of_walk(h, inside)
-    left, final, (_base, first) = h.signal(f"{inside}left"), h.signal(f"{inside}final"), h.signals(f"{inside}$signal")
-    h.prove(f"{inside}left: there is an operand for each beat", ~valid | (left > first))
-    h.prove(f"{inside}final: whether the beat holds what is left",
-            ~valid | (final == (left <= CONFIG.beat_elements)))  # fmt: skip
+    left, end, final = (h.signal(inside + name) for name in ("left", "end", "final"))
+    _base, first = h.signals(f"{inside}$signal")
+    h.prove(f"{inside}end: there is an operand for each beat", ~(valid & final) | (end >= first))
+    h.prove(f"{inside}final: whether no beat is left behind", ~valid | (final == (left == 0)))
 
 
 def odometer_rule(h: Harness, path: str, check: Callable) -> None:

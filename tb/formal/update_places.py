@@ -74,14 +74,14 @@ def between(h, name, first: Place, second: Place):
 
 def walk_rule(h, path):
     """A walk whose descriptors are one segment each, from a whole beat on. Returns the beats it has left to ask for."""
-    walk, more = h.block(path), [h.signal(f"{path}.segments.left{level}") for level in range(2)]
-    burst_walk_rule(h, path)
+    more = [h.signal(f"{path}.segments.left{level}") for level in range(2)]
+    beats_left = burst_walk_rule(h, path)
     there = segments_of(h, path)
     h.prove(f"{path}: one segment each", ~there[0][0] | ~Cat(more).any())
     for number, (valid, segment) in enumerate(there):
         h.prove(f"{path}: from a whole beat on, {number}", ~valid | (segment.place.dram[:BEAT_BITS] == 0))
-    beats = sum(Mux(valid, beats_of(segment.length, CONFIG.operand_bytes), 0) for valid, segment in there)
-    return beats + Mux(walk.o.valid, h.signal(f"{path}.left"), 0)
+    beats = sum(Mux(valid, beats_of(segment.last + 1, CONFIG.operand_bytes), 0) for valid, segment in there)
+    return beats + beats_left
 
 
 def segments_of(h, path):

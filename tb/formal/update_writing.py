@@ -70,7 +70,7 @@ def writing_rule(h, prefix, given: Place, place):
         h.prove(f"{prefix}{name}: a beat is there", ~waits | fifo.r_rdy | early | ((array == 0) & walking))
         fifo_rule(h, f"{prefix}beats_{name}", fifo, covers=not prefix)
     h.prove(f"{prefix}walk: the array's share of the chunk", ~walking | (
-        sum(Mux(valid, segment.length, 0) for valid, segment in segments)
+        sum(Mux(valid, segment.last + 1, 0) for valid, segment in segments)
         == sum(Mux(array == k, writing.size * (bytes_ // CONFIG.operand_bytes), 0)
                for k, bytes_ in enumerate(sizes.values()))))  # fmt: skip
     h.prove(f"{prefix}write.beats: delivered without a pause", ~moving | h.block(prefix[:-1]).write.beats.valid)
