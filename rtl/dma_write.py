@@ -46,24 +46,31 @@ class _RegionGate(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s0, s0_valid, s1_valid = Signal(BurstLayout), Signal(), Signal()
+        request = self.request.p.shape()
+        m.submodules.skid = skid = Skid(data.StructLayout({"request": request, "inside": 1}))  # the port is far away
+        s0, s0_valid, s1, s1_valid = Signal(BurstLayout), Signal(), Signal(request), Signal()
         inside = Signal(N_REGIONS)
         s0_ready, s1_ready = Signal(), Signal()
         m.d.comb += [
-            self.request.valid.eq(s1_valid & inside.any()),
-            s1_ready.eq(~s1_valid | (self.request.valid & self.request.ready)),
+            skid.i.valid.eq(s1_valid),
+            skid.i.p.request.eq(s1),
+            skid.i.p.inside.eq(inside.any()),
+            s1_ready.eq(~s1_valid | skid.i.ready),
             s0_ready.eq(~s0_valid | s1_ready),
             self.i.ready.eq(s0_ready),
-            self.idle.eq(~s0_valid & ~s1_valid),
-            self.fault.eq(s1_valid & ~inside.any()),  # it never leaves
+            self.request.valid.eq(skid.o.valid & skid.o.p.inside),
+            self.request.p.eq(skid.o.p.request),
+            skid.o.ready.eq(self.request.ready & skid.o.p.inside),
+            self.idle.eq(~s0_valid & ~s1_valid & ~skid.o.valid),
+            self.fault.eq(skid.o.valid & ~skid.o.p.inside),  # it never leaves
         ]
         with m.If(s0_ready):
             m.d.sync += [s0_valid.eq(self.i.valid), s0.eq(self.i.payload)]
         with m.If(s1_ready):
             m.d.sync += [
                 s1_valid.eq(s0_valid),
-                self.request.payload.addr.eq(s0.addr),
-                self.request.payload.length.eq(s0.length),
+                s1.addr.eq(s0.addr),
+                s1.length.eq(s0.length),
                 inside.eq(Cat((s0.first >= region.start) & (s0.last < region.end) for region in self.regions)),
             ]
         return m
@@ -216,11 +223,13 @@ class Store(wiring.Component):
             self.fault_code.eq(Mux(answers.fault, ErrorCode.WRITE_FAULT, ErrorCode.WRITE_REGION)),
             self.fault_command.eq(Mux(answers.fault, answers.command, d.command)),
         ]
-        self._control(m, d, bursts, walk, answers, bursts.idle & gate.idle & walk.idle & reader.idle & ~skid.o.valid)
+        empty = bursts.idle & gate.idle & walk.idle & reader.idle & ~skid.o.valid
+        self._control(m, d, bursts, walk, answers, empty)
         return m
 
-    def _control(self, m, d, bursts, walk, answers, idle):
+    def _control(self, m, d, bursts, walk, answers, empty):
         """One descriptor after the other."""
+        ended = Signal()  # in the cycle before, nothing of it was left
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 wanted = self.i.payload.begin
@@ -234,7 +243,10 @@ class Store(wiring.Component):
             with m.State("START"):
                 m.d.comb += [bursts.i.valid.eq(~d.dry), walk.i.valid.eq(~d.dry)]
                 m.next = "MOVE"
-            with m.State("MOVE"), m.If(idle & ~(d.done & answers.busy)):
-                m.d.comb += [self.c_free.eq(d.close), answers.mark.eq(d.done)]
-                m.next = "IDLE"
+            with m.State("MOVE"):
+                m.d.sync += ended.eq(empty)
+                with m.If(ended & ~(d.done & answers.busy)):
+                    m.d.comb += [self.c_free.eq(d.close), answers.mark.eq(d.done)]
+                    m.d.sync += ended.eq(0)
+                    m.next = "IDLE"
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE") | answers.busy)

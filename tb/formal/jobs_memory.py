@@ -190,8 +190,9 @@ def _store(h):
     for name, part in (("bursts", bursts), ("walk", walk)):
         h.prove(f"{name}: takes a descriptor at once", ~part.i.valid | part.i.ready)
     gate, reader = h.block("gate"), h.block("reader")
-    idle = bursts.idle & gate.idle & walk.idle & reader.idle
+    idle = bursts.idle & gate.idle & walk.idle & reader.idle & ~h.block("skid").o.valid
     h.prove("nothing is under way between descriptors", h.state("", "MOVE") | idle)
+    h.prove("ended: nothing is under way any more", ~h.signal("ended") | (idle & h.state("", "MOVE")))
     s0, s0_valid, *_ = h.signals("gate.$signal")
     h.prove("gate: a burst within a page", burst_form(s0_valid, BurstLayout(s0)))
     h.prove("main_done only when all is answered", ~dut.main_done | (h.signal("answers.before") == 0))
