@@ -93,8 +93,9 @@ class _Grants(wiring.Component):
 class ReadArbiter(wiring.Component):
     """Shares the read channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
 
-    Beats go to the client their id names, so the memory may interleave clients. ``halt`` keeps new
-    bursts back; ``idle``: none is under way. ``read_beats`` is high in cycles that move a beat.
+    Beats go to the client their id names, a cycle later, so the memory may interleave clients. ``halt`` keeps new
+    bursts back from the next cycle on; ``idle``: none is under way, to the client. ``read_beats`` is high in cycles
+    that move a beat to one.
     """
 
     def __init__(self, config: Config, n_clients: int):
@@ -110,22 +111,31 @@ class ReadArbiter(wiring.Component):
         axi = self.axi
         m.submodules.grants = grants = _Grants(self._config, ReadClient, len(self.clients))
         grants.drive(m, self._config, axi, "ar")
+        n = len(self.clients)
+        beat = data.StructLayout({"client": n, "data": self._config.port_width, "fault": 1, "last": 1})
+        m.submodules.beats = beats = Skid(beat)
+        m.d.comb += [
+            beats.i.valid.eq(axi.rvalid),
+            axi.rready.eq(beats.i.ready),
+            beats.i.p.client.eq(Cat(axi.rid == number for number in range(n))),
+            beats.i.p.data.eq(axi.rdata),
+            beats.i.p.fault.eq(axi.rresp[1]),
+            beats.i.p.last.eq(axi.rlast),
+            grants.room.eq(1),
+            grants.finish.eq(self.read_beats & beats.o.p.last),
+            self.idle.eq(grants.idle),
+            self.read_beats.eq(beats.o.valid & beats.o.ready),
+        ]
         for number, client in enumerate(self.clients):
             wiring.connect(m, wiring.flipped(client.request), grants.requests[number])
             m.d.comb += [
-                client.beats.valid.eq(axi.rvalid & (axi.rid == number)),
-                client.beats.payload.data.eq(axi.rdata),
-                client.beats.payload.fault.eq(axi.rresp[1]),
+                client.beats.valid.eq(beats.o.valid & beats.o.p.client[number]),
+                client.beats.payload.data.eq(beats.o.p.data),
+                client.beats.payload.fault.eq(beats.o.p.fault),
             ]
-            with m.If(axi.rid == number):
-                m.d.comb += axi.rready.eq(client.beats.ready)
-        m.d.comb += [
-            grants.halt.eq(self.halt),
-            grants.room.eq(1),
-            grants.finish.eq(self.read_beats & axi.rlast),
-            self.idle.eq(grants.idle),
-            self.read_beats.eq(axi.rvalid & axi.rready),
-        ]
+        ready = Cat(client.beats.ready for client in self.clients)
+        m.d.comb += beats.o.ready.eq((ready & beats.o.p.client).any())
+        m.d.sync += grants.halt.eq(self.halt)
         return m
 
 
@@ -133,8 +143,8 @@ class WriteArbiter(wiring.Component):
     """Shares the write channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
 
     Beats follow in the order of their bursts' addresses. ``hold`` keeps new bursts of single clients back, ``halt``
-    all; those begun are finished; ``idle``: none is unanswered. ``write_bytes``: bytes written by the beat that moved
-    in the cycle before.
+    all, from the next cycle on; those begun are finished; ``idle``: none is unanswered. ``write_bytes``: bytes written
+    by the beat that moved in the cycle before.
     """
 
     def __init__(self, config: Config, n_clients: int):
@@ -166,7 +176,6 @@ class WriteArbiter(wiring.Component):
             axi.wlast.eq(beats.o.p.last),
             beats.o.ready.eq(axi.wready),
             grants.hold.eq(self.hold),
-            grants.halt.eq(self.halt),
             grants.room.eq(order.w_rdy),
             grants.finish.eq(axi.bvalid),
             self.idle.eq(grants.idle),
@@ -194,5 +203,6 @@ class WriteArbiter(wiring.Component):
         with m.If(moved):
             m.d.sync += count.eq(Mux(beats.i.p.last, 0, count + 1))
         strobe = axi.wstrb
+        m.d.sync += grants.halt.eq(self.halt)
         m.d.sync += self.write_bytes.eq(Mux(axi.wvalid & axi.wready, sum(strobe[i] for i in range(len(strobe))), 0))
         return m

@@ -20,10 +20,12 @@ READERS, WRITERS = 3, 2
 
 def _arbiter(h, valid, ident, counts, ended, outstanding=OUTSTANDING):
     """Each client has the bursts of its id, and the arbiter counts all. ``ended(number)``: one ends in this cycle."""
-    total, halted = 0, h.before(h.dut.halt)
-    h.assume("halt: until the reset of all clients", ~halted | h.dut.halt)
+    halt = h.block("grants").halt
+    total, halted = 0, h.before(halt)
+    h.prove("halt: a cycle later", halt == h.before(h.dut.halt))
+    h.assume("halt: until the reset of all clients", ~h.before(h.dut.halt) | h.dut.halt)
     for number, (client, under_way) in enumerate(zip(h.dut.clients, counts, strict=True)):
-        asked = client.request.valid & client.request.ready & ~h.dut.halt
+        asked = client.request.valid & client.request.ready & ~halt
         own = h.count(asked, ended(number), 2 * BEGUN - 1)
         answer = client.answer.valid if hasattr(client, "answer") else client.beats.valid
         skid_rule(h, f"grants.client{number}", lambda request: burst_form(Const(1), request))
@@ -39,7 +41,7 @@ def _arbiter(h, valid, ident, counts, ended, outstanding=OUTSTANDING):
     h.prove("idle tells that no burst is under way", ~h.dut.idle | (total == 0))
     h.prove("grants.last: a client", h.signal("grants.last") < len(h.dut.clients))
     counter_rule(h, "grants.outstanding", outstanding)
-    h.prove("halt keeps requests back", ~h.dut.halt | ~h.block("grants").accept)
+    h.prove("halt keeps requests back", ~halt | ~h.block("grants").accept)
     h.cover("halted while a client asks", h.dut.halt & h.dut.clients[0].request.valid)
     for path, out, port in interfaces(h.dut, stream.Signature):
         if path.endswith("request") and not out:
@@ -52,7 +54,23 @@ def _read_arbiter(h):
     port = h.dut.axi
     bind_streams(h)
     counts = bind_axi_read(h, port, CONFIG, OUTSTANDING, READERS)
-    _arbiter(h, port.arvalid, port.arid, counts, lambda n: port.rvalid & port.rready & port.rlast & (port.rid == n))
+    skid = h.block("beats")
+    shown = [_shown(h, number, count) for number, count in enumerate(counts)]
+    _arbiter(h, port.arvalid, port.arid, shown, lambda n: h.dut.read_beats & skid.o.p.last & skid.o.p.client[n])
+
+
+def _shown(h, number, count):
+    """Bursts whose last beat hasn't come to the client, of which ``count`` haven't come to the skid in front of it."""
+    skid, spare = h.block("beats"), h.signal("beats.spare")
+    if number == 0:
+        skid_rule(h, "beats", lambda beat: sum(beat.client) == 1)
+    waiting = ((skid.o.valid, skid.o.p), (~skid.i.ready, skid.o.p.shape()(spare)))
+    (first, first_ends), (second, second_ends) = (
+        (valid & beat.client[number], valid & beat.client[number] & beat.last) for valid, beat in waiting
+    )
+    h.prove(f"client {number}: behind a beat there is its burst's end",
+            (~first | first_ends | second_ends | (count != 0)) & (~second | second_ends | (count != 0)))  # fmt: skip
+    return count + first_ends + second_ends
 
 
 @job("write_arbiter", lambda: WriteArbiter(CONFIG, WRITERS), depth=30)

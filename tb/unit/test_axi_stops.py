@@ -42,7 +42,7 @@ def test_halt_starts_nothing_and_finishes_what_is_begun(arbiter):
             await ctx.tick()
             seen.append((ctx.get(dut.idle), ctx.get(getattr(axi, f"{prefix}valid"))))
         ctx.set(dut.halt, 0)
-        for _ in range(2):
+        for _ in range(3):
             assert not ctx.get(getattr(axi, f"{prefix}valid")), "what waited is dropped"
             await ctx.tick()
         seen.append((ctx.get(dut.idle), ctx.get(getattr(axi, f"{prefix}valid"))))
