@@ -125,9 +125,8 @@ class Fill(wiring.Component):
 
     def _control(self, m, requests, walk, d, clear_word, clearing, landed):
         """One descriptor after the other: clear, then data."""
-        banks, queue = self._config.banks, requests.o
-        n_words = Signal.like(d.clear)
-        m.d.comb += n_words.eq((d.clear + (banks - 1)) >> (banks - 1).bit_length())
+        bank_bits, queue = (self._config.banks - 1).bit_length(), requests.o
+        words_left = Signal(len(d.clear) - bank_bits)  # behind the one that is cleared
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += queue.ready.eq(1)
@@ -136,14 +135,15 @@ class Fill(wiring.Component):
                     m.d.sync += d.eq(queue.payload)
                     m.next = "BEGIN"
             with m.State("BEGIN"):
-                with m.If(n_words != 0):
+                m.d.sync += words_left.eq((d.clear - 1) >> bank_bits)
+                with m.If(d.clear != 0):
                     m.next = "CLEAR"
                 with m.Else():
                     m.next = "START"
             with m.State("CLEAR"):
                 m.d.comb += clearing.eq(1)
-                m.d.sync += clear_word.eq(clear_word + 1)
-                with m.If(clear_word + 1 == n_words):
+                m.d.sync += [clear_word.eq(clear_word + 1), words_left.eq(words_left - 1)]
+                with m.If(words_left == 0):
                     m.next = "START"
             with m.State("START"):
                 m.d.comb += walk.i.valid.eq(1)
