@@ -102,7 +102,7 @@ class UpdateWriter(wiring.Component):
         addr = Signal.like(self.addr)
         left = Signal.like(request.p.length)
         full = Signal(config.beat_bytes)  # strobes of the burst's last beat
-        end = walk.o.p.end[: (config.beat_bytes - 1).bit_length()]
+        end = walk.o.p.last[: (config.beat_bytes - 1).bit_length()]
         m.d.comb += [
             *(count.eq(1) for count in (walk.i.p.n0, walk.i.p.n1)),
             walk.i.p.dram.eq(Array(addr[k] for k in range(len(sizes)))[array]),
@@ -128,7 +128,7 @@ class UpdateWriter(wiring.Component):
                 m.d.comb += [request.valid.eq(walk.o.valid), walk.o.ready.eq(request.ready)]
                 m.d.sync += [
                     left.eq(walk.o.p.length),
-                    full.eq(Cat((end == 0) | (byte < end) for byte in range(config.beat_bytes))),
+                    full.eq(Cat(byte <= end for byte in range(config.beat_bytes))),
                 ]
                 with m.If(request.valid & request.ready):
                     m.d.sync += chosen.eq(1 << array)
