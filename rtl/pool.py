@@ -63,7 +63,8 @@ class Pool(wiring.Component):
             ]  # fmt: skip
         with m.If(taken):
             m.d.sync += [
-                countdown.eq(countdown - 1), taking.eq(~self.a.payload.end_walk), first.eq(last), last.eq(countdown == 2),
+                countdown.eq(countdown - 1), taking.eq(~self.a.payload.end_walk),
+                first.eq(last), last.eq(countdown == 2),
             ]  # fmt: skip
             with m.If(last):
                 m.d.sync += [countdown.eq(job.n_taps), last.eq(single)]
@@ -76,10 +77,9 @@ class Pool(wiring.Component):
             ]  # fmt: skip
             with m.If(s2.valid):
                 m.d.sync += number.eq(Mux(s2.first, 1, number + 1))
+        width = max(config.operand_width, PoolLayout["mantissa"].width + 1)
         for lane in lanes:
-            m.submodules[f"multiplier{lane}"] = multiplier = Multiplier(
-                max(config.operand_width, len(job.mantissa) + 1)
-            )
+            m.submodules[f"multiplier{lane}"] = multiplier = Multiplier(width)
             m.d.comb += [
                 multiplier.a.eq(self.a.payload.data[lane]), multiplier.b.eq(job.mantissa), multiplier.b_en.eq(1),
                 multiplier.en.eq(step),

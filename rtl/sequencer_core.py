@@ -4,7 +4,7 @@ pc --> code memory --> register file --> operands --> execute
        fetched         read              x            (result forwarded to read)
 """
 
-from amaranth import Array, Module, Mux, Signal, signed
+from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -58,13 +58,12 @@ class SequencerCore(wiring.Component):
         m.submodules.alu = alu = SequencerAlu(self._config, self._program.shifts)
         x = Signal(_instruction_layout(self._program))  # the instruction in execution
         x_valid, stall, flush = Signal(), Signal(), Signal()
-        x_is = {op: Signal(name=f"x_is_{op.name.lower()}") for op in (Op.PUSH, Op.END, Op.FAIL, Op.LOAD)}  # known early
+        x_is = {op: Signal(name=f"x_is_{op.name.lower()}") for op in (Op.PUSH, Op.END, Op.FAIL)}  # known early
         running, stopped = Signal(), Signal()
-        loaded = Signal(signed(REGISTER_WIDTH))  # the task's field, if x loads one
 
         m.d.comb += [
             alu.en.eq(x_valid), alu.op.eq(x.op), alu.distance.eq(x.b),
-            self.value.eq(Mux(x_is[Op.LOAD], loaded, alu.result)),
+            self.value.eq(alu.result),
             self.push.eq(x_valid & x_is[Op.PUSH]), self.engine.eq(x.a),
             self.slot_en.eq(x_valid & x.to_slot & ~stall), self.slot.eq(x.d),
             self.done.eq(x_valid & x_is[Op.END]),
@@ -77,10 +76,10 @@ class SequencerCore(wiring.Component):
             running.eq((running | self.run) & ~(self.done | self.error_valid | stopped)),
             stopped.eq(stopped | self.error_valid),
         ]
-        self._pipeline(m, alu, x, x_is, x_valid, loaded, stall, flush, running)
+        self._pipeline(m, alu, x, x_is, x_valid, stall, flush, running)
         return m
 
-    def _pipeline(self, m, alu, x, x_is, x_valid, loaded, stall, flush, running):
+    def _pipeline(self, m, alu, x, x_is, x_valid, stall, flush, running):
         """The stages before execution: fetch, register read with the executing result forwarded."""
         layout = x.shape()
         code = [layout.const(vars(i)) for i in self._program.instructions]
@@ -108,7 +107,8 @@ class SequencerCore(wiring.Component):
                 read_valid.eq(fetched_valid & ~flush), x_valid.eq(read_valid & ~flush),
             ]  # fmt: skip
         with m.If(~stall):
-            m.d.sync += [loaded.eq(self._task_field(read.a)), *(bit.eq(read.op == op) for op, bit in x_is.items())]
+            m.d.sync += [bit.eq(read.op == op) for op, bit in x_is.items()]
+        self._load(m, alu, read.a, stall)
         written = delayed(m, self.value, 1, ~stall)
         for operand in ("a", "b"):
             m.submodules[f"registers_{operand}"] = registers = BlockMemory(
@@ -129,11 +129,11 @@ class SequencerCore(wiring.Component):
                 m.d.comb += source.eq(registers.r_data)
             m.d.comb += getattr(alu, operand).eq(delayed(m, source, 1, ~stall))
 
-    def _task_field(self, number):
-        """The task's field ``number``, of those the program loads."""
-        fields = [0] * (max(self._program.fields) + 1)
+    def _load(self, m, alu, number, stall):
+        """The task's field ``number``, of those the program loads: chosen while that is read, there a cycle later."""
+        fields = 0
         for index in self._program.fields:
             name = TASK_FIELDS[index]
             owner = self.task if name in self.task.shape().members else self.task.command
-            fields[index] = owner[name]
-        return Array(fields)[number]
+            fields |= Mux(delayed(m, number == index, 1, ~stall), owner[name], 0)
+        m.d.comb += alu.loaded.eq(delayed(m, fields, 1))
