@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from ..spec.microcode import (
-    COMPARE_CYCLES,
     DIV_CYCLES,
+    EXTREME_CYCLES,
     LOAD_CYCLES,
     MUL_CYCLES,
     PRODUCT_BITS,
@@ -25,8 +25,8 @@ class SequencerAlu(wiring.Component):
 
     While ``en``, ``op``, ``a``, ``b``, ``distance`` (of SHIFT, one of ``shifts``) are held until ``done``; then
     ``result`` is valid, ``taken`` is a branch's condition and ``overflow`` says that a product broke
-    its limits. ``done`` comes in the first cycle, for MIN, MAX and branches in cycle COMPARE_CYCLES, for LOAD, whose
-    result is ``loaded`` in that cycle, in LOAD_CYCLES, for MUL in MUL_CYCLES and for DIV in DIV_CYCLES.
+    its limits. ``done`` comes in the first cycle, for MIN and MAX in cycle EXTREME_CYCLES, for LOAD, whose result
+    is ``loaded`` in that cycle, in LOAD_CYCLES, for MUL in MUL_CYCLES and for DIV in DIV_CYCLES.
     """
 
     def __init__(self, config: Config, shifts: list[int]):
@@ -42,8 +42,8 @@ class SequencerAlu(wiring.Component):
         m = Module()
         cycle = Signal(range(DIV_CYCLES))
         lasting = [
-            (self.op.matches(Op.MIN, Op.MAX, Op.BEQ, Op.BNE, Op.BLT, Op.BGE), COMPARE_CYCLES),
-            (self.op == Op.LOAD, LOAD_CYCLES), (self.op == Op.MUL, MUL_CYCLES), (self.op == Op.DIV, DIV_CYCLES),
+            (self.op.matches(Op.MIN, Op.MAX), EXTREME_CYCLES), (self.op == Op.LOAD, LOAD_CYCLES),
+            (self.op == Op.MUL, MUL_CYCLES), (self.op == Op.DIV, DIV_CYCLES),
         ]  # fmt: skip
         final = Signal()  # the last cycle of several: much waits for ``done``
         m.d.sync += [
@@ -54,8 +54,10 @@ class SequencerAlu(wiring.Component):
         quotient = self._quotient(m, cycle)
         m.d.comb += self.done.eq(~Cat(which for which, _ in lasting).any() | final)
 
-        # What is known of the operands comes a cycle later.
-        lower, same = delayed(m, self.a < self.b, 1), delayed(m, self.a == self.b, 1)
+        less, equal = Signal(), Signal()
+        m.d.comb += [less.eq(self.a < self.b), equal.eq(self.a == self.b)]
+        # What results depend on comes a cycle later.
+        lower = delayed(m, less, 1)
         narrow = delayed(m, self.b >> (RIGHT_BITS - 1) == self.b >> REGISTER_WIDTH - 1, 1)
         with m.Switch(self.op):
             with m.Case(Op.ADD, Op.SUB, Op.ALIGN):
@@ -75,7 +77,7 @@ class SequencerAlu(wiring.Component):
                 m.d.comb += [self.result.eq(product), self.overflow.eq(final & ~fits)]
             with m.Case(Op.DIV):
                 m.d.comb += self.result.eq(quotient)
-            for branch, condition in ((Op.BEQ, same), (Op.BNE, ~same), (Op.BLT, lower), (Op.BGE, ~lower)):
+            for branch, condition in ((Op.BEQ, equal), (Op.BNE, ~equal), (Op.BLT, less), (Op.BGE, ~less)):
                 with m.Case(branch):
                     m.d.comb += self.taken.eq(condition)
         return m

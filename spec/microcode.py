@@ -16,7 +16,7 @@ from .errors import ErrorCode
 from .tile_machine import TASK_FIELDS
 
 __all__ = [
-    "COMPARE_CYCLES", "DIV_CYCLES", "LOAD_CYCLES", "MUL_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES",
+    "DIV_CYCLES", "EXTREME_CYCLES", "LOAD_CYCLES", "MUL_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES",
     "REGISTER_WIDTH", "RIGHT_BITS", "START_CYCLES", "TAKEN_CYCLES", "Instruction", "Op", "Program", "interpret",
 ]  # fmt: skip
 
@@ -26,14 +26,14 @@ RIGHT_BITS = 18
 PRODUCT_BITS = 30
 """A product p must satisfy -2^PRODUCT_BITS <= p < 2^PRODUCT_BITS."""
 
-COMPARE_CYCLES = 2
+EXTREME_CYCLES = 2
 LOAD_CYCLES = 2
 MUL_CYCLES = 3
 DIV_CYCLES = REGISTER_WIDTH + 2
-TAKEN_CYCLES = COMPARE_CYCLES + 3
+TAKEN_CYCLES = 4
 PUSH_CYCLES = 2
-"""What all that compares (MIN, MAX, branches), LOAD, a product, a quotient, a branch if it is taken, and PUSH where
-there is room take; any other a cycle."""
+"""What MIN and MAX, LOAD, a product, a quotient, a taken branch, and PUSH where there is room take; any other takes a
+cycle."""
 START_CYCLES = 4
 """From a task's arrival to its first instruction's execution."""
 
@@ -111,8 +111,8 @@ class Program:
 
 
 _CYCLES = {
-    **dict.fromkeys((Op.MIN, Op.MAX, Op.BEQ, Op.BNE, Op.BLT, Op.BGE), COMPARE_CYCLES),
-    Op.LOAD: LOAD_CYCLES, Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES, Op.PUSH: PUSH_CYCLES,
+    Op.MIN: EXTREME_CYCLES, Op.MAX: EXTREME_CYCLES, Op.LOAD: LOAD_CYCLES, Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES,
+    Op.PUSH: PUSH_CYCLES,
 }  # fmt: skip
 
 
@@ -162,7 +162,7 @@ def interpret(program: Program, config: Config, task, machine, limit: int = 1_00
             case Op.BEQ | Op.BNE | Op.BLT | Op.BGE:
                 if {Op.BEQ: a == b, Op.BNE: a != b, Op.BLT: a < b, Op.BGE: a >= b}[i.op]:
                     at = i.d
-                    cycles += TAKEN_CYCLES - COMPARE_CYCLES
+                    cycles += TAKEN_CYCLES - 1
             case Op.PUSH:
                 engine = engines[i.a]
                 layout = ENGINES[engine]

@@ -2,7 +2,7 @@
 
 import pytest
 from adagp.rtl.sequencer_alu import SequencerAlu
-from adagp.spec.microcode import COMPARE_CYCLES, DIV_CYCLES, MUL_CYCLES, Op
+from adagp.spec.microcode import DIV_CYCLES, EXTREME_CYCLES, MUL_CYCLES, Op
 from adagp.spec.presets import PRESETS, preset
 from bench import seeded, simulate
 
@@ -22,8 +22,7 @@ def expected(op, a, b, distance, banks):
     taken = {Op.BEQ: a == b, Op.BNE: a != b, Op.BLT: a < b, Op.BGE: a >= b}.get(op, False)
     overflow = op == Op.MUL and not (-(2**17) <= b < 2**17 and -(2**30) <= a * b < 2**30)
     result = a // b if op == Op.DIV else None if overflow else results.get(op)
-    compared = dict.fromkeys((Op.MIN, Op.MAX, Op.BEQ, Op.BNE, Op.BLT, Op.BGE), COMPARE_CYCLES)
-    cycles = (compared | {Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES}).get(op, 1)
+    cycles = {Op.MIN: EXTREME_CYCLES, Op.MAX: EXTREME_CYCLES, Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES}.get(op, 1)
     return result, taken, overflow, cycles
 
 
