@@ -8,6 +8,7 @@ from ..spec.config import Config
 from ..spec.descriptors import VectorMode
 from .im2col import OperandVector
 from .interfaces import VectorLayout
+from .multiplier import Multiplier
 from .odometer import COUNT_BITS
 
 __all__ = ["Pool", "PoolLayout"]
@@ -38,15 +39,13 @@ class Pool(wiring.Component):
         config = self.config
         job = Signal(PoolLayout)
         is_max, selects, taking = Signal(), Signal(), Signal()
-        tap, countdown = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        countdown = Signal(COUNT_BITS)
         first, last, single = Signal(), Signal(), Signal()  # the tap's place in its window; whether there is but one
-        s1 = Signal(data.StructLayout({
-            "valid": 1, "first": 1, "last": 1, "end": 1, "number": COUNT_BITS, "missed": config.rows,
-        }))  # fmt: skip
-        step, taken = Signal(), Signal()
+        s1, s2, s3 = (Signal(data.StructLayout({
+            "valid": 1, "first": 1, "last": 1, "end": 1, "missed": config.rows,
+        }), name=f"s{stage}") for stage in (1, 2, 3))  # fmt: skip
+        step, taken = Signal(init=1), Signal()
         lanes = range(config.rows)
-        product = signed(config.operand_width + PoolLayout["mantissa"].width + 1)
-        scaled = [Signal(product, name=f"scaled{i}", reset_less=True) for i in lanes]
         value = [Signal(signed(config.acc_width), name=f"value{i}", reset_less=True) for i in lanes]
         index = [Signal(COUNT_BITS, name=f"index{i}", reset_less=True) for i in lanes]
         done = Signal(data.StructLayout({"valid": 1, "end": 1}))  # a window is finished; it is the job's last
@@ -54,48 +53,76 @@ class Pool(wiring.Component):
         m.d.comb += [
             is_max.eq(job.mode == VectorMode.MAX), selects.eq(job.mode == VectorMode.SELECT),
             self.job.ready.eq(~self.busy),
-            # A finished window's result goes while the next one is reduced; nothing moves when that is finished too.
-            step.eq(~(done.valid & self.o.valid)),
             taken.eq(taking & step & self.a.valid & (self.b.valid | ~selects)),
             self.a.ready.eq(taken), self.b.ready.eq(taken & selects),
         ]  # fmt: skip
         with m.If(self.job.valid & self.job.ready):
             m.d.sync += [
-                self.busy.eq(1), taking.eq(1), job.eq(self.job.payload),
-                tap.eq(1), countdown.eq(self.job.payload.n_taps),
+                self.busy.eq(1), taking.eq(1), job.eq(self.job.payload), countdown.eq(self.job.payload.n_taps),
                 first.eq(1), last.eq(self.job.payload.n_taps == 1), single.eq(self.job.payload.n_taps == 1),
             ]  # fmt: skip
         with m.If(taken):
             m.d.sync += [
-                tap.eq(tap + 1), countdown.eq(countdown - 1), taking.eq(~self.a.payload.end_walk),
+                countdown.eq(countdown - 1), taking.eq(~self.a.payload.end_walk),
                 first.eq(last), last.eq(countdown == 2),
             ]  # fmt: skip
             with m.If(last):
-                m.d.sync += [tap.eq(1), countdown.eq(job.n_taps), last.eq(single)]
+                m.d.sync += [countdown.eq(job.n_taps), last.eq(single)]
+        number = Signal(COUNT_BITS)  # the third stage's
         with m.If(step):
             m.d.sync += [
-                s1.valid.eq(taken), s1.first.eq(first), s1.last.eq(last), s1.number.eq(tap),
-                s1.end.eq(self.a.payload.end_walk),
+                s1.valid.eq(taken), s1.first.eq(first), s1.last.eq(last), s1.end.eq(self.a.payload.end_walk),
                 *(s1.missed[lane].eq(selects & (self.b.payload.data[lane] != countdown)) for lane in lanes),
-                done.valid.eq(s1.valid & s1.last), done.end.eq(s1.end),
+                s2.eq(s1), s3.eq(s2), done.valid.eq(s3.valid & s3.last), done.end.eq(s3.end),
             ]  # fmt: skip
+            with m.If(s2.valid):
+                m.d.sync += number.eq(Mux(s2.first, 1, number + 1))
+        width = max(config.operand_width, PoolLayout["mantissa"].width + 1)
         for lane in lanes:
-            with m.If(step):
-                m.d.sync += scaled[lane].eq(self.a.payload.data[lane] * job.mantissa)
-            with m.If(step & s1.valid):
-                self._reduce(m, is_max, s1, s1.missed[lane], scaled[lane], value[lane], index[lane])
-        self._give(m, done, is_max, value, index)
+            m.submodules[f"multiplier{lane}"] = multiplier = Multiplier(width)
+            m.d.comb += [
+                multiplier.a.eq(self.a.payload.data[lane]), multiplier.b.eq(job.mantissa), multiplier.b_en.eq(1),
+                multiplier.en.eq(step),
+            ]  # fmt: skip
+            self._reduce(m, lane, step, is_max, s2, multiplier.o, number, value[lane], index[lane])
+        self._give(m, step, s3.valid & s3.last, done, is_max, value, index)
         return m
 
-    def _give(self, m, done, is_max, value, index):
-        """A finished window is taken over by registers of its own, from which it goes, before its indices if any."""
-        takes, index_next, final = Signal(), Signal(), Signal()
-        m.d.comb += takes.eq(done.valid & ~self.o.valid)
+    def _reduce(self, m, lane, step, is_max, tap, scaled, number, value, index):
+        """One lane's next tap, in the second stage, joins its sum or maximum in the third.
+
+        It is compared a cycle before, with the maximum and with the tap ahead, which may become that meanwhile.
+        """
+        operand = self.config.operand_width
+        s3_scaled = Signal(signed(operand + PoolLayout["mantissa"].width + 1), name=f"scaled{lane}", reset_less=True)
+        fresh, beats_value, beats_ahead, took, takes = (
+            Signal(name=f"{name}{lane}") for name in ("fresh", "beats_value", "beats_ahead", "took", "takes")
+        )  # fmt: skip
+        challenger = scaled[:operand].as_signed()
+        always = ~is_max | tap.first
+        m.d.comb += takes.eq(Mux(took, beats_ahead, beats_value))
+        with m.If(step):
+            m.d.sync += [
+                s3_scaled.eq(Mux(tap.missed[lane], 0, scaled)), fresh.eq(is_max | tap.first), took.eq(takes),
+                beats_value.eq(tap.valid & (always | (challenger > value[:operand].as_signed()))),
+                beats_ahead.eq(tap.valid & (always | (challenger > s3_scaled[:operand].as_signed()))),
+            ]  # fmt: skip
+            with m.If(takes):
+                m.d.sync += [value.eq(Mux(fresh, 0, value) + s3_scaled), index.eq(number)]
+
+    def _give(self, m, step, finishes, done, is_max, value, index):
+        """A finished window is taken over by registers of its own, from which it goes, before its indices if any.
+
+        It goes while the next one is reduced; when that is ``done`` too, nothing moves, without ``step``.
+        """
+        takes, goes, index_next, final = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [takes.eq(done.valid & ~self.o.valid), goes.eq(self.o.valid & self.o.ready & ~index_next)]
+        m.d.sync += step.eq(Mux(step, ~(finishes & (done.valid | (self.o.valid & ~goes))), goes))
         with m.If(takes):
             m.d.sync += [self.o.valid.eq(1), index_next.eq(is_max), final.eq(done.end)]
         with m.Elif(self.o.ready & index_next):
             m.d.sync += index_next.eq(0)
-        with m.Elif(self.o.valid & self.o.ready):
+        with m.Elif(goes):
             m.d.sync += [self.o.valid.eq(0), self.busy.eq(~final)]
         for lane in range(self.config.rows):
             result = Signal(signed(self.config.acc_width), name=f"result{lane}", reset_less=True)
@@ -105,12 +132,3 @@ class Pool(wiring.Component):
                 m.d.sync += [result.eq(value[lane]), second.eq(index[lane])]
             with m.Elif(self.o.ready):
                 m.d.sync += result.eq(second)
-
-    def _reduce(self, m, is_max, tap, missed, scaled, value, index):
-        """One lane's next tap joins its sum or maximum."""
-        operand = self.config.operand_width
-        better = tap.first | (scaled[:operand].as_signed() > value[:operand].as_signed())
-        with m.If(~is_max):
-            m.d.sync += value.eq(Mux(tap.first, 0, value) + Mux(missed, 0, scaled))
-        with m.Elif(better):
-            m.d.sync += [value.eq(scaled), index.eq(tap.number)]

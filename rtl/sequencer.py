@@ -90,13 +90,12 @@ class Sequencer(wiring.Component):
     def _slots(self, m, core):
         """The descriptor being built: slot i is field i of whichever engine it is for, as wide as the widest."""
         slots = []
-        pushed, value = delayed(m, core.push & core.push_ready, 1), delayed(m, core.value, 1)
-        chosen = delayed(m, Mux(core.slot_en, 1 << core.slot, 0), 1)
+        pushed = core.push & core.push_ready  # then all slots are written 0
+        value = delayed(m, Mux(pushed, 0, core.value), 1)
+        chosen = delayed(m, Mux(core.slot_en, 1 << core.slot, 0) | pushed.replicate(N_SLOTS), 1)
         for i in range(N_SLOTS):
             slot = Signal(max(layout[i].width for layout in ENGINES.values() if i < len(layout)), name=f"slot{i}")
-            with m.If(pushed):
-                m.d.sync += slot.eq(0)
-            with m.Elif(chosen[i]):
+            with m.If(chosen[i]):
                 m.d.sync += slot.eq(value)
             slots.append(slot)
         return slots

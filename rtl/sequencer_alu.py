@@ -5,7 +5,16 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
-from ..spec.microcode import DIV_CYCLES, EXTREME_CYCLES, MUL_CYCLES, PRODUCT_BITS, REGISTER_WIDTH, RIGHT_BITS, Op
+from ..spec.microcode import (
+    DIV_CYCLES,
+    EXTREME_CYCLES,
+    LOAD_CYCLES,
+    MUL_CYCLES,
+    PRODUCT_BITS,
+    REGISTER_WIDTH,
+    RIGHT_BITS,
+    Op,
+)
 from .delay import delayed
 
 __all__ = ["SequencerAlu"]
@@ -16,8 +25,8 @@ class SequencerAlu(wiring.Component):
 
     While ``en``, ``op``, ``a``, ``b``, ``distance`` (of SHIFT, one of ``shifts``) are held until ``done``; then
     ``result`` is valid, ``taken`` is a branch's condition and ``overflow`` says that a product broke
-    its limits. ``done`` comes in the first cycle, for MIN and MAX in cycle EXTREME_CYCLES, for MUL
-    in cycle MUL_CYCLES and for DIV in cycle DIV_CYCLES.
+    its limits. ``done`` comes in the first cycle, for MIN and MAX in cycle EXTREME_CYCLES, for LOAD, whose result
+    is ``loaded`` in that cycle, in LOAD_CYCLES, for MUL in MUL_CYCLES and for DIV in DIV_CYCLES.
     """
 
     def __init__(self, config: Config, shifts: list[int]):
@@ -25,48 +34,46 @@ class SequencerAlu(wiring.Component):
         self._shifts = shifts
         super().__init__({
             "en": In(1), "op": In(Op), "a": In(signed(REGISTER_WIDTH)), "b": In(signed(REGISTER_WIDTH)),
-            "distance": In(range(max(shifts, default=0) + 1)),
+            "distance": In(range(max(shifts, default=0) + 1)), "loaded": In(signed(REGISTER_WIDTH)),
             "done": Out(1), "result": Out(signed(REGISTER_WIDTH)), "taken": Out(1), "overflow": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
         cycle = Signal(range(DIV_CYCLES))
-        chooses, multiplies, divides = (self.op == Op.MIN) | (self.op == Op.MAX), self.op == Op.MUL, self.op == Op.DIV
+        lasting = [
+            (self.op.matches(Op.MIN, Op.MAX), EXTREME_CYCLES), (self.op == Op.LOAD, LOAD_CYCLES),
+            (self.op == Op.MUL, MUL_CYCLES), (self.op == Op.DIV, DIV_CYCLES),
+        ]  # fmt: skip
         final = Signal()  # the last cycle of several: much waits for ``done``
         m.d.sync += [
             cycle.eq(Mux(self.en & ~self.done, cycle + 1, 0)),
-            final.eq(self.en & (
-                (chooses & (cycle == EXTREME_CYCLES - 2)) | (multiplies & (cycle == MUL_CYCLES - 2))
-                | (divides & (cycle == DIV_CYCLES - 2)))),
-        ]  # fmt: skip
+            final.eq(self.en & Cat(which & (cycle == cycles - 2) for which, cycles in lasting).any()),
+        ]
         product = self._product(m)
         quotient = self._quotient(m, cycle)
-        m.d.comb += self.done.eq(~(chooses | multiplies | divides) | final)
+        m.d.comb += self.done.eq(~Cat(which for which, _ in lasting).any() | final)
 
         less, equal = Signal(), Signal()
         m.d.comb += [less.eq(self.a < self.b), equal.eq(self.a == self.b)]
-        lower = delayed(m, less, 1)  # the choice comes a cycle later
+        # What results depend on comes a cycle later.
+        lower = delayed(m, less, 1)
+        narrow = delayed(m, self.b >> (RIGHT_BITS - 1) == self.b >> REGISTER_WIDTH - 1, 1)
         with m.Switch(self.op):
-            with m.Case(Op.ADD):
-                m.d.comb += self.result.eq(self.a + self.b)
-            with m.Case(Op.SUB):
-                m.d.comb += self.result.eq(self.a - self.b)
+            with m.Case(Op.ADD, Op.SUB, Op.ALIGN):
+                m.d.comb += self.result.eq(self._sum(m))
             with m.Case(Op.MIN):
                 m.d.comb += self.result.eq(Mux(lower, self.a, self.b))
             with m.Case(Op.MAX):
                 m.d.comb += self.result.eq(Mux(lower, self.b, self.a))
-            with m.Case(Op.ALIGN):
-                low = (self._config.banks - 1).bit_length()
-                m.d.comb += self.result.eq(self.a + (self.b[:low] - self.a[:low])[:low])
+            with m.Case(Op.LOAD):
+                m.d.comb += self.result.eq(self.loaded)
             with m.Case(Op.SHIFT), m.Switch(self.distance):
                 for distance in self._shifts:
                     with m.Case(distance):
                         m.d.comb += self.result.eq(self.a >> distance)
             with m.Case(Op.MUL):
-                fits = (self.b >> (RIGHT_BITS - 1) == self.b >> REGISTER_WIDTH - 1) & (
-                    product >> PRODUCT_BITS == product >> len(product) - 1
-                )
+                fits = narrow & (product >> PRODUCT_BITS == product >> len(product) - 1)
                 m.d.comb += [self.result.eq(product), self.overflow.eq(final & ~fits)]
             with m.Case(Op.DIV):
                 m.d.comb += self.result.eq(quotient)
@@ -74,6 +81,16 @@ class SequencerAlu(wiring.Component):
                 with m.Case(branch):
                     m.d.comb += self.taken.eq(condition)
         return m
+
+    def _sum(self, m):
+        """Of ADD, SUB and ALIGN, by the same adder."""
+        low = (self._config.banks - 1).bit_length()
+        subtracts = self.op == Op.SUB
+        addend = Signal(REGISTER_WIDTH)
+        m.d.comb += addend.eq(self.b ^ subtracts.replicate(REGISTER_WIDTH))
+        with m.If(self.op == Op.ALIGN):
+            m.d.comb += addend.eq((self.b[:low] - self.a[:low])[:low])
+        return (Cat(1, self.a) + Cat(subtracts, addend))[1:]  # the first bit carries what SUB adds
 
     def _product(self, m):
         """a * b two cycles later, from two products as wide as a DSP block takes."""

@@ -4,7 +4,7 @@ pc --> code memory --> register file --> operands --> execute
        fetched         read              x            (result forwarded to read)
 """
 
-from amaranth import Array, Module, Mux, Signal, signed
+from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -58,43 +58,42 @@ class SequencerCore(wiring.Component):
         m.submodules.alu = alu = SequencerAlu(self._config, self._program.shifts)
         x = Signal(_instruction_layout(self._program))  # the instruction in execution
         x_valid, stall, flush = Signal(), Signal(), Signal()
-        x_is = {op: Signal(name=f"x_is_{op.name.lower()}") for op in (Op.PUSH, Op.END, Op.FAIL, Op.LOAD)}  # known early
+        # Whether x counts: not behind a branch that was taken (``jumped``), not behind an error.
+        x_live, jumped = Signal(name="x_live"), Signal(name="jumped")
+        x_is = {op: Signal(name=f"x_is_{op.name.lower()}") for op in (Op.PUSH, Op.END, Op.FAIL)}  # known early
         running, stopped = Signal(), Signal()
-        loaded = Signal(signed(REGISTER_WIDTH))  # the task's field, if x loads one
 
         m.d.comb += [
-            alu.en.eq(x_valid), alu.op.eq(x.op), alu.distance.eq(x.b),
-            self.value.eq(Mux(x_is[Op.LOAD], loaded, alu.result)),
-            self.push.eq(x_valid & x_is[Op.PUSH]), self.engine.eq(x.a),
-            self.slot_en.eq(x_valid & x.to_slot & ~stall), self.slot.eq(x.d),
-            self.done.eq(x_valid & x_is[Op.END]),
-            self.error_valid.eq(x_valid & (x_is[Op.FAIL] | alu.overflow)),
+            x_live.eq(x_valid & ~jumped & ~stopped), alu.en.eq(x_live), alu.op.eq(x.op), alu.distance.eq(x.b),
+            self.value.eq(alu.result),
+            self.push.eq(x_live & x_is[Op.PUSH]), self.engine.eq(x.a),
+            self.slot_en.eq(x_live & x.to_slot & ~stall), self.slot.eq(x.d),
+            self.done.eq(x_live & x_is[Op.END]),
+            self.error_valid.eq(x_live & (x_is[Op.FAIL] | alu.overflow)),
             self.error_code.eq(Mux(alu.overflow, ErrorCode.BAD_GEOMETRY, x.a)),
-            stall.eq((x_valid & ~alu.done) | (self.push & ~self.push_ready)),
-            flush.eq(x_valid & alu.taken | ~running | self.done | self.error_valid),
+            stall.eq((x_live & ~alu.done) | (self.push & ~self.push_ready)),
+            flush.eq(jumped | stopped | ~running | self.done),
         ]  # fmt: skip
         m.d.sync += [
-            running.eq((running | self.run) & ~(self.done | self.error_valid | stopped)),
+            running.eq((running | self.run) & ~(self.done | stopped)),
             stopped.eq(stopped | self.error_valid),
         ]
-        self._pipeline(m, alu, x, x_is, x_valid, loaded, stall, flush, running)
+        self._pipeline(m, alu, x, x_is, x_valid, x_live, jumped, stall, flush, running)
         return m
 
-    def _pipeline(self, m, alu, x, x_is, x_valid, loaded, stall, flush, running):
+    def _pipeline(self, m, alu, x, x_is, x_valid, x_live, jumped, stall, flush, running):
         """The stages before execution: fetch, register read with the executing result forwarded."""
         layout = x.shape()
         code = [layout.const(vars(i)) for i in self._program.instructions]
         m.submodules.code = code_memory = Memory(shape=layout, depth=len(code), init=code)
         read = Signal(layout)
         writes = delayed(m, (read.op < Op.BEQ) & ~read.to_slot, 1, ~stall)
-        write = x_valid & writes
+        write = x_live & writes
 
         pc, address, target = (Signal(range(len(code)), name=name) for name in ("pc", "address", "target"))
-        jumps, jumped = Signal(), Signal()  # a branch is taken; was, in the cycle before
         fetch = code_memory.read_port()
         fetched_valid, read_valid = Signal(), Signal()
         m.d.comb += [
-            jumps.eq(alu.taken & x_valid),
             address.eq(Mux(jumped, target, pc)),
             fetch.addr.eq(address),
             fetch.en.eq(~stall),
@@ -103,12 +102,13 @@ class SequencerCore(wiring.Component):
             m.d.sync += [pc.eq(0), jumped.eq(0), fetched_valid.eq(0), read_valid.eq(0), x_valid.eq(0)]
         with m.Elif(~stall):
             m.d.sync += [
-                pc.eq(address + 1), jumped.eq(jumps), target.eq(x.d), read.eq(fetch.data), x.eq(read),
-                fetched_valid.eq(~(jumps | self.done | self.error_valid)),
-                read_valid.eq(fetched_valid & ~flush), x_valid.eq(read_valid & ~flush),
+                pc.eq(address + 1), jumped.eq(alu.taken & x_live), target.eq(x.d), read.eq(fetch.data), x.eq(read),
+                fetched_valid.eq(~self.done), read_valid.eq(fetched_valid & ~flush),
+                x_valid.eq(read_valid & ~flush),
             ]  # fmt: skip
         with m.If(~stall):
-            m.d.sync += [loaded.eq(self._task_field(read.a)), *(bit.eq(read.op == op) for op, bit in x_is.items())]
+            m.d.sync += [bit.eq(read.op == op) for op, bit in x_is.items()]
+        self._load(m, alu, read.a, stall)
         written = delayed(m, self.value, 1, ~stall)
         for operand in ("a", "b"):
             m.submodules[f"registers_{operand}"] = registers = BlockMemory(
@@ -129,11 +129,11 @@ class SequencerCore(wiring.Component):
                 m.d.comb += source.eq(registers.r_data)
             m.d.comb += getattr(alu, operand).eq(delayed(m, source, 1, ~stall))
 
-    def _task_field(self, number):
-        """The task's field ``number``, of those the program loads."""
-        fields = [0] * (max(self._program.fields) + 1)
+    def _load(self, m, alu, number, stall):
+        """The task's field ``number``, of those the program loads: chosen while that is read, there a cycle later."""
+        fields = 0
         for index in self._program.fields:
             name = TASK_FIELDS[index]
             owner = self.task if name in self.task.shape().members else self.task.command
-            fields[index] = owner[name]
-        return Array(fields)[number]
+            fields |= Mux(delayed(m, number == index, 1, ~stall), owner[name], 0)
+        m.d.comb += alu.loaded.eq(delayed(m, fields, 1))

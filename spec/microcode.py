@@ -16,8 +16,8 @@ from .errors import ErrorCode
 from .tile_machine import TASK_FIELDS
 
 __all__ = [
-    "DIV_CYCLES", "EXTREME_CYCLES", "MUL_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES", "REGISTER_WIDTH", "RIGHT_BITS",
-    "START_CYCLES", "TAKEN_CYCLES", "Instruction", "Op", "Program", "interpret",
+    "DIV_CYCLES", "EXTREME_CYCLES", "LOAD_CYCLES", "MUL_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES",
+    "REGISTER_WIDTH", "RIGHT_BITS", "START_CYCLES", "TAKEN_CYCLES", "Instruction", "Op", "Program", "interpret",
 ]  # fmt: skip
 
 REGISTER_WIDTH = 32
@@ -27,11 +27,13 @@ PRODUCT_BITS = 30
 """A product p must satisfy -2^PRODUCT_BITS <= p < 2^PRODUCT_BITS."""
 
 EXTREME_CYCLES = 2
+LOAD_CYCLES = 2
 MUL_CYCLES = 3
 DIV_CYCLES = REGISTER_WIDTH + 2
 TAKEN_CYCLES = 4
 PUSH_CYCLES = 2
-"""What MIN and MAX, a product, a quotient, a taken branch, and PUSH where there is room take; any other a cycle."""
+"""What MIN and MAX, LOAD, a product, a quotient, a taken branch, and PUSH where there is room take; any other takes a
+cycle."""
 START_CYCLES = 4
 """From a task's arrival to its first instruction's execution."""
 
@@ -109,7 +111,8 @@ class Program:
 
 
 _CYCLES = {
-    Op.MIN: EXTREME_CYCLES, Op.MAX: EXTREME_CYCLES, Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES, Op.PUSH: PUSH_CYCLES,
+    Op.MIN: EXTREME_CYCLES, Op.MAX: EXTREME_CYCLES, Op.LOAD: LOAD_CYCLES, Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES,
+    Op.PUSH: PUSH_CYCLES,
 }  # fmt: skip
 
 
