@@ -124,7 +124,7 @@ class Exponents(wiring.Component):
         s1_step = Signal(range(n_tensors))
         s1_addr = Signal(range(n_tensors))
         done = Signal()
-        trial = self.adjust.how == Adjust.TRIAL
+        start, trial = delayed(m, self.adjust.start, 1), delayed(m, self.adjust.how == Adjust.TRIAL, 1)
         last = s0_step == Mux(trial, len(named) - 1, n_tensors - 1)
 
         def of_named(step, prefix=""):
@@ -135,7 +135,7 @@ class Exponents(wiring.Component):
 
         m.d.comb += s0_addr.eq(Mux(trial, of_named(s0_step), s0_step))
         m.d.sync += done.eq(0)
-        with m.If(self.adjust.start):
+        with m.If(start):
             m.d.sync += waiting.eq(1)
         with m.Elif(waiting & shadow.settled):
             m.d.sync += [waiting.eq(0), walking.eq(1), s0_step.eq(0)]
