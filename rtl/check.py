@@ -8,6 +8,7 @@ from ..spec.commands import Adam, CMode, Opcode, Source
 from ..spec.config import VERSION, Config
 from ..spec.errors import ErrorCode
 from .csr import N_PHASES
+from .delay import delayed
 from .dispatch import WaitLayout
 from .exponents import operands
 from .hyper import HYPER_PER_UPDATE
@@ -32,7 +33,7 @@ def is_update(opcode):
 
 
 class Check(wiring.Component):
-    """Judges ``fetched``, combinationally: ``skip`` it in this ``phase``, or refuse it with ``code``.
+    """Judges what was ``fetched`` a cycle before: ``skip`` it in this ``phase``, or refuse it with ``code``.
 
     The first command is executed in every phase. ``given``: commands handed out since the batch began.
     """
@@ -50,17 +51,16 @@ class Check(wiring.Component):
         command = self.fetched.command
         header = command.opcode == Opcode.HEADER
         first = self.fetched.index == 0
-        m.d.comb += self.skip.eq(~first & ~command.phase_mask.bit_select(self.phase, 1) & ~self.fetched.fault)
-        with m.If(self.fetched.fault):
-            m.d.comb += self.code.eq(ErrorCode.READ_FAULT)
-        with m.Elif(first & ~header):
-            m.d.comb += self.code.eq(ErrorCode.NO_HEADER)
-        with m.Elif((command.opcode > max(Opcode)) | self._unknown(command)):
-            m.d.comb += self.code.eq(ErrorCode.BAD_OPCODE)
-        with m.Elif(header & ((command.config_hash != config.config_hash) | (command.version != VERSION))):
-            m.d.comb += self.code.eq(ErrorCode.CONFIG_MISMATCH)
-        with m.Elif(is_work(command.opcode)):
-            self._references(m, command)
+        unknown = (command.opcode > max(Opcode)) | self._unknown(command)
+        mismatch = header & ((command.config_hash != config.config_hash) | (command.version != VERSION))
+        codes = (
+            (ErrorCode.READ_FAULT, self.fetched.fault), (ErrorCode.NO_HEADER, first & ~header),
+            (ErrorCode.BAD_OPCODE, unknown), (ErrorCode.CONFIG_MISMATCH, mismatch), *self._references(command),
+        )  # fmt: skip
+        m.d.sync += self.skip.eq(~first & ~command.phase_mask.bit_select(self.phase, 1) & ~self.fetched.fault)
+        for code, wrong in reversed(codes):  # the first one counts
+            with m.If(delayed(m, wrong, 1)):
+                m.d.comb += self.code.eq(code)
         return m
 
     def _unknown(self, command):
@@ -75,26 +75,21 @@ class Check(wiring.Component):
         learns = (command.opcode == Opcode.ADAM) | command.quality | (command.source != 0)
         return (compute & (reorganises | command.predictor | (command.c_mode == CMode.SUB))) | (update & learns)
 
-    def _references(self, m, command):
+    def _references(self, command):
+        """What is wrong with work's, by its codes; each may be in one of several places."""
         config = self.config
-        update = is_update(command.opcode)
-        bad_tensor = Signal()
-        bad_address = Signal()
-        for operand in operands(config):
-            with m.If(command[f"{operand}_id"] >= config.n_tensors):
-                m.d.comb += bad_tensor.eq(1)
-            if operand == "scale":
-                continue
-            address = command[f"{operand}_addr"]
-            with m.If((address % config.operand_bytes != 0) | (update & (address % config.beat_bytes != 0))):
-                m.d.comb += bad_address.eq(1)
+        update, work = is_update(command.opcode), is_work(command.opcode)
         hypers = Mux(command.opcode == Opcode.ADAM, len(Adam), HYPER_PER_UPDATE)  # there is no ADAM in the baseline
-        with m.If(update & (command.hyper > config.n_hyper - hypers)):
-            m.d.comb += bad_tensor.eq(1)
-        early = Cat(command[f"wait_{kind}"] > self.given[kind] for kind in WaitLayout.members).any()
-        with m.If(early):
-            m.d.comb += self.code.eq(ErrorCode.BAD_WAIT)
-        with m.Elif(bad_tensor):
-            m.d.comb += self.code.eq(ErrorCode.BAD_TENSOR)
-        with m.Elif(bad_address):
-            m.d.comb += self.code.eq(ErrorCode.BAD_ADDRESS)
+        bad_tensors = [update & (command.hyper > config.n_hyper - hypers)]
+        bad_addresses = []
+        for operand in operands(config):
+            bad_tensors.append(command[f"{operand}_id"] >= config.n_tensors)
+            if operand != "scale":
+                address = command[f"{operand}_addr"]
+                beat = update & (address % config.beat_bytes != 0)
+                bad_addresses.append((address % config.operand_bytes != 0) | beat)
+        early = (command[f"wait_{kind}"] > self.given[kind] for kind in WaitLayout.members)
+        return (
+            (ErrorCode.BAD_WAIT, work & Cat(early).any()), (ErrorCode.BAD_TENSOR, work & Cat(bad_tensors).any()),
+            (ErrorCode.BAD_ADDRESS, work & Cat(bad_addresses).any()),
+        )  # fmt: skip

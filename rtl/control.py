@@ -10,6 +10,7 @@ from .clock_gate import clock_gate
 from .cosine import ThresholdLayout
 from .counters import FLUSH_CYCLES, Counters, counts_layout
 from .csr import AxiLite, Csr
+from .delay import delayed
 from .dispatch import queues
 from .exponents import Exponents
 from .fetch import Fetch
@@ -203,7 +204,7 @@ class Control(wiring.Component):
         m.d.comb += [
             gate.quality_valid.eq(self.quality_valid), gate.quality.eq(self.quality),
             gate.threshold.eq(data.View(ThresholdLayout, csr.gate_threshold)),
-            gate.clear.eq(self.reset | fetch.begin | fetch.batch_end), gate.commit.eq(fetch.commit),
+            gate.clear.eq(delayed(m, self.reset | fetch.begin | fetch.batch_end, 1)), gate.commit.eq(fetch.commit),
             gate.set.eq(csr.written.gate), gate.value.eq(csr.write_data), csr.gate.eq(gate.open),
             fetch.settled.eq(issue.settled & ~gate.busy), self.commit.eq(fetch.commit), self.begin.eq(gate.clear),
             self.adam_value.eq(csr.write_data),
@@ -242,14 +243,12 @@ class Control(wiring.Component):
 
     def _count(self, m, csr, counters, batches, fetch, supervisor):
         counting = Signal()
-        m.d.sync += [
-            counters.counts.eq(self.counts),
-            counters.counts.cycles.eq(counting),
-            counters.counts.commands.eq(fetch.executed),
-            *(counters.counts[name].eq(Mux(counting, self.counts[name], 0)) for name in WHILE_RUNNING),
-        ]
+        counts = delayed(m, self.counts, 1)
+        m.d.sync += counting.eq(fetch.running & supervisor.busy)
         m.d.comb += [
-            counting.eq(fetch.running & supervisor.busy),
+            counters.counts.eq(counts), counters.counts.cycles.eq(counting),
+            counters.counts.commands.eq(delayed(m, fetch.executed, 1)),
+            *(counters.counts[name].eq(Mux(counting, counts[name], 0)) for name in WHILE_RUNNING),
             counters.phase.eq(batches.phase), counters.clear.eq(supervisor.clear_counters),
             counters.index.eq(csr.counter), counters.show.eq(csr.look), csr.counter_value.eq(counters.shown),
         ]  # fmt: skip

@@ -4,6 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .delay import delayed
 from .interfaces import QualityLayout
 
 __all__ = ["Cosine", "ThresholdLayout"]
@@ -15,6 +16,8 @@ MANTISSA = 16
 SUM = 64
 STREAM = SUM + 2 * SHIFT_MAX + 3
 """Bits of a norm: a sum with its shift, three terms, a sign."""
+ALIGN = 3
+"""Cycles for how far the sums are apart."""
 FACTOR, PRODUCT = 2 * MANTISSA, 3 * MANTISSA
 
 ThresholdLayout = data.StructLayout({"mantissa": MANTISSA, "exponent": signed(8), "unused": 7, "in_use": 1})
@@ -32,7 +35,7 @@ class Cosine(wiring.Component):
     are added up while the upper bits of what they make are looked for, and one adder does all three multiplications.
     """
 
-    CYCLES = STREAM + 3 * (MANTISSA + 1) + MANTISSA + 4
+    CYCLES = ALIGN + STREAM + 3 * (MANTISSA + 1) + MANTISSA + 7
 
     def __init__(self):
         super().__init__({
@@ -42,25 +45,39 @@ class Cosine(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        step = Signal(range(STREAM))
-        dot, predicted, true = (Signal(TopLayout, name=name) for name in ("dot", "predicted", "true"))
+        step = Signal(range(-ALIGN, STREAM + 1))
+        dot, predicted, true = (Signal(TopLayout, name=name, reset_less=True) for name in ("dot", "predicted", "true"))
         turn = Signal(range(3))
-        streaming = Signal()
-        negative = self._stream(m, step, streaming, dot, predicted, true)
-        x, product = Signal(FACTOR), Signal(PRODUCT)
-        left = Signal(FACTOR)
+        aligning, streaming = Signal(), Signal()
+        negative = self._stream(m, step, aligning, streaming, dot, predicted, true)
+        x, product = Signal(FACTOR, reset_less=True), Signal(PRODUCT, reset_less=True)
+        left = Signal(FACTOR, reset_less=True)
         ahead = Signal(signed(11))  # exponent of the left side less that of the right one
         threshold = self.threshold
+        fails = Signal()
+        certain = Signal()  # passes, unless it fails
+        more = Signal()
+        m.d.sync += [
+            fails.eq(negative | ~dot.mantissa[-1]), more.eq(Cat(Const(0, PRODUCT - FACTOR), left) >= product),
+            certain.eq(~predicted.mantissa[-1] | ~true.mantissa[-1] | (threshold.mantissa == 0)),
+        ]  # fmt: skip
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):
-                m.d.sync += step.eq(0)
-                m.next = "STREAM"
+                m.d.sync += step.eq(-ALIGN)
+                m.next = "ALIGN"
+            with m.State("ALIGN"):
+                m.d.comb += aligning.eq(1)
+                m.d.sync += step.eq(step + 1)
+                with m.If(step == -1):
+                    m.next = "STREAM"
             with m.State("STREAM"):
                 m.d.comb += streaming.eq(1)
                 m.d.sync += step.eq(step + 1)
                 with m.If(step == STREAM - 1):
-                    m.d.sync += turn.eq(0)
-                    m.next = "SQUARE"
+                    m.next = "LAST"
+            with m.State("LAST"):
+                m.d.sync += turn.eq(0)
+                m.next = "SQUARE"
             with m.State("SQUARE"):
                 m.d.sync += [
                     step.eq(0), x.eq(dot.mantissa), product.eq(dot.mantissa),
@@ -86,38 +103,35 @@ class Cosine(wiring.Component):
                     with m.Default():
                         m.next = "COMPARE"
             with m.State("COMPARE"):
-                fails = negative | ~dot.mantissa[-1]
-                passes = ~predicted.mantissa[-1] | ~true.mantissa[-1] | (threshold.mantissa == 0)
-                more = Cat(Const(0, PRODUCT - FACTOR), left) >= product
-                m.d.comb += [
-                    self.done.eq(fails | passes | left[-1] & product[-1]),
-                    self.passes.eq(~fails & (passes | (ahead > 0) | (ahead == 0) & more)),
-                ]
                 with m.If(~left[-1]):
                     m.d.sync += left.eq(left << 1)
                 with m.If(~product[-1]):
                     m.d.sync += product.eq(product << 1)
                 m.d.sync += ahead.eq(ahead + ~product[-1] - ~left[-1])
-                with m.If(self.done):
-                    m.next = "IDLE"
+                with m.If(fails | certain | left[-1] & product[-1]):
+                    m.next = "DECIDE"
+            with m.State("DECIDE"):
+                m.d.sync += self.passes.eq(~fails & (certain | (ahead > 0) | (ahead == 0) & more))
+                m.next = "DONE"
+            with m.State("DONE"):
+                m.d.comb += self.done.eq(1)
+                m.next = "IDLE"
         return m
 
-    def _stream(self, m, step, streaming, dot, predicted, true):
+    def _stream(self, m, step, aligning, streaming, dot, predicted, true):
         """Add up the sums from their least bits on; returns whether the dot product is negative, at the end."""
         quality = self.quality
+        difference = delayed(m, quality.e_exponent - quality.t_exponent, 1)
         apart = Signal(range(-SHIFT_MAX, SHIFT_MAX + 1))
-        difference = quality.e_exponent - quality.t_exponent
-        clamped = Mux(difference > SHIFT_MAX, SHIFT_MAX, Mux(difference < -SHIFT_MAX, -SHIFT_MAX, difference))
-        with m.If(self.start):
-            m.d.sync += apart.eq(clamped)
+        m.d.sync += apart.eq(Mux(difference > SHIFT_MAX, SHIFT_MAX, Mux(difference < -SHIFT_MAX, -SHIFT_MAX, difference)))
         up, down = Mux(apart > 0, apart, 0), Mux(apart < 0, -apart, 0)  # in units of the lower exponent
         bits = {}
         for name, shift in (("ee", up << 1), ("et", up + down), ("tt", down << 1)):
-            rest = Signal(SUM, name=f"rest_{name}")
-            bits[name] = Signal(name=f"bit_{name}")
-            there = step >= shift
-            m.d.comb += bits[name].eq(rest[0] & there)
-            with m.If(self.start):
+            rest = Signal(SUM, name=f"rest_{name}", reset_less=True)
+            before_first = delayed(m, shift - 1, 1)
+            there = delayed(m, step >= before_first, 1)
+            bits[name] = rest[0] & there
+            with m.If(aligning):
                 m.d.sync += rest.eq(quality[name])
             with m.Elif(there):
                 m.d.sync += rest.eq(Cat(rest[1:], rest[-1] if name == "et" else 0))
@@ -129,22 +143,23 @@ class Cosine(wiring.Component):
             predicted_sum.eq(bits["ee"] + before + bits["tt"] + carry),
         ]
         m.d.sync += [before.eq(bits["et"]), dot_carry.eq(dot_sum[1]), carry.eq(predicted_sum[1:])]
-        with m.If(self.start):
+        with m.If(aligning):
             m.d.sync += [before.eq(0), dot_carry.eq(0), carry.eq(0)]
+        found = delayed(m, streaming, 1)
         for bit, top in ((dot_sum[0], dot), (predicted_sum[0], predicted), (bits["tt"], true)):
-            self._upper(m, bit, step, streaming, top)
+            self._upper(m, delayed(m, bit, 1), step, aligning, found, top)
         negative = Signal()
         with m.If(streaming):
             m.d.sync += negative.eq(dot_sum[0])
         return negative
 
-    def _upper(self, m, bit, step, streaming, top):
-        """The last bits up to the highest 1."""
-        window = Signal(MANTISSA, name=f"{top.as_value().name}_window")
+    def _upper(self, m, bit, step, aligning, found, top):
+        """The last bits up to the highest 1; a cycle behind ``step``."""
+        window = Signal(MANTISSA, name=f"{top.as_value().name}_window", reset_less=True)
         now = Cat(window[1:], bit)
-        with m.If(self.start):
+        with m.If(aligning):
             m.d.sync += [window.eq(0), top.eq(0)]
-        with m.Elif(streaming):
+        with m.Elif(found):
             m.d.sync += window.eq(now)
             with m.If(bit):
-                m.d.sync += [top.mantissa.eq(now), top.exponent.eq(step - (MANTISSA - 1))]
+                m.d.sync += [top.mantissa.eq(now), top.exponent.eq(step - MANTISSA)]

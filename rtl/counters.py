@@ -45,7 +45,7 @@ class Counters(wiring.Component):
     ``clear`` sets all to 0; counts in that cycle are lost.
     """
 
-    SHOW_LATENCY = 3
+    SHOW_LATENCY = 4
 
     def __init__(self, config: Config):
         self.config = config
@@ -60,51 +60,62 @@ class Counters(wiring.Component):
         m.submodules.totals = totals = Memory(shape=TOTAL_WIDTH, depth=depth, init=[])
         write = totals.write_port()
         read = totals.read_port(transparent_for=(write,))
-        begun = Signal(depth)  # 0: the total is 0, whatever the memory holds
         turn = Signal(range(COUNTER_SLOTS))
-        s0_addr = Signal(range(depth))
-        s1_valid = Signal()
-        s1_addr = Signal(range(depth))
-        s1_begun = Signal()
+        s0_addr = Signal(range(depth), reset_less=True)
+        s1_addr, s2_addr = delayed(m, s0_addr, 1, reset=False), delayed(m, s0_addr, 2, reset=False)
+        s1_valid, s2_valid = Signal(), Signal()
+        s2_total = Signal(TOTAL_WIDTH, reset_less=True)
 
+        clear = Signal(init=1)  # as late as the counts, which come from everywhere; it is their reset too
+        m.d.sync += clear.eq(self.clear)
         phase = delayed(m, self.phase, 1)  # of the counts, which come in registers
-        live = self._live(m, phase, s0_addr)
-        s1_amount, s2_amount = Signal.like(live), Signal.like(live)
-        s2_valid, s2_addr = Signal(), Signal.like(s1_addr)
-        s2_total = Signal(TOTAL_WIDTH)
+        addr = Signal.like(s0_addr)
+        m.d.comb += addr.eq(Mux(self.show, self.index, Cat(turn, phase)))
+        live = self._live(m, clear, phase, addr)
+        again, again2 = delayed(m, addr == s0_addr, 1), delayed(m, addr == s1_addr, 1)  # s0 as s1, as s2
+        begun = self._begun(m, clear, s1_valid, s1_addr, addr)
+        s1_begun = delayed(m, (begun | again & s1_valid | again2 & s2_valid) & ~clear, 1)
+        s1_amount = delayed(m, Mux(clear, 0, live), 1, reset=False)
+        s2_amount = delayed(m, s1_amount, 1, reset=False)
         m.d.comb += [
-            s0_addr.eq(Mux(self.show, self.index, Cat(turn, phase))),
-            read.addr.eq(s0_addr),
-            write.en.eq(s2_valid & ~self.clear),
-            write.addr.eq(s2_addr),
+            read.addr.eq(s0_addr), write.en.eq(s2_valid & ~clear), write.addr.eq(s2_addr),
             write.data.eq(s2_total + s2_amount),
-        ]
+        ]  # fmt: skip
         m.d.sync += [
-            s1_valid.eq(~self.clear), s1_addr.eq(s0_addr), s1_amount.eq(Mux(self.clear, 0, live)),
-            s1_begun.eq((begun.bit_select(s0_addr, 1) | (s1_valid & (s1_addr == s0_addr))) & ~self.clear),
-            begun.eq(begun | (s1_valid << s1_addr)),
-            s2_valid.eq(s1_valid & ~self.clear), s2_addr.eq(s1_addr), s2_amount.eq(s1_amount),
-            s2_total.eq(Mux(s1_begun, Mux(s2_valid & (s2_addr == s1_addr), write.data, read.data), 0)),
+            s0_addr.eq(addr), s1_valid.eq(~clear), s2_valid.eq(s1_valid & ~clear),
+            s2_total.eq(Mux(s1_begun, Mux(s2_valid & delayed(m, again, 1), write.data, read.data), 0)),
         ]  # fmt: skip
         with m.If(delayed(m, self.show, self.SHOW_LATENCY - 1)):
             m.d.sync += self.shown.eq(write.data)
         with m.If(~self.show):
             m.d.sync += turn.eq(turn + 1)
-        with m.If(self.clear):
-            m.d.sync += begun.eq(0)
         return m
 
-    def _live(self, m, phase, addr):
-        """What the counter of ``addr`` has counted since it was last taken; it is taken now."""
+    def _live(self, m, clear, phase, addr):
+        """What the counter of the ``addr`` of the cycle before has counted since it was last taken; it is taken now."""
         place = addr[: exact_log2(COUNTER_SLOTS)]
         current = addr[exact_log2(COUNTER_SLOTS) :] == phase
         chosen = []
         for i, (name, _) in enumerate(COUNTERS):
-            count = self.counts[name]
-            live = Signal(len(count) + exact_log2(FLUSH_CYCLES), name=f"live_{name}")
-            taken = current & (place == i)
+            count = delayed(m, self.counts[name], 1, reset=False)
+            live = Signal(len(count) + exact_log2(FLUSH_CYCLES), name=f"live_{name}", reset_less=True)
+            taken = delayed(m, current & (place == i), 1)
             m.d.sync += live.eq(Mux(taken, 0, live) + count)
-            with m.If(self.clear):
+            with m.If(clear):
                 m.d.sync += live.eq(0)
             chosen.append(Mux(taken, live, 0))
         return reduce(or_, chosen)
+
+    def _begun(self, m, clear, valid, valid_addr, addr):
+        """Whether the total at the ``addr`` of the cycle before was begun by what was ``valid`` until before that.
+
+        If it wasn't it is 0, whatever the memory holds.
+        """
+        begun = Signal(N_PHASES * COUNTER_SLOTS, reset_less=True)
+        m.d.sync += begun.eq(begun | (valid << valid_addr))
+        with m.If(clear):
+            m.d.sync += begun.eq(0)
+        place = addr[: exact_log2(COUNTER_SLOTS)]
+        found = Cat(begun.word_select(phase, COUNTER_SLOTS).bit_select(place, 1) for phase in range(N_PHASES))
+        found = delayed(m, Mux(clear, 0, found), 1)
+        return found.bit_select(delayed(m, addr[exact_log2(COUNTER_SLOTS) :], 1), 1)

@@ -84,7 +84,7 @@ class Csr(wiring.Component):
     read as 0 and ignore writes. A write without all its strobes is not done and answered by SLVERR.
     """
 
-    LOOK_CYCLES = 3
+    LOOK_CYCLES = 4
 
     def __init__(self, config: Config):
         self.config = config
@@ -116,7 +116,9 @@ class Csr(wiring.Component):
         index = Signal(ADDR_WIDTH - 2)
         do = Signal()
         answer = delayed(m, do, 1)
-        m.d.sync += do.eq(addr_held & data_held & ~bus.bvalid & ~do & ~answer)
+        writes = Signal()  # ``do``, with all strobes
+        begins = addr_held & data_held & ~bus.bvalid & ~do & ~answer
+        m.d.sync += [do.eq(begins), writes.eq(begins & full)]
         m.d.comb += [bus.awready.eq(~addr_held), bus.wready.eq(~data_held)]
         with m.If(bus.awvalid & bus.awready):
             m.d.sync += [addr_held.eq(1), index.eq(bus.awaddr[2:])]
@@ -131,21 +133,21 @@ class Csr(wiring.Component):
 
         stored = stored_registers(self.config)
         if self.config.predicts:
-            m.d.comb += self.writing.eq(do & full)
-        with m.If(do & full), m.Switch(index):
-            for register in self.registers:
-                name = register.name.lower()
-                if register.name in stored:
-                    with m.Case(register.offset // 4):
-                        m.d.sync += getattr(self, name).eq(self.write_data)
-                elif register.name in self.effects:
-                    with m.Case(register.offset // 4):
-                        m.d.comb += self.written[name].eq(1)
+            m.d.comb += self.writing.eq(writes)
+        for register in self.registers:
+            name = register.name.lower()
+            meant = writes & delayed(m, index == register.offset // 4, 1)  # it stands for a cycle before
+            if register.name in stored:
+                with m.If(meant):
+                    m.d.sync += getattr(self, name).eq(self.write_data)
+            elif register.name in self.effects:
+                m.d.comb += self.written[name].eq(meant)
 
     def _read_channel(self, m):
         """Take an address, let the others look up what it may be about, sample, answer a cycle later.
 
-        The register is chosen in two steps: within each group of GROUP, then among the groups.
+        The register is chosen in two steps: within each group of GROUP, then among the groups. Which one it is to be is
+        known a cycle after the address, long before it is sampled.
         """
         bus = self.bus
         free = Signal(init=1)
@@ -164,16 +166,15 @@ class Csr(wiring.Component):
         with m.If(bus.arvalid & free):
             m.d.sync += [free.eq(0), index.eq(bus.araddr[2:])]
         numbers = {r.name: r.offset // 4 for r in self.registers if r.access != Access.WO}
+        meant = {name: delayed(m, index == number, 1) for name, number in numbers.items()}
         chosen = []
         for group in sorted({number // GROUP for number in numbers.values()}):
             chosen.append(Signal(DATA_WIDTH, name=f"chosen{group}"))
-            m.d.sync += chosen[-1].eq(0)
-            with m.Switch(index):
-                for name, number in numbers.items():
-                    if number // GROUP == group:
-                        with m.Case(number):
-                            m.d.sync += chosen[-1].eq(values.get(name, getattr(self, name.lower(), 0)))
-        with m.If(sample & (index == numbers["COUNTER_LOW"])):
+            m.d.sync += chosen[-1].eq(reduce(or_, (
+                Mux(meant[name], values.get(name, getattr(self, name.lower(), 0)), 0)
+                for name, number in numbers.items() if number // GROUP == group
+            )))  # fmt: skip
+        with m.If(sample & meant["COUNTER_LOW"]):
             m.d.sync += counter_high.eq(self.counter_value[DATA_WIDTH:])
         with m.If(delayed(m, sample, 1)):
             m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(reduce(or_, chosen))]

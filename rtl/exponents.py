@@ -112,7 +112,7 @@ class Exponents(wiring.Component):
     def _walk(self, m, table, shadow):
         """Visit the entries to adjust, one per cycle: s0 reads table and shadow, s1 clears the shadow's.
 
-        The rule applies in s2, the table is written in s3.
+        The rule applies in s2 and s3, the table is written in s4.
         """
         n_tensors = self.config.n_tensors
         named = ("out", "b", "d") if self.config.predicts else ("out", "b")
@@ -124,7 +124,7 @@ class Exponents(wiring.Component):
         s1_step = Signal(range(n_tensors))
         s1_addr = Signal(range(n_tensors))
         done = Signal()
-        trial = self.adjust.how == Adjust.TRIAL
+        start, trial = delayed(m, self.adjust.start, 1), delayed(m, self.adjust.how == Adjust.TRIAL, 1)
         last = s0_step == Mux(trial, len(named) - 1, n_tensors - 1)
 
         def of_named(step, prefix=""):
@@ -135,7 +135,7 @@ class Exponents(wiring.Component):
 
         m.d.comb += s0_addr.eq(Mux(trial, of_named(s0_step), s0_step))
         m.d.sync += done.eq(0)
-        with m.If(self.adjust.start):
+        with m.If(start):
             m.d.sync += waiting.eq(1)
         with m.Elif(waiting & shadow.settled):
             m.d.sync += [waiting.eq(0), walking.eq(1), s0_step.eq(0)]
@@ -149,47 +149,46 @@ class Exponents(wiring.Component):
         m.d.comb += [
             shadow.addr.eq(s0_addr),
             shadow.clear.eq(s1_valid & chosen),
-            table.write.eq(delayed(m, changes, 2)),
-            table.write_addr.eq(delayed(m, s1_addr, 2)),
+            table.write.eq(delayed(m, changes, 3)),
+            table.write_addr.eq(delayed(m, s1_addr, 3)),
             table.write_data.eq(delayed(m, self._rule(m, s2_old, s2_seen), 1)),
-            self.adjust.done.eq(delayed(m, done, 3)),
+            self.adjust.done.eq(delayed(m, done, 4)),
         ]
         return walking, s0_addr
 
     def _rule(self, m, old, shadow):
-        """The adjusted entry of a tensor that was seen."""
+        """The adjusted entry of a tensor that was seen, a cycle later."""
         new = Signal(self.layout)
         wanted = Signal(signed(len(shadow.top) + 1))
         exponent = Signal(signed(8))
-        m.d.comb += [
-            wanted.eq(Mux(
-                shadow.nonzero,
-                shadow.top + (HEADROOM_BITS - (self.config.operand_width - 1)),
-                Mux(old.has_next, old.next, old.cur) - ZERO_STEP,
-            )),
-            exponent.eq(_clamped(wanted)),
-            new.eq(old),
-        ]  # fmt: skip
-        with m.If(~old.has_next):
+        m.d.sync += wanted.eq(Mux(
+            shadow.nonzero,
+            shadow.top + (HEADROOM_BITS - (self.config.operand_width - 1)),
+            Mux(old.has_next, old.next, old.cur) - ZERO_STEP,
+        ))  # fmt: skip
+        kept = delayed(m, old, 1)
+        m.d.comb += [exponent.eq(_clamped(wanted)), new.eq(kept)]
+        with m.If(~kept.has_next):
             m.d.comb += new.cur.eq(exponent)
         with m.Else():
             m.d.comb += new.next.eq(exponent)
             with m.If(self.adjust.how == Adjust.COMMIT):
-                m.d.comb += new.cur.eq(old.next)
+                m.d.comb += new.cur.eq(kept.next)
         if self.config.predicts:
-            with m.If(old.is_scale):
-                m.d.comb += new.eq(old)
-                with m.If(shadow.nonzero):
-                    self._smooth(m, old, shadow.top, new)
+            smoothed, nonzero = self._smoothed(m, old, shadow.top), delayed(m, shadow.nonzero, 1)
+            with m.If(kept.is_scale):
+                m.d.comb += new.eq(kept)
+                with m.If(nonzero):
+                    m.d.comb += [new.cur.eq(_clamped(smoothed >> 8)), new.next.eq(smoothed[:8].as_signed())]
         return new
 
-    def _smooth(self, m, old, top, new):
-        """A scale goes part of the way to the batch's own, in a trial all of it."""
+    def _smoothed(self, m, old, top):
+        """A scale goes part of the way to the batch's own, in a trial all of it; a cycle later."""
         smoothed = Signal(signed(len(top) + 9))
         value = Cat(old.next.as_unsigned(), old.cur).as_signed()
         target = Cat(Const(0, 8), top).as_signed()
-        m.d.comb += smoothed.eq(Mux(self.adjust.how == Adjust.COMMIT, value + ((target - value) >> SMOOTHING), target))
-        m.d.comb += [new.cur.eq(_clamped(smoothed >> 8)), new.next.eq(smoothed[:8].as_signed())]
+        m.d.sync += smoothed.eq(Mux(self.adjust.how == Adjust.COMMIT, value + ((target - value) >> SMOOTHING), target))
+        return smoothed
 
 
 def _clamped(exponent):

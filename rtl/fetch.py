@@ -20,6 +20,9 @@ from .prefetch import Prefetch
 
 __all__ = ["Fetch"]
 
+READING = ("COMMAND", "CHECK", "JUDGE", "SETTLE", "WORK", "ADJUST", "NEXT")
+"""States in which commands are read."""
+
 
 class Fetch(wiring.Component):
     """Walks through the program at ``program``.
@@ -55,10 +58,15 @@ class Fetch(wiring.Component):
         m.submodules.check = check = Check(self.config)
         wiring.connect(m, wiring.flipped(self.client), prefetch.client)
         fetched = prefetch.commands.p
+        opcode = fetched.command.opcode
 
         work = Signal()
+        leaves = Signal()  # it is HOST or END
         skip = Signal()
         code = Signal(ErrorCode)
+        refused = Signal()
+        header = Signal()
+        ending = Signal()  # END is left, not HOST
         calibrating = Signal()
         tried = Signal()
         calm = Signal()  # what a state waits for was there a cycle before, and nothing is left that could report since
@@ -78,32 +86,39 @@ class Fetch(wiring.Component):
             self._begin(m, prefetch, located)
             with m.State("COMMAND"):
                 m.d.sync += [
-                    skip.eq(check.skip), code.eq(check.code), work.eq(is_work(fetched.command.opcode)),
-                    calibrating.eq(self.calibrate), tried.eq(0),
+                    work.eq(is_work(opcode)), leaves.eq((opcode == Opcode.HOST) | (opcode == Opcode.END)),
+                    header.eq(opcode == Opcode.HEADER), calibrating.eq(self.calibrate), tried.eq(0),
                 ]  # fmt: skip
                 with m.If(prefetch.commands.valid & located):
-                    m.next = "JUDGE"
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.d.sync += [skip.eq(check.skip), code.eq(check.code), refused.eq(check.code != ErrorCode.NONE)]
+                m.next = "JUDGE"
             with m.State("JUDGE"):
-                passed = skip | ((code == ErrorCode.NONE) & (fetched.command.opcode == Opcode.HEADER))
-                with m.If(passed):
-                    self._step(m, prefetch, executed=~skip)
-                with m.Elif(work & (code == ErrorCode.NONE) & ~calibrating):
+                with m.If(skip | header & ~refused):
+                    m.next = "NEXT"
+                with m.Elif(work & ~refused & ~calibrating):
                     m.next = "WORK"
                 with m.Else():
                     m.next = "SETTLE"
-            self._settle(m, prefetch, calm, code, work & ~tried)
+            self._settle(m, prefetch, calm, refused, work & ~tried, leaves, ending)
             with m.State("WORK"):
                 m.d.comb += self.work.valid.eq(1)
                 with m.If(self.work.ready & self.work.p.dry):
                     m.d.sync += tried.eq(1)
                     m.next = "SETTLE"
                 with m.Elif(self.work.ready):
-                    self._step(m, prefetch)
+                    m.next = "NEXT"
             with m.State("ADJUST"), m.If(self.adjust.done):
+                m.next = "NEXT"
                 with m.If(work):
                     m.next = "WORK"
-                with m.Else():
-                    self._step(m, prefetch)
+            with m.State("NEXT"):
+                m.d.comb += [prefetch.commands.ready.eq(1), self.executed.eq(~skip)]
+                m.d.sync += ending.eq(opcode == Opcode.END)
+                m.next = "COMMAND"
+                with m.If(leaves & ~skip):
+                    m.next = "LEAVE"
             with m.State("FAILED"):
                 m.d.comb += self.error.valid.eq(1)
         self._reports(m, fsm, prefetch, calm)
@@ -112,7 +127,7 @@ class Fetch(wiring.Component):
     def _reports(self, m, fsm, prefetch, calm):
         """What follows from the state alone."""
         m.d.comb += [
-            prefetch.enable.eq(reduce(or_, map(fsm.ongoing, ("COMMAND", "JUDGE", "SETTLE", "WORK", "ADJUST")))),
+            prefetch.enable.eq(reduce(or_, map(fsm.ongoing, READING))),
             self.waiting.eq(fsm.ongoing("HOST")),
             self.running.eq(prefetch.enable | fsm.ongoing("LEAVE") | fsm.ongoing("FAILED")),
         ]
@@ -125,11 +140,6 @@ class Fetch(wiring.Component):
         m.d.comb += self.busy.eq(prefetch.busy | ~waits)
         if self.config.predicts:
             m.d.comb += self.commit.eq(self.adjust.start & (self.adjust.how == Adjust.COMMIT))
-
-    def _step(self, m, prefetch, executed=1):
-        """Go on to the next command."""
-        m.d.comb += [prefetch.commands.ready.eq(1), self.executed.eq(executed)]
-        m.next = "COMMAND"
 
     def _tracked(self, m, command):
         """The tensors whose maximum a command reports."""
@@ -160,19 +170,15 @@ class Fetch(wiring.Component):
             with m.State("BATCH"), m.If(located):
                 m.next = "COMMAND"
 
-    def _settle(self, m, prefetch, calm, code, untried):
+    def _settle(self, m, prefetch, calm, refused, untried, leaves, ending):
         """Wait for everything before this command; and how HOST and END leave the program."""
-        opcode = prefetch.commands.p.command.opcode
-        ending = Signal()
         with m.State("SETTLE"), m.If(calm):
-            with m.If(code != ErrorCode.NONE):
+            with m.If(refused):
                 m.next = "FAILED"
             with m.Elif(untried):
                 m.next = "WORK"
-            with m.Elif((opcode == Opcode.HOST) | (opcode == Opcode.END)):
-                self._step(m, prefetch)
-                m.d.sync += ending.eq(opcode == Opcode.END)
-                m.next = "LEAVE"
+            with m.Elif(leaves):
+                m.next = "NEXT"
             with m.Else():
                 m.d.comb += self.adjust.start.eq(1)
                 m.next = "ADJUST"

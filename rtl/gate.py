@@ -56,7 +56,8 @@ class Gate(wiring.Component):
             m.d.sync += judging.eq(1)
         with m.If(cosine.done):
             m.d.sync += [
-                judging.eq(0), judged.eq(1), balance.eq(balance + Mux(cosine.passes, quality.count, -quality.count)),
+                judging.eq(0), judged.eq(1),
+                balance.eq(Mux(cosine.passes, balance + quality.count, balance - quality.count)),
             ]  # fmt: skip
         with m.If(self.clear):
             m.d.sync += [judging.eq(0), judged.eq(0), balance.eq(0)]

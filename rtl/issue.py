@@ -67,7 +67,7 @@ class Issue(wiring.Component):
         if self.config.n_cores > 1:
             chosen |= {"main": ~update & ~command.predictor, "predictor": aside}
         done = self._in_flight(m, chosen, aside)
-        pushing = Signal()
+        pushing, push = Signal(), Signal()
         completed = self._account(m, update, aside, done)
         ready = []
         for name in self.queues:
@@ -79,11 +79,12 @@ class Issue(wiring.Component):
             m.d.comb += [
                 queue.completed.eq(completed),
                 *(queue.i.p.wait[kind].eq(command[f"wait_{kind}"]) for kind in WaitLayout.members),
-                queue.i.valid.eq(pushing & chosen[name] & self.rooms[name]),
+                queue.i.valid.eq(push & chosen[name]),
             ]
             ready.append(queue.i.ready & chosen[name] & self.rooms[name])
+        m.d.sync += push.eq(pushing & ~push & delayed(m, Cat(ready).any(), 1))  # nothing else takes the room
         m.d.comb += [
-            self.work.ready.eq(pushing & Cat(ready).any()),
+            self.work.ready.eq(push),
             self.hyper.first.eq(command.hyper),
             *(self.exponents.ids[operand].eq(command[f"{operand}_id"]) for operand in operands(self.config)),
         ]
@@ -115,11 +116,11 @@ class Issue(wiring.Component):
             new = layout(tasks.w_data)
             oldest[name] = layout(tasks.r_data)
             m.d.comb += [
-                tasks.w_en.eq(self.work.valid & self.work.ready & chosen[name]),
+                tasks.w_en.eq(self.work.ready & chosen[name]),
                 new.index.eq(self.work.p.index), new.aside.eq(aside),
                 tasks.r_en.eq(getattr(self, f"{name}_done")),
             ]  # fmt: skip
-            self.rooms[name] = delayed(m, tasks.w_rdy, 1)  # the next task comes later than that
+            self.rooms[name] = tasks.w_rdy
             complete.append(~tasks.r_rdy | (oldest[name].index >= self.until))
         m.d.comb += self.complete.eq(Cat(complete).all())
         if self.config.n_cores > 1:
@@ -134,7 +135,7 @@ class Issue(wiring.Component):
         """Count what is given and what is completed; returns the latter."""
         completed = Signal(WaitLayout)
         trying = Signal()
-        taken = self.work.valid & self.work.ready
+        taken = self.work.ready
         given = {"main": ~update & ~aside, "update": update, "predictor": aside & self.config.predicts}
         m.d.comb += self.settled.eq((self.given == completed) & ~trying)
         with m.If(taken & ~self.work.p.dry):

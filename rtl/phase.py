@@ -1,10 +1,11 @@
 """Phase and batch bookkeeping: which phase, how many batches are left, where the batch's input lies."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .csr import N_PHASES
+from .delay import delayed
 
 __all__ = ["BatchCounter"]
 
@@ -14,15 +15,15 @@ WIDTH = 32
 class BatchCounter(wiring.Component):
     """Counts batches and walks the input ring.
 
-    ``begin`` takes over ``run_phase`` and ``batches`` for a run; ``batch_end`` counts a batch and advances
-    the ring. ``last``: no batch is left after this one. BATCH and RING_INDEX are kept here: ``set_batch``
-    and ``set_ring_index`` write ``value`` to them.
+    ``begin`` takes over ``run_phase`` and ``batches`` for a run; ``batch_end`` counts a batch and, a cycle
+    later, advances the ring. ``last``: no batch is left after this one. BATCH and RING_INDEX are kept here:
+    ``set_batch`` and ``set_ring_index`` write ``value`` to them.
 
     ``ring_address`` = ring_base + ring_index * ring_stride (modulo 2^32), valid with ``located``, which
     is low for LOCATE_CYCLES after ``locate`` or ``batch_end``.
     """
 
-    LOCATE_CYCLES = WIDTH + 1
+    LOCATE_CYCLES = WIDTH + 2
 
     def __init__(self):
         super().__init__({
@@ -37,7 +38,11 @@ class BatchCounter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         left = Signal(WIDTH)
-        following = self.ring_index + 1
+        ended = delayed(m, self.batch_end, 1)
+        advance = delayed(m, self.batch_end & ~self.set_ring_index, 1)
+        highest = Signal(signed(WIDTH + 1))  # index of the ring, which starts over behind it
+        over = Signal()
+        m.d.sync += [highest.eq(self.ring_count - 1), over.eq(self.ring_index >= highest)]
         m.d.comb += self.last.eq(left <= 1)
         with m.If(self.begin):
             m.d.sync += [self.phase.eq(self.run_phase), left.eq(self.batches)]
@@ -45,25 +50,26 @@ class BatchCounter(wiring.Component):
             m.d.sync += [
                 left.eq(left - 1),
                 self.batch.eq(self.batch + 1),
-                self.ring_index.eq(Mux(following >= self.ring_count, 0, following)),
             ]
+        with m.If(advance):
+            m.d.sync += self.ring_index.eq(Mux(over, 0, self.ring_index + 1))
         with m.If(self.set_batch):
             m.d.sync += self.batch.eq(self.value)
         with m.If(self.set_ring_index):
             m.d.sync += self.ring_index.eq(self.value)
-        self._locate(m)
+        self._locate(m, ended)
         return m
 
-    def _locate(self, m):
+    def _locate(self, m, ended):
         """Multiply by shifting and adding: rare enough to spare a multiplier."""
         start = Signal()
         busy = Signal()
         step = Signal(range(WIDTH))
         addend = Signal(WIDTH)
         index = Signal(WIDTH)
-        m.d.sync += start.eq(self.batch_end)
-        m.d.comb += self.located.eq(~busy & ~start & ~self.locate & ~self.batch_end)
-        with m.If(self.locate | start):
+        m.d.sync += start.eq(self.locate | ended)
+        m.d.comb += self.located.eq(~busy & ~start & ~ended & ~self.locate & ~self.batch_end)
+        with m.If(start):
             m.d.sync += [
                 busy.eq(1), step.eq(0), index.eq(self.ring_index), addend.eq(self.ring_stride),
                 self.ring_address.eq(self.ring_base),

@@ -23,8 +23,8 @@ class Prefetch(wiring.Component):
     ignored), in order.
 
     While ``enable`` is low, what was read or is still coming is dropped; ``quiet`` tells that nothing is
-    outstanding, and only then ``enable`` may rise. It goes on after the last command that was taken or, if
-    ``rewind`` came after that, with the first. ``enable`` must be low with ``rewind``. Reads up to
+    outstanding, and only then ``enable`` may rise. It goes on, a cycle later, after the last command that was taken
+    or, if ``rewind`` came after that, with the first. ``enable`` must be low with ``rewind``. Reads up to
     COMMANDS_AHEAD commands beyond the one that is offered. ``busy`` but while it can only wait for others.
     """
 
@@ -66,7 +66,8 @@ class Prefetch(wiring.Component):
         request = self.client.request
         address = Signal(32)
         due = Signal(range(fifo_depth + 1))  # beats asked for that haven't left the buffer
-        ask = self.enable & (~request.valid | request.ready) & (due <= fifo_depth - burst_beats)
+        enabled = delayed(m, self.enable, 1)
+        ask = self.enable & enabled & (~request.valid | request.ready) & (due <= fifo_depth - burst_beats)
         m.d.comb += [self.quiet.eq(due == 0), self.busy.eq(request.valid | ask | popped)]
         m.d.sync += due.eq(due + Mux(ask, burst_beats, 0) - popped)
         with m.If(ask):
@@ -76,8 +77,8 @@ class Prefetch(wiring.Component):
             ]  # fmt: skip
         with m.Elif(request.ready):
             m.d.sync += request.valid.eq(0)
-        with m.If(~self.enable):
-            m.d.sync += address.eq(Mux(self.rewind, self.program & -COMMAND_BYTES, here))
+        with m.If(~enabled):
+            m.d.sync += address.eq(here)
 
     def _assemble(self, m, fifo, beat):
         """Shift the beats that hold fields into a register; pass over the others."""

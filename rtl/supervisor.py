@@ -41,19 +41,19 @@ class Supervisor(wiring.Component):
     def __init__(self, n_errors: int, n_queues: int = 1, reset_cycles: int = RESET_CYCLES):
         self.n_errors = n_errors
         self._reset_cycles = reset_cycles
-        self.latency = (n_errors - 1).bit_length() + 1
+        self.latency = (n_errors - 1).bit_length() + 2
         super().__init__({
             "command": In(Control), "finished": In(1), "waiting": In(1), "quiet": In(1), "idle": In(1),
             "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "losses": In(data.ArrayLayout(n_errors, n_queues)),
-            "start": Out(1), "resume": Out(1), "clear_counters": Out(1), "halt": Out(1), "reset": Out(1, init=1),
+            "start": Out(1), "resume": Out(1), "clear_counters": Out(1), "halt": Out(1, init=1), "reset": Out(1, init=1),
             "stopping": Out(1), "stop": Out(StopLayout), "lost": Out(data.ArrayLayout(LostLayout, n_queues)),
             "busy": Out(1), "status": Out(Status), "event": Out(1), "error": Out(ErrorLayout),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        settling, news = Signal(), Signal()
-        self._error(m, news)
+        settling, news, halting = Signal(), Signal(), Signal()  # the last: halt rises, a cycle before it does
+        self._error(m, news, halting)
         asked = {bit: (self.command & bit).any() for bit in Control}
         done = Signal()
         booting = Signal(init=1)
@@ -67,20 +67,20 @@ class Supervisor(wiring.Component):
             self.status.eq(Cat(self.busy, self.waiting & self.busy & ~self.resume, done, failed)),
             self.event.eq((self.status & (Status.HOST | Status.DONE | Status.ERROR)).any()),
             reported.eq(Cat(error.valid for error in self.errors).any()),
-            self.stopping.eq(settling | self.halt | reported | pending),
+            self.stopping.eq(settling | halting | reported | pending),
         ]
         with m.If(self.reset | reported):
             m.d.sync += pending.eq(~self.reset)
         m.d.sync += [
             self.resume.eq(asked[Control.RESUME] & self.waiting & ~self.stopping),
-            held.eq(settling & ~news), was_idle.eq(self.halt & self.idle),
+            held.eq(settling & ~news), was_idle.eq(self.halt & self.idle), self.halt.eq(halting),
             calm.eq(Mux(settling & ~news, Cat(self.quiet, calm), 0)),
         ]  # fmt: skip
 
-        self._states(m, asked, news, settling, held & self.quiet & calm.all(), was_idle, done, booting)
+        self._states(m, asked, news, settling, halting, held & self.quiet & calm.all(), was_idle, done, booting)
         return m
 
-    def _states(self, m, asked, news, settling, settled, was_idle, done, booting):
+    def _states(self, m, asked, news, settling, halting, settled, was_idle, done, booting):
         """From START to the end or an error, and back by CLEAR."""
         takes_start, starts = Signal(), Signal()  # START counts now; it is what the reset is for, not CLEAR alone
         with m.If(asked[Control.CLEAR]):
@@ -104,7 +104,7 @@ class Supervisor(wiring.Component):
                 with m.If(asked[Control.START]):
                     m.next = "RESET"
             with m.State("RESET"):
-                m.d.comb += [self.busy.eq(1), self.halt.eq(1), resetting.eq(1), takes_start.eq(1)]
+                m.d.comb += [self.busy.eq(1), halting.eq(1), resetting.eq(1), takes_start.eq(1)]
                 with m.If(elapsed.all()):
                     m.d.sync += booting.eq(0)
                     m.next = "IDLE"
@@ -125,35 +125,39 @@ class Supervisor(wiring.Component):
                 with m.If(settled & ~news):
                     m.next = "STOP"
             with state("STOP"):
-                m.d.comb += [self.busy.eq(1), self.halt.eq(1)]
+                m.d.comb += [self.busy.eq(1), halting.eq(1)]
                 with m.If(was_idle & self.idle):
                     m.next = "STOPPED"
             with state("STOPPED"):
-                m.d.comb += self.halt.eq(1)
+                m.d.comb += halting.eq(1)
             with state("CLEAR"):
-                m.d.comb += [self.busy.eq(1), self.halt.eq(1), takes_start.eq(1)]
+                m.d.comb += [self.busy.eq(1), halting.eq(1), takes_start.eq(1)]
                 with m.If(was_idle & self.idle):
                     m.next = "RESET"
 
-    def _error(self, m, news):
+    def _error(self, m, news, halting):
         """Keep the report of the earliest command; ``news``: there is an earlier one than before."""
+        listening = self.busy & ~halting
         every = Const(1).replicate(self.n_errors)
-        first = self._earliest(m, "first", every)
-        listening = self.busy & ~self.halt
-        known = self.error.valid & (self.error.index <= first.index)
         m.d.comb += [
-            news.eq(first.valid & ~known & listening),
+            news.eq(self._kept(m, "first", self._earliest(m, "first", every), self.error, listening)),
             self.stop.stopping.eq(self.error.valid), self.stop.index.eq(self.error.index),
         ]  # fmt: skip
-        with m.If(news):
-            m.d.sync += self.error.eq(first)
-        for queue in range(len(self.lost)):
-            lost = self.lost[queue]
+        for queue, lost in enumerate(self.lost):
             loss = self._earliest(m, f"loss{queue}", self.losses[queue])
-            with m.If(loss.valid & listening & ~(lost.valid & (lost.index <= loss.index))):
-                m.d.sync += [lost.valid.eq(1), lost.index.eq(loss.index)]
+            self._kept(m, f"loss{queue}", loss, lost, listening)
+
+    def _kept(self, m, name, report, kept, listening):
+        """Keep the earliest report; returns whether one changes what is kept. A cycle goes for comparing indices."""
+        candidate, earlier = Signal(ErrorLayout, name=f"{name}_candidate"), Signal(name=f"{name}_earlier")
+        takes = earlier & listening
+        known = Mux(takes, candidate.index <= report.index, kept.valid & (kept.index <= report.index))
+        m.d.sync += [candidate.eq(report), earlier.eq(report.valid & ~known)]
+        with m.If(takes):
+            m.d.sync += [kept[field].eq(candidate[field]) for field in kept.shape().members]
         with m.If(self.reset):
-            m.d.sync += [self.error.eq(0), self.lost.eq(0)]
+            m.d.sync += [candidate.valid.eq(0), earlier.eq(0), kept.eq(0)]
+        return takes
 
     def _earliest(self, m, name, wanted):
         """Of the reports that are ``wanted`` the one with the lowest index, by a tree with registers at each level."""

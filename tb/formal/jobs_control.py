@@ -116,7 +116,7 @@ def _fetch(h):
     h.cover("batch_end", dut.batch_end)
     h.prove("prefetch: enabled only while quiet", ~(h.before(~prefetch.enable) & prefetch.enable) | prefetch.quiet)
     h.prove("prefetch: rewound only while not enabled", ~(prefetch.rewind & prefetch.enable))
-    for state in ("JUDGE", "SETTLE", "WORK", "ADJUST"):
+    for state in ("CHECK", "JUDGE", "SETTLE", "WORK", "ADJUST", "NEXT"):
         h.prove(f"{state}: a command is there", ~h.state("", state) | prefetch.commands.valid)
         h.cover(f"{state}", h.state("", state))
     h.prove("prefetch: takes only commands that are offered", ~prefetch.commands.ready | prefetch.commands.valid)

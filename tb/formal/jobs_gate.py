@@ -1,7 +1,7 @@
 """Jobs: the gate that judges predictions, and the steps of Adam's rate."""
 
 from adagp.rtl.adam_rate import _FACTOR_WIDTH, _RATIO_WIDTH, _ROOT_WIDTH, AdamRate
-from adagp.rtl.cosine import MANTISSA, STREAM, Cosine
+from adagp.rtl.cosine import ALIGN, MANTISSA, STREAM, Cosine
 from adagp.rtl.gate import DEPTH, VOTES, Gate
 from amaranth import Mux, Signal
 
@@ -10,7 +10,7 @@ from .rules import fifo_rule
 
 __all__ = []
 
-FIRST = 2 + STREAM + 3 * (MANTISSA + 1)
+FIRST = 3 + ALIGN + STREAM + 3 * (MANTISSA + 1)
 """Cycles from a comparison's start to its last state."""
 RATE_STATES = {
     "POWER1": _FACTOR_WIDTH, "POWER2": _FACTOR_WIDTH, "ROOT": _ROOT_WIDTH, "RATIO": _RATIO_WIDTH,
@@ -76,23 +76,25 @@ def _gate(h):
 def _cosine(h):
     """A comparison ends in time: products of normalised numbers take few shifts to be normalised."""
     dut = h.dut
-    names = ("IDLE", "STREAM", "SQUARE", "MULTIPLY", "TURN", "COMPARE")
-    idle, stream, square, multiply, turning, compare = (h.state("", name) for name in names)
+    names = ("IDLE", "ALIGN", "STREAM", "LAST", "SQUARE", "MULTIPLY", "TURN", "COMPARE", "DECIDE", "DONE")
+    idle, align, stream, last, square, multiply, turning, compare, decide, ends = (h.state("", name) for name in names)
     step, turn, left = (h.signal(name) for name in ("step", "turn", "left"))
     x, product = h.signals("$signal")[-1], h.signal("product")
     h.assume("start: only while nothing runs", ~dut.start | idle)
     threshold, running = dut.threshold.as_value(), h.before(dut.start | ~idle & ~dut.done)
     h.assume("threshold: stands while it runs", ~running | (h.before(threshold) == threshold))
-    h.prove("done: only what was started", ~dut.done | compare)
-    h.prove("step: of the stream", ~stream | (step < STREAM))
-    h.prove("step: of a product", ~multiply | (step < MANTISSA))
+    h.prove("done: only what was started", ~dut.done | ends)
+    h.prove("step: before the stream", ~align | ((step >= -ALIGN) & (step < 0)))
+    h.prove("step: of the stream", ~stream | ((step >= 0) & (step < STREAM)))
+    h.prove("step: of a product", ~multiply | ((step >= 0) & (step < MANTISSA)))
     h.prove("turn: one of three", ~(multiply | turning) | (turn < 3))
     spent = Signal(range(2 * Cosine.CYCLES))
     h.m.d.sync += spent.eq(Mux(idle, dut.start, spent + 1))
-    begun = 2 + STREAM + turn * (MANTISSA + 1)
+    begun = 3 + ALIGN + STREAM + turn * (MANTISSA + 1)
     h.prove("turn: none before", ~square | (turn == 0))
-    h.prove("time: of the stream", ~stream | (spent == 1 + step))
-    h.prove("time: of the square", ~square | (spent == 1 + STREAM))
+    h.prove("time: of the stream", ~(align | stream) | (spent == 1 + ALIGN + step))
+    h.prove("time: behind the stream", ~last | (spent == 1 + ALIGN + STREAM))
+    h.prove("time: of the square", ~square | (spent == 2 + ALIGN + STREAM))
     h.prove("time: of a product", ~multiply | (spent == begun + step))
     h.prove("time: behind a product", ~turning | (spent == begun + MANTISSA))
     # Where two numbers have their highest bit, their product has one of the upper two. That bit of the multiplier is
@@ -114,7 +116,10 @@ def _cosine(h):
             | ((product ^ (done << (MANTISSA - step)[:5])) != 0) | (done >> least).any())  # fmt: skip
     h.prove("product 2: large", ~(turning & third & counts) | (product >> least).any())
     shifts = (spent - FIRST)[:5]
-    h.prove("compare: in its time", ~compare | ((spent >= FIRST) & (spent <= Cosine.CYCLES)))
+    h.prove("compare: in its time", ~compare | ((spent >= FIRST) & (spent <= Cosine.CYCLES - 2)))
+    h.prove("done: in its time", ~(decide | ends) | (spent <= Cosine.CYCLES - decide))
+    h.prove("compare: what needs no shifts is known", ~compare | (h.signal("certain") == ~counts))
+    h.prove("compare: what fails anyway is known", ~compare | dot | h.signal("fails"))
     for name, value, given in (("left", left, dot), ("product", product, counts)):
         h.prove(f"compare: {name} is normalised by and by", ~(compare & dot & counts & given) | value[-1]
                 | (value >> (shifts + least)).any())  # fmt: skip

@@ -1,5 +1,8 @@
 """Jobs: registers and what they show: counters, exponents, batches, the state of the machine."""
 
+from functools import reduce
+from operator import or_
+
 from adagp.rtl.counters import FLUSH_CYCLES, Counters
 from adagp.rtl.csr import Csr
 from adagp.rtl.interfaces import ErrorLayout
@@ -52,9 +55,16 @@ def _batches(h):
     h.prove("left: what was asked for less what is done", ~running | (left + done == asked))
     h.prove("last: with the last of them, 0 being as 1", ~running | (dut.last == (done == one - 1)))
     h.prove("no more batches than were asked for", ~running | (done < one))
-    counts = h.before(dut.batch_end & ~dut.set_ring_index)
-    inside = (dut.ring_index < h.before(dut.ring_count)) | (dut.ring_index == 0)
+    h.assume("batch_end: not twice in succession", ~(h.before(dut.batch_end) & dut.batch_end))
+    counts = h.before(h.before(dut.batch_end & ~dut.set_ring_index) & ~dut.set_ring_index)
+    highest, over = h.signal("highest"), h.signal("over")
+    h.prove("highest: of a cycle before", h.fresh | (highest == h.before(dut.ring_count) - 1))
+    h.prove("over: of a cycle before", h.fresh | (over == h.before(dut.ring_index >= highest)))
+    ring_count = h.before(h.before(h.before(dut.ring_count)))
+    inside = (dut.ring_index < ring_count) | (dut.ring_index == 0)
     h.prove("ring_index: within the ring after a batch", ~counts | inside)
+    moved = dut.ring_index == (h.before(dut.ring_index) + 1)[:WIDTH]
+    h.prove("ring_index: counts each", ~counts | moved | (dut.ring_index == 0))
     moves = h.before(dut.batch_end & ~dut.set_batch)
     h.prove("batch: counts each", ~moves | (dut.batch == (h.before(dut.batch) + 1)[:WIDTH]))
     waited = Signal(range(2 * WIDTH))
@@ -63,7 +73,7 @@ def _batches(h):
         h.m.d.sync += waited.eq(0)
     with h.m.Elif(~dut.located):
         h.m.d.sync += waited.eq(waited + 1)
-    h.prove("step: one for each cycle since locate", ~busy | start | (waited - step <= 1))
+    h.prove("step: one for each cycle since locate", ~busy | start | (waited - step - 1 <= 1))
     h.prove(f"located within {BatchCounter.LOCATE_CYCLES} cycles",
             dut.located | dut.locate | dut.batch_end | (waited < BatchCounter.LOCATE_CYCLES))  # fmt: skip
     h.cover("the third and last batch", dut.last & running & (done == 2))
@@ -80,20 +90,21 @@ def _counters(h):
     stands = ~h.before(1) | (h.before(dut.phase) == dut.phase)
     h.assume(f"phase: stands but after {FLUSH_CYCLES} cycles without counts", stands | (quiet == FLUSH_CYCLES))
     bounds = {"macs": CONFIG.n_pes, "read_bytes": CONFIG.beat_bytes, "write_bytes": CONFIG.beat_bytes}
-    turn = h.signal("turn")
+    turn, clear = h.signal("turn"), h.signals("clear")[-1]
     for place, (name, _) in enumerate(COUNTERS):
         count = dut.counts[name]
         most = bounds.get(name, (1 << len(count)) - 1)
         h.assume(f"{name}: at most what one cycle brings", count <= most)
         live = h.signal(f"live_{name}")
         # Since its last turn, at most every other cycle was the host's.
-        cycles = 2 * (turn - place - 1)[: len(turn)] + 1 + h.before(dut.show)
-        h.prove(f"live_{name}: at most what the cycles since its turn bring", live <= most * cycles)
-        h.prove(f"live_{name}: taken at its turn", (live == 0) | (quiet < cycles))
+        cycles = 2 * (h.before(turn) - place - 1)[: len(turn)] + 1 + h.before(h.before(dut.show))
+        h.prove(f"live_{name}: at most what the cycles since its turn bring", h.fresh | (live <= most * cycles))
+        h.prove(f"live_{name}: taken at its turn", h.fresh | (live == 0) | (h.before(quiet) < cycles))
         falls = live < h.before(live)
-        cleared = h.before(dut.clear) & (live == 0)
-        h.prove(f"live_{name}: falls only when it is taken", ~falls | (live == h.before(count)) | cleared)
-        h.prove(f"live_{name}: in its phase's total before that changes", stands | (live == 0))
+        cleared = h.before(clear) & (live == 0)
+        h.prove(f"live_{name}: falls only when it is taken",
+                h.fresh | ~falls | (live == h.before(h.before(count))) | cleared)  # fmt: skip
+        h.prove(f"live_{name}: in its phase's total before that changes", h.fresh | stands | (live == 0))
         h.cover(f"live_{name}: holds more than a cycle brings", live > most)
     h.cover("another phase", ~stands)
 
@@ -152,7 +163,9 @@ def _supervisor(h):
     first = h.state("", "RESET") & (elapsed == 0) & ~booting
     idle = h.before(dut.idle)
     h.prove("a running machine is reset only when halted and idle",
-            ~first | ~h.before(dut.halt) | (idle & h.before(idle)))  # fmt: skip
+            ~first | ~h.before(h.state("", "CLEAR")) | (h.before(h.before(dut.halt)) & idle & h.before(idle)))  # fmt: skip
+    halting = reduce(or_, (h.state("", name) for name in ("RESET", "STOP", "STOPPED", "CLEAR")))
+    h.prove("halt: a cycle behind the states that ask for it", h.fresh | (dut.halt == h.before(halting)))
     pattern = Cat(Const(was, 1) for was in reversed(expected[1:]))
     h.prove("start follows a reset", ~dut.start | (resets[:-1] == pattern))
     asks, clears = ((dut.command & bit).any() for bit in (Control.START, Control.CLEAR))
@@ -180,7 +193,7 @@ def _supervisor(h):
     recent = Signal(2)
     h.m.d.sync += recent.eq(Cat(changed, recent))
     settling = h.before(h.state("", "SETTLE"))
-    stops = dut.halt & settling & ~h.state("", "CLEAR")
+    stops = h.state("", "STOP") & settling
     h.prove("halted by an error only when quiet", ~stops | h.before(dut.quiet))
     h.prove("halted by an error only after two cycles with the same stop", ~stops | ~(changed | recent[0]))
     h.prove("held: the stop is as it was", ~h.signal("held") | ~changed)
@@ -205,4 +218,13 @@ def _reports(h):
             there.append(first.valid)
             h.prove(f"level {level}, place {place}: what is lost has failed, or something before it",
                     ~loss.valid | (first.valid & (first.index <= loss.index)))  # fmt: skip
+    for name, kept in (("first", dut.error), ("loss0", dut.lost[0])):
+        candidate, earlier = ErrorLayout(h.signal(f"{name}_candidate")), h.signal(f"{name}_earlier")
+        there.append(candidate.valid)
+        known = kept.valid & (kept.index <= candidate.index)
+        h.prove(f"{name}: earlier than what is kept, or known", ~candidate.valid | (earlier != known))
+        h.prove(f"{name}: earlier only where there is a report", ~earlier | candidate.valid)
+    first, loss = (ErrorLayout(h.signal(f"{name}_candidate")) for name in ("first", "loss0"))
+    h.prove("what is compared and lost has failed, or something before it",
+            ~loss.valid | (first.valid & (first.index <= loss.index)))  # fmt: skip
     h.prove("a report on its way keeps new commands back", ~Cat(there).any() | dut.stopping)

@@ -153,7 +153,7 @@ def test_orderly_stop(slow):
             await ctx.tick()
         await stays_busy(ctx)
         ctx.set(dut.writing, 0)
-        await ctx.tick().repeat(1 + dut.stop_latency)
+        await ctx.tick().repeat(2 + dut.stop_latency)
         assert ctx.get(dut.halt)
         assert await bench.wait(ctx) == Status.ERROR
         assert await bench.host.read(ctx, "ERROR") == ErrorCode.READ_FAULT
