@@ -79,7 +79,8 @@ class UpdateReader(wiring.Component):
         connect(m, skid.o, flipped(self.o))
         payload = skid.i.p
         lanes = self._config.update_lanes
-        left, begun = Signal.like(emitted.size), Signal()  # weights of the chunk, once they are counted
+        left = Signal.like(emitted.size)  # weights of the chunk
+        begun = Signal()  # whether they are counted
         taken = skid.i.valid & skid.i.ready
         m.d.comb += [
             payload.mask.eq(Cat(left > lane for lane in range(lanes))),
@@ -210,7 +211,8 @@ class UpdateReader(wiring.Component):
         # The number of the next beat in its array. Whether it is the last is known when it comes: an array's first, if
         # it is the only one, which it can be in a command's last chunk; the others by the one before.
         number = Signal(range(1, max(sizes.values()) * chunk_weights(config) // config.beat_bytes + 1), init=1)
-        first, final = Signal(init=1), Signal()
+        first = Signal(init=1)
+        final = Signal()
         single = delayed(m, Cat(beats == 0 for beats in less_one(chunks.rest_end)), 1)
         last = Mux(first, chunks.last & single.bit_select(array, 1), final)
         with m.If(valid):

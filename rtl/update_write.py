@@ -148,7 +148,8 @@ class UpdateWriter(wiring.Component):
         beat_bytes = self._config.beat_bytes
         m.submodules.skid = skid = Skid(self.write.beats.payload.shape())
         connect(m, skid.o, flipped(self.write.beats))
-        left, final = Signal.like(burst.length), Signal()  # beats behind the present one, whether there is none
+        left = Signal.like(burst.length)  # beats behind the present one
+        final = Signal()  # whether there is none
         full = Signal(beat_bytes)  # strobes of the burst's last beat
         end = burst.end[: (beat_bytes - 1).bit_length()]
         chosen = Signal(len(fifos))  # whose beats are being given
