@@ -15,19 +15,23 @@ def chunk_weights(config: Config) -> int:
     return config.port_width
 
 
-def beats_less_one(config: Config, weights, element_bytes: int):
-    """Beats that ``weights`` elements of an array fill (beginning with a whole beat), less one."""
-    return (weights * element_bytes - 1)[(config.beat_bytes - 1).bit_length() :]
+def beats_less_one(config: Config, end, element_bytes: int):
+    """Beats that elements 0..``end`` of an array fill (beginning with a whole beat), less one."""
+    return (end * element_bytes)[(config.beat_bytes - 1).bit_length() :]
 
 
 class Chunks(wiring.Component):
-    """Counts off ``count`` weights: ``size`` of the present chunk while ``valid``, the next after ``step``."""
+    """Counts off ``count`` weights: ``size`` of the present chunk while ``valid``, the next after ``step``.
+
+    ``count`` stands since the cycle before ``load``. ``end``: ``size`` - 1; ``rest_end``: that of the last chunk.
+    """
 
     def __init__(self, config: Config):
         self._full = chunk_weights(config)
         super().__init__({
             "load": In(1), "count": In(32), "step": In(1),
-            "valid": Out(1), "last": Out(1), "size": Out(range(self._full + 1)),
+            "valid": Out(1), "last": Out(1), "size": Out(range(self._full + 1)), "end": Out(range(self._full)),
+            "rest_end": Out(range(self._full)),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -36,11 +40,16 @@ class Chunks(wiring.Component):
         most = self.count - 1  # number of the last weight: whole chunks before its own, and those of that before it
         left = Signal(len(self.count) - shift)
         rest = Signal(range(1, self._full + 1))
-        m.d.comb += self.size.eq(Mux(self.last, rest, self._full))
+        some, short = Signal(), Signal()  # whether there is a weight, and but one chunk
+        m.d.comb += [
+            self.size.eq(Mux(self.last, rest, self._full)),
+            self.end.eq(self.rest_end | (~self.last).replicate(shift)),
+        ]
+        m.d.sync += [some.eq(self.count != 0), short.eq(self.count <= self._full)]
         with m.If(self.load):
             m.d.sync += [
-                self.valid.eq(self.count != 0), left.eq(most[shift:]), self.last.eq(self.count <= self._full),
-                rest.eq(most[:shift] + 1),
+                self.valid.eq(some), left.eq(most[shift:]), self.last.eq(short), rest.eq(most[:shift] + 1),
+                self.rest_end.eq(most[:shift]),
             ]  # fmt: skip
         with m.Elif(self.step):
             m.d.sync += [self.valid.eq(~self.last), left.eq(left - 1), self.last.eq(left == 1)]

@@ -123,7 +123,9 @@ class Cosine(wiring.Component):
         quality = self.quality
         difference = delayed(m, quality.e_exponent - quality.t_exponent, 1)
         apart = Signal(range(-SHIFT_MAX, SHIFT_MAX + 1))
-        m.d.sync += apart.eq(Mux(difference > SHIFT_MAX, SHIFT_MAX, Mux(difference < -SHIFT_MAX, -SHIFT_MAX, difference)))
+        m.d.sync += apart.eq(
+            Mux(difference > SHIFT_MAX, SHIFT_MAX, Mux(difference < -SHIFT_MAX, -SHIFT_MAX, difference))
+        )
         up, down = Mux(apart > 0, apart, 0), Mux(apart < 0, -apart, 0)  # in units of the lower exponent
         bits = {}
         for name, shift in (("ee", up << 1), ("et", up + down), ("tt", down << 1)):

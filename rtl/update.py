@@ -73,7 +73,6 @@ class Update(wiring.Component):
         m.d.comb += [
             reader.count.eq(task.count),
             reader.addr.eq(Cat(task.a_addr, *written)),
-            writer.start.eq(reader.start & ~task.dry),
             writer.count.eq(task.count),
             writer.addr.eq(Cat(written)),
         ]
@@ -174,6 +173,10 @@ class Update(wiring.Component):
             check.regions.eq(self.regions),
         ]
         refused = check.valid & (check.code != ErrorCode.NONE)
+        begin = check.valid & ~refused
+        empty = delayed(m, task.count == 0, 1)
+        # Much waits for these, so each is a register, high in START.
+        m.d.comb += [reader.start.eq(delayed(m, begin, 1)), writer.start.eq(delayed(m, begin & ~task.dry, 1))]
         stopped = Signal()
         self._faults(m, task, stopped, refused, check.code, reader, writer)
         self._stop(m, task, stopped)
@@ -194,9 +197,8 @@ class Update(wiring.Component):
                 with m.If(refused):
                     m.next = "IDLE"
             with m.State("START"):
-                m.d.comb += reader.start.eq(1)
                 m.next = "RUN"
-                with m.If(task.count == 0):
+                with m.If(empty):
                     m.next = "WRITE"
             with m.State("RUN"), m.If(final):
                 m.next = "WRITE"

@@ -18,10 +18,10 @@ class UpdateCheck(wiring.Component):
 
     ``addr`` of g, hi, lo, v must be multiples of the beat; what ``count`` elements of the last three
     occupy must lie inside one region each (if there are any). Takes at most ``CYCLES``. Where gradients are predicted
-    there is a fifth array, and three cycles more if it is written too (``with_d``).
+    there is a fifth array, and four cycles more if it is written too (``with_d``).
     """
 
-    CYCLES = 10
+    CYCLES = 14
 
     def __init__(self, config: Config):
         self._config = config
@@ -35,14 +35,18 @@ class UpdateCheck(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         beat_bits = (self._config.beat_bytes - 1).bit_length()
-        aligned = ~Cat(self.addr[k][:beat_bits] for k in range(self._arrays)).any()
+        aligned, empty = Signal(), Signal()
+        m.d.sync += [
+            aligned.eq(~Cat(self.addr[k][:beat_bits] for k in range(self._arrays)).any()), empty.eq(self.count == 0),
+        ]  # fmt: skip
         sizes = list(written_arrays(self._config).values())
         array = Signal(range(len(sizes)))
         begin = Signal(32)
         end = Signal(32 + max(sizes).bit_length())  # count * 4 may reach far
         last = Mux(self.with_d, 3, 2) if self._config.predicts else 2
-        inside = Cat((begin >= self.regions[n].start) & (end <= self.regions[n].end) for n in range(N_REGIONS)).any()
+        above, below = Signal(N_REGIONS), Signal(N_REGIONS)  # each region's start, its end
         fits = Signal()
+        m.d.sync += self.valid.eq(0)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += array.eq(0)
@@ -54,16 +58,20 @@ class UpdateCheck(wiring.Component):
                 m.d.sync += [begin.eq(addresses[array]), end.eq(addresses[array] + lengths[array])]
                 m.next = "COMPARE"
             with m.State("COMPARE"):
-                m.d.sync += fits.eq(inside | (self.count == 0))
+                m.d.sync += [
+                    above.eq(Cat(begin >= region.start for region in self.regions)),
+                    below.eq(Cat(end <= region.end for region in self.regions)),
+                ]
+                m.next = "JUDGE"
+            with m.State("JUDGE"):
+                m.d.sync += fits.eq((above & below).any() | empty)
                 m.next = "DECIDE"
             with m.State("DECIDE"):
                 m.d.sync += array.eq(array + 1)
                 m.next = "EXTENT"
                 with m.If(~aligned | ~fits | (array == last)):
-                    m.d.comb += self.valid.eq(1)
+                    m.d.sync += self.valid.eq(1)
                     m.next = "IDLE"
-                with m.If(~aligned):
-                    m.d.comb += self.code.eq(ErrorCode.BAD_ADDRESS)
-                with m.Elif(~fits):
-                    m.d.comb += self.code.eq(ErrorCode.WRITE_REGION)
+                refusal = Mux(fits, ErrorCode.NONE, ErrorCode.WRITE_REGION)
+                m.d.sync += self.code.eq(Mux(aligned, refusal, ErrorCode.BAD_ADDRESS))
         return m

@@ -9,8 +9,10 @@ from ..spec.config import Config
 from ..spec.descriptors import STORE
 from .bursts import BurstWalk
 from .chunks import Chunks, beats_less_one, chunk_weights
+from .delay import delayed, registered
 from .gearbox import Unpack
 from .interfaces import ReadClient
+from .register_slice import RegisterSlice
 from .skid import Skid
 
 __all__ = ["MOMENT_BYTES", "SLOTS", "GroupLayout", "UpdateReader", "array_bytes"]
@@ -43,7 +45,7 @@ class UpdateReader(wiring.Component):
     """Reads ``count`` elements each of the arrays at ``addr`` (g, hi, lo, v; multiples of the beat) after ``start``.
 
     Chunk by chunk and at most ``SLOTS`` chunks ahead, so that beats can always be taken. ``fault``: a
-    beat of this cycle was no good.
+    beat of the cycle before was no good.
 
     Where gradients are predicted, g isn't read in a command ``without_g``, and one ``with_d`` has a fifth array of
     operands, a group of which is a payload of ``d``, or if ``wide`` of second moments, one a payload. All of a
@@ -77,7 +79,8 @@ class UpdateReader(wiring.Component):
         connect(m, skid.o, flipped(self.o))
         payload = skid.i.p
         lanes = self._config.update_lanes
-        left, begun = Signal.like(emitted.size), Signal()  # weights of the chunk, once they are counted
+        left = Signal.like(emitted.size)  # weights of the chunk
+        begun = Signal()  # whether they are counted
         taken = skid.i.valid & skid.i.ready
         m.d.comb += [
             payload.mask.eq(Cat(left > lane for lane in range(lanes))),
@@ -153,13 +156,15 @@ class UpdateReader(wiring.Component):
         config = self._config
         m.submodules.requested = chunks = self._chunks(m)
         m.submodules.bursts = bursts = BurstWalk(config, STORE)
+        m.submodules.segment = ahead = RegisterSlice(bursts.i.payload.shape())
+        connect(m, ahead.o, bursts.i)
         slots = Signal(range(SLOTS + 1), init=SLOTS)
         m.d.sync += slots.eq(slots - chunks.step + freed)
 
         array = Signal(range(len(self._bytes)))
         addr = Signal.like(self.addr)
-        segment = bursts.i.p
-        m.d.comb += [bursts.i.valid.eq(chunks.valid & (slots != 0)), segment.n0.eq(1), segment.n1.eq(1)]
+        segment = ahead.i.p
+        m.d.comb += [ahead.i.valid.eq(chunks.valid & (slots != 0)), segment.n0.eq(1), segment.n1.eq(1)]
         with m.If(self.start):
             m.d.sync += addr.eq(self.addr)
         with m.Switch(array):
@@ -169,7 +174,7 @@ class UpdateReader(wiring.Component):
                         segment.dram.eq(addr[k]),
                         segment.length.eq(self._sized(name, lambda size: chunks.size * (size // config.operand_bytes))),
                     ]
-                    with m.If(bursts.i.valid & bursts.i.ready):
+                    with m.If(ahead.i.valid & ahead.i.ready):
                         m.d.sync += [
                             addr[k].eq(addr[k] + self._sized(name, lambda size: chunk_weights(config) * size)),
                             array.eq(self._after(array)),
@@ -189,22 +194,31 @@ class UpdateReader(wiring.Component):
         m.submodules.received = chunks = self._chunks(m)
         sizes = self._bytes
         array = Signal(range(len(sizes)))
-        beat = Signal(range(max(sizes.values()) * chunk_weights(config) // config.beat_bytes))
-        beats = self.read.beats
-        m.d.comb += [beats.ready.eq(1), self.fault.eq(beats.valid & beats.p.fault)]
+        m.d.comb += self.read.beats.ready.eq(1)
+        valid, beat = delayed(m, self.read.beats.valid, 1), Signal.like(self.read.beats.payload)
+        registered(m, beat, self.read.beats.payload)  # the port is far away
+        m.d.comb += self.fault.eq(valid & beat.fault)
         fifos = {}
         for k, (name, size) in enumerate(sizes.items()):
             depth = SLOTS * size * chunk_weights(config) // config.beat_bytes
             m.submodules[f"beats_{name}"] = fifo = SyncFIFOBuffered(width=config.port_width, depth=depth)
             fifos[name] = fifo
-            m.d.comb += [fifo.w_data.eq(beats.p.data), fifo.w_en.eq(beats.valid & (array == k))]
-        last = Array(
-            self._sized(name, lambda size: beats_less_one(config, chunks.size, size)) for name in sizes
-        )[array]  # fmt: skip
-        with m.If(beats.valid):
-            m.d.sync += beat.eq(beat + 1)
-            with m.If(beat == last):
-                m.d.sync += [beat.eq(0), array.eq(self._after(array))]
+            m.d.comb += [fifo.w_data.eq(beat.data), fifo.w_en.eq(valid & (array == k))]
+
+        def less_one(end):
+            return [self._sized(name, lambda size: beats_less_one(config, end, size)) for name in sizes]
+
+        # The number of the next beat in its array. Whether it is the last is known when it comes: an array's first, if
+        # it is the only one, which it can be in a command's last chunk; the others by the one before.
+        number = Signal(range(1, max(sizes.values()) * chunk_weights(config) // config.beat_bytes + 1), init=1)
+        first = Signal(init=1)
+        final = Signal()
+        single = delayed(m, Cat(beats == 0 for beats in less_one(chunks.rest_end)), 1)
+        last = Mux(first, chunks.last & single.bit_select(array, 1), final)
+        with m.If(valid):
+            m.d.sync += [number.eq(number + 1), first.eq(0), final.eq(number == Array(less_one(chunks.end))[array])]
+            with m.If(last):
+                m.d.sync += [number.eq(1), first.eq(1), array.eq(self._after(array))]
                 m.d.comb += chunks.step.eq(self._last(array))
         self._begin(m, array)
         return fifos

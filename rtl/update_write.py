@@ -1,5 +1,8 @@
 """Update writer: new weights and momenta become beats and bursts."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
@@ -12,6 +15,7 @@ from .chunks import Chunks, chunk_weights
 from .delay import delayed, registered
 from .gearbox import Pack
 from .interfaces import WriteClient
+from .register_slice import RegisterSlice
 from .skid import Skid
 from .update_read import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
 
@@ -28,7 +32,8 @@ class UpdateWriter(wiring.Component):
     """Writes ``count`` elements each of the arrays at ``addr`` (hi, lo, v; multiples of the beat) after ``start``.
 
     ``i`` is taken whenever ``valid``; there is room for ``SLOTS`` chunks, given back by ``freed``. ``hold``: begin
-    no other chunk's bursts. ``idle``: all is written and answered; ``fault``: an answer of this cycle was an error.
+    no other chunk's bursts. ``idle``, a cycle late: all is written and answered; ``fault``: an answer of this cycle was
+    an error.
 
     Where gradients are predicted, a command ``with_d`` writes second moments too, one for each ``d_valid``; a chunk's
     last, with ``d_last``, comes with its last group or before.
@@ -55,19 +60,19 @@ class UpdateWriter(wiring.Component):
         registered(m, group, self.i)
         ready = Signal(range(SLOTS + 1))  # chunks waiting to be written
         outstanding = Signal(16)  # bursts waiting for their answer
-        requested = self.write.request.valid & self.write.request.ready
+        requested = Signal()  # a burst is on its way to the port
         m.d.sync += [
             ready.eq(ready + (valid & group.last) - chunks.step),
             self.freed.eq(chunks.step),
             outstanding.eq(outstanding + requested - self.write.answer.valid),
+            self.idle.eq(~chunks.valid & (outstanding == 0)),
         ]
         m.d.comb += [
             chunks.load.eq(self.start),
             chunks.count.eq(self.count),
             self.fault.eq(self.write.answer.valid & self.write.answer.p.fault),
-            self.idle.eq(~chunks.valid & (outstanding == 0)),
         ]
-        self._bursts(m, chunks, ready, self._beats(m, valid, group))
+        m.d.comb += requested.eq(self._bursts(m, chunks, ready, self._beats(m, valid, group)))
         return m
 
     def _beats(self, m, valid, group):
@@ -90,50 +95,38 @@ class UpdateWriter(wiring.Component):
         return fifos
 
     def _bursts(self, m, chunks, ready, fifos):
-        """For each chunk that is complete, the bursts of array after array."""
+        """For each chunk that is complete, the bursts of array after array. Returns whether one is asked for."""
         config = self._config
         sizes = list(written_arrays(config).values())
         m.submodules.walk = walk = BurstWalk(config, STORE)
-        m.submodules.skid = skid = Skid(self.write.beats.payload.shape())  # memory blocks and the port are far apart
-        connect(m, skid.o, flipped(self.write.beats))
-        request, beats = self.write.request, skid.i
+        m.submodules.segment = segment = RegisterSlice(walk.i.payload.shape())
+        m.submodules.request = request = RegisterSlice(self.write.request.payload.shape())
+        connect(m, segment.o, walk.i)
+        connect(m, request.o, flipped(self.write.request))
         array = Signal(range(len(sizes)))
         last = Mux(self.with_d, 3, 2) if config.predicts else 2
         addr = Signal.like(self.addr)
-        left = Signal.like(request.p.length)
-        full = Signal(config.beat_bytes)  # strobes of the burst's last beat
-        end = walk.o.p.last[: (config.beat_bytes - 1).bit_length()]
         m.d.comb += [
-            *(count.eq(1) for count in (walk.i.p.n0, walk.i.p.n1)),
-            walk.i.p.dram.eq(Array(addr[k] for k in range(len(sizes)))[array]),
-            walk.i.p.length.eq(Array(chunks.size * (size // config.operand_bytes) for size in sizes)[array]),
-            request.p.addr.eq(walk.o.p.addr),
-            request.p.length.eq(walk.o.p.length),
-            beats.p.data.eq(Array(fifo.r_data for fifo in fifos)[array]),
-            beats.p.strobe.eq((left != 0).replicate(config.beat_bytes) | full),
+            *(count.eq(1) for count in (segment.i.p.n0, segment.i.p.n1)),
+            segment.i.p.dram.eq(Array(addr[k] for k in range(len(sizes)))[array]),
+            segment.i.p.length.eq(Array(chunks.size * (size // config.operand_bytes) for size in sizes)[array]),
+            request.i.p.addr.eq(walk.o.p.addr),
+            request.i.p.length.eq(walk.o.p.length),
         ]
-        chosen = Signal(len(sizes))  # whose beats are being given
-        m.d.comb += [
-            beats.valid.eq((chosen & Cat(fifo.r_rdy for fifo in fifos)).any()),
-            *(fifo.r_en.eq(mine & beats.ready) for fifo, mine in zip(fifos, chosen, strict=True)),
-        ]  # fmt: skip
+        requested, given = Signal(), Signal()
         with m.If(self.start):
             m.d.sync += addr.eq(self.addr)
         with m.FSM():
             with m.State("CHUNK"):
-                m.d.comb += walk.i.valid.eq((array != 0) | ((ready != 0) & ~self.hold))
-                with m.If(walk.i.valid & walk.i.ready):
+                m.d.comb += segment.i.valid.eq((array != 0) | ((ready != 0) & ~self.hold))
+                with m.If(segment.i.valid):
                     m.next = "REQUEST"
             with m.State("REQUEST"):
-                m.d.comb += [request.valid.eq(walk.o.valid), walk.o.ready.eq(request.ready)]
-                m.d.sync += [
-                    left.eq(walk.o.p.length),
-                    full.eq(Cat(byte <= end for byte in range(config.beat_bytes))),
-                ]
-                with m.If(request.valid & request.ready):
-                    m.d.sync += chosen.eq(1 << array)
+                m.d.comb += [request.i.valid.eq(walk.o.valid), walk.o.ready.eq(request.i.ready)]
+                m.d.comb += requested.eq(walk.o.valid & request.i.ready)
+                with m.If(requested):
                     m.next = "BEATS"
-                with m.Elif(walk.idle):
+                with m.If(walk.idle & ~segment.o.valid):
                     m.next = "CHUNK"
                     m.d.sync += array.eq(array + 1)
                     for k, size in enumerate(sizes):
@@ -142,8 +135,43 @@ class UpdateWriter(wiring.Component):
                     with m.If(array == last):
                         m.d.sync += array.eq(0)
                         m.d.comb += chunks.step.eq(1)
-            with m.State("BEATS"), m.If(beats.valid & beats.ready):
-                m.d.sync += left.eq(left - 1)
-                with m.If(left == 0):
-                    m.d.sync += chosen.eq(0)
-                    m.next = "REQUEST"
+            with m.State("BEATS"), m.If(given):
+                m.next = "REQUEST"
+        m.d.comb += given.eq(self._give(m, requested, walk.o.p, array, fifos))
+        return requested
+
+    def _give(self, m, requested, burst, array, fifos):
+        """The beats of the ``burst`` that is ``requested``, from the FIFO of the ``array``. Returns whether all are.
+
+        Memory blocks and the port are far apart: beats are chosen into a register, behind which a skid is.
+        """
+        beat_bytes = self._config.beat_bytes
+        m.submodules.skid = skid = Skid(self.write.beats.payload.shape())
+        connect(m, skid.o, flipped(self.write.beats))
+        left = Signal.like(burst.length)  # beats behind the present one
+        final = Signal()  # whether there is none
+        full = Signal(beat_bytes)  # strobes of the burst's last beat
+        end = burst.last[: (beat_bytes - 1).bit_length()]
+        chosen = Signal(len(fifos))  # whose beats are being given
+        there, moves = Signal(), Signal()
+        m.d.comb += [
+            moves.eq(~skid.i.valid | skid.i.ready),
+            there.eq((chosen & Cat(fifo.r_rdy for fifo in fifos)).any()),
+            *(fifo.r_en.eq(mine & moves) for fifo, mine in zip(fifos, chosen, strict=True)),
+        ]
+        beat = Signal.like(skid.i.payload)
+        words = (Mux(mine, fifo.r_data, 0) for fifo, mine in zip(fifos, chosen, strict=True))
+        m.d.comb += [beat.data.eq(reduce(or_, words)), beat.strobe.eq((~final).replicate(beat_bytes) | full)]
+        registered(m, skid.i.payload, beat, moves)
+        with m.If(moves):
+            m.d.sync += skid.i.valid.eq(there)
+        with m.If(requested):
+            m.d.sync += [
+                left.eq(burst.length), final.eq(burst.length == 0), chosen.eq(1 << array),
+                full.eq(Cat(byte <= end for byte in range(beat_bytes))),
+            ]  # fmt: skip
+        with m.Elif(there & moves):
+            m.d.sync += [left.eq(left - 1), final.eq(left == 1)]
+            with m.If(final):
+                m.d.sync += chosen.eq(0)
+        return there & moves & final

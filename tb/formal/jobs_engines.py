@@ -255,6 +255,7 @@ def _pack(h):
 @job("chunks", lambda: Chunks(CONFIG))
 def _chunks(h):
     dut = h.dut
+    h.assume("count: stands since the cycle before load", ~dut.load | (h.before(dut.count) == dut.count))
     left = chunks_rule(h, "", chunk_weights(CONFIG), h.assume)
     owed = Signal.like(dut.count)
     with h.m.If(dut.load):
@@ -262,6 +263,7 @@ def _chunks(h):
     with h.m.Elif(dut.step):
         h.m.d.sync += owed.eq(owed - dut.size)
     h.prove("left: the count less the chunks before", left == owed)
+    h.prove("end: the size less one", ~dut.valid | (dut.end + 1 == dut.size))
     h.prove("size: never more than is left", ~dut.valid | (dut.size <= left))
     h.prove("size: something while valid", ~dut.valid | (dut.size != 0))
     h.cover("step to the last", h.before(dut.step & ~dut.last) & dut.last & dut.valid)

@@ -36,6 +36,7 @@ def _update_reader(h):
     chunks = Cat(h.block(name).valid for name in ("requested", "received", "emitted"))
     under_way = chunks.any() | dut.o.valid | (due != 0)
     h.assume("start: only while nothing is under way", ~dut.start | ~under_way)
+    h.assume("count: stands since the cycle before start", ~dut.start | (h.before(dut.count) == dut.count))
     h.assume("addr: multiples of the beat at start", ~dut.start | aligned(dut.addr))
     h.cover("a group of a third chunk", dut.o.valid & emitted.third(dut.count))
 
@@ -48,7 +49,9 @@ def _update_writer(h):
     request_rule(h, "write.request", dut.write.request, momentum_beats())
     counter_rule(h, "ready", SLOTS)
     output_stands(h, "")
-    h.prove("outstanding counts the bursts", h.signal("outstanding") == answered(h, dut.write))
+    waits = h.block("request").o.valid  # a burst counts once it is on its way to the port
+    h.prove("outstanding counts the bursts", h.signal("outstanding") == answered(h, dut.write) + waits)
+    h.assume("count: stands since the cycle before start", ~dut.start | (h.before(dut.count) == dut.count))
     given, place, last = groups_given(h, dut, dut.count)
     writing = writing_rule(h, "", given, place)
     h.assume("start: only while nothing is under way", ~dut.start | (dut.idle & (given.left == 0)))
@@ -77,16 +80,18 @@ def _update(h):
     due = beats_due(h, dut.read)
     answers = answered(h, dut.write)
     counter_rule(h, "slots", SLOTS)
-    h.prove("writer.outstanding counts the bursts", h.signal("writer.outstanding") == answers)
+    waits = h.block("writer.request").o.valid
+    h.prove("writer.outstanding counts the bursts", h.signal("writer.outstanding") == answers + waits)
     reader, writer = h.block("reader"), h.block("writer")
     emitted = reading_rule(h, "reader.", due)
     task = dut.i.p.shape()(h.signal("task"))
     given, place, last = groups_given(h, writer, task.count)
     writing_rule(h, "writer.", given, place)
 
-    # Groups on their way through the lanes, the latest first: valid ones, ends of chunks, the end of all.
+    # Groups on their way through the lanes, the latest first: valid ones, ends of chunks, the end of all. The last
+    # three stages are those before a start.
     length, stages = UpdateLane.LATENCY, [s for s in h.signals("stage") if len(s) == 1]
-    valid, lasts, finals = stages[:length], stages[2 * length : 3 * length], stages[3 * length :]
+    valid, lasts, finals = stages[:length], stages[2 * length : 3 * length], stages[3 * length : -3]
     ends = sum(there & end for there, end in zip(valid, lasts, strict=True))
     h.prove(
         "slots: room, or chunks in the lanes or the writer",
@@ -98,8 +103,9 @@ def _update(h):
     h.prove("a command has one end", sum([emitted.left != 0, *ending, *finals]) == runs)
     h.prove("nothing is left between commands", ~idle | ~h.block("writer.chunks").valid & (answers == 0))
     to_give = given.left - place
+    given_out = Mux(h.signal("reader.begun"), emitted.size - h.signal("reader.left"), 0)
     h.prove("what is given out is given to the writer", Mux(task.dry, given.left == 0,
-            to_give - sum(valid) - waiting == emitted.left - h.signal("reader.place")))  # fmt: skip
+            to_give - sum(valid) - waiting == emitted.left - given_out))  # fmt: skip
     whole = weights().bit_length() - 1
     h.prove("chunks are counted from the end", Cat(
         (left == 0) | ((left - task.count)[:whole] == 0) for left in (emitted.left, given.left)).all())  # fmt: skip

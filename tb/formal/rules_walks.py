@@ -104,6 +104,7 @@ def chunks_rule(h: Harness, path: str, weights: int, check: Callable) -> Value:
     """
     inside, chunks = _inside(path), h.block(path)
     left, rest = h.signal(f"{inside}left"), h.signal(f"{inside}rest")
+    h.prove(f"{inside}rest_end: the rest less one", ~chunks.valid | (chunks.rest_end + 1 == rest))
     check(f"{inside}step: only while there is a chunk", ~chunks.step | chunks.valid)
     h.prove(f"{inside}last: whether no whole chunk is left behind", ~chunks.valid | (chunks.last == (left == 0)))
     h.prove(f"{inside}rest: what a chunk may have", ~chunks.valid | ((rest != 0) & (rest <= weights)))

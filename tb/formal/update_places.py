@@ -13,7 +13,7 @@ from .rules_walks import burst_walk_rule, chunks_rule
 
 __all__ = [
     "BEAT_BITS", "MEMORY", "Place", "aligned", "beats_of", "between", "chunk_place", "momentum_beats", "segments_of",
-    "small_chunks", "walk_rule", "weights",
+    "slice_before", "small_chunks", "walk_rule", "weights",
 ]  # fmt: skip
 
 FEW_WEIGHTS = 8
@@ -73,15 +73,22 @@ def between(h, name, first: Place, second: Place):
 
 
 def walk_rule(h, path):
-    """A walk whose descriptors are one segment each, from a whole beat on. Returns the beats it has left to ask for."""
+    """A walk whose descriptors are one segment each, from a whole beat on. Returns the beats it has left to ask for.
+
+    With those of the descriptor in the slice before it.
+    """
     more = [h.signal(f"{path}.segments.left{level}") for level in range(2)]
-    beats_left = burst_walk_rule(h, path)
+    left = burst_walk_rule(h, path)
     there = segments_of(h, path)
     h.prove(f"{path}: one segment each", ~there[0][0] | ~Cat(more).any())
     for number, (valid, segment) in enumerate(there):
         h.prove(f"{path}: from a whole beat on, {number}", ~valid | (segment.place.dram[:BEAT_BITS] == 0))
-    beats = sum(Mux(valid, beats_of(segment.last + 1, CONFIG.operand_bytes), 0) for valid, segment in there)
-    return beats + beats_left
+    waiting = slice_before(h, path)
+    single = (waiting.p.n0 == 1) & (waiting.p.n1 == 1)
+    h.prove(f"{path}: what waits is one segment, from a whole beat on",
+            ~waiting.valid | (single & (waiting.p.dram[:BEAT_BITS] == 0)))  # fmt: skip
+    lengths = [*((valid, segment.last + 1) for valid, segment in there), (waiting.valid, waiting.p.length)]
+    return sum((Mux(valid, beats_of(length, CONFIG.operand_bytes), 0) for valid, length in lengths), start=left)
 
 
 def segments_of(h, path):
@@ -89,6 +96,15 @@ def segments_of(h, path):
     latest, skid = h.block(f"{path}.segments").o, h.block(f"{path}.skid")
     spare = skid.o.p.shape()(h.signal(f"{path}.skid.spare"))
     return [(latest.valid, latest.p), (~skid.i.ready, spare), (skid.o.valid, skid.o.p)]
+
+
+def slice_before(h, path):
+    """What the slice before a walk gives it."""
+    before = h.block(f"{path.rpartition('.')[0]}.segment".lstrip("."))
+    name = f"{path}: the slice before it is free while it gives nothing"
+    if name not in h.names:
+        h.prove(name, before.i.ready == ~before.o.valid)
+    return before.o
 
 
 def aligned(addr):

@@ -30,12 +30,21 @@ def waiting_groups(h, prefix):
     return [(~skid.i.ready, spare), (skid.o.valid, skid.o.p)]
 
 
+def place_given(h, prefix, emitted):
+    """Weights of the chunk ``emitted`` that the reader ``prefix`` has given out."""
+    left, begun = h.signal(f"{prefix}left"), h.signal(f"{prefix}begun")
+    h.prove(f"{prefix}left: weights of the chunk", ~begun | ((left != 0) & (left <= emitted.size)))
+    return Mux(begun, emitted.size - left, 0)
+
+
 def reading_rule(h, prefix, due):
     """Where the beats of the reader ``prefix`` are, ``due`` of them still to come; returns the chunk it gives out."""
     sizes = array_bytes(CONFIG)
     requested, received, emitted = (chunk_place(h, prefix + name) for name in ("requested", "received", "emitted"))
     asking, coming = h.signals(f"{prefix}array")
-    place, beat, slots = (h.signal(prefix + name) for name in ("place", "beat", "slots"))
+    number, first, final, slots = (h.signal(prefix + name) for name in ("number", "first", "final", "slots"))
+    beat, place = number - 1, place_given(h, prefix, emitted)
+    arrived, single = h.signals(f"{prefix}stage")  # a beat, in the register behind the port; arrays of one at the end
     in_use = between(h, f"{prefix}requested, not given out", requested, emitted)
     landed = between(h, f"{prefix}received, not given out", received, emitted)
     between(h, f"{prefix}requested, not received", requested, received)
@@ -62,9 +71,10 @@ def reading_rule(h, prefix, due):
 
     # Beats of the command that aren't asked for yet, and that haven't come; both modulo what is ever under way.
     to_ask, to_come = (Signal(UNDER_WAY_BITS, name=name) for name in ("to_ask", "to_come"))
-    asks, reader, beats = h.block(f"{prefix}bursts").i, h.block(prefix[:-1]), h.block(prefix[:-1]).read.beats
+    asks, reader, beats = h.block(f"{prefix}segment").i, h.block(prefix[:-1]), h.block(prefix[:-1]).read.beats
+    h.prove(f"{prefix}a beat is taken a cycle after it comes", arrived == h.before(beats.valid & beats.ready))
     h.m.d.sync += to_ask.eq(to_ask - Mux(asks.valid & asks.ready, beats_of(asks.p.length, CONFIG.operand_bytes), 0))
-    h.m.d.sync += to_come.eq(to_come - (beats.valid & beats.ready))
+    h.m.d.sync += to_come.eq(to_come - arrived)
     with h.m.If(reader.start):
         h.m.d.sync += [to_ask.eq(of_all(reader.count)), to_come.eq(of_all(reader.count))]
     not_asked = of_all(requested.left) - before(asking, requested.size)
@@ -73,12 +83,17 @@ def reading_rule(h, prefix, due):
     h.prove(f"{prefix}beats to come", to_come == not_come[:UNDER_WAY_BITS])
     under_way = (to_come - to_ask)[:UNDER_WAY_BITS]
     h.prove(f"{prefix}beats under way: at most {SLOTS} chunks", under_way <= SLOTS * full)
-    h.prove(f"{prefix}beats due are those asked for", due + walk_rule(h, f"{prefix}bursts") == under_way)
+    h.prove(f"{prefix}beats due are those asked for", due + arrived + walk_rule(h, f"{prefix}bursts") == under_way)
+    h.prove(f"{prefix}first: whether none of the array has come", first == (beat == 0))
     for k, (name, bytes_) in enumerate(sizes.items()):
         fifo, left = h.block(f"{prefix}beats_{name}"), unpack_rule(h, f"{prefix}unpack_{name}")
         groups = CONFIG.beat_bytes // bytes_ // CONFIG.update_lanes
         whole = beats_of(received.size, bytes_)
         h.prove(f"{prefix}{name}: beats of its share", (coming != k) | (beat == 0) | (beat < whole))
+        ends = beats_of(h.block(f"{prefix}received").rest_end + 1, bytes_)
+        h.prove(f"{prefix}{name}: whether the last chunk has but one beat of it",
+                ~h.block(f"{prefix}received").valid | h.before(reader.start) | (single[k] == (ends == 1)))  # fmt: skip
+        h.prove(f"{prefix}{name}: whether the next is its last", (coming != k) | first | (final == (number == whole)))
         h.prove(f"{prefix}{name}: whole beats are taken", (place + left) % groups == 0)
         h.prove(f"{prefix}{name}: what came and isn't taken is held", fifo.level + (place + left) // groups
                 == beats_of(landed, bytes_) + Mux(coming == k, beat, Mux(coming > k, whole, 0)))  # fmt: skip

@@ -7,7 +7,18 @@ from amaranth import Cat, Mux, Signal
 
 from .registry import CONFIG
 from .rules import fifo_rule
-from .update_places import BEAT_BITS, Place, aligned, beats_of, between, chunk_place, segments_of, walk_rule, weights
+from .update_places import (
+    BEAT_BITS,
+    Place,
+    aligned,
+    beats_of,
+    between,
+    chunk_place,
+    segments_of,
+    slice_before,
+    walk_rule,
+    weights,
+)  # fmt: skip
 
 __all__ = ["answered", "groups_given", "output_stands", "writing_rule"]
 
@@ -32,10 +43,16 @@ def answered(h, write):
 def writing_rule(h, prefix, given: Place, place):
     """Where the beats of the writer ``prefix`` are, which was given ``place`` weights of the chunk ``given``."""
     writing = chunk_place(h, f"{prefix}chunks")
-    chunk, request, moving = (h.state(prefix[:-1], state) for state in ("CHUNK", "REQUEST", "BEATS"))
+    chunk, asking, moving = (h.state(prefix[:-1], state) for state in ("CHUNK", "REQUEST", "BEATS"))
     array, ready, left = (h.signal(prefix + name) for name in ("array", "ready", "left"))
-    walk = h.block(f"{prefix}walk")
-    segments = segments_of(h, f"{prefix}walk")
+    walk, ahead = h.block(f"{prefix}walk"), slice_before(h, f"{prefix}walk")
+    segments = [(valid, segment.last + 1) for valid, segment in segments_of(h, f"{prefix}walk")]
+    segments.append((ahead.valid, ahead.p.length))
+    request = h.block(f"{prefix}request")
+    h.prove(f"{prefix}request: free while it gives nothing", request.i.ready == ~request.o.valid)
+    chosen, final = h.signal(f"{prefix}chosen"), h.signal(f"{prefix}final")
+    h.prove(f"{prefix}chosen: the array whose beats are given", chosen == Mux(moving, 1 << array, 0))
+    h.prove(f"{prefix}final: whether no beat is behind this one", ~moving | (final == (left == 0)))
     waits_to_walk = Cat(valid for valid, _ in segments)
     walking = waits_to_walk.any()
     h.prove(f"{prefix}walk: never two segments", (waits_to_walk & (waits_to_walk.as_unsigned() - 1)) == 0)
@@ -49,7 +66,7 @@ def writing_rule(h, prefix, given: Place, place):
     h.prove(f"{prefix}place: in the chunk", (place < given.size) | ((place == 0) & (given.left == 0)))
     h.prove(f"{prefix}place: with room", (place == 0) | (ready != SLOTS))
     h.prove(f"{prefix}addr: whole beats", aligned(h.signal(f"{prefix}addr")))
-    h.prove(f"{prefix}walk: one segment at a time", ~walking | (request & ~walk.o.valid))
+    h.prove(f"{prefix}walk: one segment at a time", ~walking | (asking & ~walk.o.valid))
     h.prove(f"{prefix}walk: idle between arrays", ~chunk | walk.idle)
     walked = walk_rule(h, f"{prefix}walk") + Mux(moving, left + 1, 0)
     for k, (name, bytes_) in enumerate(sizes.items()):
@@ -70,10 +87,11 @@ def writing_rule(h, prefix, given: Place, place):
         h.prove(f"{prefix}{name}: a beat is there", ~waits | fifo.r_rdy | early | ((array == 0) & walking))
         fifo_rule(h, f"{prefix}beats_{name}", fifo, covers=not prefix)
     h.prove(f"{prefix}walk: the array's share of the chunk", ~walking | (
-        sum(Mux(valid, segment.last + 1, 0) for valid, segment in segments)
+        sum(Mux(valid, length, 0) for valid, length in segments)
         == sum(Mux(array == k, writing.size * (bytes_ // CONFIG.operand_bytes), 0)
                for k, bytes_ in enumerate(sizes.values()))))  # fmt: skip
-    h.prove(f"{prefix}write.beats: delivered without a pause", ~moving | h.block(prefix[:-1]).write.beats.valid)
+    there = Cat(h.block(f"{prefix}beats_{name}").r_rdy for name in sizes)
+    h.prove(f"{prefix}beats: given without a pause", ~moving | (chosen & there).any())
     return writing
 
 
