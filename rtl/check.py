@@ -1,6 +1,6 @@
 """What fetch refuses, and what it makes of a command that it accepts."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 

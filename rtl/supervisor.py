@@ -45,8 +45,9 @@ class Supervisor(wiring.Component):
         super().__init__({
             "command": In(Control), "finished": In(1), "waiting": In(1), "quiet": In(1), "idle": In(1),
             "errors": In(data.ArrayLayout(ErrorLayout, n_errors)), "losses": In(data.ArrayLayout(n_errors, n_queues)),
-            "start": Out(1), "resume": Out(1), "clear_counters": Out(1), "halt": Out(1, init=1), "reset": Out(1, init=1),
-            "stopping": Out(1), "stop": Out(StopLayout), "lost": Out(data.ArrayLayout(LostLayout, n_queues)),
+            "start": Out(1), "resume": Out(1), "clear_counters": Out(1), "halt": Out(1, init=1),
+            "reset": Out(1, init=1), "stopping": Out(1), "stop": Out(StopLayout),
+            "lost": Out(data.ArrayLayout(LostLayout, n_queues)),
             "busy": Out(1), "status": Out(Status), "event": Out(1), "error": Out(ErrorLayout),
         })  # fmt: skip
 

@@ -162,8 +162,9 @@ def _supervisor(h):
     h.prove("the first reset ends it", ~booting | h.state("", "RESET"))
     first = h.state("", "RESET") & (elapsed == 0) & ~booting
     idle = h.before(dut.idle)
+    clears = first & h.before(h.state("", "CLEAR"))
     h.prove("a running machine is reset only when halted and idle",
-            ~first | ~h.before(h.state("", "CLEAR")) | (h.before(h.before(dut.halt)) & idle & h.before(idle)))  # fmt: skip
+            ~clears | (h.before(h.before(dut.halt)) & idle & h.before(idle)))  # fmt: skip
     halting = reduce(or_, (h.state("", name) for name in ("RESET", "STOP", "STOPPED", "CLEAR")))
     h.prove("halt: a cycle behind the states that ask for it", h.fresh | (dut.halt == h.before(halting)))
     pattern = Cat(Const(was, 1) for was in reversed(expected[1:]))
