@@ -128,7 +128,7 @@ class UpdateWriter(wiring.Component):
                 m.d.comb += [request.valid.eq(walk.o.valid), walk.o.ready.eq(request.ready)]
                 m.d.sync += [
                     left.eq(walk.o.p.length),
-                    full.eq(Cat(byte <= end for byte in range(config.beat_bytes))),
+                    full.eq(Cat(1, *(byte <= end for byte in range(1, config.beat_bytes)))),
                 ]
                 with m.If(request.valid & request.ready):
                     m.d.sync += chosen.eq(1 << array)
