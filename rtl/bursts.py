@@ -202,7 +202,7 @@ class BeatWalk(wiring.Component):
         m.d.comb += [
             self.o.payload.first.eq(first),
             *(self.o.payload.addr[j].eq(base + self.offsets[j]) for j in range(lanes)),
-            *(self.o.payload.mask[j].eq((j >= first) & (~final | (j <= end))) for j in range(lanes)),
+            *(self.o.payload.mask[j].eq((j >= first) & (~final | (j <= end if j else 1))) for j in range(lanes)),
             self.idle.eq(~segments.o.valid & ~skid.o.valid & ~self.o.valid),
             skid.o.ready.eq(~self.o.valid | (self.o.ready & final)),
         ]

@@ -168,7 +168,7 @@ class UpdateWriter(wiring.Component):
         with m.If(requested):
             m.d.sync += [
                 left.eq(burst.length), final.eq(burst.length == 0), chosen.eq(1 << array),
-                full.eq(Cat(byte <= end for byte in range(beat_bytes))),
+                full.eq(Cat(1, *(byte <= end for byte in range(1, beat_bytes)))),
             ]  # fmt: skip
         with m.Elif(there & moves):
             m.d.sync += [left.eq(left - 1), final.eq(left == 1)]
