@@ -40,8 +40,8 @@ def OperandVector(config: Config) -> data.StructLayout:
 class LaneOffsets(wiring.Component):
     """Addresses of each group of ``rows`` reduction elements relative to an outer position.
 
-    Made one lane per cycle while the group before is in use. Takes a walk as soon as the groups of the
-    one before are made. ``busy`` but while it can only wait for others.
+    Made one lane per cycle while the group before is in use. Takes a walk, which has stood for a cycle, as soon as the
+    groups of the one before are made. ``busy`` but while it can only wait for others.
     """
 
     def __init__(self, config: Config, address_bits: int):
@@ -143,15 +143,18 @@ class Operand(wiring.Component):
         armed = Signal()  # but for its predecessor, the walk may start
         start = Signal()
         arming = self.walk.valid & prepared & (~walk.new | self.full.avail)
-        m.d.sync += armed.eq(arming & ~start)
+        offered = Signal()  # to the offsets, whose odometer wants to have seen it for a cycle
+        offering = self.walk.valid & ~prepared
+        takes = offered & offsets.walk.ready
+        m.d.sync += [armed.eq(arming & ~start), offered.eq(offering & ~takes)]
         m.d.comb += [
-            offsets.walk.payload.eq(walk), offsets.walk.valid.eq(self.walk.valid & ~prepared),
+            offsets.walk.payload.eq(walk), offsets.walk.valid.eq(offered),
             self.waiting.eq(self.walk.valid & walk.new & ~self.full.avail),
             start.eq(armed & ~busy), self.walk.ready.eq(start),
             self.full.take.eq(start & walk.new),
             odometer.n.eq(walk.n), odometer.jump.eq(walk.jump), odometer.start.eq(start),
         ]  # fmt: skip
-        with m.If(offsets.walk.valid & offsets.walk.ready):
+        with m.If(takes):
             m.d.sync += prepared.eq(1)
         with m.If(start):
             m.d.sync += [
@@ -181,7 +184,7 @@ class Operand(wiring.Component):
         with m.If(following.o.ready):
             m.d.sync += [group.eq(following.o.payload), group_valid.eq(following.o.valid)]
         loading = following.o.valid & following.o.ready
-        walking = (arming & ~armed) | start | offsets.busy | loading | (offsets.walk.valid & offsets.walk.ready)
+        walking = (arming & ~armed) | start | offsets.busy | loading | (offering & ~offered) | takes
         return odometer.address, group.offset, walking
 
     def _fetch(self, m, o, position, step, outer, offsets):

@@ -16,7 +16,8 @@ JUMP_BITS = 18
 class Odometer(wiring.Component):
     """Walks ``n[0] * n[1] * ...`` positions, the last level innermost.
 
-    ``start`` takes ``n`` and ``jump`` (every ``n`` >= 1) and stands at the first position, address 0;
+    ``start`` takes ``jump`` and ``n`` (each >= 1), which has stood for a cycle, and stands at the first position,
+    address 0;
     each ``step`` goes to the next one, adding the jump of the outermost level that counts. ``last``
     marks the last position, from which a step returns to the first. Addresses are modulo the width of
     ``address``.
@@ -33,35 +34,47 @@ class Odometer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Counts are kept as n - 1 .. 0: one bit less. Whether a level is spent is known in time, for a short path.
+        # Counts are kept as n - 1 .. 0: one bit less. What is to be known of them is known in time, for a short path.
         span = [Signal(COUNT_BITS - 1, name=f"span{i}") for i in range(self.levels)]
         left = [Signal(COUNT_BITS - 1, name=f"left{i}") for i in range(self.levels)]
-        single, spent = Signal(self.levels), Signal(self.levels)
+        single, double, spent, nearly, counts, ones, twos = (
+            Signal(self.levels, name=name) for name in ("single", "double", "spent", "nearly", "counts", "ones", "twos")
+        )  # whether a level has 1 or 2, has 0 or 1 left, is the one that counts; whether ``n`` is 1 or 2
         jumps = Signal.like(self.jump)
         jump = Signal(signed(JUMP_BITS))
+        m.d.sync += [ones.eq(Cat(n == 1 for n in self.n)), twos.eq(Cat(n == 2 for n in self.n))]
 
-        carry = 1
-        selected = 0
         following = Signal(self.levels)  # ``spent`` behind a step
-        for level in reversed(range(self.levels)):
+        for level in range(self.levels):
+            carry = spent[level + 1 :].all()
             m.d.comb += following[level].eq(Mux(
-                carry, Mux(spent[level], single[level], left[level] == 1), spent[level]))  # fmt: skip
+                carry, Mux(spent[level], single[level], nearly[level]), spent[level]))  # fmt: skip
             with m.If(self.step & carry):
-                m.d.sync += left[level].eq(Mux(spent[level], span[level], left[level] - 1))
-            counts = carry & ~spent[level]
-            selected |= jumps[level].as_unsigned() & counts.replicate(JUMP_BITS)
-            carry = carry & spent[level]
+                m.d.sync += [
+                    left[level].eq(Mux(spent[level], span[level], left[level] - 1)),
+                    nearly[level].eq(Mux(spent[level], double[level], left[level] == 2)),
+                ]
+        selected = 0
+        for level in range(self.levels):
+            selected |= jumps[level].as_unsigned() & counts[level].replicate(JUMP_BITS)
         m.d.comb += jump.eq(selected)
 
         with m.If(self.step):
-            m.d.sync += [self.address.eq(self.address + jump), spent.eq(following), self.last.eq(following.all())]
+            m.d.sync += [
+                self.address.eq(self.address + jump), spent.eq(following), self.last.eq(following.all()),
+                counts.eq(self._innermost(~following)),
+            ]  # fmt: skip
             with m.If(self.last):
                 m.d.sync += self.address.eq(0)
         with m.If(self.start):
-            m.d.sync += [self.address.eq(0), jumps.eq(self.jump), self.last.eq(Cat(n == 1 for n in self.n).all())]
+            m.d.sync += [
+                self.address.eq(0), jumps.eq(self.jump), self.last.eq(ones.all()),
+                single.eq(ones), spent.eq(ones), double.eq(twos), nearly.eq(twos), counts.eq(self._innermost(~ones)),
+            ]  # fmt: skip
             for level in range(self.levels):
-                m.d.sync += [
-                    span[level].eq(self.n[level] - 1), left[level].eq(self.n[level] - 1),
-                    single[level].eq(self.n[level] == 1), spent[level].eq(self.n[level] == 1),
-                ]  # fmt: skip
+                m.d.sync += [span[level].eq(self.n[level] - 1), left[level].eq(self.n[level] - 1)]
         return m
+
+    def _innermost(self, levels):
+        """Of the ``levels`` that are 1 the innermost alone."""
+        return Cat(levels[level] & ~levels[level + 1 :].any() for level in range(self.levels))

@@ -18,7 +18,7 @@ from .jobs_registers import RESULT_GAP, recent_results
 from .jobs_reorganise import REORGANISES, sums_given
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
-from .rules_walks import chunks_rule, odometer_rule, unpack_rule
+from .rules_walks import chunks_rule, odometer_rule, stood_rule, unpack_rule
 
 __all__ = []
 
@@ -79,6 +79,9 @@ def _operand(h):
     walk = h.dut.walk
     h.prove("armed: a walk that is prepared, with its tile", ~h.signal("armed") | (
         walk.valid & h.signal("prepared") & (~walk.payload.new | h.dut.full.avail)))  # fmt: skip
+    h.prove("offered: a walk that isn't prepared", ~h.signal("offered") | (walk.valid & ~h.signal("prepared")))
+    for odometer in ("odometer", "offsets.odometer"):
+        stood_rule(h, odometer, h.prove)
     held = _operand_halves(h, "", h.dut.full, h.dut.free)
     h.prove("free: the half in use isn't given back", ~h.dut.free | (held == HALVES))
     # Whether valid or not: all of these end in end_pass, end_sweep, end_walk.

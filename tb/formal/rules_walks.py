@@ -12,7 +12,7 @@ from .registry import CONFIG
 
 __all__ = [
     "beat_walk_rule", "burst_walk_rule", "chunks_rule", "levels_of", "odometer_rule", "segments_rule", "skid_rule",
-    "unpack_rule",
+    "stood_rule", "unpack_rule",
 ]  # fmt: skip
 
 BEAT_BITS = (CONFIG.beat_bytes - 1).bit_length()
@@ -74,19 +74,32 @@ def beat_walk_rule(h: Harness, path: str) -> None:
     h.prove(f"{inside}final: whether no beat is left behind", ~valid | (final == (left == 0)))
 
 
+def stood_rule(h: Harness, path: str, check: Callable) -> None:
+    """What an :class:`.odometer.Odometer` starts with is there a cycle before; checked by ``check``."""
+    odometer = h.block(path)
+    n = odometer.n.as_value()
+    check(f"{_inside(path)}n: has stood for a cycle at a start", ~odometer.start | (h.before(n) == n))
+
+
 def odometer_rule(h: Harness, path: str, check: Callable) -> None:
     """The :class:`.odometer.Odometer`'s flags; by ``check`` (assume or prove), it steps only after a start."""
     inside, odometer = _inside(path), h.block(path)
     begun = Signal(name=f"begun_{len(h.names)}")
     h.m.d.sync += begun.eq(begun | odometer.start)
     check(f"{inside}step: only after a start", ~odometer.step | begun)
-    single, spent = h.signal(f"{inside}$signal"), h.signal(f"{inside}spent")
+    stood_rule(h, path, check)
+    single, double, spent, nearly, counts = (
+        h.signal(inside + name) for name in ("single", "double", "spent", "nearly", "counts"))  # fmt: skip
     h.prove(f"{inside}last: whether all levels are spent", ~begun | (odometer.last == spent.all()))
     for level in range(odometer.levels):
         left, span = h.signal(f"{inside}left{level}"), h.signal(f"{inside}span{level}")
         h.prove(f"{inside}left{level}: at most what it starts with", left <= span)
         h.prove(f"{inside}spent: whether nothing is left of level {level}", ~begun | (spent[level] == (left == 0)))
         h.prove(f"{inside}single: whether level {level} has but one", ~begun | (single[level] == (span == 0)))
+        h.prove(f"{inside}nearly: whether 1 is left of level {level}", ~begun | (nearly[level] == (left == 1)))
+        h.prove(f"{inside}double: whether level {level} has two", ~begun | (double[level] == (span == 1)))
+        h.prove(f"{inside}counts: whether level {level} is the innermost that isn't spent",
+                ~begun | (counts[level] == ~spent[level] & spent[level + 1 :].all()))  # fmt: skip
 
 
 def unpack_rule(h: Harness, path: str) -> Value:
