@@ -14,7 +14,7 @@ from .array import Array
 from .clock_gate import clock_gate
 from .delay import delayed, registered
 from .feeder import Feeder
-from .im2col import N_OUTER, N_REDUCTION, Operand
+from .im2col import N_OUTER, N_REDUCTION, Operand, WalkLayout
 from .interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_stream
 from .pool import Pool
 
@@ -83,53 +83,58 @@ class Compute(wiring.Component):
         connect(m, pool.o, flipped(self.vector))
         m.d.comb += self.acc_full.eq(accumulator.full)
 
-        self._describe(m, fetch_a, fetch_b, feeder, pool)
-        here, swap, vector = self._dispatch(m, fetch_a, fetch_b, feeder, pool)
+        described = self._describe(m, fetch_a, fetch_b, feeder, pool)
+        here, swap, vector = self._dispatch(m, fetch_a, fetch_b, feeder, pool, *described)
         self._route(m, fetch_a, fetch_b, feeder, pool, swap, vector)
         self._sum(m, feeder, array, accumulator)
         self._count(m, fetch_a, fetch_b, feeder, here)
         return m
 
     def _describe(self, m, fetch_a, fetch_b, feeder, pool):
-        """The descriptor as each unit needs it."""
+        """The descriptor as each unit needs it.
+
+        Returns, a cycle after it has become valid, whether it is a GEMM, whether it is SELECT, whether it swaps.
+        """
         job = self.i.payload
-        vector = (job.mode != VectorMode.GEMM) & self.config.pools
         a, b = fetch_a.walk.payload, fetch_b.walk.payload
         outer, reduction = range(N_OUTER), range(N_REDUCTION)
+        # What is shown has been valid for a cycle, so that all that follows from it alone is known.
+        gemm, selects, swapped = (Signal(name=name) for name in ("gemm", "selects", "swapped"))
+        m.d.sync += [
+            gemm.eq((job.mode == VectorMode.GEMM) | (not self.config.pools)),
+            selects.eq(job.mode == VectorMode.SELECT), swapped.eq(job.swap),
+        ]  # fmt: skip
         m.d.comb += [
-            a.new.eq(job.new_a), a.n_k.eq(job.n_k), a.ones.eq(job.ones), a.repeat.eq(1),
+            a.new.eq(job.new_a), a.n_k.eq(job.n_k), a.ones.eq(job.ones), a.repeat.eq(Mux(gemm & ~swapped, job.n_b, 1)),
             [a.n[i].eq(job[f"n{i}"]) for i in outer], [a.jump[i].eq(job[f"jump{i}"]) for i in outer],
             [a.k[i].eq(job[f"k{i}"]) for i in reduction], [a.kjump[i].eq(job[f"kjump{i}"]) for i in reduction],
             feeder.gemm.payload.first.eq(job.first), feeder.gemm.payload.last.eq(job.last),
             pool.job.payload.mode.eq(job.mode), pool.job.payload.n_taps.eq(job.n_a),
             pool.job.payload.mantissa.eq(job.mantissa),
         ]  # fmt: skip
-        with m.If(vector):  # SELECT reads B where it reads A
-            m.d.comb += [b.eq(a), b.new.eq(job.new_b)]
-        with m.Else():
-            m.d.comb += [
-                b.new.eq(job.new_b), b.n_k.eq(job.n_k), b.repeat.eq(1),
-                [n.eq(1) for n in (*b.n, *b.k)],
-                b.n[-1].eq(job.n_b), b.jump[-1].eq(job.b_stride), b.k[-1].eq(job.n_k), b.kjump[-1].eq(1),
+        # A walk is offered a cycle after its descriptor is shown: B's, which is chosen, comes in a register.
+        chosen = Signal(WalkLayout, reset_less=True)
+        m.d.comb += b.eq(chosen)
+        with m.If(gemm):
+            m.d.sync += [
+                chosen.n_k.eq(job.n_k), chosen.ones.eq(0), chosen.repeat.eq(Mux(swapped, job.n_a, 1)),
+                [n.eq(1) for n in (*chosen.n, *chosen.k)],
+                chosen.n[-1].eq(job.n_b), chosen.jump[-1].eq(job.b_stride),
+                chosen.k[-1].eq(job.n_k), chosen.kjump[-1].eq(1),
             ]  # fmt: skip
-            with m.If(job.swap):
-                m.d.comb += b.repeat.eq(job.n_a)
-            with m.Else():
-                m.d.comb += a.repeat.eq(job.n_b)
+        if self.config.pools:
+            with m.Else():  # SELECT reads B where it reads A
+                m.d.sync += chosen.eq(a)
+        m.d.sync += chosen.new.eq(job.new_b)
+        return gemm, selects, swapped
 
-    def _dispatch(self, m, fetch_a, fetch_b, feeder, pool):
+    def _dispatch(self, m, fetch_a, fetch_b, feeder, pool, gemm, selects, swapped):
         """Show the descriptor to its units until each has taken it.
 
         Returns whether the consumer works on the descriptor shown, and the roles of the operands.
         """
-        job = self.i.payload
-        # What is shown has been valid for a cycle, so that all that follows from it alone is known.
-        shown, gemm, selects, swapped = (Signal(name=name) for name in ("shown", "gemm", "selects", "swapped"))
-        m.d.sync += [
-            shown.eq(self.i.valid & ~self.i.ready),
-            gemm.eq((job.mode == VectorMode.GEMM) | (not self.config.pools)),
-            selects.eq(job.mode == VectorMode.SELECT), swapped.eq(job.swap),
-        ]  # fmt: skip
+        shown = Signal()
+        m.d.sync += shown.eq(self.i.valid & ~self.i.ready)
         swap, vector = Signal(), Signal()
         same, leaves = Signal(), Signal()
         done = []  # in registers, as what follows has a long way to go
