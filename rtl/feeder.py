@@ -26,9 +26,9 @@ class Feeder(wiring.Component):
     ``active``: a vector is taken; ``macs``: its valid products, ``MACS_LATENCY`` cycles later; ``undrained``:
     everything is there but an accumulator half; ``busy``: a GEMM is in progress.
 
-    Timing: combinational from vector to array. A tile is loaded ``gap`` cycles after the pass before began at the
-    earliest; so passes begin at least ``gap`` + 1 cycles apart and follow each other without a pause
-    if they have ``gap`` + cols vectors or more.
+    Timing: combinational from vector to array; ``stream`` is ready whether or not a vector is there. A tile is loaded
+    ``gap`` cycles after the pass before began at the earliest; so passes begin at least ``gap`` + 1 cycles apart and
+    follow each other without a pause if they have ``gap`` + cols vectors or more.
     """
 
     MACS_LATENCY = 2
@@ -49,26 +49,32 @@ class Feeder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        loaded, columns = self._load(m)
+        loaded, loads, columns = self._load(m)
         gemm = Signal(GemmLayout)
         opened, overwrite, in_pass, half = (Signal(name=name) for name in ("opened", "overwrite", "in_pass", "half"))
         pass_columns = Signal.like(columns)
         vector = self.stream.payload
-        ready, need_half, ends = Signal(), Signal(), Signal()
-        granted = Signal()  # a half was free the cycle before; long after one is taken comes the next pass
-        m.d.sync += granted.eq(self.acc_free.avail)
+        need_half, ends, begins = (Signal(name=name) for name in ("need_half", "ends", "begins"))
+        may = Signal()  # a vector may go: decided a cycle before, as much waits for it
 
         m.d.comb += [
             need_half.eq(gemm.first & ~opened),
-            ready.eq(self.busy & self.stream.valid & (in_pass | loaded)),
-            self.undrained.eq(ready & need_half & ~granted),
-            self.active.eq(ready & ~self.undrained),
-            self.stream.ready.eq(self.active), self.stream_data.eq(vector.data),
+            self.undrained.eq(self.busy & self.stream.valid & (in_pass | loaded) & ~may),
+            self.active.eq(may & self.stream.valid),
+            self.stream.ready.eq(may), self.stream_data.eq(vector.data),
             self.swap.eq(self.active & ~in_pass), self.acc_free.take.eq(self.active & need_half),
             ends.eq(self.active & vector.end_walk), self.gemm.ready.eq(~self.busy | ends),
+            begins.eq(self.gemm.valid & self.gemm.ready),
             self.tag.valid.eq(self.active), self.tag.half.eq(half), self.tag.overwrite.eq(overwrite),
             self.tag.end_sweep.eq(vector.end_sweep), self.tag.full.eq(vector.end_walk & gemm.last),
         ]  # fmt: skip
+        # By what holds in the next cycle. A half is free if it was so the cycle before: long after one is taken comes
+        # the next pass.
+        tile = Mux(self.active, ~vector.end_pass, in_pass) | ((loads | loaded) & ~self.swap)
+        free = self.acc_free.avail
+        m.d.sync += may.eq(tile & Mux(
+            begins, free | ~self.gemm.payload.first, self.busy & ~ends & (free | ~need_half | self.active)
+        ))  # fmt: skip
         with m.If(self.active):
             with m.If(self.swap):
                 m.d.sync += pass_columns.eq(columns)
@@ -82,15 +88,19 @@ class Feeder(wiring.Component):
         ]  # fmt: skip
         with m.If(ends):
             m.d.sync += [self.busy.eq(0), half.eq(half ^ gemm.last)]
-        with m.If(self.gemm.valid & self.gemm.ready):
+        with m.If(begins):
             m.d.sync += [
                 self.busy.eq(1), gemm.eq(self.gemm.payload), opened.eq(0), overwrite.eq(self.gemm.payload.first),
             ]  # fmt: skip
         return m
 
     def _load(self, m):
-        """Stationary vectors to the shadow registers; returns whether a tile is there, and its columns."""
+        """Stationary vectors to the shadow registers.
+
+        Returns whether a tile is there, whether its last vector comes now, and its columns.
+        """
         loaded = Signal()
+        loads = Signal()
         columns = Signal(range(self.config.cols + 1))
         column = Signal(self.config.cols, init=1)
         travelling = Signal(range(self.gap + 1))
@@ -105,10 +115,11 @@ class Feeder(wiring.Component):
             m.d.sync += [columns.eq(columns + 1), column.eq(column << 1)]
             with m.If(column[0]):
                 m.d.sync += columns.eq(1)
-            with m.If(column[-1] | self.stationary.payload.end_pass):
-                m.d.sync += [loaded.eq(1), column.eq(1), free.eq(0)]
+        m.d.comb += loads.eq(taken & (column[-1] | self.stationary.payload.end_pass))
+        with m.If(loads):
+            m.d.sync += [loaded.eq(1), column.eq(1), free.eq(0)]
         with m.If(travelling != 0):
             m.d.sync += [travelling.eq(travelling - 1), free.eq(travelling == 1)]
         with m.If(self.swap):
             m.d.sync += [loaded.eq(0), travelling.eq(self.gap - 1), free.eq(self.gap == 1)]
-        return loaded, columns
+        return loaded, loads, columns

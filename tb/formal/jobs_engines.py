@@ -99,6 +99,10 @@ def _feeder(h):
     bind_tokens(h)
     vector = h.dut.stream
     h.assume("stream: a walk ends with a pass", ~(vector.valid & vector.p.end_walk) | vector.p.end_pass)
+    in_pass, loaded, need_half = (h.signal(name) for name in ("in_pass", "loaded", "need_half"))
+    h.prove("may: a GEMM, a tile and, where one is opened, a half that was free the cycle before",
+            h.signal("may") == (
+                h.dut.busy & (in_pass | loaded) & (~need_half | h.before(h.dut.acc_free.avail))))  # fmt: skip
     h.prove(f"travelling: at most {GAP - 1}", h.signal("travelling") < GAP)
     h.cover("travelling: arrives", (h.before(h.signal("travelling")) == 1) & (h.signal("travelling") == 0))
     h.prove(f"columns: at most {CONFIG.cols}", h.signal("columns") <= CONFIG.cols)
