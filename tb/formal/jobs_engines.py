@@ -70,6 +70,15 @@ def _operand_halves(h, path, full, free):
     return held
 
 
+def _walks_end(h, path, operand):
+    """Of the ``operand`` fetcher at ``path``: a walk ends with a pass, in every vector on its way."""
+    # Whether valid or not: all of these end in end_pass, end_sweep, end_walk.
+    vectors = [*(h.signal(f"{path}stage{stage}") for stage in range(Operand.latency)), h.signal(f"{path}skid.spare")]
+    for vector in (*vectors, operand.o.p):
+        ends = Value.cast(vector)[-3:]
+        h.prove(f"{len(h.names)}: a walk ends with a pass", ~ends[2] | ends[0])
+
+
 @job("operand", lambda: Operand(CONFIG, CONFIG.a_depth), depth=50)
 def _operand(h):
     bind_streams(h)
@@ -84,13 +93,19 @@ def _operand(h):
         stood_rule(h, odometer, h.prove)
     held = _operand_halves(h, "", h.dut.full, h.dut.free)
     h.prove("free: the half in use isn't given back", ~h.dut.free | (held == HALVES))
-    # Whether valid or not: all of these end in end_pass, end_sweep, end_walk.
-    vectors = [*(h.signal(f"stage{stage}") for stage in range(Operand.latency)), h.signal("skid.spare")]
-    for vector in (*vectors, h.dut.o.p):
-        ends = Value.cast(vector)[-3:]
-        h.prove(f"{len(h.names)}: a walk ends with a pass", ~ends[2] | ends[0])
+    _walks_end(h, "", h.dut)
     h.cover("a walk ends", h.dut.o.valid & h.dut.o.p.end_walk)
     h.cover("free", h.dut.free)
+
+
+def _feeder_may(h, path):
+    """Of the feeder at ``path``: what it knows in a register is what holds."""
+    feeder = h.block(path.rstrip("."))
+    may, in_pass, loaded, need_half, opened = (
+        h.signal(path + name) for name in ("may", "in_pass", "loaded", "need_half", "opened"))  # fmt: skip
+    h.prove("in_pass: in a GEMM that has taken a vector", ~in_pass | (feeder.busy & opened))
+    h.prove("may: a GEMM, a tile and, where one is opened, a half that was free the cycle before",
+            may == (feeder.busy & (in_pass | loaded) & (~need_half | h.before(feeder.acc_free.avail))))  # fmt: skip
 
 
 @job("feeder", lambda: Feeder(CONFIG, GAP), cut=DATA)
@@ -99,10 +114,7 @@ def _feeder(h):
     bind_tokens(h)
     vector = h.dut.stream
     h.assume("stream: a walk ends with a pass", ~(vector.valid & vector.p.end_walk) | vector.p.end_pass)
-    in_pass, loaded, need_half = (h.signal(name) for name in ("in_pass", "loaded", "need_half"))
-    h.prove("may: a GEMM, a tile and, where one is opened, a half that was free the cycle before",
-            h.signal("may") == (
-                h.dut.busy & (in_pass | loaded) & (~need_half | h.before(h.dut.acc_free.avail))))  # fmt: skip
+    _feeder_may(h, "")
     h.prove(f"travelling: at most {GAP - 1}", h.signal("travelling") < GAP)
     h.cover("travelling: arrives", (h.before(h.signal("travelling")) == 1) & (h.signal("travelling") == 0))
     h.prove(f"columns: at most {CONFIG.cols}", h.signal("columns") <= CONFIG.cols)
@@ -166,6 +178,8 @@ def _compute(h):
         data = pad.data.as_value()
         h.assume(f"{name}: data stands while the port is off", ~h.before(~pad.en) | (h.before(data) == data))
         _operand_halves(h, f"fetch_{name}.", getattr(h.dut, f"{name}_full"), getattr(h.dut, f"{name}_free"))
+        _walks_end(h, f"fetch_{name}.", h.block(f"fetch_{name}"))
+    _feeder_may(h, "feeder.")
     _accumulator_halves(h)
     stalls = [h.dut.stall_idle, h.dut.stall_a, h.dut.stall_b, h.dut.stall_drain, h.dut.stall_load, h.dut.active]
     h.prove("each cycle counts once", sum(stalls) == 1)
