@@ -8,7 +8,7 @@ from ..spec.commands import CMode
 from ..spec.config import Config
 from ..spec.numerics import SHIFT_MAX, SHIFT_MIN
 from .delay import delayed
-from .requantise import Requantise, saturated
+from .requantise import Requantise, beyond, saturated
 
 __all__ = ["SHIFT_C_MAX", "Epilogue", "EpilogueLane", "n_lanes", "sum_width"]
 
@@ -73,14 +73,17 @@ class EpilogueLane(wiring.Component):
         s3_c = Signal.like(scale_c.o, reset_less=True)
         s4_sum = Signal(signed(len(self.magnitude)), reset_less=True)
         s5_sum = Signal.like(s4_sum)
+        dropped, s5_over = Signal(), Signal(reset_less=True)  # the verdict comes a cycle ahead of what it selects
         m.d.sync += [
             s3_sum.eq(scale_x.o + self.bias),
             s3_c.eq(scale_c.o),
             s4_sum.eq(s3_sum + s3_c),
-            s5_sum.eq(Mux(s4_drop | (self.relu & (s4_sum < 0)), 0, s4_sum)),
+            s5_sum.eq(Mux(dropped, 0, s4_sum)),
+            s5_over.eq(~dropped & beyond(s4_sum, self._operand_width)),
         ]
+        m.d.comb += dropped.eq(s4_drop | (self.relu & (s4_sum < 0)))
 
-        operand, over = saturated(s5_sum, self._operand_width)
+        operand, over = saturated(s5_sum, self._operand_width, over=s5_over)
         sign = s5_sum[-1]
         magnitude = (s5_sum ^ sign.replicate(len(s5_sum))).as_unsigned() + sign
         results = {"o": operand, "saturated": over, "magnitude": magnitude}

@@ -4,19 +4,27 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Requantise", "saturated"]
+__all__ = ["Requantise", "beyond", "saturated"]
 
 
-def saturated(value: Value, width: int, up: Value | int = 0, negated: Value | int = 0) -> tuple[Value, Value]:
+def beyond(value: Value, width: int) -> Value:
+    """Whether ``value`` doesn't fit into signed(width), which is no wider."""
+    return (value[width - 1 : -1] ^ value[-1].replicate(len(value) - width)).any()
+
+
+def saturated(
+    value: Value, width: int, up: Value | int = 0, negated: Value | int = 0, over: Value | None = None
+) -> tuple[Value, Value]:
     """``value`` within ±(2^(width-1) - 1), as signed(width), and whether that has changed it.
 
     ``up`` is added to it; it may be 1 only where no limit is near, or with ``negated``: then ``value + up`` is the
-    negative of what is saturated, ``value`` that one's bits inverted.
+    negative of what is saturated, ``value`` that one's bits inverted. ``over``: whether it is :func:`beyond`, where
+    that is known already.
     """
     if len(value) < width:
         return (value + up)[:width].as_signed(), Const(0, 1)
     sign, low = value[-1], value[: width - 1]
-    over = (value[width - 1 : -1] ^ sign.replicate(len(value) - width)).any()
+    over = beyond(value, width) if over is None else over
     total = (value[:width].as_signed() + up)[:width]
     limit = Cat(Const(1, 1), (~sign).replicate(width - 2), sign)
     if isinstance(negated, int):
