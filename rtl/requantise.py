@@ -83,7 +83,7 @@ class Requantise(wiring.Component):
         word, lost, over = self._lowered(m, Cat(Const(0, left + 1), s1_i).as_signed(), s1_i[-1], s1_places, self._FINE)
         s2_word, s2_sign = Signal.like(word, reset_less=True), Signal(reset_less=True)
         s2_fine = Signal(self._FINE, reset_less=True)
-        s2_lost, s2_over = Signal(reset_less=True), Signal(reset_less=True)
+        s2_lost, s2_over = Signal.like(lost, reset_less=True), Signal.like(over, reset_less=True)
         m.d.sync += [
             s2_word.eq(word), s2_sign.eq(s1_i[-1]), s2_fine.eq(s1_places), s2_lost.eq(lost), s2_over.eq(over),
         ]  # fmt: skip
@@ -95,7 +95,7 @@ class Requantise(wiring.Component):
             word = word ^ negate.replicate(len(word))
         m.d.sync += [
             s3_word.eq(Mux(s2_none, 0, word)), s3_sign.eq(~s2_none & (s2_sign ^ negate)),
-            s3_lost.eq(~s2_none & (s2_lost | lost)), s3_over.eq(~s2_none & (s2_over | over)),
+            s3_lost.eq(~s2_none & (s2_lost.any() | lost.any())), s3_over.eq(~s2_none & (s2_over.any() | over.any())),
         ]  # fmt: skip
 
         s4_result = Signal.like(self.o, reset_less=True)
@@ -114,15 +114,16 @@ class Requantise(wiring.Component):
     def _lowered(self, m, word, sign, places, rest):
         """``word`` shifted right by ``places``, but for the amount's last ``rest`` bits.
 
-        What stays too far left is cut off. Also whether a 1 was lost to the right, anything but the sign to the left.
+        What stays too far left is cut off. Also, for each bit of the amount, whether it lost a 1 to the right, anything
+        but the sign to the left.
         """
-        lost, over = Const(0, 1), Const(0, 1)
+        lost, over = [], []
         for bit in reversed(range(rest, len(places))):
             by = min(1 << bit, len(word) - 1)
             reach = min(len(word), len(self.o) + (1 << bit))  # with the half, of what may come down into the result yet
             previous, word = word, Signal(signed(reach), name=f"by{by}")
             m.d.comb += word.eq(Mux(places[bit], previous >> by, previous))
-            lost |= places[bit] & previous[:by].any()
+            lost.append(places[bit] & previous[:by].any())
             above = previous[reach:]
-            over |= ~places[bit] & (above ^ sign.replicate(len(above))).any()
-        return word, lost, over
+            over.append(~places[bit] & (above ^ sign.replicate(len(above))).any())
+        return word, Cat(lost), Cat(over)
