@@ -46,12 +46,12 @@ class DrainWalk(wiring.Component):
         n_in_left = Signal.like(d.n_in)
         last_out, last_in = Signal(), Signal()  # whether 1 is left, for a short path
         row = Signal.like(step.address)
-        address = Signal.like(step.address)
+        place, address = Signal.like(step.address), Signal.like(step.address)  # of the value vector, of the step's
         indexed, single = Signal(), Signal()  # a step begins two cycles after ``d`` at the earliest
         m.d.sync += [indexed.eq(d.idx != 0), single.eq(d.n_in == 1)]
         m.d.comb += [
             step.valid.eq(running),
-            step.address.eq(Mux(plain, address + d.idx, address)),
+            step.address.eq(address),
             step.plain.eq(plain),
             step.last_out.eq(last_out),
             step.last_in.eq(last_in),
@@ -59,27 +59,32 @@ class DrainWalk(wiring.Component):
             step.row_end.eq(step.last_in & (~indexed | plain)),
             step.last.eq(step.row_end & step.last_out),
         ]
-        next_row = Signal.like(row)
-        m.d.comb += next_row.eq(row + d.s_out)
+        to_index = Signal()
+        next_row, beside = Signal.like(row), Signal.like(row)
+        m.d.comb += [
+            to_index.eq(indexed & ~plain), next_row.eq(row + d.s_out),
+            beside.eq(place + Mux(to_index, d.idx, d.s_in)),
+        ]  # fmt: skip
         with m.If(self.start):
             m.d.sync += [
-                running.eq(1), row.eq(0), address.eq(0),
+                running.eq(1), row.eq(0), place.eq(0), address.eq(0),
                 n_out_left.eq(d.n_out), n_in_left.eq(d.n_in), last_out.eq(d.n_out == 1), last_in.eq(d.n_in == 1),
             ]  # fmt: skip
         with m.Elif(self.en & running):
-            with m.If(indexed & ~plain):
-                m.d.sync += plain.eq(1)
+            with m.If(to_index):
+                m.d.sync += [plain.eq(1), address.eq(beside)]
             with m.Else():
                 m.d.sync += plain.eq(0)
                 with m.If(step.last_in):
                     m.d.sync += [
-                        row.eq(next_row), address.eq(next_row), n_in_left.eq(d.n_in),
+                        row.eq(next_row), place.eq(next_row), address.eq(next_row), n_in_left.eq(d.n_in),
                         n_out_left.eq(n_out_left - 1), last_out.eq(n_out_left == 2), last_in.eq(single),
                         running.eq(~step.last_out),
                     ]  # fmt: skip
                 with m.Else():
                     m.d.sync += [
-                        address.eq(address + d.s_in),
+                        place.eq(beside),
+                        address.eq(beside),
                         n_in_left.eq(n_in_left - 1),
                         last_in.eq(n_in_left == 2),
                     ]
