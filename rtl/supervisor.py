@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.registers import Control, Status
+from .delay import delayed
 from .interfaces import ErrorLayout, LostLayout, StopLayout
 
 __all__ = ["RESET_CYCLES", "Supervisor"]
@@ -30,8 +31,9 @@ class Supervisor(wiring.Component):
     ``errors`` stop the machine in two steps. ``latency`` cycles after the first report ``stop`` tells what failed; of
     several reports, later ones too, the one with the lowest index counts. Once it has been ``quiet`` for more than
     ``latency`` cycles behind that, ``halt`` rises: no memory transaction may be started any more. When all are
-    ``idle``, ``busy`` falls. CLEAR halts at once; then, or when it comes after an error, ``reset`` rises, and the
-    machine is as before START. ``busy`` is high while CLEAR is being done; START takes effect behind it.
+    ``idle``, ``busy`` falls; that may be told a cycle late, of what began up to the cycle in which ``halt`` rose. CLEAR
+    halts at once; then, or when it comes after an error, ``reset`` rises, and the machine is as before START. ``busy``
+    is high while CLEAR is being done; START takes effect behind it.
     ``stopping``: no new command may be taken up. ``losses`` are, for each queue of compute commands, those of
     ``errors`` after which its commands can't be completed from this one on; ``lost`` follows ``latency`` cycles later.
 
@@ -61,7 +63,9 @@ class Supervisor(wiring.Component):
         held = Signal()  # stop has taken effect
         calm = Signal(self.latency)  # whether it was quiet, in cycles before, when no earlier report could be under way
         reported, pending = Signal(), Signal()  # a report is, or was, on its way
-        was_idle = Signal()  # the arbiters may have taken a burst in the cycle in which halt rose
+        was_idle = (
+            Signal()
+        )  # the arbiters, which know of it a cycle later, take bursts in the cycle in which halt rises
         failed = self.error.valid & ~self.busy
         m.d.comb += [
             self.clear_counters.eq(asked[Control.RESET_COUNTERS] | booting),
@@ -74,7 +78,8 @@ class Supervisor(wiring.Component):
             m.d.sync += pending.eq(~self.reset)
         m.d.sync += [
             self.resume.eq(asked[Control.RESUME] & self.waiting & ~self.stopping),
-            held.eq(settling & ~news), was_idle.eq(self.halt & self.idle), self.halt.eq(halting),
+            held.eq(settling & ~news), self.halt.eq(halting),
+            was_idle.eq(delayed(m, self.halt & halting, 1) & self.halt & halting & self.idle),
             calm.eq(Mux(settling & ~news, Cat(self.quiet, calm), 0)),
         ]  # fmt: skip
 

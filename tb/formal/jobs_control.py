@@ -108,6 +108,7 @@ def _fetch(h):
     tried = Signal()
     h.m.d.sync += tried.eq((tried & ~dut.settled) | (dry & work.ready))
     h.prove("batch_end: only when all is settled", ~dut.batch_end | (dut.settled & ~work.valid))
+    h.prove("batch_end: not twice in succession", ~(h.before(dut.batch_end) & dut.batch_end))  # as job batches needs it
     h.prove("LEAVE: all is settled", ~h.state("", "LEAVE") | dut.settled)
     h.prove("work: dry only when all before is settled", ~dry | h.before((dut.settled & ~work.valid) | dry))
     h.prove("SETTLE: while dry work is tried", ~tried | h.state("", "SETTLE"))

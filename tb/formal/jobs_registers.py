@@ -56,11 +56,18 @@ def _batches(h):
     h.prove("last: with the last of them, 0 being as 1", ~running | (dut.last == (done == one - 1)))
     h.prove("no more batches than were asked for", ~running | (done < one))
     h.assume("batch_end: not twice in succession", ~(h.before(dut.batch_end) & dut.batch_end))
-    counts = h.before(h.before(dut.batch_end & ~dut.set_ring_index) & ~dut.set_ring_index)
+    advances = h.before(dut.batch_end & ~dut.set_ring_index)
+    counts = h.before(advances & ~dut.set_ring_index)
     highest, over = h.signal("highest"), h.signal("over")
     h.prove("highest: of a cycle before", h.fresh | (highest == h.before(dut.ring_count) - 1))
     h.prove("over: of a cycle before", h.fresh | (over == h.before(dut.ring_index >= highest)))
-    ring_count = h.before(h.before(h.before(dut.ring_count)))
+    ended = h.before(dut.batch_end)
+    h.prove("nothing runs yet", ~h.fresh | ~running)
+    h.prove("ring_index: advances behind a batch only", ~advances | ended)
+    h.prove("ring_index: stands until it advances", ~advances | (dut.ring_index == h.before(dut.ring_index)))
+    ring_count = h.before(h.before(dut.ring_count))
+    h.prove("over: unless the next one is within the ring", ~advances | over | (dut.ring_index + 1 < ring_count))
+    ring_count = h.before(ring_count)
     inside = (dut.ring_index < ring_count) | (dut.ring_index == 0)
     h.prove("ring_index: within the ring after a batch", ~counts | inside)
     moved = dut.ring_index == (h.before(dut.ring_index) + 1)[:WIDTH]
@@ -73,12 +80,16 @@ def _batches(h):
         h.m.d.sync += waited.eq(0)
     with h.m.Elif(~dut.located):
         h.m.d.sync += waited.eq(waited + 1)
+    h.prove("start: a cycle after locate, two after a batch's end", start == h.before(dut.locate | ended))
+    h.prove("waited: from a batch's end on", ~ended | (waited == 0))
+    h.prove("waited: a cycle more at most when it starts", ~start | (waited <= 1))
     h.prove("step: one for each cycle since locate", ~busy | start | (waited - step - 1 <= 1))
     h.prove(f"located within {BatchCounter.LOCATE_CYCLES} cycles",
             dut.located | dut.locate | dut.batch_end | (waited < BatchCounter.LOCATE_CYCLES))  # fmt: skip
     h.cover("the third and last batch", dut.last & running & (done == 2))
     h.cover("located", h.before(~dut.located) & dut.located)
-    h.cover("ring_index: starts over", h.before(dut.batch_end & (dut.ring_index == 1)) & (dut.ring_index == 0))
+    ended = h.before(h.before(dut.batch_end & (dut.ring_index == 1) & ~dut.set_ring_index) & ~dut.set_ring_index)
+    h.cover("ring_index: starts over", ended & (dut.ring_index == 0))
 
 
 @job("counters", lambda: Counters(CONFIG))
@@ -88,23 +99,35 @@ def _counters(h):
     quiet = Signal(range(FLUSH_CYCLES + 1))  # cycles before this one in which nothing was counted
     h.m.d.sync += quiet.eq(Mux(dut.counts.as_value().any(), 0, Mux(quiet == FLUSH_CYCLES, quiet, quiet + 1)))
     stands = ~h.before(1) | (h.before(dut.phase) == dut.phase)
+    stood = h.before(stands, init=1)  # as late as the counts of the phase, which come in registers as it does
     h.assume(f"phase: stands but after {FLUSH_CYCLES} cycles without counts", stands | (quiet == FLUSH_CYCLES))
     bounds = {"macs": CONFIG.n_pes, "read_bytes": CONFIG.beat_bytes, "write_bytes": CONFIG.beat_bytes}
     turn, clear = h.signal("turn"), h.signals("clear")[-1]
+    shown, turned = h.before(dut.show), h.before(turn)
+    h.prove("clear: first of all", ~h.fresh | clear)
+    h.prove("turn: the next one, but for the host's", h.fresh | (turn == (turned + ~shown)[: len(turn)]))
+    h.prove("show: not twice in succession, nor before", ~(shown & h.before(shown)))
+    h.prove("quiet: a cycle more at most", quiet <= h.before(quiet) + 1)
+    stages = h.signals("stage")[4 : 4 + 2 * len(COUNTERS)]  # each counter's count, and whether it is taken
     for place, (name, _) in enumerate(COUNTERS):
         count = dut.counts[name]
         most = bounds.get(name, (1 << len(count)) - 1)
         h.assume(f"{name}: at most what one cycle brings", count <= most)
         live = h.signal(f"live_{name}")
+        came, taken = h.before(count), stages[2 * place + 1]
+        h.prove(f"{name}: comes in a register", h.fresh | (stages[2 * place] == came))
+        h.prove(f"{name}: has come, at most what one cycle brings", came <= most)
+        h.prove(f"{name}: nothing is quiet behind it", (came == 0) | (quiet == 0))
+        h.prove(f"live_{name}: taken when it is its turn", h.fresh | shown | (taken == (turned == place)))
         # Since its last turn, at most every other cycle was the host's.
-        cycles = 2 * (h.before(turn) - place - 1)[: len(turn)] + 1 + h.before(h.before(dut.show))
+        cycles = 2 * (turned - place - 1)[: len(turn)] + 1 + h.before(shown)
         h.prove(f"live_{name}: at most what the cycles since its turn bring", h.fresh | (live <= most * cycles))
         h.prove(f"live_{name}: taken at its turn", h.fresh | (live == 0) | (h.before(quiet) < cycles))
         falls = live < h.before(live)
         cleared = h.before(clear) & (live == 0)
         h.prove(f"live_{name}: falls only when it is taken",
-                h.fresh | ~falls | (live == h.before(h.before(count))) | cleared)  # fmt: skip
-        h.prove(f"live_{name}: in its phase's total before that changes", h.fresh | stands | (live == 0))
+                h.fresh | ~falls | (live == h.before(came)) | cleared)  # fmt: skip
+        h.prove(f"live_{name}: in its phase's total before that changes", h.fresh | stood | (live == 0))
         h.cover(f"live_{name}: holds more than a cycle brings", live > most)
     h.cover("another phase", ~stands)
 
@@ -163,8 +186,10 @@ def _supervisor(h):
     first = h.state("", "RESET") & (elapsed == 0) & ~booting
     idle = h.before(dut.idle)
     clears = first & h.before(h.state("", "CLEAR"))
+    halted = [h.before(dut.halt)]  # in as many cycles as the arbiters take to know and idle takes to tell
+    halted += [h.before(halted[0]), h.before(h.before(halted[0]))]
     h.prove("a running machine is reset only when halted and idle",
-            ~clears | (h.before(h.before(dut.halt)) & idle & h.before(idle)))  # fmt: skip
+            ~clears | (Cat(halted).all() & idle & h.before(idle)))  # fmt: skip
     halting = reduce(or_, (h.state("", name) for name in ("RESET", "STOP", "STOPPED", "CLEAR")))
     h.prove("halt: a cycle behind the states that ask for it", h.fresh | (dut.halt == h.before(halting)))
     pattern = Cat(Const(was, 1) for was in reversed(expected[1:]))
