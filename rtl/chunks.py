@@ -40,7 +40,8 @@ class Chunks(wiring.Component):
         most = self.count - 1  # number of the last weight: whole chunks before its own, and those of that before it
         left = Signal(len(self.count) - shift)
         rest = Signal(range(1, self._full + 1))
-        some, short = Signal(), Signal()  # whether there is a weight, and but one chunk
+        some = Signal()  # whether there is a weight
+        short = Signal()  # whether there is but one chunk
         m.d.comb += [
             self.size.eq(Mux(self.last, rest, self._full)),
             self.end.eq(self.rest_end | (~self.last).replicate(shift)),

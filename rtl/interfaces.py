@@ -163,7 +163,8 @@ class ReadClient(wiring.Signature):
 class WriteClient(wiring.Signature):
     """A block's way to write memory: a burst request, then exactly its beats; one answer per burst.
 
-    A block offers a request only when it can deliver all beats without waiting for another block.
+    A block offers a request only when it can deliver all beats without waiting for another block. Beats may be offered
+    before their request is taken, but not before it is offered; they are taken after it.
     """
 
     def __init__(self, config: Config):

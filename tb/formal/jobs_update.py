@@ -52,13 +52,15 @@ def _update_writer(h):
     waits = h.block("request").o.valid  # a burst counts once it is on its way to the port
     h.prove("outstanding counts the bursts", h.signal("outstanding") == answered(h, dut.write) + waits)
     h.assume("count: stands since the cycle before start", ~dut.start | (h.before(dut.count) == dut.count))
-    given, place, last = groups_given(h, dut, dut.count)
-    writing = writing_rule(h, "", given, place)
-    h.assume("start: only while nothing is under way", ~dut.start | (dut.idle & (given.left == 0)))
+    inside, given = groups_given(h, "", dut.count)
+    writing = writing_rule(h, "", inside)
+    nothing = dut.idle & (given.chunk.left == 0)
+    h.prove("idle: all is written and answered", ~nothing | (~h.block("chunks").valid & (h.signal("outstanding") == 0)))
+    h.assume("start: only while nothing is under way", ~dut.start | nothing)
     h.assume("addr: multiples of the beat at start", ~dut.start | aligned(dut.addr))
     h.assume("valid: groups of the command, while there is room",
-             ~dut.valid | ((given.left != 0) & (h.signal("ready") != SLOTS)))  # fmt: skip
-    h.assume("i.last: with the last group of a chunk", ~dut.valid | (dut.i.last == last))
+             ~dut.valid | ((given.chunk.left != 0) & (h.signal("ready") + given.ending < SLOTS)))  # fmt: skip
+    h.assume("i.last: with the last group of a chunk", ~dut.valid | (dut.i.last == given.last))
     h.cover("a third chunk is written", dut.freed & writing.third(dut.count))
 
 

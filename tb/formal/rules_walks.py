@@ -117,6 +117,9 @@ def chunks_rule(h: Harness, path: str, weights: int, check: Callable) -> Value:
     """
     inside, chunks = _inside(path), h.block(path)
     left, rest = h.signal(f"{inside}left"), h.signal(f"{inside}rest")
+    some, short = h.signal(f"{inside}some"), h.signal(f"{inside}short")
+    known = (some == (chunks.count != 0)) & (~some | (short == (chunks.count <= weights)))
+    h.prove(f"{inside}load: whether there is a weight, and one chunk, is known", ~chunks.load | known)
     h.prove(f"{inside}rest_end: the rest less one", ~chunks.valid | (chunks.rest_end + 1 == rest))
     check(f"{inside}step: only while there is a chunk", ~chunks.step | chunks.valid)
     h.prove(f"{inside}last: whether no whole chunk is left behind", ~chunks.valid | (chunks.last == (left == 0)))

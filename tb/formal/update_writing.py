@@ -1,12 +1,15 @@
 """Where the beats are that the update unit writes: said in full, which makes the rules inductive."""
 
+from dataclasses import dataclass
+
 from adagp.rtl.axi import BEGUN
-from adagp.rtl.update_read import SLOTS
+from adagp.rtl.update_read import SLOTS, GroupLayout
 from adagp.rtl.update_write import written_arrays
-from amaranth import Cat, Mux, Signal
+from amaranth import Cat, Const, Mux, Signal, Value, signed
 
 from .registry import CONFIG
 from .rules import fifo_rule
+from .rules_walks import skid_rule
 from .update_places import (
     BEAT_BITS,
     Place,
@@ -40,8 +43,9 @@ def answered(h, write):
     return due
 
 
-def writing_rule(h, prefix, given: Place, place):
-    """Where the beats of the writer ``prefix`` are, which was given ``place`` weights of the chunk ``given``."""
+def writing_rule(h, prefix, inside):
+    """Where the beats of the writer ``prefix`` are, which has what :func:`groups_given` says."""
+    given, place = inside.chunk, inside.place
     writing = chunk_place(h, f"{prefix}chunks")
     chunk, asking, moving = (h.state(prefix[:-1], state) for state in ("CHUNK", "REQUEST", "BEATS"))
     array, ready, left = (h.signal(prefix + name) for name in ("array", "ready", "left"))
@@ -92,18 +96,76 @@ def writing_rule(h, prefix, given: Place, place):
                for k, bytes_ in enumerate(sizes.values()))))  # fmt: skip
     there = Cat(h.block(f"{prefix}beats_{name}").r_rdy for name in sizes)
     h.prove(f"{prefix}beats: given without a pause", ~moving | (chosen & there).any())
+    delivering_rule(h, prefix, moving, left)
     return writing
 
 
-def groups_given(h, writer, count):
-    """Counts off what a writer is given, as the reader does: the chunk, its weights so far, whether this is its end."""
+def delivering_rule(h, prefix, moving, left):
+    """At the port: beats of the bursts that were requested only, and from the second cycle after it without a pause.
+
+    A burst's beats may be offered before its request is taken, but not before it is offered.
+    """
+    write, request, skid = h.block(prefix[:-1]).write, h.block(f"{prefix}request").o, h.block(f"{prefix}skid")
+    asked, moved = write.request.valid & write.request.ready, write.beats.valid & write.beats.ready
+    owed = Signal(signed(10), name="owed")  # beats of requests that were taken; less than 0: those of one that waits
+    h.m.d.sync += owed.eq(owed + (write.request.p.length + 1) * asked - moved)
+    skid_rule(h, f"{prefix}skid")
+    waiting = skid.i.valid + skid.o.valid + ~skid.i.ready  # beats that were given
+    to_give = Mux(moving, left + 1, 0)
+    ahead = h.block(f"{prefix}request").i
+    requested = h.before(ahead.valid & ahead.ready)
+    h.prove(f"{prefix}write.beats: those of the bursts that were requested",
+            owed + Mux(request.valid, request.p.length + 1, 0) == to_give + waiting)  # fmt: skip
+    h.prove(f"{prefix}write.request: of the burst whose beats are given",
+            ~(request.valid & moving) | (left <= request.p.length))  # fmt: skip
+    h.prove(f"{prefix}write.request: waits before the first beat is given",
+            ~requested | (request.valid & moving & (left == request.p.length)))  # fmt: skip
+    h.prove(f"{prefix}write.beats: given from the cycle after the request", ~moving | requested | skid.i.valid)
+    h.prove(f"{prefix}write.beats: in the skid from the cycle after",
+            ~skid.i.valid | skid.o.valid | h.before(requested))  # fmt: skip
+    h.prove(
+        f"{prefix}write.beats: not before their burst is requested", ~write.beats.valid | request.valid | (owed > 0)
+    )
+    h.prove(f"{prefix}write.beats: delivered without a pause",
+            (owed <= 0) | write.beats.valid | h.before(asked))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a writer was given: the chunk, its weights so far, whether a group would be its end; it moves ``on`` by it.
+
+    What was given last waits in a register, ``ending`` if it is a chunk's end.
+    """
+
+    chunk: Place
+    place: Value
+    ending: Value
+
+    @property
+    def last(self):
+        return self.chunk.size - self.place <= CONFIG.update_lanes
+
+    def on(self, there, ending):
+        """This, a group later if one is ``there``."""
+        left = self.chunk.left - Mux(there & self.last, self.chunk.size, 0)
+        place = Mux(there, Mux(self.last, 0, self.place + CONFIG.update_lanes), self.place)
+        return Given(_chunk_of(left[:32]), place, there & ending)
+
+
+def _chunk_of(left):
+    return Place(left, Mux(left < weights(), left, weights()))
+
+
+def groups_given(h, prefix, count):
+    """Counts off what the writer ``prefix`` is given, as the reader does: what is in it, and with its register's."""
+    writer = h.block(prefix[:-1])
     left, place = Signal(32, name="given_left"), Signal(range(weights()), name="given_place")
-    given = Place(left, Mux(left < weights(), left, weights()))
-    last = given.size - place <= CONFIG.update_lanes
+    inside, there = Given(_chunk_of(left), place, Const(0)), h.signal(f"{prefix}stage")
+    ending = GroupLayout(CONFIG)(h.signal(f"{prefix}group")).last
+    given = inside.on(there, ending)
+    h.m.d.sync += [left.eq(given.chunk.left), place.eq(given.place)]
     with h.m.If(writer.start):
         h.m.d.sync += left.eq(count)
-    with h.m.If(writer.valid):
-        h.m.d.sync += place.eq(Mux(last, 0, place + CONFIG.update_lanes))
-        with h.m.If(last):
-            h.m.d.sync += left.eq(left - given.size)
-    return given, place, last
+    h.prove(f"{prefix}group: of the command, and its chunk's end",
+            ~there | ((left != 0) & (ending == inside.last) & (h.signal(f"{prefix}ready") != SLOTS)))  # fmt: skip
+    return inside, given
