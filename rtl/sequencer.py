@@ -8,7 +8,6 @@ from ..spec.compiler import compile_program
 from ..spec.config import Config
 from ..spec.descriptors import ENGINES
 from .clock_gate import clock_gate
-from .delay import delayed
 from .interfaces import TaskLayout, descriptor_layout, descriptor_stream
 from .sequencer_core import N_SLOTS, SequencerCore
 from .skid import Skid
@@ -90,12 +89,14 @@ class Sequencer(wiring.Component):
     def _slots(self, m, core):
         """The descriptor being built: slot i is field i of whichever engine it is for, as wide as the widest."""
         slots = []
-        pushed = core.push & core.push_ready  # then all slots are written 0
-        value = delayed(m, Mux(pushed, 0, core.value), 1)
-        chosen = delayed(m, Mux(core.slot_en, 1 << core.slot, 0) | pushed.replicate(N_SLOTS), 1)
+        # A cycle behind a push the value is 0, for all slots, and behind a reset: they have none of their own.
+        clear = Signal(init=1)
+        m.d.sync += clear.eq(core.push & core.push_ready)
+        chosen = Mux(core.slot_en, 1 << core.slot, 0) | clear.replicate(N_SLOTS)
         for i in range(N_SLOTS):
-            slot = Signal(max(layout[i].width for layout in ENGINES.values() if i < len(layout)), name=f"slot{i}")
+            width = max(layout[i].width for layout in ENGINES.values() if i < len(layout))
+            slot = Signal(width, name=f"slot{i}", reset_less=True)
             with m.If(chosen[i]):
-                m.d.sync += slot.eq(value)
+                m.d.sync += slot.eq(core.value)
             slots.append(slot)
         return slots

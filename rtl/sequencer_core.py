@@ -1,7 +1,10 @@
-"""The register machine of the sequencer: runs microcode, one instruction a cycle, in four stages::
+"""The register machine of the sequencer: runs microcode, one instruction a cycle, in five stages::
 
-pc --> code memory --> register file --> operands --> execute
-       fetched         read              x            (result forwarded to read)
+pc --> code memory --> register file --> operands --> execute --> write
+       fetched         read              x            value
+
+Results are in a register before anything looks at them: ``value``, and the one before it, are forwarded to read. An
+instruction behind the one whose result it reads gets it in x, where it stays a cycle longer for it.
 """
 
 from amaranth import Module, Mux, Signal, signed
@@ -12,10 +15,10 @@ from amaranth.lib.wiring import In, Out
 from ..spec.config import Config
 from ..spec.descriptors import ENGINES
 from ..spec.errors import ErrorCode
-from ..spec.microcode import REGISTER_WIDTH, Op, Program
+from ..spec.microcode import PAIRS, REGISTER_WIDTH, Instruction, Op, Program
 from ..spec.tile_machine import TASK_FIELDS
 from .block_memory import BlockMemory
-from .delay import delayed
+from .delay import delayed, registered
 from .interfaces import TaskLayout
 from .sequencer_alu import SequencerAlu
 
@@ -29,17 +32,32 @@ def _instruction_layout(program: Program) -> data.StructLayout:
     """The struct of an instruction in the code memory."""
     operand = range(max(len(program.registers), len(TASK_FIELDS), len(ErrorCode)))
     destination = range(max(len(program.instructions), len(program.registers), N_SLOTS))
-    return data.StructLayout({"op": range(len(Op)), "to_slot": 1, "d": destination, "a": operand, "b": operand})
+    return data.StructLayout({
+        "op": range(len(Op)), "to_slot": 1, "d": destination, "a": operand, "b": operand,
+        "just_a": 1, "just_b": 1,  # reads what the instruction before it writes
+    })  # fmt: skip
+
+
+def _code(program: Program) -> list[dict]:
+    """The words of the code memory, as initial values of the layout."""
+    before = [Instruction(Op.END), *program.instructions]
+    return [
+        {**vars(i), "just_a": i.reads("a", last), "just_b": i.reads("b", last)}
+        for last, i in zip(before, program.instructions, strict=False)
+    ]
 
 
 class SequencerCore(wiring.Component):
     """Runs ``program`` once for each ``task`` while ``run``; ``done`` in the last cycle of a run.
 
-    ``slot_en``: field number ``slot`` of the descriptor is ``value``. ``push``: the descriptor is complete,
-    for engine number ``engine``; the machine waits for ``push_ready``. ``error_valid`` pulses with an
-    ErrorCode when the task can't run; the machine then stands still until reset.
+    ``slot_en``: field number ``slot`` of the descriptor is ``value``. ``push``: the descriptor is
+    complete, for engine number ``engine``; the machine waits for ``push_ready``, which may come from the second cycle
+    on. A cycle after both ``value`` is 0. ``error_valid`` pulses with an ErrorCode when the task can't run; the machine
+    then stands still until reset.
 
-    An instruction takes a cycle, some more (TAKEN_CYCLES and others of :mod:`adagp.spec.microcode`).
+    An instruction takes a cycle, some more (TAKEN_CYCLES and others of :mod:`adagp.spec.microcode`). That a
+    product breaks its limits is known two cycles later, in time to void the PUSH behind it, but not an END: in
+    ``program`` one is only behind branches.
     ``task`` must hold while ``run``.
     """
 
@@ -56,78 +74,102 @@ class SequencerCore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.alu = alu = SequencerAlu(self._config, self._program.shifts)
-        x = Signal(_instruction_layout(self._program))  # the instruction in execution
-        x_valid, stall, flush = Signal(), Signal(), Signal()
-        # Whether x counts: not behind a branch that was taken (``jumped``), not behind an error.
-        x_live, jumped = Signal(name="x_live"), Signal(name="jumped")
-        x_is = {op: Signal(name=f"x_is_{op.name.lower()}") for op in (Op.PUSH, Op.END, Op.FAIL)}  # known early
-        running, stopped = Signal(), Signal()
+        x = Signal(_instruction_layout(self._program), reset_less=True)  # the instruction in execution
+        # ``x_live``: it counts. ``void``: not, it is behind a branch that was taken or an error. ``last``: this is its
+        # last cycle if it isn't PUSH's.
+        x_valid, x_live, void, last, stall = (
+            Signal(name=name) for name in ("x_valid", "x_live", "void", "last", "stall")
+        )  # fmt: skip
+        x_is = {op: Signal(name=f"x_is_{op.name.lower()}") for op in (Op.PUSH, Op.END, Op.FAIL, Op.MUL)}  # known early
+        running, stopped = Signal(name="running"), Signal(name="stopped")
+        # The cycle before there was a product; two cycles before one that broke its limits.
+        multiplied, broken = Signal(), Signal(name="broken")
+        failing = Signal()
 
         m.d.comb += [
-            x_live.eq(x_valid & ~jumped & ~stopped), alu.en.eq(x_live), alu.op.eq(x.op), alu.distance.eq(x.b),
-            self.value.eq(alu.result),
-            self.push.eq(x_live & x_is[Op.PUSH]), self.engine.eq(x.a),
-            self.slot_en.eq(x_live & x.to_slot & ~stall), self.slot.eq(x.d),
-            self.done.eq(x_live & x_is[Op.END]),
-            self.error_valid.eq(x_live & (x_is[Op.FAIL] | alu.overflow)),
-            self.error_code.eq(Mux(alu.overflow, ErrorCode.BAD_GEOMETRY, x.a)),
-            stall.eq((x_live & ~alu.done) | (self.push & ~self.push_ready)),
-            flush.eq(jumped | stopped | ~running | self.done),
+            x_live.eq(x_valid & ~void), stall.eq(x_valid & ~void & ~last & ~self.push_ready),
+            alu.op.eq(x.op), alu.distance.eq(x.b),
+            self.push.eq(x_live & x_is[Op.PUSH] & ~broken), self.engine.eq(x.a),
+            self.done.eq(x_live & x_is[Op.END] & last),
+            failing.eq((broken | (x_live & x_is[Op.FAIL] & last)) & ~stopped),
         ]  # fmt: skip
         m.d.sync += [
+            self.slot_en.eq(x_live & x.to_slot & last), multiplied.eq(x_live & x_is[Op.MUL] & last),
+            broken.eq(multiplied & alu.overflow),
             running.eq((running | self.run) & ~(self.done | stopped)),
-            stopped.eq(stopped | self.error_valid),
-        ]
-        self._pipeline(m, alu, x, x_is, x_valid, x_live, jumped, stall, flush, running)
+            stopped.eq(stopped | failing), self.error_valid.eq(failing),
+        ]  # fmt: skip
+        registered(m, self.slot, x.d)
+        registered(m, self.error_code, Mux(broken, ErrorCode.BAD_GEOMETRY, x.a))
+        fetched, read = self._fetch(m, alu, x, x_is, x_valid, x_live, void, stall, running)
+        with m.If(failing):
+            m.d.sync += void.eq(1)
+        self._last(m, alu, x_is, x_live, read, last, stall)
+        self._load(m, alu, read.a, stall)
+        self._operands(m, alu, x, x_live, fetched, read, stall)
         return m
 
-    def _pipeline(self, m, alu, x, x_is, x_valid, x_live, jumped, stall, flush, running):
-        """The stages before execution: fetch, register read with the executing result forwarded."""
+    def _fetch(self, m, alu, x, x_is, x_valid, x_live, void, stall, running):
+        """The stages before execution, as far as instructions go: (what the code memory reads, read)."""
         layout = x.shape()
-        code = [layout.const(vars(i)) for i in self._program.instructions]
+        code = [layout.const(word) for word in _code(self._program)]
         m.submodules.code = code_memory = Memory(shape=layout, depth=len(code), init=code)
-        read = Signal(layout)
-        writes = delayed(m, (read.op < Op.BEQ) & ~read.to_slot, 1, ~stall)
-        write = x_live & writes
-
+        read = Signal(layout, reset_less=True)
         pc, address, target = (Signal(range(len(code)), name=name) for name in ("pc", "address", "target"))
         fetch = code_memory.read_port()
-        fetched_valid, read_valid = Signal(), Signal()
+        fetched_valid, read_valid, flush = Signal(), Signal(), Signal()
         m.d.comb += [
-            address.eq(Mux(jumped, target, pc)),
-            fetch.addr.eq(address),
-            fetch.en.eq(~stall),
-        ]
+            flush.eq(void | ~running | self.done),
+            address.eq(Mux(void, target, pc)), fetch.addr.eq(address), fetch.en.eq(~stall),
+        ]  # fmt: skip
         with m.If(~running):
-            m.d.sync += [pc.eq(0), jumped.eq(0), fetched_valid.eq(0), read_valid.eq(0), x_valid.eq(0)]
+            m.d.sync += [pc.eq(0), void.eq(0), fetched_valid.eq(0), read_valid.eq(0), x_valid.eq(0)]
         with m.Elif(~stall):
             m.d.sync += [
-                pc.eq(address + 1), jumped.eq(alu.taken & x_live), target.eq(x.d), read.eq(fetch.data), x.eq(read),
-                fetched_valid.eq(~self.done), read_valid.eq(fetched_valid & ~flush),
-                x_valid.eq(read_valid & ~flush),
+                pc.eq(address + 1), void.eq(alu.taken & x_live), target.eq(x.d), fetched_valid.eq(~self.done),
+                read_valid.eq(fetched_valid & ~flush), x_valid.eq(read_valid & ~flush),
             ]  # fmt: skip
         with m.If(~stall):
-            m.d.sync += [bit.eq(read.op == op) for op, bit in x_is.items()]
-        self._load(m, alu, read.a, stall)
-        written = delayed(m, self.value, 1, ~stall)
+            m.d.sync += [read.eq(fetch.data), x.eq(read), *(bit.eq(read.op == op) for op, bit in x_is.items())]
+        return fetch.data, read
+
+    def _last(self, m, alu, x_is, x_live, read, last, stall):
+        """When an instruction has an operand that comes late, and when it has its last cycle: known a cycle before."""
+        single = Signal()
+        m.d.comb += single.eq(~read.op.matches(*PAIRS, Op.DIV, Op.PUSH))
+        x_single = delayed(m, single, 1, ~stall, reset=False)
+        late = Signal()
+        waits = x_live & (read.just_a | read.just_b)
+        m.d.comb += alu.en.eq(stall & ~late)
+        m.d.sync += late.eq(waits & ~stall)
+        with m.If(~stall):
+            m.d.sync += last.eq(single & ~waits)
+        with m.Elif(late):
+            m.d.sync += last.eq(x_single)
+        with m.Else():
+            m.d.sync += last.eq(alu.nearly & ~x_is[Op.PUSH])
+
+    def _operands(self, m, alu, x, x_live, fetched, read, stall):
+        """The register file, what is forwarded of results that it doesn't have yet, and what is written to it."""
+        number = x.d[: (len(self._program.registers) - 1).bit_length()]
+        writes = delayed(m, (read.op < Op.BEQ) & ~read.to_slot, 1, ~stall, reset=False)
+        write = delayed(m, x_live & writes, 1, ~stall)
+        to = delayed(m, number, 1, ~stall, reset=False)
+        m.d.comb += self.value.eq(delayed(m, alu.result, 1, ~stall))
+        older = delayed(m, self.value, 1, ~stall, reset=False)
         for operand in ("a", "b"):
             m.submodules[f"registers_{operand}"] = registers = BlockMemory(
                 signed(REGISTER_WIDTH), len(self._program.registers), init=self._program.registers
             )
             m.d.comb += [
-                registers.r_addr.eq(fetch.data[operand]), registers.r_en.eq(~stall),
-                registers.w_en.eq(write & ~stall), registers.w_addr.eq(x.d), registers.w_data.eq(self.value),
+                registers.r_addr.eq(fetched[operand]), registers.r_en.eq(~stall),
+                registers.w_en.eq(write), registers.w_addr.eq(to), registers.w_data.eq(self.value),
             ]  # fmt: skip
-            just = delayed(m, read.d == fetch.data[operand], 1, ~stall)
-            missed = delayed(m, write & (x.d == fetch.data[operand]), 1, ~stall)  # not what is written as it is read
-            source = Signal(signed(REGISTER_WIDTH), name=f"read_{operand}")
-            with m.If(write & just):
-                m.d.comb += source.eq(self.value)
-            with m.Elif(missed):
-                m.d.comb += source.eq(written)
-            with m.Else():
-                m.d.comb += source.eq(registers.r_data)
-            m.d.comb += getattr(alu, operand).eq(delayed(m, source, 1, ~stall))
+            near = delayed(m, x_live & writes & (number == fetched[operand]), 1, ~stall)
+            missed = delayed(m, write & (to == fetched[operand]), 1, ~stall)  # not what is written as it is read
+            late = delayed(m, x_live & read[f"just_{operand}"] & ~stall, 1)  # it comes in the first cycle of x
+            source = Mux(near, self.value, Mux(missed, older, registers.r_data))
+            registered(m, getattr(alu, operand), Mux(late, self.value, source), ~stall | late)
 
     def _load(self, m, alu, number, stall):
         """The task's field ``number``, of those the program loads: chosen while that is read, there a cycle later."""

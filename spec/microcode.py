@@ -16,8 +16,8 @@ from .errors import ErrorCode
 from .tile_machine import TASK_FIELDS
 
 __all__ = [
-    "DIV_CYCLES", "EXTREME_CYCLES", "LOAD_CYCLES", "MUL_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES",
-    "REGISTER_WIDTH", "RIGHT_BITS", "START_CYCLES", "TAKEN_CYCLES", "Instruction", "Op", "Program", "interpret",
+    "DIV_CYCLES", "PAIRS", "PAIR_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES", "REGISTER_WIDTH", "RIGHT_BITS",
+    "START_CYCLES", "TAKEN_CYCLES", "Instruction", "Op", "Program", "interpret",
 ]  # fmt: skip
 
 REGISTER_WIDTH = 32
@@ -26,14 +26,12 @@ RIGHT_BITS = 18
 PRODUCT_BITS = 30
 """A product p must satisfy -2^PRODUCT_BITS <= p < 2^PRODUCT_BITS."""
 
-EXTREME_CYCLES = 2
-LOAD_CYCLES = 2
-MUL_CYCLES = 3
+PAIR_CYCLES = 2
 DIV_CYCLES = REGISTER_WIDTH + 2
 TAKEN_CYCLES = 4
 PUSH_CYCLES = 2
-"""What MIN and MAX, LOAD, a product, a quotient, a taken branch, and PUSH where there is room take; any other takes a
-cycle."""
+"""What PAIRS, a quotient, a taken branch, and PUSH where there is room take; any other takes a cycle. A cycle more
+takes an instruction that reads what the one executed just before it wrote."""
 START_CYCLES = 4
 """From a task's arrival to its first instruction's execution."""
 
@@ -68,6 +66,10 @@ class Op(IntEnum):
     """The task's last descriptor has been pushed."""
 
 
+PAIRS = (Op.MIN, Op.MAX, Op.ALIGN, Op.SHIFT, Op.LOAD, Op.MUL)
+"""They take PAIR_CYCLES."""
+
+
 @dataclass
 class Instruction:
     """``d`` is a register, a slot if ``to_slot``, or a branch's target; ``a`` and ``b`` see Op."""
@@ -77,6 +79,12 @@ class Instruction:
     a: int = 0
     b: int = 0
     to_slot: bool = False
+
+    def reads(self, operand: str, before: "Instruction") -> bool:
+        """Whether ``operand``, "a" or "b", is the register that ``before`` writes."""
+        registers = {Op.LOAD: "", Op.PUSH: "", Op.FAIL: "", Op.END: "", Op.SHIFT: "a"}.get(self.op, "ab")
+        writes = before.op < Op.BEQ and not before.to_slot
+        return writes and operand in registers and getattr(self, operand) == before.d
 
 
 @dataclass
@@ -110,10 +118,7 @@ class Program:
         return "\n".join(lines)
 
 
-_CYCLES = {
-    Op.MIN: EXTREME_CYCLES, Op.MAX: EXTREME_CYCLES, Op.LOAD: LOAD_CYCLES, Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES,
-    Op.PUSH: PUSH_CYCLES,
-}  # fmt: skip
+_CYCLES = {**dict.fromkeys(PAIRS, PAIR_CYCLES), Op.DIV: DIV_CYCLES, Op.PUSH: PUSH_CYCLES}
 
 
 def _wrap(value):
@@ -131,10 +136,12 @@ def interpret(program: Program, config: Config, task, machine, limit: int = 1_00
     slots: dict[int, int] = {}
     cycles = START_CYCLES
     engines = list(ENGINES)
+    before = Instruction(Op.END)
     for _ in range(limit):
         i = program.instructions[at]
         at += 1
-        cycles += _CYCLES.get(i.op, 1)
+        cycles += _CYCLES.get(i.op, 1) + any(i.reads(operand, before) for operand in "ab")
+        before = i
         a, b = (registers[x] if x < len(registers) else 0 for x in (i.a, i.b))
         value = None
         match i.op:

@@ -165,6 +165,6 @@ def _sequencer(h):
     h.assume("reset: comes with the sequencer's own", ~h.dut.reset | ResetSignal())
     core = h.block("core")
     waits = h.before(core.push & ~core.push_ready)
-    x_valid, _, running, *_ = h.signals("core.$signal")
-    h.prove("core: runs while it executes", ~x_valid | running)
-    h.prove("core: a push waits until there is room", ~waits | (core.push & (core.engine == h.before(core.engine))))
+    h.prove("core: runs while it executes", ~h.signal("core.x_valid") | h.signal("core.running"))
+    h.prove("core: a push waits until there is room, or a product before it fails",
+            ~waits | (core.engine == h.before(core.engine)) & (core.push | h.signal("core.broken")))  # fmt: skip

@@ -1,13 +1,16 @@
 """The sequencer against the tile program run as Python, with stalls on all streams."""
 
+from itertools import pairwise
+
 import pytest
 from adagp.rtl.interfaces import TaskLayout
 from adagp.rtl.sequencer import Sequencer
 from adagp.spec.commands import FIELDS, Opcode
+from adagp.spec.compiler import compile_program
 from adagp.spec.descriptors import ENGINES
 from adagp.spec.errors import ErrorCode
-from adagp.spec.microcode import interpret
-from adagp.spec.presets import preset
+from adagp.spec.microcode import Op, interpret
+from adagp.spec.presets import PRESETS, preset
 from adagp.spec.tile_machine import Recorder, descriptors, task
 from adagp.spec.tiles import tile_program
 from amaranth.hdl import ResetInserter, Signal
@@ -97,6 +100,14 @@ def test_cycles():
     assert taken
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_end_behind_a_branch(name):
+    """Behind a product the core would take it before it knows whether that breaks its limits."""
+    code = compile_program(preset(name)).instructions
+    assert code[-1].op == Op.END
+    assert all(Op.BEQ <= before.op <= Op.BGE for before, i in pairwise(code) if i.op == Op.END)
+
+
 FAILURES = [
     ({"n": 0}, ErrorCode.BAD_GEOMETRY), ({"oh": 0}, ErrorCode.BAD_GEOMETRY), ({"pad_y": 3}, ErrorCode.BAD_GEOMETRY),
     ({"oh": 9}, ErrorCode.BAD_GEOMETRY), ({"qb": 0}, ErrorCode.BAD_TILE),
@@ -142,3 +153,38 @@ def test_failures():
 
     simulate(ResetInserter(reset)(dut), bench)
     assert seen == len(FAILURES) > 0
+
+
+def test_reset_clears_slots():
+    """A descriptor begun before a reset leaves nothing in the one after it, whose fields that are 0 nobody writes."""
+    rng = seeded(8)
+    config = preset("tiny")
+    first, second = (small_task(config, rng, opcode, 1) for opcode in (Opcode.FORWARD, Opcode.MAXPOOL))
+    want = next(fields for engine, fields in descriptors(tile_program, config, [second]) if engine == "fill")
+    dut = Sequencer(config)
+    reset = Signal()
+    seen = 0
+
+    async def bench(ctx):
+        nonlocal seen
+        for cycles in range(300, 900, 40):  # of these some are amid a descriptor
+            for t, limit in ((first, cycles), (second, 3000)):
+                ctx.set(dut.i.payload, payload(t))
+                ctx.set(dut.i.valid, 1)
+                for _ in range(limit):
+                    await ctx.tick()
+                    if t is second and ctx.get(dut.fill.valid):
+                        break
+                else:
+                    assert t is first
+                if t is second:
+                    got = ctx.get(dut.fill.payload)
+                    assert {name: getattr(got, name) for name in want} == want
+                    seen += 1
+                ctx.set(dut.i.valid, 0)
+                ctx.set(reset, 1)
+                await ctx.tick()
+                ctx.set(reset, 0)
+
+    simulate(ResetInserter(reset)(dut), bench)
+    assert seen > 0

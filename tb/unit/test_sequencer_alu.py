@@ -2,7 +2,7 @@
 
 import pytest
 from adagp.rtl.sequencer_alu import SequencerAlu
-from adagp.spec.microcode import DIV_CYCLES, EXTREME_CYCLES, MUL_CYCLES, Op
+from adagp.spec.microcode import DIV_CYCLES, PAIR_CYCLES, PAIRS, Op
 from adagp.spec.presets import PRESETS, preset
 from bench import seeded, simulate
 
@@ -22,7 +22,7 @@ def expected(op, a, b, distance, banks):
     taken = {Op.BEQ: a == b, Op.BNE: a != b, Op.BLT: a < b, Op.BGE: a >= b}.get(op, False)
     overflow = op == Op.MUL and not (-(2**17) <= b < 2**17 and -(2**30) <= a * b < 2**30)
     result = a // b if op == Op.DIV else None if overflow else results.get(op)
-    cycles = {Op.MIN: EXTREME_CYCLES, Op.MAX: EXTREME_CYCLES, Op.MUL: MUL_CYCLES, Op.DIV: DIV_CYCLES}.get(op, 1)
+    cycles = {**dict.fromkeys(PAIRS, PAIR_CYCLES), Op.DIV: DIV_CYCLES}.get(op, 1)
     return result, taken, overflow, cycles
 
 
@@ -44,20 +44,20 @@ def test_operations(name):
     async def bench(ctx):
         nonlocal seen
         for op, a, b, distance in cases:
-            ctx.set(dut.en, 1)
             for port, value in (("op", op), ("a", a), ("b", b), ("distance", distance)):
                 ctx.set(getattr(dut, port), value)
-            cycles = 1
-            while not ctx.get(dut.done):
+            result, taken, overflow, cycles = expected(op, a, b, distance, config.banks)
+            for cycle in range(1, cycles):
+                ctx.set(dut.en, 1)
+                assert ctx.get(dut.nearly) == (cycle == cycles - 1), (op, cycle)
                 await ctx.tick()
-                cycles += 1
-            result, taken, overflow, want_cycles = expected(op, a, b, distance, config.banks)
-            assert (ctx.get(dut.taken), ctx.get(dut.overflow), cycles) == (taken, overflow, want_cycles), (op, a, b)
+            ctx.set(dut.en, 0)
+            assert ctx.get(dut.taken) == taken, (op, a, b)
             assert result is None or ctx.get(dut.result) == result, (op, a, b)
             seen += 1
             await ctx.tick()
+            assert op != Op.MUL or ctx.get(dut.overflow) == overflow, (op, a, b)
             if rng.random() < 0.3:
-                ctx.set(dut.en, 0)
                 await ctx.tick()
 
     simulate(dut, bench, limit=40 * len(cases))
