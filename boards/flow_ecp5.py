@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ..synth import floorplan
+from ..synth import ecp5, floorplan
 from ..synth.errors import RouteError
 from ..synth.nextpnr import PHASE, watched
 from .board import Board
@@ -14,7 +14,10 @@ from .tools import find_tool
 
 __all__ = ["OVERRIDES", "build"]
 
-OVERRIDES = {"script_after_synth": "tee -q -o cells.json stat -json"}
+OVERRIDES = {
+    "script_after_read": ecp5.MAPPING, "synth_opts": ecp5.OPTIONS,
+    "script_after_synth": "tee -q -o cells.json stat -json",
+}  # fmt: skip
 
 BITSTREAM = "top.bit"
 

@@ -4,7 +4,14 @@ from .floorplan import Plan
 from .nextpnr import Router
 from .target import Part, Target
 
-__all__ = ["ECP5", "ROUTER"]
+__all__ = ["ECP5", "MAPPING", "OPTIONS", "ROUTER"]
+
+MAPPING = "scratchpad -copy abc9.script.flow3 abc9.script"
+"""ABC's most thorough script: fewer levels, fewer LUTs."""
+
+OPTIONS = "-nowidelut"
+"""LUTs of four inputs alone: those of five and more are groups of up to eight that stand side by side, whose many wires
+all end in one place, which neither placer nor router copes with in a large design. They save next to no area."""
 
 
 def _part(name, lut, ebr, multiplier, *packages, plan=None):
@@ -41,14 +48,13 @@ ECP5 = Target(
     name="ecp5",
     title="Lattice ECP5",
     family="ecp5",
-    passes="synth_ecp5 -top adagp",
+    passes=f"{MAPPING}\nsynth_ecp5 -top adagp {OPTIONS}",
     counted={
         # Positions of LUTs: an adder of two bits takes two. A distributed RAM takes four as memory, and its write port
         # the two of a slice beside them.
         "lut": {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6},
         "lut4": {"LUT4": 1}, "ccu2c": {"CCU2C": 1}, "dpr16x4": {"TRELLIS_DPR16X4": 1},
         "ff": {"TRELLIS_FF": 1}, "ebr": {"DP16KD": 1, "PDPW16KD": 1}, "multiplier": {"MULT18X18D": 1},
-        "mux": {"PFUMX": 1, "L6MUX21": 1},  # behind pairs of LUTs, in no one's way
     },
     parts={
         "85k": _part("LFE5U-85F", 83640, 208, 156, "CABGA756", "CABGA554", "CABGA381", "CSFBGA285",

@@ -14,6 +14,7 @@ from adagp.boards.synthesis import synthesise
 from adagp.rtl.axi import AxiMaster
 from adagp.rtl.csr import AxiLite
 from adagp.spec.presets import preset
+from adagp.synth import ecp5
 from adagp.synth.errors import FitError, ToolError
 from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -58,6 +59,13 @@ def constrained(folder):
         return dict(re.findall(r'LOCATE COMP "(.+?)" SITE "(\w+)";', (folder / "top.lpf").read_text()))
     found = re.findall(r'set_property LOC (\w+) \[get_ports "(.+?)"\]', (folder / "top.xdc").read_text())
     return {name.replace("\\", ""): site for site, name in found}
+
+
+@pytest.mark.parametrize("made", ["ecpix5"], indirect=True)
+def test_an_ecp5_board_is_synthesised_like_the_device(made):
+    _, _, folder, _ = made
+    script = [line.strip() for line in (folder / "top.ys").read_text().splitlines()]
+    assert ecp5.MAPPING in script[: script.index(f"synth_ecp5 {ecp5.OPTIONS} -top top")]
 
 
 def ports(folder):
