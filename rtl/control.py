@@ -8,7 +8,7 @@ from ..spec.config import Config
 from ..spec.registers import AS_SCHEDULED, N_REGIONS
 from .clock_gate import clock_gate
 from .cosine import ThresholdLayout
-from .counters import FLUSH_CYCLES, Counters, counts_layout
+from .counters import FLUSH_CYCLES, Counters, counts_layout, counts_of_run
 from .csr import AxiLite, Csr
 from .delay import delayed
 from .dispatch import queues
@@ -34,10 +34,6 @@ from .shadow import result_ports, result_sources
 from .supervisor import Supervisor
 
 __all__ = ["Control"]
-
-WHILE_RUNNING = ("array_cycles", "stall_a", "stall_b", "stall_load", "stall_drain", "stall_idle")
-"""Counters that divide ``cycles`` up, and so count only together with it."""
-
 
 SETTLING = 16
 """Cycles in which what fetch, tables and queues were given has its effect, when they wait for nothing else."""
@@ -242,13 +238,8 @@ class Control(wiring.Component):
         ]  # fmt: skip
 
     def _count(self, m, csr, counters, batches, fetch, supervisor):
-        counting = Signal()
-        counts = delayed(m, self.counts, 1)
-        m.d.sync += counting.eq(fetch.running & supervisor.busy)
         m.d.comb += [
-            counters.counts.eq(counts), counters.counts.cycles.eq(counting),
-            counters.counts.commands.eq(delayed(m, fetch.executed, 1)),
-            *(counters.counts[name].eq(Mux(counting, counts[name], 0)) for name in WHILE_RUNNING),
+            counters.counts.eq(counts_of_run(m, self.counts, fetch.running & supervisor.busy, fetch.executed)),
             counters.phase.eq(batches.phase), counters.clear.eq(supervisor.clear_counters),
             counters.index.eq(csr.counter), counters.show.eq(csr.look), csr.counter_value.eq(counters.shown),
         ]  # fmt: skip

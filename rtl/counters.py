@@ -15,12 +15,15 @@ from .csr import COUNTER_SLOTS, N_PHASES
 from .delay import delayed
 from .update_lane import most_saturations
 
-__all__ = ["FLUSH_CYCLES", "Counters", "counts_layout"]
+__all__ = ["FLUSH_CYCLES", "Counters", "counts_layout", "counts_of_run"]
 
 TOTAL_WIDTH = 64
 
 FLUSH_CYCLES = 2 * COUNTER_SLOTS
 """After so many cycles at most a count is in its phase's total, if the host reads in at most half of them."""
+
+WHILE_RUNNING = ("array_cycles", "stall_a", "stall_b", "stall_load", "stall_drain", "stall_idle")
+"""Counters that divide ``cycles`` up, and so count only together with it."""
 
 
 def counts_layout(config: Config) -> data.StructLayout:
@@ -34,6 +37,17 @@ def counts_layout(config: Config) -> data.StructLayout:
         "predictor_bytes": 2 * config.beat_bytes if config.predictor_on_chip else 1,
     }
     return data.StructLayout({name: most.get(name, 1).bit_length() for name, _ in COUNTERS})
+
+
+def counts_of_run(m: Module, counts, running, executed):
+    """``counts``, a cycle later, with those that the run itself has, whatever they say of them."""
+    came, counting = delayed(m, counts, 1), delayed(m, running, 1)
+    of_run = Signal.like(came)
+    m.d.comb += [
+        of_run.eq(came), of_run.cycles.eq(counting), of_run.commands.eq(delayed(m, executed, 1)),
+        *(of_run[name].eq(Mux(counting, came[name], 0)) for name in WHILE_RUNNING),
+    ]  # fmt: skip
+    return of_run
 
 
 class Counters(wiring.Component):

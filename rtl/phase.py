@@ -16,8 +16,10 @@ class BatchCounter(wiring.Component):
     """Counts batches and walks the input ring.
 
     ``begin`` takes over ``run_phase`` and ``batches`` for a run; ``batch_end`` counts a batch and, a cycle
-    later, advances the ring. ``last``: no batch is left after this one. BATCH and RING_INDEX are kept here:
-    ``set_batch`` and ``set_ring_index`` write ``value`` to them.
+    later, advances the ring, of as many entries as ``ring_count`` said in the cycle before ``batch_end``, which doesn't
+    come twice in succession; a write to RING_INDEX in one of the two cycles takes the place of that. ``last``: no batch
+    is left after this one. BATCH and RING_INDEX are kept here: ``set_batch`` and ``set_ring_index`` write ``value`` to
+    them.
 
     ``ring_address`` = ring_base + ring_index * ring_stride (modulo 2^32), valid with ``located``, which
     is low for LOCATE_CYCLES after ``locate`` or ``batch_end``.

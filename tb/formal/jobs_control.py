@@ -7,7 +7,7 @@ from adagp.rtl.sequencer import Sequencer
 from adagp.rtl.token import TokenCounter
 from adagp.rtl.write_stop import WriteStop
 from adagp.spec.commands import COMMAND_BYTES
-from amaranth import Module, ResetSignal, Signal
+from amaranth import Cat, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -120,6 +120,7 @@ def _fetch(h):
     for state in ("CHECK", "JUDGE", "SETTLE", "WORK", "ADJUST", "NEXT"):
         h.prove(f"{state}: a command is there", ~h.state("", state) | prefetch.commands.valid)
         h.cover(f"{state}", h.state("", state))
+    _flow(h, prefetch)
     h.prove("prefetch: takes only commands that are offered", ~prefetch.commands.ready | prefetch.commands.valid)
     request, beats = dut.client.request, dut.client.beats
     due = Signal(range(2 * COMMANDS_AHEAD * COMMAND_BYTES // CONFIG.beat_bytes))
@@ -130,6 +131,31 @@ def _fetch(h):
     h.prove("prefetch: all beats are accounted for",
             h.signal("prefetch.due") == due + h.block("prefetch.fifo").level + offered)  # fmt: skip
     counter_rule(h, "prefetch.due", COMMANDS_AHEAD * COMMAND_BYTES // CONFIG.beat_bytes)
+
+
+def _flow(h, prefetch):
+    """What fetch knows of a command in its states, and when nothing is being read."""
+    dut = h.dut
+    work, leaves, skip, header, calm, tried = (
+        h.signal(name) for name in ("work", "leaves", "skip", "header", "calm", "tried")
+    )
+    states = ("IDLE", "CLEAR", "LOCATE", "HOST", "COMMAND", "SETTLE", "WORK", "ADJUST", "NEXT", "LEAVE")
+    idle, clear, locate, host, command, settle, working, adjust, following, leave = (h.state("", s) for s in states)
+    h.prove("leaves: neither work nor a header", ~leaves | ~(work | header))
+    h.prove("WORK: it is work", ~working | work)
+    h.prove("ADJUST: neither HOST nor END, and work only if it was tried", ~adjust | (~leaves & (~work | tried)))
+    h.prove("SETTLE: calm when settled", ~(settle & calm) | dut.settled)
+    h.prove("NEXT: leaves only when settled", ~(following & leaves & ~skip) | dut.settled)
+    quiet = prefetch.quiet
+    h.prove("LEAVE: calm when nothing is read", ~(leave & calm) | quiet)
+    h.prove("nothing is read outside a program", ~(idle | clear | locate | host) | quiet)
+    gone = h.signals("prefetch.stage")[0]  # a command was taken
+    h.prove("prefetch: counts a command before there is the next one", ~gone | command | leave)
+    aligned = Cat(h.signal(f"prefetch.{name}")[: (COMMAND_BYTES - 1).bit_length()] for name in ("here",))
+    h.prove("prefetch: at the beginning of a command", aligned == 0)
+    burst = min(COMMAND_BYTES, CONFIG.beat_bytes * CONFIG.max_burst_beats)
+    asked = (h.signal("prefetch.address"), dut.client.request.p.addr)
+    h.prove("prefetch: asks for whole bursts", Cat(each % burst for each in asked) == 0)
 
 
 @job("write_stop", WriteStop)

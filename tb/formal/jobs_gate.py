@@ -97,10 +97,15 @@ def _cosine(h):
     h.prove("time: of the square", ~square | (spent == 2 + ALIGN + STREAM))
     h.prove("time: of a product", ~multiply | (spent == begun + step))
     h.prove("time: behind a product", ~turning | (spent == begun + MANTISSA))
+    found = h.signals("stage")[7]  # behind the exponents' difference, and where each of the three sums begins
+    h.prove("found: a cycle behind the stream", found == h.before(stream))
+    h.prove("found: no bits behind that, so that their tops stand", ~found | stream | last)
     # Where two numbers have their highest bit, their product has one of the upper two. That bit of the multiplier is
     # the last that counts; before, it moves down by a place a step.
     dot, true, predicted = (h.signal(name)[MANTISSA - 1] for name in ("dot", "true", "predicted"))
     least = 2 * MANTISSA - 2
+    narrow = (x >> MANTISSA == 0) & (product >> (2 * MANTISSA) == 0)
+    h.prove("products 0 and 1: of two mantissas", ~((multiply | turning) & (turn < 2)) | narrow)
     for number, multiplier, factor in ((0, dot, dot), (1, true, predicted)):
         there, counts = turn == number, multiplier & factor
         h.prove(f"product {number}: the highest bit is to come",

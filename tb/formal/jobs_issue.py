@@ -6,6 +6,7 @@ main core's, and with a queue of their own.
 
 from dataclasses import replace
 
+from adagp.rtl.check import is_update
 from adagp.rtl.dispatch import COUNT_WIDTH, Dispatch, WaitLayout
 from adagp.rtl.issue import UPDATE_DEPTH, Issue
 from amaranth import Cat
@@ -83,6 +84,24 @@ def _accounts(h, trying, here):
             h.cover(f"{kind}: two complete", now == 2)
 
 
+def _pushes(h):
+    """Work is pushed two cycles after there was room for it, and there still is."""
+    dut, command = h.dut, h.dut.work.p.command
+    push, known, room = h.signal("push"), h.signal("stage"), []
+    update, aside = is_update(command.opcode), ~is_update(command.opcode) & command.predictor
+    chosen = {"main": ~update, "update": update}
+    if dut.config.n_cores > 1:
+        chosen |= {"main": ~update & ~command.predictor, "predictor": aside}
+    for name, meant in chosen.items():
+        room.append(meant & h.block(name).i.ready & h.block(f"{name}_in_flight").w_rdy)
+    waits, pushes = h.state("", "WAIT"), h.state("", "PUSH")
+    found = (h.signals("$signal")[0] == update) & (h.signal("aside") == aside)
+    h.prove("push: only what is to be pushed", ~push | pushes)
+    h.prove("kind: known while work waits", ~(waits | pushes) | found)
+    h.prove("room: known a cycle later", ~(pushes & known) | Cat(room).any())
+    h.prove("push: there is room", ~push | Cat(room).any())
+
+
 def _issue(h):
     dut = h.dut
     bind_streams(h)
@@ -96,6 +115,7 @@ def _issue(h):
     dry = work.valid & work.p.dry
     h.assume("dry work: offered when all before is settled", ~dry | h.before((dut.settled & ~work.valid) | dry))
     h.assume("no work while dry work is tried", ~work.valid | ~trying)
+    _pushes(h)
     for state in ("WAIT", "PUSH"):
         h.prove(f"{state}: work is there", ~h.state("", state) | work.valid)
     h.prove("dry work finds everything settled", ~dry | dut.settled)
