@@ -35,7 +35,8 @@ class UpdateCheck(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         beat_bits = (self._config.beat_bytes - 1).bit_length()
-        aligned, empty = Signal(), Signal()
+        aligned = Signal()
+        empty = Signal()
         m.d.sync += [
             aligned.eq(~Cat(self.addr[k][:beat_bits] for k in range(self._arrays)).any()), empty.eq(self.count == 0),
         ]  # fmt: skip

@@ -9,6 +9,7 @@ from adagp.rtl.update import Update
 from adagp.rtl.update_lane import UpdateLane
 from adagp.rtl.update_read import SLOTS, UpdateReader
 from adagp.rtl.update_write import UpdateWriter
+from adagp.spec.errors import ErrorCode
 from amaranth import Cat, Mux, Signal, signed
 
 from .jobs_memory import request_rule
@@ -87,8 +88,9 @@ def _update(h):
     reader, writer = h.block("reader"), h.block("writer")
     emitted = reading_rule(h, "reader.", due)
     task = dut.i.p.shape()(h.signal("task"))
-    given, place, last = groups_given(h, writer, task.count)
-    writing_rule(h, "writer.", given, place)
+    inside, entered = groups_given(h, "writer.", task.count)
+    given, place = entered.chunk, entered.place
+    writing_rule(h, "writer.", inside)
 
     # Groups on their way through the lanes, the latest first: valid ones, ends of chunks, the end of all. The last
     # three stages are those before a start.
@@ -97,13 +99,27 @@ def _update(h):
     ends = sum(there & end for there, end in zip(valid, lasts, strict=True))
     h.prove(
         "slots: room, or chunks in the lanes or the writer",
-        h.signal("slots") + ends + h.signal("writer.ready") == SLOTS,
+        h.signal("slots") + ends + entered.ending + h.signal("writer.ready") + writer.freed == SLOTS,
     )
-    runs, idle = h.state("", "RUN"), sum(h.state("", state) for state in ("IDLE", "BEGIN", "CHECK", "START")).any()
+    runs, idle = h.state("", "RUN"), ~(h.state("", "RUN") | h.state("", "WRITE"))
     groups = waiting_groups(h, "reader.")
     waiting, ending = sum(there for there, _ in groups), [there & group.final for there, group in groups]
     h.prove("a command has one end", sum([emitted.left != 0, *ending, *finals]) == runs)
-    h.prove("nothing is left between commands", ~idle | ~h.block("writer.chunks").valid & (answers == 0))
+    written = ~h.block("writer.chunks").valid & (h.signal("writer.outstanding") == 0)
+    h.prove("nothing is left between commands", ~idle | written)
+    begun = h.before(writer.start)
+    h.prove("writer.idle: all is written and answered", ~writer.idle | begun | written)
+    h.prove("a start is followed by groups, if there are any", ~begun | runs | (h.state("", "WRITE") & written))
+    starts, check = h.state("", "START"), h.block("check")
+    h.prove("start: in its state, of a writer too if not dry",
+            (reader.start == starts) & (writer.start == (starts & ~task.dry)))  # fmt: skip
+    h.prove("start: whether there is nothing to do is known", ~starts | (h.signals("stage")[-3] == (task.count == 0)))
+    checks = ~h.state("check", "IDLE")
+    h.prove("check: under way in its state", (checks | check.valid) == h.state("", "CHECK"))
+    h.prove("check: ends once", ~(checks & check.valid))
+    whole_beats = aligned(reader.addr)
+    h.prove("check: knows whether addresses are whole beats", ~checks | (h.signal("check.aligned") == whole_beats))
+    h.prove("check: passes whole beats only", ~(check.valid & (check.code == ErrorCode.NONE)) | whole_beats)
     to_give = given.left - place
     given_out = Mux(h.signal("reader.begun"), emitted.size - h.signal("reader.left"), 0)
     h.prove("what is given out is given to the writer", Mux(task.dry, given.left == 0,
@@ -111,6 +127,12 @@ def _update(h):
     whole = weights().bit_length() - 1
     h.prove("chunks are counted from the end", Cat(
         (left == 0) | ((left - task.count)[:whole] == 0) for left in (emitted.left, given.left)).all())  # fmt: skip
+    behind = emitted.left - given_out
+    for number, (there, group) in enumerate(groups):
+        ends_all = behind == 0
+        end = ends_all | ((behind - task.count)[:whole] == 0)
+        h.prove(f"group {number} that waits: its ends", ~there | ((group.last == end) & (group.final == ends_all)))
+        behind = behind + there
     for stage in range(length):
         rest = Signal(signed(33), name=f"rest{stage}")  # behind this group
         h.m.d.comb += rest.eq(to_give - 1 - sum(valid[stage + 1 :]))
@@ -121,8 +143,9 @@ def _update(h):
         ended = Cat(there & end for there, end in zip(valid[: stage + 1], lasts, strict=False)).any()
         room = h.signal("slots") != 0
         h.prove(f"stage {stage}: its chunk has a slot, or will take one", ~valid[stage] | ended | room)
-    h.prove("writer: groups of its chunks", ~writer.valid | ((given.left != 0) & (writer.i.last == last)))
-    h.prove("writer: only while there is room", ~writer.valid | (h.signal("writer.ready") != SLOTS))
+    h.prove("writer: groups of its chunks", ~writer.valid | ((given.left != 0) & (writer.i.last == entered.last)))
+    h.prove("writer: only while there is room",
+            ~writer.valid | (h.signal("writer.ready") + entered.ending < SLOTS))  # fmt: skip
     nothing = (emitted.left == 0) & (waiting == 0) & (due == 0) & (given.left == 0) & writer.idle
     h.prove("a start finds nothing under way", ~reader.start | nothing)
     h.prove("a start finds addresses of whole beats", ~reader.start | aligned(reader.addr))

@@ -84,18 +84,25 @@ def reading_rule(h, prefix, due):
     under_way = (to_come - to_ask)[:UNDER_WAY_BITS]
     h.prove(f"{prefix}beats under way: at most {SLOTS} chunks", under_way <= SLOTS * full)
     h.prove(f"{prefix}beats due are those asked for", due + arrived + walk_rule(h, f"{prefix}bursts") == under_way)
+    begins = h.before(reader.start)
+    h.prove(f"{prefix}no beat comes with a start", ~begins | ~arrived)
+    h.prove(f"{prefix}number: counted from 1", number != 0)
     h.prove(f"{prefix}first: whether none of the array has come", first == (beat == 0))
     for k, (name, bytes_) in enumerate(sizes.items()):
-        fifo, left = h.block(f"{prefix}beats_{name}"), unpack_rule(h, f"{prefix}unpack_{name}")
+        fifo, unpacked = h.block(f"{prefix}beats_{name}"), h.block(f"{prefix}groups_{name}")
+        skid_rule(h, f"{prefix}groups_{name}")
+        left = unpack_rule(h, f"{prefix}unpack_{name}") + unpacked.o.valid + ~unpacked.i.ready
+        gone = h.signal(f"{prefix}gone_{name}")  # the first beat of the FIFO has been taken
         groups = CONFIG.beat_bytes // bytes_ // CONFIG.update_lanes
         whole = beats_of(received.size, bytes_)
         h.prove(f"{prefix}{name}: beats of its share", (coming != k) | (beat == 0) | (beat < whole))
         ends = beats_of(h.block(f"{prefix}received").rest_end + 1, bytes_)
         h.prove(f"{prefix}{name}: whether the last chunk has but one beat of it",
-                ~h.block(f"{prefix}received").valid | h.before(reader.start) | (single[k] == (ends == 1)))  # fmt: skip
+                ~h.block(f"{prefix}received").valid | begins | (single[k] == (ends == 1)))  # fmt: skip
         h.prove(f"{prefix}{name}: whether the next is its last", (coming != k) | first | (final == (number == whole)))
         h.prove(f"{prefix}{name}: whole beats are taken", (place + left) % groups == 0)
-        h.prove(f"{prefix}{name}: what came and isn't taken is held", fifo.level + (place + left) // groups
+        h.prove(f"{prefix}{name}: a beat that is taken is still there", ~gone | fifo.r_rdy)
+        h.prove(f"{prefix}{name}: what came and isn't taken is held", fifo.level - gone + (place + left) // groups
                 == beats_of(landed, bytes_) + Mux(coming == k, beat, Mux(coming > k, whole, 0)))  # fmt: skip
         # One beat is always taken at once. In the whole unit full FIFOs are too far from reset to be searched.
         fifo_rule(h, f"{prefix}beats_{name}", fifo, reach=fifo.depth - 1, covers=not prefix)

@@ -81,3 +81,40 @@ def test_hold_keeps_single_clients_back():
         assert begun[-1] == 0
 
     simulate(dut, bench, background=(take,))
+
+
+def test_beats_before_their_burst_wait():
+    """A held client may offer beats already: none moves before its burst's turn, and the other's aren't mistaken."""
+    dut = WriteArbiter(preset("tiny"), 2)
+    begun, moved = [], []
+
+    async def take(ctx):
+        axi = dut.axi
+        ctx.set(axi.awready, 1)
+        ctx.set(axi.wready, 1)
+        answers = []
+        while True:
+            ctx.set(axi.bvalid, bool(answers))
+            if answers:
+                ctx.set(axi.bid, answers.pop(0))
+            _, _, announced, number, valid, data = await ctx.tick().sample(axi.awvalid, axi.awid, axi.wvalid, axi.wdata)
+            if announced:
+                begun.append(number)
+            if valid:
+                moved.append(data)
+                answers.append(data)
+                assert moved == begun[: len(moved)]
+
+    async def bench(ctx):
+        for number, client in enumerate(dut.clients):
+            ctx.set(client.beats.payload.data, number)
+            ctx.set(client.beats.valid, 1)
+            ctx.set(client.request.valid, 1)
+        ctx.set(dut.hold, 1)
+        await ctx.tick().repeat(20)
+        assert set(moved) == {1} and len(moved) > 5
+        ctx.set(dut.hold, 0)
+        await ctx.tick().repeat(20)
+        assert set(moved[-6:]) == {0, 1}
+
+    simulate(dut, bench, background=(take,))
