@@ -49,7 +49,10 @@ def _flow(h, name):
     done = getattr(dut, f"{name}_done")
     running = h.count(port.valid & port.ready, done, 15)
     queue, in_flight = h.block(f"{name}.queue"), h.block(f"{name}_in_flight")
-    here = queue.level + running
+    taken = h.signal(f"{name}.taken")  # and still in the queue
+    here = queue.level + running - taken
+    h.prove(f"{name}: what was taken leaves its queue", ~taken | (queue.r_rdy & ~h.block(name).o.valid))
+    h.prove(f"{name}: what was taken runs", ~taken | (running != 0))
     h.assume(f"{name}: as many are done as were taken", ~done | (running != 0))
     fifo_rule(h, f"{name}_in_flight", in_flight)
     h.prove(f"{name}_in_flight: what waits or runs", in_flight.level == here)
