@@ -89,3 +89,14 @@ def test_write_fault():
     assert bench.faults == [(ErrorCode.WRITE_FAULT, t["index"])]
     assert bench.results == []
     assert bench.done == 0
+
+
+def test_slow_memory():
+    """Requests and beats wait long at the port, short bursts at the end of a block too."""
+    bench = UpdateBench(replace(TINY, max_burst_beats=4), seeded(8), stall=0.9)
+    tasks = [bench.task(count, dry=0) for count in (chunk_weights(TINY) + 3, 9, 20)]
+    results = [result for t in tasks for result in bench.expect(t)]
+    bench.run(lambda: bench.done == len(tasks))
+    assert bench.results == results
+    assert [bench.memory.peek(*place) for *place, _ in bench.expected] == [value for *_, value in bench.expected]
+    assert len(bench.memory.written) == sum(size for _, size, _ in bench.expected)
