@@ -18,7 +18,7 @@ CONFIG = preset("tiny")
 MEMORY, SOURCE, TARGET, PITCH = 1 << 18, 0x4000, 0x20000, 0x2000
 COMMANDS, BATCHES, PHASE = 8, 2, 2
 ENGINES = ("fill", "array", "drain", "store")
-REQUEST, ANSWER = 8, 4
+REQUEST, ANSWER = 10, 4
 """Cycles at most from a descriptor taken to its first burst, and from a last beat or answer to the end of a slice."""
 ONES = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride", "nb", "yb", "qb", "const_mantissa"), 1)
 COPY = (Opcode.AVGPOOL, {**ONES, "c": 96, "q": 96, "cb": 96}, 96 // CONFIG.rows)
