@@ -1,6 +1,6 @@
 """The four designs of preset ``ecp5`` on an LFE5U-85F, speed grade 6: writes ``results/ecp5.json``.
 
-Synthesised by Yosys, placed and routed by nextpnr, with several seeds; each seed takes about half an hour. ``lut``:
+Synthesised by Yosys, placed and routed by nextpnr, with several seeds; each seed takes ten minutes to an hour. ``lut``:
 positions of LUTs taken, by logic, adders and distributed RAM; ``ebr``: block RAMs of 18 Kbit; ``multiplier``: of 18x18
 bits: all without the shift registers that stand for pins. ``fmax``: by nextpnr's timing analysis, of the design with
 these registers, whose paths count too. Details have resources block by block, and the critical path of each seed by

@@ -149,7 +149,7 @@ def synth(
 
     Example: `adagp synth --preset tiny` (all four designs on an ECP5)
 
-    `adagp synth --preset ecp5 --variant baseline --seeds 1-5` (places and routes; half an hour a seed)
+    `adagp synth --preset ecp5 --variant baseline --seeds 1-5` (places and routes; ten minutes a seed)
 
     `adagp synth --target xilinx --preset paper --vivado build/vivado`
 

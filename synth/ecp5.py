@@ -34,11 +34,11 @@ def _rows(kind, places, blocks, *heights):
 
 
 _PLAN_85K = Plan(
-    share=0.25,
+    share=0.6,
     multipliers=_rows("MULT18_", ((0, 0), (1, 1), (4, 4), (5, 5)), 13, 10, 34, 58),
     memories=_rows("EBR", ((0, 0), (2, 1), (4, 2), (6, 3)), 13, 70, 82),
-    # The electrostatic placer: placements by the usual one, HeAP, have more wires in a region than can be routed. It
-    # is for large designs only: with a lone PE it doesn't end.
+    # The electrostatic placer: placements of so much by the usual one, HeAP, have more wires in a region than can be
+    # routed. Smaller designs HeAP places in less time, and with a lone PE the other one doesn't end.
     options=("--placer", "static"),
     # How far nets may leave their bounding boxes: with the usual three tiles some thousands of wires stay used twice.
     settings=(("router2/bbMargin/x", "5"), ("router2/bbMargin/y", "5")),

@@ -55,7 +55,7 @@ def build(tmp_path, monkeypatch):
         assert shutil.which(str(path))
     (tmp_path / "top.lpf").write_text("")
 
-    def run(seed, luts=30_000, name=PE):
+    def run(seed, luts=60_000, name=PE):
         cells = {name: {"type": "MULT18X18D", "attributes": {}}}
         modules = {"other": {"attributes": {}, "cells": {}}, "top": {"attributes": {"top": "01"}, "cells": cells}}
         (tmp_path / "top.json").write_text(json.dumps({"modules": modules}))
@@ -77,7 +77,7 @@ def test_the_plan_is_in_what_nextpnr_gets(build, tmp_path):
 
 
 def test_a_small_design_is_placed_without_the_plan(build, tmp_path):
-    build(3, luts=1000)
+    build(3, luts=30_000)
     assert not set(PLAN.options) & set(json.loads((tmp_path / "given.json").read_text()))
     module = json.loads((tmp_path / "planned.json").read_text())["modules"]["top"]
     assert module["cells"][PE]["attributes"] == {}

@@ -54,7 +54,7 @@ def test_what_is_late_is_told_by_block(tmp_path):
     assert nextpnr_module.late(tmp_path, scopes, 12.25) == {}
 
 
-@pytest.mark.parametrize(("lut", "large"), [(80, True), (100000, False)])
+@pytest.mark.parametrize(("lut", "large"), [(60, True), (100000, False)])
 def test_only_a_large_design_is_placed_by_plan(cache, monkeypatch, lut, large):
     class Placed(Exception):
         pass
