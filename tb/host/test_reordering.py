@@ -24,7 +24,7 @@ MEMORIES = {
     "ideal": {"part": IDEAL},
     "pausing": {"part": IDEAL, "stall": 0.6, "seed": SEED},
     "late": {"part": replace(IDEAL, latency_ns=400 * CYCLE_NS)},
-    "writes late": {"part": IDEAL, "write_latency": 700},
+    "writes late": {"part": IDEAL, "write_latency": 1600},
 }
 """What the memory does; by the last a result is answered long after the array has begun with something else."""
 ALL = ("main", "update", "predictor")
