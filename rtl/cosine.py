@@ -102,30 +102,33 @@ class Cosine(wiring.Component):
                         m.d.sync += [x.eq(product), product.eq(threshold.mantissa)]
                     with m.Default():
                         m.next = "COMPARE"
-            with m.State("COMPARE"):
-                with m.If(~left[-1]):
-                    m.d.sync += left.eq(left << 1)
-                with m.If(~product[-1]):
-                    m.d.sync += product.eq(product << 1)
-                m.d.sync += ahead.eq(ahead + ~product[-1] - ~left[-1])
-                with m.If(fails | certain | left[-1] & product[-1]):
-                    m.next = "DECIDE"
-            with m.State("DECIDE"):
-                m.d.sync += self.passes.eq(~fails & (certain | (ahead > 0) | (ahead == 0) & more))
-                m.next = "DONE"
-            with m.State("DONE"):
-                m.d.comb += self.done.eq(1)
-                m.next = "IDLE"
+            self._compare(m, left, product, ahead, fails, certain, more)
         return m
+
+    def _compare(self, m, left, product, ahead, fails, certain, more):
+        """Both sides normalised bit by bit, then their exponents and their bits."""
+        with m.State("COMPARE"):
+            with m.If(~left[-1]):
+                m.d.sync += left.eq(left << 1)
+            with m.If(~product[-1]):
+                m.d.sync += product.eq(product << 1)
+            m.d.sync += ahead.eq(ahead + ~product[-1] - ~left[-1])
+            with m.If(fails | certain | left[-1] & product[-1]):
+                m.next = "DECIDE"
+        with m.State("DECIDE"):
+            m.d.sync += self.passes.eq(~fails & (certain | (ahead > 0) | (ahead == 0) & more))
+            m.next = "DONE"
+        with m.State("DONE"):
+            m.d.comb += self.done.eq(1)
+            m.next = "IDLE"
 
     def _stream(self, m, step, aligning, streaming, dot, predicted, true):
         """Add up the sums from their least bits on; returns whether the dot product is negative, at the end."""
         quality = self.quality
         difference = delayed(m, quality.e_exponent - quality.t_exponent, 1)
         apart = Signal(range(-SHIFT_MAX, SHIFT_MAX + 1))
-        m.d.sync += apart.eq(
-            Mux(difference > SHIFT_MAX, SHIFT_MAX, Mux(difference < -SHIFT_MAX, -SHIFT_MAX, difference))
-        )
+        at_least = Mux(difference < -SHIFT_MAX, -SHIFT_MAX, difference)
+        m.d.sync += apart.eq(Mux(difference > SHIFT_MAX, SHIFT_MAX, at_least))
         up, down = Mux(apart > 0, apart, 0), Mux(apart < 0, -apart, 0)  # in units of the lower exponent
         bits = {}
         for name, shift in (("ee", up << 1), ("et", up + down), ("tt", down << 1)):

@@ -102,17 +102,7 @@ class Fetch(wiring.Component):
                 with m.Else():
                     m.next = "SETTLE"
             self._settle(m, prefetch, calm, refused, work & ~tried, leaves, ending)
-            with m.State("WORK"):
-                m.d.comb += self.work.valid.eq(1)
-                with m.If(self.work.ready & self.work.p.dry):
-                    m.d.sync += tried.eq(1)
-                    m.next = "SETTLE"
-                with m.Elif(self.work.ready):
-                    m.next = "NEXT"
-            with m.State("ADJUST"), m.If(self.adjust.done):
-                m.next = "NEXT"
-                with m.If(work):
-                    m.next = "WORK"
+            self._hand_over(m, work, tried)
             with m.State("NEXT"):
                 m.d.comb += [prefetch.commands.ready.eq(1), self.executed.eq(~skip)]
                 m.d.sync += ending.eq(opcode == Opcode.END)
@@ -123,6 +113,20 @@ class Fetch(wiring.Component):
                 m.d.comb += self.error.valid.eq(1)
         self._reports(m, fsm, prefetch, calm)
         return m
+
+    def _hand_over(self, m, work, tried):
+        """Work to whoever executes it, when calibrating once to try it, and again with its exponents adjusted."""
+        with m.State("WORK"):
+            m.d.comb += self.work.valid.eq(1)
+            with m.If(self.work.ready & self.work.p.dry):
+                m.d.sync += tried.eq(1)
+                m.next = "SETTLE"
+            with m.Elif(self.work.ready):
+                m.next = "NEXT"
+        with m.State("ADJUST"), m.If(self.adjust.done):
+            m.next = "NEXT"
+            with m.If(work):
+                m.next = "WORK"
 
     def _reports(self, m, fsm, prefetch, calm):
         """What follows from the state alone."""

@@ -63,9 +63,7 @@ class Supervisor(wiring.Component):
         held = Signal()  # stop has taken effect
         calm = Signal(self.latency)  # whether it was quiet, in cycles before, when no earlier report could be under way
         reported, pending = Signal(), Signal()  # a report is, or was, on its way
-        was_idle = (
-            Signal()
-        )  # the arbiters, which know of it a cycle later, take bursts in the cycle in which halt rises
+        was_idle = Signal()  # the arbiters know of halt a cycle later, and take bursts in that in which it rises
         failed = self.error.valid & ~self.busy
         m.d.comb += [
             self.clear_counters.eq(asked[Control.RESET_COUNTERS] | booting),
