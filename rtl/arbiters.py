@@ -1,6 +1,6 @@
 """Arbiters that share the AXI4 memory port between the blocks."""
 
-from amaranth import Cat, Module, Mux, ResetInserter, Signal
+from amaranth import Assert, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -26,7 +26,7 @@ class _Grants(wiring.Component):
         self._request = request.members["payload"].shape
         super().__init__({
             "requests": In(request).array(n_clients),
-            "hold": In(n_clients), "halt": In(1), "room": In(1), "finish": In(1), "idle": Out(1),
+            "hold": In(n_clients), "halt": In(1), "finish": In(1), "idle": Out(1),
             "accept": Out(1), "client": Out(range(max(2, n_clients))), "length": Out(8),
             "o_valid": Out(1), "o_ready": In(1), "o_id": Out(ID_BITS), "o": Out(self._request),
         })  # fmt: skip
@@ -36,7 +36,7 @@ class _Grants(wiring.Component):
         n = len(self.requests)
         last = Signal.like(self.client)
         outstanding = Signal(range(OUTSTANDING + 1))
-        free = Signal()
+        free, full = Signal(), Signal()
         waiting = []
         for number, request in enumerate(self.requests):
             skid = Skid(self._request)
@@ -58,7 +58,7 @@ class _Grants(wiring.Component):
                             m.d.comb += self.client.eq(client)
         chosen = Signal(self._request)
         m.d.comb += [
-            free.eq((~self.o_valid | self.o_ready) & ~self.halt & self.room & (outstanding != OUTSTANDING)),
+            free.eq((~self.o_valid | self.o_ready) & ~self.halt & ~full),
             self.accept.eq(free & Cat(*valids).any()),
             self.length.eq(chosen.length),
             self.idle.eq(outstanding == 0),
@@ -67,7 +67,10 @@ class _Grants(wiring.Component):
             with m.If(self.client == client):
                 m.d.comb += [chosen.eq(request.payload), request.ready.eq(free)]
 
-        m.d.sync += outstanding.eq(outstanding + self.accept - self.finish)
+        m.d.sync += [
+            outstanding.eq(outstanding + self.accept - self.finish),
+            full.eq(~self.finish & (full | (self.accept & (outstanding == OUTSTANDING - 1)))),
+        ]
         with m.If(self.o_ready):
             m.d.sync += self.o_valid.eq(0)
         with m.If(self.accept):
@@ -121,7 +124,6 @@ class ReadArbiter(wiring.Component):
             beats.i.p.data.eq(axi.rdata),
             beats.i.p.fault.eq(axi.rresp[1]),
             beats.i.p.last.eq(axi.rlast),
-            grants.room.eq(1),
             grants.finish.eq(self.read_beats & beats.o.p.last),
             self.idle.eq(grants.idle),
             self.read_beats.eq(beats.o.valid & beats.o.ready),
@@ -161,7 +163,7 @@ class WriteArbiter(wiring.Component):
         m.submodules.grants = grants = _Grants(self._config, WriteClient, len(self.clients))
         grants.drive(m, self._config, axi, "aw")
         bursts = data.StructLayout({"client": grants.client.shape(), "length": 8})
-        m.submodules.order = order = SyncFIFOBuffered(width=bursts.size, depth=OUTSTANDING - Skid.ITEMS)
+        m.submodules.order = order = SyncFIFOBuffered(width=bursts.size, depth=OUTSTANDING + 1)
         m.submodules.present = present = Skid(bursts)
         wiring.connect(m, order.r_stream, present.i)
         burst = present.o.p
@@ -176,7 +178,6 @@ class WriteArbiter(wiring.Component):
             axi.wlast.eq(beats.o.p.last),
             beats.o.ready.eq(axi.wready),
             grants.hold.eq(self.hold),
-            grants.room.eq(order.w_rdy),
             grants.finish.eq(axi.bvalid),
             self.idle.eq(grants.idle),
             order.w_en.eq(grants.accept),
@@ -202,6 +203,8 @@ class WriteArbiter(wiring.Component):
                 ]
         with m.If(moved):
             m.d.sync += count.eq(Mux(beats.i.p.last, 0, count + 1))
+        with m.If(grants.accept):
+            m.d.sync += Assert(order.w_rdy, "more bursts are begun than can be")  # but for what its output holds
         strobe = axi.wstrb
         m.d.sync += grants.halt.eq(self.halt)
         m.d.sync += self.write_bytes.eq(Mux(axi.wvalid & axi.wready, sum(strobe[i] for i in range(len(strobe))), 0))

@@ -45,11 +45,10 @@ class _Requests(wiring.Component):
         m.submodules.queue = queue = SyncFIFO(width=_LAYOUT.size, depth=self.AHEAD)
         m.submodules.walk = walk = BurstWalk(self._config, FILL)
         d = self.i.payload
-        avail, taken, granted = Signal(), Signal(), Signal()
+        avail, taken = Signal(), Signal()
         m.d.comb += [
             self.wanted.eq(self.i.valid & avail),
-            self.i.ready.eq(granted & queue.w_rdy & walk.i.ready),
-            taken.eq(self.i.valid & self.i.ready),
+            self.i.ready.eq(taken),
             queue.w_en.eq(taken),
             queue.w_data.eq(d),
             queue.r_en.eq(self.o.ready),
@@ -62,7 +61,8 @@ class _Requests(wiring.Component):
             self.request.payload.length.eq(walk.o.payload.length),
             walk.o.ready.eq(self.request.ready),
         ]
-        m.d.sync += granted.eq(self.wanted & ~taken)  # tokens come from far away
+        # In a register, as it has hundreds of loads: what it takes to go stays until it goes.
+        m.d.sync += taken.eq(self.wanted & queue.w_rdy & walk.i.ready & ~taken)
         with m.Switch(d.target):
             for target, token in ((Target.A, self.a_free), (Target.B, self.b_free), (None, self.c_free)):
                 with m.Case(target) if target is not None else m.Default():
@@ -130,9 +130,8 @@ class Fill(wiring.Component):
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += queue.ready.eq(1)
-                m.d.sync += clear_word.eq(0)
+                m.d.sync += [clear_word.eq(0), d.eq(queue.payload)]
                 with m.If(queue.valid):
-                    m.d.sync += d.eq(queue.payload)
                     m.next = "BEGIN"
             with m.State("BEGIN"):
                 m.d.sync += words_left.eq((d.clear - 1) >> bank_bits)

@@ -230,17 +230,17 @@ class Store(wiring.Component):
     def _control(self, m, d, bursts, walk, answers, empty):
         """One descriptor after the other."""
         ended = Signal()  # in the cycle before, nothing of it was left
+        begin = self.i.payload.begin
+        m.d.comb += self.drained.take.eq(self.i.ready & begin)
         with m.FSM() as fsm:
             with m.State("IDLE"):
-                wanted = self.i.payload.begin
-                m.d.comb += [
-                    self.i.ready.eq(self.drained.avail | ~wanted),
-                    self.drained.take.eq(self.i.valid & self.i.ready & wanted),
-                ]
-                with m.If(self.i.valid & self.i.ready):
+                with m.If(self.i.valid):
                     m.d.sync += d.eq(self.i.payload)
-                    m.next = "START"
+                    with m.If(self.drained.avail | ~begin):
+                        m.d.sync += self.i.ready.eq(1)
+                        m.next = "START"
             with m.State("START"):
+                m.d.sync += self.i.ready.eq(0)
                 m.d.comb += [bursts.i.valid.eq(~d.dry), walk.i.valid.eq(~d.dry)]
                 m.next = "MOVE"
             with m.State("MOVE"):

@@ -67,6 +67,7 @@ def _induction(netlist, numbers, limit) -> int | None:
     """
     limit = max(limit, INDUCTION_LIMIT)
     for k in INDUCTION:
+        begin = time.monotonic()
         found = _abc(netlist, numbers, f"ind -F {k + 1} -T {limit}", limit)
         if "network is combinational" in found:
             return 0 if "UNSATISFIABLE" in _abc(netlist, numbers, "sat", limit) else None
@@ -74,7 +75,9 @@ def _induction(netlist, numbers, limit) -> int | None:
             text = _abc(netlist, numbers, f"bmc3 -F {k + 1}", limit)
             found = _BOUND.search(text)
             return k if _frame(text) is None and found and int(found[1]) >= k else None
-        if "UNDECIDED" in found:  # in time: with more frames it takes longer
+        # ABC says "UNDECIDED" of what isn't inductive and of what it had no time for; the latter takes longer still
+        # with more frames.
+        if time.monotonic() - begin >= limit:
             return None
     return None
 
