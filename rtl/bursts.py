@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..spec.config import Config
 from ..spec.descriptors import FILL, Bits
+from .delay import delayed
 from .interfaces import descriptor_layout, descriptor_stream
 from .skid import Skid
 
@@ -53,11 +54,11 @@ class Segments(wiring.Component):
         m = Module()
         d = self.i.payload
         levels = range(sum(name in ("n0", "n1", "n2") for name, _ in d.shape()))
-        turns = [Signal.like(d[f"n{level}"], name=f"turns{level}") for level in levels]
-        left = [Signal.like(d[f"n{level}"], name=f"left{level}") for level in levels]
-        more, several = Signal(len(levels)), Signal(len(levels))  # turns left, turns altogether
-        loaded, taken = self.i.valid & self.i.ready, self.o.valid & self.o.ready
-        m.d.comb += self.i.ready.eq(~self.o.valid)
+        turns = [Signal.like(d[f"n{level}"], name=f"turns{level}", reset_less=True) for level in levels]
+        left = [Signal.like(d[f"n{level}"], name=f"left{level}", reset_less=True) for level in levels]
+        more, several = (Signal(len(levels), reset_less=True) for _ in range(2))  # turns left, turns altogether
+        free, taken = ~self.o.valid, self.o.valid & self.o.ready
+        m.d.comb += self.i.ready.eq(free)
         with m.If(taken):
             m.d.sync += self.o.valid.eq(more.any())
         steps = [more[level] & ~more[level + 1 :].any() for level in levels]  # which level does when this is taken
@@ -65,11 +66,9 @@ class Segments(wiring.Component):
             with m.If(taken & steps[level]):
                 m.d.sync += [left[level].eq(left[level] - 1), more[level].eq(left[level] != 1)]
                 m.d.sync += [(left[i].eq(turns[i]), more[i].eq(several[i])) for i in levels[level + 1 :]]
-        with m.If(loaded):
-            m.d.sync += [
-                self.o.valid.eq(~Cat(d.length == 0, *(d[f"n{level}"] == 0 for level in levels)).any()),
-                self.o.payload.last.eq(d.length - 1),
-            ]
+        nonempty = ~Cat(d.length == 0, *(d[f"n{level}"] == 0 for level in levels)).any()
+        with m.If(free):  # hundreds of registers, which needn't know whether there is a descriptor
+            m.d.sync += self.o.valid.eq(self.i.valid & nonempty)
             for level in levels:
                 m.d.sync += [
                     turns[level].eq(d[f"n{level}"] - 1),
@@ -77,31 +76,34 @@ class Segments(wiring.Component):
                     more[level].eq(d[f"n{level}"] != 1),
                     several[level].eq(d[f"n{level}"] != 1),
                 ]
-        self._places(m, levels, steps, loaded, taken)
+        m.d.comb += self.o.payload.last.eq(delayed(m, d.length - 1, 1, free, reset=False))
+        self._places(m, levels, steps, free, taken)
         return m
 
-    def _places(self, m, levels, steps, loaded, taken):
+    def _places(self, m, levels, steps, free, taken):
         """Where segments begin: the operands of the sum are chosen a cycle before it."""
         d, here = self.i.payload, self.o.payload.place
-        stride = [Signal(self._place, name=f"stride{level}") for level in levels]
-        start = [Signal(self._place, name=f"start{level}") for level in levels[:-1]]  # of the level's present turn
-        origin, by, outer = (Signal(self._place, name=name) for name in ("origin", "by", "outer"))
-        begins = Signal(len(levels))  # whether the present turn begins here, which is then its start
+        stride = [Signal(self._place, name=f"stride{level}", reset_less=True) for level in levels]
+        # Of the level's present turn.
+        start = [Signal(self._place, name=f"start{level}", reset_less=True) for level in levels[:-1]]
+        origin, by = (Signal(self._place, name=name, reset_less=True) for name in ("origin", "by"))
+        outer, along = Signal(self._place), Signal(self._place)
+        begins = Signal(len(levels), reset_less=True)  # whether the present turn begins here, which is then its start
         from_here = Signal()
         m.d.comb += [here.dram.eq(origin.dram + by.dram), here.sp.eq(origin.sp + by.sp)]
         with m.If(taken):
-            m.d.sync += origin.eq(Mux(from_here, here, outer))
+            m.d.sync += [origin.eq(Mux(from_here, here, outer)), by.eq(along)]
         for level, step in zip(levels, steps, strict=True):
             with m.If(step):
-                m.d.comb += from_here.eq(begins[level])
+                m.d.comb += [from_here.eq(begins[level]), along.eq(stride[level])]
                 with m.If(taken):
-                    m.d.sync += [by.eq(stride[level]), begins.eq(-1 << level)]
+                    m.d.sync += begins.eq(-1 << level)
             if level < len(start):
                 with m.If(step):
                     m.d.comb += outer.eq(start[level])
                 with m.If(taken & begins[level]):
                     m.d.sync += start[level].eq(here)
-        with m.If(loaded):
+        with m.If(free):
             m.d.sync += [origin.dram.eq(d.dram), origin.sp.eq(d.sp), by.eq(0), begins.eq(-1)]
             for level in levels:
                 m.d.sync += [stride[level].dram.eq(d[f"d{level}"]), stride[level].sp.eq(d[f"s{level}"])]

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -108,16 +108,20 @@ class Csr(wiring.Component):
         return m
 
     def _write_channel(self, m):
-        """Hold address and data until both are there, write a cycle later, answer when that has had its effect."""
+        """Hold address and data until both are there, write two cycles later, answer when that has had its effect.
+
+        One of the two goes for what each register is to know: whether it is meant.
+        """
         bus = self.bus
         addr_held = Signal()
         data_held = Signal()
         full = Signal()
         index = Signal(ADDR_WIDTH - 2)
         do = Signal()
-        answer = delayed(m, do, 1)
+        done = delayed(m, do, 1)
+        answer = delayed(m, done, 1)
         writes = Signal()  # ``do``, with all strobes
-        begins = addr_held & data_held & ~bus.bvalid & ~do & ~answer
+        begins = addr_held & data_held & ~Cat(bus.bvalid, do, done, answer).any()
         m.d.sync += [do.eq(begins), writes.eq(begins & full)]
         m.d.comb += [bus.awready.eq(~addr_held), bus.wready.eq(~data_held)]
         with m.If(bus.awvalid & bus.awready):
@@ -126,17 +130,17 @@ class Csr(wiring.Component):
             m.d.sync += [data_held.eq(1), self.write_data.eq(bus.wdata), full.eq(bus.wstrb.all())]
         with m.If(bus.bready):
             m.d.sync += bus.bvalid.eq(0)
-        with m.If(do):
+        with m.If(done):
             m.d.sync += [addr_held.eq(0), data_held.eq(0)]
         with m.If(answer):
             m.d.sync += [bus.bvalid.eq(1), bus.bresp.eq(Mux(full, OKAY, SLVERR))]
 
         stored = stored_registers(self.config)
         if self.config.predicts:
-            m.d.comb += self.writing.eq(writes)
+            m.d.comb += self.writing.eq(delayed(m, writes, 1))
         for register in self.registers:
             name = register.name.lower()
-            meant = writes & delayed(m, index == register.offset // 4, 1)  # it stands for a cycle before
+            meant = delayed(m, writes & delayed(m, index == register.offset // 4, 1), 1)
             if register.name in stored:
                 with m.If(meant):
                     m.d.sync += getattr(self, name).eq(self.write_data)

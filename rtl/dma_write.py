@@ -230,15 +230,17 @@ class Store(wiring.Component):
     def _control(self, m, d, bursts, walk, answers, empty):
         """One descriptor after the other."""
         ended = Signal()  # in the cycle before, nothing of it was left
-        begin = self.i.payload.begin
-        m.d.comb += self.drained.take.eq(self.i.ready & begin)
+        begin, begins = self.i.payload.begin, Signal()
+        m.d.comb += [
+            begins.eq(self.i.valid & (self.drained.avail | ~begin)), self.drained.take.eq(self.i.ready & begin),
+        ]  # fmt: skip
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 with m.If(self.i.valid):
                     m.d.sync += d.eq(self.i.payload)
-                    with m.If(self.drained.avail | ~begin):
-                        m.d.sync += self.i.ready.eq(1)
-                        m.next = "START"
+                with m.If(begins):
+                    m.d.sync += self.i.ready.eq(1)
+                    m.next = "START"
             with m.State("START"):
                 m.d.sync += self.i.ready.eq(0)
                 m.d.comb += [bursts.i.valid.eq(~d.dry), walk.i.valid.eq(~d.dry)]
@@ -249,4 +251,4 @@ class Store(wiring.Component):
                     m.d.comb += [self.c_free.eq(d.close), answers.mark.eq(d.done)]
                     m.d.sync += ended.eq(0)
                     m.next = "IDLE"
-        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE") | answers.busy)
+        m.d.comb += self.busy.eq(begins | ~fsm.ongoing("IDLE") | answers.busy)

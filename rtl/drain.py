@@ -23,6 +23,7 @@ from .interfaces import (
 )
 from .reorganise import Reorganise
 from .scratchpad import Scratchpad
+from .skid import Skid
 from .tracker import Tracker
 
 __all__ = ["Drain"]
@@ -31,8 +32,8 @@ __all__ = ["Drain"]
 class Drain(wiring.Component):
     """The drain engine: descriptors in, results in C, one vector per cycle.
 
-    A descriptor's vectors pass through, in order, ``DrainWalk``, C's read port, the accumulator's (or the
-    stream ``vector``), ``Epilogue``, C's write port. The pipeline in front of the epilogue waits for
+    A descriptor's vectors pass through, in order, ``DrainWalk`` and a ``Skid``, C's read port, the accumulator's
+    (or the stream ``vector``), ``Epilogue``, C's write port. The pipeline in front of the epilogue waits for
     ``vector``, or for ``Reorganise`` if it takes part; from there on nothing waits. A descriptor starts when its
     tokens are there and its predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts
     must be > 0).
@@ -43,7 +44,7 @@ class Drain(wiring.Component):
     """
 
     READ_STAGES = 1 + Scratchpad.READ_LATENCY
-    OVERHEAD = READ_STAGES + Epilogue.LATENCY + Tracker.LATENCY + 3
+    OVERHEAD = READ_STAGES + Epilogue.LATENCY + Tracker.LATENCY + 4
 
     def __init__(self, config: Config):
         self._config = config
@@ -68,15 +69,19 @@ class Drain(wiring.Component):
         config = self._config
         d = Signal(descriptor_layout(DRAIN))
         m.submodules.walk = walk = DrainWalk(config)
+        m.submodules.steps = steps = Skid(walk.step.shape())
         epilogue = Epilogue(config)
         active = epilogue.mask.any() | self.reset
         gate = clock_gate(m, platform, "epilogue", active, Epilogue.LATENCY + 1, reset=False)
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
         m.submodules.tracker = tracker = Tracker(sum_width(config))
         en, held, summing = Signal(), Signal(), Signal()
-        m.d.comb += [walk.d.eq(d), walk.en.eq(en)]
-
-        asking, before, entering = (delayed(m, walk.step, self.READ_STAGES - n, en) for n in (2, 1, 0))
+        step = Signal.like(walk.step)
+        m.d.comb += [
+            walk.d.eq(d), walk.en.eq(steps.i.ready), steps.i.valid.eq(walk.step.valid), steps.i.payload.eq(walk.step),
+            steps.o.ready.eq(en), step.eq(steps.o.payload), step.valid.eq(steps.o.valid),
+        ]  # fmt: skip
+        asking, before, entering = (delayed(m, step, self.READ_STAGES - n, en) for n in (2, 1, 0))
         pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
         wanted = Signal()  # a vector of the pool unit enters
         with m.If(en):
@@ -84,7 +89,7 @@ class Drain(wiring.Component):
         m.d.comb += [
             en.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))), self.vector.ready.eq(wanted),
         ]  # fmt: skip
-        self._operands(m, d, en, delayed(m, walk.step.valid, 1, en), asking, epilogue)
+        self._operands(m, d, en, delayed(m, step.valid, 1, en), asking, epilogue)
         self._bias(m, d, entering, entering.valid & ~held, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
@@ -99,7 +104,7 @@ class Drain(wiring.Component):
         ]
 
         offsets = self._lane_offsets(m, d)
-        self._lanes(m, d, self.c_read, walk.step.address, offsets, en)
+        self._lanes(m, d, self.c_read, step.address, offsets, en)
         self._lanes(m, d, self.c_write, delayed(m, entering.address, Epilogue.LATENCY - 1), offsets)
         for lane, operand in enumerate(epilogue.o):
             m.d.comb += self.c_write.data[lane].eq(operand)

@@ -1,8 +1,10 @@
-"""A multiplier with registers on both sides, as FPGAs have them in blocks."""
+"""A multiplier with registers of its own, as FPGAs have them in blocks."""
 
-from amaranth import ClockSignal, Const, Instance, Module, Signal, signed
+from amaranth import ClockSignal, Const, Instance, Module, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from .delay import delayed, registered
 
 __all__ = ["Multiplier"]
 
@@ -12,14 +14,16 @@ _ECP5_WIDTH = 18
 class Multiplier(wiring.Component):
     """``o`` = ``a`` * ``b``, signed, ``LATENCY`` cycles with ``en`` later; ``b`` is taken only in cycles with ``b_en``.
 
-    No reset. On platforms whose ``family`` is "ecp5" it is a MULT18X18D whose own registers are in use: Yosys infers
-    none, and place and route reckons with the faster ports of a registered block.
+    No reset. Without ``inputs``, for operands that are in registers already, it is a cycle earlier. On platforms whose
+    ``family`` is "ecp5" it is a MULT18X18D whose own registers are in use: Yosys infers none, and place and route
+    reckons with the faster ports of a registered block.
     """
 
     LATENCY = 2
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, inputs: bool = True):
         self._width = width
+        self._inputs = inputs
         super().__init__({
             "a": In(signed(width)), "b": In(signed(width)), "b_en": In(1), "en": In(1, init=1),
             "o": Out(signed(2 * width)),
@@ -30,30 +34,29 @@ class Multiplier(wiring.Component):
         if getattr(platform, "family", None) == "ecp5":
             m.submodules.block = self._ecp5()
             return m
-        s1_a, s1_b = (Signal(signed(self._width), name=f"s1_{name}", reset_less=True) for name in "ab")
-        s2_product = Signal.like(self.o, reset_less=True)
-        with m.If(self.en):
-            m.d.sync += [s1_a.eq(self.a), s2_product.eq(s1_a * s1_b)]
-        with m.If(self.b_en):
-            m.d.sync += s1_b.eq(self.b)
-        m.d.comb += self.o.eq(s2_product)
+        s1_a, s1_b = self.a, self.b
+        if self._inputs:
+            s1_a, s1_b = (delayed(m, operand, 1, en, reset=False)
+                          for operand, en in ((self.a, self.en), (self.b, self.b_en)))  # fmt: skip
+        registered(m, self.o, s1_a * s1_b, self.en)
         return m
 
     def _ecp5(self):
         """The block: inputs and output registered by CLK0, with CE0, ``b`` with CE1."""
+        inputs = (("INPUTA", 0), ("INPUTB", 1)) if self._inputs else ()
         registers = {
             f"p_REG_{port}_{pin}": f"{pin}{number}"
-            for port, number in (("INPUTA", 0), ("INPUTB", 1), ("OUTPUT", 0))
+            for port, number in (*inputs, ("OUTPUT", 0))
             for pin, number in (("CLK", 0), ("CE", number), ("RST", 0))
         }
         sides = {"A": self.a, "B": self.b}
-        inputs = {
+        operands = {
             f"i_{side}{bit}": value[min(bit, self._width - 1)] for side, value in sides.items()
             for bit in range(_ECP5_WIDTH)
         }  # fmt: skip
         outputs = {f"o_P{bit}": self.o[bit] for bit in range(2 * self._width)}
         controls = {"i_CLK0": ClockSignal(), "i_CE0": self.en, "i_CE1": self.b_en, "i_RST0": Const(0, 1)}
         return Instance(
-            "MULT18X18D", p_GSR="DISABLED", **registers, **inputs, **outputs, **controls,
+            "MULT18X18D", p_GSR="DISABLED", **registers, **operands, **outputs, **controls,
             i_SIGNEDA=Const(1, 1), i_SIGNEDB=Const(1, 1), i_SOURCEA=Const(0, 1), i_SOURCEB=Const(0, 1),
         )  # fmt: skip

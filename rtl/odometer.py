@@ -37,19 +37,21 @@ class Odometer(wiring.Component):
         # Counts are kept as n - 1 .. 0: one bit less. What is to be known of them is known in time, for a short path.
         span = [Signal(COUNT_BITS - 1, name=f"span{i}") for i in range(self.levels)]
         left = [Signal(COUNT_BITS - 1, name=f"left{i}") for i in range(self.levels)]
-        single, double, spent, nearly, counts, ones, twos = (
-            Signal(self.levels, name=name) for name in ("single", "double", "spent", "nearly", "counts", "ones", "twos")
-        )  # whether a level has 1 or 2, has 0 or 1 left, is the one that counts; whether ``n`` is 1 or 2
+        # Whether a level has 1 or 2, has 0 or 1 left, turns with the next step, is the one that counts; whether ``n``
+        # is 1 or 2.
+        single, double, spent, nearly, turns, counts, ones, twos = (
+            Signal(self.levels, name=name)
+            for name in ("single", "double", "spent", "nearly", "turns", "counts", "ones", "twos")
+        )
         jumps = Signal.like(self.jump)
         jump = Signal(signed(JUMP_BITS))
         m.d.sync += [ones.eq(Cat(n == 1 for n in self.n)), twos.eq(Cat(n == 2 for n in self.n))]
 
         following = Signal(self.levels)  # ``spent`` behind a step
         for level in range(self.levels):
-            carry = spent[level + 1 :].all()
             m.d.comb += following[level].eq(Mux(
-                carry, Mux(spent[level], single[level], nearly[level]), spent[level]))  # fmt: skip
-            with m.If(self.step & carry):
+                turns[level], Mux(spent[level], single[level], nearly[level]), spent[level]))  # fmt: skip
+            with m.If(self.step & turns[level]):
                 m.d.sync += [
                     left[level].eq(Mux(spent[level], span[level], left[level] - 1)),
                     nearly[level].eq(Mux(spent[level], double[level], left[level] == 2)),
@@ -62,19 +64,20 @@ class Odometer(wiring.Component):
         with m.If(self.step):
             m.d.sync += [
                 self.address.eq(self.address + jump), spent.eq(following), self.last.eq(following.all()),
-                counts.eq(self._innermost(~following)),
+                turns.eq(self._turns(following)), counts.eq(self._turns(following) & ~following),
             ]  # fmt: skip
             with m.If(self.last):
                 m.d.sync += self.address.eq(0)
         with m.If(self.start):
             m.d.sync += [
                 self.address.eq(0), jumps.eq(self.jump), self.last.eq(ones.all()),
-                single.eq(ones), spent.eq(ones), double.eq(twos), nearly.eq(twos), counts.eq(self._innermost(~ones)),
+                single.eq(ones), spent.eq(ones), double.eq(twos), nearly.eq(twos),
+                turns.eq(self._turns(ones)), counts.eq(self._turns(ones) & ~ones),
             ]  # fmt: skip
             for level in range(self.levels):
                 m.d.sync += [span[level].eq(self.n[level] - 1), left[level].eq(self.n[level] - 1)]
         return m
 
-    def _innermost(self, levels):
-        """Of the ``levels`` that are 1 the innermost alone."""
-        return Cat(levels[level] & ~levels[level + 1 :].any() for level in range(self.levels))
+    def _turns(self, spent):
+        """The levels that a step changes: those behind which all are ``spent``."""
+        return Cat(spent[level + 1 :].all() for level in range(self.levels))

@@ -45,6 +45,7 @@ class Pool(wiring.Component):
             "valid": 1, "first": 1, "last": 1, "end": 1, "missed": config.rows,
         }), name=f"s{stage}") for stage in (1, 2, 3))  # fmt: skip
         step, taken = Signal(init=1), Signal()
+        may = Signal(init=1, reset_less=True)  # ``step`` for the operands: of its own, as each has many loads
         lanes = range(config.rows)
         value = [Signal(signed(config.acc_width), name=f"value{i}", reset_less=True) for i in lanes]
         index = [Signal(COUNT_BITS, name=f"index{i}", reset_less=True) for i in lanes]
@@ -53,7 +54,7 @@ class Pool(wiring.Component):
         m.d.comb += [
             is_max.eq(job.mode == VectorMode.MAX), selects.eq(job.mode == VectorMode.SELECT),
             self.job.ready.eq(~self.busy),
-            taken.eq(taking & step & self.a.valid & (self.b.valid | ~selects)),
+            taken.eq(taking & may & self.a.valid & (self.b.valid | ~selects)),
             self.a.ready.eq(taken), self.b.ready.eq(taken & selects),
         ]  # fmt: skip
         with m.If(self.job.valid & self.job.ready):
@@ -85,7 +86,7 @@ class Pool(wiring.Component):
                 multiplier.en.eq(step),
             ]  # fmt: skip
             self._reduce(m, lane, step, is_max, s2, multiplier.o, number, value[lane], index[lane])
-        self._give(m, step, s3.valid & s3.last, done, is_max, value, index)
+        self._give(m, step, may, s3.valid & s3.last, done, is_max, value, index)
         return m
 
     def _reduce(self, m, lane, step, is_max, tap, scaled, number, value, index):
@@ -110,14 +111,15 @@ class Pool(wiring.Component):
             with m.If(takes):
                 m.d.sync += [value.eq(Mux(fresh, 0, value) + s3_scaled), index.eq(number)]
 
-    def _give(self, m, step, finishes, done, is_max, value, index):
+    def _give(self, m, step, may, finishes, done, is_max, value, index):
         """A finished window is taken over by registers of its own, from which it goes, before its indices if any.
 
         It goes while the next one is reduced; when that is ``done`` too, nothing moves, without ``step``.
         """
         takes, goes, index_next, final = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [takes.eq(done.valid & ~self.o.valid), goes.eq(self.o.valid & self.o.ready & ~index_next)]
-        m.d.sync += step.eq(Mux(step, ~(finishes & (done.valid | (self.o.valid & ~goes))), goes))
+        moves = Mux(step, ~(finishes & (done.valid | (self.o.valid & ~goes))), goes)
+        m.d.sync += [step.eq(moves), may.eq(moves)]
         with m.If(takes):
             m.d.sync += [self.o.valid.eq(1), index_next.eq(is_max), final.eq(done.end)]
         with m.Elif(self.o.ready & index_next):
@@ -128,7 +130,7 @@ class Pool(wiring.Component):
             result = Signal(signed(self.config.acc_width), name=f"result{lane}", reset_less=True)
             second = Signal(COUNT_BITS, name=f"second{lane}", reset_less=True)
             m.d.comb += self.o.payload[lane].eq(result)
-            with m.If(takes):
+            with m.If(~self.o.valid):
                 m.d.sync += [result.eq(value[lane]), second.eq(index[lane])]
             with m.Elif(self.o.ready):
                 m.d.sync += result.eq(second)

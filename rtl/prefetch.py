@@ -81,28 +81,34 @@ class Prefetch(wiring.Component):
             m.d.sync += address.eq(here)
 
     def _assemble(self, m, fifo, beat):
-        """Shift the beats that hold fields into a register; pass over the others."""
+        """Shift the beats that hold fields into a register; pass over the others.
+
+        A beat is shifted in a cycle after it has left the buffer, as what makes it leave is far from the register.
+        """
         n_beats = COMMAND_BYTES // self.config.beat_bytes
         width = self.config.port_width
         used_bits = 32 * (1 + max(f.word for f in FIELDS))
         n_used = -(-used_bits // width)
-        words = Signal(n_used * width)
+        words = Signal(n_used * width, reset_less=True)
         position = Signal(range(n_beats))
         commands = self.commands
-        take = fifo.r_rdy & ~commands.valid
-        m.d.comb += fifo.r_en.eq(~commands.valid)
-        with m.If(commands.ready):
-            m.d.sync += commands.valid.eq(0)
+        full = Signal()  # all beats of a command have left the buffer
+        take = fifo.r_rdy & ~full
+        shifts = delayed(m, take & (position < n_used), 1)
+        latest = delayed(m, beat.data, 1, reset=False)
+        m.d.comb += fifo.r_en.eq(~full)
+        m.d.sync += commands.valid.eq(full)
+        with m.If(commands.valid & commands.ready):
+            m.d.sync += [full.eq(0), commands.valid.eq(0)]
         with m.If(take):
             m.d.sync += [
-                position.eq(position + 1),
-                commands.valid.eq(position == n_beats - 1),
+                position.eq(position + 1), full.eq(position == n_beats - 1),
                 commands.p.fault.eq(beat.fault | (commands.p.fault & (position != 0))),
-            ]
-            with m.If(position < n_used):
-                m.d.sync += words.eq(Cat(words[width:], beat.data))
+            ]  # fmt: skip
+        with m.If(shifts):
+            m.d.sync += words.eq(Cat(words[width:], latest))
         with m.If(~self.enable):
-            m.d.sync += [position.eq(0), commands.valid.eq(0)]
+            m.d.sync += [position.eq(0), full.eq(0), commands.valid.eq(0)]
         for field in FIELDS:
             lsb = 32 * field.word + field.lsb
             m.d.comb += commands.p.command[field.name].eq(words[lsb : lsb + field.width])

@@ -89,14 +89,11 @@ class Sequencer(wiring.Component):
     def _slots(self, m, core):
         """The descriptor being built: slot i is field i of whichever engine it is for, as wide as the widest."""
         slots = []
-        # A cycle behind a push the value is 0, for all slots, and behind a reset: they have none of their own.
-        clear = Signal(init=1)
-        m.d.sync += clear.eq(core.push & core.push_ready)
-        chosen = Mux(core.slot_en, 1 << core.slot, 0) | clear.replicate(N_SLOTS)
+        # Behind a push all are 0, and at reset: they have none of their own.
         for i in range(N_SLOTS):
             width = max(layout[i].width for layout in ENGINES.values() if i < len(layout))
             slot = Signal(width, name=f"slot{i}", reset_less=True)
-            with m.If(chosen[i]):
+            with m.If(core.slots[i]):
                 m.d.sync += slot.eq(core.value)
             slots.append(slot)
         return slots

@@ -13,6 +13,7 @@ from ..spec.microcode import (
     Op,
 )  # fmt: skip
 from .delay import delayed
+from .multiplier import Multiplier
 
 __all__ = ["SequencerAlu"]
 
@@ -86,15 +87,16 @@ class SequencerAlu(wiring.Component):
     def _product(self, m):
         """a * b in the second cycle, from two products as wide as a DSP block takes; ``overflow`` behind it."""
         low_bits = RIGHT_BITS - 1
-        right = self.b[:RIGHT_BITS].as_signed()
-        low = Signal(signed(2 * RIGHT_BITS), reset_less=True)
-        high = Signal(signed(REGISTER_WIDTH - low_bits + RIGHT_BITS), reset_less=True)
+        parts = []
+        for name, part in (("low", Cat(self.a[:low_bits], Const(0, 1))), ("high", self.a[low_bits:])):
+            m.submodules[name] = multiplier = Multiplier(RIGHT_BITS, inputs=False)
+            m.d.comb += [
+                multiplier.a.eq(part.as_signed()), multiplier.b.eq(self.b[:RIGHT_BITS].as_signed()),
+                multiplier.b_en.eq(1),
+            ]  # fmt: skip
+            parts.append(multiplier.o)
         product = Signal(signed(REGISTER_WIDTH + RIGHT_BITS))
-        m.d.sync += [
-            low.eq(Cat(self.a[:low_bits], Const(0, 1)).as_signed() * right),
-            high.eq(self.a[low_bits:].as_signed() * right),
-        ]
-        m.d.comb += product.eq((high << low_bits) + low)
+        m.d.comb += product.eq((parts[1] << low_bits) + parts[0])
         upper = delayed(m, product >> PRODUCT_BITS, 1, reset=False)  # the same bit everywhere if it fits
         narrow = delayed(m, self.b >> (RIGHT_BITS - 1) == self.b >> REGISTER_WIDTH - 1, 1, reset=False)
         m.d.comb += self.overflow.eq(~(narrow & (upper == upper >> len(upper) - 1)))

@@ -7,6 +7,9 @@ Results are in a register before anything looks at them: ``value``, and the one 
 instruction behind the one whose result it reads gets it in x, where it stays a cycle longer for it.
 """
 
+from functools import reduce
+from operator import or_
+
 from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -26,6 +29,9 @@ __all__ = ["N_SLOTS", "SequencerCore"]
 
 N_SLOTS = max(len(layout) for layout in ENGINES.values())
 """Fields of the longest descriptor."""
+
+FIELD_GROUP = 4
+"""Fields of a task among which one is chosen in a cycle."""
 
 
 def _instruction_layout(program: Program) -> data.StructLayout:
@@ -50,10 +56,10 @@ def _code(program: Program) -> list[dict]:
 class SequencerCore(wiring.Component):
     """Runs ``program`` once for each ``task`` while ``run``; ``done`` in the last cycle of a run.
 
-    ``slot_en``: field number ``slot`` of the descriptor is ``value``. ``push``: the descriptor is
+    ``slots``: which fields of the descriptor are ``value``. ``push``: the descriptor is
     complete, for engine number ``engine``; the machine waits for ``push_ready``, which may come from the second cycle
-    on. A cycle after both ``value`` is 0. ``error_valid`` pulses with an ErrorCode when the task can't run; the machine
-    then stands still until reset.
+    on. A cycle after both, and at reset, ``value`` is 0 and all fields are. ``error_valid`` pulses with an ErrorCode
+    when the task can't run; the machine then stands still until reset.
 
     An instruction takes a cycle, some more (TAKEN_CYCLES and others of :mod:`adagp.spec.microcode`). That a
     product breaks its limits is known two cycles later, in time to void the PUSH behind it, but not an END: in
@@ -66,7 +72,7 @@ class SequencerCore(wiring.Component):
         self._program = program
         super().__init__({
             "run": In(1), "task": In(TaskLayout), "done": Out(1),
-            "slot_en": Out(1), "slot": Out(range(N_SLOTS)), "value": Out(signed(REGISTER_WIDTH)),
+            "slots": Out(N_SLOTS, init=-1), "value": Out(signed(REGISTER_WIDTH)),
             "push": Out(1), "engine": Out(range(len(ENGINES))), "push_ready": In(1),
             "error_valid": Out(1), "error_code": Out(8),
         })  # fmt: skip
@@ -81,6 +87,7 @@ class SequencerCore(wiring.Component):
             Signal(name=name) for name in ("x_valid", "x_live", "void", "last", "stall")
         )  # fmt: skip
         x_is = {op: Signal(name=f"x_is_{op.name.lower()}") for op in (Op.PUSH, Op.END, Op.FAIL, Op.MUL)}  # known early
+        x_slots = Signal(N_SLOTS, name="x_slots", reset_less=True)  # which field its result is
         running, stopped = Signal(name="running"), Signal(name="stopped")
         # The cycle before there was a product; two cycles before one that broke its limits.
         multiplied, broken = Signal(), Signal(name="broken")
@@ -94,18 +101,20 @@ class SequencerCore(wiring.Component):
             failing.eq((broken | (x_live & x_is[Op.FAIL] & last)) & ~stopped),
         ]  # fmt: skip
         m.d.sync += [
-            self.slot_en.eq(x_live & x.to_slot & last), multiplied.eq(x_live & x_is[Op.MUL] & last),
+            self.slots.eq(Mux(x_live & last, x_slots, 0) | (self.push & self.push_ready).replicate(N_SLOTS)),
+            multiplied.eq(x_live & x_is[Op.MUL] & last),
             broken.eq(multiplied & alu.overflow),
             running.eq((running | self.run) & ~(self.done | stopped)),
             stopped.eq(stopped | failing), self.error_valid.eq(failing),
         ]  # fmt: skip
-        registered(m, self.slot, x.d)
         registered(m, self.error_code, Mux(broken, ErrorCode.BAD_GEOMETRY, x.a))
         fetched, read = self._fetch(m, alu, x, x_is, x_valid, x_live, void, stall, running)
         with m.If(failing):
             m.d.sync += void.eq(1)
+        with m.If(~stall):
+            m.d.sync += x_slots.eq(Mux(read.to_slot, 1 << read.d, 0))
         self._last(m, alu, x_is, x_live, read, last, stall)
-        self._load(m, alu, read.a, stall)
+        self._load(m, alu, fetched.a, stall)
         self._operands(m, alu, x, x_live, fetched, read, stall)
         return m
 
@@ -172,10 +181,13 @@ class SequencerCore(wiring.Component):
             registered(m, getattr(alu, operand), Mux(late, self.value, source), ~stall | late)
 
     def _load(self, m, alu, number, stall):
-        """The task's field ``number``, of those the program loads: chosen while that is read, there a cycle later."""
-        fields = 0
-        for index in self._program.fields:
-            name = TASK_FIELDS[index]
-            owner = self.task if name in self.task.shape().members else self.task.command
-            fields |= Mux(delayed(m, number == index, 1, ~stall), owner[name], 0)
-        m.d.comb += alu.loaded.eq(delayed(m, fields, 1))
+        """The task's field ``number``, of those the program loads, in two steps: within groups, then among these."""
+        groups = []
+        for first in range(0, len(self._program.fields), FIELD_GROUP):
+            fields = 0
+            for index in self._program.fields[first : first + FIELD_GROUP]:
+                name = TASK_FIELDS[index]
+                owner = self.task if name in self.task.shape().members else self.task.command
+                fields |= Mux(delayed(m, number == index, 1, ~stall), owner[name], 0)
+            groups.append(delayed(m, Signal.like(self.value) | fields, 1, ~stall, reset=False))
+        m.d.comb += alu.loaded.eq(delayed(m, reduce(or_, groups), 1, reset=False))

@@ -74,7 +74,12 @@ class Shadow(wiring.Component):
             s1_valid.eq(s0_valid), s1_event.eq(s0_event), s1_addr.eq(memory.r_addr),
             s2_valid.eq(s1_valid), s2_event.eq(s1_event), old.eq(memory.r_data),
         ]  # fmt: skip
-        greater = s2_event.nonzero & (~old.nonzero | (s2_event.top > old.top))
+        # Either is known before the sign of the difference, whose carries take the time of several gates.
+        first, compared = Signal(), Signal()
+        m.d.sync += [
+            first.eq(s1_event.nonzero & ~memory.r_data.nonzero), compared.eq(s1_event.nonzero),
+        ]  # fmt: skip
+        greater = first | (compared & (old.top - s2_event.top)[-1])
         m.d.comb += [
             memory.w_en.eq(s2_valid | self.clear), memory.w_addr.eq(Mux(s2_valid, s2_event.id, s1_addr)),
         ]  # fmt: skip

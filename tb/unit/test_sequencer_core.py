@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from adagp.rtl.sequencer_core import SequencerCore
+from adagp.rtl.sequencer_core import N_SLOTS, SequencerCore
 from adagp.spec.descriptors import ENGINES
 from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode import Instruction, Op, Program, interpret
@@ -16,6 +16,8 @@ N = 5  # registers in use
 LENGTH = 60
 OPS = (Op.ADD, Op.SUB, Op.ADD, Op.SUB, Op.MIN, Op.MAX, Op.ALIGN, Op.SHIFT, Op.LOAD, Op.MUL, Op.DIV, Op.BLT, Op.BNE)
 
+ALL_SLOTS = (1 << N_SLOTS) - 1
+
 
 def run(program, limit):
     """({slot: value} that is pushed or None, error codes, cycles until done or None)."""
@@ -28,8 +30,14 @@ def run(program, limit):
         pushing = False
         for cycle in range(1, limit):
             ctx.set(dut.push_ready, pushing)
-            if ctx.get(dut.slot_en):
-                slots[ctx.get(dut.slot)] = ctx.get(dut.value)
+            chosen, value = ctx.get(dut.slots), ctx.get(dut.value)
+            if chosen == ALL_SLOTS:  # before the program, and behind a push
+                assert cycle == 1 or pushed is not None
+                assert value == 0
+                slots.clear()
+            elif chosen:
+                slots[chosen.bit_length() - 1] = value
+                assert chosen.bit_count() == 1
             if ctx.get(dut.error_valid):
                 codes.append(ctx.get(dut.error_code))
             if pushing and ctx.get(dut.push):
