@@ -37,11 +37,12 @@ class Accumulator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         word = data.ArrayLayout(signed(self.config.acc_width), self.config.cols)
-        # Stage 0 reads, stage 1 chooses the half, stage 2 adds, stage 3 writes.
+        # Stage 0 reads, stage 2 adds, stage 3 writes. Words come straight from the memories to registers, as memories
+        # take most of a cycle; where a half's word isn't meant it is 0.
         s0_address = Signal(range(self.config.acc_depth))
         s0_tag, s1_tag, s2_tag, s3_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in range(4))
         s1_psum, s2_psum = (Signal.like(self.psum, name=f"s{stage}_psum", reset_less=True) for stage in (1, 2))
-        s2_old, s3_sum = Signal(word, reset_less=True), Signal(word, reset_less=True)
+        s3_sum = Signal(word, reset_less=True)
         s3_address = delayed(m, s0_address, 3)
         m.d.sync += [
             s0_tag.eq(self.tag), s1_tag.eq(s0_tag), s2_tag.eq(s1_tag), s3_tag.eq(s2_tag),
@@ -52,10 +53,12 @@ class Accumulator(wiring.Component):
             with m.If(s0_tag.end_sweep):
                 m.d.sync += s0_address.eq(0)
 
-        words = []
+        words, s2_words = [], []
         for half in range(2):
             m.submodules[f"half{half}"] = memory = BlockMemory(word, self.config.acc_depth)
             words.append(memory.r_data)
+            meant = (s1_tag.half == half) & ~s1_tag.overwrite
+            s2_words.append(delayed(m, Mux(meant, memory.r_data.as_value(), 0), 1, reset=False))
             adding = Signal(name=f"adding{half}")
             m.d.sync += adding.eq(self.tag.valid & (self.tag.half == half))
             m.d.comb += [
@@ -68,15 +71,9 @@ class Accumulator(wiring.Component):
             with m.If(adding):
                 m.d.comb += memory.r_addr.eq(s0_address)
 
-        read_half = Signal()
+        m.d.comb += [self.read.data[half].eq(word) for half, word in enumerate(words)]
         with m.If(self.read.en):
-            m.d.sync += read_half.eq(self.read.half)
-        m.d.comb += self.read.data.eq(words[0])
-        with m.If(read_half):
-            m.d.comb += self.read.data.eq(words[1])
-        for col in range(self.config.cols):
-            old = Mux(s1_tag.half, words[1][col], words[0][col])
-            m.d.sync += [
-                s2_old[col].eq(Mux(s1_tag.overwrite, 0, old)), s3_sum[col].eq(s2_old[col] + s2_psum[col]),
-            ]  # fmt: skip
+            m.d.sync += self.read.data_half.eq(self.read.half)
+        s2_old = data.View(word, s2_words[0] | s2_words[1])
+        m.d.sync += [s3_sum[col].eq(s2_old[col] + s2_psum[col]) for col in range(self.config.cols)]
         return m

@@ -97,8 +97,8 @@ class ReadArbiter(wiring.Component):
     """Shares the read channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
 
     Beats go to the client their id names, a cycle later, so the memory may interleave clients. ``halt`` keeps new
-    bursts back from the next cycle on; ``idle``: none is under way, to the client. ``read_beats`` is high in cycles
-    that move a beat to one.
+    bursts back from the next cycle on; ``idle``, a cycle late: none is under way, to the client. ``read_beats`` is high
+    in cycles that move a beat to one.
     """
 
     def __init__(self, config: Config, n_clients: int):
@@ -124,7 +124,6 @@ class ReadArbiter(wiring.Component):
             beats.i.p.data.eq(axi.rdata),
             beats.i.p.fault.eq(axi.rresp[1]),
             beats.i.p.last.eq(axi.rlast),
-            grants.finish.eq(self.read_beats & beats.o.p.last),
             self.idle.eq(grants.idle),
             self.read_beats.eq(beats.o.valid & beats.o.ready),
         ]
@@ -137,7 +136,7 @@ class ReadArbiter(wiring.Component):
             ]
         ready = Cat(client.beats.ready for client in self.clients)
         m.d.comb += beats.o.ready.eq((ready & beats.o.p.client).any())
-        m.d.sync += grants.halt.eq(self.halt)
+        m.d.sync += [grants.halt.eq(self.halt), grants.finish.eq(self.read_beats & beats.o.p.last)]
         return m
 
 

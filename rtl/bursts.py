@@ -54,9 +54,12 @@ class Segments(wiring.Component):
         m = Module()
         d = self.i.payload
         levels = range(sum(name in ("n0", "n1", "n2") for name, _ in d.shape()))
+        # Turns of a level, altogether and left: this one counts, so that nothing is computed where they are loaded.
         turns = [Signal.like(d[f"n{level}"], name=f"turns{level}", reset_less=True) for level in levels]
         left = [Signal.like(d[f"n{level}"], name=f"left{level}", reset_less=True) for level in levels]
-        more, several = (Signal(len(levels), reset_less=True) for _ in range(2))  # turns left, turns altogether
+        more, several = (  # whether another turn is left, whether there is more than one
+            Signal(len(levels), name=name, reset_less=True) for name in ("more", "several")
+        )
         free, taken = ~self.o.valid, self.o.valid & self.o.ready
         m.d.comb += self.i.ready.eq(free)
         with m.If(taken):
@@ -64,15 +67,15 @@ class Segments(wiring.Component):
         steps = [more[level] & ~more[level + 1 :].any() for level in levels]  # which level does when this is taken
         for level in levels:
             with m.If(taken & steps[level]):
-                m.d.sync += [left[level].eq(left[level] - 1), more[level].eq(left[level] != 1)]
+                m.d.sync += [left[level].eq(left[level] - 1), more[level].eq(left[level] != 2)]
                 m.d.sync += [(left[i].eq(turns[i]), more[i].eq(several[i])) for i in levels[level + 1 :]]
         nonempty = ~Cat(d.length == 0, *(d[f"n{level}"] == 0 for level in levels)).any()
         with m.If(free):  # hundreds of registers, which needn't know whether there is a descriptor
             m.d.sync += self.o.valid.eq(self.i.valid & nonempty)
             for level in levels:
                 m.d.sync += [
-                    turns[level].eq(d[f"n{level}"] - 1),
-                    left[level].eq(d[f"n{level}"] - 1),
+                    turns[level].eq(d[f"n{level}"]),
+                    left[level].eq(d[f"n{level}"]),
                     more[level].eq(d[f"n{level}"] != 1),
                     several[level].eq(d[f"n{level}"] != 1),
                 ]

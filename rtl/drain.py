@@ -1,7 +1,7 @@
 """Drain: walks finished results through the epilogue into the C scratchpad."""
 
 from amaranth import Cat, Module, Mux, ResetInserter, Signal, signed
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
@@ -170,9 +170,11 @@ class Drain(wiring.Component):
 
     def _operands(self, m, d, en, first, asking, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
-        sums = Signal.like(self.acc.data, reset_less=True)
-        with m.If(en):
-            m.d.sync += sums.eq(self.acc.data)
+        words = [  # those of the other half are 0
+            delayed(m, Mux(self.acc.data_half == half, self.acc.data[half].as_value(), 0), 1, en, reset=False)
+            for half in range(2)
+        ]
+        sums = data.View(self.acc.data.shape().elem_shape, words[0] | words[1])
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
         with m.Elif(self.acc.en):

@@ -1,13 +1,16 @@
 """Scratchpads: banked operand memories whose lanes are rotated onto consecutive banks."""
 
-from amaranth import Module, Mux, Signal, signed
+from functools import reduce
+from operator import or_
+
+from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.hdl import Assert
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from .block_memory import BlockMemory
-from .delay import registered
+from .delay import delayed, registered
 from .interfaces import PadRead, PadWrite
 
 __all__ = ["Banks", "PingPong", "Scratchpad", "rotated"]
@@ -63,23 +66,29 @@ class Banks(wiring.Component):
 class _Reader(wiring.Component):
     """A read port's share of the pipeline: lane addresses to banks before, data to lanes after them.
 
-    ``addr``, ``half`` and ``valid`` belong to the banks' read cycle; ``data`` is wanted the enabled cycle after, and
-    registered first, as memory blocks take most of a cycle.
+    ``addr``, ``half`` and ``valid`` belong to the banks' read cycle; ``data``, of all halves there are, is wanted the
+    enabled cycle after, and registered first, as memory blocks take most of a cycle.
     """
 
-    def __init__(self, config: Config, depth: int):
+    def __init__(self, config: Config, depth: int, n_halves: int = 1):
         super().__init__({
             "port": In(PadRead(config, depth)),
             "valid": Out(1),
             "addr": Out(data.ArrayLayout(range(depth), config.banks)),
-            "half": Out(1), "data_half": Out(1),
-            "data": In(data.ArrayLayout(signed(config.operand_width), config.banks)),
+            "half": Out(1),
+            "data": In(data.ArrayLayout(data.ArrayLayout(signed(config.operand_width), config.banks), n_halves)),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
+        data_half = Signal()
         s1_rot, s2_rot, s3_rot = (Signal.like(self.port.rot, name=f"s{stage}_rot") for stage in (1, 2, 3))
-        s3_data = Signal.like(self.data, reset_less=True)
+        meant = Const(1) if len(self.data) == 1 else Cat(~data_half, data_half)
+        s3_words = [  # where there are two halves, those of the other one are 0
+            delayed(m, words.as_value() & meant[half].replicate(len(words.as_value())), 1, self.port.en, reset=False)
+            for half, words in enumerate(self.data)
+        ]
+        s3_data = data.View(self.data.shape().elem_shape, reduce(or_, s3_words))
         to_banks = rotated(m, self.port.addr, self.port.rot, left=True)
         to_lanes = rotated(m, s3_data, s3_rot, left=False)
         with m.If(self.port.en):
@@ -87,10 +96,9 @@ class _Reader(wiring.Component):
                 self.valid.eq(self.port.valid),
                 self.half.eq(self.port.addr[0][-1]),
                 s1_rot.eq(self.port.rot),
-                self.data_half.eq(self.half),
+                data_half.eq(self.half),
                 s2_rot.eq(s1_rot),
                 s3_rot.eq(s2_rot),
-                s3_data.eq(self.data),
             ]
         registered(m, self.addr, to_banks, self.port.en)
         registered(m, self.port.data, to_lanes, self.port.en)
@@ -148,7 +156,7 @@ class Scratchpad(wiring.Component):
         m.d.comb += [
             banks.r_en.eq(self.read.en),
             banks.r_addr.eq(reader.addr),
-            reader.data.eq(banks.r_data),
+            reader.data[0].eq(banks.r_data),
             banks.w_mask.eq(writer.mask),
             banks.w_addr.eq(writer.addr),
             banks.w_data.eq(writer.data),
@@ -172,7 +180,7 @@ class PingPong(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        readers = [_Reader(self._config, 2 * self._depth) for _ in range(2)]
+        readers = [_Reader(self._config, 2 * self._depth, n_halves=2) for _ in range(2)]
         writers = [_Writer(self._config, 2 * self._depth) for _ in range(2)]
         halves = [Banks(self._config, self._depth) for _ in range(2)]
         for i, (reader, writer, half) in enumerate(zip(readers, writers, halves, strict=True)):
@@ -183,7 +191,7 @@ class PingPong(wiring.Component):
         for (read, write), reader, writer in zip(ports, readers, writers, strict=True):
             wiring.connect(m, wiring.flipped(read), reader.port)
             wiring.connect(m, wiring.flipped(write), writer.port)
-            m.d.comb += reader.data.eq(Mux(reader.data_half, halves[1].r_data, halves[0].r_data))
+            m.d.comb += [reader.data[h].eq(half.r_data) for h, half in enumerate(halves)]
         with m.If(writers[0].any & writers[1].any):
             m.d.sync += Assert(writers[0].half != writers[1].half)
         for h, half in enumerate(halves):

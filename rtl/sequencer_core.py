@@ -14,6 +14,7 @@ from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..spec.config import Config
 from ..spec.descriptors import ENGINES
@@ -30,8 +31,8 @@ __all__ = ["N_SLOTS", "SequencerCore"]
 N_SLOTS = max(len(layout) for layout in ENGINES.values())
 """Fields of the longest descriptor."""
 
-FIELD_GROUP = 4
-"""Fields of a task among which one is chosen in a cycle."""
+FIELD_GROUP = 8
+"""Fields of a task among which LOAD chooses in a cycle."""
 
 
 def _instruction_layout(program: Program) -> data.StructLayout:
@@ -47,10 +48,15 @@ def _instruction_layout(program: Program) -> data.StructLayout:
 def _code(program: Program) -> list[dict]:
     """The words of the code memory, as initial values of the layout."""
     before = [Instruction(Op.END), *program.instructions]
-    return [
+    words = [
         {**vars(i), "just_a": i.reads("a", last), "just_b": i.reads("b", last)}
         for last, i in zip(before, program.instructions, strict=False)
     ]
+    for word in words:
+        if word["op"] == Op.LOAD:  # for a short path behind the memory: a field's place in its group, and which of them
+            group, place = divmod(program.fields.index(word["a"]), FIELD_GROUP)
+            word |= {"a": place, "b": 1 << group}
+    return words
 
 
 class SequencerCore(wiring.Component):
@@ -114,7 +120,7 @@ class SequencerCore(wiring.Component):
         with m.If(~stall):
             m.d.sync += x_slots.eq(Mux(read.to_slot, 1 << read.d, 0))
         self._last(m, alu, x_is, x_live, read, last, stall)
-        self._load(m, alu, fetched.a, stall)
+        self._load(m, alu, fetched, stall)
         self._operands(m, alu, x, x_live, fetched, read, stall)
         return m
 
@@ -180,14 +186,15 @@ class SequencerCore(wiring.Component):
             source = Mux(near, self.value, Mux(missed, older, registers.r_data))
             registered(m, getattr(alu, operand), Mux(late, self.value, source), ~stall | late)
 
-    def _load(self, m, alu, number, stall):
-        """The task's field ``number``, of those the program loads, in two steps: within groups, then among these."""
+    def _load(self, m, alu, fetched, stall):
+        """The task's field that is to be loaded, in two steps: within groups, then among these."""
         groups = []
         for first in range(0, len(self._program.fields), FIELD_GROUP):
             fields = 0
-            for index in self._program.fields[first : first + FIELD_GROUP]:
+            for place, index in enumerate(self._program.fields[first : first + FIELD_GROUP]):
+                meant = fetched.b[first // FIELD_GROUP] & (fetched.a[: exact_log2(FIELD_GROUP)] == place)
                 name = TASK_FIELDS[index]
                 owner = self.task if name in self.task.shape().members else self.task.command
-                fields |= Mux(delayed(m, number == index, 1, ~stall), owner[name], 0)
+                fields |= Mux(delayed(m, meant, 1, ~stall), owner[name], 0)
             groups.append(delayed(m, Signal.like(self.value) | fields, 1, ~stall, reset=False))
         m.d.comb += alu.loaded.eq(delayed(m, reduce(or_, groups), 1, reset=False))

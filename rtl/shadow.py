@@ -75,7 +75,7 @@ class Shadow(wiring.Component):
             s2_valid.eq(s1_valid), s2_event.eq(s1_event), old.eq(memory.r_data),
         ]  # fmt: skip
         # Either is known before the sign of the difference, whose carries take the time of several gates.
-        first, compared = Signal(), Signal()
+        first, compared = Signal(name="first"), Signal(name="compared")
         m.d.sync += [
             first.eq(s1_event.nonzero & ~memory.r_data.nonzero), compared.eq(s1_event.nonzero),
         ]  # fmt: skip

@@ -160,9 +160,10 @@ class Top(wiring.Component):
     def _count(self, m, control):
         core, *others = self.cores
         counts = control.counts
+        updated = delayed(m, self.update.saturations, 1)
         m.d.comb += [
             counts.macs.eq(core.macs), counts.array_cycles.eq(core.active),
-            counts.saturations.eq(self.update.saturations + sum(core.saturations for core in self.cores)),
+            counts.saturations.eq(updated + sum(core.saturations for core in self.cores)),
             *(counts[stall].eq(getattr(core, stall)) for stall in STALLS),
         ]  # fmt: skip
         for predictor in others:

@@ -88,7 +88,7 @@ def _write_arbiter(h):
 def _order(h, followed):
     """The order of bursts holds those whose last beat hasn't come to the skid in front of W, each with its length."""
     order, present, skid, port = h.block("order"), h.block("present"), h.block("beats"), h.dut.axi
-    fifo_rule(h, "order", order)
+    fifo_rule(h, "order", order, reach=OUTSTANDING - 2)  # two more bursts are in the skid behind it
     skid_rule(h, "present")
     skid_rule(h, "beats")
     in_front = present.o.valid + ~present.i.ready

@@ -40,7 +40,7 @@ for _name, _bits in DESCRIPTORS.items():
         segments_rule(h, "")
         for level in levels_of(h, ""):
             left = h.signal(f"left{level}")
-            h.cover(f"left{level}: falls to 0", valid & (h.before(left) == 1) & (left == 0))
+            h.cover(f"left{level}: falls to 1", valid & (h.before(left) == 2) & (left == 1))
 
     @job(f"burst_walk_{_name}", lambda bits=_bits: BurstWalk(CONFIG, bits))
     def _burst_walk(h):
@@ -180,7 +180,7 @@ def _store(h):
     h.assume("i: a tile from begin to close", ~dut.i.valid | (dut.i.p.begin == ~opened))
     d = dut.i.p.shape()(h.signal("d"))
     h.prove("c_free: given once for each token taken",
-            held == (opened | (~h.state("", "IDLE") & d.close)))  # fmt: skip
+            held == (opened | (h.state("", "MOVE") & d.close)))  # fmt: skip
     answers, bursts, walk = h.block("answers"), h.block("bursts"), h.block("walk")
     burst_walk_rule(h, "bursts")
     beat_walk_rule(h, "walk")

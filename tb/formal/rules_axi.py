@@ -20,7 +20,7 @@ __all__ = [
 PAGE = 4096
 INCR = 1
 AXI_LITE_READ_CYCLES = 3 + Csr.LOOK_CYCLES
-AXI_LITE_WRITE_CYCLES = 4
+AXI_LITE_WRITE_CYCLES = 5
 """Cycles within which the slave answers what it has accepted, while its answer channel is free."""
 
 

@@ -40,12 +40,13 @@ def skid_rule(h: Harness, path: str, meant: Callable | None = None) -> None:
 def segments_rule(h: Harness, path: str) -> None:
     """The registered flags of :class:`.bursts.Segments` say of its counters what they are to say."""
     inside, valid = _inside(path), h.block(path).o.valid
-    more, several = h.signals(f"{inside}$signal")
+    more, several = h.signal(f"{inside}more"), h.signal(f"{inside}several")
     for level in levels_of(h, path):
         left, turns = h.signal(f"{inside}left{level}"), h.signal(f"{inside}turns{level}")
         h.prove(f"{inside}left{level}: never more than the turns", ~valid | (left <= turns))
-        h.prove(f"{inside}more: whether turns are left of level {level}", more[level] == (left != 0))
-        h.prove(f"{inside}several: whether level {level} has more than one", several[level] == (turns != 0))
+        h.prove(f"{inside}left{level}: the present turn counts", ~valid | (left != 0))
+        h.prove(f"{inside}more: whether another turn is left of level {level}", ~valid | (more[level] == (left != 1)))
+        h.prove(f"{inside}several: whether level {level} has more than one", ~valid | (several[level] == (turns != 1)))
 
 
 def _segments_of_walk(h, inside):

@@ -34,6 +34,7 @@ def test_halt_starts_nothing_and_finishes_what_is_begun(arbiter):
             await ctx.tick()
         if read:
             ctx.set(axi.rvalid, 0)
+            await ctx.tick()
         else:
             ctx.set(axi.bvalid, 1)
             await ctx.tick()

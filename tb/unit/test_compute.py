@@ -114,7 +114,7 @@ def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000):
                 ctx.set(acc.en, 0)
                 while own.random() < stall:
                     await ctx.tick()
-                assert list(ctx.get(acc.data))[: len(word)] == word, (number, address)
+                assert list(ctx.get(acc.data)[ctx.get(acc.data_half)])[: len(word)] == word, (number, address)
                 seen["words"] += 1
             await give(ctx, dut.tokens["acc_free"])
 

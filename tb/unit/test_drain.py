@@ -41,7 +41,8 @@ class Surroundings:
             acc, read, write, *others = await self.sampled(ctx, ports, signals)
             self.cycles += 1
             if acc.en:
-                ctx.set(dut.acc.data, self.acc[acc.half][acc.addr])
+                ctx.set(dut.acc.data, [self.acc[half][acc.addr] for half in range(2)])
+                ctx.set(dut.acc.data_half, acc.half)
             if read.en:
                 pipe.append([self.c_at(read, lane) for lane in range(banks)])
                 ctx.set(dut.c_read.data, pipe.pop(0))
