@@ -23,7 +23,8 @@ def beats_less_one(config: Config, end, element_bytes: int):
 class Chunks(wiring.Component):
     """Counts off ``count`` weights: ``size`` of the present chunk while ``valid``, the next after ``step``.
 
-    ``step`` comes every other cycle at most. ``count`` stands since the cycle before ``load``. ``end``: ``size`` - 1; ``rest_end``: that of the last chunk.
+    ``count`` stands since the cycle before ``load``; there is a ``step`` in every other cycle at most. ``end``:
+    ``size`` - 1; ``rest_end``: that of the last chunk.
     """
 
     def __init__(self, config: Config):
