@@ -7,6 +7,7 @@ from adagp.rtl import update
 from adagp.rtl.chunks import chunk_weights
 from adagp.rtl.core import Core
 from adagp.rtl.supervisor import RESET_CYCLES
+from adagp.rtl.top import Top
 from adagp.rtl.update_read import array_bytes
 from adagp.spec.presets import PRESETS, preset
 from amaranth.hdl import Cat, DomainRenamer, Fragment, Mux, ResetInserter, Signal
@@ -65,3 +66,17 @@ def test_it_reaches_reader_and_writer_of_an_update(monkeypatch):
     simulator.run()
     assert seen[begin - 1] == (1, 1)
     assert set(seen[begin + update.Update.RESETS + 1 :]) == {(0, 0)}
+
+
+def test_the_update_gets_it():
+    """A simulator can't tell that from what it does: there its reader and writer are reset with the unit."""
+    dut, seen = Top(preset("tiny")), []
+
+    async def bench(ctx):
+        for _ in range(2 * RESET_CYCLES + 8):
+            await ctx.tick()
+            seen.append(ctx.get(dut.update.reset))
+
+    simulate(dut, bench)
+    assert sum(seen) >= RESET_CYCLES
+    assert not seen[-1]
