@@ -23,7 +23,8 @@ def beats_less_one(config: Config, end, element_bytes: int):
 class Chunks(wiring.Component):
     """Counts off ``count`` weights: ``size`` of the present chunk while ``valid``, the next after ``step``.
 
-    ``count`` stands since the cycle before ``load``. ``end``: ``size`` - 1; ``rest_end``: that of the last chunk.
+    ``count`` stands since the cycle before ``load``; there is a ``step`` in every other cycle at most. ``end``:
+    ``size`` - 1; ``rest_end``: that of the last chunk.
     """
 
     def __init__(self, config: Config):
@@ -38,20 +39,30 @@ class Chunks(wiring.Component):
         m = Module()
         shift = exact_log2(self._full)
         most = self.count - 1  # number of the last weight: whole chunks before its own, and those of that before it
-        left = Signal(len(self.count) - shift)
-        rest = Signal(range(1, self._full + 1))
+        left = Signal(len(self.count) - shift, reset_less=True)
+        rest = Signal(range(1, self._full + 1), reset_less=True)
+        rest_end = Signal.like(self.rest_end, reset_less=True)
         some = Signal()  # whether there is a weight
         short = Signal()  # whether there is but one chunk
+        double = Signal()  # whether there are two
+        # What waits for a step comes from afar: it moves the flags at once, the counter a cycle later.
+        stepped = Signal()
+        nearly = Signal()  # whether the next chunk is the last
         m.d.comb += [
-            self.size.eq(Mux(self.last, rest, self._full)),
-            self.end.eq(self.rest_end | (~self.last).replicate(shift)),
-        ]
-        m.d.sync += [some.eq(self.count != 0), short.eq(self.count <= self._full)]
+            self.size.eq(Mux(self.last, rest, self._full)), self.rest_end.eq(rest_end),
+            self.end.eq(rest_end | (~self.last).replicate(shift)),
+        ]  # fmt: skip
+        m.d.sync += [
+            stepped.eq(self.step & ~self.load),
+            some.eq(self.count != 0), short.eq(self.count <= self._full), double.eq(most[shift:] == 1),
+        ]  # fmt: skip
+        with m.If(stepped):
+            m.d.sync += [left.eq(left - 1), nearly.eq(left == 2)]
+        with m.If(self.step):
+            m.d.sync += [self.valid.eq(~self.last), self.last.eq(nearly)]
         with m.If(self.load):
             m.d.sync += [
-                self.valid.eq(some), left.eq(most[shift:]), self.last.eq(short), rest.eq(most[:shift] + 1),
-                self.rest_end.eq(most[:shift]),
+                self.valid.eq(some), left.eq(most[shift:]), self.last.eq(short), nearly.eq(double),
+                rest.eq(most[:shift] + 1), rest_end.eq(most[:shift]),
             ]  # fmt: skip
-        with m.Elif(self.step):
-            m.d.sync += [self.valid.eq(~self.last), left.eq(left - 1), self.last.eq(left == 1)]
         return m

@@ -69,7 +69,9 @@ class Pack(wiring.Component):
         m = Module()
         place = Signal(range(self._groups))
         end = self.last | (place == self._groups - 1)
+        beat = Signal.like(self.o, reset_less=True)
+        m.d.comb += self.o.eq(beat)
         m.d.sync += self.o_valid.eq(self.valid & end)
         with m.If(self.valid):
-            m.d.sync += [self.o.word_select(place, len(self.i)).eq(self.i), place.eq(Mux(end, 0, place + 1))]
+            m.d.sync += [beat.word_select(place, len(self.i)).eq(self.i), place.eq(Mux(end, 0, place + 1))]
         return m

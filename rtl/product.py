@@ -4,6 +4,8 @@ from amaranth import Cat, Module, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .multiplier import Multiplier
+
 __all__ = ["FACTOR_WIDTH", "Product"]
 
 FACTOR_WIDTH = 16
@@ -16,7 +18,7 @@ class Product(wiring.Component):
     overlap, so that two numbers are left to be added, however wide ``i`` is.
     """
 
-    LATENCY = 3
+    LATENCY = Multiplier.LATENCY + 1
 
     def __init__(self, shape):
         width, is_signed = len(Signal(shape)), Signal(shape).shape().signed
@@ -27,21 +29,17 @@ class Product(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s1_factor = Signal.like(self.factor, reset_less=True)
-        s1_i = Signal.like(self.i, reset_less=True)
-        m.d.sync += [s1_factor.eq(self.factor), s1_i.eq(self.i)]
-        s2_parts = []
+        parts = []
         for at in range(0, len(self.i), FACTOR_WIDTH):
-            piece = s1_i[at : at + FACTOR_WIDTH]
+            piece = self.i[at : at + FACTOR_WIDTH]
             if at + FACTOR_WIDTH >= len(self.i) and self.i.shape().signed:
                 piece = piece.as_signed()
-            width = len(piece) + FACTOR_WIDTH
-            shape = signed(width) if piece.shape().signed else unsigned(width)
-            s2_part = Signal(shape, name=f"s2_part{at}", reset_less=True)
-            m.d.sync += s2_part.eq(piece * s1_factor)
-            s2_parts.append(s2_part)
+            m.submodules[f"multiplier{at}"] = multiplier = Multiplier(FACTOR_WIDTH + 1)
+            m.d.comb += [multiplier.a.eq(self.factor), multiplier.b.eq(piece), multiplier.b_en.eq(1)]
+            part = multiplier.o[: len(piece) + FACTOR_WIDTH]
+            parts.append(part.as_signed() if piece.shape().signed else part)
         s3_sum = Signal.like(self.o, reset_less=True)
-        m.d.sync += s3_sum.eq(self._joined(s2_parts[0::2]) + (self._joined(s2_parts[1::2]) << FACTOR_WIDTH))
+        m.d.sync += s3_sum.eq(self._joined(parts[0::2]) + (self._joined(parts[1::2]) << FACTOR_WIDTH))
         m.d.comb += self.o.eq(s3_sum)
         return m
 

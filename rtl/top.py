@@ -48,7 +48,7 @@ class Top(wiring.Component):
             m.submodules.predictor = engines(self.cores[1])
         self.update = Update(config)
         reset = delayed(m, control.reset, 1)
-        m.d.comb += self.cores[0].reset.eq(reset)
+        m.d.comb += [self.cores[0].reset.eq(reset), self.update.reset.eq(reset)]
         for previous, following in pairwise(self.cores):
             m.d.comb += following.reset.eq(previous.restarted)
         busy = self.update.busy | (self.update.i.valid & self.update.i.ready) | reset

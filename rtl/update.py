@@ -1,12 +1,13 @@
 """Update unit: SGD with momentum and weight decay on weights in DRAM."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from ..spec.registers import N_REGIONS
+from .clock_gate import without_reset
 from .delay import delayed
 from .interfaces import (
     QualityLayout,
@@ -40,18 +41,21 @@ class Update(wiring.Component):
     them when all writes are answered. After ``fault`` (a pulse, with ``fault_code`` and ``fault_command``) the
     unit begins no write burst of another chunk, reports nothing and takes no command until reset. ``busy`` from
     the cycle after a command is taken to the one of ``done``, or to reset. ``stop``, ``hold``, ``writing``: see
-    :class:`.write_stop.WriteStop`.
+    :class:`.write_stop.WriteStop`. ``reset`` is for reader and writer, which are far apart: it goes on to them from
+    register to register; the rest needs a ResetInserter around the unit.
 
     Where gradients are predicted: ADAM commands too, ``adam_lane.FOLD`` cycles a weight, with ``rate`` from outside.
     They, and UPDATE with ``quality``, have a third result (second moment; the layer's scale). With that of ``quality``
     (but for a dry one) comes ``quality_valid``. ``signs`` is there where ``config.flips_signs``.
     """
 
+    RESETS = 2
+
     def __init__(self, config: Config):
         self._config = config
         predicted = {"quality_valid": Out(1), "quality": Out(QualityLayout), "rate": Out(RateClient())}
         super().__init__({
-            "i": In(stream.Signature(UpdateLayout(config))),
+            "i": In(stream.Signature(UpdateLayout(config))), "reset": In(1),
             "read": Out(ReadClient(config)), "write": Out(WriteClient(config)),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
             "done": Out(1), "result_valid": Out(1), "result": Out(ResultLayout),
@@ -64,9 +68,13 @@ class Update(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        task = Signal(UpdateLayout(config))
-        m.submodules.reader = reader = UpdateReader(config)
-        m.submodules.writer = writer = UpdateWriter(config)
+        task = Signal(UpdateLayout(config), reset_less=True)
+        self._apart = without_reset(m, platform, "apart")
+        resets = Signal(self.RESETS, reset_less=True)
+        m.d.sync += resets.eq(Cat(self.reset, resets))
+        reader, writer = UpdateReader(config), UpdateWriter(config)
+        m.submodules.reader = self._apart(ResetInserter(resets[0])(reader))
+        m.submodules.writer = self._apart(ResetInserter(resets[1])(writer))
         connect(m, reader.read, flipped(self.read))
         connect(m, writer.write, flipped(self.write))
         written = [task.b_addr, task.c_addr, task.out_addr, *([task.d_addr] if config.predicts else [])]
@@ -132,11 +140,14 @@ class Update(wiring.Component):
         return given, signs.valid | ~task.random
 
     def _trackers(self, m, task, clear):
-        m.submodules.v_tracker = v_tracker = Tracker(ROUNDED_WIDTH)
-        m.submodules.w_tracker = w_tracker = Tracker(ROUNDED_WIDTH)
+        """They need no reset: each is cleared by a register of its own, before the first weight and the results."""
+        v_tracker, w_tracker = Tracker(ROUNDED_WIDTH), Tracker(ROUNDED_WIDTH)
+        m.submodules.v_tracker, m.submodules.w_tracker = self._apart(v_tracker), self._apart(w_tracker)
+        clears = Signal(2)
+        m.d.sync += clears.eq(Cat(clear, clears))
         m.d.comb += [
-            v_tracker.clear.eq(clear), v_tracker.id.eq(task.out_id), v_tracker.exponent.eq(task.ev_next - LOW_BITS),
-            w_tracker.clear.eq(clear), w_tracker.id.eq(task.b_id), w_tracker.exponent.eq(task.ew_next - LOW_BITS),
+            v_tracker.clear.eq(clears[0]), v_tracker.id.eq(task.out_id), v_tracker.exponent.eq(task.ev_next - LOW_BITS),
+            w_tracker.clear.eq(clears[1]), w_tracker.id.eq(task.b_id), w_tracker.exponent.eq(task.ew_next - LOW_BITS),
         ]  # fmt: skip
         return v_tracker, w_tracker
 
@@ -148,7 +159,8 @@ class Update(wiring.Component):
         scale = lane_scale(m, self._config, task)
         v_magnitudes, w_magnitudes, saturations = others
         for n in range(self._config.update_lanes):
-            m.submodules[f"lane{n}"] = lane = UpdateLane(self._config)
+            lane = UpdateLane(self._config)
+            m.submodules[f"lane{n}"] = self._apart(lane)  # what comes out before the first weight is masked
             m.d.comb += [
                 lane.scale.eq(scale),
                 lane.g.eq(group.g[n]), lane.hi.eq(group.hi[n]), lane.lo.eq(group.lo[n]), lane.v.eq(group.v[n]),
@@ -178,13 +190,14 @@ class Update(wiring.Component):
         # Much waits for these, so each is a register, high in START.
         m.d.comb += [reader.start.eq(delayed(m, begin, 1)), writer.start.eq(delayed(m, begin & ~task.dry, 1))]
         stopped = Signal()
+        idle = Signal(init=1)  # the unit: all of the task's register wait for it
         self._faults(m, task, stopped, refused, check.code, reader, writer)
         self._stop(m, task, stopped)
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(~stopped)
-                self._take(m, task)
                 with m.If(self.i.valid & self.i.ready):
+                    m.d.sync += idle.eq(0)
                     m.next = "BEGIN"
                     if self._config.predicts:
                         with m.If(self.i.p.adam):
@@ -196,6 +209,7 @@ class Update(wiring.Component):
                 m.next = "START"
                 with m.If(refused):
                     m.next = "IDLE"
+                    m.d.sync += idle.eq(1)
             with m.State("START"):
                 m.next = "RUN"
                 with m.If(empty):
@@ -216,9 +230,12 @@ class Update(wiring.Component):
             with m.State("DONE"):
                 m.d.comb += self.done.eq(~stopped)
                 m.next = "IDLE"
+                m.d.sync += idle.eq(1)
             if self._config.predicts:
                 m.d.comb += check.with_d.eq(task.adam)
                 self._more_states(m, task, stopped, results[-1])
+        with m.If(idle):
+            self._take(m, task)
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
 
     def _more_states(self, m, task, stopped, result):

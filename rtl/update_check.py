@@ -42,8 +42,8 @@ class UpdateCheck(wiring.Component):
         ]  # fmt: skip
         sizes = list(written_arrays(self._config).values())
         array = Signal(range(len(sizes)))
-        begin = Signal(32)
-        end = Signal(32 + max(sizes).bit_length())  # count * 4 may reach far
+        begin = Signal(32, reset_less=True)
+        end = Signal(32 + max(sizes).bit_length(), reset_less=True)  # count * 4 may reach far
         last = Mux(self.with_d, 3, 2) if self._config.predicts else 2
         above, below = Signal(N_REGIONS), Signal(N_REGIONS)  # each region's start, its end
         fits = Signal()

@@ -64,7 +64,7 @@ def weight_halves(w, hi, lo):
 
 def lane_scale(m, config: Config, task):
     """Factors and shifts of the command, two cycles after ``task``."""
-    scale = Signal(ScaleLayout(config))
+    scale = Signal(ScaleLayout(config), reset_less=True)
     guard = UPDATE_GUARD_BITS
     aligns = {
         "v": task.xm + task.ev - task.ev_next + guard,
@@ -76,7 +76,7 @@ def lane_scale(m, config: Config, task):
     if config.predicts:
         aligns["k"] = task.ev - task.ev_next + guard
     for term, value in aligns.items():
-        align = Signal(value.shape(), name=f"align_{term}")
+        align = Signal(value.shape(), name=f"align_{term}", reset_less=True)
         m.d.sync += [align.eq(value), scale[f"shift_{term}"].eq(clamped_shift(align))]
     m.d.sync += [scale.mm.eq(task.mm), scale.md.eq(task.md), scale.ml.eq(task.ml)]
     return scale

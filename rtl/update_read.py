@@ -162,7 +162,7 @@ class UpdateReader(wiring.Component):
         m.d.sync += slots.eq(slots - chunks.step + freed)
 
         array = Signal(range(len(self._bytes)))
-        addr = Signal.like(self.addr)
+        addr = Signal.like(self.addr, reset_less=True)
         segment = ahead.i.p
         m.d.comb += [ahead.i.valid.eq(chunks.valid & (slots != 0)), segment.n0.eq(1), segment.n1.eq(1)]
         with m.If(self.start):

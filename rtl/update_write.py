@@ -1,8 +1,5 @@
 """Update writer: new weights and momenta become beats and bursts."""
 
-from functools import reduce
-from operator import or_
-
 from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
@@ -99,17 +96,22 @@ class UpdateWriter(wiring.Component):
         config = self._config
         sizes = list(written_arrays(config).values())
         m.submodules.walk = walk = BurstWalk(config, STORE)
-        m.submodules.segment = segment = RegisterSlice(walk.i.payload.shape())
         m.submodules.request = request = RegisterSlice(self.write.request.payload.shape())
-        connect(m, segment.o, walk.i)
         connect(m, request.o, flipped(self.write.request))
         array = Signal(range(len(sizes)))
         last = Mux(self.with_d, 3, 2) if config.predicts else 2
-        addr = Signal.like(self.addr)
+        addr = Signal.like(self.addr, reset_less=True)
+        # The walk is idle whenever it is given a segment, which then has to be there for one cycle only.
+        segment = Signal.like(walk.i.payload, reset_less=True)
+        begins = Signal()
+        m.d.sync += [
+            walk.i.valid.eq(begins),
+            segment.dram.eq(Array(addr[k] for k in range(len(sizes)))[array]),
+            segment.length.eq(Array(chunks.size * (size // config.operand_bytes) for size in sizes)[array]),
+        ]
         m.d.comb += [
-            *(count.eq(1) for count in (segment.i.p.n0, segment.i.p.n1)),
-            segment.i.p.dram.eq(Array(addr[k] for k in range(len(sizes)))[array]),
-            segment.i.p.length.eq(Array(chunks.size * (size // config.operand_bytes) for size in sizes)[array]),
+            walk.i.payload.eq(segment),
+            *(count.eq(1) for count in (walk.i.p.n0, walk.i.p.n1)),
             request.i.p.addr.eq(walk.o.p.addr),
             request.i.p.length.eq(walk.o.p.length),
         ]
@@ -118,50 +120,56 @@ class UpdateWriter(wiring.Component):
             m.d.sync += addr.eq(self.addr)
         with m.FSM():
             with m.State("CHUNK"):
-                m.d.comb += segment.i.valid.eq((array != 0) | ((ready != 0) & ~self.hold))
-                with m.If(segment.i.valid):
+                m.d.comb += begins.eq((array != 0) | ((ready != 0) & ~self.hold))
+                with m.If(begins):
                     m.next = "REQUEST"
             with m.State("REQUEST"):
                 m.d.comb += [request.i.valid.eq(walk.o.valid), walk.o.ready.eq(request.i.ready)]
                 m.d.comb += requested.eq(walk.o.valid & request.i.ready)
                 with m.If(requested):
                     m.next = "BEATS"
-                with m.If(walk.idle & ~segment.o.valid):
-                    m.next = "CHUNK"
-                    m.d.sync += array.eq(array + 1)
-                    for k, size in enumerate(sizes):
-                        with m.If(array == k):
-                            m.d.sync += addr[k].eq(addr[k] + chunk_weights(config) * size)
-                    with m.If(array == last):
-                        m.d.sync += array.eq(0)
-                        m.d.comb += chunks.step.eq(1)
             with m.State("BEATS"), m.If(given):
                 m.next = "REQUEST"
+                with m.If(walk.idle):  # that was the array's last burst
+                    m.next = "ARRAY"
+            with m.State("ARRAY"):
+                m.next = "CHUNK"
+                m.d.sync += array.eq(array + 1)
+                for k, size in enumerate(sizes):
+                    with m.If(array == k):
+                        m.d.sync += addr[k].eq(addr[k] + chunk_weights(config) * size)
+                with m.If(array == last):
+                    m.d.sync += array.eq(0)
+                    m.d.comb += chunks.step.eq(1)
         m.d.comb += given.eq(self._give(m, requested, walk.o.p, array, fifos))
         return requested
 
     def _give(self, m, requested, burst, array, fifos):
         """The beats of the ``burst`` that is ``requested``, from the FIFO of the ``array``. Returns whether all are.
 
-        Memory blocks and the port are far apart: beats are chosen into a register, behind which a skid is.
+        Of a burst that is requested all beats are in the FIFO. Memory blocks and the port are far apart: beats are
+        chosen into a register, behind which a skid is; by a register that is near them.
         """
         beat_bytes = self._config.beat_bytes
         m.submodules.skid = skid = Skid(self.write.beats.payload.shape())
         connect(m, skid.o, flipped(self.write.beats))
         left = Signal.like(burst.length)  # beats behind the present one
         final = Signal()  # whether there is none
-        full = Signal(beat_bytes)  # strobes of the burst's last beat
+        full = Signal(beat_bytes, reset_less=True)  # strobes of the burst's last beat
         end = burst.last[: (beat_bytes - 1).bit_length()]
         chosen = Signal(len(fifos))  # whose beats are being given
         there, moves = Signal(), Signal()
         m.d.comb += [
-            moves.eq(~skid.i.valid | skid.i.ready),
-            there.eq((chosen & Cat(fifo.r_rdy for fifo in fifos)).any()),
+            moves.eq(~skid.i.valid | skid.i.ready), there.eq(chosen.any()),
             *(fifo.r_en.eq(mine & moves) for fifo, mine in zip(fifos, chosen, strict=True)),
-        ]
+        ]  # fmt: skip
         beat = Signal.like(skid.i.payload)
-        words = (Mux(mine, fifo.r_data, 0) for fifo, mine in zip(fifos, chosen, strict=True))
-        m.d.comb += [beat.data.eq(reduce(or_, words)), beat.strobe.eq((~final).replicate(beat_bytes) | full)]
+        words = Array(fifo.r_data for fifo in fifos)
+        chooses = Signal.like(array)  # stands since before the burst
+        m.d.sync += chooses.eq(array)
+        m.d.comb += [
+            beat.data.eq(words[chooses]), beat.strobe.eq((~final).replicate(beat_bytes) | full),
+        ]  # fmt: skip
         registered(m, skid.i.payload, beat, moves)
         with m.If(moves):
             m.d.sync += skid.i.valid.eq(there)

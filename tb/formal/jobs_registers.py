@@ -149,7 +149,10 @@ def _update_results(h):
     valid, array = h.dut.result_valid, h.signal("check.array")
     history = recent_results(h, "update", valid)
     check, compares = h.state("", "CHECK"), h.state("check", "COMPARE")
-    h.prove("CHECK: while the check runs", check == ~h.state("check", "IDLE"))
+    h.prove("idle: in its state", h.signal("idle") == h.state("", "IDLE"))
+    judged = h.signal("check.valid")  # a cycle behind its end
+    h.prove("CHECK: while the check runs", check == (~h.state("check", "IDLE") | judged))
+    h.prove("CHECK: the check ends once", ~judged | h.state("check", "IDLE"))
     ages = {"IDLE": 1, "BEGIN": 2, "CHECK": 3, "START": 9, **dict.fromkeys(("RUN", "WRITE", "RESULT_V"), RESULT_GAP)}
     for state, age in ages.items():
         h.prove(f"{state}: no result in the {age} cycles before", ~h.state("", state) | ~history[:age].any())

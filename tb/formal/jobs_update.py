@@ -76,6 +76,8 @@ def _update(h):
     it is assumed here as there.
     """
     dut = h.dut
+    h.assume("reset: not without the unit's own, which is everybody's here", ~dut.reset)
+    h.prove("resets: none comes", h.signal("resets") == 0)
     bind_streams(h)
     request_rule(h, "read.request", dut.read.request, momentum_beats())
     request_rule(h, "write.request", dut.write.request, momentum_beats())
@@ -110,6 +112,7 @@ def _update(h):
     begun = h.before(writer.start)
     h.prove("writer.idle: all is written and answered", ~writer.idle | begun | written)
     h.prove("a start is followed by groups, if there are any", ~begun | runs | (h.state("", "WRITE") & written))
+    h.prove("idle: in its state", h.signal("idle") == h.state("", "IDLE"))
     starts, check = h.state("", "START"), h.block("check")
     h.prove("start: in its state, of a writer too if not dry",
             (reader.start == starts) & (writer.start == (starts & ~task.dry)))  # fmt: skip

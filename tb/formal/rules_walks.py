@@ -114,15 +114,21 @@ def unpack_rule(h: Harness, path: str) -> Value:
 def chunks_rule(h: Harness, path: str, weights: int, check: Callable) -> Value:
     """Chunks of ``weights`` weights: their flags; returns the weights left, those of the present chunk included.
 
-    By ``check`` (assume or prove), a step comes only while there is a chunk.
+    By ``check`` (assume or prove), a step comes only while there is a chunk, and not behind another.
     """
     inside, chunks = _inside(path), h.block(path)
-    left, rest = h.signal(f"{inside}left"), h.signal(f"{inside}rest")
-    some, short = h.signal(f"{inside}some"), h.signal(f"{inside}short")
-    known = (some == (chunks.count != 0)) & (~some | (short == (chunks.count <= weights)))
+    counter, rest, stepped = (h.signal(inside + name) for name in ("left", "rest", "stepped"))
+    left = (counter - stepped)[: len(counter)]
+    some, short, double = (h.signal(inside + name) for name in ("some", "short", "double"))
+    two = (chunks.count > weights) & (chunks.count <= 2 * weights)
+    known = (some == (chunks.count != 0)) & (~some | ((short == (chunks.count <= weights)) & (double == two)))
     h.prove(f"{inside}load: whether there is a weight, and one chunk, is known", ~chunks.load | known)
     h.prove(f"{inside}rest_end: the rest less one", ~chunks.valid | (chunks.rest_end + 1 == rest))
     check(f"{inside}step: only while there is a chunk", ~chunks.step | chunks.valid)
     h.prove(f"{inside}last: whether no whole chunk is left behind", ~chunks.valid | (chunks.last == (left == 0)))
+    check(f"{inside}step: not in two cycles one after the other", ~(chunks.step & stepped))
+    h.prove(f"{inside}stepped: counted if it wasn't the last", ~(chunks.valid & stepped) | (counter != 0))
+    nearly = h.signal(f"{inside}nearly")
+    h.prove(f"{inside}nearly: whether one is left behind", ~chunks.valid | stepped | (nearly == (left == 1)))
     h.prove(f"{inside}rest: what a chunk may have", ~chunks.valid | ((rest != 0) & (rest <= weights)))
     return Mux(chunks.valid, left * weights + rest, 0)

@@ -47,7 +47,8 @@ def writing_rule(h, prefix, inside):
     """Where the beats of the writer ``prefix`` are, which has what :func:`groups_given` says."""
     given, place = inside.chunk, inside.place
     writing = chunk_place(h, f"{prefix}chunks")
-    chunk, asking, moving = (h.state(prefix[:-1], state) for state in ("CHUNK", "REQUEST", "BEATS"))
+    states = ("CHUNK", "REQUEST", "BEATS", "ARRAY")
+    chunk, asking, moving, ended = (h.state(prefix[:-1], state) for state in states)
     array, ready, left = (h.signal(prefix + name) for name in ("array", "ready", "left"))
     walk, ahead = h.block(f"{prefix}walk"), slice_before(h, f"{prefix}walk")
     segments = [(valid, segment.last + 1) for valid, segment in segments_of(h, f"{prefix}walk")]
@@ -71,7 +72,10 @@ def writing_rule(h, prefix, inside):
     h.prove(f"{prefix}place: with room", (place == 0) | (ready != SLOTS))
     h.prove(f"{prefix}addr: whole beats", aligned(h.signal(f"{prefix}addr")))
     h.prove(f"{prefix}walk: one segment at a time", ~walking | (asking & ~walk.o.valid))
-    h.prove(f"{prefix}walk: idle between arrays", ~chunk | walk.idle)
+    h.prove(f"{prefix}walk: idle between arrays", ~(chunk | ended) | walk.idle)
+    h.prove(f"{prefix}walk: asked only while it has bursts", ~asking | walking | walk.o.valid)
+    chooses = h.signal(f"{prefix}chooses")
+    h.prove(f"{prefix}array: has stood while beats are given", ~(moving | asking) | (chooses == array))
     walked = walk_rule(h, f"{prefix}walk") + Mux(moving, left + 1, 0)
     for k, (name, bytes_) in enumerate(sizes.items()):
         fifo, pack = h.block(f"{prefix}beats_{name}"), h.block(f"{prefix}pack_{name}")
