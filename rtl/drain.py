@@ -38,13 +38,14 @@ class Drain(wiring.Component):
     tokens are there and its predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts
     must be > 0).
     ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C; the engine
-    is ``busy`` from the cycle of its start until then, and ``reads_c`` says whether it reads C meanwhile.
+    is ``busy`` from the cycle before its start until then, and when it takes a descriptor; ``reads_c`` says whether it
+    may read C.
 
     ``reset`` is for the block inside whose clock is gated; the rest needs a ResetInserter around the engine.
     """
 
     READ_STAGES = 1 + Scratchpad.READ_LATENCY
-    OVERHEAD = READ_STAGES + Epilogue.LATENCY + Tracker.LATENCY + 4
+    OVERHEAD = READ_STAGES + Epilogue.LATENCY + Tracker.LATENCY + 5
 
     def __init__(self, config: Config):
         self._config = config
@@ -124,18 +125,25 @@ class Drain(wiring.Component):
         return m
 
     def _control(self, m, d, start, done, summing):
-        """Take a descriptor, wait for its tokens, start the walk, report its end."""
+        """Take a descriptor, wait for its tokens, start the walk, report its end.
+
+        That it is taken and that it starts are registers, since much depends on them.
+        """
         ready = (self.acc_full.avail | d.vector) & self.c_ready.avail
+        m.d.sync += [self.i.ready.eq(0), start.eq(0)]
+        m.d.comb += [self.acc_full.take.eq(start & ~d.vector), self.c_ready.take.eq(start)]
         with m.FSM() as fsm:
             with m.State("IDLE"):
-                m.d.comb += self.i.ready.eq(1)
                 m.d.sync += d.eq(self.i.payload)
                 if not self._config.pools:
                     m.d.sync += d.vector.eq(0)
                 with m.If(self.i.valid):
+                    m.d.sync += self.i.ready.eq(1)
                     m.next = "WAIT"
             with m.State("WAIT"), m.If(ready):
-                m.d.comb += [start.eq(1), self.acc_full.take.eq(~d.vector), self.c_ready.take.eq(1)]
+                m.d.sync += start.eq(1)
+                m.next = "START"
+            with m.State("START"):
                 m.next = "RUN"
             with m.State("RUN"):
                 m.d.comb += [self.drained.eq(done), self.result_valid.eq(done & d.track)]
@@ -147,10 +155,11 @@ class Drain(wiring.Component):
             if self._config.reorganises:
                 with m.State("SUM"), m.If(~summing):
                     m.next = "IDLE"
+        running = start | fsm.ongoing("RUN") | summing
+        takes = fsm.ongoing("IDLE") & self.i.valid
         m.d.comb += [
-            self.busy.eq((fsm.ongoing("WAIT") & ready) | fsm.ongoing("RUN") | summing),
-            self.reads_c.eq(self.busy & (d.c_mode != 0)),
-        ]
+            self.busy.eq(takes | (fsm.ongoing("WAIT") & ready) | running), self.reads_c.eq(running & (d.c_mode != 0)),
+        ]  # fmt: skip
 
     def _reorganise(self, m, d, start, entering, epilogue, held, summing):
         """Sum up what the epilogue makes, or let it have the sums; ``held``: the vector that enters has to wait."""
@@ -170,11 +179,10 @@ class Drain(wiring.Component):
 
     def _operands(self, m, d, en, first, asking, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
-        words = [  # those of the other half are 0
-            delayed(m, Mux(self.acc.data_half == half, self.acc.data[half].as_value(), 0), 1, en, reset=False)
-            for half in range(2)
-        ]
-        sums = data.View(self.acc.data.shape().elem_shape, words[0] | words[1])
+        words = [delayed(m, word.as_value(), 1, en, reset=False) for word in self.acc.data]
+        sums = data.View(
+            self.acc.data.shape().elem_shape, Mux(delayed(m, self.acc.data_half, 1, en), words[1], words[0])
+        )
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
         with m.Elif(self.acc.en):

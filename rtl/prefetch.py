@@ -67,16 +67,18 @@ class Prefetch(wiring.Component):
         address = Signal(32)
         due = Signal(range(fifo_depth + 1))  # beats asked for that haven't left the buffer
         enabled = delayed(m, self.enable, 1)
-        ask = self.enable & enabled & (~request.valid | request.ready) & (due <= fifo_depth - burst_beats)
+        may = enabled & (~request.valid | request.ready) & (due <= fifo_depth - burst_beats)
+        ask = self.enable & may
         m.d.comb += [self.quiet.eq(due == 0), self.busy.eq(request.valid | ask | popped)]
         m.d.sync += due.eq(due + Mux(ask, burst_beats, 0) - popped)
         with m.If(ask):
             m.d.sync += [
                 request.valid.eq(1), request.p.addr.eq(address), request.p.length.eq(burst_beats - 1),
-                address.eq(address + burst_bytes),
             ]  # fmt: skip
         with m.Elif(request.ready):
             m.d.sync += request.valid.eq(0)
+        with m.If(may):  # without ``enable`` it begins anew, a cycle later
+            m.d.sync += address.eq(address + burst_bytes)
         with m.If(~enabled):
             m.d.sync += address.eq(here)
 

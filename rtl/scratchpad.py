@@ -1,9 +1,6 @@
 """Scratchpads: banked operand memories whose lanes are rotated onto consecutive banks."""
 
-from functools import reduce
-from operator import or_
-
-from amaranth import Cat, Const, Module, Mux, Signal, signed
+from amaranth import Module, Mux, Signal, signed
 from amaranth.hdl import Assert
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -83,12 +80,10 @@ class _Reader(wiring.Component):
         m = Module()
         data_half = Signal()
         s1_rot, s2_rot, s3_rot = (Signal.like(self.port.rot, name=f"s{stage}_rot") for stage in (1, 2, 3))
-        meant = Const(1) if len(self.data) == 1 else Cat(~data_half, data_half)
-        s3_words = [  # where there are two halves, those of the other one are 0
-            delayed(m, words.as_value() & meant[half].replicate(len(words.as_value())), 1, self.port.en, reset=False)
-            for half, words in enumerate(self.data)
-        ]
-        s3_data = data.View(self.data.shape().elem_shape, reduce(or_, s3_words))
+        s3_words = [delayed(m, words.as_value(), 1, self.port.en, reset=False) for words in self.data]
+        s3_data = data.View(
+            self.data.shape().elem_shape, Mux(delayed(m, data_half, 1, self.port.en), s3_words[-1], s3_words[0])
+        )
         to_banks = rotated(m, self.port.addr, self.port.rot, left=True)
         to_lanes = rotated(m, s3_data, s3_rot, left=False)
         with m.If(self.port.en):

@@ -23,8 +23,8 @@ class SequencerAlu(wiring.Component):
 
     ``op``, ``a``, ``b``, ``distance`` (of SHIFT, one of ``shifts``) are held with ``en`` until the last cycle, in which
     ``result`` is valid and ``taken`` is a branch's condition; in the one behind it ``overflow`` says whether a product
-    broke its limits. The last cycle is the first, for PAIRS the second (``loaded`` is LOAD's result then), and for DIV
-    cycle DIV_CYCLES: ``nearly`` comes one before it.
+    broke its limits. The last cycle is the first, for PAIRS the second, for LOAD the third (``loaded`` is its result
+    then), and for DIV cycle DIV_CYCLES: ``nearly`` comes one before it.
     """
 
     def __init__(self, config: Config, shifts: list[int]):
@@ -42,10 +42,11 @@ class SequencerAlu(wiring.Component):
         ending = Signal()  # cycle DIV_CYCLES - 1, counted from one
         m.d.sync += [cycle.eq(Mux(self.en, cycle + 1, 0)), ending.eq(cycle == DIV_CYCLES - 3)]
         quotient = self._quotient(m, cycle)
-        m.d.comb += self.nearly.eq((self.op != Op.DIV) | ending)
+        m.d.comb += self.nearly.eq(Mux(self.op == Op.DIV, ending, (self.op != Op.LOAD) | cycle[0]))
 
         less, equal = Signal(), Signal()
-        m.d.comb += [less.eq(self.a < self.b), equal.eq(self.a == self.b)]
+        # A difference's sign, which comes straight out of its carry chain.
+        m.d.comb += [less.eq((self.a - self.b)[-1]), equal.eq(self.a == self.b)]
         holds = Mux(self.op.matches(Op.BEQ, Op.BNE), equal, less) ^ self.op.matches(Op.BNE, Op.BGE)
         m.d.comb += self.taken.eq(self.op.matches(Op.BEQ, Op.BNE, Op.BLT, Op.BGE) & holds)
         total, product = self._sum(m), self._product(m)

@@ -53,7 +53,7 @@ def _code(program: Program) -> list[dict]:
         for last, i in zip(before, program.instructions, strict=False)
     ]
     for word in words:
-        if word["op"] == Op.LOAD:  # for a short path behind the memory: a field's place in its group, and which of them
+        if word["op"] == Op.LOAD:  # for a short path: a field's place in its group, and which of them
             group, place = divmod(program.fields.index(word["a"]), FIELD_GROUP)
             word |= {"a": place, "b": 1 << group}
     return words
@@ -120,7 +120,7 @@ class SequencerCore(wiring.Component):
         with m.If(~stall):
             m.d.sync += x_slots.eq(Mux(read.to_slot, 1 << read.d, 0))
         self._last(m, alu, x_is, x_live, read, last, stall)
-        self._load(m, alu, fetched, stall)
+        self._load(m, alu, read, stall)
         self._operands(m, alu, x, x_live, fetched, read, stall)
         return m
 
@@ -151,7 +151,7 @@ class SequencerCore(wiring.Component):
     def _last(self, m, alu, x_is, x_live, read, last, stall):
         """When an instruction has an operand that comes late, and when it has its last cycle: known a cycle before."""
         single = Signal()
-        m.d.comb += single.eq(~read.op.matches(*PAIRS, Op.DIV, Op.PUSH))
+        m.d.comb += single.eq(~read.op.matches(*PAIRS, Op.LOAD, Op.DIV, Op.PUSH))
         x_single = delayed(m, single, 1, ~stall, reset=False)
         late = Signal()
         waits = x_live & (read.just_a | read.just_b)
@@ -186,15 +186,15 @@ class SequencerCore(wiring.Component):
             source = Mux(near, self.value, Mux(missed, older, registers.r_data))
             registered(m, getattr(alu, operand), Mux(late, self.value, source), ~stall | late)
 
-    def _load(self, m, alu, fetched, stall):
-        """The task's field that is to be loaded, in two steps: within groups, then among these."""
+    def _load(self, m, alu, read, stall):
+        """The task's field that is to be loaded, in three steps: which it is, those of the groups, that of all."""
         groups = []
         for first in range(0, len(self._program.fields), FIELD_GROUP):
             fields = 0
             for place, index in enumerate(self._program.fields[first : first + FIELD_GROUP]):
-                meant = fetched.b[first // FIELD_GROUP] & (fetched.a[: exact_log2(FIELD_GROUP)] == place)
+                meant = read.b[first // FIELD_GROUP] & (read.a[: exact_log2(FIELD_GROUP)] == place)
                 name = TASK_FIELDS[index]
                 owner = self.task if name in self.task.shape().members else self.task.command
                 fields |= Mux(delayed(m, meant, 1, ~stall), owner[name], 0)
-            groups.append(delayed(m, Signal.like(self.value) | fields, 1, ~stall, reset=False))
+            groups.append(delayed(m, fields, 1, reset=False))
         m.d.comb += alu.loaded.eq(delayed(m, reduce(or_, groups), 1, reset=False))

@@ -16,7 +16,7 @@ from .errors import ErrorCode
 from .tile_machine import TASK_FIELDS
 
 __all__ = [
-    "DIV_CYCLES", "PAIRS", "PAIR_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES", "REGISTER_WIDTH", "RIGHT_BITS",
+    "DIV_CYCLES", "LOAD_CYCLES", "PAIRS", "PAIR_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES", "REGISTER_WIDTH", "RIGHT_BITS",
     "START_CYCLES", "TAKEN_CYCLES", "Instruction", "Op", "Program", "interpret",
 ]  # fmt: skip
 
@@ -27,11 +27,12 @@ PRODUCT_BITS = 30
 """A product p must satisfy -2^PRODUCT_BITS <= p < 2^PRODUCT_BITS."""
 
 PAIR_CYCLES = 2
+LOAD_CYCLES = 3
 DIV_CYCLES = REGISTER_WIDTH + 2
 TAKEN_CYCLES = 4
 PUSH_CYCLES = 2
-"""What PAIRS, a quotient, a taken branch, and PUSH where there is room take; any other takes a cycle. A cycle more
-takes an instruction that reads what the one executed just before it wrote."""
+"""What PAIRS, LOAD, a quotient, a taken branch, and PUSH where there is room take; any other takes a cycle. A cycle
+more takes an instruction that reads what the one executed just before it wrote."""
 START_CYCLES = 4
 """From a task's arrival to its first instruction's execution."""
 
@@ -66,7 +67,7 @@ class Op(IntEnum):
     """The task's last descriptor has been pushed."""
 
 
-PAIRS = (Op.MIN, Op.MAX, Op.ALIGN, Op.SHIFT, Op.LOAD, Op.MUL)
+PAIRS = (Op.MIN, Op.MAX, Op.ALIGN, Op.SHIFT, Op.MUL)
 """They take PAIR_CYCLES."""
 
 
@@ -118,7 +119,7 @@ class Program:
         return "\n".join(lines)
 
 
-_CYCLES = {**dict.fromkeys(PAIRS, PAIR_CYCLES), Op.DIV: DIV_CYCLES, Op.PUSH: PUSH_CYCLES}
+_CYCLES = {**dict.fromkeys(PAIRS, PAIR_CYCLES), Op.LOAD: LOAD_CYCLES, Op.DIV: DIV_CYCLES, Op.PUSH: PUSH_CYCLES}
 
 
 def _wrap(value):

@@ -18,8 +18,11 @@ READERS, WRITERS = 3, 2
 """Clients of the arbiters in the whole machine."""
 
 
-def _arbiter(h, valid, ident, counts, ended, outstanding=OUTSTANDING):
-    """Each client has the bursts of its id, and the arbiter counts all. ``ended(number)``: one ends in this cycle."""
+def _arbiter(h, valid, ident, counts, ended, outstanding=OUTSTANDING, late=0):
+    """Each client has the bursts of its id, and the arbiter counts all. ``ended(number)``: one ends in this cycle.
+
+    ``late``: one has ended in the cycle before that the arbiter counts yet.
+    """
     halt = h.block("grants").halt
     total, halted = 0, h.before(halt)
     h.prove("halt: a cycle later", halt == h.before(h.dut.halt))
@@ -37,7 +40,8 @@ def _arbiter(h, valid, ident, counts, ended, outstanding=OUTSTANDING):
         h.prove(f"client {number}: nothing comes that it didn't ask for", ~answer | (own != 0))
         h.prove(f"client {number}: nothing waits while halted", ~halted | (waiting == 0))
         total = total + shown
-    h.prove("the clients' bursts are all that are counted", total == h.signal("grants.outstanding"))
+    h.prove("the clients' bursts are all that are counted", total + late == h.signal("grants.outstanding"))
+    h.prove("full: as many as there can be", h.signal("grants.full") == (h.signal("grants.outstanding") == outstanding))
     h.prove("idle tells that no burst is under way", ~h.dut.idle | (total == 0))
     h.prove("grants.last: a client", h.signal("grants.last") < len(h.dut.clients))
     counter_rule(h, "grants.outstanding", outstanding)
@@ -56,7 +60,8 @@ def _read_arbiter(h):
     counts = bind_axi_read(h, port, CONFIG, OUTSTANDING, READERS)
     skid = h.block("beats")
     shown = [_shown(h, number, count) for number, count in enumerate(counts)]
-    _arbiter(h, port.arvalid, port.arid, shown, lambda n: h.dut.read_beats & skid.o.p.last & skid.o.p.client[n])
+    _arbiter(h, port.arvalid, port.arid, shown, lambda n: h.dut.read_beats & skid.o.p.last & skid.o.p.client[n],
+             late=h.block("grants").finish)  # fmt: skip
 
 
 def _shown(h, number, count):
