@@ -6,11 +6,13 @@ from adagp.rtl.compute import Compute
 from adagp.rtl.core import HALVES
 from adagp.rtl.drain import Drain
 from adagp.rtl.drain_walk import DrainWalk
+from adagp.rtl.epilogue import Epilogue
 from adagp.rtl.feeder import Feeder
 from adagp.rtl.gearbox import Pack, Unpack
 from adagp.rtl.im2col import LaneOffsets, Operand
 from adagp.rtl.odometer import COUNT_BITS, Odometer
 from adagp.rtl.pool import Pool
+from adagp.rtl.tracker import Tracker
 from adagp.spec.descriptors import VectorMode
 from amaranth import Cat, Mux, ResetSignal, Signal, Value
 
@@ -18,7 +20,7 @@ from .jobs_registers import RESULT_GAP, recent_results
 from .jobs_reorganise import REORGANISES, sums_given
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
-from .rules_walks import chunks_rule, odometer_rule, stood_rule, unpack_rule
+from .rules_walks import chunks_rule, odometer_rule, skid_rule, stood_rule, unpack_rule
 
 __all__ = []
 
@@ -213,12 +215,16 @@ def _drain(h):
             ~running | (h.before(walk.d.as_value()) == walk.d.as_value()))  # fmt: skip
     h.prove("walk: started only while nothing is under way", ~walk.start | ~walk.step.valid)
     h.prove("walk: something to drain", ~(walk.start | walk.step.valid) | ((walk.d.n_out != 0) & (walk.d.n_in != 0)))
-    # Where a descriptor's last vector is: still in the walk, on its way to the epilogue, or behind its entrance.
+    # Where a descriptor's last vector is: still in the walk, in the skid behind it, on its way to the epilogue, or
+    # behind its entrance.
     stages = h.signals("stage")
-    step = walk.step
+    step, steps = walk.step, h.block("steps")
+    skid_rule(h, "steps")
+    waiting = [(~steps.i.ready, step.shape()(h.signal("steps.spare"))), (steps.o.valid, steps.o.p)]
     entering = [step.shape()(s) for s in stages if len(s) == step.shape().size][-Drain.READ_STAGES :]
-    ahead = Cat(step.valid, (stage.valid & stage.last for stage in entering))
-    behind = Cat(s for s in stages if len(s) == 1)
+    under_way = [*waiting, *((stage.valid, stage) for stage in entering)]
+    ahead = Cat(step.valid, (valid & stage.last for valid, stage in under_way))
+    behind = Cat([s for s in stages if len(s) == 1][-1 - Epilogue.LATENCY - Tracker.LATENCY :])
     runs = h.state("", "RUN")
     h.prove("a descriptor has one end", sum([*ahead, *behind]) == runs)
     credits = {"acc_free": dut.acc_full.take, "drained": dut.c_ready.take}
@@ -227,16 +233,18 @@ def _drain(h):
         h.m.d.sync += held.eq(held + taken - getattr(dut, name))
         h.prove(f"{name}: given once for each token taken", held <= 1)
         h.cover(f"{name}: given", getattr(dut, name))
-        now = runs if name == "drained" else ahead.any() & ~walk.d.vector
+        now = runs if name == "drained" else (ahead.any() | behind[0]) & ~walk.d.vector
         h.prove(f"{name}: one is held until the end", held == now)
     h.prove("result_valid comes with drained", ~dut.result_valid | dut.drained)
     if dut._config.reorganises:
-        sums_given(h, walk, entering, runs)
+        sums_given(h, walk, sum(valid for valid, _ in under_way), runs)
     # What the shadows' job counts on: the further a descriptor's end, the longer ago the result before.
     history = recent_results(h, "drain", dut.result_valid)
+    h.prove("start: in its state", walk.start == h.state("", "START"))
     h.prove("WAIT: a cycle after a result", ~h.state("", "WAIT") | ~history[0])
+    h.prove("START: two cycles after a result", ~h.state("", "START") | ~history[:2].any())
     for place, end in enumerate([*ahead, *behind]):
-        age = min(place + 2, RESULT_GAP)
+        age = min(place + 3 - (place > 1), RESULT_GAP)  # the skid is passed in a cycle
         h.prove(f"end {place}: no result in the {age} cycles before", ~end | ~history[:age].any())
     h.prove(f"results are {RESULT_GAP} cycles apart", ~dut.result_valid | (history == 0))
 

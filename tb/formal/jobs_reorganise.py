@@ -101,15 +101,16 @@ def _given(h, reading, giving, of_chosen, total):
     h.cover("the sum that is followed is given", stage[1])
 
 
-def sums_given(h, walk, entering, runs):
-    """Of a drain at work on a descriptor that takes sums out: it asks for as many as its walk has vectors for."""
+def sums_given(h, walk, under_way, runs):
+    """Of a drain at work on a descriptor that takes sums out: it asks for as many as there are vectors, some of them
+    ``under_way``."""
     i, d = h.dut.i.p, walk.d
     one = (i.n_in == 1) & (i.idx == 0)
     h.assume("i: a vector for each sum", ~(h.dut.i.valid & i.reorganise & i.vector) | one)
     reading, left = h.signals("reorganise.sums.$signal")[0], h.signal("reorganise.sums.left")
     giving = [s for s in h.signals("reorganise.sums.stage") if len(s) == 1][-WindowSums.READ_LATENCY :]
     owed, takes = Mux(reading, left, 0) + sum(giving), d.reorganise & d.vector
-    ahead = Mux(walk.step.valid, h.signal("walk.n_out_left"), 0) + sum(stage.valid for stage in entering)
+    ahead = Mux(walk.step.valid, h.signal("walk.n_out_left"), 0) + under_way
     busy = ~h.state("", "IDLE")
     h.prove("sums: one to a vector, without their indices", ~(busy & takes) | ((d.n_in == 1) & (d.idx == 0)))
     h.prove("sums: as many as there are vectors to come", owed == Mux(runs & takes, ahead, 0))
