@@ -17,7 +17,7 @@ class BiasMemory(wiring.Component):
     Written element by element: ``valid`` with ``data`` for ``half``, the element after the last one, or
     element 0 with ``start``. Read every cycle: ``o`` follows ``LATENCY`` cycles after ``r_half``,
     ``r_word``, ``r_lane`` and ``r_serial``; lane l of it is element ``r_word * cols + l``, or with
-    ``r_serial`` element ``r_word * cols + r_lane`` on all lanes.
+    ``r_serial`` element ``r_word * cols + r_lane`` on all lanes. A cycle after ``r_none`` it is 0.
     """
 
     LATENCY = 3
@@ -28,6 +28,7 @@ class BiasMemory(wiring.Component):
         super().__init__({
             "valid": In(1), "half": In(1), "start": In(1), "data": In(signed(config.acc_width)),
             "r_half": In(1), "r_word": In(range(self._words)), "r_lane": In(range(config.cols)), "r_serial": In(1),
+            "r_none": In(1),
             "o": Out(self._layout),
         })  # fmt: skip
 
@@ -59,4 +60,6 @@ class BiasMemory(wiring.Component):
         m.d.comb += chosen.eq(Array(s2_word)[s2_lane])
         for i in range(cols):
             m.d.sync += self.o[i].eq(Mux(s2_serial, chosen, s2_word[i]))
+        with m.If(self.r_none):
+            m.d.sync += self.o.eq(0)
         return m

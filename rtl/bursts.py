@@ -57,31 +57,45 @@ class Segments(wiring.Component):
         # Turns of a level, altogether and left: this one counts, so that nothing is computed where they are loaded.
         turns = [Signal.like(d[f"n{level}"], name=f"turns{level}", reset_less=True) for level in levels]
         left = [Signal.like(d[f"n{level}"], name=f"left{level}", reset_less=True) for level in levels]
-        more, several = (  # whether another turn is left, whether there is more than one
-            Signal(len(levels), name=name, reset_less=True) for name in ("more", "several")
+        # Whether a level has more than one turn, just two; whether another turn is left, just one; whether it is the
+        # one that steps when this segment is taken.
+        several, double, more, nearly, steps = (
+            Signal(len(levels), name=name, reset_less=True) for name in ("several", "double", "more", "nearly", "steps")
         )
         free, taken = ~self.o.valid, self.o.valid & self.o.ready
         m.d.comb += self.i.ready.eq(free)
+        following = Signal(len(levels))  # ``more`` behind a step
         with m.If(taken):
-            m.d.sync += self.o.valid.eq(more.any())
-        steps = [more[level] & ~more[level + 1 :].any() for level in levels]  # which level does when this is taken
+            m.d.sync += [self.o.valid.eq(steps.any()), more.eq(following), steps.eq(self._innermost(following))]
         for level in levels:
+            anew = steps[:level].any()  # a level outside it steps
+            m.d.comb += following[level].eq(
+                Mux(anew, several[level], Mux(steps[level], ~nearly[level], more[level]))
+            )  # fmt: skip
             with m.If(taken & steps[level]):
-                m.d.sync += [left[level].eq(left[level] - 1), more[level].eq(left[level] != 2)]
-                m.d.sync += [(left[i].eq(turns[i]), more[i].eq(several[i])) for i in levels[level + 1 :]]
+                m.d.sync += [left[level].eq(left[level] - 1), nearly[level].eq(left[level] == 3)]
+            with m.If(taken & anew):
+                m.d.sync += [left[level].eq(turns[level]), nearly[level].eq(double[level])]
         nonempty = ~Cat(d.length == 0, *(d[f"n{level}"] == 0 for level in levels)).any()
         with m.If(free):  # hundreds of registers, which needn't know whether there is a descriptor
-            m.d.sync += self.o.valid.eq(self.i.valid & nonempty)
+            ones = Cat(d[f"n{level}"] == 1 for level in levels)
+            twos = Cat(d[f"n{level}"] == 2 for level in levels)
+            m.d.sync += [
+                self.o.valid.eq(self.i.valid & nonempty), several.eq(~ones), more.eq(~ones), double.eq(twos),
+                nearly.eq(twos), steps.eq(self._innermost(~ones)),
+            ]  # fmt: skip
             for level in levels:
                 m.d.sync += [
                     turns[level].eq(d[f"n{level}"]),
                     left[level].eq(d[f"n{level}"]),
-                    more[level].eq(d[f"n{level}"] != 1),
-                    several[level].eq(d[f"n{level}"] != 1),
                 ]
         m.d.comb += self.o.payload.last.eq(delayed(m, d.length - 1, 1, free, reset=False))
         self._places(m, levels, steps, free, taken)
         return m
+
+    def _innermost(self, levels):
+        """Of the ``levels`` that are 1 the innermost alone."""
+        return Cat(levels[level] & ~levels[level + 1 :].any() for level in range(len(levels)))
 
     def _places(self, m, levels, steps, free, taken):
         """Where segments begin: the operands of the sum are chosen a cycle before it."""

@@ -223,9 +223,10 @@ class Drain(wiring.Component):
             bias.data.eq(self.bias_data),
             bias.r_half.eq(d.half),
             bias.r_serial.eq(d.swap),
+            bias.r_none.eq(~d.bias),
         ]
         for lane, value in enumerate(bias.o):
-            m.d.comb += epilogue.bias[lane].eq(Mux(d.bias, value, 0))
+            m.d.comb += epilogue.bias[lane].eq(value)
 
     def _masks(self, m, d):
         """Lanes of a full vector and of a short one, one cycle after ``d``."""

@@ -100,13 +100,17 @@ class Pool(wiring.Component):
             Signal(name=f"{name}{lane}") for name in ("fresh", "beats_value", "beats_ahead", "took", "takes")
         )  # fmt: skip
         challenger = scaled[:operand].as_signed()
+
+        def beats(other):  # the sign of a difference comes straight out of its carry chain
+            return (other[:operand].as_signed() - challenger)[-1]
+
         always = ~is_max | tap.first
         m.d.comb += takes.eq(Mux(took, beats_ahead, beats_value))
         with m.If(step):
             m.d.sync += [
                 s3_scaled.eq(Mux(tap.missed[lane], 0, scaled)), fresh.eq(is_max | tap.first), took.eq(takes),
-                beats_value.eq(tap.valid & (always | (challenger > value[:operand].as_signed()))),
-                beats_ahead.eq(tap.valid & (always | (challenger > s3_scaled[:operand].as_signed()))),
+                beats_value.eq(tap.valid & (always | beats(value))),
+                beats_ahead.eq(tap.valid & (always | beats(s3_scaled))),
             ]  # fmt: skip
             with m.If(takes):
                 m.d.sync += [value.eq(Mux(fresh, 0, value) + s3_scaled), index.eq(number)]

@@ -23,7 +23,7 @@ class RegisterSlice(wiring.Component):
         free = Signal(init=1)  # as ``o.valid`` isn't: each is near to its side
         m.d.comb += self.i.ready.eq(free)
         taken = self.i.valid & self.i.ready
-        registered(m, self.o.payload, self.i.payload, taken)
+        registered(m, self.o.payload, self.i.payload, free)  # straight from a register, however wide the item
         with m.If(taken):
             m.d.sync += [self.o.valid.eq(1), free.eq(0)]
         with m.Elif(self.o.ready):

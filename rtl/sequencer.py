@@ -9,8 +9,8 @@ from ..spec.config import Config
 from ..spec.descriptors import ENGINES
 from .clock_gate import clock_gate
 from .interfaces import TaskLayout, descriptor_layout, descriptor_stream
+from .register_slice import RegisterSlice
 from .sequencer_core import N_SLOTS, SequencerCore
-from .skid import Skid
 
 __all__ = ["Sequencer"]
 
@@ -52,7 +52,8 @@ class Sequencer(wiring.Component):
         room = []
         for number, (engine, layout) in enumerate(ENGINES.items()):
             shape = descriptor_layout(layout)
-            queues[engine] = queue = Skid(shape)
+            queue, offer = queues[engine] = RegisterSlice(shape), RegisterSlice(shape)
+            connect(m, queue.o, offer.i)
             descriptor = Signal(shape, name=f"{engine}_descriptor")
             given = {"command": self.i.payload.index, "half": half}
             m.d.comb += [descriptor[bits.name].eq(given.get(bits.name, slot))
@@ -63,12 +64,13 @@ class Sequencer(wiring.Component):
                 with m.If(pushed & descriptor.close):
                     m.d.sync += half.eq(~half)
             o = getattr(self, engine)
-            connect(m, queue.o, flipped(o))
+            connect(m, offer.o, flipped(o))
             room.append(queue.i.ready)
             moved.append(Cat(pushed, o.valid & o.ready))
         gate = clock_gate(m, platform, "queues", Cat(moved).any() | self.reset, hold=1, reset=False)
-        for engine, queue in queues.items():
-            m.submodules[f"{engine}_queue"] = gate(ResetInserter(self.reset)(queue))
+        for engine, slices in queues.items():
+            for name, register in zip(("queue", "offer"), slices, strict=True):
+                m.submodules[f"{engine}_{name}"] = gate(ResetInserter(self.reset)(register))
         offered, there_is_room = Signal(), Signal()
         # The former in a register: whether the core goes on depends on it, in all of its stages.
         m.d.comb += there_is_room.eq(Array(room)[core.engine])

@@ -59,9 +59,9 @@ class UpdateCheck(wiring.Component):
                 m.d.sync += [begin.eq(addresses[array]), end.eq(addresses[array] + lengths[array])]
                 m.next = "COMPARE"
             with m.State("COMPARE"):
-                m.d.sync += [
-                    above.eq(Cat(begin >= region.start for region in self.regions)),
-                    below.eq(Cat(end <= region.end for region in self.regions)),
+                m.d.sync += [  # signs of differences, which come straight out of carry chains
+                    above.eq(Cat(~(begin - region.start)[-1] for region in self.regions)),
+                    below.eq(Cat(~(region.end - end)[-1] for region in self.regions)),
                 ]
                 m.next = "JUDGE"
             with m.State("JUDGE"):

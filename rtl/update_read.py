@@ -116,12 +116,13 @@ class UpdateReader(wiring.Component):
         m.d.comb += unpack.choose.eq(self.wide)
 
     def _unpacked(self, m, name, fifo, unpack, flush):
-        """Groups of the FIFO's beats, until ``flush`` drops what is left of one.
+        """Groups of the FIFO's beats, until ``flush``, a cycle later, drops what is left of one.
 
         The FIFO drops each beat in the cycle after it has been taken: one every two cycles, which is enough where a
         beat has two groups or more.
         """
         m.submodules[f"unpack_{name}"] = unpack
+        flush = delayed(m, flush, 1)  # no group is given meanwhile, none of another command has come
         skid = Skid(unpack.o.payload.shape())
         m.submodules[f"groups_{name}"] = ResetInserter(flush)(skid)
         connect(m, unpack.o, skid.i)

@@ -147,8 +147,8 @@ class UpdateWriter(wiring.Component):
     def _give(self, m, requested, burst, array, fifos):
         """The beats of the ``burst`` that is ``requested``, from the FIFO of the ``array``. Returns whether all are.
 
-        Of a burst that is requested all beats are in the FIFO. Memory blocks and the port are far apart: beats are
-        chosen into a register, behind which a skid is; by a register that is near them.
+        Of a burst that is requested all beats are in the FIFO. Memory blocks take most of a cycle and are far from the
+        port: each has a register behind it, and the skid comes behind the choice among these.
         """
         beat_bytes = self._config.beat_bytes
         m.submodules.skid = skid = Skid(self.write.beats.payload.shape())
@@ -163,14 +163,12 @@ class UpdateWriter(wiring.Component):
             moves.eq(~skid.i.valid | skid.i.ready), there.eq(chosen.any()),
             *(fifo.r_en.eq(mine & moves) for fifo, mine in zip(fifos, chosen, strict=True)),
         ]  # fmt: skip
-        beat = Signal.like(skid.i.payload)
-        words = Array(fifo.r_data for fifo in fifos)
-        chooses = Signal.like(array)  # stands since before the burst
-        m.d.sync += chooses.eq(array)
+        words = Array(delayed(m, fifo.r_data, 1, moves, reset=False) for fifo in fifos)
+        chooses = delayed(m, array, 1)  # stands since before the burst
         m.d.comb += [
-            beat.data.eq(words[chooses]), beat.strobe.eq((~final).replicate(beat_bytes) | full),
-        ]  # fmt: skip
-        registered(m, skid.i.payload, beat, moves)
+            skid.i.p.data.eq(words[delayed(m, chooses, 1, moves)]),
+            skid.i.p.strobe.eq(delayed(m, (~final).replicate(beat_bytes) | full, 1, moves, reset=False)),
+        ]
         with m.If(moves):
             m.d.sync += skid.i.valid.eq(there)
         with m.If(requested):

@@ -40,13 +40,19 @@ def skid_rule(h: Harness, path: str, meant: Callable | None = None) -> None:
 def segments_rule(h: Harness, path: str) -> None:
     """The registered flags of :class:`.bursts.Segments` say of its counters what they are to say."""
     inside, valid = _inside(path), h.block(path).o.valid
-    more, several = h.signal(f"{inside}more"), h.signal(f"{inside}several")
+    several, double, more, nearly, steps = (
+        h.signal(f"{inside}{name}") for name in ("several", "double", "more", "nearly", "steps")
+    )
     for level in levels_of(h, path):
         left, turns = h.signal(f"{inside}left{level}"), h.signal(f"{inside}turns{level}")
         h.prove(f"{inside}left{level}: never more than the turns", ~valid | (left <= turns))
         h.prove(f"{inside}left{level}: the present turn counts", ~valid | (left != 0))
         h.prove(f"{inside}more: whether another turn is left of level {level}", ~valid | (more[level] == (left != 1)))
         h.prove(f"{inside}several: whether level {level} has more than one", ~valid | (several[level] == (turns != 1)))
+        h.prove(f"{inside}nearly: whether just one is left of level {level}", ~valid | (nearly[level] == (left == 2)))
+        h.prove(f"{inside}double: whether level {level} has two", ~valid | (double[level] == (turns == 2)))
+        h.prove(f"{inside}steps: whether level {level} is the innermost with another turn",
+                ~valid | (steps[level] == (more[level] & ~more[level + 1 :].any())))  # fmt: skip
 
 
 def _segments_of_walk(h, inside):

@@ -34,7 +34,7 @@ def test_words_and_elements(cols):
 
     async def read(ctx, count):
         """``count`` random reads, one a cycle, near element 0 more often than elsewhere."""
-        asked = []
+        asked, none = [], []
         seen = 0
         for n in range(count + dut.LATENCY):
             half, lane, serial = rng.randrange(2), rng.randrange(cols), rng.randrange(2)
@@ -43,9 +43,11 @@ def test_words_and_elements(cols):
             ctx.set(dut.r_word, word)
             ctx.set(dut.r_lane, lane)
             ctx.set(dut.r_serial, serial)
+            none.append(rng.random() < 0.3)
+            ctx.set(dut.r_none, none[-1])
             asked.append([halves[half][word * cols + (lane if serial else n)] for n in range(cols)])
             if n >= dut.LATENCY:
-                assert list(ctx.get(dut.o)) == asked[n - dut.LATENCY]
+                assert list(ctx.get(dut.o)) == ([0] * cols if none[n - 1] else asked[n - dut.LATENCY])
                 seen += 1
             await ctx.tick()
         return seen
