@@ -95,43 +95,62 @@ class UpdateReader(wiring.Component):
         with m.Elif(taken):
             m.d.sync += [left.eq(left - lanes), begun.eq(~payload.last)]
 
-        valid = []
-        for name, size in array_bytes(self._config).items():
-            fifo = beats[name]
-            unpack = Unpack(self._config.port_width, 8 * size * lanes)
-            o = self._unpacked(m, name, fifo, unpack, taken & payload.final)
-            valid.append(o.valid)
-            m.d.comb += [payload[name].eq(o.payload), o.ready.eq(taken)]
+        groups = self._groups(m, beats, taken & payload.final)
+        m.d.comb += [
+            *(payload[name].eq(groups.payload[name]) for name in groups.payload.shape().members),
+            skid.i.valid.eq(groups.valid & begun), groups.ready.eq(taken),
+        ]  # fmt: skip
         if self._config.predicts:
-            valid[0] |= self.without_g
             self._fifth(m, beats["d"], given & self.o.p.final)
-        m.d.comb += skid.i.valid.eq(Cat(valid).all() & begun)
         return m
+
+    def _groups(self, m, beats, flush):
+        """The four arrays' groups, together, until ``flush``, a cycle later, drops what is left of the last beats.
+
+        No group is given meanwhile, and none of another command has come.
+        """
+        config = self._config
+        layout = {name: GroupLayout(config)[name].shape for name in array_bytes(config)}
+        groups = Skid(data.StructLayout(layout))
+        flush = delayed(m, flush, 1)
+        m.submodules.groups = ResetInserter(flush)(groups)
+        valid = []
+        for name, size in array_bytes(config).items():
+            unpack = Unpack(config.port_width, 8 * size * config.update_lanes)
+            self._unpacked(m, name, beats[name], unpack, flush)
+            valid.append(unpack.o.valid)
+            m.d.comb += [
+                groups.i.p[name].eq(unpack.o.payload), unpack.o.ready.eq(groups.i.valid & groups.i.ready),
+            ]  # fmt: skip
+        if config.predicts:
+            valid[0] |= self.without_g
+        m.d.comb += groups.i.valid.eq(Cat(valid).all())
+        return groups.o
 
     def _fifth(self, m, fifo, flush):
         config = self._config
         errors = 8 * config.operand_bytes * config.update_lanes
         unpack = Unpack(config.port_width, errors, 8 * MOMENT_BYTES)
-        connect(m, self._unpacked(m, "d", fifo, unpack, flush), flipped(self.d))
+        flush = delayed(m, flush, 1)
+        skid = Skid(unpack.o.payload.shape())
+        m.submodules.groups_d = ResetInserter(flush)(skid)
+        self._unpacked(m, "d", fifo, unpack, flush)
+        connect(m, unpack.o, skid.i)
+        connect(m, skid.o, flipped(self.d))
         m.d.comb += unpack.choose.eq(self.wide)
 
     def _unpacked(self, m, name, fifo, unpack, flush):
-        """Groups of the FIFO's beats, until ``flush``, a cycle later, drops what is left of one.
+        """Connect ``unpack`` to the FIFO's beats; ``flush`` drops what is left of one.
 
         The FIFO drops each beat in the cycle after it has been taken: one every two cycles, which is enough where a
         beat has two groups or more.
         """
         m.submodules[f"unpack_{name}"] = unpack
-        flush = delayed(m, flush, 1)  # no group is given meanwhile, none of another command has come
-        skid = Skid(unpack.o.payload.shape())
-        m.submodules[f"groups_{name}"] = ResetInserter(flush)(skid)
-        connect(m, unpack.o, skid.i)
         gone, beat = Signal(name=f"gone_{name}"), unpack.i
         m.d.sync += gone.eq(beat.valid & beat.ready)
         m.d.comb += [
             beat.valid.eq(fifo.r_rdy & ~gone), beat.payload.eq(fifo.r_data), fifo.r_en.eq(gone), unpack.flush.eq(flush),
         ]  # fmt: skip
-        return skid.o
 
     def _sized(self, name, of_size):
         """``of_size`` the array's element in bytes."""

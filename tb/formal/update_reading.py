@@ -88,10 +88,13 @@ def reading_rule(h, prefix, due):
     h.prove(f"{prefix}no beat comes with a start", ~begins | ~arrived)
     h.prove(f"{prefix}number: counted from 1", number != 0)
     h.prove(f"{prefix}first: whether none of the array has come", first == (beat == 0))
+    unpacked, flush = h.block(f"{prefix}groups"), h.block(f"{prefix}unpack_g").flush
+    skid_rule(h, f"{prefix}groups")
+    h.prove(f"{prefix}flush: while no chunk is counted", ~flush | ~h.signal(f"{prefix}begun"))
     for k, (name, bytes_) in enumerate(sizes.items()):
-        fifo, unpacked = h.block(f"{prefix}beats_{name}"), h.block(f"{prefix}groups_{name}")
-        skid_rule(h, f"{prefix}groups_{name}")
-        left = unpack_rule(h, f"{prefix}unpack_{name}") + unpacked.o.valid + ~unpacked.i.ready
+        fifo = h.block(f"{prefix}beats_{name}")
+        held = unpack_rule(h, f"{prefix}unpack_{name}") + unpacked.o.valid + ~unpacked.i.ready
+        left = Mux(flush, 0, held)  # but for what is dropped in this cycle
         gone = h.signal(f"{prefix}gone_{name}")  # the first beat of the FIFO has been taken
         groups = CONFIG.beat_bytes // bytes_ // CONFIG.update_lanes
         whole = beats_of(received.size, bytes_)
