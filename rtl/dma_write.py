@@ -223,7 +223,8 @@ class Store(wiring.Component):
             self.fault_code.eq(Mux(answers.fault, ErrorCode.WRITE_FAULT, ErrorCode.WRITE_REGION)),
             self.fault_command.eq(Mux(answers.fault, answers.command, d.command)),
         ]
-        empty = bursts.idle & gate.idle & walk.idle & reader.idle & ~skid.o.valid
+        # What the reader says is from the cycle before, when it spoke of what the walk offered it too.
+        empty = bursts.idle & gate.idle & walk.idle & delayed(m, reader.idle, 1) & ~skid.o.valid
         self._control(m, d, bursts, walk, answers, empty)
         return m
 

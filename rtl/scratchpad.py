@@ -63,22 +63,20 @@ class Banks(wiring.Component):
 class _Reader(wiring.Component):
     """A read port's share of the pipeline: lane addresses to banks before, data to lanes after them.
 
-    ``addr``, ``half`` and ``valid`` belong to the banks' read cycle; ``data``, of all halves there are, is wanted the
-    enabled cycle after, and registered first, as memory blocks take most of a cycle.
+    ``addr`` and ``wants``, which half is to be read, belong to the banks' read cycle; ``data``, of all halves there
+    are, is wanted the enabled cycle after, and registered first, as memory blocks take most of a cycle.
     """
 
     def __init__(self, config: Config, depth: int, n_halves: int = 1):
         super().__init__({
             "port": In(PadRead(config, depth)),
-            "valid": Out(1),
-            "addr": Out(data.ArrayLayout(range(depth), config.banks)),
-            "half": Out(1),
+            "wants": Out(n_halves), "addr": Out(data.ArrayLayout(range(depth), config.banks)),
             "data": In(data.ArrayLayout(data.ArrayLayout(signed(config.operand_width), config.banks), n_halves)),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        data_half = Signal()
+        half, data_half = Signal(), Signal()
         s1_rot, s2_rot, s3_rot = (Signal.like(self.port.rot, name=f"s{stage}_rot") for stage in (1, 2, 3))
         s3_words = [delayed(m, words.as_value(), 1, self.port.en, reset=False) for words in self.data]
         s3_data = data.View(
@@ -88,10 +86,10 @@ class _Reader(wiring.Component):
         to_lanes = rotated(m, s3_data, s3_rot, left=False)
         with m.If(self.port.en):
             m.d.sync += [
-                self.valid.eq(self.port.valid),
-                self.half.eq(self.port.addr[0][-1]),
+                half.eq(self.port.addr[0][-1]),
+                self.wants.eq(Mux(self.port.valid, 1 << self.port.addr[0][-1], 0)),
                 s1_rot.eq(self.port.rot),
-                data_half.eq(self.half),
+                data_half.eq(half),
                 s2_rot.eq(s1_rot),
                 s3_rot.eq(s2_rot),
             ]
@@ -195,7 +193,7 @@ class PingPong(wiring.Component):
 
     def _join(self, m, h, half, readers, writers):
         """Connect one half to the reader and the writer that address it."""
-        wants = [reader.valid & (reader.half == h) for reader in readers]
+        wants = [reader.wants[h] for reader in readers]
         reads = [reader.port.en & want for reader, want in zip(readers, wants, strict=True)]
         writes = [writer.any & (writer.half == h) for writer in writers]
         for bank in range(self._config.banks):

@@ -1,6 +1,6 @@
 """The arithmetic of the sequencer: one result an instruction, products and quotients in several cycles."""
 
-from amaranth import Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -104,13 +104,20 @@ class SequencerAlu(wiring.Component):
         return product
 
     def _quotient(self, m, cycle):
-        """a // b for non-negative operands: restoring division, a bit a cycle, from the second cycle on."""
-        bits = REGISTER_WIDTH
-        quotient, rest = Signal(bits, reset_less=True), Signal(bits, reset_less=True)
-        shifted, less = Signal(bits + 1), Signal(unsigned(bits + 2))
-        m.d.comb += [shifted.eq(Cat(quotient[-1], rest)), less.eq(shifted - self.b.as_unsigned())]
+        """a // b for non-negative operands: a bit a cycle, from the second cycle on.
+
+        Non-restoring: b is added to a rest that fell below 0, not taken away, so nothing is chosen behind the sum.
+        """
+        quotient = Signal(REGISTER_WIDTH, reset_less=True)
+        rest = Signal(signed(REGISTER_WIDTH + 1), reset_less=True)
+        subtracts = ~rest[-1]
+        change = self.b.as_unsigned() ^ subtracts.replicate(REGISTER_WIDTH)
+        following = Signal.like(rest)
+        m.d.comb += following.eq(
+            (Cat(1, quotient[-1], rest) + Cat(subtracts, change).as_signed())[1:]  # the first bit carries
+        )
         with m.If(cycle == 0):
             m.d.sync += [quotient.eq(self.a), rest.eq(0)]
         with m.Else():
-            m.d.sync += [quotient.eq(Cat(~less[-1], quotient)), rest.eq(Mux(less[-1], shifted, less))]
+            m.d.sync += [quotient.eq(Cat(~following[-1], quotient)), rest.eq(following)]
         return quotient

@@ -164,7 +164,7 @@ def groups_given(h, prefix, count):
     """Counts off what the writer ``prefix`` is given, as the reader does: what is in it, and with its register's."""
     writer = h.block(prefix[:-1])
     left, place = Signal(32, name="given_left"), Signal(range(weights()), name="given_place")
-    inside, there = Given(_chunk_of(left), place, Const(0)), h.signal(f"{prefix}stage")
+    inside, there = Given(_chunk_of(left), place, Const(0)), h.signals(f"{prefix}stage")[0]
     ending = GroupLayout(CONFIG)(h.signal(f"{prefix}group")).last
     given = inside.on(there, ending)
     h.m.d.sync += [left.eq(given.chunk.left), place.eq(given.place)]
