@@ -164,7 +164,8 @@ class UpdateWriter(wiring.Component):
             *(fifo.r_en.eq(mine & moves) for fifo, mine in zip(fifos, chosen, strict=True)),
         ]  # fmt: skip
         words = Array(delayed(m, fifo.r_data, 1, moves, reset=False) for fifo in fifos)
-        chooses = delayed(m, array, 1)  # stands since before the burst
+        chooses = Signal.like(array)  # stands since before the burst
+        m.d.sync += chooses.eq(array)
         m.d.comb += [
             skid.i.p.data.eq(words[delayed(m, chooses, 1, moves)]),
             skid.i.p.strobe.eq(delayed(m, (~final).replicate(beat_bytes) | full, 1, moves, reset=False)),

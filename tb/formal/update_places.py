@@ -77,10 +77,10 @@ def walk_rule(h, path):
 
     With those of the descriptor in the slice before it.
     """
-    more = [h.signal(f"{path}.segments.left{level}") for level in range(2)]
+    ones = Cat(h.signal(f"{path}.segments.left{level}") == 1 for level in range(2))
     left = burst_walk_rule(h, path)
     there = segments_of(h, path)
-    h.prove(f"{path}: one segment each", ~there[0][0] | ~Cat(more).any())
+    h.prove(f"{path}: one segment each", ~there[0][0] | ones.all())
     for number, (valid, segment) in enumerate(there):
         h.prove(f"{path}: from a whole beat on, {number}", ~valid | (segment.place.dram[:BEAT_BITS] == 0))
     waiting = slice_before(h, path)
