@@ -53,7 +53,7 @@ class BiasMemory(wiring.Component):
         for i in range(cols):
             m.d.comb += memory.w_data[i].eq(self.data)
 
-        s2_lane, s2_serial = (delayed(m, value, 2) for value in (self.r_lane, self.r_serial))
+        s2_lane, s2_serial = (delayed(m, value, 2, reset=False) for value in (self.r_lane, self.r_serial))
         s2_word = Signal(self._layout, reset_less=True)
         chosen = Signal(self._layout.elem_shape)
         m.d.sync += s2_word.eq(memory.r_data)

@@ -39,6 +39,7 @@ class Chunks(wiring.Component):
         m = Module()
         shift = exact_log2(self._full)
         most = self.count - 1  # number of the last weight: whole chunks before its own, and those of that before it
+        high, whole = self.count[shift:], self.count[:shift] == 0  # of the count itself, for a short path
         left = Signal(len(self.count) - shift, reset_less=True)
         rest = Signal(range(1, self._full + 1), reset_less=True)
         rest_end = Signal.like(self.rest_end, reset_less=True)
@@ -54,7 +55,8 @@ class Chunks(wiring.Component):
         ]  # fmt: skip
         m.d.sync += [
             stepped.eq(self.step & ~self.load),
-            some.eq(self.count != 0), short.eq(self.count <= self._full), double.eq(most[shift:] == 1),
+            some.eq(self.count != 0), short.eq((high == 0) | ((high == 1) & whole)),
+            double.eq(((high == 1) & ~whole) | ((high == 2) & whole)),
         ]  # fmt: skip
         with m.If(stepped):
             m.d.sync += [left.eq(left - 1), nearly.eq(left == 2)]

@@ -82,7 +82,7 @@ class Drain(wiring.Component):
             walk.d.eq(d), walk.en.eq(steps.i.ready), steps.i.valid.eq(walk.step.valid), steps.i.payload.eq(walk.step),
             steps.o.ready.eq(en), step.eq(steps.o.payload), step.valid.eq(steps.o.valid),
         ]  # fmt: skip
-        asking, before, entering = (delayed(m, step, self.READ_STAGES - n, en) for n in (2, 1, 0))
+        asking, before, entering = (self._later(m, step, self.READ_STAGES - n, en) for n in (2, 1, 0))
         pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
         wanted = Signal()  # a vector of the pool unit enters
         with m.If(en):
@@ -106,7 +106,7 @@ class Drain(wiring.Component):
 
         offsets = self._lane_offsets(m, d)
         self._lanes(m, d, self.c_read, step.address, offsets, en)
-        self._lanes(m, d, self.c_write, delayed(m, entering.address, Epilogue.LATENCY - 1), offsets)
+        self._lanes(m, d, self.c_write, delayed(m, entering.address, Epilogue.LATENCY - 1, reset=False), offsets)
         for lane, operand in enumerate(epilogue.o):
             m.d.comb += self.c_write.data[lane].eq(operand)
         m.d.comb += [
@@ -123,6 +123,13 @@ class Drain(wiring.Component):
         done = delayed(m, last_read, Epilogue.LATENCY + 1 + Tracker.LATENCY)
         self._control(m, d, walk.start, done, summing)
         return m
+
+    def _later(self, m, step, cycles, en):
+        """``step`` some enabled cycles later; of its registers ``valid`` alone has a reset."""
+        later = Signal.like(step)
+        m.d.comb += later.eq(delayed(m, step, cycles, en, reset=False))
+        m.d.comb += later.valid.eq(delayed(m, step.valid, cycles, en))
+        return later
 
     def _control(self, m, d, start, done, summing):
         """Take a descriptor, wait for its tokens, start the walk, report its end.
@@ -180,9 +187,8 @@ class Drain(wiring.Component):
     def _operands(self, m, d, en, first, asking, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
         words = [delayed(m, word.as_value(), 1, en, reset=False) for word in self.acc.data]
-        sums = data.View(
-            self.acc.data.shape().elem_shape, Mux(delayed(m, self.acc.data_half, 1, en), words[1], words[0])
-        )
+        half = delayed(m, self.acc.data_half, 1, en, reset=False)
+        sums = data.View(self.acc.data.shape().elem_shape, Mux(half, words[1], words[0]))
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
         with m.Elif(self.acc.en):
@@ -215,8 +221,8 @@ class Drain(wiring.Component):
                 m.d.sync += word.eq(0)
         until = Epilogue.BIAS_LATENCY - BiasMemory.LATENCY
         m.d.comb += [
-            bias.r_word.eq(delayed(m, word, until)),
-            bias.r_lane.eq(delayed(m, lane, until)),
+            bias.r_word.eq(delayed(m, word, until, reset=False)),
+            bias.r_lane.eq(delayed(m, lane, until, reset=False)),
             bias.valid.eq(self.bias_valid),
             bias.half.eq(self.bias_half),
             bias.start.eq(self.bias_start),

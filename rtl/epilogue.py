@@ -67,7 +67,7 @@ class EpilogueLane(wiring.Component):
             m.d.comb += scale_c.negate.eq(self.subtract)
         drop = Signal()
         m.d.comb += drop.eq(self.masked & (self.c <= 0))
-        s4_drop = delayed(m, drop, Requantise.LATENCY + 2)
+        s4_drop = delayed(m, drop, Requantise.LATENCY + 2, reset=False)
 
         s3_sum = Signal(signed(self._acc_width + 1), reset_less=True)
         s3_c = Signal.like(scale_c.o, reset_less=True)
