@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..spec.config import Config
 from .axi import BUFFERABLE_MODIFIABLE, ID_BITS, INCR, OUTSTANDING, AxiRead, AxiWrite
-from .delay import registered
 from .interfaces import ReadClient, WriteClient
 from .skid import Skid
 
@@ -207,5 +206,5 @@ class WriteArbiter(wiring.Component):
             m.d.sync += Assert(order.w_rdy, "more bursts are begun than can be")  # but for what its output holds
         strobe = axi.wstrb
         m.d.sync += grants.halt.eq(self.halt)
-        registered(m, self.write_bytes, Mux(axi.wvalid & axi.wready, sum(strobe[i] for i in range(len(strobe))), 0))
+        m.d.sync += self.write_bytes.eq(Mux(axi.wvalid & axi.wready, sum(strobe[i] for i in range(len(strobe))), 0))
         return m

@@ -42,7 +42,6 @@ class Chunks(wiring.Component):
         high, whole = self.count[shift:], self.count[:shift] == 0  # of the count itself, for a short path
         left = Signal(len(self.count) - shift, reset_less=True)
         rest = Signal(range(1, self._full + 1), reset_less=True)
-        rest_end = Signal.like(self.rest_end, reset_less=True)
         some = Signal()  # whether there is a weight
         short = Signal()  # whether there is but one chunk
         double = Signal()  # whether there are two
@@ -50,8 +49,8 @@ class Chunks(wiring.Component):
         stepped = Signal()
         nearly = Signal()  # whether the next chunk is the last
         m.d.comb += [
-            self.size.eq(Mux(self.last, rest, self._full)), self.rest_end.eq(rest_end),
-            self.end.eq(rest_end | (~self.last).replicate(shift)),
+            self.size.eq(Mux(self.last, rest, self._full)),
+            self.end.eq(self.rest_end | (~self.last).replicate(shift)),
         ]  # fmt: skip
         m.d.sync += [
             stepped.eq(self.step & ~self.load),
@@ -65,6 +64,6 @@ class Chunks(wiring.Component):
         with m.If(self.load):
             m.d.sync += [
                 self.valid.eq(some), left.eq(most[shift:]), self.last.eq(short), nearly.eq(double),
-                rest.eq(most[:shift] + 1), rest_end.eq(most[:shift]),
+                rest.eq(most[:shift] + 1), self.rest_end.eq(most[:shift]),
             ]  # fmt: skip
         return m

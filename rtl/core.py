@@ -102,7 +102,7 @@ class Core(wiring.Component):
         self.sequencer, self.fill, self.compute = Sequencer(config), Fill(config), Compute(config)
         self.drain, self.store = Drain(config), Store(config)
         fills = self.fill.busy | taken(self.fill.i) | self.fill.client.beats.valid
-        drains = self.drain.busy | taken(self.drain.i) | self.fill.bias_valid
+        drains = self.drain.busy | self.drain.begins | taken(self.drain.i) | self.fill.bias_valid
         stores = self.store.busy | taken(self.store.i) | self.store.client.answer.valid
         uses_a = self.fill.a.mask.any() | self.compute.reads_a
         uses_b = self.fill.b.mask.any() | self.compute.reads_b
@@ -113,7 +113,9 @@ class Core(wiring.Component):
         ]  # fmt: skip
         engine("sequencer", self.sequencer, sequencing, self.sequencer.busy)
         self.tokens = {
-            name: engine(name, TokenCounter(initial, HALVES), sequencing) for name, (initial, *_) in TOKENS.items()
+            # Behind all that give or take: these may have decided to when their own reset comes.
+            name: engine(name, TokenCounter(initial, HALVES), resets[-1])
+            for name, (initial, *_) in TOKENS.items()
         }
         engine("fill", self.fill, filling, fills)
         pad_a = engine("pad_a", Scratchpad(config, 2 * config.a_depth), operands, uses_a)

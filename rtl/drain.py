@@ -1,5 +1,7 @@
 """Drain: walks finished results through the epilogue into the C scratchpad."""
 
+from types import SimpleNamespace
+
 from amaranth import Cat, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -38,8 +40,8 @@ class Drain(wiring.Component):
     tokens are there and its predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts
     must be > 0).
     ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C; the engine
-    is ``busy`` from the cycle before its start until then, and when it takes a descriptor; ``reads_c`` says whether it
-    may read C.
+    is ``busy`` from the cycle of its start until then, and ``begins`` in those before it takes a descriptor and before
+    it starts; ``reads_c`` says whether it may read C.
 
     ``reset`` is for the block inside whose clock is gated; the rest needs a ResetInserter around the engine.
     """
@@ -62,7 +64,7 @@ class Drain(wiring.Component):
             "acc_full": Out(Token()), "c_ready": Out(Token()),
             "acc_free": Out(1), "drained": Out(1),
             "result_valid": Out(1), "result": Out(ResultLayout),
-            "saturations": Out(range(n + 1)), "busy": Out(1), "reads_c": Out(1),
+            "saturations": Out(range(n + 1)), "busy": Out(1), "begins": Out(1), "reads_c": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -126,10 +128,9 @@ class Drain(wiring.Component):
 
     def _later(self, m, step, cycles, en):
         """``step`` some enabled cycles later; of its registers ``valid`` alone has a reset."""
-        later = Signal.like(step)
-        m.d.comb += later.eq(delayed(m, step, cycles, en, reset=False))
-        m.d.comb += later.valid.eq(delayed(m, step.valid, cycles, en))
-        return later
+        later = delayed(m, step, cycles, en, reset=False)
+        fields = {name: later[name] for name in step.shape().members}
+        return SimpleNamespace(**(fields | {"valid": delayed(m, step.valid, cycles, en)}))
 
     def _control(self, m, d, start, done, summing):
         """Take a descriptor, wait for its tokens, start the walk, report its end.
@@ -163,9 +164,9 @@ class Drain(wiring.Component):
                 with m.State("SUM"), m.If(~summing):
                     m.next = "IDLE"
         running = start | fsm.ongoing("RUN") | summing
-        takes = fsm.ongoing("IDLE") & self.i.valid
         m.d.comb += [
-            self.busy.eq(takes | (fsm.ongoing("WAIT") & ready) | running), self.reads_c.eq(running & (d.c_mode != 0)),
+            self.busy.eq(running), self.reads_c.eq(running & (d.c_mode != 0)),
+            self.begins.eq((fsm.ongoing("IDLE") & self.i.valid) | (fsm.ongoing("WAIT") & ready)),
         ]  # fmt: skip
 
     def _reorganise(self, m, d, start, entering, epilogue, held, summing):

@@ -25,7 +25,8 @@ class Prefetch(wiring.Component):
     While ``enable`` is low, what was read or is still coming is dropped; ``quiet`` tells that nothing is
     outstanding, and only then ``enable`` may rise. It goes on, a cycle later, after the last command that was taken
     or, if ``rewind`` came after that, with the first. ``enable`` must be low with ``rewind``. Reads up to
-    COMMANDS_AHEAD commands beyond the one that is offered. ``busy`` but while it can only wait for others.
+    COMMANDS_AHEAD commands beyond the one that is offered. ``busy`` but while it can only wait for others,
+    and for the two cycles in which a command is put together.
     """
 
     def __init__(self, config: Config):

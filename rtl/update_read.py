@@ -1,6 +1,6 @@
 """Update reader: four arrays in DRAM become groups of weights with all that belongs to them."""
 
-from amaranth import Array, Cat, Module, Mux, ResetInserter, Signal, signed
+from amaranth import Array, Assert, Cat, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -146,6 +146,8 @@ class UpdateReader(wiring.Component):
         beat has two groups or more.
         """
         m.submodules[f"unpack_{name}"] = unpack
+        with m.If(flush):
+            m.d.sync += Assert(~(unpack.i.valid & unpack.i.ready), "a beat comes as others are dropped")
         gone, beat = Signal(name=f"gone_{name}"), unpack.i
         m.d.sync += gone.eq(beat.valid & beat.ready)
         m.d.comb += [

@@ -1,6 +1,6 @@
 """Update writer: new weights and momenta become beats and bursts."""
 
-from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth import Array, Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -172,6 +172,9 @@ class UpdateWriter(wiring.Component):
         ]
         with m.If(moves):
             m.d.sync += skid.i.valid.eq(there)
+        with m.If(there & moves):
+            given = (chosen & Cat(fifo.r_rdy for fifo in fifos)).any()
+            m.d.sync += Assert(given, "a beat is given that isn't there")
         with m.If(requested):
             m.d.sync += [
                 left.eq(burst.length), final.eq(burst.length == 0), chosen.eq(1 << array),

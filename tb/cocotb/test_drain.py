@@ -49,7 +49,9 @@ async def random_descriptors(dut):
 
     def see():
         if bench.get("acc_en"):
-            bench.set("acc_data", model.acc[bench.get("acc_half")][bench.get("acc_addr")])
+            half, address = bench.get("acc_half"), bench.get("acc_addr")
+            bench.set("acc_data", [words[address] for words in model.acc])
+            bench.set("acc_data_half", half)
         for name in PULSES:
             seen[name] += bench.get(name)
         if bench.get("result_valid"):

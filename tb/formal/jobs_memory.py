@@ -73,6 +73,7 @@ def _fill_requests(h):
     fifo_rule(h, "queue", h.block("queue"))
     request_rule(h, "request", h.dut.request)
     burst_walk_rule(h, "walk")
+    h.prove("i: what it takes to take it is there", ~h.dut.i.ready | (h.dut.i.valid & h.block("walk").i.ready))
 
 
 @job("fill", lambda: Fill(CONFIG), cut=("t:$mul",))

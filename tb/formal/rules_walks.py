@@ -95,8 +95,8 @@ def odometer_rule(h: Harness, path: str, check: Callable) -> None:
     h.m.d.sync += begun.eq(begun | odometer.start)
     check(f"{inside}step: only after a start", ~odometer.step | begun)
     stood_rule(h, path, check)
-    single, double, spent, nearly, counts = (
-        h.signal(inside + name) for name in ("single", "double", "spent", "nearly", "counts"))  # fmt: skip
+    single, double, spent, nearly, turns, counts = (
+        h.signal(inside + name) for name in ("single", "double", "spent", "nearly", "turns", "counts"))  # fmt: skip
     h.prove(f"{inside}last: whether all levels are spent", ~begun | (odometer.last == spent.all()))
     for level in range(odometer.levels):
         left, span = h.signal(f"{inside}left{level}"), h.signal(f"{inside}span{level}")
@@ -105,6 +105,8 @@ def odometer_rule(h: Harness, path: str, check: Callable) -> None:
         h.prove(f"{inside}single: whether level {level} has but one", ~begun | (single[level] == (span == 0)))
         h.prove(f"{inside}nearly: whether 1 is left of level {level}", ~begun | (nearly[level] == (left == 1)))
         h.prove(f"{inside}double: whether level {level} has two", ~begun | (double[level] == (span == 1)))
+        h.prove(f"{inside}turns: whether all behind level {level} are spent",
+                ~begun | (turns[level] == spent[level + 1 :].all()))  # fmt: skip
         h.prove(f"{inside}counts: whether level {level} is the innermost that isn't spent",
                 ~begun | (counts[level] == ~spent[level] & spent[level + 1 :].all()))  # fmt: skip
 

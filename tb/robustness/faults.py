@@ -33,7 +33,7 @@ SEEN_CYCLES = 7
 WAITING = Skid.ITEMS
 """Bursts of a writer that may have begun before that, and wait in front of the arbiter."""
 
-STOP_CYCLES = 28
+STOP_CYCLES = 36
 """Cycles from the last answer to the interrupt, after an engine's error."""
 
 
