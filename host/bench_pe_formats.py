@@ -94,7 +94,7 @@ def synthesised(target: str, form: str, advance: Callable[[str], None]) -> tuple
             if chosen.harness:
                 top, scope = PinHarness(top), f"{DESIGN}.{PREFIX}"
             text.write_text(to_rtlil(top, Vendor(chosen.family)))
-            folders.append(synthesise(name, text, chosen.script))
+            folders.append(synthesise(name, text, chosen.script, after=chosen.after))
         cells = count(folders[-1], scope).total()
         if unknown := chosen.uncounted(cells):
             raise ToolError(f"{name} has cells that are no resource of {chosen.title}: {', '.join(unknown)}")

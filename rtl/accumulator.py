@@ -22,7 +22,7 @@ class Accumulator(wiring.Component):
     Timing: ``tag`` comes a cycle before its ``psum``, ``full`` ``latency`` cycles behind that; from then on ``read``
     sees all sums. A word may be added to again ``latency`` cycles after the last time: the array's feeder leaves
     as much between two passes, whose vectors come without a pause. Reading must spare the half being
-    added to.
+    added to. ``reading``: a word is asked for, or on its way.
     """
 
     latency = 4
@@ -30,15 +30,15 @@ class Accumulator(wiring.Component):
     def __init__(self, config: Config):
         super().__init__({
             "tag": In(SumLayout), "psum": In(data.ArrayLayout(signed(config.psum_width), config.cols)),
-            "read": In(AccRead(config)), "full": Out(1),
+            "read": In(AccRead(config)), "full": Out(1), "reading": Out(1),
         })  # fmt: skip
         self.config = config
 
     def elaborate(self, platform):
         m = Module()
         word = data.ArrayLayout(signed(self.config.acc_width), self.config.cols)
-        # Stage 0 reads, stage 2 adds, stage 3 writes. Words come straight from the memories to registers, as memories
-        # take most of a cycle; where a half's word isn't meant it is 0.
+        # Stage 0 reads, stage 2 adds, stage 3 writes. Words come straight from the memories to registers, which adding
+        # and reading share: those that memory blocks have themselves, as blocks take most of a cycle without.
         s0_address = Signal(range(self.config.acc_depth))
         s0_tag, s1_tag, s2_tag, s3_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in range(4))
         s1_psum, s2_psum = (Signal.like(self.psum, name=f"s{stage}_psum", reset_less=True) for stage in (1, 2))
@@ -54,16 +54,20 @@ class Accumulator(wiring.Component):
                 m.d.sync += s0_address.eq(0)
 
         words, s2_words = [], []
+        asked = delayed(m, self.read.valid, 1, self.read.en)
         for half in range(2):
             m.submodules[f"half{half}"] = memory = BlockMemory(word, self.config.acc_depth)
-            words.append(memory.r_data)
-            meant = (s1_tag.half == half) & ~s1_tag.overwrite
-            s2_words.append(delayed(m, Mux(meant, memory.r_data.as_value(), 0), 1, reset=False))
-            adding = Signal(name=f"adding{half}")
-            m.d.sync += adding.eq(self.tag.valid & (self.tag.half == half))
+            adding, meant = Signal(name=f"adding{half}"), Signal(name=f"meant{half}")
+            m.d.sync += [
+                adding.eq(self.tag.valid & (self.tag.half == half)),
+                meant.eq((s1_tag.half == half) & ~s1_tag.overwrite),
+            ]  # fmt: skip
+            moves = delayed(m, adding, 1) | self.read.en
+            words.append(delayed(m, memory.r_data.as_value(), 1, moves, reset=False))
+            s2_words.append(Mux(meant, words[half], 0))
             m.d.comb += [
                 memory.r_addr.eq(self.read.addr),
-                memory.r_en.eq(adding | (self.read.en & (self.read.half == half))),
+                memory.r_en.eq(adding | (self.read.en & self.read.valid & (self.read.half == half))),
                 memory.w_addr.eq(s3_address),
                 memory.w_data.eq(s3_sum),
                 memory.w_en.eq(s3_tag.valid & (s3_tag.half == half)),
@@ -71,9 +75,11 @@ class Accumulator(wiring.Component):
             with m.If(adding):
                 m.d.comb += memory.r_addr.eq(s0_address)
 
-        m.d.comb += [self.read.data[half].eq(word) for half, word in enumerate(words)]
-        with m.If(self.read.en):
-            m.d.sync += self.read.data_half.eq(self.read.half)
+        m.d.comb += [
+            *(self.read.data[half].eq(word) for half, word in enumerate(words)),
+            self.read.data_half.eq(delayed(m, self.read.half, 2, self.read.en)),
+            self.reading.eq(self.read.valid | asked),
+        ]  # fmt: skip
         s2_old = data.View(word, s2_words[0] | s2_words[1])
         m.d.sync += [s3_sum[col].eq(s2_old[col] + s2_psum[col]) for col in range(self.config.cols)]
         return m

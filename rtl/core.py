@@ -125,13 +125,7 @@ class Core(wiring.Component):
         engine("store", self.store, storing, stores)
         pad_c = engine("pad_c", PingPong(config, config.c_depth), storing, uses_c)
 
-        for reader, writer, pad in ((self.compute.a, self.fill.a, pad_a), (self.compute.b, self.fill.b, pad_b)):
-            connect(m, reader, pad.read)
-            connect(m, writer, pad.write)
-        connect(m, self.fill.c, pad_c.write0)
-        connect(m, self.drain.c_write, pad_c.write1)
-        connect(m, self.drain.c_read, pad_c.read0)
-        connect(m, self.store.c, pad_c.read1)
+        self._scratchpads(m, pad_a, pad_b, pad_c)
         connect(m, self.drain.acc, self.compute.acc)
         vectors = engine("vectors", RegisterSlice(VectorLayout(config)), draining)  # between engines that are far apart
         connect(m, self.compute.vector, vectors.i)
@@ -141,6 +135,16 @@ class Core(wiring.Component):
         self._connect(m)
         self._reports(m)
         return m
+
+    def _scratchpads(self, m, pad_a, pad_b, pad_c):
+        """Who writes and reads which of them."""
+        for reader, writer, pad in ((self.compute.a, self.fill.a, pad_a), (self.compute.b, self.fill.b, pad_b)):
+            connect(m, reader, pad.read)
+            connect(m, writer, pad.write)
+        connect(m, self.fill.c, pad_c.write0)
+        connect(m, self.drain.c_write, pad_c.write1)
+        connect(m, self.drain.c_read, pad_c.read0)
+        connect(m, self.store.c, pad_c.read1)
 
     def _connect(self, m):
         """Descriptors, tokens, memory."""

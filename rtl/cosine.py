@@ -62,19 +62,7 @@ class Cosine(wiring.Component):
             certain.eq(~predicted.mantissa[-1] | ~true.mantissa[-1] | (threshold.mantissa == 0)),
         ]  # fmt: skip
         with m.FSM():
-            with m.State("IDLE"), m.If(self.start):
-                m.d.sync += step.eq(-ALIGN)
-                m.next = "ALIGN"
-            with m.State("ALIGN"):
-                m.d.comb += aligning.eq(1)
-                m.d.sync += step.eq(step + 1)
-                with m.If(step == -1):
-                    m.next = "STREAM"
-            with m.State("STREAM"):
-                m.d.comb += streaming.eq(1)
-                m.d.sync += step.eq(step + 1)
-                with m.If(step == STREAM - 1):
-                    m.next = "LAST"
+            self._bits(m, step, aligning, streaming)
             with m.State("LAST"):
                 m.d.sync += turn.eq(0)
                 m.next = "SQUARE"
@@ -104,6 +92,22 @@ class Cosine(wiring.Component):
                         m.next = "COMPARE"
             self._compare(m, left, product, ahead, fails, certain, more)
         return m
+
+    def _bits(self, m, step, aligning, streaming):
+        """From ``start`` on, bit by bit through the sums."""
+        with m.State("IDLE"), m.If(self.start):
+            m.d.sync += step.eq(-ALIGN)
+            m.next = "ALIGN"
+        with m.State("ALIGN"):
+            m.d.comb += aligning.eq(1)
+            m.d.sync += step.eq(step + 1)
+            with m.If(step == -1):
+                m.next = "STREAM"
+        with m.State("STREAM"):
+            m.d.comb += streaming.eq(1)
+            m.d.sync += step.eq(step + 1)
+            with m.If(step == STREAM - 1):
+                m.next = "LAST"
 
     def _compare(self, m, left, product, ahead, fails, certain, more):
         """Both sides normalised bit by bit, then their exponents and their bits."""

@@ -1,6 +1,6 @@
 """Store, the DMA engine that takes results from the C scratchpad to memory."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +9,7 @@ from ..spec.descriptors import STORE
 from ..spec.errors import ErrorCode
 from ..spec.registers import N_REGIONS
 from .axi import BEGUN
-from .bursts import BeatLayout, BeatWalk, BurstLayout, BurstWalk
+from .bursts import BeatLayout, BeatWalk, BurstWalk
 from .delay import delayed
 from .interfaces import (
     LostLayout,
@@ -21,6 +21,7 @@ from .interfaces import (
     descriptor_layout,
     descriptor_stream,
 )  # fmt: skip
+from .region_gate import RegionGate
 from .scratchpad import Scratchpad
 from .skid import Skid
 from .write_stop import WriteStop
@@ -28,52 +29,6 @@ from .write_stop import WriteStop
 __all__ = ["Store"]
 
 _LAYOUT = descriptor_layout(STORE)
-
-
-class _RegionGate(wiring.Component):
-    """Lets bursts pass that lie in one of the write regions; at the first other one it stops for good.
-
-    ``fault`` from the cycle after on. ``idle``: no burst is inside.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__({
-            "i": In(stream.Signature(BurstLayout)),
-            "request": Out(WriteClient(config).members["request"].signature),
-            "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
-            "idle": Out(1), "fault": Out(1),
-        })  # fmt: skip
-
-    def elaborate(self, platform):
-        m = Module()
-        request = self.request.p.shape()
-        m.submodules.skid = skid = Skid(data.StructLayout({"request": request, "inside": 1}))  # the port is far away
-        s0, s0_valid, s1, s1_valid = Signal(BurstLayout), Signal(), Signal(request), Signal()
-        inside = Signal(N_REGIONS)
-        s0_ready, s1_ready = Signal(), Signal()
-        m.d.comb += [
-            skid.i.valid.eq(s1_valid),
-            skid.i.p.request.eq(s1),
-            skid.i.p.inside.eq(inside.any()),
-            s1_ready.eq(~s1_valid | skid.i.ready),
-            s0_ready.eq(~s0_valid | s1_ready),
-            self.i.ready.eq(s0_ready),
-            self.request.valid.eq(skid.o.valid & skid.o.p.inside),
-            self.request.p.eq(skid.o.p.request),
-            skid.o.ready.eq(self.request.ready & skid.o.p.inside),
-            self.idle.eq(~s0_valid & ~s1_valid & ~skid.o.valid),
-            self.fault.eq(skid.o.valid & ~skid.o.p.inside),  # it never leaves
-        ]
-        with m.If(s0_ready):
-            m.d.sync += [s0_valid.eq(self.i.valid), s0.eq(self.i.payload)]
-        with m.If(s1_ready):
-            m.d.sync += [
-                s1_valid.eq(s0_valid),
-                s1.addr.eq(s0.addr),
-                s1.length.eq(s0.length),
-                inside.eq(Cat((s0.first >= region.start) & (s0.last < region.end) for region in self.regions)),
-            ]
-        return m
 
 
 class _Answers(wiring.Component):
@@ -186,7 +141,7 @@ class Store(wiring.Component):
         m = Module()
         config = self._config
         m.submodules.bursts = bursts = BurstWalk(config, STORE)
-        m.submodules.gate = gate = _RegionGate(config)
+        m.submodules.gate = gate = RegionGate(config)
         m.submodules.walk = walk = BeatWalk(config, STORE)
         m.submodules.reader = reader = _Reader(config)
         m.submodules.answers = answers = _Answers(config)

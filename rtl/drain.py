@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from amaranth import Cat, Module, Mux, ResetInserter, Signal, signed
+from amaranth import Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,7 +10,8 @@ from ..spec.config import Config
 from ..spec.descriptors import DRAIN
 from .bias import BiasMemory
 from .clock_gate import clock_gate
-from .delay import delayed, registered
+from .delay import delayed
+from .drain_lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts
 from .drain_walk import DrainWalk
 from .epilogue import Epilogue, n_lanes, sum_width
 from .interfaces import (
@@ -51,7 +52,6 @@ class Drain(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
-        self._bank_bits = (config.banks - 1).bit_length()
         n = n_lanes(config)
         super().__init__({
             "i": In(descriptor_stream(DRAIN)), "reset": In(1),
@@ -96,8 +96,8 @@ class Drain(wiring.Component):
         self._bias(m, d, entering, entering.valid & ~held, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
-        full, tail = self._masks(m, d)
-        self._shifts(m, d, en, before, tail, epilogue)
+        full, tail = lane_masks(m, config, d)
+        lane_shifts(m, d, en, before, tail, epilogue)
         m.d.comb += [
             epilogue.mask.eq(Mux(entering.valid & en, Mux(entering.tail, tail, full), 0)),
             epilogue.plain.eq(entering.plain),
@@ -106,9 +106,10 @@ class Drain(wiring.Component):
             epilogue.relu.eq(d.relu),
         ]
 
-        offsets = self._lane_offsets(m, d)
-        self._lanes(m, d, self.c_read, step.address, offsets, en)
-        self._lanes(m, d, self.c_write, delayed(m, entering.address, Epilogue.LATENCY - 1, reset=False), offsets)
+        offsets = lane_offsets(m, config, d)
+        lane_addresses(m, config, d, self.c_read, step.address, offsets, en)
+        leaving = delayed(m, entering.address, Epilogue.LATENCY - 1, reset=False)
+        lane_addresses(m, config, d, self.c_write, leaving, offsets)
         for lane, operand in enumerate(epilogue.o):
             m.d.comb += self.c_write.data[lane].eq(operand)
         m.d.comb += [
@@ -187,15 +188,17 @@ class Drain(wiring.Component):
 
     def _operands(self, m, d, en, first, asking, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
-        words = [delayed(m, word.as_value(), 1, en, reset=False) for word in self.acc.data]
-        half = delayed(m, self.acc.data_half, 1, en, reset=False)
-        sums = data.View(self.acc.data.shape().elem_shape, Mux(half, words[1], words[0]))
+        sums = data.View(
+            self.acc.data.shape().elem_shape,
+            Mux(self.acc.data_half, *(half.as_value() for half in reversed(list(self.acc.data)))),
+        )
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
-        with m.Elif(self.acc.en):
+        with m.Elif(en & self.acc.valid):
             m.d.sync += self.acc.addr.eq(self.acc.addr + 1)
         m.d.comb += [
-            self.acc.en.eq(en & asking.valid & ~d.vector),
+            self.acc.en.eq(en),
+            self.acc.valid.eq(asking.valid & ~d.vector),
             self.c_read.en.eq(en),
             self.c_read.valid.eq(first & (d.c_mode != 0)),
         ]
@@ -234,49 +237,3 @@ class Drain(wiring.Component):
         ]
         for lane, value in enumerate(bias.o):
             m.d.comb += epilogue.bias[lane].eq(value)
-
-    def _masks(self, m, d):
-        """Lanes of a full vector and of a short one, one cycle after ``d``."""
-        full = Signal(len(self._lane_range()))
-        tail = Signal.like(full)
-        n_full = Mux(d.vector, self._config.rows, self._config.cols)
-        for lane in self._lane_range():
-            m.d.sync += [full[lane].eq(lane < n_full), tail[lane].eq(lane < d.lanes_last)]
-        return full, tail
-
-    def _shifts(self, m, d, en, before, tail, epilogue):
-        """Every lane's shift: 0 for index vectors, ``shift_ones`` for the row of bias gradients."""
-        for lane in self._lane_range():
-            corner = tail[lane] & ~tail[lane + 1] if lane + 1 < len(tail) else tail[lane]
-            ones = d.ones & Mux(d.swap, before.last_out & corner, before.last_in)
-            with m.If(en):
-                m.d.sync += epilogue.shift[lane].eq(Mux(before.plain, 0, Mux(ones, d.shift_ones, d.shift)))
-
-    def _lane_offsets(self, m, d):
-        """Words from lane 0's bank row to each lane's, one cycle after ``d``: multiples of lane_step / banks."""
-        step = Signal(range(self._config.c_depth))
-        m.d.comb += step.eq(d.lane_step >> self._bank_bits)  # the remainder is always 1
-        multiples = [0, step]
-        registers = []
-        for lane in self._lane_range():
-            if lane > 1:  # by doubling, so that the adders form a tree
-                multiples.append(Signal.like(step))
-                m.d.comb += multiples[lane].eq((multiples[lane // 2] << 1) + (step if lane % 2 else 0))
-            registers.append(Signal.like(step))
-            m.d.sync += registers[lane].eq(multiples[lane])
-        return registers
-
-    def _lanes(self, m, d, port, address, offsets, en=1):
-        """Drive a port's bank rotation and lane addresses: lane l at ``address + l * lane_step``, a cycle with ``en``
-        later."""
-        bank, word = address[: self._bank_bits], address[self._bank_bits :]
-        for lane, offset in enumerate(offsets):
-            carry = (bank + lane) >> self._bank_bits
-            place = Signal.like(port.addr[lane], name=f"place{lane}", reset_less=True)
-            with m.If(en):
-                m.d.sync += place.eq(Cat((word + offset + carry)[: len(word)], d.half))
-            m.d.comb += port.addr[lane].eq(place)
-        registered(m, port.rot, bank, en)
-
-    def _lane_range(self):
-        return range(n_lanes(self._config))

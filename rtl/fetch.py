@@ -91,16 +91,7 @@ class Fetch(wiring.Component):
                 ]  # fmt: skip
                 with m.If(prefetch.commands.valid & located):
                     m.next = "CHECK"
-            with m.State("CHECK"):
-                m.d.sync += [skip.eq(check.skip), code.eq(check.code), refused.eq(check.code != ErrorCode.NONE)]
-                m.next = "JUDGE"
-            with m.State("JUDGE"):
-                with m.If(skip | header & ~refused):
-                    m.next = "NEXT"
-                with m.Elif(work & ~refused & ~calibrating):
-                    m.next = "WORK"
-                with m.Else():
-                    m.next = "SETTLE"
+            self._judge(m, check, skip, code, refused, header, work & ~refused & ~calibrating)
             self._settle(m, prefetch, calm, refused, work & ~tried, leaves, ending)
             self._hand_over(m, work, tried)
             with m.State("NEXT"):
@@ -113,6 +104,19 @@ class Fetch(wiring.Component):
                 m.d.comb += self.error.valid.eq(1)
         self._reports(m, fsm, prefetch, calm)
         return m
+
+    def _judge(self, m, check, skip, code, refused, header, at_once):
+        """Check the command; work that is to be done ``at_once`` doesn't wait for what is before it."""
+        with m.State("CHECK"):
+            m.d.sync += [skip.eq(check.skip), code.eq(check.code), refused.eq(check.code != ErrorCode.NONE)]
+            m.next = "JUDGE"
+        with m.State("JUDGE"):
+            with m.If(skip | header & ~refused):
+                m.next = "NEXT"
+            with m.Elif(at_once):
+                m.next = "WORK"
+            with m.Else():
+                m.next = "SETTLE"
 
     def _hand_over(self, m, work, tried):
         """Work to whoever executes it, when calibrating once to try it, and again with its exponents adjusted."""

@@ -139,23 +139,17 @@ class Operand(wiring.Component):
         end_group, taken = Signal(), Signal()
         final, single = Signal(), Signal()  # whether the repetition is the group's last, whether there is but one
 
-        # The offsets' walk begins ahead of the outer one, which waits for its tile and its predecessor.
         armed = Signal()  # but for its predecessor, the walk may start
         start = Signal()
         arming = self.walk.valid & prepared & (~walk.new | self.full.avail)
-        offered = Signal()  # to the offsets, whose odometer wants to have seen it for a cycle
-        offering = self.walk.valid & ~prepared
-        takes = offered & offsets.walk.ready
-        m.d.sync += [armed.eq(arming & ~start), offered.eq(offering & ~takes)]
+        m.d.sync += armed.eq(arming & ~start)
+        offers, takes = self._prepare(m, offsets, prepared)
         m.d.comb += [
-            offsets.walk.payload.eq(walk), offsets.walk.valid.eq(offered),
             self.waiting.eq(self.walk.valid & walk.new & ~self.full.avail),
             start.eq(armed & ~busy), self.walk.ready.eq(start),
             self.full.take.eq(start & walk.new),
             odometer.n.eq(walk.n), odometer.jump.eq(walk.jump), odometer.start.eq(start),
         ]  # fmt: skip
-        with m.If(takes):
-            m.d.sync += prepared.eq(1)
         with m.If(start):
             m.d.sync += [
                 prepared.eq(0), busy.eq(1), ones.eq(walk.ones), repeat.eq(walk.repeat), left.eq(walk.repeat),
@@ -184,8 +178,22 @@ class Operand(wiring.Component):
         with m.If(following.o.ready):
             m.d.sync += [group.eq(following.o.payload), group_valid.eq(following.o.valid)]
         loading = following.o.valid & following.o.ready
-        walking = (arming & ~armed) | start | offsets.busy | loading | (offering & ~offered) | takes
+        walking = (arming & ~armed) | start | offsets.busy | loading | offers | takes
         return odometer.address, group.offset, walking
+
+    def _prepare(self, m, offsets, prepared):
+        """The offsets' walk begins ahead of the outer one, which waits for its tile and its predecessor.
+
+        Returns whether it is about to be offered, and whether it is taken.
+        """
+        offered = Signal()  # to the offsets, whose odometer wants to have seen it for a cycle
+        offering = self.walk.valid & ~prepared
+        takes = offered & offsets.walk.ready
+        m.d.sync += offered.eq(offering & ~takes)
+        m.d.comb += [offsets.walk.payload.eq(self.walk.payload), offsets.walk.valid.eq(offered)]
+        with m.If(takes):
+            m.d.sync += prepared.eq(1)
+        return offering & ~offered, takes
 
     def _fetch(self, m, o, position, step, outer, offsets):
         """The pipeline through the scratchpad: addresses, data, zeros and ones in their lanes."""

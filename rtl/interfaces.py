@@ -93,11 +93,14 @@ def VectorLayout(config: Config) -> data.ArrayLayout:
 
 
 class AccRead(wiring.Signature):
-    """Accumulator read port, seen from the reader: one enabled cycle after ``en`` ``data`` of half ``data_half``."""
+    """Accumulator read port, seen from the reader: ``data`` of half ``data_half`` follows ``valid`` two cycles later.
+
+    A pipeline that moves only in cycles with ``en``, as :class:`PadRead` is.
+    """
 
     def __init__(self, config: Config):
         super().__init__({
-            "en": Out(1), "half": Out(1), "addr": Out(range(config.acc_depth)),
+            "en": Out(1), "valid": Out(1), "half": Out(1), "addr": Out(range(config.acc_depth)),
             "data": In(data.ArrayLayout(data.ArrayLayout(signed(config.acc_width), config.cols), 2)),
             "data_half": In(1),
         })  # fmt: skip

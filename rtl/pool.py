@@ -74,7 +74,7 @@ class Pool(wiring.Component):
             m.d.sync += [
                 s1.valid.eq(taken), s1.first.eq(first), s1.last.eq(last), s1.end.eq(self.a.payload.end_walk),
                 *(s1.missed[lane].eq(selects & (self.b.payload.data[lane] != countdown)) for lane in lanes),
-                s2.eq(s1), s3.eq(s2), done.valid.eq(s3.valid & s3.last), done.end.eq(s3.end),
+                s2.eq(s1), s3.eq(s2), s3.last.eq(s2.valid & s2.last), done.valid.eq(s3.last), done.end.eq(s3.end),
             ]  # fmt: skip
             with m.If(s2.valid):
                 m.d.sync += number.eq(Mux(s2.first, 1, number + 1))
@@ -86,7 +86,7 @@ class Pool(wiring.Component):
                 multiplier.en.eq(step),
             ]  # fmt: skip
             self._reduce(m, lane, step, is_max, s2, multiplier.o, number, value[lane], index[lane])
-        self._give(m, step, may, s3.valid & s3.last, done, is_max, value, index)
+        self._give(m, step, may, s3.last, done, is_max, value, index)
         return m
 
     def _reduce(self, m, lane, step, is_max, tap, scaled, number, value, index):

@@ -22,12 +22,12 @@ from .interfaces import (
 from .signs import RandomSigns
 from .tracker import Tracker
 from .update_adam import RateClient, UpdateAdam
-from .update_check import UpdateCheck
+from .update_arrays import SLOTS, GroupLayout
+from .update_control import run_commands
 from .update_lane import LOW_BITS, ROUNDED_WIDTH, UpdateLane, lane_scale, most_saturations
-from .update_read import SLOTS, GroupLayout, UpdateReader
+from .update_read import UpdateReader
 from .update_third import UpdateThird
 from .update_write import UpdateWriter
-from .write_stop import WriteStop
 
 __all__ = ["Update"]
 
@@ -97,7 +97,8 @@ class Update(wiring.Component):
             self._lanes(m, task, taken, reader.o.p, writer.i, trackers)
             results, final = [], delayed(m, taken & reader.o.p.final, UpdateLane.LATENCY)
         final = delayed(m, final, 1 + Tracker.LATENCY)
-        self._control(m, task, reader, writer, [*(tracker.result for tracker in trackers), *results], final)
+        results = [*(tracker.result for tracker in trackers), *results]
+        run_commands(m, config, self, task, reader, writer, results, final)
         return m
 
     def _predicted(self, m, task, reader, writer, trackers, room, taken):
@@ -175,118 +176,3 @@ class Update(wiring.Component):
             w_tracker.i.eq(w_magnitudes),
             self.saturations.eq(Mux(task.dry, 0, saturations)),
         ]
-
-    def _control(self, m, task, reader, writer, results, final):
-        """Check a command, let it run, report its results and its end."""
-        m.submodules.check = check = UpdateCheck(self._config)
-        m.d.comb += [
-            check.addr.eq(reader.addr),
-            check.count.eq(task.count),
-            check.regions.eq(self.regions),
-        ]
-        refused = check.valid & (check.code != ErrorCode.NONE)
-        begin = check.valid & ~refused
-        empty = delayed(m, task.count == 0, 1)
-        # Much waits for these, so each is a register, high in START.
-        m.d.comb += [reader.start.eq(delayed(m, begin, 1)), writer.start.eq(delayed(m, begin & ~task.dry, 1))]
-        stopped = Signal()
-        idle = Signal(init=1)  # the unit: all of the task's register wait for it
-        self._faults(m, task, stopped, refused, check.code, reader, writer)
-        self._stop(m, task, stopped)
-        with m.FSM() as fsm:
-            with m.State("IDLE"):
-                m.d.comb += self.i.ready.eq(~stopped)
-                with m.If(self.i.valid & self.i.ready):
-                    m.d.sync += idle.eq(0)
-                    m.next = "BEGIN"
-                    if self._config.predicts:
-                        with m.If(self.i.p.adam):
-                            m.next = "RATE"
-            with m.State("BEGIN"):
-                m.d.comb += check.start.eq(1)
-                m.next = "CHECK"
-            with m.State("CHECK"), m.If(check.valid):
-                m.next = "START"
-                with m.If(refused):
-                    m.next = "IDLE"
-                    m.d.sync += idle.eq(1)
-            with m.State("START"):
-                m.next = "RUN"
-                with m.If(empty):
-                    m.next = "WRITE"
-            with m.State("RUN"), m.If(final):
-                m.next = "WRITE"
-            with m.State("WRITE"), m.If(writer.idle & ~stopped):
-                m.next = "RESULT_V"
-            with m.State("RESULT_V"):
-                m.d.comb += [self.result_valid.eq(~stopped), self.result.eq(results[0])]
-                m.next = "RESULT_W"
-            with m.State("RESULT_W"):
-                m.d.comb += [self.result_valid.eq(~stopped), self.result.eq(results[1])]
-                m.next = "DONE"
-                if self._config.predicts:
-                    with m.If(task.adam | task.quality):
-                        m.next = "RESULT_3"
-            with m.State("DONE"):
-                m.d.comb += self.done.eq(~stopped)
-                m.next = "IDLE"
-                m.d.sync += idle.eq(1)
-            if self._config.predicts:
-                m.d.comb += check.with_d.eq(task.adam)
-                self._more_states(m, task, stopped, results[-1])
-        with m.If(idle):
-            self._take(m, task)
-        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
-
-    def _more_states(self, m, task, stopped, result):
-        """Before ADAM begins, and the third result."""
-        with m.State("RATE"):
-            m.d.comb += self.rate.start.eq(1)
-            m.next = "CORRECT"
-        with m.State("CORRECT"), m.If(self.rate.done):
-            m.next = "BEGIN"
-        with m.State("RESULT_3"):
-            m.d.comb += [
-                self.result_valid.eq(~stopped), self.result.eq(result),
-                self.quality_valid.eq(~stopped & task.quality & ~task.dry),
-            ]  # fmt: skip
-            m.next = "DONE"
-        m.d.comb += [
-            self.rate.dry.eq(task.dry), self.rate.rate.eq(Cat(task.ml, task.xl)), self.rate.beta1.eq(task.mm),
-            self.rate.beta2.eq(task.more[0].mantissa),
-        ]  # fmt: skip
-
-    def _stop(self, m, task, stopped):
-        """What an orderly stop keeps back."""
-        m.submodules.write_stop = write_stop = WriteStop()
-        m.d.comb += [
-            write_stop.stop.eq(self.stop), write_stop.command.eq(task.index), write_stop.completed.eq(task.index),
-            write_stop.begun.eq(self.write.request.valid & self.write.request.ready),
-            write_stop.complete.eq(self.done), write_stop.lost.valid.eq(stopped),
-            write_stop.lost.index.eq(task.index),
-            self.hold.eq(write_stop.hold), self.writing.eq(write_stop.writing),
-        ]  # fmt: skip
-
-    def _take(self, m, task):
-        """Register the command; a dry one with the exponents that keep every value."""
-        new = self.i.p
-        m.d.sync += task.eq(new)
-        with m.If(new.dry):
-            m.d.sync += [
-                task.ew_next.eq(new.ew),
-                task.ev_next.eq(Mux(new.eg > new.ev, new.eg, new.ev)),
-            ]
-            if self._config.predicts:
-                m.d.sync += task.ed_next.eq(Mux(new.eg > new.ed, new.eg, new.ed))
-
-    def _faults(self, m, task, stopped, refused, refusal, reader, writer):
-        """Report the first fault and stop."""
-        faulty = refused | reader.fault | writer.fault
-        m.d.comb += [
-            writer.hold.eq(stopped),
-            self.fault.eq(faulty & ~stopped),
-            self.fault_command.eq(task.index),
-            self.fault_code.eq(Mux(refused, refusal, Mux(reader.fault, ErrorCode.READ_FAULT, ErrorCode.WRITE_FAULT))),
-        ]
-        with m.If(faulty):
-            m.d.sync += stopped.eq(1)

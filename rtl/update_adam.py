@@ -10,7 +10,7 @@ from .adam_rate import RateLayout
 from .adam_scale import AdamScale
 from .hyper import HyperLayout
 from .interfaces import UpdateLayout
-from .update_read import MOMENT_BYTES, GroupLayout
+from .update_arrays import MOMENT_BYTES, GroupLayout
 
 __all__ = ["RateClient", "UpdateAdam"]
 

@@ -1,6 +1,6 @@
 """Update reader: four arrays in DRAM become groups of weights with all that belongs to them."""
 
-from amaranth import Array, Assert, Cat, Module, Mux, ResetInserter, Signal, signed
+from amaranth import Array, Assert, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -14,31 +14,9 @@ from .gearbox import Unpack
 from .interfaces import ReadClient
 from .register_slice import RegisterSlice
 from .skid import Skid
+from .update_arrays import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
 
-__all__ = ["MOMENT_BYTES", "SLOTS", "GroupLayout", "UpdateReader", "array_bytes"]
-
-SLOTS = 2
-"""Chunks that each side of the update unit has room for."""
-
-MOMENT_BYTES = 8
-"""Of a second moment."""
-
-
-def array_bytes(config: Config) -> dict[str, int]:
-    """Bytes per element of an update's arrays: gradient, operand copy, low halves, momentum."""
-    return {"g": config.operand_bytes, "hi": config.operand_bytes, "lo": 2, "v": 4}
-
-
-def GroupLayout(config: Config) -> data.StructLayout:
-    """``update_lanes`` weights; lanes without ``mask`` (at the end of the arrays) hold nothing.
-
-    ``last``: the last of a chunk, ``final``: of the arrays.
-    """
-    lanes = config.update_lanes
-    arrays = {
-        name: data.ArrayLayout(signed(8 * size), lanes) for name, size in array_bytes(config).items()
-    }  # fmt: skip
-    return data.StructLayout({**arrays, "mask": lanes, "last": 1, "final": 1})
+__all__ = ["UpdateReader"]
 
 
 class UpdateReader(wiring.Component):

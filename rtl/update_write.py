@@ -14,7 +14,7 @@ from .gearbox import Pack
 from .interfaces import WriteClient
 from .register_slice import RegisterSlice
 from .skid import Skid
-from .update_read import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
+from .update_arrays import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
 
 __all__ = ["UpdateWriter", "written_arrays"]
 

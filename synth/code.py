@@ -3,10 +3,13 @@
 import ast
 from pathlib import Path
 
-__all__ = ["CELLS", "CODE", "SOURCES", "code"]
+__all__ = ["CELLS", "CODE", "OWN", "SOURCES", "code"]
 
 SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "nextpnr", "target", "yosys")
-"""Modules that decide about every target's figures, besides the one that is called as the target."""
+"""Modules that decide about every target's figures, besides its own."""
+
+OWN = {"ecp5": ("ecp5", "output_registers"), "ice40": ("ice40",), "xilinx": ("xilinx",)}
+"""Those of one target, by its name."""
 
 CELLS = ("asic", "breakdown", "design", "liberty", "logic", "memories", "netlist", "power", "sta", "target", "yosys")
 """Those that decide about figures of standard cells."""
@@ -24,5 +27,8 @@ def code(file: Path) -> str:
     return ast.dump(_Bare().visit(ast.parse(file.read_text())))
 
 
-CODE = {name: code(Path(__file__).with_name(f"{name}.py")) for name in {*SOURCES, *CELLS, "ecp5", "ice40", "xilinx"}}
+CODE = {
+    name: code(Path(__file__).with_name(f"{name}.py"))
+    for name in {*SOURCES, *CELLS, *(name for own in OWN.values() for name in own)}
+}
 """By module, as the process began: files may change while it runs, but what it has imported doesn't."""

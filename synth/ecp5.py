@@ -1,8 +1,11 @@
 """Lattice ECP5: Yosys and nextpnr, with the open database of Project Trellis."""
 
+from .code import CODE
 from .floorplan import Plan
 from .nextpnr import Router
+from .output_registers import use_output_registers
 from .target import Part, Target
+from .yosys import Step
 
 __all__ = ["ECP5", "MAPPING", "OPTIONS", "ROUTER"]
 
@@ -63,6 +66,7 @@ ECP5 = Target(
         "25k": _part("LFE5U-25F", 24288, 56, 28, "CABGA381", "CABGA256", "CSFBGA285"),
     },
     harness=True,
+    after=Step(use_output_registers, CODE["output_registers"]),
 )  # fmt: skip
 
 

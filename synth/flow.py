@@ -12,7 +12,7 @@ from ..gen.cache import digest
 from . import ecp5, ice40, netlist, nextpnr, xilinx
 from .breakdown import tree
 from .child import Say
-from .code import CODE, SOURCES
+from .code import CODE, OWN, SOURCES
 from .design import Design
 from .errors import FitError, RouteError, ToolError
 from .jobs import results, side_by_side
@@ -50,7 +50,7 @@ def chosen(name: str, options: Options = Options()) -> dict[str, str]:
     part = target.part(options.part)
     package, speed = target.choose(part, options.package, options.speed)
     found = {"part": part.name, "package": package, "speed": speed}
-    return found | {"flow": digest(*found.values(), options.freq_mhz, *(CODE[file] for file in (*SOURCES, name)))}
+    return found | {"flow": digest(*found.values(), options.freq_mhz, *(CODE[file] for file in (*SOURCES, *OWN[name])))}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _synthesise(design: Design, target: Target, report: Report) -> _Synthesised:
     say = report(f"{design.name}: synthesis")
     say("Verilog from Amaranth")
     rtlil = design.rtlil(target.family, target.harness)
-    folder = synthesise(f"{target.name}-{design.name}", rtlil, target.script, say)
+    folder = synthesise(f"{target.name}-{design.name}", rtlil, target.script, say, after=target.after)
     say("counting")
     cells = netlist.count(folder, design.scope(target.harness))
     say("")

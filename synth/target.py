@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from .errors import FitError, TargetError
 from .floorplan import Plan
 from .harness import DESIGN
-from .yosys import TOP
+from .yosys import TOP, Step
 
 __all__ = ["Part", "Target"]
 
@@ -30,8 +30,9 @@ class Part:
 class Target:
     """A technology.
 
-    ``passes`` are Yosys' for it. ``counted``: for each resource how much of it a cell takes, by patterns of cells'
-    types. ``harness``: designs get four pins, since place and route needs a place for each port.
+    ``passes`` are Yosys' for it; ``after`` is done to the netlist that they leave. ``counted``: for each resource how
+    much of it a cell takes, by patterns of cells' types. ``harness``: designs get four pins, since place and route
+    needs a place for each port.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Target:
     counted: Mapping[str, Mapping[str, float]]
     parts: Mapping[str, Part] = field(default_factory=dict)
     harness: bool = False
+    after: Step | None = None
 
     @property
     def script(self) -> str:

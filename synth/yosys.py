@@ -1,8 +1,10 @@
 """Yosys, as a library from PyPI, in a process of its own; netlists are kept in the cache."""
 
+import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from ..gen.cache import digest, entry
 from . import child
 from .errors import ToolError
 
-__all__ = ["MARK", "TOP", "synthesise", "yosys_command", "yosys_version"]
+__all__ = ["MARK", "TOP", "Step", "synthesise", "yosys_command", "yosys_version"]
 
 TOP = "adagp"
 """The top module of every netlist."""
@@ -26,6 +28,22 @@ MARK = "block:"
 """Beginning of a cell's source that is the module it was written in."""
 _MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
 _PASS = re.compile(r"^[\d.]+ Executing (.+?)(?: pass| \(|\.)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is done to a netlist once Yosys has made it.
+
+    ``change`` is given all that is in ``netlist.json`` and returns what takes its place; ``identity`` tells it from
+    other steps.
+    """
+
+    change: Callable[[dict], dict]
+    identity: str
+
+    def apply(self, file: Path) -> None:
+        """To a netlist's file."""
+        file.write_text(json.dumps(self.change(json.loads(file.read_text()))))
 
 
 def _marks(text):
@@ -50,16 +68,19 @@ def yosys_command(script: str) -> tuple[str, ...]:
 
 
 def synthesise(
-    name: str, rtlil: Path, passes: str, say: child.Say = lambda _: None, files: Mapping[str, bytes] | None = None
-) -> Path:
+    name: str, rtlil: Path, passes: str, say: child.Say = lambda _: None, files: Mapping[str, bytes] | None = None,
+    after: Step | None = None,
+) -> Path:  # fmt: skip
     """Folder with ``netlist.json``, ``scopes.txt`` (paths of blocks) and ``log.txt`` of a design, cached or new.
 
     ``passes``: lines of a Yosys script between reading and writing, which leave one top module ``adagp``; ``files`` are
-    others that they read. Raises ToolError.
+    others that they read; ``after`` is done to ``netlist.json``. Raises ToolError.
     """
     script = f"read_rtlil input.il\nchformal -remove\nproc\n{_marks(rtlil.read_text())}\n{passes}\n{_WRITE}"
     others = {"script.ys": script.encode(), **(files or {})}
-    key = digest(rtlil.read_bytes(), yosys_version(), *sorted(others), *(others[file] for file in sorted(others)))
+    contents = (others[file] for file in sorted(others))
+    step = [after.identity] if after else []
+    key = digest(rtlil.read_bytes(), yosys_version(), *sorted(others), *contents, *step)
     with entry(f"netlist-{name}-{key}") as (path, scratch):
         if scratch:
             folder = scratch / "out"
@@ -72,5 +93,7 @@ def synthesise(
                 what=f"Yosys, synthesising {name},", keep=path.with_name(f"{path.name}.log"),
             )  # fmt: skip
             (folder / "input.il").unlink()
+            if after:
+                after.apply(folder / "netlist.json")
             folder.rename(path)
     return path

@@ -51,10 +51,13 @@ async def drain(bench, expected, seen):
         bench.set("acc_half", number % 2)
         for address, word in enumerate(words):
             await bench.pause(STALL)
-            bench.set("acc_en", 1)
             bench.set("acc_addr", address)
-            await bench.edge
-            bench.set("acc_en", 0)
+            for valid in (1, 0):
+                bench.set("acc_valid", valid)
+                bench.set("acc_en", 1)
+                await bench.edge
+                bench.set("acc_en", 0)
+                await bench.pause(STALL)
             await bench.edge
             words = bench.get("acc_data")[bench.get("acc_data_half")]
             assert list(words)[: len(word)] == word, (number, address)

@@ -45,13 +45,14 @@ async def random_descriptors(dut):
     for d in descriptors:
         model.run(d)
     n_gemm = sum(1 - d["vector"] for d in descriptors)
-    seen, results = Counter(), []
+    seen, results, asked = Counter(), [], {"half": 0, "address": 0}
 
     def see():
         if bench.get("acc_en"):
-            half, address = bench.get("acc_half"), bench.get("acc_addr")
-            bench.set("acc_data", [words[address] for words in model.acc])
-            bench.set("acc_data_half", half)
+            bench.set("acc_data", [words[asked["address"]] for words in model.acc])
+            bench.set("acc_data_half", asked["half"])
+            if bench.get("acc_valid"):
+                asked.update(half=bench.get("acc_half"), address=bench.get("acc_addr"))
         for name in PULSES:
             seen[name] += bench.get(name)
         if bench.get("result_valid"):

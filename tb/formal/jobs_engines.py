@@ -1,6 +1,5 @@
 """Jobs: operand fetch, feeder, pool, compute, drain."""
 
-from adagp.rtl.accumulator import SumLayout
 from adagp.rtl.chunks import Chunks, chunk_weights
 from adagp.rtl.compute import Compute
 from adagp.rtl.core import HALVES
@@ -13,13 +12,13 @@ from adagp.rtl.im2col import LaneOffsets, Operand
 from adagp.rtl.odometer import COUNT_BITS, Odometer
 from adagp.rtl.pool import Pool
 from adagp.rtl.tracker import Tracker
-from adagp.spec.descriptors import VectorMode
-from amaranth import Cat, Mux, ResetSignal, Signal, Value
+from amaranth import Cat, Mux, ResetSignal, Signal
 
 from .jobs_registers import RESULT_GAP, recent_results
 from .jobs_reorganise import REORGANISES, sums_given
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
+from .rules_compute import accumulator_rule, feeder_rule, operand_rule, walks_end_rule
 from .rules_walks import chunks_rule, odometer_rule, skid_rule, stood_rule, unpack_rule
 
 __all__ = []
@@ -56,31 +55,6 @@ def _lane_offsets(h):
     h.prove("left: there is an element for each group", ~h.dut.o.valid | (h.signal("left") != 0))
 
 
-def _operand_halves(h, path, full, free):
-    """Of an operand's fetcher at ``path``: it gives back no more halves than it took. Returns how many it has."""
-    held = Signal(range(4), name=f"held_{len(h.names)}")
-    h.m.d.sync += held.eq(held + (full.take & full.avail) - free)
-    h.assume(f"{path}full: the ring has no more tokens than halves", ~full.avail | (held < HALVES))
-    busy, first, has = (h.signals(path + name)[-1] for name in ("busy", "first", "held"))  # ports are made before
-    # The half before is given back when the first vector of the new one has gone through the scratchpad.
-    stages = [h.signal(f"{path}stage{stage}") for stage in range(Operand.latency - 1)]
-    leaving = [first, *(stage[0] & stage[2] for stage in stages), free]  # valid ones that free
-    h.prove(f"{path}first: while busy", ~first | busy)
-    h.prove(f"{path}free: halves are in use or about to be given back", held == has + sum(leaving))
-    h.prove(f"{path}free: a half stays in use", has | ~Cat(leaving).any())
-    h.prove(f"{path}free: no more halves than were taken", held <= HALVES)
-    return held
-
-
-def _walks_end(h, path, operand):
-    """Of the ``operand`` fetcher at ``path``: a walk ends with a pass, in every vector on its way."""
-    # Whether valid or not: all of these end in end_pass, end_sweep, end_walk.
-    vectors = [*(h.signal(f"{path}stage{stage}") for stage in range(Operand.latency)), h.signal(f"{path}skid.spare")]
-    for vector in (*vectors, operand.o.p):
-        ends = Value.cast(vector)[-3:]
-        h.prove(f"{len(h.names)}: a walk ends with a pass", ~ends[2] | ends[0])
-
-
 @job("operand", lambda: Operand(CONFIG, CONFIG.a_depth), depth=50)
 def _operand(h):
     bind_streams(h)
@@ -93,21 +67,11 @@ def _operand(h):
     h.prove("offered: a walk that isn't prepared", ~h.signal("offered") | (walk.valid & ~h.signal("prepared")))
     for odometer in ("odometer", "offsets.odometer"):
         stood_rule(h, odometer, h.prove)
-    held = _operand_halves(h, "", h.dut.full, h.dut.free)
+    held = operand_rule(h, "", h.dut.full, h.dut.free)
     h.prove("free: the half in use isn't given back", ~h.dut.free | (held == HALVES))
-    _walks_end(h, "", h.dut)
+    walks_end_rule(h, "", h.dut)
     h.cover("a walk ends", h.dut.o.valid & h.dut.o.p.end_walk)
     h.cover("free", h.dut.free)
-
-
-def _feeder_may(h, path):
-    """Of the feeder at ``path``: what it knows in a register is what holds."""
-    feeder = h.block(path.rstrip("."))
-    may, in_pass, loaded, need_half, opened = (
-        h.signal(path + name) for name in ("may", "in_pass", "loaded", "need_half", "opened"))  # fmt: skip
-    h.prove("in_pass: in a GEMM that has taken a vector", ~in_pass | (feeder.busy & opened))
-    h.prove("may: a GEMM, a tile and, where one is opened, a half that was free the cycle before",
-            may == (feeder.busy & (in_pass | loaded) & (~need_half | h.before(feeder.acc_free.avail))))  # fmt: skip
 
 
 @job("feeder", lambda: Feeder(CONFIG, GAP), cut=DATA)
@@ -116,7 +80,7 @@ def _feeder(h):
     bind_tokens(h)
     vector = h.dut.stream
     h.assume("stream: a walk ends with a pass", ~(vector.valid & vector.p.end_walk) | vector.p.end_pass)
-    _feeder_may(h, "")
+    feeder_rule(h, "")
     h.prove(f"travelling: at most {GAP - 1}", h.signal("travelling") < GAP)
     h.cover("travelling: arrives", (h.before(h.signal("travelling")) == 1) & (h.signal("travelling") == 0))
     h.prove(f"columns: at most {CONFIG.cols}", h.signal("columns") <= CONFIG.cols)
@@ -133,44 +97,6 @@ def _pool(h):
     h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
 
 
-def _accumulator_halves(h):
-    """Compute gives on a half for each that it took, where descriptors of GEMMs open and complete them in turn."""
-    dut = h.dut
-    job, feeder = dut.i.p, h.block("feeder")
-    is_gemm = job.mode == VectorMode.GEMM
-    opened, begun, held, open_ = (Signal(shape, name=name) for name, shape in
-                                  (("opened", 1), ("begun", 1), ("held_acc", 6), ("open", 1)))  # fmt: skip
-    gemm = feeder.gemm.p.shape()(h.signal("feeder.gemm"))
-    ends = feeder.active & feeder.stream.p.end_walk
-    take, give = feeder.acc_free.take, dut.acc_full
-    with h.m.If(dut.i.valid & dut.i.ready & is_gemm):
-        h.m.d.sync += opened.eq(~job.last)
-    with h.m.If(feeder.gemm.valid & feeder.gemm.ready):
-        h.m.d.sync += begun.eq(1)
-    with h.m.If(ends & gemm.last):
-        h.m.d.sync += open_.eq(0)
-    with h.m.Elif(take):
-        h.m.d.sync += open_.eq(1)
-    h.m.d.sync += held.eq(held + take - give)
-    h.assume("i: GEMMs open and complete halves in turn", ~(dut.i.valid & is_gemm) | (job.first == ~opened))
-    here = h.signal("here")
-    same = begun & (gemm.as_value() == Cat(job.first, job.last))
-    shown = h.signal("shown")
-    h.prove("shown: a descriptor is there", ~shown | dut.i.valid)
-    h.prove("shown: its mode and roles are known", ~shown | (
-        (h.signal("gemm") == is_gemm) & (h.signal("swapped") == job.swap)
-        & (h.signal("selects") == (job.mode == VectorMode.SELECT))))  # fmt: skip
-    h.prove("i: the GEMM under way is its, while it is here", ~here | (dut.i.valid & (~is_gemm | same)))
-    h.prove("feeder: a GEMM has begun while it is busy", ~feeder.busy | begun)
-    h.prove("i: halves in turn", (here & is_gemm) | (opened == (begun & ~gemm.last)))
-    h.prove("feeder: a half is open from its first vector to its last",
-            open_ == Mux(feeder.busy, ~gemm.first | h.signal("feeder.opened"), begun & ~gemm.last))  # fmt: skip
-    tags = [s for stage in range(64) for s in h.signals(f"tag{stage}")]
-    tags = [SumLayout(tag) for tag in (*tags, *(h.signal(f"accumulator.s{stage}_tag") for stage in range(4)))]
-    h.prove("acc_full: given for each half taken", held == open_ + sum(t.valid & t.full for t in tags) + give)
-    h.cover("acc_full: given", give)
-
-
 @job("compute", lambda: Compute(CONFIG), cut=("t:$mul", "t:$mem_v2"))
 def _compute(h):
     bind_streams(h)
@@ -179,10 +105,10 @@ def _compute(h):
     for name, pad in (("a", h.dut.a), ("b", h.dut.b)):
         data = pad.data.as_value()
         h.assume(f"{name}: data stands while the port is off", ~h.before(~pad.en) | (h.before(data) == data))
-        _operand_halves(h, f"fetch_{name}.", getattr(h.dut, f"{name}_full"), getattr(h.dut, f"{name}_free"))
-        _walks_end(h, f"fetch_{name}.", h.block(f"fetch_{name}"))
-    _feeder_may(h, "feeder.")
-    _accumulator_halves(h)
+        operand_rule(h, f"fetch_{name}.", getattr(h.dut, f"{name}_full"), getattr(h.dut, f"{name}_free"))
+        walks_end_rule(h, f"fetch_{name}.", h.block(f"fetch_{name}"))
+    feeder_rule(h, "feeder.")
+    accumulator_rule(h)
     stalls = [h.dut.stall_idle, h.dut.stall_a, h.dut.stall_b, h.dut.stall_drain, h.dut.stall_load, h.dut.active]
     h.prove("each cycle counts once", sum(stalls) == 1)
 

@@ -3,7 +3,8 @@
 from adagp.rtl.axi import BEGUN
 from adagp.rtl.bursts import BeatWalk, BurstLayout, BurstWalk, Segments
 from adagp.rtl.dma_read import Fill, _Requests
-from adagp.rtl.dma_write import Store, _Answers, _Reader, _RegionGate
+from adagp.rtl.dma_write import Store, _Answers, _Reader
+from adagp.rtl.region_gate import RegionGate
 from adagp.rtl.scratchpad import PingPong
 from adagp.spec.descriptors import FILL, STORE, Target
 from amaranth import Cat, Signal
@@ -121,7 +122,7 @@ def _fill(h):
         h.cover(f"{given}: given", getattr(dut, given))
 
 
-@job("region_gate", lambda: _RegionGate(CONFIG))
+@job("region_gate", lambda: RegionGate(CONFIG))
 def _region_gate(h):
     bind_streams(h)
     dut = h.dut

@@ -5,16 +5,16 @@ from operator import or_
 
 from adagp.rtl.counters import FLUSH_CYCLES, Counters
 from adagp.rtl.csr import Csr
-from adagp.rtl.interfaces import ErrorLayout
 from adagp.rtl.phase import WIDTH, BatchCounter
 from adagp.rtl.shadow import Shadow
 from adagp.rtl.supervisor import Supervisor
 from adagp.rtl.update import Update
 from adagp.spec.registers import COUNTERS, Control
-from amaranth import Cat, Const, Mux, Signal
+from amaranth import Cat, Mux, Signal
 
 from .registry import CONFIG, job
 from .rules_axi import bind_axi_lite
+from .rules_supervisor import reports_rule, resets_rule
 
 __all__ = ["RESULT_GAP", "recent_results"]
 
@@ -173,19 +173,8 @@ RESET_CYCLES = 4
 @job("supervisor", lambda: Supervisor(5, reset_cycles=RESET_CYCLES))
 def _supervisor(h):
     dut = h.dut
-    expected = [1 <= cycle <= RESET_CYCLES for cycle in range(2 * RESET_CYCLES)]
-    resets = Signal(len(expected))  # the last cycle's first
-    h.m.d.sync += resets.eq(Cat(dut.reset, resets))
-    elapsed, booting = h.signal("elapsed"), h.signal("booting")  # with a reset from its first cycle on
-    for cycle, high in enumerate(expected):
-        h.prove(f"cycle {cycle} of a reset", (elapsed != cycle) | (dut.reset == high) | booting)
-        before = Cat(Const(was, 1) for was in reversed(expected[:cycle]))
-        known = (elapsed != cycle) | (resets[:cycle] == before) | booting
-        h.prove(f"what comes before cycle {cycle} of a reset", known)
-        h.prove(
-            f"cycle {cycle} of the first reset", ~booting | (elapsed != cycle) | (dut.reset == (cycle <= RESET_CYCLES))
-        )
-    h.prove("the first reset ends it", ~booting | h.state("", "RESET"))
+    resets, pattern = resets_rule(h, RESET_CYCLES)
+    elapsed, booting = h.signal("elapsed"), h.signal("booting")
     first = h.state("", "RESET") & (elapsed == 0) & ~booting
     idle = h.before(dut.idle)
     clears = first & h.before(h.state("", "CLEAR"))
@@ -195,7 +184,6 @@ def _supervisor(h):
             ~clears | (Cat(halted).all() & idle & h.before(idle)))  # fmt: skip
     halting = reduce(or_, (h.state("", name) for name in ("RESET", "STOP", "STOPPED", "CLEAR")))
     h.prove("halt: a cycle behind the states that ask for it", h.fresh | (dut.halt == h.before(halting)))
-    pattern = Cat(Const(was, 1) for was in reversed(expected[1:]))
     h.prove("start follows a reset", ~dut.start | (resets[:-1] == pattern))
     asks, clears = ((dut.command & bit).any() for bit in (Control.START, Control.CLEAR))
     meant = Signal()  # a START that counts has come since the last CLEAR
@@ -217,7 +205,7 @@ def _supervisor(h):
     h.prove("what is lost stays so", ~kept | (dut.lost[0].valid & (dut.lost[0].index <= h.before(dut.lost[0].index))))
     h.prove("what is lost has failed, or something before it", ~dut.lost[0].valid
             | (dut.error.valid & (dut.error.index <= dut.lost[0].index)))  # fmt: skip
-    _reports(h)
+    reports_rule(h)
     h.cover("lost, and the earliest goes on", dut.lost[0].valid & (dut.error.index < dut.lost[0].index))
     recent = Signal(2)
     h.m.d.sync += recent.eq(Cat(changed, recent))
@@ -234,26 +222,3 @@ def _supervisor(h):
     h.cover("an earlier error", dut.error.valid & changed & ~started)
     h.cover("halted by an error", dut.halt & dut.error.valid)
     h.cover("reset by CLEAR", dut.reset & dut.halt)
-
-
-def _reports(h):
-    """Reports on their way to the earliest ones: what is lost comes with what has failed, and stops commands."""
-    dut, level, there = h.dut, 0, []
-    width = dut.n_errors
-    while width > 1:
-        level, width = level + 1, (width + 1) // 2
-        for place in range(width):
-            first, loss = (ErrorLayout(h.signal(f"{name}_{level}_{place}")) for name in ("first", "loss0"))
-            there.append(first.valid)
-            h.prove(f"level {level}, place {place}: what is lost has failed, or something before it",
-                    ~loss.valid | (first.valid & (first.index <= loss.index)))  # fmt: skip
-    for name, kept in (("first", dut.error), ("loss0", dut.lost[0])):
-        candidate, earlier = ErrorLayout(h.signal(f"{name}_candidate")), h.signal(f"{name}_earlier")
-        there.append(candidate.valid)
-        known = kept.valid & (kept.index <= candidate.index)
-        h.prove(f"{name}: earlier than what is kept, or known", ~candidate.valid | (earlier != known))
-        h.prove(f"{name}: earlier only where there is a report", ~earlier | candidate.valid)
-    first, loss = (ErrorLayout(h.signal(f"{name}_candidate")) for name in ("first", "loss0"))
-    h.prove("what is compared and lost has failed, or something before it",
-            ~loss.valid | (first.valid & (first.index <= loss.index)))  # fmt: skip
-    h.prove("a report on its way keeps new commands back", ~Cat(there).any() | dut.stopping)

@@ -6,8 +6,9 @@ that can be searched for covers. Reader and writer together (job ``update``) are
 """
 
 from adagp.rtl.update import Update
+from adagp.rtl.update_arrays import SLOTS
 from adagp.rtl.update_lane import UpdateLane
-from adagp.rtl.update_read import SLOTS, UpdateReader
+from adagp.rtl.update_read import UpdateReader
 from adagp.rtl.update_write import UpdateWriter
 from adagp.spec.errors import ErrorCode
 from amaranth import Cat, Mux, Signal, signed

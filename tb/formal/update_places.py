@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from adagp.rtl import chunks, update_read, update_write
-from adagp.rtl.update_read import SLOTS, array_bytes
+from adagp.rtl.update_arrays import SLOTS, array_bytes
 from amaranth import Cat, Mux, Signal, Value
 
 from .registry import CONFIG

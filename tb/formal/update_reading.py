@@ -1,6 +1,6 @@
 """Where the beats are that the update unit reads: said in full, which makes the rules inductive."""
 
-from adagp.rtl.update_read import SLOTS, array_bytes
+from adagp.rtl.update_arrays import SLOTS, array_bytes
 from amaranth import Mux, Signal
 
 from .registry import CONFIG
@@ -44,7 +44,8 @@ def reading_rule(h, prefix, due):
     asking, coming = h.signals(f"{prefix}array")
     number, first, final, slots = (h.signal(prefix + name) for name in ("number", "first", "final", "slots"))
     beat, place = number - 1, place_given(h, prefix, emitted)
-    arrived, single = h.signals(f"{prefix}stage")  # a beat, in the register behind the port; arrays of one at the end
+    # A beat, in the register behind the port; arrays of one at the end; the flush of the arrays' groups.
+    arrived, single, _flush = h.signals(f"{prefix}stage")
     in_use = between(h, f"{prefix}requested, not given out", requested, emitted)
     landed = between(h, f"{prefix}received, not given out", received, emitted)
     between(h, f"{prefix}requested, not received", requested, received)

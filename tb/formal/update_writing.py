@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from adagp.rtl.axi import BEGUN
-from adagp.rtl.update_read import SLOTS, GroupLayout
+from adagp.rtl.update_arrays import SLOTS, GroupLayout
 from adagp.rtl.update_write import written_arrays
 from amaranth import Cat, Const, Mux, Signal, Value, signed
 

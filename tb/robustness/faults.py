@@ -12,7 +12,7 @@ import numpy as np
 from adagp.host.sim_device import SimDevice
 from adagp.rtl.adam_lane import FOLD, AdamLane
 from adagp.rtl.skid import Skid
-from adagp.rtl.update_read import SLOTS
+from adagp.rtl.update_arrays import SLOTS
 from adagp.sim import DECERR, SLVERR, Fault
 from adagp.spec.commands import Opcode
 from adagp.spec.config import Config

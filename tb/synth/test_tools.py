@@ -1,5 +1,6 @@
 """Child processes, and one PE through every tool: figures, cache, messages."""
 
+import json
 import os
 import re
 import signal
@@ -9,14 +10,16 @@ import time
 from pathlib import Path
 
 import pytest
+from adagp.spec.presets import preset
 from adagp.synth import child, flow
 from adagp.synth import nextpnr as nextpnr_module
 from adagp.synth import yosys as yosys_module
+from adagp.synth.design import Design
 from adagp.synth.errors import FitError, ToolError
 from adagp.synth.flow import FPGAS
 from adagp.synth.jobs import ended_by_signals, side_by_side
 from adagp.synth.netlist import Scopes
-from adagp.synth.yosys import synthesise
+from adagp.synth.yosys import Step, synthesise
 from pe_flow import PE, run
 
 WORD = re.compile(r"^now (\w+)$", re.MULTILINE)
@@ -167,6 +170,30 @@ def test_a_pe_on_other_families(cache):
     assert found["harness"] == {} and found["available"]["lut"] == 433200
     found, _ = run("ice40")
     assert found["resources"]["dsp"] == 1 and found["resources"]["lut"] > 0
+
+
+def test_block_memories_of_an_ecp5_have_their_output_registers(cache):
+    (found,) = flow.run("ecp5", [Design(preset("ecp5"), "pad_a")])
+    cells = json.loads((Path(found["folder"]) / "netlist.json").read_text())["modules"]["adagp"]["cells"].values()
+    modes = [cell["parameters"]["REGMODE_B"] for cell in cells if cell["type"] == "DP16KD"]
+    assert modes == ["OUTREG"] * found["resources"]["ebr"] and modes
+    assert found["needed"]["ff"] == sum(cell["type"] == "TRELLIS_FF" for cell in cells)
+
+
+def test_another_step_behind_yosys_is_another_flow(monkeypatch):
+    before = {name: flow.chosen(name)["flow"] for name in FPGAS}
+    monkeypatch.setitem(flow.CODE, "output_registers", "moved otherwise")
+    after = {name: flow.chosen(name)["flow"] for name in FPGAS}
+    assert [name for name in FPGAS if before[name] != after[name]] == ["ecp5"]
+
+
+def test_a_netlist_is_of_one_step_behind_yosys(cache, tmp_path):
+    (tmp_path / "x.il").write_text("module \\adagp\nend\n")
+    steps = [None, *(Step(lambda netlist, by=by: netlist | {"creator": by}, by) for by in "ab")]
+    folders = [synthesise("step", tmp_path / "x.il", "", after=step) for step in steps]
+    assert len(set(folders)) == 3
+    found = [json.loads((folder / "netlist.json").read_text())["creator"] for folder in folders]
+    assert found[0].startswith("Yosys") and found[1:] == ["a", "b"]
 
 
 def test_what_does_not_fit_is_not_placed(cache, monkeypatch):

@@ -8,10 +8,19 @@ from bench import seeded, simulate
 N_SWEEPS = 3
 
 
-def request(ctx, port, en, half, addr):
-    ctx.set(port.en, en)
+def request(ctx, port, valid, half, addr):
+    ctx.set(port.valid, valid)
     ctx.set(port.half, half)
     ctx.set(port.addr, addr)
+
+
+async def move(ctx, port, rng):
+    """The port's pipeline moves, after a while."""
+    while rng.random() < 0.5:
+        await ctx.tick()
+    ctx.set(port.en, 1)
+    await ctx.tick()
+    ctx.set(port.en, 0)
 
 
 @pytest.mark.parametrize("name", ["tiny", "paper"])
@@ -63,16 +72,18 @@ def test_sweeps(name):
         for half, sweeps in enumerate(wanted):
             while len(finished) <= half:
                 await ctx.tick()
-            for index in range(lengths[half]):
-                request(ctx, dut.read, 1, half % 2, index)
-                await ctx.tick()
-                request(ctx, dut.read, 0, rng.getrandbits(1), 0)
-                while rng.random() < 0.5:
-                    await ctx.tick()
-                assert list(ctx.get(dut.read.data)[ctx.get(dut.read.data_half)]) == [
-                    sum(lane) for lane in zip(*(s[index] for s in sweeps), strict=True)
-                ]
-                seen += 1
+            for index in range(lengths[half] + 1):
+                request(ctx, dut.read, index < lengths[half], half % 2, index)
+                assert ctx.get(dut.reading)
+                await move(ctx, dut.read, rng)
+                if index:  # the word asked for an enabled cycle before
+                    while rng.random() < 0.5:
+                        await ctx.tick()
+                    assert list(ctx.get(dut.read.data)[ctx.get(dut.read.data_half)]) == [
+                        sum(lane) for lane in zip(*(s[index - 1] for s in sweeps), strict=True)
+                    ]
+                    seen += 1
+            assert not ctx.get(dut.reading)
             read.append(half)
 
     simulate(dut, add, watch, drain, limit=5000)

@@ -33,6 +33,7 @@ class Surroundings:
     async def run(self, ctx):
         dut, banks = self.dut, self.config.banks
         pipe = [[0] * banks] * (Scratchpad.READ_LATENCY - 1)
+        sums = [([self.acc[half][0] for half in range(2)], 0)]
         ports = (dut.acc, dut.c_read, dut.c_write)
         signals = [dut.acc_free, dut.drained, dut.result_valid, dut.result, dut.saturations]
         signals += [getattr(dut, name).take for name in self.tokens]
@@ -40,9 +41,12 @@ class Surroundings:
             self.give(ctx)
             acc, read, write, *others = await self.sampled(ctx, ports, signals)
             self.cycles += 1
-            if acc.en:
-                ctx.set(dut.acc.data, [self.acc[half][acc.addr] for half in range(2)])
-                ctx.set(dut.acc.data_half, acc.half)
+            if acc.en:  # without ``valid`` anything comes
+                at = acc.addr if acc.valid else self.rng.randrange(len(self.acc[0]))
+                sums.append(([self.acc[half][at] for half in range(2)], acc.half))
+                words, half = sums.pop(0)
+                ctx.set(dut.acc.data, words)
+                ctx.set(dut.acc.data_half, half)
             if read.en:
                 pipe.append([self.c_at(read, lane) for lane in range(banks)])
                 ctx.set(dut.c_read.data, pipe.pop(0))

@@ -1,0 +1,60 @@
+"""What each lane of the drain engine gets with a vector: whether it takes part, its shift, its places in C."""
+
+from amaranth import Cat, Mux, Signal
+
+from ..spec.config import Config
+from .delay import registered
+from .epilogue import n_lanes
+
+__all__ = ["lane_addresses", "lane_masks", "lane_offsets", "lane_shifts"]
+
+
+def _bank_bits(config):
+    return (config.banks - 1).bit_length()
+
+
+def lane_masks(m, config: Config, d):
+    """Lanes of a full vector and of a short one, one cycle after ``d``."""
+    full = Signal(n_lanes(config))
+    tail = Signal.like(full)
+    n_full = Mux(d.vector, config.rows, config.cols)
+    for lane in range(len(full)):
+        m.d.sync += [full[lane].eq(lane < n_full), tail[lane].eq(lane < d.lanes_last)]
+    return full, tail
+
+
+def lane_shifts(m, d, en, before, tail, epilogue):
+    """Every lane's shift, one cycle after ``before``: 0 for index vectors, ``shift_ones`` for bias gradients' row."""
+    for lane in range(len(tail)):
+        corner = tail[lane] & ~tail[lane + 1] if lane + 1 < len(tail) else tail[lane]
+        ones = d.ones & Mux(d.swap, before.last_out & corner, before.last_in)
+        with m.If(en):
+            m.d.sync += epilogue.shift[lane].eq(Mux(before.plain, 0, Mux(ones, d.shift_ones, d.shift)))
+
+
+def lane_offsets(m, config: Config, d):
+    """Words from lane 0's bank row to each lane's, one cycle after ``d``: multiples of lane_step / banks."""
+    step = Signal(range(config.c_depth))
+    m.d.comb += step.eq(d.lane_step >> _bank_bits(config))  # the remainder is always 1
+    multiples = [0, step]
+    registers = []
+    for lane in range(n_lanes(config)):
+        if lane > 1:  # by doubling, so that the adders form a tree
+            multiples.append(Signal.like(step))
+            m.d.comb += multiples[lane].eq((multiples[lane // 2] << 1) + (step if lane % 2 else 0))
+        registers.append(Signal.like(step))
+        m.d.sync += registers[lane].eq(multiples[lane])
+    return registers
+
+
+def lane_addresses(m, config: Config, d, port, address, offsets, en=1):
+    """Drive a port's bank rotation and lane addresses: lane l at ``address + l * lane_step``, a cycle with ``en``
+    later."""
+    bank, word = address[: _bank_bits(config)], address[_bank_bits(config) :]
+    for lane, offset in enumerate(offsets):
+        carry = (bank + lane) >> _bank_bits(config)
+        place = Signal.like(port.addr[lane], name=f"place{lane}", reset_less=True)
+        with m.If(en):
+            m.d.sync += place.eq(Cat((word + offset + carry)[: len(word)], d.half))
+        m.d.comb += port.addr[lane].eq(place)
+    registered(m, port.rot, bank, en)

@@ -1,0 +1,59 @@
+"""Writes stay in the regions that are declared for them."""
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..spec.config import Config
+from ..spec.registers import N_REGIONS
+from .bursts import BurstLayout
+from .interfaces import RegionLayout, WriteClient
+from .skid import Skid
+
+__all__ = ["RegionGate"]
+
+
+class RegionGate(wiring.Component):
+    """Lets bursts pass that lie in one of the write regions; at the first other one it stops for good.
+
+    ``fault`` from the cycle after on. ``idle``: no burst is inside.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__({
+            "i": In(stream.Signature(BurstLayout)),
+            "request": Out(WriteClient(config).members["request"].signature),
+            "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
+            "idle": Out(1), "fault": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        request = self.request.p.shape()
+        m.submodules.skid = skid = Skid(data.StructLayout({"request": request, "inside": 1}))  # the port is far away
+        s0, s0_valid, s1, s1_valid = Signal(BurstLayout), Signal(), Signal(request), Signal()
+        inside = Signal(N_REGIONS)
+        s0_ready, s1_ready = Signal(), Signal()
+        m.d.comb += [
+            skid.i.valid.eq(s1_valid),
+            skid.i.p.request.eq(s1),
+            skid.i.p.inside.eq(inside.any()),
+            s1_ready.eq(~s1_valid | skid.i.ready),
+            s0_ready.eq(~s0_valid | s1_ready),
+            self.i.ready.eq(s0_ready),
+            self.request.valid.eq(skid.o.valid & skid.o.p.inside),
+            self.request.p.eq(skid.o.p.request),
+            skid.o.ready.eq(self.request.ready & skid.o.p.inside),
+            self.idle.eq(~s0_valid & ~s1_valid & ~skid.o.valid),
+            self.fault.eq(skid.o.valid & ~skid.o.p.inside),  # it never leaves
+        ]
+        with m.If(s0_ready):
+            m.d.sync += [s0_valid.eq(self.i.valid), s0.eq(self.i.payload)]
+        with m.If(s1_ready):
+            m.d.sync += [
+                s1_valid.eq(s0_valid),
+                s1.addr.eq(s0.addr),
+                s1.length.eq(s0.length),
+                inside.eq(Cat((s0.first >= region.start) & (s0.last < region.end) for region in self.regions)),
+            ]
+        return m

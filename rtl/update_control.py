@@ -1,0 +1,139 @@
+"""Control of the update unit: from a command that is taken to its end, or to a fault."""
+
+from amaranth import Cat, Module, Mux, Signal
+
+from ..spec.config import Config
+from ..spec.errors import ErrorCode
+from .delay import delayed
+from .update_check import UpdateCheck
+from .write_stop import WriteStop
+
+__all__ = ["run_commands"]
+
+
+def run_commands(m: Module, config: Config, unit, task, reader, writer, results, final):
+    """Take commands at ``unit.i`` into ``task``, check each, let it run, report its ``results`` and its end.
+
+    ``m`` is the module of ``unit``, whose ports for commands, results, faults and stops are driven here. ``final``
+    pulses when the last weight is in the ``results``, which stand until ``reader`` starts again.
+    """
+    m.submodules.check = check = UpdateCheck(config)
+    m.d.comb += [
+        check.addr.eq(reader.addr),
+        check.count.eq(task.count),
+        check.regions.eq(unit.regions),
+    ]
+    refused = check.valid & (check.code != ErrorCode.NONE)
+    begin = check.valid & ~refused
+    empty = delayed(m, task.count == 0, 1)
+    # Much waits for these, so each is a register, high in START.
+    m.d.comb += [reader.start.eq(delayed(m, begin, 1)), writer.start.eq(delayed(m, begin & ~task.dry, 1))]
+    stopped = Signal()
+    idle = Signal(init=1)  # the unit: all of the task's register wait for it
+    _faults(m, unit, task, stopped, refused, check.code, reader, writer)
+    _stop(m, unit, task, stopped)
+    with m.FSM() as fsm:
+        with m.State("IDLE"):
+            m.d.comb += unit.i.ready.eq(~stopped)
+            with m.If(unit.i.valid & unit.i.ready):
+                m.d.sync += idle.eq(0)
+                m.next = "BEGIN"
+                if config.predicts:
+                    with m.If(unit.i.p.adam):
+                        m.next = "RATE"
+        with m.State("BEGIN"):
+            m.d.comb += check.start.eq(1)
+            m.next = "CHECK"
+        with m.State("CHECK"), m.If(check.valid):
+            m.next = "START"
+            with m.If(refused):
+                m.next = "IDLE"
+                m.d.sync += idle.eq(1)
+        with m.State("START"):
+            m.next = "RUN"
+            with m.If(empty):
+                m.next = "WRITE"
+        with m.State("RUN"), m.If(final):
+            m.next = "WRITE"
+        with m.State("WRITE"), m.If(writer.idle & ~stopped):
+            m.next = "RESULT_V"
+        _report(m, config, unit, task, stopped, idle, results)
+        if config.predicts:
+            m.d.comb += check.with_d.eq(task.adam)
+            _predicting(m, unit, task, stopped, results[-1])
+    with m.If(idle):
+        _take(m, config, unit.i.p, task)
+    m.d.comb += unit.busy.eq(~fsm.ongoing("IDLE"))
+
+
+def _report(m, config, unit, task, stopped, idle, results):
+    """The results of momentum and weights, and the command's end."""
+    with m.State("RESULT_V"):
+        m.d.comb += [unit.result_valid.eq(~stopped), unit.result.eq(results[0])]
+        m.next = "RESULT_W"
+    with m.State("RESULT_W"):
+        m.d.comb += [unit.result_valid.eq(~stopped), unit.result.eq(results[1])]
+        m.next = "DONE"
+        if config.predicts:
+            with m.If(task.adam | task.quality):
+                m.next = "RESULT_3"
+    with m.State("DONE"):
+        m.d.comb += unit.done.eq(~stopped)
+        m.next = "IDLE"
+        m.d.sync += idle.eq(1)
+
+
+def _predicting(m, unit, task, stopped, result):
+    """Where gradients are predicted: before ADAM begins, and the third result."""
+    with m.State("RATE"):
+        m.d.comb += unit.rate.start.eq(1)
+        m.next = "CORRECT"
+    with m.State("CORRECT"), m.If(unit.rate.done):
+        m.next = "BEGIN"
+    with m.State("RESULT_3"):
+        m.d.comb += [
+            unit.result_valid.eq(~stopped), unit.result.eq(result),
+            unit.quality_valid.eq(~stopped & task.quality & ~task.dry),
+        ]  # fmt: skip
+        m.next = "DONE"
+    m.d.comb += [
+        unit.rate.dry.eq(task.dry), unit.rate.rate.eq(Cat(task.ml, task.xl)), unit.rate.beta1.eq(task.mm),
+        unit.rate.beta2.eq(task.more[0].mantissa),
+    ]  # fmt: skip
+
+
+def _take(m, config, new, task):
+    """Register the command; a dry one with the exponents that keep every value."""
+    m.d.sync += task.eq(new)
+    with m.If(new.dry):
+        m.d.sync += [
+            task.ew_next.eq(new.ew),
+            task.ev_next.eq(Mux(new.eg > new.ev, new.eg, new.ev)),
+        ]
+        if config.predicts:
+            m.d.sync += task.ed_next.eq(Mux(new.eg > new.ed, new.eg, new.ed))
+
+
+def _stop(m, unit, task, stopped):
+    """What an orderly stop keeps back."""
+    m.submodules.write_stop = write_stop = WriteStop()
+    m.d.comb += [
+        write_stop.stop.eq(unit.stop), write_stop.command.eq(task.index), write_stop.completed.eq(task.index),
+        write_stop.begun.eq(unit.write.request.valid & unit.write.request.ready),
+        write_stop.complete.eq(unit.done), write_stop.lost.valid.eq(stopped),
+        write_stop.lost.index.eq(task.index),
+        unit.hold.eq(write_stop.hold), unit.writing.eq(write_stop.writing),
+    ]  # fmt: skip
+
+
+def _faults(m, unit, task, stopped, refused, refusal, reader, writer):
+    """Report the first fault and stop."""
+    faulty = refused | reader.fault | writer.fault
+    m.d.comb += [
+        writer.hold.eq(stopped),
+        unit.fault.eq(faulty & ~stopped),
+        unit.fault_command.eq(task.index),
+        unit.fault_code.eq(Mux(refused, refusal, Mux(reader.fault, ErrorCode.READ_FAULT, ErrorCode.WRITE_FAULT))),
+    ]
+    with m.If(faulty):
+        m.d.sync += stopped.eq(1)

@@ -1,0 +1,87 @@
+"""What is true inside the compute engine: of its operand fetchers, its feeder, and halves of the accumulator.
+
+Those that jobs of a part alone have too take the path of that part, its dot included, "" for the harness's own.
+"""
+
+from adagp.rtl.accumulator import SumLayout
+from adagp.rtl.core import HALVES
+from adagp.rtl.im2col import Operand
+from adagp.spec.descriptors import VectorMode
+from amaranth import Cat, Mux, Signal, Value
+
+from .harness import Harness
+
+__all__ = ["accumulator_rule", "feeder_rule", "operand_rule", "walks_end_rule"]
+
+
+def operand_rule(h: Harness, path: str, full, free) -> Signal:
+    """Of an operand's fetcher at ``path``: it gives back no more halves than it took. Returns how many it has."""
+    held = Signal(range(4), name=f"held_{len(h.names)}")
+    h.m.d.sync += held.eq(held + (full.take & full.avail) - free)
+    h.assume(f"{path}full: the ring has no more tokens than halves", ~full.avail | (held < HALVES))
+    busy, first, has = (h.signals(path + name)[-1] for name in ("busy", "first", "held"))  # ports are made before
+    # The half before is given back when the first vector of the new one has gone through the scratchpad.
+    stages = [h.signal(f"{path}stage{stage}") for stage in range(Operand.latency - 1)]
+    leaving = [first, *(stage[0] & stage[2] for stage in stages), free]  # valid ones that free
+    h.prove(f"{path}first: while busy", ~first | busy)
+    h.prove(f"{path}free: halves are in use or about to be given back", held == has + sum(leaving))
+    h.prove(f"{path}free: a half stays in use", has | ~Cat(leaving).any())
+    h.prove(f"{path}free: no more halves than were taken", held <= HALVES)
+    return held
+
+
+def walks_end_rule(h: Harness, path: str, operand: Operand) -> None:
+    """Of the ``operand`` fetcher at ``path``: a walk ends with a pass, in every vector on its way."""
+    # Whether valid or not: all of these end in end_pass, end_sweep, end_walk.
+    vectors = [*(h.signal(f"{path}stage{stage}") for stage in range(Operand.latency)), h.signal(f"{path}skid.spare")]
+    for vector in (*vectors, operand.o.p):
+        ends = Value.cast(vector)[-3:]
+        h.prove(f"{len(h.names)}: a walk ends with a pass", ~ends[2] | ends[0])
+
+
+def feeder_rule(h: Harness, path: str) -> None:
+    """Of the feeder at ``path``: what it knows in a register is what holds."""
+    feeder = h.block(path.rstrip("."))
+    may, in_pass, loaded, need_half, opened = (
+        h.signal(path + name) for name in ("may", "in_pass", "loaded", "need_half", "opened"))  # fmt: skip
+    h.prove("in_pass: in a GEMM that has taken a vector", ~in_pass | (feeder.busy & opened))
+    h.prove("may: a GEMM, a tile and, where one is opened, a half that was free the cycle before",
+            may == (feeder.busy & (in_pass | loaded) & (~need_half | h.before(feeder.acc_free.avail))))  # fmt: skip
+
+
+def accumulator_rule(h: Harness) -> None:
+    """Compute gives on a half for each that it took, where descriptors of GEMMs open and complete them in turn."""
+    dut = h.dut
+    job, feeder = dut.i.p, h.block("feeder")
+    is_gemm = job.mode == VectorMode.GEMM
+    opened, begun, held, open_ = (Signal(shape, name=name) for name, shape in
+                                  (("opened", 1), ("begun", 1), ("held_acc", 6), ("open", 1)))  # fmt: skip
+    gemm = feeder.gemm.p.shape()(h.signal("feeder.gemm"))
+    ends = feeder.active & feeder.stream.p.end_walk
+    take, give = feeder.acc_free.take, dut.acc_full
+    with h.m.If(dut.i.valid & dut.i.ready & is_gemm):
+        h.m.d.sync += opened.eq(~job.last)
+    with h.m.If(feeder.gemm.valid & feeder.gemm.ready):
+        h.m.d.sync += begun.eq(1)
+    with h.m.If(ends & gemm.last):
+        h.m.d.sync += open_.eq(0)
+    with h.m.Elif(take):
+        h.m.d.sync += open_.eq(1)
+    h.m.d.sync += held.eq(held + take - give)
+    h.assume("i: GEMMs open and complete halves in turn", ~(dut.i.valid & is_gemm) | (job.first == ~opened))
+    here = h.signal("here")
+    same = begun & (gemm.as_value() == Cat(job.first, job.last))
+    shown = h.signal("shown")
+    h.prove("shown: a descriptor is there", ~shown | dut.i.valid)
+    h.prove("shown: its mode and roles are known", ~shown | (
+        (h.signal("gemm") == is_gemm) & (h.signal("swapped") == job.swap)
+        & (h.signal("selects") == (job.mode == VectorMode.SELECT))))  # fmt: skip
+    h.prove("i: the GEMM under way is its, while it is here", ~here | (dut.i.valid & (~is_gemm | same)))
+    h.prove("feeder: a GEMM has begun while it is busy", ~feeder.busy | begun)
+    h.prove("i: halves in turn", (here & is_gemm) | (opened == (begun & ~gemm.last)))
+    h.prove("feeder: a half is open from its first vector to its last",
+            open_ == Mux(feeder.busy, ~gemm.first | h.signal("feeder.opened"), begun & ~gemm.last))  # fmt: skip
+    tags = [s for stage in range(64) for s in h.signals(f"tag{stage}")]
+    tags = [SumLayout(tag) for tag in (*tags, *(h.signal(f"accumulator.s{stage}_tag") for stage in range(4)))]
+    h.prove("acc_full: given for each half taken", held == open_ + sum(t.valid & t.full for t in tags) + give)
+    h.cover("acc_full: given", give)
