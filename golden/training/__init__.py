@@ -1,0 +1,8 @@
+"""ADA-GP as a PyTorch library: any network and optimizer, trained with predicted gradients (paper, section 3)."""
+
+from .ada_gp import AdaGP
+from .metrics import Metrics
+from .predictor import PredictorSettings
+from .schedule import PAPER, schedule
+
+__all__ = ["PAPER", "AdaGP", "Metrics", "PredictorSettings", "schedule"]

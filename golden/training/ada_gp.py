@@ -1,0 +1,234 @@
+"""The training algorithm: batches with true gradients and batches with predicted ones."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, replace
+
+import torch
+from torch import Tensor, nn
+
+from ...spec.commands import Phase
+from ...spec.schedule import Schedule, State, following
+from .layers import PredictedWeight, frozen_parameters, predicted_weights
+from .metrics import MEASURES, Metrics
+from .predictor import Predictor, PredictorSettings
+from .recorder import Recorder
+from .schedule import PAPER
+from .sources import Source
+from .support import check_supported, unwrapped
+from .updates import Updates
+
+__all__ = ["AdaGP"]
+
+_ENDLESS = (1 << 32) - 1
+"""Batches in an epoch, for the schedule: its end is told, not counted."""
+
+
+class AdaGP:
+    """Trains ``network`` with ``optimizer``, in some batches with gradients that are predicted instead of computed.
+
+    ::
+
+        ada = AdaGP(network, optimizer, schedule(1, (4, 4, 1), (1, 1, 1)))
+        for x, y in ada.epoch(loader):
+            loss = ada.step(lambda: criterion(network(x), y))
+
+    takes the place of a loop that calls ``zero_grad``, ``backward`` and ``step`` itself. In GP batches nothing is
+    recorded for a backward pass and none is run: each weight of Conv2d (groups and depthwise included), of Linear and
+    of the projections of MultiheadAttention is updated during forward, behind its layer; all other parameters
+    (``frozen``: biases, normalisations, embeddings) stay. Learning rate schedulers and evaluation are the caller's, as
+    before.
+
+    ``schedule``: warm-up and runs of phases, see :func:`.schedule.schedule`; the paper's by default. ``predictor``: its
+    settings. ``source``: of the gradients in GP batches, see :data:`.sources.SOURCES`. ``gate``: runs of GP batches
+    begin only while layers with more than half of the weights were predicted with such a cosine in the last BP batch.
+    ``metrics``: whether to measure predictions in BP batches. ``scaler``: a GradScaler, if the caller's autocast needs
+    one. ``seed``: of the predictor's first weights, and of random signs.
+
+    Works with autocast inside of what is given to :meth:`step`, and with DistributedDataParallel. Raises TypeError for
+    what it doesn't work with, and ValueError for settings that mean nothing.
+    """
+
+    def __init__(
+        self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule = PAPER, *,
+        predictor: PredictorSettings | None = None, source: str = "predicted", gate: float | None = None,
+        metrics: bool = True, scaler: torch.amp.GradScaler | None = None, seed: int = 0,
+    ):  # fmt: skip
+        check_supported(network, optimizer)
+        if gate is not None and not -1 <= gate <= 1:
+            raise ValueError(f"gate is {gate}, and a cosine is between -1 and 1")
+        self.optimizer, self.schedule = optimizer, replace(schedule, batches=_ENDLESS)
+        self._updates, self._scaler, self._gate = Updates(optimizer), scaler, gate
+        trained = self._updates.trained()
+        weights = predicted_weights(unwrapped(network), trained)
+        if not weights:
+            raise ValueError("the network has no weight that is trained and can be predicted: of Conv2d, Linear or "
+                             "MultiheadAttention")  # fmt: skip
+        self._weights: dict[str, PredictedWeight] = {weight.name: weight for weight in reversed(weights)}
+        self.frozen = frozen_parameters(unwrapped(network), trained, {weight.weight for weight in weights})
+        """Names of parameters that only BP batches train."""
+        settings = predictor or PredictorSettings()
+        generator = torch.Generator().manual_seed(seed)
+        elements = {weight.name: weight.elements for weight in weights}
+        self.predictor = Predictor(elements, settings, generator).to(weights[0].weight.device)
+        self._generator = generator
+        self._predictor_optimizer = torch.optim.Adam(self.predictor.parameters(), settings.lr)
+        self.source = Source(source, self.predictor, generator)
+        self.metrics = Metrics() if metrics else None
+        distributed = isinstance(network, nn.parallel.DistributedDataParallel)
+        self._recorder = Recorder(weights, settings.windows, network.process_group if distributed else None)
+        self._state, self._open = State(), torch.tensor(False)
+        self.phase = Phase.WARMUP
+        """Of the last batch."""
+
+    @property
+    def predicted(self) -> list[str]:
+        """Names of the weights whose gradients are predicted."""
+        return list(self.predictor.elements)
+
+    @property
+    def epochs(self) -> int:
+        """That are over."""
+        return self._state.epoch
+
+    def epoch(self, batches: Iterable) -> Iterator:
+        """Pass ``batches`` on; the epoch is over when they are. One that was left before goes on with the next call."""
+        yield from batches
+        self.end_epoch()
+
+    def end_epoch(self) -> None:
+        """What :meth:`epoch` does at its end, for loops of another kind."""
+        if self.metrics:
+            self.metrics.end_epoch(self._state.epoch)
+        self._state = replace(self._state, epoch=self._state.epoch + 1, batch=0)
+        for group in self._predictor_optimizer.param_groups:
+            group["lr"] = self.predictor.settings.rate(self._state.epoch)
+
+    def next_phase(self) -> Phase:
+        """What the next batch will be."""
+        return self._next()[0]
+
+    def _next(self) -> tuple[Phase, State]:
+        return following(self._state, self.schedule, self._gate is None or bool(self._open))
+
+    def step(self, compute: Callable[[], Tensor], clip: Callable[[], object] | None = None) -> Tensor | None:
+        """Train with one batch: ``compute`` runs the network once and returns the loss, which is returned, detached.
+
+        ``clip``: called between backward and update, where there is a backward. With the source ``skip`` a GP batch
+        isn't run, and there is no loss.
+        """
+        phase, after = self._next()
+        if phase is Phase.GP:
+            loss = None if self.source.kind == "skip" else self._predict(compute)
+        else:
+            loss = self._backpropagate(compute, clip, phase)
+        self.phase, self._state = phase, after
+        return loss
+
+    def _predict(self, compute):
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.no_grad(), self._recorder.recording(self._update, self.source.predicts):
+            return compute().detach()
+
+    def _update(self, name: str, reorganised: Tensor | None) -> None:
+        weight = self._weights[name].weight
+        self._updates.apply(weight, self.source.gradient(name, weight, reorganised))
+
+    def _backpropagate(self, compute, clip, phase):
+        self.optimizer.zero_grad(set_to_none=True)
+        reorganised: dict[str, Tensor] = {}
+        with self._recorder.recording(reorganised.__setitem__, True):
+            loss = compute()
+        if self._scaler:
+            self._scaler.scale(loss).backward()
+            self._scaler.unscale_(self.optimizer)
+        else:
+            loss.backward()
+        self._learn(phase, reorganised)
+        if clip:
+            clip()
+        if self._scaler:
+            self._scaler.step(self.optimizer)
+            self._scaler.update()
+        else:
+            self.optimizer.step()
+        return loss.detach()
+
+    def _learn(self, phase: Phase, reorganised: dict[str, Tensor]) -> None:
+        """Train the predictor with a batch's true gradients, and measure what it made of them before."""
+        given = {name: self._weights[name].weight.grad for name in self.predicted if name in reorganised}
+        true = {name: gradient.float().flatten(1) for name, gradient in given.items() if gradient is not None}
+        if not true or (self._scaler and not all(gradient.isfinite().all() for gradient in true.values())):
+            return
+        with _full_precision(self.predictor.scales.device):
+            self.source.learn(true)
+            self.predictor.observe(true)
+            normalised = self.predictor.normalised({name: reorganised[name] for name in true})
+            self._measure(phase, normalised, true)
+            self._predictor_optimizer.zero_grad(set_to_none=True)
+            with torch.enable_grad():
+                self.predictor.loss(normalised, true).backward()
+            self._predictor_optimizer.step()
+
+    @torch.no_grad()
+    def _measure(self, phase, normalised, true):
+        if not self.metrics and self._gate is None:
+            return
+        metrics = self.metrics or Metrics()
+        votes = []
+        for name, gradient in true.items():
+            predicted = normalised[name] * self.predictor.scale(name)
+            measures = metrics.add(phase.name.lower(), name, predicted, gradient)
+            if self._gate is not None:
+                passes = measures[MEASURES.index("cosine")] >= self._gate
+                votes.append(torch.where(passes, gradient.numel(), -gradient.numel()))
+        if votes:
+            self._open = torch.stack(votes).sum() > 0
+
+    def state_dict(self) -> dict:
+        """All that :class:`AdaGP` adds to network and optimizer, which have their own.
+
+        A run that goes on from all three between two batches is the same, bit for bit.
+        """
+        return {
+            "elements": dict(self.predictor.elements), "predictor": self.predictor.state_dict(),
+            "optimizer": self._predictor_optimizer.state_dict(),
+            "generator": self._generator.get_state(), "source": (self.source.kind, dict(self.source.kept)),
+            "state": astuple(self._state), "open": self._open.clone(), "calls": dict(self._recorder.calls),
+            "metrics": self.metrics.state_dict() if self.metrics else None,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from what :meth:`state_dict` gave; raises ValueError if that was of another network or source."""
+        if state["elements"] != self.predictor.elements:
+            others = sorted(set(state["elements"].items()) ^ set(self.predictor.elements.items()))
+            raise ValueError(f"the state is of a network with other layers: {', '.join(name for name, _ in others)}")
+        kind, kept = state["source"]
+        if kind != self.source.kind:
+            raise ValueError(f"the state is of the source {kind!r} of gradients, not of {self.source.kind!r}")
+        self.predictor.load_state_dict(state["predictor"])
+        self._predictor_optimizer.load_state_dict(state["optimizer"])
+        self._generator.set_state(state["generator"])
+        device = self.predictor.scales.device
+        self.source.kept = {name: gradient.to(device, copy=True) for name, gradient in kept.items()}
+        self._state, self._open = State(*state["state"]), state["open"].clone()
+        self._recorder.calls = dict(state["calls"])
+        if self.metrics and state["metrics"]:
+            self.metrics.load_state_dict(state["metrics"])
+
+    def close(self) -> None:
+        """Take the hooks out of the network, which stays as it is."""
+        self._recorder.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+@contextmanager
+def _full_precision(device):
+    """Without the caller's autocast."""
+    with torch.autocast(device.type, enabled=False):
+        yield

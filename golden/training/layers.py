@@ -1,0 +1,111 @@
+"""Which layers of a network can be given predicted gradients, and what of them the predictor sees."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrize
+
+from .reorganise import channels_first, reorganise
+
+__all__ = ["PredictedWeight", "frozen_parameters", "predicted_weights"]
+
+Outputs = Callable[[tuple, Mapping, object], list[Tensor]]
+"""From a call's arguments, keyword arguments and result: outputs [batch, channels, *places], whose channels, one after
+the other, are the weight's filters."""
+
+
+@dataclass(frozen=True)
+class PredictedWeight:
+    """A weight [filters, ...] of ``module``, and how to come by the outputs that are its filters' work."""
+
+    name: str
+    module: nn.Module
+    weight: nn.Parameter
+    outputs: Outputs
+
+    @property
+    def elements(self) -> int:
+        """Of a filter."""
+        return self.weight[0].numel()
+
+    def reorganised(self, args: tuple, kwargs: Mapping, result, windows: int) -> Tensor:
+        """[filters, windows, windows] of a call, see :func:`.reorganise.reorganise`."""
+        return torch.cat([reorganise(output, windows) for output in self.outputs(args, kwargs, result)])
+
+
+def _conv(args, kwargs, result) -> list[Tensor]:
+    return [result if result.dim() == 4 else result.unsqueeze(0)]
+
+
+def _linear(args, kwargs, result) -> list[Tensor]:
+    return [channels_first(result)]
+
+
+def _attention(module: nn.MultiheadAttention) -> Iterator[tuple[str, Outputs]]:
+    """The projections of an attention, which are no modules.
+
+    Those on its way in give nothing out; but a mean of outputs is the output for a mean of inputs.
+    """
+
+    def batched(x):
+        x = x if x.dim() == 3 else x.unsqueeze(0)
+        return x if module.batch_first or x.dim() < 3 else x.transpose(0, 1)
+
+    def inputs(args, kwargs):
+        names = ("query", "key", "value")
+        return [batched(x) for x in (*args[:3], *(kwargs[name] for name in names[len(args[:3]) :]))]
+
+    def projection(number: int, weight: Callable[[], Tensor]) -> Outputs:
+        def outputs(args, kwargs, result):
+            mean = inputs(args, kwargs)[number].detach().mean(0, keepdim=True, dtype=torch.float32)
+            size, bias = module.embed_dim, module.in_proj_bias
+            offset = None if bias is None else bias[number * size : (number + 1) * size].float()
+            return [channels_first(F.linear(mean, weight().float(), offset))]
+
+        return outputs
+
+    if module.in_proj_weight is not None:
+        chunks = [projection(i, lambda i=i: module.in_proj_weight.chunk(3)[i]) for i in range(3)]
+        yield "in_proj_weight", lambda *call: [output for chunk in chunks for output in chunk(*call)]
+    else:
+        for number, name in enumerate(("q_proj_weight", "k_proj_weight", "v_proj_weight")):
+            yield name, projection(number, lambda name=name: getattr(module, name))
+    yield "out_proj.weight", lambda args, kwargs, result: [channels_first(batched(result[0]))]
+
+
+def _of(module: nn.Module) -> Iterator[tuple[str, Outputs]]:
+    """Paths of weights from a module on, and their outputs."""
+    if isinstance(module, nn.MultiheadAttention):
+        yield from _attention(module)
+    elif isinstance(module, nn.Conv2d):
+        yield "weight", _conv
+    elif isinstance(module, nn.Linear):
+        yield "weight", _linear
+
+
+def predicted_weights(network: nn.Module, trained: set[nn.Parameter]) -> list[PredictedWeight]:
+    """All weights of ``network`` that are in ``trained`` and can be predicted, each once, by name in order.
+
+    Conv2d with any groups, Linear, the projections of MultiheadAttention. A weight that several modules share is named
+    after the first; all of them give outputs for it.
+    """
+    inside = {id(child.out_proj) for child in network.modules() if isinstance(child, nn.MultiheadAttention)}
+    names: dict[nn.Parameter, str] = {}
+    found = []
+    for path, module in network.named_modules():
+        if id(module) in inside or parametrize.is_parametrized(module):
+            continue
+        for part, outputs in _of(module):
+            weight = module.get_parameter(part)
+            if weight in trained and weight.requires_grad and weight.numel():
+                name = names.setdefault(weight, f"{path}.{part}".lstrip("."))
+                found.append(PredictedWeight(name, module, weight, outputs))
+    return found
+
+
+def frozen_parameters(network: nn.Module, trained: set[nn.Parameter], predicted: set[nn.Parameter]) -> list[str]:
+    """Names of what is trained in BP batches alone."""
+    return [name for name, p in network.named_parameters() if p in trained and p.requires_grad and p not in predicted]

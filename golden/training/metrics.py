@@ -1,0 +1,90 @@
+"""How near predicted gradients are to true ones."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+__all__ = ["MEASURES", "Metrics", "measure"]
+
+MEASURES = ("mape", "mse", "cosine", "sign_agreement", "norm_ratio", "zeros")
+"""``mape``: the paper's equation 1, of those true gradients that aren't zero, a ratio (not a percentage).
+``mse``: mean squared error, of gradients as they are. ``cosine``: between the layer's two gradients as vectors.
+``sign_agreement``: share of equal signs, of those true gradients that aren't zero. ``norm_ratio``: predicted over true.
+``zeros``: share of true gradients that are zero, which equation 1 isn't defined for."""
+
+
+@torch.no_grad()
+def measure(predicted: Tensor, true: Tensor) -> Tensor:
+    """A vector of :data:`MEASURES`, nan where there is nothing to measure."""
+    p, t = predicted.float().flatten(), true.float().flatten()
+    there = t != 0
+    n = there.sum()
+    error = p - t
+    ratio = torch.where(there, error / torch.where(there, t, 1), 0)
+    norms = p.norm(), t.norm()
+    return torch.stack([
+        ratio.abs().sum() / n, error.square().mean(), p.dot(t) / (norms[0] * norms[1]),
+        ((p.sign() == t.sign()) & there).sum() / n, norms[0] / norms[1], 1 - n / t.numel(),
+    ])  # fmt: skip
+
+
+class Metrics:
+    """Means of :data:`MEASURES` over the batches of an epoch with true gradients, by layer and phase.
+
+    Layers whose predicted or true gradient is all zero have no cosine in that batch; such batches are left out.
+    """
+
+    def __init__(self):
+        self.rows: list[dict[str, int | float | str]] = []
+        """Of finished epochs: epoch, phase, layer, batches, and the measures."""
+        self._sums: dict[tuple[str, str], list[Tensor]] = {}
+
+    def add(self, phase: str, layer: str, predicted: Tensor, true: Tensor) -> Tensor:
+        """A layer's gradients in one batch; returns their measures. Nothing waits for the device until the epoch's
+        end."""
+        values = measure(predicted, true)
+        finite = values.isfinite()
+        sums = self._sums.setdefault((phase, layer), [torch.zeros_like(values), torch.zeros_like(values)])
+        sums[0] += torch.where(finite, values, 0)
+        sums[1] += finite
+        return values
+
+    def end_epoch(self, epoch: int) -> None:
+        """Make rows of what has been added."""
+        for (phase, layer), (total, count) in self._sums.items():
+            means = (total / count).tolist()
+            named = dict(zip(MEASURES, means, strict=True))
+            self.rows.append({"epoch": epoch, "phase": phase, "layer": layer, "batches": int(count[-1]), **named})
+        self._sums.clear()
+
+    def state_dict(self) -> dict:
+        """All of it, that of the epoch under way too."""
+        sums = {key: [value.clone() for value in values] for key, values in self._sums.items()}
+        return {"rows": [dict(row) for row in self.rows], "sums": sums}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from what :meth:`state_dict` gave."""
+        self.rows = [dict(row) for row in state["rows"]]
+        self._sums = {tuple(key): [value.clone() for value in values] for key, values in state["sums"].items()}
+
+    def write_csv(self, path: Path) -> None:
+        """One line for each epoch, phase and layer."""
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, ["epoch", "phase", "layer", "batches", *MEASURES])
+            writer.writeheader()
+            writer.writerows(self.rows)
+
+    def write_json(self, path: Path) -> None:
+        """The same, as a list of objects; what there was nothing to measure of is null."""
+        rows = [{key: None if value != value else value for key, value in row.items()} for row in self.rows]
+        path.write_text(json.dumps(rows, indent=1) + "\n")
+
+    def scalars(self) -> Iterator[tuple[str, float, int]]:
+        """Tag, value and epoch, as TensorBoard's ``SummaryWriter.add_scalar`` takes them."""
+        for row in self.rows:
+            for name in MEASURES:
+                yield f"{name}/{row['phase']}/{row['layer']}", float(row[name]), int(row["epoch"])

@@ -1,0 +1,109 @@
+"""The predictor network (paper, section 3.6): one for all layers, whose filters are its batch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["Predictor", "PredictorSettings"]
+
+
+@dataclass(frozen=True)
+class PredictorSettings:
+    """What the predictor is like and how it learns.
+
+    ``windows``: P, a filter's output is reorganised to P x P values; ``channels``: C, of the convolution, so that there
+    are C·P² hidden values. ``lr``: Adam's, one step a batch. ``normalise``: targets are gradients over the running RMS
+    of their layer's, of which a batch has ``1 - decay``; the paper says nothing of it, and without it, with its ``lr``
+    of 1e-4, training diverges. ``milestones``: epochs after which ``lr`` is multiplied by ``gamma``.
+    """
+
+    windows: int = 2
+    channels: int = 3
+    lr: float = 1e-3
+    normalise: bool = True
+    decay: float = 0.9
+    milestones: tuple[int, ...] = ()
+    gamma: float = 0.1
+
+    def __post_init__(self):
+        for name in ("windows", "channels"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, and must be at least 1")
+        if not 0 <= self.decay < 1:
+            raise ValueError(f"decay is {self.decay}, and must be at least 0 and less than 1")
+        if self.lr <= 0:
+            raise ValueError(f"lr is {self.lr}, and must be greater than 0")
+
+    def rate(self, epoch: int) -> float:
+        """``lr`` as it is in an epoch."""
+        return self.lr * self.gamma ** sum(milestone <= epoch for milestone in self.milestones)
+
+    @classmethod
+    def paper(cls) -> "PredictorSettings":
+        """As far as the paper says (section 5.2): gradients as they are, Adam with 1e-4. Milestones it doesn't say."""
+        return cls(lr=1e-4, normalise=False)
+
+
+class Predictor(nn.Module):
+    """From reorganised outputs to gradients: convolution, ReLU, one linear layer of as many rows as the largest filter.
+
+    ``elements``: of each layer's filters. A layer uses the first rows of the linear layer, as many as it needs.
+    """
+
+    scales: Tensor
+
+    def __init__(self, elements: Mapping[str, int], settings: PredictorSettings, generator: torch.Generator):
+        super().__init__()
+        self.elements, self.settings = dict(elements), settings
+        self.places = {name: place for place, name in enumerate(elements)}
+        hidden = settings.channels * settings.windows**2
+        self.conv = nn.Conv2d(1, settings.channels, 3, padding=1)
+        self.fc = nn.Linear(hidden, max(elements.values()))
+        for layer in (self.conv, self.fc):  # as PyTorch does, but out of a generator of its own
+            bound = layer.weight[0].numel() ** -0.5
+            for parameter in layer.parameters():
+                nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        self.register_buffer("scales", torch.zeros(len(elements)))
+        """Running mean square of each layer's true gradient; 0 before the first."""
+
+    def _rows(self, hidden: Tensor, name: str) -> Tensor:
+        elements = self.elements[name]
+        return F.linear(hidden, self.fc.weight[:elements], self.fc.bias[:elements])
+
+    def _hidden(self, reorganised: Tensor) -> Tensor:
+        return F.relu(self.conv(reorganised.unsqueeze(1))).flatten(1)
+
+    def normalised(self, reorganised: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Of layers' reorganised outputs [filters, P, P] the gradients [filters, elements], over their scales."""
+        hidden = self._hidden(torch.cat(list(reorganised.values()))).split([len(x) for x in reorganised.values()])
+        return {name: self._rows(h, name) for name, h in zip(reorganised, hidden, strict=True)}
+
+    def scale(self, name: str) -> Tensor:
+        """What a layer's normalised gradients are multiplied by."""
+        scale = self.scales[self.places[name]]
+        return scale.sqrt() if self.settings.normalise else torch.ones_like(scale)
+
+    @torch.no_grad()
+    def gradient(self, name: str, reorganised: Tensor) -> Tensor:
+        """The predicted gradient [filters, elements] of one layer."""
+        return self._rows(self._hidden(reorganised), name) * self.scale(name)
+
+    @torch.no_grad()
+    def observe(self, gradients: Mapping[str, Tensor]) -> None:
+        """Take true gradients into the layers' scales."""
+        places = torch.tensor([self.places[name] for name in gradients], device=self.scales.device)
+        now = torch.stack([gradient.float().square().mean() for gradient in gradients.values()])
+        before = self.scales[places]
+        decay = self.settings.decay
+        self.scales[places] = torch.where(before > 0, decay * before + (1 - decay) * now, now)
+
+    def loss(self, predicted: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> Tensor:
+        """Sum over layers of the mean squared error, of normalised gradients."""
+        errors: Sequence[Tensor] = [
+            F.mse_loss(predicted[name], gradient.float() / self.scale(name).clamp_min(torch.finfo(torch.float32).tiny))
+            for name, gradient in gradients.items()
+        ]
+        return torch.stack(list(errors)).sum()

@@ -1,0 +1,43 @@
+"""What the library can't train, refused with the reason."""
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+__all__ = ["check_supported", "unwrapped"]
+
+_SHARDED = ("FullyShardedDataParallel", "FSDPModule")
+
+
+def unwrapped(network: nn.Module) -> nn.Module:
+    """The network itself, out of DistributedDataParallel."""
+    return network.module if isinstance(network, nn.parallel.DistributedDataParallel) else network
+
+
+def _compiled(network):
+    return any(
+        hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+        for module in network.modules()
+    )
+
+
+def check_supported(network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Raises TypeError for what can't be trained with predicted gradients, and says why."""
+    reasons = {
+        "a compiled network (torch.compile): weights change amid its forward pass, which a compiled graph has already "
+        "read; give the network as it was before":
+            _compiled(network),
+        "a scripted network (torch.jit): what it computes inside can't be seen; give the module that it was made from":
+            any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()),
+        "nn.DataParallel: its copies of the network live for one batch; use DistributedDataParallel":
+            isinstance(network, nn.DataParallel),
+        "a sharded network (FSDP): no process has a whole weight to update; use DistributedDataParallel":
+            any(cls.__name__ in _SHARDED for module in network.modules() for cls in type(module).__mro__),
+        "a network with lazy modules: the predictor is sized by its weights; run one batch through it first":
+            any(is_lazy(parameter) for parameter in network.parameters()),
+        "LBFGS: it wants several backward passes a batch, and has one state for all weights":
+            isinstance(optimizer, torch.optim.LBFGS),
+    }  # fmt: skip
+    for reason, applies in reasons.items():
+        if applies:
+            raise TypeError(f"ADA-GP can't train {reason}")

@@ -1,0 +1,295 @@
+"""With what the library works, and what it refuses: autocast, processes, states, sources, gate, metrics."""
+
+import copy
+import io
+import json
+import math
+
+import pytest
+import torch
+from adagp import AdaGP, PredictorSettings, schedule
+from adagp.golden.training.metrics import MEASURES, Metrics, measure
+from adagp.golden.training.sources import SOURCES
+from adagp.spec.commands import Phase
+from torch import distributed, multiprocessing, nn
+from torch.nn import functional as F
+from torch_networks import conv_network, image_batches, weights_of
+
+MIXED = schedule(1, (1, 2, 1), (1, 1, 1))
+
+
+def train(ada, network, batches, start=0, stop=None):
+    """Epochs of four batches, without regard to where ``batches`` begins."""
+    for number, (x, y) in enumerate(batches[start:stop], start):
+        ada.step(lambda x=x, y=y: F.cross_entropy(network(x), y))
+        if number % 4 == 3:
+            ada.end_epoch()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("gate", [None, 0.01])
+def test_a_run_goes_on_bit_for_bit(source, gate):
+    def parts():
+        network = conv_network()
+        optimizer = torch.optim.AdamW(network.parameters(), 1e-2)
+        settings = PredictorSettings(milestones=(2,), lr=1e-2)
+        return (
+            network,
+            optimizer,
+            AdaGP(network, optimizer, MIXED, predictor=settings, source=source, gate=gate, seed=3),
+        )
+
+    batches = image_batches(16)
+    whole, _, ada = parts()
+    train(ada, whole, batches)
+    for cut in (2, 6, 9):
+        network, optimizer, first = parts()
+        train(first, network, batches, 0, cut)
+        file = io.BytesIO()
+        torch.save({"net": network.state_dict(), "opt": optimizer.state_dict(), "ada": first.state_dict()}, file)
+        file.seek(0)
+        saved = torch.load(file)  # weights_only, as by default
+        torch.manual_seed(99)
+        network, optimizer, second = parts()
+        network.load_state_dict(saved["net"])
+        optimizer.load_state_dict(saved["opt"])
+        second.load_state_dict(saved["ada"])
+        train(second, network, batches, cut)
+        assert all(torch.equal(value, network.state_dict()[name]) for name, value in whole.state_dict().items())
+        assert all(
+            torch.equal(value, second.predictor.state_dict()[n]) for n, value in ada.predictor.state_dict().items()
+        )
+        assert json.dumps(second.metrics.rows) == json.dumps(ada.metrics.rows) and ada.metrics.rows
+
+
+def test_states_of_others_are_refused():
+    network = conv_network()
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    state = AdaGP(network, optimizer).state_dict()
+    other = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Linear(4, 4))
+    with pytest.raises(ValueError, match=r"other layers: 1\.weight, 3\.weight"):
+        AdaGP(other, torch.optim.SGD(other.parameters(), 0.1)).load_state_dict(state)
+    with pytest.raises(ValueError, match="source 'predicted' of gradients, not of 'zero'"):
+        AdaGP(network, optimizer, source="zero").load_state_dict(state)
+
+
+def gp_gradients(source, batches=3):
+    """True gradients of BP batches, and the gradient of a GP batch behind them, of a network with plain SGD."""
+    torch.manual_seed(1)
+    network = nn.Linear(3, 2, bias=False)
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 1.0), schedule(1, (1, 1, 0)), source=source)
+    true, compute = [], lambda: (network(torch.randn(4, 3)) ** 3).sum()
+    for _ in range(batches):
+        before = network.weight.detach().clone()
+        ada.step(compute)
+        true.append(before - network.weight.detach())
+    ada.end_epoch()
+    before = network.weight.detach().clone()
+    loss = ada.step(compute)
+    assert ada.phase is Phase.GP and (loss is None) is (source == "skip")
+    return true, before - network.weight.detach()
+
+
+def test_sources():
+    given = {source: gp_gradients(source)[1] for source in SOURCES}
+    true, last = gp_gradients("last")
+    torch.testing.assert_close(last, true[-1])
+    mean = true[0]
+    for gradient in true[1:]:
+        mean = mean * 7 / 8 + gradient / 8
+    torch.testing.assert_close(given["mean"], mean)
+    assert not given["zero"].any() and not given["skip"].any()
+    torch.testing.assert_close(given["random"].abs(), given["predicted"].abs())
+    assert not torch.equal(given["random"], given["predicted"]) and given["predicted"].any()
+
+
+def test_zero_lets_momentum_coast():
+    network = nn.Linear(2, 2, bias=False)
+    ada = AdaGP(
+        network, torch.optim.SGD(network.parameters(), 1.0, momentum=0.5), schedule(1, (1, 2, 0)), source="zero"
+    )
+    moves = []
+    for _ in range(3):
+        before = network.weight.detach().clone()
+        ada.step(lambda: network(torch.ones(1, 2)).sum())
+        moves.append(network.weight.detach() - before)
+        ada.end_epoch()
+    torch.testing.assert_close(moves[1], moves[0] / 2)
+    torch.testing.assert_close(moves[2], moves[0] / 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype):
+    network, batches = conv_network(), image_batches(9)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10) if dtype is torch.float16 else None
+    optimizer = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)
+    ada = AdaGP(network, optimizer, schedule(6, (1, 1, 2)), scaler=scaler)
+    losses, phases = [], set()
+    for _ in range(8):
+        for x, y in batches:
+
+            def compute(x=x, y=y):
+                with torch.autocast("cpu", dtype):
+                    output = network(x)
+                assert output.dtype is dtype
+                return F.cross_entropy(output.float(), y)
+
+            losses.append(float(ada.step(compute)))
+            phases.add(ada.phase)
+        ada.end_epoch()
+    assert sum(losses[45:54]) < 0.7 * sum(losses[:9]) and math.isfinite(losses[-1])
+    assert phases == {Phase.WARMUP, Phase.BP, Phase.GP}
+    assert all(value.dtype is torch.float32 for value in ada.predictor.state_dict().values())
+    assert all(parameter.dtype is torch.float32 for parameter in network.parameters())
+
+
+def test_batches_with_infinite_gradients_teach_nothing():
+    network, (batch,) = conv_network(), image_batches(1)
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1),
+                scaler=torch.amp.GradScaler("cpu", init_scale=2.0**10))  # fmt: skip
+    before, predictor = [p.detach().clone() for p in network.parameters()], weights_of(ada.predictor)
+    ada.step(lambda: F.cross_entropy(network(batch[0]), batch[1]) * 1e36)
+    assert all(torch.equal(b, p) for b, p in zip(before, network.parameters(), strict=True))
+    assert all(torch.equal(predictor[name], value) for name, value in ada.predictor.state_dict().items())
+
+
+def _process(rank, size, port, path):
+    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    torch.set_num_threads(1)
+    network = _without_statistics()
+    parallel = nn.parallel.DistributedDataParallel(network)
+    ada = AdaGP(parallel, torch.optim.SGD(network.parameters(), 0.05, momentum=0.9), MIXED)
+    shares = [(x.chunk(size)[rank], y.chunk(size)[rank]) for x, y in image_batches(12)]
+    train(ada, parallel, shares)
+    torch.save((weights_of(network), weights_of(ada.predictor)), f"{path}/{rank}.pt")
+    distributed.destroy_process_group()
+
+
+def _without_statistics():
+    network = conv_network()
+    network[1] = nn.Identity()  # whose statistics would be of each process' images alone
+    return network
+
+
+def test_processes_train_the_same_network(tmp_path, unused_port):
+    """Two processes with half of each batch: the same weights in both, those of one process with whole batches."""
+    multiprocessing.spawn(_process, (2, unused_port, str(tmp_path)), nprocs=2)
+    (first, predictor), (second, other) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+    network = _without_statistics()
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.05, momentum=0.9), MIXED)
+    train(ada, network, image_batches(12))
+    for mine, others, alone in ((first, second, network), (predictor, other, ada.predictor)):
+        for name, value in mine.items():
+            assert torch.equal(value, others[name]), name
+            torch.testing.assert_close(value, alone.state_dict()[name], atol=1e-4, rtol=1e-3, msg=name)
+
+
+def _refusals():
+    plain = nn.Linear(2, 2)
+    compiled = nn.Sequential(nn.Linear(2, 2))
+    compiled[0].compile()
+    yield torch.compile(plain), "compiled network"
+    yield compiled, "compiled network"
+    yield torch.jit.script(plain), "scripted network"
+    yield nn.DataParallel(plain), "DataParallel"
+    yield nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(3)), "lazy modules"
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # a network of it is to be refused
+def test_refusals():
+    count = 0
+    for network, reason in _refusals():
+        weights = [p for p in network.parameters() if not nn.parameter.is_lazy(p)]
+        with pytest.raises(TypeError, match=reason):
+            AdaGP(network, torch.optim.SGD(weights, 0.1))
+        count += 1
+    assert count == 5
+    plain = nn.Linear(2, 2)
+    with pytest.raises(TypeError, match="LBFGS"):
+        AdaGP(plain, torch.optim.LBFGS(plain.parameters()))
+    with pytest.raises(ValueError, match="no weight that is trained"):
+        AdaGP(plain, torch.optim.SGD([plain.bias], 0.1))
+    optimizer = torch.optim.SGD(plain.parameters(), 0.1)
+    with pytest.raises(ValueError, match=r"gate is 2, and a cosine is between -1 and 1"):
+        AdaGP(plain, optimizer, gate=2)
+    with pytest.raises(ValueError, match="no source 'guess' of gradients; there are predicted"):
+        AdaGP(plain, optimizer, source="guess")
+    for field in ("windows", "channels", "decay", "lr"):
+        with pytest.raises(ValueError, match=f"{field} is -1"):
+            PredictorSettings(**{field: -1})
+
+
+def test_measures_by_hand():
+    """Equation 1 and the others, of four gradients of which one is zero."""
+    values = measure(torch.tensor([[1.0, -1.0], [2.0, 3.0]]), torch.tensor([[2.0, 1.0], [4.0, 0.0]]))
+    p, t = math.sqrt(15), math.sqrt(21)
+    expected = [(0.5 + 2 + 0.5) / 3, (1 + 4 + 4 + 9) / 4, (2 - 1 + 8) / (p * t), 2 / 3, p / t, 1 / 4]
+    torch.testing.assert_close(values, torch.tensor(expected))
+
+
+def test_metrics_of_an_epoch(tmp_path):
+    metrics = Metrics()
+    one, two = torch.tensor([1.0]), torch.tensor([2.0])
+    metrics.add("bp", "a", one, two)
+    metrics.add("bp", "a", two, two)
+    metrics.add("bp", "a", torch.zeros(1), two)  # no cosine
+    metrics.add("warmup", "b", two, one)
+    metrics.end_epoch(7)
+    row, other = metrics.rows
+    assert (row["epoch"], row["phase"], row["layer"], row["batches"]) == (7, "bp", "a", 3)
+    assert row["mape"] == pytest.approx(0.5) and row["cosine"] == 1 and row["mse"] == pytest.approx(5 / 3)
+    assert other["norm_ratio"] == 2
+    metrics.write_json(tmp_path / "m.json")
+    metrics.write_csv(tmp_path / "m.csv")
+    assert [r["layer"] for r in json.loads((tmp_path / "m.json").read_text())] == ["a", "b"]
+    assert len((tmp_path / "m.csv").read_text().splitlines()) == 3
+    assert len(list(metrics.scalars())) == 2 * len(MEASURES)
+
+
+def learnable(gate=None):
+    """A network whose gradient the predictor can learn: it is its output, but for a factor."""
+    torch.manual_seed(0)
+    network = nn.Linear(1, 8, bias=False)
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 1e-3), schedule(0, (1, 1, 1)), gate=gate,
+                predictor=PredictorSettings(lr=1e-2))  # fmt: skip
+    return network, ada, lambda: network(torch.ones(1, 1)).square().sum()
+
+
+def test_the_predictor_learns_what_can_be_learned():
+    network, ada, compute = learnable()
+    for _ in range(1500):
+        ada.step(compute)
+    ada.end_epoch()
+    torch.nn.init.normal_(network.weight, generator=torch.Generator().manual_seed(5))
+    for _ in range(2):
+        ada.step(compute)
+    ada.end_epoch()
+    assert ada.metrics.rows[-1]["cosine"] > 0.95
+
+
+def test_the_gate_opens_with_quality():
+    _, ada, compute = learnable(gate=0.9)
+    phases = []
+    for _ in range(1500):
+        ada.step(compute)
+        phases.append(ada.phase)
+    assert phases[0] is Phase.BP
+    first = phases.index(Phase.GP)
+    assert first > 1 and Phase.GP in phases[-2:]
+    ada._gate = 1.0  # nothing is as good
+    for _ in range(4):
+        ada.step(compute)
+    assert ada.phase is Phase.BP
+
+
+def test_copies_are_no_part_of_it():
+    """Hooks are on the network that was given, and gone when it is closed."""
+    network, (batch, other) = conv_network(), image_batches(2)
+    with AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(0, (1, 1, 0))) as ada:
+        before = weights_of(network)
+        with torch.no_grad():
+            network(other[0])  # evaluation
+        assert all(torch.equal(before[name], p) for name, p in network.named_parameters())
+        ada.step(lambda: F.cross_entropy(network(batch[0]), batch[1]))
+    assert not any(module._forward_hooks for module in network.modules())
+    assert not any(module._forward_hooks for module in copy.deepcopy(network).modules())
