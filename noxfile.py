@@ -9,7 +9,7 @@ import nox
 VENV = Path(__file__).parent.resolve() / ".venv" / "bin"
 if VENV.is_dir():  # whichever python comes first otherwise
     os.environ["PATH"] = f"{VENV}{os.pathsep}{os.environ['PATH']}"
-OWN = ("boards", "gen", "golden", "host", "noxfile.py", "package", "rtl", "sim", "spec", "synth", "tb")
+OWN = ("boards", "experiments", "gen", "golden", "host", "noxfile.py", "package", "rtl", "sim", "spec", "synth", "tb")
 """What is linted: a user's own networks, which may lie beside it, aren't."""
 
 nox.options.default_venv_backend = "none"
@@ -29,7 +29,7 @@ def types(session: nox.Session) -> None:
     # mypy can't follow an editable install that maps folders to packages: show it the mapping as links.
     tree = Path("build/types/adagp")
     tree.mkdir(parents=True, exist_ok=True)
-    for name in ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards"):
+    for name in ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards", "experiments"):
         if not (tree / name).is_symlink():
             (tree / name).symlink_to(Path(name).resolve())
     if not (tree / "__init__.py").is_symlink():
@@ -41,6 +41,12 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """All tests; arguments go to pytest, e.g. ``nox -s tests -- tb/unit -k drain``."""
     session.run("pytest", *(session.posargs or ["-n", "2", "--dist", "worksteal"]))
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """Tests that the others leave out, of all the paper's networks: need the extra ``models``."""
+    session.run("pytest", "-m", "slow", *(session.posargs or ["tb"]))
 
 
 @nox.session

@@ -4,7 +4,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-PARTS = ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards")
+PARTS = ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards", "experiments")
 PACKAGES = {"": "package", **{name: name for name in PARTS}}
 
 

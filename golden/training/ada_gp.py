@@ -75,8 +75,8 @@ class AdaGP:
         self._predictor_optimizer = torch.optim.Adam(self.predictor.parameters(), settings.lr)
         self.source = Source(source, self.predictor, generator)
         self.metrics = Metrics() if metrics else None
-        distributed = isinstance(network, nn.parallel.DistributedDataParallel)
-        self._recorder = Recorder(weights, settings.windows, network.process_group if distributed else None)
+        group = network.process_group if isinstance(network, nn.parallel.DistributedDataParallel) else None
+        self._recorder = Recorder(weights, settings.windows, group)
         self._state, self._open = State(), torch.tensor(False)
         self.phase = Phase.WARMUP
         """Of the last batch."""
@@ -136,7 +136,7 @@ class AdaGP:
 
     def _backpropagate(self, compute, clip, phase):
         self.optimizer.zero_grad(set_to_none=True)
-        reorganised: dict[str, Tensor] = {}
+        reorganised: dict[str, Tensor | None] = {}
         with self._recorder.recording(reorganised.__setitem__, True):
             loss = compute()
         if self._scaler:
@@ -144,7 +144,7 @@ class AdaGP:
             self._scaler.unscale_(self.optimizer)
         else:
             loss.backward()
-        self._learn(phase, reorganised)
+        self._learn(phase, {name: seen for name, seen in reorganised.items() if seen is not None})
         if clip:
             clip()
         if self._scaler:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from .reorganise import channels_first, reorganise
 
 __all__ = ["PredictedWeight", "frozen_parameters", "predicted_weights"]
 
-Outputs = Callable[[tuple, Mapping, object], list[Tensor]]
+Outputs = Callable[[tuple, Mapping, Any], list[Tensor]]
 """From a call's arguments, keyword arguments and result: outputs [batch, channels, *places], whose channels, one after
 the other, are the weight's filters."""
 
@@ -54,25 +55,26 @@ def _attention(module: nn.MultiheadAttention) -> Iterator[tuple[str, Outputs]]:
         x = x if x.dim() == 3 else x.unsqueeze(0)
         return x if module.batch_first or x.dim() < 3 else x.transpose(0, 1)
 
-    def inputs(args, kwargs):
-        names = ("query", "key", "value")
-        return [batched(x) for x in (*args[:3], *(kwargs[name] for name in names[len(args[:3]) :]))]
+    def projected(number, weight, args, kwargs):
+        """Of the means of query, key or value."""
+        inputs = (*args, *(kwargs[name] for name in ("query", "key", "value")[len(args) :]))
+        mean = batched(inputs[number]).detach().mean(0, keepdim=True, dtype=torch.float32)
+        size, bias = module.embed_dim, module.in_proj_bias
+        offset = None if bias is None else bias[number * size : (number + 1) * size].float()
+        return channels_first(F.linear(mean, weight.float(), offset))
 
-    def projection(number: int, weight: Callable[[], Tensor]) -> Outputs:
-        def outputs(args, kwargs, result):
-            mean = inputs(args, kwargs)[number].detach().mean(0, keepdim=True, dtype=torch.float32)
-            size, bias = module.embed_dim, module.in_proj_bias
-            offset = None if bias is None else bias[number * size : (number + 1) * size].float()
-            return [channels_first(F.linear(mean, weight().float(), offset))]
+    def merged(args, kwargs, result):
+        weights = module.in_proj_weight.chunk(3)
+        return [projected(number, weight, args, kwargs) for number, weight in enumerate(weights)]
 
-        return outputs
+    def separate(number, name):
+        return lambda args, kwargs, result: [projected(number, module.get_parameter(name), args, kwargs)]
 
     if module.in_proj_weight is not None:
-        chunks = [projection(i, lambda i=i: module.in_proj_weight.chunk(3)[i]) for i in range(3)]
-        yield "in_proj_weight", lambda *call: [output for chunk in chunks for output in chunk(*call)]
+        yield "in_proj_weight", merged
     else:
         for number, name in enumerate(("q_proj_weight", "k_proj_weight", "v_proj_weight")):
-            yield name, projection(number, lambda name=name: getattr(module, name))
+            yield name, separate(number, name)
     yield "out_proj.weight", lambda args, kwargs, result: [channels_first(batched(result[0]))]
 
 

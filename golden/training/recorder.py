@@ -69,7 +69,8 @@ class Recorder:
         if mean is not None and self._group is not None:
             distributed.all_reduce(mean, distributed.ReduceOp.SUM, self._group)
             mean /= distributed.get_world_size(self._group)
-        self._take(name, mean)
+        if self._take:
+            self._take(name, mean)
 
     def close(self) -> None:
         """Remove the hooks."""

@@ -16,7 +16,8 @@ class Updates:
 
     def __init__(self, optimizer: torch.optim.Optimizer):
         self._optimizer = optimizer
-        self._groups = {p: group for group in optimizer.param_groups for p in group["params"]}
+        # By number: a loaded state brings groups of its own.
+        self._groups = {p: number for number, group in enumerate(optimizer.param_groups) for p in group["params"]}
 
     def trained(self) -> set[nn.Parameter]:
         """All weights that the optimizer has."""
@@ -25,7 +26,8 @@ class Updates:
     @torch.no_grad()
     def apply(self, weight: nn.Parameter, gradient: Tensor) -> None:
         """A step of ``weight`` alone; it is left without a gradient."""
-        group, groups = self._groups[weight], self._optimizer.param_groups
+        groups = self._optimizer.param_groups
+        group = groups[self._groups[weight]]
         members = group["params"]
         weight.grad = gradient
         try:

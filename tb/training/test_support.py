@@ -18,10 +18,12 @@ from torch_networks import conv_network, image_batches, weights_of
 MIXED = schedule(1, (1, 2, 1), (1, 1, 1))
 
 
-def train(ada, network, batches, start=0, stop=None):
+def train(ada, network, batches, start=0, stop=None, rates=None):
     """Epochs of four batches, without regard to where ``batches`` begins."""
     for number, (x, y) in enumerate(batches[start:stop], start):
         ada.step(lambda x=x, y=y: F.cross_entropy(network(x), y))
+        if rates:
+            rates.step()
         if number % 4 == 3:
             ada.end_epoch()
 
@@ -33,33 +35,28 @@ def test_a_run_goes_on_bit_for_bit(source, gate):
         network = conv_network()
         optimizer = torch.optim.AdamW(network.parameters(), 1e-2)
         settings = PredictorSettings(milestones=(2,), lr=1e-2)
-        return (
-            network,
-            optimizer,
-            AdaGP(network, optimizer, MIXED, predictor=settings, source=source, gate=gate, seed=3),
-        )
+        ada = AdaGP(network, optimizer, MIXED, predictor=settings, source=source, gate=gate, seed=3)
+        return network, optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8), ada
 
     batches = image_batches(16)
-    whole, _, ada = parts()
-    train(ada, whole, batches)
+    whole, _, rates, ada = parts()
+    train(ada, whole, batches, rates=rates)
     for cut in (2, 6, 9):
-        network, optimizer, first = parts()
-        train(first, network, batches, 0, cut)
+        first = parts()
+        train(first[-1], first[0], batches, 0, cut, first[2])
         file = io.BytesIO()
-        torch.save({"net": network.state_dict(), "opt": optimizer.state_dict(), "ada": first.state_dict()}, file)
+        torch.save([part.state_dict() for part in first], file)
         file.seek(0)
-        saved = torch.load(file)  # weights_only, as by default
         torch.manual_seed(99)
-        network, optimizer, second = parts()
-        network.load_state_dict(saved["net"])
-        optimizer.load_state_dict(saved["opt"])
-        second.load_state_dict(saved["ada"])
-        train(second, network, batches, cut)
+        second = parts()
+        for part, state in zip(second, torch.load(file), strict=True):  # weights_only, as by default
+            part.load_state_dict(state)
+        network, _, rates, again = second
+        train(again, network, batches, cut, rates=rates)
         assert all(torch.equal(value, network.state_dict()[name]) for name, value in whole.state_dict().items())
-        assert all(
-            torch.equal(value, second.predictor.state_dict()[n]) for n, value in ada.predictor.state_dict().items()
-        )
-        assert json.dumps(second.metrics.rows) == json.dumps(ada.metrics.rows) and ada.metrics.rows
+        predictor = again.predictor.state_dict()
+        assert all(torch.equal(value, predictor[name]) for name, value in ada.predictor.state_dict().items())
+        assert json.dumps(again.metrics.rows) == json.dumps(ada.metrics.rows) and ada.metrics.rows
 
 
 def test_states_of_others_are_refused():

@@ -1,0 +1,1 @@
+"""The paper's networks and data sets, for training with the library in golden/training."""

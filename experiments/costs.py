@@ -1,0 +1,80 @@
+"""What a batch costs, in multiply-accumulates of the layers whose weights can be predicted."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from ..golden.training.layers import predicted_weights
+from ..golden.training.predictor import PredictorSettings
+from .dni import HIDDEN
+
+__all__ = ["BatchCosts", "batch_costs"]
+
+
+@dataclass(frozen=True)
+class BatchCosts:
+    """MACs of a batch's parts.
+
+    ``forward``; ``data`` and ``weight``: backward to a layer's inputs, which the first layer needn't, and to its
+    weights; ``predict``: the predictor's forward, for all layers; ``learn``: what training it takes beside that, to its
+    weights and to its hidden values. ``guess``: forward of the networks of :mod:`.dni`.
+    """
+
+    forward: int
+    data: int
+    weight: int
+    predict: int
+    learn: int
+    guess: int
+
+    @property
+    def bp(self) -> int:
+        """Of a batch of plain training."""
+        return self.forward + self.data + self.weight
+
+    def of(self, phase: str, source: str) -> int:
+        """Of a batch in ``phase`` ("warmup", "bp" or "gp") with gradients of ``source``, or of "dni".
+
+        In GP batches ``last``, ``mean`` and ``zero`` are updates alone: nothing looks at what forward computes.
+        """
+        if source == "dni":
+            return self.forward + self.weight + self.guess if phase == "gp" else self.bp + 3 * self.guess
+        predicts = source in ("predicted", "random")
+        if phase != "gp":
+            return self.bp + (self.predict + self.learn if predicts else 0)
+        return self.forward + self.predict if predicts else 0
+
+
+def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings: PredictorSettings) -> BatchCosts:
+    """Of a batch as ``run`` gives it to the network."""
+    weights = predicted_weights(network, set(network.parameters()))
+    macs: dict[int, int] = {}
+    guess = 0
+
+    def count(weight):
+        def seen(module, args, kwargs, result):
+            nonlocal guess
+            results = sum(y.numel() for y in weight.outputs(args, kwargs, result))
+            macs[order[weight.name]] = macs.get(order[weight.name], 0) + results * weight.elements
+            guess += 2 * results * HIDDEN
+
+        return seen
+
+    order = {weight.name: place for place, weight in enumerate(weights)}
+    hooks = [weight.module.register_forward_hook(count(weight), with_kwargs=True) for weight in weights]
+    training = network.training
+    try:
+        with torch.no_grad():
+            run(network.eval())
+    finally:
+        network.train(training)
+        for hook in hooks:
+            hook.remove()
+    hidden = settings.channels * settings.windows**2
+    conv = sum(len(w.weight) for w in weights) * 9 * hidden
+    linear = sum(w.weight.numel() for w in weights) * hidden
+    forward = sum(macs.values())
+    first = macs[min(macs)] if macs else 0
+    return BatchCosts(forward, forward - first, forward, conv + linear, conv + 2 * linear, guess)

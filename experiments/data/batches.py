@@ -1,0 +1,54 @@
+"""Batches in an order that depends on seed and epoch alone, from any batch on."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Batches", "Draw", "Examples"]
+
+Draw = Callable[[int], np.random.Generator]
+"""From an example's index to random numbers that belong to it in this epoch."""
+
+
+class Examples(Protocol):
+    """What batches are made of."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indexes: np.ndarray, draw: Draw) -> Any:
+        """Examples put together for a network; what varies from epoch to epoch is drawn."""
+
+
+class Batches:
+    """One epoch of ``examples``: all once, in random order, the last batch with what is left.
+
+    A run that stopped before batch ``start`` goes on with it as if it hadn't. Without ``shuffle`` the order is that of
+    the examples. Raises ValueError for a size or a start that means nothing.
+    """
+
+    def __init__(
+        self, examples: Examples, batch_size: int, seed: int, epoch: int, *, start: int = 0, shuffle: bool = True
+    ):
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}, and must be at least 1")
+        self.examples, self.batch_size, self.seed, self.epoch = examples, batch_size, seed, epoch
+        n_batches = -(-len(examples) // batch_size)
+        if not 0 <= start <= n_batches:
+            raise ValueError(f"start is {start}, and there are {n_batches} batches")
+        self.start, self._n_batches = start, n_batches
+        self._shuffle = shuffle
+
+    def __len__(self) -> int:
+        """Batches from ``start`` on."""
+        return self._n_batches - self.start
+
+    def _draw(self, index: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, self.epoch, int(index)])
+
+    def __iter__(self) -> Iterator[Any]:
+        order = np.arange(len(self.examples))
+        if self._shuffle:
+            order = np.random.default_rng([self.seed, self.epoch]).permutation(order)
+        for first in range(self.start * self.batch_size, len(order), self.batch_size):
+            yield self.examples.batch(order[first : first + self.batch_size], self._draw)

@@ -1,0 +1,63 @@
+"""Accuracy against cost: each method beside plain training of the same cost."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Point", "compare", "line"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method: mean accuracy in percent over ``n`` seeds, its standard deviation, its cost over whole training's.
+
+    ``above``: accuracy over plain training of the same cost, ``error`` the standard error of that; both None for what
+    costs less or more than any of it.
+    """
+
+    method: str
+    accuracy: float
+    sd: float
+    n: int
+    cost: float
+    above: float | None
+    error: float | None
+
+
+def line(costs: Sequence[float], accuracies: Sequence[float], cost: float) -> float | None:
+    """Between points of plain training, straight; None outside of them."""
+    order = np.argsort(costs)
+    x, y = np.asarray(costs)[order], np.asarray(accuracies)[order]
+    return float(np.interp(cost, x, y)) if x[0] <= cost <= x[-1] else None
+
+
+def _spread(values: Sequence[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+
+
+def compare(
+    accuracy: Mapping[str, Mapping[int, float]], cost: Mapping[str, float], plain: Sequence[str]
+) -> list[Point]:  # fmt: skip
+    """Of accuracies by method and seed, and costs by method; those of the methods ``plain`` are the line.
+
+    Differences are taken seed by seed, as runs of a seed begin with the same weights and see the same order of images;
+    so what a seed is worth counts for neither. A run that diverged has accuracy 0.
+    """
+    points = []
+    costs = [cost[name] for name in plain]
+    for method, by_seed in accuracy.items():
+        values = {seed: value if math.isfinite(value) else 0.0 for seed, value in by_seed.items()}
+        differences = []
+        for seed, value in values.items():
+            at = line(costs, [accuracy[name][seed] for name in plain], cost[method])
+            if at is not None:
+                differences.append(value - at)
+        known = len(differences) == len(values)
+        points.append(Point(
+            method, float(np.mean(list(values.values()))), _spread(list(values.values())), len(values), cost[method],
+            float(np.mean(differences)) if known else None,
+            _spread(differences) / math.sqrt(len(differences)) if known else None,
+        ))  # fmt: skip
+    return points

@@ -1,0 +1,60 @@
+"""Ways to train: plain training for part of the epochs, and those that replace some batches' backward pass."""
+
+from dataclasses import dataclass
+
+from ..golden.paper import EPOCHS, PHASES, WARMUP_EPOCHS
+from ..golden.training import PredictorSettings, schedule
+from ..spec.schedule import Schedule
+
+__all__ = ["METHODS", "PLAIN", "Method"]
+
+PLAIN = (1.0, 0.85, 0.7, 0.55, 0.4)
+"""Budgets of plain training, as shares of the epochs: the line that methods of the same cost are compared with."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """``share`` of the epochs are run. ``entries``: of the schedule behind the warm-up, "paper" for the paper's.
+
+    ``source``: of gradients in GP batches, of :data:`adagp.golden.training.sources.SOURCES`, or "dni". ``raw``: the
+    predictor as the paper has it, its targets not normalised. ``gate``: see :class:`adagp.AdaGP`.
+    """
+
+    name: str
+    share: float = 1.0
+    source: str = "predicted"
+    entries: str | tuple[tuple[int, int, int], ...] = ()
+    raw: bool = False
+    gate: float | None = None
+
+    def schedule(self, epochs: int) -> Schedule:
+        """For a run of ``epochs``: warm-up, and of the paper's table each entry, in the paper's proportion."""
+        if not self.entries:
+            return schedule(max(1, epochs))
+
+        def part(of: int) -> int:
+            return max(1, round(of * epochs / EPOCHS))
+
+        table = [(part(n), gp, bp) for n, gp, bp in PHASES] if self.entries == "paper" else self.entries
+        return schedule(part(WARMUP_EPOCHS), *table)
+
+    @property
+    def predictor(self) -> PredictorSettings:
+        """Its predictor's settings."""
+        return PredictorSettings.paper() if self.raw else PredictorSettings()
+
+
+_EVEN = ((1, 1, 1),)
+"""One batch with other gradients for each with true ones."""
+
+METHODS = {method.name: method for method in (
+    *(Method(f"bp-{share:g}", share=share) for share in PLAIN),
+    Method("ada-gp", entries="paper"),
+    Method("ada-gp-1:1", entries=_EVEN),
+    Method("ada-gp-raw", entries="paper", raw=True),
+    Method("ada-gp-gated", entries="paper", gate=0.1),
+    *(Method(f"{source}-1:1", source=source, entries=_EVEN)
+      for source in ("random", "zero", "last", "mean", "skip", "dni")),
+    Method("skip", source="skip", entries="paper"),
+)}  # fmt: skip
+"""By name."""

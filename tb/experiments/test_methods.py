@@ -1,0 +1,207 @@
+"""Methods, what they cost, synthetic gradients, runs that stop and go on, and the comparison at equal cost."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from adagp.experiments import runs
+from adagp.experiments.costs import batch_costs
+from adagp.experiments.data import load
+from adagp.experiments.dni import HIDDEN, Dni
+from adagp.experiments.front import compare, line
+from adagp.experiments.methods import METHODS, Method
+from adagp.experiments.protocol import Protocol, tuned
+from adagp.experiments.regimes import REGIMES, Regime
+from adagp.experiments.runs import Run, execute
+from adagp.golden.training import PAPER, PredictorSettings, schedule
+from adagp.spec.commands import Phase
+from torch import nn
+from torch.nn import functional as F
+
+TINY = Regime("tiny", "digits", "small-cnn", 3, 64, 8, 1, images=256, needs=False, lrs=(0.05, 0.1))
+
+
+def test_costs_by_hand():
+    """A convolution of 2 to 3 channels on 4 x 4 pixels and a linear layer of 48 to 5, a batch of 2."""
+    network = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.Flatten(), nn.Linear(48, 5))
+    costs = batch_costs(network, lambda net: net(torch.zeros(2, 2, 4, 4)), PredictorSettings(windows=2, channels=3))
+    conv, linear = 2 * 16 * 3 * 18, 2 * 5 * 48
+    assert (costs.forward, costs.data, costs.weight) == (conv + linear, linear, conv + linear)
+    predictor_conv, predictor_linear = (3 + 5) * 9 * 12, (3 * 18 + 5 * 48) * 12
+    assert costs.predict == predictor_conv + predictor_linear
+    assert costs.learn == predictor_conv + 2 * predictor_linear
+    assert costs.guess == 2 * HIDDEN * (2 * 3 * 16 + 2 * 5)
+    assert costs.bp == 2 * conv + 3 * linear
+    assert costs.of("gp", "predicted") == costs.forward + costs.predict
+    assert costs.of("bp", "random") == costs.bp + costs.predict + costs.learn
+    assert costs.of("gp", "mean") == costs.of("gp", "skip") == 0 and costs.of("bp", "mean") == costs.bp
+    assert costs.of("gp", "dni") == costs.forward + costs.weight + costs.guess
+    assert network.training and not any(module._forward_hooks for module in network.modules())
+
+
+def test_schedules():
+    assert METHODS["ada-gp"].schedule(90) == PAPER
+    assert METHODS["ada-gp-1:1"].schedule(18) == schedule(2, (1, 1, 1))
+    assert METHODS["bp-0.55"].schedule(11) == schedule(11)
+    assert METHODS["ada-gp-raw"].predictor == PredictorSettings.paper()
+
+
+def dni(seed=0):
+    torch.manual_seed(3)
+    network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    return network, Dni(network, optimizer, schedule(1, (1, 1, 0)), 3, seed=seed)
+
+
+def test_synthetic_gradients_that_are_true_train_as_backpropagation():
+    """With the true gradient for a guess, a GP batch moves all weights as a BP batch does."""
+    x, y = torch.randn(5, 1, 8, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1])
+    plain, _ = dni()
+    gradients = {}
+    for place in (0, 3):
+        plain[place].register_forward_hook(
+            lambda m, x, output, place=place: output.register_hook(lambda g: gradients.update({place: g})) and None
+        )
+    F.cross_entropy(plain(x), y).backward()
+    with torch.no_grad():
+        for parameter in plain.parameters():
+            parameter -= 0.1 * parameter.grad
+    network, trainer = dni()
+    for guesser, place in zip(trainer.guessers, (0, 3), strict=True):
+        guesser.scale.fill_(1)
+        guesser.forward = lambda output, labels, place=place: gradients[place]
+    for _ in trainer.epoch(range(0)):
+        pass
+    trainer.step(lambda: F.cross_entropy(network(x), y), y)
+    assert trainer.phase is Phase.GP
+    for mine, theirs in zip(network.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_guessers_learn_what_depends_on_the_label():
+    network, trainer = dni()
+    trainer.schedule = replace(trainer.schedule, warmup=1 << 15)
+    generator, losses = torch.Generator().manual_seed(2), []
+    for _ in range(300):
+        y = torch.randint(0, 3, (16,), generator=generator)
+        output = None
+
+        def compute(y=y):
+            nonlocal output
+            output = network(torch.zeros(16, 1, 8, 8))
+            return (output * F.one_hot(y, 3)).sum() / 16
+
+        trainer.step(compute, y)
+        with torch.no_grad():
+            guess = trainer.guessers[1](output, y) * trainer.guessers[1].scale.sqrt()
+            losses.append(float((guess - F.one_hot(y, 3) / 16).square().mean()))
+    assert losses[-1] < losses[0] / 20
+
+
+@pytest.mark.parametrize("method", ["bp-0.7", "ada-gp", "mean-1:1", "dni-1:1", "skip"])
+def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
+    data = TINY.prepare(None)
+    run = Run("tiny", "small-cnn", method, 3, 0.05, 4, 64, 8, 1)
+    whole = execute(run, data)
+    assert sum(whole.batches.values()) == 4 * round(4 * METHODS[method].share) and whole.macs > 0
+
+    class Stopped(Exception):
+        pass
+
+    saves = []
+
+    def save(*arguments):
+        saves.append(arguments[2])
+        real(*arguments)
+        if len(saves) == 2:
+            raise Stopped
+
+    real = runs._save
+    monkeypatch.setattr(runs, "_save", save)
+    with pytest.raises(Stopped):
+        execute(run, data, folder=tmp_path)
+    again = execute(run, data, folder=tmp_path)
+    assert saves[:2] == [1, 2] and json.dumps(again.losses) == json.dumps(whole.losses)
+    assert (again.validation, again.test, again.batches) == (whole.validation, whole.test, whole.batches)
+
+
+def test_a_run_that_diverges_says_so():
+    outcome = execute(Run("tiny", "small-cnn", "bp-1", 0, 1e4, 2, 64, 8, 1), TINY.prepare(None))
+    assert math.isnan(outcome.validation) and math.isnan(outcome.test)
+
+
+def test_regimes_prepare_the_same_images():
+    small = replace(TINY, size=4, images=100).prepare(None)
+    whole = load("digits")
+    again = replace(TINY, size=4, images=100).prepare(None)
+    assert len(small.train) == 100 and (small.train.images_NCHW == again.train.images_NCHW).all()
+    assert small.test.images_NCHW.shape[2:] == (4, 4) and len(small.test) == len(whole.test)
+    block = whole.test.images_NCHW[0, 0, :2, :2].mean()
+    assert small.test.images_NCHW[0, 0, 0, 0] == pytest.approx(block, rel=1e-6)
+    batch, _ = small.train.batch(range(100), lambda _: None)
+    assert abs(float(batch.mean())) < 1e-5 and float(batch.std()) == pytest.approx(1, abs=1e-2)
+    assert {r.data for r in REGIMES.values()} == {"digits", "fashion-mnist", "cifar10"}
+
+
+def test_tuning_takes_the_best_mean():
+    def outcome(lr, validation):
+        return {"run": {"lr": lr}, "validation": validation}
+
+    outcomes = [outcome(0.1, 90), outcome(0.1, math.nan), outcome(0.05, 60), outcome(0.05, 62), outcome(0.01, 50)]
+    assert tuned(outcomes, (0.01, 0.05, 0.1)).lr == 0.05 and not tuned(outcomes, (0.01, 0.05, 0.1)).at_edge
+    assert tuned(outcomes, (0.05, 0.1)).at_edge
+
+
+def test_comparison_at_equal_cost():
+    """Plain training has 50 % at half of the cost and 60 % at all of it, 2 more with seed 1; mean has 57 % and 60 %."""
+    accuracy = {"bp-1": {0: 60, 1: 62}, "bp-0.5": {0: 50, 1: 52}, "mean": {0: 57, 1: 60}, "free": {0: 1, 1: math.nan}}
+    points = {p.method: p for p in compare(accuracy, {"bp-1": 1, "bp-0.5": 0.5, "mean": 0.75, "free": 0.1},
+                                           ("bp-1", "bp-0.5"))}  # fmt: skip
+    assert points["mean"].above == pytest.approx(2.5) and points["mean"].error == pytest.approx(0.5)
+    assert points["mean"].accuracy == 58.5 and points["mean"].n == 2
+    assert points["bp-1"].above == 0 and points["free"].above is None and points["free"].accuracy == 0.5
+    assert line([1, 0.5], [60, 50], 0.4) is None
+
+
+def test_protocol_runs_once_and_chooses_by_validation(tmp_path, monkeypatch):
+    monkeypatch.setitem(REGIMES, "tiny", TINY)
+    seen = []
+    protocol = Protocol(TINY, None, tmp_path, methods=("bp-0.4", "mean-1:1"), seeds=(0, 1))
+
+    class Here:  # in this process, where the regime is known
+        def __init__(self, jobs, context, begin, arguments):
+            begin(*arguments)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def submit(self, function, run):
+            from concurrent.futures import Future
+
+            seen.append(run)
+            done: Future = Future()
+            done.set_result(function(run))
+            return done
+
+    monkeypatch.setattr("adagp.experiments.protocol.ProcessPoolExecutor", Here)
+    told = []
+    protocol.finish(protocol.tuning(), 1, lambda *numbers: told.append(numbers))
+    assert len(seen) == 8 and told[0] == (0, 8) and told[-1] == (8, 8)
+    protocol.finish(protocol.reported(), 1, lambda *_: None)
+    assert len(seen) == 12 and {run.seed for run in seen[8:]} == {0, 1}
+    protocol.finish(protocol.reported(), 1, lambda *_: None)
+    assert len(seen) == 12
+    best = protocol.chosen()["bp-0.4"]
+    means = {lr: sum(protocol.read(protocol.run("bp-0.4", s, lr))["validation"] for s in (1000, 1001)) / 2
+             for lr in TINY.lrs}  # fmt: skip
+    assert best.validation == max(means.values()) and means[best.lr] == best.validation
+
+
+def test_methods_cover_the_sources():
+    assert {m.source for m in METHODS.values()} == {"predicted", "random", "zero", "last", "mean", "skip", "dni"}
+    assert all(isinstance(m, Method) for m in METHODS.values())
