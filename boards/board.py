@@ -137,7 +137,7 @@ class BoardTop(Elaboratable):
         resource = platform.lookup("ddr3", 0)
         names = [subsignal.name for subsignal in resource.ios]
         memory = platform.request("ddr3", 0, dir=dict.fromkeys(names, "-"))
-        connections = {}
+        connections: dict[str, object] = {}
         for port, name in DDR3_PINS.items():
             if name not in names:
                 continue

@@ -1,4 +1,4 @@
-"""The command line's part about boards: ``adagp board``; with it, the whole of it."""
+"""The command line's part about boards: ``adagp board``."""
 
 import json
 from math import isfinite

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from ..golden.training.layers import predicted_weights
+from ..golden.training.layers import PredictedWeight, predicted_weights
 from ..golden.training.predictor import PredictorSettings
 from .dni import HIDDEN
 
@@ -56,7 +56,7 @@ def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings
     def count(weight):
         def seen(module, args, kwargs, result):
             nonlocal guess
-            results = sum(y.numel() for y in weight.outputs(args, kwargs, result))
+            results = sum(y.numel() for y in weight.outputs(args, kwargs, result)) * _sentences(weight, result)
             macs[order[weight.name]] = macs.get(order[weight.name], 0) + results * weight.elements
             guess += 2 * results * HIDDEN
 
@@ -78,3 +78,12 @@ def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings
     forward = sum(macs.values())
     first = macs[min(macs)] if macs else 0
     return BatchCosts(forward, forward - first, forward, conv + linear, conv + 2 * linear, guess)
+
+
+def _sentences(weight: PredictedWeight, result) -> int:
+    """How many a layer's outputs are a mean of: on attention's way in they are given as the batch's."""
+    module = weight.module
+    if not isinstance(module, nn.MultiheadAttention) or weight.name.endswith("out_proj.weight"):
+        return 1
+    attended = result[0]
+    return attended.shape[0 if module.batch_first else 1] if attended.dim() == 3 else 1

@@ -67,7 +67,8 @@ class Dni:
                 raise TypeError(f"{weight.name} isn't a weight of Conv2d or Linear")
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            self.guessers = nn.ModuleList(Guesser(len(w.weight), n_classes, hidden) for w in weights)
+            guessers = nn.ModuleList(Guesser(len(w.weight), n_classes, hidden) for w in weights)
+        self.guessers = guessers.to(weights[0].weight.device) if weights else guessers
         self._guess_optimizer = torch.optim.Adam(self.guessers.parameters(), lr)
         self._labels, self._learning, self._active = torch.empty(0), True, False
         self._seen: list[tuple[Guesser, Tensor]] = []

@@ -1,7 +1,11 @@
-"""What can be wrong with an experiment's settings."""
+"""What can be wrong with an experiment."""
 
-__all__ = ["ModelError"]
+__all__ = ["ExperimentError", "ModelError"]
 
 
 class ModelError(ValueError):
     """A network that can't be built; the message names the field, or the package that is missing."""
+
+
+class ExperimentError(RuntimeError):
+    """An experiment that could not be finished; the message says why."""

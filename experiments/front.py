@@ -27,7 +27,9 @@ class Point:
 
 
 def line(costs: Sequence[float], accuracies: Sequence[float], cost: float) -> float | None:
-    """Between points of plain training, straight; None outside of them."""
+    """Between points of plain training, straight; None outside of them, and where there is none."""
+    if not len(costs):
+        return None
     order = np.argsort(costs)
     x, y = np.asarray(costs)[order], np.asarray(accuracies)[order]
     return float(np.interp(cost, x, y)) if x[0] <= cost <= x[-1] else None

@@ -1,12 +1,10 @@
 """Where methods are compared: a network, images, and for how long it is trained with how many of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from .data import ImageSet, Splits, load
-from .data.images import Statistics
+from .data import Splits
+from .prepared import prepared
 
 __all__ = ["REGIMES", "Regime"]
 
@@ -33,25 +31,8 @@ class Regime:
 
     def prepare(self, folder: Path | None, seed: int = 0) -> Splits:
         """Its images: the same few for every run. Raises DataError."""
-        splits = load(self.data, folder if self.needs else None)
-        train = splits.train
-        if self.images:
-            kept = np.sort(np.random.default_rng(seed).permutation(len(train))[: self.images])
-            train = replace(train, images_NCHW=train.images_NCHW[kept], labels_N=train.labels_N[kept])
-        parts = [self._small(part) for part in (train, splits.validation, splits.test)]
-        statistics = Statistics.of(parts[0].images_NCHW)
-        train, validation, test = (replace(part, statistics=statistics) for part in parts)
-        return replace(splits, train=train, validation=validation, test=test)
-
-    def _small(self, part: ImageSet) -> ImageSet:
-        """With means of neighbouring pixels for pixels."""
-        images = part.images_NCHW
-        factor = images.shape[-1] // self.size
-        if factor == 1:
-            return part
-        n, channels, height, width = images.shape
-        blocks = images.reshape(n, channels, height // factor, factor, width // factor, factor)
-        return replace(part, images_NCHW=blocks.mean((3, 5), dtype=np.float32).astype(images.dtype))
+        folder = folder if self.needs else None
+        return prepared(self.data, folder, size=self.size, images=self.images, seed=seed)
 
 
 REGIMES = {regime.name: regime for regime in (

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 import torch
@@ -10,24 +10,30 @@ from torch import nn
 
 from ..gen.cache import digest
 from ..golden.training import AdaGP
+from ..spec.commands import Phase
 from .costs import BatchCosts, batch_costs
 from .data import Batches, Splits
 from .dni import Dni
 from .methods import METHODS, Method
 from .models import build
-from .tasks import CLASSIFICATION, Task
+from .optimisation import Rates, autocast, optimizer, scaler
+from .run_state import History
+from .run_state import restore as _restore
+from .run_state import save as _save
+from .tasks import CLASSIFICATION, Task, moved
 
-__all__ = ["Outcome", "Run", "execute"]
+__all__ = ["Outcome", "Run", "Standing", "execute", "network_of"]
 
-Progress = Callable[[int, int, float], None]
-"""Told batches that are over, batches in all, and the last loss."""
+_LATER = ("optimizer", "lr_schedule", "device", "autocast")
+"""Fields of a run that its name has only where they aren't the default: outcomes from before they were there count."""
 
 
 @dataclass(frozen=True)
 class Run:
     """What decides how a run ends; ``epochs`` are those of a method with the whole share.
 
-    The learning rate falls from ``lr`` to 0 along half a cosine, over the batches of the run.
+    ``optimizer``, ``lr_schedule``, ``device``, ``autocast``: see :mod:`.optimisation`. ``image_size`` is 0 where there
+    are no images.
     """
 
     regime: str
@@ -41,18 +47,41 @@ class Run:
     channels: int
     momentum: float = 0.9
     weight_decay: float = 5e-4
+    optimizer: str = "sgd"
+    lr_schedule: str = "cosine"
+    device: str = "cpu"
+    autocast: str = "off"
 
     @property
     def identity(self) -> str:
         """What tells it from others."""
-        return f"{self.regime}-{self.method}-{self.lr:g}-{self.seed}-{digest(repr(asdict(self)))[:8]}"
+        usual = {f.name: f.default for f in fields(self) if f.name in _LATER}
+        said = {name: value for name, value in asdict(self).items() if name not in usual or value != usual[name]}
+        return f"{self.regime}-{self.method}-{self.lr:g}-{self.seed}-{digest(repr(said))[:8]}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Of a run under way: batches that are over, and in all; epochs; the last loss, and the last validation score."""
+
+    done: int
+    total: int
+    epoch: int
+    epochs: int
+    loss: float
+    score: float
+
+
+Progress = Callable[[Standing], object]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """``validation`` and ``test``: in percent, at the end (nan where training diverged: chance, then).
 
-    ``macs``: of all batches, see :mod:`.costs`; ``batches``: by phase; ``quality``: rows of predictions' metrics.
+    ``macs``: of all batches, see :mod:`.costs`, and ``whole``: what those of plain training would be for all epochs;
+    ``batches``: by phase; ``quality``: rows of predictions' metrics. ``validations``, ``validation_losses``: by epoch,
+    where they are followed. ``measures``: of the test part, see :meth:`.tasks.Task.measures`, likewise.
     """
 
     run: Run
@@ -62,63 +91,137 @@ class Outcome:
     batches: dict[str, int]
     losses: list[float]
     quality: list[dict]
+    whole: int = 0
+    validations: list[float] = field(default_factory=list)
+    validation_losses: list[float] = field(default_factory=list)
+    measures: dict[str, float] = field(default_factory=dict)
 
 
-def _trainer(run: Run, method: Method, network, optimizer, n_classes: int):
-    epochs = max(1, round(run.epochs * method.share))
-    table = method.schedule(epochs)
-    if method.source == "dni":
-        return epochs, Dni(network, optimizer, table, n_classes, seed=run.seed)
-    return epochs, AdaGP(network, optimizer, table, predictor=method.predictor, source=method.source, gate=method.gate,
-                         metrics=bool(method.entries), seed=run.seed)  # fmt: skip
+def network_of(run: Run, data: Splits) -> nn.Module:
+    """The run's network as it begins; raises ModelError."""
+    if run.image_size:
+        return build(run.model, data.n_classes, run.image_size, run.seed, channels=run.channels)
+    return build(run.model, data.n_classes, None, run.seed, source_words=len(data.train.source_words))
 
 
 def execute(
-    run: Run, data: Splits, progress: Progress = lambda *_: None, task: Task = CLASSIFICATION,
-    folder: Path | None = None,
+    run: Run, data: Splits, progress: Progress = lambda _: None, task: Task = CLASSIFICATION,
+    folder: Path | None = None, *, follow: bool = False,
 ) -> Outcome:  # fmt: skip
-    """Train and evaluate; with a ``folder`` every epoch leaves a state in it, from which the next call goes on."""
-    method = METHODS[run.method]
-    network = build(run.model, data.n_classes, run.image_size, run.seed, channels=run.channels)
-    optimizer = torch.optim.SGD(network.parameters(), run.lr, momentum=run.momentum, weight_decay=run.weight_decay)
-    epochs, trainer = _trainer(run, method, network, optimizer, data.n_classes)
-    n_batches = len(Batches(data.train, run.batch_size, run.seed, 0))
-    total = epochs * n_batches
-    rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: (1 + math.cos(math.pi * n / total)) / 2)
-    parts = {"network": network, "optimizer": optimizer, "rates": rates, "trainer": trainer}
-    state = folder / f"{run.identity}.pt" if folder else None
-    begun, phases, losses = _restore(state, parts)
-    network.train()
-    for epoch in range(begun, epochs):
+    """Train and evaluate; with a ``folder`` every epoch leaves a state in it, from which the next call goes on.
+
+    ``follow``: evaluate behind each epoch, and measure all that the task knows at the end. Outcomes depend on nothing
+    but the arguments; PyTorch's generators stay as they are. Raises RunError for a state that isn't whole.
+    """
+    with torch.random.fork_rng([torch.cuda.current_device()] if run.device == "cuda" else []):
+        torch.manual_seed(run.seed)  # of dropout
+        training = _Training(run, data, task, follow or run.lr_schedule == "plateau")
+        training.train(progress, folder / f"{run.identity}.pt" if folder else None)
+        return training.outcome(follow)
+
+
+class _Training:
+    """A run's parts while it is under way."""
+
+    def __init__(self, run: Run, data: Splits, task: Task, follow: bool):
+        self.run, self.data, self.task, self._follow = run, data, task, follow
+        self.method = METHODS[run.method]
+        self.network = network_of(run, data).to(run.device)
+        self.optimizer = optimizer(run.optimizer, self.network.parameters(), run.lr, run.momentum, run.weight_decay)
+        self.epochs = max(1, round(run.epochs * self.method.share))
+        self.n_batches = len(self._batches(0))
+        self.rates = Rates(run.lr_schedule, self.optimizer, self.epochs * self.n_batches)
+        self.autocast = autocast(run.autocast, run.device)
+        self.scaler = scaler(run.autocast, run.device)
+        self.trainer = self._trainer()
+        self.history = History()
+
+    def _trainer(self) -> AdaGP | Dni:
+        method, run = self.method, self.run
+        table = method.schedule(self.epochs)
+        if method.source == "dni":
+            return Dni(self.network, self.optimizer, table, self.data.n_classes, seed=run.seed)
+        return AdaGP(self.network, self.optimizer, table, predictor=method.predictor, source=method.source,
+                     gate=method.gate, metrics=bool(method.entries), scaler=self.scaler, seed=run.seed)  # fmt: skip
+
+    def _batches(self, epoch: int, shuffle: bool = True) -> Batches:
+        return Batches(self.data.train, self.run.batch_size, self.run.seed, epoch, shuffle=shuffle)
+
+    def train(self, progress: Progress, state: Path | None) -> None:
+        """From the state, if there is one, to the end; training that has diverged ends with its epoch."""
+        parts = {"network": self.network, "optimizer": self.optimizer, "rates": self.rates, "trainer": self.trainer}
+        if self.scaler:
+            parts["scaler"] = self.scaler
+        begun, self.history = _restore(state, parts)
+        self.network.train()
+        for epoch in range(begun, self.epochs):
+            if not all(map(math.isfinite, self.history.losses)):
+                break
+            self.history.losses.append(self._epoch(epoch, progress))
+            self._evaluate()
+            progress(self._standing(epoch, self.history.losses[-1]))
+            if state:
+                _save(state, parts, epoch + 1, self.history)
+
+    def _epoch(self, epoch: int, progress: Progress) -> float:
+        """Train for an epoch; returns its last loss."""
+        phases, losses = self.history.phases, self.history.losses
         loss = losses[-1] if losses else math.nan
-        for batch in trainer.epoch(Batches(data.train, run.batch_size, run.seed, epoch)):
-            made = _step(trainer, task, network, batch)
+        for batch in self.trainer.epoch(self._batches(epoch)):
+            made = self._step(moved(batch, torch.device(self.run.device)))
             loss = float(made) if made is not None else loss
-            name = trainer.phase.name.lower()
+            name = _name(self.trainer.phase)
             phases[name] = phases.get(name, 0) + 1
-            if rates.last_epoch + 1 < total:
-                rates.step()
-            progress(sum(phases.values()), total, loss)
-        losses.append(loss)
-        if state:
-            _save(state, parts, epoch + 1, phases, losses)
-        if not math.isfinite(loss):
-            break
-    costs = batch_costs(network, lambda net: task.loss(net, next(iter(_first(data, run)))), method.predictor)
-    finite = all(parameter.isfinite().all() for parameter in network.parameters())
-    score = (lambda examples: task.score(network, examples)) if finite else (lambda _: math.nan)
-    rows = trainer.metrics.rows if isinstance(trainer, AdaGP) and trainer.metrics else []
-    return Outcome(run, score(data.validation), score(data.test), _macs(costs, method, phases), phases, losses, rows)
+            self.rates.after_batch()
+            progress(self._standing(epoch, loss))
+        return loss
+
+    def _step(self, batch):
+        def compute():
+            with self.autocast():
+                return self.task.loss(self.network, batch)
+
+        if isinstance(self.trainer, Dni):
+            assert self.task.labels
+            return self.trainer.step(compute, self.task.labels(batch))
+        return self.trainer.step(compute)
+
+    def _standing(self, epoch: int, loss: float) -> Standing:
+        done = sum(self.history.phases.values())
+        score = self.history.validations[-1] if self.history.validations else math.nan
+        return Standing(done, self.epochs * self.n_batches, epoch + 1, self.epochs, loss, score)
+
+    def _finite(self) -> bool:
+        return all(parameter.isfinite().all() for parameter in self.network.parameters())
+
+    def _evaluate(self) -> None:
+        if not self._follow:
+            return
+        here = self.task.score_and_loss(self.network, self.data.validation) if self._finite() else (math.nan, math.nan)
+        self.history.validations.append(here[0])
+        self.history.validation_losses.append(here[1])
+        self.rates.after_epoch(here[1])
+
+    def outcome(self, follow: bool) -> Outcome:
+        """At the end."""
+        network, task, history, data = self.network, self.task, self.history, self.data
+        device = torch.device(self.run.device)
+        first = moved(next(iter(self._batches(0, shuffle=False))), device)
+        costs = batch_costs(network, lambda net: task.loss(net, first), self.method.predictor)
+        finite = self._finite()
+        validation, test = (
+            task.score(network, part) if finite else math.nan for part in (data.validation, data.test)
+        )  # fmt: skip
+        rows = self.trainer.metrics.rows if isinstance(self.trainer, AdaGP) and self.trainer.metrics else []
+        return Outcome(
+            self.run, validation, test, _macs(costs, self.method, history.phases), history.phases, history.losses, rows,
+            costs.bp * self.run.epochs * self.n_batches, history.validations, history.validation_losses,
+            task.measures(network, data.test) if follow and finite else {},
+        )  # fmt: skip
 
 
-def _first(data: Splits, run: Run) -> Batches:
-    return Batches(data.train, run.batch_size, run.seed, 0, shuffle=False)
-
-
-def _step(trainer, task: Task, network: nn.Module, batch):
-    if isinstance(trainer, Dni):
-        return trainer.step(lambda: task.loss(network, batch), task.labels(batch))
-    return trainer.step(lambda: task.loss(network, batch))
+def _name(phase: Phase) -> str:
+    return str(phase.name).lower()
 
 
 def _macs(costs: BatchCosts, method: Method, phases: dict[str, int]) -> int:
@@ -126,19 +229,3 @@ def _macs(costs: BatchCosts, method: Method, phases: dict[str, int]) -> int:
         return costs.bp * sum(phases.values())
     source = method.source
     return sum(costs.of(phase, source) * count for phase, count in phases.items())
-
-
-def _save(path: Path, parts: dict, epoch: int, phases: dict, losses: list) -> None:
-    scratch = path.with_suffix(".new")
-    torch.save({"epoch": epoch, "phases": phases, "losses": losses,
-                "parts": {name: part.state_dict() for name, part in parts.items()}}, scratch)  # fmt: skip
-    scratch.replace(path)
-
-
-def _restore(path: Path | None, parts: dict) -> tuple[int, dict[str, int], list[float]]:
-    if path is None or not path.exists():
-        return 0, {}, []
-    saved = torch.load(path)
-    for name, part in parts.items():
-        part.load_state_dict(saved["parts"][name])
-    return saved["epoch"], saved["phases"], saved["losses"]

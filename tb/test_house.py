@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "synth": {"spec", "rtl", "gen", "synth"},
     "host": {"spec", "rtl", "gen", "sim", "synth", "golden", "host"},
     "boards": set(PARTS),
-    "experiments": {"spec", "golden", "gen", "host", "experiments"},
+    "experiments": {"spec", "golden", "gen", "host", "boards", "experiments"},
 }
 BANNED = {
     "spec": {"amaranth", "torch", "numpy"},

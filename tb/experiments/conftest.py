@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from adagp.experiments import runs
+from adagp.experiments.cli import main
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +40,32 @@ def torchvision_imports():
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def experiment(capsys, monkeypatch):
+    """``adagp experiment`` in this process: returns exit code, standard output and standard error."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["experiment", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return ended.value.code, captured.out, captured.err.strip("\n")
+
+    return run
+
+
+@pytest.fixture
+def epochs_seen(monkeypatch):
+    """Epochs that are trained, as state and number. What is in the second list: how many until an interrupt."""
+    seen, stop, real = [], [], runs._save
+
+    def save(path, parts, epoch, history):
+        real(path, parts, epoch, history)
+        seen.append((path.name, epoch))
+        if len(seen) in stop:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "_save", save)
+    return seen, stop

@@ -127,6 +127,15 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
     assert (again.validation, again.test, again.batches) == (whole.validation, whole.test, whole.batches)
 
 
+def test_outcomes_keep_their_names():
+    """Of runs from before there were other optimizers; what differs from them has another name."""
+    run = Run("tiny", "small-cnn", "bp-0.7", 3, 0.05, 4, 64, 8, 1)
+    assert run.identity == "tiny-bp-0.7-0.05-3-44e75fb7"
+    others = [replace(run, **change) for change in ({"optimizer": "adam"}, {"lr_schedule": "plateau"},
+              {"device": "cuda"}, {"autocast": "bf16"}, {"momentum": 0.5}, {"epochs": 5})]  # fmt: skip
+    assert len({run.identity, *(other.identity for other in others)}) == 7
+
+
 def test_a_run_that_diverges_says_so():
     outcome = execute(Run("tiny", "small-cnn", "bp-1", 0, 1e4, 2, 64, 8, 1), TINY.prepare(None))
     assert math.isnan(outcome.validation) and math.isnan(outcome.test)

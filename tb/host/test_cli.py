@@ -28,7 +28,8 @@ COMMANDS = ("train", "evaluate", "report", "generate", "info", "synth", "disasm"
 def test_help_lists_the_commands(adagp):
     code, out, _ = adagp("--help")
     assert code == 0 and all(f" {command} " in out for command in COMMANDS)
-    assert tuple(command.callback.__name__ for command in app.registered_commands) == COMMANDS
+    own = [command.callback for command in app.registered_commands if ".host." in command.callback.__module__]
+    assert tuple(callback.__name__ for callback in own) == COMMANDS  # others join where their parts are imported
     code, out, err = adagp()
     assert "Usage: adagp" in out + err
 

@@ -1,7 +1,5 @@
 """Fixtures of the library's tests."""
 
-import socket
-
 import pytest
 import torch
 
@@ -13,11 +11,3 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture
-def unused_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]

@@ -4,6 +4,8 @@ import copy
 import io
 import json
 import math
+import os
+import sys
 
 import pytest
 import torch
@@ -150,8 +152,9 @@ def test_batches_with_infinite_gradients_teach_nothing():
     assert all(torch.equal(predictor[name], value) for name, value in ada.predictor.state_dict().items())
 
 
-def _process(rank, size, port, path):
-    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+def _process(rank, size, path):
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"  # whatever the machine is called
+    distributed.init_process_group("gloo", init_method=f"file://{path}/store", rank=rank, world_size=size)
     torch.set_num_threads(1)
     network = _without_statistics()
     parallel = nn.parallel.DistributedDataParallel(network)
@@ -168,9 +171,9 @@ def _without_statistics():
     return network
 
 
-def test_processes_train_the_same_network(tmp_path, unused_port):
+def test_processes_train_the_same_network(tmp_path):
     """Two processes with half of each batch: the same weights in both, those of one process with whole batches."""
-    multiprocessing.spawn(_process, (2, unused_port, str(tmp_path)), nprocs=2)
+    multiprocessing.spawn(_process, (2, str(tmp_path)), nprocs=2)
     (first, predictor), (second, other) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
     network = _without_statistics()
     ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.05, momentum=0.9), MIXED)

@@ -1,0 +1,130 @@
+"""What an experiment's outcomes come to: a table, files of metrics, TensorBoard's events."""
+
+import csv
+import io
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from ..golden.training.metrics import MEASURES
+from ..host.run_folder import write_atomically
+from ..host.settings import SettingsError
+from .experiment_folder import ExperimentFolder
+from .front import Point, compare
+from .methods import METHODS
+from .tasks import Task
+
+__all__ = ["MethodResult", "events_writer", "results", "table", "write_events", "write_metrics"]
+
+_KEYS = ("method", "seed", "epoch", "phase", "layer", "batches")
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """A method's :class:`.front.Point`, whose cost is a share of whole plain training's; further measures, means."""
+
+    point: Point
+    measures: dict[str, float]
+    by_seed: dict[int, float]
+    """The test part's score."""
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def results(outcomes: Sequence[dict]) -> list[MethodResult]:
+    """Of all runs, method by method; without two shares of plain training there is nothing to compare with."""
+    by_method: dict[str, list[dict]] = {}
+    for outcome in outcomes:
+        by_method.setdefault(outcome["run"]["method"], []).append(outcome)
+    accuracy = {
+        method: {o["run"]["seed"]: _number(o["test"]) for o in found} for method, found in by_method.items()
+    }  # fmt: skip
+    cost = {method: float(np.mean([o["macs"] / o["whole"] for o in found])) for method, found in by_method.items()}
+    plain = [method for method in by_method if not METHODS[method].entries]
+    points = compare(accuracy, cost, plain if len(plain) > 1 else ())
+    return [MethodResult(point, _means(by_method[point.method]), accuracy[point.method]) for point in points]
+
+
+def _means(outcomes: Sequence[dict]) -> dict[str, float]:
+    names = dict.fromkeys(name for outcome in outcomes for name in outcome["measures"])
+    return {name: float(np.mean([_number(o["measures"].get(name)) for o in outcomes])) for name in names}
+
+
+def _with_error(value: float | None, error: float | None, sign: str = "") -> str:
+    if value is None or math.isnan(value):
+        return "-"
+    tail = "" if error is None or math.isnan(error) else f" ± {error:.2f}"
+    return f"{value:{sign}.2f}{tail}"
+
+
+def table(found: Sequence[MethodResult], task: Task, title: str) -> Table:
+    """A row for each method."""
+    further = list(dict.fromkeys(name for one in found for name in one.measures))
+    made = Table(
+        "method", f"{task.score_name}, %", "cost, % of BP", "over BP at this cost",
+        *(name.replace("_", " ") for name in further), title=title,
+    )  # fmt: skip
+    for column in made.columns[1:]:
+        column.justify = "right"
+    for one in found:
+        point = one.point
+        plain = not METHODS[point.method].entries
+        above = "on its line" if plain and point.above is not None else _with_error(point.above, point.error, "+")
+        more = [_with_error(one.measures.get(name), None) for name in further]
+        made.add_row(
+            point.method, _with_error(point.accuracy, point.sd), f"{100 * point.cost:.1f}", above, *more
+        )  # fmt: skip
+    return made
+
+
+def metric_rows(outcomes: Sequence[dict]) -> list[dict]:
+    """A row for each run, epoch, phase and layer."""
+    return [
+        {"method": o["run"]["method"], "seed": o["run"]["seed"], **row} for o in outcomes for row in o["quality"]
+    ]  # fmt: skip
+
+
+def write_metrics(folder: ExperimentFolder, outcomes: Sequence[dict]) -> None:
+    """``metrics.csv`` and ``metrics.json``: predictions of gradients in batches with true ones."""
+    rows, text = metric_rows(outcomes), io.StringIO()
+    writer = csv.DictWriter(text, [*_KEYS, *MEASURES], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(folder.path / "metrics.csv", text.getvalue().encode())
+    folder.write_json("metrics.json", rows)
+
+
+def events_writer():
+    """TensorBoard's SummaryWriter; raises SettingsError if its package isn't installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise SettingsError("tensorboard: its package isn't installed: pip install 'adagp[tensorboard]'") from None
+    return SummaryWriter
+
+
+def _scalars(outcome: dict) -> Iterator[tuple[str, float | None, int]]:
+    for tag in ("losses", "validations", "validation_losses"):
+        for epoch, value in enumerate(outcome[tag]):
+            yield tag, value, epoch
+    for row in outcome["quality"]:
+        for name in MEASURES:
+            yield f"{name}/{row['phase']}/{row['layer']}", row[name], row["epoch"]
+
+
+def write_events(folder: Path, outcomes: Sequence[dict]) -> None:
+    """A folder for each run, in place of what there was: losses and scores by epoch, and all metrics."""
+    writer_class = events_writer()
+    for outcome in outcomes:
+        place = folder / f"{outcome['run']['method']}-{outcome['run']['seed']}"
+        shutil.rmtree(place, ignore_errors=True)
+        with writer_class(str(place)) as writer:
+            for tag, value, epoch in _scalars(outcome):
+                writer.add_scalar(tag, _number(value), epoch)

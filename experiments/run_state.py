@@ -1,0 +1,51 @@
+"""A run's state between two epochs, in a file."""
+
+import pickle
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..host.run_folder import RunError
+
+__all__ = ["History", "restore", "save"]
+
+
+@dataclass
+class History:
+    """Of a run so far: batches by phase; by epoch the last loss, and where it is followed the score and the loss of
+    the validation part."""
+
+    phases: dict[str, int] = field(default_factory=dict)
+    losses: list[float] = field(default_factory=list)
+    validations: list[float] = field(default_factory=list)
+    validation_losses: list[float] = field(default_factory=list)
+
+
+def save(path: Path, parts: dict[str, Any], epoch: int, history: History) -> None:
+    """Replace the file; ``parts`` have state dictionaries, ``epoch`` is how many are over."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(".new")
+    random = {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None}
+    torch.save({"epoch": epoch, "history": asdict(history), "random": random,
+                "parts": {name: part.state_dict() for name, part in parts.items()}}, scratch)  # fmt: skip
+    scratch.replace(path)
+
+
+def restore(path: Path | None, parts: dict[str, Any]) -> tuple[int, History]:
+    """Epochs that are over, and what there was in them; at first none. Raises RunError for a file that isn't whole."""
+    if path is None or not path.exists():
+        return 0, History()
+    try:
+        saved = torch.load(path, map_location="cpu")
+        for name, part in parts.items():
+            part.load_state_dict(saved["parts"][name])
+        history, epoch, random = History(**saved["history"]), saved["epoch"], saved["random"]
+    except (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError, pickle.UnpicklingError) as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise RunError(f"can't go on from {path}: {why}; without this file the run starts over") from None
+    torch.set_rng_state(random["cpu"])
+    if random["cuda"] is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(random["cuda"])
+    return epoch, history

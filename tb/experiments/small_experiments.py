@@ -1,0 +1,22 @@
+"""Small runs of ``adagp experiment``."""
+
+import json
+
+__all__ = ["COMMAND", "LAYERS", "TINY", "outcomes", "rows_of"]
+
+COMMAND = "import sys; from adagp.experiments.cli import main; main(['experiment', *sys.argv[1:]])"
+"""For python -c, before the options."""
+TINY = ("--images", "128", "--seeds", "0", "--lr", "0.1")
+LAYERS = ("0.weight", "3.weight", "6.weight", "9.weight", "11.weight")
+"""Of small-cnn."""
+
+
+def rows_of(out):
+    """Cells of the table's rows, by method."""
+    lines = [[cell.strip() for cell in line.strip("│").split("│")] for line in out.splitlines() if line[:1] == "│"]
+    return {cells[0]: cells[1:] for cells in lines}
+
+
+def outcomes(folder):
+    """What outcomes.json has."""
+    return json.loads((folder / "outcomes.json").read_text())
