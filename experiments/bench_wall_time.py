@@ -66,7 +66,8 @@ def times(model: str, batch: int, rounds: int, device: str, tell: Callable = ite
 
     def predict():
         for name, output in outputs.items():
-            ada.predictor.gradient(name, output)
+            if output is not None:
+                ada.predictor.gradient(name, output)
 
     def update():
         for name, weight in weights.items():
