@@ -25,7 +25,7 @@ class Accumulator(wiring.Component):
     added to. ``reading``: a word is asked for, or on its way.
     """
 
-    latency = 4
+    latency = 5
 
     def __init__(self, config: Config):
         super().__init__({
@@ -37,16 +37,17 @@ class Accumulator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         word = data.ArrayLayout(signed(self.config.acc_width), self.config.cols)
-        # Stage 0 reads, stage 2 adds, stage 3 writes. Words come straight from the memories to registers, which adding
-        # and reading share: those that memory blocks have themselves, as blocks take most of a cycle without.
+        # Stage 0 reads, stage 2 chooses a half's word or 0, stage 3 adds, stage 4 writes. Words come straight from the
+        # memories to registers, which adding and reading share: those that memory blocks have themselves, as blocks
+        # take most of a cycle without.
         s0_address = Signal(range(self.config.acc_depth))
-        s0_tag, s1_tag, s2_tag, s3_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in range(4))
-        s1_psum, s2_psum = (Signal.like(self.psum, name=f"s{stage}_psum", reset_less=True) for stage in (1, 2))
-        s3_sum = Signal(word, reset_less=True)
-        s3_address = delayed(m, s0_address, 3)
+        s0_tag, s1_tag, s2_tag, s3_tag, s4_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in range(5))
+        s3_old, s4_sum = (Signal(word, name=name, reset_less=True) for name in ("s3_old", "s4_sum"))
+        s3_psum = data.View(self.psum.shape(), delayed(m, self.psum.as_value(), 3, reset=False))
+        s4_address = delayed(m, s0_address, 4)
         m.d.sync += [
-            s0_tag.eq(self.tag), s1_tag.eq(s0_tag), s2_tag.eq(s1_tag), s3_tag.eq(s2_tag),
-            self.full.eq(s3_tag.valid & s3_tag.full), s1_psum.eq(self.psum), s2_psum.eq(s1_psum),
+            s0_tag.eq(self.tag), s1_tag.eq(s0_tag), s2_tag.eq(s1_tag), s3_tag.eq(s2_tag), s4_tag.eq(s3_tag),
+            self.full.eq(s4_tag.valid & s4_tag.full),
         ]  # fmt: skip
         with m.If(s0_tag.valid):
             m.d.sync += s0_address.eq(s0_address + 1)
@@ -68,9 +69,9 @@ class Accumulator(wiring.Component):
             m.d.comb += [
                 memory.r_addr.eq(self.read.addr),
                 memory.r_en.eq(adding | (self.read.en & self.read.valid & (self.read.half == half))),
-                memory.w_addr.eq(s3_address),
-                memory.w_data.eq(s3_sum),
-                memory.w_en.eq(s3_tag.valid & (s3_tag.half == half)),
+                memory.w_addr.eq(s4_address),
+                memory.w_data.eq(s4_sum),
+                memory.w_en.eq(s4_tag.valid & (s4_tag.half == half)),
             ]
             with m.If(adding):
                 m.d.comb += memory.r_addr.eq(s0_address)
@@ -80,6 +81,6 @@ class Accumulator(wiring.Component):
             self.read.data_half.eq(delayed(m, self.read.half, 2, self.read.en)),
             self.reading.eq(self.read.valid | asked),
         ]  # fmt: skip
-        s2_old = data.View(word, s2_words[0] | s2_words[1])
-        m.d.sync += [s3_sum[col].eq(s2_old[col] + s2_psum[col]) for col in range(self.config.cols)]
+        m.d.sync += s3_old.eq(s2_words[0] | s2_words[1])
+        m.d.sync += [s4_sum[col].eq(s3_old[col] + s3_psum[col]) for col in range(self.config.cols)]
         return m

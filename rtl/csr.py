@@ -173,7 +173,7 @@ class Csr(wiring.Component):
         meant = {name: delayed(m, index == number, 1) for name, number in numbers.items()}
         chosen = []
         for group in sorted({number // GROUP for number in numbers.values()}):
-            chosen.append(Signal(DATA_WIDTH, name=f"chosen{group}"))
+            chosen.append(Signal(DATA_WIDTH, name=f"chosen{group}", reset_less=True))
             m.d.sync += chosen[-1].eq(reduce(or_, (
                 Mux(meant[name], values.get(name, getattr(self, name.lower(), 0)), 0)
                 for name, number in numbers.items() if number // GROUP == group

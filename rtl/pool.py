@@ -52,7 +52,6 @@ class Pool(wiring.Component):
         done = Signal(data.StructLayout({"valid": 1, "end": 1}))  # a window is finished; it is the job's last
 
         m.d.comb += [
-            is_max.eq(job.mode == VectorMode.MAX), selects.eq(job.mode == VectorMode.SELECT),
             self.job.ready.eq(~self.busy),
             taken.eq(taking & may & self.a.valid & (self.b.valid | ~selects)),
             self.a.ready.eq(taken), self.b.ready.eq(taken & selects),
@@ -60,6 +59,8 @@ class Pool(wiring.Component):
         with m.If(self.job.valid & self.job.ready):
             m.d.sync += [
                 self.busy.eq(1), taking.eq(1), job.eq(self.job.payload), countdown.eq(self.job.payload.n_taps),
+                is_max.eq(self.job.payload.mode == VectorMode.MAX),
+                selects.eq(self.job.payload.mode == VectorMode.SELECT),
                 first.eq(1), last.eq(self.job.payload.n_taps == 1), single.eq(self.job.payload.n_taps == 1),
             ]  # fmt: skip
         with m.If(taken):
@@ -120,15 +121,15 @@ class Pool(wiring.Component):
 
         It goes while the next one is reduced; when that is ``done`` too, nothing moves, without ``step``.
         """
-        takes, goes, index_next, final = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [takes.eq(done.valid & ~self.o.valid), goes.eq(self.o.valid & self.o.ready & ~index_next)]
-        moves = Mux(step, ~(finishes & (done.valid | (self.o.valid & ~goes))), goes)
+        takes, index_next, final = Signal(), Signal(), Signal()
+        m.d.comb += takes.eq(done.valid & ~self.o.valid)
+        moves = Mux(step, ~(finishes & (done.valid | self.o.valid)), ~self.o.valid)
         m.d.sync += [step.eq(moves), may.eq(moves)]
         with m.If(takes):
             m.d.sync += [self.o.valid.eq(1), index_next.eq(is_max), final.eq(done.end)]
         with m.Elif(self.o.ready & index_next):
             m.d.sync += index_next.eq(0)
-        with m.Elif(goes):
+        with m.Elif(self.o.valid & self.o.ready):
             m.d.sync += [self.o.valid.eq(0), self.busy.eq(~final)]
         for lane in range(self.config.rows):
             result = Signal(signed(self.config.acc_width), name=f"result{lane}", reset_less=True)

@@ -30,30 +30,29 @@ class RegionGate(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         request = self.request.p.shape()
-        m.submodules.skid = skid = Skid(data.StructLayout({"request": request, "inside": 1}))  # the port is far away
-        s0, s0_valid, s1, s1_valid = Signal(BurstLayout), Signal(), Signal(request), Signal()
-        inside = Signal(N_REGIONS)
-        s0_ready, s1_ready = Signal(), Signal()
+        # Who asks and the port are far away.
+        m.submodules.arrived = arrived = Skid(BurstLayout)
+        m.submodules.skid = skid = Skid(data.StructLayout({"request": request, "inside": 1}))
+        wiring.connect(m, wiring.flipped(self.i), arrived.i)
+        begins, ends = Signal(N_REGIONS), Signal(N_REGIONS)  # inside each region
+        s0, s1, s1_valid = arrived.o.p, Signal(request, reset_less=True), Signal()
         m.d.comb += [
             skid.i.valid.eq(s1_valid),
             skid.i.p.request.eq(s1),
-            skid.i.p.inside.eq(inside.any()),
-            s1_ready.eq(~s1_valid | skid.i.ready),
-            s0_ready.eq(~s0_valid | s1_ready),
-            self.i.ready.eq(s0_ready),
+            skid.i.p.inside.eq((begins & ends).any()),
+            arrived.o.ready.eq(~s1_valid | skid.i.ready),
             self.request.valid.eq(skid.o.valid & skid.o.p.inside),
             self.request.p.eq(skid.o.p.request),
             skid.o.ready.eq(self.request.ready & skid.o.p.inside),
-            self.idle.eq(~s0_valid & ~s1_valid & ~skid.o.valid),
+            self.idle.eq(~arrived.o.valid & ~s1_valid & ~skid.o.valid),
             self.fault.eq(skid.o.valid & ~skid.o.p.inside),  # it never leaves
         ]
-        with m.If(s0_ready):
-            m.d.sync += [s0_valid.eq(self.i.valid), s0.eq(self.i.payload)]
-        with m.If(s1_ready):
+        with m.If(arrived.o.ready):
             m.d.sync += [
-                s1_valid.eq(s0_valid),
+                s1_valid.eq(arrived.o.valid),
                 s1.addr.eq(s0.addr),
                 s1.length.eq(s0.length),
-                inside.eq(Cat((s0.first >= region.start) & (s0.last < region.end) for region in self.regions)),
+                begins.eq(Cat(~(s0.first - region.start)[-1] for region in self.regions)),
+                ends.eq(Cat((s0.last - region.end)[-1] for region in self.regions)),  # signs, out of carry chains
             ]
         return m

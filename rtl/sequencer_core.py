@@ -31,6 +31,9 @@ __all__ = ["N_SLOTS", "SequencerCore"]
 N_SLOTS = max(len(layout) for layout in ENGINES.values())
 """Fields of the longest descriptor."""
 
+FORWARDED = 3
+"""Results that the register file doesn't have yet when an instruction reads it."""
+
 FIELD_GROUP = 8
 """Fields of a task among which LOAD chooses in a cycle."""
 
@@ -41,16 +44,26 @@ def _instruction_layout(program: Program) -> data.StructLayout:
     destination = range(max(len(program.instructions), len(program.registers), N_SLOTS))
     return data.StructLayout({
         "op": range(len(Op)), "to_slot": 1, "d": destination, "a": operand, "b": operand,
-        "just_a": 1, "just_b": 1,  # reads what the instruction before it writes
+        "from_a": range(FORWARDED + 1), "from_b": range(FORWARDED + 1),
     })  # fmt: skip
 
 
 def _code(program: Program) -> list[dict]:
     """The words of the code memory, as initial values of the layout."""
-    before = [Instruction(Op.END), *program.instructions]
+    every = [*[Instruction(Op.END)] * FORWARDED, *program.instructions]
+
+    def written_by(operand, place):
+        """How many instructions before it the one is whose result it reads, up to FORWARDED; 0 if it is none of them.
+
+        Those count, though it be reached by a branch: behind one none of them is alive.
+        """
+        before = range(1, FORWARDED + 1)
+        at = place + FORWARDED
+        return next((n for n in before if every[at].reads(operand, every[at - n])), 0)
+
     words = [
-        {**vars(i), "just_a": i.reads("a", last), "just_b": i.reads("b", last)}
-        for last, i in zip(before, program.instructions, strict=False)
+        {**vars(i), "from_a": written_by("a", place), "from_b": written_by("b", place)}
+        for place, i in enumerate(program.instructions)
     ]
     for word in words:
         if word["op"] == Op.LOAD:  # for a short path: a field's place in its group, and which of them
@@ -154,7 +167,7 @@ class SequencerCore(wiring.Component):
         m.d.comb += single.eq(~read.op.matches(*PAIRS, Op.LOAD, Op.DIV, Op.PUSH))
         x_single = delayed(m, single, 1, ~stall, reset=False)
         late = Signal()
-        waits = x_live & (read.just_a | read.just_b)
+        waits = x_live & ((read.from_a == 1) | (read.from_b == 1))
         m.d.comb += alu.en.eq(stall & ~late)
         m.d.sync += late.eq(waits & ~stall)
         with m.If(~stall):
@@ -180,9 +193,10 @@ class SequencerCore(wiring.Component):
                 registers.r_addr.eq(fetched[operand]), registers.r_en.eq(~stall),
                 registers.w_en.eq(write), registers.w_addr.eq(to), registers.w_data.eq(self.value),
             ]  # fmt: skip
-            near = delayed(m, x_live & writes & (number == fetched[operand]), 1, ~stall)
-            missed = delayed(m, write & (to == fetched[operand]), 1, ~stall)  # not what is written as it is read
-            late = delayed(m, x_live & read[f"just_{operand}"] & ~stall, 1)  # it comes in the first cycle of x
+            before = fetched[f"from_{operand}"]
+            near = delayed(m, x_live & (before == 2), 1, ~stall)
+            missed = delayed(m, write & (before == 3), 1, ~stall)  # written as it is read
+            late = delayed(m, x_live & (read[f"from_{operand}"] == 1) & ~stall, 1)  # it comes in the first cycle of x
             source = Mux(near, self.value, Mux(missed, older, registers.r_data))
             registered(m, getattr(alu, operand), Mux(late, self.value, source), ~stall | late)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 __all__ = ["CELLS", "CODE", "OWN", "SOURCES", "code"]
 
-SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "nextpnr", "target", "yosys")
+SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "nextpnr", "pins", "target", "yosys")
 """Modules that decide about every target's figures, besides its own."""
 
 OWN = {"ecp5": ("ecp5", "output_registers"), "ice40": ("ice40",), "xilinx": ("xilinx",)}

@@ -17,9 +17,9 @@ OPTIONS = "-nowidelut"
 all end in one place, which neither placer nor router copes with in a large design. They save next to no area."""
 
 
-def _part(name, lut, ebr, multiplier, *packages, plan=None):
+def _part(name, lut, ebr, multiplier, *packages, plan=None, pins=None):
     has = {"lut": lut, "ff": lut, "ebr": ebr, "multiplier": multiplier}
-    return Part(name, has, packages, ("6", "7", "8"), plan)
+    return Part(name, has, packages, ("6", "7", "8"), plan, pins)
 
 
 def _rows(kind, places, blocks, *heights):
@@ -47,6 +47,9 @@ _PLAN_85K = Plan(
     settings=(("router2/bbMargin/x", "5"), ("router2/bbMargin/y", "5")),
 )
 
+_PINS_85K = {"clk": "X126/Y11/PIOA", "rst": "X126/Y68/PIOD", "si": "X126/Y74/PIOA", "so": "X0/Y14/PIOB"}
+"""The harness' ends on opposite sides, far from the corners, so that a design begins in the middle."""
+
 ECP5 = Target(
     name="ecp5",
     title="Lattice ECP5",
@@ -61,7 +64,7 @@ ECP5 = Target(
     },
     parts={
         "85k": _part("LFE5U-85F", 83640, 208, 156, "CABGA756", "CABGA554", "CABGA381", "CSFBGA285",
-                     plan=_PLAN_85K),
+                     plan=_PLAN_85K, pins=_PINS_85K),
         "45k": _part("LFE5U-45F", 43848, 108, 72, "CABGA554", "CABGA381", "CABGA256", "CSFBGA285"),
         "25k": _part("LFE5U-25F", 24288, 56, 28, "CABGA381", "CABGA256", "CSFBGA285"),
     },

@@ -9,11 +9,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..gen.cache import digest
+from .pins import place_pins
 
 __all__ = ["Plan", "Rows", "sites", "write"]
 
@@ -86,9 +87,9 @@ def _multipliers(cells: Iterable[str], rows: Rows) -> tuple[str, dict[str, str]]
     return name, chosen
 
 
-def write(netlist: Path, target: Path, plan: Plan | None) -> None:
-    """A netlist at ``target`` as at ``netlist``, by a plan with cells of its array fixed and settings."""
-    if plan is None:
+def write(netlist: Path, target: Path, plan: Plan | None, pins: Mapping[str, str] | None = None) -> None:
+    """A netlist at ``target`` as at ``netlist``, by a plan with its array fixed and settings, and with ``pins``."""
+    if plan is None and not pins:
         target.unlink(missing_ok=True)
         try:
             os.link(netlist, target)
@@ -97,7 +98,10 @@ def write(netlist: Path, target: Path, plan: Plan | None) -> None:
         return
     contents = json.loads(netlist.read_text())
     (module,) = (module for module in contents["modules"].values() if int(module["attributes"].get("top", "0"), 2))
-    for cell, site in sites(module["cells"], plan).items():
-        module["cells"][cell].setdefault("attributes", {})["BEL"] = site
-    module["settings"] = dict(plan.settings)
+    if plan:
+        for cell, site in sites(module["cells"], plan).items():
+            module["cells"][cell].setdefault("attributes", {})["BEL"] = site
+        module["settings"] = dict(plan.settings)
+    if pins:
+        place_pins(module, pins)
     target.write_text(json.dumps(contents))

@@ -197,7 +197,7 @@ def run(
                 attempt = router.run(
                     f"{target.name}-{done.design.name}", done.folder,
                     router.options(key, origin["package"], origin["speed"]), summary["freq_mhz"], seed,
-                    part.plan if large else None,
+                    part.plan if large else None, part.pins,
                 )  # fmt: skip
                 if known := _known(before, attempt):
                     by_seed[seed] = known

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +16,7 @@ from ..gen.cache import cache_directory, digest, entry
 from . import child, floorplan
 from .errors import RouteError, ToolError
 from .netlist import Scopes
+from .pins import identity
 
 __all__ = ["PHASE", "Router", "Run", "critical_path", "fmax_mhz", "late", "utilisation", "watched"]
 
@@ -69,15 +70,19 @@ class Router:
 
     def run(
         self, name: str, netlist: Path, options: tuple[str, ...], freq_mhz: float, seed: int,
-        plan: floorplan.Plan | None = None,
+        plan: floorplan.Plan | None = None, pins: Mapping[str, str] | None = None,
     ) -> "Run":  # fmt: skip
-        """What places and routes ``netlist``: a folder of :func:`.yosys.synthesise`, told from others by its name."""
+        """What places and routes ``netlist``: a folder of :func:`.yosys.synthesise`, told from others by its name.
+
+        ``pins``: places of the netlist's ports; where there are none nextpnr chooses them.
+        """
         arguments = (
             *options, *(plan.options if plan else ()), "--freq", f"{freq_mhz:g}", "--seed", str(seed),
             "--timing-allow-fail", "--report", "report.json", "--detailed-timing-report",
         )  # fmt: skip
-        key = digest(netlist.name, self.version, *arguments, *([plan.identity] if plan else []))
-        return Run(self, name, netlist, arguments, seed, plan, f"placed-{name}-seed{seed}-{key}")
+        where = [*([plan.identity] if plan else []), *([identity(pins)] if pins else [])]
+        key = digest(netlist.name, self.version, *arguments, *where)
+        return Run(self, name, netlist, arguments, seed, plan, f"placed-{name}-seed{seed}-{key}", pins)
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ class Run:
     seed: int
     plan: floorplan.Plan | None
     identity: str
+    pins: Mapping[str, str] | None = None
 
     def place(self, say: child.Say = lambda _: None) -> Path:
         """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache.
@@ -104,7 +110,7 @@ class Run:
                 folder = scratch / "out"
                 folder.mkdir()
                 # Its own folder is all that a tool in WebAssembly can see.
-                floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan)
+                floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan, self.pins)
                 command = (*self.router.command, "--json", "netlist.json", *self.arguments)
                 with suppress(RouteError):  # kept too: up to the same limits it would go the same way again
                     child.run(

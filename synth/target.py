@@ -16,7 +16,7 @@ __all__ = ["Part", "Target"]
 class Part:
     """A device: how much of each resource it has, and its packages and speed grades, the usual one first.
 
-    ``plan``: how designs that take much of it are placed.
+    ``plan``: how designs that take much of it are placed. ``pins``: places for those of the harness.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Part:
     packages: tuple[str, ...] = ()
     speeds: tuple[str, ...] = ()
     plan: Plan | None = None
+    pins: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)

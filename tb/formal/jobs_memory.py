@@ -1,17 +1,18 @@
 """Jobs: the memory port, its arbiters, bursts, scratchpad halves and the two DMA engines."""
 
 from adagp.rtl.axi import BEGUN
-from adagp.rtl.bursts import BeatWalk, BurstLayout, BurstWalk, Segments
+from adagp.rtl.bursts import BeatWalk, BurstWalk
 from adagp.rtl.dma_read import Fill, _Requests
 from adagp.rtl.dma_write import Store, _Answers, _Reader
 from adagp.rtl.region_gate import RegionGate
 from adagp.rtl.scratchpad import PingPong
+from adagp.rtl.segments import Segments
 from adagp.spec.descriptors import FILL, STORE, Target
 from amaranth import Cat, Signal
 
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens, counter_rule, fifo_rule
-from .rules_walks import beat_walk_rule, burst_walk_rule, levels_of, segments_rule
+from .rules_walks import beat_walk_rule, burst_walk_rule, levels_of, segments_rule, skid_rule
 
 __all__ = ["burst_form", "request_rule"]
 
@@ -195,8 +196,7 @@ def _store(h):
     idle = bursts.idle & gate.idle & walk.idle & reader.idle & ~h.block("skid").o.valid
     h.prove("nothing is under way between descriptors", h.state("", "MOVE") | idle)
     h.prove("ended: nothing is under way any more", ~h.signal("ended") | (idle & h.state("", "MOVE")))
-    s0, s0_valid, *_ = h.signals("gate.$signal")
-    h.prove("gate: a burst within a page", burst_form(s0_valid, BurstLayout(s0)))
+    skid_rule(h, "gate.arrived", lambda burst: burst_form(1, burst))
     h.prove("main_done only when all is answered", ~dut.main_done | (h.signal("answers.before") == 0))
     h.cover("main_done", dut.main_done)
     h.cover("c_free", dut.c_free)

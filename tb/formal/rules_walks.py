@@ -40,8 +40,8 @@ def skid_rule(h: Harness, path: str, meant: Callable | None = None) -> None:
 def segments_rule(h: Harness, path: str) -> None:
     """The registered flags of :class:`.bursts.Segments` say of its counters what they are to say."""
     inside, valid = _inside(path), h.block(path).o.valid
-    several, double, more, nearly, steps = (
-        h.signal(f"{inside}{name}") for name in ("several", "double", "more", "nearly", "steps")
+    several, double, more, nearly, steps, anew, turning = (
+        h.signal(f"{inside}{name}") for name in ("several", "double", "more", "nearly", "steps", "anew", "turning")
     )
     for level in levels_of(h, path):
         left, turns = h.signal(f"{inside}left{level}"), h.signal(f"{inside}turns{level}")
@@ -53,6 +53,9 @@ def segments_rule(h: Harness, path: str) -> None:
         h.prove(f"{inside}double: whether level {level} has two", ~valid | (double[level] == (turns == 2)))
         h.prove(f"{inside}steps: whether level {level} is the innermost with another turn",
                 ~valid | (steps[level] == (more[level] & ~more[level + 1 :].any())))  # fmt: skip
+        h.prove(f"{inside}anew: whether a level outside {level} steps", ~valid | (anew[level] == steps[:level].any()))
+        h.prove(f"{inside}turning: whether level {level} steps or begins anew",
+                ~valid | (turning[level] == (anew[level] | steps[level])))  # fmt: skip
 
 
 def _segments_of_walk(h, inside):
