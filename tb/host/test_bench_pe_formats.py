@@ -83,7 +83,7 @@ def test_a_seed_without_a_route_is_told_and_ends_no_other(monkeypatch, tmp_path)
 
 def test_a_multiplier_is_placed_and_kept(tmp_path, monkeypatch):
     """One whole measurement, of the smallest mesh there is; the second time nothing runs."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path))
     monkeypatch.setattr(bench_pe_formats, "MESHES", ((2, 1), (1, 1)))
     steps: list[str] = []
 

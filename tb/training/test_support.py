@@ -4,8 +4,6 @@ import copy
 import io
 import json
 import math
-import os
-import sys
 
 import pytest
 import torch
@@ -13,21 +11,10 @@ from adagp import AdaGP, PredictorSettings, schedule
 from adagp.golden.training.metrics import MEASURES, Metrics, measure
 from adagp.golden.training.sources import SOURCES
 from adagp.spec.commands import Phase
-from torch import distributed, multiprocessing, nn
+from torch import multiprocessing, nn
 from torch.nn import functional as F
 from torch_networks import conv_network, image_batches, weights_of
-
-MIXED = schedule(1, (1, 2, 1), (1, 1, 1))
-
-
-def train(ada, network, batches, start=0, stop=None, rates=None):
-    """Epochs of four batches, without regard to where ``batches`` begins."""
-    for number, (x, y) in enumerate(batches[start:stop], start):
-        ada.step(lambda x=x, y=y: F.cross_entropy(network(x), y))
-        if rates:
-            rates.step()
-        if number % 4 == 3:
-            ada.end_epoch()
+from trained import MIXED, process, train, without_statistics
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -152,30 +139,11 @@ def test_batches_with_infinite_gradients_teach_nothing():
     assert all(torch.equal(predictor[name], value) for name, value in ada.predictor.state_dict().items())
 
 
-def _process(rank, size, path):
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"  # whatever the machine is called
-    distributed.init_process_group("gloo", init_method=f"file://{path}/store", rank=rank, world_size=size)
-    torch.set_num_threads(1)
-    network = _without_statistics()
-    parallel = nn.parallel.DistributedDataParallel(network)
-    ada = AdaGP(parallel, torch.optim.SGD(network.parameters(), 0.05, momentum=0.9), MIXED)
-    shares = [(x.chunk(size)[rank], y.chunk(size)[rank]) for x, y in image_batches(12)]
-    train(ada, parallel, shares)
-    torch.save((weights_of(network), weights_of(ada.predictor)), f"{path}/{rank}.pt")
-    distributed.destroy_process_group()
-
-
-def _without_statistics():
-    network = conv_network()
-    network[1] = nn.Identity()  # whose statistics would be of each process' images alone
-    return network
-
-
 def test_processes_train_the_same_network(tmp_path):
     """Two processes with half of each batch: the same weights in both, those of one process with whole batches."""
-    multiprocessing.spawn(_process, (2, str(tmp_path)), nprocs=2)
+    multiprocessing.spawn(process, (2, str(tmp_path)), nprocs=2)
     (first, predictor), (second, other) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
-    network = _without_statistics()
+    network = without_statistics()
     ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.05, momentum=0.9), MIXED)
     train(ada, network, image_batches(12))
     for mine, others, alone in ((first, second, network), (predictor, other, ada.predictor)):
