@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..golden.paper import YOLO_IOU
 from .yolo_boxes import Detections, iou
 
 __all__ = ["Objects", "average_precisions", "mean_average_precision"]
@@ -21,7 +22,7 @@ class Objects:
 
 
 def average_precisions(
-    detections: Sequence[Detections], objects: Sequence[Objects], threshold: float = 0.5
+    detections: Sequence[Detections], objects: Sequence[Objects], threshold: float = YOLO_IOU
 ) -> dict[int, float]:
     """From 0 to 1 for each class that has an object that counts; ``detections`` and ``objects`` are image by image.
 
@@ -33,7 +34,7 @@ def average_precisions(
 
 
 def mean_average_precision(
-    detections: Sequence[Detections], objects: Sequence[Objects], threshold: float = 0.5
+    detections: Sequence[Detections], objects: Sequence[Objects], threshold: float = YOLO_IOU
 ) -> float:
     """Mean of :func:`average_precisions`, from 0 to 1; 0 if no object counts."""
     precisions = average_precisions(detections, objects, threshold)

@@ -8,6 +8,8 @@ from torch import nn
 
 from ..golden.training.layers import PredictedWeight, predicted_weights
 from ..golden.training.predictor import PredictorSettings
+from ..spec.numerics import KERNEL
+from ..spec.schedule import PREDICTING
 from .dni import HIDDEN
 
 __all__ = ["BatchCosts", "batch_costs"]
@@ -41,7 +43,7 @@ class BatchCosts:
         """
         if source == "dni":
             return self.forward + self.weight + self.guess if phase == "gp" else self.bp + 3 * self.guess
-        predicts = source in ("predicted", "random")
+        predicts = source in PREDICTING
         if phase != "gp":
             return self.bp + (self.predict + self.learn if predicts else 0)
         return self.forward + self.predict if predicts else 0
@@ -73,7 +75,7 @@ def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings
         for hook in hooks:
             hook.remove()
     hidden = settings.channels * settings.windows**2
-    conv = sum(len(w.weight) for w in weights) * 9 * hidden
+    conv = sum(len(w.weight) for w in weights) * KERNEL**2 * hidden
     linear = sum(w.weight.numel() for w in weights) * hidden
     forward = sum(macs.values())
     first = macs[min(macs)] if macs else 0

@@ -16,7 +16,7 @@ PLAIN = (1.0, 0.85, 0.7, 0.55, 0.4)
 class Method:
     """``share`` of the epochs are run. ``entries``: of the schedule behind the warm-up, "paper" for the paper's.
 
-    ``source``: of gradients in GP batches, of :data:`adagp.golden.training.sources.SOURCES`, or "dni". ``raw``: the
+    ``source``: of gradients in GP batches, of :data:`adagp.spec.schedule.SOURCES`, or "dni". ``raw``: the
     predictor as the paper has it, its targets not normalised. ``gate``: see :class:`adagp.AdaGP`.
     """
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..golden.paper import EPOCHS
+from ..golden.paper import EPOCHS, LR, YOLO_LR, YOLO_WEIGHT_DECAY
 from ..host.settings import SettingsError
 from .data import DATASETS
 from .methods import METHODS
@@ -20,11 +20,10 @@ DEFAULT_METHODS = (
 OTHER_TASKS = {"transformer": TRANSLATION, "yolo-v3": DETECTION}
 """Networks for something else than classification."""
 _PAPER = {
-    "epochs": EPOCHS, "optimizer": "sgd", "lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0, "lr_schedule": "plateau",
+    "epochs": EPOCHS, "optimizer": "sgd", "lr": LR, "momentum": 0.9, "weight_decay": 0.0, "lr_schedule": "plateau",
 }  # fmt: skip
 """Section 5.2. It doesn't say the momentum, nor a weight decay: usual, and PyTorch's default of none."""
-_PAPER_YOLO = {"lr": 3e-5, "weight_decay": 1e-4}
-"""Section 6.4."""
+_PAPER_YOLO = {"lr": YOLO_LR, "weight_decay": YOLO_WEIGHT_DECAY}
 _LEARNING_RATES = {"sgd": 0.05, "adam": 1e-3, "adamw": 1e-3}
 
 

@@ -2,8 +2,8 @@
 
 __all__ = [
     "ASIC_AREA", "ASIC_POWER_UW", "DRAM_ENERGY_SAVING", "EPOCHS", "EQUAL_AREA_PES", "EQUAL_AREA_SPEEDUP",
-    "EQUAL_POWER_PES", "EQUAL_POWER_SPEEDUP", "FPGA_POWER_W", "FPGA_RESOURCES", "N_PES", "PHASES", "SPEEDUP",
-    "WARMUP_EPOCHS",
+    "EQUAL_POWER_PES", "EQUAL_POWER_SPEEDUP", "FPGA_POWER_W", "FPGA_RESOURCES", "LR", "N_PES", "PHASES", "PREDICTOR_LR",
+    "SPEEDUP", "WARMUP_EPOCHS", "YOLO_IOU", "YOLO_LR", "YOLO_WEIGHT_DECAY",
 ]  # fmt: skip
 
 EPOCHS = 90
@@ -16,6 +16,10 @@ SPEEDUP = 1.47
 """Mean over networks and data sets (abstract)."""
 DRAM_ENERGY_SAVING = 0.34
 """Mean, of memory accesses (section 6.6.2)."""
+LR, PREDICTOR_LR = 1e-3, 1e-4
+"""Learning rates at the beginning: SGD's with momentum of the networks, Adam's of the predictor (section 5.2)."""
+YOLO_LR, YOLO_WEIGHT_DECAY, YOLO_IOU = 3e-5, 1e-4, 0.5
+"""Of YOLO-v3 (section 6.4)."""
 N_PES = 180
 """Of the baseline (section 5.1)."""
 FPGA_RESOURCES = {

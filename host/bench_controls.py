@@ -31,7 +31,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..sim.build import library
 from ..spec.presets import preset
-from ..spec.schedule import Schedule, State, following
+from ..spec.schedule import SOURCES, Schedule, State, following
 from .batch_cycles import batch_cycles
 from .bench_numerics import best_rate, digest, validation
 from .cli_options import at_least_one, writable
@@ -40,7 +40,7 @@ from .phases import PHASE_NAMES
 from .results import FOLDER, commit, provenance, write_results
 from .run_folder import write_atomically
 from .session import open_session
-from .settings import SOURCES, TrainSettings, parse_phases
+from .settings import TrainSettings, parse_phases
 from .trainer import Trainer, evaluate
 from .training_sources import training_sources
 

@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 
 from ..spec.presets import PRESETS
+from ..spec.schedule import SOURCES
 from .run_folder import write_atomically
-from .settings import SOURCES, VARIANTS, SettingsError
+from .settings import VARIANTS, SettingsError
 
 if TYPE_CHECKING:
     from .board_device import Port

@@ -4,7 +4,7 @@
 true ones. ``skip``: the program has no GP batch, the host leaves it out.
 
 What is kept of true gradients, of ``last`` and ``mean``, is a persistent tensor, for a gradient's own exponent is
-already the next batch's when a GP batch begins.
+already the next batch's when a GP batch begins. Of ``mean`` it is the mean times 2^MEAN_SHIFT.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,15 @@ import numpy as np
 
 from ..spec.commands import CMode, Opcode, Source
 from ..spec.config import Config
+from ..spec.numerics import MEAN_SHIFT
 from .device import Device
 from .lowering import Kind, Layer
 from .quantise import constant, operand_type
 from .steps import BACKPROPAGATION, Step
 from .tensors import Tensor
 
-__all__ = ["MEAN_SHIFT", "Control"]
+__all__ = ["Control"]
 
-MEAN_SHIFT = 3
-"""A true gradient has 2^-MEAN_SHIFT of the mean; what is kept is the mean times 2^MEAN_SHIFT."""
 FIRST_EXPONENT = -24
 """Of what is kept while it is zero: gradients of 2^-71 to 2^-9 an LSB can be added to it in calibration."""
 SHIFT = "kept.shift"

@@ -11,21 +11,18 @@ from dataclasses import replace
 import numpy as np
 
 from ..spec.commands import CMode, Opcode, Phase, Source
-from ..spec.config import HIDDEN, Config
-from ..spec.numerics import WINDOWS, window_sizes
+from ..spec.config import Config
+from ..spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS, window_sizes
 from .lowering import Kind, Layer, LoweringError
 from .parts import Part, cut
 from .quantise import constant, operand_type
 from .steps import BACKPROPAGATION, HYPER, Step
 from .tensors import Tensor
 
-__all__ = ["ADAM_HYPER", "BETAS", "CHANNELS", "KERNEL", "PREDICTION_EXPONENT", "Predictor"]
+__all__ = ["ADAM_HYPER", "BETAS", "PREDICTION_EXPONENT", "Predictor"]
 
-CHANNELS = 3
-KERNEL = 3
 PREDICTION_EXPONENT = -10
 """Gradients over their layer's scale are near 1: of 16 bits, five are left above that."""
-assert HIDDEN == CHANNELS * WINDOWS * WINDOWS
 ADAM_HYPER = HYPER + 3
 """Hyper-parameter index of Adam's, see spec/commands.py."""
 BETAS = (0.9, 0.999)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..spec.numerics import EXP_MIN, WINDOWS, unpredicted
+from ..spec.numerics import CHANNELS, EXP_MIN, KERNEL, WINDOWS, unpredicted
 from ..spec.schedule import State
 from .compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
 from .device import Device
 from .phases import EVALUATION
-from .predictor import CHANNELS, KERNEL, PREDICTION_EXPONENT, Predictor
+from .predictor import PREDICTION_EXPONENT, Predictor
 from .quantise import master_exponent, split_master
 
 if TYPE_CHECKING:

@@ -8,17 +8,12 @@ from pathlib import Path
 
 from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
-from ..spec.schedule import ENTRIES, Entry
+from ..spec.schedule import ENTRIES, PREDICTING, SOURCES, Entry
 
 __all__ = [
-    "PHASES", "PREDICTING", "SCHEDULES", "SOURCES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones",
-    "parse_phases",
+    "PHASES", "SCHEDULES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones", "parse_phases",
 ]  # fmt: skip
 
-SOURCES = ("predicted", "random", "zero", "last", "mean", "skip")
-"""Where gradients of GP batches come from; all but the first two do without the predictor (see host/controls.py)."""
-PREDICTING = SOURCES[:2]
-"""Those with a predictor."""
 PHASES = "4*4:1 4*3:1 4*2:1 1:1"
 """The paper's: so many epochs of so many GP batches for each BP batch, the last ratio for as long as it goes on."""
 SCHEDULES = ("constant", "cosine", "step", "plateau")

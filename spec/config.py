@@ -6,9 +6,9 @@ import math
 import re
 from dataclasses import asdict, dataclass, fields, replace
 
-from .numerics import CONSTANT_MAX, operand_max
+from .numerics import CONSTANT_MAX, HIDDEN, operand_max
 
-__all__ = ["FAMILIES", "HIDDEN", "VARIANTS", "VERSION", "Config", "ConfigError", "DramPart"]
+__all__ = ["FAMILIES", "VARIANTS", "VERSION", "Config", "ConfigError", "DramPart"]
 
 VERSION = 0x0001_0000
 """Version of the hardware/software contract (major in the upper half word)."""
@@ -21,9 +21,6 @@ VARIANTS = ("baseline", "low", "efficient", "max")
 
 PREDICTOR_PORT = 64
 """Bits at most of the way to memory that the predictor's own array has: it has little to move, and fewer banks then."""
-
-HIDDEN = 12
-"""Values between the predictor's two layers: three channels of two by two windows."""
 
 
 class ConfigError(ValueError):

@@ -1,8 +1,9 @@
 """Numbers that golden model and hardware must share: exponents, shifts, rounding limits."""
 
 __all__ = [
-    "CONSTANT_MAX", "EXP_MAX", "EXP_MIN", "HEADROOM_BITS", "SHIFT_MAX", "SHIFT_MIN", "TENSOR_BYTES",
-    "UPDATE_GUARD_BITS", "WINDOWS", "ZERO_STEP", "operand_max", "unpredicted", "window_sizes",
+    "CHANNELS", "CONSTANT_MAX", "EXP_MAX", "EXP_MIN", "HEADROOM_BITS", "HIDDEN", "KERNEL", "MEAN_SHIFT", "SHIFT_MAX",
+    "SHIFT_MIN", "TENSOR_BYTES", "UPDATE_GUARD_BITS", "WINDOWS", "ZERO_STEP", "operand_max", "unpredicted",
+    "window_sizes",
 ]  # fmt: skip
 
 EXP_MIN, EXP_MAX = -128, 127
@@ -25,6 +26,15 @@ CONSTANT_MAX = (1 << 16) - 1
 
 WINDOWS = 2
 """Into which a layer's output is cut for the predictor, in each direction."""
+
+CHANNELS, KERNEL = 3, 3
+"""Of the predictor's convolution."""
+
+HIDDEN = CHANNELS * WINDOWS * WINDOWS
+"""Values between the predictor's two layers."""
+
+MEAN_SHIFT = 3
+"""Of an exponential mean of true gradients: the newest has 2^-MEAN_SHIFT of it."""
 
 TENSOR_BYTES = 1 << 30
 """Tensors that a compute command reads or writes are smaller."""

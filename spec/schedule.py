@@ -4,10 +4,17 @@ from dataclasses import dataclass, replace
 
 from .commands import Phase
 
-__all__ = ["ENTRIES", "Entry", "Schedule", "State", "Threshold", "following"]
+__all__ = ["ENTRIES", "PREDICTING", "SOURCES", "Entry", "Schedule", "State", "Threshold", "following"]
 
 ENTRIES = 8
 """Of a schedule, at most."""
+
+SOURCES = ("predicted", "random", "zero", "last", "mean", "skip")
+"""Where gradients of GP batches come from. ``predicted``: the paper's. ``random``: predictions with signs at random.
+``zero``: none, so that momentum coasts. ``last``: the last true gradient. ``mean``: an exponential mean of true ones.
+``skip``: the batch isn't run at all."""
+PREDICTING = SOURCES[:2]
+"""Those with a predictor."""
 
 Threshold = tuple[int, int]
 """What a prediction's squared cosine must reach: unsigned mantissa of 16 bits and exponent of 8."""

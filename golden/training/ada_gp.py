@@ -40,8 +40,9 @@ class AdaGP:
     before.
 
     ``schedule``: warm-up and runs of phases, see :func:`.schedule.schedule`; the paper's by default. ``predictor``: its
-    settings. ``source``: of the gradients in GP batches, see :data:`.sources.SOURCES`. ``gate``: runs of GP batches
-    begin only while layers with more than half of the weights were predicted with such a cosine in the last BP batch.
+    settings. ``source``: of the gradients in GP batches, see :data:`adagp.spec.schedule.SOURCES`. ``gate``: runs of GP
+    batches begin only while layers with more than half of the weights had predictions with such a cosine in the last BP
+    batch.
     ``metrics``: whether to measure predictions in BP batches. ``scaler``: a GradScaler, if the caller's autocast needs
     one. ``seed``: of the predictor's first weights, and of random signs.
 

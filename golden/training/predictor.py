@@ -7,6 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...spec.numerics import CHANNELS, KERNEL, WINDOWS
+from ..paper import PREDICTOR_LR
+
 __all__ = ["Predictor", "PredictorSettings"]
 
 
@@ -20,8 +23,8 @@ class PredictorSettings:
     of 1e-4, training diverges. ``milestones``: epochs after which ``lr`` is multiplied by ``gamma``.
     """
 
-    windows: int = 2
-    channels: int = 3
+    windows: int = WINDOWS
+    channels: int = CHANNELS
     lr: float = 1e-3
     normalise: bool = True
     decay: float = 0.9
@@ -43,8 +46,8 @@ class PredictorSettings:
 
     @classmethod
     def paper(cls) -> "PredictorSettings":
-        """As far as the paper says (section 5.2): gradients as they are, Adam with 1e-4. Milestones it doesn't say."""
-        return cls(lr=1e-4, normalise=False)
+        """As far as the paper says (section 5.2): gradients as they are, and its rate. Milestones it doesn't say."""
+        return cls(lr=PREDICTOR_LR, normalise=False)
 
 
 class Predictor(nn.Module):
@@ -60,7 +63,7 @@ class Predictor(nn.Module):
         self.elements, self.settings = dict(elements), settings
         self.places = {name: place for place, name in enumerate(elements)}
         hidden = settings.channels * settings.windows**2
-        self.conv = nn.Conv2d(1, settings.channels, 3, padding=1)
+        self.conv = nn.Conv2d(1, settings.channels, KERNEL, padding=KERNEL // 2)
         self.fc = nn.Linear(hidden, max(elements.values()))
         for layer in (self.conv, self.fc):  # as PyTorch does, but out of a generator of its own
             bound = layer.weight[0].numel() ** -0.5

@@ -3,15 +3,11 @@
 import torch
 from torch import Tensor
 
+from ...spec.numerics import MEAN_SHIFT
+from ...spec.schedule import PREDICTING, SOURCES
 from .predictor import Predictor
 
-__all__ = ["MEAN_DECAY", "SOURCES", "Source"]
-
-SOURCES = ("predicted", "random", "zero", "last", "mean", "skip")
-"""``predicted``: the paper's. ``random``: predictions with signs at random. ``zero``: none, so that momentum coasts.
-``last``: the last true gradient. ``mean``: an exponential mean of true ones. ``skip``: the batch isn't run at all."""
-MEAN_DECAY = 0.875
-"""Of ``mean``: what is kept of it when a true gradient joins, as in the machine."""
+__all__ = ["Source"]
 
 
 class Source:
@@ -26,7 +22,7 @@ class Source:
     @property
     def predicts(self) -> bool:
         """Whether it needs outputs in GP batches."""
-        return self.kind in ("predicted", "random")
+        return self.kind in PREDICTING
 
     @torch.no_grad()
     def learn(self, gradients: dict[str, Tensor]) -> None:
@@ -37,7 +33,7 @@ class Source:
             if self.kind == "last" or name not in self.kept:
                 self.kept[name] = gradient.clone()
             else:
-                self.kept[name].lerp_(gradient, 1 - MEAN_DECAY)
+                self.kept[name].lerp_(gradient, 2.0**-MEAN_SHIFT)
 
     @torch.no_grad()
     def gradient(self, name: str, like: Tensor, reorganised: Tensor | None) -> Tensor:

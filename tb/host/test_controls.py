@@ -7,7 +7,6 @@ import pytest
 import torch
 from adagp.golden import program
 from adagp.golden.signs import random_signs
-from adagp.host.controls import MEAN_SHIFT
 from adagp.host.golden_device import GoldenDevice
 from adagp.host.loss import softmax_cross_entropy
 from adagp.host.models import build_model
@@ -15,10 +14,12 @@ from adagp.host.network import Network
 from adagp.host.quantise import dequantise, join_master
 from adagp.host.run_folder import RunFolder
 from adagp.host.session import open_session
-from adagp.host.settings import SOURCES, TrainSettings
+from adagp.host.settings import TrainSettings
 from adagp.host.trainer import Trainer
 from adagp.spec.commands import Phase
+from adagp.spec.numerics import MEAN_SHIFT
 from adagp.spec.presets import preset
+from adagp.spec.schedule import SOURCES
 
 CONFIG = replace(preset("tiny"), variant="low", random_signs=True)
 SHAPE, BATCH, RATE, MOMENTUM = (1, 8, 8), 8, 0.05, 0.9

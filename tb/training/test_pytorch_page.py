@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from adagp import PAPER, PredictorSettings, schedule
 from adagp.golden.training.metrics import MEASURES
-from adagp.golden.training.sources import SOURCES
+from adagp.spec.schedule import SOURCES
 from torch import nn
 from torch_networks import conv_network, image_batches
 from typer.main import get_command

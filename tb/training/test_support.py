@@ -9,8 +9,8 @@ import pytest
 import torch
 from adagp import AdaGP, PredictorSettings, schedule
 from adagp.golden.training.metrics import MEASURES, Metrics, measure
-from adagp.golden.training.sources import SOURCES
 from adagp.spec.commands import Phase
+from adagp.spec.schedule import SOURCES
 from torch import multiprocessing, nn
 from torch.nn import functional as F
 from torch_networks import conv_network, image_batches, weights_of
