@@ -50,10 +50,10 @@ def times(model: str, batch: int, rounds: int, device: str, tell: Callable = ite
     ada.step(compute)  # warm-up: scales and momentum are there
     weights = {name: dict(network.named_parameters())[name] for name in ada.predicted}
     gradients = {name: torch.zeros_like(weight) for name, weight in weights.items()}
-    warm = ada._state
+    warm = ada._position.state()
 
     def phase(gp):
-        ada._state = warm if not gp else type(warm)(epoch=1)
+        ada._position.go_to((1, 0, False, 0) if gp else warm)
 
     def plain():
         optimizer.zero_grad()

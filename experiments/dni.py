@@ -7,7 +7,6 @@ weight's half of backward are computed, the other half and the loss aren't.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, replace
 
 import torch
 from torch import Tensor, nn
@@ -15,15 +14,15 @@ from torch.nn import functional as F
 from torch.nn.grad import conv2d_weight
 
 from ..golden.training.layers import predicted_weights
+from ..golden.training.schedule import Position
 from ..golden.training.updates import Updates
 from ..spec.commands import Phase
-from ..spec.schedule import Schedule, State, following
+from ..spec.schedule import Schedule
 
 __all__ = ["HIDDEN", "Dni", "Guesser"]
 
 HIDDEN = 32
 """Values between the layers of a guesser, for each place."""
-_ENDLESS = (1 << 32) - 1
 
 
 class Guesser(nn.Module):
@@ -59,7 +58,7 @@ class Dni:
         self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, n_classes: int, *,
         hidden: int = HIDDEN, lr: float = 1e-3, decay: float = 0.9, seed: int = 0,
     ):  # fmt: skip
-        self.optimizer, self.schedule = optimizer, replace(schedule, batches=_ENDLESS)
+        self.optimizer, self._position = optimizer, Position(schedule)
         self._updates, self._decay = Updates(optimizer), decay
         weights = predicted_weights(network, self._updates.trained())
         for weight in weights:
@@ -76,16 +75,17 @@ class Dni:
             p is own for w in weights for own in (w.weight, w.module.bias))]  # fmt: skip
         for weight, guesser in zip(weights, self.guessers, strict=True):
             weight.module.register_forward_hook(self._hook(weight.module, guesser))
-        self._state, self.phase = State(), Phase.WARMUP
+        self.phase = Phase.WARMUP
 
     def epoch(self, batches: Iterable) -> Iterator:
         """Pass ``batches`` on; the epoch is over when they are."""
         yield from batches
-        self._state = replace(self._state, epoch=self._state.epoch + 1, batch=0)
+        self._position.end_epoch()
 
     def step(self, compute: Callable[[], Tensor], labels: Tensor) -> Tensor:
         """Train with one batch: ``compute`` runs the network once and returns the loss."""
-        self.phase, self._state = following(self._state, self.schedule)
+        self.phase = self._position.next()
+        self._position.advance()
         self.optimizer.zero_grad(set_to_none=True)
         self._labels, self._learning = labels, self.phase is not Phase.GP
         with self._watching(), torch.set_grad_enabled(self._learning):
@@ -147,10 +147,10 @@ class Dni:
     def state_dict(self) -> dict:
         """All that it adds to network and optimizer."""
         return {"guessers": self.guessers.state_dict(), "optimizer": self._guess_optimizer.state_dict(),
-                "state": astuple(self._state)}  # fmt: skip
+                "position": self._position.state()}  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
         """Go on from what :meth:`state_dict` gave."""
         self.guessers.load_state_dict(state["guessers"])
         self._guess_optimizer.load_state_dict(state["optimizer"])
-        self._state = State(*state["state"])
+        self._position.go_to(state["position"])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -17,15 +17,10 @@ from .dni import Dni
 from .methods import METHODS, Method
 from .models import build
 from .optimisation import Rates, autocast, optimizer, scaler
-from .run_state import History
-from .run_state import restore as _restore
-from .run_state import save as _save
+from .run_state import History, restore, save
 from .tasks import CLASSIFICATION, Task, moved
 
 __all__ = ["Outcome", "Run", "Standing", "execute", "network_of"]
-
-_LATER = ("optimizer", "lr_schedule", "device", "autocast")
-"""Fields of a run that its name has only where they aren't the default: outcomes from before they were there count."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +50,7 @@ class Run:
     @property
     def identity(self) -> str:
         """What tells it from others."""
-        usual = {f.name: f.default for f in fields(self) if f.name in _LATER}
-        said = {name: value for name, value in asdict(self).items() if name not in usual or value != usual[name]}
-        return f"{self.regime}-{self.method}-{self.lr:g}-{self.seed}-{digest(repr(said))[:8]}"
+        return f"{self.regime}-{self.method}-{self.lr:g}-{self.seed}-{digest(repr(self))[:8]}"
 
 
 @dataclass(frozen=True)
@@ -152,7 +145,7 @@ class _Training:
         parts = {"network": self.network, "optimizer": self.optimizer, "rates": self.rates, "trainer": self.trainer}
         if self.scaler:
             parts["scaler"] = self.scaler
-        begun, self.history = _restore(state, parts)
+        begun, self.history = restore(state, parts)
         self.network.train()
         for epoch in range(begun, self.epochs):
             if not all(map(math.isfinite, self.history.losses)):
@@ -161,7 +154,7 @@ class _Training:
             self._evaluate()
             progress(self._standing(epoch, self.history.losses[-1]))
             if state:
-                _save(state, parts, epoch + 1, self.history)
+                save(state, parts, epoch + 1, self.history)
 
     def _epoch(self, epoch: int, progress: Progress) -> float:
         """Train for an epoch; returns its last loss."""

@@ -11,7 +11,7 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from queue import Empty
 from signal import SIG_IGN, SIGINT, signal
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -19,10 +19,9 @@ from .data import Splits
 from .errors import ExperimentError
 from .prepared import prepared
 from .runs import Outcome, Run, Standing, execute
-from .settings import ExperimentSettings
 from .tasks import task_of
 
-__all__ = ["data_of", "run_all"]
+__all__ = ["Told", "Wanted", "data_of", "run_all"]
 
 _TELL_SECONDS = 0.2
 """Between two words of a process about the same epoch."""
@@ -32,32 +31,45 @@ Told = Callable[[Run, Standing], object]
 Ended = Callable[[Run, Outcome], object]
 
 
+class Wanted(Protocol):
+    """What runs have in common: their examples, see :func:`.prepared.prepared`, and threads of each process."""
+
+    @property
+    def data(self) -> str: ...
+    @property
+    def image_size(self) -> int | None: ...
+    @property
+    def images(self) -> int: ...
+    @property
+    def augment(self) -> bool: ...
+    @property
+    def threads(self) -> int: ...
+
+
 class _Stopped(Exception):
     """A run that is to go on another time."""
 
 
-def data_of(settings: ExperimentSettings, folder: Path | None) -> Splits:
-    """The experiment's examples: the same for all of its runs. Raises DataError."""
-    return prepared(
-        settings.data, folder, size=settings.image_size, images=settings.images, augment=settings.augment
-    )  # fmt: skip
+def data_of(wanted: Wanted, folder: Path | None) -> Splits:
+    """The examples, the same for all runs. Raises DataError."""
+    return prepared(wanted.data, folder, size=wanted.image_size, images=wanted.images, augment=wanted.augment)
 
 
-def _ready(settings: ExperimentSettings) -> None:
+def _ready(wanted: Wanted) -> None:
     """Make what follows depend on nothing but the settings, as far as PyTorch can promise it."""
-    torch.set_num_threads(settings.threads)
+    torch.set_num_threads(wanted.threads)
     torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
 
 
-def _run(run: Run, settings: ExperimentSettings, data: Splits, states: Path, told: Callable[[Standing], object]):
+def _run(run: Run, wanted: Wanted, data: Splits, states: Path, told: Callable[[Standing], object]):
     try:
-        return execute(run, data, told, task_of(settings.data), states, follow=True)
+        return execute(run, data, told, task_of(wanted.data), states, follow=True)
     except torch.OutOfMemoryError:
         raise ExperimentError(f"{run.method}, seed {run.seed}: out of GPU memory; lower batch or jobs") from None
 
 
 def run_all(
-    runs: Sequence[Run], settings: ExperimentSettings, data: Splits, folder: Path | None, states: Path, jobs: int,
+    runs: Sequence[Run], wanted: Wanted, data: Splits, folder: Path | None, states: Path, jobs: int,
     told: Told, ended: Ended,
 ) -> None:  # fmt: skip
     """``told``: how runs under way stand; ``ended``: outcomes, as they come. Both are called in this thread.
@@ -66,13 +78,13 @@ def run_all(
     included, all runs stop behind their batch. Raises ExperimentError if a process is killed, or has no memory.
     """
     if min(jobs, len(runs)) <= 1:
-        _ready(settings)
+        _ready(wanted)
         for run in runs:
-            ended(run, _run(run, settings, data, states, partial(told, run)))
+            ended(run, _run(run, wanted, data, states, partial(told, run)))
         return
     context = get_context("spawn")
     news, stop = context.Queue(), context.Event()
-    begin = (settings, folder, states, news, stop)
+    begin = (wanted, folder, states, news, stop)
     pool = ProcessPoolExecutor(min(jobs, len(runs)), context, _begin, begin)
     try:
         waiting = {pool.submit(_work, run): run for run in runs}
@@ -100,12 +112,12 @@ _mine: dict[str, Any] = {}
 """What a process works with."""
 
 
-def _begin(settings: ExperimentSettings, folder: Path | None, states: Path, news, stop) -> None:
+def _begin(wanted: Wanted, folder: Path | None, states: Path, news, stop) -> None:
     signal(SIGINT, SIG_IGN)  # the one who began this says when to stop
     threading.Thread(target=_end_with_parent, daemon=True).start()
     news.cancel_join_thread()
-    _ready(settings)
-    _mine.update(settings=settings, data=data_of(settings, folder), states=states, news=news, stop=stop)
+    _ready(wanted)
+    _mine.update(wanted=wanted, data=data_of(wanted, folder), states=states, news=news, stop=stop)
 
 
 def _end_with_parent() -> None:
@@ -127,4 +139,4 @@ def _work(run: Run) -> Outcome:
             last = time.monotonic()
             _mine["news"].put((run, standing))
 
-    return _run(run, _mine["settings"], _mine["data"], _mine["states"], tell)
+    return _run(run, _mine["wanted"], _mine["data"], _mine["states"], tell)

@@ -2,26 +2,22 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, replace
 
 import torch
 from torch import Tensor, nn
 
 from ...spec.commands import Phase
-from ...spec.schedule import Schedule, State, following
+from ...spec.schedule import Schedule
 from .layers import PredictedWeight, frozen_parameters, predicted_weights
 from .metrics import MEASURES, Metrics
 from .predictor import Predictor, PredictorSettings
 from .recorder import Recorder
-from .schedule import PAPER
+from .schedule import PAPER, Position
 from .sources import Source
 from .support import check_supported, unwrapped
 from .updates import Updates
 
 __all__ = ["AdaGP"]
-
-_ENDLESS = (1 << 32) - 1
-"""Batches in an epoch, for the schedule: its end is told, not counted."""
 
 
 class AdaGP:
@@ -58,7 +54,7 @@ class AdaGP:
         check_supported(network, optimizer)
         if gate is not None and not -1 <= gate <= 1:
             raise ValueError(f"gate is {gate}, and a cosine is between -1 and 1")
-        self.optimizer, self.schedule = optimizer, replace(schedule, batches=_ENDLESS)
+        self.optimizer, self._position = optimizer, Position(schedule)
         self._updates, self._scaler, self._gate = Updates(optimizer), scaler, gate
         trained = self._updates.trained()
         weights = predicted_weights(unwrapped(network), trained)
@@ -78,7 +74,7 @@ class AdaGP:
         self.metrics = Metrics() if metrics else None
         group = network.process_group if isinstance(network, nn.parallel.DistributedDataParallel) else None
         self._recorder = Recorder(weights, settings.windows, group)
-        self._state, self._open = State(), torch.tensor(False)
+        self._open = torch.tensor(False)
         self.phase = Phase.WARMUP
         """Of the last batch."""
 
@@ -90,7 +86,7 @@ class AdaGP:
     @property
     def epochs(self) -> int:
         """That are over."""
-        return self._state.epoch
+        return self._position.epoch
 
     def epoch(self, batches: Iterable) -> Iterator:
         """Pass ``batches`` on; the epoch is over when they are. One that was left before goes on with the next call."""
@@ -100,17 +96,17 @@ class AdaGP:
     def end_epoch(self) -> None:
         """What :meth:`epoch` does at its end, for loops of another kind."""
         if self.metrics:
-            self.metrics.end_epoch(self._state.epoch)
-        self._state = replace(self._state, epoch=self._state.epoch + 1, batch=0)
+            self.metrics.end_epoch(self._position.epoch)
+        self._position.end_epoch()
         for group in self._predictor_optimizer.param_groups:
-            group["lr"] = self.predictor.settings.rate(self._state.epoch)
+            group["lr"] = self.predictor.settings.rate(self._position.epoch)
 
     def next_phase(self) -> Phase:
         """What the next batch will be."""
-        return self._next()[0]
+        return self._position.next(self._is_open())
 
-    def _next(self) -> tuple[Phase, State]:
-        return following(self._state, self.schedule, self._gate is None or bool(self._open))
+    def _is_open(self) -> bool:
+        return self._gate is None or bool(self._open)
 
     def step(self, compute: Callable[[], Tensor], clip: Callable[[], object] | None = None) -> Tensor | None:
         """Train with one batch: ``compute`` runs the network once and returns the loss, which is returned, detached.
@@ -118,12 +114,14 @@ class AdaGP:
         ``clip``: called between backward and update, where there is a backward. With the source ``skip`` a GP batch
         isn't run, and there is no loss.
         """
-        phase, after = self._next()
+        gate_open = self._is_open()
+        phase = self._position.next(gate_open)
         if phase is Phase.GP:
             loss = None if self.source.kind == "skip" else self._predict(compute)
         else:
             loss = self._backpropagate(compute, clip, phase)
-        self.phase, self._state = phase, after
+        self._position.advance(gate_open)
+        self.phase = phase
         return loss
 
     def _predict(self, compute):
@@ -195,7 +193,7 @@ class AdaGP:
             "elements": dict(self.predictor.elements), "predictor": self.predictor.state_dict(),
             "optimizer": self._predictor_optimizer.state_dict(),
             "generator": self._generator.get_state(), "source": (self.source.kind, dict(self.source.kept)),
-            "state": astuple(self._state), "open": self._open.clone(), "calls": dict(self._recorder.calls),
+            "position": self._position.state(), "open": self._open.clone(), "calls": dict(self._recorder.calls),
             "metrics": self.metrics.state_dict() if self.metrics else None,
         }  # fmt: skip
 
@@ -212,7 +210,8 @@ class AdaGP:
         self._generator.set_state(state["generator"])
         device = self.predictor.scales.device
         self.source.kept = {name: gradient.to(device, copy=True) for name, gradient in kept.items()}
-        self._state, self._open = State(*state["state"]), state["open"].clone()
+        self._position.go_to(state["position"])
+        self._open = state["open"].clone()
         self._recorder.calls = dict(state["calls"])
         if self.metrics and state["metrics"]:
             self.metrics.load_state_dict(state["metrics"])

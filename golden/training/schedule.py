@@ -1,11 +1,16 @@
 """Schedules of phases: the same tables, and the same rule, as the machine's (:mod:`adagp.spec.schedule`)."""
 
 from collections.abc import Iterable
+from dataclasses import astuple, replace
 
-from ...spec.schedule import Entry, Schedule
+from ...spec.commands import Phase
+from ...spec.schedule import Entry, Schedule, State, following
 from ..paper import PHASES, WARMUP_EPOCHS
 
-__all__ = ["PAPER", "schedule"]
+__all__ = ["PAPER", "Position", "schedule"]
+
+_ENDLESS = (1 << 32) - 1
+"""Batches in an epoch: where it ends is told, not counted."""
 
 
 def schedule(warmup: int, *entries: Iterable[int]) -> Schedule:
@@ -20,3 +25,35 @@ def schedule(warmup: int, *entries: Iterable[int]) -> Schedule:
 
 PAPER = schedule(WARMUP_EPOCHS, *PHASES)
 """The paper's (section 3.5, its end)."""
+
+
+class Position:
+    """Where a training is in its schedule."""
+
+    def __init__(self, table: Schedule):
+        self._table, self._state = replace(table, batches=_ENDLESS), State()
+
+    @property
+    def epoch(self) -> int:
+        """The present one; so many are over."""
+        return self._state.epoch
+
+    def next(self, gate_open: bool = True) -> Phase:
+        """The phase of the next batch."""
+        return following(self._state, self._table, gate_open)[0]
+
+    def advance(self, gate_open: bool = True) -> None:
+        """That batch is over."""
+        self._state = following(self._state, self._table, gate_open)[1]
+
+    def end_epoch(self) -> None:
+        """So is the epoch; a run of batches goes on in the next."""
+        self._state = replace(self._state, epoch=self._state.epoch + 1, batch=0)
+
+    def state(self) -> tuple:
+        """What :meth:`go_to` takes."""
+        return astuple(self._state)
+
+    def go_to(self, state: tuple) -> None:
+        """Be where another one was."""
+        self._state = State(*state)

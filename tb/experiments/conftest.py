@@ -59,7 +59,7 @@ def experiment(capsys, monkeypatch):
 @pytest.fixture
 def epochs_seen(monkeypatch):
     """Epochs that are trained, as state and number. What is in the second list: how many until an interrupt."""
-    seen, stop, real = [], [], runs._save
+    seen, stop, real = [], [], runs.save
 
     def save(path, parts, epoch, history):
         real(path, parts, epoch, history)
@@ -67,5 +67,5 @@ def epochs_seen(monkeypatch):
         if len(seen) in stop:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs, "_save", save)
+    monkeypatch.setattr(runs, "save", save)
     return seen, stop

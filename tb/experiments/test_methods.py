@@ -10,17 +10,19 @@ from adagp.experiments import runs
 from adagp.experiments.costs import batch_costs
 from adagp.experiments.data import load
 from adagp.experiments.dni import HIDDEN, Dni
+from adagp.experiments.experiment_folder import ExperimentFolder
 from adagp.experiments.front import compare, line
 from adagp.experiments.methods import METHODS, Method
-from adagp.experiments.protocol import Protocol, tuned
+from adagp.experiments.protocol import TUNING_SEEDS, Protocol, tuned
 from adagp.experiments.regimes import REGIMES, Regime
 from adagp.experiments.runs import Run, execute
+from adagp.experiments.workers import data_of
 from adagp.golden.training import PAPER, PredictorSettings, schedule
 from adagp.spec.commands import Phase
 from torch import nn
 from torch.nn import functional as F
 
-TINY = Regime("tiny", "digits", "small-cnn", 3, 64, 8, 1, images=256, needs=False, lrs=(0.05, 0.1))
+TINY = Regime("tiny", "digits", "small-cnn", 3, 64, 8, 1, images=256, lrs=(0.05, 0.1))
 
 
 def test_costs_by_hand():
@@ -82,7 +84,6 @@ def test_synthetic_gradients_that_are_true_train_as_backpropagation():
 
 def test_guessers_learn_what_depends_on_the_label():
     network, trainer = dni()
-    trainer.schedule = replace(trainer.schedule, warmup=1 << 15)
     generator, losses = torch.Generator().manual_seed(2), []
     for _ in range(300):
         y = torch.randint(0, 3, (16,), generator=generator)
@@ -102,7 +103,7 @@ def test_guessers_learn_what_depends_on_the_label():
 
 @pytest.mark.parametrize("method", ["bp-0.7", "ada-gp", "mean-1:1", "dni-1:1", "skip"])
 def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
-    data = TINY.prepare(None)
+    data = data_of(TINY, None)
     run = Run("tiny", "small-cnn", method, 3, 0.05, 4, 64, 8, 1)
     whole = execute(run, data)
     assert sum(whole.batches.values()) == 4 * round(4 * METHODS[method].share) and whole.macs > 0
@@ -118,8 +119,8 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
         if len(saves) == 2:
             raise Stopped
 
-    real = runs._save
-    monkeypatch.setattr(runs, "_save", save)
+    real = runs.save
+    monkeypatch.setattr(runs, "save", save)
     with pytest.raises(Stopped):
         execute(run, data, folder=tmp_path)
     again = execute(run, data, folder=tmp_path)
@@ -127,24 +128,23 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
     assert (again.validation, again.test, again.batches) == (whole.validation, whole.test, whole.batches)
 
 
-def test_outcomes_keep_their_names():
-    """Of runs from before there were other optimizers; what differs from them has another name."""
+def test_runs_that_differ_have_other_names():
     run = Run("tiny", "small-cnn", "bp-0.7", 3, 0.05, 4, 64, 8, 1)
-    assert run.identity == "tiny-bp-0.7-0.05-3-44e75fb7"
+    assert run.identity == replace(run).identity
     others = [replace(run, **change) for change in ({"optimizer": "adam"}, {"lr_schedule": "plateau"},
               {"device": "cuda"}, {"autocast": "bf16"}, {"momentum": 0.5}, {"epochs": 5})]  # fmt: skip
     assert len({run.identity, *(other.identity for other in others)}) == 7
 
 
 def test_a_run_that_diverges_says_so():
-    outcome = execute(Run("tiny", "small-cnn", "bp-1", 0, 1e4, 2, 64, 8, 1), TINY.prepare(None))
+    outcome = execute(Run("tiny", "small-cnn", "bp-1", 0, 1e4, 2, 64, 8, 1), data_of(TINY, None))
     assert math.isnan(outcome.validation) and math.isnan(outcome.test)
 
 
 def test_regimes_prepare_the_same_images():
-    small = replace(TINY, size=4, images=100).prepare(None)
+    small = data_of(replace(TINY, image_size=4, images=100), None)
     whole = load("digits")
-    again = replace(TINY, size=4, images=100).prepare(None)
+    again = data_of(replace(TINY, image_size=4, images=100), None)
     assert len(small.train) == 100 and (small.train.images_NCHW == again.train.images_NCHW).all()
     assert small.test.images_NCHW.shape[2:] == (4, 4) and len(small.test) == len(whole.test)
     block = whole.test.images_NCHW[0, 0, :2, :2].mean()
@@ -158,7 +158,7 @@ def test_tuning_takes_the_best_mean():
     def outcome(lr, validation):
         return {"run": {"lr": lr}, "validation": validation}
 
-    outcomes = [outcome(0.1, 90), outcome(0.1, math.nan), outcome(0.05, 60), outcome(0.05, 62), outcome(0.01, 50)]
+    outcomes = [outcome(0.1, 90), outcome(0.1, None), outcome(0.05, 60), outcome(0.05, 62), outcome(0.01, 50)]
     assert tuned(outcomes, (0.01, 0.05, 0.1)).lr == 0.05 and not tuned(outcomes, (0.01, 0.05, 0.1)).at_edge
     assert tuned(outcomes, (0.05, 0.1)).at_edge
 
@@ -174,39 +174,22 @@ def test_comparison_at_equal_cost():
     assert line([1, 0.5], [60, 50], 0.4) is None
 
 
-def test_protocol_runs_once_and_chooses_by_validation(tmp_path, monkeypatch):
-    monkeypatch.setitem(REGIMES, "tiny", TINY)
+def test_protocol_runs_once_and_chooses_by_validation(tmp_path):
     seen = []
-    protocol = Protocol(TINY, None, tmp_path, methods=("bp-0.4", "mean-1:1"), seeds=(0, 1))
+    folder = ExperimentFolder(tmp_path)
+    protocol = Protocol(TINY, None, folder, methods=("bp-0.4", "mean-1:1"), seeds=(0, 1))
 
-    class Here:  # in this process, where the regime is known
-        def __init__(self, jobs, context, begin, arguments):
-            begin(*arguments)
+    def finish(runs):
+        protocol.finish(runs, 1, lambda *_: None, lambda run, outcome: seen.append(run))
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def submit(self, function, run):
-            from concurrent.futures import Future
-
-            seen.append(run)
-            done: Future = Future()
-            done.set_result(function(run))
-            return done
-
-    monkeypatch.setattr("adagp.experiments.protocol.ProcessPoolExecutor", Here)
-    told = []
-    protocol.finish(protocol.tuning(), 1, lambda *numbers: told.append(numbers))
-    assert len(seen) == 8 and told[0] == (0, 8) and told[-1] == (8, 8)
-    protocol.finish(protocol.reported(), 1, lambda *_: None)
+    finish(protocol.tuning())
+    assert len(seen) == 8 and {run.seed for run in seen} == set(TUNING_SEEDS)
+    finish(protocol.reported())
     assert len(seen) == 12 and {run.seed for run in seen[8:]} == {0, 1}
-    protocol.finish(protocol.reported(), 1, lambda *_: None)
+    finish(protocol.reported())
     assert len(seen) == 12
     best = protocol.chosen()["bp-0.4"]
-    means = {lr: sum(protocol.read(protocol.run("bp-0.4", s, lr))["validation"] for s in (1000, 1001)) / 2
+    means = {lr: sum(folder.read(protocol.run("bp-0.4", s, lr))["validation"] for s in TUNING_SEEDS) / 2
              for lr in TINY.lrs}  # fmt: skip
     assert best.validation == max(means.values()) and means[best.lr] == best.validation
 
