@@ -8,15 +8,9 @@ import pytest
 import torch
 from adagp.experiments import runs
 from adagp.experiments.cli import main
+from threads import one_thread
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Of PyTorch's, as tests run side by side."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["one_thread"]  # for every test here
 
 
 @pytest.fixture(scope="session")

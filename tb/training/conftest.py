@@ -1,13 +1,5 @@
 """Fixtures of the library's tests."""
 
-import pytest
-import torch
+from threads import one_thread
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Of PyTorch's, as tests run side by side."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["one_thread"]

@@ -1,4 +1,4 @@
-"""With what the library works, and what it refuses: autocast, processes, states, sources, gate, metrics."""
+"""With what the library works, and what it refuses: autocast, processes, states, sources."""
 
 import copy
 import io
@@ -8,7 +8,6 @@ import math
 import pytest
 import torch
 from adagp import AdaGP, PredictorSettings, schedule
-from adagp.golden.training.metrics import MEASURES, Metrics, measure
 from adagp.spec.commands import Phase
 from adagp.spec.schedule import SOURCES
 from torch import multiprocessing, nn
@@ -185,69 +184,6 @@ def test_refusals():
     for field in ("windows", "channels", "decay", "lr"):
         with pytest.raises(ValueError, match=f"{field} is -1"):
             PredictorSettings(**{field: -1})
-
-
-def test_measures_by_hand():
-    """Equation 1 and the others, of four gradients of which one is zero."""
-    values = measure(torch.tensor([[1.0, -1.0], [2.0, 3.0]]), torch.tensor([[2.0, 1.0], [4.0, 0.0]]))
-    p, t = math.sqrt(15), math.sqrt(21)
-    expected = [(0.5 + 2 + 0.5) / 3, (1 + 4 + 4 + 9) / 4, (2 - 1 + 8) / (p * t), 2 / 3, p / t, 1 / 4]
-    torch.testing.assert_close(values, torch.tensor(expected))
-
-
-def test_metrics_of_an_epoch(tmp_path):
-    metrics = Metrics()
-    one, two = torch.tensor([1.0]), torch.tensor([2.0])
-    metrics.add("bp", "a", one, two)
-    metrics.add("bp", "a", two, two)
-    metrics.add("bp", "a", torch.zeros(1), two)  # no cosine
-    metrics.add("warmup", "b", two, one)
-    metrics.end_epoch(7)
-    row, other = metrics.rows
-    assert (row["epoch"], row["phase"], row["layer"], row["batches"]) == (7, "bp", "a", 3)
-    assert row["mape"] == pytest.approx(0.5) and row["cosine"] == 1 and row["mse"] == pytest.approx(5 / 3)
-    assert other["norm_ratio"] == 2
-    metrics.write_json(tmp_path / "m.json")
-    metrics.write_csv(tmp_path / "m.csv")
-    assert [r["layer"] for r in json.loads((tmp_path / "m.json").read_text())] == ["a", "b"]
-    assert len((tmp_path / "m.csv").read_text().splitlines()) == 3
-    assert len(list(metrics.scalars())) == 2 * len(MEASURES)
-
-
-def learnable(gate=None):
-    """A network whose gradient the predictor can learn: it is its output, but for a factor."""
-    torch.manual_seed(0)
-    network = nn.Linear(1, 8, bias=False)
-    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 1e-3), schedule(0, (1, 1, 1)), gate=gate,
-                predictor=PredictorSettings(lr=1e-2))  # fmt: skip
-    return network, ada, lambda: network(torch.ones(1, 1)).square().sum()
-
-
-def test_the_predictor_learns_what_can_be_learned():
-    network, ada, compute = learnable()
-    for _ in range(1500):
-        ada.step(compute)
-    ada.end_epoch()
-    torch.nn.init.normal_(network.weight, generator=torch.Generator().manual_seed(5))
-    for _ in range(2):
-        ada.step(compute)
-    ada.end_epoch()
-    assert ada.metrics.rows[-1]["cosine"] > 0.95
-
-
-def test_the_gate_opens_with_quality():
-    _, ada, compute = learnable(gate=0.9)
-    phases = []
-    for _ in range(1500):
-        ada.step(compute)
-        phases.append(ada.phase)
-    assert phases[0] is Phase.BP
-    first = phases.index(Phase.GP)
-    assert first > 1 and Phase.GP in phases[-2:]
-    ada._gate = 1.0  # nothing is as good
-    for _ in range(4):
-        ada.step(compute)
-    assert ada.phase is Phase.BP
 
 
 def test_copies_are_no_part_of_it():
