@@ -75,6 +75,12 @@ def formal_sby(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_wall_time(session: nox.Session) -> None:
+    """What batches take in PyTorch, with and without a backward pass: writes results/wall_time.json."""
+    session.run("python", "-m", "adagp.experiments.bench_wall_time", *session.posargs)
+
+
+@nox.session
 def bench_train(session: nox.Session) -> None:
     """The default run on both devices, hashes compared: writes results/train.json."""
     session.run("python", "-m", "adagp.host.bench_train", *session.posargs)
