@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.nn.grad import conv2d_weight
 
 from ..golden.training.layers import predicted_weights
-from ..golden.training.schedule import Position
+from ..golden.training.schedules import Position
 from ..golden.training.updates import Updates
 from ..spec.commands import Phase
 from ..spec.schedule import Schedule

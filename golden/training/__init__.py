@@ -3,6 +3,6 @@
 from .ada_gp import AdaGP
 from .metrics import Metrics
 from .predictor import PredictorSettings
-from .schedule import PAPER, schedule
+from .schedules import PAPER, schedule
 
 __all__ = ["PAPER", "AdaGP", "Metrics", "PredictorSettings", "schedule"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from .layers import PredictedWeight, frozen_parameters, predicted_weights
 from .metrics import MEASURES, Metrics
 from .predictor import Predictor, PredictorSettings
 from .recorder import Recorder
-from .schedule import PAPER, Position
+from .schedules import PAPER, Position
 from .sources import Source
 from .support import check_supported, unwrapped
 from .updates import Updates
@@ -35,12 +36,11 @@ class AdaGP:
     (``frozen``: biases, normalisations, embeddings) stay. Learning rate schedulers and evaluation are the caller's, as
     before.
 
-    ``schedule``: warm-up and runs of phases, see :func:`.schedule.schedule`; the paper's by default. ``predictor``: its
-    settings. ``source``: of the gradients in GP batches, see :data:`adagp.spec.schedule.SOURCES`. ``gate``: runs of GP
-    batches begin only while layers with more than half of the weights had predictions with such a cosine in the last BP
-    batch.
-    ``metrics``: whether to measure predictions in BP batches. ``scaler``: a GradScaler, if the caller's autocast needs
-    one. ``seed``: of the predictor's first weights, and of random signs.
+    ``schedule``: warm-up and runs of phases, see :func:`.schedules.schedule`; by default the paper's. ``predictor``:
+    its settings. ``source``: of the gradients in GP batches, see :data:`adagp.spec.schedule.SOURCES`. ``gate``: runs of
+    GP batches begin only while layers with more than half of the weights had predictions with such a cosine in the last
+    BP batch. ``metrics``: whether to measure predictions in BP batches. ``scaler``: a GradScaler, if the caller's
+    autocast needs one. ``seed``: of the predictor's first weights, and of random signs.
 
     Works with autocast inside of what is given to :meth:`step`, and with DistributedDataParallel. Raises TypeError for
     what it doesn't work with, and ValueError for settings that mean nothing.
@@ -75,6 +75,7 @@ class AdaGP:
         group = network.process_group if isinstance(network, nn.parallel.DistributedDataParallel) else None
         self._recorder = Recorder(weights, settings.windows, group)
         self._open = torch.tensor(False)
+        self._idle: set[str] = set()  # weights that the last BP batch had no gradient for
         self.phase = Phase.WARMUP
         """Of the last batch."""
 
@@ -111,8 +112,8 @@ class AdaGP:
     def step(self, compute: Callable[[], Tensor], clip: Callable[[], object] | None = None) -> Tensor | None:
         """Train with one batch: ``compute`` runs the network once and returns the loss, which is returned, detached.
 
-        ``clip``: called between backward and update, where there is a backward. With the source ``skip`` a GP batch
-        isn't run, and there is no loss.
+        ``clip``: called between backward and update, where there is a backward; what it leaves is what the predictor
+        learns. Predicted gradients aren't clipped. With the source ``skip`` a GP batch isn't run, and there is no loss.
         """
         gate_open = self._is_open()
         phase = self._position.next(gate_open)
@@ -131,7 +132,8 @@ class AdaGP:
 
     def _update(self, name: str, reorganised: Tensor | None) -> None:
         weight = self._weights[name].weight
-        self._updates.apply(weight, self.source.gradient(name, weight, reorganised))
+        if weight.requires_grad and name not in self._idle:
+            self._updates.apply(weight, self.source.gradient(name, weight, reorganised))
 
     def _backpropagate(self, compute, clip, phase):
         self.optimizer.zero_grad(set_to_none=True)
@@ -143,9 +145,9 @@ class AdaGP:
             self._scaler.unscale_(self.optimizer)
         else:
             loss.backward()
-        self._learn(phase, {name: seen for name, seen in reorganised.items() if seen is not None})
         if clip:
             clip()
+        self._learn(phase, {name: seen for name, seen in reorganised.items() if seen is not None})
         if self._scaler:
             self._scaler.step(self.optimizer)
             self._scaler.update()
@@ -157,13 +159,14 @@ class AdaGP:
         """Train the predictor with a batch's true gradients, and measure what it made of them before."""
         given = {name: self._weights[name].weight.grad for name in self.predicted if name in reorganised}
         true = {name: gradient.float().flatten(1) for name, gradient in given.items() if gradient is not None}
+        self._idle = {name for name, gradient in given.items() if gradient is None}
         if not true or (self._scaler and not all(gradient.isfinite().all() for gradient in true.values())):
             return
         with _full_precision(self.predictor.scales.device):
             self.source.learn(true)
-            self.predictor.observe(true)
             normalised = self.predictor.normalised({name: reorganised[name] for name in true})
             self._measure(phase, normalised, true)
+            self.predictor.observe(true)
             self._predictor_optimizer.zero_grad(set_to_none=True)
             with torch.enable_grad():
                 self.predictor.loss(normalised, true).backward()
@@ -184,13 +187,17 @@ class AdaGP:
         if votes:
             self._open = torch.stack(votes).sum() > 0
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(self._weights[name].weight.shape) for name in self.predicted}
+
     def state_dict(self) -> dict:
         """All that :class:`AdaGP` adds to network and optimizer, which have their own.
 
         A run that goes on from all three between two batches is the same, bit for bit.
         """
         return {
-            "elements": dict(self.predictor.elements), "predictor": self.predictor.state_dict(),
+            "shapes": self._shapes(), "settings": asdict(self.predictor.settings),
+            "predictor": self.predictor.state_dict(), "idle": sorted(self._idle),
             "optimizer": self._predictor_optimizer.state_dict(),
             "generator": self._generator.get_state(), "source": (self.source.kind, dict(self.source.kept)),
             "position": self._position.state(), "open": self._open.clone(), "calls": dict(self._recorder.calls),
@@ -198,10 +205,16 @@ class AdaGP:
         }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from what :meth:`state_dict` gave; raises ValueError if that was of another network or source."""
-        if state["elements"] != self.predictor.elements:
-            others = sorted(set(state["elements"].items()) ^ set(self.predictor.elements.items()))
-            raise ValueError(f"the state is of a network with other layers: {', '.join(name for name, _ in others)}")
+        """Go on from what :meth:`state_dict` gave.
+
+        Raises ValueError if that was of another network, predictor or source; the schedule may be another.
+        """
+        if others := {*state["shapes"].items()} ^ {*self._shapes().items()}:
+            names = sorted({name for name, _ in others})
+            raise ValueError(f"the state is of a network with other layers: {', '.join(names)}")
+        for name, value in asdict(self.predictor.settings).items():
+            if state["settings"][name] != value:
+                raise ValueError(f"the state is of a predictor with {name} = {state['settings'][name]}, not {value}")
         kind, kept = state["source"]
         if kind != self.source.kind:
             raise ValueError(f"the state is of the source {kind!r} of gradients, not of {self.source.kind!r}")
@@ -211,6 +224,7 @@ class AdaGP:
         device = self.predictor.scales.device
         self.source.kept = {name: gradient.to(device, copy=True) for name, gradient in kept.items()}
         self._position.go_to(state["position"])
+        self._idle = set(state["idle"])
         self._open = state["open"].clone()
         self._recorder.calls = dict(state["calls"])
         if self.metrics and state["metrics"]:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils import parametrize
 
 from .reorganise import channels_first, reorganise
 
@@ -98,11 +97,12 @@ def predicted_weights(network: nn.Module, trained: set[nn.Parameter]) -> list[Pr
     names: dict[nn.Parameter, str] = {}
     found = []
     for path, module in network.named_modules():
-        if id(module) in inside or parametrize.is_parametrized(module):
+        if id(module) in inside:
             continue
+        parameters = dict(module.named_parameters(remove_duplicate=False))  # a weight that is made of others is none
         for part, outputs in _of(module):
-            weight = module.get_parameter(part)
-            if weight in trained and weight.requires_grad and weight.numel():
+            weight = parameters.get(part)
+            if weight is not None and weight in trained and weight.requires_grad and weight.numel():
                 name = names.setdefault(weight, f"{path}.{part}".lstrip("."))
                 found.append(PredictedWeight(name, module, weight, outputs))
     return found

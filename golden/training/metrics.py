@@ -48,9 +48,9 @@ class Metrics:
         end."""
         values = measure(predicted, true)
         finite = values.isfinite()
-        sums = self._sums.setdefault((phase, layer), [torch.zeros_like(values), torch.zeros_like(values)])
-        sums[0] += torch.where(finite, values, 0)
-        sums[1] += finite
+        total, count = self._sums.get((phase, layer), (torch.zeros_like(values), torch.zeros_like(values)))
+        total = total.to(values.device) + torch.where(finite, values, 0)
+        self._sums[phase, layer] = [total, count.to(values.device) + finite]
         return values
 
     def end_epoch(self, epoch: int) -> None:

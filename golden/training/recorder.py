@@ -16,9 +16,10 @@ Take = Callable[[str, Tensor | None], None]
 class Recorder:
     """Gives each weight's reorganised output to whoever records, as soon as its layer has run.
 
-    A weight that is used several times in a forward pass, as often as in the last one, is given the mean of its outputs
-    behind the last; so it isn't changed before. With ``group`` outputs are means over its processes: all of them train
-    the same predictor. ``calls``: of each weight's layers, in the last forward pass.
+    A weight that is used several times in a forward pass is given the mean of its outputs behind the whole pass, so
+    that it isn't changed before its last use; so is one that hasn't been used before. With ``group`` outputs are
+    means over its processes: all of them train the same predictor. ``calls``: of each weight's layers in a pass, the
+    most so far.
     """
 
     def __init__(self, weights: Sequence[PredictedWeight], windows: int, group: distributed.ProcessGroup | None):
@@ -41,10 +42,11 @@ class Recorder:
         self._outputs.clear()
         try:
             yield
-            late = [name for name, outputs in self._outputs.items() if len(outputs) < self.calls.get(name, 0)]
-            for name in late:
-                self._give(name)
-            self.calls = {name: len(outputs) for name, outputs in self._outputs.items()}
+            for name in self._outputs:
+                if self.calls.get(name) != 1:
+                    self._give(name)
+            for name, outputs in self._outputs.items():
+                self.calls[name] = max(self.calls.get(name, 0), len(outputs))
         finally:
             self._take = None
             self._outputs.clear()
@@ -58,7 +60,7 @@ class Recorder:
                     output = use.reorganised(args, kwargs, result, self._windows) if self._sees else None
                     self._outputs.setdefault(use.name, []).append(output)
                 for use in uses:
-                    if len(self._outputs[use.name]) == self.calls.get(use.name, 1):
+                    if self.calls.get(use.name) == len(self._outputs[use.name]) == 1:
                         self._give(use.name)
 
         return seen

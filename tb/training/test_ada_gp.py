@@ -183,6 +183,43 @@ def test_clip_comes_between_backward_and_update():
     torch.testing.assert_close(moved, torch.tensor(1e-4), rtol=1e-2, atol=0)
 
 
+def test_what_is_clipped_is_what_sources_keep():
+    network = nn.Linear(2, 2, bias=False)
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 1.0), schedule(0, (1, 1, 1)), source="last")
+    moves = []
+    for _ in range(3):
+        before = network.weight.detach().clone()
+        ada.step(lambda: 1000 * network(torch.ones(1, 2)).sum(),
+                 lambda: nn.utils.clip_grad_norm_(network.parameters(), 1.0))  # fmt: skip
+        moves.append(float((network.weight.detach() - before).norm()))
+    assert moves == pytest.approx([0, 1, 1], abs=1e-4)
+
+
+def test_weights_without_gradients_stay():
+    """Those frozen later on, and those that no gradient comes to, as a part that runs without recording."""
+    torch.manual_seed(1)
+    back, head = nn.Linear(3, 3), nn.Linear(3, 3)
+    network = nn.Sequential(back, head)
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, weight_decay=0.1)
+    ada = AdaGP(network, optimizer, schedule(1, (1, 1, 0)))
+
+    def compute():
+        with torch.no_grad():
+            x = back(torch.ones(2, 3))
+        return head(x).square().sum()
+
+    def moved():
+        before = weights_of(network)
+        ada.step(compute)
+        return {name for name, value in network.state_dict().items() if not torch.equal(before[name], value)}
+
+    assert moved() == {"1.weight", "1.bias"}
+    ada.end_epoch()
+    assert moved() == {"1.weight"} and ada.phase is Phase.GP
+    head.weight.requires_grad_(False)
+    assert moved() == set()
+
+
 def test_paper_settings():
     assert PredictorSettings.paper().lr == 1e-4 and not PredictorSettings.paper().normalise
     assert PAPER.warmup == 10 and [(e.epochs, e.gp, e.bp) for e in PAPER.entries[:2]] == [(4, 4, 1), (4, 3, 1)]

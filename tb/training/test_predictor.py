@@ -38,6 +38,18 @@ def test_metrics_of_an_epoch(tmp_path):
     assert len(list(metrics.scalars())) == 2 * len(MEASURES)
 
 
+def test_predictions_are_measured_as_they_were():
+    """By the scale of batches before: a gradient of ten times the size has been predicted a tenth as large."""
+    torch.manual_seed(0)
+    network = nn.Linear(4, 4, bias=False)
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.0), schedule(1), predictor=PredictorSettings(lr=1e-9))
+    for factor in (1, 1, 10):
+        ada.step(lambda factor=factor: factor * network(torch.ones(1, 4)).sum())
+        ada.end_epoch()
+    first, second, third = (row["norm_ratio"] for row in ada.metrics.rows)
+    assert first == 0 and third == pytest.approx(second / 10, rel=1e-3) and second > 0
+
+
 def learnable(gate=None):
     """A network whose gradient the predictor can learn: it is its output, but for a factor."""
     torch.manual_seed(0)

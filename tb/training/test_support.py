@@ -54,6 +54,13 @@ def test_states_of_others_are_refused():
     other = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Linear(4, 4))
     with pytest.raises(ValueError, match=r"other layers: 1\.weight, 3\.weight"):
         AdaGP(other, torch.optim.SGD(other.parameters(), 0.1)).load_state_dict(state)
+    wider = nn.Sequential(nn.Linear(8, 5))
+    narrow = nn.Sequential(nn.Linear(8, 2))
+    states = [AdaGP(net, torch.optim.SGD(net.parameters(), 0.1)) for net in (narrow, wider)]
+    with pytest.raises(ValueError, match=r"other layers: 0\.weight"):
+        states[1].load_state_dict(states[0].state_dict())
+    with pytest.raises(ValueError, match=r"predictor with lr = 0\.001, not 0\.0001"):
+        AdaGP(network, optimizer, predictor=PredictorSettings.paper()).load_state_dict(state)
     with pytest.raises(ValueError, match="source 'predicted' of gradients, not of 'zero'"):
         AdaGP(network, optimizer, source="zero").load_state_dict(state)
 
