@@ -19,7 +19,7 @@ __all__ = ["BatchCosts", "batch_costs"]
 class BatchCosts:
     """MACs of a batch's parts.
 
-    ``forward``; ``data`` and ``weight``: backward to a layer's inputs, which the first layer needn't, and to its
+    ``forward``; ``data`` and ``weight``: backward to a layer's inputs, where they aren't the batch's own, and to its
     weights; ``predict``: the predictor's forward, for all layers; ``learn``: what training it takes beside that, to its
     weights and to its hidden values. ``guess``: forward of the networks of :mod:`.dni`.
     """
@@ -39,7 +39,7 @@ class BatchCosts:
     def of(self, phase: str, source: str) -> int:
         """Of a batch in ``phase`` ("warmup", "bp" or "gp") with gradients of ``source``, or of "dni".
 
-        In GP batches ``last``, ``mean`` and ``zero`` are updates alone: nothing looks at what forward computes.
+        In GP batches ``last``, ``mean`` and ``zero`` are updates alone: no gradient needs what forward computes.
         """
         if source == "dni":
             return self.forward + self.weight + self.guess if phase == "gp" else self.bp + 3 * self.guess
@@ -52,23 +52,22 @@ class BatchCosts:
 def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings: PredictorSettings) -> BatchCosts:
     """Of a batch as ``run`` gives it to the network."""
     weights = predicted_weights(network, set(network.parameters()))
-    macs: dict[int, int] = {}
-    guess = 0
+    macs = data = guess = 0
 
     def count(weight):
         def seen(module, args, kwargs, result):
-            nonlocal guess
+            nonlocal macs, data, guess
             results = sum(y.numel() for y in weight.outputs(args, kwargs, result)) * _sentences(weight, result)
-            macs[order[weight.name]] = macs.get(order[weight.name], 0) + results * weight.elements
+            macs += results * weight.elements
+            data += results * weight.elements * _is_inside(weight, (*args, *kwargs.values()))
             guess += 2 * results * HIDDEN
 
         return seen
 
-    order = {weight.name: place for place, weight in enumerate(weights)}
     hooks = [weight.module.register_forward_hook(count(weight), with_kwargs=True) for weight in weights]
     training = network.training
     try:
-        with torch.no_grad():
+        with torch.enable_grad():
             run(network.eval())
     finally:
         network.train(training)
@@ -77,9 +76,14 @@ def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings
     hidden = settings.channels * settings.windows**2
     conv = sum(len(w.weight) for w in weights) * KERNEL**2 * hidden
     linear = sum(w.weight.numel() for w in weights) * hidden
-    forward = sum(macs.values())
-    first = macs[min(macs)] if macs else 0
-    return BatchCosts(forward, forward - first, forward, conv + linear, conv + 2 * linear, guess)
+    return BatchCosts(macs, data, macs, conv + linear, conv + 2 * linear, guess)
+
+
+def _is_inside(weight: PredictedWeight, inputs: tuple) -> bool:
+    """Whether backward has to go on behind the layer: what it is given depends on weights."""
+    if isinstance(weight.module, nn.MultiheadAttention) and weight.name.endswith("out_proj.weight"):
+        return True
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
 
 
 def _sentences(weight: PredictedWeight, result) -> int:

@@ -7,6 +7,7 @@ weight's half of backward are computed, the other half and the loss aren't.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +49,19 @@ class Guesser(nn.Module):
         return guess.transpose(1, 2).reshape(output.shape)
 
 
+@dataclass
+class _Seen:
+    """A layer's output in a batch, and the true gradient of it when it has come."""
+
+    guesser: Guesser
+    output: Tensor
+    gradient: Tensor | None = None
+
+    def learn(self, gradient: Tensor) -> None:
+        """For backward to call."""
+        self.gradient = gradient
+
+
 class Dni:
     """Trains as :class:`adagp.AdaGP` does, but with synthetic gradients of layers' outputs in GP batches.
 
@@ -70,9 +84,7 @@ class Dni:
         self.guessers = guessers.to(weights[0].weight.device) if weights else guessers
         self._guess_optimizer = torch.optim.Adam(self.guessers.parameters(), lr)
         self._labels, self._learning, self._active = torch.empty(0), True, False
-        self._seen: list[tuple[Guesser, Tensor]] = []
-        self.frozen = [name for name, p in network.named_parameters() if not any(
-            p is own for w in weights for own in (w.weight, w.module.bias))]  # fmt: skip
+        self._seen: list[_Seen] = []
         for weight, guesser in zip(weights, self.guessers, strict=True):
             weight.module.register_forward_hook(self._hook(weight.module, guesser))
         self.phase = Phase.WARMUP
@@ -109,9 +121,10 @@ class Dni:
         def seen(_, args, output):
             if not self._active:
                 return
-            if self._learning:
-                output.retain_grad()
-                self._seen.append((guesser, output))
+            if self._learning:  # what comes behind may change the output in place
+                seen = _Seen(guesser, output.detach().clone())
+                output.register_hook(seen.learn)
+                self._seen.append(seen)
             else:
                 gradient = guesser(output, self._labels) * guesser.scale.sqrt()
                 self._update(module, args[0], gradient)
@@ -130,15 +143,13 @@ class Dni:
 
     def _learn(self):
         losses = []
-        for guesser, output in self._seen:
-            if output.grad is None:
+        for guesser, output, true in ((s.guesser, s.output, s.gradient) for s in self._seen):
+            if true is None:
                 continue
-            true, now = output.grad, output.grad.square().mean()
+            now = true.square().mean()
             guesser.scale.copy_(torch.where(guesser.scale > 0, torch.lerp(now, guesser.scale, self._decay), now))
             tiny = torch.finfo(torch.float32).tiny
-            losses.append(
-                F.mse_loss(guesser(output.detach(), self._labels), true / guesser.scale.sqrt().clamp_min(tiny))
-            )
+            losses.append(F.mse_loss(guesser(output, self._labels), true / guesser.scale.sqrt().clamp_min(tiny)))
         self._guess_optimizer.zero_grad(set_to_none=True)
         torch.stack(losses).sum().backward()
         self._guess_optimizer.step()

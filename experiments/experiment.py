@@ -48,13 +48,8 @@ class Experiment:
 
     def finish(self, jobs: int, told: Told, ended: Callable[[Run, Outcome], object]) -> list[dict]:
         """Run what is left, ``jobs`` at a time, see :func:`.workers.run_all`; returns all outcomes, by method."""
-
-        def keep(run: Run, outcome: Outcome) -> None:
-            self.folder.write(run, outcome)
-            ended(run, outcome)
-
         s = self.settings
-        run_all(self.left, s, self.data, self._data_folder, self.folder.states, jobs, told, keep)
+        run_all(self.runs, s, self.data, self._data_folder, self.folder, jobs, told, ended)
         by_method = sorted(self.runs, key=lambda run: (s.methods.index(run.method), s.seeds.index(run.seed)))
         return [self.folder.read(run) for run in by_method]
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..host.run_folder import RunError, write_atomically
 from .runs import Outcome, Run
-from .settings import ExperimentSettings
 
 __all__ = ["ExperimentFolder", "without_nan"]
 
@@ -27,6 +26,13 @@ def without_nan(value: Any) -> Any:
 
 def _json(value: Any) -> bytes:
     return (json.dumps(without_nan(value), indent=1, allow_nan=False) + "\n").encode()
+
+
+class Settings(Protocol):
+    """Of what is in a folder."""
+
+    def deciding(self) -> dict[str, Any]:
+        """Those that can't change while it grows."""
 
 
 class ExperimentFolder:
@@ -46,7 +52,7 @@ class ExperimentFolder:
                 raise RunError(f"run: another command is at work in {self.path}") from None
             yield
 
-    def begin(self, settings: ExperimentSettings) -> None:
+    def begin(self, settings: Settings) -> None:
         """Raises RunError for a folder of something else, or of other settings, naming the field."""
         path = self.path / "settings.json"
         mine = settings.deciding()

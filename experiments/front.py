@@ -49,11 +49,14 @@ def compare(
     """
     points = []
     costs = [cost[name] for name in plain]
-    for method, by_seed in accuracy.items():
-        values = {seed: value if math.isfinite(value) else 0.0 for seed, value in by_seed.items()}
+    counted = {
+        method: {seed: value if math.isfinite(value) else 0.0 for seed, value in by_seed.items()}
+        for method, by_seed in accuracy.items()
+    }
+    for method, values in counted.items():
         differences = []
         for seed, value in values.items():
-            at = line(costs, [accuracy[name][seed] for name in plain], cost[method])
+            at = line(costs, [counted[name][seed] for name in plain], cost[method])
             if at is not None:
                 differences.append(value - at)
         known = len(differences) == len(values)

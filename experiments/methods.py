@@ -1,15 +1,23 @@
 """Ways to train: plain training for part of the epochs, and those that replace some batches' backward pass."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ..golden.paper import EPOCHS, PHASES, WARMUP_EPOCHS
 from ..golden.training import PredictorSettings, schedule
+from ..golden.training.schedules import Position
+from ..spec.commands import Phase
 from ..spec.schedule import Schedule
 
-__all__ = ["METHODS", "PLAIN", "Method"]
+__all__ = ["METHODS", "PLAIN", "Method", "phase_name"]
 
 PLAIN = (1.0, 0.85, 0.7, 0.55, 0.4)
 """Budgets of plain training, as shares of the epochs: the line that methods of the same cost are compared with."""
+
+
+def phase_name(phase: Phase) -> str:
+    """In outcomes and metrics."""
+    return str(phase.name).lower()
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,16 @@ class Method:
 
         table = [(part(n), gp, bp) for n, gp, bp in PHASES] if self.entries == "paper" else self.entries
         return schedule(part(WARMUP_EPOCHS), *table)
+
+    def planned(self, epochs: int, n_batches: int) -> dict[str, int]:
+        """Batches of a run by phase, with its gate open."""
+        position, found = Position(self.schedule(epochs)), Counter[str]()
+        for _ in range(epochs):
+            for _ in range(n_batches):
+                found[phase_name(position.next())] += 1
+                position.advance()
+            position.end_epoch()
+        return dict(found)
 
     @property
     def predictor(self) -> PredictorSettings:

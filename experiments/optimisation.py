@@ -8,7 +8,13 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
-__all__ = ["AUTOCASTS", "DEVICES", "LR_SCHEDULES", "OPTIMIZERS", "Rates", "autocast", "optimizer", "scaler"]
+__all__ = [
+    "AUTOCASTS", "DEVICES", "LR_SCHEDULES", "MOMENTUM", "OPTIMIZERS", "WEIGHT_DECAY", "Rates", "autocast", "optimizer",
+    "scaler",
+]  # fmt: skip
+
+MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4
+"""Of SGD, where nothing else is said."""
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 LR_SCHEDULES = ("cosine", "plateau", "constant")
@@ -34,7 +40,7 @@ class Rates:
     """
 
     def __init__(self, kind: str, trained: torch.optim.Optimizer, total: int):
-        self._optimizer, self._total = trained, total
+        self._total = total
         self._scheduler: LambdaLR | ReduceLROnPlateau | None = None
         if kind == "cosine":
             self._scheduler = LambdaLR(trained, lambda n: (1 + math.cos(math.pi * n / total)) / 2)

@@ -1,6 +1,7 @@
 """Where methods are compared: a network, images, and for how long it is trained with how many of them."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 __all__ = ["REGIMES", "Regime"]
 
@@ -10,7 +11,7 @@ class Regime:
     """``epochs``: of the whole training. ``images``: trained with, all if 0. ``image_size``: they are made so small.
 
     ``steep``: accuracy still grows quickly with more training at the end; otherwise half of it would nearly do.
-    ``lrs``: learning rates among which each method's is chosen. Examples as :class:`.workers.Wanted` has them.
+    ``lrs``: learning rates among which each method's is chosen. Examples as :class:`.workers.DataSettings` has them.
     """
 
     name: str
@@ -25,6 +26,10 @@ class Regime:
     lrs: tuple[float, ...] = (0.005, 0.015, 0.05, 0.15)
     augment: bool = False
     threads: int = 1
+
+    def deciding(self) -> dict[str, Any]:
+        """What outcomes in a folder must have in common; learning rates may be added."""
+        return {name: value for name, value in asdict(self).items() if name != "lrs"}
 
 
 REGIMES = {regime.name: regime for regime in (

@@ -1,7 +1,5 @@
 """What an experiment's outcomes come to: a table, files of metrics, TensorBoard's events."""
 
-import csv
-import io
 import math
 import shutil
 from collections.abc import Iterator, Sequence
@@ -11,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from ..golden.training.metrics import MEASURES
+from ..golden.training.metrics import csv_text, scalars
 from ..host.run_folder import write_atomically
 from ..host.settings import SettingsError
 from .experiment_folder import ExperimentFolder
@@ -20,8 +18,6 @@ from .methods import METHODS
 from .tasks import Task
 
 __all__ = ["MethodResult", "events_writer", "results", "table", "write_events", "write_metrics"]
-
-_KEYS = ("method", "seed", "epoch", "phase", "layer", "batches")
 
 
 @dataclass(frozen=True)
@@ -93,11 +89,8 @@ def metric_rows(outcomes: Sequence[dict]) -> list[dict]:
 
 def write_metrics(folder: ExperimentFolder, outcomes: Sequence[dict]) -> None:
     """``metrics.csv`` and ``metrics.json``: predictions of gradients in batches with true ones."""
-    rows, text = metric_rows(outcomes), io.StringIO()
-    writer = csv.DictWriter(text, [*_KEYS, *MEASURES], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(folder.path / "metrics.csv", text.getvalue().encode())
+    rows = metric_rows(outcomes)
+    write_atomically(folder.path / "metrics.csv", csv_text(rows, ("method", "seed")).encode())
     folder.write_json("metrics.json", rows)
 
 
@@ -114,9 +107,7 @@ def _scalars(outcome: dict) -> Iterator[tuple[str, float | None, int]]:
     for tag in ("losses", "validations", "validation_losses"):
         for epoch, value in enumerate(outcome[tag]):
             yield tag, value, epoch
-    for row in outcome["quality"]:
-        for name in MEASURES:
-            yield f"{name}/{row['phase']}/{row['layer']}", row[name], row["epoch"]
+    yield from scalars(outcome["quality"])
 
 
 def write_events(folder: Path, outcomes: Sequence[dict]) -> None:

@@ -1,5 +1,6 @@
 """A run's state between two epochs, in a file."""
 
+import io
 import pickle
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..host.run_folder import RunError
+from ..host.run_folder import RunError, write_atomically
 
 __all__ = ["History", "restore", "save"]
 
@@ -25,12 +26,11 @@ class History:
 
 def save(path: Path, parts: dict[str, Any], epoch: int, history: History) -> None:
     """Replace the file; ``parts`` have state dictionaries, ``epoch`` is how many are over."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(".new")
     random = {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None}
-    torch.save({"epoch": epoch, "history": asdict(history), "random": random,
-                "parts": {name: part.state_dict() for name, part in parts.items()}}, scratch)  # fmt: skip
-    scratch.replace(path)
+    states = {name: part.state_dict() for name, part in parts.items()}
+    content = io.BytesIO()
+    torch.save({"epoch": epoch, "history": asdict(history), "random": random, "parts": states}, content)
+    write_atomically(path, content.getvalue())
 
 
 def restore(path: Path | None, parts: dict[str, Any]) -> tuple[int, History]:

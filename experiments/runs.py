@@ -10,13 +10,12 @@ from torch import nn
 
 from ..gen.cache import digest
 from ..golden.training import AdaGP
-from ..spec.commands import Phase
 from .costs import BatchCosts, batch_costs
 from .data import Batches, Splits
 from .dni import Dni
-from .methods import METHODS, Method
+from .methods import METHODS, Method, phase_name
 from .models import build
-from .optimisation import Rates, autocast, optimizer, scaler
+from .optimisation import MOMENTUM, WEIGHT_DECAY, Rates, autocast, optimizer, scaler
 from .run_state import History, restore, save
 from .tasks import CLASSIFICATION, Task, moved
 
@@ -25,7 +24,9 @@ __all__ = ["Outcome", "Run", "Standing", "execute", "network_of"]
 
 @dataclass(frozen=True)
 class Run:
-    """What decides how a run ends; ``epochs`` are those of a method with the whole share.
+    """What decides how a run ends, beside the examples; ``epochs`` are those of a method with the whole share.
+
+    ``regime``: its name, or the data set's where there is none.
 
     ``optimizer``, ``lr_schedule``, ``device``, ``autocast``: see :mod:`.optimisation`. ``image_size`` is 0 where there
     are no images.
@@ -40,8 +41,8 @@ class Run:
     batch_size: int
     image_size: int
     channels: int
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
+    momentum: float = MOMENTUM
+    weight_decay: float = WEIGHT_DECAY
     optimizer: str = "sgd"
     lr_schedule: str = "cosine"
     device: str = "cpu"
@@ -70,11 +71,12 @@ Progress = Callable[[Standing], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """``validation`` and ``test``: in percent, at the end (nan where training diverged: chance, then).
+    """``validation`` and ``test``: in percent, at the end, nan where training diverged.
 
-    ``macs``: of all batches, see :mod:`.costs`, and ``whole``: what those of plain training would be for all epochs;
-    ``batches``: by phase; ``quality``: rows of predictions' metrics. ``validations``, ``validation_losses``: by epoch,
-    where they are followed. ``measures``: of the test part, see :meth:`.tasks.Task.measures`, likewise.
+    ``macs``: of all batches, see :mod:`.costs`, of those too that a run that diverged didn't come to, and ``whole``:
+    what those of plain training would be for all epochs; ``batches``: those that were run, by phase; ``quality``: rows
+    of predictions' metrics. ``validations``, ``validation_losses``: by epoch, where they are followed. ``measures``: of
+    the test part, see :meth:`.tasks.Task.measures`, likewise.
     """
 
     run: Run
@@ -141,14 +143,15 @@ class _Training:
         return Batches(self.data.train, self.run.batch_size, self.run.seed, epoch, shuffle=shuffle)
 
     def train(self, progress: Progress, state: Path | None) -> None:
-        """From the state, if there is one, to the end; training that has diverged ends with its epoch."""
+        """From the state, if there is one, to the end; training whose weights aren't finite any more ends with its
+        epoch."""
         parts = {"network": self.network, "optimizer": self.optimizer, "rates": self.rates, "trainer": self.trainer}
         if self.scaler:
             parts["scaler"] = self.scaler
         begun, self.history = restore(state, parts)
         self.network.train()
         for epoch in range(begun, self.epochs):
-            if not all(map(math.isfinite, self.history.losses)):
+            if not self._finite():
                 break
             self.history.losses.append(self._epoch(epoch, progress))
             self._evaluate()
@@ -163,7 +166,7 @@ class _Training:
         for batch in self.trainer.epoch(self._batches(epoch)):
             made = self._step(moved(batch, torch.device(self.run.device)))
             loss = float(made) if made is not None else loss
-            name = _name(self.trainer.phase)
+            name = phase_name(self.trainer.phase)
             phases[name] = phases.get(name, 0) + 1
             self.rates.after_batch()
             progress(self._standing(epoch, loss))
@@ -205,16 +208,13 @@ class _Training:
         validation, test = (
             task.score(network, part) if finite else math.nan for part in (data.validation, data.test)
         )  # fmt: skip
+        phases = history.phases if finite else self.method.planned(self.epochs, self.n_batches)
         rows = self.trainer.metrics.rows if isinstance(self.trainer, AdaGP) and self.trainer.metrics else []
         return Outcome(
-            self.run, validation, test, _macs(costs, self.method, history.phases), history.phases, history.losses, rows,
+            self.run, validation, test, _macs(costs, self.method, phases), history.phases, history.losses, rows,
             costs.bp * self.run.epochs * self.n_batches, history.validations, history.validation_losses,
             task.measures(network, data.test) if follow and finite else {},
         )  # fmt: skip
-
-
-def _name(phase: Phase) -> str:
-    return str(phase.name).lower()
 
 
 def _macs(costs: BatchCosts, method: Method, phases: dict[str, int]) -> int:

@@ -8,7 +8,7 @@ from ..host.settings import SettingsError
 from .data import DATASETS
 from .methods import METHODS
 from .models import MODELS, PAPER_MODELS, SMALL_MODELS
-from .optimisation import AUTOCASTS, DEVICES, LR_SCHEDULES, OPTIMIZERS
+from .optimisation import AUTOCASTS, DEVICES, LR_SCHEDULES, MOMENTUM, OPTIMIZERS, WEIGHT_DECAY
 from .tasks import CLASSIFICATION, DETECTION, TASKS, TRANSLATION, task_of
 
 __all__ = ["DEFAULT_METHODS", "ExperimentSettings", "chosen", "parse_methods", "parse_seeds"]
@@ -20,7 +20,7 @@ DEFAULT_METHODS = (
 OTHER_TASKS = {"transformer": TRANSLATION, "yolo-v3": DETECTION}
 """Networks for something else than classification."""
 _PAPER = {
-    "epochs": EPOCHS, "optimizer": "sgd", "lr": LR, "momentum": 0.9, "weight_decay": 0.0, "lr_schedule": "plateau",
+    "epochs": EPOCHS, "optimizer": "sgd", "lr": LR, "momentum": MOMENTUM, "weight_decay": 0.0, "lr_schedule": "plateau",
 }  # fmt: skip
 """Section 5.2. It doesn't say the momentum, nor a weight decay: usual, and PyTorch's default of none."""
 _PAPER_YOLO = {"lr": YOLO_LR, "weight_decay": YOLO_WEIGHT_DECAY}
@@ -135,12 +135,12 @@ def chosen(model: str, paper: bool, given: dict[str, Any]) -> ExperimentSettings
     base: dict[str, Any] = {"data": _usual_data(model), "seeds": (0, 1, 2), "batch": 64, **beside, **said}
     base.setdefault("optimizer", "adam" if model in OTHER_TASKS else "sgd")
     base.setdefault("lr", 1e-4 if model in OTHER_TASKS else _LEARNING_RATES.get(base["optimizer"], 1.0))
-    base.setdefault("weight_decay", 5e-4 if base["optimizer"] == "sgd" else 0.0)
+    base.setdefault("weight_decay", WEIGHT_DECAY if base["optimizer"] == "sgd" else 0.0)
     if base["optimizer"] != "sgd":
         if "momentum" in said:
             raise SettingsError(f"momentum = {said['momentum']}: of no effect with optimizer = {base['optimizer']!r}")
         base["momentum"] = 0.0
-    base.setdefault("momentum", 0.9)
+    base.setdefault("momentum", MOMENTUM)
     usual = [method for method in DEFAULT_METHODS
              if METHODS[method].source != "dni" or _dni_fits(base["data"], base.get("autocast", "off"))]  # fmt: skip
     base.setdefault("methods", (*usual, "ada-gp-raw") if paper else tuple(usual))

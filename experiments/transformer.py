@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from .data.vocabulary import BEGIN, END, PAD
 
-__all__ = ["TranslationTransformer", "translation_loss", "word_accuracy"]
+__all__ = ["TranslationTransformer", "translation_loss"]
 
 
 class TranslationTransformer(nn.Module):
@@ -106,9 +106,3 @@ def _sinusoids(longest: int, width: int) -> Tensor:
 def translation_loss(logits_NTV: Tensor, words_NT: Tensor) -> Tensor:
     """Mean cross-entropy of the words to come, those of padding left out."""
     return F.cross_entropy(logits_NTV.flatten(0, 1), words_NT.flatten(), ignore_index=PAD)
-
-
-def word_accuracy(logits_NTV: Tensor, words_NT: Tensor) -> float:
-    """Share of words to come that are the likeliest, those of padding left out."""
-    real = words_NT != PAD
-    return (logits_NTV.argmax(-1) == words_NT)[real].float().mean().item()

@@ -17,21 +17,23 @@ import torch
 
 from .data import Splits
 from .errors import ExperimentError
+from .experiment_folder import ExperimentFolder
 from .prepared import prepared
 from .runs import Outcome, Run, Standing, execute
 from .tasks import task_of
 
-__all__ = ["Told", "Wanted", "data_of", "run_all"]
+__all__ = ["DataSettings", "Told", "data_of", "run_all"]
 
 _TELL_SECONDS = 0.2
 """Between two words of a process about the same epoch."""
-_DISMAL_EXIT = 1
+_ORPHANED = 1
+"""Exit code of a process whose parent has gone."""
 
 Told = Callable[[Run, Standing], object]
 Ended = Callable[[Run, Outcome], object]
 
 
-class Wanted(Protocol):
+class DataSettings(Protocol):
     """What runs have in common: their examples, see :func:`.prepared.prepared`, and threads of each process."""
 
     @property
@@ -50,18 +52,18 @@ class _Stopped(Exception):
     """A run that is to go on another time."""
 
 
-def data_of(wanted: Wanted, folder: Path | None) -> Splits:
+def data_of(wanted: DataSettings, folder: Path | None) -> Splits:
     """The examples, the same for all runs. Raises DataError."""
     return prepared(wanted.data, folder, size=wanted.image_size, images=wanted.images, augment=wanted.augment)
 
 
-def _ready(wanted: Wanted) -> None:
+def _ready(wanted: DataSettings) -> None:
     """Make what follows depend on nothing but the settings, as far as PyTorch can promise it."""
     torch.set_num_threads(wanted.threads)
     torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
 
 
-def _run(run: Run, wanted: Wanted, data: Splits, states: Path, told: Callable[[Standing], object]):
+def _run(run: Run, wanted: DataSettings, data: Splits, states: Path, told: Callable[[Standing], object]):
     try:
         return execute(run, data, told, task_of(wanted.data), states, follow=True)
     except torch.OutOfMemoryError:
@@ -69,30 +71,37 @@ def _run(run: Run, wanted: Wanted, data: Splits, states: Path, told: Callable[[S
 
 
 def run_all(
-    runs: Sequence[Run], wanted: Wanted, data: Splits, folder: Path | None, states: Path, jobs: int,
-    told: Told, ended: Ended,
+    runs: Sequence[Run], wanted: DataSettings, data: Splits, data_folder: Path | None, folder: ExperimentFolder,
+    jobs: int, told: Told, ended: Ended = lambda *_: None,
 ) -> None:  # fmt: skip
-    """``told``: how runs under way stand; ``ended``: outcomes, as they come. Both are called in this thread.
+    """Run those that haven't ended, ``jobs`` at a time, and keep their outcomes in ``folder``.
 
-    ``folder``: of the data set's files, which processes read for themselves. On an exception, KeyboardInterrupt
+    ``told``: how runs under way stand; ``ended``: outcomes, as they come. Both are called in this thread.
+    ``data_folder``: of the data set's files, which processes read for themselves. On an exception, KeyboardInterrupt
     included, all runs stop behind their batch. Raises ExperimentError if a process is killed, or has no memory.
     """
-    if min(jobs, len(runs)) <= 1:
+    left = [run for run in runs if not folder.has(run)]
+
+    def keep(run: Run, outcome: Outcome) -> None:
+        folder.write(run, outcome)
+        ended(run, outcome)
+
+    if min(jobs, len(left)) <= 1:
         _ready(wanted)
-        for run in runs:
-            ended(run, _run(run, wanted, data, states, partial(told, run)))
+        for run in left:
+            keep(run, _run(run, wanted, data, folder.states, partial(told, run)))
         return
     context = get_context("spawn")
     news, stop = context.Queue(), context.Event()
-    begin = (wanted, folder, states, news, stop)
-    pool = ProcessPoolExecutor(min(jobs, len(runs)), context, _begin, begin)
+    begin = (wanted, data_folder, folder.states, news, stop)
+    pool = ProcessPoolExecutor(min(jobs, len(left)), context, _begin, begin)
     try:
-        waiting = {pool.submit(_work, run): run for run in runs}
+        waiting = {pool.submit(_work, run): run for run in left}
         while waiting:
             done, _ = wait(waiting, 0.1, FIRST_COMPLETED)
             _pass_on(news, told)
             for future in done:
-                ended(waiting.pop(future), future.result())
+                keep(waiting.pop(future), future.result())
     except BrokenProcessPool:
         raise ExperimentError("a process was killed, or couldn't begin; the same command goes on") from None
     finally:
@@ -112,7 +121,7 @@ _mine: dict[str, Any] = {}
 """What a process works with."""
 
 
-def _begin(wanted: Wanted, folder: Path | None, states: Path, news, stop) -> None:
+def _begin(wanted: DataSettings, folder: Path | None, states: Path, news, stop) -> None:
     signal(SIGINT, SIG_IGN)  # the one who began this says when to stop
     threading.Thread(target=_end_with_parent, daemon=True).start()
     news.cancel_join_thread()
@@ -125,7 +134,7 @@ def _end_with_parent() -> None:
     parent = parent_process()
     assert parent
     parent.join()
-    os._exit(_DISMAL_EXIT)
+    os._exit(_ORPHANED)
 
 
 def _work(run: Run) -> Outcome:

@@ -1,4 +1,4 @@
-"""Batches in an order that depends on seed and epoch alone, from any batch on."""
+"""Batches in an order that depends on seed and epoch alone."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -23,25 +23,18 @@ class Examples(Protocol):
 class Batches:
     """One epoch of ``examples``: all once, in random order, the last batch with what is left.
 
-    A run that stopped before batch ``start`` goes on with it as if it hadn't. Without ``shuffle`` the order is that of
-    the examples. Raises ValueError for a size or a start that means nothing.
+    Without ``shuffle`` the order is that of the examples. Raises ValueError for a size that means nothing.
     """
 
-    def __init__(
-        self, examples: Examples, batch_size: int, seed: int, epoch: int, *, start: int = 0, shuffle: bool = True
-    ):
+    def __init__(self, examples: Examples, batch_size: int, seed: int, epoch: int, *, shuffle: bool = True):
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, and must be at least 1")
         self.examples, self.batch_size, self.seed, self.epoch = examples, batch_size, seed, epoch
-        n_batches = -(-len(examples) // batch_size)
-        if not 0 <= start <= n_batches:
-            raise ValueError(f"start is {start}, and there are {n_batches} batches")
-        self.start, self._n_batches = start, n_batches
         self._shuffle = shuffle
 
     def __len__(self) -> int:
-        """Batches from ``start`` on."""
-        return self._n_batches - self.start
+        """Batches."""
+        return -(-len(self.examples) // self.batch_size)
 
     def _draw(self, index: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.epoch, int(index)])
@@ -50,5 +43,5 @@ class Batches:
         order = np.arange(len(self.examples))
         if self._shuffle:
             order = np.random.default_rng([self.seed, self.epoch]).permutation(order)
-        for first in range(self.start * self.batch_size, len(order), self.batch_size):
+        for first in range(0, len(order), self.batch_size):
             yield self.examples.batch(order[first : first + self.batch_size], self._draw)

@@ -1,14 +1,19 @@
 """How near predicted gradients are to true ones."""
 
 import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-__all__ = ["MEASURES", "Metrics", "measure"]
+__all__ = ["MEASURES", "Metrics", "csv_text", "measure", "scalars"]
+
+KEYS = ("epoch", "phase", "layer", "batches")
+"""Of a row, beside its measures."""
+Scalar = tuple[str, float | None, int]
 
 MEASURES = ("mape", "mse", "cosine", "sign_agreement", "norm_ratio", "zeros")
 """``mape``: the paper's equation 1, of those true gradients that aren't zero, a ratio (not a percentage).
@@ -73,18 +78,29 @@ class Metrics:
 
     def write_csv(self, path: Path) -> None:
         """One line for each epoch, phase and layer."""
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, ["epoch", "phase", "layer", "batches", *MEASURES])
-            writer.writeheader()
-            writer.writerows(self.rows)
+        path.write_text(csv_text(self.rows))
 
     def write_json(self, path: Path) -> None:
         """The same, as a list of objects; what there was nothing to measure of is null."""
         rows = [{key: None if value != value else value for key, value in row.items()} for row in self.rows]
         path.write_text(json.dumps(rows, indent=1) + "\n")
 
-    def scalars(self) -> Iterator[tuple[str, float, int]]:
-        """Tag, value and epoch, as TensorBoard's ``SummaryWriter.add_scalar`` takes them."""
-        for row in self.rows:
-            for name in MEASURES:
-                yield f"{name}/{row['phase']}/{row['layer']}", float(row[name]), int(row["epoch"])
+    def scalars(self) -> Iterator[Scalar]:
+        """As TensorBoard's ``SummaryWriter.add_scalar`` takes them."""
+        yield from scalars(self.rows)
+
+
+def csv_text(rows: Iterable[Mapping], before: Sequence[str] = ()) -> str:
+    """Rows of metrics, which may have columns ``before``; what there was nothing to measure of is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*before, *KEYS, *MEASURES], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def scalars(rows: Iterable[Mapping]) -> Iterator[Scalar]:
+    """Tag, value and epoch of all measures."""
+    for row in rows:
+        for name in MEASURES:
+            yield f"{name}/{row['phase']}/{row['layer']}", row[name], row["epoch"]

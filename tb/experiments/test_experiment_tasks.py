@@ -76,13 +76,18 @@ def test_dropout_goes_on_too(tmp_path, epochs_seen):
 @pytest.fixture
 def rates(monkeypatch):
     """Learning rates behind epochs, and with what losses they were told."""
-    seen, real = [], runs.Rates.after_epoch
+    seen = []
 
-    def after_epoch(self, loss):
-        real(self, loss)
-        seen.append((self._optimizer.param_groups[0]["lr"], loss))
+    class Watched(runs.Rates):
+        def __init__(self, kind, trained, total):
+            super().__init__(kind, trained, total)
+            self.trained = trained
 
-    monkeypatch.setattr(runs.Rates, "after_epoch", after_epoch)
+        def after_epoch(self, loss):
+            super().after_epoch(loss)
+            seen.append((self.trained.param_groups[0]["lr"], loss))
+
+    monkeypatch.setattr(runs, "Rates", Watched)
     return seen
 
 

@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import pytest
 import torch
-from adagp.experiments import runs
+from adagp.experiments import runs, workers
+from adagp.experiments.comparison import TUNING_SEEDS, Comparison, tuned
 from adagp.experiments.costs import batch_costs
 from adagp.experiments.data import load
 from adagp.experiments.dni import HIDDEN, Dni
 from adagp.experiments.experiment_folder import ExperimentFolder
 from adagp.experiments.front import compare, line
 from adagp.experiments.methods import METHODS, Method
-from adagp.experiments.protocol import TUNING_SEEDS, Protocol, tuned
 from adagp.experiments.regimes import REGIMES, Regime
 from adagp.experiments.runs import Run, execute
 from adagp.experiments.workers import data_of
 from adagp.golden.training import PAPER, PredictorSettings, schedule
+from adagp.host.run_folder import RunError
 from adagp.spec.commands import Phase
 from torch import nn
 from torch.nn import functional as F
@@ -41,6 +42,9 @@ def test_costs_by_hand():
     assert costs.of("gp", "mean") == costs.of("gp", "skip") == 0 and costs.of("bp", "mean") == costs.bp
     assert costs.of("gp", "dni") == costs.forward + costs.weight + costs.guess
     assert network.training and not any(module._forward_hooks for module in network.modules())
+    embedded = nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 3))  # backward goes on to the embedding
+    costs = batch_costs(embedded, lambda net: net(torch.zeros(2, 5, dtype=torch.long)), PredictorSettings())
+    assert costs.data == costs.forward == 2 * 5 * 3 * 4
 
 
 def test_schedules():
@@ -48,6 +52,8 @@ def test_schedules():
     assert METHODS["ada-gp-1:1"].schedule(18) == schedule(2, (1, 1, 1))
     assert METHODS["bp-0.55"].schedule(11) == schedule(11)
     assert METHODS["ada-gp-raw"].predictor == PredictorSettings.paper()
+    assert METHODS["ada-gp-1:1"].planned(18, 3) == {"warmup": 6, "gp": 24, "bp": 24}
+    assert METHODS["bp-0.4"].planned(4, 3) == {"warmup": 12}
 
 
 def dni(seed=0):
@@ -80,6 +86,23 @@ def test_synthetic_gradients_that_are_true_train_as_backpropagation():
     assert trainer.phase is Phase.GP
     for mine, theirs in zip(network.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs)
+
+
+def test_guessers_see_outputs_before_what_changes_them_in_place():
+    """An activation in place behind a layer makes no difference to what its guesser learns."""
+
+    def trained(inplace):
+        network, trainer = dni()
+        network[1] = nn.ReLU(inplace=inplace)
+        generator = torch.Generator().manual_seed(5)
+        for _ in range(3):
+            x, y = torch.randn(6, 1, 8, 8, generator=generator), torch.randint(0, 3, (6,), generator=generator)
+            trainer.step(lambda x=x, y=y: F.cross_entropy(network(x), y), y)
+        return trainer.guessers.state_dict()
+
+    plain, inplace = trained(False), trained(True)
+    assert all(torch.equal(value, inplace[name]) for name, value in plain.items())
+    assert float(plain["0.scale"]) > 0
 
 
 def test_guessers_learn_what_depends_on_the_label():
@@ -139,6 +162,7 @@ def test_runs_that_differ_have_other_names():
 def test_a_run_that_diverges_says_so():
     outcome = execute(Run("tiny", "small-cnn", "bp-1", 0, 1e4, 2, 64, 8, 1), data_of(TINY, None))
     assert math.isnan(outcome.validation) and math.isnan(outcome.test)
+    assert sum(outcome.batches.values()) < 8 and outcome.macs == outcome.whole  # as if it had come to its end
 
 
 def test_regimes_prepare_the_same_images():
@@ -171,27 +195,35 @@ def test_comparison_at_equal_cost():
     assert points["mean"].above == pytest.approx(2.5) and points["mean"].error == pytest.approx(0.5)
     assert points["mean"].accuracy == 58.5 and points["mean"].n == 2
     assert points["bp-1"].above == 0 and points["free"].above is None and points["free"].accuracy == 0.5
+    accuracy["bp-1"][1] = math.nan  # diverged: 0, on the line too
+    [point] = compare({**accuracy}, {"bp-1": 1, "bp-0.5": 0.5, "mean": 0.75, "free": 0.1}, ("bp-1", "bp-0.5"))[2:3]
+    assert point.above == pytest.approx((57 - 55 + 60 - 26) / 2)
     assert line([1, 0.5], [60, 50], 0.4) is None
 
 
-def test_protocol_runs_once_and_chooses_by_validation(tmp_path):
+def test_a_comparison_runs_once_and_chooses_by_validation(tmp_path, monkeypatch):
     seen = []
     folder = ExperimentFolder(tmp_path)
-    protocol = Protocol(TINY, None, folder, methods=("bp-0.4", "mean-1:1"), seeds=(0, 1))
+    comparison = Comparison(TINY, None, folder, methods=("bp-0.4", "mean-1:1"), seeds=(0, 1))
+    real = workers.execute
+    monkeypatch.setattr(workers, "execute", lambda run, *rest, **more: (seen.append(run), real(run, *rest, **more))[1])
 
     def finish(runs):
-        protocol.finish(runs, 1, lambda *_: None, lambda run, outcome: seen.append(run))
+        comparison.finish(runs, 1, lambda *_: None)
 
-    finish(protocol.tuning())
+    finish(comparison.tuning())
     assert len(seen) == 8 and {run.seed for run in seen} == set(TUNING_SEEDS)
-    finish(protocol.reported())
+    finish(comparison.reported())
     assert len(seen) == 12 and {run.seed for run in seen[8:]} == {0, 1}
-    finish(protocol.reported())
+    finish(comparison.reported())
     assert len(seen) == 12
-    best = protocol.chosen()["bp-0.4"]
-    means = {lr: sum(folder.read(protocol.run("bp-0.4", s, lr))["validation"] for s in TUNING_SEEDS) / 2
+    best = comparison.chosen()["bp-0.4"]
+    means = {lr: sum(folder.read(comparison.run("bp-0.4", s, lr))["validation"] for s in TUNING_SEEDS) / 2
              for lr in TINY.lrs}  # fmt: skip
     assert best.validation == max(means.values()) and means[best.lr] == best.validation
+    other = replace(comparison, regime=replace(TINY, images=128))
+    with pytest.raises(RunError, match="with images = 256, not 128"):
+        other.finish(other.tuning(), 1, lambda *_: None)
 
 
 def test_methods_cover_the_sources():

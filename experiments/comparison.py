@@ -1,16 +1,16 @@
 """The comparison: learning rates tuned for each method on validation images, then new seeds, on test images."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .experiment_folder import ExperimentFolder
 from .methods import METHODS
 from .regimes import Regime
-from .runs import Outcome, Run
+from .runs import Run
 from .workers import Told, data_of, run_all
 
-__all__ = ["SEEDS", "TUNING_SEEDS", "Protocol", "Tuned", "tuned"]
+__all__ = ["SEEDS", "TUNING_SEEDS", "Comparison", "Tuned", "tuned"]
 
 TUNING_SEEDS = (1000, 1001)
 """Of the runs that learning rates are chosen by."""
@@ -37,7 +37,7 @@ def tuned(outcomes: Iterable[dict], lrs: Sequence[float]) -> Tuned:
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Comparison:
     """Runs of a regime, kept in ``folder`` as they end: what is there isn't run again.
 
     ``data_folder``: of the data set's files, None for one that needs none.
@@ -70,15 +70,9 @@ class Protocol:
         """Every method with its learning rate, of new seeds."""
         return [self.run(method, seed, choice.lr) for method, choice in self.chosen().items() for seed in self.seeds]
 
-    def finish(
-        self, runs: Sequence[Run], jobs: int, told: Told, ended: Callable[[Run, Outcome], object] = lambda *_: None
-    ) -> None:  # fmt: skip
-        """Run those that haven't ended, see :func:`.workers.run_all`."""
-
-        def keep(run: Run, outcome: Outcome) -> None:
-            self.folder.write(run, outcome)
-            ended(run, outcome)
-
-        if left := [run for run in runs if not self.folder.has(run)]:
+    def finish(self, runs: Sequence[Run], jobs: int, told: Told) -> None:
+        """Run those that haven't ended, see :func:`.workers.run_all`; RunError for a folder of another regime."""
+        with self.folder.locked():
+            self.folder.begin(self.regime)
             data = data_of(self.regime, self.data_folder)
-            run_all(left, self.regime, data, self.data_folder, self.folder.states, jobs, told, keep)
+            run_all(runs, self.regime, data, self.data_folder, self.folder, jobs, told)
