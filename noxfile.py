@@ -81,6 +81,12 @@ def bench_wall_time(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_accuracy(session: nox.Session) -> None:
+    """All ways to train in PyTorch, at equal cost, in several regimes: writes results/accuracy.json."""
+    session.run("python", "-m", "adagp.experiments.bench_accuracy", *session.posargs)
+
+
+@nox.session
 def bench_train(session: nox.Session) -> None:
     """The default run on both devices, hashes compared: writes results/train.json."""
     session.run("python", "-m", "adagp.host.bench_train", *session.posargs)

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from .data import Splits
 from .experiment_folder import ExperimentFolder
 from .methods import METHODS
 from .regimes import Regime
 from .runs import Run
-from .workers import Told, data_of, run_all
+from .workers import Ended, Told, data_of, run_all
 
 __all__ = ["SEEDS", "TUNING_SEEDS", "Comparison", "Tuned", "tuned"]
 
@@ -49,6 +51,11 @@ class Comparison:
     methods: tuple[str, ...] = tuple(METHODS)
     seeds: tuple[int, ...] = SEEDS
 
+    @cached_property
+    def data(self) -> Splits:
+        """The examples; raises DataError."""
+        return data_of(self.regime, self.data_folder)
+
     def run(self, method: str, seed: int, lr: float) -> Run:
         """One of them."""
         r = self.regime
@@ -70,9 +77,8 @@ class Comparison:
         """Every method with its learning rate, of new seeds."""
         return [self.run(method, seed, choice.lr) for method, choice in self.chosen().items() for seed in self.seeds]
 
-    def finish(self, runs: Sequence[Run], jobs: int, told: Told) -> None:
+    def finish(self, runs: Sequence[Run], jobs: int, told: Told, ended: Ended = lambda *_: None) -> None:
         """Run those that haven't ended, see :func:`.workers.run_all`; RunError for a folder of another regime."""
         with self.folder.locked():
             self.folder.begin(self.regime)
-            data = data_of(self.regime, self.data_folder)
-            run_all(runs, self.regime, data, self.data_folder, self.folder, jobs, told)
+            run_all(runs, self.regime, self.data, self.data_folder, self.folder, jobs, told, ended)

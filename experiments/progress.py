@@ -9,15 +9,18 @@ __all__ = ["RunsProgress"]
 
 
 class RunsProgress:
-    """A line for each run under way, one for all of them, and one that stays for each that has ended."""
+    """A line for each run under way, one for all of them, and one that stays for each that has ended.
 
-    def __init__(self, console: Console, ended: int, runs: int):
+    ``part``: the score shown of that, "test" or "validation".
+    """
+
+    def __init__(self, console: Console, ended: int, runs: int, part: str = "test"):
         self._bars = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[says]}"),
             TimeRemainingColumn(), console=console, transient=True,
         )  # fmt: skip
         self._all = self._bars.add_task("all runs", total=runs, completed=ended, says=f"{ended} of {runs}")
-        self._ended, self._runs = ended, runs
+        self._ended, self._runs, self._part = ended, runs, part
         self._tasks: dict[Run, TaskID] = {}
 
     def __enter__(self) -> "RunsProgress":
@@ -42,6 +45,7 @@ class RunsProgress:
             self._bars.remove_task(self._tasks.pop(run))
         self._ended += 1
         self._bars.update(self._all, completed=self._ended, says=f"{self._ended} of {self._runs}")
-        came = "diverged" if outcome.test != outcome.test else f"test {outcome.test:.2f} %"
+        score = getattr(outcome, self._part)
+        came = "diverged" if score != score else f"{self._part} {score:.2f} %"
         share = 100 * outcome.macs / outcome.whole
         self._bars.console.print(f"{run.method}, seed {run.seed}: {came}, at {share:.1f} % of BP's cost")

@@ -11,7 +11,8 @@ class Regime:
     """``epochs``: of the whole training. ``images``: trained with, all if 0. ``image_size``: they are made so small.
 
     ``steep``: accuracy still grows quickly with more training at the end; otherwise half of it would nearly do.
-    ``lrs``: learning rates among which each method's is chosen. Examples as :class:`.workers.DataSettings` has them.
+    ``lrs``: learning rates among which each method's is chosen. ``preset``: of the accelerator whose cycles are
+    counted. Examples as :class:`.workers.DataSettings` has them.
     """
 
     name: str
@@ -26,10 +27,11 @@ class Regime:
     lrs: tuple[float, ...] = (0.005, 0.015, 0.05, 0.15)
     augment: bool = False
     threads: int = 1
+    preset: str = "ecp5"
 
     def deciding(self) -> dict[str, Any]:
         """What outcomes in a folder must have in common; learning rates may be added."""
-        return {name: value for name, value in asdict(self).items() if name != "lrs"}
+        return {name: value for name, value in asdict(self).items() if name not in ("lrs", "preset")}
 
 
 REGIMES = {regime.name: regime for regime in (
@@ -37,7 +39,7 @@ REGIMES = {regime.name: regime for regime in (
     Regime("digits-long", "digits", "small-cnn", 40, 64, 8, 1),
     Regime("fashion-steep", "fashion-mnist", "small-cnn", 4, 64, 14, 1, 10000, steep=True),
     Regime("fashion-long", "fashion-mnist", "small-cnn", 30, 64, 14, 1, 5000),
-    Regime("cifar-steep", "cifar10", "small-cnn5", 8, 64, 16, 3, 20000, steep=True),
-    Regime("cifar-long", "cifar10", "small-cnn5", 50, 64, 16, 3, 4000),
+    Regime("cifar-steep", "cifar10", "small-cnn5", 8, 64, 16, 3, 20000, steep=True, preset="paper"),
+    Regime("cifar-long", "cifar10", "small-cnn5", 50, 64, 16, 3, 4000, preset="paper"),
 )}  # fmt: skip
 """By name: of each data set one far from saturation, and one in it, as the paper's trainings are."""

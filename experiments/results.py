@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +17,12 @@ from .front import Point, compare
 from .methods import METHODS
 from .tasks import Task
 
-__all__ = ["MethodResult", "events_writer", "results", "table", "write_events", "write_metrics"]
+__all__ = ["MethodResult", "events_writer", "macs", "results", "table", "write_events", "write_metrics"]
 
 
 @dataclass(frozen=True)
 class MethodResult:
-    """A method's :class:`.front.Point`, whose cost is a share of whole plain training's; further measures, means."""
+    """A method's :class:`.front.Point`; further measures, means."""
 
     point: Point
     measures: dict[str, float]
@@ -34,7 +34,13 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def results(outcomes: Sequence[dict]) -> list[MethodResult]:
+def macs(outcome: dict) -> float:
+    """Of a run, as a share of plain training's for all epochs."""
+    share: float = outcome["macs"] / outcome["whole"]
+    return share
+
+
+def results(outcomes: Sequence[dict], cost_of: Callable[[dict], float] = macs) -> list[MethodResult]:
     """Of all runs, method by method; without two shares of plain training there is nothing to compare with."""
     by_method: dict[str, list[dict]] = {}
     for outcome in outcomes:
@@ -42,7 +48,7 @@ def results(outcomes: Sequence[dict]) -> list[MethodResult]:
     accuracy = {
         method: {o["run"]["seed"]: _number(o["test"]) for o in found} for method, found in by_method.items()
     }  # fmt: skip
-    cost = {method: float(np.mean([o["macs"] / o["whole"] for o in found])) for method, found in by_method.items()}
+    cost = {method: float(np.mean([cost_of(o) for o in found])) for method, found in by_method.items()}
     plain = [method for method in by_method if not METHODS[method].entries]
     points = compare(accuracy, cost, plain if len(plain) > 1 else ())
     return [MethodResult(point, _means(by_method[point.method]), accuracy[point.method]) for point in points]

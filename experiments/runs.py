@@ -73,10 +73,10 @@ Progress = Callable[[Standing], object]
 class Outcome:
     """``validation`` and ``test``: in percent, at the end, nan where training diverged.
 
-    ``macs``: of all batches, see :mod:`.costs`, of those too that a run that diverged didn't come to, and ``whole``:
-    what those of plain training would be for all epochs; ``batches``: those that were run, by phase; ``quality``: rows
-    of predictions' metrics. ``validations``, ``validation_losses``: by epoch, where they are followed. ``measures``: of
-    the test part, see :meth:`.tasks.Task.measures`, likewise.
+    ``batches``: by phase, those too that a run that diverged didn't come to; ``macs``: of all these, see :mod:`.costs`,
+    and ``whole``: what those of plain training would be for all epochs; ``quality``: rows of predictions' metrics.
+    ``validations``, ``validation_losses``: by epoch, where they are followed. ``measures``: of the test part, see
+    :meth:`.tasks.Task.measures`, likewise.
     """
 
     run: Run
@@ -211,7 +211,7 @@ class _Training:
         phases = history.phases if finite else self.method.planned(self.epochs, self.n_batches)
         rows = self.trainer.metrics.rows if isinstance(self.trainer, AdaGP) and self.trainer.metrics else []
         return Outcome(
-            self.run, validation, test, _macs(costs, self.method, phases), history.phases, history.losses, rows,
+            self.run, validation, test, _macs(costs, self.method, phases), phases, history.losses, rows,
             costs.bp * self.run.epochs * self.n_batches, history.validations, history.validation_losses,
             task.measures(network, data.test) if follow and finite else {},
         )  # fmt: skip

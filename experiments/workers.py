@@ -22,7 +22,7 @@ from .prepared import prepared
 from .runs import Outcome, Run, Standing, execute
 from .tasks import task_of
 
-__all__ = ["DataSettings", "Told", "data_of", "run_all"]
+__all__ = ["DataSettings", "Ended", "Told", "data_of", "run_all"]
 
 _TELL_SECONDS = 0.2
 """Between two words of a process about the same epoch."""

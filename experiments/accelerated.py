@@ -1,0 +1,62 @@
+"""What a regime's batches cost on the accelerator: cycles of a batch by phase, measured on the simulated RTL."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..gen.cache import digest
+from ..gen.sources import HARDWARE
+from ..host.batch_cycles import batch_cycles
+from ..host.data import Dataset
+from ..host.run_folder import write_atomically
+from ..host.settings import TrainSettings
+from ..host.training_sources import training_sources
+from ..spec.schedule import SOURCES
+from . import host_networks
+from .methods import METHODS
+from .regimes import Regime
+
+__all__ = ["PLAIN", "cycles_of", "measured", "settings_of"]
+
+PLAIN = "plain"
+"""The name, among sources, of training without predictions, on the baseline; all others are on MAX."""
+
+Seen = Callable[[int, int], None]
+
+
+def settings_of(regime: Regime, source: str) -> TrainSettings:
+    """Of a run of the regime's network with gradients of ``source`` in GP batches; raises KeyError for "dni"."""
+    if source not in (PLAIN, *SOURCES):
+        raise KeyError(source)
+    network = f"{host_networks.__file__}:{regime.model.replace('-', '_')}"
+    plain = TrainSettings(model=network, data=regime.data, batch=regime.batch_size, preset=regime.preset)
+    return plain if source == PLAIN else replace(plain, variant="max", gradient_source=source)
+
+
+def measured(regime: Regime, source: str, n_classes: int, work: Path, seen: Seen | None = None) -> dict[str, int]:
+    """Cycles of a batch by phase; kept in ``work`` for the same hardware, host and settings.
+
+    ``seen``: called with batches that are done, and that there will be. What images show makes no difference.
+    """
+    settings = settings_of(regime, source)
+    shape = (regime.channels, regime.image_size, regime.image_size)
+    key = digest(HARDWARE, training_sources(), repr(asdict(settings)), repr(shape), str(n_classes))
+    path = work / f"cycles-{source}-{key}.json"
+    if not path.exists():
+        x_NCHW, y_N = np.zeros((1, *shape), np.float32), np.zeros(1, np.int64)
+        dataset = Dataset(regime.data, x_NCHW, y_N, x_NCHW, y_N, n_classes)
+        write_atomically(path, json.dumps(batch_cycles(settings, dataset, seen=seen)).encode())
+    found: dict[str, int] = json.loads(path.read_text())
+    return found
+
+
+def cycles_of(outcome: dict, by_source: dict[str, dict[str, int]]) -> int | None:
+    """Of all batches of a run, from those of a batch by source and phase; None if its source wasn't measured."""
+    method = METHODS[outcome["run"]["method"]]
+    cycles = by_source.get(method.source if method.entries else PLAIN)
+    if cycles is None:
+        return None
+    return sum(count * cycles[phase] for phase, count in outcome["batches"].items() if count)

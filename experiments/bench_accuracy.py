@@ -1,0 +1,173 @@
+"""All ways to train, each with its best learning rate, at equal cost: writes ``results/accuracy.json``.
+
+A regime is a network, images, and for how long it is trained with how many of them: of each data set a steep one, where
+accuracy still grows quickly with more training, and a long one near saturation, as the paper's are. In each, every
+method first tries the same learning rates with two seeds and is judged by validation images; then it runs with the best
+one from five other seeds, and test images are looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``: MACs,
+1 is plain training for all epochs. ``above``: accuracy over plain training that is given fewer epochs and so has the
+same cost, with its standard error ``error``, seed by seed. The same again by cycles (``cycles``, ``above_cycles``,
+``error_cycles``): of batches on the simulated RTL, plain training's on the baseline, others' on MAX, which has more
+PEs; ``dni`` isn't to be had there.
+
+Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on.
+Each regime is written as soon as it is through, and leaves the others' figures as they are.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from ..gen.cache import digest
+from ..host.cli_options import at_least_one, screen, writable
+from ..host.results import FOLDER, commit, merge_results, provenance
+from ..spec.presets import preset
+from ..spec.schedule import SOURCES
+from .accelerated import PLAIN, cycles_of, measured
+from .comparison import SEEDS, TUNING_SEEDS, Comparison, Tuned
+from .data import DataError
+from .experiment_folder import ExperimentFolder, without_nan
+from .methods import METHODS
+from .progress import RunsProgress
+from .regimes import REGIMES, Regime
+from .results import MethodResult, macs, results, table
+from .runs import Run
+from .tasks import CLASSIFICATION
+
+__all__ = ["details_of", "figures_of", "main", "sources"]
+
+COMMAND = "python -m adagp.experiments.bench_accuracy"
+WORK = Path("build/bench_accuracy")
+
+
+def sources() -> str:
+    """Digest of what decides how a run ends: this package, the library and what they share with the accelerator."""
+    root = Path(__file__).parents[1]
+    files = [file for part in ("experiments", "golden", "spec") for file in sorted((root / part).rglob("*.py"))]
+    return digest(*(part for file in files for part in (file.relative_to(root), file.read_bytes())))[:8]
+
+
+def figures_of(
+    regime: str, by_macs: Sequence[MethodResult], by_cycles: Sequence[MethodResult]
+) -> dict[str, float]:  # fmt: skip
+    """Of each method, ``WHAT_REGIME_METHOD``; without what it has no figure for."""
+    found: dict[str, float | None] = {}
+    for one in by_macs:
+        p, name = one.point, f"{regime}_{one.point.method}"
+        found |= {f"accuracy_{name}": p.accuracy, f"sd_{name}": p.sd, f"cost_{name}": p.cost,
+                  f"above_{name}": p.above, f"error_{name}": p.error}  # fmt: skip
+    for one in by_cycles:
+        p, name = one.point, f"{regime}_{one.point.method}"
+        found |= {f"cycles_{name}": p.cost, f"above_cycles_{name}": p.above, f"error_cycles_{name}": p.error}
+    return {name: round(value, 4) for name, value in without_nan(found).items() if value is not None}
+
+
+def details_of(
+    regime: Regime, chosen: Mapping[str, Tuned], tuning: Sequence[dict], outcomes: Sequence[dict],
+    cycles: Mapping[str, Mapping[str, int]],
+) -> dict:  # fmt: skip
+    """What is behind the figures: what was tried, each run's accuracies and batches, cycles of a batch."""
+
+    def kept(outcome: dict) -> dict:
+        run = outcome["run"]
+        names = ("validation", "test", "macs", "whole", "batches")
+        return {"seed": run["seed"], "lr": run["lr"], **{name: outcome[name] for name in names}}
+
+    def of(method: str) -> dict:
+        choice = asdict(chosen[method])
+        tried, runs = (
+            [kept(o) for o in found if o["run"]["method"] == method] for found in (tuning, outcomes)
+        )  # fmt: skip
+        return {"chosen": choice, "tuning": tried, "runs": runs}
+
+    return {"regime": asdict(regime), "cycles_per_batch": cycles, "methods": {method: of(method) for method in chosen}}
+
+
+def _cycles(regime: Regime, methods: Sequence[str], n_classes: int) -> dict[str, dict[str, int]]:
+    wanted = {METHODS[name].source if METHODS[name].entries else PLAIN for name in methods} & {PLAIN, *SOURCES}
+    order = [source for source in (PLAIN, *SOURCES) if source in wanted]
+    return {
+        source: measured(regime, source, n_classes, WORK)
+        for source in track(order, f"{regime.name}: cycles", console=screen)
+    }
+
+
+def _finish(comparison: Comparison, runs: Sequence[Run], jobs: int, part: str) -> list[dict]:
+    ended = sum(map(comparison.folder.has, runs))
+    with RunsProgress(screen, ended, len(runs), part) as shown:
+        comparison.finish(runs, jobs, shown.told, shown.ended)
+    return [comparison.folder.read(run) for run in runs]
+
+
+def measure(
+    regime: Regime, data_folder: Path | None, methods: Sequence[str], seeds: Sequence[int], jobs: int, output: Path
+) -> None:  # fmt: skip
+    """Run what is left of a regime, and write it."""
+    source = commit()
+    folder = ExperimentFolder(WORK / f"{regime.name}-{sources()}")
+    comparison = Comparison(regime, data_folder, folder, tuple(methods), tuple(seeds))
+    screen.print(f"{regime.name}: learning rates, by validation images")
+    tuning = _finish(comparison, comparison.tuning(), jobs, "validation")
+    screen.print(f"{regime.name}: new seeds, test images")
+    outcomes = _finish(comparison, comparison.reported(), jobs, "test")
+    cycles = _cycles(regime, methods, comparison.data.n_classes)
+    on_chip = [outcome for outcome in outcomes if cycles_of(outcome, cycles) is not None]
+    whole = max((cycles_of(o, cycles) or 0 for o in on_chip if o["run"]["method"] == "bp-1"), default=1)
+    by_macs = results(outcomes, macs)
+    by_cycles = results(on_chip, lambda outcome: (cycles_of(outcome, cycles) or 0) / whole)
+    origin = provenance(COMMAND, preset(regime.preset), [*TUNING_SEEDS, *seeds], source)
+    merge_results(output, regime.name, figures_of(regime.name, by_macs, by_cycles),
+                  details_of(regime, comparison.chosen(), tuning, outcomes, cycles), origin)  # fmt: skip
+    for cost, found in (("MACs", by_macs), ("cycles", by_cycles)):
+        Console().print(table(found, CLASSIFICATION, f"{regime.name}: cost in {cost}"))
+
+
+def _place(text: str) -> tuple[str, Path]:
+    name, equals, folder = text.partition("=")
+    if not equals or not Path(folder).exists():
+        raise argparse.ArgumentTypeError(f"{text!r} must be DATASET=FOLDER, and the folder be there")
+    return name, Path(folder)
+
+
+def _of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(text.split(","))
+        if strangers := sorted(set(names) - set(known)):
+            raise argparse.ArgumentTypeError(f"no {strangers[0]!r}; there are {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def main() -> None:
+    """Entry point of ``nox -s bench_accuracy``."""
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )  # fmt: skip
+    parser.add_argument("--regimes", type=_of(list(REGIMES)), default=",".join(REGIMES), help="default: %(default)s")
+    parser.add_argument("--methods", type=_of(list(METHODS)), default=",".join(METHODS), help="default: %(default)s")
+    parser.add_argument("--data", type=_place, action="append", default=[], metavar="DATASET=FOLDER",
+                        help="where the files of fashion-mnist and cifar10 are; give it once for each")  # fmt: skip
+    parser.add_argument("--seeds", type=at_least_one, default=len(SEEDS), help="runs reported (default: %(default)s)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, help="runs at a time (default: %(default)s)")
+    parser.add_argument("--output", type=writable, default=FOLDER / "accuracy.json", help="default: %(default)s")
+    options = parser.parse_args()
+    try:
+        for name in options.regimes:
+            regime = REGIMES[name]
+            measure(regime, dict(options.data).get(regime.data), options.methods, range(options.seeds), options.jobs,
+                    options.output)  # fmt: skip
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
