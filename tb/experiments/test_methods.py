@@ -14,16 +14,15 @@ from adagp.experiments.dni import HIDDEN, Dni
 from adagp.experiments.experiment_folder import ExperimentFolder
 from adagp.experiments.front import compare, line
 from adagp.experiments.methods import METHODS, Method
-from adagp.experiments.regimes import REGIMES, Regime
+from adagp.experiments.regimes import REGIMES
 from adagp.experiments.runs import Run, execute
 from adagp.experiments.workers import data_of
 from adagp.golden.training import PAPER, PredictorSettings, schedule
 from adagp.host.run_folder import RunError
 from adagp.spec.commands import Phase
+from small_experiments import TINY_REGIME
 from torch import nn
 from torch.nn import functional as F
-
-TINY = Regime("tiny", "digits", "small-cnn", 3, 64, 8, 1, images=256, lrs=(0.05, 0.1))
 
 
 def test_costs_by_hand():
@@ -126,7 +125,7 @@ def test_guessers_learn_what_depends_on_the_label():
 
 @pytest.mark.parametrize("method", ["bp-0.7", "ada-gp", "mean-1:1", "dni-1:1", "skip"])
 def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
-    data = data_of(TINY, None)
+    data = data_of(TINY_REGIME, None)
     run = Run("tiny", "small-cnn", method, 3, 0.05, 4, 64, 8, 1)
     whole = execute(run, data)
     assert sum(whole.batches.values()) == 4 * round(4 * METHODS[method].share) and whole.macs > 0
@@ -160,16 +159,16 @@ def test_runs_that_differ_have_other_names():
 
 
 def test_a_run_that_diverges_says_so():
-    outcome = execute(Run("tiny", "small-cnn", "bp-1", 0, 1e4, 2, 64, 8, 1), data_of(TINY, None))
+    outcome = execute(Run("tiny", "small-cnn", "bp-1", 0, 1e4, 2, 64, 8, 1), data_of(TINY_REGIME, None))
     assert math.isnan(outcome.validation) and math.isnan(outcome.test)
     assert len(outcome.losses) == 1 and outcome.macs == outcome.whole  # as if it had come to its end
     assert outcome.batches == {"warmup": 8}
 
 
 def test_regimes_prepare_the_same_images():
-    small = data_of(replace(TINY, image_size=4, images=100), None)
+    small = data_of(replace(TINY_REGIME, image_size=4, images=100), None)
     whole = load("digits")
-    again = data_of(replace(TINY, image_size=4, images=100), None)
+    again = data_of(replace(TINY_REGIME, image_size=4, images=100), None)
     assert len(small.train) == 100 and (small.train.images_NCHW == again.train.images_NCHW).all()
     assert small.test.images_NCHW.shape[2:] == (4, 4) and len(small.test) == len(whole.test)
     block = whole.test.images_NCHW[0, 0, :2, :2].mean()
@@ -205,7 +204,7 @@ def test_comparison_at_equal_cost():
 def test_a_comparison_runs_once_and_chooses_by_validation(tmp_path, monkeypatch):
     seen = []
     folder = ExperimentFolder(tmp_path)
-    comparison = Comparison(TINY, None, folder, methods=("bp-0.4", "mean-1:1"), seeds=(0, 1))
+    comparison = Comparison(TINY_REGIME, None, folder, methods=("bp-0.4", "mean-1:1"), seeds=(0, 1))
     real = workers.execute
     monkeypatch.setattr(workers, "execute", lambda run, *rest, **more: (seen.append(run), real(run, *rest, **more))[1])
 
@@ -220,9 +219,9 @@ def test_a_comparison_runs_once_and_chooses_by_validation(tmp_path, monkeypatch)
     assert len(seen) == 12
     best = comparison.chosen()["bp-0.4"]
     means = {lr: sum(folder.read(comparison.run("bp-0.4", s, lr))["validation"] for s in TUNING_SEEDS) / 2
-             for lr in TINY.lrs}  # fmt: skip
+             for lr in TINY_REGIME.lrs}  # fmt: skip
     assert best.validation == max(means.values()) and means[best.lr] == best.validation
-    other = replace(comparison, regime=replace(TINY, images=128))
+    other = replace(comparison, regime=replace(TINY_REGIME, images=128))
     with pytest.raises(RunError, match="with images = 256, not 128"):
         other.finish(other.tuning(), 1, lambda *_: None)
 

@@ -1,0 +1,106 @@
+"""The bench of all methods at equal cost, in a regime that takes seconds."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from adagp.experiments import accelerated, bench_accuracy
+from adagp.experiments.accelerated import PLAIN, cycles_of, measured, settings_of
+from adagp.experiments.comparison import TUNING_SEEDS
+from adagp.experiments.regimes import REGIMES
+from adagp.host.data import Dataset
+from adagp.host.session import open_session
+from adagp.spec.schedule import SOURCES
+from small_experiments import TINY_REGIME
+
+CYCLES = {"warmup": 100, "bp": 120, "gp": 30}
+
+
+def run(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["bench_accuracy", *map(str, arguments)])
+    try:
+        bench_accuracy.main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """The bench has another regime, and a simulator that counts nothing; returns what that was asked."""
+    asked = []
+
+    def counted(settings, dataset, seen):
+        asked.append(settings)
+        return {"warmup": 100} if settings.variant == "baseline" else CYCLES
+
+    monkeypatch.setitem(REGIMES, "tiny", TINY_REGIME)
+    monkeypatch.setattr(accelerated, "batch_cycles", counted)
+    monkeypatch.setattr(bench_accuracy, "WORK", tmp_path / "work")
+    return asked
+
+
+def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
+    output = tmp_path / "accuracy.json"
+    output.write_text(json.dumps({"figures": {"kept": 1}, "details": {"other": {"figures": ["kept"], "details": 0}},
+                                  "provenance": {"other": {}}}))  # fmt: skip
+    arguments = ("--regimes", "tiny", "--methods", "bp-1,bp-0.4,mean-1:1,dni-1:1", "--seeds", 2, "--output", output)
+    code, out, _ = run(monkeypatch, capsys, *arguments)
+    assert code == 0 and "tiny: cost in cycles" in out
+    found = json.loads(output.read_text())
+    figures, details = found["figures"], found["details"]["tiny"]["details"]
+    assert figures["kept"] == 1 and found["provenance"]["tiny"]["seed"] == [*TUNING_SEEDS, 0, 1]
+    assert figures["cost_tiny_bp-1"] == figures["cycles_tiny_bp-1"] == 1
+    assert figures["cost_tiny_bp-0.4"] == figures["cycles_tiny_bp-0.4"] == pytest.approx(1 / 3, abs=1e-4)
+    mean = details["methods"]["mean-1:1"]
+    assert mean["runs"][0]["batches"] == {"warmup": 4, "gp": 4, "bp": 4}
+    assert figures["cycles_tiny_mean-1:1"] == pytest.approx((4 * 100 + 4 * 120 + 4 * 30) / 1200, abs=1e-4)
+    assert figures["cost_tiny_mean-1:1"] == pytest.approx(2 / 3, abs=1e-4)
+    assert figures["accuracy_tiny_mean-1:1"] == pytest.approx(np.mean([r["test"] for r in mean["runs"]]), abs=1e-4)
+    line = [np.interp(2 / 3, [1 / 3, 1], [details["methods"][m]["runs"][s]["test"] for m in ("bp-0.4", "bp-1")])
+            for s in (0, 1)]  # fmt: skip
+    above = np.mean([r["test"] - at for r, at in zip(mean["runs"], line, strict=True)])
+    assert figures["above_tiny_mean-1:1"] == pytest.approx(above, abs=1e-3)
+    assert "cycles_tiny_dni-1:1" not in figures and "cost_tiny_dni-1:1" in figures
+    assert {row["lr"] for row in mean["tuning"]} == set(TINY_REGIME.lrs) and len(mean["tuning"]) == 4
+    assert mean["runs"][0]["lr"] == mean["chosen"]["lr"]
+    assert [s.variant for s in tiny] == ["baseline", "max"] and tiny[1].gradient_source == "mean"
+    before, _ = output.read_bytes(), tiny.clear()
+    assert run(monkeypatch, capsys, *arguments)[0] == 0
+    assert output.read_bytes() == before and not tiny  # all is kept
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("--regimes", "moon"), "no 'moon'; there are digits-steep"),
+    (("--methods", "bp-1,hope"), "no 'hope'; there are bp-1"),
+    (("--data", "cifar10"), "'cifar10' must be DATASET=FOLDER"),
+    (("--regimes", "cifar-long"), "cifar10: no folder is given"),
+])  # fmt: skip
+def test_mistakes(tiny, monkeypatch, capsys, arguments, said):
+    code, _, err = run(monkeypatch, capsys, *arguments)
+    assert code == 2 and said in err
+
+
+@pytest.mark.parametrize("regime", REGIMES.values(), ids=lambda regime: regime.name)
+@pytest.mark.parametrize("source", [PLAIN, *SOURCES])
+def test_the_accelerator_takes_each_regime(regime, source):
+    """Its program can be made: of the same network, as many weights."""
+    x_NCHW, y_N = np.zeros((1, regime.channels, regime.image_size, regime.image_size), np.float32), np.zeros(1, int)
+    settings = settings_of(regime, source)
+    with open_session(settings, "golden", dataset=Dataset(regime.data, x_NCHW, y_N, x_NCHW, y_N, 10)) as session:
+        state = session.network.state_dict(session.device)
+    assert sum(value.numel() for value in state.values()) > 1000
+    assert settings.batch == regime.batch_size
+
+
+def test_cycles_are_kept_apart(tiny, tmp_path):
+    assert measured(TINY_REGIME, "mean", 10, tmp_path) == measured(TINY_REGIME, "mean", 10, tmp_path) == CYCLES
+    assert measured(TINY_REGIME, PLAIN, 10, tmp_path) == {"warmup": 100}
+    measured(replace(TINY_REGIME, image_size=4), "mean", 10, tmp_path)
+    assert len(tiny) == 3
+    outcome = {"run": {"method": "dni-1:1"}, "batches": {"warmup": 1}}
+    assert cycles_of(outcome, {"mean": CYCLES}) is None
