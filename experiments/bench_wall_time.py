@@ -6,138 +6,149 @@ turn, so that each meets the same machine; times are medians.
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from statistics import median
 
 import torch
 from rich.progress import track
-from torch import nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from ..golden.training import AdaGP, schedule
-from ..host.cli_options import screen, writable
-from ..host.results import FOLDER, commit, provenance, write_results
+from ..host.cli_options import at_least_one, screen, writable
+from ..host.results import FOLDER, commit, merge_results, provenance
 from ..spec.presets import preset
 from .models import build
 
-__all__ = ["main", "times"]
+__all__ = ["KINDS", "figures_of", "main", "times"]
 
 COMMAND = "python -m adagp.experiments.bench_wall_time"
 MODELS = ("vgg13", "resnet50")
+KINDS = ("bp", "ada_bp", "gp", "forward", "predictor", "update")
 CLASSES, SIZE = 10, 32
 LR, MOMENTUM = 1e-3, 0.9
+SEED = 0
 
 
-def times(model: str, batch: int, rounds: int, device: str, tell: Callable = iter) -> dict[str, float]:
-    """Medians in seconds, for images of SIZE x SIZE.
+class _Training:
+    """A copy of the network in training; each method is a batch, or a part of one."""
 
-    ``bp``: plain training. ``ada_bp``, ``gp``: AdaGP's, without metrics. ``forward``: in training mode, nothing kept
-    for a backward pass. ``predictor``: of reorganised outputs, for all weights. ``update``: of all these weights by the
-    optimizer at once.
-    """
-    network = build(model, CLASSES, SIZE).to(device).train()
-    optimizer = torch.optim.SGD(network.parameters(), LR, momentum=MOMENTUM)
-    ada = AdaGP(network, optimizer, schedule(1, (1, 1, 0)), metrics=False)
-    x, y = torch.randn(batch, 3, SIZE, SIZE, device=device), torch.randint(CLASSES, (batch,), device=device)
+    def __init__(self, model: str, images: Tensor, labels: Tensor):
+        self.network = build(model, CLASSES, SIZE, SEED).to(images.device).train()
+        self.optimizer = torch.optim.SGD(self.network.parameters(), LR, momentum=MOMENTUM)
+        self._images, self._labels = images, labels
 
-    def compute():
-        return F.cross_entropy(network(x), y)
+    def loss(self) -> Tensor:
+        return F.cross_entropy(self.network(self._images), self._labels)
 
-    with torch.no_grad():
-        outputs: dict[str, torch.Tensor | None] = {}
-        with ada._recorder.recording(outputs.__setitem__, True):
-            compute()
-    ada.step(compute)  # warm-up: scales and momentum are there
-    weights = {name: dict(network.named_parameters())[name] for name in ada.predicted}
-    gradients = {name: torch.zeros_like(weight) for name, weight in weights.items()}
-    warm = ada._position.state()
+    def bp(self) -> None:
+        self.optimizer.zero_grad()
+        self.loss().backward()
+        self.optimizer.step()
 
-    def phase(gp):
-        ada._position.go_to((1, 0, False, 0) if gp else warm)
-
-    def plain():
-        optimizer.zero_grad()
-        compute().backward()
-        optimizer.step()
-
-    def forward():
+    def forward(self) -> None:
         with torch.no_grad():
-            compute()
+            self.loss()
 
-    def predict():
-        for name, output in outputs.items():
-            if output is not None:
+    def trainer(self, gp: bool) -> Callable[[], object]:
+        """A batch of AdaGP's behind its warm-up; of true gradients, or of predicted ones."""
+        phases = (1, 1, 0) if gp else (1, 0, 1)
+        ada = AdaGP(self.network, self.optimizer, schedule(1, phases), metrics=False, seed=SEED)
+        for _ in ada.epoch(range(1)):
+            ada.step(self.loss)
+        return lambda: ada.step(self.loss)
+
+    def parts(self) -> tuple[Callable[[], object], Callable[[], object]]:
+        """The predictor, for all weights one by one; the optimizer, with all weights that are predicted at once."""
+        ada = AdaGP(self.network, self.optimizer, seed=SEED)
+        weights = {name: self.network.get_parameter(name) for name in ada.predicted}
+        windows = ada.predictor.settings.windows
+        outputs = {name: torch.randn(len(w), windows, windows, device=w.device) for name, w in weights.items()}
+        gradients = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+        ada.close()
+
+        def predict():
+            for name, output in outputs.items():
                 ada.predictor.gradient(name, output)
 
-    def update():
-        for name, weight in weights.items():
-            weight.grad = gradients[name]
-        optimizer.step()
-        optimizer.zero_grad()
+        def update():
+            for name, weight in weights.items():
+                weight.grad = gradients[name]
+            self.optimizer.step()
+            self.optimizer.zero_grad()
 
-    def without_hooks(run: Callable[[], object]):
-        return lambda: _unhooked(network, run)
+        return predict, update
 
-    kinds: dict[str, Callable[[], object]] = {
-        "bp": without_hooks(plain), "forward": without_hooks(forward), "predictor": predict, "update": update,
-        "gp": lambda: (phase(True), ada.step(compute)), "ada_bp": lambda: (phase(False), ada.step(compute)),
-    }  # fmt: skip
+
+def times(
+    model: str, batch: int, rounds: int, device: str, tell: Callable[[range], Iterable[int]] = iter
+) -> dict[str, float]:
+    """Medians in seconds by KINDS, for images of SIZE x SIZE.
+
+    ``bp``: plain training. ``ada_bp``, ``gp``: AdaGP's, without metrics. ``forward``: in training mode, nothing kept
+    for a backward pass. ``predictor``: of outputs as if they were reorganised, for all weights. ``update``: of all
+    these weights by the optimizer at once. Networks of plain kinds have no hooks.
+    """
+    torch.manual_seed(SEED)
+    x = torch.randn(batch, 3, SIZE, SIZE, device=device)
+    y = torch.randint(CLASSES, (batch,), device=device)
+    plain, true, predicted = (_Training(model, x, y) for _ in range(3))
+    plain.bp()  # the optimizer has its momentum
+    predict, update = plain.parts()
+    kinds = dict(zip(KINDS, (plain.bp, true.trainer(False), predicted.trainer(True), plain.forward, predict, update),
+                     strict=True))  # fmt: skip
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
     for number in tell(range(rounds + 1)):
         for kind, run in kinds.items():
-            _settled(device)
-            begun = time.perf_counter()
-            run()
-            _settled(device)
+            seconds = _timed(run, device)
             if number:  # the first round warms up
-                found[kind].append(time.perf_counter() - begun)
+                found[kind].append(seconds)
     return {kind: median(seconds) for kind, seconds in found.items()}
 
 
-def _settled(device):
-    if device == "cuda":
-        torch.cuda.synchronize()
+def _timed(run: Callable[[], object], device: str) -> float:
+    def settle():
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    settle()
+    begun = time.perf_counter()
+    run()
+    settle()
+    return time.perf_counter() - begun
 
 
-def _unhooked(network: nn.Module, run: Callable[[], object]) -> None:
-    """Run without the forward hooks, which idle then too, but are called."""
-    kept = [(module, module._forward_hooks.copy()) for module in network.modules() if module._forward_hooks]
-    for module, _ in kept:
-        module._forward_hooks.clear()
-    try:
-        run()
-    finally:
-        for module, hooks in kept:
-            module._forward_hooks.update(hooks)
+def figures_of(model: str, device: str, seconds: dict[str, float]) -> dict[str, float]:
+    """Ratios; ``overhead``: what a GP batch takes beside forward, predictor and update, as a share of these."""
+    parts = seconds["forward"] + seconds["predictor"] + seconds["update"]
+    found = {
+        "gp_over_bp": seconds["gp"] / seconds["bp"], "gp_over_forward": seconds["gp"] / seconds["forward"],
+        "overhead": seconds["gp"] / parts - 1, "ada_bp_over_bp": seconds["ada_bp"] / seconds["bp"],
+    }  # fmt: skip
+    return {f"{name}_{model}_{device}": round(value, 4) for name, value in found.items()}
 
 
 def main() -> None:
-    """Measure and write."""
+    """Entry point of ``nox -s bench_wall_time``."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="batches of each kind (default: %(default)s)")
-    parser.add_argument("--batch", type=int, default=64, help="images in a batch (default: %(default)s)")
+    parser.add_argument("--rounds", type=at_least_one, default=15, help="batches of each kind (default: %(default)s)")
+    parser.add_argument("--batch", type=at_least_one, default=64, help="images in a batch (default: %(default)s)")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch, on the CPU (default: %(default)s)")
+    parser.add_argument("--threads", type=at_least_one, default=1, help="of PyTorch, on the CPU (default: %(default)s)")
     parser.add_argument("-o", "--output", type=writable, default=FOLDER / "wall_time.json")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     sources = commit()
     figures: dict[str, float] = {}
-    details: dict[str, dict[str, float]] = {}
+    seconds: dict[str, dict[str, float]] = {}
     for model in MODELS:
-        found = times(model, options.batch, options.rounds, options.device,
-                      lambda rounds, model=model: track(rounds, model, console=screen))  # fmt: skip
-        parts = found["forward"] + found["predictor"] + found["update"]
-        details[model] = found
-        figures |= {
-            f"{model}_{options.device}_gp_over_bp": round(found["gp"] / found["bp"], 4),
-            f"{model}_{options.device}_gp_over_forward": round(found["gp"] / found["forward"], 4),
-            f"{model}_{options.device}_overhead": round(found["gp"] / parts - 1, 4),
-            f"{model}_{options.device}_ada_bp_over_bp": round(found["ada_bp"] / found["bp"], 4),
-        }
-    used = {"batch": options.batch, "rounds": options.rounds, "device": options.device, "threads": options.threads}
-    write_results(options.output, figures, {"seconds": details, **used},
-                  provenance(COMMAND, preset("ecp5"), 0, sources))  # fmt: skip
+        shown = partial(track, description=model, console=screen)
+        seconds[model] = times(model, options.batch, options.rounds, options.device, shown)
+        figures |= figures_of(model, options.device, seconds[model])
+    used = {"batch": options.batch, "rounds": options.rounds, "threads": options.threads}
+    merge_results(options.output, options.device, figures, {"seconds": seconds, **used},
+                  provenance(COMMAND, preset("ecp5"), SEED, sources))  # fmt: skip
     for name, value in figures.items():
         print(f"{name}: {value}")
 

@@ -1,0 +1,49 @@
+"""The bench of wall times, with a small network: what is run, not how long it takes."""
+
+from itertools import cycle
+
+import pytest
+from adagp.experiments import bench_wall_time
+from adagp.experiments.bench_wall_time import KINDS, figures_of, times
+
+
+def test_each_kind_of_batch_is_what_it_says(monkeypatch):
+    """Backward runs in two kinds of six, forward in four, the optimizer in three and once for each weight in GP."""
+    kinds, counts = cycle(KINDS), {"backward": 0, "forward": 0, "step": 0}
+    by_kind: dict[str, dict[str, int]] = {}
+
+    class Counted(bench_wall_time._Training):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.network.register_forward_pre_hook(lambda *_: count("forward"))
+            self.network[-1].register_full_backward_hook(lambda *_: count("backward"))
+            self.optimizer.register_step_pre_hook(lambda *_: count("step"))
+
+    def count(what):
+        counts[what] += 1
+
+    def timed(run, device):
+        before = dict(counts)
+        run()
+        by_kind[next(kinds)] = {name: counts[name] - before[name] for name in counts}
+        return 1.0
+
+    monkeypatch.setattr(bench_wall_time, "_Training", Counted)
+    monkeypatch.setattr(bench_wall_time, "_timed", timed)
+    assert times("small-cnn", 4, 1, "cpu") == dict.fromkeys(KINDS, 1.0)
+    once = {"backward": 1, "forward": 1, "step": 1}
+    assert by_kind == {
+        "bp": once, "ada_bp": once, "gp": {"backward": 0, "forward": 1, "step": 5},
+        "forward": {"backward": 0, "forward": 1, "step": 0},
+        "predictor": {"backward": 0, "forward": 0, "step": 0}, "update": {"backward": 0, "forward": 0, "step": 1},
+    }  # fmt: skip
+
+
+def test_figures():
+    seconds = dict(zip(KINDS, (3.0, 3.6, 1.5, 1.0, 0.1, 0.15), strict=True))
+    found = figures_of("vgg13", "cpu", seconds)
+    assert found == {
+        "gp_over_bp_vgg13_cpu": 0.5, "gp_over_forward_vgg13_cpu": 1.5, "overhead_vgg13_cpu": 0.2,
+        "ada_bp_over_bp_vgg13_cpu": 1.2,
+    }  # fmt: skip
+    assert found["overhead_vgg13_cpu"] == pytest.approx(1.5 / 1.25 - 1)
