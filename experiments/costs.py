@@ -11,6 +11,7 @@ from ..golden.training.predictor import PredictorSettings
 from ..spec.numerics import KERNEL
 from ..spec.schedule import PREDICTING
 from .dni import HIDDEN
+from .ideas import IDEAS, gp_macs
 
 __all__ = ["BatchCosts", "batch_costs"]
 
@@ -21,7 +22,8 @@ class BatchCosts:
 
     ``forward``; ``data`` and ``weight``: backward to a layer's inputs, where they aren't the batch's own, and to its
     weights; ``predict``: the predictor's forward, for all layers; ``learn``: what training it takes beside that, to its
-    weights and to its hidden values. ``guess``: forward of the networks of :mod:`.dni`.
+    weights and to its hidden values. ``guess``: forward of the networks of :mod:`.dni`. ``layers``: forward and data of
+    each, in order.
     """
 
     forward: int
@@ -30,6 +32,7 @@ class BatchCosts:
     predict: int
     learn: int
     guess: int
+    layers: tuple[tuple[int, int], ...]
 
     @property
     def bp(self) -> int:
@@ -37,12 +40,14 @@ class BatchCosts:
         return self.forward + self.data + self.weight
 
     def of(self, phase: str, source: str) -> int:
-        """Of a batch in ``phase`` ("warmup", "bp" or "gp") with gradients of ``source``, or of "dni".
+        """Of a batch in ``phase`` ("warmup", "bp" or "gp") with gradients of ``source``, "dni" or one of :mod:`.ideas`.
 
         In GP batches ``last``, ``mean`` and ``zero`` are updates alone: no gradient needs what forward computes.
         """
         if source == "dni":
             return self.forward + self.weight + self.guess if phase == "gp" else self.bp + 3 * self.guess
+        if source in IDEAS:
+            return gp_macs(source, self.layers) if phase == "gp" else self.bp
         predicts = source in PREDICTING
         if phase != "gp":
             return self.bp + (self.predict + self.learn if predicts else 0)
@@ -52,14 +57,15 @@ class BatchCosts:
 def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings: PredictorSettings) -> BatchCosts:
     """Of a batch as ``run`` gives it to the network."""
     weights = predicted_weights(network, set(network.parameters()))
-    macs = data = guess = 0
+    layers: dict[str, list[int]] = {weight.name: [0, 0] for weight in weights}
+    guess = 0
 
     def count(weight):
         def seen(module, args, kwargs, result):
-            nonlocal macs, data, guess
+            nonlocal guess
             results = sum(y.numel() for y in weight.outputs(args, kwargs, result)) * _sentences(weight, result)
-            macs += results * weight.elements
-            data += results * weight.elements * _is_inside(weight, (*args, *kwargs.values()))
+            layers[weight.name][0] += results * weight.elements
+            layers[weight.name][1] += results * weight.elements * _is_inside(weight, (*args, *kwargs.values()))
             guess += 2 * results * HIDDEN
 
         return seen
@@ -76,7 +82,9 @@ def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings
     hidden = settings.channels * settings.windows**2
     conv = sum(len(w.weight) for w in weights) * KERNEL**2 * hidden
     linear = sum(w.weight.numel() for w in weights) * hidden
-    return BatchCosts(macs, data, macs, conv + linear, conv + 2 * linear, guess)
+    macs, data = (sum(of[place] for of in layers.values()) for place in (0, 1))
+    by_layer = tuple((forward, back) for forward, back in layers.values())
+    return BatchCosts(macs, data, macs, conv + linear, conv + 2 * linear, guess, by_layer)
 
 
 def _is_inside(weight: PredictedWeight, inputs: tuple) -> bool:

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from torch.nn.grad import conv2d_weight
 
 from ..golden.training.layers import predicted_weights
+from ..golden.training.predictor import PredictorSettings
 from ..golden.training.schedules import Position
 from ..golden.training.updates import Updates
 from ..spec.commands import Phase
@@ -70,7 +71,8 @@ class Dni:
 
     def __init__(
         self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, n_classes: int, *,
-        hidden: int = HIDDEN, lr: float = 1e-3, decay: float = 0.9, seed: int = 0,
+        hidden: int = HIDDEN, lr: float = PredictorSettings.lr, decay: float = PredictorSettings.decay,
+        seed: int = 0,
     ):  # fmt: skip
         self.optimizer, self._position = optimizer, Position(schedule)
         self._updates, self._decay = Updates(optimizer), decay

@@ -8,6 +8,7 @@ from ..golden.training import PredictorSettings, schedule
 from ..golden.training.schedules import Position
 from ..spec.commands import Phase
 from ..spec.schedule import Schedule
+from .ideas import IDEAS
 
 __all__ = ["METHODS", "PLAIN", "Method", "phase_name"]
 
@@ -24,8 +25,8 @@ def phase_name(phase: Phase) -> str:
 class Method:
     """``share`` of the epochs are run. ``entries``: of the schedule behind the warm-up, "paper" for the paper's.
 
-    ``source``: of gradients in GP batches, of :data:`adagp.spec.schedule.SOURCES`, or "dni". ``raw``: the
-    predictor as the paper has it, its targets not normalised. ``gate``: see :class:`adagp.AdaGP`.
+    ``source``: of gradients in GP batches, of :data:`adagp.spec.schedule.SOURCES`, "dni", or one of :mod:`.ideas`.
+    ``raw``: the predictor as the paper has it, its targets not normalised. ``gate``: see :class:`adagp.AdaGP`.
     """
 
     name: str
@@ -72,7 +73,7 @@ METHODS = {method.name: method for method in (
     Method("ada-gp-raw", entries="paper", raw=True),
     Method("ada-gp-gated", entries="paper", gate=0.1),
     *(Method(f"{source}-1:1", source=source, entries=_EVEN)
-      for source in ("random", "zero", "last", "mean", "skip", "dni")),
+      for source in ("random", "zero", "last", "mean", "skip", "dni", *IDEAS)),
     Method("skip", source="skip", entries="paper"),
 )}  # fmt: skip
 """By name."""

@@ -13,6 +13,7 @@ from ..golden.training import AdaGP
 from .costs import BatchCosts, batch_costs
 from .data import Batches, Splits
 from .dni import Dni
+from .ideas import IDEAS, Idea
 from .methods import METHODS, Method, phase_name
 from .models import build
 from .optimisation import MOMENTUM, WEIGHT_DECAY, Rates, autocast, optimizer, scaler
@@ -131,9 +132,11 @@ class _Training:
         self.trainer = self._trainer()
         self.history = History()
 
-    def _trainer(self) -> AdaGP | Dni:
+    def _trainer(self) -> AdaGP | Dni | Idea:
         method, run = self.method, self.run
         table = method.schedule(self.epochs)
+        if method.source in IDEAS:
+            return Idea(method.source, self.network, self.optimizer, table, seed=run.seed)
         if method.source == "dni":
             return Dni(self.network, self.optimizer, table, self.data.n_classes, seed=run.seed)
         return AdaGP(self.network, self.optimizer, table, predictor=method.predictor, source=method.source,
@@ -173,10 +176,12 @@ class _Training:
         return loss
 
     def _step(self, batch):
-        def compute():
+        def compute(batch=batch):
             with self.autocast():
                 return self.task.loss(self.network, batch)
 
+        if isinstance(self.trainer, Idea):
+            return self.trainer.step(compute, batch)
         if isinstance(self.trainer, Dni):
             assert self.task.labels
             return self.trainer.step(compute, self.task.labels(batch))

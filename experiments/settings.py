@@ -6,6 +6,7 @@ from typing import Any
 from ..golden.paper import EPOCHS, LR, YOLO_LR, YOLO_WEIGHT_DECAY
 from ..host.settings import SettingsError
 from .data import DATASETS
+from .ideas import IDEAS
 from .methods import METHODS
 from .models import MODELS, PAPER_MODELS, SMALL_MODELS
 from .optimisation import AUTOCASTS, DEVICES, LR_SCHEDULES, MOMENTUM, OPTIMIZERS, WEIGHT_DECAY
@@ -27,8 +28,9 @@ _PAPER_YOLO = {"lr": YOLO_LR, "weight_decay": YOLO_WEIGHT_DECAY}
 _LEARNING_RATES = {"sgd": 0.05, "adam": 1e-3, "adamw": 1e-3}
 
 
-def _dni_fits(data: str, autocast: str) -> bool:
-    return task_of(data) is CLASSIFICATION and autocast == "off"
+def _fits(method: str, data: str, autocast: str) -> bool:
+    limited = METHODS[method].source in ("dni", *IDEAS)
+    return not limited or (task_of(data) is CLASSIFICATION and autocast == "off")
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class ExperimentSettings:
         mine, its = OTHER_TASKS.get(self.model, CLASSIFICATION), task_of(self.data)
         if mine is not its:
             raise SettingsError(f"model = {self.model!r} is for {mine.name}, and data = {self.data!r} for {its.name}")
-        if not _dni_fits(self.data, self.autocast) and (odd := [m for m in self.methods if METHODS[m].source == "dni"]):
+        if odd := [method for method in self.methods if not _fits(method, self.data, self.autocast)]:
             raise SettingsError(f"methods: {odd[0]} is for classification with autocast off: leave it out")
 
     def deciding(self) -> dict[str, Any]:
@@ -135,13 +137,13 @@ def chosen(model: str, paper: bool, given: dict[str, Any]) -> ExperimentSettings
     base: dict[str, Any] = {"data": _usual_data(model), "seeds": (0, 1, 2), "batch": 64, **beside, **said}
     base.setdefault("optimizer", "adam" if model in OTHER_TASKS else "sgd")
     base.setdefault("lr", 1e-4 if model in OTHER_TASKS else _LEARNING_RATES.get(base["optimizer"], 1.0))
+    # (an optimizer that there isn't is told with the other settings)
     base.setdefault("weight_decay", WEIGHT_DECAY if base["optimizer"] == "sgd" else 0.0)
     if base["optimizer"] != "sgd":
         if "momentum" in said:
             raise SettingsError(f"momentum = {said['momentum']}: of no effect with optimizer = {base['optimizer']!r}")
         base["momentum"] = 0.0
     base.setdefault("momentum", MOMENTUM)
-    usual = [method for method in DEFAULT_METHODS
-             if METHODS[method].source != "dni" or _dni_fits(base["data"], base.get("autocast", "off"))]  # fmt: skip
+    usual = [method for method in DEFAULT_METHODS if _fits(method, base["data"], base.get("autocast", "off"))]
     base.setdefault("methods", (*usual, "ada-gp-raw") if paper else tuple(usual))
     return ExperimentSettings(model=model, **base)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from adagp.experiments.data import DATASETS
 from adagp.experiments.experiment_folder import ExperimentFolder
+from adagp.experiments.ideas import IDEAS
 from adagp.experiments.methods import METHODS
 from adagp.experiments.models import MODELS
 from adagp.experiments.settings import DEFAULT_METHODS, chosen
@@ -17,7 +18,8 @@ def test_help_names_everything(experiment):
     code, out, _ = experiment("--help")
     words = {word.strip(".,:()`") for word in out.replace("│", " ").split()}
     assert code == 0 and words >= {*MODELS, *DATASETS, *METHODS} and "Example: adagp experiment" in out
-    assert set(DEFAULT_METHODS) == {"bp-1", "ada-gp", *(m for m in METHODS if m.endswith("1:1")), "skip"}
+    controls = {name for name, m in METHODS.items() if name.endswith("1:1") and m.source not in IDEAS}
+    assert set(DEFAULT_METHODS) == {"bp-1", "ada-gp", *controls, "skip"}
 
 
 def test_help_needs_no_torch():

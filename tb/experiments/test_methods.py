@@ -13,6 +13,7 @@ from adagp.experiments.data import load
 from adagp.experiments.dni import HIDDEN, Dni
 from adagp.experiments.experiment_folder import ExperimentFolder
 from adagp.experiments.front import compare, line
+from adagp.experiments.ideas import IDEAS
 from adagp.experiments.methods import METHODS, Method
 from adagp.experiments.regimes import REGIMES
 from adagp.experiments.runs import Run, execute
@@ -20,6 +21,7 @@ from adagp.experiments.workers import data_of
 from adagp.golden.training import PAPER, PredictorSettings, schedule
 from adagp.host.run_folder import RunError
 from adagp.spec.commands import Phase
+from adagp.spec.schedule import SOURCES
 from small_experiments import TINY_REGIME
 from torch import nn
 from torch.nn import functional as F
@@ -123,7 +125,7 @@ def test_guessers_learn_what_depends_on_the_label():
     assert losses[-1] < losses[0] / 20
 
 
-@pytest.mark.parametrize("method", ["bp-0.7", "ada-gp", "mean-1:1", "dni-1:1", "skip"])
+@pytest.mark.parametrize("method", ["bp-0.7", "ada-gp", "mean-1:1", "dni-1:1", "skip", "narrow-1:1", "late-mean-1:1"])
 def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
     data = data_of(TINY_REGIME, None)
     run = Run("tiny", "small-cnn", method, 3, 0.05, 4, 64, 8, 1)
@@ -227,5 +229,5 @@ def test_a_comparison_runs_once_and_chooses_by_validation(tmp_path, monkeypatch)
 
 
 def test_methods_cover_the_sources():
-    assert {m.source for m in METHODS.values()} == {"predicted", "random", "zero", "last", "mean", "skip", "dni"}
+    assert {m.source for m in METHODS.values()} == {*SOURCES, "dni", *IDEAS}
     assert all(isinstance(m, Method) for m in METHODS.values())

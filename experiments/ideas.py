@@ -1,0 +1,134 @@
+"""Ideas for GP batches that are worth their cost: a part of the true gradient instead of a prediction.
+
+``half``: of half of the batch's examples. ``sparse``: each layer but the last passes back, and learns from, the
+gradients of that quarter of its channels which have the largest. ``narrow``: of a network of which each layer but the
+last has only a random half of its channels, forward too. ``late``: of the second half of the layers; backward ends
+there. ``late-mean``: that, and the first half of the layers goes on with the exponential mean of its true gradients.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..golden.training.layers import predicted_weights
+from ..golden.training.schedules import Position
+from ..spec.commands import Phase
+from ..spec.numerics import MEAN_SHIFT
+from ..spec.schedule import Schedule
+
+__all__ = ["IDEAS", "Idea", "gp_macs"]
+
+IDEAS = ("half", "sparse", "narrow", "late", "late-mean")
+KEPT = 0.25
+"""Of a layer's channels in ``sparse``."""
+
+
+def gp_macs(idea: str, layers: Sequence[tuple[int, int]]) -> int:
+    """Of a GP batch; ``layers``: in order, MACs of forward, and of backward to the layer's inputs."""
+    forward, data = (sum(column) for column in zip(*layers, strict=True))
+    if idea == "half":
+        return (2 * forward + data) // 2
+    if idea == "sparse":
+        last = sum(layers[-1])
+        return forward + last + round(KEPT * (forward + data - last))
+    if idea == "narrow":
+        last = len(layers) - 1
+        shares = [(0.5 if place else 1) * (0.5 if place < last else 1) for place in range(len(layers))]
+        return round(sum(share * (2 * f + d) for share, (f, d) in zip(shares, layers, strict=True)))
+    behind = layers[len(layers) // 2 :]
+    return forward + sum(f for f, _ in behind) + sum(d for _, d in behind[1:])
+
+
+class Idea:
+    """Trains as :class:`adagp.AdaGP` does, but with one of IDEAS in GP batches.
+
+    For networks of Conv2d and Linear that run one after the other. Raises ValueError for an unknown idea.
+    """
+
+    def __init__(
+        self, idea: str, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, seed: int = 0
+    ):  # fmt: skip
+        if idea not in IDEAS:
+            raise ValueError(f"there is no idea {idea!r}; there are {', '.join(IDEAS)}")
+        self.idea, self.optimizer, self._position = idea, optimizer, Position(schedule)
+        self._generator = torch.Generator().manual_seed(seed)
+        weights = predicted_weights(network, set(network.parameters()))
+        n_early = len(weights) // 2
+        self._early = [weight.weight for weight in weights[:n_early]]
+        self._means: list[Tensor] = []
+        self._gp = False
+        for place, weight in enumerate(weights):
+            hook = self._hook(len(weight.weight), place == n_early - 1, place == len(weights) - 1)
+            weight.module.register_forward_hook(hook)
+        self.phase = Phase.WARMUP
+
+    def _hook(self, channels: int, last_early: bool, last: bool):
+        def seen(_, args, output):
+            if not self._gp:
+                return None
+            if self.idea == "sparse" and not last:
+                output.register_hook(lambda gradient: gradient * _largest(gradient, round(KEPT * channels)))
+            if self.idea == "narrow" and not last:
+                alive = torch.randperm(channels, generator=self._generator) < channels // 2
+                return output * _along(alive.to(output) * channels / (channels // 2), output)
+            return output.detach() if self.idea.startswith("late") and last_early else None
+
+        return seen
+
+    def epoch(self, batches: Iterable) -> Iterator:
+        """Pass ``batches`` on; the epoch is over when they are."""
+        yield from batches
+        self._position.end_epoch()
+
+    def step(self, compute: Callable[[Any], Tensor], batch: Sequence[Tensor]) -> Tensor:
+        """Train with one batch: ``compute`` runs the network once with what it is given of it, and returns the loss."""
+        self.phase = self._position.next()
+        self._position.advance()
+        self._gp = self.phase is Phase.GP
+        if self._gp and self.idea == "half":
+            batch = tuple(part[: (len(part) + 1) // 2] for part in batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = compute(batch)
+        loss.backward()
+        if self.idea == "late-mean":
+            self._mean()
+        self.optimizer.step()
+        self._gp = False
+        return loss.detach()
+
+    def _mean(self) -> None:
+        if self._gp:
+            for weight, mean in zip(self._early, self._means, strict=False):
+                weight.grad = mean.clone()
+        elif not self._means:
+            self._means = [weight.grad.clone() for weight in self._early if weight.grad is not None]
+        else:
+            for weight, mean in zip(self._early, self._means, strict=True):
+                assert weight.grad is not None
+                mean.lerp_(weight.grad, 2.0**-MEAN_SHIFT)
+
+    def state_dict(self) -> dict:
+        """All that it adds to network and optimizer."""
+        return {"position": self._position.state(), "generator": self._generator.get_state(), "means": self._means}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from what :meth:`state_dict` gave."""
+        self._position.go_to(state["position"])
+        self._generator.set_state(state["generator"])
+        self._means = list(state["means"])
+
+
+def _along(values: Tensor, output: Tensor) -> Tensor:
+    """By channel: the second of a convolution's four dimensions, a linear layer's last."""
+    return values.view(-1, 1, 1) if output.dim() == 4 else values
+
+
+def _largest(gradient: Tensor, count: int) -> Tensor:
+    """1 for the ``count`` channels with the largest norms, else 0."""
+    others = (0, 2, 3) if gradient.dim() == 4 else (0,)
+    norms = gradient.square().sum(others)
+    kept = torch.zeros_like(norms)
+    kept[norms.topk(max(1, count)).indices] = 1
+    return _along(kept, gradient)

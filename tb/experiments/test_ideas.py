@@ -1,0 +1,98 @@
+"""Ideas for GP batches: what each leaves of the true gradient, and what it costs."""
+
+import pytest
+import torch
+from adagp.experiments.ideas import IDEAS, KEPT, Idea, gp_macs
+from adagp.golden.training import schedule
+from adagp.spec.commands import Phase
+from torch import nn
+from torch.nn import functional as F
+
+WEIGHTS = ("0.weight", "2.weight", "5.weight", "7.weight")
+
+
+def trained(idea, n_warmup=1):
+    """A network, its gradients in the GP batch behind the warm-up, and that batch; the optimizer moves nothing."""
+    torch.manual_seed(3)
+    network = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 8),
+        nn.ReLU(), nn.Linear(8, 3),
+    )  # fmt: skip
+    optimizer = torch.optim.SGD(network.parameters(), 0.0)
+    trainer = Idea(idea, network, optimizer, schedule(n_warmup, (1, 1, 0)))
+    generator = torch.Generator().manual_seed(1)
+    gradients = []
+    for _ in range(n_warmup + 1):
+        batch = torch.randn(6, 1, 8, 8, generator=generator), torch.randint(0, 3, (6,), generator=generator)
+        for _ in trainer.epoch(range(1)):
+            trainer.step(lambda batch: F.cross_entropy(network(batch[0]), batch[1]), batch)
+        gradients.append({name: network.get_parameter(name).grad for name in WEIGHTS})
+    assert trainer.phase is Phase.GP
+    return network, gradients, batch
+
+
+def true(network, batch):
+    """Gradients of plain training, by a network of the same weights without hooks."""
+    plain = nn.Sequential(*(type(m)(m.in_channels, m.out_channels, 3, padding=m.padding) if isinstance(m, nn.Conv2d)
+                            else type(m)(m.in_features, m.out_features) if isinstance(m, nn.Linear) else type(m)()
+                            for m in network))  # fmt: skip
+    plain.load_state_dict(network.state_dict())
+    F.cross_entropy(plain(batch[0]), batch[1]).backward()
+    return {name: plain.get_parameter(name).grad for name in WEIGHTS}
+
+
+def test_half_is_half_of_the_batch():
+    network, gradients, (x, y) = trained("half")
+    expected = true(network, (x[:3], y[:3]))
+    assert all(torch.allclose(gradients[-1][name], expected[name], atol=1e-7) for name in WEIGHTS)
+
+
+def test_sparse_keeps_the_channels_with_the_largest_gradients():
+    network, gradients, batch = trained("sparse")
+    expected = true(network, batch)
+    assert torch.allclose(gradients[-1]["7.weight"], expected["7.weight"], atol=1e-7)
+    for name in WEIGHTS[:-1]:
+        alive = gradients[-1][name].flatten(1).abs().sum(1) > 0
+        assert 0 < int(alive.sum()) <= round(KEPT * 8)
+    alive = gradients[-1]["5.weight"].abs().sum(1) > 0  # behind it nothing has been left out
+    assert torch.allclose(gradients[-1]["5.weight"][alive], expected["5.weight"][alive], atol=1e-7)
+    assert not torch.allclose(gradients[-1]["0.weight"], expected["0.weight"], atol=1e-7)
+
+
+def test_narrow_trains_half_of_the_channels():
+    _, gradients, _ = trained("narrow")
+    for name in WEIGHTS[:-1]:
+        assert int((gradients[-1][name].flatten(1).abs().sum(1) > 0).sum()) <= 4
+    inputs = gradients[-1]["2.weight"].abs().sum((0, 2, 3)) > 0  # those of the first layer's that are there
+    assert 0 < int(inputs.sum()) <= 4
+    assert int((gradients[-1]["7.weight"].abs().sum(0) > 0).sum()) <= 4
+    assert int((gradients[-2]["2.weight"].flatten(1).abs().sum(1) > 0).sum()) > 4  # the warm-up is whole
+
+
+@pytest.mark.parametrize("idea", ["late", "late-mean"])
+def test_late_is_of_the_second_half(idea):
+    network, gradients, batch = trained(idea, n_warmup=2)
+    expected = true(network, batch)
+    for name in WEIGHTS[2:]:
+        assert torch.allclose(gradients[-1][name], expected[name], atol=1e-7)
+    for name in WEIGHTS[:2]:
+        if idea == "late":
+            assert gradients[-1][name] is None
+        else:
+            mean = torch.lerp(gradients[0][name], gradients[1][name], 1 / 8)
+            assert torch.allclose(gradients[-1][name], mean, atol=1e-7)
+
+
+def test_costs_by_hand():
+    layers = ((100, 0), (40, 40), (20, 20), (8, 8))
+    costs = {idea: gp_macs(idea, layers) for idea in IDEAS}
+    assert costs["half"] == (168 + 168 + 68) // 2
+    assert costs["sparse"] == 168 + 16 + (160 + 60) // 4
+    assert costs["narrow"] == 200 / 2 + 120 / 4 + 60 / 4 + 24 / 2
+    assert costs["late"] == costs["late-mean"] == 168 + (20 + 8) + 8
+
+
+def test_an_unknown_idea_is_told():
+    network = nn.Linear(2, 2)
+    with pytest.raises(ValueError, match="no idea 'hope'; there are half"):
+        Idea("hope", network, torch.optim.SGD(network.parameters(), 0.1), schedule(1))
