@@ -5,9 +5,9 @@ accuracy still grows quickly with more training, and a long one near saturation,
 method first tries the same learning rates with two seeds and is judged by validation images; then it runs with the best
 one from five other seeds, and test images are looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``: MACs,
 1 is plain training for all epochs. ``above``: accuracy over plain training that is given fewer epochs and so has the
-same cost, with its standard error ``error``, seed by seed. The same again by cycles (``cycles``, ``above_cycles``,
-``error_cycles``): of batches on the simulated RTL, plain training's on the baseline, others' on MAX, which has more
-PEs; ``dni`` isn't to be had there.
+same cost, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the simulated
+RTL, plain training's on the baseline, others' on MAX, which has more PEs; what is above plain training of as many
+cycles is in details. Synthetic gradients and ``ideas`` aren't to be had there.
 
 Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on.
 Each regime is written as soon as it is through, and leaves the others' figures as they are.
@@ -18,15 +18,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
 
 from rich.console import Console
 from rich.progress import track
 
 from ..gen.cache import digest
+from ..golden.training.metrics import MEASURES
 from ..host.cli_options import at_least_one, screen, writable
 from ..host.results import FOLDER, commit, merge_results, provenance
 from ..spec.presets import preset
-from ..spec.schedule import SOURCES
+from ..spec.schedule import PREDICTING, SOURCES
 from .accelerated import PLAIN, cycles_of, measured
 from .comparison import SEEDS, TUNING_SEEDS, Comparison, Tuned
 from .data import DataError
@@ -60,17 +62,15 @@ def figures_of(
         p, name = one.point, f"{regime}_{one.point.method}"
         found |= {f"accuracy_{name}": p.accuracy, f"sd_{name}": p.sd, f"cost_{name}": p.cost,
                   f"above_{name}": p.above, f"error_{name}": p.error}  # fmt: skip
-    for one in by_cycles:
-        p, name = one.point, f"{regime}_{one.point.method}"
-        found |= {f"cycles_{name}": p.cost, f"above_cycles_{name}": p.above, f"error_cycles_{name}": p.error}
+    found |= {f"cycles_{regime}_{one.point.method}": one.point.cost for one in by_cycles}
     return {name: round(value, 4) for name, value in without_nan(found).items() if value is not None}
 
 
 def details_of(
     regime: Regime, chosen: Mapping[str, Tuned], tuning: Sequence[dict], outcomes: Sequence[dict],
-    cycles: Mapping[str, Mapping[str, int]],
+    cycles: Mapping[str, Mapping[str, int]], by_cycles: Sequence[MethodResult],
 ) -> dict:  # fmt: skip
-    """What is behind the figures: what was tried, each run's accuracies and batches, cycles of a batch."""
+    """What is behind the figures: what was tried, each run's accuracies and batches, predictions, cycles of a batch."""
 
     def kept(outcome: dict) -> dict:
         run = outcome["run"]
@@ -82,9 +82,30 @@ def details_of(
         tried, runs = (
             [kept(o) for o in found if o["run"]["method"] == method] for found in (tuning, outcomes)
         )  # fmt: skip
-        return {"chosen": choice, "tuning": tried, "runs": runs}
+        quality = _quality([o for o in outcomes if o["run"]["method"] == method])
+        return {"chosen": choice, "tuning": tried, "runs": runs, "quality": quality}
 
-    return {"regime": asdict(regime), "cycles_per_batch": cycles, "methods": {method: of(method) for method in chosen}}
+    points = {one.point.method: {"cost": one.point.cost, "above": one.point.above, "error": one.point.error}
+              for one in by_cycles}  # fmt: skip
+    found = {"regime": asdict(regime), "cycles_per_batch": cycles, "by_cycles": points,
+             "methods": {method: of(method) for method in chosen}}  # fmt: skip
+    return without_nan(found)
+
+
+def _quality(outcomes: Sequence[dict]) -> dict[str, dict[str, float | None]]:
+    """Of predictions, by layer: means over BP batches behind the warm-up and seeds; empty without predictions."""
+    by_layer: dict[str, list[dict]] = {}
+    for outcome in outcomes:
+        if METHODS[outcome["run"]["method"]].source in PREDICTING:
+            for row in outcome["quality"]:
+                if row["phase"] == "bp":
+                    by_layer.setdefault(row["layer"], []).append(row)
+
+    def mean(rows: Sequence[dict], name: str) -> float | None:
+        known = [row[name] for row in rows if row[name] is not None]
+        return fmean(known) if known else None
+
+    return {layer: {name: mean(rows, name) for name in MEASURES} for layer, rows in by_layer.items()}
 
 
 def _cycles(regime: Regime, methods: Sequence[str], n_classes: int) -> dict[str, dict[str, int]]:
@@ -121,7 +142,7 @@ def measure(
     by_cycles = results(on_chip, lambda outcome: (cycles_of(outcome, cycles) or 0) / whole)
     origin = provenance(COMMAND, preset(regime.preset), [*TUNING_SEEDS, *seeds], source)
     merge_results(output, regime.name, figures_of(regime.name, by_macs, by_cycles),
-                  details_of(regime, comparison.chosen(), tuning, outcomes, cycles), origin)  # fmt: skip
+                  details_of(regime, comparison.chosen(), tuning, outcomes, cycles, by_cycles), origin)  # fmt: skip
     for cost, found in (("MACs", by_macs), ("cycles", by_cycles)):
         Console().print(table(found, CLASSIFICATION, f"{regime.name}: cost in {cost}"))
 

@@ -25,7 +25,7 @@ IMAGES = PATH.parent / "images"
 """Plots by the title of what they show."""
 FORMATS = ("int16", "int8", "bf16")
 """Of numbers: the ends of figures' names where each has one."""
-OF_METHODS = ("accuracy", "sd", "cost")
+OF_METHODS = ("accuracy", "sd", "cost", "cycles", "above", "error")
 """What is known of a method of training: beginnings of figures' names."""
 
 AS_OF = """Hardware when this was written: `{hardware}`, a digest of the sources that Verilog is made from.
@@ -86,8 +86,10 @@ def _rows(figures: dict) -> tuple[dict, dict, dict, dict]:
 
 
 def _tables(figures: dict) -> str:
-    columns = (("figure", VARIANTS), ("figure", FORMATS), ("method", OF_METHODS), ("figure", ("value",)))
-    kinds = zip(_rows(figures), columns, strict=True)
+    rows_by_kind = _rows(figures)
+    known = [what for what in OF_METHODS if any(what in values for values in rows_by_kind[2].values())]
+    columns = (("figure", VARIANTS), ("figure", FORMATS), ("method", known), ("figure", ("value",)))
+    kinds = zip(rows_by_kind, columns, strict=True)
     return "\n\n".join(
         table((head, *columns), [
             (f"`{name}`", *(_value(values[column]) if column in values else "" for column in columns))

@@ -13,7 +13,7 @@ from adagp.experiments.regimes import REGIMES
 from adagp.host.data import Dataset
 from adagp.host.session import open_session
 from adagp.spec.schedule import SOURCES
-from small_experiments import TINY_REGIME
+from small_experiments import LAYERS, TINY_REGIME
 
 CYCLES = {"warmup": 100, "bp": 120, "gp": 30}
 
@@ -48,7 +48,16 @@ def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
     output = tmp_path / "accuracy.json"
     output.write_text(json.dumps({"figures": {"kept": 1}, "details": {"other": {"figures": ["kept"], "details": 0}},
                                   "provenance": {"other": {}}}))  # fmt: skip
-    arguments = ("--regimes", "tiny", "--methods", "bp-1,bp-0.4,mean-1:1,dni-1:1", "--seeds", 2, "--output", output)
+    arguments = (
+        "--regimes",
+        "tiny",
+        "--methods",
+        "bp-1,bp-0.4,mean-1:1,ada-gp-1:1,dni-1:1",
+        "--seeds",
+        2,
+        "--output",
+        output,
+    )
     code, out, _ = run(monkeypatch, capsys, *arguments)
     assert code == 0 and "tiny: cost in cycles" in out
     found = json.loads(output.read_text())
@@ -65,10 +74,19 @@ def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
             for s in (0, 1)]  # fmt: skip
     above = np.mean([r["test"] - at for r, at in zip(mean["runs"], line, strict=True)])
     assert figures["above_tiny_mean-1:1"] == pytest.approx(above, abs=1e-3)
+    at = (4 * 100 + 4 * 120 + 4 * 30) / 1200
+    line = [np.interp(at, [1 / 3, 1], [details["methods"][m]["runs"][s]["test"] for m in ("bp-0.4", "bp-1")])
+            for s in (0, 1)]  # fmt: skip
+    above = np.mean([r["test"] - at for r, at in zip(mean["runs"], line, strict=True)])
+    assert details["by_cycles"]["mean-1:1"]["above"] == pytest.approx(above)
     assert "cycles_tiny_dni-1:1" not in figures and "cost_tiny_dni-1:1" in figures
+    predicted = details["methods"]["ada-gp-1:1"]["quality"]
+    assert list(predicted) == list(LAYERS) and all(-1 <= row["cosine"] <= 1 for row in predicted.values())
+    assert not mean["quality"]
     assert {row["lr"] for row in mean["tuning"]} == set(TINY_REGIME.lrs) and len(mean["tuning"]) == 4
     assert mean["runs"][0]["lr"] == mean["chosen"]["lr"]
-    assert [s.variant for s in tiny] == ["baseline", "max"] and tiny[1].gradient_source == "mean"
+    assert [(s.variant, s.gradient_source) for s in tiny][1:] == [("max", "predicted"), ("max", "mean")]
+    assert tiny[0].variant == "baseline"
     before, _ = output.read_bytes(), tiny.clear()
     assert run(monkeypatch, capsys, *arguments)[0] == 0
     assert output.read_bytes() == before and not tiny  # all is kept
