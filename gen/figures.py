@@ -25,8 +25,9 @@ IMAGES = PATH.parent / "images"
 """Plots by the title of what they show."""
 FORMATS = ("int16", "int8", "bf16")
 """Of numbers: the ends of figures' names where each has one."""
-OF_METHODS = ("accuracy", "sd", "cost", "cycles", "above", "error")
-"""What is known of a method of training: beginnings of figures' names."""
+OF_ALL = ("accuracy", "sd", "cost")
+OF_METHODS = (*OF_ALL, "cycles", "above", "error")
+"""What is known of a method of training: beginnings of figures' names. ``OF_ALL``: columns that there always are."""
 
 AS_OF = """Hardware when this was written: `{hardware}`, a digest of the sources that Verilog is made from.
 Figures are *current* if they were measured on that, and otherwise *of earlier hardware*;
@@ -87,7 +88,7 @@ def _rows(figures: dict) -> tuple[dict, dict, dict, dict]:
 
 def _tables(figures: dict) -> str:
     rows_by_kind = _rows(figures)
-    known = [what for what in OF_METHODS if any(what in values for values in rows_by_kind[2].values())]
+    known = [what for what in OF_METHODS if what in OF_ALL or any(what in row for row in rows_by_kind[2].values())]
     columns = (("figure", VARIANTS), ("figure", FORMATS), ("method", known), ("figure", ("value",)))
     kinds = zip(rows_by_kind, columns, strict=True)
     return "\n\n".join(

@@ -48,16 +48,8 @@ def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
     output = tmp_path / "accuracy.json"
     output.write_text(json.dumps({"figures": {"kept": 1}, "details": {"other": {"figures": ["kept"], "details": 0}},
                                   "provenance": {"other": {}}}))  # fmt: skip
-    arguments = (
-        "--regimes",
-        "tiny",
-        "--methods",
-        "bp-1,bp-0.4,mean-1:1,ada-gp-1:1,dni-1:1",
-        "--seeds",
-        2,
-        "--output",
-        output,
-    )
+    methods = "bp-1,bp-0.4,mean-1:1,ada-gp-1:1,dni-1:1"
+    arguments = ("--regimes", "tiny", "--methods", methods, "--seeds", 2, "--output", output)
     code, out, _ = run(monkeypatch, capsys, *arguments)
     assert code == 0 and "tiny: cost in cycles" in out
     found = json.loads(output.read_text())
