@@ -201,6 +201,7 @@ def docs(session: nox.Session) -> None:
     session.run("python", "-m", "adagp.gen.figures")
     session.run("python", "-m", "adagp.host.implementation")
     session.run("python", "-m", "adagp.boards.report")
+    session.run("python", "-m", "adagp.experiments.report_accuracy")
     session.run("python", "-m", "adagp.host.plots")
 
 

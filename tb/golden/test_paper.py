@@ -3,7 +3,7 @@
 from math import floor
 
 import pytest
-from adagp.golden.paper import ASIC_AREA, ASIC_POWER_UW, FPGA_POWER_W, FPGA_RESOURCES
+from adagp.golden.paper import ACCURACY, ACCURACY_GAINS, ASIC_AREA, ASIC_POWER_UW, FPGA_POWER_W, FPGA_RESOURCES
 from adagp.spec.config import VARIANTS
 
 PREDICTING = VARIANTS[1:]
@@ -50,3 +50,12 @@ def test_asic_power():
     for row in ASIC_POWER_UW.values():
         parts = row["internal"] + row["switching"] + row["leakage"]
         assert parts == pytest.approx(row["total"], rel=5e-3)  # of three digits
+
+
+def test_accuracies_are_as_the_text_says():
+    """Section 6.1.1: at most 2.15 points are gained on CIFAR-100; of three networks it tells the gain on ImageNet."""
+    gains = {data: {name: pair[data][1] - pair[data][0] for name, pair in ACCURACY.items()} for data in ACCURACY_GAINS}
+    assert len(ACCURACY) == 13 and max(gains["cifar100"].values()) == pytest.approx(2.15)
+    of_three = {"densenet161": 0.28, "densenet201": 0.04, "vgg13": 0}
+    assert {name: gains["imagenet"][name] for name in of_three} == pytest.approx(of_three)
+    assert sum(gains["imagenet"].values()) / 13 == pytest.approx(ACCURACY_GAINS["imagenet"], abs=0.01)

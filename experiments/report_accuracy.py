@@ -1,0 +1,174 @@
+"""``docs/accuracy.md``: what predicted gradients are worth, and what a batch takes in PyTorch; with its plot.
+
+``python -m adagp.experiments.report_accuracy [PATH]`` writes the file from ``results/`` and draws the plot; ``--check``
+only says whether the committed copy is up to date and its cycles are of the hardware as it is.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from ..gen import figures
+from ..gen.sources import HARDWARE
+from ..gen.tables import table
+from ..golden import paper
+from .accuracy_findings import Findings, pairs, verdicts
+from .accuracy_plot import draw
+from .methods import METHODS
+
+__all__ = ["PATH", "PLOT", "document", "main"]
+
+MODULE = "adagp.experiments.report_accuracy"
+PATH = Path(__file__).parents[1] / "docs" / "accuracy.md"
+"""The committed copy."""
+PLOT = PATH.parent / "images" / "accuracy.png"
+HEAD = """# Accuracy
+
+Written by `python -m {module}` from `results/` and from Table 1 of the paper (`golden/paper.py`);
+edit nothing here. {as_of}
+
+The question is what a GP batch is worth: a batch whose gradients are predicted from each layer's output, not computed.
+Three comparisons answer it, and none of them is "as accurate as backpropagation", which near saturation a shorter
+training is too:
+
+- *plain training of the same cost*: the same network for fewer epochs, its learning rates on the same curve in less
+  time. A method is worth something if it is above that line;
+- *controls*: the same schedule with something else in the predictions' place: the predictor's output with random
+  signs, no gradient at all, the last true one, an exponential mean of the true ones, synthetic gradients of layers'
+  outputs (DNI), or no batch at all (`skip`);
+- *networks near saturation and far from it*: the paper trains for 90 epochs, where much can be left out.
+
+Every method has the learning rate with which it did best on validation images, out of the same few and with two seeds;
+then five other seeds are run, and test images looked at. Errors are standard errors of differences seed by seed.
+Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator, plain
+training's on the baseline and all others' on MAX. `nox -s bench_accuracy` runs it all again; regimes are in
+`experiments/regimes.py`, methods in `experiments/methods.py`."""
+
+
+def _with_error(value: float | None, error: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}" + ("" if error is None else f" ± {error:.2f}")
+
+
+def _regime(name: str, found: Findings) -> str:
+    regime, details = found.regime, found.details
+    images = f"{regime['images']:,} images" if regime["images"] else "all images"
+    rows = []
+    for method, detail in details["methods"].items():
+        cycles = details["by_cycles"].get(method)
+        chosen = detail["chosen"]
+        rows.append((
+            f"`{method}`", f"{found.of('accuracy', method):.2f} ± {found.of('sd', method):.2f}",
+            f"{found.of('cost', method):.3f}",
+            "" if not METHODS[method].entries else _with_error(found.get("above", method), found.get("error", method)),
+            "" if cycles is None else f"{cycles['cost']:.3f}",
+            "" if cycles is None or not METHODS[method].entries else _with_error(cycles["above"], cycles["error"]),
+            f"{chosen['lr']:g}" + (" (edge)" if chosen["at_edge"] else ""),
+        ))  # fmt: skip
+    heads = ("method", "accuracy, %", "cost, MACs", "above plain of that cost", "cost, cycles",
+             "above plain of that cost", "learning rate")  # fmt: skip
+    return f"""### {name}
+
+`{regime["model"]}` on {regime["data"]}, {regime["image_size"]} x {regime["image_size"]} pixels, {images},
+{regime["epochs"]} epochs of batches of {regime["batch_size"]}. {figures.where(found.origin, HARDWARE)}
+
+{table(heads, rows)}
+
+(edge): the best of the learning rates that were tried is the first or last of them."""
+
+
+def _predictions(by_regime: Mapping[str, Findings]) -> str:
+    rows = []
+    for name, found in by_regime.items():
+        for method in ("ada-gp-1:1", "ada-gp-raw"):
+            layers = found.details["methods"].get(method, {}).get("quality") or {}
+            for layer, q in layers.items():
+                rows.append((name, f"`{method}`", f"`{layer}`", *(
+                    "" if q[measure] is None else f"{q[measure]:.3g}"
+                    for measure in ("mape", "cosine", "sign_agreement", "norm_ratio")
+                )))  # fmt: skip
+    heads = ("regime", "method", "weight", "MAPE (equation 1)", "cosine", "equal signs", "norm, predicted over true")
+    return f"""## What predictions are like
+
+Means over BP batches behind the warm-up, over epochs and seeds. A prediction of 0 has a MAPE of 1 (100 %); one at
+random, a cosine near 0 and half of the signs. The paper says of VGG13's layers 2 to 10 less than 0.16 % (section
+6.1.2).
+
+{table(heads, rows)}"""
+
+
+def _table_1(by_regime: Mapping[str, Findings]) -> str:
+    run = {(f.regime["model"], f.regime["data"]): name for name, f in by_regime.items()}
+    rows = []
+    for model, by_data in paper.ACCURACY.items():
+        for data, (plain, ada_gp) in by_data.items():
+            here = f"see {run[model, data]}" if (model, data) in run else (
+                f"not run: `./adagp experiment --paper --model {model} --data {data} --data-dir FOLDER`"
+            )  # fmt: skip
+            rows.append((model, data, f"{plain}", f"{ada_gp}", here))
+    gains = {
+        data: fmean(by_data[data][1] - by_data[data][0] for by_data in paper.ACCURACY.values())
+        for data in paper.ACCURACY_GAINS
+    }
+    means = ", ".join(f"{data} {gains[data]:+.2f} ({said:+.2f})" for data, said in paper.ACCURACY_GAINS.items())
+    return f"""## Table 1 of the paper
+
+In percent, as the paper has them, after {paper.EPOCHS} epochs. Mean gains of ADA-GP in points, and in brackets those
+of the paper's text: {means}.
+
+{table(("network", "images", "BP", "ADA-GP", "here"), rows)}"""
+
+
+def _wall_time(folder: Path) -> str:
+    path = folder / "wall_time.json"
+    if not path.exists():
+        return ""
+    written = json.loads(path.read_text())
+    parts = []
+    for device, origin in written["provenance"].items():
+        detail = written["details"][device]["details"]
+        rows = []
+        for model, seconds in detail["seconds"].items():
+            f = {name: written["figures"][f"{name}_{model}_{device}"] for name in ("gp_over_bp", "overhead")}
+            rows.append((model, *(f"{1000 * value:.1f}" for value in seconds.values()), f"{f['gp_over_bp']:.3f}",
+                         f"{100 * f['overhead']:.1f} %"))  # fmt: skip
+        kinds = next(iter(detail["seconds"].values()))
+        parts.append(f"""Milliseconds on {origin["processor"]} ({device}, threads: {detail["threads"]}),
+batches of {detail["batch"]} images, medians of {detail["rounds"]}.
+By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
+
+{table(("network", *(f"`{kind}`" for kind in kinds), "gp / bp", "overhead"), rows)}""")
+    told = "\n\n".join(parts)
+    return f"""## What a batch takes in PyTorch
+
+`bp`: plain training. `ada_bp`, `gp`: batches of `adagp.AdaGP` with true and with predicted gradients. `forward`,
+`predictor`, `update`: what a GP batch consists of, each alone. *Overhead*: what `gp` takes beside these three.
+
+{told}"""
+
+
+def document(folder: Path = figures.RESULTS) -> str:
+    """Text in Markdown; raises OSError if ``accuracy.json`` isn't there."""
+    by_regime = Findings.read(folder / "accuracy.json")
+    as_of = figures.AS_OF.format(hardware=HARDWARE, module=MODULE).replace("Figures are", "Cycles are", 1)
+    parts = [
+        HEAD.format(module=MODULE, as_of=as_of),
+        f"## In short\n\n{verdicts(by_regime)}",
+        f"![Accuracy against cost](images/{PLOT.name})",
+        f"## Methods with GP batches, over plain training of the same cost\n\n{pairs(by_regime)}",
+        "## Regimes", *(_regime(name, found) for name, found in by_regime.items()),
+        _predictions(by_regime), _table_1(by_regime), _wall_time(folder),
+    ]  # fmt: skip
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the document and draw its plot, or check the document; exits with 1 if the check fails."""
+    others = [title for title in figures.earlier(HARDWARE) if title.startswith("accuracy: ")]
+    figures.command(MODULE, __doc__, PATH, document(), others, argv)
+    if not argv or "--check" not in argv:
+        draw(Findings.read(figures.RESULTS / "accuracy.json"), PLOT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""``docs/accuracy.md``: what it makes of results, by a regime whose answers are known."""
+
+import json
+
+import pytest
+from adagp.experiments import report_accuracy
+from adagp.experiments.accuracy_findings import Findings, Gap, pairs, verdicts
+from adagp.experiments.accuracy_plot import draw
+from adagp.golden.paper import ACCURACY
+
+TESTS = {"bp-1": (90, 91, 92), "bp-0.4": (80, 81, 82), "ada-gp": (85, 86, 87.5), "skip": (86, 87.5, 88),
+         "ada-gp-1:1": (88, 89, 90), "random-1:1": (88, 90, 89)}  # fmt: skip
+COSTS = {"bp-1": 1.0, "bp-0.4": 0.4, "ada-gp": 0.7, "skip": 0.45, "ada-gp-1:1": 0.75, "random-1:1": 0.75}
+ABOVE = {"ada-gp": (0.17, 0.17), "skip": (5.3, 0.2), "ada-gp-1:1": (2.8, 0.0), "random-1:1": (2.8, 0.6)}
+
+
+def written(folder, regimes=("one", "two")):
+    """Results of regimes that are all alike."""
+    results = {"figures": {}, "details": {}, "provenance": {}}
+    for regime in regimes:
+        figures = {}
+        for method, tests in TESTS.items():
+            figures |= {f"accuracy_{regime}_{method}": sum(tests) / 3, f"sd_{regime}_{method}": 1.0,
+                        f"cost_{regime}_{method}": COSTS[method]}  # fmt: skip
+            if method in ABOVE:
+                figures |= dict(zip((f"above_{regime}_{method}", f"error_{regime}_{method}"), ABOVE[method],
+                                    strict=True))  # fmt: skip
+        quality = {"0.weight": {"mape": 3.0, "mse": 1e-5, "cosine": 0.01, "sign_agreement": 0.5, "norm_ratio": None,
+                                "zeros": 0.0}}  # fmt: skip
+        methods = {
+            method: {"chosen": {"lr": 0.05, "validation": 90.0, "at_edge": method == "skip"}, "tuning": [],
+                     "runs": [{"seed": seed, "test": test} for seed, test in enumerate(tests)],
+                     "quality": quality if method == "ada-gp-1:1" else {}}
+            for method, tests in TESTS.items()
+        }  # fmt: skip
+        details = {"regime": {"model": "small-cnn", "data": "digits", "image_size": 8, "images": 1000, "epochs": 3,
+                              "batch_size": 64}, "methods": methods,
+                   "by_cycles": {"ada-gp": {"cost": 0.66, "above": 1.5, "error": 0.25}}}  # fmt: skip
+        results["figures"] |= figures
+        results["details"][regime] = {"figures": sorted(figures), "details": details}
+        results["provenance"][regime] = {
+            "commit": "0" * 40, "hardware": "none", "command": "make it", "config": "ecp5", "clock_hz": 100e6,
+            "memory_part": "dram", "seed": [0], "tools": {"torch": "2"},
+        }  # fmt: skip
+    (folder / "accuracy.json").write_text(json.dumps(results))
+    return Findings.read(folder / "accuracy.json")
+
+
+def test_differences_are_taken_seed_by_seed(tmp_path):
+    one = written(tmp_path)["one"]
+    gap = one.against("ada-gp", "skip")
+    assert gap.mean == pytest.approx((-1 - 1.5 - 0.5) / 3) and gap.error == pytest.approx(0.5 / 3**0.5)
+    assert gap.clear and not Gap(0.4, 0.2).clear and Gap(-0.41, 0.2).clear
+    assert one.against("ada-gp", "zero-1:1") is None and one.above("bp-1") is None
+
+
+def test_answers_follow_from_the_numbers(tmp_path):
+    told = verdicts(written(tmp_path))
+    lines = told.splitlines()
+    assert "Less in one, two. In points: one -4.83 ± 0.17" in lines[0]
+    assert "No, they do worse in one, two" in lines[1]
+    assert "No clear difference in one, two" in lines[2]
+    assert "Not run" in lines[3]
+    assert "On it in one, two" in lines[4]
+    assert "`ada-gp-1:1` (one, two)" in lines[5] and "`skip` (one, two)" in lines[5] and "`ada-gp` (" not in lines[5]
+    alone = verdicts(written(tmp_path, ("one",)))
+    assert alone.splitlines()[5].endswith("none.")  # in one regime isn't in two
+    assert "| `skip` | +5.30 ± 0.20 * |" in pairs(written(tmp_path, ("one",)))
+
+
+def test_the_document(tmp_path):
+    written(tmp_path)
+    text = report_accuracy.document(tmp_path)
+    assert "| `skip` | 87.17 ± 1.00 | 0.450 | +5.30 ± 0.20 |  |  | 0.05 (edge) |" in text
+    assert "| `ada-gp` | 86.17 ± 1.00 | 0.700 | +0.17 ± 0.17 | 0.660 | +1.50 ± 0.25 | 0.05 |" in text
+    assert "| one | `ada-gp-1:1` | `0.weight` | 3 | 0.01 | 0.5 |  |" in text
+    assert text.count("not run: `./adagp experiment") == 3 * len(ACCURACY) and "PyTorch\n" not in text
+    seconds = dict.fromkeys(("bp", "ada_bp", "gp", "forward", "predictor", "update"), 0.25)
+    (tmp_path / "wall_time.json").write_text(json.dumps({
+        "figures": {"gp_over_bp_vgg13_cpu": 0.5, "overhead_vgg13_cpu": 0.125},
+        "details": {"cpu": {"figures": [], "details": {"seconds": {"vgg13": seconds}, "batch": 64, "rounds": 15,
+                                                       "threads": 1}}},
+        "provenance": {"cpu": {"processor": "one", "command": "time it", "commit": "1" * 40,
+                               "tools": {"torch": "2"}}},
+    }))  # fmt: skip
+    assert "| vgg13 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 0.500 | 12.5 % |" in report_accuracy.document(
+        tmp_path
+    )
+
+
+def test_the_plot(tmp_path):
+    path = tmp_path / "images" / "accuracy.png"
+    draw(written(tmp_path), path)
+    assert path.read_bytes()[:4] == b"\x89PNG"
