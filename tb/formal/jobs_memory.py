@@ -132,6 +132,8 @@ def _region_gate(h):
     h.prove("a fault stays", ~stopped | dut.fault)
     offered = dut.request.valid & ~h.before(dut.request.valid & ~dut.request.ready)
     h.prove("no burst after a fault", ~(stopped & h.before(stopped)) | ~offered)
+    inside = h.count(dut.i.valid & dut.i.ready, dut.request.valid & dut.request.ready, 7)
+    h.prove("idle: no burst is inside", dut.idle == (inside == 0))
     h.cover("fault", dut.fault)
 
 

@@ -14,10 +14,12 @@ def request(ctx, port, valid, half, addr):
     ctx.set(port.addr, addr)
 
 
-async def move(ctx, port, rng):
-    """The port's pipeline moves, after a while."""
+async def move(ctx, dut, rng, busy=True):
+    """The read port's pipeline moves, after a while, in which a word stays asked for or on its way if ``busy``."""
+    port = dut.read
     while rng.random() < 0.5:
         await ctx.tick()
+        assert ctx.get(dut.reading) or not busy
     ctx.set(port.en, 1)
     await ctx.tick()
     ctx.set(port.en, 0)
@@ -75,7 +77,7 @@ def test_sweeps(name):
             for index in range(lengths[half] + 1):
                 request(ctx, dut.read, index < lengths[half], half % 2, index)
                 assert ctx.get(dut.reading)
-                await move(ctx, dut.read, rng)
+                await move(ctx, dut, rng)
                 if index:  # the word asked for an enabled cycle before
                     while rng.random() < 0.5:
                         await ctx.tick()
@@ -88,3 +90,39 @@ def test_sweeps(name):
 
     simulate(dut, add, watch, drain, limit=5000)
     assert seen == sum(lengths) > 0
+
+
+def test_halves_in_turn():
+    """Reads of both halves follow one another: each word comes with its own half, two moves after it was asked for."""
+    config = PRESETS["tiny"]
+    dut = Accumulator(config)
+    rng = seeded(5)
+    words = [[[rng.randrange(-99, 99) for _ in range(config.cols)] for _ in range(8)] for _ in range(2)]
+    asked = []  # what is on its way
+    seen = 0
+
+    async def bench(ctx):
+        nonlocal seen
+        for half, rows in enumerate(words):
+            for index, row in enumerate(rows):
+                ctx.set(dut.tag, {"valid": 1, "half": half, "overwrite": 1, "end_sweep": index == 7, "full": 0})
+                await ctx.tick()
+                ctx.set(dut.tag, {"valid": 0})
+                ctx.set(dut.psum, row)
+        await ctx.tick().repeat(dut.latency + 1)
+        for _ in range(60):
+            valid, half, addr = rng.random() < 0.8, rng.getrandbits(1), rng.randrange(8)
+            request(ctx, dut.read, valid, half, addr)
+            asked.append((half, addr) if valid else None)
+            await move(ctx, dut, rng, busy=any(asked[-2:]))
+            request(ctx, dut.read, 0, 1 - half, 0)
+            while rng.random() < 0.5:
+                await ctx.tick()
+            if asked[-2:-1] and asked[-2]:
+                half, addr = asked[-2]
+                assert ctx.get(dut.read.data_half) == half
+                assert list(ctx.get(dut.read.data)[half]) == words[half][addr]
+                seen += 1
+
+    simulate(dut, bench)
+    assert seen > 30
