@@ -23,6 +23,8 @@ MODULE = "adagp.experiments.report_accuracy"
 PATH = Path(__file__).parents[1] / "docs" / "accuracy.md"
 """The committed copy."""
 PLOT = PATH.parent / "images" / "accuracy.png"
+RESULTS = figures.RESULTS / "accuracy.json"
+"""What it is made of, beside ``wall_time.json`` if that is there."""
 HEAD = """# Accuracy
 
 Written by `python -m {module}` from `results/` and from Table 1 of the paper (`golden/paper.py`);
@@ -163,11 +165,17 @@ def document(folder: Path = figures.RESULTS) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write the document and draw its plot, or check the document; exits with 1 if the check fails."""
+    """Write the document and draw its plot, or check the document; exits with 1 if the check fails.
+
+    Where there are no results yet there is nothing to do, which is said.
+    """
+    if not RESULTS.exists():
+        print(f"no {RESULTS.name} yet, so no docs/{PATH.name}: run nox -s bench_accuracy")
+        return
     others = [title for title in figures.earlier(HARDWARE) if title.startswith("accuracy: ")]
     figures.command(MODULE, __doc__, PATH, document(), others, argv)
     if not argv or "--check" not in argv:
-        draw(Findings.read(figures.RESULTS / "accuracy.json"), PLOT)
+        draw(Findings.read(RESULTS), PLOT)
 
 
 if __name__ == "__main__":

@@ -92,3 +92,9 @@ def test_the_plot(tmp_path):
     path = tmp_path / "images" / "accuracy.png"
     draw(written(tmp_path), path)
     assert path.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_without_results_there_is_no_document(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(report_accuracy, "RESULTS", tmp_path / "accuracy.json")
+    report_accuracy.main([])
+    assert capsys.readouterr().out == "no accuracy.json yet, so no docs/accuracy.md: run nox -s bench_accuracy\n"
