@@ -71,8 +71,9 @@ class Idea:
             if self.idea == "sparse" and not last:
                 output.register_hook(lambda gradient: gradient * _largest(gradient, round(KEPT * channels)))
             if self.idea == "narrow" and not last:
-                alive = torch.randperm(channels, generator=self._generator) < channels // 2
-                return output * _along(alive.to(output) * channels / (channels // 2), output)
+                count = max(1, channels // 2)
+                alive = torch.randperm(channels, generator=self._generator) < count
+                return output * _along(alive.to(output) * channels / count, output)
             return output.detach() if self.idea.startswith("late") and last_early else None
 
         return seen
