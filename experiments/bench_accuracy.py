@@ -137,7 +137,7 @@ def measure(
     outcomes = _finish(comparison, comparison.reported(), jobs, "test")
     cycles = _cycles(regime, methods, comparison.data.n_classes)
     on_chip = [outcome for outcome in outcomes if cycles_of(outcome, cycles) is not None]
-    whole = max((cycles_of(o, cycles) or 0 for o in on_chip if o["run"]["method"] == "bp-1"), default=1)
+    whole = max((cycles_of(o, cycles) or 0 for o in on_chip if o["run"]["method"] == "bp-1"))
     by_macs = results(outcomes, macs)
     by_cycles = results(on_chip, lambda outcome: (cycles_of(outcome, cycles) or 0) / whole)
     origin = provenance(COMMAND, preset(regime.preset), [*TUNING_SEEDS, *seeds], source)
@@ -177,6 +177,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=at_least_one, default=1, help="runs at a time (default: %(default)s)")
     parser.add_argument("--output", type=writable, default=FOLDER / "accuracy.json", help="default: %(default)s")
     options = parser.parse_args()
+    if "bp-1" not in options.methods:
+        parser.error("--methods must have bp-1, whose cost is 1")
     try:
         for name in options.regimes:
             regime = REGIMES[name]

@@ -87,6 +87,7 @@ def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
 @pytest.mark.parametrize(("arguments", "said"), [
     (("--regimes", "moon"), "no 'moon'; there are digits-steep"),
     (("--methods", "bp-1,hope"), "no 'hope'; there are bp-1"),
+    (("--methods", "bp-0.4,skip"), "--methods must have bp-1"),
     (("--data", "cifar10"), "'cifar10' must be DATASET=FOLDER"),
     (("--regimes", "cifar-long"), "cifar10: no folder is given"),
 ])  # fmt: skip
