@@ -137,7 +137,7 @@ def measure(
     outcomes = _finish(comparison, comparison.reported(), jobs, "test")
     cycles = _cycles(regime, methods, comparison.data.n_classes)
     on_chip = [outcome for outcome in outcomes if cycles_of(outcome, cycles) is not None]
-    whole = max((cycles_of(o, cycles) or 0 for o in on_chip if o["run"]["method"] == "bp-1"))
+    whole = max(cycles_of(o, cycles) or 0 for o in on_chip if o["run"]["method"] == "bp-1")
     by_macs = results(outcomes, macs)
     by_cycles = results(on_chip, lambda outcome: (cycles_of(outcome, cycles) or 0) / whole)
     origin = provenance(COMMAND, preset(regime.preset), [*TUNING_SEEDS, *seeds], source)
