@@ -37,8 +37,10 @@ def true(network, batch):
                             else type(m)(m.in_features, m.out_features) if isinstance(m, nn.Linear) else type(m)()
                             for m in network))  # fmt: skip
     plain.load_state_dict(network.state_dict())
+    norms = []
+    plain[5].register_forward_hook(lambda *call: call[2].register_hook(lambda g: norms.append(g.norm(dim=0))) and None)
     F.cross_entropy(plain(batch[0]), batch[1]).backward()
-    return {name: plain.get_parameter(name).grad for name in WEIGHTS}
+    return {"norms of 5": norms[0]} | {name: plain.get_parameter(name).grad for name in WEIGHTS}
 
 
 def test_half_is_half_of_the_batch():
@@ -55,6 +57,7 @@ def test_sparse_keeps_the_channels_with_the_largest_gradients():
         alive = gradients[-1][name].flatten(1).abs().sum(1) > 0
         assert 0 < int(alive.sum()) <= round(KEPT * 8)
     alive = gradients[-1]["5.weight"].abs().sum(1) > 0  # behind it nothing has been left out
+    assert set(alive.nonzero().flatten().tolist()) <= set(expected["norms of 5"].topk(2).indices.tolist())
     assert torch.allclose(gradients[-1]["5.weight"][alive], expected["5.weight"][alive], atol=1e-7)
     assert not torch.allclose(gradients[-1]["0.weight"], expected["0.weight"], atol=1e-7)
 
