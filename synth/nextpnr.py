@@ -68,6 +68,17 @@ class Router:
         said = subprocess.run([*self.command, "--version"], capture_output=True, text=True)
         return (said.stdout + said.stderr).strip().splitlines()[0]
 
+    @cached_property
+    def refinement(self) -> tuple[str, ...]:
+        """Options for the better way to refine a placement, which tools without threads lack.
+
+        With one thread: how many there are decides about the result.
+        """
+        if len(self.command) > 1:
+            return ()
+        said = subprocess.run([*self.command, "--help"], capture_output=True, text=True)
+        return ("--parallel-refine", "--threads", "1") if "--parallel-refine" in said.stdout + said.stderr else ()
+
     def run(
         self, name: str, netlist: Path, options: tuple[str, ...], freq_mhz: float, seed: int,
         plan: floorplan.Plan | None = None, pins: Mapping[str, str] | None = None,
@@ -77,7 +88,7 @@ class Router:
         ``pins``: places of the netlist's ports; where there are none nextpnr chooses them.
         """
         arguments = (
-            *options, *(plan.options if plan else ()), "--freq", f"{freq_mhz:g}", "--seed", str(seed),
+            *options, *self.refinement, *(plan.options if plan else ()), "--freq", f"{freq_mhz:g}", "--seed", str(seed),
             "--timing-allow-fail", "--report", "report.json", "--detailed-timing-report",
         )  # fmt: skip
         where = [*([plan.identity] if plan else []), *([identity(pins)] if pins else [])]

