@@ -124,7 +124,7 @@ def synth(
     speed: Annotated[str | None, typer.Option(help="Speed grade of the device.")] = None,
     freq: Annotated[
         float | None,
-        typer.Option(help="MHz to place and route for. Default: 1.1 times the preset's clock.", min=1),
+        typer.Option(help="MHz to place and route for. Default: the preset's, and late nets are routed anew.", min=1),
     ] = None,
     depth: Annotated[int, typer.Option(help="Levels of blocks that are shown; the JSON has all.", min=1)] = 3,
     liberty: Annotated[

