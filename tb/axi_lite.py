@@ -15,28 +15,35 @@ class AxiLiteMaster:
         while self.rng.random() < self.stall:
             await ctx.tick()
 
-    async def _send(self, ctx, valids, readys):
-        """Raise the valids, in random order, and lower each in the cycle after its ready."""
-        waiting = dict(zip(valids, readys, strict=True))
+    def _garbage(self, ctx, payload):
+        for name in payload:
+            signal = getattr(self.bus, name)
+            ctx.set(signal, self.rng.randrange(1 << len(signal)))
+
+    async def _send(self, ctx, **channels):
+        """Offer each channel's payload, in random order, until the cycle after its ready; else it is garbage."""
+        waiting = list(channels)
         raised = []
+        for payload in channels.values():
+            self._garbage(ctx, payload)
         while waiting:
-            for valid in waiting:
-                if valid not in raised and self.rng.random() >= self.stall:
-                    ctx.set(getattr(self.bus, valid), 1)
-                    raised.append(valid)
-            taken = [v for v in raised if v in waiting and ctx.get(getattr(self.bus, waiting[v]))]
+            for channel in waiting:
+                if channel not in raised and self.rng.random() >= self.stall:
+                    for name, value in channels[channel].items():
+                        ctx.set(getattr(self.bus, name), value)
+                    ctx.set(getattr(self.bus, f"{channel}valid"), 1)
+                    raised.append(channel)
+            taken = [c for c in raised if c in waiting and ctx.get(getattr(self.bus, f"{c}ready"))]
             await ctx.tick()
-            for valid in taken:
-                ctx.set(getattr(self.bus, valid), 0)
-                del waiting[valid]
+            for channel in taken:
+                ctx.set(getattr(self.bus, f"{channel}valid"), 0)
+                self._garbage(ctx, channels[channel])
+                waiting.remove(channel)
 
     async def write_at(self, ctx, offset, value, strobe=0xF):
         """Write and return the response."""
         bus = self.bus
-        ctx.set(bus.awaddr, offset)
-        ctx.set(bus.wdata, value & 0xFFFFFFFF)
-        ctx.set(bus.wstrb, strobe)
-        await self._send(ctx, ("awvalid", "wvalid"), ("awready", "wready"))
+        await self._send(ctx, aw={"awaddr": offset}, w={"wdata": value & 0xFFFFFFFF, "wstrb": strobe})
         await self._pause(ctx)
         ctx.set(bus.bready, 1)
         (response,) = await ctx.tick().sample(bus.bresp).until(bus.bvalid)
@@ -46,8 +53,7 @@ class AxiLiteMaster:
     async def read_at(self, ctx, offset):
         """Read and return the data."""
         bus = self.bus
-        ctx.set(bus.araddr, offset)
-        await self._send(ctx, ("arvalid",), ("arready",))
+        await self._send(ctx, ar={"araddr": offset})
         await self._pause(ctx)
         ctx.set(bus.rready, 1)
         value, response = await ctx.tick().sample(bus.rdata, bus.rresp).until(bus.rvalid)
