@@ -75,5 +75,7 @@ METHODS = {method.name: method for method in (
     *(Method(f"{source}-1:1", source=source, entries=_EVEN)
       for source in ("random", "zero", "last", "mean", "skip", "dni", *IDEAS)),
     Method("skip", source="skip", entries="paper"),
+    *(Method(f"{name}-{gp}:{bp}", source=source, entries=((1, gp, bp),))
+      for name, source in (("ada-gp", "predicted"), ("skip", "skip")) for gp, bp in ((2, 1), (1, 2))),
 )}  # fmt: skip
 """By name."""

@@ -54,6 +54,9 @@ def test_schedules():
     assert METHODS["bp-0.55"].schedule(11) == schedule(11)
     assert METHODS["ada-gp-raw"].predictor == PredictorSettings.paper()
     assert METHODS["ada-gp-1:1"].planned(18, 3) == {"warmup": 6, "gp": 24, "bp": 24}
+    assert METHODS["ada-gp-2:1"].planned(18, 3) == {"warmup": 6, "gp": 32, "bp": 16}
+    assert METHODS["skip-1:2"].planned(18, 3) == {"warmup": 6, "gp": 16, "bp": 32}
+    assert METHODS["skip-1:2"].source == "skip" and METHODS["ada-gp-1:2"].source == "predicted"
     assert METHODS["bp-0.4"].planned(4, 3) == {"warmup": 12}
 
 

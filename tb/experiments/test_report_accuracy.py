@@ -9,8 +9,10 @@ from adagp.experiments.accuracy_plot import draw
 from adagp.golden.paper import ACCURACY
 
 TESTS = {"bp-1": (90, 91, 92), "bp-0.4": (80, 81, 82), "ada-gp": (85, 86, 87.5), "skip": (86, 87.5, 88),
-         "ada-gp-1:1": (88, 89, 90), "random-1:1": (88, 90, 89)}  # fmt: skip
-COSTS = {"bp-1": 1.0, "bp-0.4": 0.4, "ada-gp": 0.7, "skip": 0.45, "ada-gp-1:1": 0.75, "random-1:1": 0.75}
+         "ada-gp-1:1": (88, 89, 90), "random-1:1": (88, 90, 89),
+         "ada-gp-2:1": (82, 83, 84), "skip-2:1": (81, 82, 83.5)}  # fmt: skip
+COSTS = {"bp-1": 1.0, "bp-0.4": 0.4, "ada-gp": 0.7, "skip": 0.45, "ada-gp-1:1": 0.75, "random-1:1": 0.75,
+         "ada-gp-2:1": 0.6, "skip-2:1": 0.5}  # fmt: skip
 ABOVE = {"ada-gp": (0.17, 0.17), "skip": (5.3, 0.2), "ada-gp-1:1": (2.8, 0.0), "random-1:1": (-2.8, 0.6)}
 
 
@@ -59,13 +61,15 @@ def test_answers_follow_from_the_numbers(tmp_path):
     lines = told.splitlines()
     assert "Less in one, two. In points: one -4.83 ± 0.17" in lines[0]
     assert "No, they do worse in one, two" in lines[1]
-    assert "No clear difference in one, two" in lines[2]
-    assert "Not run" in lines[3]
-    assert "On it in one, two" in lines[4]
-    assert "`ada-gp-1:1` (one, two)" in lines[5] and "`skip` (one, two)" in lines[5] and "`ada-gp` (" not in lines[5]
-    assert "random" not in lines[5]  # clear, but below
+    assert "two of three" in lines[2] and "Yes in one, two. In points: one +0.83 ± 0.17" in lines[2]
+    assert "one of three" in lines[3] and "Not run" in lines[3]
+    assert "No clear difference in one, two" in lines[4]
+    assert "Not run" in lines[5]
+    assert "On it in one, two" in lines[6]
+    assert "`ada-gp-1:1` (one, two)" in lines[7] and "`skip` (one, two)" in lines[7] and "`ada-gp` (" not in lines[7]
+    assert "random" not in lines[7]  # clear, but below
     alone = verdicts(written(tmp_path, ("one",)))
-    assert alone.splitlines()[5].endswith("none.")  # in one regime isn't in two
+    assert alone.splitlines()[7].endswith("none.")  # in one regime isn't in two
     assert "| `skip` | +5.30 ± 0.20 * |" in pairs(written(tmp_path, ("one",)))
 
 
