@@ -60,14 +60,14 @@ def test_only_a_large_design_is_placed_by_plan(cache, monkeypatch, lut, large):
         pass
 
     def place(run, _say):
-        raise Placed(run.plan)
+        raise Placed(run.plan, run.firm)
 
     part = FPGAS["ecp5"][0].part("85k")
     monkeypatch.setitem(part.has, "lut", lut)
     monkeypatch.setattr(Run, "place", place)
     with pytest.raises(Placed) as caught:
         run("ecp5", (1,), part="85k")
-    assert part.plan is not None and caught.value.args == (part.plan if large else None,)
+    assert part.plan is not None and caught.value.args == (part.plan if large else None, not large)
 
 
 ENDLESS = """#!/usr/bin/env python3
@@ -186,9 +186,11 @@ def test_late_nets_are_torn_up_for_the_presets_clock_while_that_has_an_end(close
     monkeypatch.setitem(FPGAS, "ecp5", (FPGAS["ecp5"][0], router))
     found, _ = run("ecp5", (1, 2), part="25k", freq_mhz=freq)
     assert found["fmax_mhz"] == {"1": 70.0, "2": 70.0} and found["unrouted"] == {}
-    ran = sorted((line.split() for line in (tmp_path / "cache/ran").read_text().splitlines()), key=len)
+    ran = [line.split() for line in (tmp_path / "cache/ran").read_text().splitlines()]
     seeds = [(line[line.index("--seed") + 1], "--tmg-ripup" in line) for line in ran]
     wanted = [("1", False), ("2", False)] if freq or not closes else [("1", False), ("1", True), ("2", True)]
+    plain, firm = (router.run("x", tmp_path, (), 50, 1, firm=firm).identity for firm in (False, True))
+    assert plain != firm  # in the cache
     assert sorted(seeds) == wanted and all(line[line.index("--freq") + 1] == str(freq or 50) for line in ran)
 
 
