@@ -3,8 +3,9 @@
 Synthesised by Yosys, placed and routed by nextpnr, with several seeds; each seed takes ten minutes to an hour. ``lut``:
 positions of LUTs taken, by logic, adders and distributed RAM; ``ebr``: block RAMs of 18 Kbit; ``multiplier``: of 18x18
 bits: all without the shift registers that stand for pins. ``fmax``: by nextpnr's timing analysis, of the design with
-these registers, whose paths count too. Details have resources block by block, and the critical path of each seed by
-blocks.
+these registers, whose paths count too; late nets are routed anew for the preset's clock while that has an end. With a
+native nextpnr on the PATH it takes half the time, and clocks are faster. Details have resources block by block, and the
+critical path of each seed by blocks.
 
 What is finished is kept in the cache, and seeds that the output has aren't run again unless hardware, tools or flow
 have changed: a bench that was stopped goes on, and more seeds can be added.
