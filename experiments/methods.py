@@ -5,20 +5,14 @@ from dataclasses import dataclass
 
 from ..golden.paper import EPOCHS, PHASES, WARMUP_EPOCHS
 from ..golden.training import PredictorSettings, schedule
-from ..golden.training.schedules import Position
-from ..spec.commands import Phase
+from ..golden.training.schedules import Position, phase_name
 from ..spec.schedule import Schedule
 from .ideas import IDEAS
 
-__all__ = ["METHODS", "PLAIN", "Method", "phase_name"]
+__all__ = ["METHODS", "PLAIN", "Method"]
 
 PLAIN = (1.0, 0.85, 0.7, 0.55, 0.4)
 """Budgets of plain training, as shares of the epochs: the line that methods of the same cost are compared with."""
-
-
-def phase_name(phase: Phase) -> str:
-    """In outcomes and metrics."""
-    return str(phase.name).lower()
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from torch import nn
 
 from ..gen.cache import digest
 from ..golden.training import AdaGP
+from ..golden.training.schedules import phase_name
 from .costs import BatchCosts, batch_costs
 from .data import Batches, Splits
 from .dni import Dni
 from .ideas import IDEAS, Idea
-from .methods import METHODS, Method, phase_name
+from .methods import METHODS, Method
 from .models import build
 from .optimisation import MOMENTUM, WEIGHT_DECAY, Rates, autocast, optimizer, scaler
 from .run_state import History, restore, save

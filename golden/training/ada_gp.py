@@ -13,7 +13,7 @@ from .layers import PredictedWeight, frozen_parameters, predicted_weights
 from .metrics import MEASURES, Metrics
 from .predictor import Predictor, PredictorSettings
 from .recorder import Recorder
-from .schedules import PAPER, Position
+from .schedules import PAPER, Position, phase_name
 from .sources import Source
 from .support import check_supported, unwrapped
 from .updates import Updates
@@ -180,7 +180,7 @@ class AdaGP:
         votes = []
         for name, gradient in true.items():
             predicted = normalised[name] * self.predictor.scale(name)
-            measures = metrics.add(phase.name.lower(), name, predicted, gradient)
+            measures = metrics.add(phase_name(phase), name, predicted, gradient)
             if self._gate is not None:
                 passes = measures[MEASURES.index("cosine")] >= self._gate
                 votes.append(torch.where(passes, gradient.numel(), -gradient.numel()))

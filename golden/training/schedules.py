@@ -7,7 +7,7 @@ from ...spec.commands import Phase
 from ...spec.schedule import Entry, Schedule, State, following
 from ..paper import PHASES, WARMUP_EPOCHS
 
-__all__ = ["PAPER", "Position", "schedule"]
+__all__ = ["PAPER", "Position", "phase_name", "schedule"]
 
 _ENDLESS = (1 << 32) - 1
 """Batches in an epoch: where it ends is told, not counted."""
@@ -25,6 +25,11 @@ def schedule(warmup: int, *entries: Iterable[int]) -> Schedule:
 
 PAPER = schedule(WARMUP_EPOCHS, *PHASES)
 """The paper's (section 3.5, its end)."""
+
+
+def phase_name(phase: Phase) -> str:
+    """In metrics, and in outcomes of experiments."""
+    return str(phase.name).lower()
 
 
 class Position:
