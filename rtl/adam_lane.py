@@ -82,11 +82,11 @@ class AdamLane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         self._slot = slot = Signal(range(FOLD))
-        begun = Signal()  # with a weight, that is
-        m.d.sync += slot.eq(slot + 1)
+        begun, ends = Signal(), Signal()  # with a weight, that is
+        m.d.sync += [slot.eq(slot + 1), ends.eq(begun & self._at(FOLD - 2))]
         with m.If(slot == 0):
             m.d.sync += begun.eq(self.valid)
-        m.d.comb += [self.term.eq(slot), self.ready.eq(begun & self._at(FOLD - 1))]
+        m.d.comb += [self.term.eq(slot), self.ready.eq(ends)]
         self._validity(m)
 
         aligned, new = Signal(signed(ALIGN_WIDTH)), Signal(signed(_SECOND_WIDTH + 1))
@@ -160,10 +160,11 @@ class AdamLane(wiring.Component):
         """The first moment's magnitude over the root of the second."""
         m.submodules.root = root = Root(_SECOND_WIDTH, FOLD)
         m.submodules.divide = divide = Divide(ALIGN_WIDTH - 1, _ROOT_WIDTH, _RATIO_WIDTH, FOLD)
+        epsilon = Signal.like(self.scale.epsilon, reset_less=True)  # stands still
         floored = Signal(_ROOT_WIDTH, reset_less=True)
         assert self._SECOND + root.latency == self._ROOT
         assert self._DIVISION + divide.latency == self._RATIO
-        m.d.sync += floored.eq(Mux(root.o > self.scale.epsilon, root.o, self.scale.epsilon))
+        m.d.sync += [epsilon.eq(self.scale.epsilon), floored.eq(Mux(root.o > epsilon, root.o, epsilon))]
         m.d.comb += [
             root.start.eq(self._at(self._SECOND)), root.i.eq(new),
             divide.start.eq(self._at(self._DIVISION)), divide.i.eq(aligned), divide.by.eq(floored),
@@ -192,7 +193,8 @@ class AdamLane(wiring.Component):
         for of_first, cycle in ((1, first), (0, weight)):
             with m.If(self._at(cycle - 3)):
                 m.d.comb += memory.r_addr.eq(place(of_first, cycle - 3))
-        negate = Mux(self._at(weight - 1), self._falls(m, new, weight - 1), word[-1])
+        of_weight = delayed(m, self._at(weight - 2), 1)
+        negate = Mux(of_weight, self._falls(m, new, weight - 1), word[-1])
         old = Signal(signed(_FIRST_WIDTH + 1), reset_less=True)
         m.d.sync += old.eq((word ^ negate.replicate(len(old)).as_signed()) + negate)
         return old

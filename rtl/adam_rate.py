@@ -25,20 +25,23 @@ RateLayout = data.StructLayout({"mantissa": _FACTOR_WIDTH, "exponent": signed(9)
 
 
 class _Step(enum.Enum, shape=2):
-    """What a cycle does to the registers of :class:`_Serial`."""
+    """What a step does to the registers of :class:`_Serial`."""
 
     MULTIPLY = 0
-    """``high`` * 2^16 + ``low`` becomes ``right`` * ``low`` in 16 cycles, if ``high`` was 0."""
-    HALVE = 1
-    """(``high`` * 2^16 + ``low``) / 2."""
-    DIVIDE = 2
-    """``low`` becomes (``high`` * 2^40 + ``low``) / ``right`` in 40 cycles, if ``high`` was less than ``right``."""
-    ROOT = 3
-    """``right`` becomes the root of ``low`` * 4^n in 20 + n cycles, if ``high`` and ``right`` were 0."""
+    """``high`` * 2^16 + ``low`` becomes ``right`` * ``low`` in 16 steps, if ``high`` was 0."""
+    DIVIDE = 1
+    """``low`` becomes (``high`` * 2^40 + ``low``) / ``right`` in 40 steps, if ``high`` was less than ``right``."""
+    ROOT = 2
+    """``right`` becomes the root of ``low`` * 4^n in 20 + n steps, if ``high`` and ``right`` were 0."""
 
 
 class _Serial(wiring.Component):
-    """Three registers and an adder. ``load`` takes new values; then come as many steps as ``count``, and ``ready``."""
+    """Three registers and an adder. ``load`` takes new values; then come as many steps as ``count``, and ``ready``.
+
+    A step takes ``STEP_CYCLES``: one that chooses what is added and shifts what it is added to, one for the sum.
+    """
+
+    STEP_CYCLES = 2
 
     load: In(1)
     i_high: In(_RATIO_WIDTH)
@@ -46,8 +49,8 @@ class _Serial(wiring.Component):
     i_right: In(_RATIO_WIDTH)
     count: In(range(_RATIO_WIDTH + 1))
     step: In(_Step)
-    more: In(1)
-    """One more step than ``count``."""
+    halve: In(1)
+    """(``high`` * 2^16 + ``low``) / 2, while ``ready`` after steps of MULTIPLY."""
     ready: Out(1, init=1)
     high: Out(_RATIO_WIDTH)
     low: Out(_RATIO_WIDTH)
@@ -56,39 +59,42 @@ class _Serial(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         left = Signal.like(self.count)
-        high, low, right, step = self.high, self.low, self.right, self.step
-        x, y, subtract = Signal(_RATIO_WIDTH + 2), Signal(_RATIO_WIDTH + 2), Signal()
-        total = Signal(_RATIO_WIDTH + 3)
-        with m.Switch(step):
-            with m.Case(_Step.MULTIPLY):
-                m.d.comb += [x.eq(high), y.eq(Mux(low[0], right, 0))]
-            with m.Case(_Step.HALVE):
-                m.d.comb += x.eq(high)
-            with m.Case(_Step.DIVIDE):
-                m.d.comb += [x.eq(Cat(low[-1], high)), y.eq(right), subtract.eq(1)]
-            with m.Case(_Step.ROOT):
-                m.d.comb += [x.eq(Cat(low[-2:], high)), y.eq(Cat(Const(1, 2), right)), subtract.eq(1)]
-        # The lowest place makes the carry of a subtraction.
-        m.d.comb += total.eq(Cat(subtract, x) + Cat(subtract, y ^ subtract.replicate(len(y))))
-        result, less = total[1:], total[-1]
+        step = Signal(_Step)
+        high, low, right = self.high, self.low, self.right
+        y = Signal(_RATIO_WIDTH)  # what is added, 0 unless in a step's second cycle
+        sums = Signal()  # the second cycle
+        subtract = Signal()  # y is a complement
+        total = Signal(_RATIO_WIDTH + 2)
+        # The lowest place makes the carry of a subtraction, whose own carry tells that it didn't go below 0.
+        m.d.comb += total.eq(Cat(subtract, high) + Cat(subtract, y))
+        result, covers = total[1:], total[-1]
+        m.d.sync += [sums.eq(~self.ready & ~sums & ~self.load), y.eq(0)]
         with m.If(self.load):
-            m.d.sync += self.ready.eq(0)
+            m.d.sync += [self.ready.eq(0), step.eq(self.step), subtract.eq(self.step != _Step.MULTIPLY)]
             m.d.sync += [left.eq(self.count), high.eq(self.i_high), low.eq(self.i_low), right.eq(self.i_right)]
-        with m.Elif(~self.ready | self.more):
-            m.d.sync += [left.eq(Mux(self.ready, 0, left - 1)), self.ready.eq(self.ready | (left == 1))]
-            with m.If(subtract):
-                m.d.sync += high.eq(Mux(less, x, result))
-                with m.If(step == _Step.ROOT):
-                    m.d.sync += [right.eq(Cat(~less, right)), low.eq(low << 2)]
-                with m.Else():
-                    m.d.sync += low.eq(Cat(~less, low))
-            with m.Else():
+        with m.Elif(sums | self.halve):
+            m.d.sync += [left.eq(left - sums), self.ready.eq(self.ready | (left == 1))]
+            with m.If(~subtract):
                 m.d.sync += [high.eq(result >> 1), low.eq(Cat(low[1:_FACTOR_WIDTH], result[0]))]
+            with m.Else():
+                with m.If(covers):
+                    m.d.sync += high.eq(result)
+                with m.If(step == _Step.DIVIDE):
+                    m.d.sync += low[0].eq(covers)
+                with m.Else():
+                    m.d.sync += right.eq(Cat(covers, right))
+        with m.Elif(~self.ready), m.Switch(step):
+            with m.Case(_Step.MULTIPLY):
+                m.d.sync += y.eq(Mux(low[0], right, 0))
+            with m.Case(_Step.DIVIDE):
+                m.d.sync += [Cat(low, high).eq(Cat(low, high) << 1), y.eq(~right)]
+            with m.Default():
+                m.d.sync += [low.eq(low << 2), high.eq(Cat(low[-2:], high)), y.eq(~Cat(Const(1, 2), right))]
         return m
 
 
 class AdamRate(wiring.Component):
-    """Steps the betas' powers and makes the rate, a bit a cycle.
+    """Steps the betas' powers and makes the rate, a bit every two cycles.
 
     ``power1``, ``power2``: the betas to the power of the steps taken, fractions of 2^32, as of the last commit (after
     reset all ones, for 1); ``set1``, ``set2`` write ``value`` to them, while nothing runs. ``start`` (only while
@@ -98,8 +104,8 @@ class AdamRate(wiring.Component):
     since the last ``commit`` or ``clear``; ``clear`` forgets it, and ends what runs.
     """
 
-    LATENCY = 3 * _FACTOR_WIDTH + _ROOT_WIDTH + 3 * _RATIO_WIDTH + 7
-    """One for each bit of two powers, root, ratio and product, two for each of its normalisation, and the states."""
+    LATENCY = _Serial.STEP_CYCLES * (3 * _FACTOR_WIDTH + _ROOT_WIDTH + _RATIO_WIDTH) + 2 * _RATIO_WIDTH + 7
+    """Of the steps for two powers, root, ratio and product, two for each bit of its normalisation, and the states."""
 
     def __init__(self):
         ones = (1 << POWER_WIDTH) - 1
@@ -153,35 +159,32 @@ class AdamRate(wiring.Component):
                 m.next = "POWER2"
             with state("POWER2"), m.If(serial.ready):
                 m.d.sync += [next2.eq(Mux(dry, next2, serial.high)), stepped.eq(stepped | ~dry)]
-                self._load(m, serial, _ROOT_WIDTH, low=Cat(Const(0, 8), ~serial.high[:POWER_WIDTH]))
+                complement = Cat(Const(0, 8), ~serial.high[:POWER_WIDTH])
+                self._load(m, serial, _ROOT_WIDTH, low=complement, step=_Step.ROOT)
                 m.next = "ROOT"
-            with state("ROOT"):
-                m.d.comb += serial.step.eq(_Step.ROOT)
-                with m.If(serial.ready):
-                    dividend = Cat(Const(0, _RATIO_SHIFT), serial.right[:_ROOT_WIDTH])
-                    low, high = dividend[:_RATIO_WIDTH], dividend[_RATIO_WIDTH:]
-                    self._load(m, serial, _RATIO_WIDTH, high=high, low=low, right=rest)
-                    m.next = "RATIO"
-            with state("RATIO"):
-                m.d.comb += serial.step.eq(_Step.DIVIDE)
-                with m.If(serial.ready):
-                    m.d.sync += self.o.exponent.eq(self.rate.exponent - _REST_WIDTH)
-                    self._load(m, serial, _FACTOR_WIDTH, low=self.rate.mantissa, right=serial.low)
-                    m.next = "PRODUCT"
+            with state("ROOT"), m.If(serial.ready):
+                dividend = Cat(Const(0, _RATIO_SHIFT), serial.right[:_ROOT_WIDTH])
+                low, high = dividend[:_RATIO_WIDTH], dividend[_RATIO_WIDTH:]
+                self._load(m, serial, _RATIO_WIDTH, high=high, low=low, right=rest, step=_Step.DIVIDE)
+                m.next = "RATIO"
+            with state("RATIO"), m.If(serial.ready):
+                m.d.sync += self.o.exponent.eq(self.rate.exponent - _REST_WIDTH)
+                self._load(m, serial, _FACTOR_WIDTH, low=self.rate.mantissa, right=serial.low)
+                m.next = "PRODUCT"
             with state("PRODUCT"), m.If(serial.ready):
                 m.next = "NORMALISE"
             with state("NORMALISE"):
                 m.d.sync += large.eq(serial.high != 0)
                 m.next = "HALVE"
             with state("HALVE"):
-                m.d.comb += [serial.step.eq(_Step.HALVE), serial.more.eq(large), self.done.eq(~large)]
+                m.d.comb += [serial.halve.eq(large), self.done.eq(~large)]
                 m.d.sync += self.o.exponent.eq(self.o.exponent + large)
                 m.next = "IDLE"
                 with m.If(large):
                     m.next = "NORMALISE"
 
-    def _load(self, m, serial, count, low, high=0, right=0):
+    def _load(self, m, serial, count, low, high=0, right=0, step=_Step.MULTIPLY):
         m.d.comb += [
-            serial.load.eq(1), serial.count.eq(count), serial.i_high.eq(high), serial.i_low.eq(low),
-            serial.i_right.eq(right),
+            serial.load.eq(1), serial.count.eq(count), serial.step.eq(step),
+            serial.i_high.eq(high), serial.i_low.eq(low), serial.i_right.eq(right),
         ]  # fmt: skip

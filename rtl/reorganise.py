@@ -67,28 +67,29 @@ class Reorganise(wiring.Component):
         end_cycles = max(pixels.latency, FilterTerms.LATENCY) + WindowSums.ADD_LATENCY
         count = Signal(range(max(self.SETTLE_CYCLES, cols, end_cycles)))
         ended = Signal()
-        pace = Signal(N_WINDOWS)  # a bit for each cycle to wait
+        pace, others = Signal(N_WINDOWS), Signal(N_WINDOWS)  # a bit for each cycle to wait; behind a vector's first
+        ready = self.ready  # a register, as the drain's pipeline waits for it
+        m.d.comb += others.eq(Mux(d.swap, pixels.wanted & (pixels.wanted - 1), 0))
         m.d.sync += [count.eq(count - 1), pace.eq(pace & (pace - 1))]
         with m.FSM() as fsm:
             with m.State("IDLE"), m.If(self.start & d.reorganise & ~d.vector):
                 m.next = "FIRST"
             with m.State("FIRST"):
                 m.d.comb += [walk.step.eq(1), pixels.clear.eq(1)]
-                m.d.sync += count.eq(cols - 1)
+                m.d.sync += [count.eq(cols - 1), ready.eq(~d.swap)]
                 m.next = "STREAM"
                 with m.If(d.swap):
                     m.next = "LOCATE"
             with m.State("LOCATE"):
                 m.d.comb += [walk.step.eq(1), pixels.locate.eq(1)]
                 with m.If(count == 0):
+                    m.d.sync += ready.eq(1)
                     m.next = "STREAM"
             with m.State("STREAM"):
-                m.d.comb += self.ready.eq(pace == 0)
-                with m.If(self.enter & self.ready):
-                    m.d.sync += [
-                        count.eq(self.SETTLE_CYCLES - 1), ended.eq(self.last),
-                        pace.eq(Mux(d.swap, pixels.wanted & (pixels.wanted - 1), 0)),
-                    ]  # fmt: skip
+                m.d.sync += ready.eq((pace & (pace - 1)) == 0)
+                with m.If(self.enter & ready):
+                    m.d.sync += [count.eq(self.SETTLE_CYCLES - 1), ended.eq(self.last)]
+                    m.d.sync += [pace.eq(others), ready.eq(~self.row & (others == 0))]
                     with m.If(self.row):
                         m.next = "SETTLE"
             with m.State("SETTLE"), m.If(count == 0):
@@ -102,7 +103,7 @@ class Reorganise(wiring.Component):
             with m.State("FLUSH"):
                 m.d.comb += filters.flush.eq(1)
                 with m.If(filters.done):
-                    m.d.sync += count.eq(end_cycles - 1)
+                    m.d.sync += [count.eq(end_cycles - 1), ready.eq(~ended)]
                     m.next = "STREAM"
                     with m.If(ended):
                         m.next = "END"

@@ -52,9 +52,9 @@ class UpdateAdam(wiring.Component):
         place = Signal(range(lanes))
         m.submodules.lane = lane = AdamLane(self._config)
         m.submodules.scale = scale = AdamScale()
-        end = Signal()
+        end = Signal()  # by a weight's second cycle; it is looked at in its last
+        m.d.sync += end.eq(~Array([*group.mask[1:], 0])[place])
         m.d.comb += [
-            end.eq(~Array([*group.mask[1:], 0])[place]),
             lane.valid.eq(self.groups.valid & self.s.valid),
             self.groups.ready.eq(lane.ready & end), self.s.ready.eq(lane.ready),
             lane.tag.end.eq(end), lane.tag.last.eq(end & group.last), lane.tag.final.eq(end & group.final),

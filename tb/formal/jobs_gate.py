@@ -1,6 +1,6 @@
 """Jobs: the gate that judges predictions, and the steps of Adam's rate."""
 
-from adagp.rtl.adam_rate import _FACTOR_WIDTH, _RATIO_WIDTH, _ROOT_WIDTH, AdamRate
+from adagp.rtl.adam_rate import _FACTOR_WIDTH, _RATIO_WIDTH, _ROOT_WIDTH, AdamRate, _Serial
 from adagp.rtl.cosine import ALIGN, MANTISSA, STREAM, Cosine
 from adagp.rtl.gate import DEPTH, VOTES, Gate
 from amaranth import Mux, Signal
@@ -134,7 +134,7 @@ def _cosine(h):
     h.cover("an exponent of an error above a target's", dut.start & (dut.quality.e_exponent > dut.quality.t_exponent))
 
 
-@job("adam_rate", AdamRate, depth=30)
+@job("adam_rate", AdamRate, depth=40)
 def _adam_rate(h):
     """It ends in time, and nothing but a commit of a step that wasn't dry makes a power of the next one."""
     dut = h.dut
@@ -148,13 +148,14 @@ def _adam_rate(h):
     h.assume("commit: only while nothing runs", ~dut.commit | (idle & ~dut.start))
     spent = Signal(range(2 * AdamRate.LATENCY))
     h.m.d.sync += spent.eq(Mux(idle, dut.start, spent + 1))
-    begins = 1
-    for state, cycles in RATE_STATES.items():
-        here = h.state("", state)
-        h.prove(f"{state}: its steps", ~here | (left <= cycles))
-        h.prove(f"{state}: in its time", ~here | (spent + left == begins + cycles))
+    begins, sums = 1, h.signal("serial.sums")
+    for state, steps in RATE_STATES.items():
+        here, cycles = h.state("", state), _Serial.STEP_CYCLES * steps
+        h.prove(f"{state}: its steps", ~here | (left <= steps))
+        h.prove(f"{state}: in its time", ~here | (spent + _Serial.STEP_CYCLES * left == begins + cycles + sums))
         begins += cycles + 1
     h.prove("ready: no steps are left", h.block("serial").ready == (left == 0))
+    h.prove("sums: of a step", ~sums | (left != 0))
     halved = (spent - begins)[1:7]
     last = begins + 2 * _RATIO_WIDTH
     h.prove("NORMALISE: has no steps but its own", ~(normalise | halve) | (left == 0))

@@ -137,7 +137,11 @@ def _reorganise(h):
     h.assume("start: only while not busy", ~dut.start | ~dut.busy)
     h.assume("last: ends a row", ~dut.last | dut.row)
     h.assume("start: of a tile with lanes", ~dut.start | (dut.d.lanes_last != 0))
+    streams = h.state("", "STREAM")
     h.prove("ready: only while busy", ~dut.ready | dut.busy)
+    h.prove("ready: only where vectors may enter", ~dut.ready | streams)
+    h.prove("ready: no window of the last vector is left", ~dut.ready | (h.signal("pace") == 0))
+    h.prove("STREAM: in time for the last vector's windows", ~streams | dut.ready | (h.signal("pace") != 0))
     term, left = h.block("sums").term, h.signal("pixels.left")
     count, settles, ends, swap = h.signal("count"), h.state("", "SETTLE"), h.state("", "END"), dut.d.swap
     # Cycles since something entered, since it arrived, and since the last flush.
