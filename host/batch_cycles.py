@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from .data import Dataset
-from .phases import PHASE_NAMES
+from .phases import GP, PHASE_NAMES
 from .session import open_session
 from .settings import TrainSettings
 from .trainer import Progress, Trainer
@@ -22,8 +22,8 @@ def batch_cycles(
 ) -> dict[str, int]:
     """Cycles of a mean batch of each phase that a run with such ``settings`` has, each up to its own END.
 
-    Of a short run with random images in the shape of ``dataset``'s, without its first batch, which calibrates.
-    ``seen`` is called with the number of batches that are done, and that there will be.
+    0 for GP batches that are left out. Of a short run with random images in the shape of ``dataset``'s, without its
+    first batch, which calibrates. ``seen`` is called with the number of batches that are done, and that there will be.
     """
     few = replace(
         settings, epochs=EPOCHS, warmup_epochs=WARMUP_EPOCHS, phases="1:1", train_images=STEPS * settings.batch,
@@ -46,7 +46,7 @@ def batch_cycles(
         trainer = Trainer(few, session.network, session.device, random, on_batch=on_batch)
         progress = trainer.run()
     [(batches, cycles)] = first
-    found = {}
+    found = {PHASE_NAMES[GP]: 0} if few.gradient_source == "skip" else {}
     for phase, (name, count) in enumerate(zip(PHASE_NAMES, progress.batches, strict=False)):
         left = count - batches * (phase == 0)
         if left:

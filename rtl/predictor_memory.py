@@ -1,226 +1,65 @@
 """Predictor memory: a window of addresses that block RAM serves between the arbiters and the memory port."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Module, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..spec.config import Config
-from .axi import OUTSTANDING, AxiRead, AxiWrite
+from .predictor_window import PAGE, PredictorWindow, passing_ports
+from .skid import Skid
 
 __all__ = ["PredictorMemory"]
 
-_IDS = 4
-_PAGE = 4096
-
-
-class _Sides(wiring.Component):
-    """Keeps the order of each id: a burst of ``id`` waits while its bursts at the other side are unanswered.
-
-    ``go``: one for the window if ``inside``, else for the port, may go; stays high until then. ``take``: it goes;
-    ``end``: the last answer to a burst of ``end_id``. At most OUTSTANDING bursts are unanswered.
-    """
-
-    def __init__(self):
-        super().__init__({
-            "id": In(range(_IDS)), "inside": In(1), "go": Out(1), "take": In(1),
-            "end": In(1), "end_id": In(range(_IDS)),
-        })  # fmt: skip
-
-    def elaborate(self, platform):
-        m = Module()
-        fits = []
-        for number in range(_IDS):
-            count = Signal(range(OUTSTANDING + 1), name=f"count{number}")
-            side = Signal(name=f"side{number}")
-            take, end = self.take & (self.id == number), self.end & (self.end_id == number)
-            m.d.sync += count.eq(count + take - end)
-            with m.If(take):
-                m.d.sync += side.eq(self.inside)
-            fits.append((count == 0) | (side == self.inside))
-        m.d.comb += self.go.eq(Cat(fits).bit_select(self.id, 1))
-        return m
-
-
-class _Words(wiring.Component):
-    """Addresses of the words of bursts: the first is ``start``, the next in a page after each ``step``."""
-
-    def __init__(self, config: Config, width: int):
-        self._config = config
-        super().__init__({"start": In(width), "step": In(1), "last": In(1), "word": Out(width)})
-
-    def elaborate(self, platform):
-        m = Module()
-        in_page = exact_log2(_PAGE // self._config.beat_bytes)
-        within, following = Signal(), Signal(in_page)
-        m.d.comb += self.word.eq(Cat(Mux(within, following, self.start[:in_page]), self.start[in_page:]))
-        with m.If(self.step):
-            m.d.sync += [within.eq(~self.last), following.eq(self.word[:in_page] + 1)]
-        return m
+_FIXED = ("size", "burst", "cache", "prot")
+"""Of an address: what is the same for all."""
 
 
 class PredictorMemory(wiring.Component):
-    """Serves bursts to ``config.predictor_bytes`` from the address ``window`` on; passes others from ``i`` to ``o``.
+    """A :class:`.predictor_window.PredictorWindow` of the addresses from ``window`` on, with registers before it.
 
     ``window`` is a multiple of ``config.predictor_window``, 0 for none; it may change while nothing is under way, two
-    cycles before the first burst. ``i_read`` and ``i_write`` are driven by arbiters: bursts stay in a page, and at
-    most OUTSTANDING are under way in a direction. Answers to bursts of one id keep their order. Reads of the port
-    pass through without a register; beats of both sides may interleave, but the window's bursts aren't interrupted. A
-    burst that is written begins a cycle later than without this block, if none is under way. Beats from the window
-    begin 3 cycles after their address at the earliest, one a cycle. A read whose address comes after a write's answer
-    sees it; one under way together with a write of the same bytes may give anything.
-
-    ``read_beats`` is high in cycles that move a beat from the port, ``write_bytes`` are the bytes written to it by
-    the beat that moved in the cycle before, ``moved`` those that the cycle before read from and wrote to the window.
+    cycles before the first burst. Whether an address is inside is found as it comes, so that nothing waits for that
+    comparison: it goes on a cycle later. All else, ``i``, ``o`` and the counters, is as there.
     """
 
     def __init__(self, config: Config):
         self._config = config
-        self._depth = config.predictor_bytes // config.beat_bytes
-        super().__init__({
-            "window": In(32),
-            "i_read": In(AxiRead(config)), "o_read": Out(AxiRead(config)),
-            "i_write": In(AxiWrite(config)), "o_write": Out(AxiWrite(config)),
-            "read_beats": Out(1), "write_bytes": Out(range(config.beat_bytes + 1)),
-            "moved": Out(range(2 * config.beat_bytes + 1)),
-        })  # fmt: skip
+        super().__init__({"window": In(32), **passing_ports(config)})
 
     def elaborate(self, platform):
         m = Module()
-        # What a read gives while the same word is written needn't be defined, which saves a bypass.
-        memory = Memory(shape=self._config.port_width, depth=self._depth, init=[], attrs={"no_rw_check": 1})
-        m.submodules.memory = memory
-        read, write = memory.read_port(), memory.write_port(granularity=8)
-        bits = exact_log2(self._config.predictor_window)
+        m.submodules.inner = inner = PredictorWindow(self._config)
+        bits, pages = exact_log2(self._config.predictor_window), self._config.predictor_bytes // PAGE
         place, there = Signal(32 - bits), Signal()
         m.d.sync += [place.eq(self.window[bits:]), there.eq(self.window != 0)]
 
         def inside(address):
-            pages = self._config.predictor_bytes // _PAGE
-            return there & (address[bits:] == place) & (address[exact_log2(_PAGE) : bits] < pages)
+            return there & (address[bits:] == place) & (address[exact_log2(PAGE) : bits] < pages)
 
-        taken = Signal()  # a beat of the window
-        self._read(m, read, inside(self.i_read.araddr), taken)
-        self._write(m, write, inside(self.i_write.awaddr))
-        was_read, was_written, n_bytes = Signal(), Signal(), Signal.like(self.write_bytes)
-        port, strobes = self.o_write, self.i_write.wstrb
-        m.d.sync += [
-            was_read.eq(taken),
-            was_written.eq(port.wvalid & port.wready),
-            n_bytes.eq(Mux(self.i_write.wvalid & self.i_write.wready, sum(strobes[i] for i in range(len(strobes))), 0)),
-        ]
-        m.d.comb += [
-            self.read_beats.eq(self.o_read.rvalid & self.o_read.rready),
-            self.write_bytes.eq(Mux(was_written, n_bytes, 0)),
-            self.moved.eq(Mux(was_written, 0, n_bytes) + Mux(was_read, self._config.beat_bytes, 0)),
-        ]
+        self._pass(m, "ar", self.i_read, inner.i_read, inside, inner.read_inside)
+        self._pass(m, "aw", self.i_write, inner.i_write, inside, inner.write_inside)
+        connect(m, inner.o_read, flipped(self.o_read))
+        connect(m, inner.o_write, flipped(self.o_write))
+        m.d.comb += [getattr(self, name).eq(getattr(inner, name)) for name in ("read_beats", "write_bytes", "moved")]
         return m
 
-    def _word(self, address):
-        """Of the window, at which an address in it lies."""
-        return address[exact_log2(self._config.beat_bytes) :][: (self._depth - 1).bit_length()]
-
-    def _address(self, m, prefix, axi, port, inside):
-        """Pass the payload of an address channel on; the component that keeps its order."""
-        sides = _Sides()
-        m.submodules[f"{prefix}_sides"] = sides
-        for name in ("id", "addr", "len", "size", "burst", "cache", "prot"):
-            m.d.comb += getattr(port, prefix + name).eq(getattr(axi, prefix + name))
-        valid, ready = getattr(axi, prefix + "valid"), getattr(axi, prefix + "ready")
+    def _pass(self, m, prefix, axi, port, inside, found):
+        """One direction of ``axi`` to ``port``: addresses, and whether they are ``inside``, through registers."""
+        shapes = {name: getattr(axi, prefix + name).shape() for name in ("id", "addr", "len")}
+        m.submodules[prefix] = skid = Skid(data.StructLayout(shapes | {"inside": 1}))
+        offered, given = skid.i, skid.o
         m.d.comb += [
-            sides.id.eq(getattr(axi, prefix + "id")), sides.inside.eq(inside), sides.take.eq(valid & ready),
+            offered.valid.eq(getattr(axi, f"{prefix}valid")), getattr(axi, f"{prefix}ready").eq(offered.ready),
+            offered.p.inside.eq(inside(getattr(axi, f"{prefix}addr"))), found.eq(given.p.inside),
+            getattr(port, f"{prefix}valid").eq(given.valid), given.ready.eq(getattr(port, f"{prefix}ready")),
         ]  # fmt: skip
-        return sides
-
-    def _read(self, m, memory, inside, taken):
-        """Queue of bursts, memory, output register; then whose beat is shown."""
-        axi, port = self.i_read, self.o_read
-        sides = self._address(m, "ar", axi, port, inside)
-        bursts = data.StructLayout({"word": len(memory.addr), "length": len(axi.arlen), "id": len(axi.arid)})
-        m.submodules.bursts = queue = SyncFIFO(width=bursts.size, depth=OUTSTANDING)
-        m.submodules.read_words = words = _Words(self._config, len(memory.addr))
-        burst, count = bursts(queue.r_data), Signal.like(axi.arlen)
-        beat = data.StructLayout({"id": len(axi.rid), "last": 1})
-        s1_valid, s2_valid, s1, s2 = Signal(), Signal(), Signal(beat), Signal(beat)
-        s2_data = Signal.like(axi.rdata, reset_less=True)
-        move1, move2, step, shown, coming = Signal(), Signal(), Signal(), Signal(), Signal()
-
-        m.d.comb += [
-            port.arvalid.eq(axi.arvalid & sides.go & ~inside),
-            axi.arready.eq(sides.go & Mux(inside, queue.w_rdy, port.arready)),
-            queue.w_en.eq(axi.arvalid & sides.go & inside),
-            queue.w_data.eq(Cat(self._word(axi.araddr), axi.arlen, axi.arid)),
-            sides.end.eq(axi.rvalid & axi.rready & axi.rlast), sides.end_id.eq(axi.rid),
-            move2.eq(~s2_valid | taken), move1.eq(~s1_valid | move2), step.eq(queue.r_rdy & move1),
-            words.start.eq(burst.word), words.step.eq(step), words.last.eq(count == burst.length),
-            memory.en.eq(step), memory.addr.eq(words.word),
-            queue.r_en.eq(step & words.last),
-        ]  # fmt: skip
-        with m.If(step):
-            m.d.sync += [count.eq(Mux(words.last, 0, count + 1)), s1.id.eq(burst.id), s1.last.eq(words.last)]
-        with m.If(move1):
-            m.d.sync += s1_valid.eq(queue.r_rdy)
-        with m.If(move2):
-            m.d.sync += [s2_valid.eq(s1_valid), s2.eq(s1), s2_data.eq(memory.data)]
-
-        # Which side is shown is a register, so that no path leads from the port to the window's pipeline and back.
-        m.d.comb += coming.eq(Mux(move2, s1_valid, s2_valid))
-        with m.If(Mux(shown, taken & s2.last, ~port.rvalid | (axi.rready & port.rlast))):
-            m.d.sync += shown.eq(coming & ~(shown & port.rvalid))
-        m.d.comb += [
-            taken.eq(shown & axi.rready),
-            axi.rvalid.eq(shown | port.rvalid),
-            port.rready.eq(axi.rready & ~shown),
-            axi.rdata.eq(Mux(shown, s2_data, port.rdata)),
-            axi.rid.eq(Mux(shown, s2.id, port.rid)),
-            axi.rlast.eq(Mux(shown, s2.last, port.rlast)),
-            axi.rresp.eq(Mux(shown, 0, port.rresp)),
-        ]
-
-    def _write(self, m, memory, inside):
-        """Beats follow their addresses' order; the answer of the window waits while the port has one."""
-        axi, port = self.i_write, self.o_write
-        sides = self._address(m, "aw", axi, port, inside)
-        bursts = data.StructLayout({"word": len(memory.addr), "inside": 1, "id": len(axi.awid)})
-        m.submodules.order = order = SyncFIFO(width=bursts.size, depth=OUTSTANDING)
-        m.submodules.write_words = words = _Words(self._config, len(memory.addr))
-        burst = bursts(order.r_data)
-        announced, may, here, moved = Signal(), Signal(), Signal(), Signal()
-        answer_valid, answer_id, held, answered, answers = Signal(), Signal.like(axi.bid), Signal(), Signal(), Signal()
-
-        # Beats may go before the port takes their address: it may wait for them.
-        m.d.comb += [
-            may.eq(sides.go & (announced | order.w_rdy)),
-            port.awvalid.eq(axi.awvalid & may & ~inside),
-            axi.awready.eq(may & (inside | port.awready)),
-            order.w_en.eq(axi.awvalid & sides.go & ~announced),
-            order.w_data.eq(Cat(self._word(axi.awaddr), inside, axi.awid)),
-        ]
-        with m.If(axi.awvalid & may):
-            m.d.sync += announced.eq(~axi.awready)
-        m.d.comb += [
-            here.eq(order.r_rdy & burst.inside),
-            port.wvalid.eq(axi.wvalid & order.r_rdy & ~burst.inside),
-            *(getattr(port, name).eq(getattr(axi, name)) for name in ("wdata", "wstrb", "wlast")),
-            axi.wready.eq(Mux(here, ~answer_valid | answered, order.r_rdy & port.wready)),
-            moved.eq(axi.wvalid & axi.wready),
-            order.r_en.eq(moved & axi.wlast),
-            words.start.eq(burst.word), words.step.eq(moved), words.last.eq(axi.wlast),
-            memory.addr.eq(words.word), memory.data.eq(axi.wdata), memory.en.eq(Mux(here & moved, axi.wstrb, 0)),
-        ]  # fmt: skip
-        with m.If(answered):
-            m.d.sync += answer_valid.eq(0)
-        with m.If(here & moved & axi.wlast):
-            m.d.sync += [answer_valid.eq(1), answer_id.eq(burst.id)]
-        m.d.sync += held.eq(answers & ~axi.bready)
-        m.d.comb += [
-            answers.eq(answer_valid & (held | ~port.bvalid)),
-            answered.eq(answers & axi.bready),
-            axi.bvalid.eq(answer_valid | port.bvalid),
-            port.bready.eq(axi.bready & ~held),
-            axi.bid.eq(Mux(answers, answer_id, port.bid)),
-            axi.bresp.eq(Mux(answers, 0, port.bresp)),
-            sides.end.eq(axi.bvalid & axi.bready), sides.end_id.eq(axi.bid),
-        ]  # fmt: skip
+        for name in shapes:
+            m.d.comb += [
+                offered.p[name].eq(getattr(axi, prefix + name)), getattr(port, prefix + name).eq(given.p[name]),
+            ]  # fmt: skip
+        others = {name: member for name, member in axi.signature.members.items() if not name.startswith(prefix)}
+        for name in (*others, *(prefix + name for name in _FIXED)):
+            inwards = axi.signature.members[name].flow == In
+            to, value = (port, axi) if inwards else (axi, port)
+            m.d.comb += getattr(to, name).eq(getattr(value, name))

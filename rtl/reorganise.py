@@ -67,7 +67,8 @@ class Reorganise(wiring.Component):
         end_cycles = max(pixels.latency, FilterTerms.LATENCY) + WindowSums.ADD_LATENCY
         count = Signal(range(max(self.SETTLE_CYCLES, cols, end_cycles)))
         ended = Signal()
-        pace, others = Signal(N_WINDOWS), Signal(N_WINDOWS)  # a bit for each cycle to wait; behind a vector's first
+        pace = Signal(N_WINDOWS)  # a bit for each cycle to wait
+        others = Signal(N_WINDOWS)  # that a vector takes
         ready = self.ready  # a register, as the drain's pipeline waits for it
         m.d.comb += others.eq(Mux(d.swap, pixels.wanted & (pixels.wanted - 1), 0))
         m.d.sync += [count.eq(count - 1), pace.eq(pace & (pace - 1))]

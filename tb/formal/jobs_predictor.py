@@ -5,7 +5,9 @@ from dataclasses import replace
 
 from adagp.rtl.axi import OUTSTANDING
 from adagp.rtl.predictor_memory import PredictorMemory
+from adagp.rtl.predictor_window import PredictorWindow
 from amaranth import Cat, Mux, Signal
+from amaranth.lib import data
 
 from .registry import CONFIG, job
 from .rules import fifo_rule, handshake_rule
@@ -22,7 +24,7 @@ ADDRESS = ("id", "addr", "len", "size", "burst", "cache", "prot")
 
 Names = namedtuple(
     "Names",
-    "place there s1_valid s2_valid s1 s2 move1 move2 step shown coming announced may here moved answer_valid held "
+    "s1_valid s2_valid s1 s2 move1 move2 step shown coming announced may here moved answer_valid held "
     "answered answers was_read was_written",
 )
 """Of the block's signals, in the order in which it makes them."""
@@ -34,27 +36,44 @@ def _members(axi, prefix, names):
     return Cat(getattr(axi, prefix + name) for name in names)
 
 
-def _window(h, signals, axi, prefix):
-    """The window stands, and what its addresses are is as machine.md says: whether the channel shows one of them."""
-    window, addr = h.dut.window, getattr(axi, f"{prefix}addr")
+def _word(axi, prefix):
+    """Of the window, whose start is a multiple of its size: the word at the channel's address."""
+    beat = (ON_CHIP.beat_bytes - 1).bit_length()
+    bits = (ON_CHIP.predictor_bytes // ON_CHIP.beat_bytes - 1).bit_length()
+    return getattr(axi, f"{prefix}addr")[beat : beat + bits]
+
+
+@job("predictor_addresses", lambda: PredictorMemory(ON_CHIP), depth=20, cut=("c:dut.inner",))
+def _register(h):
+    """Addresses go on as they came, each with whether it is in the window, as machine.md says what that is."""
+    window = h.dut.window
     h.assume("window: stands", h.fresh | h.before(h.fresh) | (h.before(window) == window))
-    size, beat = ON_CHIP.predictor_window, (ON_CHIP.beat_bytes - 1).bit_length()
-    h.assume("window: a multiple of its size", window[: size.bit_length() - 1] == 0)
-    h.assume(f"{prefix}: nothing in the two cycles after reset",
-             ~(h.fresh | h.before(h.fresh)) | ~getattr(axi, f"{prefix}valid"))  # fmt: skip
-    settled = h.fresh | h.before(h.fresh)
-    h.prove("window: as it was written", settled | (
-        (signals.there == (window != 0)) & (signals.place == window[size.bit_length() - 1 :])))  # fmt: skip
-    inside = Signal()
-    h.m.d.comb += inside.eq((window != 0) & (addr >= window) & (addr - window < ON_CHIP.predictor_bytes))
-    return inside, (addr - window)[beat : beat + (ON_CHIP.predictor_bytes // ON_CHIP.beat_bytes - 1).bit_length()]
+    h.assume("window: a multiple of its size", window[: ON_CHIP.predictor_window.bit_length() - 1] == 0)
+    settled = ~(h.fresh | h.before(h.fresh))
+    for prefix, axi in (("ar", h.dut.i_read), ("aw", h.dut.i_write)):
+        skid = h.block(prefix)
+        spare = data.View(skid.i.p.shape(), h.signal(f"{prefix}.spare"))
+        valid, ready = getattr(axi, f"{prefix}valid"), getattr(axi, f"{prefix}ready")
+        h.assume(f"{prefix}: nothing in the two cycles after reset", settled | ~valid)
+        handshake_rule(h, f"i: {prefix}", valid, ready, _members(axi, prefix, ADDRESS), guarantee=False)
+
+        def inside(payload):
+            addr = payload.addr
+            return (window != 0) & (addr >= window) & (addr - window < ON_CHIP.predictor_bytes)
+
+        for name, there, payload in (("given", skid.o.valid, skid.o.p), ("spare", ~skid.i.ready, spare)):
+            h.prove(f"{prefix}: {name}: knows its side", ~there | (payload.inside == inside(payload)))
+        h.prove(f"{prefix}: the spare register is free or behind another", skid.i.ready | skid.o.valid)
+        h.cover(f"{prefix}: one inside is given", skid.o.valid & skid.o.p.inside & skid.o.ready)
+        h.cover(f"{prefix}: one outside is given", skid.o.valid & ~skid.o.p.inside & skid.o.ready)
 
 
 def _addresses(h, prefix, axi, port, inside):
     """The channel of addresses: those of the port pass as they are; those of the window don't reach it."""
     valid, ready = getattr(axi, f"{prefix}valid"), getattr(axi, f"{prefix}ready")
     out_valid, out_ready = getattr(port, f"{prefix}valid"), getattr(port, f"{prefix}ready")
-    handshake_rule(h, f"i: {prefix}", valid, ready, _members(axi, prefix, ADDRESS), guarantee=False)
+    given = Cat(_members(axi, prefix, ADDRESS), inside)
+    handshake_rule(h, f"i: {prefix}", valid, ready, given, guarantee=False)
     handshake_rule(h, f"o: {prefix}", out_valid, out_ready, _members(port, prefix, ADDRESS), guarantee=True)
     h.ignores(f"o: {prefix}: valid ignores ready", out_valid, out_ready)
     h.prove(f"{prefix}: what is for the port is taken by it", (out_valid & out_ready) == (valid & ready & ~inside))
@@ -119,13 +138,13 @@ def _in_page(word, beats):
     return Cat((word[:bits] + beats)[:bits], word[bits:])
 
 
-@job("predictor_reads", lambda: PredictorMemory(ON_CHIP), depth=40, cut=CUT)
+@job("predictor_reads", lambda: PredictorWindow(ON_CHIP), depth=40, cut=CUT)
 def _reads(h):
     axi, port = h.dut.i_read, h.dut.o_read
     signals, queue = Names(*h.signals("$signal")), h.block("bursts")
     s1, s2 = signals.s1, signals.s2  # id, last
     s1_last, s2_last = signals.s1_valid & s1[-1], signals.s2_valid & s2[-1]
-    inside, word = _window(h, signals, axi, "ar")
+    inside, word = h.dut.read_inside, _word(axi, "ar")
     taken = _addresses(h, "ar", axi, port, inside)
     beats = ("id", "data", "resp", "last")
     handshake_rule(h, "o: r", port.rvalid, port.rready, _members(port, "r", beats), guarantee=False)
@@ -197,11 +216,11 @@ def _beats(h, signals, queue, entered, shown, word):
     h.cover("shown in turn", h.before(axi.rvalid & axi.rready & ~shown) & shown)
 
 
-@job("predictor_writes", lambda: PredictorMemory(ON_CHIP), depth=40, cut=CUT)
+@job("predictor_writes", lambda: PredictorWindow(ON_CHIP), depth=40, cut=CUT)
 def _writes(h):
     axi, port = h.dut.i_write, h.dut.o_write
     signals, queue = Names(*h.signals("$signal")), h.block("order")
-    inside, word = _window(h, signals, axi, "aw")
+    inside, word = h.dut.write_inside, _word(axi, "aw")
     taken = _addresses(h, "aw", axi, port, inside)
     beats, answer = ("data", "strb", "last"), ("id", "resp")
     handshake_rule(h, "i: w", axi.wvalid, axi.wready, _members(axi, "w", beats), guarantee=False)
