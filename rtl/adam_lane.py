@@ -1,5 +1,8 @@
 """Adam lane: a weight every few cycles through Adam, with one multiplier and one shifter for all of its terms."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -81,12 +84,12 @@ class AdamLane(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._slot = slot = Signal(range(FOLD))
+        self._slots = slots = Signal(FOLD, init=1)  # a bit for each, as much waits for them
         begun, ends = Signal(), Signal()  # with a weight, that is
-        m.d.sync += [slot.eq(slot + 1), ends.eq(begun & self._at(FOLD - 2))]
-        with m.If(slot == 0):
+        m.d.sync += [slots.eq(slots.rotate_left(1)), ends.eq(begun & self._at(FOLD - 2)), self.term.eq(self.term + 1)]
+        with m.If(self._at(0)):
             m.d.sync += begun.eq(self.valid)
-        m.d.comb += [self.term.eq(slot), self.ready.eq(ends)]
+        m.d.comb += self.ready.eq(ends)
         self._validity(m)
 
         aligned, new = Signal(signed(ALIGN_WIDTH)), Signal(signed(_SECOND_WIDTH + 1))
@@ -97,7 +100,7 @@ class AdamLane(wiring.Component):
 
     def _at(self, cycle):
         """Whether this is that cycle of some weight's."""
-        return self._slot == cycle % FOLD
+        return self._slots[cycle % FOLD]
 
     def _validity(self, m):
         """Which results there are, and of which weights."""
@@ -119,14 +122,11 @@ class AdamLane(wiring.Component):
         square = Signal(2 * self._operand_width - 1, reset_less=True)
         m.d.sync += square.eq(self.g * self.g)
         m.submodules.product = product = Product(signed(_SECOND_WIDTH + 1))
-        with m.Switch(self._slot):
-            for term, value in (
-                (Term.M, self.m), (Term.G, self.g), (Term.S, self.s), (Term.SQUARE, square), (Term.STEP, ratio),
-            ):  # fmt: skip
-                with m.Case(term):
-                    m.d.comb += product.i.eq(value)
-            with m.Default():
-                m.d.comb += product.i.eq(old)
+        values = {
+            Term.M: self.m, Term.G: self.g, Term.S: self.s, Term.SQUARE: square, Term.FIRST: old, Term.W: old,
+            Term.STEP: ratio,
+        }  # fmt: skip
+        m.d.comb += product.i.eq(reduce(or_, (Mux(self._at(term), value, 0) for term, value in values.items())))
         m.submodules.align = align = Requantise(len(product.o), ALIGN_WIDTH, -ALIGN_LEFT, ALIGN_RIGHT)
         m.d.comb += [
             product.factor.eq(self.scale.factor),

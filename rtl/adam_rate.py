@@ -104,7 +104,7 @@ class AdamRate(wiring.Component):
     since the last ``commit`` or ``clear``; ``clear`` forgets it, and ends what runs.
     """
 
-    LATENCY = _Serial.STEP_CYCLES * (3 * _FACTOR_WIDTH + _ROOT_WIDTH + _RATIO_WIDTH) + 2 * _RATIO_WIDTH + 7
+    LATENCY = _Serial.STEP_CYCLES * (3 * _FACTOR_WIDTH + _ROOT_WIDTH + _RATIO_WIDTH) + 2 * _RATIO_WIDTH + 12
     """Of the steps for two powers, root, ratio and product, two for each bit of its normalisation, and the states."""
 
     def __init__(self):
@@ -146,33 +146,35 @@ class AdamRate(wiring.Component):
                 with m.If(self.clear):
                     m.next = "IDLE"
 
+        @contextmanager
+        def stage(name, following, **loaded):
+            """Load the serial part, which takes a cycle of its own, and wait for what it makes."""
+            with state(f"LOAD_{name}"):
+                self._load(m, serial, **loaded)
+                m.next = name
+            with state(name), m.If(serial.ready):
+                yield
+                m.next = following
+
+        complement = Cat(Const(0, 8), ~serial.high[:POWER_WIDTH])
+        dividend = Cat(Const(0, _RATIO_SHIFT), serial.right[:_ROOT_WIDTH])
+        low, high = dividend[:_RATIO_WIDTH], dividend[_RATIO_WIDTH:]
         with m.FSM():
             with state("IDLE"), m.If(self.start):
                 m.d.sync += dry.eq(self.dry)
-                self._load(m, serial, _FACTOR_WIDTH, low=self.beta1, right=self.power1)
-                m.next = "POWER1"
-            with state("POWER1"), m.If(serial.ready):
+                m.next = "LOAD_POWER1"
+            with stage("POWER1", "LOAD_POWER2", count=_FACTOR_WIDTH, low=self.beta1, right=self.power1):
                 m.d.sync += [
                     next1.eq(Mux(dry, next1, serial.high)), rest.eq(~serial.high[:POWER_WIDTH] >> 8),
                 ]  # fmt: skip
-                self._load(m, serial, _FACTOR_WIDTH, low=self.beta2, right=self.power2)
-                m.next = "POWER2"
-            with state("POWER2"), m.If(serial.ready):
+            with stage("POWER2", "LOAD_ROOT", count=_FACTOR_WIDTH, low=self.beta2, right=self.power2):
                 m.d.sync += [next2.eq(Mux(dry, next2, serial.high)), stepped.eq(stepped | ~dry)]
-                complement = Cat(Const(0, 8), ~serial.high[:POWER_WIDTH])
-                self._load(m, serial, _ROOT_WIDTH, low=complement, step=_Step.ROOT)
-                m.next = "ROOT"
-            with state("ROOT"), m.If(serial.ready):
-                dividend = Cat(Const(0, _RATIO_SHIFT), serial.right[:_ROOT_WIDTH])
-                low, high = dividend[:_RATIO_WIDTH], dividend[_RATIO_WIDTH:]
-                self._load(m, serial, _RATIO_WIDTH, high=high, low=low, right=rest, step=_Step.DIVIDE)
-                m.next = "RATIO"
-            with state("RATIO"), m.If(serial.ready):
+            with stage("ROOT", "LOAD_RATIO", count=_ROOT_WIDTH, low=complement, step=_Step.ROOT):
+                pass
+            with stage("RATIO", "LOAD_PRODUCT", count=_RATIO_WIDTH, high=high, low=low, right=rest, step=_Step.DIVIDE):
                 m.d.sync += self.o.exponent.eq(self.rate.exponent - _REST_WIDTH)
-                self._load(m, serial, _FACTOR_WIDTH, low=self.rate.mantissa, right=serial.low)
-                m.next = "PRODUCT"
-            with state("PRODUCT"), m.If(serial.ready):
-                m.next = "NORMALISE"
+            with stage("PRODUCT", "NORMALISE", count=_FACTOR_WIDTH, low=self.rate.mantissa, right=serial.low):
+                pass
             with state("NORMALISE"):
                 m.d.sync += large.eq(serial.high != 0)
                 m.next = "HALVE"

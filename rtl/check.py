@@ -1,6 +1,6 @@
 """What fetch refuses, and what it makes of a command that it accepts."""
 
-from amaranth import Cat, Module, Mux
+from amaranth import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -79,8 +79,10 @@ class Check(wiring.Component):
         """What is wrong with work's, by its codes; each may be in one of several places."""
         config = self.config
         update, work = is_update(command.opcode), is_work(command.opcode)
-        hypers = Mux(command.opcode == Opcode.ADAM, len(Adam), HYPER_PER_UPDATE)  # there is no ADAM in the baseline
-        bad_tensors = [update & (command.hyper > config.n_hyper - hypers)]
+        takes = {Opcode.UPDATE: HYPER_PER_UPDATE, Opcode.ADAM: len(Adam)}
+        bad_tensors = [
+            (command.opcode == opcode) & (command.hyper > config.n_hyper - count) for opcode, count in takes.items()
+        ]  # fmt: skip
         bad_addresses = []
         for operand in operands(config):
             bad_tensors.append(command[f"{operand}_id"] >= config.n_tensors)

@@ -155,9 +155,9 @@ class Compute(wiring.Component):
         idle = ~feeder.busy & ~pool.busy
         m.d.comb += [
             same.eq(feeder.busy & gemm & (swapped == swap)),
-            feeder.gemm.valid.eq(new & gemm & (idle | (same & feeder.gemm.ready))),
+            feeder.gemm.valid.eq(new & gemm & (idle | same)),
             pool.job.valid.eq(new & ~gemm & idle),
-            start.eq(feeder.gemm.valid | pool.job.valid),
+            start.eq((feeder.gemm.valid & feeder.gemm.ready) | pool.job.valid),
             self.i.ready.eq(leaves),
         ]  # fmt: skip
         m.d.sync += leaves.eq(shown & here & done[0] & done[1] & ~leaves)

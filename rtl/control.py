@@ -197,12 +197,13 @@ class Control(wiring.Component):
 
     def _quality(self, m, csr, fetch, issue, gate):
         """What COMMIT concludes from predictions, and Adam's registers."""
+        commit = delayed(m, fetch.commit, 1)  # there is time while it adjusts exponents
         m.d.comb += [
             gate.quality_valid.eq(self.quality_valid), gate.quality.eq(self.quality),
             gate.threshold.eq(data.View(ThresholdLayout, csr.gate_threshold)),
-            gate.clear.eq(delayed(m, self.reset | fetch.begin | fetch.batch_end, 1)), gate.commit.eq(fetch.commit),
+            gate.clear.eq(delayed(m, self.reset | fetch.begin | fetch.batch_end, 1)), gate.commit.eq(commit),
             gate.set.eq(csr.written.gate), gate.value.eq(csr.write_data), csr.gate.eq(gate.open),
-            fetch.settled.eq(issue.settled & ~gate.busy), self.commit.eq(fetch.commit), self.begin.eq(gate.clear),
+            fetch.settled.eq(issue.settled & ~gate.busy), self.commit.eq(commit), self.begin.eq(gate.clear),
             self.adam_value.eq(csr.write_data),
         ]  # fmt: skip
         for i in (1, 2):

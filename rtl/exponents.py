@@ -126,6 +126,7 @@ class Exponents(wiring.Component):
         done = Signal()
         start, trial = delayed(m, self.adjust.start, 1), delayed(m, self.adjust.how == Adjust.TRIAL, 1)
         last = s0_step == Mux(trial, len(named) - 1, n_tensors - 1)
+        following = Signal(range(n_tensors))  # a register has its address when it is there
 
         def of_named(step, prefix=""):
             *others, value = (getattr(self.adjust, prefix + name) for name in named)
@@ -133,14 +134,16 @@ class Exponents(wiring.Component):
                 value = Mux(step == place, other, value)
             return value
 
-        m.d.comb += s0_addr.eq(Mux(trial, of_named(s0_step), s0_step))
+        with m.If(waiting | (walking & table.ready)):
+            m.d.comb += following.eq(Mux(waiting, 0, s0_step + 1))
+            m.d.sync += [s0_step.eq(following), s0_addr.eq(Mux(trial, of_named(following), following))]
         m.d.sync += done.eq(0)
         with m.If(start):
             m.d.sync += waiting.eq(1)
         with m.Elif(waiting & shadow.settled):
-            m.d.sync += [waiting.eq(0), walking.eq(1), s0_step.eq(0)]
+            m.d.sync += [waiting.eq(0), walking.eq(1)]
         with m.Elif(walking & table.ready):
-            m.d.sync += [s0_step.eq(s0_step + 1), walking.eq(~last), done.eq(last)]
+            m.d.sync += [walking.eq(~last), done.eq(last)]
         m.d.sync += [s1_valid.eq(walking & table.ready), s1_step.eq(s0_step), s1_addr.eq(s0_addr)]
 
         chosen = ~trial | of_named(s1_step, "track_")

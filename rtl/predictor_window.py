@@ -34,12 +34,14 @@ class _Sides(wiring.Component):
         fits = []
         for number in range(_IDS):
             count = Signal(range(OUTSTANDING + 1), name=f"count{number}")
-            side = Signal(name=f"side{number}")
+            none, side = Signal(init=1, name=f"none{number}"), Signal(name=f"side{number}")
             take, end = self.take & (self.id == number), self.end & (self.end_id == number)
             m.d.sync += count.eq(count + take - end)
             with m.If(take):
                 m.d.sync += side.eq(self.inside)
-            fits.append((count == 0) | (side == self.inside))
+            with m.If(take != end):
+                m.d.sync += none.eq(end & (count == 1))
+            fits.append(none | (side == self.inside))
         m.d.comb += self.go.eq(Cat(fits).bit_select(self.id, 1))
         return m
 

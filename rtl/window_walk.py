@@ -29,19 +29,24 @@ class WindowWalk(wiring.Component):
         d = self.d
         x, y = Signal.like(d.width), Signal.like(d.height)  # of the pixel to be shown next
         rows_left = Signal.like(d.rows)
-        line_end = x + 1 == d.width
+        line_end, rows_end = (
+            Signal(),
+            Signal(),
+        )  # with that pixel, or its row; all the others wait for them
         with m.If(self.start):
             m.d.sync += [x.eq(0), y.eq(d.row), rows_left.eq(d.rows)]
+            m.d.sync += [line_end.eq(d.width == 1), rows_end.eq(d.rows == 1)]
         with m.Elif(self.step):
             m.d.sync += [
                 self.columns.eq(self._places(x, d.width)),
                 self.rows.eq(self._places(y, d.height)),
-                x.eq(x + 1),
-            ]
+                x.eq(x + 1), line_end.eq(x + 2 == d.width),
+            ]  # fmt: skip
             with m.If(line_end):
-                m.d.sync += [x.eq(0), y.eq(y + 1), rows_left.eq(rows_left - 1)]
-                with m.If(rows_left == 1):
-                    m.d.sync += [y.eq(d.row), rows_left.eq(d.rows)]
+                m.d.sync += [x.eq(0), line_end.eq(d.width == 1)]
+                m.d.sync += [y.eq(y + 1), rows_left.eq(rows_left - 1), rows_end.eq(rows_left == 2)]
+                with m.If(rows_end):
+                    m.d.sync += [y.eq(d.row), rows_left.eq(d.rows), rows_end.eq(d.rows == 1)]
         return m
 
     def _places(self, at, extent):

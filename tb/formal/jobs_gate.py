@@ -148,12 +148,14 @@ def _adam_rate(h):
     h.assume("commit: only while nothing runs", ~dut.commit | (idle & ~dut.start))
     spent = Signal(range(2 * AdamRate.LATENCY))
     h.m.d.sync += spent.eq(Mux(idle, dut.start, spent + 1))
-    begins, sums = 1, h.signal("serial.sums")
+    begins, sums = 2, h.signal("serial.sums")
     for state, steps in RATE_STATES.items():
         here, cycles = h.state("", state), _Serial.STEP_CYCLES * steps
+        h.prove(f"LOAD_{state}: in its time", ~h.state("", f"LOAD_{state}") | (spent == begins - 1))
         h.prove(f"{state}: its steps", ~here | (left <= steps))
         h.prove(f"{state}: in its time", ~here | (spent + _Serial.STEP_CYCLES * left == begins + cycles + sums))
-        begins += cycles + 1
+        begins += cycles + 2
+    begins -= 1
     h.prove("ready: no steps are left", h.block("serial").ready == (left == 0))
     h.prove("sums: of a step", ~sums | (left != 0))
     halved = (spent - begins)[1:7]

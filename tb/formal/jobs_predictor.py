@@ -90,9 +90,10 @@ def _by_id(h, prefix, answer, axi, port, taken, inside, end_port, end_window):
             up, down = taken & (inside == here) & (ident == number), end & (answer_id == number)
             counts[here].append(h.count(up, down, 2 * OUTSTANDING - 1))
         window, at_port = counts[True][-1], counts[False][-1]
-        count, side = (h.signal(f"{prefix}_sides.{name}{number}") for name in ("count", "side"))
+        count, none, side = (h.signal(f"{prefix}_sides.{name}{number}") for name in ("count", "none", "side"))
         h.prove(f"id {number}: at one side only", (window == 0) | (at_port == 0))
         h.prove(f"id {number}: all are counted", count == window + at_port)
+        h.prove(f"id {number}: whether there are none", none == (count == 0))
         h.prove(f"id {number}: at the side that is noted", (count == 0) | (side == (window != 0)))
         h.cover(f"id {number}: waits for its bursts at the other side",
                 getattr(axi, f"{prefix}valid") & (ident == number) & ~h.block(f"{prefix}_sides").go)  # fmt: skip
