@@ -86,10 +86,13 @@ class Update(wiring.Component):
         ]
         trackers = self._trackers(m, task, reader.start)
         taken = Signal()  # a group
-        slots = Signal(range(SLOTS + 1), init=SLOTS)  # chunks the writer has room for
-        m.d.comb += taken.eq(reader.o.valid & reader.o.ready)
-        m.d.sync += slots.eq(slots - (taken & reader.o.p.last & ~task.dry) + writer.freed)
-        room = (slots != 0) | task.dry
+        slots, slots_next = (Signal(range(SLOTS + 1), init=SLOTS, name=name) for name in ("slots", "slots_next"))
+        room = Signal(init=1)  # whether the writer has any of these, in which chunks go, or needs none
+        m.d.comb += [
+            taken.eq(reader.o.valid & reader.o.ready),
+            slots_next.eq(slots - (taken & reader.o.p.last & ~task.dry) + writer.freed),
+        ]  # fmt: skip
+        m.d.sync += [slots.eq(slots_next), room.eq((slots_next != 0) | task.dry)]
         if config.predicts:
             results, final = self._predicted(m, task, reader, writer, trackers, room, taken)
         else:

@@ -86,11 +86,13 @@ def _update(h):
     due = beats_due(h, dut.read)
     answers = answered(h, dut.write)
     counter_rule(h, "slots", SLOTS)
+    task = dut.i.p.shape()(h.signal("task"))
+    h.prove("room: for groups that are there", ~h.block("reader").o.valid
+            | (h.signal("room") == ((h.signal("slots") != 0) | task.dry)))  # fmt: skip
     waits = h.block("writer.request").o.valid
     h.prove("writer.outstanding counts the bursts", h.signal("writer.outstanding") == answers + waits)
     reader, writer = h.block("reader"), h.block("writer")
     emitted = reading_rule(h, "reader.", due)
-    task = dut.i.p.shape()(h.signal("task"))
     inside, entered = groups_given(h, "writer.", task.count)
     given, place = entered.chunk, entered.place
     writing_rule(h, "writer.", inside)
