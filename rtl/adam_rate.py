@@ -137,7 +137,9 @@ class AdamRate(wiring.Component):
     def _sequence(self, m, serial, next1, next2, stepped):
         """One step of ``serial`` after the other, from the powers to the rate."""
         dry, rest = Signal(), Signal(_REST_WIDTH)
-        large = Signal()  # the product, for its width
+        large = Signal()  # the product, for its width: known in HALVE, else 0
+        m.d.sync += large.eq(0)
+        m.d.comb += serial.halve.eq(large)
 
         @contextmanager
         def state(name):
@@ -179,7 +181,7 @@ class AdamRate(wiring.Component):
                 m.d.sync += large.eq(serial.high != 0)
                 m.next = "HALVE"
             with state("HALVE"):
-                m.d.comb += [serial.halve.eq(large), self.done.eq(~large)]
+                m.d.comb += self.done.eq(~large)
                 m.d.sync += self.o.exponent.eq(self.o.exponent + large)
                 m.next = "IDLE"
                 with m.If(large):

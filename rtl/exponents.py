@@ -128,15 +128,17 @@ class Exponents(wiring.Component):
         last = s0_step == Mux(trial, len(named) - 1, n_tensors - 1)
         following = Signal(range(n_tensors))  # a register has its address when it is there
 
-        def of_named(step, prefix=""):
-            *others, value = (getattr(self.adjust, prefix + name) for name in named)
+        def of_named(step, values):
+            *others, value = values
             for place, other in reversed([*enumerate(others)]):
                 value = Mux(step == place, other, value)
             return value
 
+        first, *later = (getattr(self.adjust, name) for name in named)
         with m.If(waiting | (walking & table.ready)):
             m.d.comb += following.eq(Mux(waiting, 0, s0_step + 1))
-            m.d.sync += [s0_step.eq(following), s0_addr.eq(Mux(trial, of_named(following), following))]
+            tried = Mux(waiting, first, of_named(s0_step, later))
+            m.d.sync += [s0_step.eq(following), s0_addr.eq(Mux(trial, tried, following))]
         m.d.sync += done.eq(0)
         with m.If(start):
             m.d.sync += waiting.eq(1)
@@ -146,7 +148,7 @@ class Exponents(wiring.Component):
             m.d.sync += [walking.eq(~last), done.eq(last)]
         m.d.sync += [s1_valid.eq(walking & table.ready), s1_step.eq(s0_step), s1_addr.eq(s0_addr)]
 
-        chosen = ~trial | of_named(s1_step, "track_")
+        chosen = ~trial | of_named(s1_step, (getattr(self.adjust, f"track_{name}") for name in named))
         changes = s1_valid & chosen & shadow.entry.seen & (self.adjust.how != Adjust.CLEAR)
         s2_old, s2_seen = delayed(m, table.data, 1), delayed(m, shadow.entry, 1)
         m.d.comb += [

@@ -9,6 +9,7 @@ from amaranth.utils import exact_log2
 
 from ..spec.config import Config
 from .axi import OUTSTANDING, AxiRead, AxiWrite
+from .skid import Skid
 
 __all__ = ["PAGE", "PredictorWindow", "passing_ports"]
 
@@ -134,7 +135,7 @@ class PredictorWindow(wiring.Component):
         return sides
 
     def _read(self, m, memory, inside, taken):
-        """Queue of bursts, memory, output register; then whose beat is shown."""
+        """Queue of bursts, memory, a skid for its words; then whose beat is shown."""
         axi, port = self.i_read, self.o_read
         sides = self._address(m, "ar", axi, port, inside)
         bursts = data.StructLayout({"word": len(memory.addr), "length": len(axi.arlen), "id": len(axi.arid)})
@@ -142,9 +143,10 @@ class PredictorWindow(wiring.Component):
         m.submodules.read_words = words = _Words(self._config, len(memory.addr))
         burst, count = bursts(queue.r_data), Signal.like(axi.arlen)
         beat = data.StructLayout({"id": len(axi.rid), "last": 1})
-        s1_valid, s2_valid, s1, s2 = Signal(), Signal(), Signal(beat), Signal(beat)
-        s2_data = Signal.like(axi.rdata, reset_less=True)
-        move1, move2, step, shown, coming = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.submodules.beats = beats = Skid(data.StructLayout({"beat": beat, "data": len(axi.rdata)}))
+        s1_valid, s1 = Signal(), Signal(beat)
+        move1, step, shown, coming = Signal(), Signal(), Signal(), Signal()
+        out = beats.o.p
 
         m.d.comb += [
             port.arvalid.eq(axi.arvalid & sides.go & ~inside),
@@ -152,7 +154,8 @@ class PredictorWindow(wiring.Component):
             queue.w_en.eq(axi.arvalid & sides.go & inside),
             queue.w_data.eq(Cat(self._word(axi.araddr), axi.arlen, axi.arid)),
             sides.end.eq(axi.rvalid & axi.rready & axi.rlast), sides.end_id.eq(axi.rid),
-            move2.eq(~s2_valid | taken), move1.eq(~s1_valid | move2), step.eq(queue.r_rdy & move1),
+            beats.i.valid.eq(s1_valid), beats.i.p.beat.eq(s1), beats.i.p.data.eq(memory.data), beats.o.ready.eq(taken),
+            move1.eq(~s1_valid | beats.i.ready), step.eq(queue.r_rdy & move1),
             words.start.eq(burst.word), words.step.eq(step), words.last.eq(count == burst.length),
             memory.en.eq(step), memory.addr.eq(words.word),
             queue.r_en.eq(step & words.last),
@@ -161,20 +164,18 @@ class PredictorWindow(wiring.Component):
             m.d.sync += [count.eq(Mux(words.last, 0, count + 1)), s1.id.eq(burst.id), s1.last.eq(words.last)]
         with m.If(move1):
             m.d.sync += s1_valid.eq(queue.r_rdy)
-        with m.If(move2):
-            m.d.sync += [s2_valid.eq(s1_valid), s2.eq(s1), s2_data.eq(memory.data)]
 
         # Which side is shown is a register, so that no path leads from the port to the window's pipeline and back.
-        m.d.comb += coming.eq(Mux(move2, s1_valid, s2_valid))
-        with m.If(Mux(shown, taken & s2.last, ~port.rvalid | (axi.rready & port.rlast))):
+        m.d.comb += coming.eq((beats.o.valid & ~taken) | s1_valid | ~beats.i.ready)
+        with m.If(Mux(shown, taken & out.beat.last, ~port.rvalid | (axi.rready & port.rlast))):
             m.d.sync += shown.eq(coming & ~(shown & port.rvalid))
         m.d.comb += [
             taken.eq(shown & axi.rready),
             axi.rvalid.eq(shown | port.rvalid),
             port.rready.eq(axi.rready & ~shown),
-            axi.rdata.eq(Mux(shown, s2_data, port.rdata)),
-            axi.rid.eq(Mux(shown, s2.id, port.rid)),
-            axi.rlast.eq(Mux(shown, s2.last, port.rlast)),
+            axi.rdata.eq(Mux(shown, out.data, port.rdata)),
+            axi.rid.eq(Mux(shown, out.beat.id, port.rid)),
+            axi.rlast.eq(Mux(shown, out.beat.last, port.rlast)),
             axi.rresp.eq(Mux(shown, 0, port.rresp)),
         ]
 

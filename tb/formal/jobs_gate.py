@@ -164,6 +164,7 @@ def _adam_rate(h):
     h.prove("NORMALISE: in its time", ~normalise | ((spent >= begins) & (spent <= last) & ~(spent - begins)[0]))
     h.prove("HALVE: in its time", ~halve | ((spent > begins) & (spent <= last + 1) & (spent - begins)[0]))
     h.prove("HALVE: knows whether there is something to halve", ~halve | (large == (high != 0)))
+    h.prove("large: known in HALVE", ~large | halve)
     h.prove("NORMALISE: by a bit in two cycles", ~(normalise | halve) | ((high << halved) >> _RATIO_WIDTH == 0))
     h.prove(f"done: at most {AdamRate.LATENCY} cycles after start", idle | (spent <= AdamRate.LATENCY))
     h.prove("done: only what was started", ~dut.done | halve)

@@ -24,10 +24,10 @@ ADDRESS = ("id", "addr", "len", "size", "burst", "cache", "prot")
 
 Names = namedtuple(
     "Names",
-    "s1_valid s2_valid s1 s2 move1 move2 step shown coming announced may here moved answer_valid held "
-    "answered answers was_read was_written",
+    "s1_valid move1 step shown coming announced may here moved answer_valid held answered answers was_read was_written",
 )
 """Of the block's signals, in the order in which it makes them."""
+Stage = namedtuple("Stage", "valid last id")
 Burst = namedtuple("Burst", "known ahead word length id inside")
 """One arbitrary burst: whether it is in the queue or behind it, how many are before it, and what it is."""
 
@@ -143,8 +143,6 @@ def _in_page(word, beats):
 def _reads(h):
     axi, port = h.dut.i_read, h.dut.o_read
     signals, queue = Names(*h.signals("$signal")), h.block("bursts")
-    s1, s2 = signals.s1, signals.s2  # id, last
-    s1_last, s2_last = signals.s1_valid & s1[-1], signals.s2_valid & s2[-1]
     inside, word = h.dut.read_inside, _word(axi, "ar")
     taken = _addresses(h, "ar", axi, port, inside)
     beats = ("id", "data", "resp", "last")
@@ -157,7 +155,7 @@ def _reads(h):
     h.prove("i: r: the port's as it is", ~of_port | (_members(axi, "r", beats) == _members(port, "r", beats)))
     counts = _by_id(h, "ar", "r", axi, port, taken, inside, of_port & port.rlast, shown & axi.rlast)
     for number in range(N_IDS):
-        on_the_way = (s1_last & (s1[:2] == number)) + (s2_last & (s2[:2] == number))
+        on_the_way = sum(stage.last & (stage.id == number) for stage in _stages(h, signals))
         waiting = h.held("bursts", lambda entry, number=number: entry[-2:] == number)
         h.prove(f"id {number}: bursts in the window wait or are on their way",
                 counts[True][number] == waiting + on_the_way)  # fmt: skip
@@ -165,45 +163,51 @@ def _reads(h):
     _beats(h, signals, queue, taken & inside, shown, word)
 
 
+def _stages(h, signals):
+    """Where a word of the window is behind the queue, the first to be shown first."""
+    skid = h.block("beats")
+    spare = data.View(skid.o.p.shape(), h.signal("beats.spare")).beat
+    s1 = data.View(spare.shape(), h.signal("s1"))
+    beats = ((skid.o.valid, skid.o.p.beat), (~skid.i.ready, spare), (signals.s1_valid, s1))
+    return [Stage(valid, valid & beat.last, beat.id) for valid, beat in beats]
+
+
 def _beats(h, signals, queue, entered, shown, word):
     """Of the burst that is followed: its beats, as many as it has, from its words."""
-    axi, s1, s2 = h.dut.i_read, signals.s1, signals.s2
-    s1_last, s2_last = signals.s1_valid & s1[-1], signals.s2_valid & s2[-1]
+    axi, stages = h.dut.i_read, _stages(h, signals)
     burst, waiting = _follow(h, entered, shown & axi.rlast, {"word": word, "length": axi.arlen, "id": axi.arid})
     known, length, count = burst.known, burst.length, h.signal("count")
-    ends = s1_last + s2_last  # bursts all of whose words are read
+    ends = sum(stage.last for stage in stages)  # bursts all of whose words are read
     h.prove("bursts: all that came and aren't on their way", waiting == queue.level + ends)
     place = (burst.ahead - ends)[: len(burst.ahead)]
     h.prove("bursts: the burst stands in its place", ~known | (burst.ahead < ends) | (
         _entry(h, "bursts", place) == Cat(burst.word, length, burst.id)))  # fmt: skip
     h.prove("count: of a burst that is there", (count == 0) | (queue.level != 0))
-    h.prove("s1: more of its burst is to come", ~(signals.s1_valid & ~s1_last) | (count != 0))
-    h.prove("s1: none of a burst is in front of another's end", ~(signals.s1_valid & s1_last) | (count == 0))
-    h.prove("s2: the next of its burst follows", ~(signals.s2_valid & ~s2_last) | signals.s1_valid)
-    h.prove("shown: a beat is there", ~signals.shown | signals.s2_valid)
-    h.prove("s2: the next of its burst has its id", ~(signals.s2_valid & ~s2_last) | (s1[:2] == s2[:2]))
-    h.prove("s1: the next of its burst has its id", ~(signals.s1_valid & ~s1_last) | (s1[:2] == queue.r_data[-2:]))
+    out, spare, s1 = stages
+    h.prove("spare: behind one that is shown first", ~spare.valid | out.valid)
+    h.prove("shown: a beat is there", ~signals.shown | out.valid)
+    h.prove("s1: more of its burst is to come", ~(s1.valid & ~s1.last) | (count != 0))
+    h.prove("s1: none of a burst is in front of another's end", ~s1.last | (count == 0))
+    h.prove("s1: the next of its burst has its id", ~(s1.valid & ~s1.last) | (s1.id == queue.r_data[-2:]))
+    for name, stage, valid, ident in (
+        ("out", out, spare.valid | s1.valid, Mux(spare.valid, spare.id, s1.id)), ("spare", spare, s1.valid, s1.id)
+    ):  # fmt: skip
+        h.prove(f"{name}: the next of its burst follows", ~(stage.valid & ~stage.last) | (valid & (stage.id == ident)))
     beat = Signal.like(axi.arlen)
     with h.m.If(shown):
         h.m.d.sync += beat.eq(Mux(axi.rlast, 0, beat + 1))
     front = known & (burst.ahead == ends)
     h.prove("count: within the burst", ~front | (count <= length))
-    h.prove(
-        "count: of the burst in front",
-        (ends != 0) | (count == (beat + signals.s1_valid + signals.s2_valid)[: len(count)]),
-    )
-    h.prove("count: of the burst that is followed, without a wrap",
-            ~front | (ends != 0) | (count == beat + signals.s1_valid + signals.s2_valid))  # fmt: skip
-    h.prove("count: behind an end", ~s2_last | s1_last | (count == signals.s1_valid))
-    h.prove("beat: none before the queue's, if all is read", signals.s2_valid | signals.s1_valid | (beat == count))
-    first, second = known & (burst.ahead == 0), known & (burst.ahead == 1)
-    h.prove("s2: ends the burst", ~(first & s2_last) | (beat == length))
-    h.prove("s1: ends the burst", ~(first & ~s2_last & s1_last) | (beat + signals.s2_valid == length))
-    h.prove("s1: ends the burst behind", ~(second & s2_last & s1_last) | (length == 0))
-    h.prove("s2: of the burst", ~(first & signals.s2_valid) | (s2[:2] == burst.id))
-    h.prove("s1: of the burst", ~(first & signals.s1_valid & ~s2_last) | (s1[:2] == burst.id))
-    h.prove("s1: of the burst behind", ~(second & signals.s1_valid & s2_last) | (s1[:2] == burst.id))
-    own = first & shown
+    before, past = beat, 0  # of the stage's burst: beats in front of the stage; bursts that end there
+    for name, stage in zip(("out", "spare", "s1"), stages, strict=True):
+        own = known & (burst.ahead == past) & stage.valid
+        h.prove(f"{name}: of the burst", ~own | (stage.id == burst.id))
+        h.prove(f"{name}: ends the burst", ~(own & stage.last) | (before == length))
+        following = Signal.like(axi.arlen, name=f"before_{name}")
+        h.m.d.comb += following.eq(Mux(stage.last, 0, before + stage.valid))
+        before, past = following, past + stage.last
+    h.prove("count: of the burst in front", count == before)
+    own = known & (burst.ahead == 0) & shown
     h.prove("i: r: beats of the window are the burst's", ~own | (axi.rid == burst.id))
     h.prove("i: r: last with the burst's last beat, and only there", ~own | (axi.rlast == (beat == length)))
     words = h.block("read_words")
