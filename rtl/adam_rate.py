@@ -138,24 +138,27 @@ class AdamRate(wiring.Component):
         """One step of ``serial`` after the other, from the powers to the rate."""
         dry, rest = Signal(), Signal(_REST_WIDTH)
         large = Signal()  # the product, for its width: known in HALVE, else 0
-        m.d.sync += large.eq(0)
-        m.d.comb += serial.halve.eq(large)
+        loads = Signal()  # this is a state that loads
+        m.d.sync += [large.eq(0), loads.eq(0)]
+        m.d.comb += [serial.halve.eq(large), serial.load.eq(loads)]
 
         @contextmanager
         def state(name):
             with m.State(name):
                 yield
                 with m.If(self.clear):
+                    m.d.sync += loads.eq(0)
                     m.next = "IDLE"
 
         @contextmanager
         def stage(name, following, **loaded):
-            """Load the serial part, which takes a cycle of its own, and wait for what it makes."""
+            """Load the serial part, which takes a cycle of its own, and wait for what it makes of that."""
             with state(f"LOAD_{name}"):
                 self._load(m, serial, **loaded)
                 m.next = name
             with state(name), m.If(serial.ready):
                 yield
+                m.d.sync += loads.eq(following.startswith("LOAD"))
                 m.next = following
 
         complement = Cat(Const(0, 8), ~serial.high[:POWER_WIDTH])
@@ -163,7 +166,7 @@ class AdamRate(wiring.Component):
         low, high = dividend[:_RATIO_WIDTH], dividend[_RATIO_WIDTH:]
         with m.FSM():
             with state("IDLE"), m.If(self.start):
-                m.d.sync += dry.eq(self.dry)
+                m.d.sync += [dry.eq(self.dry), loads.eq(1)]
                 m.next = "LOAD_POWER1"
             with stage("POWER1", "LOAD_POWER2", count=_FACTOR_WIDTH, low=self.beta1, right=self.power1):
                 m.d.sync += [
@@ -189,6 +192,6 @@ class AdamRate(wiring.Component):
 
     def _load(self, m, serial, count, low, high=0, right=0, step=_Step.MULTIPLY):
         m.d.comb += [
-            serial.load.eq(1), serial.count.eq(count), serial.step.eq(step),
+            serial.count.eq(count), serial.step.eq(step),
             serial.i_high.eq(high), serial.i_low.eq(low), serial.i_right.eq(right),
         ]  # fmt: skip

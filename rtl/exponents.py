@@ -98,11 +98,16 @@ class Exponents(wiring.Component):
         m.submodules.burst = burst = Burst(self.layout, len(operands(self.config)))
         m.submodules.shadow = shadow = Shadow(self.config)
         walking, walk_addr = self._walk(m, table, shadow)
-        ids = Array(self.lookup.ids[operand] for operand in operands(self.config))
+        ids = [self.lookup.ids[operand] for operand in operands(self.config)]
+        asked = Signal.like(ids[0], reset_less=True)  # the burst's, a register as the way through the memory is long
+        with m.If(burst.start):
+            m.d.sync += asked.eq(ids[0])
+        with m.Elif(table.ready):
+            m.d.sync += asked.eq(Array([*ids[1:], ids[0]])[burst.position])
         m.d.comb += [
             table.index.eq(self.index), table.show.eq(self.show), self.shown.eq(table.shown),
             table.set.eq(self.set), table.value.eq(self.value),
-            table.addr.eq(Mux(walking, walk_addr, ids[burst.position])),
+            table.addr.eq(Mux(walking, walk_addr, asked)),
             burst.start.eq(self.lookup.start), burst.ready.eq(table.ready), burst.data.eq(table.data),
             self.lookup.found.eq(burst.found), self.lookup.done.eq(burst.done),
             *(getattr(shadow, name).eq(getattr(self, name)) for name in result_ports(self.config)),

@@ -3,12 +3,12 @@
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..spec.config import Config
 from .axi import OUTSTANDING, AxiRead, AxiWrite
+from .banked_memory import BankedMemory
 from .skid import Skid
 
 __all__ = ["PAGE", "PredictorWindow", "passing_ports"]
@@ -81,7 +81,7 @@ class PredictorWindow(wiring.Component):
     arbiters: bursts stay in a page, and at most OUTSTANDING are under way in a direction. Answers to bursts of one id
     keep their order. Reads of the port pass through without a register; beats of both sides may interleave, but the
     window's bursts aren't interrupted. A burst that is written begins a cycle later than without this block, if none
-    is under way. Beats from the window begin 3 cycles after their address at the earliest, one a cycle. A read whose
+    is under way. Beats from the window begin 4 cycles after their address at the earliest, one a cycle. A read whose
     address comes after a write's answer sees it; one under way together with a write of the same bytes may give
     anything.
 
@@ -96,14 +96,11 @@ class PredictorWindow(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # What a read gives while the same word is written needn't be defined, which saves a bypass.
-        memory = Memory(shape=self._config.port_width, depth=self._depth, init=[], attrs={"no_rw_check": 1})
-        m.submodules.memory = memory
-        read, write = memory.read_port(), memory.write_port(granularity=8)
-
+        # What a read gives while the same word is written needn't be defined.
+        m.submodules.memory = memory = BankedMemory(self._config.port_width, self._depth)
         taken = Signal()  # a beat of the window
-        self._read(m, read, self.read_inside, taken)
-        self._write(m, write, self.write_inside)
+        self._read(m, memory, self.read_inside, taken)
+        self._write(m, memory, self.write_inside)
         was_read, was_written, n_bytes = Signal(), Signal(), Signal.like(self.write_bytes)
         port, strobes = self.o_write, self.i_write.wstrb
         m.d.sync += [
@@ -135,17 +132,17 @@ class PredictorWindow(wiring.Component):
         return sides
 
     def _read(self, m, memory, inside, taken):
-        """Queue of bursts, memory, a skid for its words; then whose beat is shown."""
+        """Queue of bursts, memory of two stages, a skid for its words; then whose beat is shown."""
         axi, port = self.i_read, self.o_read
         sides = self._address(m, "ar", axi, port, inside)
-        bursts = data.StructLayout({"word": len(memory.addr), "length": len(axi.arlen), "id": len(axi.arid)})
+        bursts = data.StructLayout({"word": len(memory.r_addr), "length": len(axi.arlen), "id": len(axi.arid)})
         m.submodules.bursts = queue = SyncFIFO(width=bursts.size, depth=OUTSTANDING)
-        m.submodules.read_words = words = _Words(self._config, len(memory.addr))
+        m.submodules.read_words = words = _Words(self._config, len(memory.r_addr))
         burst, count = bursts(queue.r_data), Signal.like(axi.arlen)
         beat = data.StructLayout({"id": len(axi.rid), "last": 1})
         m.submodules.beats = beats = Skid(data.StructLayout({"beat": beat, "data": len(axi.rdata)}))
-        s1_valid, s1 = Signal(), Signal(beat)
-        move1, step, shown, coming = Signal(), Signal(), Signal(), Signal()
+        s1_valid, s2_valid, s1, s2 = Signal(), Signal(), Signal(beat), Signal(beat)
+        move1, move2, step, shown, coming = Signal(), Signal(), Signal(), Signal(), Signal()
         out = beats.o.p
 
         m.d.comb += [
@@ -154,19 +151,22 @@ class PredictorWindow(wiring.Component):
             queue.w_en.eq(axi.arvalid & sides.go & inside),
             queue.w_data.eq(Cat(self._word(axi.araddr), axi.arlen, axi.arid)),
             sides.end.eq(axi.rvalid & axi.rready & axi.rlast), sides.end_id.eq(axi.rid),
-            beats.i.valid.eq(s1_valid), beats.i.p.beat.eq(s1), beats.i.p.data.eq(memory.data), beats.o.ready.eq(taken),
-            move1.eq(~s1_valid | beats.i.ready), step.eq(queue.r_rdy & move1),
+            beats.i.valid.eq(s2_valid), beats.i.p.beat.eq(s2), beats.i.p.data.eq(memory.r_data),
+            beats.o.ready.eq(taken), move2.eq(~s2_valid | beats.i.ready), move1.eq(~s1_valid | move2),
+            step.eq(queue.r_rdy & move1),
             words.start.eq(burst.word), words.step.eq(step), words.last.eq(count == burst.length),
-            memory.en.eq(step), memory.addr.eq(words.word),
+            memory.r_en.eq(step), memory.r_addr.eq(words.word), memory.move.eq(move2),
             queue.r_en.eq(step & words.last),
         ]  # fmt: skip
         with m.If(step):
             m.d.sync += [count.eq(Mux(words.last, 0, count + 1)), s1.id.eq(burst.id), s1.last.eq(words.last)]
         with m.If(move1):
             m.d.sync += s1_valid.eq(queue.r_rdy)
+        with m.If(move2):
+            m.d.sync += [s2_valid.eq(s1_valid), s2.eq(s1)]
 
         # Which side is shown is a register, so that no path leads from the port to the window's pipeline and back.
-        m.d.comb += coming.eq((beats.o.valid & ~taken) | s1_valid | ~beats.i.ready)
+        m.d.comb += coming.eq((beats.o.valid & ~taken) | s2_valid | ~beats.i.ready)
         with m.If(Mux(shown, taken & out.beat.last, ~port.rvalid | (axi.rready & port.rlast))):
             m.d.sync += shown.eq(coming & ~(shown & port.rvalid))
         m.d.comb += [
@@ -183,9 +183,9 @@ class PredictorWindow(wiring.Component):
         """Beats follow their addresses' order; the answer of the window waits while the port has one."""
         axi, port = self.i_write, self.o_write
         sides = self._address(m, "aw", axi, port, inside)
-        bursts = data.StructLayout({"word": len(memory.addr), "inside": 1, "id": len(axi.awid)})
+        bursts = data.StructLayout({"word": len(memory.w_addr), "inside": 1, "id": len(axi.awid)})
         m.submodules.order = order = SyncFIFO(width=bursts.size, depth=OUTSTANDING)
-        m.submodules.write_words = words = _Words(self._config, len(memory.addr))
+        m.submodules.write_words = words = _Words(self._config, len(memory.w_addr))
         burst = bursts(order.r_data)
         announced, may, here, moved = Signal(), Signal(), Signal(), Signal()
         answer_valid, answer_id, held, answered, answers = Signal(), Signal.like(axi.bid), Signal(), Signal(), Signal()
@@ -208,7 +208,7 @@ class PredictorWindow(wiring.Component):
             moved.eq(axi.wvalid & axi.wready),
             order.r_en.eq(moved & axi.wlast),
             words.start.eq(burst.word), words.step.eq(moved), words.last.eq(axi.wlast),
-            memory.addr.eq(words.word), memory.data.eq(axi.wdata), memory.en.eq(Mux(here & moved, axi.wstrb, 0)),
+            memory.w_addr.eq(words.word), memory.w_data.eq(axi.wdata), memory.w_en.eq(Mux(here & moved, axi.wstrb, 0)),
         ]  # fmt: skip
         with m.If(answered):
             m.d.sync += answer_valid.eq(0)

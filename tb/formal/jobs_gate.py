@@ -3,7 +3,7 @@
 from adagp.rtl.adam_rate import _FACTOR_WIDTH, _RATIO_WIDTH, _ROOT_WIDTH, AdamRate, _Serial
 from adagp.rtl.cosine import ALIGN, MANTISSA, STREAM, Cosine
 from adagp.rtl.gate import DEPTH, VOTES, Gate
-from amaranth import Mux, Signal
+from amaranth import Cat, Mux, Signal
 
 from .registry import job
 from .rules import fifo_rule
@@ -164,6 +164,7 @@ def _adam_rate(h):
     h.prove("NORMALISE: in its time", ~normalise | ((spent >= begins) & (spent <= last) & ~(spent - begins)[0]))
     h.prove("HALVE: in its time", ~halve | ((spent > begins) & (spent <= last + 1) & (spent - begins)[0]))
     h.prove("HALVE: knows whether there is something to halve", ~halve | (large == (high != 0)))
+    h.prove("loads: in its states", h.signal("loads") == Cat(h.state("", f"LOAD_{s}") for s in RATE_STATES).any())
     h.prove("large: known in HALVE", ~large | halve)
     h.prove("NORMALISE: by a bit in two cycles", ~(normalise | halve) | ((high << halved) >> _RATIO_WIDTH == 0))
     h.prove(f"done: at most {AdamRate.LATENCY} cycles after start", idle | (spent <= AdamRate.LATENCY))

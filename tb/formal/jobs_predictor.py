@@ -19,12 +19,13 @@ N_IDS = 4
 NUMBERS = range(4 * OUTSTANDING)
 """Of bursts, modulo: more than may be under way."""
 PAGE_WORDS = 4096 // ON_CHIP.beat_bytes
-CUT = ("c:dut.memory",)
+CUT = ("c:dut.memory.*",)
 ADDRESS = ("id", "addr", "len", "size", "burst", "cache", "prot")
 
 Names = namedtuple(
     "Names",
-    "s1_valid move1 step shown coming announced may here moved answer_valid held answered answers was_read was_written",
+    "s1_valid s2_valid s1 s2 move1 move2 step shown coming announced may here moved answer_valid held answered answers "
+    "was_read was_written",
 )
 """Of the block's signals, in the order in which it makes them."""
 Stage = namedtuple("Stage", "valid last id")
@@ -167,8 +168,10 @@ def _stages(h, signals):
     """Where a word of the window is behind the queue, the first to be shown first."""
     skid = h.block("beats")
     spare = data.View(skid.o.p.shape(), h.signal("beats.spare")).beat
-    s1 = data.View(spare.shape(), h.signal("s1"))
-    beats = ((skid.o.valid, skid.o.p.beat), (~skid.i.ready, spare), (signals.s1_valid, s1))
+    s1, s2 = (data.View(spare.shape(), signal) for signal in (signals.s1, signals.s2))
+    beats = (
+        (skid.o.valid, skid.o.p.beat), (~skid.i.ready, spare), (signals.s2_valid, s2), (signals.s1_valid, s1)
+    )  # fmt: skip
     return [Stage(valid, valid & beat.last, beat.id) for valid, beat in beats]
 
 
@@ -183,23 +186,23 @@ def _beats(h, signals, queue, entered, shown, word):
     h.prove("bursts: the burst stands in its place", ~known | (burst.ahead < ends) | (
         _entry(h, "bursts", place) == Cat(burst.word, length, burst.id)))  # fmt: skip
     h.prove("count: of a burst that is there", (count == 0) | (queue.level != 0))
-    out, spare, s1 = stages
+    out, spare, s2, s1 = stages
     h.prove("spare: behind one that is shown first", ~spare.valid | out.valid)
     h.prove("shown: a beat is there", ~signals.shown | out.valid)
     h.prove("s1: more of its burst is to come", ~(s1.valid & ~s1.last) | (count != 0))
     h.prove("s1: none of a burst is in front of another's end", ~s1.last | (count == 0))
     h.prove("s1: the next of its burst has its id", ~(s1.valid & ~s1.last) | (s1.id == queue.r_data[-2:]))
-    for name, stage, valid, ident in (
-        ("out", out, spare.valid | s1.valid, Mux(spare.valid, spare.id, s1.id)), ("spare", spare, s1.valid, s1.id)
-    ):  # fmt: skip
-        h.prove(f"{name}: the next of its burst follows", ~(stage.valid & ~stage.last) | (valid & (stage.id == ident)))
+    behind, ident = s1.valid, s1.id
+    for name, stage in (("s2", s2), ("spare", spare), ("out", out)):
+        h.prove(f"{name}: the next of its burst follows", ~(stage.valid & ~stage.last) | (behind & (stage.id == ident)))
+        behind, ident = behind | stage.valid, Mux(stage.valid, stage.id, ident)
     beat = Signal.like(axi.arlen)
     with h.m.If(shown):
         h.m.d.sync += beat.eq(Mux(axi.rlast, 0, beat + 1))
     front = known & (burst.ahead == ends)
     h.prove("count: within the burst", ~front | (count <= length))
     before, past = beat, 0  # of the stage's burst: beats in front of the stage; bursts that end there
-    for name, stage in zip(("out", "spare", "s1"), stages, strict=True):
+    for name, stage in zip(("out", "spare", "s2", "s1"), stages, strict=True):
         own = known & (burst.ahead == past) & stage.valid
         h.prove(f"{name}: of the burst", ~own | (stage.id == burst.id))
         h.prove(f"{name}: ends the burst", ~(own & stage.last) | (before == length))
@@ -265,14 +268,14 @@ def _moves(h, signals, queue, inside, word):
     with h.m.If(moved):
         h.m.d.sync += beat.eq(Mux(axi.wlast, 0, beat + 1))
     own = burst.known & (burst.ahead == 0) & moved
-    memory = h.signal("write__en")
+    memory = h.block("memory").w_en
     h.prove("w: to the port or to the window", ~own | ((port.wvalid & port.wready) == ~burst.inside))
     h.prove("w: into the window, where it says so", ~own | (memory == Mux(burst.inside, axi.wstrb, 0)))
     h.prove("w: into the window only what moves", moved | (memory == 0))
     within = h.signals("write_words.$signal")[0]
     h.prove("words: within a burst", within == (beat != 0))
     h.prove("words: the burst's, one after the other",
-            ~own | (h.signal("write__addr") == _in_page(burst.word, beat)))  # fmt: skip
+            ~own | (h.block("memory").w_addr == _in_page(burst.word, beat)))  # fmt: skip
     answered = h.before(own & axi.wlast & burst.inside)
     h.prove("i: b: the burst's, behind its last beat",
             ~answered | (signals.answer_valid & (h.signal("$like") == h.before(burst.id))))  # fmt: skip

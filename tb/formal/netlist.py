@@ -101,6 +101,11 @@ def gates_between(rtlil: str, folder: Path, pairs: dict) -> dict[str, bool]:
         return {}
     design, module = _read(rtlil, folder)
     _checks(module)
+    _run(design, "memory_collect")
+    for cell in list(module.cells_.values()):
+        # No gates lead through a memory that is read by a clock.
+        if cell.type.str() == "$mem_v2" and cell.parameters[ys.IdString("\\RD_CLK_ENABLE")].is_fully_ones():
+            module.remove(cell)
     _run(design, _MAP)
     path, names = folder / "gates.aag", folder / "gates.map"
     _run(design, f"write_aiger -ascii -zinit -map {names} {path}")

@@ -74,7 +74,7 @@ def test_cycles_of_a_batch_are_measured_and_kept(small, monkeypatch):
     common = replace(COMMON, model="mlp", batch=4)
     designs = {"bp": "baseline", "predicted": "max", "zero": "max", "skip": "max"}
     found = {method: bench.measured(method, variant, common, small) for method, variant in designs.items()}
-    assert set(found["bp"]) == {"warmup"} and set(found["skip"]) == {"warmup", "bp"}
+    assert set(found["bp"]) == {"warmup"} and set(found["skip"]) == {"warmup", "bp", "gp"} and found["skip"]["gp"] == 0
     for method in ("predicted", "zero"):
         assert 0 < found[method]["gp"] < found[method]["bp"] and set(found[method]) == {"warmup", "bp", "gp"}
     assert found["zero"]["gp"] < found["predicted"]["gp"]

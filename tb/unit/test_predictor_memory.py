@@ -25,7 +25,7 @@ def test_no_window_passes_all_on():
 
 def test_an_address_for_the_port_passes_a_cycle_later_and_the_window_gives_a_beat_a_cycle():
     config, window, dut = build("tiny")
-    bursts, length, rest = 6, 4, 4
+    bursts, length, rest = 6, 4, 5
     valid = []
 
     async def bench(ctx):
