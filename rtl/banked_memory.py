@@ -1,0 +1,56 @@
+"""A memory deeper than one memory block: blocks in parallel, with a register behind each."""
+
+from amaranth import Array, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from .block_memory import BlockMemory
+
+__all__ = ["BankedMemory"]
+
+_BANK_WORDS = 1024
+
+
+class BankedMemory(wiring.Component):
+    """``depth`` words of ``width`` bits, whose bytes are written as ``w_en`` says; collisions as in a BlockMemory.
+
+    ``r_data`` is the word at ``r_addr`` in the cycle with ``r_en`` before the last cycle with ``move``: two registers,
+    which tools put into the memory blocks, as what chooses among the blocks comes behind them.
+    """
+
+    READ_LATENCY = 2
+
+    def __init__(self, width: int, depth: int):
+        self._depth = depth
+        bits = ceil_log2(depth)
+        super().__init__({
+            "r_en": In(1), "move": In(1), "r_addr": In(bits), "r_data": Out(width),
+            "w_en": In(width // 8), "w_addr": In(bits), "w_data": In(width),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        within = ceil_log2(_BANK_WORDS)
+        read_bank, shown_bank = (
+            Signal(range(max(2, -(-self._depth // _BANK_WORDS))), name=name) for name in ("read_bank", "shown_bank")
+        )  # fmt: skip
+        with m.If(self.r_en):
+            m.d.sync += read_bank.eq(self.r_addr[within:])
+        with m.If(self.move):
+            m.d.sync += shown_bank.eq(read_bank)
+        words = []
+        for number, first in enumerate(range(0, self._depth, _BANK_WORDS)):
+            bank = BlockMemory(len(self.r_data), min(_BANK_WORDS, self._depth - first), granularity=8)
+            m.submodules[f"bank{number}"] = bank
+            word = Signal.like(self.r_data, name=f"word{number}", reset_less=True)
+            with m.If(self.move):
+                m.d.sync += word.eq(bank.r_data)
+            m.d.comb += [
+                bank.r_en.eq(self.r_en), bank.r_addr.eq(self.r_addr[:within]),
+                bank.w_en.eq(Mux(self.w_addr[within:] == number, self.w_en, 0)),
+                bank.w_addr.eq(self.w_addr[:within]), bank.w_data.eq(self.w_data),
+            ]  # fmt: skip
+            words.append(word)
+        m.d.comb += self.r_data.eq(Array(words)[shown_bank])
+        return m
