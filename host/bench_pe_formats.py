@@ -33,8 +33,8 @@ from ..synth.flow import tools
 from ..synth.harness import DESIGN, PinHarness
 from ..synth.jobs import ended_by_signals
 from ..synth.netlist import count
-from ..synth.nextpnr import fmax_mhz
 from ..synth.pe_mesh import PEMesh
+from ..synth.placement import fmax_mhz
 from ..synth.target import Target
 from ..synth.xilinx import XILINX
 from ..synth.yosys import synthesise

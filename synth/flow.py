@@ -9,7 +9,7 @@ from statistics import median
 from types import MappingProxyType
 
 from ..gen.cache import digest
-from . import ecp5, ice40, netlist, nextpnr, xilinx
+from . import ecp5, ice40, netlist, nextpnr, placement, xilinx
 from .breakdown import tree
 from .child import Say
 from .code import CODE, OWN, SOURCES
@@ -130,8 +130,8 @@ def _place(run: nextpnr.Run, done: _Synthesised, report: Report) -> _Routed:
         say("")
     scopes, period_ns = done.cells.scopes, 1e9 / done.design.config.clock_hz
     return _Routed(
-        run.identity, "", False, nextpnr.fmax_mhz(folder), nextpnr.critical_path(folder, scopes),
-        nextpnr.utilisation(folder), nextpnr.late(folder, scopes, period_ns), folder,
+        run.identity, "", False, placement.fmax_mhz(folder), placement.critical_path(folder, scopes),
+        placement.utilisation(folder), placement.late(folder, scopes, period_ns), folder,
     )  # fmt: skip
 
 
@@ -238,4 +238,5 @@ def keep(found: dict, folder: Path) -> None:
         shutil.copy(Path(found["folder"]) / name, folder / copy)
     for seed, placed in found.get("placed", {}).items():
         shutil.copy(Path(placed) / "report.json", folder / f"report-seed{seed}.json")
-        shutil.copy(Path(placed) / "log.txt", folder / f"nextpnr-seed{seed}.log")
+        logs = [log for log in (Path(placed) / "place.txt", Path(placed) / "log.txt") if log.exists()]
+        (folder / f"nextpnr-seed{seed}.log").write_text("".join(log.read_text() for log in logs))

@@ -1,6 +1,5 @@
 """nextpnr, native or from PyPI: a netlist placed and routed with several seeds, each kept in the cache."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -15,10 +14,9 @@ from pathlib import Path
 from ..gen.cache import cache_directory, digest, entry
 from . import child, floorplan
 from .errors import RouteError, ToolError
-from .netlist import Scopes
 from .pins import identity
 
-__all__ = ["PHASE", "Router", "Run", "critical_path", "fmax_mhz", "late", "utilisation", "watched"]
+__all__ = ["PHASE", "Router", "Run", "watched"]
 
 ITERATIONS = 160
 """After how many the router is stopped. What it can route takes it some dozens; with what it can't it never ends:
@@ -26,6 +24,13 @@ it doubles the price of a wire that several nets want each time, until nothing e
 
 FIRM = "--tmg-ripup"
 """The router's option to tear up what is late, for as long as anything is."""
+
+LATE = 200
+"""How many nets may be late when such are torn up: where that had an end it were at most 62, and thousands where the
+placement is to blame."""
+
+_PLACE = ("--json", "netlist.json", "--no-route", "--write", "placed.json")
+_ROUTE = ("--json", "placed.json", "--no-pack", "--no-place")
 
 PLACING = 1000
 """After how many iterations the electrostatic placer is stopped: those that ended took up to two thirds of that, and
@@ -90,13 +95,17 @@ class Router:
         """What places and routes ``netlist``: a folder of :func:`.yosys.synthesise`, told from others by its name.
 
         ``pins``: places of the netlist's ports; where there are none nextpnr chooses them. ``firm``: nets that miss
-        ``freq_mhz`` are routed anew until none is left; where that has no end the seed is routed again, as without.
+        ``freq_mhz`` are routed anew until none is left; where that has no end the placement is routed as without.
         """
         arguments = (
             *options, *self.refinement, *(plan.options if plan else ()), "--freq", f"{freq_mhz:g}", "--seed", str(seed),
             "--timing-allow-fail", "--report", "report.json", "--detailed-timing-report",
         )  # fmt: skip
-        where = [*([plan.identity] if plan else []), *([identity(pins)] if pins else []), *([FIRM] if firm else [])]
+        where = [
+            *([plan.identity] if plan else []),
+            *([identity(pins)] if pins else []),
+            *([FIRM, str(LATE)] if firm else []),
+        ]
         key = digest(netlist.name, self.version, *arguments, *where)
         return Run(self, name, netlist, arguments, seed, plan, f"placed-{name}-seed{seed}-{key}", pins, firm)
 
@@ -116,11 +125,11 @@ class Run:
     firm: bool = False
 
     def place(self, say: child.Say = lambda _: None) -> Path:
-        """Folder with ``report.json`` and ``log.txt``; made now unless it is in the cache.
+        """Folder with ``report.json`` and ``log.txt``, if firm ``place.txt`` too; made now unless it is in the cache.
 
         Raises RouteError where placer or router find no end in PLACING or ITERATIONS, ToolError.
         """
-        tool, what = self.router.tool, f"{self.name} with seed {self.seed}"
+        what = f"{self.name} with seed {self.seed}"
         self._retry()
         with entry(self.identity) as (path, scratch):
             if scratch:
@@ -128,20 +137,34 @@ class Run:
                 folder.mkdir()
                 # Its own folder is all that a tool in WebAssembly can see.
                 floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan, self.pins)
-                command = (*self.router.command, "--json", "netlist.json", *self.arguments)
-                for attempt in ((*command, FIRM), command) if self.firm else (command,):
-                    with suppress(RouteError):  # kept too: up to the same limits it would go the same way again
-                        child.run(
-                            attempt, folder, folder / "log.txt", PHASE, watched(say),
-                            what=f"{tool}, placing {what},", keep=path.with_name(f"{path.name}.log"),
-                        )  # fmt: skip
-                        break
-                (folder / "netlist.json").unlink()
+
+                def step(*options):
+                    child.run(
+                        (*self.router.command, *options, *self.arguments), folder, folder / "log.txt", PHASE,
+                        watched(say, LATE if FIRM in options else None),
+                        what=f"{self.router.tool}, placing {what},", keep=path.with_name(f"{path.name}.log"),
+                    )  # fmt: skip
+
+                with suppress(RouteError):  # kept too: up to the same limits it would go the same way again
+                    self._steps(step, folder)
+                for name in ("netlist.json", "placed.json"):
+                    (folder / name).unlink(missing_ok=True)
                 folder.rename(path)
         if not (path / "report.json").exists():
             said = _end((path / "log.txt").read_text())[2].format(what)
-            raise RouteError(f"{tool} {said}; try other seeds, or a smaller design")
+            raise RouteError(f"{self.router.tool} {said}; try other seeds, or a smaller design")
         return path
+
+    def _steps(self, step, folder):
+        if not self.firm:
+            return step("--json", "netlist.json")
+        step(*_PLACE)
+        (folder / "log.txt").rename(folder / "place.txt")
+        (folder / "report.json").unlink()  # an estimate
+        try:
+            step(*_ROUTE, FIRM)
+        except RouteError:
+            step(*_ROUTE)
 
     def _retry(self):
         """Forget a kept failure that ended before what is now the limit."""
@@ -169,10 +192,11 @@ def _end(log):
     return last, ITERATIONS, f"can't route {{}}: the best of {last} iterations left {best:,} shared wires"
 
 
-def watched(say: child.Say) -> child.Say:
+def watched(say: child.Say, most_late: int | None = None) -> child.Say:
     """``say``, which is told what PHASE finds, but that it raises RouteError when told of a last iteration.
 
-    Not of one that has left no wire shared and no net late: it is the end that was hoped for.
+    Not of one that has left no wire shared and no net late: it is the end that was hoped for. ``most_late``: how many
+    nets an iteration may leave late.
     """
 
     def watch(what):
@@ -180,62 +204,9 @@ def watched(say: child.Say) -> child.Say:
         placing, routing = _PLACING.search(what), _ITERATION.search(what)
         if placing and int(placing[1]) >= PLACING:
             raise RouteError
-        if routing and int(routing[1]) >= ITERATIONS and (int(routing[2]) or int(routing[3] or 0)):
-            raise RouteError
+        if routing:
+            shared, late = int(routing[2]), int(routing[3] or 0)
+            if (int(routing[1]) >= ITERATIONS and (shared or late)) or (most_late is not None and late > most_late):
+                raise RouteError
 
     return watch
-
-
-def _report(folder):
-    return json.loads((folder / "report.json").read_text())
-
-
-def fmax_mhz(folder: Path) -> float:
-    """The highest frequency that timing analysis allows."""
-    return round(min(clock["achieved"] for clock in _report(folder)["fmax"].values()), 2)
-
-
-def utilisation(folder: Path) -> dict[str, tuple[int, int]]:
-    """What is used of each kind of place, and what there is."""
-    return {name: (found["used"], found["available"]) for name, found in _report(folder)["utilization"].items()}
-
-
-def late(folder: Path, scopes: Scopes, period_ns: float) -> dict[str, dict]:
-    """Blocks whose registers some data reach later than ``period_ns`` after the clock: how many of how many, the worst.
-
-    Counted are inputs of registers and memories, enables and resets too, without the time they need before the clock.
-    """
-    found: dict[str, dict] = {}
-    for net in _report(folder)["detailed_net_timings"]:
-        for end in net["endpoints"]:
-            if net["event"].startswith("posedge") and end["event"].startswith("posedge"):
-                row = found.setdefault(scopes.block(end["cell"]), {"endpoints": 0, "late": 0, "worst_ns": 0.0})
-                arrival = end["delay"][1]
-                row["endpoints"] += 1
-                row["late"] += arrival > period_ns
-                row["worst_ns"] = max(row["worst_ns"], round(arrival, 2))
-    return dict(sorted((item for item in found.items() if item[1]["late"]), key=lambda item: -item[1]["late"]))
-
-
-def critical_path(folder: Path, scopes: Scopes) -> list[dict]:
-    """The longest path between registers, as the blocks it goes through: cells, logic and routing in ns.
-
-    What a block is given: its own cells' delays (clock to output and setup too), and of the nets that it drives.
-    """
-    clocked = [
-        path["path"] for path in _report(folder)["critical_paths"]
-        if path["from"].startswith("posedge") and path["to"].startswith("posedge")
-    ]  # fmt: skip
-    if not clocked:
-        return []
-    steps: list[dict] = []
-    for piece in max(clocked, key=lambda path: sum(piece["delay"] for piece in path)):
-        cell = piece["from"]["cell"]
-        inserted = steps and cell.startswith("$nextpnr")  # into a carry chain of the block before it
-        block = steps[-1]["block"] if inserted else scopes.block(cell)
-        if not steps or steps[-1]["block"] != block:
-            steps.append({"block": block, "cells": 0, "logic_ns": 0.0, "routing_ns": 0.0})
-        kind = "routing_ns" if piece["type"] == "routing" else "logic_ns"
-        steps[-1][kind] = round(steps[-1][kind] + piece["delay"], 3)
-        steps[-1]["cells"] += kind == "logic_ns"
-    return steps

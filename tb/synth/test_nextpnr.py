@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from adagp.synth import nextpnr as nextpnr_module
+from adagp.synth import placement
 from adagp.synth.errors import RouteError, ToolError
 from adagp.synth.flow import FPGAS, complain
 from adagp.synth.netlist import Scopes
@@ -25,7 +26,7 @@ def test_what_nextpnr_puts_into_a_path_is_of_the_block_before_it(tmp_path):
     clocked = {"from": "posedge clk", "to": "posedge clk", "path": path}
     (tmp_path / "report.json").write_text(json.dumps({"critical_paths": [clocked]}))
     scopes = Scopes("design.accelerator", frozenset({"core", "update"}))
-    assert nextpnr_module.critical_path(tmp_path, scopes) == [
+    assert placement.critical_path(tmp_path, scopes) == [
         {"block": "core", "cells": 2, "logic_ns": 0.9, "routing_ns": 1.0},
         {"block": "update", "cells": 1, "logic_ns": 0.25, "routing_ns": 0.0},
         {"block": "(harness)", "cells": 1, "logic_ns": 0.1, "routing_ns": 0.0},
@@ -47,11 +48,11 @@ def test_what_is_late_is_told_by_block(tmp_path):
     ]  # fmt: skip
     (tmp_path / "report.json").write_text(json.dumps({"detailed_net_timings": nets}))
     scopes = Scopes("design.accelerator", frozenset({"core", "update"}))
-    assert list(nextpnr_module.late(tmp_path, scopes, 10.0).items()) == [
+    assert list(placement.late(tmp_path, scopes, 10.0).items()) == [
         ("update", {"endpoints": 3, "late": 2, "worst_ns": 12.25}),
         ("core", {"endpoints": 2, "late": 1, "worst_ns": 10.5}),
     ]
-    assert nextpnr_module.late(tmp_path, scopes, 12.25) == {}
+    assert placement.late(tmp_path, scopes, 12.25) == {}
 
 
 @pytest.mark.parametrize(("lut", "large"), [(60, True), (100000, False)])
@@ -159,6 +160,11 @@ def test_a_route_that_is_found_at_last_is_not_thrown_away():
     watch(f"iter={nextpnr_module.ITERATIONS} wires=9000 overused=0 overuse=0 tmgfail=0 archfail=0")
     with pytest.raises(RouteError):
         watch(f"iter={nextpnr_module.ITERATIONS} wires=9000 overused=0 overuse=0 tmgfail=10 archfail=0")
+    nextpnr_module.watched(lambda _: None)("iter=1 wires=9000 overused=0 overuse=0 tmgfail=201 archfail=0")
+    firm = nextpnr_module.watched(lambda _: None, 200)
+    firm("iter=1 wires=9000 overused=0 overuse=0 tmgfail=200 archfail=0")
+    with pytest.raises(RouteError):
+        firm("iter=1 wires=9000 overused=0 overuse=0 tmgfail=201 archfail=0")
 
 
 LATE = """#!/usr/bin/env python3
@@ -187,11 +193,17 @@ def test_late_nets_are_torn_up_for_the_presets_clock_while_that_has_an_end(close
     found, _ = run("ecp5", (1, 2), part="25k", freq_mhz=freq)
     assert found["fmax_mhz"] == {"1": 70.0, "2": 70.0} and found["unrouted"] == {}
     ran = [line.split() for line in (tmp_path / "cache/ran").read_text().splitlines()]
-    seeds = [(line[line.index("--seed") + 1], "--tmg-ripup" in line) for line in ran]
-    wanted = [("1", False), ("2", False)] if freq or not closes else [("1", False), ("1", True), ("2", True)]
+    closing = closes and not freq
+    steps = [
+        (line[line.index("--seed") + 1], "--no-route" in line, "--no-place" in line, "--tmg-ripup" in line)
+        for line in ran
+    ]  # fmt: skip
+    placed, torn, routed = (True, False, False), (False, True, True), (False, True, False)
+    once = [(seed, False, False, False) for seed in "12"]
+    wanted = [("1", *placed), ("1", *torn), ("1", *routed), ("2", *placed), ("2", *torn)] if closing else once
     plain, firm = (router.run("x", tmp_path, (), 50, 1, firm=firm).identity for firm in (False, True))
     assert plain != firm  # in the cache
-    assert sorted(seeds) == wanted and all(line[line.index("--freq") + 1] == str(freq or 50) for line in ran)
+    assert sorted(steps) == sorted(wanted) and all(line[line.index("--freq") + 1] == str(freq or 50) for line in ran)
 
 
 def test_seeds_known_from_earlier_figures_are_not_run_again(cache):
