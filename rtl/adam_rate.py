@@ -50,7 +50,7 @@ class _Serial(wiring.Component):
     count: In(range(_RATIO_WIDTH + 1))
     step: In(_Step)
     halve: In(1)
-    """(``high`` * 2^16 + ``low``) / 2, while ``ready`` after steps of MULTIPLY."""
+    """(``high`` * 2^16 + ``low``) / 2 in the cycle behind, while ``ready`` after steps of MULTIPLY."""
     ready: Out(1, init=1)
     high: Out(_RATIO_WIDTH)
     low: Out(_RATIO_WIDTH)
@@ -63,16 +63,18 @@ class _Serial(wiring.Component):
         high, low, right = self.high, self.low, self.right
         y = Signal(_RATIO_WIDTH)  # what is added, 0 unless in a step's second cycle
         sums = Signal()  # the second cycle
+        adds = Signal()  # it, or one that halves
         subtract = Signal()  # y is a complement
         total = Signal(_RATIO_WIDTH + 2)
         # The lowest place makes the carry of a subtraction, whose own carry tells that it didn't go below 0.
         m.d.comb += total.eq(Cat(subtract, high) + Cat(subtract, y))
         result, covers = total[1:], total[-1]
-        m.d.sync += [sums.eq(~self.ready & ~sums & ~self.load), y.eq(0)]
+        sums_next = ~self.ready & ~sums & ~self.load
+        m.d.sync += [sums.eq(sums_next), adds.eq(sums_next | self.halve), y.eq(0)]
         with m.If(self.load):
             m.d.sync += [self.ready.eq(0), step.eq(self.step), subtract.eq(self.step != _Step.MULTIPLY)]
             m.d.sync += [left.eq(self.count), high.eq(self.i_high), low.eq(self.i_low), right.eq(self.i_right)]
-        with m.Elif(sums | self.halve):
+        with m.Elif(adds):
             m.d.sync += [left.eq(left - sums), self.ready.eq(self.ready | (left == 1))]
             with m.If(~subtract):
                 m.d.sync += [high.eq(result >> 1), low.eq(Cat(low[1:_FACTOR_WIDTH], result[0]))]
@@ -138,9 +140,10 @@ class AdamRate(wiring.Component):
         """One step of ``serial`` after the other, from the powers to the rate."""
         dry, rest = Signal(), Signal(_REST_WIDTH)
         large = Signal()  # the product, for its width: known in HALVE, else 0
+        halves = Signal()  # it will be
         loads = Signal()  # this is a state that loads
-        m.d.sync += [large.eq(0), loads.eq(0)]
-        m.d.comb += [serial.halve.eq(large), serial.load.eq(loads)]
+        m.d.sync += [large.eq(halves), loads.eq(0)]
+        m.d.comb += [serial.halve.eq(halves), serial.load.eq(loads)]
 
         @contextmanager
         def state(name):
@@ -181,7 +184,7 @@ class AdamRate(wiring.Component):
             with stage("PRODUCT", "NORMALISE", count=_FACTOR_WIDTH, low=self.rate.mantissa, right=serial.low):
                 pass
             with state("NORMALISE"):
-                m.d.sync += large.eq(serial.high != 0)
+                m.d.comb += halves.eq(serial.high != 0)
                 m.next = "HALVE"
             with state("HALVE"):
                 m.d.comb += self.done.eq(~large)

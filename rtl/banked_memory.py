@@ -16,7 +16,8 @@ class BankedMemory(wiring.Component):
     """``depth`` words of ``width`` bits, whose bytes are written as ``w_en`` says; collisions as in a BlockMemory.
 
     ``r_data`` is the word at ``r_addr`` in the cycle with ``r_en`` before the last cycle with ``move``: two registers,
-    which tools put into the memory blocks, as what chooses among the blocks comes behind them.
+    which tools put into the memory blocks, as what chooses among the blocks comes behind them. It is written a cycle
+    after ``w_en``, when it is known in which block.
     """
 
     READ_LATENCY = 2
@@ -39,6 +40,8 @@ class BankedMemory(wiring.Component):
             m.d.sync += read_bank.eq(self.r_addr[within:])
         with m.If(self.move):
             m.d.sync += shown_bank.eq(read_bank)
+        w_addr, w_data = Signal(within, reset_less=True), Signal.like(self.w_data, reset_less=True)
+        m.d.sync += [w_addr.eq(self.w_addr), w_data.eq(self.w_data)]
         words = []
         for number, first in enumerate(range(0, self._depth, _BANK_WORDS)):
             bank = BlockMemory(len(self.r_data), min(_BANK_WORDS, self._depth - first), granularity=8)
@@ -46,10 +49,11 @@ class BankedMemory(wiring.Component):
             word = Signal.like(self.r_data, name=f"word{number}", reset_less=True)
             with m.If(self.move):
                 m.d.sync += word.eq(bank.r_data)
+            w_en = Signal.like(self.w_en, name=f"w_en{number}")
+            m.d.sync += w_en.eq(Mux(self.w_addr[within:] == number, self.w_en, 0))
             m.d.comb += [
                 bank.r_en.eq(self.r_en), bank.r_addr.eq(self.r_addr[:within]),
-                bank.w_en.eq(Mux(self.w_addr[within:] == number, self.w_en, 0)),
-                bank.w_addr.eq(self.w_addr[:within]), bank.w_data.eq(self.w_data),
+                bank.w_en.eq(w_en), bank.w_addr.eq(w_addr), bank.w_data.eq(w_data),
             ]  # fmt: skip
             words.append(word)
         m.d.comb += self.r_data.eq(Array(words)[shown_bank])

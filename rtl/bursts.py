@@ -34,6 +34,12 @@ def pad_element_bits(config: Config) -> int:
     return (max(config.a_elements, config.b_elements, config.c_elements) - 1).bit_length()
 
 
+def _single(place, last):
+    """Whether operand ``last``, counted from one at ``place`` in a block, is in it: known sooner than their sum."""
+    bits = len(place)
+    return (last[bits:] == 0) & ~(place + last[:bits])[bits]
+
+
 class BurstWalk(wiring.Component):
     """The bursts of a descriptor in order, one per cycle at best, each within its aligned ``max_burst_beats``.
 
@@ -60,7 +66,8 @@ class BurstWalk(wiring.Component):
         operand_shift = exact_log2(config.operand_bytes)
         beat_bits = exact_log2(config.beat_bytes)
         block_bits = beat_bits + exact_log2(config.max_burst_beats)
-        span = dram[operand_shift:block_bits] + segment.last  # its last operand, counted from its first block on
+        place = dram[operand_shift:block_bits]
+        span = place + segment.last  # its last operand, counted from its first block on
         blocks = span[block_bits - operand_shift :]
         first = Signal(32)
         last = Signal(33)
@@ -85,7 +92,7 @@ class BurstWalk(wiring.Component):
             m.d.sync += [
                 self.o.valid.eq(1), first.eq(dram),
                 last.eq(dram + Cat(Const(config.operand_bytes - 1, operand_shift), segment.last)),
-                end.eq(span[beat_bits - operand_shift :]), left.eq(blocks), final.eq(blocks == 0),
+                end.eq(span[beat_bits - operand_shift :]), left.eq(blocks), final.eq(_single(place, segment.last)),
             ]  # fmt: skip
         return m
 
@@ -146,7 +153,7 @@ class BeatWalk(wiring.Component):
                 self.o.valid.eq(1),
                 base.eq(segment.place.sp - self.offsets[skipped]),
                 left.eq(beats),
-                final.eq(beats == 0),
+                final.eq(_single(skipped, segment.last)),
                 first.eq(skipped),
                 end.eq(span),
             ]

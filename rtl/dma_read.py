@@ -106,7 +106,8 @@ class Fill(wiring.Component):
             wiring.connect(m, getattr(requests, name), wiring.flipped(getattr(self, name)))
 
         d = Signal(_LAYOUT)  # the descriptor being worked on
-        half, clearing, moving, landed = Signal(), Signal(), Signal(), Signal()
+        half, moving, landed = Signal(), Signal(), Signal()
+        clearing = Signal()  # what is written is far away
         clear_word = Signal(pad_element_bits(self._config))
         m.d.comb += [
             walk.i.payload.eq(d),
@@ -136,13 +137,14 @@ class Fill(wiring.Component):
             with m.State("BEGIN"):
                 m.d.sync += words_left.eq((d.clear - 1) >> bank_bits)
                 with m.If(d.clear != 0):
+                    m.d.sync += clearing.eq(1)
                     m.next = "CLEAR"
                 with m.Else():
                     m.next = "START"
             with m.State("CLEAR"):
-                m.d.comb += clearing.eq(1)
                 m.d.sync += [clear_word.eq(clear_word + 1), words_left.eq(words_left - 1)]
                 with m.If(words_left == 0):
+                    m.d.sync += clearing.eq(0)
                     m.next = "START"
             with m.State("START"):
                 m.d.comb += walk.i.valid.eq(1)

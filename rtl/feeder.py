@@ -68,13 +68,13 @@ class Feeder(wiring.Component):
             self.tag.valid.eq(self.active), self.tag.half.eq(half), self.tag.overwrite.eq(overwrite),
             self.tag.end_sweep.eq(vector.end_sweep), self.tag.full.eq(vector.end_walk & gemm.last),
         ]  # fmt: skip
-        # By what holds in the next cycle. A half is free if it was so the cycle before: long after one is taken comes
-        # the next pass.
-        tile = Mux(self.active, ~vector.end_pass, in_pass) | ((loads | loaded) & ~self.swap)
-        free = self.acc_free.avail
-        m.d.sync += may.eq(tile & Mux(
-            begins, free | ~self.gemm.payload.first, self.busy & ~ends & (free | ~need_half | self.active)
-        ))  # fmt: skip
+        # By what holds in the next cycle, with or without a vector in this one, which is known late. A half is free if
+        # it was so the cycle before: long after one is taken comes the next pass.
+        free, tile = self.acc_free.avail, loads | loaded
+        opens = self.gemm.valid & (free | ~self.gemm.payload.first)
+        goes_on = (~vector.end_pass | (tile & in_pass)) & (~vector.end_walk | opens)
+        waits = (in_pass | tile) & Mux(self.busy, free | ~need_half, opens)
+        m.d.sync += may.eq(Mux(self.active, goes_on, waits))
         with m.If(self.active):
             with m.If(self.swap):
                 m.d.sync += pass_columns.eq(columns)

@@ -34,16 +34,18 @@ class Unpack(wiring.Component):
         beat = Signal.like(self.i.payload, reset_less=True)
         left = Signal(range(self._groups))  # behind the present group
         last = Signal()  # whether there is none
+        moves, new = ~self.o.valid | self.o.ready, ~self.o.valid | last  # the latter is known early
         groups = self._chosen(len(beat) // size for size in self._sizes)
-        m.d.comb += [self.o.payload.eq(beat), self.i.ready.eq(~self.o.valid | (last & self.o.ready))]
-        with m.If(self.i.ready):
-            m.d.sync += [
-                self.o.valid.eq(self.i.valid), beat.eq(self.i.payload), left.eq(groups - 1), last.eq(groups == 1),
-            ]  # fmt: skip
-        with m.Elif(self.o.ready):
-            m.d.sync += [
-                beat.eq(self._chosen(beat >> size for size in self._sizes)), left.eq(left - 1), last.eq(left == 1),
-            ]  # fmt: skip
+        m.d.comb += [self.o.payload.eq(beat), self.i.ready.eq(moves & new)]
+        with m.If(moves):
+            with m.If(new):
+                m.d.sync += [
+                    self.o.valid.eq(self.i.valid), beat.eq(self.i.payload), left.eq(groups - 1), last.eq(groups == 1),
+                ]  # fmt: skip
+            with m.Else():
+                m.d.sync += [
+                    beat.eq(self._chosen(beat >> size for size in self._sizes)), left.eq(left - 1), last.eq(left == 1),
+                ]  # fmt: skip
         with m.If(self.flush):
             m.d.sync += self.o.valid.eq(0)
         return m

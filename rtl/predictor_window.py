@@ -80,9 +80,10 @@ class PredictorWindow(wiring.Component):
     ``read_inside`` and ``write_inside`` come with the address that is offered. ``i_read`` and ``i_write`` are driven by
     arbiters: bursts stay in a page, and at most OUTSTANDING are under way in a direction. Answers to bursts of one id
     keep their order. Reads of the port pass through without a register; beats of both sides may interleave, but the
-    window's bursts aren't interrupted. A burst that is written begins a cycle later than without this block, if none
-    is under way. Beats from the window begin 4 cycles after their address at the earliest, one a cycle. A read whose
-    address comes after a write's answer sees it; one under way together with a write of the same bytes may give
+    window's bursts aren't interrupted. Addresses to write are passed on a cycle after they are offered, one every two
+    cycles; beats begin a cycle later than without this block, if none are under way. Beats from the window begin 4
+    cycles after their address at the earliest, one a cycle. A read whose address comes after a write's answer sees it;
+    one under way together with a write of the same bytes may give
     anything.
 
     ``read_beats`` is high in cycles that move a beat from the port, ``write_bytes`` are the bytes written to it by
@@ -155,7 +156,7 @@ class PredictorWindow(wiring.Component):
             beats.o.ready.eq(taken), move2.eq(~s2_valid | beats.i.ready), move1.eq(~s1_valid | move2),
             step.eq(queue.r_rdy & move1),
             words.start.eq(burst.word), words.step.eq(step), words.last.eq(count == burst.length),
-            memory.r_en.eq(step), memory.r_addr.eq(words.word), memory.move.eq(move2),
+            memory.r_en.eq(move1), memory.r_addr.eq(words.word), memory.move.eq(move2),
             queue.r_en.eq(step & words.last),
         ]  # fmt: skip
         with m.If(step):
@@ -187,19 +188,18 @@ class PredictorWindow(wiring.Component):
         m.submodules.order = order = SyncFIFO(width=bursts.size, depth=OUTSTANDING)
         m.submodules.write_words = words = _Words(self._config, len(memory.w_addr))
         burst = bursts(order.r_data)
-        announced, may, here, moved = Signal(), Signal(), Signal(), Signal()
-        answer_valid, answer_id, held, answered, answers = Signal(), Signal.like(axi.bid), Signal(), Signal(), Signal()
+        announced, here, moved, answer_valid = Signal(), Signal(), Signal(), Signal()
+        answer_id, held, answered, answers = Signal.like(axi.bid), Signal(), Signal(), Signal()
 
         # Beats may go before the port takes their address: it may wait for them.
         m.d.comb += [
-            may.eq(sides.go & (announced | order.w_rdy)),
-            port.awvalid.eq(axi.awvalid & may & ~inside),
-            axi.awready.eq(may & (inside | port.awready)),
+            port.awvalid.eq(axi.awvalid & announced & ~inside),
+            axi.awready.eq(announced & (inside | port.awready)),
             order.w_en.eq(axi.awvalid & sides.go & ~announced),
             order.w_data.eq(Cat(self._word(axi.awaddr), inside, axi.awid)),
         ]
-        with m.If(axi.awvalid & may):
-            m.d.sync += announced.eq(~axi.awready)
+        with m.If(axi.awvalid):
+            m.d.sync += announced.eq(Mux(announced, ~axi.awready, sides.go & order.w_rdy))
         m.d.comb += [
             here.eq(order.r_rdy & burst.inside),
             port.wvalid.eq(axi.wvalid & order.r_rdy & ~burst.inside),

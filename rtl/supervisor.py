@@ -59,6 +59,7 @@ class Supervisor(wiring.Component):
         self._error(m, news, halting)
         asked = {bit: (self.command & bit).any() for bit in Control}
         done = Signal()
+        finished = delayed(m, self.finished, 1)  # it comes from far away
         booting = Signal(init=1)
         held = Signal()  # stop has taken effect
         calm = Signal(self.latency)  # whether it was quiet, in cycles before, when no earlier report could be under way
@@ -81,10 +82,12 @@ class Supervisor(wiring.Component):
             calm.eq(Mux(settling & ~news, Cat(self.quiet, calm), 0)),
         ]  # fmt: skip
 
-        self._states(m, asked, news, settling, halting, held & self.quiet & calm.all(), was_idle, done, booting)
+        self._states(
+            m, asked, news, settling, halting, held & self.quiet & calm.all(), was_idle, finished, done, booting
+        )
         return m
 
-    def _states(self, m, asked, news, settling, halting, settled, was_idle, done, booting):
+    def _states(self, m, asked, news, settling, halting, settled, was_idle, finished, done, booting):
         """From START to the end or an error, and back by CLEAR."""
         takes_start, starts = Signal(), Signal()  # START counts now; it is what the reset is for, not CLEAR alone
         with m.If(asked[Control.CLEAR]):
@@ -121,7 +124,7 @@ class Supervisor(wiring.Component):
                 m.d.comb += self.busy.eq(1)
                 with m.If(news):
                     m.next = "SETTLE"
-                with m.Elif(self.finished):
+                with m.Elif(finished):
                     m.d.sync += done.eq(1)
                     m.next = "IDLE"
             with state("SETTLE"):

@@ -24,7 +24,7 @@ ADDRESS = ("id", "addr", "len", "size", "burst", "cache", "prot")
 
 Names = namedtuple(
     "Names",
-    "s1_valid s2_valid s1 s2 move1 move2 step shown coming announced may here moved answer_valid held answered answers "
+    "s1_valid s2_valid s1 s2 move1 move2 step shown coming announced here moved answer_valid held answered answers "
     "was_read was_written",
 )
 """Of the block's signals, in the order in which it makes them."""
@@ -246,7 +246,8 @@ def _writes(h):
     for number in range(N_IDS):
         inside_waiting = h.held("order", lambda entry, number=number: entry[-3:] == (number << 1 | 1))
         h.prove(f"id {number}: bursts in the window wait or are answered",
-                counts[True][number] == inside_waiting + (signals.answer_valid & (answer_id == number)))  # fmt: skip
+                counts[True][number] + (signals.announced & inside & (axi.awid == number))
+                == inside_waiting + (signals.answer_valid & (answer_id == number)))  # fmt: skip
     fifo_rule(h, "order", queue, by_stream=True)
     _moves(h, signals, queue, inside, word)
 
@@ -260,10 +261,11 @@ def _moves(h, signals, queue, inside, word):
     h.prove("order: all that came and have beats to come", waiting == queue.level)
     h.prove("order: the burst stands in its place",
             ~burst.known | (_entry(h, "order", burst.ahead) == Cat(burst.word, burst.inside, burst.id)))  # fmt: skip
-    h.prove("announced: an address for the port waits", ~signals.announced | (axi.awvalid & ~inside))
-    offered = axi.awvalid & ~h.before(axi.awvalid & ~axi.awready & (signals.announced | entered))
-    h.prove("order: a burst enters once", ~entered | offered)
-    h.prove("order: a burst that is taken is in it", ~(axi.awvalid & axi.awready) | entered | signals.announced)
+    h.prove("announced: an address that waits is in it", signals.announced == h.before(
+        entered | signals.announced & ~(axi.awvalid & axi.awready)))  # fmt: skip
+    h.prove("announced: it is there", ~signals.announced | axi.awvalid)
+    h.prove("order: a burst enters once", ~(entered & signals.announced))
+    h.prove("order: a burst that is taken is in it", ~(axi.awvalid & axi.awready) | signals.announced)
     beat = Signal.like(axi.awlen)
     with h.m.If(moved):
         h.m.d.sync += beat.eq(Mux(axi.wlast, 0, beat + 1))
