@@ -69,7 +69,8 @@ class Fetch(wiring.Component):
         ending = Signal()  # END is left, not HOST
         calibrating = Signal()
         tried = Signal()
-        calm = Signal()  # what a state waits for was there a cycle before, and nothing is left that could report since
+        # What SETTLE, LEAVE wait for was there a cycle before, and nothing is left that could report since.
+        calm, gone = Signal(), Signal()
         located = Signal()  # likewise; no state that needs it comes in the cycle in which it ends
         m.d.sync += located.eq(self.located)
         m.d.comb += [
@@ -83,7 +84,7 @@ class Fetch(wiring.Component):
         ]  # fmt: skip
         self._tracked(m, fetched.command)
         with m.FSM() as fsm:
-            self._begin(m, prefetch, located)
+            self._begin(m, located)
             with m.State("COMMAND"):
                 m.d.sync += [
                     work.eq(is_work(opcode)), leaves.eq((opcode == Opcode.HOST) | (opcode == Opcode.END)),
@@ -92,7 +93,7 @@ class Fetch(wiring.Component):
                 with m.If(prefetch.commands.valid & located):
                     m.next = "CHECK"
             self._judge(m, check, skip, code, refused, header, work & ~refused & ~calibrating)
-            self._settle(m, prefetch, calm, refused, work & ~tried, leaves, ending)
+            self._settle(m, calm, gone, refused, work & ~tried, leaves, ending)
             self._hand_over(m, work, tried)
             with m.State("NEXT"):
                 m.d.comb += [prefetch.commands.ready.eq(1), self.executed.eq(~skip)]
@@ -102,7 +103,7 @@ class Fetch(wiring.Component):
                     m.next = "LEAVE"
             with m.State("FAILED"):
                 m.d.comb += self.error.valid.eq(1)
-        self._reports(m, fsm, prefetch, calm)
+        self._reports(m, fsm, prefetch, calm, gone, ending)
         return m
 
     def _judge(self, m, check, skip, code, refused, header, at_once):
@@ -132,15 +133,19 @@ class Fetch(wiring.Component):
             with m.If(work):
                 m.next = "WORK"
 
-    def _reports(self, m, fsm, prefetch, calm):
+    def _reports(self, m, fsm, prefetch, calm, gone, ending):
         """What follows from the state alone."""
         m.d.comb += [
             prefetch.enable.eq(reduce(or_, map(fsm.ongoing, READING))),
             self.waiting.eq(fsm.ongoing("HOST")),
             self.running.eq(prefetch.enable | fsm.ongoing("LEAVE") | fsm.ongoing("FAILED")),
+            self.batch_end.eq(gone & ending), self.finished.eq(self.batch_end & self.last),
+            prefetch.rewind.eq(self.begin | self.batch_end),
+        ]  # fmt: skip
+        m.d.sync += [
+            calm.eq(fsm.ongoing("SETTLE") & self.settled & ~self.stopping & ~calm),
+            gone.eq(fsm.ongoing("LEAVE") & prefetch.quiet & ~self.stopping & ~gone),
         ]
-        there = (fsm.ongoing("SETTLE") & self.settled) | (fsm.ongoing("LEAVE") & prefetch.quiet)
-        m.d.sync += calm.eq(there & ~self.stopping & ~calm)
         waits = reduce(or_, (
             *map(fsm.ongoing, ("IDLE", "HOST", "FAILED")), fsm.ongoing("WORK") & ~self.work.ready,
             fsm.ongoing("SETTLE") & ~self.settled, fsm.ongoing("LEAVE") & ~prefetch.quiet,
@@ -162,7 +167,7 @@ class Fetch(wiring.Component):
             update = update | adam
         m.d.comb += [adjust.track_out.eq(command.track | update), adjust.track_b.eq(update)]
 
-    def _begin(self, m, prefetch, located):
+    def _begin(self, m, located):
         """From ``start`` to the first command."""
         with m.State("IDLE"), m.If(self.start):
             m.d.comb += [self.adjust.start.eq(1), self.adjust.how.eq(Adjust.CLEAR)]
@@ -172,13 +177,13 @@ class Fetch(wiring.Component):
             with m.If(self.adjust.done):
                 m.next = "LOCATE"
         with m.State("LOCATE"), m.If(located):
-            m.d.comb += [self.begin.eq(1), prefetch.rewind.eq(1)]
+            m.d.comb += self.begin.eq(1)
             m.next = self.first
         if self.config.predicts:
             with m.State("BATCH"), m.If(located):
                 m.next = "COMMAND"
 
-    def _settle(self, m, prefetch, calm, refused, untried, leaves, ending):
+    def _settle(self, m, calm, gone, refused, untried, leaves, ending):
         """Wait for everything before this command; and how HOST and END leave the program."""
         with m.State("SETTLE"), m.If(calm):
             with m.If(refused):
@@ -190,11 +195,9 @@ class Fetch(wiring.Component):
             with m.Else():
                 m.d.comb += self.adjust.start.eq(1)
                 m.next = "ADJUST"
-        with m.State("LEAVE"), m.If(calm):
-            with m.If(~ending):
-                m.next = "HOST"
-            with m.Else():
-                m.d.comb += [self.batch_end.eq(1), prefetch.rewind.eq(1), self.finished.eq(self.last)]
+        with m.State("LEAVE"), m.If(gone):
+            m.next = "HOST"
+            with m.If(ending):
                 m.next = self.first
                 with m.If(self.last):
                     m.next = "IDLE"

@@ -136,18 +136,18 @@ def _fetch(h):
 def _flow(h, prefetch):
     """What fetch knows of a command in its states, and when nothing is being read."""
     dut = h.dut
-    work, leaves, skip, header, calm, tried = (
-        h.signal(name) for name in ("work", "leaves", "skip", "header", "calm", "tried")
+    work, leaves, skip, header, calm, left, tried = (
+        h.signal(name) for name in ("work", "leaves", "skip", "header", "calm", "gone", "tried")
     )
     states = ("IDLE", "CLEAR", "LOCATE", "HOST", "COMMAND", "SETTLE", "WORK", "ADJUST", "NEXT", "LEAVE")
     idle, clear, locate, host, command, settle, working, adjust, following, leave = (h.state("", s) for s in states)
     h.prove("leaves: neither work nor a header", ~leaves | ~(work | header))
     h.prove("WORK: it is work", ~working | work)
     h.prove("ADJUST: neither HOST nor END, and work only if it was tried", ~adjust | (~leaves & (~work | tried)))
-    h.prove("SETTLE: calm when settled", ~(settle & calm) | dut.settled)
+    h.prove("SETTLE: calm when settled", ~calm | (settle & dut.settled))
     h.prove("NEXT: leaves only when settled", ~(following & leaves & ~skip) | dut.settled)
     quiet = prefetch.quiet
-    h.prove("LEAVE: calm when nothing is read", ~(leave & calm) | quiet)
+    h.prove("LEAVE: gone when nothing is read", ~left | (leave & quiet))
     h.prove("nothing is read outside a program", ~(idle | clear | locate | host) | quiet)
     gone = h.signals("prefetch.stage")[0]  # a command was taken
     h.prove("prefetch: counts a command before there is the next one", ~gone | command | leave)
