@@ -184,7 +184,7 @@ class AdamRate(wiring.Component):
             with stage("PRODUCT", "NORMALISE", count=_FACTOR_WIDTH, low=self.rate.mantissa, right=serial.low):
                 pass
             with state("NORMALISE"):
-                m.d.comb += halves.eq(serial.high != 0)
+                m.d.comb += halves.eq((serial.high != 0) & ~self.clear)
                 m.next = "HALVE"
             with state("HALVE"):
                 m.d.comb += self.done.eq(~large)

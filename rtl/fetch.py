@@ -70,7 +70,8 @@ class Fetch(wiring.Component):
         calibrating = Signal()
         tried = Signal()
         # What SETTLE, LEAVE wait for was there a cycle before, and nothing is left that could report since.
-        calm, gone = Signal(), Signal()
+        calm = Signal()
+        gone = Signal()
         located = Signal()  # likewise; no state that needs it comes in the cycle in which it ends
         m.d.sync += located.eq(self.located)
         m.d.comb += [

@@ -186,6 +186,7 @@ def _beats(h, signals, queue, entered, shown, word):
     h.prove("bursts: the burst stands in its place", ~known | (burst.ahead < ends) | (
         _entry(h, "bursts", place) == Cat(burst.word, length, burst.id)))  # fmt: skip
     h.prove("count: of a burst that is there", (count == 0) | (queue.level != 0))
+    h.prove("count: within the first burst", (count == 0) | (count <= queue.r_data[-10:-2]))
     out, spare, s2, s1 = stages
     h.prove("spare: behind one that is shown first", ~spare.valid | out.valid)
     h.prove("shown: a beat is there", ~signals.shown | out.valid)
@@ -269,6 +270,7 @@ def _moves(h, signals, queue, inside, word):
     beat = Signal.like(axi.awlen)
     with h.m.If(moved):
         h.m.d.sync += beat.eq(Mux(axi.wlast, 0, beat + 1))
+    h.assume("i: w: a burst is no longer than an address says", ~(axi.wvalid & beat.all()) | axi.wlast)
     own = burst.known & (burst.ahead == 0) & moved
     memory = h.block("memory").w_en
     h.prove("w: to the port or to the window", ~own | ((port.wvalid & port.wready) == ~burst.inside))
