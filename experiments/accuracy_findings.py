@@ -70,7 +70,7 @@ class Findings:
         return math.nan if found is None else found
 
     def above(self, method: str) -> Gap | None:
-        """Over plain training of the same cost."""
+        """Over the best plain training of no higher cost."""
         mean, error = self.get("above", method), self.get("error", method)
         return None if mean is None or error is None else Gap(mean, error)
 
@@ -121,7 +121,7 @@ def verdicts(by_regime: Mapping[str, Findings]) -> str:
                   "yes", "no clear difference", "no, they do worse"),
         _question("Do predictions beat synthetic gradients of outputs (DNI), which cost more?",
                   _compared(by_regime, "ada-gp-1:1", "dni-1:1"), "yes", "no clear difference", "no"),
-        _question("Is ADA-GP above plain training of the same cost?",
+        _question("Is ADA-GP above plain training of no higher cost?",
                   {n: gap for n, f in by_regime.items() if (gap := f.above("ada-gp"))}, "yes", "on it", "below it"),
         _winners(by_regime),
     ]  # fmt: skip
@@ -136,7 +136,7 @@ def _winners(by_regime: Mapping[str, Findings]) -> str:
     above = {m: [name for name, found in by_regime.items() if is_above(found, m)] for m in _with_gp(by_regime)}
     winners = {method: names for method, names in above.items() if len(names) > 1}
     told = "; ".join(f"`{method}` ({', '.join(names)})" for method, names in winners.items()) or "none"
-    return f"- **Which methods are above plain training of the same cost, clearly, in two regimes or more?** {told}."
+    return f"- **Which methods are above plain training of no higher cost, clearly, in two regimes or more?** {told}."
 
 
 def _with_gp(by_regime: Mapping[str, Findings]) -> Sequence[str]:
@@ -145,7 +145,7 @@ def _with_gp(by_regime: Mapping[str, Findings]) -> Sequence[str]:
 
 
 def pairs(by_regime: Mapping[str, Findings]) -> str:
-    """A table of what is above plain training of the same cost, by method and regime."""
+    """A table of what is above plain training of no higher cost, by method and regime."""
     rows = [
         (f"`{method}`", *("" if (gap := found.above(method)) is None else f"{gap}" + " *" * gap.clear
                           for found in by_regime.values()))

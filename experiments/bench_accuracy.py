@@ -4,8 +4,8 @@ A regime is a network, images, and for how long it is trained with how many of t
 accuracy still grows quickly with more training, and a long one near saturation, as the paper's are. In each, every
 method first tries the same learning rates with two seeds and is judged by validation images; then it runs with the best
 one from five other seeds, and test images are looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``: MACs,
-1 is plain training for all epochs. ``above``: accuracy over plain training that is given fewer epochs and so has the
-same cost, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the simulated
+1 is plain training for all epochs. ``above``: accuracy over the best plain training of no higher cost, which has fewer
+epochs, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the simulated
 RTL, plain training's on the baseline, others' on MAX, which has more PEs; what is above plain training of as many
 cycles is in details. Synthetic gradients and ``ideas`` aren't to be had there.
 

@@ -1,4 +1,4 @@
-"""Accuracy against cost: each method beside plain training of the same cost."""
+"""Accuracy against cost: each method beside the best plain training of no higher cost."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ __all__ = ["Point", "compare", "line"]
 class Point:
     """A method: mean accuracy in percent over ``n`` seeds, its standard deviation, its cost over whole training's.
 
-    ``above``: accuracy over plain training of the same cost, ``error`` the standard error of that; both None for what
-    costs less or more than any of it.
+    ``above``: accuracy over the best plain training of no higher cost, ``error`` the standard error of that; both None
+    for what costs less or more than any of it.
     """
 
     method: str
@@ -39,29 +39,46 @@ def _spread(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
+def _best(plain: Sequence[str], cost: Mapping[str, float], mean: Mapping[str, float]) -> list[tuple[float, str]]:
+    """Points of the line: costs, and whose accuracy is had there.
+
+    Plain training that is no better than some that costs less is left out: whoever can pay for it can have the other.
+    Chosen by the means that are reported, so what luck there is in that is plain training's.
+    """
+    found: list[tuple[float, str]] = []
+    for name in sorted(plain, key=lambda name: cost[name]):
+        if not found or mean[name] > mean[found[-1][1]]:
+            found.append((cost[name], name))
+    if found:
+        found.append((max(cost[name] for name in plain), found[-1][1]))
+    return found
+
+
 def compare(
     accuracy: Mapping[str, Mapping[int, float]], cost: Mapping[str, float], plain: Sequence[str]
 ) -> list[Point]:  # fmt: skip
-    """Of accuracies by method and seed, and costs by method; those of the methods ``plain`` are the line.
+    """Of accuracies by method and seed, and costs by method; those of the methods ``plain`` are the line,
+    as far as none that costs less is as good.
 
     Differences are taken seed by seed, as runs of a seed begin with the same weights and see the same order of images;
     so what a seed is worth counts for neither. A run that diverged has accuracy 0.
     """
     points = []
-    costs = [cost[name] for name in plain]
     counted = {
         method: {seed: value if math.isfinite(value) else 0.0 for seed, value in by_seed.items()}
         for method, by_seed in accuracy.items()
     }
+    means = {method: float(np.mean(list(by_seed.values()))) for method, by_seed in counted.items()}
+    best = _best(plain, cost, means)
     for method, values in counted.items():
         differences = []
         for seed, value in values.items():
-            at = line(costs, [counted[name][seed] for name in plain], cost[method])
+            at = line([x for x, _ in best], [counted[name][seed] for _, name in best], cost[method])
             if at is not None:
                 differences.append(value - at)
         known = len(differences) == len(values)
         points.append(Point(
-            method, float(np.mean(list(values.values()))), _spread(list(values.values())), len(values), cost[method],
+            method, means[method], _spread(list(values.values())), len(values), cost[method],
             float(np.mean(differences)) if known else None,
             _spread(differences) / math.sqrt(len(differences)) if known else None,
         ))  # fmt: skip

@@ -12,7 +12,7 @@ from .ideas import IDEAS
 __all__ = ["METHODS", "PLAIN", "Method"]
 
 PLAIN = (1.0, 0.85, 0.7, 0.55, 0.4)
-"""Budgets of plain training, as shares of the epochs: the line that methods of the same cost are compared with."""
+"""Budgets of plain training, as shares of the epochs: the line that methods are compared with."""
 
 
 @dataclass(frozen=True)

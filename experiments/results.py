@@ -78,7 +78,7 @@ def table(found: Sequence[MethodResult], task: Task, title: str) -> Table:
     for one in found:
         point = one.point
         plain = not METHODS[point.method].entries
-        above = "on its line" if plain and point.above is not None else _with_error(point.above, point.error, "+")
+        above = "on its line" if plain and point.above == 0 else _with_error(point.above, point.error, "+")
         more = [_with_error(one.measures.get(name), None) for name in further]
         made.add_row(
             point.method, _with_error(point.accuracy, point.sd), f"{100 * point.cost:.1f}", above, *more

@@ -200,9 +200,12 @@ def test_comparison_at_equal_cost():
     assert points["mean"].above == pytest.approx(2.5) and points["mean"].error == pytest.approx(0.5)
     assert points["mean"].accuracy == 58.5 and points["mean"].n == 2
     assert points["bp-1"].above == 0 and points["free"].above is None and points["free"].accuracy == 0.5
-    accuracy["bp-1"][1] = math.nan  # diverged: 0, on the line too
+    accuracy["bp-1"][1] = math.nan  # diverged: 0; what costs less is better, and the line
     [point] = compare({**accuracy}, {"bp-1": 1, "bp-0.5": 0.5, "mean": 0.75, "free": 0.1}, ("bp-1", "bp-0.5"))[2:3]
-    assert point.above == pytest.approx((57 - 55 + 60 - 26) / 2)
+    assert point.above == pytest.approx((57 - 50 + 60 - 52) / 2)
+    accuracy["bp-0.5"] = {0: math.nan, 1: 55}  # now bp-1 is better again, though it diverged too
+    [point] = compare({**accuracy}, {"bp-1": 1, "bp-0.5": 0.5, "mean": 0.75, "free": 0.1}, ("bp-1", "bp-0.5"))[2:3]
+    assert point.above == pytest.approx((57 - 30 + 60 - 27.5) / 2)
     assert line([1, 0.5], [60, 50], 0.4) is None
 
 
