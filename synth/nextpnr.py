@@ -29,8 +29,8 @@ LATE = 200
 """How many nets may be late when such are torn up: where that had an end it were at most 62, and thousands where the
 placement is to blame."""
 
-_PLACE = ("--json", "netlist.json", "--no-route", "--write", "placed.json")
-_ROUTE = ("--json", "placed.json", "--no-pack", "--no-place")
+_PLACE = ("--json", "netlist.json", "--no-route", "--write", "placement.json")
+_ROUTE = ("--json", "placement.json", "--no-pack", "--no-place")
 
 PLACING = 1000
 """After how many iterations the electrostatic placer is stopped: those that ended took up to two thirds of that, and
@@ -147,7 +147,7 @@ class Run:
 
                 with suppress(RouteError):  # kept too: up to the same limits it would go the same way again
                     self._steps(step, folder)
-                for name in ("netlist.json", "placed.json"):
+                for name in ("netlist.json", "placement.json"):
                     (folder / name).unlink(missing_ok=True)
                 folder.rename(path)
         if not (path / "report.json").exists():

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from adagp.spec.presets import preset
-from adagp.synth import child, flow
-from adagp.synth import nextpnr as nextpnr_module
+from adagp.synth import child, flow, placement
 from adagp.synth import yosys as yosys_module
 from adagp.synth.design import Design
 from adagp.synth.errors import FitError, ToolError
@@ -145,9 +144,7 @@ def test_a_pe_on_an_ecp5(cache):
     assert total == pytest.approx(1e3 / found["fmax_best_mhz"], rel=0.02)
     assert {step["block"] for step in path} <= {"", "multiplier", "(harness)"}
     assert found["late"] == {}  # at tiny's clock
-    every = nextpnr_module.late(
-        Path(found["placed"]["1"]), Scopes("design.accelerator", frozenset({"multiplier"})), 0.0
-    )
+    every = placement.late(Path(found["placed"]["1"]), Scopes("design.accelerator", frozenset({"multiplier"})), 0.0)
     assert sum(row["endpoints"] for row in every.values()) == sum(row["late"] for row in every.values()) > used["ff"]
     assert 0.6 * total < max(row["worst_ns"] for row in every.values()) <= total + 0.01
     assert jobs == [f"{PE.name}: synthesis", f"{PE.name}: place and route, seed 1"]
