@@ -48,8 +48,11 @@ sys.meta_path.insert(0, Blocker())
 """
 COMMAND_LINE = "from adagp.host.cli import main; main()"
 
-FAULT = re.compile(r"(^module \S*epilogue\.lane0\.scale_x (?:(?!^endmodule).)*?assign rounded = \S+) \+ ", re.M | re.S)
-"""In the Verilog: the addition by which the first output lane rounds up."""
+FAULT = re.compile(
+    r"(^module \S*epilogue\.lane0\.scale_x (?:(?!^endmodule).)*? = \$signed\([^;]*\)) \+ (?=\$signed\(\{ 1'h0, )",
+    re.M | re.S,
+)
+"""In the Verilog: the addition by which the first output lane rounds up, of a number and a bit."""
 
 
 def plant_fault(source: str) -> str:

@@ -14,11 +14,14 @@ from adagp.host.network import Network
 from adagp.host.session import open_session
 from adagp.host.settings import TrainSettings
 from adagp.host.trainer import Trainer
+from adagp.sim.build import verilog
 from adagp.spec import operands
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.presets import preset
 
-MODULE = "module \\top.drain.epilogue.{} (a, b);\n  wire s;\n  assign rounded = $signed(a) + $signed(b);\nendmodule\n"
+MODULE = (
+    "module \\top.drain.epilogue.{} (a, b);\n  wire s;\n  assign s = $signed(a) + $signed({{ 1'h0, b }});\nendmodule\n"
+)
 
 
 def test_macs_from_shapes_are_those_counted():
@@ -34,6 +37,13 @@ def test_one_operator_is_changed():
     changed = [pair for pair in zip(source.split(), faulty.split(), strict=True) if pair[0] != pair[1]]
     assert changed == [("+", "-")]
     assert faulty.index(" - ") > source.index("lane0.scale_x") and faulty.index(" - ") < source.index("lane0.scale_c")
+
+
+def test_the_accelerator_has_that_operator_once():
+    source = verilog(preset("tiny")).read_text()
+    faulty = bench_train.plant_fault(source)
+    changed = [lines for lines in zip(source.split("\n"), faulty.split("\n"), strict=True) if lines[0] != lines[1]]
+    assert len(changed) == 1 and changed[0][0].replace(" + ", " - ") == changed[0][1]
 
 
 @pytest.mark.parametrize("times", [0, 2])
