@@ -26,8 +26,9 @@ FIRM = "--tmg-ripup"
 """The router's option to tear up what is late, for as long as anything is."""
 
 LATE = 200
-"""How many nets may be late when such are torn up: where that had an end it were at most 62, and thousands where the
-placement is to blame."""
+"""How many nets may be late when such are torn up, but for PATIENCE iterations one after the other: where that had an
+end there were single ones with up to 162, and hundreds in all where the placement is to blame."""
+PATIENCE = 5
 
 _PLACE = ("--json", "netlist.json", "--no-route", "--write", "placement.json")
 _ROUTE = ("--json", "placement.json", "--no-pack", "--no-place")
@@ -196,8 +197,9 @@ def watched(say: child.Say, most_late: int | None = None) -> child.Say:
     """``say``, which is told what PHASE finds, but that it raises RouteError when told of a last iteration.
 
     Not of one that has left no wire shared and no net late: it is the end that was hoped for. ``most_late``: how many
-    nets an iteration may leave late.
+    nets may be late, but for PATIENCE iterations one after the other.
     """
+    hopeless: list[str] = []  # iterations that left more
 
     def watch(what):
         say(what)
@@ -206,7 +208,11 @@ def watched(say: child.Say, most_late: int | None = None) -> child.Say:
             raise RouteError
         if routing:
             shared, late = int(routing[2]), int(routing[3] or 0)
-            if (int(routing[1]) >= ITERATIONS and (shared or late)) or (most_late is not None and late > most_late):
+            if most_late is None or late <= most_late:
+                hopeless.clear()
+            elif routing[1] not in hopeless:
+                hopeless.append(routing[1])
+            if (int(routing[1]) >= ITERATIONS and (shared or late)) or len(hopeless) == PATIENCE:
                 raise RouteError
 
     return watch

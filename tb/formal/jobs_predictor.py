@@ -279,7 +279,8 @@ def _moves(h, signals, queue, inside, word):
     within = h.signals("write_words.$signal")[0]
     h.prove("words: within a burst", within == (beat != 0))
     h.prove("words: the burst's, one after the other",
-            ~own | (h.block("memory").w_addr == _in_page(burst.word, beat)))  # fmt: skip
+            ~(burst.known & (burst.ahead == 0) & (queue.level != 0))
+            | (h.block("memory").w_addr == _in_page(burst.word, beat)))  # fmt: skip
     answered = h.before(own & axi.wlast & burst.inside)
     h.prove("i: b: the burst's, behind its last beat",
             ~answered | (signals.answer_valid & (h.signal("$like") == h.before(burst.id))))  # fmt: skip
