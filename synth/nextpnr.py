@@ -25,10 +25,10 @@ it doubles the price of a wire that several nets want each time, until nothing e
 FIRM = "--tmg-ripup"
 """The router's option to tear up what is late, for as long as anything is."""
 
-LATE = 200
+LATE = 400
 """How many nets may be late when such are torn up, but for PATIENCE iterations one after the other: where that had an
 end there were single ones with up to 162, and hundreds in all where the placement is to blame."""
-PATIENCE = 5
+PATIENCE = 8
 
 _PLACE = ("--json", "netlist.json", "--no-route", "--write", "placement.json")
 _ROUTE = ("--json", "placement.json", "--no-pack", "--no-place")

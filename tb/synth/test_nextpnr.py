@@ -162,12 +162,12 @@ def test_a_route_that_is_found_at_last_is_not_thrown_away():
         watch(f"iter={nextpnr_module.ITERATIONS} wires=9000 overused=0 overuse=0 tmgfail=10 archfail=0")
     nextpnr_module.watched(lambda _: None)("iter=1 wires=9000 overused=0 overuse=0 tmgfail=201 archfail=0")
     firm = nextpnr_module.watched(lambda _: None, 200)
-    lates = [201, 201, 201, 201, 200, 201, 300, 400, 500]
+    lates = [*[201] * (nextpnr_module.PATIENCE - 1), 200, *[300] * (nextpnr_module.PATIENCE - 1)]
     for n, late in enumerate(lates):
         for _ in range(3):  # told of an iteration more than once
             firm(f"iter={n} wires=9000 overused=0 overuse=0 tmgfail={late} archfail=0")
     with pytest.raises(RouteError):
-        firm("iter=9 wires=9000 overused=0 overuse=0 tmgfail=201 archfail=0")
+        firm("iter=99 wires=9000 overused=0 overuse=0 tmgfail=201 archfail=0")
 
 
 LATE = """#!/usr/bin/env python3
