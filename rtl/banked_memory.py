@@ -1,4 +1,4 @@
-"""A memory deeper than one memory block: blocks in parallel, with a register behind each."""
+"""A memory of many words: banks of as many as a memory block holds, with a register behind each."""
 
 from amaranth import Array, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -10,14 +10,16 @@ from .block_memory import BlockMemory
 __all__ = ["BankedMemory"]
 
 _BANK_WORDS = 1024
+"""Of a memory block that is two bytes wide, on ECP5 (18 Kbit) and on 7 series (RAMB18): a bank is whole blocks."""
 
 
 class BankedMemory(wiring.Component):
-    """``depth`` words of ``width`` bits, whose bytes are written as ``w_en`` says; collisions as in a BlockMemory.
+    """``depth`` words of ``width`` bits, whose bytes are written as ``w_en`` says.
 
     ``r_data`` is the word at ``r_addr`` in the cycle with ``r_en`` before the last cycle with ``move``: two registers,
     which tools put into the memory blocks, as what chooses among the blocks comes behind them. It is written a cycle
-    after ``w_en``, when it is known in which block.
+    after ``w_en``, when it is known in which block: a read in the cycle of ``w_en`` gives the word before, one in the
+    next anything, from then on the new word.
     """
 
     READ_LATENCY = 2

@@ -20,8 +20,8 @@ class Supervisor(wiring.Component):
     """What CONTROL does, what STATUS shows.
 
     ``command`` is what is written to CONTROL in this cycle, 0 if nothing. START, while neither busy nor
-    in error, raises ``reset`` and then pulses ``start``; ``finished`` ends the run. RESUME is passed on as
-    ``resume`` while ``waiting``; RESET_COUNTERS as ``clear_counters``.
+    in error, raises ``reset`` and then pulses ``start``; ``finished`` ends the run, two cycles later. RESUME is
+    passed on as ``resume`` while ``waiting``; RESET_COUNTERS as ``clear_counters``.
 
     ``reset`` is high for ``reset_cycles``, a power of two, and then low for as many before anything else happens: it
     travels from block to block (see :class:`.core.Core`), and there is a time at which it has reached all of them and

@@ -1,6 +1,6 @@
 """Update unit: SGD with momentum and weight decay on weights in DRAM."""
 
-from amaranth import Cat, Const, Module, Mux, ResetInserter, Signal
+from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -87,17 +87,18 @@ class Update(wiring.Component):
         trackers = self._trackers(m, task, reader.start)
         taken = Signal()  # a group
         slots, slots_next = (Signal(range(SLOTS + 1), init=SLOTS, name=name) for name in ("slots", "slots_next"))
-        # Whether the writer has any of these, in which chunks go, or needs none: for either kind of command.
-        room = Signal(2 if config.predicts else 1, init=1)
+        room_next = Signal()  # whether the writer will have any of these, in which chunks go, or needs none
         m.d.comb += [
             taken.eq(reader.o.valid & reader.o.ready),
             slots_next.eq(slots - (taken & reader.o.p.last & ~task.dry) + writer.freed),
+            room_next.eq((slots_next != 0) | task.dry),
         ]  # fmt: skip
-        kinds = Cat(~task.adam, task.adam) if config.predicts else Const(1)
-        m.d.sync += [slots.eq(slots_next), room.eq(Mux((slots_next != 0) | task.dry, kinds, 0))]
+        m.d.sync += slots.eq(slots_next)
         if config.predicts:
-            results, final = self._predicted(m, task, reader, writer, trackers, room, taken)
+            results, final = self._predicted(m, task, reader, writer, trackers, room_next, taken)
         else:
+            room = Signal(init=1)
+            m.d.sync += room.eq(room_next)
             m.d.comb += [reader.o.ready.eq(room), writer.valid.eq(delayed(m, taken & ~task.dry, UpdateLane.LATENCY))]
             self._lanes(m, task, taken, reader.o.p, writer.i, trackers)
             results, final = [], delayed(m, taken & reader.o.p.final, UpdateLane.LATENCY)
@@ -106,7 +107,7 @@ class Update(wiring.Component):
         run_commands(m, config, self, task, reader, writer, results, final)
         return m
 
-    def _predicted(self, m, task, reader, writer, trackers, room, taken):
+    def _predicted(self, m, task, reader, writer, trackers, room_next, taken):
         """Lanes of both kinds. Returns the third result, and when a command's last weight comes out of its lane."""
         config = self._config
         m.submodules.adam = adam = UpdateAdam(config)
@@ -114,16 +115,18 @@ class Update(wiring.Component):
         assert third.latency <= UpdateLane.LATENCY
         sgd = Signal()  # a group of an UPDATE
         given, signs_ready = self._signs(m, task, reader, taken) if config.flips_signs else (reader.o.p.g, 1)
-        may = room[0] & signs_ready & (reader.d.valid | ~task.quality)
+        sgd_room, adam_room = Signal(init=1), Signal()
+        m.d.sync += [sgd_room.eq(room_next & ~task.adam), adam_room.eq(room_next & task.adam)]
+        may = sgd_room & signs_ready & (reader.d.valid | ~task.quality)
         group, new = Signal(GroupLayout(config)), Signal(GroupLayout(config))
         m.d.comb += [
             group.eq(reader.o.p),
             *(g.eq(Mux(task.zero, 0, value)) for g, value in zip(group.g, given, strict=True)),
             reader.without_g.eq(task.zero), reader.with_d.eq(task.adam | task.quality), reader.wide.eq(task.adam),
-            sgd.eq(reader.o.valid & may), reader.o.ready.eq(may | (room[1] & adam.groups.ready)),
+            sgd.eq(reader.o.valid & may), reader.o.ready.eq(may | (adam_room & adam.groups.ready)),
             reader.d.ready.eq(Mux(task.adam, adam.s.ready, sgd)),
             adam.task.eq(task), adam.rate.eq(self.rate.o), adam.s.payload.eq(reader.d.payload),
-            adam.groups.valid.eq(reader.o.valid & room[1]), adam.groups.p.eq(group),
+            adam.groups.valid.eq(reader.o.valid & adam_room), adam.groups.p.eq(group),
             adam.s.valid.eq(reader.d.valid),
             third.task.eq(task), third.clear.eq(reader.start), third.mask.eq(Mux(sgd & task.quality, group.mask, 0)),
             third.g.eq(group.g), third.e.eq(reader.d.payload), third.s_magnitude.eq(adam.s_magnitude),
