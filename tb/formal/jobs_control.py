@@ -136,7 +136,7 @@ def _fetch(h):
 def _flow(h, prefetch):
     """What fetch knows of a command in its states, and when nothing is being read."""
     dut = h.dut
-    work, leaves, skip, header, calm, left, tried = (
+    work, leaves, skip, header, calm, gone, tried = (
         h.signal(name) for name in ("work", "leaves", "skip", "header", "calm", "gone", "tried")
     )
     states = ("IDLE", "CLEAR", "LOCATE", "HOST", "COMMAND", "SETTLE", "WORK", "ADJUST", "NEXT", "LEAVE")
@@ -147,10 +147,10 @@ def _flow(h, prefetch):
     h.prove("SETTLE: calm when settled", ~calm | (settle & dut.settled))
     h.prove("NEXT: leaves only when settled", ~(following & leaves & ~skip) | dut.settled)
     quiet = prefetch.quiet
-    h.prove("LEAVE: gone when nothing is read", ~left | (leave & quiet))
+    h.prove("LEAVE: gone when nothing is read", ~gone | (leave & quiet))
     h.prove("nothing is read outside a program", ~(idle | clear | locate | host) | quiet)
-    gone = h.signals("prefetch.stage")[0]  # a command was taken
-    h.prove("prefetch: counts a command before there is the next one", ~gone | command | leave)
+    taken = h.signals("prefetch.stage")[0]  # a command was
+    h.prove("prefetch: counts a command before there is the next one", ~taken | command | leave)
     aligned = Cat(h.signal(f"prefetch.{name}")[: (COMMAND_BYTES - 1).bit_length()] for name in ("here",))
     h.prove("prefetch: at the beginning of a command", aligned == 0)
     burst = min(COMMAND_BYTES, CONFIG.beat_bytes * CONFIG.max_burst_beats)

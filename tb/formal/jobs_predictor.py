@@ -1,26 +1,30 @@
 """Jobs: the predictor memory between an arbiter and the memory port, a direction each."""
 
 from collections import namedtuple
-from dataclasses import replace
 
-from adagp.rtl.axi import OUTSTANDING
 from adagp.rtl.predictor_memory import PredictorMemory
 from adagp.rtl.predictor_window import PredictorWindow
 from amaranth import Cat, Mux, Signal
 from amaranth.lib import data
 
-from .registry import CONFIG, job
+from .registry import job
 from .rules import fifo_rule, handshake_rule
+from .rules_window import (
+    ADDRESS,
+    N_IDS,
+    ON_CHIP,
+    address_rule,
+    followed,
+    in_page,
+    members,
+    queued,
+    sides_rule,
+    window_word,
+)
 
 __all__ = []
 
-ON_CHIP = replace(CONFIG, variant="max")
-N_IDS = 4
-NUMBERS = range(4 * OUTSTANDING)
-"""Of bursts, modulo: more than may be under way."""
-PAGE_WORDS = 4096 // ON_CHIP.beat_bytes
 CUT = ("c:dut.memory.*",)
-ADDRESS = ("id", "addr", "len", "size", "burst", "cache", "prot")
 
 Names = namedtuple(
     "Names",
@@ -29,19 +33,6 @@ Names = namedtuple(
 )
 """Of the block's signals, in the order in which it makes them."""
 Stage = namedtuple("Stage", "valid last id")
-Burst = namedtuple("Burst", "known ahead word length id inside")
-"""One arbitrary burst: whether it is in the queue or behind it, how many are before it, and what it is."""
-
-
-def _members(axi, prefix, names):
-    return Cat(getattr(axi, prefix + name) for name in names)
-
-
-def _word(axi, prefix):
-    """Of the window, whose start is a multiple of its size: the word at the channel's address."""
-    beat = (ON_CHIP.beat_bytes - 1).bit_length()
-    bits = (ON_CHIP.predictor_bytes // ON_CHIP.beat_bytes - 1).bit_length()
-    return getattr(axi, f"{prefix}addr")[beat : beat + bits]
 
 
 @job("predictor_addresses", lambda: PredictorMemory(ON_CHIP), depth=20, cut=("c:dut.inner",))
@@ -56,7 +47,7 @@ def _register(h):
         spare = data.View(skid.i.p.shape(), h.signal(f"{prefix}.spare"))
         valid, ready = getattr(axi, f"{prefix}valid"), getattr(axi, f"{prefix}ready")
         h.assume(f"{prefix}: nothing in the two cycles after reset", settled | ~valid)
-        handshake_rule(h, f"i: {prefix}", valid, ready, _members(axi, prefix, ADDRESS), guarantee=False)
+        handshake_rule(h, f"i: {prefix}", valid, ready, members(axi, prefix, ADDRESS), guarantee=False)
 
         def inside(payload):
             addr = payload.addr
@@ -69,92 +60,21 @@ def _register(h):
         h.cover(f"{prefix}: one outside is given", skid.o.valid & ~skid.o.p.inside & skid.o.ready)
 
 
-def _addresses(h, prefix, axi, port, inside):
-    """The channel of addresses: those of the port pass as they are; those of the window don't reach it."""
-    valid, ready = getattr(axi, f"{prefix}valid"), getattr(axi, f"{prefix}ready")
-    out_valid, out_ready = getattr(port, f"{prefix}valid"), getattr(port, f"{prefix}ready")
-    given = Cat(_members(axi, prefix, ADDRESS), inside)
-    handshake_rule(h, f"i: {prefix}", valid, ready, given, guarantee=False)
-    handshake_rule(h, f"o: {prefix}", out_valid, out_ready, _members(port, prefix, ADDRESS), guarantee=True)
-    h.ignores(f"o: {prefix}: valid ignores ready", out_valid, out_ready)
-    h.prove(f"{prefix}: what is for the port is taken by it", (out_valid & out_ready) == (valid & ready & ~inside))
-    h.cover(f"{prefix}: one for the window is taken", valid & ready & inside)
-    return valid & ready
-
-
-def _by_id(h, prefix, answer, axi, port, taken, inside, end_port, end_window):
-    """The bursts under way of each id at both sides: never at both, so that answers come in order."""
-    ident, answer_id = getattr(axi, f"{prefix}id"), getattr(axi, f"{answer}id")
-    counts, total = {True: [], False: []}, 0
-    for number in range(N_IDS):
-        for here, end in ((True, end_window), (False, end_port)):
-            up, down = taken & (inside == here) & (ident == number), end & (answer_id == number)
-            counts[here].append(h.count(up, down, 2 * OUTSTANDING - 1))
-        window, at_port = counts[True][-1], counts[False][-1]
-        count, none, side = (h.signal(f"{prefix}_sides.{name}{number}") for name in ("count", "none", "side"))
-        h.prove(f"id {number}: at one side only", (window == 0) | (at_port == 0))
-        h.prove(f"id {number}: all are counted", count == window + at_port)
-        h.prove(f"id {number}: whether there are none", none == (count == 0))
-        h.prove(f"id {number}: at the side that is noted", (count == 0) | (side == (window != 0)))
-        h.cover(f"id {number}: waits for its bursts at the other side",
-                getattr(axi, f"{prefix}valid") & (ident == number) & ~h.block(f"{prefix}_sides").go)  # fmt: skip
-        total = total + count
-    valid = getattr(axi, f"{prefix}valid")
-    # The arbiters' jobs prove it of the master, with the offered one; it holds of all others alike.
-    h.assume(f"{prefix}: at most {OUTSTANDING} bursts under way", total + valid <= OUTSTANDING)
-    for side, owing, rule in (
-        (port, counts[False], h.assume),
-        (axi, map(sum, zip(*counts.values(), strict=True)), h.prove),
-    ):
-        valid, of = getattr(side, f"{answer}valid"), getattr(side, f"{answer}id")
-        name = "o" if side is port else "i"
-        rule(f"{name}: {answer}: only to bursts under way",
-             ~valid | Cat(count != 0 for count in owing).bit_select(of, 1))  # fmt: skip
-    return counts
-
-
-def _follow(h, entered, left, burst):
-    """One arbitrary burst is followed, from its entry into the queue to its last beat."""
-    chosen, known = h.constant(NUMBERS), Signal(name="known")
-    came, gone = Signal(NUMBERS, name="came"), Signal(NUMBERS, name="gone")
-    kept = {name: Signal(len(value), name=f"kept_{name}") for name, value in burst.items()}
-    h.m.d.sync += [came.eq(came + entered), gone.eq(gone + left)]
-    with h.m.If(entered & (came == chosen)):
-        h.m.d.sync += [known.eq(1), *(kept[name].eq(value) for name, value in burst.items())]
-    with h.m.Elif(left & (gone == chosen)):
-        h.m.d.sync += known.eq(0)
-    ahead, waiting = (chosen - gone)[: len(gone)], (came - gone)[: len(gone)]
-    h.prove("the burst that is followed is there", ~known | (ahead < waiting))
-    return Burst(known, ahead, *(kept.get(name, 0) for name in ("word", "length", "id", "inside"))), waiting
-
-
-def _entry(h, path, place):
-    """What a queue holds at a place, counted from its front."""
-    consume = h.signal(f"{path}.consume")
-    return h.word(f"{path}.storage", (consume + place)[: len(consume)])
-
-
-def _in_page(word, beats):
-    """The word so many beats behind another one, where bursts stay in a page."""
-    bits = PAGE_WORDS.bit_length() - 1
-    return Cat((word[:bits] + beats)[:bits], word[bits:])
-
-
 @job("predictor_reads", lambda: PredictorWindow(ON_CHIP), depth=40, cut=CUT)
 def _reads(h):
     axi, port = h.dut.i_read, h.dut.o_read
     signals, queue = Names(*h.signals("$signal")), h.block("bursts")
-    inside, word = h.dut.read_inside, _word(axi, "ar")
-    taken = _addresses(h, "ar", axi, port, inside)
+    inside, word = h.dut.read_inside, window_word(axi, "ar")
+    taken = address_rule(h, "ar", axi, port, inside)
     beats = ("id", "data", "resp", "last")
-    handshake_rule(h, "o: r", port.rvalid, port.rready, _members(port, "r", beats), guarantee=False)
-    handshake_rule(h, "i: r", axi.rvalid, axi.rready, _members(axi, "r", beats), guarantee=True)
+    handshake_rule(h, "o: r", port.rvalid, port.rready, members(port, "r", beats), guarantee=False)
+    handshake_rule(h, "i: r", axi.rvalid, axi.rready, members(axi, "r", beats), guarantee=True)
     h.ignores("i: r: valid ignores ready", axi.rvalid, axi.rready)
     of_port, shown = port.rvalid & port.rready, h.signal("taken")
     h.prove("i: r: a beat of one side", (axi.rvalid & axi.rready) == (of_port ^ shown))
     h.prove("i: r: none of both at once", ~of_port | ~shown)
-    h.prove("i: r: the port's as it is", ~of_port | (_members(axi, "r", beats) == _members(port, "r", beats)))
-    counts = _by_id(h, "ar", "r", axi, port, taken, inside, of_port & port.rlast, shown & axi.rlast)
+    h.prove("i: r: the port's as it is", ~of_port | (members(axi, "r", beats) == members(port, "r", beats)))
+    counts = sides_rule(h, "ar", "r", axi, port, taken, inside, of_port & port.rlast, shown & axi.rlast)
     for number in range(N_IDS):
         on_the_way = sum(stage.last & (stage.id == number) for stage in _stages(h, signals))
         waiting = h.held("bursts", lambda entry, number=number: entry[-2:] == number)
@@ -178,21 +98,23 @@ def _stages(h, signals):
 def _beats(h, signals, queue, entered, shown, word):
     """Of the burst that is followed: its beats, as many as it has, from its words."""
     axi, stages = h.dut.i_read, _stages(h, signals)
-    burst, waiting = _follow(h, entered, shown & axi.rlast, {"word": word, "length": axi.arlen, "id": axi.arid})
+    burst, waiting = followed(h, entered, shown & axi.rlast, {"word": word, "length": axi.arlen, "id": axi.arid})
     known, length, count = burst.known, burst.length, h.signal("count")
     ends = sum(stage.last for stage in stages)  # bursts all of whose words are read
     h.prove("bursts: all that came and aren't on their way", waiting == queue.level + ends)
     place = (burst.ahead - ends)[: len(burst.ahead)]
     h.prove("bursts: the burst stands in its place", ~known | (burst.ahead < ends) | (
-        _entry(h, "bursts", place) == Cat(burst.word, length, burst.id)))  # fmt: skip
+        queued(h, "bursts", place) == Cat(burst.word, length, burst.id)))  # fmt: skip
+    layout = {"word": len(word), "length": len(axi.arlen), "id": len(axi.arid)}
+    first = data.View(data.StructLayout(layout), queue.r_data)
     h.prove("count: of a burst that is there", (count == 0) | (queue.level != 0))
-    h.prove("count: within the first burst", (count == 0) | (count <= queue.r_data[-10:-2]))
+    h.prove("count: within the first burst", (count == 0) | (count <= first.length))
     out, spare, s2, s1 = stages
     h.prove("spare: behind one that is shown first", ~spare.valid | out.valid)
     h.prove("shown: a beat is there", ~signals.shown | out.valid)
     h.prove("s1: more of its burst is to come", ~(s1.valid & ~s1.last) | (count != 0))
     h.prove("s1: none of a burst is in front of another's end", ~s1.last | (count == 0))
-    h.prove("s1: the next of its burst has its id", ~(s1.valid & ~s1.last) | (s1.id == queue.r_data[-2:]))
+    h.prove("s1: the next of its burst has its id", ~(s1.valid & ~s1.last) | (s1.id == first.id))
     behind, ident = s1.valid, s1.id
     for name, stage in (("s2", s2), ("spare", spare), ("out", out)):
         h.prove(f"{name}: the next of its burst follows", ~(stage.valid & ~stage.last) | (behind & (stage.id == ident)))
@@ -219,7 +141,7 @@ def _beats(h, signals, queue, entered, shown, word):
     h.prove("words: within a burst", within == (count != 0))
     h.prove(
         "words: the burst's, one after the other",
-        ~front | (queue.level == 0) | (words.word == _in_page(burst.word, count)),
+        ~front | (queue.level == 0) | (words.word == in_page(burst.word, count)),
     )
     h.cover("a burst of three beats ends", own & axi.rlast & (length == 2))
     h.cover("shown in turn", h.before(axi.rvalid & axi.rready & ~shown) & shown)
@@ -229,20 +151,20 @@ def _beats(h, signals, queue, entered, shown, word):
 def _writes(h):
     axi, port = h.dut.i_write, h.dut.o_write
     signals, queue = Names(*h.signals("$signal")), h.block("order")
-    inside, word = h.dut.write_inside, _word(axi, "aw")
-    taken = _addresses(h, "aw", axi, port, inside)
+    inside, word = h.dut.write_inside, window_word(axi, "aw")
+    taken = address_rule(h, "aw", axi, port, inside)
     beats, answer = ("data", "strb", "last"), ("id", "resp")
-    handshake_rule(h, "i: w", axi.wvalid, axi.wready, _members(axi, "w", beats), guarantee=False)
-    handshake_rule(h, "o: w", port.wvalid, port.wready, _members(port, "w", beats), guarantee=True)
+    handshake_rule(h, "i: w", axi.wvalid, axi.wready, members(axi, "w", beats), guarantee=False)
+    handshake_rule(h, "o: w", port.wvalid, port.wready, members(port, "w", beats), guarantee=True)
     h.ignores("o: w: valid ignores ready", port.wvalid, port.wready)
-    handshake_rule(h, "o: b", port.bvalid, port.bready, _members(port, "b", answer), guarantee=False)
-    handshake_rule(h, "i: b", axi.bvalid, axi.bready, _members(axi, "b", answer), guarantee=True)
+    handshake_rule(h, "o: b", port.bvalid, port.bready, members(port, "b", answer), guarantee=False)
+    handshake_rule(h, "i: b", axi.bvalid, axi.bready, members(axi, "b", answer), guarantee=True)
     h.ignores("i: b: valid ignores ready", axi.bvalid, axi.bready)
     of_port, of_window = port.bvalid & port.bready, signals.answered
     h.prove("i: b: an answer of one side", (axi.bvalid & axi.bready) == (of_port ^ of_window))
     h.prove("i: b: none of both at once", ~of_port | ~of_window)
-    h.prove("i: b: the port's as it is", ~of_port | (_members(axi, "b", answer) == _members(port, "b", answer)))
-    counts = _by_id(h, "aw", "b", axi, port, taken, inside, of_port, of_window)
+    h.prove("i: b: the port's as it is", ~of_port | (members(axi, "b", answer) == members(port, "b", answer)))
+    counts = sides_rule(h, "aw", "b", axi, port, taken, inside, of_port, of_window)
     answer_id = h.signal("$like")
     for number in range(N_IDS):
         inside_waiting = h.held("order", lambda entry, number=number: entry[-3:] == (number << 1 | 1))
@@ -258,10 +180,10 @@ def _moves(h, signals, queue, inside, word):
     axi, port = h.dut.i_write, h.dut.o_write
     moved, ends = signals.moved, signals.moved & axi.wlast
     entered = queue.w_en & queue.w_rdy
-    burst, waiting = _follow(h, entered, ends, {"word": word, "inside": inside, "id": axi.awid})
+    burst, waiting = followed(h, entered, ends, {"word": word, "inside": inside, "id": axi.awid})
     h.prove("order: all that came and have beats to come", waiting == queue.level)
     h.prove("order: the burst stands in its place",
-            ~burst.known | (_entry(h, "order", burst.ahead) == Cat(burst.word, burst.inside, burst.id)))  # fmt: skip
+            ~burst.known | (queued(h, "order", burst.ahead) == Cat(burst.word, burst.inside, burst.id)))  # fmt: skip
     h.prove("announced: an address that waits is in it", signals.announced == h.before(
         entered | signals.announced & ~(axi.awvalid & axi.awready)))  # fmt: skip
     h.prove("announced: it is there", ~signals.announced | axi.awvalid)
@@ -280,7 +202,7 @@ def _moves(h, signals, queue, inside, word):
     h.prove("words: within a burst", within == (beat != 0))
     h.prove("words: the burst's, one after the other",
             ~(burst.known & (burst.ahead == 0) & (queue.level != 0))
-            | (h.block("memory").w_addr == _in_page(burst.word, beat)))  # fmt: skip
+            | (h.block("memory").w_addr == in_page(burst.word, beat)))  # fmt: skip
     answered = h.before(own & axi.wlast & burst.inside)
     h.prove("i: b: the burst's, behind its last beat",
             ~answered | (signals.answer_valid & (h.signal("$like") == h.before(burst.id))))  # fmt: skip
