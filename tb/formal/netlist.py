@@ -14,6 +14,8 @@ _MAP = """
     opt -full; memory_map; opt -full; dffunmap; techmap; simplemap; setundef -undriven -anyseq; opt_expr; opt_merge;
     aigmap; opt_clean
 """
+_FREE = "setundef -undriven -anyseq"
+"""What nobody drives may be anything; else optimisation takes it for whatever suits it."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def gates_between(rtlil: str, folder: Path, pairs: dict) -> dict[str, bool]:
         # No gates lead through a memory that is read by a clock.
         if cell.type.str() == "$mem_v2" and cell.parameters[ys.IdString("\\RD_CLK_ENABLE")].is_fully_ones():
             module.remove(cell)
+    _run(design, _FREE)
     _run(design, _MAP)
     path, names = folder / "gates.aag", folder / "gates.map"
     _run(design, f"write_aiger -ascii -zinit -map {names} {path}")
@@ -162,7 +165,7 @@ def build(rtlil: str, folder: Path, cut: tuple[str, ...] = (), doubtful: Contain
     _run(design, "memory_collect")
     for selection in cut:
         _run(design, f"delete {selection} c:*dut.* %i")  # nothing of the checks
-    _run(design, "setundef -undriven -anyseq")  # before optimisation takes what nobody drives for whatever suits it
+    _run(design, _FREE)
     _run(design, _MAP)
     path, names = folder / "design.aig", folder / "design.map"
     _run(design, f"write_aiger -zinit -map {names} {path}")

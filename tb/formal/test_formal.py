@@ -12,6 +12,7 @@ from amaranth import Module, Signal
 from amaranth.hdl import Fragment
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from formal.harness import Harness, interfaces
 from formal.jobs import JOBS
@@ -82,6 +83,29 @@ def test_gates_need_their_signals(missing, tmp_path):
     pair = (Signal(name="elsewhere"), port) if missing == "output" else (output, Signal(name="elsewhere"))
     with pytest.raises(KeyError, match="no signal 'elsewhere'"):
         gates_between(harness.rtlil(), tmp_path, {name: pair})
+
+
+class Lookup(wiring.Component):
+    """A memory, read by a clock or by gates; with ``passes`` there is a way around it too."""
+
+    def __init__(self, domain, passes):
+        self.domain, self.passes = domain, passes
+        super().__init__({"addr": In(1), "data": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=1, depth=2, init=[0, 1])
+        read = memory.read_port(domain=self.domain)
+        m.d.comb += [read.addr.eq(self.addr), self.data.eq(read.data ^ (self.addr if self.passes else 0))]
+        return m
+
+
+@pytest.mark.parametrize("domain, passes, leads", [("sync", 0, False), ("sync", 1, True), ("comb", 0, True)])
+def test_gates_lead_through_memories_that_gates_read(domain, passes, leads, tmp_path):
+    harness = Harness(Lookup(domain, passes))
+    pair = (harness.dut.data, harness.dut.addr)
+    harness.ignores("data ignores addr", *pair)
+    assert gates_between(harness.rtlil(), tmp_path, harness.independent) == {"data ignores addr": leads}
 
 
 class Counter(wiring.Component):
