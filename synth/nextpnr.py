@@ -105,7 +105,7 @@ class Router:
         where = [
             *([plan.identity] if plan else []),
             *([identity(pins)] if pins else []),
-            *([FIRM, str(LATE)] if firm else []),
+            *([FIRM, str(LATE), str(PATIENCE)] if firm else []),
         ]
         key = digest(netlist.name, self.version, *arguments, *where)
         return Run(self, name, netlist, arguments, seed, plan, f"placed-{name}-seed{seed}-{key}", pins, firm)

@@ -8,51 +8,10 @@ from pathlib import Path
 
 import pytest
 from adagp.synth import nextpnr as nextpnr_module
-from adagp.synth import placement
 from adagp.synth.errors import RouteError, ToolError
 from adagp.synth.flow import FPGAS, complain
-from adagp.synth.netlist import Scopes
 from adagp.synth.nextpnr import Router, Run
 from pe_flow import PE, run
-
-
-def test_what_nextpnr_puts_into_a_path_is_of_the_block_before_it(tmp_path):
-    pieces = [
-        ("clk-to-q", 0.5, "design.accelerator.core.a_FF"), ("routing", 1.0, "design.accelerator.core.a_FF"),
-        ("logic", 0.4, "$nextpnr_CCU2C_1$CCU2_COMB0"), ("logic", 0.25, "design.accelerator.update.b_LUT4_Z"),
-        ("setup", 0.1, "pins_TRELLIS_FF_Q"),
-    ]  # fmt: skip
-    path = [{"type": kind, "delay": delay, "from": {"cell": cell}} for kind, delay, cell in pieces]
-    clocked = {"from": "posedge clk", "to": "posedge clk", "path": path}
-    (tmp_path / "report.json").write_text(json.dumps({"critical_paths": [clocked]}))
-    scopes = Scopes("design.accelerator", frozenset({"core", "update"}))
-    assert placement.critical_path(tmp_path, scopes) == [
-        {"block": "core", "cells": 2, "logic_ns": 0.9, "routing_ns": 1.0},
-        {"block": "update", "cells": 1, "logic_ns": 0.25, "routing_ns": 0.0},
-        {"block": "(harness)", "cells": 1, "logic_ns": 0.1, "routing_ns": 0.0},
-    ]
-
-
-def test_what_is_late_is_told_by_block(tmp_path):
-    def net(*ends, event="posedge clk"):
-        return {
-            "event": event,
-            "endpoints": [{"cell": f"design.accelerator.{c}", "event": e, "delay": [0.5, d]} for c, e, d in ends],
-        }
-
-    clock = "posedge clk"
-    nets = [
-        net(("core.a_FF", clock, 9.0), ("core.b_FF", clock, 10.5), ("update.c_FF", clock, 4.0)),
-        net(("core.a_FF", clock, 50.0), event="async"),
-        net(("update.d_FF", clock, 12.25), ("update.e_FF", clock, 11.0), ("core.f_FF", "async", 99.0)),
-    ]  # fmt: skip
-    (tmp_path / "report.json").write_text(json.dumps({"detailed_net_timings": nets}))
-    scopes = Scopes("design.accelerator", frozenset({"core", "update"}))
-    assert list(placement.late(tmp_path, scopes, 10.0).items()) == [
-        ("update", {"endpoints": 3, "late": 2, "worst_ns": 12.25}),
-        ("core", {"endpoints": 2, "late": 1, "worst_ns": 10.5}),
-    ]
-    assert placement.late(tmp_path, scopes, 12.25) == {}
 
 
 @pytest.mark.parametrize(("lut", "large"), [(60, True), (100000, False)])
