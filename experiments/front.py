@@ -46,19 +46,18 @@ def _best(plain: Sequence[str], cost: Mapping[str, float], mean: Mapping[str, fl
     Chosen by the means that are reported, so what luck there is in that is plain training's.
     """
     found: list[tuple[float, str]] = []
+    best = -math.inf
     for name in sorted(plain, key=lambda name: cost[name]):
-        if not found or mean[name] > mean[found[-1][1]]:
+        if mean[name] > best:
+            best = mean[name]
             found.append((cost[name], name))
-    if found:
-        found.append((max(cost[name] for name in plain), found[-1][1]))
-    return found
+    return [*found, (max(cost[name] for name in plain), found[-1][1])] if found else []
 
 
 def compare(
     accuracy: Mapping[str, Mapping[int, float]], cost: Mapping[str, float], plain: Sequence[str]
 ) -> list[Point]:  # fmt: skip
-    """Of accuracies by method and seed, and costs by method; those of the methods ``plain`` are the line,
-    as far as none that costs less is as good.
+    """Of accuracies by method and seed, and costs by method; the best of the methods ``plain`` are the line.
 
     Differences are taken seed by seed, as runs of a seed begin with the same weights and see the same order of images;
     so what a seed is worth counts for neither. A run that diverged has accuracy 0.

@@ -70,7 +70,7 @@ def table(found: Sequence[MethodResult], task: Task, title: str) -> Table:
     """A row for each method."""
     further = list(dict.fromkeys(name for one in found for name in one.measures))
     made = Table(
-        "method", f"{task.score_name}, %", "cost, % of BP", "over BP at this cost",
+        "method", f"{task.score_name}, %", "cost, % of BP", "over BP that costs no more",
         *(name.replace("_", " ") for name in further), title=title,
     )  # fmt: skip
     for column in made.columns[1:]:

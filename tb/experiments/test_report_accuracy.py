@@ -93,6 +93,19 @@ def test_the_document(tmp_path):
     )
 
 
+@pytest.mark.parametrize("tests, told", [((86, 40, 88), " (1 lost)"), ((86, None, 3), " (1 lost)"), ((86, 44, 88), ""),
+                                         ((None, None, 88), "")])  # fmt: skip
+def test_lost_seeds_are_told(tests, told, tmp_path):
+    """Those with less than half of the median, which is 0 where most diverged."""
+    written(tmp_path, ("one",))
+    path = tmp_path / "accuracy.json"
+    results = json.loads(path.read_text())
+    for run, test in zip(results["details"]["one"]["details"]["methods"]["skip"]["runs"], tests, strict=True):
+        run["test"] = test
+    path.write_text(json.dumps(results))
+    assert f"| `skip` | 87.17 ± 1.00{told} | 0.450 |" in report_accuracy.document(tmp_path)
+
+
 def test_the_plot(tmp_path):
     path = tmp_path / "images" / "accuracy.png"
     draw(written(tmp_path), path)
