@@ -12,7 +12,6 @@ from amaranth import Module, Signal
 from amaranth.hdl import Fragment
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from formal.harness import Harness, interfaces
 from formal.jobs import JOBS
@@ -73,39 +72,6 @@ def test_streams(flaw, rule, tmp_path):
     assert len(found) == 6
     assert f"o: {rule}" in bad if flaw else not bad
     assert found["o: moves"] == "reached"
-
-
-@pytest.mark.parametrize("missing", ["output", "port"])
-def test_gates_need_their_signals(missing, tmp_path):
-    harness = Harness(Register())
-    bind_streams(harness)
-    (name, (output, port)), *_ = harness.independent.items()
-    pair = (Signal(name="elsewhere"), port) if missing == "output" else (output, Signal(name="elsewhere"))
-    with pytest.raises(KeyError, match="no signal 'elsewhere'"):
-        gates_between(harness.rtlil(), tmp_path, {name: pair})
-
-
-class Lookup(wiring.Component):
-    """A memory, read by a clock or by gates; with ``passes`` there is a way around it too."""
-
-    def __init__(self, domain, passes):
-        self.domain, self.passes = domain, passes
-        super().__init__({"addr": In(1), "data": Out(1)})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.memory = memory = Memory(shape=1, depth=2, init=[0, 1])
-        read = memory.read_port(domain=self.domain)
-        m.d.comb += [read.addr.eq(self.addr), self.data.eq(read.data ^ (self.addr if self.passes else 0))]
-        return m
-
-
-@pytest.mark.parametrize("domain, passes, leads", [("sync", 0, False), ("sync", 1, True), ("comb", 0, True)])
-def test_gates_lead_through_memories_that_gates_read(domain, passes, leads, tmp_path):
-    harness = Harness(Lookup(domain, passes))
-    pair = (harness.dut.data, harness.dut.addr)
-    harness.ignores("data ignores addr", *pair)
-    assert gates_between(harness.rtlil(), tmp_path, harness.independent) == {"data ignores addr": leads}
 
 
 class Counter(wiring.Component):
@@ -212,31 +178,6 @@ def test_axi_lite(answers, rule, tmp_path):
     failed = {name for name, outcome in found.items() if outcome == "failed" and name.startswith("r:")}
     assert rule in failed if rule else not failed  # after an answer too many, further rules may fail
     assert found["ar: taken"] == "reached"
-
-
-class Product(wiring.Component):
-    """Half of what it is given times the other half, which is 0."""
-
-    def __init__(self):
-        super().__init__({"i": In(3), "zero": In(3), "o": Out(6)})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.d.sync += self.o.eq(self.i * self.zero)
-        return m
-
-
-@pytest.mark.parametrize("cut, outcome", [((), "proved"), (("t:$mul",), "failed")])
-def test_what_is_cut_is_free(cut, outcome, tmp_path):
-    harness = Harness(Product())
-    harness.assume("zero", harness.dut.zero == 0)
-    harness.prove("o: 0", harness.dut.o == 0)
-    harness.cover("checks keep their products", harness.dut.i * harness.before(harness.dut.i) == 6)
-    rtlil = harness.rtlil()
-    found = solve(lambda doubtful: build(rtlil, tmp_path, cut, doubtful), DEPTH, LIMIT)
-    assert {result.name: result.outcome for result in found} == {
-        "o: 0": outcome, "checks keep their products": "reached",
-    }  # fmt: skip
 
 
 def test_unreachable_covers_show(tmp_path):
