@@ -43,7 +43,8 @@ def measured(regime: Regime, source: str, n_classes: int, work: Path, seen: Seen
     """
     settings = settings_of(regime, source)
     shape = (regime.channels, regime.image_size, regime.image_size)
-    key = digest(HARDWARE, training_sources(), repr(asdict(settings)), repr(shape), str(n_classes))
+    named = replace(settings, model=regime.model)  # not by a path of this machine
+    key = digest(HARDWARE, training_sources(), repr(asdict(named)), repr(shape), str(n_classes))
     path = work / f"cycles-{source}-{key}.json"
     if not path.exists():
         x_NCHW, y_N = np.zeros((1, *shape), np.float32), np.zeros(1, np.int64)

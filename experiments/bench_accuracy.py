@@ -2,24 +2,27 @@
 
 A regime is a network, images, and for how long it is trained with how many of them: of each data set a steep one, where
 accuracy still grows quickly with more training, and a long one near saturation, as the paper's are. In each, every
-method first tries the same learning rates with two seeds and is judged by validation images; then it runs with the best
-one from five other seeds, and test images are looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``: MACs,
-1 is plain training for all epochs. ``above``: accuracy over the best plain training of no higher cost, which has fewer
-epochs, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the simulated
-RTL, plain training's on the baseline, others' on MAX, which has more PEs; what is above plain training of as many
-cycles is in details. Synthetic gradients and ``ideas`` aren't to be had there.
+method first tries the same learning rates with the same seeds and is judged by validation images; then it runs with the
+best one from five other seeds, and test images are looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``:
+MACs, 1 is plain training for all epochs. ``above``: accuracy over the best plain training of no higher cost, which has
+fewer epochs, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the
+simulated RTL, plain training's on the baseline, others' on MAX, which has more PEs; what is above plain training of as
+many cycles is in details. Synthetic gradients and ``ideas`` aren't to be had there, and the GPU's networks aren't
+simulated.
 
-Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on.
+Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on,
+with the same PyTorch and on the same kind of GPU.
 Each regime is written as soon as it is through, and leaves the others' figures as they are.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
 
+import torch
 from rich.console import Console
 from rich.progress import track
 
@@ -27,13 +30,16 @@ from ..gen.cache import digest
 from ..golden.training.metrics import MEASURES
 from ..host.cli_options import at_least_one, screen, writable
 from ..host.results import FOLDER, commit, merge_results, provenance
+from ..host.run_folder import RunError
 from ..spec.presets import preset
 from ..spec.schedule import PREDICTING, SOURCES
 from .accelerated import PLAIN, cycles_of, measured
-from .comparison import SEEDS, TUNING_SEEDS, Comparison, Tuned
+from .comparison import SEEDS, Comparison, Tuned
 from .data import DataError
+from .errors import ExperimentError, ModelError
 from .experiment_folder import ExperimentFolder, without_nan
 from .methods import METHODS
+from .optimisation import DEVICES
 from .progress import RunsProgress
 from .regimes import REGIMES, Regime
 from .results import MethodResult, macs, results, table
@@ -87,7 +93,7 @@ def details_of(
 
     points = {one.point.method: {"cost": one.point.cost, "above": one.point.above, "error": one.point.error}
               for one in by_cycles}  # fmt: skip
-    found = {"regime": asdict(regime), "cycles_per_batch": cycles, "by_cycles": points,
+    found = {"regime": {**asdict(regime), **regime.deciding()}, "cycles_per_batch": cycles, "by_cycles": points,
              "methods": {method: of(method) for method in chosen}}  # fmt: skip
     return without_nan(found)
 
@@ -109,6 +115,8 @@ def _quality(outcomes: Sequence[dict]) -> dict[str, dict[str, float | None]]:
 
 
 def _cycles(regime: Regime, methods: Sequence[str], n_classes: int) -> dict[str, dict[str, int]]:
+    if not regime.preset:
+        return {}
     wanted = {METHODS[name].source if METHODS[name].entries else PLAIN for name in methods} & {PLAIN, *SOURCES}
     order = [source for source in (PLAIN, *SOURCES) if source in wanted]
     return {
@@ -129,7 +137,7 @@ def measure(
 ) -> None:  # fmt: skip
     """Run what is left of a regime, and write it."""
     source = commit()
-    folder = ExperimentFolder(WORK / f"{regime.name}-{sources()}")
+    folder = ExperimentFolder(WORK / f"{regime.name}-{regime.device}-{sources()}")
     comparison = Comparison(regime, data_folder, folder, tuple(methods), tuple(seeds))
     screen.print(f"{regime.name}: learning rates, by validation images")
     tuning = _finish(comparison, comparison.tuning(), jobs, "validation")
@@ -137,13 +145,13 @@ def measure(
     outcomes = _finish(comparison, comparison.reported(), jobs, "test")
     cycles = _cycles(regime, methods, comparison.data.n_classes)
     on_chip = [outcome for outcome in outcomes if cycles_of(outcome, cycles) is not None]
-    whole = max(cycles_of(o, cycles) or 0 for o in on_chip if o["run"]["method"] == "bp-1")
+    whole = max((cycles_of(o, cycles) or 0 for o in on_chip if o["run"]["method"] == "bp-1"), default=0)
     by_macs = results(outcomes, macs)
     by_cycles = results(on_chip, lambda outcome: (cycles_of(outcome, cycles) or 0) / whole)
-    origin = provenance(COMMAND, preset(regime.preset), [*TUNING_SEEDS, *seeds], source)
+    origin = provenance(COMMAND, preset(regime.preset or "paper"), [*comparison.tuning_seeds, *seeds], source)
     merge_results(output, regime.name, figures_of(regime.name, by_macs, by_cycles),
                   details_of(regime, comparison.chosen(), tuning, outcomes, cycles, by_cycles), origin)  # fmt: skip
-    for cost, found in (("MACs", by_macs), ("cycles", by_cycles)):
+    for cost, found in (("MACs", by_macs), *([("cycles", by_cycles)] if cycles else [])):
         Console().print(table(found, CLASSIFICATION, f"{regime.name}: cost in {cost}"))
 
 
@@ -174,17 +182,20 @@ def main() -> None:
     parser.add_argument("--data", type=_place, action="append", default=[], metavar="DATASET=FOLDER",
                         help="where the files of fashion-mnist and cifar10 are; give it once for each")  # fmt: skip
     parser.add_argument("--seeds", type=at_least_one, default=len(SEEDS), help="runs reported (default: %(default)s)")
+    parser.add_argument("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="runs at a time (default: %(default)s)")
     parser.add_argument("--output", type=writable, default=FOLDER / "accuracy.json", help="default: %(default)s")
     options = parser.parse_args()
     if "bp-1" not in options.methods:
         parser.error("--methods must have bp-1, whose cost is 1")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda, and PyTorch finds no GPU")
     try:
         for name in options.regimes:
-            regime = REGIMES[name]
+            regime = replace(REGIMES[name], device=options.device)
             measure(regime, dict(options.data).get(regime.data), options.methods, range(options.seeds), options.jobs,
                     options.output)  # fmt: skip
-    except DataError as error:
+    except (DataError, RunError, ModelError, ExperimentError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

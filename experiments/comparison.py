@@ -12,10 +12,10 @@ from .regimes import Regime
 from .runs import Run
 from .workers import Ended, Told, data_of, run_all
 
-__all__ = ["SEEDS", "TUNING_SEEDS", "Comparison", "Tuned", "tuned"]
+__all__ = ["SEEDS", "TUNING_SEED", "Comparison", "Tuned", "tuned"]
 
-TUNING_SEEDS = (1000, 1001)
-"""Of the runs that learning rates are chosen by."""
+TUNING_SEED = 1000
+"""The first of those that learning rates are chosen by; none of them is reported."""
 SEEDS = (0, 1, 2, 3, 4)
 """Of the runs that are reported."""
 
@@ -59,11 +59,16 @@ class Comparison:
     def run(self, method: str, seed: int, lr: float) -> Run:
         """One of them."""
         r = self.regime
-        return Run(r.name, r.model, method, seed, lr, r.epochs, r.batch_size, r.image_size, r.channels)
+        return Run(r.name, r.model, method, seed, lr, r.epochs, r.batch_size, r.image_size, r.channels, device=r.device)
+
+    @property
+    def tuning_seeds(self) -> tuple[int, ...]:
+        """Of the runs that learning rates are chosen by."""
+        return tuple(range(TUNING_SEED, TUNING_SEED + self.regime.tuning))
 
     def tuning(self) -> list[Run]:
         """Every method with every learning rate."""
-        return [self.run(m, seed, lr) for m in self.methods for lr in self.regime.lrs for seed in TUNING_SEEDS]
+        return [self.run(m, seed, lr) for m in self.methods for lr in self.regime.lrs for seed in self.tuning_seeds]
 
     def chosen(self) -> dict[str, Tuned]:
         """Learning rates, of runs that have ended."""

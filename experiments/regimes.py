@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
+
 __all__ = ["REGIMES", "Regime"]
 
 
@@ -12,7 +14,8 @@ class Regime:
 
     ``steep``: accuracy still grows quickly with more training at the end; otherwise half of it would nearly do.
     ``lrs``: learning rates among which each method's is chosen. ``preset``: of the accelerator whose cycles are
-    counted. Examples as :class:`.workers.DataSettings` has them.
+    counted, "" if none are; ``tuning``: seeds that each learning rate is tried with. Examples as
+    :class:`.workers.DataSettings` has them.
     """
 
     name: str
@@ -28,10 +31,14 @@ class Regime:
     augment: bool = False
     threads: int = 1
     preset: str = "ecp5"
+    tuning: int = 4
+    device: str = "cpu"
 
     def deciding(self) -> dict[str, Any]:
-        """What outcomes in a folder must have in common; learning rates may be added."""
-        return {name: value for name, value in asdict(self).items() if name not in ("lrs", "preset")}
+        """What outcomes in a folder must have in common, PyTorch and GPU too; learning rates and seeds may be added."""
+        mine = {name: value for name, value in asdict(self).items() if name not in ("lrs", "preset", "tuning")}
+        gpu = {"gpu": torch.cuda.get_device_name()} if self.device == "cuda" else {}
+        return {**mine, "torch": torch.__version__, **gpu}
 
 
 REGIMES = {regime.name: regime for regime in (
@@ -41,5 +48,8 @@ REGIMES = {regime.name: regime for regime in (
     Regime("fashion-long", "fashion-mnist", "small-cnn", 30, 64, 14, 1, 5000),
     Regime("cifar-steep", "cifar10", "small-cnn5", 8, 64, 16, 3, 20000, steep=True, preset="paper"),
     Regime("cifar-long", "cifar10", "small-cnn5", 50, 64, 16, 3, 4000, preset="paper"),
+    Regime("cifar-resnet8", "cifar10", "small-resnet", 10, 128, 32, 3, 20000, steep=True, lrs=(0.05, 0.15), preset=""),
+    Regime("cifar-vgg13", "cifar10", "vgg13", 10, 128, 32, 3, 20000, steep=True, lrs=(0.02, 0.06), preset="", tuning=2),
 )}  # fmt: skip
-"""By name: of each data set one far from saturation, and one in it, as the paper's trainings are."""
+"""By name: of each data set one far from saturation, and one in it, as the paper's trainings are; the last two are for
+a GPU."""

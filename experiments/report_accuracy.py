@@ -41,8 +41,8 @@ training is too:
   outputs (DNI), or no batch at all (`skip`);
 - *networks near saturation and far from it*: the paper trains for 90 epochs, where much can be left out.
 
-Every method has the learning rate with which it did best on validation images, out of the same few and with two seeds;
-then five other seeds are run, and test images looked at. Errors are standard errors of differences seed by seed.
+Every method has the learning rate with which it did best on validation images, out of the same few and with the same
+seeds; then five other seeds are run, and test images looked at. Errors are standard errors of differences seed by seed.
 Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator, plain
 training's on the baseline and all others' on MAX. `nox -s bench_accuracy` runs it all again; regimes are in
 `experiments/regimes.py`, methods in `experiments/methods.py`."""
@@ -57,6 +57,10 @@ def _lost(runs: Sequence[Mapping]) -> str:
     tests = [run["test"] or 0.0 for run in runs]
     lost = sum(test < median(tests) / 2 for test in tests)
     return f" ({lost} lost)" if lost else ""
+
+
+def _trained_with(regime: Mapping) -> str:
+    return f"Trained with torch {regime['torch']} on {regime.get('gpu', 'a CPU')}."
 
 
 def _regime(name: str, found: Findings) -> str:
@@ -80,7 +84,9 @@ def _regime(name: str, found: Findings) -> str:
     return f"""### {name}
 
 `{regime["model"]}` on {regime["data"]}, {regime["image_size"]} x {regime["image_size"]} pixels, {images},
-{regime["epochs"]} epochs of batches of {regime["batch_size"]}. {figures.where(found.origin, HARDWARE)}
+{regime["epochs"]} epochs of batches of {regime["batch_size"]}. {_trained_with(regime)}
+
+{figures.where(found.origin, HARDWARE)}
 
 {table(heads, rows)}
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from adagp.experiments import accelerated, bench_accuracy
 from adagp.experiments.accelerated import PLAIN, cycles_of, measured, settings_of
-from adagp.experiments.comparison import TUNING_SEEDS
 from adagp.experiments.regimes import REGIMES
 from adagp.host.data import Dataset
 from adagp.host.session import open_session
@@ -55,7 +55,7 @@ def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
     assert code == 0 and "tiny: cost in cycles" in out
     found = json.loads(output.read_text())
     figures, details = found["figures"], found["details"]["tiny"]["details"]
-    assert figures["kept"] == 1 and found["provenance"]["tiny"]["seed"] == [*TUNING_SEEDS, 0, 1]
+    assert figures["kept"] == 1 and found["provenance"]["tiny"]["seed"] == [1000, 1001, 0, 1]
     assert figures["cost_tiny_bp-1"] == figures["cycles_tiny_bp-1"] == 1
     assert figures["cost_tiny_bp-0.4"] == figures["cycles_tiny_bp-0.4"] == pytest.approx(1 / 3, abs=1e-4)
     mean = details["methods"]["mean-1:1"]
@@ -90,7 +90,34 @@ def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
     assert output.read_bytes() == before and not tiny  # all is kept
 
 
+def test_a_regime_that_is_not_simulated(tiny, monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(REGIMES, "tiny", replace(TINY_REGIME, preset="", tuning=1))
+    output = tmp_path / "accuracy.json"
+    arguments = ("--regimes", "tiny", "--methods", "bp-1,bp-0.4,mean-1:1", "--seeds", 2, "--output", output)
+    code, out, _ = run(monkeypatch, capsys, *arguments)
+    assert code == 0 and not tiny and "in MACs" in out and "in cycles" not in out
+    found = json.loads(output.read_text())
+    figures, details = found["figures"], found["details"]["tiny"]["details"]
+    assert figures["cost_tiny_mean-1:1"] == pytest.approx(2 / 3, abs=1e-4)
+    assert not [name for name in figures if name.startswith("cycles")]
+    assert details["by_cycles"] == details["cycles_per_batch"] == {}
+    assert len(details["methods"]["bp-1"]["tuning"]) == 2 and details["regime"]["torch"] == torch.__version__
+
+
+def test_outcomes_of_another_torch_are_not_mixed_in(tiny, monkeypatch, capsys, tmp_path):
+    arguments = ("--regimes", "tiny", "--methods", "bp-1", "--seeds", 1, "--output", tmp_path / "accuracy.json")
+    assert run(monkeypatch, capsys, *arguments)[0] == 0
+    [path] = (tmp_path / "work").glob("tiny-cpu-*/settings.json")
+    path.write_text(path.read_text().replace(torch.__version__, "1.0"))
+    for outcome in path.parent.glob("outcomes/*-0-*"):
+        outcome.unlink()
+    code, _, err = run(monkeypatch, capsys, *arguments)
+    assert code == 2 and "an experiment with torch = '1.0'" in err
+
+
 @pytest.mark.parametrize(("arguments", "said"), [
+    (("--device", "tpu"), "invalid choice: 'tpu'"),
+    (("--device", "cuda"), "--device cuda, and PyTorch finds no GPU"),
     (("--regimes", "moon"), "no 'moon'; there are digits-steep"),
     (("--methods", "bp-1,hope"), "no 'hope'; there are bp-1"),
     (("--methods", "bp-0.4,skip"), "--methods must have bp-1"),
@@ -98,11 +125,12 @@ def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
     (("--regimes", "cifar-long"), "cifar10: no folder is given"),
 ])  # fmt: skip
 def test_mistakes(tiny, monkeypatch, capsys, arguments, said):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     code, _, err = run(monkeypatch, capsys, *arguments)
     assert code == 2 and said in err
 
 
-@pytest.mark.parametrize("regime", REGIMES.values(), ids=lambda regime: regime.name)
+@pytest.mark.parametrize("regime", [r for r in REGIMES.values() if r.preset], ids=lambda regime: regime.name)
 @pytest.mark.parametrize("source", [PLAIN, *SOURCES])
 def test_the_accelerator_takes_each_regime(regime, source):
     """Its program can be made: of the same network, as many weights."""

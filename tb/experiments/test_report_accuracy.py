@@ -36,7 +36,7 @@ def written(folder, regimes=("one", "two")):
             for method, tests in TESTS.items()
         }  # fmt: skip
         details = {"regime": {"model": "small-cnn", "data": "digits", "image_size": 8, "images": 1000, "epochs": 3,
-                              "batch_size": 64}, "methods": methods,
+                              "batch_size": 64, "torch": "2"}, "methods": methods,
                    "by_cycles": {"ada-gp": {"cost": 0.66, "above": 1.5, "error": 0.25}}}  # fmt: skip
         results["figures"] |= figures
         results["details"][regime] = {"figures": sorted(figures), "details": details}
