@@ -50,6 +50,7 @@ __all__ = ["details_of", "figures_of", "main", "sources"]
 
 COMMAND = "python -m adagp.experiments.bench_accuracy"
 WORK = Path("build/bench_accuracy")
+SIMULATED = [name for name, regime in REGIMES.items() if regime.preset]
 
 
 def sources() -> str:
@@ -177,7 +178,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )  # fmt: skip
-    parser.add_argument("--regimes", type=_of(list(REGIMES)), default=",".join(REGIMES), help="default: %(default)s")
+    parser.add_argument("--regimes", type=_of(list(REGIMES)), default=",".join(SIMULATED),
+                        help=f"of {', '.join(REGIMES)}; default: those that are simulated too")  # fmt: skip
     parser.add_argument("--methods", type=_of(list(METHODS)), default=",".join(METHODS), help="default: %(default)s")
     parser.add_argument("--data", type=_place, action="append", default=[], metavar="DATASET=FOLDER",
                         help="where the files of fashion-mnist and cifar10 are; give it once for each")  # fmt: skip

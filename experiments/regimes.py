@@ -49,7 +49,7 @@ REGIMES = {regime.name: regime for regime in (
     Regime("cifar-steep", "cifar10", "small-cnn5", 8, 64, 16, 3, 20000, steep=True, preset="paper"),
     Regime("cifar-long", "cifar10", "small-cnn5", 50, 64, 16, 3, 4000, preset="paper"),
     Regime("cifar-resnet8", "cifar10", "small-resnet", 10, 128, 32, 3, 20000, steep=True, lrs=(0.05, 0.15), preset=""),
-    Regime("cifar-vgg13", "cifar10", "vgg13", 10, 128, 32, 3, 20000, steep=True, lrs=(0.02, 0.06), preset="", tuning=2),
+    Regime("cifar-vgg13", "cifar10", "vgg13", 12, 128, 32, 3, 10000, steep=True, lrs=(0.02, 0.06), preset="", tuning=2),
 )}  # fmt: skip
 """By name: of each data set one far from saturation, and one in it, as the paper's trainings are; the last two are for
 a GPU."""
