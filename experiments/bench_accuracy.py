@@ -2,12 +2,13 @@
 
 A regime is a network, images, and for how long it is trained with how many of them: of each data set a steep one, where
 accuracy still grows quickly with more training, and a long one near saturation, as the paper's are. In each, every
-method first tries the same learning rates with the same seeds and is judged by validation images; then it runs with the
-best one from five other seeds, and test images are looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``:
+method first tries learning rates and is judged by validation images: the same few with the same seeds, and as long as
+the best is the first or the last, one beyond. Then it runs with the best from five other seeds, and test images are
+looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``:
 MACs, 1 is plain training for all epochs. ``above``: accuracy over the best plain training of no higher cost, which has
 fewer epochs, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the
 simulated RTL, plain training's on the baseline, others' on MAX, which has more PEs; what is above plain training of as
-many cycles is in details. Synthetic gradients and ``ideas`` aren't to be had there, and the GPU's networks aren't
+many cycles is in details. Synthetic gradients and ``ideas`` aren't to be had there, and larger networks aren't
 simulated.
 
 Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on,
@@ -50,13 +51,18 @@ __all__ = ["details_of", "figures_of", "main", "sources"]
 
 COMMAND = "python -m adagp.experiments.bench_accuracy"
 WORK = Path("build/bench_accuracy")
-SIMULATED = [name for name, regime in REGIMES.items() if regime.preset]
+USUAL = [name for name, regime in REGIMES.items() if not regime.gpu]
+REPORTING = ("bench_", "report_", "accuracy_", "front", "plots", "results", "progress", "cli")
+"""Files of this package that have no part in a run."""
 
 
 def sources() -> str:
-    """Digest of what decides how a run ends: this package, the library and what they share with the accelerator."""
+    """Digest of what decides how a run ends: this package's, the library's, the specification's."""
     root = Path(__file__).parents[1]
-    files = [file for part in ("experiments", "golden", "spec") for file in sorted((root / part).rglob("*.py"))]
+    files = [
+        file for part in ("experiments", "golden", "spec") for file in sorted((root / part).rglob("*.py"))
+        if part != "experiments" or not file.name.startswith(REPORTING)
+    ]  # fmt: skip
     return digest(*(part for file in files for part in (file.relative_to(root), file.read_bytes())))[:8]
 
 
@@ -141,7 +147,9 @@ def measure(
     folder = ExperimentFolder(WORK / f"{regime.name}-{regime.device}-{sources()}")
     comparison = Comparison(regime, data_folder, folder, tuple(methods), tuple(seeds))
     screen.print(f"{regime.name}: learning rates, by validation images")
-    tuning = _finish(comparison, comparison.tuning(), jobs, "validation")
+    while not all(map(folder.has, runs := comparison.tuning())):
+        tuning = _finish(comparison, runs, jobs, "validation")
+    tuning = [folder.read(run) for run in runs]
     screen.print(f"{regime.name}: new seeds, test images")
     outcomes = _finish(comparison, comparison.reported(), jobs, "test")
     cycles = _cycles(regime, methods, comparison.data.n_classes)
@@ -149,9 +157,12 @@ def measure(
     whole = max((cycles_of(o, cycles) or 0 for o in on_chip if o["run"]["method"] == "bp-1"), default=0)
     by_macs = results(outcomes, macs)
     by_cycles = results(on_chip, lambda outcome: (cycles_of(outcome, cycles) or 0) / whole)
+    sizes = {"train": len(comparison.data.train), "validation": len(comparison.data.validation),
+             "test": len(comparison.data.test)}  # fmt: skip
     origin = provenance(COMMAND, preset(regime.preset or "paper"), [*comparison.tuning_seeds, *seeds], source)
     merge_results(output, regime.name, figures_of(regime.name, by_macs, by_cycles),
-                  details_of(regime, comparison.chosen(), tuning, outcomes, cycles, by_cycles), origin)  # fmt: skip
+                  {**details_of(regime, comparison.chosen(), tuning, outcomes, cycles, by_cycles), "examples": sizes},
+                  origin)  # fmt: skip
     for cost, found in (("MACs", by_macs), *([("cycles", by_cycles)] if cycles else [])):
         Console().print(table(found, CLASSIFICATION, f"{regime.name}: cost in {cost}"))
 
@@ -178,8 +189,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )  # fmt: skip
-    parser.add_argument("--regimes", type=_of(list(REGIMES)), default=",".join(SIMULATED),
-                        help=f"of {', '.join(REGIMES)}; default: those that are simulated too")  # fmt: skip
+    parser.add_argument("--regimes", type=_of(list(REGIMES)), default=",".join(USUAL),
+                        help=f"of {', '.join(REGIMES)}; default: those for a CPU")  # fmt: skip
     parser.add_argument("--methods", type=_of(list(METHODS)), default=",".join(METHODS), help="default: %(default)s")
     parser.add_argument("--data", type=_place, action="append", default=[], metavar="DATASET=FOLDER",
                         help="where the files of fashion-mnist and cifar10 are; give it once for each")  # fmt: skip

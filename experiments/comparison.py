@@ -16,26 +16,34 @@ __all__ = ["SEEDS", "TUNING_SEED", "Comparison", "Tuned", "tuned"]
 
 TUNING_SEED = 1000
 """The first of those that learning rates are chosen by; none of them is reported."""
+BEYOND = 4
+"""So many learning rates at most are tried beyond a regime's."""
+STEP = 3
+"""Between a learning rate and the next."""
 SEEDS = (0, 1, 2, 3, 4)
 """Of the runs that are reported."""
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A method's learning rate, and whether it is the first or last of those that were tried."""
+    """A method's learning rate, whether it is the first or last of those that were tried, and how many these are."""
 
     lr: float
     validation: float
     at_edge: bool
+    tried: int
 
 
-def tuned(outcomes: Iterable[dict], lrs: Sequence[float]) -> Tuned:
-    """The learning rate with the best mean validation accuracy; a run that diverged, which has none, counts as 0."""
+def tuned(outcomes: Iterable[dict]) -> Tuned:
+    """The learning rate with the best mean validation accuracy, the lowest of equal ones.
+
+    A run that diverged, which has none, counts as 0.
+    """
     by_lr: dict[float, list[float]] = {}
     for outcome in outcomes:
         by_lr.setdefault(outcome["run"]["lr"], []).append(outcome["validation"] or 0)
-    best = max(by_lr, key=lambda lr: sum(by_lr[lr]) / len(by_lr[lr]))
-    return Tuned(best, sum(by_lr[best]) / len(by_lr[best]), best in (min(lrs), max(lrs)))
+    best = max(sorted(by_lr), key=lambda lr: sum(by_lr[lr]) / len(by_lr[lr]))
+    return Tuned(best, sum(by_lr[best]) / len(by_lr[best]), best in (min(by_lr), max(by_lr)), len(by_lr))
 
 
 @dataclass(frozen=True)
@@ -66,17 +74,27 @@ class Comparison:
         """Of the runs that learning rates are chosen by."""
         return tuple(range(TUNING_SEED, TUNING_SEED + self.regime.tuning))
 
+    def _tried(self, method: str) -> list[Run]:
+        """With the regime's learning rates; if these have all ended, and the best is the first or last, with one beyond
+        too, and so on."""
+        lrs = sorted(self.regime.lrs)
+        while True:
+            runs = [self.run(method, seed, lr) for lr in lrs for seed in self.tuning_seeds]
+            if len(lrs) == len(self.regime.lrs) + BEYOND or not all(map(self.folder.has, runs)):
+                return runs
+            best = tuned(map(self.folder.read, runs))
+            if not best.at_edge:
+                return runs
+            beyond = best.lr / STEP if best.lr == lrs[0] else best.lr * STEP
+            lrs = sorted([*lrs, float(f"{beyond:.2g}")])
+
     def tuning(self) -> list[Run]:
-        """Every method with every learning rate."""
-        return [self.run(m, seed, lr) for m in self.methods for lr in self.regime.lrs for seed in self.tuning_seeds]
+        """Every method with its learning rates, as far as they are known; when all have ended there can be more."""
+        return [run for method in self.methods for run in self._tried(method)]
 
     def chosen(self) -> dict[str, Tuned]:
         """Learning rates, of runs that have ended."""
-        outcomes = [self.folder.read(run) for run in self.tuning()]
-        return {
-            method: tuned((o for o in outcomes if o["run"]["method"] == method), self.regime.lrs)
-            for method in self.methods
-        }
+        return {method: tuned(map(self.folder.read, self._tried(method))) for method in self.methods}
 
     def reported(self) -> list[Run]:
         """Every method with its learning rate, of new seeds."""

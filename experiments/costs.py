@@ -42,10 +42,11 @@ class BatchCosts:
     def of(self, phase: str, source: str) -> int:
         """Of a batch in ``phase`` ("warmup", "bp" or "gp") with gradients of ``source``, "dni" or one of :mod:`.ideas`.
 
-        In GP batches ``last``, ``mean`` and ``zero`` are updates alone: no gradient needs what forward computes.
+        Guessers learn from outputs that are cut off, so that their first layer has no gradient of its input. In GP
+        batches ``last``, ``mean`` and ``zero`` are updates alone: no gradient needs what forward computes.
         """
         if source == "dni":
-            return self.forward + self.weight + self.guess if phase == "gp" else self.bp + 3 * self.guess
+            return self.forward + self.weight + self.guess if phase == "gp" else self.bp + 5 * self.guess // 2
         if source in IDEAS:
             return gp_macs(source, self.layers) if phase == "gp" else self.bp
         predicts = source in PREDICTING

@@ -14,8 +14,8 @@ class Regime:
 
     ``steep``: accuracy still grows quickly with more training at the end; otherwise half of it would nearly do.
     ``lrs``: learning rates among which each method's is chosen. ``preset``: of the accelerator whose cycles are
-    counted, "" if none are; ``tuning``: seeds that each learning rate is tried with. Examples as
-    :class:`.workers.DataSettings` has them.
+    counted, "" if none are; ``tuning``: seeds that each learning rate is tried with; ``gpu``: wants one, being long.
+    Examples as :class:`.workers.DataSettings` has them.
     """
 
     name: str
@@ -32,11 +32,12 @@ class Regime:
     threads: int = 1
     preset: str = "ecp5"
     tuning: int = 4
+    gpu: bool = False
     device: str = "cpu"
 
     def deciding(self) -> dict[str, Any]:
         """What outcomes in a folder must have in common, PyTorch and GPU too; learning rates and seeds may be added."""
-        mine = {name: value for name, value in asdict(self).items() if name not in ("lrs", "preset", "tuning")}
+        mine = {name: value for name, value in asdict(self).items() if name not in ("lrs", "preset", "tuning", "gpu")}
         gpu = {"gpu": torch.cuda.get_device_name()} if self.device == "cuda" else {}
         return {**mine, "torch": torch.__version__, **gpu}
 
@@ -48,8 +49,11 @@ REGIMES = {regime.name: regime for regime in (
     Regime("fashion-long", "fashion-mnist", "small-cnn", 30, 64, 14, 1, 5000),
     Regime("cifar-steep", "cifar10", "small-cnn5", 8, 64, 16, 3, 20000, steep=True, preset="paper"),
     Regime("cifar-long", "cifar10", "small-cnn5", 50, 64, 16, 3, 4000, preset="paper"),
-    Regime("cifar-resnet8", "cifar10", "small-resnet", 10, 128, 32, 3, 20000, steep=True, lrs=(0.05, 0.15), preset=""),
-    Regime("cifar-vgg13", "cifar10", "vgg13", 12, 128, 32, 3, 10000, steep=True, lrs=(0.02, 0.06), preset="", tuning=2),
+    Regime("fashion-full", "fashion-mnist", "small-cnn", 10, 64, 14, 1, lrs=(0.005, 0.015, 0.05), tuning=2, gpu=True),
+    Regime("cifar-resnet8", "cifar10", "small-resnet", 10, 128, 32, 3, 20000, steep=True, lrs=(0.05, 0.15, 0.45),
+           preset="", gpu=True),
+    Regime("cifar-vgg13", "cifar10", "vgg13", 12, 128, 32, 3, 10000, steep=True, lrs=(0.02, 0.06, 0.18), preset="",
+           tuning=2, gpu=True),
 )}  # fmt: skip
-"""By name: of each data set one far from saturation, and one in it, as the paper's trainings are; the last two are for
-a GPU."""
+"""By name: of each data set one far from saturation, and one in it, as the paper's trainings are; in
+``fashion-full`` the predictor learns from as many batches as in the paper's."""

@@ -54,7 +54,7 @@ class AdaGP:
         check_supported(network, optimizer)
         if gate is not None and not -1 <= gate <= 1:
             raise ValueError(f"gate is {gate}, and a cosine is between -1 and 1")
-        self.optimizer, self._position = optimizer, Position(schedule)
+        self._network, self.optimizer, self._position = network, optimizer, Position(schedule)
         self._updates, self._scaler, self._gate = Updates(optimizer), scaler, gate
         trained = self._updates.trained()
         weights = predicted_weights(unwrapped(network), trained)
@@ -125,8 +125,13 @@ class AdaGP:
         self.phase = phase
         return loss
 
-    def _predict(self, compute):
+    def _forget_gradients(self) -> None:
+        """Of the network's parameters that the optimizer hasn't, too: whose sums over batches would those be?"""
         self.optimizer.zero_grad(set_to_none=True)
+        self._network.zero_grad(set_to_none=True)
+
+    def _predict(self, compute):
+        self._forget_gradients()
         with torch.no_grad(), self._recorder.recording(self._update, self.source.predicts):
             return compute().detach()
 
@@ -136,7 +141,7 @@ class AdaGP:
             self._updates.apply(weight, self.source.gradient(name, weight, reorganised))
 
     def _backpropagate(self, compute, clip, phase):
-        self.optimizer.zero_grad(set_to_none=True)
+        self._forget_gradients()
         reorganised: dict[str, Tensor | None] = {}
         with self._recorder.recording(reorganised.__setitem__, True):
             loss = compute()
@@ -220,7 +225,7 @@ class AdaGP:
             raise ValueError(f"the state is of the source {kind!r} of gradients, not of {self.source.kind!r}")
         self.predictor.load_state_dict(state["predictor"])
         self._predictor_optimizer.load_state_dict(state["optimizer"])
-        self._generator.set_state(state["generator"])
+        self._generator.set_state(state["generator"].cpu())
         device = self.predictor.scales.device
         self.source.kept = {name: gradient.to(device, copy=True) for name, gradient in kept.items()}
         self._position.go_to(state["position"])

@@ -44,6 +44,11 @@ def _linear(args, kwargs, result) -> list[Tensor]:
     return [channels_first(result)]
 
 
+def _linear_of_sequences(args, kwargs, result) -> list[Tensor]:
+    """Of [tokens, batch, channels], as it is inside of Transformer layers by default."""
+    return [channels_first(result.transpose(0, 1) if result.dim() == 3 else result)]
+
+
 def _attention(module: nn.MultiheadAttention) -> Iterator[tuple[str, Outputs]]:
     """The projections of an attention, which are no modules.
 
@@ -77,30 +82,39 @@ def _attention(module: nn.MultiheadAttention) -> Iterator[tuple[str, Outputs]]:
     yield "out_proj.weight", lambda args, kwargs, result: [channels_first(batched(result[0]))]
 
 
-def _of(module: nn.Module) -> Iterator[tuple[str, Outputs]]:
+def _tokens_first(network: nn.Module) -> set[int]:
+    """Linear layers of PyTorch's Transformer layers without ``batch_first``, by id."""
+    layers = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+    found = (m for m in network.modules() if isinstance(m, layers) and not m.self_attn.batch_first)
+    return {id(part) for layer in found for part in (layer.linear1, layer.linear2)}
+
+
+def _of(module: nn.Module, tokens_first: bool) -> Iterator[tuple[str, Outputs]]:
     """Paths of weights from a module on, and their outputs."""
     if isinstance(module, nn.MultiheadAttention):
         yield from _attention(module)
     elif isinstance(module, nn.Conv2d):
         yield "weight", _conv
     elif isinstance(module, nn.Linear):
-        yield "weight", _linear
+        yield "weight", _linear_of_sequences if tokens_first else _linear
 
 
 def predicted_weights(network: nn.Module, trained: set[nn.Parameter]) -> list[PredictedWeight]:
     """All weights of ``network`` that are in ``trained`` and can be predicted, each once, by name in order.
 
-    Conv2d with any groups, Linear, the projections of MultiheadAttention. A weight that several modules share is named
-    after the first; all of them give outputs for it.
+    Conv2d with any groups, Linear, the projections of MultiheadAttention. The first dimension of a Linear's output is
+    taken as the batch, but in PyTorch's Transformer layers without ``batch_first``, where it is the second. A weight
+    that several modules share is named after the first; all of them give outputs for it.
     """
     inside = {id(child.out_proj) for child in network.modules() if isinstance(child, nn.MultiheadAttention)}
+    tokens_first = _tokens_first(network)
     names: dict[nn.Parameter, str] = {}
     found = []
     for path, module in network.named_modules():
         if id(module) in inside:
             continue
         parameters = dict(module.named_parameters(remove_duplicate=False))  # a weight that is made of others is none
-        for part, outputs in _of(module):
+        for part, outputs in _of(module, id(module) in tokens_first):
             weight = parameters.get(part)
             if weight is not None and weight in trained and weight.requires_grad and weight.numel():
                 name = names.setdefault(weight, f"{path}.{part}".lstrip("."))

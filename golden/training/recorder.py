@@ -1,12 +1,14 @@
 """Hooks that see the outputs of layers while a batch runs forward."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
 from .layers import PredictedWeight
+from .support import COMPILED, refused
 
 __all__ = ["Recorder"]
 
@@ -19,29 +21,32 @@ class Recorder:
     A weight that is used several times in a forward pass is given the mean of its outputs behind the whole pass, so
     that it isn't changed before its last use; so is one that hasn't been used before. With ``group`` outputs are
     means over its processes: all of them train the same predictor. ``calls``: of each weight's layers in a pass, the
-    most so far.
+    most so far. ``compiled``: layers ran inside of a compiled graph, and couldn't be seen.
     """
 
     def __init__(self, weights: Sequence[PredictedWeight], windows: int, group: distributed.ProcessGroup | None):
         self._windows, self._group = windows, group
         self._take: Take | None = None
         self._sees = True
+        self.compiled = False
         self._outputs: dict[str, list[Tensor | None]] = {}
         self.calls: dict[str, int] = {}
         modules: dict[torch.nn.Module, list[PredictedWeight]] = {}
         for weight in weights:
             modules.setdefault(weight.module, []).append(weight)
         self._hooks = [
-            module.register_forward_hook(self._hook(uses), with_kwargs=True) for module, uses in modules.items()
+            module.register_forward_hook(_Hook(self, uses), with_kwargs=True) for module, uses in modules.items()
         ]
 
     @contextmanager
     def recording(self, take: Take, sees: bool) -> Iterator[None]:
         """``take`` is given weights' names and outputs, without ``sees`` None for them, of the forward pass inside."""
-        self._take, self._sees = take, sees
+        self._take, self._sees, self.compiled = take, sees, False
         self._outputs.clear()
         try:
             yield
+            if self.compiled:
+                raise refused(COMPILED)
             for name in self._outputs:
                 if self.calls.get(name) != 1:
                     self._give(name)
@@ -51,19 +56,17 @@ class Recorder:
             self._take = None
             self._outputs.clear()
 
-    def _hook(self, uses: list[PredictedWeight]):
-        def seen(module, args, kwargs, result):
-            if self._take is None:
-                return
-            with torch.no_grad(), torch.autocast(uses[0].weight.device.type, enabled=False):
-                for use in uses:
-                    output = use.reorganised(args, kwargs, result, self._windows) if self._sees else None
-                    self._outputs.setdefault(use.name, []).append(output)
-                for use in uses:
-                    if self.calls.get(use.name) == len(self._outputs[use.name]) == 1:
-                        self._give(use.name)
-
-        return seen
+    def seen(self, uses: Sequence[PredictedWeight], args: tuple, kwargs: Mapping, result: Any) -> None:
+        """A layer that has these weights has run."""
+        if self._take is None:
+            return
+        with torch.no_grad(), torch.autocast(uses[0].weight.device.type, enabled=False):
+            for use in uses:
+                output = use.reorganised(args, kwargs, result, self._windows) if self._sees else None
+                self._outputs.setdefault(use.name, []).append(output)
+            for use in uses:
+                if self.calls.get(use.name) == len(self._outputs[use.name]) == 1:
+                    self._give(use.name)
 
     def _give(self, name: str) -> None:
         outputs = [output for output in self._outputs[name] if output is not None]
@@ -78,3 +81,32 @@ class Recorder:
         """Remove the hooks."""
         for hook in self._hooks:
             hook.remove()
+
+
+class _Hook:
+    """A layer's forward hook. Copies of the network carry it on, and are none of the recorder's: there it does nothing.
+
+    Pickled it is another that does nothing, so that a network can be saved as a whole.
+    """
+
+    def __init__(self, recorder: Recorder, uses: Sequence[PredictedWeight]):
+        self._recorder, self._uses = recorder, uses
+
+    def __call__(self, module: torch.nn.Module, args: tuple, kwargs: Mapping, result: Any) -> None:
+        if torch.compiler.is_compiling():  # an exception would only make it compile something else
+            self._recorder.compiled = True
+        elif module is self._uses[0].module:
+            self._recorder.seen(self._uses, args, kwargs, result)
+
+    def __deepcopy__(self, memo: dict) -> "_Hook":
+        return self
+
+    def __reduce__(self):
+        return _Nothing, ()
+
+
+class _Nothing:
+    """What a loaded network has in a hook's place."""
+
+    def __call__(self, *_: object) -> None:
+        pass

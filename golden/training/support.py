@@ -1,12 +1,16 @@
 """What the library can't train, refused with the reason."""
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn.parameter import is_lazy
 
-__all__ = ["check_supported", "unwrapped"]
+__all__ = ["COMPILED", "check_supported", "refused", "unwrapped"]
 
 _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
+COMPILED = (
+    "a compiled network (torch.compile): weights change amid its forward pass, which a compiled graph has already "
+    "read; give the network as it was before, and run that"
+)
 
 
 def unwrapped(network: nn.Module) -> nn.Module:
@@ -21,23 +25,38 @@ def _compiled(network):
     )
 
 
+def _is_one_of_several(network):
+    several = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+    return several and not isinstance(network, nn.parallel.DistributedDataParallel)
+
+
+def refused(reason: str) -> TypeError:
+    """The error for what can't be trained."""
+    return TypeError(f"ADA-GP can't train {reason}")
+
+
 def check_supported(network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Raises TypeError for what can't be trained with predicted gradients, and says why."""
     reasons = {
-        "a compiled network (torch.compile): weights change amid its forward pass, which a compiled graph has already "
-        "read; give the network as it was before":
-            _compiled(network),
+        COMPILED: _compiled(network),
         "a scripted network (torch.jit): what it computes inside can't be seen; give the module that it was made from":
             any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()),
         "nn.DataParallel: its copies of the network live for one batch; use DistributedDataParallel":
             isinstance(network, nn.DataParallel),
         "a sharded network (FSDP): no process has a whole weight to update; use DistributedDataParallel":
             any(cls.__name__ in _SHARDED for module in network.modules() for cls in type(module).__mro__),
+        "a network of several processes without what joins them: each would predict from outputs of its own, and "
+        "weights would drift apart; give the DistributedDataParallel":
+            _is_one_of_several(network),
         "a network with lazy modules: the predictor is sized by its weights; run one batch through it first":
             any(is_lazy(parameter) for parameter in network.parameters()),
+        "with several optimizers: a batch is one step of one; give it groups of parameters":
+            isinstance(optimizer, list | tuple | dict),
+        "SparseAdam: predicted gradients are dense":
+            isinstance(optimizer, torch.optim.SparseAdam),
         "LBFGS: it wants several backward passes a batch, and has one state for all weights":
             isinstance(optimizer, torch.optim.LBFGS),
     }  # fmt: skip
     for reason, applies in reasons.items():
         if applies:
-            raise TypeError(f"ADA-GP can't train {reason}")
+            raise refused(reason)

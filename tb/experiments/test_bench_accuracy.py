@@ -81,7 +81,8 @@ def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
     rows = [row for one in ended if one["run"]["method"] == "ada-gp-1:1" and one["run"]["seed"] in (0, 1)
             for row in one["quality"] if row["phase"] == "bp" and row["layer"] == LAYERS[0]]  # fmt: skip
     assert len(rows) == 4 and predicted[LAYERS[0]]["mse"] == pytest.approx(np.mean([row["mse"] for row in rows]))
-    assert {row["lr"] for row in mean["tuning"]} == set(TINY_REGIME.lrs) and len(mean["tuning"]) == 4
+    assert {row["lr"] for row in mean["tuning"]} >= set(TINY_REGIME.lrs)
+    assert len(mean["tuning"]) == 2 * mean["chosen"]["tried"] and details["examples"]["train"] == 256
     assert mean["runs"][0]["lr"] == mean["chosen"]["lr"]
     assert [(s.variant, s.gradient_source) for s in tiny][1:] == [("max", "predicted"), ("max", "mean")]
     assert tiny[0].variant == "baseline"
@@ -101,7 +102,10 @@ def test_a_regime_that_is_not_simulated(tiny, monkeypatch, capsys, tmp_path):
     assert figures["cost_tiny_mean-1:1"] == pytest.approx(2 / 3, abs=1e-4)
     assert not [name for name in figures if name.startswith("cycles")]
     assert details["by_cycles"] == details["cycles_per_batch"] == {}
-    assert len(details["methods"]["bp-1"]["tuning"]) == 2 and details["regime"]["torch"] == torch.__version__
+    assert (
+        len(details["methods"]["bp-1"]["tuning"]) == details["methods"]["bp-1"]["chosen"]["tried"]
+        and details["regime"]["torch"] == torch.__version__
+    )
 
 
 def test_outcomes_of_another_torch_are_not_mixed_in(tiny, monkeypatch, capsys, tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from adagp.experiments import runs, workers
-from adagp.experiments.comparison import Comparison, tuned
+from adagp.experiments.comparison import Comparison, Tuned, tuned
 from adagp.experiments.costs import batch_costs
 from adagp.experiments.data import load
 from adagp.experiments.dni import HIDDEN, Dni
@@ -188,8 +188,30 @@ def test_tuning_takes_the_best_mean():
         return {"run": {"lr": lr}, "validation": validation}
 
     outcomes = [outcome(0.1, 90), outcome(0.1, None), outcome(0.05, 60), outcome(0.05, 62), outcome(0.01, 50)]
-    assert tuned(outcomes, (0.01, 0.05, 0.1)).lr == 0.05 and not tuned(outcomes, (0.01, 0.05, 0.1)).at_edge
-    assert tuned(outcomes, (0.05, 0.1)).at_edge
+    assert tuned(outcomes) == Tuned(0.05, 61, False, 3)
+    assert tuned(outcomes[:4]) == Tuned(0.05, 61, True, 2)
+    assert tuned([outcome(0.1, None), outcome(0.05, 0.0)]) == Tuned(0.05, 0, True, 2)
+
+
+@pytest.mark.parametrize("best, tried", [
+    (0.05, [0.015, 0.05, 0.15]), (0.15, [0.015, 0.05, 0.15, 0.45]), (0.005, [0.0017, 0.005, 0.015, 0.05, 0.15]),
+    (2.0, [0.015, 0.05, 0.15, 0.45, 1.4, 4.2]), (0.0, [0.00019, 0.00057, 0.0017, 0.005, 0.015, 0.05, 0.15]),
+])  # fmt: skip
+def test_learning_rates_go_beyond_the_first_ones_until_the_best_is_inside(tmp_path, best, tried):
+    """The best is the nearest to ``best``; a method that always diverges is tried with lower ones."""
+    folder = ExperimentFolder(tmp_path)
+    comparison = Comparison(replace(TINY_REGIME, lrs=(0.05, 0.015, 0.15)), None, folder, methods=("bp-1",))
+    (tmp_path / "outcomes").mkdir()
+    rounds = 0
+    while left := [run for run in comparison.tuning() if not folder.has(run)]:
+        rounds += 1
+        for run in left:
+            validation = -abs(math.log(run.lr / best)) if best else None
+            path = tmp_path / "outcomes" / f"{run.identity}.json"
+            path.write_text(json.dumps({"run": {"lr": run.lr, "method": "bp-1"}, "validation": validation}))
+    assert sorted({run.lr for run in comparison.tuning()}) == tried and rounds == len(tried) - 2
+    chosen = comparison.chosen()["bp-1"]
+    assert chosen.tried == len(tried) and chosen.at_edge is (best in (0.0, 4.2))
 
 
 def test_comparison_at_equal_cost():
@@ -220,14 +242,17 @@ def test_a_comparison_runs_once_and_chooses_by_validation(tmp_path, monkeypatch)
         comparison.finish(runs, 1, lambda *_: None)
 
     finish(comparison.tuning())
-    assert len(seen) == 8 and {run.seed for run in seen} == {1000, 1001}
+    assert len(seen) == 12 and {run.seed for run in seen} == {1000, 1001}
+    while not all(map(folder.has, comparison.tuning())):
+        finish(comparison.tuning())
+    tried = len(seen)
     finish(comparison.reported())
-    assert len(seen) == 12 and {run.seed for run in seen[8:]} == {0, 1}
+    assert len(seen) == tried + 4 and {run.seed for run in seen[tried:]} == {0, 1}
     finish(comparison.reported())
-    assert len(seen) == 12
+    assert len(seen) == tried + 4
     best = comparison.chosen()["bp-0.4"]
     means = {lr: sum(folder.read(comparison.run("bp-0.4", s, lr))["validation"] for s in (1000, 1001)) / 2
-             for lr in TINY_REGIME.lrs}  # fmt: skip
+             for lr in sorted({run.lr for run in comparison.tuning() if run.method == "bp-0.4"})}  # fmt: skip
     assert best.validation == max(means.values()) and means[best.lr] == best.validation
     other = replace(comparison, regime=replace(TINY_REGIME, images=128))
     with pytest.raises(RunError, match="with images = 256, not 128"):

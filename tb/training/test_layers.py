@@ -79,6 +79,24 @@ def test_projections_of_attention(batch_first, bias, sizes):
             torch.testing.assert_close(seen, expected[name], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("kind", [nn.TransformerEncoderLayer, nn.TransformerDecoderLayer])
+def test_linear_layers_of_a_transformer_have_their_batch_where_it_has(kind, batch_first):
+    """Means over sentences, whichever way around they come."""
+    torch.manual_seed(4)
+    layer, x = kind(8, 2, 16, 0.0, batch_first=batch_first).train(), torch.randn(3, 5, 8)
+    results = {}
+    layer.linear1.register_forward_hook(lambda module, args, result: results.update(linear1=result))
+    given = x if batch_first else x.transpose(0, 1)
+    layer(*([given] * (1 + (kind is nn.TransformerDecoderLayer))))
+    rows = results["linear1"] if batch_first else results["linear1"].transpose(0, 1)
+    assert rows.shape == (3, 5, 16)
+    found = {w.name: w for w in predicted_weights(layer, set(layer.parameters()))}
+    seen = found["linear1.weight"].reorganised((), {}, results["linear1"], 2)
+    mean = rows.mean(0)  # one token to a window, the rest in none
+    torch.testing.assert_close(seen, mean[:4].T.reshape(16, 2, 2), atol=1e-5, rtol=1e-5)
+
+
 def test_transformer_trains_and_names_its_weights():
     torch.manual_seed(3)
     layer = nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)

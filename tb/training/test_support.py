@@ -1,6 +1,5 @@
 """With what the library works, and what it refuses: autocast, processes, states, sources."""
 
-import copy
 import io
 import json
 import math
@@ -156,51 +155,3 @@ def test_processes_train_the_same_network(tmp_path):
         for name, value in mine.items():
             assert torch.equal(value, others[name]), name
             torch.testing.assert_close(value, alone.state_dict()[name], atol=1e-4, rtol=1e-3, msg=name)
-
-
-def _refusals():
-    plain = nn.Linear(2, 2)
-    compiled = nn.Sequential(nn.Linear(2, 2))
-    compiled[0].compile()
-    yield torch.compile(plain), "compiled network"
-    yield compiled, "compiled network"
-    yield torch.jit.script(plain), "scripted network"
-    yield nn.DataParallel(plain), "DataParallel"
-    yield nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(3)), "lazy modules"
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # a network of it is to be refused
-def test_refusals():
-    count = 0
-    for network, reason in _refusals():
-        weights = [p for p in network.parameters() if not nn.parameter.is_lazy(p)]
-        with pytest.raises(TypeError, match=reason):
-            AdaGP(network, torch.optim.SGD(weights, 0.1))
-        count += 1
-    assert count == 5
-    plain = nn.Linear(2, 2)
-    with pytest.raises(TypeError, match="LBFGS"):
-        AdaGP(plain, torch.optim.LBFGS(plain.parameters()))
-    with pytest.raises(ValueError, match="no weight that is trained"):
-        AdaGP(plain, torch.optim.SGD([plain.bias], 0.1))
-    optimizer = torch.optim.SGD(plain.parameters(), 0.1)
-    with pytest.raises(ValueError, match=r"gate is 2, and a cosine is between -1 and 1"):
-        AdaGP(plain, optimizer, gate=2)
-    with pytest.raises(ValueError, match="no source 'guess' of gradients; there are predicted"):
-        AdaGP(plain, optimizer, source="guess")
-    for field in ("windows", "channels", "decay", "lr"):
-        with pytest.raises(ValueError, match=f"{field} is -1"):
-            PredictorSettings(**{field: -1})
-
-
-def test_copies_are_no_part_of_it():
-    """Hooks are on the network that was given, and gone when it is closed."""
-    network, (batch, other) = conv_network(), image_batches(2)
-    with AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(0, (1, 1, 0))) as ada:
-        before = weights_of(network)
-        with torch.no_grad():
-            network(other[0])  # evaluation
-        assert all(torch.equal(before[name], p) for name, p in network.named_parameters())
-        ada.step(lambda: F.cross_entropy(network(batch[0]), batch[1]))
-    assert not any(module._forward_hooks for module in network.modules())
-    assert not any(module._forward_hooks for module in copy.deepcopy(network).modules())
