@@ -3,35 +3,57 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any
 
+from scipy.stats import t as student
+
 from ..gen.tables import table
+from .front import best
 from .methods import METHODS
 from .regimes import REGIMES
 
-__all__ = ["Findings", "Gap", "pairs", "verdicts"]
+__all__ = ["Findings", "Gap", "clear", "pairs", "verdicts"]
 
-CLEAR = 2
-"""So many standard errors make a difference clear."""
+LEVEL = 0.05
+"""Of significance, for all comparisons of a family together."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A mean difference, and its standard error."""
+    """A mean difference over ``n`` seeds, and its standard error; ``lost``: runs of either side went astray."""
 
     mean: float
     error: float
+    n: int
+    lost: bool = False
 
     @property
-    def clear(self) -> bool:
-        """Whether it is more than chance would make of none."""
-        return abs(self.mean) > CLEAR * self.error
+    def p(self) -> float:
+        """How likely chance makes as much of no difference, by Student's t."""
+        if not self.error:
+            return float(not self.mean)
+        return float(2 * student.sf(abs(self.mean) / self.error, self.n - 1))
 
     def __str__(self) -> str:
-        return f"{self.mean:+.2f} ± {self.error:.2f}"
+        half = float(student.ppf(1 - LEVEL / 2, self.n - 1)) * self.error
+        return f"{self.mean:+.2f} ± {half:.2f}"
+
+
+def clear(gaps: Mapping[str, Gap]) -> set[str]:
+    """Which of them differ from none, by Holm's procedure: the chance that any is a mistake is LEVEL at most.
+
+    Those with runs that went astray aren't: a mean that one run in five decides is no normal one.
+    """
+    found: set[str] = set()
+    sound = {name: gap for name, gap in gaps.items() if not gap.lost}
+    for rank, name in enumerate(sorted(sound, key=lambda name: sound[name].p)):
+        if sound[name].p > LEVEL / (len(sound) - rank):
+            break
+        found.add(name)
+    return found
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,13 @@ class Findings:
         regime: Mapping[str, Any] = self.details["regime"]
         return regime
 
+    @property
+    def current(self) -> bool:
+        """Whether the regime is still what it was when it was run, wherever that was."""
+        asked = REGIMES.get(self.name)
+        settings = {} if asked is None else json.loads(json.dumps(asdict(replace(asked, device=self.regime["device"]))))
+        return bool(settings) and all(self.regime.get(name) == value for name, value in settings.items())
+
     def get(self, what: str, method: str) -> float | None:
         """A figure, or None."""
         return self.figures.get(f"{what}_{self.name}_{method}")
@@ -69,25 +98,45 @@ class Findings:
         found = self.get(what, method)
         return math.nan if found is None else found
 
+    def lost(self, method: str) -> int:
+        """Seeds that went astray: with less than half of the accuracy that plain training has in its median."""
+        median_of_plain = median(self._tests("bp-1").values())
+        return sum(test < median_of_plain / 2 for test in self._tests(method).values())
+
+    def _tests(self, method: str) -> dict[int, float]:
+        """Test accuracy by seed; 0 of runs that diverged."""
+        return {run["seed"]: run["test"] or 0.0 for run in self.details["methods"][method]["runs"]}
+
     def above(self, method: str) -> Gap | None:
-        """Over the best plain training of no higher cost."""
-        mean, error = self.get("above", method), self.get("error", method)
-        return None if mean is None or error is None else Gap(mean, error)
+        """Over the best plain training of no higher cost; ``lost`` also if any of that line was."""
+        return self.gap(method, {what: self.get(what, method) for what in ("above", "error")})
+
+    def gap(self, method: str, found: Mapping[str, float | None] | None) -> Gap | None:
+        """Of what was ``above`` with its ``error``; None if it isn't known."""
+        mean, error = (found or {}).get("above"), (found or {}).get("error")
+        if mean is None or error is None:
+            return None
+        plain = [name for name in self.details["methods"] if not METHODS[name].entries]
+        cost, accuracy = ({name: self.of(what, name) for name in plain} for what in ("cost", "accuracy"))
+        line = {name for _, name in best(plain, cost, accuracy)}
+        return Gap(mean, error, len(self._tests(method)), any(map(self.lost, (method, *line))))
+
+    def gp_share(self, method: str) -> float:
+        """Of the batches of a method's runs, those in a GP phase."""
+        counts = [run["batches"] for run in self.details["methods"][method]["runs"]]
+        return sum(count.get("gp", 0) for count in counts) / sum(sum(count.values()) for count in counts)
 
     def against(self, method: str, other: str) -> Gap | None:
         """Test accuracy of one method over another's, seed by seed; None unless both were run."""
         methods = self.details["methods"]
         if method not in methods or other not in methods:
             return None
-        mine, theirs = ({run["seed"]: run["test"] or 0.0 for run in methods[m]["runs"]} for m in (method, other))
+        mine, theirs = self._tests(method), self._tests(other)
         differences = [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
         if len(differences) < 2:
             return None
-        return Gap(fmean(differences), stdev(differences) / math.sqrt(len(differences)))
-
-
-def _told(gaps: Mapping[str, Gap]) -> str:
-    return ", ".join(f"{name} {gap}" for name, gap in gaps.items())
+        error = stdev(differences) / math.sqrt(len(differences))
+        return Gap(fmean(differences), error, len(differences), any(map(self.lost, (method, other))))
 
 
 def _compared(by_regime: Mapping[str, Findings], method: str, other: str) -> dict[str, Gap]:
@@ -95,47 +144,57 @@ def _compared(by_regime: Mapping[str, Findings], method: str, other: str) -> dic
     return {name: gap for name, gap in found.items() if gap}
 
 
-def _question(question: str, gaps: Mapping[str, Gap], better: str, same: str, worse: str) -> str:
+def _question(question: str, gaps: Mapping[str, Gap], better: str, worse: str) -> str:
     """An answer by how many regimes show a clear difference."""
     if not gaps:
         return f"- **{question}** Not run."
-    up = [name for name, gap in gaps.items() if gap.clear and gap.mean > 0]
-    down = [name for name, gap in gaps.items() if gap.clear and gap.mean < 0]
-    even = [name for name in gaps if name not in (*up, *down)]
-    parts = [f"{said} in {', '.join(names)}" for said, names in ((better, up), (same, even), (worse, down)) if names]
-    return f"- **{question}** {'; '.join(parts).capitalize()}. In points: {_told(gaps)}."
+    sure = clear(gaps)
+    up = [name for name in gaps if name in sure and gaps[name].mean > 0]
+    down = [name for name in gaps if name in sure and gaps[name].mean < 0]
+    lost = [name for name, gap in gaps.items() if gap.lost]
+    open_ = [name for name in gaps if name not in (*up, *down, *lost)]
+    answers = ((better, up), (worse, down), ("undecided", open_), ("undecided, as runs went astray,", lost))
+    parts = [f"{said} in {', '.join(names)}" for said, names in answers if names]
+    told = ", ".join(f"{name} {gap}" for name, gap in gaps.items())
+    return f"- **{question}** {'; '.join(parts).capitalize()}. In points: {told}."
 
 
 def verdicts(by_regime: Mapping[str, Findings]) -> str:
-    """Answers to the questions, a difference being clear from CLEAR standard errors on."""
+    """Answers to the questions, see :func:`clear`; each question is a family."""
+    yes, no = "yes", "no, they do worse"
+    above = {name: gap for name, found in by_regime.items() if (gap := found.above("ada-gp"))}
     said = [
-        _question("Does ADA-GP reach what backpropagation reaches in all epochs?",
-                  _compared(by_regime, "ada-gp", "bp-1"), "more", "no clear difference", "less"),
-        _question("Do predictions beat leaving the batches out?", _compared(by_regime, "ada-gp", "skip"),
-                  "yes", "no clear difference", "no, they do worse"),
-        _question("And where two of three batches are predicted?", _compared(by_regime, "ada-gp-2:1", "skip-2:1"),
-                  "yes", "no clear difference", "no, they do worse"),
-        _question("And where one of three is?", _compared(by_regime, "ada-gp-1:2", "skip-1:2"),
-                  "yes", "no clear difference", "no, they do worse"),
-        _question("Do predictions beat their own signs at random?", _compared(by_regime, "ada-gp-1:1", "random-1:1"),
-                  "yes", "no clear difference", "no, they do worse"),
-        _question("Do predictions beat synthetic gradients of outputs (DNI), which cost more?",
-                  _compared(by_regime, "ada-gp-1:1", "dni-1:1"), "yes", "no clear difference", "no"),
-        _question("Is ADA-GP above plain training of no higher cost?",
-                  {n: gap for n, f in by_regime.items() if (gap := f.above("ada-gp"))}, "yes", "on it", "below it"),
+        _question("Does ADA-GP, which costs less, reach what backpropagation reaches in all epochs?",
+                  _compared(by_regime, "ada-gp", "bp-1"), "more", "less"),
+        _question("Is ADA-GP above plain training of no higher cost?", above, "yes", "no, below it,"),
+        _question("Do predictions beat leaving the batches out, which costs less?",
+                  _compared(by_regime, "ada-gp", "skip"), yes, no),
+        _question("And where two of three batches are predicted?",
+                  _compared(by_regime, "ada-gp-2:1", "skip-2:1"), yes, no),
+        _question("And where one of three is?", _compared(by_regime, "ada-gp-1:2", "skip-1:2"), yes, no),
+        _question("Do predictions beat their own signs at random, which cost the same?",
+                  _compared(by_regime, "ada-gp-1:1", "random-1:1"), yes, no),
+        _question("Do predictions beat synthetic gradients of outputs (DNI), which here cost more?",
+                  _compared(by_regime, "ada-gp-1:1", "dni-1:1"), yes, no),
         _winners(by_regime),
     ]  # fmt: skip
     return "\n".join(said)
 
 
-def _winners(by_regime: Mapping[str, Findings]) -> str:
-    def is_above(found: Findings, method: str) -> bool:
-        gap = found.above(method)
-        return gap is not None and gap.clear and gap.mean > 0
+def _above(found: Findings, methods: Sequence[str]) -> dict[str, Gap]:
+    there = (method for method in methods if method in found.details["methods"])
+    return {method: gap for method in there if (gap := found.above(method))}
 
-    above = {m: [name for name, found in by_regime.items() if is_above(found, m)] for m in _with_gp(by_regime)}
-    winners = {method: names for method, names in above.items() if len(names) > 1}
-    told = "; ".join(f"`{method}` ({', '.join(names)})" for method, names in winners.items()) or "none"
+
+def _winners(by_regime: Mapping[str, Findings]) -> str:
+    methods, above = _with_gp(by_regime), dict[str, list[str]]()
+    for name, found in by_regime.items():
+        gaps = _above(found, methods)
+        for method in clear(gaps):
+            if gaps[method].mean > 0:
+                above.setdefault(method, []).append(name)
+    winners = [(method, above[method]) for method in methods if len(above.get(method, ())) > 1]
+    told = "; ".join(f"`{method}` ({', '.join(names)})" for method, names in winners) or "none"
     return f"- **Which methods are above plain training of no higher cost, clearly, in two regimes or more?** {told}."
 
 
@@ -145,13 +204,18 @@ def _with_gp(by_regime: Mapping[str, Findings]) -> Sequence[str]:
 
 
 def pairs(by_regime: Mapping[str, Findings]) -> str:
-    """A table of what is above plain training of no higher cost, by method and regime."""
-    rows = [
-        (f"`{method}`", *("" if (gap := found.above(method)) is None else f"{gap}" + " *" * gap.clear
-                          for found in by_regime.values()))
-        for method in _with_gp(by_regime)
-    ]  # fmt: skip
-    return f"""In points of test accuracy; * where it is more than {CLEAR} standard errors. Empty: not run, or costs
-more than plain training for all epochs, or less than for two fifths of them.
+    """A table of what is above plain training of no higher cost, by method and regime; a regime is a family."""
+    methods = _with_gp(by_regime)
+    gaps = {name: _above(found, methods) for name, found in by_regime.items()}
+    sure = {name: clear(found) for name, found in gaps.items()}
+
+    def cell(name: str, method: str) -> str:
+        gap = gaps[name].get(method)
+        return "" if gap is None else f"{gap}" + " *" * (method in sure[name]) + " (lost)" * gap.lost
+
+    rows = [(f"`{method}`", *(cell(name, method) for name in by_regime)) for method in methods]
+    return f"""In points of test accuracy, with 95 % confidence intervals; * clear, all of a column together. (lost):
+runs of the method or of the line went astray, so nothing is said. Empty: not run, or costs more than plain training for
+all epochs, or less than for two fifths of them.
 
 {table(("method", *by_regime), rows)}"""

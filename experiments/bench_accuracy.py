@@ -106,7 +106,10 @@ def details_of(
 
 
 def _quality(outcomes: Sequence[dict]) -> dict[str, dict[str, float | None]]:
-    """Of predictions, by layer: means over BP batches behind the warm-up and seeds; empty without predictions."""
+    """Of predictions, by layer: means over BP batches behind the warm-up and seeds; empty without predictions.
+
+    ``cosine_end``: of the last epoch's alone.
+    """
     by_layer: dict[str, list[dict]] = {}
     for outcome in outcomes:
         if METHODS[outcome["run"]["method"]].source in PREDICTING:
@@ -118,7 +121,13 @@ def _quality(outcomes: Sequence[dict]) -> dict[str, dict[str, float | None]]:
         known = [row[name] for row in rows if row[name] is not None]
         return fmean(known) if known else None
 
-    return {layer: {name: mean(rows, name) for name in MEASURES} for layer, rows in by_layer.items()}
+    def last(rows: Sequence[dict]) -> Sequence[dict]:
+        return [row for row in rows if row["epoch"] == max(row["epoch"] for row in rows)]
+
+    return {
+        layer: {**{name: mean(rows, name) for name in MEASURES}, "cosine_end": mean(last(rows), "cosine")}
+        for layer, rows in by_layer.items()
+    }
 
 
 def _cycles(regime: Regime, methods: Sequence[str], n_classes: int) -> dict[str, dict[str, int]]:

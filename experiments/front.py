@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Point", "compare", "line"]
+__all__ = ["Point", "best", "compare", "line"]
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ def _spread(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
-def _best(plain: Sequence[str], cost: Mapping[str, float], mean: Mapping[str, float]) -> list[tuple[float, str]]:
+def best(plain: Sequence[str], cost: Mapping[str, float], mean: Mapping[str, float]) -> list[tuple[float, str]]:
     """Points of the line: costs, and whose accuracy is had there.
 
     Plain training that is no better than some that costs less is left out: whoever can pay for it can have the other.
     Chosen by the means that are reported, so what luck there is in that is plain training's.
     """
     found: list[tuple[float, str]] = []
-    best = -math.inf
+    highest = -math.inf
     for name in sorted(plain, key=lambda name: cost[name]):
-        if mean[name] > best:
-            best = mean[name]
+        if mean[name] > highest:
+            highest = mean[name]
             found.append((cost[name], name))
     return [*found, (max(cost[name] for name in plain), found[-1][1])] if found else []
 
@@ -68,17 +68,17 @@ def compare(
         for method, by_seed in accuracy.items()
     }
     means = {method: float(np.mean(list(by_seed.values()))) for method, by_seed in counted.items()}
-    best = _best(plain, cost, means)
+    known = best(plain, cost, means)
     for method, values in counted.items():
         differences = []
         for seed, value in values.items():
-            at = line([x for x, _ in best], [counted[name][seed] for _, name in best], cost[method])
+            at = line([x for x, _ in known], [counted[name][seed] for _, name in known], cost[method])
             if at is not None:
                 differences.append(value - at)
-        known = len(differences) == len(values)
+        whole = len(differences) == len(values)
         points.append(Point(
             method, means[method], _spread(list(values.values())), len(values), cost[method],
-            float(np.mean(differences)) if known else None,
-            _spread(differences) / math.sqrt(len(differences)) if known else None,
+            float(np.mean(differences)) if whole else None,
+            _spread(differences) / math.sqrt(len(differences)) if whole else None,
         ))  # fmt: skip
     return points

@@ -5,15 +5,16 @@ only says whether the committed copy is up to date and its cycles are of the har
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 from ..gen import figures
 from ..gen.sources import HARDWARE
 from ..gen.tables import table
 from ..golden import paper
-from .accuracy_findings import Findings, pairs, verdicts
+from .accuracy_findings import Findings, Gap, pairs, verdicts
 from .accuracy_plot import draw
 from .methods import METHODS
 
@@ -28,7 +29,9 @@ RESULTS = figures.RESULTS / "accuracy.json"
 HEAD = """# Accuracy
 
 Written by `python -m {module}` from `results/` and from Table 1 of the paper (`golden/paper.py`);
-edit nothing here. {as_of}
+edit nothing here.
+
+{as_of}
 
 The question is what a GP batch is worth: a batch whose gradients are predicted from each layer's output, not computed.
 Three comparisons answer it, and none of them is "as accurate as backpropagation", which near saturation a shorter
@@ -41,57 +44,78 @@ training is too:
   outputs (DNI), or no batch at all (`skip`);
 - *networks near saturation and far from it*: the paper trains for 90 epochs, where much can be left out.
 
-Every method has the learning rate with which it did best on validation images, out of the same few and with the same
-seeds; then five other seeds are run, and test images looked at. Errors are standard errors of differences seed by seed.
-Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator, plain
-training's on the baseline and all others' on MAX. `nox -s bench_accuracy` runs it all again; regimes are in
-`experiments/regimes.py`, methods in `experiments/methods.py`."""
+Every method has the learning rate with which it did best on validation images, out of the same few with the same
+seeds, and of those beyond as long as the first or last was the best. Then other seeds are run, and test images looked
+at. Differences are taken seed by seed, with 95 % confidence intervals by Student's t; *clear* is one at a level of 5 %
+for all comparisons of a family together (Holm's procedure). They are over seeds: of first weights and the order of
+images, with one split of the data, so that what another test set would say isn't in them. A run that diverged counts
+as 0; one with less than half of plain training's median accuracy went astray, and where any did no difference is
+called clear.
+
+Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator: plain
+training's on the baseline and all others' on MAX, which has a second array for them. Cycles aren't seconds: the designs
+that predict reach lower clocks (`docs/implementation.md`), which is counted nowhere here. `nox -s bench_accuracy` runs
+it all again; regimes are in `experiments/regimes.py`, methods in `experiments/methods.py`."""
 
 
-def _with_error(value: float | None, error: float | None) -> str:
-    return "" if value is None else f"{value:+.2f}" + ("" if error is None else f" ± {error:.2f}")
+def _above(found: Findings, method: str, gap: Gap | None) -> str:
+    return "" if gap is None or not METHODS[method].entries else f"{gap}"
 
 
-def _lost(runs: Sequence[Mapping]) -> str:
+def _lost(found: Findings, method: str) -> str:
     """How many of a method's seeds went astray, if any did."""
-    tests = [run["test"] or 0.0 for run in runs]
-    lost = sum(test < median(tests) / 2 for test in tests)
+    lost = found.lost(method)
     return f" ({lost} lost)" if lost else ""
 
 
-def _trained_with(regime: Mapping) -> str:
-    return f"Trained with torch {regime['torch']} on {regime.get('gpu', 'a CPU')}."
+def _settings(found: Findings) -> str:
+    """What was trained, and on what."""
+    regime, examples = found.regime, found.details["examples"]
+    accuracy = found.of("accuracy", "bp-1") / 100
+    sampling = 100 * math.sqrt(accuracy * (1 - accuracy) / examples["test"])
+    ada_gp = found.details["methods"].get("ada-gp", {"runs": []})["runs"]
+    learned = "".join(
+        f" Before the first GP batch of `ada-gp` the predictor learned from {run['batches']['warmup']:,}."
+        for run in ada_gp[:1]
+    )
+    return f"""`{regime["model"]}` on {regime["data"]}, {regime["image_size"]} x {regime["image_size"]} pixels,
+{regime["epochs"]} epochs of batches of {regime["batch_size"]}; {examples["train"]:,} images to train with,
+{examples["validation"]:,} to choose learning rates by, {examples["test"]:,} to test with, of which others would change
+plain training's accuracy by {sampling:.2f} points (a standard error). An epoch has {_batches(regime, examples):,}
+batches.{learned} Trained with torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
 
 
-def _regime(name: str, found: Findings) -> str:
-    regime, details = found.regime, found.details
-    images = f"{regime['images']:,} images" if regime["images"] else "all images"
-    rows = []
+def _batches(regime: Mapping, examples: Mapping) -> int:
+    return -(-examples["train"] // regime["batch_size"])
+
+
+def _regime(name: str, found: Findings, hardware: str) -> str:
+    details, rows = found.details, []
     for method, detail in details["methods"].items():
         cycles = details["by_cycles"].get(method)
         chosen = detail["chosen"]
         rows.append((
             f"`{method}`",
-            f"{found.of('accuracy', method):.2f} ± {found.of('sd', method):.2f}{_lost(detail['runs'])}",
+            f"{found.of('accuracy', method):.2f} ± {found.of('sd', method):.2f}{_lost(found, method)}",
+            f"{100 * found.gp_share(method):.0f}",
             f"{found.of('cost', method):.3f}",
-            "" if not METHODS[method].entries else _with_error(found.get("above", method), found.get("error", method)),
+            _above(found, method, found.above(method)),
             "" if cycles is None else f"{cycles['cost']:.3f}",
-            "" if cycles is None or not METHODS[method].entries else _with_error(cycles["above"], cycles["error"]),
-            f"{chosen['lr']:g}" + (" (edge)" if chosen["at_edge"] else ""),
+            _above(found, method, found.gap(method, cycles)),
+            f"{chosen['lr']:g} of {chosen['tried']}" + (" (edge)" if chosen["at_edge"] else ""),
         ))  # fmt: skip
-    heads = ("method", "accuracy, %", "cost, MACs", "above plain", "cost, cycles",
+    heads = ("method", "accuracy, %", "GP batches, %", "cost, MACs", "above plain", "cost, cycles",
              "above plain", "learning rate")  # fmt: skip
     return f"""### {name}
 
-`{regime["model"]}` on {regime["data"]}, {regime["image_size"]} x {regime["image_size"]} pixels, {images},
-{regime["epochs"]} epochs of batches of {regime["batch_size"]}. {_trained_with(regime)}
+{_settings(found)}
 
-{figures.where(found.origin, HARDWARE)}
+{figures.where(found.origin, hardware)}
 
 {table(heads, rows)}
 
-(edge): the best of the learning rates that were tried is the first or last of them. (lost): so many of the seeds ended
-with less than half of their median's accuracy."""
+Accuracies with standard deviations over seeds. Learning rates of so many that were tried; (edge): the best is still the
+first or last of them. (lost): so many of the seeds went astray."""
 
 
 def _predictions(by_regime: Mapping[str, Findings]) -> str:
@@ -102,9 +126,18 @@ def _predictions(by_regime: Mapping[str, Findings]) -> str:
             for layer, q in layers.items():
                 rows.append((name, f"`{method}`", f"`{layer}`", *(
                     "" if q[measure] is None else f"{q[measure]:.3g}"
-                    for measure in ("mape", "cosine", "sign_agreement", "norm_ratio")
+                    for measure in ("mape", "cosine", "cosine_end", "sign_agreement", "norm_ratio")
                 )))  # fmt: skip
-    heads = ("regime", "method", "weight", "MAPE (equation 1)", "cosine", "equal signs", "norm, predicted over true")
+    heads = (
+        "regime",
+        "method",
+        "weight",
+        "MAPE (equation 1)",
+        "cosine",
+        "in the last epoch",
+        "equal signs",
+        "norm, predicted over true",
+    )
     return f"""## What predictions are like
 
 Means over BP batches behind the warm-up, over epochs and seeds. A prediction of 0 has a MAPE of 1 (100 %); one at
@@ -119,9 +152,10 @@ def _table_1(by_regime: Mapping[str, Findings]) -> str:
     rows = []
     for model, by_data in paper.ACCURACY.items():
         for data, (plain, ada_gp) in by_data.items():
-            here = f"see {run[model, data]}" if (model, data) in run else (
-                f"not run: `./adagp experiment --paper --model {model} --data {data} --data-dir FOLDER`"
-            )  # fmt: skip
+            here = f"not run: `./adagp experiment --paper --model {model} --data {data} --data-dir FOLDER`"
+            if name := run.get((model, data)):
+                few = by_regime[name].regime
+                here += f"; for {few['epochs']} epochs of {few['images'] or 'all'} images, see {name}"
             rows.append((model, data, f"{plain}", f"{ada_gp}", here))
     gains = {
         data: fmean(by_data[data][1] - by_data[data][0] for by_data in paper.ACCURACY.values())
@@ -164,16 +198,16 @@ By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["too
 {told}"""
 
 
-def document(folder: Path = figures.RESULTS) -> str:
-    """Text in Markdown; raises OSError if ``accuracy.json`` isn't there."""
+def document(folder: Path = figures.RESULTS, hardware: str = HARDWARE) -> str:
+    """Text in Markdown, as of ``hardware``; raises OSError if ``accuracy.json`` isn't there."""
     by_regime = Findings.read(folder / "accuracy.json")
-    as_of = figures.AS_OF.format(hardware=HARDWARE, module=MODULE).replace("Figures are", "Cycles are", 1)
+    as_of = figures.AS_OF.format(hardware=hardware, module=MODULE).replace("Figures are", "Cycles are", 1)
     parts = [
         HEAD.format(module=MODULE, as_of=as_of),
         f"## In short\n\n{verdicts(by_regime)}",
         f"![Accuracy against cost](images/{PLOT.name})",
         f"## Methods with GP batches, over plain training of no higher cost\n\n{pairs(by_regime)}",
-        "## Regimes", *(_regime(name, found) for name, found in by_regime.items()),
+        "## Regimes", *(_regime(name, found, hardware) for name, found in by_regime.items()),
         _predictions(by_regime), _table_1(by_regime), _wall_time(folder),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -187,10 +221,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not RESULTS.exists():
         print(f"no {RESULTS.name} yet, so no docs/{PATH.name}: run nox -s bench_accuracy")
         return
-    others = [title for title in figures.earlier(HARDWARE) if title.startswith("accuracy: ")]
-    figures.command(MODULE, __doc__, PATH, document(), others, argv)
+    by_regime = Findings.read(RESULTS)
+    simulated = {f"accuracy: {name}" for name, found in by_regime.items() if found.regime["preset"]}
+    others = [title for title in figures.earlier(HARDWARE) if title in simulated]
+    others += [f"{name} (the regime has changed)" for name, found in by_regime.items() if not found.current]
+    figures.command(MODULE, __doc__, PATH, document(RESULTS.parent), others, argv)
     if not argv or "--check" not in argv:
-        draw(Findings.read(RESULTS), PLOT)
+        draw(by_regime, PLOT)
 
 
 if __name__ == "__main__":
