@@ -22,8 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-import torch
 from rich.console import Console
 from rich.progress import track
 
@@ -81,9 +81,12 @@ def figures_of(
 
 def details_of(
     regime: Regime, chosen: Mapping[str, Tuned], tuning: Sequence[dict], outcomes: Sequence[dict],
-    cycles: Mapping[str, Mapping[str, int]], by_cycles: Sequence[MethodResult],
+    cycles: Mapping[str, Mapping[str, int]], by_cycles: Sequence[MethodResult], trained_with: Mapping[str, Any],
 ) -> dict:  # fmt: skip
-    """What is behind the figures: what was tried, each run's accuracies and batches, predictions, cycles of a batch."""
+    """What is behind the figures: what was tried, each run's accuracies and batches, predictions, cycles of a batch.
+
+    ``trained_with``: the regime's settings with PyTorch's version and the GPU.
+    """
 
     def kept(outcome: dict) -> dict:
         run = outcome["run"]
@@ -100,7 +103,7 @@ def details_of(
 
     points = {one.point.method: {"cost": one.point.cost, "above": one.point.above, "error": one.point.error}
               for one in by_cycles}  # fmt: skip
-    found = {"regime": {**asdict(regime), **regime.deciding()}, "cycles_per_batch": cycles, "by_cycles": points,
+    found = {"regime": {**asdict(regime), **trained_with}, "cycles_per_batch": cycles, "by_cycles": points,
              "methods": {method: of(method) for method in chosen}}  # fmt: skip
     return without_nan(found)
 
@@ -170,7 +173,8 @@ def measure(
              "test": len(comparison.data.test)}  # fmt: skip
     origin = provenance(COMMAND, preset(regime.preset or "paper"), [*comparison.tuning_seeds, *seeds], source)
     merge_results(output, regime.name, figures_of(regime.name, by_macs, by_cycles),
-                  {**details_of(regime, comparison.chosen(), tuning, outcomes, cycles, by_cycles), "examples": sizes},
+                  {**details_of(regime, comparison.chosen(), tuning, outcomes, cycles, by_cycles, folder.settings),
+                   "examples": sizes},
                   origin)  # fmt: skip
     for cost, found in (("MACs", by_macs), *([("cycles", by_cycles)] if cycles else [])):
         Console().print(table(found, CLASSIFICATION, f"{regime.name}: cost in {cost}"))
@@ -210,8 +214,6 @@ def main() -> None:
     options = parser.parse_args()
     if "bp-1" not in options.methods:
         parser.error("--methods must have bp-1, whose cost is 1")
-    if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda, and PyTorch finds no GPU")
     try:
         for name in options.regimes:
             regime = replace(REGIMES[name], device=options.device)

@@ -101,7 +101,12 @@ class Comparison:
         return [self.run(method, seed, choice.lr) for method, choice in self.chosen().items() for seed in self.seeds]
 
     def finish(self, runs: Sequence[Run], jobs: int, told: Told, ended: Ended = lambda *_: None) -> None:
-        """Run those that haven't ended, see :func:`.workers.run_all`; RunError for a folder of another regime."""
+        """Run those that haven't ended, see :func:`.workers.run_all`; RunError for a folder of another regime.
+
+        Where all have, nothing of what they were run with is needed, nor looked at.
+        """
+        if all(map(self.folder.has, runs)):
+            return
         with self.folder.locked():
             self.folder.begin(self.regime)
             run_all(runs, self.regime, self.data, self.data_folder, self.folder, jobs, told, ended)

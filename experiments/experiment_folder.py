@@ -69,6 +69,11 @@ class ExperimentFolder:
                     " give another --run"
                 )
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those that its outcomes have in common."""
+        return self._read(self.path / "settings.json")
+
     def _read(self, path: Path) -> dict:
         try:
             found: dict = json.loads(path.read_text())

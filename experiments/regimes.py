@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from .errors import ExperimentError
+
 __all__ = ["REGIMES", "Regime"]
 
 
@@ -36,7 +38,12 @@ class Regime:
     device: str = "cpu"
 
     def deciding(self) -> dict[str, Any]:
-        """What outcomes in a folder must have in common, PyTorch and GPU too; learning rates and seeds may be added."""
+        """What outcomes in a folder must have in common, PyTorch and GPU too; learning rates and seeds may be added.
+
+        Raises ExperimentError if there is no GPU for it.
+        """
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ExperimentError("device = 'cuda', and PyTorch finds no GPU")
         mine = {name: value for name, value in asdict(self).items() if name not in ("lrs", "preset", "tuning", "gpu")}
         gpu = {"gpu": torch.cuda.get_device_name()} if self.device == "cuda" else {}
         return {**mine, "torch": torch.__version__, **gpu}

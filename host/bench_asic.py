@@ -3,7 +3,7 @@
 Synthesised by Yosys and ABC with osu018 (180 nm), timed by OpenSTA; areas in square micrometres, powers in watts.
 
 ``area``: of cells, and of memories by the model of ``synth/memories.py``; no wires, no clock tree, no pads.
-``fmax_best_mhz``: between flip-flops, without wires, paths to and from memories, and delays of inputs and outputs.
+``fmax_gates_mhz``: between flip-flops, without wires, paths to and from memories, and delays of inputs and outputs.
 ``power_bp_w``, ``power_gp_w``: at the preset's clock in a batch with backpropagation and in one with predicted
 gradients, of the default network, with the activity of the simulated RTL. In it are cells, their pins (those of the
 clock too, which is on all the while: there are no clock gates in these netlists) and memories by their accesses; wires,
@@ -21,13 +21,11 @@ from pathlib import Path
 from ..gen.cache import digest
 from ..spec.config import VARIANTS
 from ..spec.presets import PRESETS, preset
-from ..synth.asic import LIBERTY
 from ..synth.code import CELLS, CODE, code
-from ..synth.errors import ToolError
 from ..synth.sta import sta_command
 from . import activity
 from .cli_options import screen
-from .cli_synth import cells, progress_of
+from .cli_synth import cells, progress_of, usual_library
 from .results import commit, provenance, write_results
 from .synthesis_bench import asked, by_variant, known_designs, mistakes_in_a_line, parser
 from .training_sources import training_sources
@@ -36,7 +34,7 @@ __all__ = ["flow", "main"]
 
 COMMAND = "python -m adagp.host.bench_asic"
 FIGURES = {
-    "area": lambda design: design["area"], "fmax_best_mhz": lambda design: design["fmax_best_mhz"],
+    "area": lambda design: design["area"], "fmax_gates_mhz": lambda design: design["fmax_best_mhz"],
     "power_bp_w": lambda design: design.get("power_bp_w", {}).get("total"),
     "power_gp_w": lambda design: design.get("power_gp_w", {}).get("total"),
 }  # fmt: skip
@@ -45,9 +43,8 @@ FIGURES = {
 def _tools() -> dict[str, str]:
     """OpenSTA's version and the cells' digest; raises ToolError."""
     version = subprocess.run([sta_command(), "-version"], capture_output=True, text=True).stdout.strip()
-    if not LIBERTY.exists():
-        raise ToolError(f"{LIBERTY} was not found (Debian: apt install qflow-tech-osu018)")
-    return {"opensta": version, LIBERTY.name: digest(LIBERTY.read_bytes())}
+    library = usual_library()
+    return {"opensta": version, library.name: digest(library.read_bytes())}
 
 
 def flow() -> str:

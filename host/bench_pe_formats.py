@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 from ..gen.verilog import Flat, Vendor, to_rtlil
@@ -29,7 +28,7 @@ from ..spec.presets import preset
 from ..synth.design import PREFIX
 from ..synth.ecp5 import ECP5, ROUTER
 from ..synth.errors import RouteError, ToolError
-from ..synth.flow import tools
+from ..synth.flow import median_mhz, tools
 from ..synth.harness import DESIGN, PinHarness
 from ..synth.jobs import ended_by_signals
 from ..synth.netlist import count
@@ -129,7 +128,7 @@ def figures(rows: list[dict]) -> dict:
             found[f"{resource}_{where}"] = round(row[resource], 2)
         if row.get("fmax_mhz"):
             speeds = row["fmax_mhz"].values()
-            found[f"fmax_median_mhz_{where}"] = round(median(speeds), 2)
+            found[f"fmax_median_mhz_{where}"] = median_mhz(speeds, len(row.get("unrouted", ())))
             found[f"fmax_least_mhz_{where}"], found[f"fmax_best_mhz_{where}"] = min(speeds), max(speeds)
     for form, (pe, *_) in FORMATS.items():
         found[f"latency_{form}"], found[f"psum_latency_{form}"] = pe.latency, pe.psum_latency

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchOption", "BaudOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption", "PatienceOption",
     "PortOption", "PresetOption", "RunArgument", "ShapeOption", "SourceOption", "VariantOption", "at_least_one",
-    "board_port", "screen", "summarise", "transfer_shown", "writable",
+    "board_port", "screen", "summarise", "transfer_shown", "writable", "writable_folder",
 ]  # fmt: skip
 
 screen = Console(stderr=True, highlight=False)
@@ -95,6 +95,13 @@ def writable(text: str) -> Path:
     if not above.is_dir() or not os.access(path if path.exists() else above, os.W_OK):
         raise argparse.ArgumentTypeError(f"{path} can't be written")
     return path
+
+
+def writable_folder(name: str, path: Path) -> None:
+    """Raises SettingsError if files can't be put there, naming the option."""
+    there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise SettingsError(f"--{name} = {path} can't be a folder to write to: {there} is none")
 
 
 def board_port(device: str, path: str | None, baud: int | None, patience: float | None) -> "Port | None":

@@ -12,7 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
-from .cli_options import JsonOption, PresetOption, screen, summarise
+from .cli_options import JsonOption, PresetOption, screen, summarise, writable_folder
 from .settings import SettingsError
 from .synth_tables import show
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from ..synth.design import Design
     from ..synth.flow import Report
 
-__all__ = ["cells", "changed", "complain", "numbers", "progress_of", "synth"]
+__all__ = ["cells", "changed", "complain", "numbers", "progress_of", "synth", "usual_library"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
 
 
 def numbers(text: str) -> list[int]:
-    """Of ``1,2,5`` or ``1-8``; raises SettingsError."""
+    """Of ``1,2,5`` or ``1-8``, or none of an empty text; raises SettingsError."""
     found: list[int] = []
     try:
-        for part in filter(None, text.split(",")):
-            first, _, last = part.partition("-")
-            some = range(int(first), int(last or first) + 1)
+        for part in text.split(",") if text else ():
+            first, dash, last = part.partition("-")
+            some = range(int(first), int(last if dash else first) + 1)
             if not some:
                 raise ValueError
             found += some
@@ -70,6 +70,17 @@ def progress_of(console: Console) -> Iterator["Report"]:
         yield report
 
 
+def usual_library() -> Path:
+    """The cells that are taken where no others are given; raises ToolError where they aren't installed."""
+    from ..synth.asic import LIBERTY
+    from ..synth.errors import ToolError
+
+    if not LIBERTY.exists():
+        hint = "Debian: apt install qflow-tech-osu018; others: --liberty"
+        raise ToolError(f"{LIBERTY} was not found ({hint})")
+    return LIBERTY
+
+
 def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: int, report: "Report") -> list[dict]:
     """Figures of designs in standard cells, with the power of simulated batches if it is asked for."""
     from ..synth import asic
@@ -78,7 +89,7 @@ def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: 
     from ..synth.yosys import yosys_version
     from .activity import activities
 
-    library = asic.Library(liberty or asic.LIBERTY)
+    library = asic.Library(liberty or usual_library())
     _ = yosys_version(), sta_command()  # missing tools are better known before the work than after
     known: dict[str, dict[str, asic.Activity]] = {}
     for design in designs if power else ():
@@ -173,6 +184,11 @@ def synth(
         raise SettingsError(f"seeds = {seeds!r}: no open tool places and routes for {target}")
     if freq is not None and not chosen:
         raise SettingsError("--freq is for place and route: it needs --seeds")
+    if power and changes:
+        raise SettingsError("--power simulates a preset as it is: it can't go with --set")
+    for name, folder in (("output", output), ("vivado", vivado)):
+        if folder is not None:
+            writable_folder(name, folder)
     from ..synth import flow  # here, because Amaranth takes a while to import
     from ..synth.design import Design
 
@@ -184,6 +200,7 @@ def synth(
             options = flow.Options(part, package, speed, chosen, freq, jobs)
             found = flow.run(target, designs, options, report)
     show(found, depth)
+    summarise({"target": target, "tools": flow.tools(target, bool(chosen)), "designs": found}, json_path)
     unfit = any("unfit" in figures for figures in found)
     if output is not None:
         for design, figures in zip(designs, found, strict=True):
@@ -193,5 +210,4 @@ def synth(
 
         for design in designs:
             print(project(design, vivado / design.name, part))
-    summarise({"target": target, "tools": flow.tools(target, bool(chosen)), "designs": found}, json_path)
     complain(found)

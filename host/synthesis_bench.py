@@ -39,9 +39,12 @@ def mistakes_in_a_line() -> Iterator[None]:
 
 def _seeds(text):
     try:
-        return numbers(text)
+        found = numbers(text)
     except SettingsError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    if not found:
+        raise argparse.ArgumentTypeError("must name some, like 1,2,5 or 1-8")
+    return found
 
 
 def parser(command: str, text: str | None, output: str, seeds: str = "") -> argparse.ArgumentParser:

@@ -1,11 +1,11 @@
 """From designs to figures: synthesis, fit, place and route with several seeds."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
+from statistics import median, median_low
 from types import MappingProxyType
 
 from ..gen.cache import digest
@@ -20,7 +20,7 @@ from .netlist import HARNESS
 from .target import Part, Target
 from .yosys import synthesise, yosys_version
 
-__all__ = ["FPGAS", "Options", "Report", "chosen", "complain", "keep", "run", "tools"]
+__all__ = ["FPGAS", "Options", "Report", "chosen", "complain", "keep", "median_mhz", "run", "tools"]
 
 FPGAS = {"ecp5": (ecp5.ECP5, ecp5.ROUTER), "xilinx": (xilinx.XILINX, None), "ice40": (ice40.ICE40, ice40.ROUTER)}
 """Targets by name, and what places and routes them here."""
@@ -31,7 +31,7 @@ Report = Callable[[str], Say]
 
 @dataclass(frozen=True)
 class Options:
-    """How to place and route; None: the usual part, package, speed grade, and a tenth more than the design's clock."""
+    """How to place and route; None: the usual part, package, speed grade, and the design's clock."""
 
     part: str | None = None
     package: str | None = None
@@ -135,6 +135,12 @@ def _place(run: nextpnr.Run, done: _Synthesised, report: Report) -> _Routed:
     )  # fmt: skip
 
 
+def median_mhz(speeds: Iterable[float], unrouted: int) -> float:
+    """Of seeds; those without a route have 0, and where there are such, the lower of two in the middle counts."""
+    middle = median_low([*speeds, *[0.0] * unrouted]) if unrouted else median(speeds)
+    return round(middle, 2)
+
+
 def _timing(by_seed: Mapping[int, _Routed]) -> dict:
     """Of the seeds that have a route, frequencies and critical paths; ``utilisation`` and ``late`` are the best's."""
     ended = {seed: routed for seed, routed in by_seed.items() if not routed.failed}
@@ -150,7 +156,7 @@ def _timing(by_seed: Mapping[int, _Routed]) -> dict:
     best = max(speeds, key=lambda seed: speeds[seed])
     return found | {
         "fmax_mhz": {str(seed): fmax for seed, fmax in speeds.items()},
-        "fmax_median_mhz": round(median(speeds.values()), 2), "fmax_best_mhz": speeds[best],
+        "fmax_median_mhz": median_mhz(speeds.values(), len(found["unrouted"])), "fmax_best_mhz": speeds[best],
         "critical_paths": {str(seed): by_seed[seed].path for seed in speeds},
         "by_seed": {
             str(seed): {"utilisation": by_seed[seed].utilisation, "late": by_seed[seed].late} for seed in speeds
@@ -169,7 +175,7 @@ def run(
     that has no route with any has no frequency. A design that doesn't fit is ``unfit``, and isn't placed. Whatever was
     made is kept, so a run that was stopped goes on; seeds in ``earlier`` figures of designs, by name, join those of
     ``options`` and aren't run again, if the same would be found.
-    Raises TargetError, FitError or ToolError.
+    Raises TargetError or ToolError.
     """
     target, router = FPGAS[name]
     origin = chosen(name, options)
@@ -187,7 +193,7 @@ def run(
         jobs = []
         for done, summary, by_seed in zip(made, summaries, routed, strict=True):
             if "unfit" in summary:
-                raise FitError(summary["unfit"])
+                continue
             large = part.plan and summary["needed"]["lut"] > part.plan.share * part.has["lut"]
             summary["freq_mhz"] = options.freq_mhz or done.design.config.clock_hz * 1e-6
             before = earlier.get(done.design.name, {})

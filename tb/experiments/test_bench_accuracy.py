@@ -121,7 +121,7 @@ def test_outcomes_of_another_torch_are_not_mixed_in(tiny, monkeypatch, capsys, t
 
 @pytest.mark.parametrize(("arguments", "said"), [
     (("--device", "tpu"), "invalid choice: 'tpu'"),
-    (("--device", "cuda"), "--device cuda, and PyTorch finds no GPU"),
+    (("--device", "cuda"), "device = 'cuda', and PyTorch finds no GPU"),
     (("--regimes", "moon"), "no 'moon'; there are digits-steep"),
     (("--methods", "bp-1,hope"), "no 'hope'; there are bp-1"),
     (("--methods", "bp-0.4,skip"), "--methods must have bp-1"),

@@ -255,6 +255,7 @@ def test_a_comparison_runs_once_and_chooses_by_validation(tmp_path, monkeypatch)
              for lr in sorted({run.lr for run in comparison.tuning() if run.method == "bp-0.4"})}  # fmt: skip
     assert best.validation == max(means.values()) and means[best.lr] == best.validation
     other = replace(comparison, regime=replace(TINY_REGIME, images=128))
+    next((tmp_path / "outcomes").iterdir()).unlink()
     with pytest.raises(RunError, match="with images = 256, not 128"):
         other.finish(other.tuning(), 1, lambda *_: None)
 

@@ -132,7 +132,12 @@ MISTAKES = {
     "LFE5U-85F has no speed grade '9'; there are: 6, 7, 8": ("--speed", "9"),
     "seeds = '1-x' must be like 1,2,5 or 1-8": ("--seeds", "1-x"),
     "seeds = '5-1' must be like 1,2,5 or 1-8": ("--seeds", "5-1"),
+    "seeds = ',' must be like 1,2,5 or 1-8": ("--seeds", ","),
+    "seeds = '1-' must be like 1,2,5 or 1-8": ("--seeds", "1-"),
     "--freq is for place and route: it needs --seeds": ("--freq", "90"),
+    "--power simulates a preset as it is: it can't go with --set": ("--target", "asic", "--power", "--set", "rows=2"),
+    "--output = a.txt can't be a folder to write to": ("--output", "a.txt"),
+    "--vivado = a.txt/x can't be a folder to write to": ("--target", "xilinx", "--vivado", "a.txt/x"),
     "--part isn't for --target asic": ("--target", "asic", "--part", "25k"),
     "--package isn't for --target asic": ("--target", "asic", "--package", "x"),
     "--speed isn't for --target asic": ("--target", "asic", "--speed", "6"),
@@ -152,6 +157,7 @@ MISTAKES = {
 @pytest.mark.parametrize("message", MISTAKES)
 def test_a_mistake_gets_one_line(adagp, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").touch()
     code, out, err = adagp("synth", "--preset", "tiny", *MISTAKES[message])
     assert (code, out) == (2, "") and err.strip().count("\n") == 0 and message in err
 
@@ -160,6 +166,12 @@ def test_a_library_without_flip_flops(adagp, tmp_path):
     (tmp_path / "gates.lib").write_text("library (x) {\n cell (INV) { area : 1; }\n}\n")
     code, out, err = adagp(*PE, "--target", "asic", "--liberty", tmp_path / "gates.lib")
     assert (code, out) == (2, "") and "has no flip-flops: none of its 1 cells has an ff group" in err
+
+
+def test_a_missing_library(adagp, tmp_path, monkeypatch):
+    monkeypatch.setattr("adagp.synth.asic.LIBERTY", tmp_path / "none.lib")
+    code, out, err = adagp(*PE, "--target", "asic")
+    assert (code, out) == (1, "") and "none.lib was not found (Debian: apt install qflow-tech-osu018" in err
 
 
 def test_a_missing_tool(adagp, monkeypatch, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from adagp.synth import nextpnr as nextpnr_module
 from adagp.synth.errors import RouteError, ToolError
-from adagp.synth.flow import FPGAS, complain
+from adagp.synth.flow import FPGAS, complain, median_mhz
 from adagp.synth.nextpnr import Router, Run
 from pe_flow import PE, run
 
@@ -62,7 +62,8 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     found, _ = run("ecp5", (1, 2), part="25k")
     (log,) = (tmp_path / "cache").glob("placed-*-seed1-*/log.txt")
     assert log.read_text().count("iter=1 ") == 1
-    assert found["fmax_mhz"] == {"2": 70.0} == {str(found["best_seed"]): found["fmax_median_mhz"]}
+    assert found["fmax_mhz"] == {"2": 70.0} == {str(found["best_seed"]): found["fmax_best_mhz"]}
+    assert found["fmax_median_mhz"] == 0  # half of the seeds have no route
     assert list(found["unrouted"]) == ["1"] and list(found["placed"]) == ["2"]
     found, _ = run("ecp5", (3,), part="25k")
     message = r"nextpnr-ecp5 can't place \S+ with seed 3: after 100\d iterations"
@@ -76,6 +77,12 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     tool.write_text(ENDLESS.replace("seed == 2", "seed >= 2").replace("seed == 3", "False"))
     found, _ = run("ecp5", (1, 3), part="25k")
     assert list(found["unrouted"]) == ["1"] and found["fmax_mhz"] == {"3": 70.0}
+
+
+def test_seeds_without_a_route_count_in_the_median():
+    assert median_mhz([90, 100.25], 0) == 95.12 and median_mhz([90, 100, 80], 0) == 90
+    assert median_mhz([90, 100, 80], 2) == 80 and median_mhz([90, 100], 1) == 90
+    assert median_mhz([90, 100], 2) == median_mhz([90], 2) == 0
 
 
 def test_a_seed_whose_tool_is_killed_ends_no_other(tmp_path, monkeypatch):

@@ -196,8 +196,10 @@ def test_a_netlist_is_of_one_step_behind_yosys(cache, tmp_path):
 def test_what_does_not_fit_is_not_placed(cache, monkeypatch):
     part = FPGAS["ecp5"][0].part("25k")
     monkeypatch.setitem(part.has, "ff", 40)
+    found, jobs = run("ecp5", (1,), part="25k")
+    assert not any("place" in job for job in jobs) and not found["placements"] and "fmax_mhz" not in found
     with pytest.raises(FitError, match=r"^tiny-baseline-pe doesn't fit LFE5U-25F: it needs \d+ of ff, of which .* 40$"):
-        run("ecp5", (1,), part="25k")
+        flow.complain([found])
 
 
 def test_yosys_says_what_it_does_not_like(cache, tmp_path):
