@@ -9,7 +9,7 @@ from ..gen.figures import where
 from ..gen.tables import table
 from ..spec.config import VARIANTS
 
-__all__ = ["NOT_MEASURED", "Results", "change", "compared", "number"]
+__all__ = ["NOT_MEASURED", "Results", "change", "compared", "number", "over_the_paper_s"]
 
 NOT_MEASURED, NOT_GIVEN = "not measured", "not given"
 
@@ -77,3 +77,19 @@ def compared(rows: Iterable[tuple[str, Mapping[str, float], Mapping[str, float]]
             other = number(paper[variant]) if variant in paper else NOT_GIVEN
             cells.append((name, variant, own, *change(ours, variant), other, *change(paper, variant)))
     return table(("", "design", "ours", "added", "added, %", "paper", "added", "added, %"), cells)
+
+
+def over_the_paper_s(rows: Iterable[tuple[str, Mapping[str, float], Mapping[str, float]]]) -> str:
+    """A table of what designs add to the baseline, over what the paper's add; where one of both adds none, both."""
+
+    def cell(ours: Mapping[str, float], paper: Mapping[str, float], variant: str) -> str:
+        if not {variant, "baseline"} <= set(ours):
+            return NOT_MEASURED
+        mine, theirs = (values[variant] - values["baseline"] for values in (ours, paper))
+        return f"{mine / theirs:.2f}" if mine > 0 < theirs else f"{number(mine, '+')} to {number(theirs, '+')}"
+
+    cells = [
+        (name, *(cell(ours, paper, variant) for variant in VARIANTS[1:]))
+        for name, ours, paper in rows if ours and "baseline" in paper
+    ]  # fmt: skip
+    return table(("added, ours over the paper's", *VARIANTS[1:]), cells)

@@ -16,10 +16,10 @@ from ..golden import paper
 from ..spec.presets import preset
 from ..synth.flow import chosen
 from .added_blocks import ELSEWHERE, REASONS, added
+from .bargains import bargains
 from .bench_asic import flow as asic_flow
-from .clock_tables import clock
-from .comparison import NOT_MEASURED, Results, change, compared, number
-from .equal_area import COLUMN_BLOCKS, equal_area
+from .clock_tables import clock, targets
+from .comparison import Results, change, compared, number, over_the_paper_s
 
 __all__ = ["FLOWS", "PATH", "SOURCES", "flows_named", "implementation", "main"]
 
@@ -33,10 +33,6 @@ TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
 """FPGAs, and the results of each."""
 FLOWS = {**{name: chosen(name)["flow"] for name in TARGETS.values()}, "asic": asic_flow()}
 """What makes figures of FPGAs and cells, as it is at hand; of other results none is recorded."""
-MULTIPLIERS = {"xilinx": "dsp48", "ecp5": "multiplier"}
-"""What the resource is called."""
-CYCLES = {"xilinx": "variants_vgg13", "ecp5": "variants_digits"}
-"""Where the cycles of the same preset are measured."""
 PLACES = {"TRELLIS_COMB": 1, "TRELLIS_RAMW": 2}
 """What nextpnr calls a place of a LUT; and a write port of distributed RAM, which has those of two."""
 
@@ -80,9 +76,13 @@ def _xilinx(results):
 *LUT* counts LUTs of any size one each, as Yosys makes them, inverters too, and those that are distributed RAM or shift
 registers; the paper's are Vivado's, which puts two small ones in one place. *LUT, paired* is Yosys' estimate of that
 for logic; inverters, distributed RAM and shift registers are added to it, as many as in *LUT*. Power is all of it on
-chip; no open tool tells it for this family.
+chip; no open tool tells it for this family. Nor has any timed these designs on it: what clock they reach is unknown.
 
-{compared(rows)}"""
+{compared(rows)}
+
+What a design of ours adds, over what the paper's adds: below 1 is less than theirs.
+
+{over_the_paper_s(rows)}"""
 
 
 def _blocks(results):
@@ -139,8 +139,28 @@ def _ecp5(results):
         ]
     placed = {variant: design for variant, design in designs.items() if "fmax_mhz" in design}
     if placed:
-        parts.append(clock(placed, results.read("ecp5")["provenance"]["clock_hz"] / 1e6))
+        target_mhz = results.read("ecp5")["provenance"]["clock_hz"] / 1e6
+        parts += [targets(placed, target_mhz), clock(placed, target_mhz)]
     return "\n\n".join(parts)
+
+
+def _parts_of_power(designs):
+    """Of each design and kind of batch, ours and the paper's."""
+    parts = ("clock", "data", "leakage", "memories", "total")
+    rows = [
+        (variant, phase.upper(), *(f"{found[part]:.4g}" for part in parts))
+        for variant, design in designs.items() for phase in ("bp", "gp")
+        if (found := design.get(f"power_{phase}_w")) and all(part in found for part in parts)
+    ]  # fmt: skip
+    if not rows:
+        return ""
+    theirs = [
+        (variant, *(f"{1e-6 * row[part]:.4g}" for part in ("internal", "switching", "leakage", "total")))
+        for variant, row in paper.ASIC_POWER_UW.items()
+    ]
+    head = ("ours, W", "batch", "clock pins", "data", "leakage", "memories", "all")
+    their_head = ("the paper's, W", "internal", "switching", "leakage", "all")
+    return f"\n\n{table(head, rows)}\n\n{table(their_head, theirs)}"
 
 
 def _asic(results):
@@ -174,62 +194,23 @@ them, so there is no interconnect, and no clock tree. Compare cells with cells. 
 counted by the model of `synth/memories.py`, in area and in power; the paper doesn't say what it has of them. Power:
 ours at the preset's clock, in a batch with backpropagation (BP) and in one with predicted gradients (GP); the baseline
 has batches of the first kind alone, and what the others draw in GP is compared with that. The paper has one figure for
-both.
+both. Where ours goes: to clock pins of flip-flops, switched in every cycle, as the gates that the RTL has for idle
+blocks are left open in this flow; to data, by what toggles in the batch; to leakage, next to none in this process, of
+180 nm, and most of all in the paper's. So power follows the flip-flops here, and BP and GP are alike.
 
-{compared(rows)}"""
-
-
-def _bargains(results):
-    """Columns for the FPGAs on which baseline and MAX are measured."""
-    columns = {}
-    for title, name in TARGETS.items():
-        designs = results.designs(name)
-        if "max" not in designs:
-            continue
-        config = preset(results.read(name)["provenance"]["config"])
-        cycles = results.read(CYCLES[name])
-        gain = cycles["figures"]["speedup_max"] if cycles else None
-        clocks = [designs[variant].get("fmax_median_mhz") for variant in ("max", "baseline")]
-        timed = gain * clocks[0] / clocks[1] if gain and all(clocks) else None
-        area = equal_area(designs, MULTIPLIERS[name], config.n_pes)
-        columns[f"{title}, `{config.name}`"] = (
-            number(area.n_pes), f"{area.luts_a_pe:,.1f}", f"{area.multipliers_a_pe:,.2f}", number(area.luts, "+"),
-            number(area.multipliers, "+"), number(area.by_luts), number(area.by_both),
-            *(f"{area.speedup(more):,.2f}" for more in (area.by_luts, area.by_both)),
-            *(f"{ratio:,.2f}" if ratio else NOT_MEASURED for ratio in (gain, timed)),
-        )  # fmt: skip
-    return columns
-
-
-def _equal_area(results):
-    columns = _bargains(results)
-    names = (
-        "PEs of the baseline", "LUTs a PE", "multipliers a PE", "LUTs that MAX adds", "multipliers that MAX adds",
-        "more PEs for these LUTs", "more PEs for these LUTs and multipliers", "speed-up at best, for these LUTs",
-        "speed-up at best, for these LUTs and multipliers", "speed-up of MAX, in measured cycles",
-        "speed-up of MAX, each at its median clock",
-    )  # fmt: skip
-    text = f"\n{table(('', *columns), zip(names, *columns.values(), strict=True))}\n" if columns else ""
-    least, most = (100 * of(paper.EQUAL_AREA_SPEEDUP.values()) for of in (min, max))
-    return f"""## The baseline with MAX's area
-
-{results.origins(*(name for pair in CYCLES.items() for name in pair))}
-
-What if the baseline had more PEs for what MAX adds? One more is taken to cost the baseline's LUTs of the array and of
-what its columns end in ({", ".join(f"`{block}`" for block in COLUMN_BLOCKS)}),
-over its PEs, and the array's multipliers over its PEs. What fetches operands and moves results is taken to serve a
-larger array as it is, and memories to be large enough. The larger array is as much faster as it has more PEs, at best:
-layers don't always fill it, and it may wait for memory. MAX's speed-up is measured, by the paper's schedule: VGG13's
-with `paper`, the digits CNN's with `ecp5`. It is in cycles, so it is one in time only at equal clocks, which the paper
-assumes; where clocks are measured, the last row has what is left of it at each design's own.
-{text}
-The paper gives its baseline {100 * paper.EQUAL_AREA_PES:.0f} % more PEs for MAX's area in standard cells, and a mean
-speed-up of {least:.1f} to {most:.1f} %."""
+{compared(rows)}{_parts_of_power(designs)}"""
 
 
 def _formats(results):
-    text = "What one PE takes in each of three number formats: [pe-formats.md](pe-formats.md)."
-    return f"## PEs of other formats\n\n{results.origins('pe_formats')}\n\n{text}"
+    text = "What one PE takes in each of three number formats; [pe-formats.md](pe-formats.md) says how it is measured."
+    measured = results.read("pe_formats")
+    rows: dict[str, dict[str, str]] = {}
+    for name, value in measured["figures"].items() if measured else ():
+        stem, _, form = name.rpartition("_")
+        rows.setdefault(stem, {})[form] = number(value)
+    cells = [(f"`{stem}`", *(row.get(form, "") for form in figures.FORMATS)) for stem, row in rows.items()]
+    found = f"\n\n{table(('a PE', *figures.FORMATS), cells)}" if cells else ""
+    return f"## PEs of other formats\n\n{results.origins('pe_formats')}\n\n{text}{found}"
 
 
 def implementation(
@@ -237,7 +218,7 @@ def implementation(
 ) -> str:  # fmt: skip
     """Text of the document, in Markdown, as of ``hardware`` and ``flows``; ValueError where a block lacks a reason."""
     results = Results(folder, hardware, flows)
-    sections = (_xilinx, _blocks, _ecp5, _asic, _equal_area, _formats)
+    sections = (_xilinx, _blocks, _ecp5, _asic, bargains, _formats)
     listed = ", ".join(f"{name} `{flow}`" for name, flow in flows.items())
     head = HEAD.format(hardware=hardware, module=MODULE, flows=listed)
     return "\n\n".join([head, *(section(results) for section in sections)]) + "\n"
