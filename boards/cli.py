@@ -83,6 +83,8 @@ def build(
     board = find_board(name)
     config = replace(preset(preset_name), variant=variant)
     config = board.configure(config, None if clock_mhz is None else round(clock_mhz * 1e6))
+    if board.flow == "vivado" and (seed != 1 or ignore_timing):
+        raise SettingsError(f"--seed and --ignore-timing are for place and route, which isn't done here for {name}")
     screen.print(f"{board.title}: {preset_name}, {variant}, {config.clock_hz / 1e6:g} MHz")
     with ended_by_signals():
         report = build_board(board, config, output, baud=baud, seed=seed, ignore_timing=ignore_timing)

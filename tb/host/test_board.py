@@ -94,20 +94,25 @@ def test_trains_like_golden(plug, train, options):
 
 
 def test_through_a_terminal(train):
-    """The same over a pseudo-terminal, by the wall's clock."""
+    """The same over a pseudo-terminal, by pyserial and the wall's clock, with bytes lost, changed and late."""
     code, golden, _ = train("golden", folder="golden")
     assert code == 0
     master, slave = os.openpty()
     tty.setraw(slave)
     ended = threading.Event()
     board = a_board()
-    thread = threading.Thread(target=serve, args=(board, master, ended.is_set), daemon=True)
+    there, back = (Mishaps(drop=2.5e-4, corrupt=2.5e-4, delay=2.5e-4, seed=SEED + side) for side in (0, 1))
+    thread = threading.Thread(target=serve, args=(board, master, ended.is_set, there, back), daemon=True)
     thread.start()
-    code, run, said = train("board", "--port", os.ttyname(slave), "--patience", 10)
+    code, run, said = train("board", "--port", os.ttyname(slave), "--patience", 1)
     ended.set()
     thread.join()
     assert code == 0, said
-    assert run.summary["weights_hash"] == golden.summary["weights_hash"] and run.summary["link"]["bytes_sent"] > 5000
+    counts = run.summary["link"]
+    print(counts, there.counts, back.counts)
+    assert run.summary["weights_hash"] == golden.summary["weights_hash"] and counts["bytes_sent"] > 5000
+    assert all(side.counts[name] > 0 for side in (there, back) for name in ("drop", "corrupt", "delay"))
+    assert counts["repeated"] > 0 and counts["bad_frames"] > 0
     os.close(master)
     os.close(slave)
 
