@@ -34,6 +34,7 @@ from ..host.results import FOLDER, commit, merge_results, provenance
 from ..host.run_folder import RunError
 from ..spec.presets import preset
 from ..spec.schedule import PREDICTING, SOURCES
+from ..synth.code import code
 from .accelerated import PLAIN, cycles_of, measured
 from .comparison import SEEDS, Comparison, Tuned
 from .data import DataError
@@ -63,7 +64,7 @@ def sources() -> str:
         file for part in ("experiments", "golden", "spec") for file in sorted((root / part).rglob("*.py"))
         if part != "experiments" or not file.name.startswith(REPORTING)
     ]  # fmt: skip
-    return digest(*(part for file in files for part in (file.relative_to(root), file.read_bytes())))[:8]
+    return digest(*(part for file in files for part in (file.relative_to(root), code(file))))[:8]
 
 
 def figures_of(

@@ -138,6 +138,8 @@ def main() -> None:
     parser.add_argument("--threads", type=at_least_one, default=1, help="of PyTorch, on the CPU (default: %(default)s)")
     parser.add_argument("-o", "--output", type=writable, default=FOLDER / "wall_time.json")
     options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda, and PyTorch finds no GPU")
     torch.set_num_threads(options.threads)
     sources = commit()
     figures: dict[str, float] = {}
@@ -147,8 +149,10 @@ def main() -> None:
         seconds[model] = times(model, options.batch, options.rounds, options.device, shown)
         figures |= figures_of(model, options.device, seconds[model])
     used = {"batch": options.batch, "rounds": options.rounds, "threads": options.threads}
-    merge_results(options.output, options.device, figures, {"seconds": seconds, **used},
-                  provenance(COMMAND, preset("ecp5"), SEED, sources))  # fmt: skip
+    origin = provenance(COMMAND, preset("ecp5"), SEED, sources)
+    if options.device == "cuda":
+        origin["processor"] = torch.cuda.get_device_name()
+    merge_results(options.output, options.device, figures, {"seconds": seconds, **used}, origin)
     for name, value in figures.items():
         print(f"{name}: {value}")
 

@@ -19,8 +19,9 @@ class PredictorSettings:
 
     ``windows``: P, a filter's output is reorganised to P x P values; ``channels``: C, of the convolution, so that there
     are C·P² hidden values. ``lr``: Adam's, one step a batch. ``normalise``: targets are gradients over the running RMS
-    of their layer's, of which a batch has ``1 - decay``; the paper says nothing of it, and without it, with its ``lr``
-    of 1e-4, training diverges. ``milestones``: epochs after which ``lr`` is multiplied by ``gamma``.
+    of their layer's, of which a batch has ``1 - decay``; the paper says nothing of it, and without it predictions are
+    so large that training diverges, but for learning rates too low to be of use. ``milestones``: epochs after which
+    ``lr`` is multiplied by ``gamma``.
     """
 
     windows: int = WINDOWS

@@ -3,6 +3,7 @@
 from itertools import cycle
 
 import pytest
+import torch
 from adagp.experiments import bench_wall_time
 from adagp.experiments.bench_wall_time import KINDS, figures_of, times
 
@@ -47,3 +48,11 @@ def test_figures():
         "ada_bp_over_bp_vgg13_cpu": 1.2,
     }  # fmt: skip
     assert found["overhead_vgg13_cpu"] == pytest.approx(1.5 / 1.25 - 1)
+
+
+def test_without_a_gpu_that_is_said(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("sys.argv", ["bench_wall_time", "--device", "cuda"])
+    with pytest.raises(SystemExit):
+        bench_wall_time.main()
+    assert "--device cuda, and PyTorch finds no GPU" in capsys.readouterr().err
