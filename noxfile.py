@@ -87,6 +87,12 @@ def bench_accuracy(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_predictor(session: nox.Session) -> None:
+    """Whether predictions get better the longer the predictor learns: writes results/predictor.json."""
+    session.run("python", "-m", "adagp.experiments.bench_predictor", *session.posargs)
+
+
+@nox.session
 def bench_train(session: nox.Session) -> None:
     """The default run on both devices, hashes compared: writes results/train.json."""
     session.run("python", "-m", "adagp.host.bench_train", *session.posargs)

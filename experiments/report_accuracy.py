@@ -16,6 +16,7 @@ from ..gen.tables import table
 from ..golden import paper
 from .accuracy_findings import Findings, Gap, pairs, verdicts
 from .accuracy_plot import draw
+from .accuracy_predictions import learning, predictions
 from .methods import METHODS
 
 __all__ = ["PATH", "PLOT", "document", "main"]
@@ -118,35 +119,6 @@ Accuracies with standard deviations over seeds. Learning rates of so many that w
 first or last of them. (lost): so many of the seeds went astray."""
 
 
-def _predictions(by_regime: Mapping[str, Findings]) -> str:
-    rows = []
-    for name, found in by_regime.items():
-        for method in ("ada-gp-1:1", "ada-gp-raw"):
-            layers = found.details["methods"].get(method, {}).get("quality") or {}
-            for layer, q in layers.items():
-                rows.append((name, f"`{method}`", f"`{layer}`", *(
-                    "" if q[measure] is None else f"{q[measure]:.3g}"
-                    for measure in ("mape", "cosine", "cosine_end", "sign_agreement", "norm_ratio")
-                )))  # fmt: skip
-    heads = (
-        "regime",
-        "method",
-        "weight",
-        "MAPE (equation 1)",
-        "cosine",
-        "in the last epoch",
-        "equal signs",
-        "norm, predicted over true",
-    )
-    return f"""## What predictions are like
-
-Means over BP batches behind the warm-up, over epochs and seeds. A prediction of 0 has a MAPE of 1 (100 %); one at
-random, a cosine near 0 and half of the signs. The paper says of VGG13's layers 2 to 10 less than 0.16 % (section
-6.1.2).
-
-{table(heads, rows)}"""
-
-
 def _table_1(by_regime: Mapping[str, Findings]) -> str:
     run = {(f.regime["model"], f.regime["data"]): name for name, f in by_regime.items()}
     rows = []
@@ -208,7 +180,7 @@ def document(folder: Path = figures.RESULTS, hardware: str = HARDWARE) -> str:
         f"![Accuracy against cost](images/{PLOT.name})",
         f"## Methods with GP batches, over plain training of no higher cost\n\n{pairs(by_regime)}",
         "## Regimes", *(_regime(name, found, hardware) for name, found in by_regime.items()),
-        _predictions(by_regime), _table_1(by_regime), _wall_time(folder),
+        predictions(by_regime), learning(folder), _table_1(by_regime), _wall_time(folder),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -117,6 +117,17 @@ def test_the_document(tmp_path):
     )
 
 
+def test_what_longer_learning_makes_of_predictions(tmp_path):
+    written(tmp_path)
+    runs = [[{"all": {"cosine": tenth / 10 + seed, "signs": 0.5}} for tenth in range(10)] for seed in (0, 1)]
+    (tmp_path / "predictor.json").write_text(json.dumps({
+        "figures": {}, "details": {"digits": {"details": {"batches": 1000, "tenths": {"held": runs}}}},
+        "provenance": {"digits": {"command": "x", "commit": "1" * 40, "tools": {"torch": "2"}, "seed": [0, 1]}},
+    }))  # fmt: skip
+    text = report_accuracy.document(tmp_path)
+    assert "| digits, held | `all` | +0.500 | +0.600 | +0.900 | +1.400 | 0.500 |" in text
+
+
 @pytest.mark.parametrize("method, tests, told", [
     ("skip", (86, 40, 88), " (1 lost)"), ("skip", (86, None, 3), " (2 lost)"), ("skip", (86, 46, 88), ""),
     ("skip", (None, None, None), " (3 lost)"), ("bp-0.4", (80, 81, 30), ""),

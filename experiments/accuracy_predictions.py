@@ -1,0 +1,76 @@
+"""What predictions are like, as sections of ``docs/accuracy.md``."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+
+from ..gen.tables import table
+from .accuracy_findings import Findings
+
+__all__ = ["learning", "predictions"]
+
+
+def predictions(by_regime: Mapping[str, Findings]) -> str:
+    """How near they are to true gradients, by regime and layer."""
+    rows = []
+    for name, found in by_regime.items():
+        for method in ("ada-gp-1:1", "ada-gp-raw"):
+            layers = found.details["methods"].get(method, {}).get("quality") or {}
+            for layer, q in layers.items():
+                rows.append((name, f"`{method}`", f"`{layer}`", *(
+                    "" if q[measure] is None else f"{q[measure]:.3g}"
+                    for measure in ("mape", "cosine", "cosine_end", "sign_agreement", "norm_ratio")
+                )))  # fmt: skip
+    heads = (
+        "regime",
+        "method",
+        "weight",
+        "MAPE (equation 1)",
+        "cosine",
+        "in the last epoch",
+        "equal signs",
+        "norm, predicted over true",
+    )
+    return f"""## What predictions are like
+
+Means over BP batches behind the warm-up, over epochs and seeds. A prediction of 0 has a MAPE of 1 (100 %); one at
+random, a cosine near 0 and half of the signs. The paper says of VGG13's layers 2 to 10 less than 0.16 % (section
+6.1.2).
+
+{table(heads, rows)}"""
+
+
+def learning(folder: Path) -> str:
+    """How much nearer they come when the predictor learns for long; nothing if ``folder`` hasn't the results."""
+    path = folder / "predictor.json"
+    if not path.exists():
+        return ""
+    written = json.loads(path.read_text())
+    rows, origins = [], []
+    for data, origin in written["provenance"].items():
+        detail = written["details"][data]["details"]
+        origins.append(
+            f"{data}: by `{origin['command']}` at commit `{origin['commit'][:12]}`; torch {origin['tools']['torch']};"
+            f" seeds {origin['seed']}; {detail['batches']:,} batches."
+        )
+        for kind, runs in detail["tenths"].items():
+            for layer in runs[0][0]:
+                cosines = [fmean(run[tenth][layer]["cosine"] for run in runs) for tenth in (0, 1, 4, 9)]
+                signs = fmean(run[-1][layer]["signs"] for run in runs)
+                rows.append(
+                    (f"{data}, {kind}", f"`{layer}`", *(f"{cosine:+.3f}" for cosine in cosines), f"{signs:.3f}")
+                )
+    told = "\n\n".join(origins)
+    heads = ("network", "weight", "cosine in the first tenth", "second", "fifth", "last", "equal signs, last tenth")
+    return f"""## Would the predictor only have to learn for longer?
+
+The small CNN is trained with true gradients alone, and its predictor beside it, for as many batches as the paper's
+trainings have with true gradients (90 epochs of 45,000 images in batches of 128: 16,590); nothing is predicted
+with it. *held*: once more, and the network stays as it begins, so that what the predictor has to learn doesn't change.
+Means over seeds; `all`: over layers, each by its number of weights. Cosines are between a batch's true gradient and
+the prediction made before the batch was learned from.
+
+{told}
+
+{table(heads, rows)}"""
