@@ -27,14 +27,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from ..gen.cache import digest
+from ..gen.cache import code, digest
 from ..golden.training.metrics import MEASURES
 from ..host.cli_options import at_least_one, screen, writable
 from ..host.results import FOLDER, commit, merge_results, provenance
 from ..host.run_folder import RunError
 from ..spec.presets import preset
 from ..spec.schedule import PREDICTING, SOURCES
-from ..synth.code import code
 from .accelerated import PLAIN, cycles_of, measured
 from .comparison import SEEDS, Comparison, Tuned
 from .data import DataError

@@ -4,6 +4,7 @@ The cache is ``$ADAGP_CACHE`` or ``adagp`` in ``$XDG_CACHE_HOME`` (``~/.cache``)
 of everything they are made from, so that none ever has to be cleared.
 """
 
+import ast
 import fcntl
 import hashlib
 import os
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["cache_directory", "digest", "entry"]
+__all__ = ["cache_directory", "code", "digest", "entry"]
 
 
 def cache_directory() -> Path:
@@ -30,6 +31,18 @@ def digest(*parts) -> str:
         data = part if isinstance(part, bytes) else str(part).encode()
         found.update(len(data).to_bytes(8, "little") + data)
     return found.hexdigest()[:24]
+
+
+class _Bare(ast.NodeTransformer):
+    """Leaves docstrings out; a tree has no comments anyway."""
+
+    def visit_Expr(self, node):
+        return None if isinstance(node.value, ast.Constant) else node
+
+
+def code(file: Path) -> str:
+    """What a source file does: comments and docstrings don't count."""
+    return ast.dump(_Bare().visit(ast.parse(file.read_text())))
 
 
 @contextmanager

@@ -18,10 +18,10 @@ import argparse
 import subprocess
 from pathlib import Path
 
-from ..gen.cache import digest
+from ..gen.cache import code, digest
 from ..spec.config import VARIANTS
 from ..spec.presets import PRESETS, preset
-from ..synth.code import CELLS, CODE, code
+from ..synth.code import CELLS, CODE
 from ..synth.sta import sta_command
 from . import activity
 from .cli_options import screen

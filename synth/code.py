@@ -1,9 +1,10 @@
 """The sources of this package that decide about figures, by which results of another flow are told."""
 
-import ast
 from pathlib import Path
 
-__all__ = ["CELLS", "CODE", "OWN", "SOURCES", "code"]
+from ..gen.cache import code
+
+__all__ = ["CELLS", "CODE", "OWN", "SOURCES"]
 
 SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "nextpnr", "pins", "target", "yosys")
 """Modules that decide about every target's figures, besides its own."""
@@ -13,19 +14,6 @@ OWN = {"ecp5": ("ecp5", "output_registers"), "ice40": ("ice40",), "xilinx": ("xi
 
 CELLS = ("asic", "breakdown", "design", "liberty", "logic", "memories", "netlist", "power", "sta", "target", "yosys")
 """Those that decide about figures of standard cells."""
-
-
-class _Bare(ast.NodeTransformer):
-    """Leaves docstrings out; a tree has no comments anyway."""
-
-    def visit_Expr(self, node):
-        return None if isinstance(node.value, ast.Constant) else node
-
-
-def code(file: Path) -> str:
-    """What a source file does: comments and docstrings don't count."""
-    return ast.dump(_Bare().visit(ast.parse(file.read_text())))
-
 
 CODE = {
     name: code(Path(__file__).with_name(f"{name}.py"))
