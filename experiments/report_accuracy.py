@@ -6,7 +6,7 @@ only says whether the committed copy is up to date and its cycles are of the har
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -27,6 +27,8 @@ PATH = Path(__file__).parents[1] / "docs" / "accuracy.md"
 PLOT = PATH.parent / "images" / "accuracy.png"
 RESULTS = figures.RESULTS / "accuracy.json"
 """What it is made of, beside ``wall_time.json`` if that is there."""
+OVERHEAD = 0.15
+"""What hooks may cost at most, as a share of what a GP batch consists of."""
 HEAD = """# Accuracy
 
 Written by `python -m {module}` from `results/` and from Table 1 of the paper (`golden/paper.py`);
@@ -142,6 +144,16 @@ of the paper's text: {means}.
 {table(("network", "images", "BP", "ADA-GP", "here"), rows)}"""
 
 
+def _slower(found: Mapping[str, float], device: str, networks: Iterable[str]) -> str:
+    """Whether a GP batch is worth its time, in a sentence."""
+    slower = [name for name in networks if found[f"gp_over_bp_{name}_{device}"] > 1]
+    many = [name for name in networks if found[f"overhead_{name}_{device}"] > OVERHEAD]
+    time = f"GP batches take longer than BP batches with {', '.join(slower)}" if slower else (
+        "GP batches take less time than BP batches"
+    )  # fmt: skip
+    return f"{time}; the overhead is above {100 * OVERHEAD:.0f} % with {', '.join(many) or 'none'}."
+
+
 def _wall_time(folder: Path) -> str:
     path = folder / "wall_time.json"
     if not path.exists():
@@ -160,12 +172,16 @@ def _wall_time(folder: Path) -> str:
 batches of {detail["batch"]} images, medians of {detail["rounds"]}.
 By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
 
-{table(("network", *(f"`{kind}`" for kind in kinds), "gp / bp", "overhead"), rows)}""")
+{table(("network", *(f"`{kind}`" for kind in kinds), "gp / bp", "overhead"), rows)}
+
+{_slower(written["figures"], device, detail["seconds"])}""")
     told = "\n\n".join(parts)
     return f"""## What a batch takes in PyTorch
 
 `bp`: plain training. `ada_bp`, `gp`: batches of `adagp.AdaGP` with true and with predicted gradients. `forward`,
 `predictor`, `update`: what a GP batch consists of, each alone. *Overhead*: what `gp` takes beside these three.
+A step of the optimizer for each weight, and reorganisation, are in it: many small pieces of work, which weigh little
+where layers are large, and much where a batch takes a GPU some milliseconds.
 
 {told}"""
 

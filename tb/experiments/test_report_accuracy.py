@@ -112,7 +112,13 @@ def test_the_document(tmp_path):
         "provenance": {"cpu": {"processor": "one", "command": "time it", "commit": "1" * 40,
                                "tools": {"torch": "2"}}},
     }))  # fmt: skip
-    assert "| vgg13 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 0.500 | 12.5 % |" in report_accuracy.document(
+    text = report_accuracy.document(tmp_path)
+    assert "| vgg13 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 0.500 | 12.5 % |" in text
+    assert "GP batches take less time than BP batches; the overhead is above 15 % with none." in text
+    times = json.loads((tmp_path / "wall_time.json").read_text())
+    times["figures"] = {"gp_over_bp_vgg13_cpu": 1.5, "overhead_vgg13_cpu": 0.16}
+    (tmp_path / "wall_time.json").write_text(json.dumps(times))
+    assert "longer than BP batches with vgg13; the overhead is above 15 % with vgg13." in report_accuracy.document(
         tmp_path
     )
 
