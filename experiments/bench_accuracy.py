@@ -51,7 +51,7 @@ __all__ = ["details_of", "figures_of", "main", "sources"]
 
 COMMAND = "python -m adagp.experiments.bench_accuracy"
 WORK = Path("build/bench_accuracy")
-USUAL = [name for name, regime in REGIMES.items() if not regime.gpu]
+USUAL = [name for name, regime in REGIMES.items() if not regime.wants_gpu]
 REPORTING = ("bench_", "report_", "accuracy_", "front", "plots", "results", "progress", "cli")
 """Files of this package that have no part in a run."""
 

@@ -16,7 +16,7 @@ class Regime:
 
     ``steep``: accuracy still grows quickly with more training at the end; otherwise half of it would nearly do.
     ``lrs``: learning rates among which each method's is chosen. ``preset``: of the accelerator whose cycles are
-    counted, "" if none are; ``tuning``: seeds that each learning rate is tried with; ``gpu``: wants one, being long.
+    counted, "" if none are; ``tuning``: seeds that each learning rate is tried with; ``wants_gpu``: it is long.
     Examples as :class:`.workers.DataSettings` has them.
     """
 
@@ -34,7 +34,7 @@ class Regime:
     threads: int = 1
     preset: str = "ecp5"
     tuning: int = 4
-    gpu: bool = False
+    wants_gpu: bool = False
     device: str = "cpu"
 
     def deciding(self) -> dict[str, Any]:
@@ -44,7 +44,9 @@ class Regime:
         """
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ExperimentError("device = 'cuda', and PyTorch finds no GPU")
-        mine = {name: value for name, value in asdict(self).items() if name not in ("lrs", "preset", "tuning", "gpu")}
+        mine = {
+            name: value for name, value in asdict(self).items() if name not in ("lrs", "preset", "tuning", "wants_gpu")
+        }
         gpu = {"gpu": torch.cuda.get_device_name()} if self.device == "cuda" else {}
         return {**mine, "torch": torch.__version__, **gpu}
 
@@ -56,11 +58,11 @@ REGIMES = {regime.name: regime for regime in (
     Regime("fashion-long", "fashion-mnist", "small-cnn", 30, 64, 14, 1, 5000),
     Regime("cifar-steep", "cifar10", "small-cnn5", 8, 64, 16, 3, 20000, steep=True, preset="paper"),
     Regime("cifar-long", "cifar10", "small-cnn5", 50, 64, 16, 3, 4000, preset="paper"),
-    Regime("fashion-full", "fashion-mnist", "small-cnn", 10, 64, 14, 1, lrs=(0.005, 0.015, 0.05), tuning=2, gpu=True),
+    Regime("fashion-full", "fashion-mnist", "small-cnn", 10, 64, 14, 1, lrs=(0.005, 0.015, 0.05), tuning=2, wants_gpu=True),
     Regime("cifar-resnet8", "cifar10", "small-resnet", 10, 128, 32, 3, 20000, steep=True, lrs=(0.05, 0.15, 0.45),
-           preset="", gpu=True),
+           preset="", wants_gpu=True),
     Regime("cifar-vgg13", "cifar10", "vgg13", 12, 128, 32, 3, 10000, steep=True, lrs=(0.02, 0.06, 0.18), preset="",
-           tuning=2, gpu=True),
+           tuning=2, wants_gpu=True),
 )}  # fmt: skip
 """By name: of each data set one far from saturation, and one in it, as the paper's trainings are; in
 ``fashion-full`` the predictor learns from as many batches as in the paper's."""

@@ -186,3 +186,8 @@ def test_without_results_there_is_no_document(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(report_accuracy, "RESULTS", tmp_path / "accuracy.json")
     report_accuracy.main([])
     assert capsys.readouterr().out == "no accuracy.json yet, so no docs/accuracy.md: run nox -s bench_accuracy\n"
+
+
+def test_the_committed_regimes_are_those_that_there_are():
+    by_regime = Findings.read(report_accuracy.RESULTS)
+    assert len(by_regime) > 0 and all(found.current for found in by_regime.values())
