@@ -19,6 +19,7 @@ from ..golden.training import AdaGP, schedule
 from ..host.cli_options import at_least_one, screen, writable
 from ..host.results import FOLDER, commit, merge_results, provenance
 from ..spec.presets import preset
+from .errors import ModelError
 from .models import build
 
 __all__ = ["KINDS", "figures_of", "main", "times"]
@@ -146,7 +147,10 @@ def main() -> None:
     seconds: dict[str, dict[str, float]] = {}
     for model in MODELS:
         shown = partial(track, description=model, console=screen)
-        seconds[model] = times(model, options.batch, options.rounds, options.device, shown)
+        try:
+            seconds[model] = times(model, options.batch, options.rounds, options.device, shown)
+        except ModelError as error:
+            parser.exit(2, f"error: {error}\n")
         figures |= figures_of(model, options.device, seconds[model])
     used = {"batch": options.batch, "rounds": options.rounds, "threads": options.threads}
     origin = provenance(COMMAND, preset("ecp5"), SEED, sources)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from adagp.experiments import bench_wall_time
 from adagp.experiments.bench_wall_time import KINDS, figures_of, times
+from adagp.experiments.errors import ModelError
 
 
 def test_each_kind_of_batch_is_what_it_says(monkeypatch):
@@ -56,3 +57,14 @@ def test_without_a_gpu_that_is_said(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         bench_wall_time.main()
     assert "--device cuda, and PyTorch finds no GPU" in capsys.readouterr().err
+
+
+def test_a_missing_package_is_said_in_a_line(monkeypatch, capsys):
+    def build(*_):
+        raise ModelError("torchvision isn't installed")
+
+    monkeypatch.setattr(bench_wall_time, "build", build)
+    monkeypatch.setattr("sys.argv", ["bench_wall_time", "--rounds", "1"])
+    with pytest.raises(SystemExit) as ended:
+        bench_wall_time.main()
+    assert ended.value.code == 2 and capsys.readouterr().err.endswith("error: torchvision isn't installed\n")
