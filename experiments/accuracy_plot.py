@@ -1,6 +1,6 @@
 """Accuracy against cost, a panel for each regime."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import cycle
 from pathlib import Path
 
@@ -33,9 +33,8 @@ def draw(by_regime: Mapping[str, Findings], path: Path) -> None:
             colour, marker = looks[method]
             axis.errorbar(found.of("cost", method), found.of("accuracy", method), found.of("sd", method),
                           fmt=marker, color=colour, capsize=3, label=method)  # fmt: skip
-        least = min(found.of("accuracy", m) - found.of("sd", m) for m in plain)
         axis.set(title=name, xlabel="MACs over plain training's for all epochs", ylabel="test accuracy, %",
-                 xlim=(0, None), ylim=(least - 0.4 * (100 - least), None))  # fmt: skip
+                 xlim=(0, None), ylim=_limits(found, plain, methods))  # fmt: skip
         axis.grid(alpha=0.3)
     for axis in axes.flat[len(by_regime) :]:
         axis.set_axis_off()
@@ -44,6 +43,13 @@ def draw(by_regime: Mapping[str, Findings], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, metadata={"Software": None})
     pyplot.close(figure)
+
+
+def _limits(found: Findings, plain: Iterable[str], methods: Iterable[str]) -> tuple[float, float]:
+    """Around plain training, and up to the best of all, but no more than 100 %; what is far below isn't shown."""
+    least = min(found.of("accuracy", m) - found.of("sd", m) for m in plain)
+    most = min(100.0, max(found.of("accuracy", m) + found.of("sd", m) for m in methods))
+    return least - 0.6 * (most - least), most + 0.05 * (most - least)
 
 
 def _looks():

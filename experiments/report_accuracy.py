@@ -121,6 +121,10 @@ Accuracies with standard deviations over seeds. Learning rates of so many that w
 first or last of them. (lost): so many of the seeds went astray."""
 
 
+def _some(images: int) -> str:
+    return f"{images:,}" if images else "all"
+
+
 def _table_1(by_regime: Mapping[str, Findings]) -> str:
     run = {(f.regime["model"], f.regime["data"]): name for name, f in by_regime.items()}
     rows = []
@@ -129,7 +133,7 @@ def _table_1(by_regime: Mapping[str, Findings]) -> str:
             here = f"not run: `./adagp experiment --paper --model {model} --data {data} --data-dir FOLDER`"
             if name := run.get((model, data)):
                 few = by_regime[name].regime
-                here += f"; for {few['epochs']} epochs of {few['images'] or 'all'} images, see {name}"
+                here += f"; for {few['epochs']} epochs of {_some(few['images'])} images, see {name}"
             rows.append((model, data, f"{plain}", f"{ada_gp}", here))
     gains = {
         data: fmean(by_data[data][1] - by_data[data][0] for by_data in paper.ACCURACY.values())
