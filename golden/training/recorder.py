@@ -93,9 +93,11 @@ class _Hook:
         self._recorder, self._uses = recorder, uses
 
     def __call__(self, module: torch.nn.Module, args: tuple, kwargs: Mapping, result: Any) -> None:
+        if module is not self._uses[0].module:
+            return
         if torch.compiler.is_compiling():  # an exception would only make it compile something else
             self._recorder.compiled = True
-        elif module is self._uses[0].module:
+        else:
             self._recorder.seen(self._uses, args, kwargs, result)
 
     def __deepcopy__(self, memo: dict) -> "_Hook":

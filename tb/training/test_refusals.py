@@ -84,8 +84,9 @@ def test_copies_are_no_part_of_it():
     assert not any(module._forward_hooks for module in copy.deepcopy(network).modules())
 
 
-def test_a_copy_that_runs_in_a_batch_is_not_trained():
-    """As a teacher does: neither it nor what it computes is taken for the network's."""
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_copy_that_runs_in_a_batch_is_not_trained(compiled):
+    """As a teacher does, compiled or not: neither it nor what it computes is taken for the network's."""
     (x, y), *_ = image_batches(1)
 
     def trained(with_teacher):
@@ -96,10 +97,11 @@ def test_a_copy_that_runs_in_a_batch_is_not_trained():
             for parameter in teacher.parameters():
                 parameter.add_(1)
         before = weights_of(teacher)
+        asked = torch.compile(teacher, backend="eager") if compiled else teacher
 
         def compute():
             if with_teacher:
-                teacher(x)
+                asked(x)
             return F.cross_entropy(network(x), y)
 
         for _ in range(3):
