@@ -42,6 +42,8 @@ def test_costs_by_hand():
     assert costs.of("bp", "random") == costs.bp + costs.predict + costs.learn
     assert costs.of("gp", "mean") == costs.of("gp", "skip") == 0 and costs.of("bp", "mean") == costs.bp
     assert costs.of("gp", "dni") == costs.forward + costs.weight + costs.guess
+    # Learning: forward of two layers, both weights' gradients, the hidden values' gradient: 5 of what forward has 2.
+    assert costs.of("bp", "dni") == costs.bp + 5 * HIDDEN * (2 * 3 * 16 + 2 * 5)
     assert network.training and not any(module._forward_hooks for module in network.modules())
     embedded = nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 3))  # backward goes on to the embedding
     costs = batch_costs(embedded, lambda net: net(torch.zeros(2, 5, dtype=torch.long)), PredictorSettings())

@@ -119,6 +119,7 @@ def test_a_network_can_be_saved_as_a_whole():
     file = io.BytesIO()
     with AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(0, (1, 0, 1))) as ada:
         torch.save(network, file)
+        assert b"Recorder" not in file.getvalue()  # nor with it a predictor
         file.seek(0)
         loaded = torch.load(file, weights_only=False)
         before = weights_of(loaded)
