@@ -10,7 +10,7 @@ from .equal_area import COLUMN_BLOCKS, EqualArea, equal_area
 
 __all__ = ["bargains"]
 
-FLOWS = {
+MEASURED = {
     "xilinx": ("7 series", "lut", "dsp48"), "ecp5": ("ECP5", "lut", "multiplier"),
     "asic": ("Standard cells", "cell_area", None),
 }  # fmt: skip
@@ -46,7 +46,7 @@ def _timed(placed: Mapping, cycles: Mapping | None, designs: Mapping[str, Mappin
 
 def _column(results: Results, name: str) -> tuple[dict[str, str], str]:
     """Cells by row, and what follows from them in a sentence."""
-    title, logic, multiplier = FLOWS[name]
+    title, logic, multiplier = MEASURED[name]
     designs = results.designs(name)
     found = results.read(name)
     assert found
@@ -78,13 +78,13 @@ def _column(results: Results, name: str) -> tuple[dict[str, str], str]:
 
 def bargains(results: Results) -> str:
     """The section, with a column for what baseline and MAX are measured on."""
-    there = [name for name in FLOWS if "max" in results.designs(name)]
+    there = [name for name in MEASURED if "max" in results.designs(name)]
     columns, sentences = {}, []
     for name in there:
         found = results.read(name)
         assert found
         cells, sentence = _column(results, name)
-        columns[f"{FLOWS[name][0]}, `{found['provenance']['config']}`"] = cells
+        columns[f"{MEASURED[name][0]}, `{found['provenance']['config']}`"] = cells
         sentences.append(sentence)
     text = ""
     if columns:

@@ -1,7 +1,6 @@
 """The designs beside the paper's: numbers worked by hand, what is missing, whether the document is up to date."""
 
 import re
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,88 +8,19 @@ from adagp.gen import figures
 from adagp.host import added_blocks, implementation
 from adagp.host.added_blocks import REASONS, added
 from adagp.host.equal_area import COLUMN_BLOCKS
-from adagp.host.results import write_results
 from adagp.rtl.top import Top
 from adagp.spec.config import VARIANTS
 from adagp.spec.presets import preset
-from adagp.synth.breakdown import tree
 from adagp.synth.ecp5 import ECP5
-from adagp.synth.netlist import Cells, Scopes
 from adagp.synth.xilinx import XILINX
 from amaranth.hdl import Fragment
-
-TYPES = {
-    "xilinx": {"lut": "LUT6", "ff": "FDRE", "ram": "RAMB36E1", "multiplier": "DSP48E1"},
-    "ecp5": {"lut": "LUT4", "ff": "TRELLIS_FF", "ram": "DP16KD", "multiplier": "MULT18X18D"},
-}
-ORIGIN = {
-    "commit": "c" * 40, "hardware": "aa", "command": "make it", "config": "tiny", "clock_hz": 50_000_000,
-    "memory_part": "y", "seed": [1, 2], "tools": {"yosys": "1.0"},
-}  # fmt: skip
-BASELINE = {
-    "": {"lut": 100, "ff": 1500}, "control.batches$226": {"lut": 60}, "control": {"lut": 140},
-    "core.compute.array": {"lut": 200, "multiplier": 16}, "core.compute.accumulator": {"lut": 40},
-    "core.drain.epilogue": {"lut": 240}, "core.pad_a": {"ram": 8, "lut": 20}, "update.lane0": {"lut": 1200},
-}  # fmt: skip
-"""What blocks have themselves: 2,000 LUTs in all."""
-LOW = {
-    **{block: row for block, row in BASELINE.items() if "$" not in block}, "control.batches$301": {"lut": 60},
-    "control.gate$309": {"lut": 70, "ff": 30}, "control.gate$309.cosine": {"lut": 80},
-    "core.drain.epilogue": {"lut": 252}, "update.fourth": {"lut": 34},
-}  # fmt: skip
-"""196 LUTs more; the batches' number has changed."""
-MAX = {
-    **LOW, "predictor.pad_a": {"lut": 1000, "ram": 4}, "predictor.fill.walk": {"lut": 36},
-    "predictor.compute.array": {"multiplier": 8, "lut": 2},
-}  # fmt: skip
-"""1,234 LUTs more than the baseline, eight multipliers."""
-
-
-def design(target, variant, blocks, **more):
-    """As :func:`adagp.synth.flow.run` has it; the resources that the blocks have on ``target``."""
-    types = TYPES[target.name]
-    counts = {block: Counter({types[name]: n for name, n in row.items()}) for block, row in blocks.items()}
-    found = tree(Cells(Scopes("accelerator", frozenset()), counts), target)
-    return {
-        "design": f"tiny-{variant}", "variant": variant, "block": "top", "resources": found[""], "blocks": found,
-        "available": {"lut": 4000, "ff": 10_000, "ebr": 16, "multiplier": 32}, "nameless": 0.0, "uncounted": [], **more,
-    }  # fmt: skip
-
-
-def write(folder, name, found, details=None, **origin):
-    write_results(folder / f"{name}.json", found, details or {}, {**ORIGIN, **origin})
-
-
-def rows(text):
-    return [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
+from made_designs import BASELINE, LOW, MAX, assert_once, design, rows, write, write_measured
 
 
 @pytest.fixture
 def measured(tmp_path):
-    """Results of three designs on both FPGAs, of other hardware on ECP5."""
-    designs = (("baseline", BASELINE), ("low", LOW), ("max", MAX))
-    found = [design(XILINX, variant, blocks, luts_estimated=1000 + n) for n, (variant, blocks) in enumerate(designs)]
-    write(tmp_path, "xilinx", {}, {"designs": found})
-    path = [
-        {"block": "core.fill", "cells": 3, "logic_ns": 1.5, "routing_ns": 2.25},
-        {"block": "control.gate$309", "cells": 1, "logic_ns": 0.5, "routing_ns": 0.0},
-        {"block": "", "cells": 0, "logic_ns": 0.0, "routing_ns": 1.0},
-    ]  # fmt: skip
-    timing = {
-        "fmax_mhz": {"1": 50.14, "2": 1055.25}, "fmax_median_mhz": 552.7, "fmax_best_mhz": 1055.25, "best_seed": 2,
-        "utilisation": {"TRELLIS_COMB": [2100, 4200], "TRELLIS_RAMW": [50, 400]},
-        "critical_paths": {"1": [], "2": path}, "part": "LFE5U-85F", "speed": "6", "freq_mhz": 55.0,
-        "late": {f"b{n}$7": {"endpoints": 1000 + n, "late": 900 - n, "worst_ns": 10.04 + n} for n in range(8)},
-    }  # fmt: skip
-    placed = [design(ECP5, variant, blocks, **timing) for variant, blocks in reversed(designs)]
-    write(tmp_path, "ecp5", {}, {"designs": placed}, hardware="bb")
-    write(tmp_path, "variants_vgg13", {"speedup_max": 1.4601})
-    return tmp_path
-
-
-def assert_once(found, wanted):
-    for row in wanted:
-        assert found.count(row) == 1, row
+    """A folder with results of three designs on both FPGAs."""
+    return write_measured(tmp_path)
 
 
 def test_what_is_added_on_7_series(measured):
@@ -147,70 +77,6 @@ def test_ecp5(measured):
         "| low | 2 | 7,172 | `b0` 900 of 1,000, 10.0; `b1` 899 of 1,001, 11.0; `b2` 898 of 1,002, 12.0; `b3` 897 of"
         " 1,003, 13.0; `b4` 896 of 1,004, 14.0; `b5` 895 of 1,005, 15.0 |",
         "| max | 2 | `core.fill` 3, 1.50 + 2.25; `control.gate` 1, 0.50 + 0.00; `top` 0, 0.00 + 1.00 |",
-    ))  # fmt: skip
-
-
-def test_equal_area(measured):
-    """A PE takes (200 + 40 + 240) / 16 = 30 LUTs and a multiplier; MAX adds 1,234 and 8."""
-    text = implementation.implementation("aa", measured)
-    found = rows(text[text.index("## The baseline") :])
-    assert [row.strip("| ").split(" | ")[:2] for row in found[1:]] == [
-        ["PEs of the baseline", "16"], ["logic a PE", "30.0"], ["multipliers a PE", "1.00"],
-        ["logic that MAX adds", "+1,234"], ["multipliers that MAX adds", "+8"], ["more PEs for this logic", "41"],
-        ["more PEs for this logic and multipliers", "8"], ["speed-up at best, for this logic", "3.56"],
-        ["speed-up at best, for this logic and multipliers", "1.50"],
-        ["speed-up of MAX, in measured cycles", "not measured"],
-        ["speed-up of MAX, each at its median clock", "not measured"],
-    ]  # fmt: skip
-    assert found[0] == "|  | 7 series, `tiny` | ECP5, `tiny` |"
-    assert "7 series, `tiny`: MAX's speed-up isn't measured with this preset. ECP5, `tiny`: MAX's" in text
-
-
-def test_which_is_faster_is_said(measured):
-    """1.46 in cycles, between 1.50 at best with the multipliers that MAX adds and ..."""
-    for gain, said in ((1.46, "the larger baseline, if it is so at its best (1.50 against 1.46)"),
-                       (1.51, "MAX (1.51 against 1.50 at best)")):  # fmt: skip
-        write(measured, "variants_vgg13", {"speedup_max": gain})
-        found = [design(XILINX, variant, blocks, luts_estimated=1) for variant, blocks in
-                 (("baseline", BASELINE), ("max", MAX))]  # fmt: skip
-        write(measured, "xilinx", {}, {"designs": found}, config="paper")
-        text = implementation.implementation("aa", measured)
-        # 180 PEs of `paper` for the hand-made design's logic
-        more = 1 + int(1234 / (480 / 180)) / 180
-        assert f"for its logic, the larger baseline, if it is so at its best ({more:.2f} against {gain})" in text
-        multipliers = 1 + int(8 / (16 / 180)) / 180
-        assert (f"MAX ({gain} against {multipliers:.2f} at best)" in text) is (gain > multipliers)
-        assert said.startswith("MAX") is (gain > multipliers)
-
-
-def test_standard_cells_are_exchanged_too(tmp_path):
-    blocks = {"": {"cell_area": 9000}, "core.compute.array": {"cell_area": 3200},
-              "core.compute.accumulator": {"cell_area": 400}, "core.drain.epilogue": {"cell_area": 400}}  # fmt: skip
-    designs = [
-        {"variant": variant, "resources": {"cell_area": cells, "memory_area": 0}, "area": cells, "blocks": blocks}
-        for variant, cells in (("baseline", 9000), ("max", 9999))
-    ]
-    write(tmp_path, "asic", {}, {"designs": designs})
-    found = rows(implementation.implementation("aa", tmp_path))
-    assert_once(found, (
-        "| logic a PE | 250.0 |", "| logic that MAX adds | +999 |", "| more PEs for this logic | 3 |",
-        "| speed-up at best, for this logic | 1.19 |",
-    ))  # fmt: skip
-
-
-@pytest.mark.parametrize("hardware, said", [("aa", "1.12"), ("bb", "measured on different hardware")])
-def test_speed_up_in_time(tmp_path, hardware, said):
-    """1.40 in cycles is 1.12 in time where the clocks are 50 and 40 MHz."""
-    rest = {"late": {}, "critical_paths": {"1": []}, "fmax_best_mhz": 99.0, "best_seed": 1}
-    placed = [
-        design(ECP5, variant, blocks, fmax_mhz={"1": mhz}, fmax_median_mhz=mhz, **rest)
-        for variant, blocks, mhz in (("baseline", BASELINE, 50.0), ("max", MAX, 40.0))
-    ]
-    write(tmp_path, "ecp5", {}, {"designs": placed}, config="ecp5", hardware=hardware)
-    write(tmp_path, "variants_digits", {"speedup_max": 1.4})
-    found = rows(implementation.implementation("aa", tmp_path))
-    assert_once(found, (
-        "| speed-up of MAX, in measured cycles | 1.40 |", f"| speed-up of MAX, each at its median clock | {said} |",
     ))  # fmt: skip
 
 
