@@ -6,7 +6,9 @@ from pathlib import Path
 from statistics import fmean
 
 from ..gen.tables import table
+from ..golden.paper import EPOCHS
 from .accuracy_findings import Findings
+from .bench_predictor import BATCH, IMAGES, paper_batches
 
 __all__ = ["learning", "predictions"]
 
@@ -66,8 +68,9 @@ def learning(folder: Path) -> str:
     return f"""## Would the predictor only have to learn for longer?
 
 The small CNN is trained with true gradients alone, and its predictor beside it, for as many batches as the paper's
-trainings have with true gradients (90 epochs of 45,000 images in batches of 128: 16,590); nothing is predicted
-with it. *held*: once more, and the network stays as it begins, so that what the predictor has to learn doesn't change.
+trainings have with true gradients ({EPOCHS} epochs of {IMAGES:,} images in batches of {BATCH}: {paper_batches():,});
+nothing is predicted with it. *held*: once more, and the network stays as it begins, so that what the predictor has to
+learn doesn't change.
 Means over seeds; `all`: over layers, each by its number of weights. Cosines are between a batch's true gradient and
 the prediction made before the batch was learned from.
 

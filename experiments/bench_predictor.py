@@ -16,29 +16,42 @@ from statistics import fmean
 import torch
 from rich.progress import track
 
+from ..golden.paper import EPOCHS
 from ..golden.training import AdaGP, schedule
 from ..host.cli_options import at_least_one, screen, writable
 from ..host.results import FOLDER, commit, merge_results, provenance
 from ..spec.presets import preset
 from .data import Batches, Splits
+from .methods import METHODS
 from .models import build
+from .optimisation import MOMENTUM
 from .prepared import prepared
+from .regimes import REGIMES
 from .tasks import CLASSIFICATION
 
-__all__ = ["figures_of", "main", "tenths"]
+__all__ = ["BATCH", "IMAGES", "figures_of", "main", "paper_batches", "tenths"]
 
 COMMAND = "python -m adagp.experiments.bench_predictor"
-MODEL, LR, MOMENTUM, BATCH = "small-cnn", 0.05, 0.9, 64
-SIZES = {"digits": 8, "fashion-mnist": 14}
+REGIMES_OF = {"digits": REGIMES["digits-long"], "fashion-mnist": REGIMES["fashion-long"]}
+"""Whose network, images and batches these are."""
+LR = 0.05
+IMAGES, BATCH = 45_000, 128
+"""Of CIFAR, as usual: the paper doesn't say them."""
 TENTHS = 10
 MEASURED = {"cosine": "cosine", "signs": "sign_agreement"}
 
-Rows = Sequence[Mapping]
+
+def paper_batches() -> int:
+    """With true gradients, in a training of the paper's."""
+    planned = METHODS["ada-gp"].planned(EPOCHS, -(-IMAGES // BATCH))
+    return planned["warmup"] + planned["bp"]
 
 
 def tenths(splits: Splits, size: int, batches: int, held: bool, seed: int) -> list[dict[str, dict[str, float]]]:
     """Measures by layer, of each tenth of ``batches``; ``held``: the network isn't trained."""
-    network = build(MODEL, splits.n_classes, size, seed, channels=splits.train.images_NCHW.shape[1])
+    network = build(
+        REGIMES_OF[splits.name].model, splits.n_classes, size, seed, channels=splits.train.images_NCHW.shape[1]
+    )
     optimizer = torch.optim.SGD(network.parameters(), 0.0 if held else LR, momentum=MOMENTUM)
     found = []
     with AdaGP(network, optimizer, schedule(TENTHS), seed=seed) as ada:
@@ -64,7 +77,7 @@ def tenths(splits: Splits, size: int, batches: int, held: bool, seed: int) -> li
 def _endless(splits: Splits, seed: int) -> Iterator:
     epoch = 0
     while True:
-        yield from Batches(splits.train, BATCH, seed, epoch)
+        yield from Batches(splits.train, REGIMES_OF[splits.name].batch_size, seed, epoch)
         epoch += 1
 
 
@@ -82,7 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )  # fmt: skip
-    parser.add_argument("--batches", type=at_least_one, default=16590, help="of each run (default: %(default)s)")
+    parser.add_argument(
+        "--batches", type=at_least_one, default=paper_batches(), help="of each run (default: %(default)s)"
+    )
     parser.add_argument("--seeds", type=at_least_one, default=3, help="runs of each kind (default: %(default)s)")
     parser.add_argument("--fashion", type=Path, metavar="FOLDER", help="also with Fashion-MNIST, whose files are there")
     parser.add_argument("-o", "--output", type=writable, default=FOLDER / "predictor.json")
@@ -96,12 +111,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     source = commit()
     folders = {"digits": None} | ({"fashion-mnist": options.fashion} if options.fashion else {})
     for data, folder in folders.items():
-        splits = prepared(data, folder, size=SIZES[data])
+        size = REGIMES_OF[data].image_size
+        splits = prepared(data, folder, size=size)
         figures: dict[str, float] = {}
         details = {}
         for kind, held in (("trained", False), ("held", True)):
             seeds = track(range(options.seeds), f"{data}, network {kind}", console=screen)
-            runs = [tenths(splits, SIZES[data], options.batches, held, seed) for seed in seeds]
+            runs = [tenths(splits, size, options.batches, held, seed) for seed in seeds]
             figures |= figures_of(f"{data}_{kind}", runs)
             details[kind] = runs
         origin = provenance(COMMAND, preset("ecp5"), list(range(options.seeds)), source)
