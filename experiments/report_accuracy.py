@@ -88,6 +88,14 @@ plain training's accuracy by {sampling:.2f} points (a standard error). An epoch 
 batches.{learned} Trained with torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
 
 
+def _origin(found: Findings, hardware: str) -> str:
+    """Where the figures come from; those without simulated cycles are of no preset, and of any hardware."""
+    if found.regime["preset"]:
+        return figures.where(found.origin, hardware)
+    origin = found.origin
+    return f"Not simulated. By `{origin['command']}` at commit `{origin['commit'][:12]}`; seeds {origin['seed']}."
+
+
 def _batches(regime: Mapping, examples: Mapping) -> int:
     return -(-examples["train"] // regime["batch_size"])
 
@@ -113,7 +121,7 @@ def _regime(name: str, found: Findings, hardware: str) -> str:
 
 {_settings(found)}
 
-{figures.where(found.origin, hardware)}
+{_origin(found, hardware)}
 
 {table(heads, rows)}
 

@@ -191,3 +191,13 @@ def test_without_results_there_is_no_document(tmp_path, monkeypatch, capsys):
 def test_the_committed_regimes_are_those_that_there_are():
     by_regime = Findings.read(report_accuracy.RESULTS)
     assert len(by_regime) > 0 and all(found.current for found in by_regime.values())
+
+
+def test_a_regime_that_is_not_simulated_is_of_no_hardware(tmp_path):
+    written(tmp_path, ("one",))
+    path = tmp_path / "accuracy.json"
+    results = json.loads(path.read_text())
+    results["details"]["one"]["details"]["regime"]["preset"] = ""
+    path.write_text(json.dumps(results))
+    text = report_accuracy.document(tmp_path)
+    assert "Not simulated. By `make it` at commit `000000000000`; seeds [0]." in text and "preset `ecp5`" not in text
