@@ -81,7 +81,7 @@ def _instance(component: wiring.Component) -> Module:
     """``component`` as an instance of the module that it is elaborated into elsewhere."""
     m = Module()
     ports = {f"{'i' if flow == In else 'o'}_{name}": value for name, flow, value in _ports(component)}
-    reset = ResetSignal() | getattr(component, "inserted_reset", 0)
+    reset = ResetSignal(allow_reset_less=True) | getattr(component, "inserted_reset", 0)
     m.submodules.apart = Instance(type(component).__name__, i_clk=ClockSignal(), i_rst=reset, **ports)
     return m
 
