@@ -11,6 +11,7 @@ from adagp.spec.presets import preset
 from harness import Bench, parameters
 from runner import SIMULATORS, run
 
+SEED = 23
 TINY = preset("tiny")
 CONFIGS = {"tiny": TINY, "5x2": replace(TINY, name="5x2", rows=5, cols=2)}
 TILES = 4
@@ -20,7 +21,7 @@ TILES = 4
 @pytest.mark.parametrize("name", CONFIGS)
 def test_array(name, simulator, tmp_path):
     config = CONFIGS[name]
-    run("test_array", Array(config), config, tmp_path, simulator=simulator, seed=23)
+    run("test_array", Array(config), config, tmp_path, simulator=simulator, seed=SEED)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

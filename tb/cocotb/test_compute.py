@@ -14,6 +14,7 @@ from harness import Bench, Token, parameters
 from pads import Pad
 from runner import SIMULATORS, run
 
+SEED = 29
 TINY = preset("tiny")
 COUNT = 12
 STALL = 0.3
@@ -24,7 +25,7 @@ GIVEN = ("a_free", "b_free", "acc_full")
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_compute(simulator, tmp_path):
-    run("test_compute", Compute(TINY), TINY, tmp_path, simulator=simulator, seed=29)
+    run("test_compute", Compute(TINY), TINY, tmp_path, simulator=simulator, seed=SEED)
 
 
 async def fill(bench, config, name, tiles, seen):

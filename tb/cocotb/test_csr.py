@@ -15,6 +15,7 @@ from cocotbext.axi import AxiResp
 from harness import Bench, parameters
 from runner import SIMULATORS, run
 
+SEED = 21
 STALL = 0.4
 
 
@@ -22,7 +23,7 @@ STALL = 0.4
 @pytest.mark.parametrize(("name", "variant"), [("tiny", "baseline"), ("paper", "efficient")])
 def test_csr(name, variant, simulator, tmp_path):
     config = replace(preset(name), variant=variant)
-    run("test_csr", Csr(config), config, tmp_path, simulator=simulator, seed=21)
+    run("test_csr", Csr(config), config, tmp_path, simulator=simulator, seed=SEED)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -13,6 +13,7 @@ from harness import Bench, parameters
 from runner import SIMULATORS, run
 from unit.test_dma_read import DRAM_BYTES, LEVELS, random_fill
 
+SEED = 25
 COUNT = 30
 STALL = 0.3
 PADS = {Target.A: ("a", "a_full"), Target.B: ("b", "b_full"), Target.C: ("c", "c_ready")}
@@ -22,7 +23,7 @@ PADS = {Target.A: ("a", "a_full"), Target.B: ("b", "b_full"), Target.C: ("c", "c
 @pytest.mark.parametrize("name", ["tiny", "port128"])
 def test_dma_read(name, simulator, tmp_path):
     config = CONFIGS[name]
-    run("test_dma_read", OnAxi(config, Fill(config), read="client"), config, tmp_path, simulator=simulator, seed=25)
+    run("test_dma_read", OnAxi(config, Fill(config), read="client"), config, tmp_path, simulator=simulator, seed=SEED)
 
 
 def pad_of(d):

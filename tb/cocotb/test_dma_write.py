@@ -15,6 +15,7 @@ from harness import Bench, parameters
 from runner import SIMULATORS, run
 from unit.test_dma_write import DRAM_BYTES, LEVELS, random_store
 
+SEED = 26
 COUNT = 30
 STALL = 0.3
 
@@ -22,7 +23,7 @@ STALL = 0.3
 @pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("name", ["tiny", "port128"])
 def test_dma_write(name, simulator, tmp_path):
-    run("test_dma_write", design(CONFIGS[name]), CONFIGS[name], tmp_path, simulator=simulator, seed=26)
+    run("test_dma_write", design(CONFIGS[name]), CONFIGS[name], tmp_path, simulator=simulator, seed=SEED)
 
 
 class StoreOfPad(wiring.Component):

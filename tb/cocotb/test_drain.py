@@ -12,6 +12,7 @@ from harness import Bench, parameters
 from pads import Pad
 from runner import SIMULATORS, run
 
+SEED = 28
 TINY = preset("tiny")
 COUNT = 60
 STALL = 0.3
@@ -20,7 +21,7 @@ PULSES = ("acc_free", "drained", "saturations", "acc_full_take", "c_ready_take")
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_drain(simulator, tmp_path):
-    run("test_drain", Drain(TINY), TINY, tmp_path, simulator=simulator, seed=28)
+    run("test_drain", Drain(TINY), TINY, tmp_path, simulator=simulator, seed=SEED)
 
 
 async def send_biases(bench, halves):

@@ -13,6 +13,7 @@ from cocotb.triggers import Combine
 from harness import Bench, parameters
 from runner import SIMULATORS, run
 
+SEED = 24
 CONVOLUTION = {
     "n": 2, "c": 3, "h": 6, "w": 5, "q": 5, "r": 3, "s": 3, "stride": 2, "oh": 3, "ow": 3, "pad_y": 1, "pad_x": 1,
     "nb": 1, "yb": 2, "cb": 3, "qb": 4, "bias": 1, "track": 1,
@@ -29,7 +30,7 @@ TASKS = [
 @pytest.mark.parametrize("name", ["tiny", "paper"])
 def test_sequencer(name, simulator, tmp_path):
     config = preset(name)
-    run("test_sequencer", Sequencer(config), config, tmp_path, simulator=simulator, seed=24)
+    run("test_sequencer", Sequencer(config), config, tmp_path, simulator=simulator, seed=SEED)
 
 
 def random_task(rng, fields):

@@ -19,6 +19,7 @@ from harness import parameters
 from runner import run
 from unit_bench import unit_module, unit_test
 
+SEED = 1
 CONFIG = replace(preset("tiny"), variant="max")
 
 
@@ -60,7 +61,7 @@ ALL = UNITS | APART
 
 @pytest.mark.parametrize("block", ALL)
 def test_unit(block, tmp_path):
-    run("test_units", ALL[block].design(), CONFIG, tmp_path, block=block)
+    run("test_units", ALL[block].design(), CONFIG, tmp_path, seed=SEED, block=block)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")

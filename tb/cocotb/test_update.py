@@ -9,6 +9,7 @@ from harness import Bench, parameters
 from runner import SIMULATORS, run
 from update_bench import CONFIGS, UpdateBench
 
+SEED = 27
 MEMORY_BYTES = 1 << 16
 STALL = 0.3
 
@@ -16,7 +17,7 @@ STALL = 0.3
 @pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("name", ["tiny", "two lanes"])
 def test_update(name, simulator, tmp_path):
-    run("test_update", design(CONFIGS[name]), CONFIGS[name], tmp_path, simulator=simulator, seed=27)
+    run("test_update", design(CONFIGS[name]), CONFIGS[name], tmp_path, simulator=simulator, seed=SEED)
 
 
 def design(config):

@@ -1,6 +1,7 @@
 """A bench of tb/cocotb, on its block's netlist with mutants."""
 
 import contextlib
+import importlib
 import io
 import math
 import os
@@ -61,7 +62,8 @@ class BlockBench:
         os.environ[VARIABLE] = str(mutant)
         try:
             with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
-                run(self.module, top, CONFIG, Path(scratch), block=self.block)
+                seed = importlib.import_module(self.module).SEED
+                run(self.module, top, CONFIG, Path(scratch), seed=seed, block=self.block)
         except AssertionError as error:
             if NO_RESULTS not in str(error):
                 return _read(str(error))
