@@ -73,7 +73,7 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     found, jobs = run("ecp5", (3,), part="25k")
     assert jobs == [] and "after 1234 iterations" in found["unrouted"]["3"]  # the limit was another
     monkeypatch.setattr(nextpnr_module, "PLACING", 1235)
-    monkeypatch.setattr(nextpnr_module, "ITERATIONS", 100)
+    monkeypatch.setattr(nextpnr_module, "ITERATIONS", 100)  # seed 1 has gone beyond
     tool.write_text(ENDLESS.replace("seed == 2", "seed >= 2").replace("seed == 3", "False"))
     found, _ = run("ecp5", (1, 3), part="25k")
     assert list(found["unrouted"]) == ["1"] and found["fmax_mhz"] == {"3": 70.0}
@@ -134,6 +134,21 @@ def test_a_route_that_is_found_at_last_is_not_thrown_away():
             firm(f"iter={n} wires=9000 overused=0 overuse=0 tmgfail={late} archfail=0")
     with pytest.raises(RouteError):
         firm("iter=99 wires=9000 overused=0 overuse=0 tmgfail=201 archfail=0")
+
+
+def test_a_router_that_goes_up_again_is_stopped_long_before_its_last_iteration():
+    few, rise = nextpnr_module.FEW, nextpnr_module.RISE
+
+    def told(*shared):
+        watch = nextpnr_module.watched(lambda _: None)
+        for n, wires in enumerate(shared):
+            watch(f"iter={n} wires=9000 overused={wires} overuse={wires} archfail=NA")
+
+    told(30000, 9000, 313, rise * 313, 5, rise * few, 0)
+    with pytest.raises(RouteError):
+        told(30000, 9000, 313, rise * 313 + 1)
+    with pytest.raises(RouteError):
+        told(5, rise * few + 1)
 
 
 LATE = """#!/usr/bin/env python3
