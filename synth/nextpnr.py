@@ -24,8 +24,8 @@ ITERATIONS = 160
 it doubles the price of a wire that several nets want each time, until nothing else counts."""
 
 FEW, RISE = 50, 4
-"""It is stopped earlier when an iteration leaves RISE times as many shared wires as the best one before, or as FEW: from
-there it doesn't come back. Of 43 routes that had an end none went beyond 1.2 times the larger of these."""
+"""It is stopped earlier when an iteration leaves RISE times as many shared wires as the best one before, or as FEW: it
+doesn't come back from there. Of 43 routes that had an end none went beyond 1.2 times the larger of these."""
 
 FIRM = "--tmg-ripup"
 """The router's option to tear up what is late, for as long as anything is."""
