@@ -19,6 +19,7 @@ from ..host.cli_options import (
     PresetOption,
     VariantOption,
     board_port,
+    resumable,
     screen,
     summarise,
 )
@@ -28,6 +29,8 @@ from ..spec.presets import preset
 __all__ = ["app", "main"]
 
 BAUD = 3_000_000
+SLOWEST = 1200
+"""The lowest rate that serial ports of hosts are sure to have."""
 
 boards = typer.Typer(
     name="board", no_args_is_help=True, rich_markup_mode="markdown",
@@ -59,7 +62,7 @@ def build(
     clock_mhz: Annotated[
         float | None, typer.Option(help="Clock of the accelerator; by default the preset's, if the board can have it.")
     ] = None,
-    baud: Annotated[int, typer.Option(help="Rate of the serial line to the host.", min=1)] = BAUD,
+    baud: Annotated[int, typer.Option(help="Rate of the serial line to the host.", min=SLOWEST)] = BAUD,
     seed: Annotated[int, typer.Option(help="Where the placer begins: another may be faster.", min=1)] = 1,
     ignore_timing: Annotated[
         bool, typer.Option("--ignore-timing", help="Make a bitstream even of a design that is too slow for its clock.")
@@ -74,6 +77,7 @@ def build(
     """
     from dataclasses import replace
 
+    from ..rtl.uart import FEWEST_CYCLES
     from ..synth.jobs import ended_by_signals
     from .build import build as build_board
     from .build import find_board
@@ -85,8 +89,11 @@ def build(
     config = board.configure(config, None if clock_mhz is None else round(clock_mhz * 1e6))
     if board.flow == "vivado" and (seed != 1 or ignore_timing):
         raise SettingsError(f"--seed and --ignore-timing are for place and route, which isn't done here for {name}")
+    if FEWEST_CYCLES * baud > config.clock_hz:
+        fastest = config.clock_hz // FEWEST_CYCLES
+        raise SettingsError(f"baud = {baud} must be {fastest} at most, a quarter of the clock")
     screen.print(f"{board.title}: {preset_name}, {variant}, {config.clock_hz / 1e6:g} MHz")
-    with ended_by_signals():
+    with resumable(), ended_by_signals():
         report = build_board(board, config, output, baud=baud, seed=seed, ignore_timing=ignore_timing)
     _show(report)
     print(output / "board.json")

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from ..boards.cli import app, main
-from ..host.cli_options import JsonOption, screen, summarise
+from ..host.cli_options import JsonOption, resumable, screen, summarise
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from .experiment import Experiment
@@ -131,11 +131,8 @@ def experiment(
         made = Experiment(settings, data_dir, folder)
     with folder.locked():
         folder.begin(settings)
-        try:
+        with resumable():
             outcomes = _finish(made, jobs)
-        except KeyboardInterrupt:
-            screen.print("interrupted; the same command goes on")
-            raise typer.Exit(130) from None
         summary = _report(made, outcomes, tensorboard)
     summarise(summary, json_path)
 

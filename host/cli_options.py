@@ -3,7 +3,8 @@
 import argparse
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchOption", "BaudOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption", "PatienceOption",
     "PortOption", "PresetOption", "RunArgument", "ShapeOption", "SourceOption", "VariantOption", "at_least_one",
-    "board_port", "screen", "summarise", "transfer_shown", "writable", "writable_folder",
+    "board_port", "resumable", "screen", "summarise", "transfer_shown", "writable", "writable_folder",
 ]  # fmt: skip
 
 screen = Console(stderr=True, highlight=False)
@@ -71,6 +72,16 @@ SourceOption = Annotated[
 ]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result to a JSON file.")]
 RunArgument = Annotated[Path, typer.Argument(help="A run's folder, as `adagp train` made it.")]
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Within it Ctrl-C ends the command with 130, after a line that says that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        screen.print("interrupted; the same command goes on")
+        raise typer.Exit(130) from None
 
 
 def summarise(summary: dict, path: Path | None) -> None:

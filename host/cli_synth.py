@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
-from .cli_options import JsonOption, PresetOption, screen, summarise, writable_folder
+from .cli_options import JsonOption, PresetOption, resumable, screen, summarise, writable_folder
 from .settings import SettingsError
 from .synth_tables import show
 
@@ -23,21 +24,25 @@ if TYPE_CHECKING:
 __all__ = ["cells", "changed", "complain", "numbers", "progress_of", "synth", "usual_library"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
+LARGEST_SEED = 2**31 - 1
+"""Of nextpnr's."""
+MOST_SEEDS = 1000
 
 
 def numbers(text: str) -> list[int]:
     """Of ``1,2,5`` or ``1-8``, or none of an empty text; raises SettingsError."""
-    found: list[int] = []
     try:
-        for part in text.split(",") if text else ():
-            first, dash, last = part.partition("-")
-            some = range(int(first), int(last if dash else first) + 1)
-            if not some:
-                raise ValueError
-            found += some
+        parts = [part.partition("-") for part in text.split(",")] if text else []
+        ranges = [range(int(first), int(last if dash else first) + 1) for first, dash, last in parts]
     except ValueError:
-        raise SettingsError(f"seeds = {text!r} must be like 1,2,5 or 1-8") from None
-    return list(dict.fromkeys(found))
+        ranges = [range(0)]
+    if not all(ranges):
+        raise SettingsError(f"seeds = {text!r} must be like 1,2,5 or 1-8")
+    if any(some[0] < 1 or some[-1] > LARGEST_SEED for some in ranges):
+        raise SettingsError(f"seeds = {text!r} must be from 1 to {LARGEST_SEED}")
+    if sum(map(len, ranges)) > MOST_SEEDS:
+        raise SettingsError(f"seeds = {text!r} must be {MOST_SEEDS} at most")
+    return list(dict.fromkeys(chain(*ranges)))
 
 
 def changed(config: Config, changes: Sequence[str]) -> Config:
@@ -193,7 +198,7 @@ def synth(
     from ..synth.design import Design
 
     designs = [Design(replace(config, variant=name), block) for name in dict.fromkeys(variant or VARIANTS)]
-    with progress_of(screen) as report:
+    with resumable(), progress_of(screen) as report:
         if target == "asic":
             found = cells(designs, liberty, power, jobs, report)
         else:

@@ -69,9 +69,13 @@ def _xilinx(results):
     if paired := results.of("xilinx", lambda design: design["luts_estimated"]):
         rows.insert(1, ("LUT, paired", paired, {}))
     rows.append(("power, W", {}, _column(paper.FPGA_POWER_W, "total")))
+    parts = sorted({design["part"] for design in results.designs("xilinx").values() if "part" in design})
+    of_part = f"Ours are on an {', '.join(parts)}; the paper names no part of its Virtex 7." if parts else ""
     return f"""## Xilinx 7 series: Table 4
 
 {results.origins("xilinx")}
+
+{of_part}
 
 *LUT* counts LUTs of any size one each, as Yosys makes them, inverters too, and those that are distributed RAM or shift
 registers; the paper's are Vivado's, which puts two small ones in one place. *LUT, paired* is Yosys' estimate of that

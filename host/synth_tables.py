@@ -39,7 +39,7 @@ def _resources(found: list[dict]) -> Table:
             table.add_row(label, *values, *([""] if available else []))
     if any(design.get("unrouted") for design in found):
         seeds = (", ".join(design.get("unrouted", ())) or "none" for design in found)
-        table.add_row("seeds without a route, not counted", *seeds, *([""] if available else []))
+        table.add_row("seeds without a route, 0 MHz", *seeds, *([""] if available else []))
     if any(design.get("failed") for design in found):
         seeds = (", ".join(design.get("failed", ())) or "none" for design in found)
         table.add_row("seeds whose tool failed, not counted", *seeds, *([""] if available else []))
@@ -83,6 +83,24 @@ def _late(blocks: dict) -> Table:
     return table
 
 
+def _critical(console: Console, design: dict) -> None:
+    """The critical path, with the best seed where there are any, and which paths are the pin harness' own."""
+    from ..synth.netlist import HARNESS  # here, because Amaranth takes a while to import
+
+    name, best, paths = design["design"], str(design["best_seed"]), design["critical_paths"]
+    if mhz := design.get("fmax_mhz"):
+        console.print(f"{name}: MHz by seed:", ", ".join(f"{s}: {mhz[s]:g}" for s in mhz), highlight=False)
+    console.print(f"{name}: critical path" + (f" of seed {best}" if mhz else ""))
+    for step in paths[best]:
+        logic, routing = f"logic {step['logic_ns']:.2f} ns", f"routing {step['routing_ns']:.2f} ns"
+        console.print(f"  {step['block'] or '(top)'}: {logic}, {routing}", highlight=False)
+    if outside := [seed for seed, path in paths.items() if any(step["block"] == HARNESS for step in path)]:
+        console.print(
+            f"  Critical paths of seeds {', '.join(outside)} are to or from the pin harness, which isn't part of the"
+            " block: it may be faster than that.", soft_wrap=True,
+        )  # fmt: skip
+
+
 def show(found: list[dict], depth: int) -> None:
     """Print resources, frequencies and critical paths of designs, and what is in the first and others have more.
 
@@ -101,10 +119,7 @@ def show(found: list[dict], depth: int) -> None:
     first = found[0]
     for design in found:
         if "critical_paths" in design:
-            console.print(f"{design['design']}: critical path of seed {design['best_seed']}")
-            for step in design["critical_paths"][str(design["best_seed"])]:
-                logic, routing = f"logic {step['logic_ns']:.2f} ns", f"routing {step['routing_ns']:.2f} ns"
-                console.print(f"  {step['block'] or '(top)'}: {logic}, {routing}", highlight=False)
+            _critical(console, design)
         if design.get("late"):
             console.print(f"{design['design']}: data later than the clock's period, with seed {design['best_seed']}")
             print_table(_late(design["late"]))

@@ -42,7 +42,8 @@ def design(target, variant, blocks, **more):
     found = tree(Cells(Scopes("accelerator", frozenset()), counts), target)
     return {
         "design": f"tiny-{variant}", "variant": variant, "block": "top", "resources": found[""], "blocks": found,
-        "available": {"lut": 4000, "ff": 10_000, "ebr": 16, "multiplier": 32}, "nameless": 0.0, "uncounted": [], **more,
+        "available": {"lut": 4000, "ff": 10_000, "ebr": 16, "multiplier": 32}, "nameless": 0.0, "uncounted": [],
+        "part": "P1", **more,
     }  # fmt: skip
 
 

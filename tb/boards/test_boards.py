@@ -183,6 +183,7 @@ def test_a_tool_that_fails_is_named(made):
     (("build", "ecpix5", "--clock-mhz", "200"), "ecpix5: the clock must be between 40 and 100 MHz"),
     (("build", "ecpix5", "--clock-mhz", "nan"), "clock_mhz = nan must be a finite number"),
     (("build", "ecpix5", "--clock-mhz", "inf"), "clock_mhz = inf must be a finite number"),
+    (("build", "ecpix5", "--baud", "999999999"), "baud = 999999999 must be 12500000 at most, a quarter of the clock"),
     (("build", "arty_a7", "--seed", "2"), "--seed and --ignore-timing are for place and route, which isn't done here"),
     (("build", "arty_a7", "--ignore-timing"), "are for place and route, which isn't done here for arty_a7"),
     (("build", "ecpix5", "--variant", "best"), "variant = 'best' must satisfy variant in {base"),
@@ -196,6 +197,17 @@ def test_mistakes_get_one_line(arguments, message, capsys, monkeypatch, tmp_path
     assert ended.value.code == 2 and err.startswith("error: ") and err.count("\n") == 1
     assert message in err
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_says_how_to_go_on(capsys, monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("adagp.boards.build.build", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["board", "build", "ecpix5", "-o", str(tmp_path)])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "interrupted; the same command goes on"
 
 
 def test_boards_are_listed(capsys):

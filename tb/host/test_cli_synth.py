@@ -79,11 +79,39 @@ def test_a_design_without_a_route_is_an_error_and_has_figures(adagp, tmp_path, m
     monkeypatch.setattr("adagp.synth.flow.run", run)
     options = ("--variant", "baseline", "--seeds", "1,2", "--json", tmp_path / "found.json")
     code, out, err = adagp(*PE, *options)
-    assert code == 0 and re.search(r"seeds without a route, not counted +│ +2 ", out) and "no wires" not in err
+    assert code == 0 and re.search(r"seeds without a route, 0 MHz +│ +2 ", out) and "no wires" not in err
     code, out, err = adagp(*PE, *options, "--variant", "max")
     assert (code, err.strip().splitlines()[-1]) == (1, "failed: no wires")
-    assert re.search(r"not counted +│ +2 +│ +1, 2 ", out) and re.search(r"median of seeds, MHz +│ +70.5 +│ +│", out)
+    assert re.search(r"0 MHz +│ +2 +│ +1, 2 ", out) and re.search(r"median of seeds, MHz +│ +70.5 +│ +│", out)
     assert len(json.loads((tmp_path / "found.json").read_text())["designs"]) == 2
+
+
+def test_an_interrupt_says_how_to_go_on(adagp, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("adagp.synth.flow.run", interrupted)
+    code, out, err = adagp(*PE, "--variant", "baseline")
+    assert (code, out) == (130, "") and err.splitlines()[-1].strip() == "interrupted; the same command goes on"
+
+
+def test_paths_of_the_harness_are_told_from_the_designs(capsys):
+    def path(*blocks):
+        return [{"block": block, "logic_ns": 1.0, "routing_ns": 2.5} for block in blocks]
+
+    lut = {"lut": 1}
+    placed = {
+        "design": "x", "resources": lut, "available": {}, "harness": {}, "blocks": {"": lut}, "best_seed": 1,
+        "fmax_mhz": {"1": 100.5, "2": 90.25}, "critical_paths": {"1": path("", "pe"), "2": path("(harness)", "pe")},
+    }  # fmt: skip
+    show([placed], 3)
+    out = capsys.readouterr().out
+    assert "x: MHz by seed: 1: 100.5, 2: 90.25" in out and "Critical paths of seeds 2 are to or from" in out
+    assert "x: critical path of seed 1\n  (top): logic 1.00 ns, routing 2.50 ns\n  pe: logic" in out
+    del placed["fmax_mhz"]
+    placed |= {"best_seed": 0, "critical_paths": {"0": path("pe")}}
+    show([placed], 3)
+    assert "x: critical path\n  pe:" in (out := capsys.readouterr().out) and "harness" not in out
 
 
 def test_tables_are_never_cut(capsys, monkeypatch):
@@ -134,6 +162,9 @@ MISTAKES = {
     "seeds = '5-1' must be like 1,2,5 or 1-8": ("--seeds", "5-1"),
     "seeds = ',' must be like 1,2,5 or 1-8": ("--seeds", ","),
     "seeds = '1-' must be like 1,2,5 or 1-8": ("--seeds", "1-"),
+    "seeds = '0' must be from 1 to 2147483647": ("--seeds", "0"),
+    "seeds = '1,99999999999999999999' must be from 1 to 2147483647": ("--seeds", "1,99999999999999999999"),
+    "seeds = '1-999999999' must be 1000 at most": ("--seeds", "1-999999999"),
     "--freq is for place and route: it needs --seeds": ("--freq", "90"),
     "--power simulates a preset as it is: it can't go with --set": ("--target", "asic", "--power", "--set", "rows=2"),
     "--output = a.txt can't be a folder to write to": ("--output", "a.txt"),

@@ -24,7 +24,9 @@ def measured(tmp_path):
 
 
 def test_what_is_added_on_7_series(measured):
-    found = rows(implementation.implementation("aa", measured))
+    text = implementation.implementation("aa", measured)
+    assert "\n\nOurs are on an P1; the paper names no part of its Virtex 7.\n\n" in text
+    found = rows(text)
     assert_once(found, (
         "| LUT | baseline | 2,000 |  |  | 472,004 |  |  |",
         "| LUT | low | 2,196 | +196 | +9.8 | 489,286 | +17,282 | +3.7 |",
@@ -68,7 +70,9 @@ def test_blocks_with_reasons(measured):
 
 
 def test_ecp5(measured):
-    found = rows(implementation.implementation("aa", measured))
+    text = implementation.implementation("aa", measured)
+    assert "\n\nOurs are on an P1; the paper names no part of its Virtex 7.\n\n" in text
+    found = rows(text)
     assert_once(found, (
         "| LUT | baseline | 2,000 | 50.0 |  |  |", "| LUT | max | 3,234 | 80.8 | +1,234 | +61.7 |",
         "| LUT places, routed | low | 2,200 | 55.0 |  |  |",
