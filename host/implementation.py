@@ -182,6 +182,7 @@ def _asic(results):
         ("interconnect", {}, theirs["interconnect"]),
         ("cells and interconnect", {}, theirs["total"]),
         ("cells and memories", results.of("asic", lambda design: design["area"]), {}),
+        ("clock, MHz, of gates alone", results.of("asic", lambda design: design["fmax_best_mhz"]), {}),
         ("power in BP, W", drawn["bp"], watts), ("power in GP, W", in_gp, watts),
     ]  # fmt: skip
     measured = results.read("asic")

@@ -48,7 +48,13 @@ def test_standard_cells_are_exchanged_too(tmp_path):
     blocks = {"": {"cell_area": 9000}, "core.compute.array": {"cell_area": 3200},
               "core.compute.accumulator": {"cell_area": 400}, "core.drain.epilogue": {"cell_area": 400}}  # fmt: skip
     designs = [
-        {"variant": variant, "resources": {"cell_area": cells, "memory_area": 0}, "area": cells, "blocks": blocks}
+        {
+            "variant": variant,
+            "resources": {"cell_area": cells, "memory_area": 0},
+            "area": cells,
+            "blocks": blocks,
+            "fmax_best_mhz": 99.5,
+        }
         for variant, cells in (("baseline", 9000), ("max", 9999))
     ]
     write(tmp_path, "asic", {}, {"designs": designs})

@@ -111,7 +111,8 @@ def test_standard_cells(tmp_path):
         power = {f"power_{phase}_w": {**parts, "total": total} for phase, total in watts.items()}
         resources = {"cell_area": cells, "memory_area": memories}
         blocks = {block: {"cell_area": 100} for block in COLUMN_BLOCKS}
-        return {"variant": variant, "resources": resources, "area": cells + memories, "blocks": blocks, **power}
+        mhz = {"fmax_best_mhz": 1e6 / cells}
+        return {"variant": variant, "resources": resources, "area": cells + memories, "blocks": blocks, **power, **mhz}
 
     found = [mapped("baseline", 8000, 2000, bp=0.04), mapped("max", 9000, 2500, bp=0.05, gp=0.03)]
     write(tmp_path, "asic", {}, {"designs": found})
@@ -122,6 +123,7 @@ def test_standard_cells(tmp_path):
         "| interconnect | max | not measured |  |  | 460,157 | +23,542 | +5.4 |",
         "| cells and interconnect | max | not measured |  |  | 3,231,136 | +248,445 | +8.3 |",
         "| cells and memories | max | 11,500 | +1,500 | +15.0 | not given |  |  |",
+        "| clock, MHz, of gates alone | max | 111.1 | -13.89 | -11.1 | not given |  |  |",
         "| power in BP, W | max | 0.05 | +0.01 | +25.0 | 0.254 | +0.03 | +13.4 |",
         "| power in GP, W | baseline | 0.04 |  |  | 0.224 |  |  |",
         "| power in GP, W | max | 0.03 | -0.01 | -25.0 | 0.254 | +0.03 | +13.4 |",
