@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ..host.cli import app, main
 from ..host.cli_options import (
+    LARGEST_SEED,
     BaudOption,
     JsonOption,
     PatienceOption,
@@ -63,7 +64,9 @@ def build(
         float | None, typer.Option(help="Clock of the accelerator; by default the preset's, if the board can have it.")
     ] = None,
     baud: Annotated[int, typer.Option(help="Rate of the serial line to the host.", min=SLOWEST)] = BAUD,
-    seed: Annotated[int, typer.Option(help="Where the placer begins: another may be faster.", min=1)] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Where the placer begins: another may be faster.", min=1, max=LARGEST_SEED)
+    ] = 1,
     ignore_timing: Annotated[
         bool, typer.Option("--ignore-timing", help="Make a bitstream even of a design that is too slow for its clock.")
     ] = False,

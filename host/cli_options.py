@@ -20,13 +20,17 @@ if TYPE_CHECKING:
     from .board_device import Port
 
 __all__ = [
-    "BatchOption", "BaudOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption", "PatienceOption",
+    "LARGEST_SEED", "BatchOption", "BaudOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption",
+    "PatienceOption",
     "PortOption", "PresetOption", "RunArgument", "ShapeOption", "SourceOption", "VariantOption", "at_least_one",
     "board_port", "resumable", "screen", "summarise", "transfer_shown", "writable", "writable_folder",
 ]  # fmt: skip
 
 screen = Console(stderr=True, highlight=False)
 """Progress and remarks; results go to standard output."""
+
+LARGEST_SEED = 2**31 - 1
+"""Of placers."""
 
 LONG_TRANSFER = 64 << 10
 """Bytes from which a transfer to a board is shown."""
@@ -76,7 +80,7 @@ RunArgument = Annotated[Path, typer.Argument(help="A run's folder, as `adagp tra
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Within it Ctrl-C ends the command with 130, after a line that says that nothing is lost."""
+    """Within it Ctrl-C ends the command with 130, after a line that says how to go on."""
     try:
         yield
     except KeyboardInterrupt:

@@ -13,7 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
-from .cli_options import JsonOption, PresetOption, resumable, screen, summarise, writable_folder
+from .cli_options import LARGEST_SEED, JsonOption, PresetOption, resumable, screen, summarise, writable_folder
 from .settings import SettingsError
 from .synth_tables import show
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["cells", "changed", "complain", "numbers", "progress_of", "synth", "usual_library"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
-LARGEST_SEED = 2**31 - 1
-"""Of nextpnr's."""
 MOST_SEEDS = 1000
 
 
@@ -41,7 +39,7 @@ def numbers(text: str) -> list[int]:
     if any(some[0] < 1 or some[-1] > LARGEST_SEED for some in ranges):
         raise SettingsError(f"seeds = {text!r} must be from 1 to {LARGEST_SEED}")
     if sum(map(len, ranges)) > MOST_SEEDS:
-        raise SettingsError(f"seeds = {text!r} must be {MOST_SEEDS} at most")
+        raise SettingsError(f"seeds = {text!r} must be {MOST_SEEDS} seeds at most")
     return list(dict.fromkeys(chain(*ranges)))
 
 

@@ -88,9 +88,11 @@ def _critical(console: Console, design: dict) -> None:
     from ..synth.netlist import HARNESS  # here, because Amaranth takes a while to import
 
     name, best, paths = design["design"], str(design["best_seed"]), design["critical_paths"]
-    if mhz := design.get("fmax_mhz"):
-        console.print(f"{name}: MHz by seed:", ", ".join(f"{s}: {mhz[s]:g}" for s in mhz), highlight=False)
-    console.print(f"{name}: critical path" + (f" of seed {best}" if mhz else ""))
+    seeds = "fmax_median_mhz" in design  # standard cells have none
+    if seeds:
+        mhz = ", ".join(f"{seed}: {mhz:g}" for seed, mhz in design["fmax_mhz"].items())
+        console.print(f"{name}: MHz by seed: {mhz}", highlight=False)
+    console.print(f"{name}: critical path" + (f" of seed {best}" if seeds else ""))
     for step in paths[best]:
         logic, routing = f"logic {step['logic_ns']:.2f} ns", f"routing {step['routing_ns']:.2f} ns"
         console.print(f"  {step['block'] or '(top)'}: {logic}, {routing}", highlight=False)

@@ -29,14 +29,13 @@ _starting = threading.Lock()
 """Held while a tool starts, so that it either is seen by :func:`stop` or sees that it must not."""
 
 
-def _last(log, pattern, start):
-    """What ``pattern`` last found in what ``log`` got since ``start``, and how far it was read."""
+def _found(log, pattern, start):
+    """All that ``pattern`` finds in what ``log`` got since ``start``, and how far it was read."""
     with log.open("rb") as file:
         file.seek(start)
         text = file.read().decode(errors="replace")
     end = text.rfind("\n") + 1
-    found = pattern.findall(text[:end])
-    return (found[-1] if found else None), start + len(text[:end].encode())
+    return pattern.findall(text[:end]), start + len(text[:end].encode())
 
 
 def _kill(process):
@@ -100,8 +99,8 @@ def run(
     try:
         while process.poll() is None:
             time.sleep(INTERVAL)
-            found, place = _last(log, phase, place)
-            if found is not None:
+            phases, place = _found(log, phase, place)
+            for found in phases:
                 say(found)
     finally:
         _kill(process)

@@ -24,8 +24,8 @@ ITERATIONS = 160
 it doubles the price of a wire that several nets want each time, until nothing else counts."""
 
 FEW, RISE = 50, 4
-"""It is stopped earlier when an iteration leaves RISE times as many shared wires as the best one before, or as FEW: it
-doesn't come back from there. Of 43 routes that had an end none went beyond 1.2 times the larger of these."""
+"""It is stopped earlier when an iteration leaves more than RISE times as many shared wires as the best one before, or
+as FEW if that is more: it doesn't come back from there. Of 43 routes that had an end none went beyond 1.2 times."""
 
 FIRM = "--tmg-ripup"
 """The router's option to tear up what is late, for as long as anything is."""
@@ -133,7 +133,7 @@ class Run:
     def place(self, say: child.Say = lambda _: None) -> Path:
         """Folder with ``report.json`` and ``log.txt``, if firm ``place.txt`` too; made now unless it is in the cache.
 
-        Raises RouteError where placer or router find no end in PLACING or ITERATIONS, ToolError.
+        Raises RouteError where placer or router find no end in PLACING or ITERATIONS or rise by RISE, ToolError.
         """
         what = f"{self.name} with seed {self.seed}"
         self._retry()
@@ -211,7 +211,7 @@ def watched(say: child.Say, most_late: int | None = None) -> child.Say:
     """``say``, which is told what PHASE finds, but that it raises RouteError when told of a last iteration.
 
     Not of one that has left no wire shared and no net late: it is the end that was hoped for. ``most_late``: how many
-    nets may be late, but for PATIENCE iterations one after the other.
+    nets may be late, but for PATIENCE iterations one after the other; without it shared wires mustn't rise by RISE.
     """
     hopeless: list[str] = []  # iterations that left more
     best = math.inf  # shared wires after an iteration
@@ -230,7 +230,8 @@ def watched(say: child.Say, most_late: int | None = None) -> child.Say:
             elif routing[1] not in hopeless:
                 hopeless.append(routing[1])
             last = int(routing[1]) >= ITERATIONS and (shared or late)
-            if last or shared > RISE * max(best, FEW) or len(hopeless) == PATIENCE:
+            risen = most_late is None and shared > RISE * max(best, FEW)  # what is torn up shares wires again
+            if last or risen or len(hopeless) == PATIENCE:
                 raise RouteError
 
     return watch

@@ -102,14 +102,15 @@ def test_paths_of_the_harness_are_told_from_the_designs(capsys):
     lut = {"lut": 1}
     placed = {
         "design": "x", "resources": lut, "available": {}, "harness": {}, "blocks": {"": lut}, "best_seed": 1,
-        "fmax_mhz": {"1": 100.5, "2": 90.25}, "critical_paths": {"1": path("", "pe"), "2": path("(harness)", "pe")},
+        "fmax_mhz": {"1": 100.5, "2": 90.25}, "fmax_median_mhz": 95.38,
+        "critical_paths": {"1": path("", "pe"), "2": path("(harness)", "pe")},
     }  # fmt: skip
     show([placed], 3)
     out = capsys.readouterr().out
     assert "x: MHz by seed: 1: 100.5, 2: 90.25" in out and "Critical paths of seeds 2 are to or from" in out
     assert "x: critical path of seed 1\n  (top): logic 1.00 ns, routing 2.50 ns\n  pe: logic" in out
-    del placed["fmax_mhz"]
-    placed |= {"best_seed": 0, "critical_paths": {"0": path("pe")}}
+    del placed["fmax_median_mhz"]
+    placed |= {"best_seed": 0, "critical_paths": {"0": path("pe")}, "fmax_mhz": {"0": 80.0}}
     show([placed], 3)
     assert "x: critical path\n  pe:" in (out := capsys.readouterr().out) and "harness" not in out
 
@@ -164,7 +165,7 @@ MISTAKES = {
     "seeds = '1-' must be like 1,2,5 or 1-8": ("--seeds", "1-"),
     "seeds = '0' must be from 1 to 2147483647": ("--seeds", "0"),
     "seeds = '1,99999999999999999999' must be from 1 to 2147483647": ("--seeds", "1,99999999999999999999"),
-    "seeds = '1-999999999' must be 1000 at most": ("--seeds", "1-999999999"),
+    "seeds = '1-999999999' must be 1000 seeds at most": ("--seeds", "1-999999999"),
     "--freq is for place and route: it needs --seeds": ("--freq", "90"),
     "--power simulates a preset as it is: it can't go with --set": ("--target", "asic", "--power", "--set", "rows=2"),
     "--output = a.txt can't be a folder to write to": ("--output", "a.txt"),

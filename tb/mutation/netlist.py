@@ -7,6 +7,7 @@ block's bench.
 
 import gc
 import re
+import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from adagp.gen.description import MODULE
 from adagp.gen.verilog import CLOCK_GATE, NETLIST_PASSES, Flat, Gated
-from adagp.rtl import control, core, gate, top
+from adagp.rtl import gate
 from adagp.rtl.adam_lane import AdamLane
 from adagp.rtl.adam_rate import AdamRate
 from adagp.rtl.adam_scale import AdamScale
@@ -45,9 +46,6 @@ BLOCKS = (Array, Compute, Csr, Drain, Fill, Store, Sequencer, Update)
 """Classes that have a bench on Verilog, and that an accelerator with one core has one of."""
 PREDICTING_BLOCKS = (AdamLane, AdamScale, AdamRate, Cosine, gate.Gate, PhaseControl, QualitySums, Reorganise)
 """The same of what only predicting designs have, of those with two cores too."""
-_INSERTERS = (top, core, control, gate)
-"""Modules that put the blocks' resets in."""
-
 SELECT = "mutant"
 """The signal that says which mutant is active; 0: none."""
 
@@ -81,9 +79,22 @@ def _instance(component: wiring.Component) -> Module:
     """``component`` as an instance of the module that it is elaborated into elsewhere."""
     m = Module()
     ports = {f"{'i' if flow == In else 'o'}_{name}": value for name, flow, value in _ports(component)}
-    reset = ResetSignal(allow_reset_less=True) | getattr(component, "inserted_reset", 0)
+    reset = ResetSignal(allow_reset_less=True)
     m.submodules.apart = Instance(type(component).__name__, i_clk=ClockSignal(), i_rst=reset, **ports)
     return m
+
+
+class _Inserter(ResetInserter):
+    """Amaranth's, that reaches the registers of blocks that are taken apart too: by the ``rst`` of their instances."""
+
+    def on_fragment(self, fragment):
+        found = super().on_fragment(fragment)
+        if isinstance(found, Instance) and found.type in {block.__name__ for block in BLOCKS + PREDICTING_BLOCKS}:
+            reset = self.controls.get(found.ports["clk"][0].domain)
+            if reset is not None:
+                value, direction = found.ports["rst"]
+                found.ports["rst"] = (value | reset, direction)
+        return found
 
 
 @contextmanager
@@ -99,23 +110,16 @@ def _apart(found: dict[str, wiring.Component], blocks: tuple[type, ...]):
 
         return elaborate
 
-    def inserter(reset):
-        def insert(component):
-            if type(component) not in blocks:
-                return ResetInserter(reset)(component)
-            component.inserted_reset = reset
-            return component
-
-        return insert
-
+    rtl = [module for name, module in sys.modules.items() if name.startswith("adagp.rtl.")]
+    inserting = [module for module in rtl if hasattr(module, "ResetInserter")]
     for block in blocks:
         block.elaborate = replacement(block)
-    for module in _INSERTERS:
-        module.ResetInserter = inserter
+    for module in inserting:
+        module.ResetInserter = _Inserter
     try:
         yield originals
     finally:
-        for module in _INSERTERS:
+        for module in inserting:
             module.ResetInserter = ResetInserter
         for block, original in originals.items():
             block.elaborate = original

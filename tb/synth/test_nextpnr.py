@@ -72,6 +72,10 @@ def test_a_router_that_finds_no_end_is_stopped(tmp_path, monkeypatch):
     log.write_text(log.read_text() + "Info: iter=1234 steplen=1.9\n")
     found, jobs = run("ecp5", (3,), part="25k")
     assert jobs == [] and "after 1234 iterations" in found["unrouted"]["3"]  # the limit was another
+    (log,) = (tmp_path / "cache").glob("placed-*-seed1-*/log.txt")
+    rises = "\n".join(f"Info:     iter={n} wires=9 overused={n**3} overuse=1 archfail=NA" for n in range(1, 20))
+    log.write_text(f"{rises}\n")
+    assert run("ecp5", (1,), part="25k")[1] == [] and log.read_text() == f"{rises}\n"  # stopped by what it shares
     monkeypatch.setattr(nextpnr_module, "PLACING", 1235)
     monkeypatch.setattr(nextpnr_module, "ITERATIONS", 100)  # seed 1 has gone beyond
     tool.write_text(ENDLESS.replace("seed == 2", "seed >= 2").replace("seed == 3", "False"))
@@ -149,6 +153,9 @@ def test_a_router_that_goes_up_again_is_stopped_long_before_its_last_iteration()
         told(30000, 9000, 313, rise * 313 + 1)
     with pytest.raises(RouteError):
         told(5, rise * few + 1)
+    firm = nextpnr_module.watched(lambda _: None, 400)
+    for wires in (9000, 0, 5 * few * rise):  # late nets, torn up
+        firm(f"iter=9 wires=9000 overused={wires} overuse={wires} tmgfail=200 archfail=NA")
 
 
 LATE = """#!/usr/bin/env python3
