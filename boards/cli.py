@@ -80,7 +80,7 @@ def build(
     """
     from dataclasses import replace
 
-    from ..rtl.uart import FEWEST_CYCLES
+    from ..rtl.uart import phase_step
     from ..synth.jobs import ended_by_signals
     from .build import build as build_board
     from .build import find_board
@@ -92,9 +92,10 @@ def build(
     config = board.configure(config, None if clock_mhz is None else round(clock_mhz * 1e6))
     if board.flow == "vivado" and (seed != 1 or ignore_timing):
         raise SettingsError(f"--seed and --ignore-timing are for place and route, which isn't done here for {name}")
-    if FEWEST_CYCLES * baud > config.clock_hz:
-        fastest = config.clock_hz // FEWEST_CYCLES
-        raise SettingsError(f"baud = {baud} must be {fastest} at most, a quarter of the clock")
+    try:
+        phase_step(baud, config.clock_hz)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
     screen.print(f"{board.title}: {preset_name}, {variant}, {config.clock_hz / 1e6:g} MHz")
     with resumable(), ended_by_signals():
         report = build_board(board, config, output, baud=baud, seed=seed, ignore_timing=ignore_timing)
