@@ -25,6 +25,7 @@ __all__ = ["cells", "changed", "complain", "numbers", "progress_of", "synth", "u
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
 MOST_SEEDS = 1000
+"""In one command; each takes minutes."""
 
 
 def numbers(text: str) -> list[int]:
