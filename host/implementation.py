@@ -20,6 +20,7 @@ from .bargains import bargains
 from .bench_asic import flow as asic_flow
 from .clock_tables import clock, targets
 from .comparison import Results, change, compared, number, over_the_paper_s
+from .synthesis_plot import drawn
 
 __all__ = ["FLOWS", "PATH", "SOURCES", "flows_named", "implementation", "main"]
 
@@ -223,7 +224,7 @@ def implementation(
 ) -> str:  # fmt: skip
     """Text of the document, in Markdown, as of ``hardware`` and ``flows``; ValueError where a block lacks a reason."""
     results = Results(folder, hardware, flows)
-    sections = (_xilinx, _blocks, _ecp5, _asic, bargains, _formats)
+    sections = (drawn, _xilinx, _blocks, _ecp5, _asic, bargains, _formats)
     listed = ", ".join(f"{name} `{flow}`" for name, flow in flows.items())
     head = HEAD.format(hardware=hardware, module=MODULE, flows=listed)
     return "\n\n".join([head, *(section(results) for section in sections)]) + "\n"

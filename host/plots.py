@@ -181,8 +181,11 @@ def plot_pe_formats(results: dict, path: Path) -> None:
 
 def main() -> None:
     """Entry point of ``nox -s docs``."""
+    from .comparison import Results
     from .results import FOLDER
+    from .synthesis_plot import PLOT, plot_synthesis
 
+    plot_synthesis(Results(FOLDER, "", {}), IMAGES / PLOT)
     for name, plot in (("scaling", plot_scaling), ("pe_formats", plot_pe_formats)):
         if (path := FOLDER / f"{name}.json").exists():
             plot(json.loads(path.read_text()), IMAGES / f"{name}.png")
