@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..host.cli_options import writable
 from ..host.results import FOLDER, commit, provenance, write_results
-from ..host.synthesis_bench import mistakes_in_a_line
+from ..host.synthesis_bench import mistakes_in_a_line, one_seed
 from ..spec.presets import preset
 from ..synth.jobs import ended_by_signals
 from .build import build, find_board
@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=int, default=1, help="where the placer begins (default: %(default)s)")
+    parser.add_argument("--seed", type=one_seed, default=1, help="where the placer begins (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=Path("build") / BOARD, help="default: %(default)s")
     parser.add_argument("--output", type=writable, default=FOLDER / f"{NAME}.json", help="default: %(default)s")
     with mistakes_in_a_line(), ended_by_signals():

@@ -18,7 +18,7 @@ from .cli_synth import complain, numbers, progress_of
 from .results import FOLDER, commit, provenance, write_results
 from .settings import SettingsError
 
-__all__ = ["asked", "bench", "by_variant", "known_designs", "mistakes_in_a_line", "parser"]
+__all__ = ["asked", "bench", "by_variant", "known_designs", "mistakes_in_a_line", "one_seed", "parser"]
 
 
 @contextmanager
@@ -45,6 +45,14 @@ def _seeds(text):
     if not found:
         raise argparse.ArgumentTypeError("must name some, like 1,2,5 or 1-8")
     return found
+
+
+def one_seed(text: str) -> int:
+    """A placer's seed, for ``type`` of argparse."""
+    found = _seeds(text)
+    if len(found) != 1:
+        raise argparse.ArgumentTypeError(f"must be one seed, not {text!r}")
+    return found[0]
 
 
 def parser(command: str, text: str | None, output: str, seeds: str = "") -> argparse.ArgumentParser:

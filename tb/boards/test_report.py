@@ -75,3 +75,14 @@ def test_mistakes_get_one_line(tmp_path, monkeypatch, capsys):
         bench_build.main()
     err = capsys.readouterr().err
     assert ended.value.code == 2 and err.startswith("error: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "seed, message", [("0", "must be from 1 to"), ("1-3", "must be one seed"), ("x", "like 1,2,5")]
+)
+def test_a_seed_is_checked_before_the_work(seed, message, monkeypatch, capsys):
+    monkeypatch.setattr(bench_build, "build", None)
+    monkeypatch.setattr("sys.argv", ["x", "--seed", seed])
+    with pytest.raises(SystemExit):
+        bench_build.main()
+    assert message in capsys.readouterr().err

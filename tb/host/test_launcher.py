@@ -71,3 +71,16 @@ def test_none_or_a_broken_one_is_made_anew(launcher, python):
     launcher.ensure_environment([])
     made, installed = launcher.ran
     assert made[1:4] == ["-m", "venv", "--clear"] and "pip" in installed
+
+
+@pytest.mark.parametrize(
+    "line, extras",
+    [
+        ("", []), ("train --epochs 2", []), ("train --device golden", []), ("synth --target asic", ["synth"]),
+        ("board build ecpix5", ["boards"]), ("train --device board --port x", ["board"]),
+        ("diff --devices=golden,board", ["board"]), ("experiment --model vgg13", ["models"]),
+        ("experiment --model vgg13 --tensorboard", ["models", "tensorboard"]), ("train --port board2", []),
+    ],
+)  # fmt: skip
+def test_what_a_command_needs_is_installed_for_it(launcher, line, extras):
+    assert launcher.extras_of(line.split()) == extras

@@ -37,6 +37,13 @@ def test_what_a_tool_does_is_told_as_it_goes(tmp_path):
     assert list(dict.fromkeys(said)) == ["a", "b"] and (tmp_path / "log.txt").read_text() == "now a\nnow b\nnow c"
 
 
+def test_of_many_lines_at_once_each_is_told(tmp_path):
+    """Between two looks at a log a tool may come through several phases."""
+    said = []
+    python("import time\nfor x in range(5): print('now', x)\ntime.sleep(1)", tmp_path, said)
+    assert said == list("01234")
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
