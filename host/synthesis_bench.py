@@ -90,8 +90,7 @@ def bench(
     What was made is kept in the cache: stopped, it goes on. So it does from what the output has of this hardware, these
     tools and this flow: designs that aren't asked for stay, and of those that are, seeds that would be found again.
     A design's ``commit`` is that of its last run, the file's that of the last design's; ``seed`` are those of any
-    design. Raises what is wrong with the
-    designs, as :func:`.cli_synth.complain` does, when all is written.
+    design. Raises what is wrong with the designs, as :func:`.cli_synth.complain` does, when all is written.
     """
     source, config = commit(), preset(preset_name)
     designs = asked(arguments, config)
