@@ -11,17 +11,19 @@ from pathlib import Path
 import numpy as np
 from adagp.host.sim_device import SimDevice
 from adagp.rtl.adam_lane import FOLD, AdamLane
+from adagp.rtl.narrow import WRITE_BURSTS
 from adagp.rtl.skid import Skid
 from adagp.rtl.update_arrays import SLOTS
 from adagp.sim import DECERR, SLVERR, Fault
 from adagp.spec.commands import Opcode
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
+from adagp.spec.operands import COMPUTE
 from adagp.spec.registers import Status
 
 from .campaign import PREDICTING_DESIGNS, Case, Kind
 from .conditions import ROOM, open_device, random_workload, same_design
-from .observe import Run, clear
+from .observe import CLIENTS, Run, clear
 from .workload import Workload
 from .workloads import PREDICTED, TRUE, Choice
 
@@ -30,12 +32,8 @@ __all__ = ["FAULTS", "PREDICTED_FAULTS"]
 SEEN_CYCLES = 7
 """Cycles from an error response to the first in which nothing is written for the failing command or begun behind it."""
 
-WAITING = Skid.ITEMS
-"""Bursts of a writer that may have begun before that, and wait in front of the arbiter."""
-
 STOP_CYCLES = 36
 """Cycles from the last answer to the interrupt, after an engine's error."""
-
 
 SETTLE_CYCLES = 200
 """The same after a fault in the fetch of a command, which waits for all before it, exponents included."""
@@ -132,7 +130,9 @@ def _judge(run: Run, status: Status) -> str:
     found = ErrorCode(device.read_register("ERROR")), device.read_register("ERROR_INDEX")
     assert found[0] in codes and found[1] == index, f"{label} at {index}: reported as {found[0].name} at {found[1]}"
     waited = run.stopped - run.bursts["last"].max()
-    limit += any(run.interrupted(Opcode.ADAM)) * _adam_cycles(load.config)
+    interrupted = {load.works[number].command.opcode for number in run.interrupted()}
+    limit += (Opcode.ADAM in interrupted) * _adam_cycles(load.config)
+    limit += bool(interrupted & COMPUTE) * _clear_cycles(load.config)
     assert waited <= limit, f"{label}: stopped {waited} cycles later"
     assert run.bursts["last"].all(), f"{label}: stopped before all bursts were answered"
     run.check_waits()
@@ -144,6 +144,11 @@ def _judge(run: Run, status: Status) -> str:
 def _adam_cycles(config: Config) -> int:
     """By how much the interrupt may come later after an error during an ADAM: until its lane has nothing left to do."""
     return AdamLane.LATENCY + FOLD * SLOTS * config.port_width
+
+
+def _clear_cycles(config: Config) -> int:
+    """The same during a command with operands: a pad's half is cleared, while beats wait that the port has given."""
+    return max(config.a_depth, config.b_depth, config.c_depth)
 
 
 def _check_fetch(run: Run, place: tuple[int, int]) -> None:
@@ -160,7 +165,7 @@ def _check_engines(run: Run, failed: set[int], first: int) -> None:
 
     Once an error is seen nothing behind that command begins to write, and nothing is written for the ``first``.
     """
-    works, bursts = run.load.works, run.bursts
+    works, bursts, config = run.load.works, run.bursts, run.load.config
     seen = {number: bursts["failed"][(run.owner == number) & (bursts["failed"] > 0)].min() for number in failed}
     place = works[first].place
     for number, work in enumerate(works):
@@ -169,28 +174,36 @@ def _check_engines(run: Run, failed: set[int], first: int) -> None:
         if work.place < place:
             assert run.whole(number), f"{place} failed, {work.place} before it isn't complete"
         elif number == first:
-            late = bursts["offered"][writes & ~_waited(bursts, seen[number])].max(initial=0) - seen[number]
+            late = bursts["offered"][writes & ~_waited(bursts, seen[number], config)].max(initial=0) - seen[number]
             assert late < SEEN_CYCLES, f"{place} goes on to write {late} cycles after its error"
         elif number not in failed:
             assert len(mine) in (0, len(work.writes)), f"{place} failed, {work.place} is written by half"
         for other, cycle in seen.items():
             first_write = np.flatnonzero(writes)[:1]
-            begun = len(mine) == 0 or _waited(bursts, cycle)[first_write].all()
+            begun = len(mine) == 0 or _waited(bursts, cycle, config)[first_write].all()
             begins = 0 if begun else mine.min() - cycle
             assert begins < SEEN_CYCLES or work.place <= works[other].place, (
                 f"{work.place} begins to write {begins} cycles after the error in {works[other].place}"
             )
 
 
-def _waited(bursts, cycle: int) -> np.ndarray:
-    """Which bursts may have waited in front of the arbiter when the error of ``cycle`` was seen: each writer's next."""
-    waited = np.zeros(len(bursts), bool)
-    for client in np.unique(bursts["id"]):
-        unanswered = (bursts["failed"] == 0) | (bursts["failed"] > cycle)
-        late = (bursts["write"] == 1) & unanswered & (bursts["offered"] >= cycle + SEEN_CYCLES)
+def _waited(bursts, cycle: int, config: Config) -> np.ndarray:
+    """Which bursts may have been on their way to the port when the error of ``cycle`` was seen: each writer's next."""
+    waited, writes = np.zeros(len(bursts), bool), bursts["write"] == 1
+    unanswered = (bursts["failed"] == 0) | (bursts["failed"] > cycle)
+    late = writes & unanswered & (bursts["offered"] >= cycle + SEEN_CYCLES)
+    for client in np.unique(bursts["id"][writes]):
         behind = np.flatnonzero(late & (bursts["id"] == client))
-        waited[behind[:WAITING]] = True
+        waited[behind[: _on_the_way(config, CLIENTS[1, int(client)])]] = True
     return waited
+
+
+def _on_the_way(config: Config, client: str) -> int:
+    """How many bursts a writer can have begun that the memory port isn't offered yet."""
+    arbiter = Skid.ITEMS
+    memory = config.predictor_on_chip * (1 + Skid.ITEMS)  # behind the arbiter's register
+    narrow = client == "predictor's store" and config.predictor_core.port_width < config.port_width
+    return arbiter + memory + narrow * WRITE_BURSTS
 
 
 def _recover(load: Workload, device: SimDevice, run: Run) -> None:

@@ -101,11 +101,10 @@ class Run:
         work = self.load.works[number]
         return len(mine) == len(work.reads) + len(work.writes) and bool(mine["last"].all())
 
-    def interrupted(self, opcode: Opcode) -> list[int]:
-        """Commands that have begun and weren't whole at the end."""
+    def interrupted(self) -> list[int]:
+        """Works that have begun and weren't whole at the end."""
         numbers = sorted({int(number) for number in self.owner if number >= 0})
-        works = self.load.works
-        return [n for n in numbers if works[n].command.opcode == opcode and not self.whole(n)]
+        return [number for number in numbers if not self.whole(number)]
 
     def client(self, number: int) -> str:
         """Who made burst ``number``."""
