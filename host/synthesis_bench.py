@@ -13,7 +13,7 @@ from ..spec.presets import preset
 from ..synth import flow
 from ..synth.design import Design
 from ..synth.errors import TargetError, ToolError
-from .cli_options import at_least_one, screen, writable
+from .cli_options import LARGEST_SEED, at_least_one, screen, writable
 from .cli_synth import complain, numbers, progress_of
 from .results import FOLDER, commit, provenance, write_results
 from .settings import SettingsError
@@ -49,10 +49,9 @@ def _seeds(text):
 
 def one_seed(text: str) -> int:
     """A placer's seed, for ``type`` of argparse."""
-    found = _seeds(text)
-    if len(found) != 1:
-        raise argparse.ArgumentTypeError(f"must be one seed, not {text!r}")
-    return found[0]
+    if not text.isdecimal() or not 1 <= int(text) <= LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"must be one seed, from 1 to {LARGEST_SEED}, not {text!r}")
+    return int(text)
 
 
 def parser(command: str, text: str | None, output: str, seeds: str = "") -> argparse.ArgumentParser:

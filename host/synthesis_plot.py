@@ -34,8 +34,9 @@ def drawn(_results: Results) -> str:
 
 Drawn by `python -m adagp.host.plots`. Bars are whole designs, by outermost block: `core` has the array, `update` the
 optimiser, `control` commands and exponents, `predictor` MAX's second core, `predictor_memory` the memory between.
-Memories aren't in them, nor FPGAs' flip-flops and multipliers. Dots are seeds, lines their medians, crosses at 0 seeds
-without a route; dashed is the target. What each comes from, and how old it is, stands below."""
+Block RAMs and macros of memories aren't in them, nor FPGAs' flip-flops and multipliers. A dot is a seed, a cross at 0
+MHz one without a route, which the median, the line, counts as 0; dashed is the target. What each comes from, and how
+old it is, stands below."""
 
 
 def plot_synthesis(results: Results, path: Path) -> None:
@@ -48,10 +49,10 @@ def plot_synthesis(results: Results, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    found = {name: results.designs(name) for name in TARGETS if results.read(name)}
-    if not found:
+    origins = {name: measured["provenance"] for name in TARGETS if (measured := results.read(name))}
+    if not origins:
         return
-    origins = {name: (results.read(name) or {})["provenance"] for name in found}
+    found = {name: results.designs(name) for name in origins}
     placed = {variant: design for variant, design in found.get("ecp5", {}).items() if "fmax_mhz" in design}
     panels = len(found) + bool(placed)
     figure, axes = pyplot.subplots(1, panels, figsize=(3.7 * panels, 4.2), squeeze=False, layout="constrained")

@@ -6,7 +6,8 @@ import pytest
 from adagp.host.comparison import Results
 from adagp.host.synthesis_plot import OTHERS, PLOT, drawn, plot_synthesis, shares
 from adagp.synth.xilinx import XILINX
-from made_designs import BASELINE, MAX, design, write_measured
+from made_designs import BASELINE, MAX, design, write, write_measured
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 
@@ -16,39 +17,69 @@ def test_outermost_blocks_and_all_the_rest():
     assert shares(design(XILINX, "baseline", BASELINE)["blocks"], "ff")[OTHERS] == 1500
 
 
+SPEEDS = {"baseline": [50.5, 60.5], "low": [40.5], "max": [20.5, 30.5]}
+MEDIANS = {"baseline": 55.0, "low": 20.25, "max": 25.5}
+
+
 @pytest.fixture
-def panels(tmp_path, monkeypatch):
-    """The axes of a plot of made designs, one of them without a route with a seed."""
+def drawn_figure(tmp_path, monkeypatch):
+    """A plot of made designs: speeds of their own, one seed without a route, cells for two of them."""
     write_measured(tmp_path)
     path = tmp_path / "ecp5.json"
     found = json.loads(path.read_text())
-    next(d for d in found["details"]["designs"] if d["variant"] == "low")["unrouted"] = {"3": "no wires"}
+    for placed in found["details"]["designs"]:
+        variant = placed["variant"]
+        placed |= {"fmax_mhz": dict(enumerate(SPEEDS[variant])), "fmax_median_mhz": MEDIANS[variant]}
+        placed["unrouted"] = {"3": "no wires"} if variant == "low" else {}
     path.write_text(json.dumps(found))
+    cells = [
+        {"variant": variant, "blocks": {"": {"cell_area": area}, "update": {"cell_area": area // 4}}}
+        for variant, area in (("baseline", 2_000_000), ("low", 3_000_000))
+    ]
+    write(tmp_path, "asic", {}, {"designs": cells}, config="small")
     seen = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: seen.append((path, figure.axes)))
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: seen.append((path, figure)))
     plot_synthesis(Results(tmp_path, "aa", {}), tmp_path / "images" / PLOT)
     assert [path for path, _ in seen] == [tmp_path / "images" / PLOT]
     return seen[0][1]
 
 
-def test_bars_are_whole_designs_in_their_order(panels):
-    assert [axis.get_title() for axis in panels] == ["7 series, preset tiny", "ECP5, preset tiny", "ECP5, routed"]
-    for axis in panels[:2]:
-        tops = [max(bar.get_y() + bar.get_height() for bar in axis.patches if round(bar.get_center()[0]) == at)
-                for at in range(3)]  # fmt: skip
-        assert tops == pytest.approx([2.0, 2.196, 3.234])
+def bars(axis, at):
+    """Of a design, in the order of the stack: heights, and colours."""
+    mine = sorted((bar for bar in axis.patches if round(bar.get_center()[0]) == at), key=lambda bar: bar.get_y())
+    return [bar.get_height() for bar in mine], [to_hex(bar.get_facecolor()) for bar in mine]
+
+
+def test_bars_are_whole_designs_in_their_order(drawn_figure):
+    luts, cells = drawn_figure.axes[:2], drawn_figure.axes[2]
+    titles = ["7 series, preset tiny", "ECP5, preset tiny", "standard cells, preset small", "ECP5, routed"]
+    assert [axis.get_title() for axis in drawn_figure.axes] == titles
+    for axis in luts:
+        assert [sum(bars(axis, at)[0]) for at in range(3)] == pytest.approx([2.0, 2.196, 3.234])
+        assert bars(axis, 2)[0] == pytest.approx([0.512, 1.234, 0.35, 1.038, 0.1])
         assert [label.get_text() for label in axis.get_xticklabels()] == ["baseline", "low", "max"]
-        assert sum(bar.get_height() for bar in axis.patches) == pytest.approx(2.0 + 2.196 + 3.234)
+    assert bars(cells, 0)[0] == [0.5, 1.5] and bars(cells, 1)[0] == [0.75, 2.25]
 
 
-def test_seeds_medians_and_the_target(panels):
+def test_a_block_has_a_colour_of_its_own(drawn_figure):
+    [legend] = drawn_figure.legends
+    colours = {text.get_text(): to_hex(patch.get_facecolor())
+               for text, patch in zip(legend.get_texts(), legend.get_patches(), strict=True)}  # fmt: skip
+    assert len(set(colours.values())) == len(colours)
+    assert bars(drawn_figure.axes[0], 2)[1] == [
+        colours[name] for name in ("core", "update", "control", "predictor", OTHERS)
+    ]
+    assert bars(drawn_figure.axes[2], 0)[1] == [colours["update"], colours[OTHERS]]
+
+
+def test_seeds_medians_and_the_target(drawn_figure):
     found = {}
-    for line in panels[2].get_lines():
+    for line in drawn_figure.axes[3].get_lines():
         style = line.get_marker(), line.get_linestyle()
         found.setdefault(style, []).append((list(line.get_xdata()), list(line.get_ydata())))
-    assert found.pop(("o", "None")) == [([at, at], [50.14, 1055.25]) for at in range(3)]
+    assert found.pop(("o", "None")) == [([0, 0], SPEEDS["baseline"]), ([1], SPEEDS["low"]), ([2, 2], SPEEDS["max"])]
     assert found.pop(("x", "None")) == [([1], [0])]
-    assert [y for _, y in found.pop(("None", "-"))] == [[552.7, 552.7]] * 3
+    assert [y for _, y in found.pop(("None", "-"))] == [[median] * 2 for median in MEDIANS.values()]
     assert [y for _, y in found.pop(("None", "--"))] == [[50.0, 50.0]] and not found
 
 

@@ -11,19 +11,18 @@ from pathlib import Path
 import numpy as np
 from adagp.host.sim_device import SimDevice
 from adagp.rtl.adam_lane import FOLD, AdamLane
-from adagp.rtl.narrow import WRITE_BURSTS
+from adagp.rtl.narrow import READ_BEATS, WRITE_BURSTS
 from adagp.rtl.skid import Skid
 from adagp.rtl.update_arrays import SLOTS
 from adagp.sim import DECERR, SLVERR, Fault
 from adagp.spec.commands import Opcode
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
-from adagp.spec.operands import COMPUTE
 from adagp.spec.registers import Status
 
 from .campaign import PREDICTING_DESIGNS, Case, Kind
 from .conditions import ROOM, open_device, random_workload, same_design
-from .observe import CLIENTS, Run, clear
+from .observe import CLIENTS, PREDICTOR_STORE, Run, clear
 from .workload import Workload
 from .workloads import PREDICTED, TRUE, Choice
 
@@ -129,10 +128,11 @@ def _judge(run: Run, status: Status) -> str:
     assert status == Status.ERROR, f"{label}: {status!r}"
     found = ErrorCode(device.read_register("ERROR")), device.read_register("ERROR_INDEX")
     assert found[0] in codes and found[1] == index, f"{label} at {index}: reported as {found[0].name} at {found[1]}"
-    waited = run.stopped - run.bursts["last"].max()
-    interrupted = {load.works[number].command.opcode for number in run.interrupted()}
-    limit += (Opcode.ADAM in interrupted) * _adam_cycles(load.config)
-    limit += bool(interrupted & COMPUTE) * _clear_cycles(load.config)
+    interrupted = [load.works[number] for number in run.interrupted()]
+    limit += any(work.command.opcode == Opcode.ADAM for work in interrupted) * _adam_cycles(load.config)
+    clears = max((work.clears for work in interrupted if not _narrow(load.config, work.kind)), default=0)
+    answers = {write: run.bursts["last"][run.bursts["write"] == write].max(initial=0) for write in (0, 1)}
+    waited = run.stopped - max(answers[1], answers[0] + clears)
     assert waited <= limit, f"{label}: stopped {waited} cycles later"
     assert run.bursts["last"].all(), f"{label}: stopped before all bursts were answered"
     run.check_waits()
@@ -146,9 +146,24 @@ def _adam_cycles(config: Config) -> int:
     return AdamLane.LATENCY + FOLD * SLOTS * config.port_width
 
 
-def _clear_cycles(config: Config) -> int:
-    """The same during a command with operands: a pad's half is cleared, while beats wait that the port has given."""
-    return max(config.a_depth, config.b_depth, config.c_depth)
+def _narrow(config: Config, kind: str) -> bool:
+    """Whether works of a kind have a port narrower than the accelerator's, and queues before it."""
+    return kind == "wait_predictor" and config.n_cores > 1 and config.predictor_core.port_width < config.port_width
+
+
+def _seen(run: Run, number: int) -> int:
+    """The cycle in which the engine of a work that has failed has met its first error.
+
+    A write's is met with the answer, a read's when the beat is taken: behind a pad's clearing, and where the port is
+    narrower behind the beats before it, piece by piece.
+    """
+    work, config = run.load.works[number], run.load.config
+    mine = run.bursts[(run.owner == number) & (run.bursts["failed"] > 0)]
+    wait = work.clears
+    if _narrow(config, work.kind):
+        beats = min(READ_BEATS, sum(span.beats for span in work.reads))
+        wait += beats * config.port_width // config.predictor_core.port_width
+    return int((mine["failed"] + wait * (mine["write"] == 0)).min())
 
 
 def _check_fetch(run: Run, place: tuple[int, int]) -> None:
@@ -166,7 +181,7 @@ def _check_engines(run: Run, failed: set[int], first: int) -> None:
     Once an error is seen nothing behind that command begins to write, and nothing is written for the ``first``.
     """
     works, bursts, config = run.load.works, run.bursts, run.load.config
-    seen = {number: bursts["failed"][(run.owner == number) & (bursts["failed"] > 0)].min() for number in failed}
+    seen = {number: _seen(run, number) for number in failed}
     place = works[first].place
     for number, work in enumerate(works):
         writes = (run.owner == number) & (bursts["write"] == 1)
@@ -187,23 +202,20 @@ def _check_engines(run: Run, failed: set[int], first: int) -> None:
             )
 
 
-def _waited(bursts, cycle: int, config: Config) -> np.ndarray:
-    """Which bursts may have been on their way to the port when the error of ``cycle`` was seen: each writer's next."""
-    waited, writes = np.zeros(len(bursts), bool), bursts["write"] == 1
-    unanswered = (bursts["failed"] == 0) | (bursts["failed"] > cycle)
-    late = writes & unanswered & (bursts["offered"] >= cycle + SEEN_CYCLES)
-    for client in np.unique(bursts["id"][writes]):
-        behind = np.flatnonzero(late & (bursts["id"] == client))
-        waited[behind[: _on_the_way(config, CLIENTS[1, int(client)])]] = True
+def _waited(bursts: np.ndarray, cycle: int, config: Config) -> np.ndarray:
+    """Which bursts may have been on their way to the port when the error of ``cycle`` was seen, though begun before.
+
+    With the predictor's memory on chip those in the arbiter's register and before that memory, of whatever writer;
+    behind them each writer's in front of the arbiter.
+    """
+    late = np.flatnonzero((bursts["write"] == 1) & (bursts["offered"] >= cycle + SEEN_CYCLES))
+    waited, shared = np.zeros(len(bursts), bool), config.predictor_on_chip * (1 + Skid.ITEMS)
+    waited[late[:shared]] = True
+    for client in {client for write, client in CLIENTS if write}:
+        queue = WRITE_BURSTS * (client == PREDICTOR_STORE and _narrow(config, "wait_predictor"))
+        behind = late[shared:][bursts["id"][late[shared:]] == client]
+        waited[behind[: Skid.ITEMS + queue]] = True
     return waited
-
-
-def _on_the_way(config: Config, client: str) -> int:
-    """How many bursts a writer can have begun that the memory port isn't offered yet."""
-    arbiter = Skid.ITEMS
-    memory = config.predictor_on_chip * (1 + Skid.ITEMS)  # behind the arbiter's register
-    narrow = client == "predictor's store" and config.predictor_core.port_width < config.port_width
-    return arbiter + memory + narrow * WRITE_BURSTS
 
 
 def _recover(load: Workload, device: SimDevice, run: Run) -> None:

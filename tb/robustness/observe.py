@@ -11,11 +11,12 @@ from adagp.spec.registers import Control
 from .conditions import ROOM
 from .workload import Work, Workload, work_of
 
-__all__ = ["CLIENTS", "Run", "clear"]
+__all__ = ["CLIENTS", "PREDICTOR_STORE", "Run", "clear"]
 
+PREDICTOR_STORE = 2
 CLIENTS = {
     (0, 0): "fetch", (0, 1): "fill", (0, 2): "update read", (0, 3): "predictor's fill",
-    (1, 0): "store", (1, 1): "update write", (1, 2): "predictor's store",
+    (1, 0): "store", (1, 1): "update write", (1, PREDICTOR_STORE): "predictor's store",
 }  # fmt: skip
 """Who makes a burst, by direction and AXI id."""
 

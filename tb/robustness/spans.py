@@ -10,7 +10,7 @@ from adagp.spec.operands import operands, outputs
 from adagp.spec.tile_machine import descriptors, task
 from adagp.spec.tiles import tile_program
 
-__all__ = ["Span", "compute_spans", "update_spans"]
+__all__ = ["Span", "clear_cycles", "compute_spans", "update_spans"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,19 @@ def compute_spans(
         if engine == "fill" or (engine == "store" and not dry):
             spans[engine] += _descriptor_spans(fields, config, port)
     return spans["fill"], spans["store"]
+
+
+def clear_cycles(command: Command, a_base: int, dry: bool, config: Config) -> int:
+    """For how long a compute command's fill takes no beats, at most: it clears a word a cycle, for two fills in a row.
+
+    Of more than two in a row the port's beats can't come, as no more than two wait for the engine.
+    """
+    given = task({**command.fields, "opcode": int(command.opcode)}, a_base=a_base, dry=int(dry))
+    clears = [
+        -(-fields["clear"] // config.banks)
+        for engine, fields in descriptors(tile_program, config, [given]) if engine == "fill"
+    ]  # fmt: skip
+    return max((one + other for one, other in zip(clears, [*clears[1:], 0], strict=True)), default=0)
 
 
 def update_spans(command: Command, dry: bool, config: Config) -> tuple[list[Span], list[Span]]:

@@ -16,7 +16,7 @@ from adagp.spec.operands import COMPUTE, UPDATES, counted
 from adagp.spec.registers import Status
 from adagp.spec.schedule import Entry, Schedule
 
-from .spans import Span, compute_spans, update_spans
+from .spans import Span, clear_cycles, compute_spans, update_spans
 
 __all__ = ["BP", "EVALUATE", "GP", "WARMUP", "Work", "Workload", "record", "work_of"]
 
@@ -29,6 +29,7 @@ class Work:
     """A compute, UPDATE or ADAM command as it is executed once: its bursts in order, and all memory after it.
 
     ``place``: batch and index in the program. ``dry``: the first of the two times in calibration. ``kind``: of WAITS.
+    ``clears``: cycles for which beats that have come may wait, see :func:`.spans.clear_cycles`.
     """
 
     place: tuple[int, int]
@@ -37,6 +38,7 @@ class Work:
     reads: list[Span]
     writes: list[Span]
     after: np.ndarray
+    clears: int
 
     @property
     def kind(self) -> str:
@@ -155,11 +157,12 @@ def record(load: Workload, golden: GoldenDevice) -> None:
         own = config.predictor_core if command.predictor and config.n_cores > 1 else config
         for dry in (True, False)[not load.calibrate :]:
             if command.opcode in UPDATES:
-                both = update_spans(command, dry, config)
+                both, clears = update_spans(command, dry, config), 0
             else:
                 both = compute_spans(command, a_base, dry, own, config)
+                clears = clear_cycles(command, a_base, dry, own)
             reads, writes = ([span for span in spans if not load.on_chip(span.address)] for spans in both)
-            load.works.append(Work((batch, index), command, dry, reads, writes, machine.memory.copy()))
+            load.works.append(Work((batch, index), command, dry, reads, writes, machine.memory.copy(), clears))
 
     machine.on_command = note
     load.run(golden)
