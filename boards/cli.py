@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 
 from ..host.cli import app, main
 from ..host.cli_options import (
@@ -45,7 +45,8 @@ def list_boards() -> None:
     """Show the boards there are."""
     from .build import BOARDS, find_board
 
-    table = Table("board", "what", "device", "memory", "clock, MHz", "result")
+    titles = ("board", "what", "device", "memory", "clock, MHz", "result")
+    table = Table(*(Column(title, overflow="fold") for title in titles))
     for board in map(find_board, BOARDS):
         slowest, fastest = (f"{hz / 1e6:g}" for hz in board.clocks)
         result = "bitstream" if board.flow == "ecp5" else "Vivado project"
@@ -123,6 +124,8 @@ def start(
     from ..host.dram_controller import DramController
 
     line = board_port("board", port, baud, patience)
+    if not (folder / "dram.json").exists():
+        raise SettingsError(f"there is no board in {folder}: `adagp board build` makes one")
     controller = DramController.load(folder / "dram.json")
     made = _config_hash(folder / "accelerator.json")
     from ..host.board_memory import start_memory

@@ -74,7 +74,19 @@ SourceOption = Annotated[
         " signs; `last`, `mean`: of earlier true gradients; `zero`: only momentum and decay; `skip`: no GP batches.",
     ),
 ]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the result to a JSON file.")]
+
+
+def _json_file(path: Path | None) -> Path | None:
+    """Says what can't be written before the work, not after it."""
+    try:
+        return None if path is None else writable(str(path))
+    except argparse.ArgumentTypeError as error:
+        raise SettingsError(f"--json: {error}") from None
+
+
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", help="Also write the result to a JSON file.", callback=_json_file)
+]
 RunArgument = Annotated[Path, typer.Argument(help="A run's folder, as `adagp train` made it.")]
 
 

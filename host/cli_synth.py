@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["cells", "changed", "complain", "numbers", "progress_of", "synth", "usual_library"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
+LARGEST_MHZ = 1000
+"""That may be asked for: more than any of these FPGAs' clocks."""
 MOST_SEEDS = 1000
 """In one command; each takes minutes."""
 
 
 def numbers(text: str) -> list[int]:
-    """Of ``1,2,5`` or ``1-8``, or none of an empty text; raises SettingsError."""
+    """Of ``1,2,5`` or ``1-8``; raises SettingsError."""
     try:
-        parts = [part.partition("-") for part in text.split(",")] if text else []
+        parts = [part.partition("-") for part in text.split(",")]
         ranges = [range(int(first), int(last if dash else first) + 1) for first, dash, last in parts]
     except ValueError:
         ranges = [range(0)]
@@ -133,13 +135,15 @@ def synth(
         list[str] | None, typer.Option("--set", help="Change the preset: `--set rows=2 --set cols=4`.")
     ] = None,
     block: Annotated[str, typer.Option(help="Only this block of it, e.g. `array`, `core`, `drain`, `pe`.")] = "top",
-    seeds: Annotated[str, typer.Option(help="Place and route with these seeds: `1-8`, `1,2,5`. Default: don't.")] = "",
+    seeds: Annotated[
+        str | None, typer.Option(help="Place and route with these seeds: `1-8`, `1,2,5`. Default: don't.")
+    ] = None,
     part: Annotated[str | None, typer.Option(help="Device: `85k`, `25k`, `up5k`, `xc7vx690t`, ...")] = None,
     package: Annotated[str | None, typer.Option(help="Package of the device, e.g. `CABGA756`.")] = None,
     speed: Annotated[str | None, typer.Option(help="Speed grade of the device.")] = None,
     freq: Annotated[
         float | None,
-        typer.Option(help="MHz to place and route for. Default: the preset's, and late nets are routed anew.", min=1),
+        typer.Option(help="MHz to place and route for. Default: the preset's, and late nets are routed anew."),
     ] = None,
     depth: Annotated[int, typer.Option(help="Levels of blocks that are shown; the JSON has all.", min=1)] = 3,
     liberty: Annotated[
@@ -171,7 +175,7 @@ def synth(
     `adagp synth --target ice40 --preset tiny --variant baseline --block array --set rows=2 --seeds 1-3`
     """
     config = changed(preset(preset_name), changes or ())
-    chosen = numbers(seeds)
+    chosen = [] if seeds is None else numbers(seeds)
     if target not in TARGETS:
         raise SettingsError(f"target = {target!r} must be one of: {', '.join(TARGETS)}")
     for name, value, only in (
@@ -186,6 +190,8 @@ def synth(
             raise SettingsError(f"--{name} isn't for --target asic")
     if chosen and target in ("xilinx", "asic"):
         raise SettingsError(f"seeds = {seeds!r}: no open tool places and routes for {target}")
+    if freq is not None and not 1 <= freq <= LARGEST_MHZ:
+        raise SettingsError(f"--freq {freq:g} must be from 1 to {LARGEST_MHZ} MHz")
     if freq is not None and not chosen:
         raise SettingsError("--freq is for place and route: it needs --seeds")
     if power and changes:

@@ -5,12 +5,17 @@ from collections.abc import Mapping
 from ..gen.tables import table
 from .added_blocks import plain
 
-__all__ = ["clock", "targets"]
+__all__ = ["LEGEND", "clock", "targets"]
 
 NOT_RECORDED = "not recorded"
 ARRAY = "core.compute.array"
 BLOCKS = 6
 """That are shown of those with late data."""
+LEGEND = f"""A seed without a route counts as 0 in the median, and as one whose critical path isn't in the array. `top`
+is what stands between the blocks, `(harness)` the shift registers that stand for pins, whose paths count too. *Late*:
+with the best seed, inputs of registers and memories, enables and resets too, that data reach later than the target's
+period after the clock, without the time they need before the next; with the {BLOCKS} blocks that have most of them."""
+"""What the tables mean."""
 
 
 def targets(designs: Mapping[str, Mapping], target_mhz: float) -> str:

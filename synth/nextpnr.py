@@ -81,7 +81,10 @@ class Router:
         if len(self.command) > 1:
             return f"{self.package} {version(self.package)}"
         said = subprocess.run([*self.command, "--version"], capture_output=True, text=True)
-        return (said.stdout + said.stderr).strip().splitlines()[0]
+        lines = (said.stdout + said.stderr).strip().splitlines()
+        if not lines:
+            raise ToolError(f"{self.command[0]} --version says nothing and ends with code {said.returncode}")
+        return lines[0]
 
     @cached_property
     def refinement(self) -> tuple[str, ...]:

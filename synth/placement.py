@@ -32,11 +32,16 @@ def late(folder: Path, scopes: Scopes, period_ns: float) -> dict[str, dict]:
         for end in net["endpoints"]:
             if net["event"].startswith("posedge") and end["event"].startswith("posedge"):
                 row = found.setdefault(scopes.block(end["cell"]), {"endpoints": 0, "late": 0, "worst_ns": 0.0})
-                arrival = end["delay"][1]
+                arrival = _latest(end["delay"])
                 row["endpoints"] += 1
                 row["late"] += arrival > period_ns
                 row["worst_ns"] = max(row["worst_ns"], round(arrival, 2))
     return dict(sorted((item for item in found.items() if item[1]["late"]), key=lambda item: -item[1]["late"]))
+
+
+def _latest(delay: float | list[float]) -> float:
+    """Of the least and the greatest, or of the one that older nextpnr tells."""
+    return max(delay) if isinstance(delay, list) else delay
 
 
 def critical_path(folder: Path, scopes: Scopes) -> list[dict]:

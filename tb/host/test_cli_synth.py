@@ -99,6 +99,11 @@ MISTAKES = {
     "ecp5 has no part '12k'; there are: 85k, 45k, 25k": ("--part", "12k"),
     "LFE5U-85F has no package 'X'; there are: CABGA756,": ("--package", "X"),
     "LFE5U-85F has no speed grade '9'; there are: 6, 7, 8": ("--speed", "9"),
+    "seeds = '' must be like 1,2,5 or 1-8": ("--seeds", ""),
+    "--freq nan must be from 1 to 1000 MHz": ("--seeds", "1", "--freq", "nan"),
+    "--freq 1e+09 must be from 1 to 1000 MHz": ("--seeds", "1", "--freq", "1e9"),
+    "--json: . is a folder, not a file": ("--json", "."),
+    "--json: a.txt/x can't be written": ("--json", "a.txt/x"),
     "seeds = '1-x' must be like 1,2,5 or 1-8": ("--seeds", "1-x"),
     "seeds = '5-1' must be like 1,2,5 or 1-8": ("--seeds", "5-1"),
     "seeds = ',' must be like 1,2,5 or 1-8": ("--seeds", ","),
@@ -159,8 +164,8 @@ def test_a_missing_tool(adagp, monkeypatch, tmp_path):
 
 
 def test_seeds():
-    assert numbers("") == [] and numbers("1-3,7,2") == [1, 2, 3, 7]
-    for text in ("1-2-3", "1,5-4"):
+    assert numbers("1-3,7,2") == [1, 2, 3, 7]
+    for text in ("", "1-2-3", "1,5-4"):
         with pytest.raises(SettingsError):
             numbers(text)
 

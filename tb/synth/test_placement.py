@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from adagp.synth import placement
 from adagp.synth.netlist import Scopes
 
@@ -23,11 +24,12 @@ def test_what_nextpnr_puts_into_a_path_is_of_the_block_before_it(tmp_path):
     ]
 
 
-def test_what_is_late_is_told_by_block(tmp_path):
+@pytest.mark.parametrize("told", [lambda ns: [0.5, ns], lambda ns: ns], ids=["least and greatest", "one"])
+def test_what_is_late_is_told_by_block(told, tmp_path):
     def net(*ends, event="posedge clk"):
         return {
             "event": event,
-            "endpoints": [{"cell": f"design.accelerator.{c}", "event": e, "delay": [0.5, d]} for c, e, d in ends],
+            "endpoints": [{"cell": f"design.accelerator.{c}", "event": e, "delay": told(d)} for c, e, d in ends],
         }
 
     clock = "posedge clk"
