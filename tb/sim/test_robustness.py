@@ -20,6 +20,9 @@ REFUSED_WRITE = 9
 MANY_WRITES = 49
 """One of those with predictions: a write of a command with 25 is refused, without predictor's memory on chip."""
 
+WRITES = 3
+"""Bursts of a command behind that one."""
+
 
 @pytest.mark.parametrize(
     ("kind", "count"),
@@ -63,6 +66,26 @@ def _goes_on(monkeypatch):
     monkeypatch.setattr(Run, "close", close)
 
 
+def _of_another(count):
+    """The last bursts are a command's behind the one that has failed, which has ``WRITES``, when no more is on its way."""
+
+    def misbehave(monkeypatch):
+        def close(self):
+            original(self)
+            [failed] = np.flatnonzero(self.bursts["failed"])
+            first = self.owner[failed]
+            mine = np.flatnonzero((self.owner == first) & (self.bursts["write"] == 1))
+            works = self.load.works
+            behind = [n for n, work in enumerate(works) if work.place > works[first].place and n not in self.owner]
+            self.owner[mine[-count:]] = next(n for n in behind if len(works[n].writes) == WRITES)
+            self.bursts["offered"][mine[-Skid.ITEMS - count :]] = self.stopped
+
+        original = Run.close
+        monkeypatch.setattr(Run, "close", close)
+
+    return misbehave
+
+
 def _cut_short(monkeypatch):
     def close(self):
         original(self)
@@ -93,6 +116,8 @@ def _register_kept(monkeypatch):
         (RESETS, REFUSED_WRITE, _register_kept, "registers after reset"),
         (PREDICTED_FAULTS, REFUSED_WRITE, _wrong_index, "reported as .* at"),
         (PREDICTED_FAULTS, MANY_WRITES, _goes_on, "goes on to write .* after its error"),
+        (PREDICTED_FAULTS, MANY_WRITES, _of_another(WRITES), "begins to write .* after the error"),
+        (PREDICTED_FAULTS, MANY_WRITES, _of_another(WRITES - 1), "is written by half"),
         (PREDICTED_RESETS, REFUSED_WRITE, _register_kept, "registers after reset"),
     ],
 )  # fmt: skip
