@@ -67,7 +67,7 @@ def _goes_on(monkeypatch):
 
 
 def _of_another(count):
-    """The last bursts are a command's behind the one that has failed, which has ``WRITES``, when no more is on its way."""
+    """The last bursts are of a command of ``WRITES`` behind the one that has failed, when no more is on its way."""
 
     def misbehave(monkeypatch):
         def close(self):
