@@ -119,15 +119,15 @@ def test_no_tool_starts_when_all_are_to_end(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_a_block_and_its_tools(number, tmp_path):
-    before = signal.getsignal(number)
+    before = signal.signal(number, signal.SIG_DFL)  # tests may themselves run under nohup
     start = time.monotonic()
-    with pytest.raises(SystemExit) as ended, ended_by_signals():
-        threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
-        python("import time; time.sleep(60)", tmp_path)
-    assert ended.value.code == 128 + number and time.monotonic() - start < 30 and not child._running
-    assert signal.getsignal(number) == before
-    signal.signal(number, signal.SIG_IGN)
     try:
+        with pytest.raises(SystemExit) as ended, ended_by_signals():
+            threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
+            python("import time; time.sleep(60)", tmp_path)
+        assert ended.value.code == 128 + number and time.monotonic() - start < 30 and not child._running
+        assert signal.getsignal(number) == signal.SIG_DFL
+        signal.signal(number, signal.SIG_IGN)
         with ended_by_signals():
             os.kill(os.getpid(), number)  # as under nohup
     finally:
