@@ -8,7 +8,7 @@ from ..spec.presets import preset
 from .comparison import NOT_MEASURED, Results, number
 from .equal_area import COLUMN_BLOCKS, EqualArea, equal_area
 
-__all__ = ["bargains"]
+__all__ = ["MEASURED", "bargains"]
 
 MEASURED = {
     "xilinx": ("7 series", "lut", "dsp48"), "ecp5": ("ECP5", "lut", "multiplier"),

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from .bargains import MEASURED
 from .comparison import Results
 
-__all__ = ["OTHERS", "PLOT", "TARGETS", "drawn", "plot_synthesis", "shares"]
+__all__ = ["OTHERS", "PLOT", "drawn", "plot_synthesis", "shares"]
 
 PLOT = "implementation.png"
 """The plot's name among the documents' images."""
 
-TARGETS = {
-    "xilinx": ("7 series", "lut", "thousand LUTs", 1e3), "ecp5": ("ECP5", "lut", "thousand LUTs", 1e3),
-    "asic": ("standard cells", "cell_area", "square millimetres of cells", 1e6),
+UNITS = {
+    "lut": ("thousand LUTs", 1e3), "cell_area": ("square millimetres of cells", 1e6),
 }  # fmt: skip
-"""Results, each with a title, the resource that is drawn, its unit and how many make one."""
+"""What logic is drawn in, by what it is called, and how many of the results' make one."""
 SHOWN = ("core", "update", "control", "predictor", "predictor_memory")
 """Blocks with a colour of their own, in the order of the stack."""
 OTHERS = "elsewhere"
@@ -40,7 +40,7 @@ old it is, stands below."""
 
 
 def plot_synthesis(results: Results, path: Path) -> None:
-    """Draw what of ``TARGETS`` has results, if anything has: a panel each, and one of what was routed on ECP5.
+    """Draw what of ``MEASURED`` has results, if anything has: a panel each, and one of what was routed on ECP5.
 
     A bar is a design, coloured by block; a dot is a seed, a line their median, a cross at 0 one without a route.
     """
@@ -49,7 +49,7 @@ def plot_synthesis(results: Results, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    origins = {name: measured["provenance"] for name in TARGETS if (measured := results.read(name))}
+    origins = {name: measured["provenance"] for name in MEASURED if (measured := results.read(name))}
     if not origins:
         return
     found = {name: results.designs(name) for name in origins}
@@ -58,7 +58,8 @@ def plot_synthesis(results: Results, path: Path) -> None:
     figure, axes = pyplot.subplots(1, panels, figsize=(3.7 * panels, 4.2), squeeze=False, layout="constrained")
     colours = {block: f"C{n}" for n, block in enumerate((*SHOWN, OTHERS))}
     for axis, (name, designs) in zip(axes[0], found.items(), strict=False):
-        title, resource, unit, scale = TARGETS[name]
+        title, resource, _ = MEASURED[name]
+        unit, scale = UNITS[resource]
         for at, design in enumerate(designs.values()):
             bottom = 0.0
             for block, number in shares(design["blocks"], resource).items():
