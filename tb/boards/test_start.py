@@ -114,4 +114,4 @@ def test_mistakes(start, tmp_path):
     code, _, said, _ = start(*PORT, folder=tmp_path / "nowhere")
     (tmp_path / "accelerator.json").write_text("[]")
     assert "accelerator.json isn't the description of an accelerator" in start(*PORT)[2]
-    assert code == 2 and "nowhere" in said and said.strip().count("\n") == 0
+    assert code == 2 and f"there is no board in {tmp_path / 'nowhere'}: " in said and said.strip().count("\n") == 0
