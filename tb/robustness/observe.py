@@ -14,6 +14,7 @@ from .workload import Work, Workload, work_of
 __all__ = ["CLIENTS", "PREDICTOR_STORE", "Run", "clear"]
 
 PREDICTOR_STORE = 2
+"""The AXI id of a second core's writes."""
 CLIENTS = {
     (0, 0): "fetch", (0, 1): "fill", (0, 2): "update read", (0, 3): "predictor's fill",
     (1, 0): "store", (1, 1): "update write", (1, PREDICTOR_STORE): "predictor's store",

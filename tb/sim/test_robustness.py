@@ -9,7 +9,7 @@ from adagp.spec.commands import Opcode
 from adagp.spec.registers import register
 from robustness import conditions, faults
 from robustness.campaign import Campaign, configured
-from robustness.faults import FAULTS, PREDICTED_FAULTS, SEEN_CYCLES
+from robustness.faults import FAULTS, PREDICTED_FAULTS, SEEN_CYCLES, STOP_CYCLES
 from robustness.observe import Run
 from robustness.resets import PREDICTED_RESETS, RESETS
 from robustness.workloads import workload
@@ -19,7 +19,6 @@ REFUSED_WRITE = 9
 """A case of the faults: one write of a compute command is refused."""
 MANY_WRITES = 49
 """One of those with predictions: a write of a command with 25 is refused, without predictor's memory on chip."""
-
 WRITES = 3
 """Bursts of a command behind that one."""
 
@@ -95,6 +94,15 @@ def _cut_short(monkeypatch):
     monkeypatch.setattr(Run, "close", close)
 
 
+def _late_stop(monkeypatch):
+    def close(self):
+        original(self)
+        self.stopped += 2 * STOP_CYCLES
+
+    original = Run.close
+    monkeypatch.setattr(Run, "close", close)
+
+
 def _register_kept(monkeypatch):
     reset = Simulation.reset
 
@@ -112,6 +120,7 @@ def _register_kept(monkeypatch):
         (FAULTS, REFUSED_WRITE, _wrong_index, "reported as .* at"),
         (FAULTS, REFUSED_WRITE, _stray_write, "memory isn't what was written"),
         (FAULTS, REFUSED_WRITE, _cut_short, "isn't complete"),
+        (FAULTS, REFUSED_WRITE, _late_stop, "stopped .* cycles later"),
         (RESETS, REFUSED_WRITE, _stray_write, "memory isn't what was written"),
         (RESETS, REFUSED_WRITE, _register_kept, "registers after reset"),
         (PREDICTED_FAULTS, REFUSED_WRITE, _wrong_index, "reported as .* at"),
