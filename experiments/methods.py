@@ -61,7 +61,7 @@ _EVEN = ((1, 1, 1),)
 """One batch with other gradients for each with true ones."""
 
 METHODS = {method.name: method for method in (
-    *(Method(f"bp-{share:g}", share=share) for share in PLAIN),
+    *(Method(f"bp-{share:g}", share=share, source="skip") for share in PLAIN),
     Method("ada-gp", entries="paper"),
     Method("ada-gp-1:1", entries=_EVEN),
     Method("ada-gp-raw", entries="paper", raw=True),

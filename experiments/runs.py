@@ -11,6 +11,7 @@ from torch import nn
 from ..gen.cache import digest
 from ..golden.training import AdaGP
 from ..golden.training.schedules import phase_name
+from ..spec.schedule import PREDICTING
 from .costs import BatchCosts, batch_costs
 from .data import Batches, Splits
 from .dni import Dni
@@ -124,6 +125,8 @@ class _Training:
         self.run, self.data, self.task, self._follow = run, data, task, follow
         self.method = METHODS[run.method]
         self.network = network_of(run, data).to(run.device)
+        if run.device == "cpu":  # the same numbers but for rounding, in three quarters of the time
+            self.network = self.network.to(memory_format=torch.channels_last)
         self.optimizer = optimizer(run.optimizer, self.network.parameters(), run.lr, run.momentum, run.weight_decay)
         self.epochs = max(1, round(run.epochs * self.method.share))
         self.n_batches = len(self._batches(0))
@@ -141,7 +144,7 @@ class _Training:
         if method.source == "dni":
             return Dni(self.network, self.optimizer, table, self.data.n_classes, seed=run.seed)
         return AdaGP(self.network, self.optimizer, table, predictor=method.predictor, source=method.source,
-                     gate=method.gate, metrics=bool(method.entries), scaler=self.scaler, seed=run.seed)  # fmt: skip
+                     gate=method.gate, metrics=method.source in PREDICTING, scaler=self.scaler, seed=run.seed)  # fmt: skip
 
     def _batches(self, epoch: int, shuffle: bool = True) -> Batches:
         return Batches(self.data.train, self.run.batch_size, self.run.seed, epoch, shuffle=shuffle)

@@ -98,6 +98,11 @@ class ExperimentSettings:
         if odd := [method for method in self.methods if not _fits(method, self.data, self.autocast)]:
             raise SettingsError(f"methods: {odd[0]} is for classification with autocast off: leave it out")
 
+    @property
+    def follow(self) -> bool:
+        """Curves are drawn."""
+        return True
+
     def deciding(self) -> dict[str, Any]:
         """What two commands must have in common to share a folder: all but methods and seeds, which may grow."""
         return {name: value for name, value in asdict(self).items() if name not in ("methods", "seeds")}

@@ -34,7 +34,8 @@ Ended = Callable[[Run, Outcome], object]
 
 
 class DataSettings(Protocol):
-    """What runs have in common: their examples, see :func:`.prepared.prepared`, and threads of each process."""
+    """What runs have in common: their examples, see :func:`.prepared.prepared`, threads of each process, and whether to
+    ``follow`` each, see :func:`.runs.execute`."""
 
     @property
     def data(self) -> str: ...
@@ -46,6 +47,8 @@ class DataSettings(Protocol):
     def augment(self) -> bool: ...
     @property
     def threads(self) -> int: ...
+    @property
+    def follow(self) -> bool: ...
 
 
 class _Stopped(Exception):
@@ -65,7 +68,7 @@ def _ready(wanted: DataSettings) -> None:
 
 def _run(run: Run, wanted: DataSettings, data: Splits, states: Path, told: Callable[[Standing], object]):
     try:
-        return execute(run, data, told, task_of(wanted.data), states, follow=True)
+        return execute(run, data, told, task_of(wanted.data), states, follow=wanted.follow)
     except torch.OutOfMemoryError:
         raise ExperimentError(f"{run.method}, seed {run.seed}: out of GPU memory; lower batch or jobs") from None
 

@@ -1,6 +1,6 @@
 """The training algorithm: batches with true gradients and batches with predicted ones."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 
@@ -39,7 +39,8 @@ class AdaGP:
     ``schedule``: warm-up and runs of phases, see :func:`.schedules.schedule`; by default the paper's. ``predictor``:
     its settings. ``source``: of the gradients in GP batches, see :data:`adagp.spec.schedule.SOURCES`. ``gate``: runs of
     GP batches begin only while layers with more than half of the weights had predictions with such a cosine in the last
-    BP batch. ``metrics``: whether to measure predictions in BP batches. ``scaler``: a GradScaler, if the caller's
+    BP batch. ``metrics``: whether to measure predictions in BP batches; without these and a gate, a source that predicts
+    nothing leaves the predictor untrained, which saves the time. ``scaler``: a GradScaler, if the caller's
     autocast needs one. ``seed``: of the predictor's first weights, and of random signs.
 
     Works with autocast inside of what is given to :meth:`step`, and with DistributedDataParallel. Raises TypeError for
@@ -74,6 +75,7 @@ class AdaGP:
         self.metrics = Metrics() if metrics else None
         group = network.process_group if isinstance(network, nn.parallel.DistributedDataParallel) else None
         self._recorder = Recorder(weights, settings.windows, group)
+        self._teaches = self.source.predicts or metrics or gate is not None
         self._open = torch.tensor(False)
         self._idle: set[str] = set()  # weights that the last BP batch had no gradient for
         self.phase = Phase.WARMUP
@@ -143,7 +145,7 @@ class AdaGP:
     def _backpropagate(self, compute, clip, phase):
         self._forget_gradients()
         reorganised: dict[str, Tensor | None] = {}
-        with self._recorder.recording(reorganised.__setitem__, True):
+        with self._recorder.recording(reorganised.__setitem__, self._teaches):
             loss = compute()
         if self._scaler:
             self._scaler.scale(loss).backward()
@@ -152,7 +154,7 @@ class AdaGP:
             loss.backward()
         if clip:
             clip()
-        self._learn(phase, {name: seen for name, seen in reorganised.items() if seen is not None})
+        self._learn(phase, reorganised)
         if self._scaler:
             self._scaler.step(self.optimizer)
             self._scaler.update()
@@ -160,8 +162,8 @@ class AdaGP:
             self.optimizer.step()
         return loss.detach()
 
-    def _learn(self, phase: Phase, reorganised: dict[str, Tensor]) -> None:
-        """Train the predictor with a batch's true gradients, and measure what it made of them before."""
+    def _learn(self, phase: Phase, reorganised: Mapping[str, Tensor | None]) -> None:
+        """Take a batch's true gradients of the weights that were in use, to the source and to the predictor."""
         given = {name: self._weights[name].weight.grad for name in self.predicted if name in reorganised}
         true = {name: gradient.float().flatten(1) for name, gradient in given.items() if gradient is not None}
         self._idle = {name for name, gradient in given.items() if gradient is None}
@@ -169,13 +171,18 @@ class AdaGP:
             return
         with _full_precision(self.predictor.scales.device):
             self.source.learn(true)
-            normalised = self.predictor.normalised({name: reorganised[name] for name in true})
-            self._measure(phase, normalised, true)
-            self.predictor.observe(true)
-            self._predictor_optimizer.zero_grad(set_to_none=True)
-            with torch.enable_grad():
-                self.predictor.loss(normalised, true).backward()
-            self._predictor_optimizer.step()
+            if seen := {name: output for name in true if (output := reorganised[name]) is not None}:
+                self._teach(phase, seen, true)
+
+    def _teach(self, phase: Phase, reorganised: Mapping[str, Tensor], true: Mapping[str, Tensor]) -> None:
+        """Train the predictor, and measure what it made of the gradients before."""
+        normalised = self.predictor.normalised(reorganised)
+        self._measure(phase, normalised, true)
+        self.predictor.observe(true)
+        self._predictor_optimizer.zero_grad(set_to_none=True)
+        with torch.enable_grad():
+            self.predictor.loss(normalised, true).backward()
+        self._predictor_optimizer.step()
 
     @torch.no_grad()
     def _measure(self, phase, normalised, true):
