@@ -4,6 +4,8 @@
 gradients of that quarter of its channels which have the largest. ``narrow``: of a network of which each layer but the
 last has only a random half of its channels, forward too. ``late``: of the second half of the layers; backward ends
 there. ``late-mean``: that, and the first half of the layers goes on with the exponential mean of its true gradients.
+``hard``: of that quarter of the examples whose outputs have the largest gradients. ``drawn``: of a quarter, drawn with
+these gradients' norms as odds and weighted, so that its mean is the batch's gradient.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,9 +22,9 @@ from ..spec.schedule import Schedule
 
 __all__ = ["IDEAS", "Idea", "gp_macs"]
 
-IDEAS = ("half", "sparse", "narrow", "late", "late-mean")
+IDEAS = ("half", "sparse", "narrow", "late", "late-mean", "hard", "drawn")
 KEPT = 0.25
-"""Of a layer's channels in ``sparse``."""
+"""Of a layer's channels in ``sparse``; of a batch's examples in ``hard`` and ``drawn``."""
 
 
 def gp_macs(idea: str, layers: Sequence[tuple[int, int]]) -> int:
@@ -33,6 +35,8 @@ def gp_macs(idea: str, layers: Sequence[tuple[int, int]]) -> int:
     if idea == "sparse":
         last = sum(layers[-1])
         return forward + last + round(KEPT * (forward + data - last))
+    if idea in ("hard", "drawn"):
+        return forward + round(KEPT * (forward + data))
     if idea == "narrow":
         last = len(layers) - 1
         shares = [(0.5 if place else 1) * (0.5 if place < last else 1) for place in range(len(layers))]
@@ -70,6 +74,8 @@ class Idea:
                 return None
             if self.idea == "sparse" and not last:
                 output.register_hook(lambda gradient: gradient * _largest(gradient, round(KEPT * channels)))
+            if self.idea in ("hard", "drawn") and last:
+                output.register_hook(self._of_some)
             if self.idea == "narrow" and not last:
                 count = max(1, channels // 2)
                 alive = torch.randperm(channels, generator=self._generator) < count
@@ -98,6 +104,17 @@ class Idea:
         self.optimizer.step()
         self._gp = False
         return loss.detach()
+
+    def _of_some(self, gradient: Tensor) -> Tensor:
+        """Of the loss by the network's outputs [batch, classes], for some examples; 0 for all others."""
+        norms, count = gradient.norm(dim=1), max(1, round(KEPT * len(gradient)))
+        if self.idea == "hard" or not 0 < norms.sum() < torch.inf:
+            chosen, weights = norms.topk(count).indices, torch.ones(count, device=norms.device)
+        else:
+            drawn = torch.multinomial(norms.cpu(), count, replacement=True, generator=self._generator)
+            chosen = drawn.to(norms.device)
+            weights = norms.sum() / norms[chosen] / count
+        return gradient * torch.zeros_like(norms).index_add(0, chosen, weights)[:, None]
 
     def _mean(self) -> None:
         if self._gp:

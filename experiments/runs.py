@@ -126,7 +126,7 @@ class _Training:
         self.method = METHODS[run.method]
         self.network = network_of(run, data).to(run.device)
         if run.device == "cpu":  # the same numbers but for rounding, in three quarters of the time
-            self.network = self.network.to(memory_format=torch.channels_last)
+            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a gap of its stubs
         self.optimizer = optimizer(run.optimizer, self.network.parameters(), run.lr, run.momentum, run.weight_decay)
         self.epochs = max(1, round(run.epochs * self.method.share))
         self.n_batches = len(self._batches(0))
@@ -143,8 +143,10 @@ class _Training:
             return Idea(method.source, self.network, self.optimizer, table, seed=run.seed)
         if method.source == "dni":
             return Dni(self.network, self.optimizer, table, self.data.n_classes, seed=run.seed)
-        return AdaGP(self.network, self.optimizer, table, predictor=method.predictor, source=method.source,
-                     gate=method.gate, metrics=method.source in PREDICTING, scaler=self.scaler, seed=run.seed)  # fmt: skip
+        return AdaGP(
+            self.network, self.optimizer, table, predictor=method.predictor, source=method.source, gate=method.gate,
+            metrics=method.source in PREDICTING, scaler=self.scaler, seed=run.seed,
+        )  # fmt: skip
 
     def _batches(self, epoch: int, shuffle: bool = True) -> Batches:
         return Batches(self.data.train, self.run.batch_size, self.run.seed, epoch, shuffle=shuffle)

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 from ...spec.commands import Phase
 from ...spec.schedule import Schedule
 from .layers import PredictedWeight, frozen_parameters, predicted_weights
-from .metrics import MEASURES, Metrics
+from .metrics import Metrics
 from .predictor import Predictor, PredictorSettings
 from .recorder import Recorder
-from .schedules import PAPER, Position, phase_name
+from .schedules import PAPER, Position
 from .sources import Source
 from .support import check_supported, unwrapped
+from .teacher import Teacher
 from .updates import Updates
 
 __all__ = ["AdaGP"]
@@ -39,9 +40,9 @@ class AdaGP:
     ``schedule``: warm-up and runs of phases, see :func:`.schedules.schedule`; by default the paper's. ``predictor``:
     its settings. ``source``: of the gradients in GP batches, see :data:`adagp.spec.schedule.SOURCES`. ``gate``: runs of
     GP batches begin only while layers with more than half of the weights had predictions with such a cosine in the last
-    BP batch. ``metrics``: whether to measure predictions in BP batches; without these and a gate, a source that predicts
-    nothing leaves the predictor untrained, which saves the time. ``scaler``: a GradScaler, if the caller's
-    autocast needs one. ``seed``: of the predictor's first weights, and of random signs.
+    BP batch. ``metrics``: whether to measure predictions in BP batches; without them and a gate, a source that predicts
+    nothing leaves the predictor untrained, which saves the time. ``scaler``: a GradScaler, if the caller's autocast
+    needs one. ``seed``: of the predictor's first weights, and of random signs.
 
     Works with autocast inside of what is given to :meth:`step`, and with DistributedDataParallel. Raises TypeError for
     what it doesn't work with, and ValueError for settings that mean nothing.
@@ -56,7 +57,7 @@ class AdaGP:
         if gate is not None and not -1 <= gate <= 1:
             raise ValueError(f"gate is {gate}, and a cosine is between -1 and 1")
         self._network, self.optimizer, self._position = network, optimizer, Position(schedule)
-        self._updates, self._scaler, self._gate = Updates(optimizer), scaler, gate
+        self._updates, self._scaler = Updates(optimizer), scaler
         trained = self._updates.trained()
         weights = predicted_weights(unwrapped(network), trained)
         if not weights:
@@ -70,13 +71,12 @@ class AdaGP:
         elements = {weight.name: weight.elements for weight in weights}
         self.predictor = Predictor(elements, settings, generator).to(weights[0].weight.device)
         self._generator = generator
-        self._predictor_optimizer = torch.optim.Adam(self.predictor.parameters(), settings.lr)
         self.source = Source(source, self.predictor, generator)
         self.metrics = Metrics() if metrics else None
+        self._teacher = Teacher(self.predictor, self.metrics, gate)
         group = network.process_group if isinstance(network, nn.parallel.DistributedDataParallel) else None
         self._recorder = Recorder(weights, settings.windows, group)
         self._teaches = self.source.predicts or metrics or gate is not None
-        self._open = torch.tensor(False)
         self._idle: set[str] = set()  # weights that the last BP batch had no gradient for
         self.phase = Phase.WARMUP
         """Of the last batch."""
@@ -98,18 +98,12 @@ class AdaGP:
 
     def end_epoch(self) -> None:
         """What :meth:`epoch` does at its end, for loops of another kind."""
-        if self.metrics:
-            self.metrics.end_epoch(self._position.epoch)
+        self._teacher.end_epoch(self._position.epoch)
         self._position.end_epoch()
-        for group in self._predictor_optimizer.param_groups:
-            group["lr"] = self.predictor.settings.rate(self._position.epoch)
 
     def next_phase(self) -> Phase:
         """What the next batch will be."""
-        return self._position.next(self._is_open())
-
-    def _is_open(self) -> bool:
-        return self._gate is None or bool(self._open)
+        return self._position.next(self._teacher.is_open())
 
     def step(self, compute: Callable[[], Tensor], clip: Callable[[], object] | None = None) -> Tensor | None:
         """Train with one batch: ``compute`` runs the network once and returns the loss, which is returned, detached.
@@ -117,7 +111,7 @@ class AdaGP:
         ``clip``: called between backward and update, where there is a backward; what it leaves is what the predictor
         learns. Predicted gradients aren't clipped. With the source ``skip`` a GP batch isn't run, and there is no loss.
         """
-        gate_open = self._is_open()
+        gate_open = self._teacher.is_open()
         phase = self._position.next(gate_open)
         if phase is Phase.GP:
             loss = None if self.source.kind == "skip" else self._predict(compute)
@@ -172,32 +166,7 @@ class AdaGP:
         with _full_precision(self.predictor.scales.device):
             self.source.learn(true)
             if seen := {name: output for name in true if (output := reorganised[name]) is not None}:
-                self._teach(phase, seen, true)
-
-    def _teach(self, phase: Phase, reorganised: Mapping[str, Tensor], true: Mapping[str, Tensor]) -> None:
-        """Train the predictor, and measure what it made of the gradients before."""
-        normalised = self.predictor.normalised(reorganised)
-        self._measure(phase, normalised, true)
-        self.predictor.observe(true)
-        self._predictor_optimizer.zero_grad(set_to_none=True)
-        with torch.enable_grad():
-            self.predictor.loss(normalised, true).backward()
-        self._predictor_optimizer.step()
-
-    @torch.no_grad()
-    def _measure(self, phase, normalised, true):
-        if not self.metrics and self._gate is None:
-            return
-        metrics = self.metrics or Metrics()
-        votes = []
-        for name, gradient in true.items():
-            predicted = normalised[name] * self.predictor.scale(name)
-            measures = metrics.add(phase_name(phase), name, predicted, gradient)
-            if self._gate is not None:
-                passes = measures[MEASURES.index("cosine")] >= self._gate
-                votes.append(torch.where(passes, gradient.numel(), -gradient.numel()))
-        if votes:
-            self._open = torch.stack(votes).sum() > 0
+                self._teacher.teach(phase, seen, true)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: tuple(self._weights[name].weight.shape) for name in self.predicted}
@@ -210,10 +179,8 @@ class AdaGP:
         return {
             "shapes": self._shapes(), "settings": asdict(self.predictor.settings),
             "predictor": self.predictor.state_dict(), "idle": sorted(self._idle),
-            "optimizer": self._predictor_optimizer.state_dict(),
             "generator": self._generator.get_state(), "source": (self.source.kind, dict(self.source.kept)),
-            "position": self._position.state(), "open": self._open.clone(), "calls": dict(self._recorder.calls),
-            "metrics": self.metrics.state_dict() if self.metrics else None,
+            "position": self._position.state(), "calls": dict(self._recorder.calls), **self._teacher.state_dict(),
         }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
@@ -231,16 +198,13 @@ class AdaGP:
         if kind != self.source.kind:
             raise ValueError(f"the state is of the source {kind!r} of gradients, not of {self.source.kind!r}")
         self.predictor.load_state_dict(state["predictor"])
-        self._predictor_optimizer.load_state_dict(state["optimizer"])
+        self._teacher.load_state_dict(state)
         self._generator.set_state(state["generator"].cpu())
         device = self.predictor.scales.device
         self.source.kept = {name: gradient.to(device, copy=True) for name, gradient in kept.items()}
         self._position.go_to(state["position"])
         self._idle = set(state["idle"])
-        self._open = state["open"].clone()
         self._recorder.calls = dict(state["calls"])
-        if self.metrics and state["metrics"]:
-            self.metrics.load_state_dict(state["metrics"])
 
     def close(self) -> None:
         """Take the hooks out of the network, which stays as it is."""

@@ -11,7 +11,7 @@ import pytest
 from adagp.experiments import results
 from adagp.experiments.methods import METHODS
 from adagp.golden.training.metrics import MEASURES
-from adagp.spec.schedule import SOURCES
+from adagp.spec.schedule import PREDICTING
 from small_experiments import COMMAND, LAYERS, TINY, outcomes, rows_of
 
 PLOTS = ("accuracy", "cost", "mape_mse", "cosine", "signs_norms")
@@ -67,7 +67,7 @@ def test_metrics_have_each_layer_phase_and_epoch(whole):
     mine = [(r["epoch"], r["phase"], r["layer"], r["batches"]) for r in rows if r["method"] == "ada-gp"]
     phases = {"0": ("warmup", "2"), "3": ("bp", "1")}  # between them there were only GP batches
     assert mine == [(e, phase, layer, n) for e, (phase, n) in phases.items() for layer in LAYERS]
-    assert {r["method"] for r in rows} == {n for n, m in METHODS.items() if m.entries and m.source in SOURCES}
+    assert {r["method"] for r in rows} == {n for n, m in METHODS.items() if m.entries and m.source in PREDICTING}
     assert all(float(r["mape"]) > 0 and -1 <= float(r["cosine"]) <= 1 for r in rows if r["method"] == "ada-gp")
     listed = json.loads((folder / "metrics.json").read_text())
     assert [str(row["mse"]) for row in listed] == [row["mse"] for row in rows]

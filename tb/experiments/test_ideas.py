@@ -11,7 +11,7 @@ from torch.nn import functional as F
 WEIGHTS = ("0.weight", "2.weight", "5.weight", "7.weight")
 
 
-def trained(idea, n_warmup=1):
+def trained(idea, n_warmup=1, seed=0):
     """A network, its gradients in the GP batch behind the warm-up, and that batch; the optimizer moves nothing."""
     torch.manual_seed(3)
     network = nn.Sequential(
@@ -19,7 +19,7 @@ def trained(idea, n_warmup=1):
         nn.ReLU(), nn.Linear(8, 3),
     )  # fmt: skip
     optimizer = torch.optim.SGD(network.parameters(), 0.0)
-    trainer = Idea(idea, network, optimizer, schedule(n_warmup, (1, 1, 0)))
+    trainer = Idea(idea, network, optimizer, schedule(n_warmup, (1, 1, 0)), seed)
     generator = torch.Generator().manual_seed(1)
     gradients = []
     for _ in range(n_warmup + 1):
@@ -72,6 +72,49 @@ def test_narrow_trains_half_of_the_channels():
     assert int((gradients[-2]["2.weight"].flatten(1).abs().sum(1) > 0).sum()) > 4  # the warm-up is whole
 
 
+def by_example(network, batch):
+    """What each example adds to the gradients, and the norm of what it adds to that of the outputs."""
+    x, y = batch
+    logits = network(x).detach().requires_grad_()
+    F.cross_entropy(logits, y).backward()
+    parts = [true(network, (x[n : n + 1], y[n : n + 1])) for n in range(len(x))]
+    return [{name: part[name] / len(x) for name in WEIGHTS} for part in parts], logits.grad.norm(dim=1)
+
+
+def test_hard_is_of_the_examples_with_the_largest_gradients():
+    network, gradients, batch = trained("hard")
+    parts, norms = by_example(network, batch)
+    for name in WEIGHTS:
+        expected = sum(parts[n][name] for n in norms.topk(2).indices)
+        assert torch.allclose(gradients[-1][name], expected, atol=1e-7)
+
+
+def test_drawn_is_the_batch_s_gradient_in_the_mean():
+    """Two of six are drawn, each weighs what its odds lack; over all seeds nothing is missing, and none has it all."""
+    parts, norms, seen = None, None, []
+    for seed in range(300):
+        network, gradients, batch = trained("drawn", seed=seed)
+        if parts is None:
+            parts, norms = by_example(network, batch)
+        weighted = [part["7.weight"] * norms.sum() / norm / 2 for part, norm in zip(parts, norms, strict=True)]
+        pairs = [a + b for n, a in enumerate(weighted) for b in weighted[n:]]
+        matches = [torch.allclose(gradients[-1]["7.weight"], pair, atol=1e-6) for pair in pairs]
+        assert sum(matches) == 1
+        seen.append(gradients[-1]["7.weight"])
+    whole = sum(part["7.weight"] for part in parts)
+    far = (torch.stack(seen).mean(0) - whole).norm()
+    assert far < 0.2 * whole.norm() < min((one - whole).norm() for one in seen)
+
+
+@pytest.mark.parametrize("factor", [0.0, torch.inf])
+def test_drawn_goes_on_without_odds(factor):
+    """Where no example has a gradient, or training has diverged."""
+    network = nn.Sequential(nn.Linear(2, 3))
+    trainer = Idea("drawn", network, torch.optim.SGD(network.parameters(), 0.1), schedule(0, (1, 1, 0)))
+    trainer.step(lambda batch: factor * network(batch[0]).square().sum(), (torch.ones(4, 2),))
+    assert network[0].weight.isfinite().all() == (factor == 0)
+
+
 @pytest.mark.parametrize("idea", ["late", "late-mean"])
 def test_late_is_of_the_second_half(idea):
     network, gradients, batch = trained(idea, n_warmup=2)
@@ -92,6 +135,7 @@ def test_costs_by_hand():
     assert costs["half"] == (168 + 168 + 68) // 2
     assert costs["sparse"] == 168 + 16 + (160 + 60) // 4
     assert costs["narrow"] == 200 / 2 + 120 / 4 + 60 / 4 + 24 / 2
+    assert costs["hard"] == costs["drawn"] == 168 + (168 + 68) // 4
     assert costs["late"] == costs["late-mean"] == 168 + (20 + 8) + 8
 
 

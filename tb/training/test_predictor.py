@@ -9,6 +9,8 @@ from adagp import AdaGP, PredictorSettings, schedule
 from adagp.golden.training.metrics import MEASURES, Metrics, measure
 from adagp.spec.commands import Phase
 from torch import nn
+from torch.nn import functional as F
+from torch_networks import conv_network, image_batches, weights_of
 
 
 def test_measures_by_hand():
@@ -80,7 +82,28 @@ def test_the_gate_opens_with_quality():
     assert phases[0] is Phase.BP
     first = phases.index(Phase.GP)
     assert first > 1 and Phase.GP in phases[-2:]
-    ada._gate = 1.0  # nothing is as good
+    ada._teacher._gate = 1.0  # nothing is as good
     for _ in range(4):
         ada.step(compute)
     assert ada.phase is Phase.BP
+
+
+@pytest.mark.parametrize("source", ["zero", "last", "mean", "skip"])
+def test_a_predictor_that_nothing_needs_is_not_taught(source):
+    """The network is trained as with one that is; with metrics or a gate there is a need."""
+
+    def trained(**settings):
+        network = conv_network()
+        optimizer = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)
+        ada = AdaGP(network, optimizer, schedule(1, (2, 1, 1)), source=source, **settings)
+        before = weights_of(ada.predictor)
+        for number, (x, y) in enumerate(image_batches(6)):
+            ada.step(lambda x=x, y=y: F.cross_entropy(network(x), y))
+            if number == 1:
+                ada.end_epoch()
+        taught = any(not torch.equal(before[name], value) for name, value in weights_of(ada.predictor).items())
+        return weights_of(network), taught
+
+    (plain, idle), (measured, taught), (_, judged) = trained(metrics=False), trained(), trained(metrics=False, gate=-1)
+    assert (idle, taught, judged) == (False, True, True)
+    assert all(torch.equal(plain[name], value) for name, value in measured.items())
