@@ -1,7 +1,8 @@
 """What a batch takes in PyTorch: BP, GP, and what a GP batch consists of: ``results/wall_time.json``.
 
 ``python -m adagp.experiments.bench_wall_time``, on a machine that does nothing else. All kinds of batches are run in
-turn, so that each meets the same machine; times are medians.
+turn, so that each meets the same machine; times are medians. Small images keep a GPU waiting for its host, which sends
+it one small piece of work after the other; ``--size`` tells what is left of that with larger ones.
 """
 
 import argparse
@@ -22,12 +23,14 @@ from ..spec.presets import preset
 from .errors import ModelError
 from .models import build
 
-__all__ = ["KINDS", "figures_of", "main", "times"]
+__all__ = ["KINDS", "SIZE", "figures_of", "main", "times"]
 
 COMMAND = "python -m adagp.experiments.bench_wall_time"
 MODELS = ("vgg13", "resnet50")
 KINDS = ("bp", "ada_bp", "gp", "forward", "predictor", "update")
-CLASSES, SIZE = 10, 32
+CLASSES = 10
+SIZE = 32
+"""Of images, by default."""
 LR, MOMENTUM = 1e-3, 0.9
 SEED = 0
 
@@ -36,7 +39,7 @@ class _Training:
     """A copy of the network in training; each method is a batch, or a part of one."""
 
     def __init__(self, model: str, images: Tensor, labels: Tensor):
-        self.network = build(model, CLASSES, SIZE, SEED).to(images.device).train()
+        self.network = build(model, CLASSES, images.shape[-1], SEED).to(images.device).train()
         self.optimizer = torch.optim.SGD(self.network.parameters(), LR, momentum=MOMENTUM)
         self._images, self._labels = images, labels
 
@@ -83,16 +86,16 @@ class _Training:
 
 
 def times(
-    model: str, batch: int, rounds: int, device: str, tell: Callable[[range], Iterable[int]] = iter
+    model: str, batch: int, rounds: int, device: str, tell: Callable[[range], Iterable[int]] = iter, size: int = SIZE
 ) -> dict[str, float]:
-    """Medians in seconds by KINDS, for images of SIZE x SIZE.
+    """Medians in seconds by KINDS, for images of ``size`` x ``size``.
 
     ``bp``: plain training. ``ada_bp``, ``gp``: AdaGP's, without metrics. ``forward``: in training mode, nothing kept
     for a backward pass. ``predictor``: of outputs as if they were reorganised, for all weights. ``update``: of all
     these weights by the optimizer at once. Networks of plain kinds have no hooks.
     """
     torch.manual_seed(SEED)
-    x = torch.randn(batch, 3, SIZE, SIZE, device=device)
+    x = torch.randn(batch, 3, size, size, device=device)
     y = torch.randint(CLASSES, (batch,), device=device)
     plain, true, predicted = (_Training(model, x, y) for _ in range(3))
     plain.bp()  # the optimizer has its momentum
@@ -120,14 +123,17 @@ def _timed(run: Callable[[], object], device: str) -> float:
     return time.perf_counter() - begun
 
 
-def figures_of(model: str, device: str, seconds: dict[str, float]) -> dict[str, float]:
-    """Ratios; ``overhead``: what a GP batch takes beside forward, predictor and update, as a share of these."""
+def figures_of(model: str, part: str, seconds: dict[str, float]) -> dict[str, float]:
+    """Ratios, named after the ``part`` of the results.
+
+    ``overhead``: what a GP batch takes beside forward, predictor and update, as a share of these.
+    """
     parts = seconds["forward"] + seconds["predictor"] + seconds["update"]
     found = {
         "gp_over_bp": seconds["gp"] / seconds["bp"], "gp_over_forward": seconds["gp"] / seconds["forward"],
         "overhead": seconds["gp"] / parts - 1, "ada_bp_over_bp": seconds["ada_bp"] / seconds["bp"],
     }  # fmt: skip
-    return {f"{name}_{model}_{device}": round(value, 4) for name, value in found.items()}
+    return {f"{name}_{model}_{part}": round(value, 4) for name, value in found.items()}
 
 
 def main() -> None:
@@ -135,6 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("--rounds", type=at_least_one, default=15, help="batches of each kind (default: %(default)s)")
     parser.add_argument("--batch", type=at_least_one, default=64, help="images in a batch (default: %(default)s)")
+    parser.add_argument("--size", type=at_least_one, default=SIZE, help="of an image (default: %(default)s pixels)")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--threads", type=at_least_one, default=1, help="of PyTorch, on the CPU (default: %(default)s)")
     parser.add_argument("-o", "--output", type=writable, default=FOLDER / "wall_time.json")
@@ -142,21 +149,21 @@ def main() -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda, and PyTorch finds no GPU")
     torch.set_num_threads(options.threads)
-    sources = commit()
+    sources, part = commit(), options.device if options.size == SIZE else f"{options.device}-{options.size}"
     figures: dict[str, float] = {}
     seconds: dict[str, dict[str, float]] = {}
     for model in MODELS:
         shown = partial(track, description=model, console=screen)
         try:
-            seconds[model] = times(model, options.batch, options.rounds, options.device, shown)
+            seconds[model] = times(model, options.batch, options.rounds, options.device, shown, options.size)
         except ModelError as error:
             parser.exit(2, f"error: {error}\n")
-        figures |= figures_of(model, options.device, seconds[model])
-    used = {"batch": options.batch, "rounds": options.rounds, "threads": options.threads}
+        figures |= figures_of(model, part, seconds[model])
+    used = {"batch": options.batch, "size": options.size, "rounds": options.rounds, "threads": options.threads}
     origin = provenance(COMMAND, preset("ecp5"), SEED, sources)
     if options.device == "cuda":
         origin["processor"] = torch.cuda.get_device_name()
-    merge_results(options.output, options.device, figures, {"seconds": seconds, **used}, origin)
+    merge_results(options.output, part, figures, {"seconds": seconds, **used}, origin)
     for name, value in figures.items():
         print(f"{name}: {value}")
 

@@ -17,6 +17,7 @@ from ..golden import paper
 from .accuracy_findings import Findings, Gap, pairs, verdicts
 from .accuracy_plot import draw
 from .accuracy_predictions import learning, predictions
+from .bench_wall_time import SIZE
 from .methods import METHODS
 
 __all__ = ["PATH", "PLOT", "document", "main"]
@@ -156,10 +157,10 @@ of the paper's text: {means}.
 {table(("network", "images", "BP", "ADA-GP", "here"), rows)}"""
 
 
-def _slower(found: Mapping[str, float], device: str, networks: Iterable[str]) -> str:
+def _slower(found: Mapping[str, float], part: str, networks: Iterable[str]) -> str:
     """Whether a GP batch is worth its time, in a sentence."""
-    slower = [name for name in networks if found[f"gp_over_bp_{name}_{device}"] > 1]
-    many = [name for name in networks if found[f"overhead_{name}_{device}"] > OVERHEAD]
+    slower = [name for name in networks if found[f"gp_over_bp_{name}_{part}"] > 1]
+    many = [name for name in networks if found[f"overhead_{name}_{part}"] > OVERHEAD]
     time = f"GP batches take longer than BP batches with {', '.join(slower)}" if slower else (
         "GP batches take less time than BP batches"
     )  # fmt: skip
@@ -172,21 +173,22 @@ def _wall_time(folder: Path) -> str:
         return ""
     written = json.loads(path.read_text())
     parts = []
-    for device, origin in written["provenance"].items():
-        detail = written["details"][device]["details"]
+    for part, origin in written["provenance"].items():
+        detail = written["details"][part]["details"]
+        size = detail.get("size", SIZE)
         rows = []
         for model, seconds in detail["seconds"].items():
-            f = {name: written["figures"][f"{name}_{model}_{device}"] for name in ("gp_over_bp", "overhead")}
+            f = {name: written["figures"][f"{name}_{model}_{part}"] for name in ("gp_over_bp", "overhead")}
             rows.append((model, *(f"{1000 * value:.1f}" for value in seconds.values()), f"{f['gp_over_bp']:.3f}",
                          f"{100 * f['overhead']:.1f} %"))  # fmt: skip
         kinds = next(iter(detail["seconds"].values()))
-        parts.append(f"""Milliseconds on {origin["processor"]} ({device}, threads: {detail["threads"]}),
-batches of {detail["batch"]} images, medians of {detail["rounds"]}.
+        parts.append(f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
+batches of {detail["batch"]} images of {size} x {size}, medians of {detail["rounds"]}.
 By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
 
 {table(("network", *(f"`{kind}`" for kind in kinds), "gp / bp", "overhead"), rows)}
 
-{_slower(written["figures"], device, detail["seconds"])}""")
+{_slower(written["figures"], part, detail["seconds"])}""")
     told = "\n\n".join(parts)
     return f"""## What a batch takes in PyTorch
 

@@ -1,5 +1,6 @@
 """The bench of wall times, with a small network: what is run, not how long it takes."""
 
+import json
 from itertools import cycle
 
 import pytest
@@ -49,6 +50,27 @@ def test_figures():
         "ada_bp_over_bp_vgg13_cpu": 1.2,
     }  # fmt: skip
     assert found["overhead_vgg13_cpu"] == pytest.approx(1.5 / 1.25 - 1)
+
+
+def test_images_have_the_size_that_is_asked_for(monkeypatch, tmp_path, capsys):
+    """And results of other sizes are apart."""
+    seen = set()
+    real = bench_wall_time.build
+
+    def build(name, n_classes, size, seed):
+        network = real("small-cnn", n_classes, size, seed)
+        network.register_forward_pre_hook(lambda _, given: seen.add((size, *given[0].shape[1:])))
+        return network
+
+    monkeypatch.setattr(bench_wall_time, "build", build)
+    for size in (32, 12):
+        monkeypatch.setattr("sys.argv", ["bench_wall_time", "--rounds", "1", "--batch", "2", "--size", str(size), "-o",
+                                         str(tmp_path / "w.json")])  # fmt: skip
+        bench_wall_time.main()
+    assert seen == {(32, 3, 32, 32), (12, 3, 12, 12)}
+    written = json.loads((tmp_path / "w.json").read_text())
+    assert {name: part["details"]["size"] for name, part in written["details"].items()} == {"cpu": 32, "cpu-12": 12}
+    assert written["figures"]["overhead_vgg13_cpu-12"] > -1 and "overhead_resnet50_cpu-12" in capsys.readouterr().out
 
 
 def test_without_a_gpu_that_is_said(monkeypatch, capsys):
