@@ -19,10 +19,14 @@ from . import host_networks
 from .methods import METHODS
 from .regimes import Regime
 
-__all__ = ["PLAIN", "cycles_of", "measured", "settings_of"]
+__all__ = ["HALF", "PLAIN", "SIMULATED", "cycles_of", "measured", "settings_of"]
 
 PLAIN = "plain"
-"""The name, among sources, of training without predictions, on the baseline; all others are on MAX."""
+"""The name, among sources, of training without predictions, on the baseline; predictions and controls are on MAX."""
+HALF = "half"
+"""One of :mod:`.ideas`: in GP batches the baseline trains with half of the examples."""
+SIMULATED = (PLAIN, *SOURCES, HALF)
+"""Sources whose batches' cycles can be measured."""
 
 Seen = Callable[[int, int], None]
 
@@ -41,6 +45,10 @@ def measured(regime: Regime, source: str, n_classes: int, work: Path, seen: Seen
 
     ``seen``: called with batches that are done, and that there will be. What images show makes no difference.
     """
+    if source == HALF:
+        halved = replace(regime, batch_size=(regime.batch_size + 1) // 2)
+        whole, half = (measured(each, PLAIN, n_classes, work, seen)["warmup"] for each in (regime, halved))
+        return {"warmup": whole, "bp": whole, "gp": half}
     settings = settings_of(regime, source)
     shape = (regime.channels, regime.image_size, regime.image_size)
     named = replace(settings, model=regime.model)  # not by a path of this machine

@@ -7,9 +7,9 @@ the best is the first or the last, one beyond. Then it runs with the best from f
 looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``:
 MACs, 1 is plain training for all epochs. ``above``: accuracy over the best plain training of no higher cost, which has
 fewer epochs, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the
-simulated RTL, plain training's on the baseline, others' on MAX, which has more PEs; what is above plain training of as
-many cycles is in details. Synthetic gradients and ``ideas`` aren't to be had there, and larger networks aren't
-simulated.
+simulated RTL: plain training and ``half`` on the baseline, others on MAX, which has more PEs; what is above plain
+training of as many cycles is in details. Synthetic gradients and the other ``ideas`` aren't to be had there, and larger
+networks aren't simulated.
 
 Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on,
 with the same PyTorch and on the same kind of GPU.
@@ -33,8 +33,8 @@ from ..host.cli_options import at_least_one, screen, writable
 from ..host.results import FOLDER, commit, merge_results, provenance
 from ..host.run_folder import RunError
 from ..spec.presets import preset
-from ..spec.schedule import PREDICTING, SOURCES
-from .accelerated import PLAIN, cycles_of, measured
+from ..spec.schedule import PREDICTING
+from .accelerated import PLAIN, SIMULATED, cycles_of, measured
 from .comparison import SEEDS, Comparison, Tuned
 from .data import DataError
 from .errors import ExperimentError, ModelError
@@ -136,8 +136,8 @@ def _quality(outcomes: Sequence[dict]) -> dict[str, dict[str, float | None]]:
 def _cycles(regime: Regime, methods: Sequence[str], n_classes: int) -> dict[str, dict[str, int]]:
     if not regime.preset:
         return {}
-    wanted = {METHODS[name].source if METHODS[name].entries else PLAIN for name in methods} & {PLAIN, *SOURCES}
-    order = [source for source in (PLAIN, *SOURCES) if source in wanted]
+    wanted = {METHODS[name].source if METHODS[name].entries else PLAIN for name in methods}
+    order = [source for source in SIMULATED if source in wanted]
     return {
         source: measured(regime, source, n_classes, WORK)
         for source in track(order, f"{regime.name}: cycles", console=screen)

@@ -57,8 +57,9 @@ as 0; one with less than half of plain training's median accuracy went astray, a
 called clear.
 
 Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator: plain
-training's on the baseline and all others' on MAX, which has a second array for them. Cycles aren't seconds: the designs
-that predict reach lower clocks (`docs/implementation.md`), which is counted nowhere here. `nox -s bench_accuracy` runs
+training's and those of `half`, whose GP batches are smaller ones with true gradients, on the baseline; all others' on
+MAX, which has a second array for them. Cycles aren't seconds: the designs that predict reach lower clocks
+(`docs/implementation.md`), which is counted nowhere here. `nox -s bench_accuracy` runs
 it all again; regimes are in `experiments/regimes.py`, methods in `experiments/methods.py`."""
 
 

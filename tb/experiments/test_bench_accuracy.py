@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.experiments import accelerated, bench_accuracy
-from adagp.experiments.accelerated import PLAIN, cycles_of, measured, settings_of
+from adagp.experiments.accelerated import HALF, PLAIN, cycles_of, measured, settings_of
 from adagp.experiments.regimes import REGIMES
 from adagp.host.data import Dataset
 from adagp.host.session import open_session
@@ -37,7 +37,9 @@ def tiny(monkeypatch, tmp_path):
 
     def counted(settings, dataset, seen):
         asked.append(settings)
-        return {"warmup": 100} if settings.variant == "baseline" else CYCLES[settings.gradient_source]
+        if settings.variant == "baseline":
+            return {"warmup": 100 if settings.batch == TINY_REGIME.batch_size else 60}
+        return CYCLES[settings.gradient_source]
 
     monkeypatch.setitem(REGIMES, "tiny", TINY_REGIME)
     monkeypatch.setattr(accelerated, "batch_cycles", counted)
@@ -151,5 +153,7 @@ def test_cycles_are_kept_apart(tiny, tmp_path):
     assert measured(TINY_REGIME, PLAIN, 10, tmp_path) == {"warmup": 100}
     measured(replace(TINY_REGIME, image_size=4), "mean", 10, tmp_path)
     assert len(tiny) == 3
+    assert measured(TINY_REGIME, HALF, 10, tmp_path) == {"warmup": 100, "bp": 100, "gp": 60}
+    assert len(tiny) == 4 and tiny[-1].batch == TINY_REGIME.batch_size // 2
     outcome = {"run": {"method": "dni-1:1"}, "batches": {"warmup": 1}}
     assert cycles_of(outcome, CYCLES) is None
