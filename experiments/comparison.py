@@ -1,9 +1,10 @@
 """The comparison: learning rates tuned for each method on validation images, then new seeds, on test images."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 
 from .data import Splits
 from .experiment_folder import ExperimentFolder
@@ -18,6 +19,8 @@ TUNING_SEED = 1000
 """The first of those that learning rates are chosen by; none of them is reported."""
 BEYOND = 4
 """So many learning rates at most are tried beyond a regime's."""
+SECOND_LOOK = 4
+"""Seeds at least that a method's two best learning rates are tried with: which is the better shows among seeds."""
 STEP = 3
 """Between a learning rate and the next."""
 SEEDS = (0, 1, 2, 3, 4)
@@ -35,15 +38,24 @@ class Tuned:
 
 
 def tuned(outcomes: Iterable[dict]) -> Tuned:
-    """The learning rate with the best mean validation accuracy, the lowest of equal ones.
+    """The learning rate with the best mean validation accuracy, of those with most runs; the lowest of equal ones."""
+    by_lr = _validations(outcomes)
+    most = max(map(len, by_lr.values()))
+    best = _ranked({lr: found for lr, found in by_lr.items() if len(found) == most})[0]
+    return Tuned(best, fmean(by_lr[best]), best in (min(by_lr), max(by_lr)), len(by_lr))
 
-    A run that diverged, which has none, counts as 0.
-    """
+
+def _validations(outcomes: Iterable[dict]) -> dict[float, list[float]]:
+    """Accuracies by learning rate; a run that diverged, which has none, counts as 0."""
     by_lr: dict[float, list[float]] = {}
     for outcome in outcomes:
         by_lr.setdefault(outcome["run"]["lr"], []).append(outcome["validation"] or 0)
-    best = max(sorted(by_lr), key=lambda lr: sum(by_lr[lr]) / len(by_lr[lr]))
-    return Tuned(best, sum(by_lr[best]) / len(by_lr[best]), best in (min(by_lr), max(by_lr)), len(by_lr))
+    return by_lr
+
+
+def _ranked(by_lr: Mapping[float, Sequence[float]]) -> list[float]:
+    """Learning rates, the best first."""
+    return sorted(sorted(by_lr), key=lambda lr: -fmean(by_lr[lr]))
 
 
 @dataclass(frozen=True)
@@ -72,14 +84,23 @@ class Comparison:
     @property
     def tuning_seeds(self) -> tuple[int, ...]:
         """Of the runs that learning rates are chosen by."""
-        return tuple(range(TUNING_SEED, TUNING_SEED + self.regime.tuning))
+        return tuple(range(TUNING_SEED, TUNING_SEED + max(SECOND_LOOK, self.regime.tuning)))
 
     def _tried(self, method: str) -> list[Run]:
-        """With the regime's learning rates; if these have all ended, and the best is the first or last, with one beyond
-        too, and so on."""
+        """With the regime's learning rates, and if the best of these is the first or last, with one beyond too, and so
+        on; then the two best once more."""
+        runs = self._first_look(method)
+        if not all(map(self.folder.has, runs)):
+            return runs
+        finalists = _ranked(_validations(map(self.folder.read, runs)))[:2]
+        return runs + [
+            self.run(method, seed, lr) for lr in sorted(finalists) for seed in self.tuning_seeds[self.regime.tuning :]
+        ]
+
+    def _first_look(self, method: str) -> list[Run]:
         lrs = sorted(self.regime.lrs)
         while True:
-            runs = [self.run(method, seed, lr) for lr in lrs for seed in self.tuning_seeds]
+            runs = [self.run(method, seed, lr) for lr in lrs for seed in self.tuning_seeds[: self.regime.tuning]]
             if len(lrs) == len(self.regime.lrs) + BEYOND or not all(map(self.folder.has, runs)):
                 return runs
             best = tuned(map(self.folder.read, runs))

@@ -16,8 +16,8 @@ class Regime:
 
     ``steep``: accuracy still grows quickly with more training at the end; otherwise half of it would nearly do.
     ``lrs``: learning rates among which each method's is chosen. ``preset``: of the accelerator whose cycles are
-    counted, "" if none are; ``tuning``: seeds that each learning rate is tried with, fewer where thousands of images
-    judge it; ``wants_gpu``: it is long.
+    counted, "" if none are; ``tuning``: seeds that each learning rate is tried with, before
+    the best are looked at once more; ``wants_gpu``: it is long.
     Examples as :class:`.workers.DataSettings` has them.
     """
 
@@ -62,8 +62,8 @@ REGIMES = {regime.name: regime for regime in (
     Regime("digits-long", "digits", "small-cnn", 40, 64, 8, 1),
     Regime("fashion-steep", "fashion-mnist", "small-cnn", 4, 64, 14, 1, 10000, steep=True),
     Regime("fashion-long", "fashion-mnist", "small-cnn", 30, 64, 14, 1, 5000, tuning=2),
-    Regime("cifar-steep", "cifar10", "small-cnn", 4, 64, 16, 3, 20000, steep=True, tuning=2),
-    Regime("cifar-long", "cifar10", "small-cnn", 40, 64, 16, 3, 4000, tuning=2),
+    Regime("cifar-steep", "cifar10", "small-cnn", 8, 64, 16, 3, 10000, steep=True, lrs=(0.015, 0.05, 0.15), tuning=2),
+    Regime("cifar-long", "cifar10", "small-cnn", 30, 64, 16, 3, 4000, lrs=(0.015, 0.05, 0.15), tuning=2),
     Regime("cifar5-steep", "cifar10", "small-cnn5", 8, 64, 16, 3, 20000, steep=True, preset="paper", wants_gpu=True),
     Regime("cifar5-long", "cifar10", "small-cnn5", 50, 64, 16, 3, 4000, preset="paper", wants_gpu=True),
     Regime("fashion-full", "fashion-mnist", "small-cnn", 10, 64, 14, 1, lrs=(0.005, 0.015, 0.05), tuning=2,
