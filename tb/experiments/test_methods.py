@@ -211,9 +211,25 @@ def test_learning_rates_go_beyond_the_first_ones_until_the_best_is_inside(tmp_pa
             validation = -abs(math.log(run.lr / best)) if best else None
             path = tmp_path / "outcomes" / f"{run.identity}.json"
             path.write_text(json.dumps({"run": {"lr": run.lr, "method": "bp-1"}, "validation": validation}))
-    assert sorted({run.lr for run in comparison.tuning()}) == tried and rounds == len(tried) - 2
+    assert sorted({run.lr for run in comparison.tuning()}) == tried and rounds == len(tried) - 1
     chosen = comparison.chosen()["bp-1"]
     assert chosen.tried == len(tried) and chosen.at_edge is (best in (0.0, 4.2))
+
+
+def test_the_two_best_learning_rates_are_looked_at_once_more(tmp_path):
+    """What two seeds say is turned around by two more; the third, now above both, is out."""
+    folder = ExperimentFolder(tmp_path)
+    comparison = Comparison(TINY_REGIME, None, folder, methods=("bp-1",))
+    (tmp_path / "outcomes").mkdir()
+    said = {0.02: (60, 60, 0, 0), 0.06: (90, 50, 40, 40), 0.18: (65, 64, 50, 50)}
+    while left := [run for run in comparison.tuning() if not folder.has(run)]:
+        for run in left:
+            outcome = {"run": {"lr": run.lr, "method": "bp-1"}, "validation": said[run.lr][run.seed - 1000]}
+            (tmp_path / "outcomes" / f"{run.identity}.json").write_text(json.dumps(outcome))
+    seeds = {lr: [run.seed - 1000 for run in comparison.tuning() if run.lr == lr] for lr in said}
+    assert seeds == {0.02: [0, 1], 0.06: [0, 1, 2, 3], 0.18: [0, 1, 2, 3]}
+    assert comparison.chosen()["bp-1"] == Tuned(0.18, (65 + 64 + 50 + 50) / 4, True, 3)
+    assert comparison.tuning_seeds == (1000, 1001, 1002, 1003)
 
 
 def test_comparison_at_equal_cost():
@@ -245,6 +261,7 @@ def test_a_comparison_runs_once_and_chooses_by_validation(tmp_path, monkeypatch)
 
     finish(comparison.tuning())
     assert len(seen) == 12 and {run.seed for run in seen} == {1000, 1001}
+    assert not any(folder.read(run)["validations"] for run in seen)
     while not all(map(folder.has, comparison.tuning())):
         finish(comparison.tuning())
     tried = len(seen)
@@ -253,9 +270,11 @@ def test_a_comparison_runs_once_and_chooses_by_validation(tmp_path, monkeypatch)
     finish(comparison.reported())
     assert len(seen) == tried + 4
     best = comparison.chosen()["bp-0.4"]
-    means = {lr: sum(folder.read(comparison.run("bp-0.4", s, lr))["validation"] for s in (1000, 1001)) / 2
-             for lr in sorted({run.lr for run in comparison.tuning() if run.method == "bp-0.4"})}  # fmt: skip
-    assert best.validation == max(means.values()) and means[best.lr] == best.validation
+    means = {
+        lr: sum(folder.read(comparison.run("bp-0.4", s, lr))["validation"] for s in comparison.tuning_seeds) / 4
+        for lr in {run.lr for run in comparison.tuning() if run.method == "bp-0.4" and run.seed == 1003}
+    }
+    assert len(means) == 2 and best.validation == max(means.values()) and means[best.lr] == best.validation
     other = replace(comparison, regime=replace(TINY_REGIME, images=128))
     next((tmp_path / "outcomes").iterdir()).unlink()
     with pytest.raises(RunError, match="with images = 256, not 128"):
