@@ -15,7 +15,7 @@ from .front import best
 from .methods import METHODS
 from .regimes import REGIMES
 
-__all__ = ["Findings", "Gap", "clear", "pairs", "verdicts"]
+__all__ = ["Findings", "Gap", "clear", "close", "pairs", "verdicts"]
 
 LEVEL = 0.05
 """Of significance, for all comparisons of a family together."""
@@ -54,6 +54,16 @@ def clear(gaps: Mapping[str, Gap]) -> set[str]:
             break
         found.add(name)
     return found
+
+
+def close(tuning: Sequence[Mapping], lr: float) -> bool:
+    """Whether another learning rate did as well as ``lr``, but for less than a standard error, in runs of both."""
+    by_lr: dict[float, dict[int, float]] = {}
+    for run in tuning:
+        by_lr.setdefault(run["lr"], {})[run["seed"]] = run["validation"] or 0
+    mine = by_lr.pop(lr, {})
+    others = [[mine[seed] - found[seed] for seed in mine] for found in by_lr.values() if found.keys() == mine.keys()]
+    return any(fmean(gaps) < stdev(gaps) / math.sqrt(len(gaps)) for gaps in others if len(gaps) > 1)
 
 
 @dataclass(frozen=True)
@@ -216,6 +226,6 @@ def pairs(by_regime: Mapping[str, Findings]) -> str:
     rows = [(f"`{method}`", *(cell(name, method) for name in by_regime)) for method in methods]
     return f"""In points of test accuracy, with 95 % confidence intervals; * clear, all of a column together. (lost):
 runs of the method or of the line went astray, so nothing is said. Empty: not run, or costs more than plain training for
-all epochs, or less than for two fifths of them.
+all epochs, or less than the shortest.
 
 {table(("method", *by_regime), rows)}"""

@@ -45,6 +45,7 @@ from .progress import RunsProgress
 from .regimes import REGIMES, Regime
 from .results import MethodResult, macs, results, table
 from .runs import Run
+from .settings import fitting
 from .tasks import CLASSIFICATION
 
 __all__ = ["details_of", "figures_of", "main", "sources"]
@@ -156,6 +157,9 @@ def measure(
 ) -> None:  # fmt: skip
     """Run what is left of a regime, and write it."""
     source = commit()
+    asked, methods = methods, fitting(methods, regime.model, regime.data)
+    if others := [name for name in asked if name not in methods]:
+        screen.print(f"{regime.name}: not for {regime.model}: {', '.join(others)}")
     folder = ExperimentFolder(WORK / f"{regime.name}-{regime.device}-{sources()}")
     comparison = Comparison(regime, data_folder, folder, tuple(methods), tuple(seeds))
     screen.print(f"{regime.name}: learning rates, by validation images")

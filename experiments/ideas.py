@@ -4,8 +4,9 @@
 gradients of that quarter of its channels which have the largest. ``narrow``: of a network of which each layer but the
 last has only a random half of its channels, forward too. ``late``: of the second half of the layers; backward ends
 there. ``late-mean``: that, and the first half of the layers goes on with the exponential mean of its true gradients.
-``hard``: of that quarter of the examples whose outputs have the largest gradients. ``drawn``: of a quarter, drawn with
-these gradients' norms as odds and weighted, so that its mean is the batch's gradient.
+``hard``: of that quarter of the examples whose outputs have the largest gradients, as if the others had none.
+``drawn``: of a quarter, drawn with these gradients' norms as odds and weighted, so that its mean is the batch's
+gradient.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +49,9 @@ def gp_macs(idea: str, layers: Sequence[tuple[int, int]]) -> int:
 class Idea:
     """Trains as :class:`adagp.AdaGP` does, but with one of IDEAS in GP batches.
 
-    For networks of Conv2d and Linear that run one after the other. Raises ValueError for an unknown idea.
+    For networks of Conv2d and Linear that run one after the other. Raises ValueError for an unknown idea, and but for
+    ``half`` for batch normalisation: examples and channels that are left out would have their part in others'
+    gradients, and the batch its whole cost.
     """
 
     def __init__(
@@ -56,6 +59,8 @@ class Idea:
     ):  # fmt: skip
         if idea not in IDEAS:
             raise ValueError(f"there is no idea {idea!r}; there are {', '.join(IDEAS)}")
+        if idea != "half" and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules()):
+            raise ValueError(f"{idea} is for networks without batch normalisation")
         self.idea, self.optimizer, self._position = idea, optimizer, Position(schedule)
         self._generator = torch.Generator().manual_seed(seed)
         weights = predicted_weights(network, set(network.parameters()))
@@ -135,7 +140,7 @@ class Idea:
         """Go on from what :meth:`state_dict` gave."""
         self._position.go_to(state["position"])
         self._generator.set_state(state["generator"])
-        self._means = list(state["means"])
+        self._means = [mean.to(weight.device) for mean, weight in zip(state["means"], self._early, strict=False)]
 
 
 def _along(values: Tensor, output: Tensor) -> Tensor:

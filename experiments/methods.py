@@ -42,12 +42,12 @@ class Method:
         return schedule(part(WARMUP_EPOCHS), *table)
 
     def planned(self, epochs: int, n_batches: int) -> dict[str, int]:
-        """Batches of a run by phase, with its gate open."""
-        position, found = Position(self.schedule(epochs)), Counter[str]()
+        """Batches of a run by phase; a gate is taken as closed."""
+        position, found, is_open = Position(self.schedule(epochs)), Counter[str](), self.gate is None
         for _ in range(epochs):
             for _ in range(n_batches):
-                found[phase_name(position.next())] += 1
-                position.advance()
+                found[phase_name(position.next(is_open))] += 1
+                position.advance(is_open)
             position.end_epoch()
         return dict(found)
 

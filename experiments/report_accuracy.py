@@ -14,7 +14,7 @@ from ..gen import figures
 from ..gen.sources import HARDWARE
 from ..gen.tables import table
 from ..golden import paper
-from .accuracy_findings import Findings, Gap, pairs, verdicts
+from .accuracy_findings import Findings, Gap, close, pairs, verdicts
 from .accuracy_plot import draw
 from .accuracy_predictions import learning, predictions
 from .bench_wall_time import SIZE
@@ -48,9 +48,15 @@ training is too:
   outputs (DNI), or no batch at all (`skip`);
 - *networks near saturation and far from it*: the paper trains for 90 epochs, where much can be left out.
 
+Plain training's batches are as large as the others': were smaller ones better for it at the same cost, a method that
+takes fewer examples in GP batches (`half`) would be above the line for that alone. And a straight line between two
+budgets is a little below what plain training would reach between them, in favour of the methods.
+
 Every method has the learning rate with which it did best on validation images, out of the same few with the same
-seeds, and of those beyond as long as the first or last was the best. Then other seeds are run, and test images looked
-at. Differences are taken seed by seed, with 95 % confidence intervals by Student's t; *clear* is one at a level of 5 %
+seeds, and of those beyond as long as the first or last was the best; where these were two seeds, the two best rates
+were looked at with two more. (close): the validation accuracy of another was less than a standard error below; that
+the choice might have been another is in no interval. Then other seeds are run, and test images looked at.
+Differences are taken seed by seed, with 95 % confidence intervals by Student's t; *clear* is one at a level of 5 %
 for all comparisons of a family together (Holm's procedure). They are over seeds: of first weights and the order of
 images, with one split of the data, so that what another test set would say isn't in them. A run that diverged counts
 as 0; one with less than half of plain training's median accuracy went astray, and where any did no difference is
@@ -115,7 +121,8 @@ def _regime(name: str, found: Findings, hardware: str) -> str:
             _above(found, method, found.above(method)),
             "" if cycles is None else f"{cycles['cost']:.3f}",
             _above(found, method, found.gap(method, cycles)),
-            f"{chosen['lr']:g} of {chosen['tried']}" + (" (edge)" if chosen["at_edge"] else ""),
+            f"{chosen['lr']:g} of {chosen['tried']}" + " (edge)" * chosen["at_edge"]
+            + " (close)" * close(detail["tuning"], chosen["lr"]),
         ))  # fmt: skip
     heads = ("method", "accuracy, %", "GP batches, %", "cost, MACs", "above plain", "cost, cycles",
              "above plain", "learning rate")  # fmt: skip
@@ -128,7 +135,7 @@ def _regime(name: str, found: Findings, hardware: str) -> str:
 {table(heads, rows)}
 
 Accuracies with standard deviations over seeds. Learning rates of so many that were tried; (edge): the best is still the
-first or last of them. (lost): so many of the seeds went astray."""
+first or last of them; (close): another did nearly as well. (lost): so many of the seeds went astray."""
 
 
 def _some(images: int) -> str:

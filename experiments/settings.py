@@ -1,5 +1,6 @@
 """What an experiment is: settings checked when constructed, their defaults, and the paper's."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,11 +9,11 @@ from ..host.settings import SettingsError
 from .data import DATASETS
 from .ideas import IDEAS
 from .methods import METHODS
-from .models import MODELS, PAPER_MODELS, SMALL_MODELS
+from .models import MODELS, PAPER_MODELS, SEQUENTIAL_MODELS, SMALL_MODELS
 from .optimisation import AUTOCASTS, DEVICES, LR_SCHEDULES, MOMENTUM, OPTIMIZERS, WEIGHT_DECAY
 from .tasks import CLASSIFICATION, DETECTION, TASKS, TRANSLATION, task_of
 
-__all__ = ["DEFAULT_METHODS", "ExperimentSettings", "chosen", "parse_methods", "parse_seeds"]
+__all__ = ["DEFAULT_METHODS", "ExperimentSettings", "chosen", "fitting", "parse_methods", "parse_seeds"]
 
 DEFAULT_METHODS = (
     "bp-1", "ada-gp", "ada-gp-1:1", "random-1:1", "zero-1:1", "last-1:1", "mean-1:1", "skip-1:1", "dni-1:1", "skip",
@@ -28,9 +29,18 @@ _PAPER_YOLO = {"lr": YOLO_LR, "weight_decay": YOLO_WEIGHT_DECAY}
 _LEARNING_RATES = {"sgd": 0.05, "adam": 1e-3, "adamw": 1e-3}
 
 
-def _fits(method: str, data: str, autocast: str) -> bool:
-    limited = METHODS[method].source in ("dni", *IDEAS)
-    return not limited or (task_of(data) is CLASSIFICATION and autocast == "off")
+def fitting(methods: Iterable[str], model: str, data: str, autocast: str = "off") -> tuple[str, ...]:
+    """Those of the ``methods`` that there are for a network and its examples."""
+    return tuple(method for method in methods if not _meant_for(METHODS[method].source, model, data, autocast))
+
+
+def _meant_for(source: str, model: str, data: str, autocast: str) -> str:
+    """What a source of gradients is only for, "" if these are of it."""
+    if source not in ("dni", *IDEAS):
+        return ""
+    if task_of(data) is not CLASSIFICATION or autocast != "off":
+        return "classification with autocast off"
+    return "" if source in ("dni", "half") or model in SEQUENTIAL_MODELS else " and ".join(SEQUENTIAL_MODELS)
 
 
 @dataclass(frozen=True)
@@ -95,8 +105,9 @@ class ExperimentSettings:
         mine, its = OTHER_TASKS.get(self.model, CLASSIFICATION), task_of(self.data)
         if mine is not its:
             raise SettingsError(f"model = {self.model!r} is for {mine.name}, and data = {self.data!r} for {its.name}")
-        if odd := [method for method in self.methods if not _fits(method, self.data, self.autocast)]:
-            raise SettingsError(f"methods: {odd[0]} is for classification with autocast off: leave it out")
+        for method in self.methods:
+            if purpose := _meant_for(METHODS[method].source, self.model, self.data, self.autocast):
+                raise SettingsError(f"methods: {method} is for {purpose}: leave it out")
 
     @property
     def follow(self) -> bool:
@@ -109,8 +120,8 @@ class ExperimentSettings:
 
 
 def parse_methods(text: str) -> tuple[str, ...]:
-    """Names with commas between them, or "all"."""
-    return tuple(METHODS) if text == "all" else tuple(name.strip() for name in text.split(","))
+    """Names with commas between them, or "all": those that there are for the network."""
+    return tuple(name.strip() for name in text.split(","))
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -149,6 +160,7 @@ def chosen(model: str, paper: bool, given: dict[str, Any]) -> ExperimentSettings
             raise SettingsError(f"momentum = {said['momentum']}: of no effect with optimizer = {base['optimizer']!r}")
         base["momentum"] = 0.0
     base.setdefault("momentum", MOMENTUM)
-    usual = [method for method in DEFAULT_METHODS if _fits(method, base["data"], base.get("autocast", "off"))]
-    base.setdefault("methods", (*usual, "ada-gp-raw") if paper else tuple(usual))
+    every = tuple(METHODS) if base.get("methods") == ("all",) else (*DEFAULT_METHODS, *["ada-gp-raw"] * paper)
+    if base.get("methods", ("all",)) == ("all",):
+        base["methods"] = fitting(every, model, base["data"], base.get("autocast", "off"))
     return ExperimentSettings(model=model, **base)

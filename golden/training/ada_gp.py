@@ -133,8 +133,12 @@ class AdaGP:
 
     def _update(self, name: str, reorganised: Tensor | None) -> None:
         weight = self._weights[name].weight
-        if weight.requires_grad and name not in self._idle:
-            self._updates.apply(weight, self.source.gradient(name, weight, reorganised))
+        if not weight.requires_grad or name in self._idle:
+            return
+        gradient = self.source.gradient(name, weight, reorganised)
+        if self._scaler:  # outputs may overflow, as gradients may in BP batches: the scaler leaves those out
+            gradient = torch.where(gradient.isfinite().all(), gradient, 0)
+        self._updates.apply(weight, gradient)
 
     def _backpropagate(self, compute, clip, phase):
         self._forget_gradients()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils import skip_init
 
 from ...spec.numerics import CHANNELS, KERNEL, WINDOWS
 from ..paper import PREDICTOR_LR
@@ -64,8 +65,8 @@ class Predictor(nn.Module):
         self.elements, self.settings = dict(elements), settings
         self.places = {name: place for place, name in enumerate(elements)}
         hidden = settings.channels * settings.windows**2
-        self.conv = nn.Conv2d(1, settings.channels, KERNEL, padding=KERNEL // 2)
-        self.fc = nn.Linear(hidden, max(elements.values()))
+        self.conv = skip_init(nn.Conv2d, 1, settings.channels, KERNEL, padding=KERNEL // 2)
+        self.fc = skip_init(nn.Linear, hidden, max(elements.values()))
         for layer in (self.conv, self.fc):  # as PyTorch does, but out of a generator of its own
             bound = layer.weight[0].numel() ** -0.5
             for parameter in layer.parameters():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from adagp.experiments import accelerated, bench_accuracy
+from adagp.experiments import accelerated, bench_accuracy, comparison
 from adagp.experiments.accelerated import HALF, PLAIN, cycles_of, measured, settings_of
 from adagp.experiments.regimes import REGIMES
 from adagp.host.data import Dataset
@@ -91,6 +91,17 @@ def test_figures_of_a_regime(tiny, monkeypatch, capsys, tmp_path):
     before, _ = output.read_bytes(), tiny.clear()
     assert run(monkeypatch, capsys, *arguments)[0] == 0
     assert output.read_bytes() == before and not tiny  # all is kept
+
+
+def test_what_is_not_for_a_network_is_left_out(tiny, monkeypatch, capsys, tmp_path):
+    regime = replace(TINY_REGIME, model="small-resnet", preset="", images=64, epochs=1, lrs=(0.05,), tuning=1)
+    monkeypatch.setitem(REGIMES, "tiny", regime)
+    monkeypatch.setattr(comparison, "BEYOND", 0)
+    output = tmp_path / "accuracy.json"
+    arguments = ("--regimes", "tiny", "--methods", "bp-1,half-1:1,late-1:1", "--seeds", 1, "--output", output)
+    code, _, err = run(monkeypatch, capsys, *arguments)
+    assert code == 0 and "tiny: not for small-resnet: late-1:1" in err
+    assert list(json.loads(output.read_text())["details"]["tiny"]["details"]["methods"]) == ["bp-1", "half-1:1"]
 
 
 def test_a_regime_that_is_not_simulated(tiny, monkeypatch, capsys, tmp_path):

@@ -32,6 +32,9 @@ def test_the_papers_settings():
     vgg = chosen("vgg13", True, {"data": "cifar100", "epochs": 5})
     assert (vgg.lr, vgg.optimizer, vgg.momentum, vgg.lr_schedule) == (1e-3, "sgd", 0.9, "plateau")
     assert vgg.epochs == 5 and chosen("vgg13", True, {}).epochs == 90 and "ada-gp-raw" in vgg.methods
+    every = [name for name, m in METHODS.items() if m.source not in IDEAS or m.source == "half"]
+    assert chosen("vgg13", False, {"methods": ("all",)}).methods == tuple(every)
+    assert chosen("small-cnn", False, {"methods": ("all",)}).methods == tuple(METHODS)
     yolo = chosen("yolo-v3", True, {})
     assert (yolo.lr, yolo.weight_decay, yolo.data) == (3e-5, 1e-4, "voc") and "dni-1:1" not in yolo.methods
     assert chosen("transformer", True, {}).optimizer == "sgd" and chosen("transformer", False, {}).optimizer == "adam"
@@ -56,6 +59,8 @@ MISTAKES = {
     "course": (("--lr-schedule", "step"), "lr_schedule = 'step' must be one of cosine"),
     "device": (("--device", "tpu"), "device = 'tpu' must be one of cpu, cuda"),
     "autocast": (("--autocast", "int8"), "autocast = 'int8' must be one of off, bf16, fp16"),
+    "idea": (("--model", "small-resnet", "--methods", "bp-1,half-1:1,late-1:1"),
+             "methods: late-1:1 is for small-cnn and small-cnn5: leave it out"),
     "transformer on images": (("--model", "transformer", "--data", "cifar10"),
                               "model = 'transformer' is for translation, and data = 'cifar10' for classification"),
     "cnn on sentences": (("--data", "multi30k"), "model = 'small-cnn' is for classification, and data = 'multi30k'"),

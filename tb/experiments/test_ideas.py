@@ -139,6 +139,17 @@ def test_costs_by_hand():
     assert costs["late"] == costs["late-mean"] == 168 + (20 + 8) + 8
 
 
+def test_batch_normalisation_is_refused_but_for_half():
+    network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(2, 3))
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    for idea in IDEAS:
+        if idea == "half":
+            Idea(idea, network, optimizer, schedule(1))
+        else:
+            with pytest.raises(ValueError, match=f"^{idea} is for networks without batch normalisation$"):
+                Idea(idea, network, optimizer, schedule(1))
+
+
 def test_an_unknown_idea_is_told():
     network = nn.Linear(2, 2)
     with pytest.raises(ValueError, match="no idea 'hope'; there are half"):

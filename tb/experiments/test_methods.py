@@ -17,6 +17,7 @@ from adagp.experiments.ideas import IDEAS
 from adagp.experiments.methods import METHODS, Method
 from adagp.experiments.regimes import REGIMES
 from adagp.experiments.runs import Run, execute
+from adagp.experiments.tasks import CLASSIFICATION
 from adagp.experiments.workers import data_of
 from adagp.golden.training import PAPER, PredictorSettings, schedule
 from adagp.host.run_folder import RunError
@@ -60,6 +61,7 @@ def test_schedules():
     assert METHODS["skip-1:2"].planned(18, 3) == {"warmup": 6, "gp": 16, "bp": 32}
     assert METHODS["skip-1:2"].source == "skip" and METHODS["ada-gp-1:2"].source == "predicted"
     assert METHODS["bp-0.4"].planned(4, 3) == {"warmup": 12}
+    assert METHODS["ada-gp-gated"].planned(18, 3) == {"warmup": 6, "bp": 48}
 
 
 def dni(seed=0):
@@ -155,6 +157,12 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
     again = execute(run, data, folder=tmp_path)
     assert saves[:2] == [1, 2] and json.dumps(again.losses) == json.dumps(whole.losses)
     assert (again.validation, again.test, again.batches) == (whole.validation, whole.test, whole.batches)
+
+
+def test_networks_on_a_cpu_are_channels_last():
+    run = Run("tiny", "small-cnn", "bp-1", 3, 0.05, 1, 64, 8, 1)
+    training = runs._Training(run, data_of(TINY_REGIME, None), CLASSIFICATION, False)
+    assert training.network[3].weight.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_runs_that_differ_have_other_names():

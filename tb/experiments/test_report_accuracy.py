@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 from adagp.experiments import report_accuracy
-from adagp.experiments.accuracy_findings import Findings, Gap, clear, pairs, verdicts
+from adagp.experiments.accuracy_findings import Findings, Gap, clear, close, pairs, verdicts
 from adagp.experiments.accuracy_plot import draw
 from adagp.experiments.regimes import REGIMES
 from adagp.gen import figures
@@ -76,6 +76,18 @@ def test_what_is_clear():
     assert clear({"a": Gap(2.8, 1, 5), "b": Gap(-3.6, 1, 5)}) == {"a", "b"}  # and then the second at 5 %
     assert clear({"a": Gap(2.8, 1, 5), "b": Gap(-3.6, 1, 5, True)}) == {"a"}
     assert not clear({"a": Gap(3.4, 1, 5), "b": Gap(3.4, 1, 5)})
+
+
+def test_learning_rates_that_did_nearly_as_well():
+    def runs(**validations):
+        return [{"lr": float(lr[1:]) / 100, "seed": seed, "validation": validation}
+                for lr, found in validations.items() for seed, validation in enumerate(found)]  # fmt: skip
+
+    assert close(runs(_5=(90, 80, 91), _15=(85, 82, 88)), 0.05)  # 2 of 2.08
+    assert not close(runs(_5=(90, 80.3, 91), _15=(85, 82, 88)), 0.05)
+    assert close(runs(_5=(50, 20), _15=(None, 60)), 0.05)  # 5 of 45: it diverged, which is 0
+    assert not close(runs(_5=(90, 80, 91), _15=(90, 80)), 0.05)  # of those with fewer it was the best before
+    assert not close(runs(_5=(90,), _15=(90,)), 0.05) and not close([], 0.05)
 
 
 def test_answers_follow_from_the_numbers(tmp_path):

@@ -52,6 +52,14 @@ def test_predictions_are_measured_as_they_were():
     assert first == 0 and third == pytest.approx(second / 10, rel=1e-3) and second > 0
 
 
+def test_pytorch_s_generator_stays_as_it_is():
+    """So that with and without it examples come in the same order."""
+    network = conv_network()
+    before = torch.get_rng_state()
+    AdaGP(network, torch.optim.SGD(network.parameters(), 0.1))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def learnable(gate=None):
     """A network whose gradient the predictor can learn: it is its output, but for a factor."""
     torch.manual_seed(0)
