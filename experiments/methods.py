@@ -71,6 +71,6 @@ METHODS = {method.name: method for method in (
     Method("skip", source="skip", entries="paper"),
     *(Method(f"{name}-{gp}:{bp}", source=source, entries=((1, gp, bp),))
       for name, source in (("ada-gp", "predicted"), ("skip", "skip")) for gp, bp in ((2, 1), (1, 2))),
-    Method("half-3:1", source="half", entries=((1, 3, 1),)),
+    *(Method(f"half-{gp}:{bp}", source="half", entries=((1, gp, bp),)) for gp, bp in ((3, 1), (1, 0))),
 )}  # fmt: skip
 """By name."""

@@ -49,8 +49,9 @@ training is too:
 - *networks near saturation and far from it*: the paper trains for 90 epochs, where much can be left out.
 
 Plain training's batches are as large as the others': were smaller ones better for it at the same cost, a method that
-takes fewer examples in GP batches (`half`) would be above the line for that alone. And a straight line between two
-budgets is a little below what plain training would reach between them, in favour of the methods.
+takes fewer examples in GP batches (`half`) would be above the line for that alone; `half-1:0` shows it, which is plain
+training with half batches behind its warm-up. And a straight line between two budgets is a little below what plain
+training would reach between them, in favour of the methods.
 
 Every method has the learning rate with which it did best on validation images, out of the same few with the same
 seeds, and of those beyond as long as the first or last was the best; where these were two seeds, the two best rates

@@ -61,6 +61,7 @@ def test_schedules():
     assert METHODS["skip-1:2"].planned(18, 3) == {"warmup": 6, "gp": 16, "bp": 32}
     assert METHODS["skip-1:2"].source == "skip" and METHODS["ada-gp-1:2"].source == "predicted"
     assert METHODS["bp-0.4"].planned(4, 3) == {"warmup": 12}
+    assert METHODS["half-1:0"].planned(18, 3) == {"warmup": 6, "gp": 48}
     assert METHODS["ada-gp-gated"].planned(18, 3) == {"warmup": 6, "bp": 48}
 
 
