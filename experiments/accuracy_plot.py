@@ -1,15 +1,21 @@
 """Accuracy against cost, a panel for each regime."""
 
 from collections.abc import Iterable, Mapping
-from itertools import cycle
 from pathlib import Path
 
 from .accuracy_findings import Findings
+from .ideas import IDEAS
 from .methods import METHODS
 
 __all__ = ["draw"]
 
 COLUMNS = 2
+MARKERS = "osD^v<>pPX*h8"
+FAMILIES = {
+    "tab:blue": ("predicted",), "tab:red": ("random", "zero", "last", "mean"), "tab:orange": ("skip",),
+    "tab:purple": ("dni",), "tab:green": IDEAS,
+}  # fmt: skip
+"""Sources of gradients in GP batches, by colour."""
 
 
 def draw(by_regime: Mapping[str, Findings], path: Path) -> None:
@@ -21,25 +27,27 @@ def draw(by_regime: Mapping[str, Findings], path: Path) -> None:
 
     n_rows = -(-len(by_regime) // COLUMNS)
     figure, axes = pyplot.subplots(n_rows, COLUMNS, figsize=(13, 4.6 * n_rows), layout="constrained", squeeze=False)
-    looks = dict(zip((name for name, method in METHODS.items() if method.entries), _looks(), strict=False))
+    looks, shown = _looks(), {}
     for axis, (name, found) in zip(axes.flat, by_regime.items(), strict=False):
         methods = found.details["methods"]
         plain = sorted((m for m in methods if not METHODS[m].entries), key=lambda m: found.of("cost", m))
-        axis.errorbar(
+        shown["plain training"] = axis.errorbar(
             [found.of("cost", m) for m in plain], [found.of("accuracy", m) for m in plain],
-            [found.of("sd", m) for m in plain], fmt="k.--", capsize=3, lw=1, label="plain training",
+            [found.of("sd", m) for m in plain], fmt="k.--", capsize=3, lw=1,
         )  # fmt: skip
         for method in (m for m in methods if METHODS[m].entries):
             colour, marker = looks[method]
-            axis.errorbar(found.of("cost", method), found.of("accuracy", method), found.of("sd", method),
-                          fmt=marker, color=colour, capsize=3, label=method)  # fmt: skip
+            shown[method] = axis.errorbar(
+                found.of("cost", method), found.of("accuracy", method), found.of("sd", method), fmt=marker,
+                color=colour, capsize=3,
+            )  # fmt: skip
         axis.set(title=name, xlabel="MACs over plain training's for all epochs", ylabel="test accuracy, %",
                  xlim=(0, None), ylim=_limits(found, plain, methods))  # fmt: skip
         axis.grid(alpha=0.3)
     for axis in axes.flat[len(by_regime) :]:
         axis.set_axis_off()
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8)
+    names = [name for name in ("plain training", *looks) if name in shown]
+    figure.legend([shown[name] for name in names], names, loc="outside lower center", ncols=6, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, metadata={"Software": None})
     pyplot.close(figure)
@@ -52,8 +60,10 @@ def _limits(found: Findings, plain: Iterable[str], methods: Iterable[str]) -> tu
     return least - 0.4 * (most - least), most + 0.05 * (most - least)
 
 
-def _looks():
-    """Colours and markers, so many that methods differ in one of them."""
-    from matplotlib import colormaps
-
-    return zip(cycle(map(colormaps["tab10"], range(10))), cycle("osD^v<>pPX*h8"), strict=False)
+def _looks() -> dict[str, tuple[str, str]]:
+    """Colour and marker of each method with GP batches; those of a colour have the same kind of gradients."""
+    looks: dict[str, tuple[str, str]] = {}
+    for colour, sources in FAMILIES.items():
+        members = [name for name, method in METHODS.items() if method.entries and method.source in sources]
+        looks |= {name: (colour, marker) for name, marker in zip(members, MARKERS, strict=False)}
+    return looks

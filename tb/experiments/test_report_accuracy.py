@@ -4,9 +4,10 @@ import json
 from dataclasses import asdict
 
 import pytest
-from adagp.experiments import report_accuracy
+from adagp.experiments import accuracy_plot, report_accuracy
 from adagp.experiments.accuracy_findings import Findings, Gap, clear, close, pairs, verdicts
 from adagp.experiments.accuracy_plot import draw
+from adagp.experiments.methods import METHODS
 from adagp.experiments.regimes import REGIMES
 from adagp.gen import figures
 from adagp.golden.paper import ACCURACY
@@ -213,3 +214,16 @@ def test_a_regime_that_is_not_simulated_is_of_no_hardware(tmp_path):
     path.write_text(json.dumps(results))
     text = report_accuracy.document(tmp_path)
     assert "Not simulated. By `make it` at commit `000000000000`; seeds [0]." in text and "preset `ecp5`" not in text
+
+
+def test_methods_look_different_and_are_named_wherever_they_are(tmp_path, monkeypatch):
+    """One regime lacks a method, the other has it: it is in the legend."""
+    looks = accuracy_plot._looks()
+    assert set(looks) == {name for name, method in METHODS.items() if method.entries}
+    assert len(set(looks.values())) == len(looks)
+    found = written(tmp_path)
+    del found["one"].details["methods"]["skip"]
+    named = []
+    monkeypatch.setattr("matplotlib.figure.Figure.legend", lambda self, handles, names, **_: named.extend(names))
+    draw(found, tmp_path / "plot.png")
+    assert named[0] == "plain training" and set(named[1:]) == {m for m in TESTS if METHODS[m].entries}
