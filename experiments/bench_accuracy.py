@@ -3,8 +3,8 @@
 A regime is a network, images, and for how long it is trained with how many of them: of each data set a steep one, where
 accuracy still grows quickly with more training, and a long one near saturation, as the paper's are. In each, every
 method first tries learning rates and is judged by validation images: the same few with the same seeds, and as long as
-the best is the first or the last, one beyond. Then it runs with the best from five other seeds, and test images are
-looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``:
+the best is the first or the last, one beyond; then the two best with as many seeds again. Then it runs with the best,
+from five other seeds, and test images are looked at. ``accuracy`` and ``sd``: of these, in percent. ``cost``:
 MACs, 1 is plain training for all epochs. ``above``: accuracy over the best plain training of no higher cost, which has
 fewer epochs, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the
 simulated RTL: plain training and ``half`` on the baseline, others on MAX, which has more PEs; what is above plain

@@ -19,8 +19,6 @@ TUNING_SEED = 1000
 """The first of those that learning rates are chosen by; none of them is reported."""
 BEYOND = 4
 """So many learning rates at most are tried beyond a regime's."""
-SECOND_LOOK = 4
-"""Seeds at least that a method's two best learning rates are tried with: which is the better shows among seeds."""
 STEP = 3
 """Between a learning rate and the next."""
 SEEDS = (0, 1, 2, 3, 4)
@@ -84,11 +82,11 @@ class Comparison:
     @property
     def tuning_seeds(self) -> tuple[int, ...]:
         """Of the runs that learning rates are chosen by."""
-        return tuple(range(TUNING_SEED, TUNING_SEED + max(SECOND_LOOK, self.regime.tuning)))
+        return tuple(range(TUNING_SEED, TUNING_SEED + 2 * self.regime.tuning))
 
     def _tried(self, method: str) -> list[Run]:
         """With the regime's learning rates, and if the best of these is the first or last, with one beyond too, and so
-        on; then the two best once more."""
+        on; then the two best with as many seeds again: which is the better shows among seeds."""
         runs = self._first_look(method)
         if not all(map(self.folder.has, runs)):
             return runs

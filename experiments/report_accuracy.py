@@ -4,9 +4,9 @@
 only says whether the committed copy is up to date and its cycles are of the hardware as it is.
 """
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -17,7 +17,7 @@ from ..golden import paper
 from .accuracy_findings import Findings, Gap, close, pairs, verdicts
 from .accuracy_plot import draw
 from .accuracy_predictions import learning, predictions
-from .bench_wall_time import SIZE
+from .accuracy_times import times
 from .methods import METHODS
 
 __all__ = ["PATH", "PLOT", "document", "main"]
@@ -28,8 +28,6 @@ PATH = Path(__file__).parents[1] / "docs" / "accuracy.md"
 PLOT = PATH.parent / "images" / "accuracy.png"
 RESULTS = figures.RESULTS / "accuracy.json"
 """What it is made of, beside ``wall_time.json`` if that is there."""
-OVERHEAD = 0.15
-"""What hooks may cost at most, as a share of what a GP batch consists of."""
 HEAD = """# Accuracy
 
 Written by `python -m {module}` from `results/` and from Table 1 of the paper (`golden/paper.py`);
@@ -54,8 +52,8 @@ training with half batches behind its warm-up. And a straight line between two b
 training would reach between them, in favour of the methods.
 
 Every method has the learning rate with which it did best on validation images, out of the same few with the same
-seeds, and of those beyond as long as the first or last was the best; where these were two seeds, the two best rates
-were looked at with two more. (close): the validation accuracy of another was less than a standard error below; that
+seeds, and of those beyond as long as the first or last was the best; the two best of them may have been looked at with
+more seeds. (close): the validation accuracy of another was less than a standard error below; that
 the choice might have been another is in no interval. Then other seeds are run, and test images looked at.
 Differences are taken seed by seed, with 95 % confidence intervals by Student's t; *clear* is one at a level of 5 %
 for all comparisons of a family together (Holm's procedure). They are over seeds: of first weights and the order of
@@ -94,7 +92,17 @@ def _settings(found: Findings) -> str:
 {regime["epochs"]} epochs of batches of {regime["batch_size"]}; {examples["train"]:,} images to train with,
 {examples["validation"]:,} to choose learning rates by, {examples["test"]:,} to test with, of which others would change
 plain training's accuracy by {sampling:.2f} points (a standard error). An epoch has {_batches(regime, examples):,}
-batches.{learned} Trained with torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
+batches.{learned}{_tuning(found)} Trained with torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
+
+
+def _tuning(found: Findings) -> str:
+    """With how many seeds learning rates were tried."""
+    runs = [(method, run["lr"]) for method, detail in found.details["methods"].items() for run in detail["tuning"]]
+    counts = sorted(Counter(runs).values())
+    if not counts:
+        return ""
+    best = f", the two best with {counts[-1]}" if counts[-1] > counts[0] else ""
+    return f" Learning rates were tried with {counts[0]} seeds{best}."
 
 
 def _origin(found: Findings, hardware: str) -> str:
@@ -166,49 +174,6 @@ of the paper's text: {means}.
 {table(("network", "images", "BP", "ADA-GP", "here"), rows)}"""
 
 
-def _slower(found: Mapping[str, float], part: str, networks: Iterable[str]) -> str:
-    """Whether a GP batch is worth its time, in a sentence."""
-    slower = [name for name in networks if found[f"gp_over_bp_{name}_{part}"] > 1]
-    many = [name for name in networks if found[f"overhead_{name}_{part}"] > OVERHEAD]
-    time = f"GP batches take longer than BP batches with {', '.join(slower)}" if slower else (
-        "GP batches take less time than BP batches"
-    )  # fmt: skip
-    return f"{time}; the overhead is above {100 * OVERHEAD:.0f} % with {', '.join(many) or 'none'}."
-
-
-def _wall_time(folder: Path) -> str:
-    path = folder / "wall_time.json"
-    if not path.exists():
-        return ""
-    written = json.loads(path.read_text())
-    parts = []
-    for part, origin in written["provenance"].items():
-        detail = written["details"][part]["details"]
-        size = detail.get("size", SIZE)
-        rows = []
-        for model, seconds in detail["seconds"].items():
-            f = {name: written["figures"][f"{name}_{model}_{part}"] for name in ("gp_over_bp", "overhead")}
-            rows.append((model, *(f"{1000 * value:.1f}" for value in seconds.values()), f"{f['gp_over_bp']:.3f}",
-                         f"{100 * f['overhead']:.1f} %"))  # fmt: skip
-        kinds = next(iter(detail["seconds"].values()))
-        parts.append(f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
-batches of {detail["batch"]} images of {size} x {size}, medians of {detail["rounds"]}.
-By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
-
-{table(("network", *(f"`{kind}`" for kind in kinds), "gp / bp", "overhead"), rows)}
-
-{_slower(written["figures"], part, detail["seconds"])}""")
-    told = "\n\n".join(parts)
-    return f"""## What a batch takes in PyTorch
-
-`bp`: plain training. `ada_bp`, `gp`: batches of `adagp.AdaGP` with true and with predicted gradients. `forward`,
-`predictor`, `update`: what a GP batch consists of, each alone. *Overhead*: what `gp` takes beside these three.
-A step of the optimizer for each weight, and reorganisation, are in it: many small pieces of work, which weigh little
-where layers are large, and much where a batch takes a GPU some milliseconds.
-
-{told}"""
-
-
 def document(folder: Path = figures.RESULTS, hardware: str = HARDWARE) -> str:
     """Text in Markdown, as of ``hardware``; raises OSError if ``accuracy.json`` isn't there."""
     by_regime = Findings.read(folder / "accuracy.json")
@@ -219,7 +184,7 @@ def document(folder: Path = figures.RESULTS, hardware: str = HARDWARE) -> str:
         f"![Accuracy against cost](images/{PLOT.name})",
         f"## Methods with GP batches, over plain training of no higher cost\n\n{pairs(by_regime)}",
         "## Regimes", *(_regime(name, found, hardware) for name, found in by_regime.items()),
-        predictions(by_regime), learning(folder), _table_1(by_regime), _wall_time(folder),
+        predictions(by_regime), learning(folder), _table_1(by_regime), times(folder),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -116,7 +116,7 @@ def test_a_regime_that_is_not_simulated(tiny, monkeypatch, capsys, tmp_path):
     assert not [name for name in figures if name.startswith("cycles")]
     assert details["by_cycles"] == details["cycles_per_batch"] == {}
     plain = details["methods"]["bp-1"]
-    assert len(plain["tuning"]) == plain["chosen"]["tried"] + 2 * 3
+    assert len(plain["tuning"]) == plain["chosen"]["tried"] + 2 * 1
     assert details["regime"]["torch"] == torch.__version__
 
 

@@ -167,6 +167,16 @@ def test_seeds_that_went_astray_are_told(method, tests, told, tmp_path):
     assert ("undecided, as runs went astray, in one" in text.lower()) is lost
 
 
+def test_seeds_of_learning_rates_are_told(tmp_path):
+    found = written(tmp_path)["one"]
+    assert "Learning rates were" not in report_accuracy._settings(found)
+    tuning = [{"lr": lr, "seed": seed, "validation": 50.0} for lr in (0.1, 0.2, 0.3) for seed in range(2)]
+    found.details["methods"]["skip"]["tuning"] = tuning
+    assert "Learning rates were tried with 2 seeds. Trained" in report_accuracy._settings(found)
+    tuning += [{"lr": 0.1, "seed": 2, "validation": 50.0}, {"lr": 0.1, "seed": 3, "validation": 50.0}]
+    assert "were tried with 2 seeds, the two best with 4." in report_accuracy._settings(found)
+
+
 def test_a_regime_that_has_changed_is_named(tmp_path, monkeypatch, capsys):
     path = tmp_path / "accuracy.json"
     [found] = written(tmp_path, ("digits-long",)).values()
