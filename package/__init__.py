@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .golden.training import PAPER, AdaGP, Metrics, PredictorSettings, schedule
+    from .golden.training import PAPER, AdaGP, Metrics, Phase, PredictorSettings, schedule
 
-__all__ = ["PAPER", "AdaGP", "Metrics", "PredictorSettings", "__version__", "schedule"]
+__all__ = ["PAPER", "AdaGP", "Metrics", "Phase", "PredictorSettings", "__version__", "schedule"]
 
 __version__ = "0.1.0"
 

@@ -54,11 +54,15 @@ class AdaGP:
         metrics: bool = True, scaler: torch.amp.GradScaler | None = None, seed: int = 0,
     ):  # fmt: skip
         check_supported(network, optimizer)
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"schedule is {schedule!r}, and must be what adagp.schedule makes")
         if gate is not None and not -1 <= gate <= 1:
             raise ValueError(f"gate is {gate}, and a cosine is between -1 and 1")
         self._network, self.optimizer, self._position = network, optimizer, Position(schedule)
         self._updates, self._scaler = Updates(optimizer), scaler
         trained = self._updates.trained()
+        if trained.isdisjoint(network.parameters()):
+            raise ValueError("the optimizer has none of the network's parameters")
         weights = predicted_weights(unwrapped(network), trained)
         if not weights:
             raise ValueError("the network has no weight that is trained and can be predicted: of Conv2d, Linear or "
@@ -129,7 +133,7 @@ class AdaGP:
     def _predict(self, compute):
         self._forget_gradients()
         with torch.no_grad(), self._recorder.recording(self._update, self.source.predicts):
-            return compute().detach()
+            return _loss_of(compute).detach()
 
     def _update(self, name: str, reorganised: Tensor | None) -> None:
         weight = self._weights[name].weight
@@ -144,7 +148,7 @@ class AdaGP:
         self._forget_gradients()
         reorganised: dict[str, Tensor | None] = {}
         with self._recorder.recording(reorganised.__setitem__, self._teaches):
-            loss = compute()
+            loss = _loss_of(compute)
         if self._scaler:
             self._scaler.scale(loss).backward()
             self._scaler.unscale_(self.optimizer)
@@ -192,6 +196,8 @@ class AdaGP:
 
         Raises ValueError if that was of another network, predictor or source; the schedule may be another.
         """
+        if "shapes" not in state:
+            raise ValueError("the state isn't one of AdaGP's")
         if others := {*state["shapes"].items()} ^ {*self._shapes().items()}:
             names = sorted({name for name, _ in others})
             raise ValueError(f"the state is of a network with other layers: {', '.join(names)}")
@@ -219,6 +225,13 @@ class AdaGP:
 
     def __exit__(self, *_):
         self.close()
+
+
+def _loss_of(compute: Callable[[], Tensor]) -> Tensor:
+    loss = compute()
+    if not isinstance(loss, Tensor):
+        raise TypeError(f"the function that step is given must return the loss, and gave {type(loss).__name__}")
+    return loss
 
 
 @contextmanager

@@ -76,14 +76,14 @@ class Metrics:
         self.rows = [dict(row) for row in state["rows"]]
         self._sums = {tuple(key): [value.clone() for value in values] for key, values in state["sums"].items()}
 
-    def write_csv(self, path: Path) -> None:
+    def write_csv(self, path: Path | str) -> None:
         """One line for each epoch, phase and layer."""
-        path.write_text(csv_text(self.rows))
+        Path(path).write_text(csv_text(self.rows))
 
-    def write_json(self, path: Path) -> None:
+    def write_json(self, path: Path | str) -> None:
         """The same, as a list of objects; what there was nothing to measure of is null."""
         rows = [{key: None if value != value else value for key, value in row.items()} for row in self.rows]
-        path.write_text(json.dumps(rows, indent=1) + "\n")
+        Path(path).write_text(json.dumps(rows, indent=1) + "\n")
 
     def scalars(self) -> Iterator[Scalar]:
         """As TensorBoard's ``SummaryWriter.add_scalar`` takes them."""

@@ -12,6 +12,10 @@ from .support import COMPILED, refused
 
 __all__ = ["Recorder"]
 
+NOT_RUN = (
+    "none of the layers whose weights are predicted has run: the function that step is given must itself run the "
+    "network; after close nothing is seen"
+)
 Take = Callable[[str, Tensor | None], None]
 
 
@@ -47,6 +51,8 @@ class Recorder:
             yield
             if self.compiled:
                 raise refused(COMPILED)
+            if not self._outputs:
+                raise RuntimeError(NOT_RUN)
             for name in self._outputs:
                 if self.calls.get(name) != 1:
                     self._give(name)

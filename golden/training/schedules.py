@@ -17,10 +17,13 @@ def schedule(warmup: int, *entries: Iterable[int]) -> Schedule:
     """``warmup`` epochs of true gradients, then ``entries`` of (epochs, GP batches, BP batches), the last one for ever.
 
     ``schedule(1, (2, 4, 1), (1, 1, 1))``: after one epoch runs of four batches with predicted gradients and one with
-    true ones for two epochs, then one for one. The length of an epoch is the loader's. Raises ValueError for what the
-    machine's registers can't hold.
+    true ones for two epochs, then one for one. The length of an epoch is the loader's. Raises ValueError for other
+    entries, and for what the machine's registers can't hold.
     """
-    return Schedule(warmup, 0, tuple(Entry(*entry) for entry in entries))
+    rows = [tuple(entry) for entry in entries]
+    if odd := [row for row in rows if len(row) != 3]:
+        raise ValueError(f"the entry {odd[0]} must be (epochs, GP batches, BP batches)")
+    return Schedule(warmup, 0, tuple(Entry(*row) for row in rows))
 
 
 PAPER = schedule(WARMUP_EPOCHS, *PHASES)

@@ -34,7 +34,7 @@ def test_metrics_of_an_epoch(tmp_path):
     assert row["mape"] == pytest.approx(0.5) and row["cosine"] == 1 and row["mse"] == pytest.approx(5 / 3)
     assert other["norm_ratio"] == 2
     metrics.write_json(tmp_path / "m.json")
-    metrics.write_csv(tmp_path / "m.csv")
+    metrics.write_csv(str(tmp_path / "m.csv"))
     assert [r["layer"] for r in json.loads((tmp_path / "m.json").read_text())] == ["a", "b"]
     assert len((tmp_path / "m.csv").read_text().splitlines()) == 3
     assert len(list(metrics.scalars())) == 2 * len(MEASURES)

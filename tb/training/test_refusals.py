@@ -5,7 +5,7 @@ import io
 
 import pytest
 import torch
-from adagp import AdaGP, PredictorSettings, schedule
+from adagp import AdaGP, Phase, PredictorSettings, schedule
 from torch import distributed, nn
 from torch.nn import functional as F
 from torch_networks import conv_network, image_batches, weights_of
@@ -137,3 +137,42 @@ def test_gradients_of_what_another_optimizer_has_are_of_one_batch():
         ada.step(lambda: F.cross_entropy(network(batch[0]), batch[1]))
         norms.append(float(last.grad.norm()))
     assert norms[0] > 0 and norms[1] == pytest.approx(norms[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("gp", [False, True])
+def test_a_step_that_runs_no_network_is_told(gp):
+    """Nothing is trained by it: of a loss from an output that was there before, and behind close."""
+    network, ((x, y),) = conv_network(), image_batches(1)
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1, (1, int(gp), int(not gp))))
+    for _ in ada.epoch(range(1)):
+        ada.step(lambda: F.cross_entropy(network(x), y))
+    output, before = network(x), weights_of(network)
+    with pytest.raises(RuntimeError, match="must itself run the network"):
+        ada.step(lambda: F.cross_entropy(output, y))
+    assert all(torch.equal(before[name], p) for name, p in network.named_parameters())
+    ada.step(lambda: F.cross_entropy(network(x), y))
+    assert ada.phase is (Phase.GP if gp else Phase.BP)
+    ada.close()
+    with pytest.raises(RuntimeError, match="after close nothing is seen"):
+        ada.step(lambda: F.cross_entropy(network(x), y))
+
+
+@pytest.mark.parametrize("table", [schedule(1), schedule(0, (1, 1, 0))])
+def test_a_step_that_returns_more_than_the_loss_is_told(table):
+    network, ((x, y),) = conv_network(), image_batches(1)
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), table)
+    with pytest.raises(TypeError, match="must return the loss, and gave tuple"):
+        ada.step(lambda: (F.cross_entropy(network(x), y), 1))
+
+
+def test_mistakes_of_making_one_are_told():
+    network = conv_network()
+    sgd = torch.optim.SGD(network.parameters(), 0.1)
+    with pytest.raises(ValueError, match="the optimizer has none of the network's parameters"):
+        AdaGP(network, torch.optim.SGD(conv_network().parameters(), 0.1))
+    with pytest.raises(TypeError, match=r"must be what adagp\.schedule makes"):
+        AdaGP(network, sgd, [1, (4, 4, 1)])
+    with pytest.raises(ValueError, match=r"the entry \(4, 1\) must be \(epochs, GP batches, BP batches\)"):
+        schedule(1, (4, 1))
+    with pytest.raises(ValueError, match="the state isn't one of AdaGP's"):
+        AdaGP(network, sgd).load_state_dict({})
