@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .accuracy_findings import Findings
+from .front import best
 from .ideas import IDEAS
 from .methods import METHODS
 
@@ -19,7 +20,7 @@ FAMILIES = {
 
 
 def draw(by_regime: Mapping[str, Findings], path: Path) -> None:
-    """Means with standard deviations over seeds; a line through plain training, a mark for each other method."""
+    """Means with standard deviations over seeds; a line of the best plain training, a mark for each other method."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -30,11 +31,12 @@ def draw(by_regime: Mapping[str, Findings], path: Path) -> None:
     looks, shown = _looks(), {}
     for axis, (name, found) in zip(axes.flat, by_regime.items(), strict=False):
         methods = found.details["methods"]
-        plain = sorted((m for m in methods if not METHODS[m].entries), key=lambda m: found.of("cost", m))
-        shown["plain training"] = axis.errorbar(
-            [found.of("cost", m) for m in plain], [found.of("accuracy", m) for m in plain],
-            [found.of("sd", m) for m in plain], fmt="k.--", capsize=3, lw=1,
-        )  # fmt: skip
+        plain = [m for m in methods if not METHODS[m].entries]
+        cost, accuracy, sd = ({m: found.of(what, m) for m in plain} for what in ("cost", "accuracy", "sd"))
+        line = best(plain, cost, accuracy)
+        axis.plot([at for at, _ in line], [accuracy[m] for _, m in line], "k--", lw=1)
+        shown["plain training"] = axis.errorbar([*cost.values()], [*accuracy.values()], [*sd.values()], fmt="k.",
+                                                capsize=3)  # fmt: skip
         for method in (m for m in methods if METHODS[m].entries):
             colour, marker = looks[method]
             shown[method] = axis.errorbar(

@@ -64,15 +64,18 @@ def learning(folder: Path) -> str:
                     (f"{data}, {kind}", f"`{layer}`", *(f"{cosine:+.3f}" for cosine in cosines), f"{signs:.3f}")
                 )
     told = "\n\n".join(origins)
+    answer = "".join(
+        f" {row[0]}: over all weights {row[3]} in the second tenth, {row[5]} in the last."
+        for row in rows if row[1] == "`all`"
+    )  # fmt: skip
     heads = ("network", "weight", "cosine in the first tenth", "second", "fifth", "last", "equal signs, last tenth")
     return f"""## Would the predictor only have to learn for longer?
 
 The small CNN is trained with true gradients alone, and its predictor beside it, for as many batches as the paper's
-trainings have with true gradients ({EPOCHS} epochs of {IMAGES:,} images in batches of {BATCH}: {paper_batches():,});
-nothing is predicted with it. *held*: once more, and the network stays as it begins, so that what the predictor has to
-learn doesn't change.
-Means over seeds; `all`: over layers, each by its number of weights. Cosines are between a batch's true gradient and
-the prediction made before the batch was learned from.
+trainings have with true gradients ({paper_batches():,} of those of {EPOCHS} epochs of {IMAGES:,} images in batches of
+{BATCH}); nothing is predicted with it. *held*: once more, and the network stays as it begins, so that what the
+predictor has to learn doesn't change. Means over seeds; `all`: over layers, each by its number of weights. Cosines are
+between a batch's true gradient and the prediction made before the batch was learned from.{answer}
 
 {told}
 

@@ -154,7 +154,7 @@ def _report(made: "Experiment", outcomes: list[dict], tensorboard: bool) -> dict
 
     from .experiment_folder import without_nan
     from .plots import plot_experiment
-    from .results import results, table, write_events, write_metrics
+    from .results import remarks, results, table, write_events, write_metrics
     from .tasks import task_of
 
     settings, folder = made.settings, made.folder
@@ -166,6 +166,8 @@ def _report(made: "Experiment", outcomes: list[dict], tensorboard: bool) -> dict
     if tensorboard:
         write_events(folder.path / "tensorboard", outcomes)
     Console().print(table(found, task, title))
+    for remark in remarks(outcomes):
+        screen.print(remark)
     print(f"outcomes.json, metrics.csv, metrics.json, {', '.join(path.name for path in files)} in {folder.path}")
     rows = [{**asdict(one.point), "measures": one.measures, "by_seed": one.by_seed} for one in found]
     return without_nan({"settings": asdict(settings), "score": task.score_name, "methods": rows,

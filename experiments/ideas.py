@@ -1,13 +1,4 @@
-"""Ideas for GP batches that are worth their cost: a part of the true gradient instead of a prediction.
-
-``half``: of half of the batch's examples. ``sparse``: each layer but the last passes back, and learns from, the
-gradients of that quarter of its channels which have the largest. ``narrow``: of a network of which each layer but the
-last has only a random half of its channels, forward too. ``late``: of the second half of the layers; backward ends
-there. ``late-mean``: that, and the first half of the layers goes on with the exponential mean of its true gradients.
-``hard``: of that quarter of the examples whose outputs have the largest gradients, as if the others had none.
-``drawn``: of a quarter, drawn with these gradients' norms as odds and weighted, so that its mean is the batch's
-gradient.
-"""
+"""Ideas for GP batches that are worth their cost: a part of the true gradient instead of a prediction."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -23,7 +14,17 @@ from ..spec.schedule import Schedule
 
 __all__ = ["IDEAS", "Idea", "gp_macs"]
 
-IDEAS = ("half", "sparse", "narrow", "late", "late-mean", "hard", "drawn")
+IDEAS = {
+    "half": "true, of half of the batch's examples",
+    "sparse": "true, but each layer but the last passes on, and learns from, those of a quarter of its channels, the"
+              " largest",
+    "narrow": "of a network of which each layer but the last has only a random half of its channels, forward too",
+    "late": "true, of the second half of the layers; backward ends there",
+    "late-mean": "as `late`, and the first half of the layers goes on with the exponential mean of its true gradients",
+    "hard": "of that quarter of the examples whose outputs have the largest gradients, as if the others had none",
+    "drawn": "of a quarter of the examples, drawn by their outputs' gradients and weighted: the batch's in the mean",
+}  # fmt: skip
+"""What the gradients of GP batches are, by name."""
 KEPT = 0.25
 """Of a layer's channels in ``sparse``; of a batch's examples in ``hard`` and ``drawn``."""
 

@@ -15,6 +15,7 @@ from ..gen.sources import HARDWARE
 from ..gen.tables import table
 from ..golden import paper
 from .accuracy_findings import Findings, Gap, close, pairs, verdicts
+from .accuracy_methods import legend
 from .accuracy_plot import draw
 from .accuracy_predictions import learning, predictions
 from .accuracy_times import times
@@ -35,9 +36,9 @@ edit nothing here.
 
 {as_of}
 
-The question is what a GP batch is worth: a batch whose gradients are predicted from each layer's output, not computed.
-Three comparisons answer it, and none of them is "as accurate as backpropagation", which near saturation a shorter
-training is too:
+The question is what a GP batch is worth: one without a whole backward pass; ADA-GP predicts its gradients from each
+layer's output. Three comparisons answer it, and none of them is "as accurate as backpropagation", which near saturation
+a shorter training is too:
 
 - *plain training of no higher cost*: the same network for fewer epochs, its learning rates on the same curve in less
   time; the best of it, with straight lines between budgets. A method is worth something if it is above that line;
@@ -53,19 +54,28 @@ training would reach between them, in favour of the methods.
 
 Every method has the learning rate with which it did best on validation images, out of the same few with the same
 seeds, and of those beyond as long as the first or last was the best; the two best of them may have been looked at with
-more seeds. (close): the validation accuracy of another was less than a standard error below; that
-the choice might have been another is in no interval. Then other seeds are run, and test images looked at.
-Differences are taken seed by seed, with 95 % confidence intervals by Student's t; *clear* is one at a level of 5 %
-for all comparisons of a family together (Holm's procedure). They are over seeds: of first weights and the order of
-images, with one split of the data, so that what another test set would say isn't in them. A run that diverged counts
-as 0; one with less than half of plain training's median accuracy went astray, and where any did no difference is
-called clear.
+more seeds. (close): the validation accuracy of another was less than a standard error below; that the choice might have
+been another is in no interval. Then other seeds are run, and test images looked at. Differences are taken seed by seed,
+with 95 % confidence intervals by Student's t; *clear* is one at a level of 5 % for all comparisons of a family together
+(Holm's procedure), which is stricter than an interval without 0. A family is a question's regimes in *In short*, a
+regime's methods in the table behind it. Intervals are over seeds: of first weights and the order of images, with one
+split of the data, so that what another test set would say isn't in them. A run that diverged counts as 0; one with less
+than half of plain training's median accuracy went astray, and where any did no difference is called clear.
 
 Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator: plain
 training's and those of `half`, whose GP batches are smaller ones with true gradients, on the baseline; all others' on
 MAX, which has a second array for them. Cycles aren't seconds: the designs that predict reach lower clocks
-(`docs/implementation.md`), which is counted nowhere here. `nox -s bench_accuracy` runs
-it all again; regimes are in `experiments/regimes.py`, methods in `experiments/methods.py`."""
+(`docs/implementation.md`), which is counted nowhere here. `nox -s bench_accuracy` runs it all again; regimes are in
+`experiments/regimes.py`, methods in `experiments/methods.py`."""
+
+
+CAPTION = """Means with standard deviations over seeds; dashed, the best plain training of no higher cost. What is much
+worse is below a frame."""
+REGIMES_HEAD = """## Regimes
+
+*steep*: accuracy still grows quickly with more training; *long*: near saturation. Seeds from 1000 on are those of
+learning rates. Cycles are empty where a method can't be run on the accelerator, or wasn't. Where it says twice with
+which PyTorch, the second is the simulation's."""
 
 
 def _above(found: Findings, method: str, gap: Gap | None) -> str:
@@ -181,9 +191,10 @@ def document(folder: Path = figures.RESULTS, hardware: str = HARDWARE) -> str:
     parts = [
         HEAD.format(module=MODULE, as_of=as_of),
         f"## In short\n\n{verdicts(by_regime)}",
-        f"![Accuracy against cost](images/{PLOT.name})",
+        f"![Accuracy against cost](images/{PLOT.name})\n\n{CAPTION}",
+        legend({method for found in by_regime.values() for method in found.details["methods"]}),
         f"## Methods with GP batches, over plain training of no higher cost\n\n{pairs(by_regime)}",
-        "## Regimes", *(_regime(name, found, hardware) for name, found in by_regime.items()),
+        REGIMES_HEAD, *(_regime(name, found, hardware) for name, found in by_regime.items()),
         predictions(by_regime), learning(folder), _table_1(by_regime), times(folder),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"

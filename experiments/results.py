@@ -17,7 +17,7 @@ from .front import Point, compare
 from .methods import METHODS
 from .tasks import Task
 
-__all__ = ["MethodResult", "events_writer", "macs", "results", "table", "write_events", "write_metrics"]
+__all__ = ["MethodResult", "events_writer", "macs", "remarks", "results", "table", "write_events", "write_metrics"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,25 @@ def table(found: Sequence[MethodResult], task: Task, title: str) -> Table:
             point.method, _with_error(point.accuracy, point.sd), f"{100 * point.cost:.1f}", above, *more
         )  # fmt: skip
     return made
+
+
+def remarks(outcomes: Sequence[dict]) -> list[str]:
+    """What the table doesn't show: methods that weren't what their names say, as epochs were few or a gate closed."""
+    batches: dict[str, dict[str, int]] = {}
+    for outcome in outcomes:
+        of = batches.setdefault(outcome["run"]["method"], {})
+        for phase, count in outcome["batches"].items():
+            of[phase] = of.get(phase, 0) + count
+    idle = [name for name, of in batches.items() if METHODS[name].entries and not of.get("gp")]
+    by_length: dict[int, list[str]] = {}
+    for name, of in batches.items():
+        if not METHODS[name].entries:
+            by_length.setdefault(sum(of.values()), []).append(name)
+    same = [" and ".join(names) for names in by_length.values() if len(names) > 1]
+    return [
+        *([f"no GP batches, so plain training: {', '.join(idle)}"] if idle else []),
+        *(f"of as many epochs, so the same: {names}" for names in same),
+    ]
 
 
 def metric_rows(outcomes: Sequence[dict]) -> list[dict]:

@@ -52,6 +52,18 @@ def test_costs_are_those_of_the_batches(whole):
     assert summary["settings"]["lr"] == 0.1 and summary["score"] == "accuracy" and summary["folder"] == str(folder)
 
 
+def test_methods_that_were_too_short_are_told():
+    def outcome(method, **batches):
+        return {"run": {"method": method}, "batches": batches}
+
+    few = [outcome("bp-1", warmup=2), outcome("bp-0.85", warmup=2), outcome("bp-0.4", warmup=1),
+           outcome("skip", warmup=2), outcome("skip", warmup=2), outcome("ada-gp", warmup=1, gp=1)]  # fmt: skip
+    assert results.remarks(few) == [
+        "no GP batches, so plain training: skip", "of as many epochs, so the same: bp-1 and bp-0.85",
+    ]  # fmt: skip
+    assert results.remarks([few[0], few[2], few[5]]) == []
+
+
 def test_outcomes_follow_the_epochs(whole):
     for outcome in outcomes(whole[0]):
         n_epochs = max(1, round(4 * METHODS[outcome["run"]["method"]].share))

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import pytest
 from adagp.experiments import accuracy_plot, report_accuracy
 from adagp.experiments.accuracy_findings import Findings, Gap, clear, close, pairs, verdicts
+from adagp.experiments.accuracy_methods import legend
 from adagp.experiments.accuracy_plot import draw
 from adagp.experiments.methods import METHODS
 from adagp.experiments.regimes import REGIMES
@@ -96,16 +97,17 @@ def test_answers_follow_from_the_numbers(tmp_path):
     lines = told.splitlines()
     assert "Less in one, two. In points: one -4.83 ± 0.72" in lines[0]
     assert "below" not in lines[1] and "Undecided in one, two" in lines[1]
-    assert "No, they do worse in" not in lines[2] and "Undecided in one, two. In points: one -1.00 ± 1.24" in lines[2]
-    assert "two of three" in lines[3] and "Undecided in one, two. In points: one +0.83 ± 0.72" in lines[3]
-    assert "one of three" in lines[4] and "Not run" in lines[4]
-    assert "Undecided in one, two" in lines[5]
-    assert "Not run" in lines[6]
-    assert "`ada-gp-1:1` (one, two)" in lines[7] and "`skip` (one, two)" in lines[7] and "`ada-gp` (" not in lines[7]
-    assert "random" not in lines[7]  # below
+    assert lines[2].endswith("(`ada-gp-raw`)** Not run.")
+    assert "No, they do worse in" not in lines[3] and "Undecided in one, two. In points: one -1.00 ± 1.24" in lines[3]
+    assert "two of three" in lines[4] and "Undecided in one, two. In points: one +0.83 ± 0.72" in lines[4]
+    assert "one of three" in lines[5] and "Not run" in lines[5]
+    assert "Undecided in one, two" in lines[6]
+    assert "Not run" in lines[7]
+    assert "`ada-gp-1:1` (one, two)" in lines[8] and "`skip` (one, two)" in lines[8] and "`ada-gp` (" not in lines[8]
+    assert "random" not in lines[8]  # below
     alone = verdicts(written(tmp_path, ("one",)))
-    assert alone.splitlines()[7].endswith("none.")  # in one regime isn't in two
-    assert "Yes in one. In points: one +0.83 ± 0.72" in alone.splitlines()[3]  # a family of one
+    assert alone.splitlines()[8].endswith("none.")  # in one regime isn't in two
+    assert "Yes in one. In points: one +0.83 ± 0.72" in alone.splitlines()[4]  # a family of one
     assert "| `skip` | +5.30 ± 0.86 * |" in pairs(written(tmp_path, ("one",)))
 
 
@@ -136,6 +138,15 @@ def test_the_document(tmp_path):
     )
 
 
+def test_what_becomes_of_the_paper_s_predictor_is_told(tmp_path):
+    found = written(tmp_path, ("one",))
+    found["one"].details["methods"]["ada-gp-raw"] = {
+        "runs": [{"seed": s, "test": t} for s, t in enumerate((80, 9, None))]
+    }
+    found["one"].figures["accuracy_one_ada-gp-raw"] = 29.67
+    assert "(`ada-gp-raw`)** one 29.7 % (2 of 3 runs astray)." in verdicts({"one": found["one"]}).splitlines()[2]
+
+
 def test_what_longer_learning_makes_of_predictions(tmp_path):
     written(tmp_path)
     runs = [[{"all": {"cosine": tenth / 10 + seed, "signs": 0.5}} for tenth in range(10)] for seed in (0, 1)]
@@ -144,6 +155,7 @@ def test_what_longer_learning_makes_of_predictions(tmp_path):
         "provenance": {"digits": {"command": "x", "commit": "1" * 40, "tools": {"torch": "2"}, "seed": [0, 1]}},
     }))  # fmt: skip
     text = report_accuracy.document(tmp_path)
+    assert "learned from. digits, held: over all weights +0.600 in the second tenth, +1.400 in the last." in text
     assert "| digits, held | `all` | +0.500 | +0.600 | +0.900 | +1.400 | 0.500 |" in text
 
 
@@ -224,6 +236,16 @@ def test_a_regime_that_is_not_simulated_is_of_no_hardware(tmp_path):
     path.write_text(json.dumps(results))
     text = report_accuracy.document(tmp_path)
     assert "Not simulated. By `make it` at commit `000000000000`; seeds [0]." in text and "preset `ecp5`" not in text
+
+
+def test_the_page_says_what_each_method_is(tmp_path):
+    text = report_accuracy.document(folder=tmp_path) if written(tmp_path) else ""
+    assert "| `bp-0.4` |  | plain training for 40% of the epochs |" in text
+    assert "| `ada-gp-2:1` | 2:1 | predicted from each layer's output |" in text
+    assert "| `skip` | 4:1, 3:1, 2:1, 1:1 | the batch is left out |" in text and "| `half-1:1` |" not in text
+    every = legend(METHODS)
+    assert all(f"| `{name}` |" in every for name in METHODS) and "true, of half of the batch's examples" in every
+    assert "its targets not normalised |" in every and "only while most had a cosine of 0.1 at least |" in every
 
 
 def test_methods_look_different_and_are_named_wherever_they_are(tmp_path, monkeypatch):

@@ -1,0 +1,44 @@
+"""What each method does, in a table."""
+
+from collections.abc import Iterable
+
+from ..gen.tables import table
+from .ideas import IDEAS
+from .methods import METHODS, Method
+
+__all__ = ["legend"]
+
+GRADIENTS = {
+    "predicted": "predicted from each layer's output", "random": "predicted, each sign at random",
+    "zero": "none: momentum and weight decay go on", "last": "of the last batch with true ones",
+    "mean": "exponential mean of true ones", "skip": "the batch is left out",
+    "dni": "from a guess of each output's gradient, by another predictor (DNI)", **IDEAS,
+}  # fmt: skip
+"""Of GP batches, by source."""
+
+
+def _phases(method: Method) -> str:
+    if isinstance(method.entries, str):
+        return "4:1, 3:1, 2:1, 1:1"
+    return ", ".join(f"{gp}:{bp}" for _, gp, bp in method.entries)
+
+
+def _gradients(method: Method) -> str:
+    if not method.entries:
+        return f"plain training for {method.share:.0%} of the epochs"
+    raw = ", with the paper's predictor as it is: its targets not normalised" * method.raw
+    gate = "" if method.gate is None else f", only while most had a cosine of {method.gate:g} at least"
+    return GRADIENTS[method.source] + raw + gate
+
+
+def legend(names: Iterable[str]) -> str:
+    """Of those that were run."""
+    there = {name: METHODS[name] for name in METHODS if name in set(names)}
+    rows = [(f"`{name}`", _phases(method), _gradients(method)) for name, method in there.items()]
+    return f"""## Methods
+
+GP batches for each batch with true gradients (BP) behind the warm-up, which is one ninth of the epochs, or one; the
+paper's schedule (`ada-gp`, `skip`) has four of these after another. Predictions have normalised targets, without which
+training here doesn't work (`docs/pytorch.md`).
+
+{table(("method", "GP:BP", "gradients of a GP batch"), rows)}"""
