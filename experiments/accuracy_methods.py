@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from ..gen.tables import table
+from ..golden.paper import EPOCHS, PHASES, WARMUP_EPOCHS
 from .ideas import IDEAS
 from .methods import METHODS, Method
 
@@ -18,9 +19,8 @@ GRADIENTS = {
 
 
 def _phases(method: Method) -> str:
-    if isinstance(method.entries, str):
-        return "4:1, 3:1, 2:1, 1:1"
-    return ", ".join(f"{gp}:{bp}" for _, gp, bp in method.entries)
+    entries = PHASES if isinstance(method.entries, str) else method.entries
+    return ", ".join(f"{gp}:{bp}" for _, gp, bp in entries)
 
 
 def _gradients(method: Method) -> str:
@@ -37,8 +37,8 @@ def legend(names: Iterable[str]) -> str:
     rows = [(f"`{name}`", _phases(method), _gradients(method)) for name, method in there.items()]
     return f"""## Methods
 
-GP batches for each batch with true gradients (BP) behind the warm-up, which is one ninth of the epochs, or one; the
-paper's schedule (`ada-gp`, `skip`) has four of these after another. Predictions have normalised targets, without which
-training here doesn't work (`docs/pytorch.md`).
+GP batches for each batch with true gradients (BP) behind the warm-up, which is {WARMUP_EPOCHS / EPOCHS:.0%} of the
+epochs and at least one; the paper's schedule (`ada-gp`, `skip`) has {len(PHASES)} of these after another. Predictions
+have normalised targets, without which training here doesn't work (`docs/pytorch.md`).
 
 {table(("method", "GP:BP", "gradients of a GP batch"), rows)}"""

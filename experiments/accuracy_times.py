@@ -51,7 +51,7 @@ By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["too
 
 `bp`: plain training. `ada_bp`, `gp`: batches of `adagp.AdaGP` with true and with predicted gradients. `forward`,
 `predictor`, `update`: what a GP batch consists of, each alone. *Overhead*: what `gp` takes beside these three,
-as a share of their sum; the aim is 15 % at most.
+as a share of their sum; the aim is {100 * OVERHEAD:.0f} % at most.
 A step of the optimizer for each weight, and reorganisation, are in it: many small pieces of work, which weigh little
 where layers are large, and much where a batch takes a GPU some milliseconds.
 

@@ -40,7 +40,7 @@ class Regime:
 
     @property
     def follow(self) -> bool:
-        """Of a comparison only ends are looked at; validation images behind each epoch would take half of the time."""
+        """Of a comparison only ends are looked at; validation images behind each epoch would take much of the time."""
         return False
 
     def deciding(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from .accuracy_methods import legend
 from .accuracy_plot import draw
 from .accuracy_predictions import learning, predictions
 from .accuracy_times import times
+from .comparison import TUNING_SEED
 from .methods import METHODS
 
 __all__ = ["PATH", "PLOT", "document", "main"]
@@ -71,10 +72,10 @@ MAX, which has a second array for them. Cycles aren't seconds: the designs that 
 
 CAPTION = """Means with standard deviations over seeds; dashed, the best plain training of no higher cost. What is much
 worse is below a frame."""
-REGIMES_HEAD = """## Regimes
+REGIMES_HEAD = f"""## Regimes
 
-*steep*: accuracy still grows quickly with more training; *long*: near saturation. Seeds from 1000 on are those of
-learning rates. Cycles are empty where a method can't be run on the accelerator, or wasn't. Where it says twice with
+*steep*: accuracy still grows quickly with more training; *long*: near saturation. Seeds from {TUNING_SEED} on are those
+of learning rates. Cycles are empty where a method can't be run on the accelerator, or wasn't. Where it says twice with
 which PyTorch, the second is the simulation's."""
 
 

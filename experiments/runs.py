@@ -125,8 +125,9 @@ class _Training:
         self.run, self.data, self.task, self._follow = run, data, task, follow
         self.method = METHODS[run.method]
         self.network = network_of(run, data).to(run.device)
-        if run.device == "cpu":  # the same numbers but for rounding, in three quarters of the time
-            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a gap of its stubs
+        if run.device == "cpu":  # the same numbers but for rounding, sooner
+            # PyTorch's stubs have no overload for a memory format alone.
+            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = optimizer(run.optimizer, self.network.parameters(), run.lr, run.momentum, run.weight_decay)
         self.epochs = max(1, round(run.epochs * self.method.share))
         self.n_batches = len(self._batches(0))
