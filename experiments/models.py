@@ -13,7 +13,7 @@ from .small import SmallResNet, small_cnn, small_cnn5
 from .transformer import TranslationTransformer
 from .yolo import YoloV3
 
-__all__ = ["CNNS", "MODELS", "PAPER_MODELS", "SEQUENTIAL_MODELS", "SMALL_MODELS", "build"]
+__all__ = ["CNNS", "HALVED_MODELS", "MODELS", "PAPER_MODELS", "SEQUENTIAL_MODELS", "SMALL_MODELS", "build"]
 
 CNNS = (*INCEPTIONS, *DENSENETS, *RESNETS, *VGGS, *MOBILENETS)
 """The thirteen that classify images (Table 1), from torchvision and timm."""
@@ -21,6 +21,8 @@ PAPER_MODELS = (*CNNS, "transformer", "yolo-v3")
 SEQUENTIAL_MODELS = ("small-cnn", "small-cnn5")
 """Layers one after the other, without batch normalisation."""
 SMALL_MODELS = (*SEQUENTIAL_MODELS, "small-resnet")
+HALVED_MODELS = ("small-cnn", "small-resnet")
+"""Of these the ones that even their smallest images can be halved for."""
 MODELS = (*PAPER_MODELS, *SMALL_MODELS)
 
 

@@ -9,7 +9,7 @@ from ..host.settings import SettingsError
 from .data import DATASETS
 from .ideas import IDEAS
 from .methods import METHODS
-from .models import MODELS, PAPER_MODELS, SEQUENTIAL_MODELS, SMALL_MODELS
+from .models import HALVED_MODELS, MODELS, PAPER_MODELS, SEQUENTIAL_MODELS, SMALL_MODELS
 from .optimisation import AUTOCASTS, DEVICES, LR_SCHEDULES, MOMENTUM, OPTIMIZERS, WEIGHT_DECAY
 from .tasks import CLASSIFICATION, DETECTION, TASKS, TRANSLATION, task_of
 
@@ -40,7 +40,10 @@ def _meant_for(source: str, model: str, data: str, autocast: str) -> str:
         return ""
     if task_of(data) is not CLASSIFICATION or autocast != "off":
         return "classification with autocast off"
-    return "" if source in ("dni", "half") or model in SEQUENTIAL_MODELS else " and ".join(SEQUENTIAL_MODELS)
+    if source in ("dni", "half"):
+        return ""
+    models = HALVED_MODELS if source == "coarse" else SEQUENTIAL_MODELS
+    return "" if model in models else " and ".join(models)
 
 
 @dataclass(frozen=True)

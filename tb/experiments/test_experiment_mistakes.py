@@ -35,6 +35,8 @@ def test_the_papers_settings():
     every = [name for name, m in METHODS.items() if m.source not in IDEAS or m.source == "half"]
     assert chosen("vgg13", False, {"methods": ("all",)}).methods == tuple(every)
     assert chosen("small-cnn", False, {"methods": ("all",)}).methods == tuple(METHODS)
+    halved = [name for name, m in METHODS.items() if name in every or m.source == "coarse"]
+    assert chosen("small-resnet", False, {"methods": ("all",)}).methods == tuple(halved)
     yolo = chosen("yolo-v3", True, {})
     assert (yolo.lr, yolo.weight_decay, yolo.data) == (3e-5, 1e-4, "voc") and "dni-1:1" not in yolo.methods
     assert chosen("transformer", True, {}).optimizer == "sgd" and chosen("transformer", False, {}).optimizer == "adam"
