@@ -69,7 +69,7 @@ REGIMES = {regime.name: regime for regime in (
            preset="", tuning=2),
     Regime("cifar32-steep", "cifar10", "small-cnn", 10, 64, 32, 3, 8000, steep=True, lrs=(0.015, 0.05, 0.15), preset="",
            tuning=2),
-    Regime("cifar32-resnet8", "cifar10", "small-resnet", 10, 64, 32, 3, 4000, steep=True, lrs=(0.05, 0.15, 0.45),
+    Regime("cifar32-resnet8", "cifar10", "small-resnet", 10, 64, 32, 3, 4000, steep=True, lrs=(0.015, 0.05, 0.15),
            preset="", tuning=2),
     Regime("cifar5-steep", "cifar10", "small-cnn5", 8, 64, 16, 3, 20000, steep=True, preset="paper", wants_gpu=True),
     Regime("cifar5-long", "cifar10", "small-cnn5", 50, 64, 16, 3, 4000, preset="paper", wants_gpu=True),
