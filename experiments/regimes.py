@@ -67,6 +67,8 @@ REGIMES = {regime.name: regime for regime in (
     Regime("cifar-long", "cifar10", "small-cnn", 40, 64, 16, 3, 2000, lrs=(0.015, 0.05, 0.15), preset="", tuning=2),
     Regime("cifar-resnet8", "cifar10", "small-resnet", 8, 64, 16, 3, 5000, steep=True, lrs=(0.05, 0.15, 0.45),
            preset="", tuning=2),
+    Regime("cifar16-steep", "cifar10", "small-cnn", 27, 64, 16, 3, 8000, steep=True, lrs=(0.015, 0.05, 0.15), preset="",
+           tuning=2),
     Regime("cifar32-steep", "cifar10", "small-cnn", 10, 64, 32, 3, 8000, steep=True, lrs=(0.015, 0.05, 0.15), preset="",
            tuning=2),
     Regime("cifar32-resnet8", "cifar10", "small-resnet", 10, 64, 32, 3, 4000, steep=True, lrs=(0.015, 0.05, 0.15),

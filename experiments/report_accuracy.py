@@ -51,7 +51,9 @@ a shorter training is too:
 Plain training's batches are as large as the others': were smaller ones better for it at the same cost, a method that
 takes fewer examples in GP batches (`half`) would be above the line for that alone; `half-1:0` shows it, which is plain
 training with half batches behind its warm-up. And a straight line between two budgets is a little below what plain
-training would reach between them, in favour of the methods.
+training would reach between them, in favour of the methods. Images of half the size, which `coarse` has in GP batches,
+are cheaper in plain training too: cifar16-steep is that, tested with such images as well; beside cifar32-steep it is to
+be seen by its MACs.
 
 Every method has the learning rate with which it did best on validation images, out of the same few with the same
 seeds, and of those beyond as long as the first or last was the best; the two best of them may have been looked at with
@@ -103,7 +105,13 @@ def _settings(found: Findings) -> str:
 {regime["epochs"]} epochs of batches of {regime["batch_size"]}; {examples["train"]:,} images to train with,
 {examples["validation"]:,} to choose learning rates by, {examples["test"]:,} to test with, of which others would change
 plain training's accuracy by {sampling:.2f} points (a standard error). An epoch has {_batches(regime, examples):,}
-batches.{learned}{_tuning(found)} Trained with torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
+batches; all epochs of plain training are {_whole(found):,.0f} GMAC.{learned}{_tuning(found)} Trained with
+torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
+
+
+def _whole(found: Findings) -> float:
+    """What cost 1 is, in 10⁹ MACs."""
+    return float(found.details["methods"]["bp-1"]["runs"][0]["whole"]) / 1e9
 
 
 def _tuning(found: Findings) -> str:

@@ -43,7 +43,7 @@ def written(folder, regimes=("one", "two")):
                                 "zeros": 0.0}}  # fmt: skip
         methods = {
             method: {"chosen": {"lr": 0.05, "validation": 90.0, "at_edge": method == "skip", "tried": 4}, "tuning": [],
-                     "runs": [{"seed": seed, "test": test, "batches": BATCHES[method]}
+                     "runs": [{"seed": seed, "test": test, "batches": BATCHES[method], "whole": 1234 * 10**9}
                               for seed, test in enumerate(tests)],
                      "quality": quality if method == "ada-gp-1:1" else {}}
             for method, tests in TESTS.items()
@@ -95,7 +95,11 @@ def test_the_document(tmp_path):
     assert "| `ada-gp` | 86.17 ± 1.00 | 25 | 0.700 | +0.17 ± 0.73 | 0.660 | +1.50 ± 1.08 | 0.05 of 4 |" in text
     assert "| one | `ada-gp-1:1` | `0.weight` | 3 | 0.01 | 0.02 | 0.5 |  |" in text
     assert text.count("not run: `./adagp experiment") == 3 * len(ACCURACY) and "PyTorch\n" not in text
-    assert "learned from 40." in text and "accuracy by 1.51 points" in text and "has 16\nbatches" in text
+    assert (
+        "learned from 40." in text
+        and "accuracy by 1.51 points" in text
+        and "has 16\nbatches; all epochs of plain training are 1,234 GMAC." in text
+    )
     seconds = dict.fromkeys(("bp", "ada_bp", "gp", "forward", "predictor", "update"), 0.25)
     (tmp_path / "wall_time.json").write_text(json.dumps({
         "figures": {"gp_over_bp_vgg13_cpu": 0.5, "overhead_vgg13_cpu": 0.125},
