@@ -14,11 +14,12 @@ from ..gen import figures
 from ..gen.sources import HARDWARE
 from ..gen.tables import table
 from ..golden import paper
-from .accuracy_findings import Findings, Gap, close, pairs, verdicts
+from .accuracy_findings import Findings, Gap, close
 from .accuracy_methods import legend
 from .accuracy_plot import draw
 from .accuracy_predictions import learning, predictions
 from .accuracy_times import times
+from .accuracy_verdicts import pairs, verdicts
 from .comparison import TUNING_SEED
 from .methods import METHODS
 
@@ -51,9 +52,10 @@ a shorter training is too:
 Plain training's batches are as large as the others': were smaller ones better for it at the same cost, a method that
 takes fewer examples in GP batches (`half`) would be above the line for that alone; `half-1:0` shows it, which is plain
 training with half batches behind its warm-up. And a straight line between two budgets is a little below what plain
-training would reach between them, in favour of the methods. Images of half the size, which `coarse` has in GP batches,
-are cheaper in plain training too: cifar16-steep is that, tested with such images as well; beside cifar32-steep it is to
-be seen by its MACs.
+training would reach between them, in favour of the methods; `skip`, which is plain training itself, is above the line
+for that alone. Images of half the size, which `coarse` has in GP batches,
+are cheaper in plain training too: cifar16-steep is that, tested with such images as well, for about as many MACs as
+`coarse` takes in cifar32-steep.
 
 Every method has the learning rate with which it did best on validation images, out of the same few with the same
 seeds, and of those beyond as long as the first or last was the best; the two best of them may have been looked at with

@@ -5,9 +5,10 @@ from dataclasses import asdict
 
 import pytest
 from adagp.experiments import accuracy_plot, report_accuracy
-from adagp.experiments.accuracy_findings import Findings, pairs, verdicts
+from adagp.experiments.accuracy_findings import Findings
 from adagp.experiments.accuracy_methods import legend
 from adagp.experiments.accuracy_plot import draw
+from adagp.experiments.accuracy_verdicts import pairs, verdicts
 from adagp.experiments.methods import METHODS
 from adagp.experiments.regimes import REGIMES
 from adagp.gen import figures
@@ -19,7 +20,8 @@ TESTS = {"bp-1": (90, 91, 92), "bp-0.4": (80, 81, 82), "ada-gp": (85, 86, 87.5),
 COSTS = {"bp-1": 1.0, "bp-0.4": 0.4, "ada-gp": 0.7, "skip": 0.45, "ada-gp-1:1": 0.75, "random-1:1": 0.75,
          "ada-gp-2:1": 0.6, "skip-2:1": 0.5}  # fmt: skip
 BATCHES = {method: {"warmup": 40, "bp": 20, "gp": 20 if "bp" not in method else 0} for method in TESTS}
-ABOVE = {"ada-gp": (0.17, 0.17), "skip": (5.3, 0.2), "ada-gp-1:1": (2.8, 0.0), "random-1:1": (-2.8, 0.6)}
+ABOVE = {"ada-gp": (0.17, 0.17), "skip": (5.3, 0.2), "ada-gp-1:1": (2.8, 0.0), "random-1:1": (-2.8, 0.6),
+         "skip-2:1": (0.5, 0.2)}  # fmt: skip
 
 
 REGIME = {"model": "small-cnn", "data": "digits", "image_size": 8, "images": 1000, "epochs": 3, "batch_size": 64,
@@ -81,9 +83,10 @@ def test_answers_follow_from_the_numbers(tmp_path):
     assert "Undecided in one, two" in lines[6]
     assert "Not run" in lines[7]
     assert "`ada-gp-1:1` (one, two)" in lines[8] and "`skip` (one, two)" in lines[8] and "`ada-gp` (" not in lines[8]
-    assert "random" not in lines[8]  # below
+    assert "random" not in lines[8] + lines[9]  # below
+    assert "`skip-2:1`" not in lines[8] and "`skip-2:1` (one, two)" in lines[9] and "`ada-gp` (" not in lines[9]
     alone = verdicts(written(tmp_path, ("one",)))
-    assert alone.splitlines()[8].endswith("none.")  # in one regime isn't in two
+    assert all(line.endswith("none.") for line in alone.splitlines()[8:10])  # in one regime isn't in two
     assert "Yes in one. In points: one +0.83 ± 0.72" in alone.splitlines()[4]  # a family of one
     assert "| `skip` | +5.30 ± 0.86 * |" in pairs(written(tmp_path, ("one",)))
 
