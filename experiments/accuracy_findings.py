@@ -14,7 +14,7 @@ from .front import best
 from .methods import METHODS
 from .regimes import REGIMES
 
-__all__ = ["Findings", "Gap", "clear", "close"]
+__all__ = ["LEVEL", "Findings", "Gap", "clear", "close"]
 
 LEVEL = 0.05
 """Of significance, for all comparisons of a family together."""
@@ -135,14 +135,15 @@ class Findings:
         counts = [run["batches"] for run in self.details["methods"][method]["runs"]]
         return sum(count.get("gp", 0) for count in counts) / sum(sum(count.values()) for count in counts)
 
-    def against(self, method: str, other: str) -> Gap | None:
-        """Test accuracy of one method over another's, seed by seed; None unless both were run."""
-        methods = self.details["methods"]
-        if method not in methods or other not in methods:
+    def against(self, method: str, other: str, elsewhere: "Findings | None" = None) -> Gap | None:
+        """Test accuracy of one method over another's, or that of a regime ``elsewhere``, seed by seed; None unless both
+        were run."""
+        there = elsewhere or self
+        if method not in self.details["methods"] or other not in there.details["methods"]:
             return None
-        mine, theirs = self._tests(method), self._tests(other)
+        mine, theirs = self._tests(method), there._tests(other)
         differences = [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
         if len(differences) < 2:
             return None
         error = stdev(differences) / math.sqrt(len(differences))
-        return Gap(fmean(differences), error, len(differences), any(map(self.lost, (method, other))))
+        return Gap(fmean(differences), error, len(differences), self.lost(method) + there.lost(other) > 0)

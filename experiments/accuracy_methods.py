@@ -38,7 +38,7 @@ def legend(names: Iterable[str]) -> str:
     return f"""## Methods
 
 GP batches for each batch with true gradients (BP) behind the warm-up, which is {WARMUP_EPOCHS / EPOCHS:.0%} of the
-epochs and at least one; the paper's schedule (`ada-gp`, `skip`) has {len(PHASES)} of these after another. Predictions
-have normalised targets, without which training here doesn't work (`docs/pytorch.md`).
+epochs and at least one; {len(PHASES)} of these, one after the other, are the paper's schedule. Predictions have
+normalised targets, without which training here doesn't work (`docs/pytorch.md`).
 
 {table(("method", "GP:BP", "gradients of a GP batch"), rows)}"""

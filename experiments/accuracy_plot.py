@@ -20,16 +20,22 @@ FAMILIES = {
 
 
 def draw(by_regime: Mapping[str, Findings], path: Path) -> None:
-    """Means with standard deviations over seeds; a line of the best plain training, a mark for each other method."""
+    """Means with standard deviations over seeds; a line of the best plain training, a mark for each other method.
+
+    Without regimes that have none.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    n_rows = -(-len(by_regime) // COLUMNS)
+    drawn = {
+        name: found for name, found in by_regime.items() if any(METHODS[m].entries for m in found.details["methods"])
+    }
+    n_rows = -(-len(drawn) // COLUMNS)
     figure, axes = pyplot.subplots(n_rows, COLUMNS, figsize=(13, 4.6 * n_rows), layout="constrained", squeeze=False)
     looks, shown = _looks(), {}
-    for axis, (name, found) in zip(axes.flat, by_regime.items(), strict=False):
+    for axis, (name, found) in zip(axes.flat, drawn.items(), strict=False):
         methods = found.details["methods"]
         plain = [m for m in methods if not METHODS[m].entries]
         cost, accuracy, sd = ({m: found.of(what, m) for m in plain} for what in ("cost", "accuracy", "sd"))
@@ -46,7 +52,7 @@ def draw(by_regime: Mapping[str, Findings], path: Path) -> None:
         axis.set(title=name, xlabel="MACs over plain training's for all epochs", ylabel="test accuracy, %",
                  xlim=(0, None), ylim=_limits(found, plain, methods))  # fmt: skip
         axis.grid(alpha=0.3)
-    for axis in axes.flat[len(by_regime) :]:
+    for axis in axes.flat[len(drawn) :]:
         axis.set_axis_off()
     names = [name for name in ("plain training", *looks) if name in shown]
     figure.legend([shown[name] for name in names], names, loc="outside lower center", ncols=6, fontsize=8)

@@ -1,15 +1,12 @@
-"""Batches of images of half the size, in the training of a network for whole ones."""
+"""Batches of images half as wide and high, in the training of a network for whole ones."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["halved", "statistics_kept", "take_halved"]
+__all__ = ["Halving", "halved"]
 
 
 def halved(images: Tensor) -> Tensor:
@@ -17,32 +14,31 @@ def halved(images: Tensor) -> Tensor:
     return F.avg_pool2d(images, 2)
 
 
-def take_halved(network: nn.Module) -> None:
-    """Let ``network`` work on halved images too: where a linear layer is behind Flatten, what it sees is repeated.
+class Halving:
+    """Inside of ``with`` the network takes halved images: what a linear layer behind Flatten sees is repeated.
 
-    Images must be square. Whole ones are as before.
+    Images must be square. Of sizes that don't halve exactly some places are repeated more often than others.
     """
-    parts = [module for module in network.modules() if isinstance(module, (nn.Flatten, nn.Linear))]
-    for flatten, linear in pairwise(parts):
-        if isinstance(flatten, nn.Flatten) and isinstance(linear, nn.Linear):
-            flatten.register_forward_pre_hook(_repeated(linear))
 
+    def __init__(self, network: nn.Module):
+        self._on = False
+        parts = [module for module in network.modules() if isinstance(module, (nn.Flatten, nn.Linear))]
+        for flatten, linear in pairwise(parts):
+            if isinstance(flatten, nn.Flatten) and isinstance(linear, nn.Linear):
+                flatten.register_forward_pre_hook(self._repeated(linear))
 
-def _repeated(linear: nn.Linear):
-    def seen(_, args):
-        (output,) = args
-        side = math.isqrt(linear.in_features // output.shape[1])
-        return None if output.shape[-1] == side else (F.interpolate(output, size=(side, side)),)
+    def _repeated(self, linear: nn.Linear):
+        def seen(_, args):
+            if not self._on:
+                return None
+            (output,) = args
+            side = math.isqrt(linear.in_features // output.shape[1])
+            return (F.interpolate(output, size=(side, side)),)
 
-    return seen
+        return seen
 
+    def __enter__(self) -> None:
+        self._on = True
 
-@contextmanager
-def statistics_kept(network: nn.Module) -> Iterator[None]:
-    """Running statistics of batch normalisation stay as they are: evaluation is of whole images."""
-    norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-    kept = [(buffer, buffer.clone()) for norm in norms for buffer in norm.buffers()]
-    yield
-    with torch.no_grad():
-        for buffer, before in kept:
-            buffer.copy_(before)
+    def __exit__(self, *_: object) -> None:
+        self._on = False

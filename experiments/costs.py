@@ -23,7 +23,7 @@ class BatchCosts:
     ``forward``; ``data`` and ``weight``: backward to a layer's inputs, where they aren't the batch's own, and to its
     weights; ``predict``: the predictor's forward, for all layers; ``learn``: what training it takes beside that, to its
     weights and to its hidden values. ``guess``: forward of the networks of :mod:`.dni`. ``layers``: forward and data of
-    each, in order, and whether it is a convolution.
+    each, in order. ``halved``: of a batch of plain training with halved images, where that is wanted.
     """
 
     forward: int
@@ -32,7 +32,8 @@ class BatchCosts:
     predict: int
     learn: int
     guess: int
-    layers: tuple[tuple[int, int, bool], ...]
+    layers: tuple[tuple[int, int], ...]
+    halved: int = 0
 
     @property
     def bp(self) -> int:
@@ -47,6 +48,8 @@ class BatchCosts:
         """
         if source == "dni":
             return self.forward + self.weight + self.guess if phase == "gp" else self.bp + 5 * self.guess // 2
+        if source == "coarse":
+            return self.halved if phase == "gp" else self.bp
         if source in IDEAS:
             return gp_macs(source, self.layers) if phase == "gp" else self.bp
         predicts = source in PREDICTING
@@ -84,9 +87,7 @@ def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings
     conv = sum(len(w.weight) for w in weights) * KERNEL**2 * hidden
     linear = sum(w.weight.numel() for w in weights) * hidden
     macs, data = (sum(of[place] for of in layers.values()) for place in (0, 1))
-    convolutions = [isinstance(weight.module, nn.Conv2d) for weight in weights]
-    by_layer = tuple((forward, back, is_conv) for (forward, back), is_conv in zip(layers.values(), convolutions,
-                                                                                   strict=True))  # fmt: skip
+    by_layer = tuple((forward, back) for forward, back in layers.values())
     return BatchCosts(macs, data, macs, conv + linear, conv + 2 * linear, guess, by_layer)
 
 

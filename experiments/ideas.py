@@ -1,4 +1,4 @@
-"""Ideas for GP batches that are worth their cost: a part of the true gradient instead of a prediction."""
+"""Ideas for GP batches that are worth their cost: less than the true gradient instead of a prediction."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -12,7 +12,7 @@ from ..golden.training.schedules import Position
 from ..spec.commands import Phase
 from ..spec.numerics import MEAN_SHIFT
 from ..spec.schedule import Schedule
-from .coarse import halved, statistics_kept, take_halved
+from .coarse import Halving, halved
 
 __all__ = ["IDEAS", "Idea", "gp_macs"]
 
@@ -25,42 +25,37 @@ IDEAS = {
     "late-mean": "as `late`, and the first half of the layers goes on with the exponential mean of its true gradients",
     "hard": "of that quarter of the examples whose outputs have the largest gradients, as if the others had none",
     "drawn": "of a quarter of the examples, drawn by their outputs' gradients and weighted: the batch's in the mean",
-    "coarse": "true, of images of half the size, each pixel a mean of four; what linear layers see is repeated",
+    "coarse": "true, but of images half as wide and high; what the first linear layer sees is repeated",
 }  # fmt: skip
 """What the gradients of GP batches are, by name."""
 KEPT = 0.25
 """Of a layer's channels in ``sparse``; of a batch's examples in ``hard`` and ``drawn``."""
-WITH_NORMALISATION = ("half", "coarse")
-"""Those that networks with batch normalisation can be trained with."""
 
 
-def gp_macs(idea: str, layers: Sequence[tuple[int, int, bool]]) -> int:
-    """Of a GP batch; ``layers``: in order, MACs of forward, and of backward to the layer's inputs; if it's a
-    convolution."""
-    forward, data, _ = (sum(column) for column in zip(*layers, strict=True))
+def gp_macs(idea: str, layers: Sequence[tuple[int, int]]) -> int:
+    """Of a GP batch, but for ``coarse``; ``layers``: in order, MACs of forward, and of backward to its inputs."""
+    forward, data = (sum(column) for column in zip(*layers, strict=True))
     if idea == "half":
         return (2 * forward + data) // 2
-    if idea == "coarse":
-        return sum(round((2 * f + d) / (4 if convolution else 1)) for f, d, convolution in layers)
     if idea == "sparse":
-        last = sum(layers[-1][:2])
+        last = sum(layers[-1])
         return forward + last + round(KEPT * (forward + data - last))
     if idea in ("hard", "drawn"):
         return forward + round(KEPT * (forward + data))
     if idea == "narrow":
         last = len(layers) - 1
         shares = [(0.5 if place else 1) * (0.5 if place < last else 1) for place in range(len(layers))]
-        return round(sum(share * (2 * f + d) for share, (f, d, _) in zip(shares, layers, strict=True)))
+        return round(sum(share * (2 * f + d) for share, (f, d) in zip(shares, layers, strict=True)))
     behind = layers[len(layers) // 2 :]
-    return forward + sum(f for f, *_ in behind) + sum(d for _, d, _ in behind[1:])
+    return forward + sum(f for f, _ in behind) + sum(d for _, d in behind[1:])
 
 
 class Idea:
     """Trains as :class:`adagp.AdaGP` does, but with one of IDEAS in GP batches.
 
-    For networks of Conv2d and Linear that run one after the other. Raises ValueError for an unknown idea, and but for
-    WITH_NORMALISATION for batch normalisation: examples and channels that are left out would have their part in others'
-    gradients, and the batch its whole cost.
+    But for ``half``, for networks of Conv2d and Linear that run one after the other. Raises ValueError for an unknown
+    idea, and but for ``half`` for batch normalisation: examples and channels that are left out would have their part in
+    others' gradients, and the batch its whole cost; of smaller images it would have other statistics.
     """
 
     def __init__(
@@ -68,8 +63,7 @@ class Idea:
     ):  # fmt: skip
         if idea not in IDEAS:
             raise ValueError(f"there is no idea {idea!r}; there are {', '.join(IDEAS)}")
-        norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-        if norms and idea not in WITH_NORMALISATION:
+        if idea != "half" and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules()):
             raise ValueError(f"{idea} is for networks without batch normalisation")
         self.idea, self.optimizer, self._position = idea, optimizer, Position(schedule)
         self._generator = torch.Generator().manual_seed(seed)
@@ -78,9 +72,8 @@ class Idea:
         self._early = [weight.weight for weight in weights[:n_early]]
         self._means: list[Tensor] = []
         self._gp = False
-        self._network = network
-        if idea == "coarse":
-            take_halved(network)
+        self.halving = Halving(network)
+        """The network inside of it is as in GP batches of ``coarse``."""
         for place, weight in enumerate(weights):
             hook = self._hook(len(weight.weight), place == n_early - 1, place == len(weights) - 1)
             weight.module.register_forward_hook(hook)
@@ -118,9 +111,9 @@ class Idea:
         elif self._gp and self.idea == "half":
             batch = tuple(part[: (len(part) + 1) // 2] for part in batch)
         self.optimizer.zero_grad(set_to_none=True)
-        with statistics_kept(self._network) if coarse else nullcontext():
+        with self.halving if coarse else nullcontext():
             loss = compute(batch)
-            loss.backward()
+        loss.backward()
         if self.idea == "late-mean":
             self._mean()
         self.optimizer.step()

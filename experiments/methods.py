@@ -73,5 +73,6 @@ METHODS = {method.name: method for method in (
       for name, source in (("ada-gp", "predicted"), ("skip", "skip")) for gp, bp in ((2, 1), (1, 2))),
     *(Method(f"half-{gp}:{bp}", source="half", entries=((1, gp, bp),)) for gp, bp in ((3, 1), (1, 0))),
     Method("coarse", source="coarse", entries="paper"),
+    Method("coarse-1:0", source="coarse", entries=((1, 1, 0),)),
 )}  # fmt: skip
 """By name."""

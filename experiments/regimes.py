@@ -71,8 +71,6 @@ REGIMES = {regime.name: regime for regime in (
            tuning=2),
     Regime("cifar32-steep", "cifar10", "small-cnn", 10, 64, 32, 3, 8000, steep=True, lrs=(0.015, 0.05, 0.15), preset="",
            tuning=2),
-    Regime("cifar32-resnet8", "cifar10", "small-resnet", 10, 64, 32, 3, 4000, steep=True, lrs=(0.015, 0.05, 0.15),
-           preset="", tuning=2),
     Regime("cifar5-steep", "cifar10", "small-cnn5", 8, 64, 16, 3, 20000, steep=True, preset="paper", wants_gpu=True),
     Regime("cifar5-long", "cifar10", "small-cnn5", 50, 64, 16, 3, 4000, preset="paper", wants_gpu=True),
     Regime("fashion-full", "fashion-mnist", "small-cnn", 10, 64, 14, 1, lrs=(0.005, 0.015, 0.05), tuning=2,
@@ -80,5 +78,7 @@ REGIMES = {regime.name: regime for regime in (
     Regime("cifar-vgg13", "cifar10", "vgg13", 12, 128, 32, 3, 10000, steep=True, lrs=(0.02, 0.06, 0.18), preset="",
            tuning=2, wants_gpu=True),
 )}  # fmt: skip
-"""By name: of each data set one far from saturation, and one in it, as the paper's trainings are; in
-``fashion-full`` the predictor learns from as many batches as in the paper's."""
+"""By name: of each data set one far from saturation, and one in it, as the paper's trainings are. Others are of other
+networks; ``cifar32-steep`` has CIFAR-10's images as they are, and ``cifar16-steep``, of the same images made smaller,
+epochs for as many MACs as its ``coarse`` takes; in ``fashion-full`` the predictor learns from as many batches as in the
+paper's."""

@@ -52,10 +52,11 @@ a shorter training is too:
 Plain training's batches are as large as the others': were smaller ones better for it at the same cost, a method that
 takes fewer examples in GP batches (`half`) would be above the line for that alone; `half-1:0` shows it, which is plain
 training with half batches behind its warm-up. And a straight line between two budgets is a little below what plain
-training would reach between them, in favour of the methods; `skip`, which is plain training itself, is above the line
-for that alone. Images of half the size, which `coarse` has in GP batches,
-are cheaper in plain training too: cifar16-steep is that, tested with such images as well, for about as many MACs as
-`coarse` takes in cifar32-steep.
+training would reach between them, in favour of the methods; `skip`, which is plain training with fewer batches, may be
+a little above for that alone. Images half as wide and high, which `coarse` has in GP batches, are cheaper in plain
+training too: `coarse-1:0` has them in all batches behind the warm-up. cifar16-steep is plain training with such images
+alone, for as many MACs as `coarse` takes in cifar32-steep; it is tested with them too, so that what it lacks is not
+only training.
 
 Every method has the learning rate with which it did best on validation images, out of the same few with the same
 seeds, and of those beyond as long as the first or last was the best; the two best of them may have been looked at with
@@ -70,8 +71,9 @@ than half of plain training's median accuracy went astray, and where any did no 
 Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator: plain
 training's and those of `half`, whose GP batches are smaller ones with true gradients, on the baseline; all others' on
 MAX, which has a second array for them. Cycles aren't seconds: the designs that predict reach lower clocks
-(`docs/implementation.md`), which is counted nowhere here. `nox -s bench_accuracy` runs it all again; regimes are in
-`experiments/regimes.py`, methods in `experiments/methods.py`."""
+(`docs/implementation.md`), which is counted nowhere here. `nox -s bench_accuracy` runs it all again; where a regime's
+table hasn't all methods it was run with those (`--methods`). Regimes are in `experiments/regimes.py`, methods in
+`experiments/methods.py`."""
 
 
 CAPTION = """Means with standard deviations over seeds; dashed, the best plain training of no higher cost. What is much
@@ -107,7 +109,7 @@ def _settings(found: Findings) -> str:
 {regime["epochs"]} epochs of batches of {regime["batch_size"]}; {examples["train"]:,} images to train with,
 {examples["validation"]:,} to choose learning rates by, {examples["test"]:,} to test with, of which others would change
 plain training's accuracy by {sampling:.2f} points (a standard error). An epoch has {_batches(regime, examples):,}
-batches; all epochs of plain training are {_whole(found):,.0f} GMAC.{learned}{_tuning(found)} Trained with
+batches; a cost of 1 is {_whole(found):,.1f}·10⁹ MACs, all batches taken as whole.{learned}{_tuning(found)} Trained with
 torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
 
 

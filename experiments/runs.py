@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from ..gen.cache import digest
 from ..golden.training import AdaGP
 from ..golden.training.schedules import phase_name
 from ..spec.schedule import PREDICTING
+from .coarse import halved
 from .costs import BatchCosts, batch_costs
 from .data import Batches, Splits
 from .dni import Dni
@@ -216,6 +217,8 @@ class _Training:
         device = torch.device(self.run.device)
         first = moved(next(iter(self._batches(0, shuffle=False))), device)
         costs = batch_costs(network, lambda net: task.loss(net, first), self.method.predictor)
+        if self.method.source == "coarse":
+            costs = replace(costs, halved=self._halved(first))
         finite = self._finite()
         validation, test = (
             task.score(network, part) if finite else math.nan for part in (data.validation, data.test)
@@ -227,6 +230,13 @@ class _Training:
             costs.bp * self.run.epochs * self.n_batches, history.validations, history.validation_losses,
             task.measures(network, data.test) if follow and finite else {},
         )  # fmt: skip
+
+    def _halved(self, batch) -> int:
+        """MACs of a batch of plain training, with halved images."""
+        assert isinstance(self.trainer, Idea)
+        small = halved(batch[0]), *batch[1:]
+        with self.trainer.halving:
+            return batch_costs(self.network, lambda net: self.task.loss(net, small), self.method.predictor).bp
 
 
 def _macs(costs: BatchCosts, method: Method, phases: dict[str, int]) -> int:

@@ -35,8 +35,9 @@ def test_the_papers_settings():
     every = [name for name, m in METHODS.items() if m.source not in IDEAS or m.source == "half"]
     assert chosen("vgg13", False, {"methods": ("all",)}).methods == tuple(every)
     assert chosen("small-cnn", False, {"methods": ("all",)}).methods == tuple(METHODS)
-    halved = [name for name, m in METHODS.items() if name in every or m.source == "coarse"]
-    assert chosen("small-resnet", False, {"methods": ("all",)}).methods == tuple(halved)
+    assert chosen("small-resnet", False, {"methods": ("all",)}).methods == tuple(every)
+    deeper = [name for name, m in METHODS.items() if m.source != "coarse"]
+    assert chosen("small-cnn5", False, {"methods": ("all",)}).methods == tuple(deeper)
     yolo = chosen("yolo-v3", True, {})
     assert (yolo.lr, yolo.weight_decay, yolo.data) == (3e-5, 1e-4, "voc") and "dni-1:1" not in yolo.methods
     assert chosen("transformer", True, {}).optimizer == "sgd" and chosen("transformer", False, {}).optimizer == "adam"
@@ -63,6 +64,8 @@ MISTAKES = {
     "autocast": (("--autocast", "int8"), "autocast = 'int8' must be one of off, bf16, fp16"),
     "idea": (("--model", "small-resnet", "--methods", "bp-1,half-1:1,late-1:1"),
              "methods: late-1:1 is for small-cnn and small-cnn5: leave it out"),
+    "smaller images": (("--model", "small-cnn5", "--methods", "bp-1,coarse"),
+                       "methods: coarse is for small-cnn: leave it out"),
     "transformer on images": (("--model", "transformer", "--data", "cifar10"),
                               "model = 'transformer' is for translation, and data = 'cifar10' for classification"),
     "cnn on sentences": (("--data", "multi30k"), "model = 'small-cnn' is for classification, and data = 'multi30k'"),

@@ -2,11 +2,8 @@
 
 import pytest
 import torch
-from adagp.experiments.coarse import halved, take_halved
-from adagp.experiments.costs import batch_costs
-from adagp.experiments.ideas import IDEAS, KEPT, WITH_NORMALISATION, Idea, gp_macs
-from adagp.experiments.models import HALVED_MODELS, build
-from adagp.golden.training import PredictorSettings, schedule
+from adagp.experiments.ideas import IDEAS, KEPT, Idea, gp_macs
+from adagp.golden.training import schedule
 from adagp.spec.commands import Phase
 from torch import nn
 from torch.nn import functional as F
@@ -132,75 +129,21 @@ def test_late_is_of_the_second_half(idea):
             assert torch.allclose(gradients[-1][name], mean, atol=1e-7)
 
 
-def test_coarse_is_of_images_of_half_the_size():
-    """Against a network made for such images, of the same weights: a linear layer's add up where it sees a repeat."""
-    torch.manual_seed(3)
-    network = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 3))
-    small = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 3))
-    small[0].load_state_dict(network[0].state_dict())
-    windows = network[4].weight.detach().unflatten(1, (4, 2, 2, 2, 2))  # [class, channel, y, in window, x, in window]
-    small[4].weight.data, small[4].bias.data = windows.sum((3, 5)).flatten(1), network[4].bias.data.clone()
-    trainer = Idea("coarse", network, torch.optim.SGD(network.parameters(), 0.0), schedule(0, (1, 1, 0)))
-    x, y = torch.randn(6, 1, 8, 8), torch.tensor([0, 1, 2, 0, 1, 2])
-    loss = trainer.step(lambda batch: F.cross_entropy(network(batch[0]), batch[1]), (x, y))
-    means = (x[..., ::2, ::2] + x[..., 1::2, ::2] + x[..., ::2, 1::2] + x[..., 1::2, 1::2]) / 4
-    expected = F.cross_entropy(small(means), y)
-    expected.backward()
-    assert trainer.phase is Phase.GP and torch.allclose(loss, expected)
-    assert torch.allclose(network[0].weight.grad, small[0].weight.grad, atol=1e-6)
-    repeated = small[4].weight.grad.unflatten(1, (4, 2, 2))
-    repeated = repeated.repeat_interleave(2, 2).repeat_interleave(2, 3).flatten(1)
-    assert torch.allclose(network[4].weight.grad, repeated, atol=1e-6) and repeated.abs().sum() > 0
-
-
-def test_coarse_repeats_up_to_what_a_linear_layer_sees_of_whole_images():
-    """14 pixels are pooled to 3, and 7 to 1; whole images are as they were."""
-    network, x = build("small-cnn", 10, 14, 0, channels=1), torch.randn(2, 1, 14, 14)
-    before = network(x)
-    take_halved(network)
-    assert torch.equal(network(x), before) and network(halved(x)).shape == (2, 10)
-
-
-def test_coarse_leaves_running_statistics_alone():
-    """They are of whole images, as in evaluation; batches of true gradients go on with them."""
-    network = build("small-resnet", 10, 16, 0)
-    trainer = Idea("coarse", network, torch.optim.SGD(network.parameters(), 0.1), schedule(0, (1, 1, 1)))
-    batch = torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 3])
-    norms = [buffer for name, buffer in network.named_buffers()]
-    assert norms
-    for phase, same in ((Phase.GP, True), (Phase.BP, False)):
-        before, weights = [buffer.clone() for buffer in norms], network.fc.weight.clone()
-        trainer.step(lambda batch: F.cross_entropy(network(batch[0]), batch[1]), batch)
-        assert trainer.phase is phase and not torch.equal(network.fc.weight, weights)
-        assert all(torch.equal(a, b) for a, b in zip(before, norms, strict=True)) is same
-
-
-@pytest.mark.parametrize("model", HALVED_MODELS)
-def test_what_coarse_costs_is_what_the_network_does(model):
-    """Counted once more on halved images: a quarter, and linear layers as before."""
-    network = build(model, 10, 32, 0)
-    take_halved(network)
-    x = torch.randn(2, 3, 32, 32)
-    whole, coarse = (batch_costs(network, lambda net, x=x: net(x), PredictorSettings()) for x in (x, halved(x)))
-    assert gp_macs("coarse", whole.layers) == coarse.bp < whole.bp / 2
-
-
 def test_costs_by_hand():
-    layers = ((100, 0, True), (40, 40, True), (20, 20, False), (8, 8, False))
-    costs = {idea: gp_macs(idea, layers) for idea in IDEAS}
+    layers = ((100, 0), (40, 40), (20, 20), (8, 8))
+    costs = {idea: gp_macs(idea, layers) for idea in IDEAS if idea != "coarse"}
     assert costs["half"] == (168 + 168 + 68) // 2
     assert costs["sparse"] == 168 + 16 + (160 + 60) // 4
     assert costs["narrow"] == 200 / 2 + 120 / 4 + 60 / 4 + 24 / 2
     assert costs["hard"] == costs["drawn"] == 168 + (168 + 68) // 4
-    assert costs["coarse"] == 200 / 4 + 120 / 4 + 60 + 24
     assert costs["late"] == costs["late-mean"] == 168 + (20 + 8) + 8
 
 
-def test_batch_normalisation_is_refused_but_for_what_can_do_with_it():
+def test_batch_normalisation_is_refused_but_for_half():
     network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(2, 3))
     optimizer = torch.optim.SGD(network.parameters(), 0.1)
     for idea in IDEAS:
-        if idea in WITH_NORMALISATION:
+        if idea == "half":
             Idea(idea, network, optimizer, schedule(1))
         else:
             with pytest.raises(ValueError, match=f"^{idea} is for networks without batch normalisation$"):
