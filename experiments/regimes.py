@@ -60,7 +60,7 @@ class Regime:
 REGIMES = {regime.name: regime for regime in (
     Regime("digits-steep", "digits", "small-cnn", 12, 64, 8, 1, steep=True, lrs=(0.015, 0.05, 0.15, 0.45)),
     Regime("digits-long", "digits", "small-cnn", 40, 64, 8, 1),
-    Regime("fashion-steep", "fashion-mnist", "small-cnn", 4, 64, 14, 1, 10000, steep=True),
+    Regime("fashion-steep", "fashion-mnist", "small-cnn", 10, 64, 14, 1, 4000, steep=True, tuning=2),
     Regime("fashion-long", "fashion-mnist", "small-cnn", 30, 64, 14, 1, 5000, tuning=2),
     Regime("cifar-steep", "cifar10", "small-cnn", 8, 64, 16, 3, 10000, steep=True, lrs=(0.015, 0.05, 0.15), preset="",
            tuning=2),
