@@ -25,7 +25,7 @@ def _phases(method: Method) -> str:
 
 def _gradients(method: Method) -> str:
     if not method.entries:
-        return f"plain training for {method.share:.0%} of the epochs"
+        return f"plain training for {method.share:.0%} of the epochs, rounded to whole ones"
     raw = ", with the paper's predictor as it is: its targets not normalised" * method.raw
     gate = "" if method.gate is None else f", only while most had a cosine of {method.gate:g} at least"
     return GRADIENTS[method.source] + raw + gate

@@ -17,8 +17,9 @@ def predictions(by_regime: Mapping[str, Findings]) -> str:
     """How near they are to true gradients, by regime and layer."""
     rows = []
     for name, found in by_regime.items():
-        for method in ("ada-gp-1:1", "ada-gp-raw"):
-            layers = found.details["methods"].get(method, {}).get("quality") or {}
+        methods = found.details["methods"]
+        for method in ("ada-gp-1:1" if "ada-gp-1:1" in methods else "ada-gp", "ada-gp-raw"):
+            layers = methods.get(method, {}).get("quality") or {}
             for layer, q in layers.items():
                 rows.append((name, f"`{method}`", f"`{layer}`", *(
                     "" if q[measure] is None else f"{q[measure]:.3g}"
@@ -30,7 +31,7 @@ def predictions(by_regime: Mapping[str, Findings]) -> str:
         "weight",
         "MAPE (equation 1)",
         "cosine",
-        "in the last epoch",
+        "cosine, last epoch",
         "equal signs",
         "norm, predicted over true",
     )

@@ -1,12 +1,12 @@
 """Answers in sentences, and methods side by side: what ``results/accuracy.json`` says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from ..gen.tables import table
 from .accuracy_findings import LEVEL, Findings, Gap, clear
 from .methods import METHODS
 
-__all__ = ["pairs", "verdicts"]
+__all__ = ["in_a_sentence", "pairs", "verdicts"]
 
 
 def _question(question: str, gaps: Mapping[str, Gap], better: str, worse: str) -> str:
@@ -32,9 +32,23 @@ def _against(
     return _question(f"{question} (`{method}`, `{other}`)", there, better, worse)
 
 
+def in_a_sentence(by_regime: Mapping[str, Findings]) -> str:
+    """Whether ADA-GP is worth it."""
+    gaps = _above_plain(by_regime)
+    sure = clear(gaps)
+    above, below = (sum((gaps[name].mean > 0) is side for name in sure) for side in (True, False))
+    return f"""Of {len(gaps)} regimes ADA-GP is clearly below plain training of no higher cost in {below}, clearly above
+it in {above}, and undecided in {len(gaps) - len(sure)}. Undecided is what isn't clear, even where an interval has no 0
+in it."""
+
+
+def _above_plain(by_regime: Mapping[str, Findings]) -> dict[str, Gap]:
+    return {name: gap for name, found in by_regime.items() if (gap := found.above("ada-gp"))}
+
+
 def verdicts(by_regime: Mapping[str, Findings]) -> str:
     """Answers to the questions, see :func:`clear`; each question is a family."""
-    above = {name: gap for name, found in by_regime.items() if (gap := found.above("ada-gp"))}
+    above = _above_plain(by_regime)
     asked = (
         ("Do predictions beat leaving the batches out, which costs less?", "ada-gp", "skip"),
         ("And where two of three batches are predicted?", "ada-gp-2:1", "skip-2:1"),
@@ -65,8 +79,9 @@ def _smaller(by_regime: Mapping[str, Findings]) -> Sequence[str]:
     whole, small = by_regime.get("cifar32-steep"), by_regime.get("cifar16-steep")
     if whole is None or small is None or (gap := whole.against("coarse", "bp-1", small)) is None:
         return ()
-    question = "Do smaller images in GP batches beat smaller images alone, for as many MACs?"
-    return (f"- **{question} (`coarse` in cifar32-steep, `bp-1` in cifar16-steep)** In points: {gap}.",)
+    question = "Do smaller images in GP batches beat plain training with smaller images alone, for as many MACs?"
+    answer = "Undecided" if gap.lost or gap.p >= LEVEL else "Yes" if gap.mean > 0 else "No, they do worse"
+    return (f"- **{question} (`coarse` in cifar32-steep, `bp-1` in cifar16-steep)** {answer}. In points: {gap}.",)
 
 
 def _above(found: Findings, methods: Sequence[str]) -> dict[str, Gap]:
@@ -75,31 +90,33 @@ def _above(found: Findings, methods: Sequence[str]) -> dict[str, Gap]:
 
 
 def _winners(by_regime: Mapping[str, Findings]) -> str:
-    """Also what there is of differences that are looked at one by one, and how many of them chance makes."""
+    """Also differences that are looked at one by one, and how many of them chance makes."""
     methods = _with_gp(by_regime)
     gaps = {name: _above(found, methods) for name, found in by_regime.items()}
-    sure = _above_in_two({name: {method: found[method] for method in clear(found)} for name, found in gaps.items()})
+    sure = {name: {method: found[method] for method in clear(found)} for name, found in gaps.items()}
     alone = {name: {m: gap for m, gap in found.items() if not gap.lost and gap.p < LEVEL}
              for name, found in gaps.items()}  # fmt: skip
     n_all = sum(not gap.lost for found in gaps.values() for gap in found.values())
     n_above = sum(gap.mean > 0 for found in alone.values() for gap in found.values())
     n_below = sum(map(len, alone.values())) - n_above
     return "\n".join((
-        f"- **Which methods are above plain training of no higher cost, clearly, in two regimes or more?** {sure}.",
-        f"- **And if each difference is looked at alone, at a level of {LEVEL:.0%}?** {_above_in_two(alone)}. Of"
-        f" {n_all} differences {n_above} are above and {n_below} below; chance makes {n_all * LEVEL / 2:.1f} of each.",
+        "- **Which methods are above plain training of no higher cost, clearly?** In two regimes or more:"
+        f" {_winning(sure, range(2, 1 + len(gaps)))}. In one: {_winning(sure, (1,))}.",
+        f"- **And if each difference is looked at alone, at a level of {LEVEL:.0%}?** {n_above} of {n_all} are above"
+        f" and {n_below} below; were there no differences, chance would make {n_all * LEVEL / 2:.1f} of each. Above:"
+        f" {_winning(alone, range(1, 1 + len(gaps)))}.",
     ))  # fmt: skip
 
 
-def _above_in_two(gaps: Mapping[str, Mapping[str, Gap]]) -> str:
-    """By regime and method: methods that are above in two regimes, with these and those in which they are below."""
+def _winning(gaps: Mapping[str, Mapping[str, Gap]], counts: Container[int]) -> str:
+    """Of gaps by regime and method: methods above in so many regimes, with these and those in which they are below."""
     told = []
     for method in dict.fromkeys(method for found in gaps.values() for method in found):
         mine = {name: found[method].mean for name, found in gaps.items() if method in found}
         above, below = ([name for name, mean in mine.items() if (mean > 0) is side] for side in (True, False))
-        if len(above) > 1:
+        if above and len(above) in counts:
             told.append(f"`{method}` ({', '.join(above)}{'; below it in ' * bool(below)}{', '.join(below)})")
-    return "; ".join(told) or "None"
+    return "; ".join(told) or "none"
 
 
 def _with_gp(by_regime: Mapping[str, Findings]) -> Sequence[str]:
@@ -118,8 +135,8 @@ def pairs(by_regime: Mapping[str, Findings]) -> str:
         return "" if gap is None else f"{gap}" + " *" * (method in sure[name]) + " (lost)" * gap.lost
 
     rows = [(f"`{method}`", *(cell(name, method) for name in gaps)) for method in methods]
-    return f"""In points of test accuracy, with 95 % confidence intervals; * clear, a column being a family. (lost):
-runs of the method or of the line went astray, so nothing is said. Empty: not run, or costs more than plain training for
-all epochs, or less than the shortest.
+    return f"""In points of test accuracy, with 95 % confidence intervals; * clear, a column being a family: others than
+in *In short* may be. (lost): runs of the method or of the line went astray, so nothing is said. Empty: not run, or its
+cost is above that of plain training for all epochs, or below that of the shortest.
 
 {table(("method", *gaps), rows)}"""

@@ -9,7 +9,7 @@ MACs, 1 is plain training for all epochs. ``above``: accuracy over the best plai
 fewer epochs, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the
 simulated RTL: plain training and ``half`` on the baseline, others on MAX, which has more PEs; what is above plain
 training of as many cycles is in details. Synthetic gradients and the other ``ideas`` aren't to be had there, and larger
-networks aren't simulated.
+networks aren't simulated. Cycles come behind a regime's runs, and take a C++ compiler and minutes for each source.
 
 Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on,
 with the same PyTorch and on the same kind of GPU.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .front import best
 from .methods import METHODS
 from .results import MethodResult
 
@@ -76,9 +77,11 @@ def _over_epochs(outcomes, score_name, title, path):
 def _against_cost(found: Sequence[MethodResult], score_name, title, path):
     """Of the test part, with standard deviations over seeds; a line through plain training."""
     figure, (axis,) = _axes()
-    plain = sorted((one.point for one in found if not METHODS[one.point.method].entries), key=lambda p: p.cost)
-    if plain:
-        axis.plot([100 * p.cost for p in plain], [p.accuracy for p in plain], "k--", lw=1, label="plain training")
+    plain = {one.point.method: one.point for one in found if not METHODS[one.point.method].entries}
+    accuracy = {name: point.accuracy for name, point in plain.items()}
+    line = best([*plain], {name: point.cost for name, point in plain.items()}, accuracy)
+    axis.plot([100 * cost for cost, _ in line], [accuracy[name] for _, name in line], "k--", lw=1,
+              label="best plain training")  # fmt: skip
     markers = cycle("osD^v<>pPX*")
     for one, marker in zip(found, markers, strict=False):
         point = one.point

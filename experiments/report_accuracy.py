@@ -19,8 +19,8 @@ from .accuracy_methods import legend
 from .accuracy_plot import draw
 from .accuracy_predictions import learning, predictions
 from .accuracy_times import times
-from .accuracy_verdicts import pairs, verdicts
-from .comparison import TUNING_SEED
+from .accuracy_verdicts import in_a_sentence, pairs, verdicts
+from .comparison import BEYOND, TUNING_SEED
 from .methods import METHODS
 
 __all__ = ["PATH", "PLOT", "document", "main"]
@@ -43,7 +43,8 @@ layer's output. Three comparisons answer it, and none of them is "as accurate as
 a shorter training is too:
 
 - *plain training of no higher cost*: the same network for fewer epochs, its learning rates on the same curve in less
-  time; the best of it, with straight lines between budgets. A method is worth something if it is above that line;
+  time; the best of it, with straight lines between budgets. A method is worth something if it is above that line, whose
+  budgets are chosen by the same test images, so that what luck there is in them is plain training's;
 - *controls*: the same schedule with something else in the predictions' place: the predictor's output with random
   signs, no gradient at all, the last true one, an exponential mean of the true ones, synthetic gradients of layers'
   outputs (DNI), or no batch at all (`skip`);
@@ -58,15 +59,16 @@ training too: `coarse-1:0` has them in all batches behind the warm-up. cifar16-s
 alone, for as many MACs as `coarse` takes in cifar32-steep; it is tested with them too, so that what it lacks is not
 only training.
 
-Every method has the learning rate with which it did best on validation images, out of the same few with the same
-seeds, and of those beyond as long as the first or last was the best; the two best of them may have been looked at with
-more seeds. (close): the validation accuracy of another was less than a standard error below; that the choice might have
-been another is in no interval. Then other seeds are run, and test images looked at. Differences are taken seed by seed,
-with 95 % confidence intervals by Student's t; *clear* is one at a level of 5 % for all comparisons of a family together
-(Holm's procedure), which is stricter than an interval without 0. A family is a question's regimes in *In short*, a
-regime's methods in the table behind it. Intervals are over seeds: of first weights and the order of images, with one
-split of the data, so that what another test set would say isn't in them. A run that diverged counts as 0; one with less
-than half of plain training's median accuracy went astray, and where any did no difference is called clear.
+Every method has the learning rate with which it did best on validation images, out of the same few with the same seeds,
+and of those beyond as long as the first or last was the best, {beyond} at most; the two best of them may have been
+looked at with more seeds. (close): the validation accuracy of another was less than a standard error below; that the
+choice might have been another is in no interval. Then other seeds are run, and test images looked at. Differences are
+taken seed by seed, with 95 % confidence intervals by Student's t; *clear* is one at a level of 5 % for all comparisons
+of a family together (Holm's procedure), which is stricter than an interval without 0. A family is a question's regimes
+in *In short*, a regime's methods in the table behind it. Intervals are over seeds: of first weights and the order of
+images, with one split of the data, so that what another test set would say isn't in them. A run that diverged counts as
+0; one with less than half of plain training's median accuracy went astray, and where any did no difference is called
+clear.
 
 Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator: plain
 training's and those of `half`, whose GP batches are smaller ones with true gradients, on the baseline; all others' on
@@ -202,8 +204,8 @@ def document(folder: Path = figures.RESULTS, hardware: str = HARDWARE) -> str:
     by_regime = Findings.read(folder / "accuracy.json")
     as_of = figures.AS_OF.format(hardware=hardware, module=MODULE).replace("Figures are", "Cycles are", 1)
     parts = [
-        HEAD.format(module=MODULE, as_of=as_of),
-        f"## In short\n\n{verdicts(by_regime)}",
+        HEAD.format(module=MODULE, as_of=as_of, beyond=BEYOND),
+        f"## In short\n\n{in_a_sentence(by_regime)}\n\n{verdicts(by_regime)}",
         f"![Accuracy against cost](images/{PLOT.name})\n\n{CAPTION}",
         legend({method for found in by_regime.values() for method in found.details["methods"]}),
         f"## Methods with GP batches, over plain training of no higher cost\n\n{pairs(by_regime)}",

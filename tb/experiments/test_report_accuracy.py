@@ -8,107 +8,11 @@ from adagp.experiments import accuracy_plot, report_accuracy
 from adagp.experiments.accuracy_findings import Findings
 from adagp.experiments.accuracy_methods import legend
 from adagp.experiments.accuracy_plot import draw
-from adagp.experiments.accuracy_verdicts import pairs, verdicts
 from adagp.experiments.methods import METHODS
 from adagp.experiments.regimes import REGIMES
 from adagp.gen import figures
 from adagp.golden.paper import ACCURACY
-
-TESTS = {"bp-1": (90, 91, 92), "bp-0.4": (80, 81, 82), "ada-gp": (85, 86, 87.5), "skip": (86, 87.5, 88),
-         "ada-gp-1:1": (88, 89, 90), "random-1:1": (88, 90, 89),
-         "ada-gp-2:1": (82, 83, 84), "skip-2:1": (81, 82, 83.5)}  # fmt: skip
-COSTS = {"bp-1": 1.0, "bp-0.4": 0.4, "ada-gp": 0.7, "skip": 0.45, "ada-gp-1:1": 0.75, "random-1:1": 0.75,
-         "ada-gp-2:1": 0.6, "skip-2:1": 0.5}  # fmt: skip
-BATCHES = {method: {"warmup": 40, "bp": 20, "gp": 20 if "bp" not in method else 0} for method in TESTS}
-ABOVE = {"ada-gp": (0.17, 0.17), "skip": (5.3, 0.2), "ada-gp-1:1": (2.8, 0.0), "random-1:1": (-2.8, 0.6),
-         "skip-2:1": (0.5, 0.1)}  # fmt: skip
-
-
-REGIME = {"model": "small-cnn", "data": "digits", "image_size": 8, "images": 1000, "epochs": 3, "batch_size": 64,
-          "torch": "2", "preset": "ecp5", "device": "cpu"}  # fmt: skip
-EXAMPLES = {"train": 1000, "validation": 144, "test": 360}
-
-
-def written(folder, regimes=("one", "two")):
-    """Results of regimes that are all alike."""
-    results = {"figures": {}, "details": {}, "provenance": {}}
-    for regime in regimes:
-        figures = {}
-        for method, tests in TESTS.items():
-            figures |= {f"accuracy_{regime}_{method}": sum(tests) / 3, f"sd_{regime}_{method}": 1.0,
-                        f"cost_{regime}_{method}": COSTS[method]}  # fmt: skip
-            if method in ABOVE:
-                figures |= dict(zip((f"above_{regime}_{method}", f"error_{regime}_{method}"), ABOVE[method],
-                                    strict=True))  # fmt: skip
-        quality = {"0.weight": {"mape": 3.0, "mse": 1e-5, "cosine": 0.01, "sign_agreement": 0.5, "norm_ratio": None,
-                                "cosine_end": 0.02,
-                                "zeros": 0.0}}  # fmt: skip
-        methods = {
-            method: {"chosen": {"lr": 0.05, "validation": 90.0, "at_edge": method == "skip", "tried": 4}, "tuning": [],
-                     "runs": [{"seed": seed, "test": test, "batches": BATCHES[method],
-                               "whole": 1234 * 10**9 if method == "bp-1" else 1}
-                              for seed, test in enumerate(tests)],
-                     "quality": quality if method == "ada-gp-1:1" else {}}
-            for method, tests in TESTS.items()
-        }  # fmt: skip
-        details = {"regime": REGIME, "methods": methods, "examples": EXAMPLES,
-                   "by_cycles": {"ada-gp": {"cost": 0.66, "above": 1.5, "error": 0.25}}}  # fmt: skip
-        results["figures"] |= figures
-        results["details"][regime] = {"figures": sorted(figures), "details": details}
-        results["provenance"][regime] = {
-            "commit": "0" * 40, "hardware": "none", "command": "make it", "config": "ecp5", "clock_hz": 100e6,
-            "memory_part": "dram", "seed": [0], "tools": {"torch": "2"},
-        }  # fmt: skip
-    (folder / "accuracy.json").write_text(json.dumps(results))
-    return Findings.read(folder / "accuracy.json")
-
-
-def test_differences_are_taken_seed_by_seed(tmp_path):
-    one = written(tmp_path)["one"]
-    gap = one.against("ada-gp", "skip")
-    assert gap.mean == pytest.approx((-1 - 1.5 - 0.5) / 3) and gap.error == pytest.approx(0.5 / 3**0.5)
-    assert gap.n == 3 and not gap.lost
-    assert one.against("ada-gp", "zero-1:1") is None and one.above("bp-1") is None
-    assert one.gp_share("ada-gp") == 0.25 and one.gp_share("bp-1") == 0
-
-
-def test_answers_follow_from_the_numbers(tmp_path):
-    told = verdicts(written(tmp_path))
-    lines = told.splitlines()
-    assert "Less in one, two. In points: one -4.83 ± 0.72" in lines[0]
-    assert "below" not in lines[1] and "Undecided in one, two" in lines[1]
-    assert lines[2].endswith("(`ada-gp-raw`)** Not run.")
-    assert "No, they do worse in" not in lines[3] and "Undecided in one, two. In points: one -1.00 ± 1.24" in lines[3]
-    assert "two of three" in lines[4] and "Undecided in one, two. In points: one +0.83 ± 0.72" in lines[4]
-    assert "one of three" in lines[5] and "Not run" in lines[5]
-    assert "Undecided in one, two" in lines[6]
-    assert "Not run" in lines[7]
-    assert "`ada-gp-1:1` (one, two)" in lines[8] and "`skip` (one, two)" in lines[8] and "`ada-gp` (" not in lines[8]
-    assert "random" not in lines[8] + lines[9]  # below
-    assert "`skip-2:1`" not in lines[8] and "`skip-2:1` (one, two)" in lines[9] and "`ada-gp` (" not in lines[9]
-    assert lines[9].endswith("Of 10 differences 6 are above and 2 below; chance makes 0.2 of each.")
-    alone = verdicts(written(tmp_path, ("one",)))
-    assert alone.splitlines()[8].endswith("** None.") and "** None. Of 5" in alone.splitlines()[9]  # one isn't two
-    assert "Yes in one. In points: one +0.83 ± 0.72" in alone.splitlines()[4]  # a family of one
-    assert "| `skip` | +5.30 ± 0.86 * |" in pairs(written(tmp_path, ("one",)))
-
-
-def test_a_method_s_losses_are_told_beside_what_it_wins(tmp_path):
-    results = written(tmp_path, ("one", "two", "three"))
-    results["three"].figures["above_three_skip"] = -5.3
-    told = verdicts(results).splitlines()
-    assert "`skip` (one, two; below it in three)" in told[8] and "`skip` (one, two; below it in three)" in told[9]
-
-
-def test_smaller_images_alone_are_compared_over_two_regimes(tmp_path):
-    """Seed by seed; of the other regime plain training alone is needed."""
-    results = written(tmp_path, ("cifar32-steep", "cifar16-steep"))
-    whole, small = results["cifar32-steep"].details["methods"], results["cifar16-steep"].details["methods"]
-    whole["coarse"] = {**whole["skip"], "runs": [{"seed": n, "test": test} for n, test in enumerate((80, 82, 84))]}
-    small["bp-1"] = {**small["bp-1"], "runs": [{"seed": n, "test": test} for n, test in enumerate((70, 71, 72))]}
-    told = verdicts(results).splitlines()[-1]
-    assert told.endswith("(`coarse` in cifar32-steep, `bp-1` in cifar16-steep)** In points: +11.00 ± 2.48.")
-    assert "cifar16" not in verdicts(written(tmp_path)).splitlines()[-1]
+from written_accuracy import TESTS, written
 
 
 def test_the_document(tmp_path):
@@ -142,15 +46,6 @@ def test_the_document(tmp_path):
     )
 
 
-def test_what_becomes_of_the_paper_s_predictor_is_told(tmp_path):
-    found = written(tmp_path, ("one",))
-    found["one"].details["methods"]["ada-gp-raw"] = {
-        "runs": [{"seed": s, "test": t} for s, t in enumerate((80, 9, None))]
-    }
-    found["one"].figures["accuracy_one_ada-gp-raw"] = 29.67
-    assert "(`ada-gp-raw`)** one 29.7 % (2 of 3 runs astray)." in verdicts({"one": found["one"]}).splitlines()[2]
-
-
 def test_what_longer_learning_makes_of_predictions(tmp_path):
     written(tmp_path)
     runs = [[{"all": {"cosine": tenth / 10 + seed, "signs": 0.5}} for tenth in range(10)] for seed in (0, 1)]
@@ -161,26 +56,6 @@ def test_what_longer_learning_makes_of_predictions(tmp_path):
     text = report_accuracy.document(tmp_path)
     assert "learned from. digits, held: over all weights +0.600 in the second tenth, +1.400 in the last." in text
     assert "| digits, held | `all` | +0.500 | +0.600 | +0.900 | +1.400 | 0.500 |" in text
-
-
-@pytest.mark.parametrize("method, tests, told", [
-    ("skip", (86, 40, 88), " (1 lost)"), ("skip", (86, None, 3), " (2 lost)"), ("skip", (86, 46, 88), ""),
-    ("skip", (None, None, None), " (3 lost)"), ("bp-0.4", (80, 81, 30), ""),
-])  # fmt: skip
-def test_seeds_that_went_astray_are_told(method, tests, told, tmp_path):
-    """Those with less than half of what plain training has; nothing that they have a part in is clear."""
-    written(tmp_path, ("one",))
-    path = tmp_path / "accuracy.json"
-    results = json.loads(path.read_text())
-    for run, test in zip(results["details"]["one"]["details"]["methods"][method]["runs"], tests, strict=True):
-        run["test"] = test
-    path.write_text(json.dumps(results))
-    text, by_regime = report_accuracy.document(tmp_path), Findings.read(path)
-    assert f"| `skip` | 87.17 ± 1.00{told} | 25 | 0.450 |" in text
-    lost = bool(told) or method == "bp-0.4"
-    assert by_regime["one"].above("skip").lost is lost
-    assert ("| `skip` | +5.30 ± 0.86 (lost) |" in text) is lost and ("| `skip` | +5.30 ± 0.86 * |" in text) is not lost
-    assert ("undecided, as runs went astray, in one" in text.lower()) is lost
 
 
 def test_seeds_of_learning_rates_are_told(tmp_path):
@@ -245,7 +120,7 @@ def test_a_regime_that_is_not_simulated_is_of_no_hardware(tmp_path):
 def test_the_page_says_what_each_method_is(tmp_path):
     written(tmp_path)
     text = report_accuracy.document(tmp_path)
-    assert "| `bp-0.4` |  | plain training for 40% of the epochs |" in text
+    assert "| `bp-0.4` |  | plain training for 40% of the epochs, rounded to whole ones |" in text
     assert "| `ada-gp-2:1` | 2:1 | predicted from each layer's output |" in text
     assert "| `skip` | 4:1, 3:1, 2:1, 1:1 | the batch is left out |" in text and "| `half-1:1` |" not in text
     every = legend(METHODS)
