@@ -93,9 +93,10 @@ def _winners(by_regime: Mapping[str, Findings]) -> str:
     """Also differences that are looked at one by one, and how many of them chance makes."""
     methods = _with_gp(by_regime)
     gaps = {name: _above(found, methods) for name, found in by_regime.items()}
-    sure = {name: {method: found[method] for method in clear(found)} for name, found in gaps.items()}
-    alone = {name: {m: gap for m, gap in found.items() if not gap.lost and gap.p < LEVEL}
-             for name, found in gaps.items()}  # fmt: skip
+    sure, alone = (
+        {name: {method: gap for method, gap in found.items() if method in which(found)} for name, found in gaps.items()}
+        for which in (clear, _alone)
+    )
     n_all = sum(not gap.lost for found in gaps.values() for gap in found.values())
     n_above = sum(gap.mean > 0 for found in alone.values() for gap in found.values())
     n_below = sum(map(len, alone.values())) - n_above
@@ -108,10 +109,14 @@ def _winners(by_regime: Mapping[str, Findings]) -> str:
     ))  # fmt: skip
 
 
+def _alone(gaps: Mapping[str, Gap]) -> set[str]:
+    return {name for name, gap in gaps.items() if not gap.lost and gap.p < LEVEL}
+
+
 def _winning(gaps: Mapping[str, Mapping[str, Gap]], counts: Container[int]) -> str:
     """Of gaps by regime and method: methods above in so many regimes, with these and those in which they are below."""
     told = []
-    for method in dict.fromkeys(method for found in gaps.values() for method in found):
+    for method in METHODS:
         mine = {name: found[method].mean for name, found in gaps.items() if method in found}
         above, below = ([name for name, mean in mine.items() if (mean > 0) is side] for side in (True, False))
         if above and len(above) in counts:
