@@ -36,7 +36,7 @@ from ..spec.presets import preset
 from ..spec.schedule import PREDICTING
 from .accelerated import PLAIN, SIMULATED, cycles_of, measured
 from .comparison import SEEDS, Comparison, Tuned
-from .data import DataError
+from .data import SHIPPED, DataError
 from .errors import ExperimentError, ModelError
 from .experiment_folder import ExperimentFolder, without_nan
 from .methods import METHODS
@@ -218,10 +218,13 @@ def main() -> None:
     options = parser.parse_args()
     if "bp-1" not in options.methods:
         parser.error("--methods must have bp-1, whose cost is 1")
+    places = dict(options.data)
+    if missing := sorted({REGIMES[name].data for name in options.regimes} - {*places, *SHIPPED}):
+        parser.error(f"{missing[0]}: give --data {missing[0]}=FOLDER, where its files are")
     try:
         for name in options.regimes:
             regime = replace(REGIMES[name], device=options.device)
-            measure(regime, dict(options.data).get(regime.data), options.methods, range(options.seeds), options.jobs,
+            measure(regime, places.get(regime.data), options.methods, range(options.seeds), options.jobs,
                     options.output)  # fmt: skip
     except (DataError, RunError, ModelError, ExperimentError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -14,12 +14,16 @@ from .splits import Splits
 from .translation import multi30k
 from .voc import voc
 
-__all__ = ["DATASETS", "Batches", "DataError", "Examples", "ImageSet", "Splits", "load"]
+__all__ = ["DATASETS", "SHIPPED", "Batches", "DataError", "Examples", "ImageSet", "Splits", "load"]
 
 DATASETS: dict[str, Callable[..., Splits]] = {
     "cifar10": cifar10, "cifar100": cifar100, "imagenet": imagenet, "tiny-imagenet10": tiny_imagenet10, "voc": voc,
     "multi30k": multi30k, "digits": digits, "fashion-mnist": fashion_mnist,
 }  # fmt: skip
+
+
+SHIPPED = ("digits",)
+"""Those that need no files."""
 
 
 def load(name: str, folder: Path | None = None, **options) -> Splits:

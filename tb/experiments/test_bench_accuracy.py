@@ -133,12 +133,12 @@ def test_outcomes_of_another_torch_are_not_mixed_in(tiny, monkeypatch, capsys, t
 
 @pytest.mark.parametrize(("arguments", "said"), [
     (("--device", "tpu"), "invalid choice: 'tpu'"),
-    (("--device", "cuda"), "device = 'cuda', and PyTorch finds no GPU"),
+    (("--device", "cuda", "--regimes", "digits-steep"), "device = 'cuda', and PyTorch finds no GPU"),
     (("--regimes", "moon"), "no 'moon'; there are digits-steep"),
     (("--methods", "bp-1,hope"), "no 'hope'; there are bp-1"),
     (("--methods", "bp-0.4,skip"), "--methods must have bp-1"),
     (("--data", "cifar10"), "'cifar10' must be DATASET=FOLDER"),
-    (("--regimes", "cifar-long"), "cifar10: no folder is given"),
+    (("--regimes", "digits-steep,cifar-long"), "cifar10: give --data cifar10=FOLDER, where its files are"),
 ])  # fmt: skip
 def test_mistakes(tiny, monkeypatch, capsys, arguments, said):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
