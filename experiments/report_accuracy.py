@@ -54,10 +54,11 @@ Plain training's batches are as large as the others': were smaller ones better f
 takes fewer examples in GP batches (`half`) would be above the line for that alone; `half-1:0` shows it, which is plain
 training with half batches behind its warm-up. And a straight line between two budgets is a little below what plain
 training would reach between them, in favour of the methods; `skip`, which is plain training with fewer batches, may be
-a little above for that alone. Images half as wide and high, which `coarse` has in GP batches, are cheaper in plain
-training too: `coarse-1:0` has them in all batches behind the warm-up. cifar16-steep is plain training with such images
-alone, for as many MACs as `coarse` takes in cifar32-steep; it is tested with them too, so that what it lacks is not
-only training.
+a little above for that alone. `zero`, which is `skip` with one more step of momentum, is like plain training with
+another momentum and learning rate; plain training has one momentum here. Images half as wide and high, which `coarse`
+has in GP batches, are cheaper in plain training too: `coarse-1:0` has them in all batches behind the warm-up.
+cifar16-steep is plain training with such images alone, for as many MACs as `coarse` takes in cifar32-steep; it is
+tested with them too, so that what it lacks is not only training.
 
 Every method has the learning rate with which it did best on validation images, out of the same few with the same seeds,
 and of those beyond as long as the first or last was the best, {beyond} at most; the two best of them may have been
