@@ -109,10 +109,10 @@ class Findings:
 
     def lost(self, method: str) -> int:
         """Seeds that went astray: with less than half of the accuracy that plain training has in its median."""
-        median_of_plain = median(self._tests("bp-1").values())
-        return sum(test < median_of_plain / 2 for test in self._tests(method).values())
+        median_of_plain = median(self.tests("bp-1").values())
+        return sum(test < median_of_plain / 2 for test in self.tests(method).values())
 
-    def _tests(self, method: str) -> dict[int, float]:
+    def tests(self, method: str) -> dict[int, float]:
         """Test accuracy by seed; 0 of runs that diverged."""
         return {run["seed"]: run["test"] or 0.0 for run in self.details["methods"][method]["runs"]}
 
@@ -128,7 +128,7 @@ class Findings:
         plain = [name for name in self.details["methods"] if not METHODS[name].entries]
         cost, accuracy = ({name: self.of(what, name) for name in plain} for what in ("cost", "accuracy"))
         line = {name for _, name in best(plain, cost, accuracy)}
-        return Gap(mean, error, len(self._tests(method)), any(map(self.lost, (method, *line))))
+        return Gap(mean, error, len(self.tests(method)), any(map(self.lost, (method, *line))))
 
     def gp_share(self, method: str) -> float:
         """Of the batches of a method's runs, those in a GP phase."""
@@ -141,7 +141,7 @@ class Findings:
         there = elsewhere or self
         if method not in self.details["methods"] or other not in there.details["methods"]:
             return None
-        mine, theirs = self._tests(method), there._tests(other)
+        mine, theirs = self.tests(method), there.tests(other)
         differences = [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
         if len(differences) < 2:
             return None

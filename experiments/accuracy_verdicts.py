@@ -68,7 +68,7 @@ def _raw(by_regime: Mapping[str, Findings]) -> str:
     """What becomes of the paper's predictor without normalised targets."""
     raw = "ada-gp-raw"
     told = [
-        f"{name} {found.of('accuracy', raw):.1f} % ({found.lost(raw)} of {len(found._tests(raw))} runs astray)"
+        f"{name} {found.of('accuracy', raw):.1f} % ({found.lost(raw)} of {len(found.tests(raw))} runs astray)"
         for name, found in by_regime.items() if raw in found.details["methods"]
     ]  # fmt: skip
     return f"- **And with the paper's predictor as it is? (`{raw}`)** {', '.join(told) or 'Not run'}."
