@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from ..gen.cache import digest
 from ..golden.training import AdaGP
@@ -127,8 +128,7 @@ class _Training:
         self.method = METHODS[run.method]
         self.network = network_of(run, data).to(run.device)
         if run.device == "cpu":  # the same numbers but for rounding, sooner
-            # PyTorch's stubs have no overload for a memory format alone.
-            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            convert_conv2d_weight_memory_format(self.network, torch.channels_last)
         self.optimizer = optimizer(run.optimizer, self.network.parameters(), run.lr, run.momentum, run.weight_decay)
         self.epochs = max(1, round(run.epochs * self.method.share))
         self.n_batches = len(self._batches(0))
