@@ -8,6 +8,7 @@ from adagp.experiments import accuracy_plot, report_accuracy
 from adagp.experiments.accuracy_findings import Findings
 from adagp.experiments.accuracy_methods import legend
 from adagp.experiments.accuracy_plot import draw
+from adagp.experiments.accuracy_predictions import predictions
 from adagp.experiments.methods import METHODS
 from adagp.experiments.regimes import REGIMES
 from adagp.gen import figures
@@ -44,6 +45,15 @@ def test_the_document(tmp_path):
     assert "longer than BP batches with vgg13; the overhead is above 15 % with vgg13." in report_accuracy.document(
         tmp_path
     )
+
+
+def test_predictions_of_the_papers_schedule_are_shown_where_there_are_no_others(tmp_path):
+    found = written(tmp_path)
+    methods = found["two"].details["methods"]
+    methods["ada-gp"]["quality"] = methods.pop("ada-gp-1:1")["quality"]
+    text = predictions(found)
+    assert "| one | `ada-gp-1:1` | `0.weight` | 3 |" in text and "| two | `ada-gp` | `0.weight` | 3 |" in text
+    assert text.count("`0.weight`") == 2
 
 
 def test_what_longer_learning_makes_of_predictions(tmp_path):
