@@ -76,12 +76,12 @@ def _raw(by_regime: Mapping[str, Findings]) -> str:
 
 def _smaller(by_regime: Mapping[str, Findings]) -> Sequence[str]:
     """Whether smaller images in GP batches are worth more than smaller images alone; nothing before that was run."""
-    whole, small = by_regime.get("cifar32-steep"), by_regime.get("cifar16-steep")
+    whole, small = map(by_regime.get, ("cifar32-steep", "cifar16-steep"))
     if whole is None or small is None or (gap := whole.against("coarse", "bp-1", small)) is None:
         return ()
     question = "Do smaller images in GP batches beat plain training with smaller images alone, for as many MACs?"
     answer = "Undecided" if gap.lost or gap.p >= LEVEL else "Yes" if gap.mean > 0 else "No, they do worse"
-    return (f"- **{question} (`coarse` in cifar32-steep, `bp-1` in cifar16-steep)** {answer}. In points: {gap}.",)
+    return (f"- **{question} (`coarse` in {whole.name}, `bp-1` in {small.name})** {answer}. In points: {gap}.",)
 
 
 def _above(found: Findings, methods: Sequence[str]) -> dict[str, Gap]:
@@ -140,8 +140,8 @@ def pairs(by_regime: Mapping[str, Findings]) -> str:
         return "" if gap is None else f"{gap}" + " *" * (method in sure[name]) + " (lost)" * gap.lost
 
     rows = [(f"`{method}`", *(cell(name, method) for name in gaps)) for method in methods]
-    return f"""In points of test accuracy, with 95 % confidence intervals; * clear, a column being a family: others than
-in *In short* may be. (lost): runs of the method or of the line went astray, so nothing is said. Empty: not run, or its
-cost is above that of plain training for all epochs, or below that of the shortest.
+    return f"""In points of test accuracy, with {1 - LEVEL:.0%} confidence intervals; * clear, a column being a family:
+others than in *In short* may be. (lost): runs of the method or of the line went astray, so nothing is said. Empty: not
+run, or its cost is above that of plain training for all epochs, or below that of the shortest.
 
 {table(("method", *gaps), rows)}"""

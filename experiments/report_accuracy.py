@@ -14,7 +14,7 @@ from ..gen import figures
 from ..gen.sources import HARDWARE
 from ..gen.tables import table
 from ..golden import paper
-from .accuracy_findings import Findings, Gap, close
+from .accuracy_findings import LEVEL, Findings, Gap, close
 from .accuracy_methods import legend
 from .accuracy_plot import draw
 from .accuracy_predictions import learning, predictions
@@ -64,12 +64,12 @@ Every method has the learning rate with which it did best on validation images, 
 and of those beyond as long as the first or last was the best, {beyond} at most; the two best of them may have been
 looked at with more seeds. (close): the validation accuracy of another was less than a standard error below; that the
 choice might have been another is in no interval. Then other seeds are run, and test images looked at. Differences are
-taken seed by seed, with 95 % confidence intervals by Student's t; *clear* is one at a level of 5 % for all comparisons
-of a family together (Holm's procedure), which is stricter than an interval without 0. A family is a question's regimes
-in *In short*, a regime's methods in the table behind it. Intervals are over seeds: of first weights and the order of
-images, with one split of the data, so that what another test set would say isn't in them. A run that diverged counts as
-0; one with less than half of plain training's median accuracy went astray, and where any did no difference is called
-clear.
+taken seed by seed, with {sure:.0%} confidence intervals by Student's t; *clear* is one at a level of {level:.0%} for
+all comparisons of a family together (Holm's procedure), which is stricter than an interval without 0. A family is a
+question's regimes in *In short*, a regime's methods in the table behind it. Intervals are over seeds: of first weights
+and the order of images, with one split of the data, so that what another test set would say isn't in them. A run that
+diverged counts as 0; one with less than half of plain training's median accuracy went astray, and where any did no
+difference is called clear.
 
 Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator: plain
 training's and those of `half`, whose GP batches are smaller ones with true gradients, on the baseline; all others' on
@@ -205,7 +205,7 @@ def document(folder: Path = figures.RESULTS, hardware: str = HARDWARE) -> str:
     by_regime = Findings.read(folder / "accuracy.json")
     as_of = figures.AS_OF.format(hardware=hardware, module=MODULE).replace("Figures are", "Cycles are", 1)
     parts = [
-        HEAD.format(module=MODULE, as_of=as_of, beyond=BEYOND),
+        HEAD.format(module=MODULE, as_of=as_of, beyond=BEYOND, level=LEVEL, sure=1 - LEVEL),
         f"## In short\n\n{in_a_sentence(by_regime)}\n\n{verdicts(by_regime)}",
         f"![Accuracy against cost](images/{PLOT.name})\n\n{CAPTION}",
         legend({method for found in by_regime.values() for method in found.details["methods"]}),
