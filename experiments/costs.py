@@ -33,7 +33,7 @@ class BatchCosts:
     learn: int
     guess: int
     layers: tuple[tuple[int, int], ...]
-    halved: int = 0
+    halved: int | None = None
 
     @property
     def bp(self) -> int:
@@ -48,8 +48,9 @@ class BatchCosts:
         """
         if source == "dni":
             return self.forward + self.weight + self.guess if phase == "gp" else self.bp + 5 * self.guess // 2
-        if source == "coarse":
-            return self.halved if phase == "gp" else self.bp
+        if source == "coarse" and phase == "gp":
+            assert self.halved is not None  # or it would cost nothing
+            return self.halved
         if source in IDEAS:
             return gp_macs(source, self.layers) if phase == "gp" else self.bp
         predicts = source in PREDICTING
