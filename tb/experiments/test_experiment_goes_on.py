@@ -38,7 +38,7 @@ def _alive(process):
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_killed_experiment_goes_on(jobs, experiment, tmp_path):
-    options = (*TINY, "--methods", "bp-1,ada-gp,mean-1:1", "--epochs", "30")
+    options = (*TINY, "--methods", "bp-1,ada-gp,mean-1:1", "--epochs", "60")
     assert experiment(*options, "--run", tmp_path / "whole")[0] == 0
     folder = tmp_path / "cut"
     command = [sys.executable, "-c", COMMAND, *options, "--jobs", jobs, "--run", str(folder)]

@@ -1,13 +1,16 @@
 """A run that is killed again and again ends with the bits of one that isn't."""
 
 import multiprocessing
+import os
 import random
-import time
+import signal
+import sys
 
 import pytest
 from adagp.host.cli import main
-from adagp.host.run_folder import RunFolder
+from adagp.host.run_folder import RunFolder, write_atomically
 from adagp.host.timeline import read_trace
+from adagp.host.trainer import Trainer
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
@@ -15,6 +18,8 @@ SEED = 8
 LIMIT = 600.0
 """Seconds after which a run counts as hung."""
 EPOCHS = {"golden": "4", "sim": "2"}
+CALLS = {"golden": 28_000, "sim": 11_000}
+"""Calls and returns of functions between two checkpoints, about."""
 PREDICTED = ("--warmup-epochs", "1", "--phases", "2:1", "--timeline", "3:7")
 """Options of runs with GP batches: the last batch of the warm-up, and a run of GP with the BP batch behind."""
 EXACT = (
@@ -29,36 +34,52 @@ _context.set_forkserver_preload([
 ])  # fmt: skip
 
 
-def begin(folder, options):
+def begin(folder, options, target=main, *more):
     """Start ``adagp train`` in a process of its own."""
-    process = _context.Process(target=main, args=(["train", "-o", str(folder), *options],))
+    process = _context.Process(target=target, args=(["train", "-o", str(folder), *options], *more))
     process.start()
     return process
 
 
-def version(folder):
-    """Something that changes with every checkpoint."""
-    path = folder / "checkpoint.npz"
-    try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
+def dies(n_calls, within=None):
+    """Kill this process after so many calls and returns, Python's own functions' too (``within``: from there only)."""
+
+    def count(frame, *_):
+        nonlocal n_calls
+        n_calls -= within is None or frame.f_code is within.__code__
+        if n_calls < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
 
 
-def kill_once(folder, options, rng):
-    """Run until a random moment after a random number of new checkpoints; False if the run ended before."""
-    process = begin(folder, options)
-    deadline = time.monotonic() + LIMIT
-    for _ in range(rng.randrange(4)):
-        old = version(folder)
-        while version(folder) == old and process.is_alive():
-            assert time.monotonic() < deadline
-            time.sleep(0.0005)
-    time.sleep(rng.random() * 0.1)
-    alive = process.is_alive()
-    process.kill()
-    process.join()
-    return alive
+def train_and_die(arguments, n_checkpoints, n_calls):
+    """``adagp`` killed so many calls after new checkpoint number ``n_checkpoints`` (0: after it begins to train)."""
+    run, write = Trainer.run, RunFolder.write_checkpoint
+
+    def die_if_due():
+        if n_checkpoints == 0:
+            dies(n_calls)
+
+    def running(trainer):
+        die_if_due()
+        return run(trainer)
+
+    def writing(*what):
+        nonlocal n_checkpoints
+        write(*what)
+        n_checkpoints -= 1
+        die_if_due()
+
+    Trainer.run, RunFolder.write_checkpoint = running, writing
+    main(arguments)
+
+
+def kill_once(folder, options, n_checkpoints, n_calls):
+    """Run until that moment (see :func:`train_and_die`), which must come before the run's end."""
+    process = begin(folder, options, train_and_die, n_checkpoints, n_calls)
+    process.join(LIMIT)
+    assert process.exitcode == -signal.SIGKILL, f"not killed at {n_checkpoints}, {n_calls}"
 
 
 def finish(folder, options):
@@ -87,7 +108,7 @@ def reported(adagp, folder):
 
 @pytest.mark.parametrize(
     ("device", "model", "variant", "n_kills"),
-    [("golden", "digits-cnn", "baseline", 5), ("sim", "mlp", "baseline", 2), ("sim", "mlp", "max", 2)],
+    [("golden", "digits-cnn", "baseline", 5), ("sim", "mlp", "baseline", 3), ("sim", "mlp", "max", 3)],
 )
 def test_killed_and_resumed(adagp, tmp_path, device, model, variant, n_kills):
     print(f"seed {SEED}")
@@ -100,14 +121,40 @@ def test_killed_and_resumed(adagp, tmp_path, device, model, variant, n_kills):
         options += ["--variant", variant, *PREDICTED]
     expected = finish(tmp_path / "undisturbed", options)
     folder = tmp_path / "disturbed"
-    kills = [kill_once(folder, options, rng) for _ in range(n_kills)]
-    assert all(kills) and version(folder) and not RunFolder(folder).finished
+    # All kills together come before the last of a run's 20 checkpoints (10 with a simulator).
+    for n_checkpoints in rng.sample(range(n_kills), n_kills):
+        kill_once(folder, options, n_checkpoints, rng.randrange(CALLS[device]))
+    assert not RunFolder(folder).finished
     before, _ = RunFolder(folder).read_checkpoint()
     assert before["progress"]["epoch"] + before["progress"]["step"] > 0
     assert finish(folder, options) == expected
     if variant != "baseline":
         phases, units = reported(adagp, folder)
         assert phases == {"warm-up", "GP", "BP"} and {"array", "predictor array", "update"} <= units
+
+
+def write_and_die(path, content, n_calls):
+    dies(n_calls, write_atomically)
+    write_atomically(path, content)
+    sys.setprofile(None)
+
+
+def test_a_file_is_old_or_new_wherever_its_writing_is_killed(tmp_path):
+    path, contents = tmp_path / "file", (b"old" * 5000, b"new" * 7000)
+    seen = []
+    for n_calls in range(100):
+        write_atomically(path, contents[0])
+        process = _context.Process(target=write_and_die, args=(path, contents[1], n_calls))
+        process.start()
+        process.join(LIMIT)
+        seen.append(contents.index(path.read_bytes()))
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL
+    # Old until it is replaced, then new; and the kills came before and after.
+    assert seen == sorted(seen) and seen.count(0) > 5 and seen.count(1) > 1
+    write_atomically(path, contents[0])
+    assert path.read_bytes() == contents[0] and [path] == list(tmp_path.iterdir())
 
 
 def test_checkpoints_do_not_matter(tmp_path):
