@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..gen.tables import table
-from .bench_wall_time import SIZE
+from .bench_wall_time import AT_ONCE, SIZE
 
 __all__ = ["times"]
 
@@ -13,14 +13,12 @@ OVERHEAD = 0.15
 """What hooks may cost at most, as a share of what a GP batch consists of."""
 
 
-def _slower(found: Mapping[str, float], part: str, networks: Iterable[str]) -> str:
-    """Whether a GP batch is worth its time, in a sentence."""
-    slower = [name for name in networks if found[f"gp_over_bp_{name}_{part}"] > 1]
-    many = [name for name in networks if found[f"overhead_{name}_{part}"] > OVERHEAD]
-    time = f"GP batches take longer than BP batches with {', '.join(slower)}" if slower else (
-        "GP batches take less time than BP batches"
-    )  # fmt: skip
-    return f"{time}; the overhead is above {100 * OVERHEAD:.0f} % with {', '.join(many) or 'none'}."
+def _slower(found: Mapping[str, float], part: str, networks: Iterable[str], how: str) -> str:
+    """Whether a GP batch of a kind is worth its time, in a sentence."""
+    slower = [name for name in networks if found[f"gp{how}_over_bp_{name}_{part}"] > 1]
+    many = [name for name in networks if found[f"overhead{how}_{name}_{part}"] > OVERHEAD]
+    than = f"longer than BP batches with {', '.join(slower)}" if slower else "less time than BP batches"
+    return f"`gp{how}` takes {than}; its overhead is above {100 * OVERHEAD:.0f} % with {', '.join(many) or 'none'}."
 
 
 def times(folder: Path) -> str:
@@ -33,19 +31,25 @@ def times(folder: Path) -> str:
     for part, origin in written["provenance"].items():
         detail = written["details"][part]["details"]
         size = detail.get("size", SIZE)
+        kinds = next(iter(detail["seconds"].values()))
+        hows = [how for how in ("", "_at_once") if f"gp{how}" in kinds]
         rows = []
         for model, seconds in detail["seconds"].items():
-            f = {name: written["figures"][f"{name}_{model}_{part}"] for name in ("gp_over_bp", "overhead")}
-            rows.append((model, *(f"{1000 * value:.1f}" for value in seconds.values()), f"{f['gp_over_bp']:.3f}",
-                         f"{100 * f['overhead']:.1f} %"))  # fmt: skip
-        kinds = next(iter(detail["seconds"].values()))
+            row = [model, *(f"{1000 * value:.1f}" for value in seconds.values())]
+            for how in hows:
+                ratio, overhead = (written["figures"][f"{name}_{model}_{part}"] for name in
+                                   (f"gp{how}_over_bp", f"overhead{how}"))  # fmt: skip
+                row += f"{ratio:.3f}", f"{100 * overhead:.1f} %"
+            rows.append(row)
+        head = [title for how in hows for title in (f"`gp{how}` / `bp`", "overhead")]
+        told_of = " ".join(_slower(written["figures"], part, detail["seconds"], how) for how in hows)
         parts.append(f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
 batches of {detail["batch"]} images of {size} x {size}, medians of {detail["rounds"]}.
 By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
 
-{table(("network", *(f"`{kind}`" for kind in kinds), "gp / bp", "overhead"), rows)}
+{table(("network", *(f"`{kind}`" for kind in kinds), *head), rows)}
 
-{_slower(written["figures"], part, detail["seconds"])}""")
+{told_of}""")
     told = "\n\n".join(parts)
     return f"""## What a batch takes in PyTorch
 
@@ -53,6 +57,7 @@ By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["too
 `predictor`, `update`: what a GP batch consists of, each alone. *Overhead*: what `gp` takes beside these three,
 as a share of their sum; the aim is {100 * OVERHEAD:.0f} % at most.
 A step of the optimizer for each weight, and reorganisation, are in it: many small pieces of work, which weigh little
-where layers are large, and much where a batch takes a GPU some milliseconds.
+where layers are large, and much where a batch takes a GPU some milliseconds. `gp_at_once`: `layers_at_once={AT_ONCE}`,
+with fewer and larger pieces; its overhead is over a predictor that is given as many layers at once.
 
 {told}"""

@@ -27,7 +27,9 @@ __all__ = ["KINDS", "SIZE", "figures_of", "main", "times"]
 
 COMMAND = "python -m adagp.experiments.bench_wall_time"
 MODELS = ("vgg13", "resnet50")
-KINDS = ("bp", "ada_bp", "gp", "forward", "predictor", "update")
+KINDS = ("bp", "ada_bp", "gp", "gp_at_once", "forward", "predictor", "predictor_at_once", "update")
+AT_ONCE = 8
+"""Layers of ``gp_at_once`` and ``predictor_at_once``; one of the others."""
 CLASSES = 10
 SIZE = 32
 """Of images, by default."""
@@ -55,16 +57,16 @@ class _Training:
         with torch.no_grad():
             self.loss()
 
-    def trainer(self, gp: bool) -> Callable[[], object]:
+    def trainer(self, gp: bool, at_once: int = 1) -> Callable[[], object]:
         """A batch of AdaGP's behind its warm-up; of true gradients, or of predicted ones."""
-        phases = (1, 1, 0) if gp else (1, 0, 1)
-        ada = AdaGP(self.network, self.optimizer, schedule(1, phases), metrics=False, seed=SEED)
+        phases = schedule(1, (1, 1, 0) if gp else (1, 0, 1))
+        ada = AdaGP(self.network, self.optimizer, phases, metrics=False, layers_at_once=at_once, seed=SEED)
         for _ in ada.epoch(range(1)):
             ada.step(self.loss)
         return lambda: ada.step(self.loss)
 
-    def parts(self) -> tuple[Callable[[], object], Callable[[], object]]:
-        """The predictor, for all weights one by one; the optimizer, with all weights that are predicted at once."""
+    def parts(self) -> tuple[Callable[[], object], ...]:
+        """The predictor, for all weights one by one and AT_ONCE by AT_ONCE; the optimizer, with all of them at once."""
         ada = AdaGP(self.network, self.optimizer, seed=SEED)
         weights = {name: self.network.get_parameter(name) for name in ada.predicted}
         windows = ada.predictor.settings.windows
@@ -72,9 +74,10 @@ class _Training:
         gradients = {name: torch.zeros_like(weight) for name, weight in weights.items()}
         ada.close()
 
-        def predict():
-            for name, output in outputs.items():
-                ada.predictor.gradient(name, output)
+        def predict(at_once):
+            seen = list(outputs.items())
+            for first in range(0, len(seen), at_once):
+                ada.predictor.gradients(dict(seen[first : first + at_once]))
 
         def update():
             for name, weight in weights.items():
@@ -82,7 +85,7 @@ class _Training:
             self.optimizer.step()
             self.optimizer.zero_grad()
 
-        return predict, update
+        return partial(predict, 1), partial(predict, AT_ONCE), update
 
 
 def times(
@@ -90,18 +93,18 @@ def times(
 ) -> dict[str, float]:
     """Medians in seconds by KINDS, for images of ``size`` x ``size``.
 
-    ``bp``: plain training. ``ada_bp``, ``gp``: AdaGP's, without metrics. ``forward``: in training mode, nothing kept
-    for a backward pass. ``predictor``: of outputs as if they were reorganised, for all weights. ``update``: of all
-    these weights by the optimizer at once. Networks of plain kinds have no hooks.
+    ``bp``: plain training. ``ada_bp``, ``gp``: AdaGP's, without metrics; ``gp_at_once``: with AT_ONCE layers at once.
+    ``forward``: in training mode, nothing kept for a backward pass. ``predictor``: of outputs as if they were
+    reorganised, for all weights one by one, or AT_ONCE by AT_ONCE. ``update``: of all these weights by the optimizer at
+    once. Networks of plain kinds have no hooks.
     """
     torch.manual_seed(SEED)
     x = torch.randn(batch, 3, size, size, device=device)
     y = torch.randint(CLASSES, (batch,), device=device)
-    plain, true, predicted = (_Training(model, x, y) for _ in range(3))
+    plain, true, predicted, together = (_Training(model, x, y) for _ in range(4))
     plain.bp()  # the optimizer has its momentum
-    predict, update = plain.parts()
-    kinds = dict(zip(KINDS, (plain.bp, true.trainer(False), predicted.trainer(True), plain.forward, predict, update),
-                     strict=True))  # fmt: skip
+    batches = plain.bp, true.trainer(False), predicted.trainer(True), together.trainer(True, AT_ONCE)
+    kinds = dict(zip(KINDS, (*batches, plain.forward, *plain.parts()), strict=True))
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
     for number in tell(range(rounds + 1)):
         for kind, run in kinds.items():
@@ -126,13 +129,15 @@ def _timed(run: Callable[[], object], device: str) -> float:
 def figures_of(model: str, part: str, seconds: dict[str, float]) -> dict[str, float]:
     """Ratios, named after the ``part`` of the results.
 
-    ``overhead``: what a GP batch takes beside forward, predictor and update, as a share of these.
+    ``overhead``: what a GP batch takes beside forward, predictor and update, as a share of these. With ``_at_once`` the
+    batch and the predictor are those of AT_ONCE layers.
     """
-    parts = seconds["forward"] + seconds["predictor"] + seconds["update"]
-    found = {
-        "gp_over_bp": seconds["gp"] / seconds["bp"], "gp_over_forward": seconds["gp"] / seconds["forward"],
-        "overhead": seconds["gp"] / parts - 1, "ada_bp_over_bp": seconds["ada_bp"] / seconds["bp"],
-    }  # fmt: skip
+    found = {"ada_bp_over_bp": seconds["ada_bp"] / seconds["bp"]}
+    for how in ("", "_at_once"):
+        gp = seconds[f"gp{how}"]
+        parts = seconds["forward"] + seconds[f"predictor{how}"] + seconds["update"]
+        found |= {f"gp{how}_over_bp": gp / seconds["bp"], f"gp{how}_over_forward": gp / seconds["forward"],
+                  f"overhead{how}": gp / parts - 1}  # fmt: skip
     return {f"{name}_{model}_{part}": round(value, 4) for name, value in found.items()}
 
 
@@ -159,7 +164,8 @@ def main() -> None:
         except ModelError as error:
             parser.exit(2, f"error: {error}\n")
         figures |= figures_of(model, part, seconds[model])
-    used = {"batch": options.batch, "size": options.size, "rounds": options.rounds, "threads": options.threads}
+    used = {"batch": options.batch, "size": options.size, "rounds": options.rounds, "threads": options.threads,
+            "at_once": AT_ONCE}  # fmt: skip
     origin = provenance(COMMAND, preset("ecp5"), SEED, sources)
     if options.device == "cuda":
         origin["processor"] = torch.cuda.get_device_name()

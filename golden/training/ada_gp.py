@@ -1,7 +1,6 @@
 """The training algorithm: batches with true gradients and batches with predicted ones."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict
 
 import torch
@@ -11,6 +10,7 @@ from ...spec.commands import Phase
 from ...spec.schedule import Schedule
 from .layers import PredictedWeight, frozen_parameters, predicted_weights
 from .metrics import Metrics
+from .precision import full_precision
 from .predictor import Predictor, PredictorSettings
 from .recorder import Recorder
 from .schedules import PAPER, Position
@@ -42,7 +42,9 @@ class AdaGP:
     GP batches begin only while layers with more than half of the weights had predictions with such a cosine in the last
     BP batch. ``metrics``: whether to measure predictions in BP batches; without them and a gate, a source that predicts
     nothing leaves the predictor untrained, which saves the time. ``scaler``: a GradScaler, if the caller's autocast
-    needs one. ``seed``: of the predictor's first weights, and of random signs.
+    needs one. ``layers_at_once``: in GP batches weights are predicted and updated when the layers of so many have run:
+    1 as in the paper; more are fewer and larger pieces of work for a GPU, for the same gradients but for rounding.
+    ``seed``: of the predictor's first weights, and of random signs.
 
     Works with autocast inside of what is given to :meth:`step`, and with DistributedDataParallel. Raises TypeError for
     what it doesn't work with, and ValueError for settings that mean nothing.
@@ -51,18 +53,21 @@ class AdaGP:
     def __init__(
         self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule = PAPER, *,
         predictor: PredictorSettings | None = None, source: str = "predicted", gate: float | None = None,
-        metrics: bool = True, scaler: torch.amp.GradScaler | None = None, seed: int = 0,
+        metrics: bool = True, scaler: torch.amp.GradScaler | None = None, layers_at_once: int = 1, seed: int = 0,
     ):  # fmt: skip
         check_supported(network, optimizer)
+        if layers_at_once < 1:
+            raise ValueError(f"layers_at_once is {layers_at_once}, and must be at least 1")
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule is {schedule!r}, and must be what adagp.schedule makes")
         if gate is not None and not -1 <= gate <= 1:
             raise ValueError(f"gate is {gate}, and a cosine is between -1 and 1")
-        self._network, self.optimizer, self._position = network, optimizer, Position(schedule)
+        self.optimizer, self._position = optimizer, Position(schedule)
         self._updates, self._scaler = Updates(optimizer), scaler
         trained = self._updates.trained()
         if trained.isdisjoint(network.parameters()):
             raise ValueError("the optimizer has none of the network's parameters")
+        self._untrained = [parameter for parameter in network.parameters() if parameter not in trained]
         weights = predicted_weights(unwrapped(network), trained)
         if not weights:
             raise ValueError("the network has no weight that is trained and can be predicted: of Conv2d, Linear or "
@@ -80,6 +85,8 @@ class AdaGP:
         self._teacher = Teacher(self.predictor, self.metrics, gate)
         group = network.process_group if isinstance(network, nn.parallel.DistributedDataParallel) else None
         self._recorder = Recorder(weights, settings.windows, group)
+        self._layers_at_once = layers_at_once
+        self._waiting: dict[str, Tensor | None] = {}  # reorganised outputs by weight
         self._teaches = self.source.predicts or metrics or gate is not None
         self._idle: set[str] = set()  # weights that the last BP batch had no gradient for
         self.phase = Phase.WARMUP
@@ -126,23 +133,36 @@ class AdaGP:
         return loss
 
     def _forget_gradients(self) -> None:
-        """Of the network's parameters that the optimizer hasn't, too: whose sums over batches would those be?"""
         self.optimizer.zero_grad(set_to_none=True)
-        self._network.zero_grad(set_to_none=True)
+        for parameter in self._untrained:  # whose sums over batches would those be?
+            parameter.grad = None
 
     def _predict(self, compute):
         self._forget_gradients()
-        with torch.no_grad(), self._recorder.recording(self._update, self.source.predicts):
-            return _loss_of(compute).detach()
+        self._waiting.clear()
+        with torch.no_grad():
+            with self._recorder.recording(self._wait, self.source.predicts):
+                loss = _loss_of(compute)
+            self._update()
+            return loss.detach()
 
-    def _update(self, name: str, reorganised: Tensor | None) -> None:
-        weight = self._weights[name].weight
-        if not weight.requires_grad or name in self._idle:
+    def _wait(self, name: str, reorganised: Tensor | None) -> None:
+        """A layer has run: update its weight, as soon as there are so many that wait."""
+        if self._weights[name].weight.requires_grad and name not in self._idle:
+            self._waiting[name] = reorganised
+            if len(self._waiting) >= self._layers_at_once:
+                self._update()
+
+    def _update(self) -> None:
+        if not self._waiting:
             return
-        gradient = self.source.gradient(name, weight, reorganised)
-        if self._scaler:  # outputs may overflow, as gradients may in BP batches: the scaler leaves those out
-            gradient = torch.where(gradient.isfinite().all(), gradient, 0)
-        self._updates.apply(weight, gradient)
+        weights = {name: self._weights[name].weight for name in self._waiting}
+        with full_precision(self.predictor.scales.device):
+            gradients = self.source.gradients(weights, self._waiting)
+            self._waiting.clear()
+            if self._scaler:  # outputs may overflow, as gradients may in BP batches: the scaler leaves those out
+                gradients = {name: torch.where(g.isfinite().all(), g, 0) for name, g in gradients.items()}
+            self._updates.apply({weights[name]: gradient for name, gradient in gradients.items()})
 
     def _backpropagate(self, compute, clip, phase):
         self._forget_gradients()
@@ -171,7 +191,7 @@ class AdaGP:
         self._idle = {name for name, gradient in given.items() if gradient is None}
         if not true or (self._scaler and not all(gradient.isfinite().all() for gradient in true.values())):
             return
-        with _full_precision(self.predictor.scales.device):
+        with full_precision(self.predictor.scales.device):
             self.source.learn(true)
             if seen := {name: output for name in true if (output := reorganised[name]) is not None}:
                 self._teacher.teach(phase, seen, true)
@@ -232,10 +252,3 @@ def _loss_of(compute: Callable[[], Tensor]) -> Tensor:
     if not isinstance(loss, Tensor):
         raise TypeError(f"the function that step is given must return the loss, and gave {type(loss).__name__}")
     return loss
-
-
-@contextmanager
-def _full_precision(device):
-    """Without the caller's autocast."""
-    with torch.autocast(device.type, enabled=False):
-        yield

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .reorganise import channels_first, reorganise
+from .reorganise import channels_first, joined, reorganise
 
 __all__ = ["PredictedWeight", "frozen_parameters", "predicted_weights"]
 
@@ -33,7 +33,7 @@ class PredictedWeight:
 
     def reorganised(self, args: tuple, kwargs: Mapping, result, windows: int) -> Tensor:
         """[filters, windows, windows] of a call, see :func:`.reorganise.reorganise`."""
-        return torch.cat([reorganise(output, windows) for output in self.outputs(args, kwargs, result)])
+        return joined([reorganise(output, windows) for output in self.outputs(args, kwargs, result)])
 
 
 def _conv(args, kwargs, result) -> list[Tensor]:

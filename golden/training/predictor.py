@@ -10,6 +10,7 @@ from torch.nn.utils import skip_init
 
 from ...spec.numerics import CHANNELS, KERNEL, WINDOWS
 from ..paper import PREDICTOR_LR
+from .reorganise import joined
 
 __all__ = ["Predictor", "PredictorSettings"]
 
@@ -83,7 +84,8 @@ class Predictor(nn.Module):
 
     def normalised(self, reorganised: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Of layers' reorganised outputs [filters, P, P] the gradients [filters, elements], over their scales."""
-        hidden = self._hidden(torch.cat(list(reorganised.values()))).split([len(x) for x in reorganised.values()])
+        outputs = list(reorganised.values())
+        hidden = self._hidden(joined(outputs)).split([len(output) for output in outputs])
         return {name: self._rows(h, name) for name, h in zip(reorganised, hidden, strict=True)}
 
     def scale(self, name: str) -> Tensor:
@@ -92,9 +94,9 @@ class Predictor(nn.Module):
         return scale.sqrt() if self.settings.normalise else torch.ones_like(scale)
 
     @torch.no_grad()
-    def gradient(self, name: str, reorganised: Tensor) -> Tensor:
-        """The predicted gradient [filters, elements] of one layer."""
-        return self._rows(self._hidden(reorganised), name) * self.scale(name)
+    def gradients(self, reorganised: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Of layers' reorganised outputs [filters, P, P] the predicted gradients [filters, elements]."""
+        return {name: gradient * self.scale(name) for name, gradient in self.normalised(reorganised).items()}
 
     @torch.no_grad()
     def observe(self, gradients: Mapping[str, Tensor]) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, distributed
 
 from .layers import PredictedWeight
+from .precision import full_precision
 from .support import COMPILED, refused
 
 __all__ = ["Recorder"]
@@ -66,7 +67,7 @@ class Recorder:
         """A layer that has these weights has run."""
         if self._take is None:
             return
-        with torch.no_grad(), torch.autocast(uses[0].weight.device.type, enabled=False):
+        with torch.no_grad(), full_precision(uses[0].weight.device):
             for use in uses:
                 output = use.reorganised(args, kwargs, result, self._windows) if self._sees else None
                 self._outputs.setdefault(use.name, []).append(output)

@@ -1,10 +1,12 @@
 """Reorganisation of a layer's output for the predictor (paper, section 3.6), of floats in PyTorch's layouts."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["channels_first", "reorganise"]
+__all__ = ["channels_first", "joined", "reorganise"]
 
 
 def channels_first(output: Tensor) -> Tensor:
@@ -12,9 +14,16 @@ def channels_first(output: Tensor) -> Tensor:
     return output.movedim(-1, 1) if output.dim() > 1 else output.unsqueeze(0)
 
 
-def _whole(places: int, windows: int) -> int:
-    """How many places are in windows of equal size; too few are all in some."""
-    return places // windows * windows or places
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """Of layers or of parts of one, filters after filters."""
+    return torch.cat(list(parts)) if len(parts) > 1 else parts[0]
+
+
+def _whole(mean: Tensor, dim: int, windows: int) -> Tensor:
+    """Without the places of a dimension that aren't in windows of equal size; too few are all in some."""
+    places = mean.shape[dim]
+    rest = places % windows if places > windows else 0
+    return mean.narrow(dim, 0, places - rest) if rest else mean
 
 
 def reorganise(output: Tensor, windows: int) -> Tensor:
@@ -26,9 +35,8 @@ def reorganise(output: Tensor, windows: int) -> Tensor:
     """
     mean = output.detach().mean(0, dtype=torch.float32)
     if mean.dim() == 3:
-        _, height, width = mean.shape
-        return F.adaptive_avg_pool2d(mean[:, : _whole(height, windows), : _whole(width, windows)], windows)
+        return F.adaptive_avg_pool2d(_whole(_whole(mean, 1, windows), 2, windows), windows)
     if mean.dim() == 1:
-        return mean[:, None, None].expand(-1, windows, windows)
+        return mean[:, None, None].repeat(1, windows, windows)
     row, count = mean.flatten(1), windows * windows
-    return F.adaptive_avg_pool1d(row[:, : _whole(row.shape[1], count)], count).unflatten(1, (windows, windows))
+    return F.adaptive_avg_pool1d(_whole(row, 1, count), count).unflatten(1, (windows, windows))

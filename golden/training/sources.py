@@ -1,5 +1,7 @@
 """Where a GP batch has its gradients from: the predictor, or what its predictions are to be compared with."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -35,15 +37,19 @@ class Source:
             else:
                 self.kept[name].lerp_(gradient, 2.0**-MEAN_SHIFT)
 
-    @torch.no_grad()
-    def gradient(self, name: str, like: Tensor, reorganised: Tensor | None) -> Tensor:
-        """For the weight ``like``, in its shape and type."""
-        if self.kind == "zero" or (self.kind in ("last", "mean") and name not in self.kept):
-            return torch.zeros_like(like)
-        if reorganised is None:
-            return self.kept[name].to(like.dtype, copy=True).view_as(like)
-        gradient = self._predictor.gradient(name, reorganised)
+    def gradients(self, weights: Mapping[str, Tensor], reorganised: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+        """For ``weights``, in their shapes and types; ``reorganised``: their outputs, if the source predicts."""
+        outputs = {name: output for name, output in reorganised.items() if output is not None}
+        found = self._predictor.gradients(outputs) if outputs else {}
         if self.kind == "random":
-            signs = torch.randint(0, 2, gradient.shape, generator=self._generator).to(gradient)
-            gradient = gradient * (2 * signs - 1)
-        return gradient.to(like.dtype).view_as(like)
+            for name, gradient in found.items():
+                signs = torch.randint(0, 2, gradient.shape, generator=self._generator).to(gradient)
+                found[name] = gradient * (2 * signs - 1)
+        for name, weight in weights.items():
+            if name in found:
+                found[name] = found[name].to(weight.dtype).view_as(weight)
+            elif name in self.kept:
+                found[name] = self.kept[name].to(weight.dtype, copy=True).view_as(weight)
+            else:
+                found[name] = torch.zeros_like(weight)
+        return found

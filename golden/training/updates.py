@@ -1,6 +1,6 @@
-"""One weight's update by an optimizer that has many."""
+"""Some weights' update by an optimizer that has many."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ __all__ = ["Updates"]
 
 
 class Updates:
-    """Lets any optimizer update its weights one after the other, each with its own state as in a step of all.
+    """Lets any optimizer update some of its weights, each with its own state as in a step of all.
 
     For the optimizer it is a step in which all others have no gradient; it isn't shown them, which saves the time.
     """
@@ -23,17 +23,24 @@ class Updates:
         """All weights that the optimizer has."""
         return set(self._groups)
 
-    @torch.no_grad()
-    def apply(self, weight: nn.Parameter, gradient: Tensor) -> None:
-        """A step of ``weight`` alone; it is left without a gradient."""
+    def apply(self, gradients: Mapping[nn.Parameter, Tensor]) -> None:
+        """A step of these weights alone; they are left without gradients."""
         groups = self._optimizer.param_groups
-        group = groups[self._groups[weight]]
-        members = group["params"]
-        weight.grad = gradient
+        chosen: dict[int, list[nn.Parameter]] = {}
+        for weight in gradients:
+            chosen.setdefault(self._groups[weight], []).append(weight)
+        members = {number: groups[number]["params"] for number in chosen}
         try:
-            group["params"], self._optimizer.param_groups = [weight], [group]
+            for weight, gradient in gradients.items():
+                weight.grad = gradient
+            for number, weights in chosen.items():
+                groups[number]["params"] = weights
+            self._optimizer.param_groups = [groups[number] for number in chosen]
             step: Callable[[], object] = self._optimizer.step
             step()
         finally:
-            group["params"], self._optimizer.param_groups = members, groups
-            weight.grad = None
+            self._optimizer.param_groups = groups
+            for number, before in members.items():
+                groups[number]["params"] = before
+            for weight in gradients:
+                weight.grad = None

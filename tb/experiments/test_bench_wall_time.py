@@ -11,7 +11,7 @@ from adagp.experiments.errors import ModelError
 
 
 def test_each_kind_of_batch_is_what_it_says(monkeypatch):
-    """Backward runs in two kinds of six, forward in four, the optimizer in three and once for each weight in GP."""
+    """Backward runs in two kinds, forward in five, the optimizer once, but in GP once for each weight or for eight."""
     kinds, counts = cycle(KINDS), {"backward": 0, "forward": 0, "step": 0}
     by_kind: dict[str, dict[str, int]] = {}
 
@@ -37,17 +37,20 @@ def test_each_kind_of_batch_is_what_it_says(monkeypatch):
     once = {"backward": 1, "forward": 1, "step": 1}
     assert by_kind == {
         "bp": once, "ada_bp": once, "gp": {"backward": 0, "forward": 1, "step": 5},
-        "forward": {"backward": 0, "forward": 1, "step": 0},
-        "predictor": {"backward": 0, "forward": 0, "step": 0}, "update": {"backward": 0, "forward": 0, "step": 1},
+        "gp_at_once": {"backward": 0, "forward": 1, "step": 1}, "forward": {"backward": 0, "forward": 1, "step": 0},
+        "predictor": {"backward": 0, "forward": 0, "step": 0},
+        "predictor_at_once": {"backward": 0, "forward": 0, "step": 0},
+        "update": {"backward": 0, "forward": 0, "step": 1},
     }  # fmt: skip
 
 
 def test_figures():
-    seconds = dict(zip(KINDS, (3.0, 3.6, 1.5, 1.0, 0.1, 0.15), strict=True))
+    seconds = dict(zip(KINDS, (3.0, 3.6, 1.5, 1.29, 1.0, 0.1, 0.05, 0.15), strict=True))
     found = figures_of("vgg13", "cpu", seconds)
     assert found == {
         "gp_over_bp_vgg13_cpu": 0.5, "gp_over_forward_vgg13_cpu": 1.5, "overhead_vgg13_cpu": 0.2,
-        "ada_bp_over_bp_vgg13_cpu": 1.2,
+        "ada_bp_over_bp_vgg13_cpu": 1.2, "gp_at_once_over_bp_vgg13_cpu": 0.43,
+        "gp_at_once_over_forward_vgg13_cpu": 1.29, "overhead_at_once_vgg13_cpu": 0.075,
     }  # fmt: skip
     assert found["overhead_vgg13_cpu"] == pytest.approx(1.5 / 1.25 - 1)
 

@@ -38,12 +38,19 @@ def test_the_document(tmp_path):
     }))  # fmt: skip
     text = report_accuracy.document(tmp_path)
     assert "| vgg13 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 0.500 | 12.5 % |" in text
-    assert "GP batches take less time than BP batches; the overhead is above 15 % with none." in text
+    assert "`gp` takes less time than BP batches; its overhead is above 15 % with none." in text
     times = json.loads((tmp_path / "wall_time.json").read_text())
     times["figures"] = {"gp_over_bp_vgg13_cpu": 1.5, "overhead_vgg13_cpu": 0.16}
     (tmp_path / "wall_time.json").write_text(json.dumps(times))
-    assert "longer than BP batches with vgg13; the overhead is above 15 % with vgg13." in report_accuracy.document(
-        tmp_path
+    text = report_accuracy.document(tmp_path)
+    assert "`gp` takes longer than BP batches with vgg13; its overhead is above 15 % with vgg13.\n" in text
+    times["details"]["cpu"]["details"]["seconds"]["vgg13"] |= {"gp_at_once": 0.125, "predictor_at_once": 0.125}
+    times["figures"] |= {"gp_at_once_over_bp_vgg13_cpu": 0.375, "overhead_at_once_vgg13_cpu": 0.0625}
+    (tmp_path / "wall_time.json").write_text(json.dumps(times))
+    text = report_accuracy.document(tmp_path)
+    assert "| 125.0 | 125.0 | 1.500 | 16.0 % | 0.375 | 6.2 % |" in text
+    assert (
+        "15 % with vgg13. `gp_at_once` takes less time than BP batches; its overhead is above 15 % with none." in text
     )
 
 
