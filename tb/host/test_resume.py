@@ -1,16 +1,14 @@
 """A run that is killed again and again ends with the bits of one that isn't."""
 
 import multiprocessing
-import os
 import random
 import signal
-import sys
 
 import pytest
 from adagp.host.cli import main
 from adagp.host.run_folder import RunFolder, write_atomically
 from adagp.host.timeline import read_trace
-from adagp.host.trainer import Trainer
+from kills import train_and_die, write_and_die
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
@@ -39,40 +37,6 @@ def begin(folder, options, target=main, *more):
     process = _context.Process(target=target, args=(["train", "-o", str(folder), *options], *more))
     process.start()
     return process
-
-
-def dies(n_calls, within=None):
-    """Kill this process after so many calls and returns, Python's own functions' too (``within``: from there only)."""
-
-    def count(frame, *_):
-        nonlocal n_calls
-        n_calls -= within is None or frame.f_code is within.__code__
-        if n_calls < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.setprofile(count)
-
-
-def train_and_die(arguments, n_checkpoints, n_calls):
-    """``adagp`` killed so many calls after new checkpoint number ``n_checkpoints`` (0: after it begins to train)."""
-    run, write = Trainer.run, RunFolder.write_checkpoint
-
-    def die_if_due():
-        if n_checkpoints == 0:
-            dies(n_calls)
-
-    def running(trainer):
-        die_if_due()
-        return run(trainer)
-
-    def writing(*what):
-        nonlocal n_checkpoints
-        write(*what)
-        n_checkpoints -= 1
-        die_if_due()
-
-    Trainer.run, RunFolder.write_checkpoint = running, writing
-    main(arguments)
 
 
 def kill_once(folder, options, n_checkpoints, n_calls):
@@ -131,12 +95,6 @@ def test_killed_and_resumed(adagp, tmp_path, device, model, variant, n_kills):
     if variant != "baseline":
         phases, units = reported(adagp, folder)
         assert phases == {"warm-up", "GP", "BP"} and {"array", "predictor array", "update"} <= units
-
-
-def write_and_die(path, content, n_calls):
-    dies(n_calls, write_atomically)
-    write_atomically(path, content)
-    sys.setprofile(None)
 
 
 def test_a_file_is_old_or_new_wherever_its_writing_is_killed(tmp_path):
