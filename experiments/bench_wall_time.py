@@ -31,8 +31,8 @@ KINDS = ("bp", "ada_bp", "gp", "gp_at_once", "forward", "predictor", "predictor_
 AT_ONCE = 8
 """Layers of ``gp_at_once`` and ``predictor_at_once``; one of the others."""
 CLASSES = 10
-SIZE = 32
-"""Of images, by default."""
+SIZE, BATCH = 32, 64
+"""Of images, and how many of them, by default."""
 LR, MOMENTUM = 1e-3, 0.9
 SEED = 0
 
@@ -141,11 +141,16 @@ def figures_of(model: str, part: str, seconds: dict[str, float]) -> dict[str, fl
     return {f"{name}_{model}_{part}": round(value, 4) for name, value in found.items()}
 
 
+def _part(device: str, size: int, batch: int) -> str:
+    """Of the results; each has a name of its own."""
+    return device + f"-{size}" * (size != SIZE) + f"-batch{batch}" * (batch != BATCH)
+
+
 def main() -> None:
     """Entry point of ``nox -s bench_wall_time``."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("--rounds", type=at_least_one, default=15, help="batches of each kind (default: %(default)s)")
-    parser.add_argument("--batch", type=at_least_one, default=64, help="images in a batch (default: %(default)s)")
+    parser.add_argument("--batch", type=at_least_one, default=BATCH, help="images in a batch (default: %(default)s)")
     parser.add_argument("--size", type=at_least_one, default=SIZE, help="of an image (default: %(default)s pixels)")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--threads", type=at_least_one, default=1, help="of PyTorch, on the CPU (default: %(default)s)")
@@ -154,7 +159,7 @@ def main() -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda, and PyTorch finds no GPU")
     torch.set_num_threads(options.threads)
-    sources, part = commit(), options.device if options.size == SIZE else f"{options.device}-{options.size}"
+    sources, part = commit(), _part(options.device, options.size, options.batch)
     figures: dict[str, float] = {}
     seconds: dict[str, dict[str, float]] = {}
     for model in MODELS:

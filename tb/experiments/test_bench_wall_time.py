@@ -56,23 +56,25 @@ def test_figures():
 
 
 def test_images_have_the_size_that_is_asked_for(monkeypatch, tmp_path, capsys):
-    """And results of other sizes are apart."""
+    """So have batches; and results of others are apart."""
     seen = set()
     real = bench_wall_time.build
 
     def build(name, n_classes, size, seed):
         network = real("small-cnn", n_classes, size, seed)
-        network.register_forward_pre_hook(lambda _, given: seen.add((size, *given[0].shape[1:])))
+        network.register_forward_pre_hook(lambda _, given: seen.add((size, *given[0].shape)))
         return network
 
     monkeypatch.setattr(bench_wall_time, "build", build)
-    for size in (32, 12):
-        monkeypatch.setattr("sys.argv", ["bench_wall_time", "--rounds", "1", "--batch", "2", "--size", str(size), "-o",
-                                         str(tmp_path / "w.json")])  # fmt: skip
+    for size, batch in ((32, 64), (12, 64), (12, 2), (32, 3)):
+        monkeypatch.setattr("sys.argv", ["bench_wall_time", "--rounds", "1", "--batch", str(batch), "--size", str(size),
+                                         "-o", str(tmp_path / "w.json")])  # fmt: skip
         bench_wall_time.main()
-    assert seen == {(32, 3, 32, 32), (12, 3, 12, 12)}
+    assert seen == {(32, 64, 3, 32, 32), (12, 64, 3, 12, 12), (12, 2, 3, 12, 12), (32, 3, 3, 32, 32)}
     written = json.loads((tmp_path / "w.json").read_text())
-    assert {name: part["details"]["size"] for name, part in written["details"].items()} == {"cpu": 32, "cpu-12": 12}
+    assert {name: (part["details"]["size"], part["details"]["batch"]) for name, part in written["details"].items()} == {
+        "cpu": (32, 64), "cpu-12": (12, 64), "cpu-12-batch2": (12, 2), "cpu-batch3": (32, 3)
+    }  # fmt: skip
     assert written["figures"]["overhead_vgg13_cpu-12"] > -1 and "overhead_resnet50_cpu-12" in capsys.readouterr().out
 
 
