@@ -2,7 +2,8 @@
 
 ``python -m adagp.experiments.bench_wall_time``, on a machine that does nothing else. All kinds of batches are run in
 turn, so that each meets the same machine; times are medians. Small images keep a GPU waiting for its host, which sends
-it one small piece of work after the other; ``--size`` tells what is left of that with larger ones.
+it one small piece of work after the other; ``--size`` tells what is left of that with larger ones, ``--batch 1`` what
+a CPU does with little.
 """
 
 import argparse
@@ -31,6 +32,7 @@ KINDS = ("bp", "ada_bp", "gp", "gp_at_once", "forward", "predictor", "predictor_
 AT_ONCE = 8
 """Layers of ``gp_at_once`` and ``predictor_at_once``; one of the others."""
 CLASSES = 10
+CPU = "cpu"
 SIZE, BATCH = 32, 64
 """Of images, and how many of them, by default."""
 LR, MOMENTUM = 1e-3, 0.9
@@ -141,9 +143,11 @@ def figures_of(model: str, part: str, seconds: dict[str, float]) -> dict[str, fl
     return {f"{name}_{model}_{part}": round(value, 4) for name, value in found.items()}
 
 
-def _part(device: str, size: int, batch: int) -> str:
-    """Of the results; each has a name of its own."""
-    return device + f"-{size}" * (size != SIZE) + f"-batch{batch}" * (batch != BATCH)
+def _named(device: str, size: int, batch: int) -> tuple[str, str]:
+    """The part of the results, which others don't overwrite, and the command for it."""
+    part = device + f"-{size}" * (size != SIZE) + f"-batch{batch}" * (batch != BATCH)
+    given = f" --device {device}" * (device != CPU) + f" --size {size}" * (size != SIZE)
+    return part, f"{COMMAND}{given}" + f" --batch {batch}" * (batch != BATCH)
 
 
 def main() -> None:
@@ -152,14 +156,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=at_least_one, default=15, help="batches of each kind (default: %(default)s)")
     parser.add_argument("--batch", type=at_least_one, default=BATCH, help="images in a batch (default: %(default)s)")
     parser.add_argument("--size", type=at_least_one, default=SIZE, help="of an image (default: %(default)s pixels)")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--device", default=CPU, choices=(CPU, "cuda"))
     parser.add_argument("--threads", type=at_least_one, default=1, help="of PyTorch, on the CPU (default: %(default)s)")
     parser.add_argument("-o", "--output", type=writable, default=FOLDER / "wall_time.json")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda, and PyTorch finds no GPU")
     torch.set_num_threads(options.threads)
-    sources, part = commit(), _part(options.device, options.size, options.batch)
+    sources = commit()
+    part, command = _named(options.device, options.size, options.batch)
     figures: dict[str, float] = {}
     seconds: dict[str, dict[str, float]] = {}
     for model in MODELS:
@@ -171,7 +176,7 @@ def main() -> None:
         figures |= figures_of(model, part, seconds[model])
     used = {"batch": options.batch, "size": options.size, "rounds": options.rounds, "threads": options.threads,
             "at_once": AT_ONCE}  # fmt: skip
-    origin = provenance(COMMAND, preset("ecp5"), SEED, sources)
+    origin = provenance(command, preset("ecp5"), SEED, sources)
     if options.device == "cuda":
         origin["processor"] = torch.cuda.get_device_name()
     merge_results(options.output, part, figures, {"seconds": seconds, **used}, origin)

@@ -75,6 +75,9 @@ def test_images_have_the_size_that_is_asked_for(monkeypatch, tmp_path, capsys):
     assert {name: (part["details"]["size"], part["details"]["batch"]) for name, part in written["details"].items()} == {
         "cpu": (32, 64), "cpu-12": (12, 64), "cpu-12-batch2": (12, 2), "cpu-batch3": (32, 3)
     }  # fmt: skip
+    command = written["provenance"]["cpu-12-batch2"]["command"]
+    assert command == "python -m adagp.experiments.bench_wall_time --size 12 --batch 2"
+    assert written["provenance"]["cpu"]["command"] == command.partition(" --")[0]
     assert written["figures"]["overhead_vgg13_cpu-12"] > -1 and "overhead_resnet50_cpu-12" in capsys.readouterr().out
 
 
