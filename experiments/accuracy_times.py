@@ -44,7 +44,7 @@ def times(folder: Path) -> str:
         head = [title for how in hows for title in (f"`gp{how}` / `bp`", "overhead")]
         told_of = " ".join(_slower(written["figures"], part, detail["seconds"], how) for how in hows)
         parts.append(f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
-batches of {detail["batch"]} images of {size} x {size}, medians of {detail["rounds"]}.
+images of {size} x {size}, {detail["batch"]} in a batch, medians of {detail["rounds"]}.
 By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
 
 {table(("network", *(f"`{kind}`" for kind in kinds), *head), rows)}
@@ -58,6 +58,7 @@ By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["too
 as a share of their sum; the aim is {100 * OVERHEAD:.0f} % at most.
 A step of the optimizer for each weight, and reorganisation, are in it: many small pieces of work, which weigh little
 where layers are large, and much where a batch takes a GPU some milliseconds. `gp_at_once`: `layers_at_once={AT_ONCE}`,
-with fewer and larger pieces; its overhead is over a predictor that is given as many layers at once.
+with fewer and larger pieces; its overhead is over a predictor that is given as many layers at once. What was measured
+before there was that is without it.
 
 {told}"""
