@@ -56,8 +56,8 @@ class AdaGP:
         metrics: bool = True, scaler: torch.amp.GradScaler | None = None, layers_at_once: int = 1, seed: int = 0,
     ):  # fmt: skip
         check_supported(network, optimizer)
-        if layers_at_once < 1:
-            raise ValueError(f"layers_at_once is {layers_at_once}, and must be at least 1")
+        if not isinstance(layers_at_once, int) or layers_at_once < 1:
+            raise ValueError(f"layers_at_once is {layers_at_once!r}, and must be a whole number of at least 1")
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule is {schedule!r}, and must be what adagp.schedule makes")
         if gate is not None and not -1 <= gate <= 1:

@@ -43,8 +43,9 @@ def test_refusals():
     optimizer = torch.optim.SGD(plain.parameters(), 0.1)
     with pytest.raises(ValueError, match=r"gate is 2, and a cosine is between -1 and 1"):
         AdaGP(plain, optimizer, gate=2)
-    with pytest.raises(ValueError, match=r"layers_at_once is 0, and must be at least 1"):
-        AdaGP(plain, optimizer, layers_at_once=0)
+    for number in (0, 2.5, "8"):
+        with pytest.raises(ValueError, match=f"layers_at_once is {number!r}, and must be a whole number of at least 1"):
+            AdaGP(plain, optimizer, layers_at_once=number)
     with pytest.raises(ValueError, match="no source 'guess' of gradients; there are predicted"):
         AdaGP(plain, optimizer, source="guess")
     for field in ("windows", "channels", "decay", "lr"):
