@@ -36,14 +36,14 @@ seed = int(sys.argv[sys.argv.index("--seed") + 1])
 if seed == 3:
     for n in itertools.count(990):
         print(f"Info: iter={n} steplen=1.9 a=134.5 penalty=[2.1, 2.1]", flush=True)
-        time.sleep(0.02 if n < 995 else 0.3)
+        time.sleep(0.02 if n < 1005 else 60)
 if seed == 2:
     json.dump({"fmax": {"clk": {"achieved": 70.0}}, "critical_paths": [], "utilization": {},
         "detailed_net_timings": []}, open("report.json", "w"))
     sys.exit()
 for n in itertools.count(1):
     print(f"Info:     iter={n} wires=9000 overused={1000 - n if n < 40 else n} overuse=12 tmgfail=3", flush=True)
-    time.sleep(0.01 if n < 155 else 0.3)
+    time.sleep(0.01 if n < 165 else 60)
 """
 
 
