@@ -1,24 +1,71 @@
 """What a batch takes in PyTorch, as ``results/wall_time.json`` has it, in a table and a sentence."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..gen.tables import table
-from .bench_wall_time import AT_ONCE, SIZE
+from .bench_wall_time import SIZE
 
 __all__ = ["times"]
 
 OVERHEAD = 0.15
 """What hooks may cost at most, as a share of what a GP batch consists of."""
+AT_ONCE = "_at_once"
+"""Behind the names of what several weights at once take."""
 
 
-def _slower(found: Mapping[str, float], part: str, networks: Iterable[str], how: str) -> str:
-    """Whether a GP batch of a kind is worth its time, in a sentence."""
-    slower = [name for name in networks if found[f"gp{how}_over_bp_{name}_{part}"] > 1]
-    many = [name for name in networks if found[f"overhead{how}_{name}_{part}"] > OVERHEAD]
-    than = f"longer than BP batches with {', '.join(slower)}" if slower else "less time than BP batches"
-    return f"`gp{how}` takes {than}; its overhead is above {100 * OVERHEAD:.0f} % with {', '.join(many) or 'none'}."
+def _worth(detail: Mapping, figures: Mapping[str, float], part: str, how: str) -> str:
+    """Whether a GP batch of a kind, and training with it, is worth its time, in sentences."""
+    seconds = detail["seconds"]
+    slower = [name for name in seconds if figures[f"gp{how}_over_bp_{name}_{part}"] > 1]
+    longer = [name for name, each in seconds.items() if _half(each, how) > 1]
+    many = [name for name in seconds if figures[f"overhead{how}_{name}_{part}"] > OVERHEAD]
+    above = f"above {100 * OVERHEAD:.0f} % with {', '.join(many)}" if many else f"{100 * OVERHEAD:.0f} % at most"
+    return (
+        f"`gp{how}` takes {_than(slower)} a BP batch of plain training; its overhead is {above}. "
+        f"Half of all batches predicted with it, training takes {_than(longer)} plain training."
+    )
+
+
+def _than(longer: Sequence[str]) -> str:
+    return f"longer, with {', '.join(longer)}, than" if longer else "less time than"
+
+
+def _half(seconds: Mapping[str, float], how: str) -> float:
+    """What a GP and a BP batch of AdaGP's take, over two of plain training."""
+    return (seconds[f"gp{how}"] + seconds["ada_bp"]) / (2 * seconds["bp"])
+
+
+def _rows(detail: Mapping, figures: Mapping[str, float], part: str, hows: Sequence[str]) -> list[list[str]]:
+    rows = []
+    for model, seconds in detail["seconds"].items():
+        row = [model, *(f"{1000 * value:.1f}" for value in seconds.values())]
+        if "spread" in detail:
+            row.append(f"{100 * detail['spread'][model]:.1f} %")
+        for how in hows:
+            overhead = figures[f"overhead{how}_{model}_{part}"]
+            row += f"{seconds[f'gp{how}'] / seconds['bp']:.3f}", f"{_half(seconds, how):.3f}", f"{100 * overhead:.1f} %"
+        rows.append(row)
+    return rows
+
+
+def _part(written: Mapping, part: str) -> str:
+    """What was measured in a part, in a table and sentences."""
+    origin, detail = written["provenance"][part], written["details"][part]["details"]
+    size, kinds = detail.get("size", SIZE), next(iter(detail["seconds"].values()))
+    hows = [how for how in ("", AT_ONCE) if f"gp{how}" in kinds]
+    head = [f"`{kind}`" for kind in kinds] + ["spread"] * ("spread" in detail)
+    for how in hows:
+        head += f"`gp{how}` / `bp`", f"half `gp{how}`", f"overhead of `gp{how}`"
+    at_once = f"; at once: {detail['at_once']}" if AT_ONCE in hows else ""
+    return f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
+images of {size} x {size}, {detail["batch"]} in a batch, medians of {detail["rounds"]}{at_once}.
+By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
+
+{table(("network", *head), _rows(detail, written["figures"], part, hows))}
+
+{" ".join(_worth(detail, written["figures"], part, how) for how in hows)}"""
 
 
 def times(folder: Path) -> str:
@@ -27,38 +74,17 @@ def times(folder: Path) -> str:
     if not path.exists():
         return ""
     written = json.loads(path.read_text())
-    parts = []
-    for part, origin in written["provenance"].items():
-        detail = written["details"][part]["details"]
-        size = detail.get("size", SIZE)
-        kinds = next(iter(detail["seconds"].values()))
-        hows = [how for how in ("", "_at_once") if f"gp{how}" in kinds]
-        rows = []
-        for model, seconds in detail["seconds"].items():
-            row = [model, *(f"{1000 * value:.1f}" for value in seconds.values())]
-            for how in hows:
-                ratio, overhead = (written["figures"][f"{name}_{model}_{part}"] for name in
-                                   (f"gp{how}_over_bp", f"overhead{how}"))  # fmt: skip
-                row += f"{ratio:.3f}", f"{100 * overhead:.1f} %"
-            rows.append(row)
-        head = [title for how in hows for title in (f"`gp{how}` / `bp`", "overhead")]
-        told_of = " ".join(_slower(written["figures"], part, detail["seconds"], how) for how in hows)
-        parts.append(f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
-images of {size} x {size}, {detail["batch"]} in a batch, medians of {detail["rounds"]}.
-By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
-
-{table(("network", *(f"`{kind}`" for kind in kinds), *head), rows)}
-
-{told_of}""")
-    told = "\n\n".join(parts)
+    told = "\n\n".join(_part(written, part) for part in written["provenance"])
     return f"""## What a batch takes in PyTorch
 
 `bp`: plain training. `ada_bp`, `gp`: batches of `adagp.AdaGP` with true and with predicted gradients. `forward`,
 `predictor`, `update`: what a GP batch consists of, each alone. *Overhead*: what `gp` takes beside these three,
 as a share of their sum; the aim is {100 * OVERHEAD:.0f} % at most.
-A step of the optimizer for each weight, and reorganisation, are in it: many small pieces of work, which weigh little
-where layers are large, and much where a batch takes a GPU some milliseconds. `gp_at_once`: `layers_at_once={AT_ONCE}`,
-with fewer and larger pieces; its overhead is over a predictor that is given as many layers at once. What was measured
-before there was that is without it.
+*Half*: a GP batch and a BP batch of AdaGP's, over two of plain training: in BP batches the predictor learns, which
+takes time too.
+A step of the optimizer for each weight, and reorganisation, are in the overhead: many small pieces of work, which weigh
+little where layers are large, and much where a batch takes a GPU some milliseconds. `gp_at_once`: with
+`weights_at_once`, fewer and larger pieces; its overhead is over the faster of both predictors. A table without it is
+older than that option. *Spread*: the largest interquartile range among a row's kinds, as a share of its median.
 
 {told}"""

@@ -9,8 +9,9 @@ a CPU does with little.
 import argparse
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
-from statistics import median
+from statistics import median, quantiles
 
 import torch
 from rich.progress import track
@@ -24,7 +25,7 @@ from ..spec.presets import preset
 from .errors import ModelError
 from .models import build
 
-__all__ = ["KINDS", "SIZE", "figures_of", "main", "times"]
+__all__ = ["KINDS", "SIZE", "Times", "figures_of", "main", "times"]
 
 COMMAND = "python -m adagp.experiments.bench_wall_time"
 MODELS = ("vgg13", "resnet50")
@@ -37,6 +38,14 @@ SIZE, BATCH = 32, 64
 """Of images, and how many of them, by default."""
 LR, MOMENTUM = 1e-3, 0.9
 SEED = 0
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of batches of KINDS: medians in seconds, and the largest interquartile range as a share of its median."""
+
+    seconds: dict[str, float]
+    spread: float
 
 
 class _Training:
@@ -62,7 +71,7 @@ class _Training:
     def trainer(self, gp: bool, at_once: int = 1) -> Callable[[], object]:
         """A batch of AdaGP's behind its warm-up; of true gradients, or of predicted ones."""
         phases = schedule(1, (1, 1, 0) if gp else (1, 0, 1))
-        ada = AdaGP(self.network, self.optimizer, phases, metrics=False, layers_at_once=at_once, seed=SEED)
+        ada = AdaGP(self.network, self.optimizer, phases, metrics=False, weights_at_once=at_once, seed=SEED)
         for _ in ada.epoch(range(1)):
             ada.step(self.loss)
         return lambda: ada.step(self.loss)
@@ -92,8 +101,8 @@ class _Training:
 
 def times(
     model: str, batch: int, rounds: int, device: str, tell: Callable[[range], Iterable[int]] = iter, size: int = SIZE
-) -> dict[str, float]:
-    """Medians in seconds by KINDS, for images of ``size`` x ``size``.
+) -> Times:
+    """For ``rounds`` batches of each kind, two at least, with images of ``size`` x ``size``.
 
     ``bp``: plain training. ``ada_bp``, ``gp``: AdaGP's, without metrics; ``gp_at_once``: with AT_ONCE layers at once.
     ``forward``: in training mode, nothing kept for a backward pass. ``predictor``: of outputs as if they were
@@ -113,7 +122,9 @@ def times(
             seconds = _timed(run, device)
             if number:  # the first round warms up
                 found[kind].append(seconds)
-    return {kind: median(seconds) for kind, seconds in found.items()}
+    quartiles = {kind: quantiles(seconds, n=4) for kind, seconds in found.items()}
+    spread = max((high - low) / middle for low, middle, high in quartiles.values())
+    return Times({kind: median(seconds) for kind, seconds in found.items()}, spread)
 
 
 def _timed(run: Callable[[], object], device: str) -> float:
@@ -131,23 +142,26 @@ def _timed(run: Callable[[], object], device: str) -> float:
 def figures_of(model: str, part: str, seconds: dict[str, float]) -> dict[str, float]:
     """Ratios, named after the ``part`` of the results.
 
-    ``overhead``: what a GP batch takes beside forward, predictor and update, as a share of these. With ``_at_once`` the
-    batch and the predictor are those of AT_ONCE layers.
+    ``overhead``: what a GP batch takes beside forward, predictor and update, as a share of these; ``overhead_at_once``:
+    with AT_ONCE weights at once, beside the faster of both predictors. ``half_predicted``: a GP batch and a BP batch of
+    AdaGP's, over two of plain training.
     """
-    found = {"ada_bp_over_bp": seconds["ada_bp"] / seconds["bp"]}
+    bp, ada_bp = seconds["bp"], seconds["ada_bp"]
+    found = {"ada_bp_over_bp": ada_bp / bp}
     for how in ("", "_at_once"):
-        gp = seconds[f"gp{how}"]
-        parts = seconds["forward"] + seconds[f"predictor{how}"] + seconds["update"]
-        found |= {f"gp{how}_over_bp": gp / seconds["bp"], f"gp{how}_over_forward": gp / seconds["forward"],
-                  f"overhead{how}": gp / parts - 1}  # fmt: skip
+        gp, predictor = seconds[f"gp{how}"], min(seconds["predictor"], seconds[f"predictor{how}"])
+        parts = seconds["forward"] + predictor + seconds["update"]
+        found |= {f"gp{how}_over_bp": gp / bp, f"gp{how}_over_forward": gp / seconds["forward"],
+                  f"overhead{how}": gp / parts - 1, f"half_predicted{how}": (gp + ada_bp) / (2 * bp)}  # fmt: skip
     return {f"{name}_{model}_{part}": round(value, 4) for name, value in found.items()}
 
 
-def _named(device: str, size: int, batch: int) -> tuple[str, str]:
+def _named(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[str, str]:
     """The part of the results, which others don't overwrite, and the command for it."""
-    part = device + f"-{size}" * (size != SIZE) + f"-batch{batch}" * (batch != BATCH)
-    given = f" --device {device}" * (device != CPU) + f" --size {size}" * (size != SIZE)
-    return part, f"{COMMAND}{given}" + f" --batch {batch}" * (batch != BATCH)
+    given = {name: getattr(options, name) for name in ("device", "size", "batch", "threads", "rounds")}
+    other = {name: value for name, value in given.items() if value != parser.get_default(name)}
+    apart = (f"-{name}-{other[name]}" for name in ("size", "batch", "threads") if name in other)
+    return options.device + "".join(apart), " ".join((COMMAND, *(f"--{name} {other[name]}" for name in other)))
 
 
 def main() -> None:
@@ -160,26 +174,30 @@ def main() -> None:
     parser.add_argument("--threads", type=at_least_one, default=1, help="of PyTorch, on the CPU (default: %(default)s)")
     parser.add_argument("-o", "--output", type=writable, default=FOLDER / "wall_time.json")
     options = parser.parse_args()
+    if options.rounds < 2:
+        parser.error("--rounds must be 2 or more, or there are no quartiles")
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda, and PyTorch finds no GPU")
     torch.set_num_threads(options.threads)
     sources = commit()
-    part, command = _named(options.device, options.size, options.batch)
+    part, command = _named(parser, options)
     figures: dict[str, float] = {}
-    seconds: dict[str, dict[str, float]] = {}
+    found: dict[str, Times] = {}
     for model in MODELS:
         shown = partial(track, description=model, console=screen)
         try:
-            seconds[model] = times(model, options.batch, options.rounds, options.device, shown, options.size)
+            found[model] = times(model, options.batch, options.rounds, options.device, shown, options.size)
         except ModelError as error:
             parser.exit(2, f"error: {error}\n")
-        figures |= figures_of(model, part, seconds[model])
+        figures |= figures_of(model, part, found[model].seconds)
     used = {"batch": options.batch, "size": options.size, "rounds": options.rounds, "threads": options.threads,
             "at_once": AT_ONCE}  # fmt: skip
     origin = provenance(command, preset("ecp5"), SEED, sources)
     if options.device == "cuda":
         origin["processor"] = torch.cuda.get_device_name()
-    merge_results(options.output, part, figures, {"seconds": seconds, **used}, origin)
+    measured = {"seconds": {model: one.seconds for model, one in found.items()},
+                "spread": {model: one.spread for model, one in found.items()}}  # fmt: skip
+    merge_results(options.output, part, figures, {**measured, **used}, origin)
     for name, value in figures.items():
         print(f"{name}: {value}")
 

@@ -139,10 +139,10 @@ class Dni:
             weight, channels = conv2d_weight(x, module.weight.shape, gradient, *how), 1
         else:
             weight, channels = gradient.flatten(0, -2).T @ x.flatten(0, -2), gradient.dim() - 1
-        self._updates.apply({module.weight: weight})
+        gradients = {module.weight: weight}
         if module.bias is not None and module.bias.requires_grad:
-            rest = [d for d in range(gradient.dim()) if d != channels]
-            self._updates.apply({module.bias: gradient.sum(rest)})
+            gradients[module.bias] = gradient.sum([d for d in range(gradient.dim()) if d != channels])
+        self._updates.apply(gradients)
 
     def _learn(self):
         losses = []

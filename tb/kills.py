@@ -14,20 +14,24 @@ def die_after(n_calls, within=None):
 
     def count(frame, *_):
         nonlocal n_calls
-        n_calls -= within is None or frame.f_code is within.__code__
-        if n_calls < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if within is None or frame.f_code is within.__code__:
+            n_calls -= 1
+            if n_calls < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     sys.setprofile(count)
 
 
-def train_and_die(arguments, n_checkpoints, n_calls):
-    """``adagp`` killed so many calls after new checkpoint number ``n_checkpoints`` (0: after it begins to train)."""
+def train_and_die(arguments, n_checkpoints, n_calls, writing_files):
+    """``adagp`` killed so many calls after new checkpoint number ``n_checkpoints`` (0: after it begins to train).
+
+    ``writing_files``: counted are calls that write a file of the run.
+    """
     run, write = Trainer.run, RunFolder.write_checkpoint
 
     def die_if_due():
         if n_checkpoints == 0:
-            die_after(n_calls)
+            die_after(n_calls, write_atomically if writing_files else None)
 
     def running(trainer):
         die_if_due()

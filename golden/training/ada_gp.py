@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
+from typing import SupportsFloat, SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -42,9 +43,9 @@ class AdaGP:
     GP batches begin only while layers with more than half of the weights had predictions with such a cosine in the last
     BP batch. ``metrics``: whether to measure predictions in BP batches; without them and a gate, a source that predicts
     nothing leaves the predictor untrained, which saves the time. ``scaler``: a GradScaler, if the caller's autocast
-    needs one. ``layers_at_once``: in GP batches weights are predicted and updated when the layers of so many have run:
-    1 as in the paper; more are fewer and larger pieces of work for a GPU, for the same gradients but for rounding.
-    ``seed``: of the predictor's first weights, and of random signs.
+    needs one. ``weights_at_once``: in GP batches weights are predicted and updated when the layers of so many have run;
+    1 as in the paper, more are fewer and larger pieces of work. ``seed``: of the predictor's first weights, and of
+    random signs.
 
     Works with autocast inside of what is given to :meth:`step`, and with DistributedDataParallel. Raises TypeError for
     what it doesn't work with, and ValueError for settings that mean nothing.
@@ -53,21 +54,20 @@ class AdaGP:
     def __init__(
         self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule = PAPER, *,
         predictor: PredictorSettings | None = None, source: str = "predicted", gate: float | None = None,
-        metrics: bool = True, scaler: torch.amp.GradScaler | None = None, layers_at_once: int = 1, seed: int = 0,
+        metrics: bool = True, scaler: torch.amp.GradScaler | None = None, weights_at_once: int = 1, seed: int = 0,
     ):  # fmt: skip
         check_supported(network, optimizer)
-        if not isinstance(layers_at_once, int) or layers_at_once < 1:
-            raise ValueError(f"layers_at_once is {layers_at_once!r}, and must be a whole number of at least 1")
+        if not isinstance(weights_at_once, SupportsIndex) or weights_at_once < 1:
+            raise ValueError(f"weights_at_once is {weights_at_once!r}, and must be a whole number of at least 1")
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule is {schedule!r}, and must be what adagp.schedule makes")
-        if gate is not None and not -1 <= gate <= 1:
-            raise ValueError(f"gate is {gate}, and a cosine is between -1 and 1")
-        self.optimizer, self._position = optimizer, Position(schedule)
+        if gate is not None and not (isinstance(gate, SupportsFloat) and -1 <= gate <= 1):
+            raise ValueError(f"gate is {gate!r}, and a cosine is between -1 and 1")
+        self._network, self.optimizer, self._position = network, optimizer, Position(schedule)
         self._updates, self._scaler = Updates(optimizer), scaler
         trained = self._updates.trained()
         if trained.isdisjoint(network.parameters()):
             raise ValueError("the optimizer has none of the network's parameters")
-        self._untrained = [parameter for parameter in network.parameters() if parameter not in trained]
         weights = predicted_weights(unwrapped(network), trained)
         if not weights:
             raise ValueError("the network has no weight that is trained and can be predicted: of Conv2d, Linear or "
@@ -85,7 +85,7 @@ class AdaGP:
         self._teacher = Teacher(self.predictor, self.metrics, gate)
         group = network.process_group if isinstance(network, nn.parallel.DistributedDataParallel) else None
         self._recorder = Recorder(weights, settings.windows, group)
-        self._layers_at_once = layers_at_once
+        self._weights_at_once = weights_at_once
         self._waiting: dict[str, Tensor | None] = {}  # reorganised outputs by weight
         self._teaches = self.source.predicts or metrics or gate is not None
         self._idle: set[str] = set()  # weights that the last BP batch had no gradient for
@@ -132,13 +132,8 @@ class AdaGP:
         self.phase = phase
         return loss
 
-    def _forget_gradients(self) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
-        for parameter in self._untrained:  # whose sums over batches would those be?
-            parameter.grad = None
-
     def _predict(self, compute):
-        self._forget_gradients()
+        self.optimizer.zero_grad(set_to_none=True)
         self._waiting.clear()
         with torch.no_grad():
             with self._recorder.recording(self._wait, self.source.predicts):
@@ -150,7 +145,7 @@ class AdaGP:
         """A layer has run: update its weight, as soon as there are so many that wait."""
         if self._weights[name].weight.requires_grad and name not in self._idle:
             self._waiting[name] = reorganised
-            if len(self._waiting) >= self._layers_at_once:
+            if len(self._waiting) >= self._weights_at_once:
                 self._update()
 
     def _update(self) -> None:
@@ -165,7 +160,8 @@ class AdaGP:
             self._updates.apply({weights[name]: gradient for name, gradient in gradients.items()})
 
     def _backpropagate(self, compute, clip, phase):
-        self._forget_gradients()
+        self.optimizer.zero_grad(set_to_none=True)
+        self._network.zero_grad(set_to_none=True)  # what the optimizer hasn't, too: whose sums would those be?
         reorganised: dict[str, Tensor | None] = {}
         with self._recorder.recording(reorganised.__setitem__, self._teaches):
             loss = _loss_of(compute)
@@ -248,6 +244,10 @@ class AdaGP:
 
 
 def _loss_of(compute: Callable[[], Tensor]) -> Tensor:
+    if not callable(compute):
+        raise TypeError(
+            f"step takes a function that runs the network and returns the loss, not {type(compute).__name__}"
+        )
     loss = compute()
     if not isinstance(loss, Tensor):
         raise TypeError(f"the function that step is given must return the loss, and gave {type(loss).__name__}")

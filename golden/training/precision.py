@@ -8,5 +8,5 @@ __all__ = ["full_precision"]
 
 
 def full_precision(device: torch.device) -> AbstractContextManager:
-    """Without the caller's autocast; where there is none, without its context, which costs more than a small layer."""
+    """Without the caller's autocast; where there is none, without the time that its context takes."""
     return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()

@@ -15,8 +15,8 @@ def channels_first(output: Tensor) -> Tensor:
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:
-    """Of layers or of parts of one, filters after filters."""
-    return torch.cat(list(parts)) if len(parts) > 1 else parts[0]
+    """Outputs of several layers or of parts of one as one, filters after filters."""
+    return torch.cat(tuple(parts)) if len(parts) > 1 else parts[0]
 
 
 def _whole(mean: Tensor, dim: int, windows: int) -> Tensor:

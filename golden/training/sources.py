@@ -37,19 +37,19 @@ class Source:
             else:
                 self.kept[name].lerp_(gradient, 2.0**-MEAN_SHIFT)
 
-    def gradients(self, weights: Mapping[str, Tensor], reorganised: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
-        """For ``weights``, in their shapes and types; ``reorganised``: their outputs, if the source predicts."""
-        outputs = {name: output for name, output in reorganised.items() if output is not None}
-        found = self._predictor.gradients(outputs) if outputs else {}
-        if self.kind == "random":
-            for name, gradient in found.items():
-                signs = torch.randint(0, 2, gradient.shape, generator=self._generator).to(gradient)
-                found[name] = gradient * (2 * signs - 1)
-        for name, weight in weights.items():
-            if name in found:
-                found[name] = found[name].to(weight.dtype).view_as(weight)
-            elif name in self.kept:
-                found[name] = self.kept[name].to(weight.dtype, copy=True).view_as(weight)
-            else:
-                found[name] = torch.zeros_like(weight)
-        return found
+    def gradients(self, weights: Mapping[str, Tensor], outputs: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+        """For ``weights``, in their shapes and types; ``outputs``: reorganised ones of each, if the source predicts."""
+        if self.predicts:
+            found = self._predictor.gradients({name: output for name, output in outputs.items() if output is not None})
+            if self.kind == "random":
+                found = {name: self._with_random_signs(gradient) for name, gradient in found.items()}
+            return {name: found[name].to(weight.dtype).view_as(weight) for name, weight in weights.items()}
+        return {
+            name: self.kept[name].to(weight.dtype, copy=True).view_as(weight)
+            if name in self.kept else torch.zeros_like(weight)
+            for name, weight in weights.items()
+        }  # fmt: skip
+
+    def _with_random_signs(self, gradient: Tensor) -> Tensor:
+        signs = torch.randint(0, 2, gradient.shape, generator=self._generator).to(gradient)
+        return gradient * (2 * signs - 1)

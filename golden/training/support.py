@@ -37,6 +37,8 @@ def refused(reason: str) -> TypeError:
 
 def check_supported(network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Raises TypeError for what can't be trained with predicted gradients, and says why."""
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"network is of type {type(network).__name__}, and must be an nn.Module")
     reasons = {
         COMPILED: _compiled(network),
         "a scripted network (torch.jit): what it computes inside can't be seen; give the module that it was made from":
@@ -60,3 +62,5 @@ def check_supported(network: nn.Module, optimizer: torch.optim.Optimizer) -> Non
     for reason, applies in reasons.items():
         if applies:
             raise refused(reason)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"optimizer is of type {type(optimizer).__name__}, and must be a torch.optim.Optimizer")

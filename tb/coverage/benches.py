@@ -123,7 +123,7 @@ def _alone(test: str, place: str, block: str = "") -> Bench:
 BENCHES = [
     _alone("test_array::test_array[tiny-verilator]", "compute.array"),
     _alone("test_compute::test_compute[verilator]", "compute"),
-    _alone("test_csr::test_csr[tiny-verilator]", "control.csr"),
+    _alone("test_csr::test_csr[tiny-baseline-verilator]", "control.csr"),
     _alone("test_drain::test_drain[verilator]", "drain"),
     _alone("test_scratchpad::test_scratchpad[tiny-verilator]", "pad_a"),
     _alone("test_sequencer::test_sequencer[tiny-verilator]", "sequencer"),

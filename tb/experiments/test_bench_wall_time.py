@@ -6,13 +6,14 @@ from itertools import cycle
 import pytest
 import torch
 from adagp.experiments import bench_wall_time
-from adagp.experiments.bench_wall_time import KINDS, figures_of, times
+from adagp.experiments.bench_wall_time import KINDS, Times, figures_of, times
 from adagp.experiments.errors import ModelError
+from adagp.golden.training.predictor import Predictor
 
 
 def test_each_kind_of_batch_is_what_it_says(monkeypatch):
-    """Backward runs in two kinds, forward in five, the optimizer once, but in GP once for each weight or for eight."""
-    kinds, counts = cycle(KINDS), {"backward": 0, "forward": 0, "step": 0}
+    """Backward, forward, steps, predictions; the network has five weights, of which two are taken at once."""
+    kinds, counts = cycle(KINDS), {"backward": 0, "forward": 0, "step": 0, "predictor": 0}
     by_kind: dict[str, dict[str, int]] = {}
 
     class Counted(bench_wall_time._Training):
@@ -31,16 +32,15 @@ def test_each_kind_of_batch_is_what_it_says(monkeypatch):
         by_kind[next(kinds)] = {name: counts[name] - before[name] for name in counts}
         return 1.0
 
+    predicted = Predictor.gradients
+    monkeypatch.setattr(Predictor, "gradients", lambda *arguments: count("predictor") or predicted(*arguments))
     monkeypatch.setattr(bench_wall_time, "_Training", Counted)
     monkeypatch.setattr(bench_wall_time, "_timed", timed)
-    assert times("small-cnn", 4, 1, "cpu") == dict.fromkeys(KINDS, 1.0)
-    once = {"backward": 1, "forward": 1, "step": 1}
-    assert by_kind == {
-        "bp": once, "ada_bp": once, "gp": {"backward": 0, "forward": 1, "step": 5},
-        "gp_at_once": {"backward": 0, "forward": 1, "step": 1}, "forward": {"backward": 0, "forward": 1, "step": 0},
-        "predictor": {"backward": 0, "forward": 0, "step": 0},
-        "predictor_at_once": {"backward": 0, "forward": 0, "step": 0},
-        "update": {"backward": 0, "forward": 0, "step": 1},
+    monkeypatch.setattr(bench_wall_time, "AT_ONCE", 2)
+    assert times("small-cnn", 4, 2, "cpu") == Times(dict.fromkeys(KINDS, 1.0), 0.0)
+    assert {kind: tuple(counted.values()) for kind, counted in by_kind.items()} == {
+        "bp": (1, 1, 1, 0), "ada_bp": (1, 1, 1, 0), "gp": (0, 1, 5, 5), "gp_at_once": (0, 1, 3, 3),
+        "forward": (0, 1, 0, 0), "predictor": (0, 0, 0, 5), "predictor_at_once": (0, 0, 0, 3), "update": (0, 0, 1, 0),
     }  # fmt: skip
 
 
@@ -49,7 +49,8 @@ def test_figures():
     found = figures_of("vgg13", "cpu", seconds)
     assert found == {
         "gp_over_bp_vgg13_cpu": 0.5, "gp_over_forward_vgg13_cpu": 1.5, "overhead_vgg13_cpu": 0.2,
-        "ada_bp_over_bp_vgg13_cpu": 1.2, "gp_at_once_over_bp_vgg13_cpu": 0.43,
+        "ada_bp_over_bp_vgg13_cpu": 1.2, "half_predicted_vgg13_cpu": 0.85, "half_predicted_at_once_vgg13_cpu": 0.815,
+        "gp_at_once_over_bp_vgg13_cpu": 0.43,
         "gp_at_once_over_forward_vgg13_cpu": 1.29, "overhead_at_once_vgg13_cpu": 0.075,
     }  # fmt: skip
     assert found["overhead_vgg13_cpu"] == pytest.approx(1.5 / 1.25 - 1)
@@ -66,19 +67,24 @@ def test_images_have_the_size_that_is_asked_for(monkeypatch, tmp_path, capsys):
         return network
 
     monkeypatch.setattr(bench_wall_time, "build", build)
+    output = ("--rounds", "2", "-o", str(tmp_path / "w.json"))
     for size, batch in ((32, 64), (12, 64), (12, 2), (32, 3)):
-        monkeypatch.setattr("sys.argv", ["bench_wall_time", "--rounds", "1", "--batch", str(batch), "--size", str(size),
-                                         "-o", str(tmp_path / "w.json")])  # fmt: skip
+        monkeypatch.setattr("sys.argv", ["bench_wall_time", "--batch", str(batch), "--size", str(size), *output])
         bench_wall_time.main()
+    monkeypatch.setattr("sys.argv", ["bench_wall_time", "--batch", "3", "--threads", "2", *output])
+    bench_wall_time.main()
     assert seen == {(32, 64, 3, 32, 32), (12, 64, 3, 12, 12), (12, 2, 3, 12, 12), (32, 3, 3, 32, 32)}
     written = json.loads((tmp_path / "w.json").read_text())
     assert {name: (part["details"]["size"], part["details"]["batch"]) for name, part in written["details"].items()} == {
-        "cpu": (32, 64), "cpu-12": (12, 64), "cpu-12-batch2": (12, 2), "cpu-batch3": (32, 3)
+        "cpu": (32, 64), "cpu-size-12": (12, 64), "cpu-size-12-batch-2": (12, 2), "cpu-batch-3": (32, 3),
+        "cpu-batch-3-threads-2": (32, 3),
     }  # fmt: skip
-    command = written["provenance"]["cpu-12-batch2"]["command"]
-    assert command == "python -m adagp.experiments.bench_wall_time --size 12 --batch 2"
-    assert written["provenance"]["cpu"]["command"] == command.partition(" --")[0]
-    assert written["figures"]["overhead_vgg13_cpu-12"] > -1 and "overhead_resnet50_cpu-12" in capsys.readouterr().out
+    commands = [written["provenance"][part]["command"] for part in ("cpu", "cpu-size-12-batch-2")]
+    command = "python -m adagp.experiments.bench_wall_time"
+    assert commands == [f"{command} --rounds 2", f"{command} --size 12 --batch 2 --rounds 2"]
+    assert all(part["details"]["spread"]["vgg13"] >= 0 for part in written["details"].values())
+    assert written["figures"]["overhead_vgg13_cpu-size-12"] > -1
+    assert "overhead_resnet50_cpu-size-12" in capsys.readouterr().out
 
 
 def test_without_a_gpu_that_is_said(monkeypatch, capsys):
@@ -89,12 +95,14 @@ def test_without_a_gpu_that_is_said(monkeypatch, capsys):
     assert "--device cuda, and PyTorch finds no GPU" in capsys.readouterr().err
 
 
-def test_a_missing_package_is_said_in_a_line(monkeypatch, capsys):
+def test_mistakes_are_said_in_a_line(monkeypatch, capsys):
     def build(*_):
         raise ModelError("torchvision isn't installed")
 
     monkeypatch.setattr(bench_wall_time, "build", build)
-    monkeypatch.setattr("sys.argv", ["bench_wall_time", "--rounds", "1"])
-    with pytest.raises(SystemExit) as ended:
-        bench_wall_time.main()
-    assert ended.value.code == 2 and capsys.readouterr().err.endswith("error: torchvision isn't installed\n")
+    for options, message in ((["--rounds", "2"], "torchvision isn't installed"),
+                             (["--rounds", "1"], "--rounds must be 2 or more, or there are no quartiles")):  # fmt: skip
+        monkeypatch.setattr("sys.argv", ["bench_wall_time", *options])
+        with pytest.raises(SystemExit) as ended:
+            bench_wall_time.main()
+        assert ended.value.code == 2 and capsys.readouterr().err.endswith(f"error: {message}\n")

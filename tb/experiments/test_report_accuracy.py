@@ -9,6 +9,7 @@ from adagp.experiments.accuracy_findings import Findings
 from adagp.experiments.accuracy_methods import legend
 from adagp.experiments.accuracy_plot import draw
 from adagp.experiments.accuracy_predictions import predictions
+from adagp.experiments.accuracy_times import times
 from adagp.experiments.methods import METHODS
 from adagp.experiments.regimes import REGIMES
 from adagp.gen import figures
@@ -28,29 +29,43 @@ def test_the_document(tmp_path):
         and "accuracy by 1.51 points" in text
         and "has 16\nbatches; a cost of 1 is 1,234.0·10⁹ MACs, all batches taken as whole." in text
     )
-    seconds = dict.fromkeys(("bp", "ada_bp", "gp", "forward", "predictor", "update"), 0.25)
-    (tmp_path / "wall_time.json").write_text(json.dumps({
+
+
+def test_times(tmp_path):
+    seconds = dict.fromkeys(("ada_bp", "gp", "forward", "predictor", "update"), 0.25)
+    found = {
         "figures": {"gp_over_bp_vgg13_cpu": 0.5, "overhead_vgg13_cpu": 0.125},
-        "details": {"cpu": {"figures": [], "details": {"seconds": {"vgg13": seconds}, "batch": 64, "rounds": 15,
-                                                       "threads": 1}}},
-        "provenance": {"cpu": {"processor": "one", "command": "time it", "commit": "1" * 40,
-                               "tools": {"torch": "2"}}},
-    }))  # fmt: skip
-    text = report_accuracy.document(tmp_path)
-    assert "| vgg13 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 0.500 | 12.5 % |" in text
-    assert "`gp` takes less time than BP batches; its overhead is above 15 % with none." in text
-    times = json.loads((tmp_path / "wall_time.json").read_text())
-    times["figures"] = {"gp_over_bp_vgg13_cpu": 1.5, "overhead_vgg13_cpu": 0.16}
-    (tmp_path / "wall_time.json").write_text(json.dumps(times))
-    text = report_accuracy.document(tmp_path)
-    assert "`gp` takes longer than BP batches with vgg13; its overhead is above 15 % with vgg13.\n" in text
-    times["details"]["cpu"]["details"]["seconds"]["vgg13"] |= {"gp_at_once": 0.125, "predictor_at_once": 0.125}
-    times["figures"] |= {"gp_at_once_over_bp_vgg13_cpu": 0.375, "overhead_at_once_vgg13_cpu": 0.0625}
-    (tmp_path / "wall_time.json").write_text(json.dumps(times))
-    text = report_accuracy.document(tmp_path)
-    assert "| 125.0 | 125.0 | 1.500 | 16.0 % | 0.375 | 6.2 % |" in text
-    assert (
-        "15 % with vgg13. `gp_at_once` takes less time than BP batches; its overhead is above 15 % with none." in text
+        "details": {"cpu": {"figures": [], "details": {
+            "seconds": {"vgg13": {"bp": 0.5, **seconds}}, "batch": 64, "rounds": 15, "threads": 1,
+        }}},
+        "provenance": {"cpu": {"processor": "one", "command": "time it", "commit": "1" * 40, "tools": {"torch": "2"}}},
+    }  # fmt: skip
+
+    def text():
+        (tmp_path / "wall_time.json").write_text(json.dumps(found))
+        return times(tmp_path)
+
+    assert times(tmp_path) == ""
+    assert "| vgg13 | 500.0 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 0.500 | 0.500 | 12.5 % |\n" in text()
+    assert text().endswith(
+        "\n\n`gp` takes less time than a BP batch of plain training; its overhead is 15 % at most. "
+        "Half of all batches predicted with it, training takes less time than plain training."
+    )
+    detail = found["details"]["cpu"]["details"]
+    detail["seconds"]["vgg13"]["bp"], found["figures"] = 0.125, {"gp_over_bp_vgg13_cpu": 2, "overhead_vgg13_cpu": 0.16}
+    longer = "takes longer, with vgg13, than"
+    assert text().endswith(
+        f"\n\n`gp` {longer} a BP batch of plain training; its overhead is above 15 % with vgg13. "
+        f"Half of all batches predicted with it, training {longer} plain training."
+    )
+    detail["seconds"]["vgg13"] |= {"gp_at_once": 0.0625, "predictor_at_once": 0.125}
+    detail |= {"at_once": 5, "spread": {"vgg13": 0.031}}
+    found["figures"] |= {"gp_at_once_over_bp_vgg13_cpu": 0.5, "overhead_at_once_vgg13_cpu": 0.0625}
+    assert "| 62.5 | 125.0 | 3.1 % | 2.000 | 2.000 | 16.0 % | 0.500 | 1.250 | 6.2 % |\n" in text()
+    assert "medians of 15; at once: 5.\n" in text()
+    assert text().endswith(
+        "`gp_at_once` takes less time than a BP batch of plain training; its overhead is 15 % at most. "
+        f"Half of all batches predicted with it, training {longer} plain training."
     )
 
 

@@ -1,6 +1,9 @@
 """The tools of coverage: points out of generated C++, holes, exclusions, shares, a block alone and in the whole."""
 
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from adagp.sim.coverage import LINE, TOGGLE, Point, load, save, take
 from adagp.spec.presets import preset
 from copier import Copier, start
 
-from ..coverage.benches import Bench, read
+from ..coverage.benches import BENCHES, Bench, read
 from ..coverage.figures import BRANCH, Exclusion, exclude, figures, holes, sources, table, toggles
 from ..coverage.statements import Statements, pair
 
@@ -42,6 +45,16 @@ COUNTS = np.array([1, 1, 5, 0, 0, 1, 9, 0], np.uint64)
 
 def seen(counts=COUNTS):
     return holes(POINTS, counts, BLOCKS, TEXT)
+
+
+def test_benches_are_there():
+    """By the names that coverage runs them by."""
+    root = Path(__file__).parents[2]
+    tests = [f"tb/cocotb/{module}.py::{test}" for module, _, test in (b.test.partition("::") for b in BENCHES)]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *tests]
+    found = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert len(tests) > 5 and all(test in found.stdout.splitlines() for test in tests)
 
 
 def test_points_of_generated_code(tmp_path):

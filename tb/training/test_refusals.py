@@ -44,8 +44,18 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"gate is 2, and a cosine is between -1 and 1"):
         AdaGP(plain, optimizer, gate=2)
     for number in (0, 2.5, "8"):
-        with pytest.raises(ValueError, match=f"layers_at_once is {number!r}, and must be a whole number of at least 1"):
-            AdaGP(plain, optimizer, layers_at_once=number)
+        with pytest.raises(
+            ValueError, match=f"weights_at_once is {number!r}, and must be a whole number of at least 1"
+        ):
+            AdaGP(plain, optimizer, weights_at_once=number)
+    with pytest.raises(ValueError, match=r"gate is 'x', and a cosine"):
+        AdaGP(plain, optimizer, gate="x")
+    with pytest.raises(TypeError, match=r"network is of type SGD, and must be an nn\.Module"):
+        AdaGP(optimizer, plain)
+    with pytest.raises(TypeError, match=r"optimizer is of type generator, and must be a torch\.optim\.Optimizer"):
+        AdaGP(plain, plain.parameters())
+    with pytest.raises(TypeError, match="step takes a function that runs the network and returns the loss, not Tensor"):
+        AdaGP(plain, optimizer).step(plain(torch.ones(1, 2)).sum())
     with pytest.raises(ValueError, match="no source 'guess' of gradients; there are predicted"):
         AdaGP(plain, optimizer, source="guess")
     for field in ("windows", "channels", "decay", "lr"):

@@ -144,12 +144,13 @@ def test_batches_with_infinite_gradients_teach_nothing():
     assert all(torch.equal(predictor[name], value) for name, value in ada.predictor.state_dict().items())
 
 
-def test_outputs_that_overflow_leave_weights_finite():
+@pytest.mark.parametrize("weights_at_once", [1, 3, 9])
+def test_outputs_that_overflow_leave_weights_finite(weights_at_once):
     """In a GP batch too: the layer is taken to have no gradient. Of others the prediction counts."""
     network, batches = conv_network(), image_batches(2)
     network[1] = nn.Identity()  # whose statistics would be infinite, as in any training
     ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1, (1, 1, 0)),
-                scaler=torch.amp.GradScaler("cpu", init_scale=2.0**10))  # fmt: skip
+                scaler=torch.amp.GradScaler("cpu", init_scale=2.0**10), weights_at_once=weights_at_once)  # fmt: skip
     for _ in ada.epoch(range(1)):
         ada.step(lambda: F.cross_entropy(network(batches[0][0]), batches[0][1]))
 
@@ -160,6 +161,9 @@ def test_outputs_that_overflow_leave_weights_finite():
         return {name for name, value in network.state_dict().items() if not torch.equal(before[name], value)}
 
     assert moved(batches[1][0] * 1e38 * 1e38) == set() and moved(batches[1][0]) == set(ada.predicted)
+    with torch.no_grad():
+        network[8].weight *= 1e38  # of the last layer alone
+    assert moved(batches[1][0] * 100) == set(ada.predicted[:-1])
 
 
 def test_processes_train_the_same_network(tmp_path):
