@@ -24,7 +24,7 @@ def _worth(detail: Mapping, figures: Mapping[str, float], part: str, how: str) -
     above = f"above {100 * OVERHEAD:.0f} % with {', '.join(many)}" if many else f"{100 * OVERHEAD:.0f} % at most"
     return (
         f"`gp{how}` takes {_than(slower)} a BP batch of plain training; its overhead is {above}. "
-        f"Half of all batches predicted with it, training takes {_than(longer)} plain training."
+        f"Half of all batches predicted with it, training takes {_than(longer)} plain training with as many batches."
     )
 
 
@@ -42,7 +42,8 @@ def _rows(detail: Mapping, figures: Mapping[str, float], part: str, hows: Sequen
     for model, seconds in detail["seconds"].items():
         row = [model, *(f"{1000 * value:.1f}" for value in seconds.values())]
         if "spread" in detail:
-            row.append(f"{100 * detail['spread'][model]:.1f} %")
+            row[1:] = [f"{ms} ({100 * detail['spread'][model][kind]:.0f} %)"
+                       for ms, kind in zip(row[1:], seconds, strict=True)]  # fmt: skip
         for how in hows:
             overhead = figures[f"overhead{how}_{model}_{part}"]
             row += f"{seconds[f'gp{how}'] / seconds['bp']:.3f}", f"{_half(seconds, how):.3f}", f"{100 * overhead:.1f} %"
@@ -55,12 +56,13 @@ def _part(written: Mapping, part: str) -> str:
     origin, detail = written["provenance"][part], written["details"][part]["details"]
     size, kinds = detail.get("size", SIZE), next(iter(detail["seconds"].values()))
     hows = [how for how in ("", AT_ONCE) if f"gp{how}" in kinds]
-    head = [f"`{kind}`" for kind in kinds] + ["spread"] * ("spread" in detail)
+    head = [f"`{kind}`" for kind in kinds]
     for how in hows:
         head += f"`gp{how}` / `bp`", f"half `gp{how}`", f"overhead of `gp{how}`"
+    spread = " (interquartile ranges)" if "spread" in detail else ""
     at_once = f"; at once: {detail['at_once']}" if AT_ONCE in hows else ""
     return f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
-images of {size} x {size}, {detail["batch"]} in a batch, medians of {detail["rounds"]}{at_once}.
+images of {size} x {size}, {detail["batch"]} in a batch, medians of {detail["rounds"]}{spread}{at_once}.
 By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
 
 {table(("network", *head), _rows(detail, written["figures"], part, hows))}
@@ -84,7 +86,8 @@ as a share of their sum; the aim is {100 * OVERHEAD:.0f} % at most.
 takes time too.
 A step of the optimizer for each weight, and reorganisation, are in the overhead: many small pieces of work, which weigh
 little where layers are large, and much where a batch takes a GPU some milliseconds. `gp_at_once`: with
-`weights_at_once`, fewer and larger pieces; its overhead is over the faster of both predictors. A table without it is
-older than that option. *Spread*: the largest interquartile range among a row's kinds, as a share of its median.
+`weights_at_once`, fewer and larger pieces; its overhead is over the faster of both predictors. All with
+`metrics=False`; metrics take time in BP batches. A table without `gp_at_once` is older than it, and its `update` is a
+step with all parameters instead of those that are predicted, which makes its overhead somewhat too small.
 
 {told}"""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from statistics import median, quantiles
+from statistics import quantiles
 
 import torch
 from rich.progress import track
@@ -31,7 +31,7 @@ COMMAND = "python -m adagp.experiments.bench_wall_time"
 MODELS = ("vgg13", "resnet50")
 KINDS = ("bp", "ada_bp", "gp", "gp_at_once", "forward", "predictor", "predictor_at_once", "update")
 AT_ONCE = 8
-"""Layers of ``gp_at_once`` and ``predictor_at_once``; one of the others."""
+"""Weights of ``gp_at_once`` and ``predictor_at_once``; of the others it is one."""
 CLASSES = 10
 CPU = "cpu"
 SIZE, BATCH = 32, 64
@@ -42,10 +42,10 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Times:
-    """Of batches of KINDS: medians in seconds, and the largest interquartile range as a share of its median."""
+    """Of batches of KINDS: medians in seconds, and interquartile ranges as shares of them."""
 
     seconds: dict[str, float]
-    spread: float
+    spread: dict[str, float]
 
 
 class _Training:
@@ -60,9 +60,9 @@ class _Training:
         return F.cross_entropy(self.network(self._images), self._labels)
 
     def bp(self) -> None:
-        self.optimizer.zero_grad()
         self.loss().backward()
         self.optimizer.step()
+        self.optimizer.zero_grad()  # at its end, so that update finds no gradients of what isn't predicted
 
     def forward(self) -> None:
         with torch.no_grad():
@@ -104,7 +104,7 @@ def times(
 ) -> Times:
     """For ``rounds`` batches of each kind, two at least, with images of ``size`` x ``size``.
 
-    ``bp``: plain training. ``ada_bp``, ``gp``: AdaGP's, without metrics; ``gp_at_once``: with AT_ONCE layers at once.
+    ``bp``: plain training. ``ada_bp``, ``gp``: AdaGP's, without metrics; ``gp_at_once``: with AT_ONCE weights at once.
     ``forward``: in training mode, nothing kept for a backward pass. ``predictor``: of outputs as if they were
     reorganised, for all weights one by one, or AT_ONCE by AT_ONCE. ``update``: of all these weights by the optimizer at
     once. Networks of plain kinds have no hooks.
@@ -122,9 +122,11 @@ def times(
             seconds = _timed(run, device)
             if number:  # the first round warms up
                 found[kind].append(seconds)
-    quartiles = {kind: quantiles(seconds, n=4) for kind, seconds in found.items()}
-    spread = max((high - low) / middle for low, middle, high in quartiles.values())
-    return Times({kind: median(seconds) for kind, seconds in found.items()}, spread)
+    quartiles = {kind: quantiles(seconds, n=4, method="inclusive") for kind, seconds in found.items()}
+    return Times(
+        {kind: middle for kind, (_, middle, _) in quartiles.items()},
+        {kind: (high - low) / middle for kind, (low, middle, high) in quartiles.items()},
+    )
 
 
 def _timed(run: Callable[[], object], device: str) -> float:

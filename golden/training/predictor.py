@@ -96,7 +96,7 @@ class Predictor(nn.Module):
     @torch.no_grad()
     def gradients(self, reorganised: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Of layers' reorganised outputs [filters, P, P] the predicted gradients [filters, elements]."""
-        return {name: gradient * self.scale(name) for name, gradient in self.normalised(reorganised).items()}
+        return {name: gradient.mul_(self.scale(name)) for name, gradient in self.normalised(reorganised).items()}
 
     @torch.no_grad()
     def observe(self, gradients: Mapping[str, Tensor]) -> None:

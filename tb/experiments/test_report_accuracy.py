@@ -49,23 +49,23 @@ def test_times(tmp_path):
     assert "| vgg13 | 500.0 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 | 0.500 | 0.500 | 12.5 % |\n" in text()
     assert text().endswith(
         "\n\n`gp` takes less time than a BP batch of plain training; its overhead is 15 % at most. "
-        "Half of all batches predicted with it, training takes less time than plain training."
+        "Half of all batches predicted with it, training takes less time than plain training with as many batches."
     )
     detail = found["details"]["cpu"]["details"]
     detail["seconds"]["vgg13"]["bp"], found["figures"] = 0.125, {"gp_over_bp_vgg13_cpu": 2, "overhead_vgg13_cpu": 0.16}
     longer = "takes longer, with vgg13, than"
     assert text().endswith(
         f"\n\n`gp` {longer} a BP batch of plain training; its overhead is above 15 % with vgg13. "
-        f"Half of all batches predicted with it, training {longer} plain training."
+        f"Half of all batches predicted with it, training {longer} plain training with as many batches."
     )
     detail["seconds"]["vgg13"] |= {"gp_at_once": 0.0625, "predictor_at_once": 0.125}
-    detail |= {"at_once": 5, "spread": {"vgg13": 0.031}}
+    detail |= {"at_once": 5, "spread": {"vgg13": dict.fromkeys(detail["seconds"]["vgg13"], 0.031)}}
     found["figures"] |= {"gp_at_once_over_bp_vgg13_cpu": 0.5, "overhead_at_once_vgg13_cpu": 0.0625}
-    assert "| 62.5 | 125.0 | 3.1 % | 2.000 | 2.000 | 16.0 % | 0.500 | 1.250 | 6.2 % |\n" in text()
-    assert "medians of 15; at once: 5.\n" in text()
+    assert "| 62.5 (3 %) | 125.0 (3 %) | 2.000 | 2.000 | 16.0 % | 0.500 | 1.250 | 6.2 % |\n" in text()
+    assert "medians of 15 (interquartile ranges); at once: 5.\n" in text()
     assert text().endswith(
         "`gp_at_once` takes less time than a BP batch of plain training; its overhead is 15 % at most. "
-        f"Half of all batches predicted with it, training {longer} plain training."
+        f"Half of all batches predicted with it, training {longer} plain training with as many batches."
     )
 
 

@@ -43,12 +43,13 @@ def begin(folder, options, target=main, *more):
 
 def exit_code(process):
     """With which it exits; none is left running."""
-    process.join(LIMIT)
-    hangs = process.is_alive()
-    process.kill()
-    process.join()
-    assert not hangs
-    return process.exitcode
+    try:
+        process.join(LIMIT)
+        assert not process.is_alive()
+        return process.exitcode
+    finally:
+        process.kill()
+        process.join()
 
 
 def kill_once(folder, options, *moment):
