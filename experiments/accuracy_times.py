@@ -5,21 +5,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..gen.tables import table
-from .bench_wall_time import SIZE
+from .bench_wall_time import HOWS, SIZE, half_predicted
 
 __all__ = ["times"]
 
 OVERHEAD = 0.15
 """What hooks may cost at most, as a share of what a GP batch consists of."""
-AT_ONCE = "_at_once"
-"""Behind the names of what several weights at once take."""
 
 
 def _worth(detail: Mapping, figures: Mapping[str, float], part: str, how: str) -> str:
     """Whether a GP batch of a kind, and training with it, is worth its time, in sentences."""
     seconds = detail["seconds"]
     slower = [name for name in seconds if figures[f"gp{how}_over_bp_{name}_{part}"] > 1]
-    longer = [name for name, each in seconds.items() if _half(each, how) > 1]
+    longer = [name for name, each in seconds.items() if half_predicted(each, how) > 1]
     many = [name for name in seconds if figures[f"overhead{how}_{name}_{part}"] > OVERHEAD]
     above = f"above {100 * OVERHEAD:.0f} % with {', '.join(many)}" if many else f"{100 * OVERHEAD:.0f} % at most"
     return (
@@ -32,21 +30,14 @@ def _than(longer: Sequence[str]) -> str:
     return f"longer, with {', '.join(longer)}, than" if longer else "less time than"
 
 
-def _half(seconds: Mapping[str, float], how: str) -> float:
-    """What a GP and a BP batch of AdaGP's take, over two of plain training."""
-    return (seconds[f"gp{how}"] + seconds["ada_bp"]) / (2 * seconds["bp"])
-
-
 def _rows(detail: Mapping, figures: Mapping[str, float], part: str, hows: Sequence[str]) -> list[list[str]]:
     rows = []
     for model, seconds in detail["seconds"].items():
-        row = [model, *(f"{1000 * value:.1f}" for value in seconds.values())]
-        if "spread" in detail:
-            row[1:] = [f"{ms} ({100 * detail['spread'][model][kind]:.0f} %)"
-                       for ms, kind in zip(row[1:], seconds, strict=True)]  # fmt: skip
+        spread = {kind: f" ({100 * share:.0f} %)" for kind, share in detail.get("spread", {}).get(model, {}).items()}
+        row = [model, *(f"{1000 * value:.1f}{spread.get(kind, '')}" for kind, value in seconds.items())]
         for how in hows:
-            overhead = figures[f"overhead{how}_{model}_{part}"]
-            row += f"{seconds[f'gp{how}'] / seconds['bp']:.3f}", f"{_half(seconds, how):.3f}", f"{100 * overhead:.1f} %"
+            ratio, overhead = (figures[f"{name}_{model}_{part}"] for name in (f"gp{how}_over_bp", f"overhead{how}"))
+            row += f"{ratio:.3f}", f"{half_predicted(seconds, how):.3f}", f"{100 * overhead:.1f} %"
         rows.append(row)
     return rows
 
@@ -55,12 +46,12 @@ def _part(written: Mapping, part: str) -> str:
     """What was measured in a part, in a table and sentences."""
     origin, detail = written["provenance"][part], written["details"][part]["details"]
     size, kinds = detail.get("size", SIZE), next(iter(detail["seconds"].values()))
-    hows = [how for how in ("", AT_ONCE) if f"gp{how}" in kinds]
+    hows = [how for how in HOWS if f"gp{how}" in kinds]
     head = [f"`{kind}`" for kind in kinds]
     for how in hows:
         head += f"`gp{how}` / `bp`", f"half `gp{how}`", f"overhead of `gp{how}`"
     spread = " (interquartile ranges)" if "spread" in detail else ""
-    at_once = f"; at once: {detail['at_once']}" if AT_ONCE in hows else ""
+    at_once = f"; at once: {detail['at_once']}" if "at_once" in detail else ""
     return f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
 images of {size} x {size}, {detail["batch"]} in a batch, medians of {detail["rounds"]}{spread}{at_once}.
 By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.

@@ -80,7 +80,7 @@ def _smaller(by_regime: Mapping[str, Findings]) -> Sequence[str]:
     if whole is None or small is None or (gap := whole.against("coarse", "bp-1", small)) is None:
         return ()
     question = "Do smaller images in GP batches beat plain training with smaller images alone, for as many MACs?"
-    answer = "Undecided" if gap.lost or gap.p >= LEVEL else "Yes" if gap.mean > 0 else "No, they do worse"
+    answer = "Undecided" if not clear({small.name: gap}) else "Yes" if gap.mean > 0 else "No, they do worse"
     return (f"- **{question} (`coarse` in {whole.name}, `bp-1` in {small.name})** {answer}. In points: {gap}.",)
 
 

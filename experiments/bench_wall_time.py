@@ -8,7 +8,7 @@ a CPU does with little.
 
 import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from statistics import quantiles
@@ -25,13 +25,15 @@ from ..spec.presets import preset
 from .errors import ModelError
 from .models import build
 
-__all__ = ["KINDS", "SIZE", "Times", "figures_of", "main", "times"]
+__all__ = ["HOWS", "KINDS", "SIZE", "Times", "figures_of", "half_predicted", "main", "times"]
 
 COMMAND = "python -m adagp.experiments.bench_wall_time"
 MODELS = ("vgg13", "resnet50")
 KINDS = ("bp", "ada_bp", "gp", "gp_at_once", "forward", "predictor", "predictor_at_once", "update")
 AT_ONCE = 8
 """Weights of ``gp_at_once`` and ``predictor_at_once``; of the others it is one."""
+HOWS = ("", "_at_once")
+"""Behind the names of what GP batches take: with one weight at a time, with AT_ONCE."""
 CLASSES = 10
 CPU = "cpu"
 SIZE, BATCH = 32, 64
@@ -141,20 +143,24 @@ def _timed(run: Callable[[], object], device: str) -> float:
     return time.perf_counter() - begun
 
 
+def half_predicted(seconds: Mapping[str, float], how: str) -> float:
+    """What a GP batch of a kind of HOWS and a BP batch of AdaGP's take, over two of plain training."""
+    return (seconds[f"gp{how}"] + seconds["ada_bp"]) / (2 * seconds["bp"])
+
+
 def figures_of(model: str, part: str, seconds: dict[str, float]) -> dict[str, float]:
     """Ratios, named after the ``part`` of the results.
 
     ``overhead``: what a GP batch takes beside forward, predictor and update, as a share of these; ``overhead_at_once``:
-    with AT_ONCE weights at once, beside the faster of both predictors. ``half_predicted``: a GP batch and a BP batch of
-    AdaGP's, over two of plain training.
+    with AT_ONCE weights at once, beside the faster of both predictors.
     """
-    bp, ada_bp = seconds["bp"], seconds["ada_bp"]
-    found = {"ada_bp_over_bp": ada_bp / bp}
-    for how in ("", "_at_once"):
+    bp = seconds["bp"]
+    found = {"ada_bp_over_bp": seconds["ada_bp"] / bp}
+    for how in HOWS:
         gp, predictor = seconds[f"gp{how}"], min(seconds["predictor"], seconds[f"predictor{how}"])
         parts = seconds["forward"] + predictor + seconds["update"]
         found |= {f"gp{how}_over_bp": gp / bp, f"gp{how}_over_forward": gp / seconds["forward"],
-                  f"overhead{how}": gp / parts - 1, f"half_predicted{how}": (gp + ada_bp) / (2 * bp)}  # fmt: skip
+                  f"overhead{how}": gp / parts - 1, f"half_predicted{how}": half_predicted(seconds, how)}  # fmt: skip
     return {f"{name}_{model}_{part}": round(value, 4) for name, value in found.items()}
 
 
