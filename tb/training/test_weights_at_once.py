@@ -151,3 +151,26 @@ def test_layers_that_waited_when_a_batch_broke_off_are_not_updated_later():
     ada.step(lambda: network[1](x).square().sum())
     assert ada.phase is Phase.GP and torch.equal(network[0].weight, before["0.weight"])
     assert not torch.equal(network[1].weight, before["1.weight"])
+
+
+@pytest.mark.parametrize(("weights_at_once", "between"), [(1, True), (2, False)])
+def test_a_second_use_that_is_the_first_of_its_kind_may_see_the_weight_as_it_was(weights_at_once, between):
+    """As docs/pytorch.md says; in later batches it is updated behind the pass, however many wait."""
+    network = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1, (1, 1, 0)),
+                weights_at_once=weights_at_once)  # fmt: skip
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+    ada.step(lambda: network[1](network[0](x)).square().sum())
+    ada.end_epoch()
+    seen = []
+
+    def twice():
+        once = network[0](x)
+        seen.append(network[0].weight.detach().clone())
+        return network[1](network[0](once)).square().sum()
+
+    for expected in (between, False):
+        before = weights_of(network)
+        ada.step(twice)
+        assert ada.phase is Phase.GP and torch.equal(seen[-1], before["0.weight"]) is not expected
+        assert not torch.equal(network[0].weight, before["0.weight"])
