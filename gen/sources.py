@@ -11,12 +11,13 @@ DOCUMENTS = ("cache.py", "figures.py", "tables.py")
 
 def digest(root: Path) -> str:
     """Of the files of ``spec``, ``rtl`` and ``gen`` in ``root`` that Verilog is made from: names and contents."""
-    files = sorted(file for package in ("spec", "rtl", "gen") for file in (root / package).glob("*.py"))
+    files = sorted(file for package in ("spec", "rtl", "gen") for file in (root / package).rglob("*.py"))
     found = hashlib.sha256()
     for file in files:
-        if (file.parent.name, file.name) in {("gen", name) for name in DOCUMENTS}:
+        name = file.relative_to(root).as_posix()
+        if name in {f"gen/{document}" for document in DOCUMENTS}:
             continue
-        for part in (f"{file.parent.name}/{file.name}".encode(), file.read_bytes()):
+        for part in (name.encode(), file.read_bytes()):
             found.update(len(part).to_bytes(8, "little") + part)
     return found.hexdigest()[:16]
 

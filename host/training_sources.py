@@ -17,7 +17,7 @@ FILES = (
 def training_sources() -> str:
     """Their digest."""
     root, checksum = Path(__file__).parents[1], hashlib.sha256()
-    paths = [path for folder in FOLDERS for path in sorted((root / folder).glob("*.py"))]
+    paths = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))]
     for path in [*paths, *(root / "host" / f"{name}.py" for name in FILES)]:
         checksum.update(path.read_bytes())
     return checksum.hexdigest()[:16]

@@ -37,7 +37,7 @@ ALL = [*PIECES, *BENCHES]
 KINDS = (LINE, TOGGLE)
 WORK = Path("build/coverage")
 ROOT = Path(__file__).parents[2]
-SOURCES = ("golden", "host", "sim", "spec", "tb", "tb/cocotb", "tb/host", "tb/mutation", "tb/robustness", "tb/unit")
+SOURCES = ("golden", "host", "sim", "spec", "tb/cocotb", "tb/host", "tb/mutation", "tb/robustness", "tb/unit")
 """What decides about workloads and benches, besides the files of OWN."""
 OWN = ("benches.py", "statements.py", "workloads.py")
 
@@ -45,7 +45,7 @@ OWN = ("benches.py", "statements.py", "workloads.py")
 def _digest() -> str:
     digest = hashlib.sha256()
     own = [Path(__file__).parent / name for name in OWN]
-    for path in sorted([*own, *(path for folder in SOURCES for path in (ROOT / folder).glob("*.py"))]):
+    for path in sorted([*own, *(path for folder in SOURCES for path in (ROOT / folder).rglob("*.py"))]):
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:24]
 

@@ -248,8 +248,10 @@ def test_every_stream_output_has_a_job(blocks):
     proved = {type(block).__name__ for block in blocks}
     wholes = {"ByteLink", "Control", "Core", "Top"}  # their streams are those of blocks that have jobs
     sources = set()
-    for path in Path(rtl.__file__).parent.glob("*.py"):
-        module = importlib.import_module(f"adagp.rtl.{path.stem}")
+    folder = Path(rtl.__file__).parent
+    for path in folder.rglob("*.py"):
+        name = ".".join(path.relative_to(folder).with_suffix("").parts)
+        module = importlib.import_module(f"adagp.rtl.{name}")
         for name, component in inspect.getmembers(module, inspect.isclass):
             if issubclass(component, wiring.Component) and component.__module__ == module.__name__:
                 text = inspect.getsource(component).partition("def elaborate")[0]

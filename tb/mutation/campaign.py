@@ -72,7 +72,7 @@ class Campaign:
 
     @staticmethod
     def _hardware():
-        return sources([*(ROOT / "rtl").glob("*.py"), *MAKERS])
+        return sources([*(ROOT / "rtl").rglob("*.py"), *MAKERS])
 
     # --- netlists ---------------------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ def _one(index: int) -> Record:
 
 def _digest(folders: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(path for folder in folders for path in (ROOT / folder).glob("*.py")):
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:24]
 
