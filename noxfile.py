@@ -9,7 +9,10 @@ import nox
 VENV = Path(__file__).parent.resolve() / ".venv" / "bin"
 if VENV.is_dir():  # whichever python comes first otherwise
     os.environ["PATH"] = f"{VENV}{os.pathsep}{os.environ['PATH']}"
-OWN = ("boards", "experiments", "gen", "golden", "host", "noxfile.py", "package", "rtl", "sim", "spec", "synth", "tb")
+PARTS = (
+    "spec", "rtl", "golden", "algorithm", "gen", "sim", "synth", "host", "boards", "experiments", "evaluation", "cli",
+)  # fmt: skip
+OWN = (*PARTS, "noxfile.py", "package", "tb")
 """What is linted: a user's own networks, which may lie beside it, aren't."""
 
 nox.options.default_venv_backend = "none"
@@ -29,7 +32,7 @@ def types(session: nox.Session) -> None:
     # mypy can't follow an editable install that maps folders to packages: show it the mapping as links.
     tree = Path("build/types/adagp")
     tree.mkdir(parents=True, exist_ok=True)
-    for name in ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards", "experiments"):
+    for name in PARTS:
         if not (tree / name).is_symlink():
             (tree / name).symlink_to(Path(name).resolve())
     if not (tree / "__init__.py").is_symlink():
@@ -77,97 +80,97 @@ def formal_sby(session: nox.Session) -> None:
 @nox.session
 def bench_wall_time(session: nox.Session) -> None:
     """What batches take in PyTorch, with and without a backward pass: writes results/wall_time.json."""
-    session.run("python", "-m", "adagp.experiments.bench_wall_time", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.wall_time", *session.posargs)
 
 
 @nox.session
 def bench_accuracy(session: nox.Session) -> None:
     """All ways to train in PyTorch, at equal cost, in several regimes: writes results/accuracy.json."""
-    session.run("python", "-m", "adagp.experiments.bench_accuracy", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.accuracy", *session.posargs)
 
 
 @nox.session
 def bench_predictor(session: nox.Session) -> None:
     """Whether predictions get better the longer the predictor learns: writes results/predictor.json."""
-    session.run("python", "-m", "adagp.experiments.bench_predictor", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.predictor", *session.posargs)
 
 
 @nox.session
 def bench_train(session: nox.Session) -> None:
     """The default run on both devices, hashes compared: writes results/train.json."""
-    session.run("python", "-m", "adagp.host.bench_train", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.train", *session.posargs)
 
 
 @nox.session
 def bench_numerics(session: nox.Session) -> None:
     """int16 block floating point against fp32, five seeds: writes results/numerics.json."""
-    session.run("python", "-m", "adagp.host.bench_numerics", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.numerics", *session.posargs)
 
 
 @nox.session
 def bench_variants_digits(session: nox.Session) -> None:
     """The digits CNN trained by each of the four designs: writes results/variants_digits.json."""
-    session.run("python", "-m", "adagp.host.bench_variants_digits", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.variants_digits", *session.posargs)
 
 
 @nox.session
 def bench_variants_vgg13(session: nox.Session) -> None:
     """Whole batches of VGG13 on each of the four designs: writes results/variants_vgg13.json."""
-    session.run("python", "-m", "adagp.host.bench_variants_vgg13", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.variants_vgg13", *session.posargs)
 
 
 @nox.session
 def bench_controls(session: nox.Session) -> None:
     """Predicted gradients against what else GP batches could do, on the golden model: writes results/controls.json."""
-    session.run("python", "-m", "adagp.host.bench_controls", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.controls", *session.posargs)
 
 
 @nox.session
 def bench_simulation(session: nox.Session) -> None:
     """Speed of the simulator and of the golden model: writes results/simulation.json."""
-    session.run("python", "-m", "adagp.host.bench_simulation", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.simulation", *session.posargs)
 
 
 @nox.session
 def bench_utilisation(session: nox.Session) -> None:
     """PE utilisation of VGG13 on the simulated RTL, layer by layer: writes results/utilisation.json."""
-    session.run("python", "-m", "adagp.host.bench_utilisation", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.utilisation", *session.posargs)
 
 
 @nox.session
 def bench_scaling(session: nox.Session) -> None:
     """Three layers on arrays and memory ports of many sizes, against the roofline: writes results/scaling.json."""
-    session.run("python", "-m", "adagp.host.bench_scaling", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.scaling", *session.posargs)
 
 
 @nox.session
 def bench_pe_formats(session: nox.Session) -> None:
     """A PE of int16, int8 and bfloat16, synthesised, placed and routed: writes results/pe_formats.json."""
-    session.run("python", "-m", "adagp.host.bench_pe_formats", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.pe_formats", *session.posargs)
 
 
 @nox.session
 def bench_ecp5(session: nox.Session) -> None:
     """The four designs on an LFE5U-85F, placed and routed with several seeds: writes results/ecp5.json."""
-    session.run("python", "-m", "adagp.host.bench_ecp5", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.ecp5", *session.posargs)
 
 
 @nox.session
 def bench_xilinx(session: nox.Session) -> None:
     """The four designs of the paper's size on Xilinx' 7 series: writes results/xilinx.json."""
-    session.run("python", "-m", "adagp.host.bench_xilinx", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.xilinx", *session.posargs)
 
 
 @nox.session
 def bench_asic(session: nox.Session) -> None:
     """The four designs in standard cells, with power in BP and GP batches: writes results/asic.json."""
-    session.run("python", "-m", "adagp.host.bench_asic", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.asic", *session.posargs)
 
 
 @nox.session
 def bench_synth_tiny(session: nox.Session) -> None:
     """Two designs of preset tiny on an ECP5, by block: writes results/synth_tiny.json."""
-    session.run("python", "-m", "adagp.host.bench_synth_tiny", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.synth_tiny", *session.posargs)
 
 
 @nox.session
@@ -185,7 +188,7 @@ def bench_boards(session: nox.Session) -> None:
 @nox.session
 def bench_board_build(session: nox.Session) -> None:
     """A board's bitstream with open tools: writes results/board_build.json."""
-    session.run("python", "-m", "adagp.boards.bench_build", *session.posargs)
+    session.run("python", "-m", "adagp.evaluation.benches.board_build", *session.posargs)
 
 
 @nox.session
@@ -203,12 +206,12 @@ def coverage(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Regenerate the documents that derive from spec/ and results/."""
-    session.run("python", "-m", "adagp.gen.tables")
-    session.run("python", "-m", "adagp.gen.figures")
-    session.run("python", "-m", "adagp.host.implementation")
-    session.run("python", "-m", "adagp.boards.report")
-    session.run("python", "-m", "adagp.experiments.report_accuracy")
-    session.run("python", "-m", "adagp.host.plots")
+    session.run("python", "-m", "adagp.evaluation.report.reference")
+    session.run("python", "-m", "adagp.evaluation.report.figures")
+    session.run("python", "-m", "adagp.evaluation.report.implementation")
+    session.run("python", "-m", "adagp.evaluation.report.board_build")
+    session.run("python", "-m", "adagp.evaluation.report.accuracy.page")
+    session.run("python", "-m", "adagp.evaluation.report.plots")
 
 
 @nox.session(venv_backend="venv")

@@ -1,6 +1,6 @@
 """ADA-GP as a PyTorch library: any network and optimizer, trained with predicted gradients (paper, section 3)."""
 
-from ...spec.commands import Phase
+from ..spec.commands import Phase
 from .ada_gp import AdaGP
 from .metrics import Metrics
 from .predictor import PredictorSettings

@@ -7,8 +7,8 @@ from typing import SupportsFloat, SupportsIndex
 import torch
 from torch import Tensor, nn
 
-from ...spec.commands import Phase
-from ...spec.schedule import Schedule
+from ..spec.commands import Phase
+from ..spec.schedule import Schedule
 from .layers import PredictedWeight, frozen_parameters, predicted_weights
 from .metrics import Metrics
 from .precision import full_precision

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import astuple, replace
 
-from ...spec.commands import Phase
-from ...spec.schedule import Entry, Schedule, State, following
-from ..paper import PHASES, WARMUP_EPOCHS
+from ..spec.commands import Phase
+from ..spec.schedule import Entry, Schedule, State, following
+from .paper import PHASES, WARMUP_EPOCHS
 
 __all__ = ["PAPER", "Position", "phase_name", "schedule"]
 

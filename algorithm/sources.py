@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ...spec.numerics import MEAN_SHIFT
-from ...spec.schedule import PREDICTING, SOURCES
+from ..spec.numerics import MEAN_SHIFT
+from ..spec.schedule import PREDICTING, SOURCES
 from .predictor import Predictor
 
 __all__ = ["Source"]

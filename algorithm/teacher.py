@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ...spec.commands import Phase
+from ..spec.commands import Phase
 from .metrics import MEASURES, Metrics
 from .predictor import Predictor
 from .schedules import phase_name

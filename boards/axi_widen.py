@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from ..rtl.axi import OUTSTANDING
+from ..rtl.memory.axi import OUTSTANDING
 
 __all__ = ["AxiWiden", "widened"]
 

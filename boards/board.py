@@ -88,7 +88,8 @@ class BoardTop(Elaboratable):
     """The accelerator's and the DRAM controller's Verilog, joined, on a board's pins.
 
     ``component`` is what the accelerator's Verilog was made of, for the names of its ports: ``rx``, ``tx``, ``m_axi``
-    and ``dram_csr``, as :class:`adagp.rtl.linked.Linked` has them. Both run on the clock that the controller makes.
+    and ``dram_csr``, as :class:`adagp.rtl.top_with_link.TopWithLink` has them. Both run on the clock that the
+    controller makes.
     """
 
     def __init__(self, board: Board, component: wiring.Component, memory_bytes: int):

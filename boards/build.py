@@ -10,10 +10,10 @@ from amaranth.hdl import UnusedElaboratable
 from amaranth.lib import wiring
 
 from ..gen.description import describe
-from ..gen.sources import HARDWARE
+from ..gen.files import write_atomically
+from ..gen.hardware_digest import HARDWARE
+from ..gen.provenance import commit, provenance
 from ..gen.verilog import Vendor, to_verilog
-from ..host.results import commit, provenance
-from ..host.run_folder import write_atomically
 from ..spec.config import Config
 from ..synth.yosys import yosys_version
 from . import flow_ecp5, flow_vivado, litedram_core
@@ -44,9 +44,9 @@ def find_board(name: str) -> Board:
 
 def linked(config: Config, baud: int) -> wiring.Component:
     """The accelerator with its host link."""
-    from ..rtl.linked import Linked
+    from ..rtl.top_with_link import TopWithLink
 
-    return Linked(config, baud)
+    return TopWithLink(config, baud)
 
 
 def prepare(board: Board, config: Config, component: wiring.Component, key: object, steps: Steps) -> list[Path]:

@@ -4,7 +4,7 @@ from amaranth import Cat, Const, Instance, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
-from ..rtl.csr import AxiLite
+from ..rtl.control.csr import AxiLite
 from .axi_widen import AxiWiden
 from .litedram_core import MODULE, PORT
 

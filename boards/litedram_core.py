@@ -1,7 +1,8 @@
 """The DRAM controller of a board: a LiteDRAM core as Verilog, and what a host must know to start it.
 
 LiteDRAM's own generator of stand-alone cores makes it, without a processor: the host initialises and calibrates
-through registers (:mod:`adagp.host.dram_start`), over an AXI4-Lite slave that this module adds. Needs the packages of
+through registers (:mod:`adagp.boards.memory.ddr3`), over an AXI4-Lite slave that this module adds. Needs the
+packages of
 the extra ``boards``.
 """
 
@@ -13,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..host.dram_controller import COMMANDS, CONTROLS, DramController, InitStep
 from .errors import BoardError
+from .memory.controller import COMMANDS, CONTROLS, DramController, InitStep
 
 __all__ = ["CSR_PAGE", "MODULE", "PORT", "DramPhy", "controller_of", "emit", "make_core", "settings", "tidy"]
 

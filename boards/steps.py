@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..gen.cache import digest
-from ..host.cli_options import screen
-from ..host.run_folder import write_atomically
-from ..synth import child
+from ..gen.files import write_atomically
+from ..host.console import screen
+from ..synth import process
 from .errors import BoardError
 
 __all__ = ["Steps", "alone"]
@@ -64,7 +64,7 @@ class Steps:
 
     def tool(
         self, name: str, about: Sequence[object], results: Sequence[str], command: Sequence[str | Path], log: str,
-        what: str, phase: re.Pattern[str] = _NOTHING, say: child.Say = print,
+        what: str, phase: re.Pattern[str] = _NOTHING, say: process.Say = print,
     ) -> None:  # fmt: skip
         """A step that is a tool's work, its output in the file ``log``; ``say`` is told what ``phase`` finds there.
 
@@ -74,6 +74,6 @@ class Steps:
         keep = (self.folder / log).with_suffix(".failed.log")
 
         def work():
-            child.run(command, self.folder, self.folder / log, phase, say, what=f"{what},", keep=keep)
+            process.run(command, self.folder, self.folder / log, phase, say, what=f"{what},", keep=keep)
 
         self.run(name, about, results, work)

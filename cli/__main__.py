@@ -1,5 +1,5 @@
-"""``python -m adagp.boards``: the command line, boards included."""
+"""``python -m adagp.cli``: the command line."""
 
-from .cli import main
+from .main import main
 
 main()

@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Column, Table
 
-from ..host.cli import app, main
-from ..host.cli_options import (
-    LARGEST_SEED,
+from ..host.console import LARGEST_SEED, resumable, screen
+from ..host.training.settings import SettingsError
+from ..spec.link import BAUD
+from ..spec.presets import preset
+from .options import (
     BaudOption,
     JsonOption,
     PatienceOption,
@@ -20,16 +22,11 @@ from ..host.cli_options import (
     PresetOption,
     VariantOption,
     board_port,
-    resumable,
-    screen,
     summarise,
 )
-from ..host.settings import SettingsError
-from ..spec.presets import preset
 
-__all__ = ["app", "main"]
+__all__ = ["boards"]
 
-BAUD = 3_000_000
 SLOWEST = 1200
 """The lowest rate that serial ports of hosts are sure to have."""
 
@@ -37,13 +34,12 @@ boards = typer.Typer(
     name="board", no_args_is_help=True, rich_markup_mode="markdown",
     help="Build for FPGA boards and start them. Begin with: `adagp board build ecpix5 --preset tiny -o build/ecpix5`",
 )  # fmt: skip
-app.add_typer(boards, name="board")
 
 
 @boards.command("list")
 def list_boards() -> None:
     """Show the boards there are."""
-    from .build import BOARDS, find_board
+    from ..boards.build import BOARDS, find_board
 
     titles = ("board", "what", "device", "memory", "clock, MHz", "result")
     table = Table(*(Column(title, overflow="fold") for title in titles))
@@ -81,10 +77,10 @@ def build(
     """
     from dataclasses import replace
 
-    from ..rtl.uart import phase_step
-    from ..synth.jobs import ended_by_signals
-    from .build import build as build_board
-    from .build import find_board
+    from ..boards.build import build as build_board
+    from ..boards.build import find_board
+    from ..rtl.link.uart import phase_step
+    from ..synth.parallel import ended_by_signals
 
     if clock_mhz is not None and not isfinite(clock_mhz):
         raise SettingsError(f"clock_mhz = {clock_mhz} must be a finite number")
@@ -121,14 +117,14 @@ def start(
     """
     from dataclasses import asdict
 
-    from ..host.dram_controller import DramController
+    from ..boards.memory.controller import DramController
 
     line = board_port("board", port, baud, patience)
     if not (folder / "dram.json").exists():
         raise SettingsError(f"there is no board in {folder}: `adagp board build` makes one")
     controller = DramController.load(folder / "dram.json")
     made = _config_hash(folder / "accelerator.json")
-    from ..host.board_memory import start_memory
+    from ..boards.memory.bring_up import start_memory
 
     assert line is not None
     with Progress(*Progress.get_default_columns(), console=screen, transient=True) as progress:
@@ -144,7 +140,7 @@ def start(
 
 def _config_hash(path):
     """Of the accelerator that a folder's bitstream has."""
-    from .errors import BoardError
+    from ..boards.errors import BoardError
 
     try:
         return int(json.loads(path.read_text())["config_hash"])

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from ..boards.cli import app, main
-from ..host.cli_options import JsonOption, resumable, screen, summarise
+from ..host.console import resumable, screen
+from .options import JsonOption, summarise
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
-    from .experiment import Experiment
+    from ..experiments.experiment import Experiment
 
-__all__ = ["app", "experiment", "main"]
+__all__ = ["experiment"]
 
 
-@app.command()
 def experiment(
     model: Annotated[
         str,
@@ -114,10 +113,10 @@ def experiment(
     Example: `adagp experiment --model vgg13 --data cifar10 --data-dir ~/cifar --paper --device cuda`
     """
     with screen.status("loading"):
-        from .experiment import Experiment
-        from .experiment_folder import ExperimentFolder
-        from .results import events_writer
-        from .settings import chosen, parse_methods, parse_seeds
+        from ..experiments.experiment import Experiment
+        from ..experiments.experiment_folder import ExperimentFolder
+        from ..experiments.results import events_writer
+        from ..experiments.settings import chosen, parse_methods, parse_seeds
 
         settings = chosen(model, paper, {
             "data": data, "methods": None if methods is None else parse_methods(methods),
@@ -140,7 +139,7 @@ def experiment(
 
 def _finish(made: "Experiment", jobs: int) -> list[dict]:
     """Run what is left, and show how it goes."""
-    from .progress import RunsProgress
+    from ..experiments.progress import RunsProgress
 
     n_runs, n_left = len(made.runs), len(made.left)
     if n_left < n_runs:
@@ -153,10 +152,10 @@ def _report(made: "Experiment", outcomes: list[dict], tensorboard: bool) -> dict
     """Print the table, write and draw; returns the summary."""
     from dataclasses import asdict
 
-    from .experiment_folder import without_nan
-    from .plots import plot_experiment
-    from .results import remarks, results, table, write_events, write_metrics
-    from .tasks import task_of
+    from ..experiments.experiment_folder import without_nan
+    from ..experiments.plots import plot_experiment
+    from ..experiments.results import remarks, results, table, write_events, write_metrics
+    from ..experiments.tasks import task_of
 
     settings, folder = made.settings, made.folder
     task, found = task_of(settings.data), results(outcomes)

@@ -8,10 +8,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..host.console import screen
+from ..host.training.settings import SettingsError
 from ..spec.config import FAMILIES, Config
 from ..spec.presets import PRESETS, preset
-from .cli_options import JsonOption, PresetOption, VariantOption, screen, summarise
-from .settings import SettingsError
+from .options import JsonOption, PresetOption, VariantOption, summarise
 
 __all__ = ["generate", "info"]
 

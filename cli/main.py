@@ -6,12 +6,14 @@ from collections.abc import Sequence
 import typer
 from rich.text import Text
 
-from .cli_machine import generate, info
-from .cli_options import screen
-from .cli_program import diff, disasm
-from .cli_runs import evaluate, report
-from .cli_synth import synth
-from .cli_train import train
+from ..host.console import screen
+from .board import boards
+from .experiment import experiment
+from .machine import generate, info
+from .program import diff, disasm
+from .runs import evaluate, report
+from .synth import synth
+from .train import train
 
 __all__ = ["app", "main"]
 
@@ -20,8 +22,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Generate, simulate and train on the adagp DNN training accelerator. Start with: `adagp train`",
 )  # fmt: skip
-for command in (train, evaluate, report, generate, info, synth, disasm, diff):
+for command in (train, evaluate, report, generate, info, synth, disasm, diff, experiment):
     app.command()(command)
+app.add_typer(boards, name="board")
 
 
 def _complain(kind: str, message: str) -> None:

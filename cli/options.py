@@ -2,35 +2,27 @@
 
 import argparse
 import json
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from ..gen.files import write_atomically
+from ..host.console import screen, writable
+from ..host.training.settings import VARIANTS, SettingsError
 from ..spec.presets import PRESETS
 from ..spec.schedule import SOURCES
-from .run_folder import write_atomically
-from .settings import VARIANTS, SettingsError
 
 if TYPE_CHECKING:
-    from .board_device import Port
+    from ..host.devices.board import Port
 
 __all__ = [
-    "LARGEST_SEED", "BatchOption", "BaudOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption",
-    "PatienceOption",
-    "PortOption", "PresetOption", "RunArgument", "ShapeOption", "SourceOption", "VariantOption", "at_least_one",
-    "board_port", "resumable", "screen", "summarise", "transfer_shown", "writable", "writable_folder",
+    "BatchOption", "BaudOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption", "PatienceOption",
+    "PortOption", "PresetOption", "RunArgument", "ShapeOption", "SourceOption", "VariantOption", "board_port",
+    "summarise", "transfer_shown",
 ]  # fmt: skip
 
-screen = Console(stderr=True, highlight=False)
-"""Progress and remarks; results go to standard output."""
-
-LARGEST_SEED = 2**31 - 1
-"""Of placers."""
 
 LONG_TRANSFER = 64 << 10
 """Bytes from which a transfer to a board is shown."""
@@ -90,45 +82,10 @@ JsonOption = Annotated[
 RunArgument = Annotated[Path, typer.Argument(help="A run's folder, as `adagp train` made it.")]
 
 
-@contextmanager
-def resumable() -> Iterator[None]:
-    """Within it Ctrl-C ends the command with 130, after a line that says how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        screen.print("interrupted; the same command goes on")
-        raise typer.Exit(130) from None
-
-
 def summarise(summary: dict, path: Path | None) -> None:
     """Write a command's summary where ``--json`` says."""
     if path is not None:
         write_atomically(path, (json.dumps(summary, indent=1) + "\n").encode())
-
-
-def at_least_one(text: str) -> int:
-    """A number of jobs and the like, for ``type`` of argparse, which says what is wrong."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text!r}")
-    return int(text)
-
-
-def writable(text: str) -> Path:
-    """A file to be written, for ``type`` of argparse: what can't be is said before the work, not after it."""
-    path = Path(text)
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{path} is a folder, not a file")
-    above = next(folder for folder in path.absolute().parents if folder.exists())
-    if not above.is_dir() or not os.access(path if path.exists() else above, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{path} can't be written")
-    return path
-
-
-def writable_folder(name: str, path: Path) -> None:
-    """Raises SettingsError if files can't be put there, naming the option."""
-    there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise SettingsError(f"--{name} = {path} can't be a folder to write to: {there} is none")
 
 
 def board_port(device: str, path: str | None, baud: int | None, patience: float | None) -> "Port | None":
@@ -142,7 +99,8 @@ def board_port(device: str, path: str | None, baud: int | None, patience: float 
     if path is None:
         raise SettingsError("--device board needs --port, its serial port")
     try:
-        from .board_device import BAUD, PATIENCE, Port
+        from ..host.devices.board import PATIENCE, Port
+        from ..spec.link import BAUD
     except ImportError as error:
         raise SettingsError(f"--device board needs pyserial: pip install 'adagp[board]' ({error})") from None
     return Port(path, BAUD if baud is None else baud, PATIENCE if patience is None else patience)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..host.console import screen
+from ..host.program import disassemble
+from ..host.training.settings import SettingsError, TrainSettings
 from ..spec.commands import COMMAND_BYTES
-from .assembler import disassemble
-from .cli_options import (
+from .options import (
     BatchOption,
     BaudOption,
     ClassesOption,
@@ -21,13 +23,11 @@ from .cli_options import (
     SourceOption,
     VariantOption,
     board_port,
-    screen,
     summarise,
 )
-from .settings import SettingsError, TrainSettings
 
 if TYPE_CHECKING:
-    from .network import Network
+    from ..host.training.network import Network
 
 __all__ = ["diff", "disasm"]
 
@@ -45,8 +45,8 @@ def _shape(text: str) -> tuple[int, int, int]:
 def _network(settings: TrainSettings, shape: str, classes: int) -> tuple["Network", dict]:
     """A network of that description, and the weights it starts from."""
     config, image = settings.config, _shape(shape)
-    from .models import build_model  # here, because torch takes seconds to import
-    from .network import Network
+    from ..host.training.models import build_model  # here, because torch takes seconds to import
+    from ..host.training.network import Network
 
     module = build_model(settings.model, image, classes, settings.seed)
     source = settings.gradient_source if settings.predicts else None
@@ -113,7 +113,7 @@ def diff(
 
     Example: `adagp diff --devices golden,board --port /dev/ttyUSB1`
     """
-    from .session import DEVICES, open_device  # here, because torch takes seconds to import
+    from ..host.training.session import DEVICES, open_device  # here, because torch takes seconds to import
 
     names = [name.strip() for name in devices.split(",")]
     if len(names) != 2 or not set(names) <= set(DEVICES):
@@ -123,7 +123,7 @@ def diff(
     )
     line = board_port("board" if "board" in names else names[1], port, baud, patience)
     network, state = _network(settings, shape, classes)
-    from .diff import compare
+    from ..host.training.diff import compare
 
     def opened(name):
         return closing(open_device(name, network.config, **({"port": line} if name == "board" else {})))

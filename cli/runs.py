@@ -7,21 +7,21 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..host.console import screen
+from ..host.training.run_folder import RunError, RunFolder
+from ..host.training.settings import TrainSettings
+from ..spec.phases import PHASE_NAMES, PHASE_TITLES, WARMUP
 from ..spec.presets import preset
-from .cli_options import (
+from .options import (
     BaudOption,
     JsonOption,
     PatienceOption,
     PortOption,
     RunArgument,
     board_port,
-    screen,
     summarise,
     transfer_shown,
 )
-from .phases import PHASE_NAMES, PHASE_TITLES, WARMUP
-from .run_folder import RunError, RunFolder
-from .settings import TrainSettings
 
 __all__ = ["batches_by_phase", "draw", "evaluate", "report"]
 
@@ -61,8 +61,8 @@ def evaluate(
     settings = TrainSettings.from_dict(folder.settings)
     if device is None:
         device = folder.summary["device"] if folder.finished else "sim"
-    from . import trainer as training
-    from .session import open_session
+    from ..host.training import trainer as training
+    from ..host.training.session import open_session
 
     line = board_port(device, port, baud, patience)
     with open_session(settings, device, port=line, progress=transfer_shown()) as session:
@@ -107,7 +107,7 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
 
 def draw(folder: RunFolder) -> list[Path]:
     """Plots of a run, written to its folder."""
-    from .plots import plot_run, plot_timeline  # here, because matplotlib takes a while to import
+    from ..evaluation.report.plots import plot_run, plot_timeline  # here, because matplotlib takes a while to import
 
     paths = [folder.path / "report.png"]
     settings = folder.settings
@@ -116,7 +116,7 @@ def draw(folder: RunFolder) -> list[Path]:
         title += f", {settings['gradient_source']} gradients"
     plot_run(folder.log, title, paths[0])
     if folder.timeline.exists():
-        from .timeline import read_trace
+        from ..host.training.timeline import read_trace
 
         paths.append(folder.timeline.with_suffix(".png"))
         plot_timeline(read_trace(folder.timeline), f"{title}: what the units do", paths[1])

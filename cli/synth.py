@@ -1,49 +1,28 @@
 """The command that measures hardware: synth."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import fields, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ..evaluation.instruments.synthesis import cells, complain, progress_of
+from ..evaluation.report.synth_tables import show
+from ..host.console import numbers, resumable, screen, writable_folder
+from ..host.training.settings import SettingsError
 from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
-from .cli_options import LARGEST_SEED, JsonOption, PresetOption, resumable, screen, summarise, writable_folder
-from .settings import SettingsError
-from .synth_tables import show
+from .options import JsonOption, PresetOption, summarise
 
 if TYPE_CHECKING:
-    from ..synth.design import Design
-    from ..synth.flow import Report
+    pass
 
-__all__ = ["cells", "changed", "complain", "numbers", "progress_of", "synth", "usual_library"]
+__all__ = ["changed", "synth"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
 LARGEST_MHZ = 1000
 """That may be asked for: more than any of these FPGAs' clocks."""
-MOST_SEEDS = 1000
-"""In one command; each takes minutes."""
-
-
-def numbers(text: str) -> list[int]:
-    """Of ``1,2,5`` or ``1-8``; raises SettingsError."""
-    try:
-        parts = [part.partition("-") for part in text.split(",")]
-        ranges = [range(int(first), int(last if dash else first) + 1) for first, dash, last in parts]
-    except ValueError:
-        ranges = [range(0)]
-    if not all(ranges):
-        raise SettingsError(f"seeds = {text!r} must be like 1,2,5 or 1-8")
-    if any(some[0] < 1 or some[-1] > LARGEST_SEED for some in ranges):
-        raise SettingsError(f"seeds = {text!r} must be from 1 to {LARGEST_SEED}")
-    if sum(map(len, ranges)) > MOST_SEEDS:
-        raise SettingsError(f"seeds = {text!r} must be {MOST_SEEDS} seeds at most")
-    return list(dict.fromkeys(chain(*ranges)))
 
 
 def changed(config: Config, changes: Sequence[str]) -> Config:
@@ -55,74 +34,6 @@ def changed(config: Config, changes: Sequence[str]) -> Config:
             raise SettingsError(f"set = {change!r} must be FIELD=NUMBER with a field of: {', '.join(known)}")
         config = Config.from_dict({**config.to_dict(), name: int(value), "name": f"{config.name}-{name}{value}"})
     return config
-
-
-@contextmanager
-def progress_of(console: Console) -> Iterator["Report"]:
-    """A line for each job that runs: what its tool does, and for how long; a process that ends ends its tools."""
-    from ..synth.jobs import ended_by_signals
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("{task.fields[now]}")
-    with ended_by_signals(), Progress(*columns, console=console) as bar:
-
-        def report(job):
-            task = bar.add_task(job, total=1, now="")
-
-            def say(now):
-                bar.update(task, now=now[:60], completed=0 if now else 1)
-
-            return say
-
-        yield report
-
-
-def usual_library() -> Path:
-    """The cells that are taken where no others are given; raises ToolError where they aren't installed."""
-    from ..synth.asic import LIBERTY
-    from ..synth.errors import ToolError
-
-    if not LIBERTY.exists():
-        hint = "Debian: apt install qflow-tech-osu018; others: --liberty"
-        raise ToolError(f"{LIBERTY} was not found ({hint})")
-    return LIBERTY
-
-
-def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: int, report: "Report") -> list[dict]:
-    """Figures of designs in standard cells, with the power of simulated batches if it is asked for."""
-    from ..synth import asic
-    from ..synth.jobs import results, side_by_side
-    from ..synth.sta import sta_command
-    from ..synth.yosys import yosys_version
-    from .activity import activities
-
-    library = asic.Library(liberty or usual_library())
-    _ = yosys_version(), sta_command()  # missing tools are better known before the work than after
-    known: dict[str, dict[str, asic.Activity]] = {}
-    for design in designs if power else ():
-        say = report(f"{design.name}: activity")
-        say("simulation with toggles counted")
-        known[design.name] = activities(design.config, design.place)
-        say("")
-    with side_by_side(jobs) as submit:
-        calls = [
-            (asic.figures, design, library, known.get(design.name, {}), report(f"{design.name}: cells"))
-            for design in designs
-        ]
-        return results(submit, calls)
-
-
-def complain(found: Sequence[Mapping]) -> None:
-    """Raises what is wrong with figures of designs, once all of them are shown.
-
-    FitError; ToolError for a tool that failed; RouteError for a design that has no route with any seed.
-    """
-    from ..synth import flow
-    from ..synth.errors import RouteError
-
-    flow.complain(found)
-    for figures in found:
-        if figures.get("unrouted") and not figures.get("fmax_mhz"):
-            raise RouteError(next(iter(figures["unrouted"].values())))
 
 
 def synth(

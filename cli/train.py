@@ -10,7 +10,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from .cli_options import (
+from ..host.console import screen
+from ..host.devices.device import DeviceError
+from ..host.training.data import DATASETS
+from ..host.training.run_folder import RunError, RunFolder
+from ..host.training.settings import SCHEDULES, SettingsError, TrainSettings
+from .options import (
     BaudOption,
     DeviceOption,
     JsonOption,
@@ -20,20 +25,15 @@ from .cli_options import (
     SourceOption,
     VariantOption,
     board_port,
-    screen,
     summarise,
     transfer_shown,
 )
-from .cli_runs import batches_by_phase, draw
-from .data import DATASETS
-from .device import DeviceError
-from .run_folder import RunError, RunFolder
-from .settings import SCHEDULES, SettingsError, TrainSettings
+from .runs import batches_by_phase, draw
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
-    from .board_device import Port
-    from .timeline import Timeline
-    from .trainer import Trainer
+    from ..host.devices.board import Port
+    from ..host.training.timeline import Timeline
+    from ..host.training.trainer import Trainer
 
 __all__ = ["train"]
 
@@ -192,9 +192,9 @@ def _run(
     line: "Port | None" = None,
 ) -> tuple["Trainer", str]:
     """Train to the end, from the folder's checkpoint if it holds an unfinished run; returns the weights' hash too."""
-    from .session import open_session
-    from .timeline import check_window
-    from .trainer import Trainer
+    from ..host.training.session import open_session
+    from ..host.training.timeline import check_window
+    from ..host.training.trainer import Trainer
 
     if timeline is not None and device != "sim":
         raise SettingsError(f"timeline needs the device sim: {device} doesn't say what its units do")
@@ -223,8 +223,8 @@ def _run(
 
 def _timeline(text: str, trainer: "Trainer") -> "Timeline":
     """The timeline of the batches that ``text`` says."""
-    from .sim_device import SimDevice
-    from .timeline import Timeline, window
+    from ..host.devices.simulated import SimDevice
+    from ..host.training.timeline import Timeline, window
 
     assert isinstance(trainer.device, SimDevice) and trainer.folder is not None
     first, last = window(text, trainer.settings.epochs * trainer.steps_per_epoch)

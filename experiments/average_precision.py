@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..golden.paper import YOLO_IOU
-from .yolo_boxes import Detections, iou
+from ..algorithm.paper import YOLO_IOU
+from .networks.yolo_boxes import Detections, iou
 
 __all__ = ["Objects", "average_precisions", "mean_average_precision"]
 

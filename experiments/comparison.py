@@ -8,7 +8,7 @@ from statistics import fmean
 
 from .data import Splits
 from .experiment_folder import ExperimentFolder
-from .methods import METHODS
+from .methods.methods import METHODS
 from .regimes import Regime
 from .runs import Run
 from .workers import Ended, Told, data_of, run_all

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from .average_precision import Objects
-from .yolo_boxes import Detections, Priors, detect, priors
-from .yolo_loss import Targets, targets, yolo_loss
+from .networks.yolo_boxes import Detections, Priors, detect, priors
+from .networks.yolo_loss import Targets, targets, yolo_loss
 
 __all__ = ["Batch", "detection_loss", "detection_parts", "right_classes"]
 

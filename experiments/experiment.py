@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
-from ..host.settings import SettingsError
+from ..host.training.settings import SettingsError
 from .data import ImageSet, Splits
 from .experiment_folder import ExperimentFolder
-from .prepared import SIZED
+from .preparation import SIZED
 from .runs import Outcome, Run, network_of
 from .settings import ExperimentSettings
 from .workers import Told, data_of, run_all

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..host.run_folder import RunError, write_atomically
+from ..gen.files import write_atomically
+from ..host.training.run_folder import RunError
 from .runs import Outcome, Run
 
 __all__ = ["ExperimentFolder", "without_nan"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .front import best
-from .methods import METHODS
+from .methods.methods import METHODS
+from .pareto import best
 from .results import MethodResult
 
 __all__ = ["plot_experiment"]

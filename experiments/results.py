@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from ..golden.training.metrics import csv_text, scalars
-from ..host.run_folder import write_atomically
-from ..host.settings import SettingsError
+from ..algorithm.metrics import csv_text, scalars
+from ..gen.files import write_atomically
+from ..host.training.settings import SettingsError
 from .experiment_folder import ExperimentFolder
-from .front import Point, compare
-from .methods import METHODS
+from .methods.methods import METHODS
+from .pareto import Point, compare
 from .tasks import Task
 
 __all__ = ["MethodResult", "events_writer", "macs", "remarks", "results", "table", "write_events", "write_metrics"]

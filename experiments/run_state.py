@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from ..host.run_folder import RunError, write_atomically
+from ..gen.files import write_atomically
+from ..host.training.run_folder import RunError
 
 __all__ = ["History", "restore", "save"]
 

@@ -9,18 +9,18 @@ import torch
 from torch import nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
+from ..algorithm import AdaGP
+from ..algorithm.schedules import phase_name
 from ..gen.cache import digest
-from ..golden.training import AdaGP
-from ..golden.training.schedules import phase_name
 from ..spec.schedule import PREDICTING
-from .coarse import halved
-from .costs import BatchCosts, batch_costs
 from .data import Batches, Splits
-from .dni import Dni
-from .ideas import IDEAS, Idea
-from .methods import METHODS, Method
-from .models import build
-from .optimisation import MOMENTUM, WEIGHT_DECAY, Rates, autocast, optimizer, scaler
+from .methods.costs import BatchCosts, batch_costs
+from .methods.dni import Dni
+from .methods.half_resolution import halved
+from .methods.ideas import IDEAS, Idea
+from .methods.methods import METHODS, Method
+from .methods.optimisation import MOMENTUM, WEIGHT_DECAY, Rates, autocast, optimizer, scaler
+from .networks.models import build
 from .run_state import History, restore, save
 from .tasks import CLASSIFICATION, Task, moved
 

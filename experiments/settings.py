@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..golden.paper import EPOCHS, LR, YOLO_LR, YOLO_WEIGHT_DECAY
-from ..host.settings import SettingsError
+from ..algorithm.paper import EPOCHS, LR, YOLO_LR, YOLO_WEIGHT_DECAY
+from ..host.training.settings import SettingsError
 from .data import DATASETS
-from .ideas import IDEAS
-from .methods import METHODS
-from .models import HALVED_MODELS, MODELS, PAPER_MODELS, SEQUENTIAL_MODELS, SMALL_MODELS
-from .optimisation import AUTOCASTS, DEVICES, LR_SCHEDULES, MOMENTUM, OPTIMIZERS, WEIGHT_DECAY
+from .methods.ideas import IDEAS
+from .methods.methods import METHODS
+from .methods.optimisation import AUTOCASTS, DEVICES, LR_SCHEDULES, MOMENTUM, OPTIMIZERS, WEIGHT_DECAY
+from .networks.models import HALVED_MODELS, MODELS, PAPER_MODELS, SEQUENTIAL_MODELS, SMALL_MODELS
 from .tasks import CLASSIFICATION, DETECTION, TASKS, TRANSLATION, task_of
 
 __all__ = ["DEFAULT_METHODS", "ExperimentSettings", "chosen", "fitting", "parse_methods", "parse_seeds"]

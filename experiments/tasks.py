@@ -14,7 +14,7 @@ from .bleu import bleu
 from .data import Batches
 from .data.vocabulary import PAD
 from .detection import detection_loss, detection_parts, right_classes
-from .transformer import translation_loss
+from .networks.transformer import translation_loss
 
 __all__ = ["CLASSIFICATION", "DETECTION", "TASKS", "TRANSLATION", "Task", "moved", "task_of"]
 

@@ -18,7 +18,7 @@ import torch
 from .data import Splits
 from .errors import ExperimentError
 from .experiment_folder import ExperimentFolder
-from .prepared import prepared
+from .preparation import prepared
 from .runs import Outcome, Run, Standing, execute
 from .tasks import task_of
 

@@ -14,7 +14,7 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from ..rtl.clock_gate import CELL
+from ..rtl.lib.clock_gate import CELL
 from ..spec.config import FAMILIES, Config
 from .description import MODULE, describe
 from .header import header

@@ -17,8 +17,8 @@ from .adam import AdamExponents, Powers, adam, step_rate
 from .exponents import Exponents
 from .operands import load
 from .quality import Quality, quality_sums, rms_exponent, votes
+from .random_signs import random_signs
 from .reorganise import reorganise
-from .signs import random_signs
 from .update import Hyper, UpdateExponents, update
 from .validate import validate
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .golden.training import PAPER, AdaGP, Metrics, Phase, PredictorSettings, schedule
+    from .algorithm import PAPER, AdaGP, Metrics, Phase, PredictorSettings, schedule
 
 __all__ = ["PAPER", "AdaGP", "Metrics", "Phase", "PredictorSettings", "__version__", "schedule"]
 
@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str):
     """The library's names, which need PyTorch, when they are wanted."""
     if name in __all__:
-        from .golden import training
+        from . import algorithm
 
-        return getattr(training, name)
+        return getattr(algorithm, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

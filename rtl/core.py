@@ -7,13 +7,13 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from ..spec.registers import N_REGIONS
-from .clock_gate import clock_gate
-from .compute import Compute
-from .dma_read import Fill
-from .dma_write import Store
-from .drain import Drain
-from .epilogue import n_lanes
-from .interfaces import (
+from .compute.compute import Compute
+from .dma.fill import Fill
+from .dma.store import Store
+from .drain.drain import Drain
+from .drain.epilogue import n_lanes
+from .lib.clock_gate import clock_gate
+from .lib.interfaces import (  # fmt: skip
     ErrorLayout,
     LostLayout,
     ReadClient,
@@ -23,11 +23,11 @@ from .interfaces import (
     TaskLayout,
     VectorLayout,
     WriteClient,
-)  # fmt: skip
-from .register_slice import RegisterSlice
-from .scratchpad import PingPong, Scratchpad
-from .sequencer import Sequencer
-from .token import TokenCounter
+)
+from .lib.register_slice import RegisterSlice
+from .lib.token import TokenCounter
+from .memory.scratchpad import PingPong, Scratchpad
+from .sequencer.sequencer import Sequencer
 
 __all__ = ["HALVES", "STALLS", "TOKENS", "Core"]
 

@@ -7,19 +7,19 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..spec.config import Config
-from .adam_rate import AdamRate
-from .arbiters import ReadArbiter, WriteArbiter
-from .axi import AxiMaster, join_axi
-from .clock_gate import clock_gate, without_reset
-from .control import Control
+from .control.control import Control
+from .control.csr import AxiLite
+from .control.dispatch import queues
+from .control.shadow import result_sources
 from .core import SETTLING, STALLS, Core
-from .csr import AxiLite
-from .delay import delayed
-from .dispatch import queues
-from .narrow import NarrowRead, NarrowWrite
-from .predictor_memory import PredictorMemory
-from .shadow import result_sources
-from .update import Update
+from .lib.clock_gate import clock_gate, without_reset
+from .lib.delay import delayed
+from .memory.arbiters import ReadArbiter, WriteArbiter
+from .memory.axi import AxiMaster, join_axi
+from .memory.narrow import NarrowRead, NarrowWrite
+from .memory.predictor_memory import PredictorMemory
+from .update.adam_rate import AdamRate
+from .update.update import Update
 
 __all__ = ["Top"]
 

@@ -21,8 +21,8 @@ import numpy as np
 from ..spec.config import VARIANTS, Config, ConfigError, DramPart
 from ..spec.presets import PRESETS, preset
 from .build import BuildError, library
-from .mishaps import PAUSE, Mishaps
-from .parts import Settings, settings
+from .line_noise import PAUSE, Mishaps
+from .native_types import Settings, settings
 from .simulation import SimulationError
 
 __all__ = ["CYCLES_PER_BIT", "Board", "main", "serve"]

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..gen.cache import digest, entry
-from ..gen.sources import HARDWARE
+from ..gen.hardware_digest import HARDWARE
 from ..gen.verilog import ASSERT_MACRO, GATE_MACRO, generate
 from ..spec.config import Config
 from . import coverage as points
@@ -65,9 +65,9 @@ def verilog(config: Config, cycles_per_bit: int | None = None) -> Path:
             start = time.monotonic()
             component = None
             if cycles_per_bit is not None:
-                from ..rtl.linked import Linked  # here, because hardware takes a while to import
+                from ..rtl.top_with_link import TopWithLink  # here, because hardware takes a while to import
 
-                component = Linked(config, config.clock_hz // cycles_per_bit)
+                component = TopWithLink(config, config.clock_hz // cycles_per_bit)
             generate(config, scratch / "out", component)
             (scratch / "out").rename(path)
             _say(f"generated in {time.monotonic() - start:.0f} s")

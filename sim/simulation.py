@@ -12,7 +12,7 @@ from ..spec.errors import ErrorCode
 from ..spec.registers import Status, register
 from .build import library
 from .coverage import n_counters
-from .parts import BURST, EVENT, DramTotals, Fault, NativeFault, Settings, settings
+from .native_types import BURST, EVENT, DramTotals, Fault, NativeFault, Settings, settings
 
 __all__ = ["Simulation", "SimulationError"]
 

@@ -83,7 +83,7 @@ class Source(IntEnum):
     ZERO = 1
     """It is zero everywhere: momentum coasts, weights decay."""
     RANDOM = 2
-    """Operand A with random signs (golden/signs.py): of a prediction's norm, without what it says."""
+    """Operand A with random signs (golden/random_signs.py): of a prediction's norm, without what it says."""
 
 
 class Adam(IntEnum):

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 __all__ = [
-    "ANSWER", "CRC_BYTES", "ESCAPE", "FLAG", "FLIP", "IDENTITY", "LINK_VERSION", "MAX_PAYLOAD", "REQUEST", "WINDOW",
-    "Kind", "Outcome", "Part", "n_bytes",
+    "ANSWER", "BAUD", "CRC_BYTES", "ESCAPE", "FLAG", "FLIP", "IDENTITY", "LINK_VERSION", "MAX_PAYLOAD", "REQUEST",
+    "WINDOW", "Kind", "Outcome", "Part", "n_bytes",
 ]  # fmt: skip
 
 LINK_VERSION = 1
 """Of everything in this file; HELLO and its answer's first two bytes stay as they are in all versions."""
+
+BAUD = 3_000_000
+"""Rate of the line unless another is given: common USB bridges reach it."""
 
 FLAG = 0x7E
 ESCAPE = 0x7D

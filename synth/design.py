@@ -10,22 +10,22 @@ from pathlib import Path
 from amaranth.lib import wiring
 
 from ..gen.cache import digest, entry
-from ..gen.sources import HARDWARE
+from ..gen.hardware_digest import HARDWARE
 from ..gen.verilog import Flat, Vendor, to_rtlil
-from ..rtl.accumulator import Accumulator
-from ..rtl.array import Array
-from ..rtl.compute import Compute
-from ..rtl.control import Control
+from ..rtl.compute.accumulator import Accumulator
+from ..rtl.compute.array import Array
+from ..rtl.compute.compute import Compute
+from ..rtl.compute.pe import PE
+from ..rtl.control.control import Control
 from ..rtl.core import Core
-from ..rtl.dma_read import Fill
-from ..rtl.dma_write import Store
-from ..rtl.drain import Drain
-from ..rtl.pe import PE
-from ..rtl.predictor_memory import PredictorMemory
-from ..rtl.scratchpad import PingPong, Scratchpad
-from ..rtl.sequencer import Sequencer
+from ..rtl.dma.fill import Fill
+from ..rtl.dma.store import Store
+from ..rtl.drain.drain import Drain
+from ..rtl.memory.predictor_memory import PredictorMemory
+from ..rtl.memory.scratchpad import PingPong, Scratchpad
+from ..rtl.sequencer.sequencer import Sequencer
 from ..rtl.top import Top
-from ..rtl.update import Update
+from ..rtl.update.update import Update
 from ..spec.config import Config
 from .errors import TargetError
 from .harness import DESIGN, PinHarness

@@ -1,9 +1,9 @@
 """Lattice ECP5: Yosys and nextpnr, with the open database of Project Trellis."""
 
-from .code import CODE
 from .floorplan import Plan
 from .nextpnr import Router
 from .output_registers import use_output_registers
+from .source_digest import CODE
 from .target import Part, Target
 from .yosys import Step
 

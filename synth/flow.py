@@ -11,12 +11,12 @@ from types import MappingProxyType
 from ..gen.cache import digest
 from . import ecp5, ice40, netlist, nextpnr, placement, xilinx
 from .breakdown import tree
-from .child import Say
-from .code import CODE, OWN, SOURCES
 from .design import Design
 from .errors import FitError, RouteError, ToolError
-from .jobs import results, side_by_side
 from .netlist import HARNESS
+from .parallel import results, side_by_side
+from .process import Say
+from .source_digest import CODE, OWN, SOURCES
 from .target import Part, Target
 from .yosys import synthesise, yosys_version
 

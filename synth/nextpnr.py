@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..gen.cache import cache_directory, digest, entry
-from . import child, floorplan
+from . import floorplan, process
 from .errors import RouteError, ToolError
 from .pins import identity
 
@@ -133,7 +133,7 @@ class Run:
     pins: Mapping[str, str] | None = None
     firm: bool = False
 
-    def place(self, say: child.Say = lambda _: None) -> Path:
+    def place(self, say: process.Say = lambda _: None) -> Path:
         """Folder with ``report.json`` and ``log.txt``, if firm ``place.txt`` too; made now unless it is in the cache.
 
         Raises RouteError where placer or router find no end in PLACING or ITERATIONS or rise by RISE, ToolError.
@@ -148,7 +148,7 @@ class Run:
                 floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan, self.pins)
 
                 def step(*options):
-                    child.run(
+                    process.run(
                         (*self.router.command, *options, *self.arguments), folder, folder / "log.txt", PHASE,
                         watched(say, LATE if FIRM in options else None),
                         what=f"{self.router.tool}, placing {what},", keep=path.with_name(f"{path.name}.log"),
@@ -210,7 +210,7 @@ def _hopeless(log):
     return False
 
 
-def watched(say: child.Say, most_late: int | None = None) -> child.Say:
+def watched(say: process.Say, most_late: int | None = None) -> process.Say:
     """``say``, which is told what PHASE finds, but that it raises RouteError when told of a last iteration.
 
     Not of one that has left no wire shared and no net late: it is the end that was hoped for. ``most_late``: how many

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 
-from . import child
+from . import process
 
 __all__ = ["Submit", "ended_by_signals", "results", "side_by_side"]
 
@@ -52,12 +52,12 @@ def side_by_side(jobs: int) -> Iterator[Submit]:
     try:
         yield pool.submit
     except BaseException:
-        child.stop()
+        process.stop()
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     finally:
         pool.shutdown()
-        child.resume()
+        process.resume()
 
 
 def results(submit: Submit, calls: Sequence[tuple]) -> list:

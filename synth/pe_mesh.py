@@ -10,7 +10,7 @@ __all__ = ["PEMesh"]
 
 
 class PEMesh(wiring.Component):
-    """``rows`` x ``cols`` PEs that ``make`` makes, wired as in :class:`~adagp.rtl.array.Array`.
+    """``rows`` x ``cols`` PEs that ``make`` makes, wired as in :class:`~adagp.rtl.compute.array.Array`.
 
     A row shares its stream operand, its stationary operand and ``swap``, a column shares ``load``, and psums go down
     the columns, from ``i_psum`` to ``o_psum``. What delays each row's operands until its psums come is left to the

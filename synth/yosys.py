@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..gen.cache import digest, entry
-from . import child
+from . import process
 from .errors import ToolError
 
 __all__ = ["MARK", "TOP", "Step", "synthesise", "yosys_command", "yosys_version"]
@@ -68,7 +68,7 @@ def yosys_command(script: str) -> tuple[str, ...]:
 
 
 def synthesise(
-    name: str, rtlil: Path, passes: str, say: child.Say = lambda _: None, files: Mapping[str, bytes] | None = None,
+    name: str, rtlil: Path, passes: str, say: process.Say = lambda _: None, files: Mapping[str, bytes] | None = None,
     after: Step | None = None,
 ) -> Path:  # fmt: skip
     """Folder with ``netlist.json``, ``scopes.txt`` (paths of blocks) and ``log.txt`` of a design, cached or new.
@@ -88,7 +88,7 @@ def synthesise(
             for file, content in others.items():
                 (folder / file).write_bytes(content)
             (folder / "input.il").symlink_to(rtlil.resolve())
-            child.run(
+            process.run(
                 yosys_command("script.ys"), folder, folder / "log.txt", _PASS, say,
                 what=f"Yosys, synthesising {name},", keep=path.with_name(f"{path.name}.log"),
             )  # fmt: skip

@@ -4,7 +4,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-PARTS = ("spec", "rtl", "golden", "gen", "sim", "synth", "host", "boards", "experiments")
+PARTS = (
+    "spec", "rtl", "golden", "algorithm", "gen", "sim", "synth", "host", "boards", "experiments", "evaluation", "cli",
+)  # fmt: skip
 PACKAGES = {"": "package", **{name: name for name in PARTS}}
 
 

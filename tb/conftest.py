@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from adagp.host.cli import main
+from adagp.cli.main import main
 from command_line import SMALL
 
 

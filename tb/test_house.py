@@ -23,12 +23,12 @@ BANNED = {
     "rtl": {"torch"},
     "golden": {
         "amaranth",
-        "adagp.spec.tiles",
-        "adagp.spec.tile_setup",
-        "adagp.spec.tile_shape",
-        "adagp.spec.tile_issue",
-        "adagp.spec.tile_machine",
-        "adagp.spec.descriptors",
+        "adagp.spec.microcode.program",
+        "adagp.spec.microcode.setup",
+        "adagp.spec.microcode.shape",
+        "adagp.spec.microcode.issue",
+        "adagp.spec.microcode.machine",
+        "adagp.spec.microcode.descriptors",
     },
     "gen": {"torch"},
     "sim": {"torch"},
@@ -92,7 +92,8 @@ def test_the_import_rule_sees_what_it_should(tmp_path):
         "from ..rtl import pe\nfrom ..spec.tiles import tile_program\nfrom . import layer\nimport golden.x\n"
     )
     assert {name for name in imports(path, "golden") if breaks(name, "golden")} == {
-        "adagp.rtl", "adagp.rtl.pe", "adagp.spec.tiles", "adagp.spec.tiles.tile_program", "golden.x",
+        "adagp.rtl", "adagp.rtl.compute.pe", "adagp.spec.microcode.program", "adagp.spec.microcode.program.tile_program",
+        "golden.x",
     }  # fmt: skip
     path.write_text("from adagp.golden import pool\nimport torch.nn\nfrom ..spec.tiles import tile_program\n")
     assert {name for name in imports(path, "sim") if breaks(name, "sim")} == {

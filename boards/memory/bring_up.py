@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .board_device import Line, Port
-from .dram_check import check_memory
-from .dram_controller import DramController
-from .dram_start import DramStartError, Eye, close, start
-from .link import Link, LinkError
+from ...host.devices.board import Line, Port
+from ...host.devices.link import Link, LinkError
+from .controller import DramController
+from .ddr3 import DramStartError, Eye, close, start
+from .memory_test import check_memory
 
 __all__ = ["start_memory"]
 

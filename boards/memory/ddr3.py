@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .dram_controller import COMMANDS, CONTROLS, DramController
+from .controller import COMMANDS, CONTROLS, DramController
 
 __all__ = ["DramStartError", "Eye", "Phy", "Registers", "close", "start"]
 

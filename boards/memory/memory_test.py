@@ -4,8 +4,8 @@ from typing import Protocol
 
 import numpy as np
 
-from .dram_controller import DramController
-from .dram_start import DramStartError
+from .controller import DramController
+from .ddr3 import DramStartError
 
 __all__ = ["Memory", "check_memory"]
 
@@ -20,7 +20,7 @@ LINE = 64
 
 
 class Memory(Protocol):
-    """The part of :class:`~adagp.host.device.Device` that is needed here."""
+    """The part of :class:`~adagp.host.devices.device.Device` that is needed here."""
 
     def write(self, address: int, array: np.ndarray) -> None: ...
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ..gen.cache import digest
-from ..gen.sources import HARDWARE
-from ..host.batch_cycles import batch_cycles
-from ..host.data import Dataset
-from ..host.run_folder import write_atomically
-from ..host.settings import TrainSettings
-from ..host.training_sources import training_sources
-from ..spec.schedule import SOURCES
-from . import host_networks
-from .methods import METHODS
-from .regimes import Regime
+from ...experiments.methods.methods import METHODS
+from ...experiments.networks import by_path
+from ...experiments.regimes import Regime
+from ...gen.cache import digest
+from ...gen.files import write_atomically
+from ...gen.hardware_digest import HARDWARE
+from ...host.training.data import Dataset
+from ...host.training.settings import TrainSettings
+from ...host.training.sources import training_sources
+from ...spec.schedule import SOURCES
+from ..instruments.batch_cycles import batch_cycles
 
 __all__ = ["HALF", "PLAIN", "SIMULATED", "cycles_of", "measured", "settings_of"]
 
@@ -35,7 +35,7 @@ def settings_of(regime: Regime, source: str) -> TrainSettings:
     """Of a run of the regime's network with gradients of ``source`` in GP batches; raises KeyError for "dni"."""
     if source not in (PLAIN, *SOURCES):
         raise KeyError(source)
-    network = f"{host_networks.__file__}:{regime.model.replace('-', '_')}"
+    network = f"{by_path.__file__}:{regime.model.replace('-', '_')}"
     plain = TrainSettings(model=network, data=regime.data, batch=regime.batch_size, preset=regime.preset)
     return plain if source == PLAIN else replace(plain, variant="max", gradient_source=source)
 

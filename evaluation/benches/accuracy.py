@@ -27,30 +27,31 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from ..gen.cache import code, digest
-from ..golden.training.metrics import MEASURES
-from ..host.cli_options import at_least_one, screen, writable
-from ..host.results import FOLDER, commit, merge_results, provenance
-from ..host.run_folder import RunError
-from ..spec.presets import preset
-from ..spec.schedule import PREDICTING
-from .accelerated import PLAIN, SIMULATED, cycles_of, measured
-from .comparison import SEEDS, Comparison, Tuned
-from .data import SHIPPED, DataError
-from .errors import ExperimentError, ModelError
-from .experiment_folder import ExperimentFolder, without_nan
-from .methods import METHODS
-from .optimisation import DEVICES
-from .progress import RunsProgress
-from .regimes import REGIMES, Regime
-from .results import MethodResult, macs, results, table
-from .runs import Run
-from .settings import fitting
-from .tasks import CLASSIFICATION
+from ...algorithm.metrics import MEASURES
+from ...experiments.comparison import SEEDS, Comparison, Tuned
+from ...experiments.data import SHIPPED, DataError
+from ...experiments.errors import ExperimentError, ModelError
+from ...experiments.experiment_folder import ExperimentFolder, without_nan
+from ...experiments.methods.methods import METHODS
+from ...experiments.methods.optimisation import DEVICES
+from ...experiments.progress import RunsProgress
+from ...experiments.regimes import REGIMES, Regime
+from ...experiments.results import MethodResult, macs, results, table
+from ...experiments.runs import Run
+from ...experiments.settings import fitting
+from ...experiments.tasks import CLASSIFICATION
+from ...gen.cache import code, digest
+from ...gen.provenance import commit, provenance
+from ...host.console import at_least_one, screen, writable
+from ...host.training.run_folder import RunError
+from ...spec.presets import preset
+from ...spec.schedule import PREDICTING
+from ..instruments.results import FOLDER, merge_results
+from .accelerator_cycles import PLAIN, SIMULATED, cycles_of, measured
 
 __all__ = ["details_of", "figures_of", "main", "sources"]
 
-COMMAND = "python -m adagp.experiments.bench_accuracy"
+COMMAND = "python -m adagp.evaluation.benches.accuracy"
 WORK = Path("build/bench_accuracy")
 USUAL = [name for name, regime in REGIMES.items() if not regime.wants_gpu]
 REPORTING = ("bench_", "report_", "accuracy_", "front", "plots", "results", "progress", "cli")

@@ -2,7 +2,7 @@
 
 Synthesised by Yosys and ABC with osu018 (180 nm), timed by OpenSTA; areas in square micrometres, powers in watts.
 
-``area``: of cells, and of memories by the model of ``synth/memories.py``; no wires, no clock tree, no pads.
+``area``: of cells, and of memories by the model of ``synth/asic/sram.py``; no wires, no clock tree, no pads.
 ``fmax_gates_mhz``: between flip-flops, without wires, paths to and from memories, and delays of inputs and outputs.
 ``power_bp_w``, ``power_gp_w``: at the preset's clock in a batch with backpropagation and in one with predicted
 gradients, of the default network, with the activity of the simulated RTL. In it are cells, their pins (those of the
@@ -18,21 +18,30 @@ import argparse
 import subprocess
 from pathlib import Path
 
-from ..gen.cache import code, digest
-from ..spec.config import VARIANTS
-from ..spec.presets import PRESETS, preset
-from ..synth.code import CELLS, CODE
-from ..synth.sta import sta_command
-from . import activity
-from .cli_options import screen
-from .cli_synth import cells, progress_of, usual_library
-from .results import commit, provenance, write_results
-from .synthesis_bench import asked, by_variant, known_designs, mistakes_in_a_line, parser
-from .training_sources import training_sources
+from ...gen.cache import code, digest
+from ...gen.provenance import commit, provenance
+from ...host.console import screen
+from ...host.training.sources import training_sources
+from ...spec.config import VARIANTS
+from ...spec.presets import PRESETS, preset
+from ...synth.asic.sta import sta_command
+from ...synth.source_digest import CELLS, CODE
+from ..instruments import activity
+from ..instruments.results import write_results
+from ..instruments.synthesis import (
+    asked,
+    by_variant,
+    cells,
+    known_designs,
+    mistakes_in_a_line,
+    parser,
+    progress_of,
+    usual_library,
+)
 
 __all__ = ["flow", "main"]
 
-COMMAND = "python -m adagp.host.bench_asic"
+COMMAND = "python -m adagp.evaluation.benches.asic"
 FIGURES = {
     "area": lambda design: design["area"], "fmax_gates_mhz": lambda design: design["fmax_best_mhz"],
     "power_bp_w": lambda design: design.get("power_bp_w", {}).get("total"),

@@ -10,17 +10,18 @@ Half an hour; stopped, it goes on in its folder.
 import argparse
 from pathlib import Path
 
-from ..host.cli_options import writable
-from ..host.results import FOLDER, commit, provenance, write_results
-from ..host.synthesis_bench import mistakes_in_a_line, one_seed
-from ..spec.presets import preset
-from ..synth.jobs import ended_by_signals
-from .build import build, find_board
-from .cli import BAUD
+from ...boards.build import build, find_board
+from ...gen.provenance import commit, provenance
+from ...host.console import writable
+from ...spec.link import BAUD
+from ...spec.presets import preset
+from ...synth.parallel import ended_by_signals
+from ..instruments.results import FOLDER, write_results
+from ..instruments.synthesis import mistakes_in_a_line, one_seed
 
 __all__ = ["NAME", "main"]
 
-COMMAND = "python -m adagp.boards.bench_build"
+COMMAND = "python -m adagp.evaluation.benches.board_build"
 NAME = "board_build"
 BOARD, PRESET = "ecpix5", "tiny"
 

@@ -29,20 +29,21 @@ import numpy as np
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..sim.build import library
-from ..spec.presets import preset
-from ..spec.schedule import SOURCES, Schedule, State, following
-from .batch_cycles import batch_cycles
-from .bench_numerics import best_rate, digest, validation
-from .cli_options import at_least_one, writable
-from .data import Dataset, load_dataset
-from .phases import PHASE_NAMES
-from .results import FOLDER, commit, provenance, write_results
-from .run_folder import write_atomically
-from .session import open_session
-from .settings import TrainSettings, parse_phases
-from .trainer import Trainer, evaluate
-from .training_sources import training_sources
+from ...gen.files import write_atomically
+from ...gen.provenance import commit, provenance
+from ...host.console import at_least_one, writable
+from ...host.training.data import Dataset, load_dataset
+from ...host.training.session import open_session
+from ...host.training.settings import TrainSettings, parse_phases
+from ...host.training.sources import training_sources
+from ...host.training.trainer import Trainer, evaluate
+from ...sim.build import library
+from ...spec.phases import PHASE_NAMES
+from ...spec.presets import preset
+from ...spec.schedule import SOURCES, Schedule, State, following
+from ..instruments.batch_cycles import batch_cycles
+from ..instruments.results import FOLDER, write_results
+from .numerics import best_rate, digest, validation
 
 __all__ = ["METHODS", "Run", "costs", "equal_epochs", "figures", "half_size", "main", "settings_of", "train"]
 
@@ -54,7 +55,7 @@ TUNING_SEED = 100
 PHASES = "1*4:1 1*3:1 1*2:1 1:1"
 """The paper's ratios, an epoch each, for eight epochs instead of ninety."""
 WORK = Path("build/bench_controls")
-COMMAND = "python -m adagp.host.bench_controls --data-dir FOLDER_OF_FASHION_MNIST"
+COMMAND = "python -m adagp.evaluation.benches.controls --data-dir FOLDER_OF_FASHION_MNIST"
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,7 @@ def compare(
 
 def main() -> None:
     """Entry point of ``nox -s bench_controls``."""
-    parser = argparse.ArgumentParser(prog="python -m adagp.host.bench_controls", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m adagp.evaluation.benches.controls", description=__doc__)
     parser.add_argument("--data-dir", type=Path, help="folder with the files of Fashion-MNIST")
     parser.add_argument("--output", type=writable, default=FOLDER / "controls.json")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes that train at a time")

@@ -11,11 +11,11 @@ What is finished is kept in the cache, and seeds that the output has aren't run 
 have changed: a bench that was stopped goes on, and more seeds can be added.
 """
 
-from .synthesis_bench import bench, mistakes_in_a_line, parser
+from ..instruments.synthesis import bench, mistakes_in_a_line, parser
 
 __all__ = ["main"]
 
-COMMAND = "python -m adagp.host.bench_ecp5"
+COMMAND = "python -m adagp.evaluation.benches.ecp5"
 
 
 def main() -> None:

@@ -19,18 +19,19 @@ import torch
 from rich.progress import Progress
 from torch.nn.functional import cross_entropy
 
-from ..spec.commands import Opcode, Phase
-from ..spec.operands import COMPUTE, operands
-from ..spec.presets import preset
-from .cli_options import writable
-from .data import Dataset, load_dataset
-from .models import build_model
-from .network import Network
-from .results import FOLDER, commit, provenance, write_results
-from .run_folder import write_atomically
-from .session import open_session
-from .settings import TrainSettings
-from .trainer import Trainer, evaluate
+from ...gen.files import write_atomically
+from ...gen.provenance import commit, provenance
+from ...host.console import writable
+from ...host.training.data import Dataset, load_dataset
+from ...host.training.models import build_model
+from ...host.training.network import Network
+from ...host.training.session import open_session
+from ...host.training.settings import TrainSettings
+from ...host.training.trainer import Trainer, evaluate
+from ...spec.commands import Opcode, Phase
+from ...spec.operands import COMPUTE, operands
+from ...spec.presets import preset
+from ..instruments.results import FOLDER, write_results
 
 __all__ = [
     "CASES", "Case", "best_rate", "digest", "figures", "main", "results_per_batch", "run_float", "run_integer",
@@ -45,7 +46,7 @@ VALIDATION_IMAGES = 5000
 stands aside for it."""
 KINDS = ("fp32", "int16")
 WORK = Path("build/bench_numerics")
-COMMAND = "python -m adagp.host.bench_numerics --data-dir FOLDER_OF_FASHION_MNIST"
+COMMAND = "python -m adagp.evaluation.benches.numerics --data-dir FOLDER_OF_FASHION_MNIST"
 EVALUATION_IMAGES = 500
 """Images that PyTorch evaluates at a time."""
 
@@ -222,7 +223,7 @@ def compare(case: Case, folder: Path | None, source: str, progress: Progress) ->
 
 def main() -> None:
     """Entry point of ``nox -s bench_numerics``."""
-    parser = argparse.ArgumentParser(prog="python -m adagp.host.bench_numerics", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m adagp.evaluation.benches.numerics", description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder with the files of Fashion-MNIST")
     parser.add_argument("--output", type=writable, default=FOLDER / "numerics.json")
     parser.add_argument("--fresh", action="store_true", help="forget the runs of a bench that was stopped")

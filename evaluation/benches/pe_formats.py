@@ -1,7 +1,8 @@
 """PEs of three number formats, synthesised, placed and routed: ``results/pe_formats.json``.
 
-``int16`` and ``int8`` are ``rtl/pe.py`` as the accelerator has it (mantissas of block floating point, exact integer
-psums); ``bf16`` is ``rtl/pe_bfloat16.py`` (bfloat16 operands, float32 psums), which is an option of the PE alone.
+``int16`` and ``int8`` are ``rtl/compute/pe.py`` as the accelerator has it (mantissas of block floating point, exact
+integer
+psums); ``bf16`` is ``rtl/bfloat16/pe.py`` (bfloat16 operands, float32 psums), which is an option of the PE alone.
 
 A PE between pins flatters or punishes: so a mesh of PEs stands between registers (``synth/pe_mesh.py``), and what is
 reported is the difference between a mesh and one of fewer rows, per PE. Cells are counted as `adagp synth` counts them:
@@ -21,31 +22,31 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..gen.verilog import Flat, Vendor, to_rtlil
-from ..rtl.pe import PE
-from ..rtl.pe_bfloat16 import PEBfloat16
-from ..spec.presets import preset
-from ..synth.design import PREFIX
-from ..synth.ecp5 import ECP5, ROUTER
-from ..synth.errors import RouteError, ToolError
-from ..synth.flow import median_mhz, tools
-from ..synth.harness import DESIGN, PinHarness
-from ..synth.jobs import ended_by_signals
-from ..synth.netlist import count
-from ..synth.pe_mesh import PEMesh
-from ..synth.placement import fmax_mhz
-from ..synth.target import Target
-from ..synth.xilinx import XILINX
-from ..synth.yosys import synthesise
-from .cli_options import writable
-from .cli_synth import complain
-from .measurement import bars
-from .results import FOLDER, commit, provenance, write_results
-from .synthesis_bench import mistakes_in_a_line
+from ...gen.provenance import commit, provenance
+from ...gen.verilog import Flat, Vendor, to_rtlil
+from ...host.console import writable
+from ...rtl.bfloat16.pe import PEBfloat16
+from ...rtl.compute.pe import PE
+from ...spec.presets import preset
+from ...synth.design import PREFIX
+from ...synth.ecp5 import ECP5, ROUTER
+from ...synth.errors import RouteError, ToolError
+from ...synth.flow import median_mhz, tools
+from ...synth.harness import DESIGN, PinHarness
+from ...synth.netlist import count
+from ...synth.parallel import ended_by_signals
+from ...synth.pe_mesh import PEMesh
+from ...synth.placement import fmax_mhz
+from ...synth.target import Target
+from ...synth.xilinx import XILINX
+from ...synth.yosys import synthesise
+from ..instruments.results import FOLDER, write_results
+from ..instruments.single_command import bars
+from ..instruments.synthesis import complain, mistakes_in_a_line
 
 __all__ = ["FORMATS", "MESHES", "TARGETS", "figures", "main", "per_pe", "placed", "synthesised"]
 
-COMMAND = "python -m adagp.host.bench_pe_formats"
+COMMAND = "python -m adagp.evaluation.benches.pe_formats"
 CONFIG = preset("ecp5")
 FORMATS: dict[str, tuple] = {
     "int16": (PE, CONFIG), "int8": (PE, replace(CONFIG, operand_width=8, acc_width=32)), "bf16": (PEBfloat16,),

@@ -16,22 +16,23 @@ from statistics import fmean
 import torch
 from rich.progress import track
 
-from ..golden.paper import EPOCHS
-from ..golden.training import AdaGP, schedule
-from ..host.cli_options import at_least_one, screen, writable
-from ..host.results import FOLDER, commit, merge_results, provenance
-from ..spec.presets import preset
-from .data import Batches, Splits
-from .methods import METHODS
-from .models import build
-from .optimisation import MOMENTUM
-from .prepared import prepared
-from .regimes import REGIMES
-from .tasks import CLASSIFICATION
+from ...algorithm import AdaGP, schedule
+from ...algorithm.paper import EPOCHS
+from ...experiments.data import Batches, Splits
+from ...experiments.methods.methods import METHODS
+from ...experiments.methods.optimisation import MOMENTUM
+from ...experiments.networks.models import build
+from ...experiments.preparation import prepared
+from ...experiments.regimes import REGIMES
+from ...experiments.tasks import CLASSIFICATION
+from ...gen.provenance import commit, provenance
+from ...host.console import at_least_one, screen, writable
+from ...spec.presets import preset
+from ..instruments.results import FOLDER, merge_results
 
 __all__ = ["BATCH", "IMAGES", "figures_of", "main", "paper_batches", "tenths"]
 
-COMMAND = "python -m adagp.experiments.bench_predictor"
+COMMAND = "python -m adagp.evaluation.benches.predictor"
 REGIMES_OF = {"digits": REGIMES["digits-long"], "fashion-mnist": REGIMES["fashion-long"]}
 """Whose network, images and batches these are."""
 LR = 0.05

@@ -23,20 +23,21 @@ from fnmatch import fnmatch
 from itertools import product
 from pathlib import Path
 
-from ..spec.config import Config
-from ..spec.operands import macs
-from ..spec.presets import DRAM_PARTS, preset
-from .cli_options import writable
-from .mapping import choose_mapping
-from .measurement import CLASSES, DIRECTIONS, IMAGE, MODEL, SEED, Bench, alone, bars, bound, measured
-from .models import build_model
-from .network import Network
-from .results import FOLDER, commit, provenance, write_results
-from .roofline import judge, knees
+from ...gen.provenance import commit, provenance
+from ...host.compiler.mapping import choose_mapping
+from ...host.console import writable
+from ...host.training.models import build_model
+from ...host.training.network import Network
+from ...spec.config import Config
+from ...spec.operands import macs
+from ...spec.presets import DRAM_PARTS, preset
+from ..instruments.results import FOLDER, write_results
+from ..instruments.roofline import judge, knees
+from ..instruments.single_command import CLASSES, DIRECTIONS, IMAGE, MODEL, SEED, Bench, alone, bars, bound, measured
 
 __all__ = ["ARRAYS", "LAYERS", "MEASURED", "PORTS", "Networks", "Point", "configuration", "figures", "main", "points"]
 
-COMMAND = "python -m adagp.host.bench_scaling"
+COMMAND = "python -m adagp.evaluation.benches.scaling"
 WORK = Path("build/bench_scaling")
 ARRAYS = ((4, 4), (8, 8), (12, 15), (16, 16), (32, 32))
 PORTS = (64, 128, 256)

@@ -16,22 +16,25 @@ from dataclasses import replace
 
 import torch
 
-from ..sim.build import library, verilog
-from ..spec.presets import preset
-from .cli_options import writable
-from .results import FOLDER, commit, provenance, write_results
-from .session import Session, open_session
-from .settings import TrainSettings
-from .trainer import Trainer
+from ...gen.provenance import commit, provenance
+from ...host.console import writable
+from ...host.training.session import Session, open_session
+from ...host.training.settings import TrainSettings
+from ...host.training.trainer import Trainer
+from ...sim.build import library, verilog
+from ...spec.presets import preset
+from ..instruments.results import FOLDER, write_results
 
 __all__ = ["main"]
 
-COMMAND = "python -m adagp.host.bench_simulation"
+COMMAND = "python -m adagp.evaluation.benches.simulation"
 PRESET = "paper"
 IMAGES = 1024
 """Images that the simulation trains on."""
 RUNS = 5
-START = "from adagp.host.sim_device import SimDevice; from adagp.spec.presets import preset; SimDevice(preset({!r}))"
+START = (
+    "from adagp.host.devices.simulated import SimDevice; from adagp.spec.presets import preset; SimDevice(preset({!r}))"
+)
 
 
 def _seconds(work) -> float:

@@ -3,11 +3,11 @@
 Some minutes.
 """
 
-from .synthesis_bench import bench, mistakes_in_a_line, parser
+from ..instruments.synthesis import bench, mistakes_in_a_line, parser
 
 __all__ = ["NAMES", "VARIANTS", "main"]
 
-COMMAND = "python -m adagp.host.bench_synth_tiny"
+COMMAND = "python -m adagp.evaluation.benches.synth_tiny"
 VARIANTS = ("baseline", "max")
 NAMES = ("lut", "ff", "ebr", "multiplier")
 

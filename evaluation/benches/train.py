@@ -14,23 +14,24 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from ..sim.build import verilog
-from ..spec.config import Config
-from ..spec.presets import preset
-from .cli_options import writable
-from .data import load_dataset
-from .device import Device
-from .lowering import Kind
-from .models import build_model
-from .network import Network
-from .results import FOLDER, commit, provenance, write_results
-from .settings import TrainSettings
-from .sim_device import SimDevice
-from .trainer import Trainer
+from ...gen.provenance import commit, provenance
+from ...host.compiler.lowering import Kind
+from ...host.console import writable
+from ...host.devices.device import Device
+from ...host.devices.simulated import SimDevice
+from ...host.training.data import load_dataset
+from ...host.training.models import build_model
+from ...host.training.network import Network
+from ...host.training.settings import TrainSettings
+from ...host.training.trainer import Trainer
+from ...sim.build import verilog
+from ...spec.config import Config
+from ...spec.presets import preset
+from ..instruments.results import FOLDER, write_results
 
 __all__ = ["COMMAND_LINE", "FAULT", "WITHOUT_GOLDEN", "main", "plant_fault", "training_macs"]
 
-COMMAND = "python -m adagp.host.bench_train"
+COMMAND = "python -m adagp.evaluation.benches.train"
 FEW_IMAGES = 128
 """Images that the runs with and without a planted fault train on."""
 FAULT_CYCLES = 20_000_000
@@ -46,7 +47,7 @@ class Blocker:
 
 sys.meta_path.insert(0, Blocker())
 """
-COMMAND_LINE = "from adagp.host.cli import main; main()"
+COMMAND_LINE = "from adagp.cli.main import main; main()"
 
 FAULT = re.compile(
     r"(^module \S*epilogue\.lane0\.scale_x (?:(?!^endmodule).)*? = \$signed\([^;]*\)) \+ (?=\$signed\(\{ 1'h0, )",

@@ -23,13 +23,17 @@ from pathlib import Path
 
 from torch import nn
 
-from ..spec.commands import Opcode
-from ..spec.config import Config
-from ..spec.operands import macs
-from ..spec.presets import preset
-from .assembler import Line
-from .cli_options import writable
-from .measurement import (
+from ...gen.provenance import commit, provenance
+from ...host.console import writable
+from ...host.program import Line
+from ...host.training.models import build_model
+from ...host.training.network import Network
+from ...spec.commands import Opcode
+from ...spec.config import Config
+from ...spec.operands import macs
+from ...spec.presets import preset
+from ..instruments.results import FOLDER, write_results
+from ..instruments.single_command import (
     CLASSES,
     DIRECTIONS,
     IMAGE,
@@ -43,13 +47,10 @@ from .measurement import (
     measured,
     real_macs,
 )
-from .models import build_model
-from .network import Network
-from .results import FOLDER, commit, provenance, write_results
 
 __all__ = ["figures", "main", "weighted"]
 
-COMMAND = "python -m adagp.host.bench_utilisation"
+COMMAND = "python -m adagp.evaluation.benches.utilisation"
 WORK = Path("build/bench_utilisation")
 PRESET, BATCH = "paper", 32
 GEMM = 1440

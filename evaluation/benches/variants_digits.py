@@ -17,26 +17,27 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from multiprocessing import get_context
 
-from ..sim.build import library
-from ..spec.config import VARIANTS
-from ..spec.presets import preset
-from . import timeline
-from .assembler import Program
-from .bench_variants_vgg13 import WORK
-from .cli_options import at_least_one, writable
-from .phases import EVALUATION, PHASE_NAMES
-from .results import FOLDER, commit, provenance, write_results
-from .run_folder import write_atomically
-from .session import open_session
-from .settings import TrainSettings
-from .sim_device import SimDevice
-from .trainer import Progress, Trainer, predict
-from .training_sources import training_sources
-from .variants import Measured, alpha, directions, figures, predictor_macs
+from ...gen.files import write_atomically
+from ...gen.provenance import commit, provenance
+from ...host.console import at_least_one, writable
+from ...host.devices.simulated import SimDevice
+from ...host.program import Program
+from ...host.training import timeline
+from ...host.training.session import open_session
+from ...host.training.settings import TrainSettings
+from ...host.training.sources import training_sources
+from ...host.training.trainer import Progress, Trainer, predict
+from ...sim.build import library
+from ...spec.config import VARIANTS
+from ...spec.phases import EVALUATION, PHASE_NAMES
+from ...spec.presets import preset
+from ..instruments.results import FOLDER, write_results
+from ..instruments.variants import Measured, alpha, directions, figures, predictor_macs
+from .variants_vgg13 import WORK
 
 __all__ = ["SETTINGS", "main"]
 
-COMMAND = "python -m adagp.host.bench_variants_digits"
+COMMAND = "python -m adagp.evaluation.benches.variants_digits"
 SETTINGS = TrainSettings(epochs=12, warmup_epochs=3, phases="2*4:1 2*3:1 2*2:1 1:1")
 RECORDED = 60
 """Batches whose timeline is kept, behind the warm-up."""

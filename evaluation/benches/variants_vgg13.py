@@ -13,7 +13,8 @@ hidden behind other work. ``overhead_*``: what isn't hidden, and all else by whi
 baseline's. ``implied_limit``: speed-up by the paper's schedule over 90 epochs if the predictor were free, from the
 baseline's measured ratio of backward to forward; a larger speed-up fails the bench. Between two batches of a start
 some 50 cycles pass that no batch is charged with. MAX has PEs of its own for the predictor, which ``utilisation_*``
-doesn't count. ``dram_energy_saving``, of MAX, is of the bytes that cross the port (``host/energy.py``), by the same
+doesn't count. ``dram_energy_saving``, of MAX, is of the bytes that cross the port
+(``evaluation/instruments/energy.py``), by the same
 schedule: without activations, refresh and what the DRAM draws when idle, nor what is kept on chip.
 
 A design that is finished is kept in ``build/bench_variants``: a bench that was stopped goes on after the last one.
@@ -29,27 +30,28 @@ from pathlib import Path
 
 import numpy as np
 
-from ..sim.build import library
-from ..spec.config import VARIANTS, Config
-from ..spec.presets import preset
-from ..spec.schedule import Entry, Schedule
-from . import timeline
-from .cli_options import at_least_one, writable
-from .device import Device
-from .golden_device import GoldenDevice
-from .loss import softmax_cross_entropy
-from .models import build_model
-from .network import Network
-from .phases import BP, EVALUATION, GP, PHASE_NAMES, WARMUP
-from .results import FOLDER, commit, provenance, write_results
-from .run_folder import write_atomically
-from .sim_device import SimDevice
-from .training_sources import training_sources
-from .variants import Measured, alpha, directions, figures, predictor_macs
+from ...gen.files import write_atomically
+from ...gen.provenance import commit, provenance
+from ...host.console import at_least_one, writable
+from ...host.devices.device import Device
+from ...host.devices.golden import GoldenDevice
+from ...host.devices.simulated import SimDevice
+from ...host.training import timeline
+from ...host.training.loss import softmax_cross_entropy
+from ...host.training.models import build_model
+from ...host.training.network import Network
+from ...host.training.sources import training_sources
+from ...sim.build import library
+from ...spec.config import VARIANTS, Config
+from ...spec.phases import BP, EVALUATION, GP, PHASE_NAMES, WARMUP
+from ...spec.presets import preset
+from ...spec.schedule import Entry, Schedule
+from ..instruments.results import FOLDER, write_results
+from ..instruments.variants import Measured, alpha, directions, figures, predictor_macs
 
 __all__ = ["main"]
 
-COMMAND = "python -m adagp.host.bench_variants_vgg13"
+COMMAND = "python -m adagp.evaluation.benches.variants_vgg13"
 WORK = Path("build/bench_variants")
 MODEL, SHAPE, CLASSES, BATCH, SEED = "vgg13", (3, 32, 32), 10, 32, 1
 RATES = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 5e-4}

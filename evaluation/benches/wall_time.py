@@ -1,6 +1,6 @@
 """What a batch takes in PyTorch: BP, GP, and what a GP batch consists of: ``results/wall_time.json``.
 
-``python -m adagp.experiments.bench_wall_time``, on a machine that does nothing else. All kinds of batches are run in
+``python -m adagp.evaluation.benches.wall_time``, on a machine that does nothing else. All kinds of batches are run in
 turn, so that each meets the same machine; times are medians. Small images keep a GPU waiting for its host, which sends
 it one small piece of work after the other; ``--size`` tells what is left of that with larger ones, ``--batch 1`` what
 a CPU does with little.
@@ -18,16 +18,17 @@ from rich.progress import track
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..golden.training import AdaGP, schedule
-from ..host.cli_options import at_least_one, screen, writable
-from ..host.results import FOLDER, commit, merge_results, provenance
-from ..spec.presets import preset
-from .errors import ModelError
-from .models import build
+from ...algorithm import AdaGP, schedule
+from ...experiments.errors import ModelError
+from ...experiments.networks.models import build
+from ...gen.provenance import commit, provenance
+from ...host.console import at_least_one, screen, writable
+from ...spec.presets import preset
+from ..instruments.results import FOLDER, merge_results
 
 __all__ = ["HOWS", "KINDS", "SIZE", "Times", "figures_of", "half_predicted", "main", "times"]
 
-COMMAND = "python -m adagp.experiments.bench_wall_time"
+COMMAND = "python -m adagp.evaluation.benches.wall_time"
 MODELS = ("vgg13", "resnet50")
 KINDS = ("bp", "ada_bp", "gp", "gp_at_once", "forward", "predictor", "predictor_at_once", "update")
 AT_ONCE = 8

@@ -8,12 +8,12 @@ RAMs; ``dsp48``: DSP48E1. Details have them block by block.
 What is finished is kept in the cache: a bench that was stopped goes on.
 """
 
-from ..golden.paper import FPGA_RESOURCES
-from .synthesis_bench import bench, mistakes_in_a_line, parser
+from ...algorithm.paper import FPGA_RESOURCES
+from ..instruments.synthesis import bench, mistakes_in_a_line, parser
 
 __all__ = ["main"]
 
-COMMAND = "python -m adagp.host.bench_xilinx"
+COMMAND = "python -m adagp.evaluation.benches.xilinx"
 
 
 def main() -> None:

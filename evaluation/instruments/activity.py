@@ -10,14 +10,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..gen.cache import digest, entry
-from ..sim import coverage
-from ..sim.build import library, verilog
-from ..spec.config import Config
-from ..synth.asic import Activity
-from ..synth.errors import ToolError
-from .settings import TrainSettings
-from .training_sources import training_sources
+from ...gen.cache import digest, entry
+from ...host.training.settings import TrainSettings
+from ...host.training.sources import training_sources
+from ...sim import coverage
+from ...sim.build import library, verilog
+from ...spec.config import Config
+from ...synth.asic.activity import Activity
+from ...synth.errors import ToolError
 
 __all__ = ["KINDS", "activities", "of_counts"]
 
@@ -125,9 +125,9 @@ def activities(config: Config, place: str = "") -> dict[str, Activity]:
 
 def _measure(settings: TrainSettings, n_counters: int) -> dict[str, np.ndarray]:
     """Counters and cycles of the last pieces of a run."""
-    from .session import open_session
-    from .sim_device import SimDevice
-    from .trainer import Trainer
+    from ...host.devices.simulated import SimDevice
+    from ...host.training.session import open_session
+    from ...host.training.trainer import Trainer
 
     seen: list[tuple[np.ndarray, int]] = []
     options = {"coverage": (KINDS, np.zeros(n_counters, np.uint32))}

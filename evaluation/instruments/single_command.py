@@ -11,17 +11,17 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import nn
 
-from ..sim.build import library, verilog
-from ..spec.commands import Command, Opcode, Phase
-from ..spec.config import Config
-from ..spec.operands import WAITS, macs
-from ..spec.registers import COUNTERS
-from .assembler import Line, Program
-from .network import Network
-from .phases import WARMUP
-from .run_folder import write_atomically
-from .sim_device import SimDevice
-from .tiling import Shape
+from ...gen.files import write_atomically
+from ...host.compiler.occupancy import Shape
+from ...host.devices.simulated import SimDevice
+from ...host.program import Line, Program
+from ...host.training.network import Network
+from ...sim.build import library, verilog
+from ...spec.commands import Command, Opcode, Phase
+from ...spec.config import Config
+from ...spec.operands import WAITS, macs
+from ...spec.phases import WARMUP
+from ...spec.registers import COUNTERS
 
 __all__ = [
     "CLASSES",

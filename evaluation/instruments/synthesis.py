@@ -7,18 +7,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..spec.config import VARIANTS, Config, ConfigError
-from ..spec.presets import preset
-from ..synth import flow
-from ..synth.design import Design
-from ..synth.errors import TargetError, ToolError
-from .cli_options import LARGEST_SEED, at_least_one, screen, writable
-from .cli_synth import complain, numbers, progress_of
-from .results import FOLDER, commit, provenance, write_results
-from .settings import SettingsError
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-__all__ = ["asked", "bench", "by_variant", "known_designs", "mistakes_in_a_line", "one_seed", "parser"]
+from ...gen.provenance import commit, provenance
+from ...host.console import LARGEST_SEED, at_least_one, numbers, screen, writable
+from ...host.training.settings import SettingsError
+from ...spec.config import VARIANTS, Config, ConfigError
+from ...spec.presets import preset
+from ...synth import flow
+from ...synth.design import Design
+from ...synth.errors import TargetError, ToolError
+from .results import FOLDER, write_results
+
+if TYPE_CHECKING:
+    from ...synth.flow import Report
+
+__all__ = [
+    "asked", "bench", "by_variant", "cells", "complain", "known_designs", "mistakes_in_a_line", "one_seed", "parser",
+    "progress_of", "usual_library",
+]  # fmt: skip
 
 
 @contextmanager
@@ -86,7 +96,7 @@ def bench(
     What was made is kept in the cache: stopped, it goes on. So it does from what the output has of this hardware, these
     tools and this flow: designs that aren't asked for stay, and of those that are, seeds that would be found again.
     A design's ``commit`` is that of its last run, the file's that of the last design's; ``seed`` are those of any
-    design. Raises what is wrong with the designs, as :func:`.cli_synth.complain` does, when all is written.
+    design. Raises what is wrong with the designs, as :func:`complain` does, when all is written.
     """
     source, config = commit(), preset(preset_name)
     designs = asked(arguments, config)
@@ -119,3 +129,73 @@ def known_designs(output: Path, origin: Mapping) -> dict[str, dict]:
     same = all(before["provenance"].get(key) == origin[key] for key in ("hardware", "config_hash", "tools"))
     designs = before["details"]["designs"] if same else ()
     return {design["design"]: design for design in designs if design.get("flow") == origin["flow"]}
+
+
+@contextmanager
+def progress_of(console: Console) -> Iterator["Report"]:
+    """A line for each job that runs: what its tool does, and for how long; a process that ends ends its tools."""
+    from ...synth.parallel import ended_by_signals
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("{task.fields[now]}")
+    with ended_by_signals(), Progress(*columns, console=console) as bar:
+
+        def report(job):
+            task = bar.add_task(job, total=1, now="")
+
+            def say(now):
+                bar.update(task, now=now[:60], completed=0 if now else 1)
+
+            return say
+
+        yield report
+
+
+def usual_library() -> Path:
+    """The cells that are taken where no others are given; raises ToolError where they aren't installed."""
+    from ...synth.asic.cells import LIBERTY
+    from ...synth.errors import ToolError
+
+    if not LIBERTY.exists():
+        hint = "Debian: apt install qflow-tech-osu018; others: --liberty"
+        raise ToolError(f"{LIBERTY} was not found ({hint})")
+    return LIBERTY
+
+
+def cells(designs: "Sequence[Design]", liberty: Path | None, power: bool, jobs: int, report: "Report") -> list[dict]:
+    """Figures of designs in standard cells, with the power of simulated batches if it is asked for."""
+    from ...synth.asic.activity import Activity
+    from ...synth.asic.cells import figures
+    from ...synth.asic.liberty import Library
+    from ...synth.asic.sta import sta_command
+    from ...synth.parallel import results, side_by_side
+    from ...synth.yosys import yosys_version
+    from .activity import activities
+
+    library = Library(liberty or usual_library())
+    _ = yosys_version(), sta_command()  # missing tools are better known before the work than after
+    known: dict[str, dict[str, Activity]] = {}
+    for design in designs if power else ():
+        say = report(f"{design.name}: activity")
+        say("simulation with toggles counted")
+        known[design.name] = activities(design.config, design.place)
+        say("")
+    with side_by_side(jobs) as submit:
+        calls = [
+            (figures, design, library, known.get(design.name, {}), report(f"{design.name}: cells"))
+            for design in designs
+        ]
+        return results(submit, calls)
+
+
+def complain(found: Sequence[Mapping]) -> None:
+    """Raises what is wrong with figures of designs, once all of them are shown.
+
+    FitError; ToolError for a tool that failed; RouteError for a design that has no route with any seed.
+    """
+    from ...synth import flow
+    from ...synth.errors import RouteError
+
+    flow.complain(found)
+    for figures in found:
+        if figures.get("unrouted") and not figures.get("fmax_mhz"):
+            raise RouteError(next(iter(figures["unrouted"].values())))

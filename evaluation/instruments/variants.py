@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ..golden.paper import DRAM_ENERGY_SAVING, EPOCHS, PHASES, SPEEDUP, WARMUP_EPOCHS
-from ..spec.commands import Command, Opcode
-from ..spec.config import VARIANTS, Config
-from ..spec.operands import macs, operands, outputs
-from .assembler import Program
+from ...algorithm.paper import DRAM_ENERGY_SAVING, EPOCHS, PHASES, SPEEDUP, WARMUP_EPOCHS
+from ...host.program import Program
+from ...host.training.timeline import Slice
+from ...spec.commands import Command, Opcode
+from ...spec.config import VARIANTS, Config
+from ...spec.operands import macs, operands, outputs
+from ...spec.phases import PHASE_NAMES
 from .energy import MODULE
-from .phases import PHASE_NAMES
-from .timeline import Slice
 
 __all__ = ["Measured", "alpha", "directions", "figures", "limit", "predictor_macs", "predictors_share", "shares"]
 

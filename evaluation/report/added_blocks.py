@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 
-from ..synth.breakdown import Tree, difference
-from ..synth.netlist import NAMELESS
+from ...synth.breakdown import Tree, difference
+from ...synth.netlist import NAMELESS
 
 __all__ = ["ELSEWHERE", "REASONS", "UNEXPLAINED_LUTS", "added", "plain"]
 
@@ -102,7 +102,7 @@ def added(design: Tree, baseline: Tree, title: str) -> dict[str, int]:
     without = {block: luts for block, luts in found.items() if block not in REASONS}
     if large := {block: luts for block, luts in without.items() if luts >= UNEXPLAINED_LUTS}:
         listed = ", ".join(f"{block} (+{luts:,} LUTs)" for block, luts in sorted(large.items()))
-        raise ValueError(f"{title}: host/added_blocks.py has no reason for {listed}")
+        raise ValueError(f"{title}: evaluation/report/added_blocks.py has no reason for {listed}")
     for block, luts in without.items():
         del found[block]
         while block not in REASONS:

@@ -1,6 +1,7 @@
 """The report of a real build in ``docs/boards.md``: what it takes of the device, and what its clocks reach.
 
-``python -m adagp.boards.report [PATH]`` writes that section from ``results/board_build.json``; ``--check`` only says
+``python -m adagp.evaluation.report.board_build [PATH]`` writes that section from ``results/board_build.json``;
+``--check`` only says
 whether the committed copy is up to date and of the hardware as it is.
 """
 
@@ -8,13 +9,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..gen import figures
-from ..gen.sources import HARDWARE
-from ..gen.tables import table
+from ...gen.hardware_digest import HARDWARE
+from . import figures
+from .reference import table
 
 __all__ = ["PATH", "SOURCE", "document", "main", "section"]
 
-MODULE = "adagp.boards.report"
+MODULE = "adagp.evaluation.report.board_build"
 PATH = Path(__file__).parents[1] / "docs" / "boards.md"
 """The committed copy."""
 SOURCE = "board_build"

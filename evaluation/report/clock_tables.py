@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from ..gen.tables import table
 from .added_blocks import plain
+from .reference import table
 
 __all__ = ["LEGEND", "clock", "targets"]
 

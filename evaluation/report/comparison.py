@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..gen.figures import where
-from ..gen.tables import table
-from ..spec.config import VARIANTS
+from ...spec.config import VARIANTS
+from .figures import where
+from .reference import table
 
 __all__ = ["NOT_MEASURED", "Results", "change", "compared", "number", "over_the_paper_s"]
 
@@ -46,7 +46,7 @@ class Results:
         lines = []
         for name in names:
             found = self.read(name)
-            line = f"*Not measured yet*: `python -m adagp.host.bench_{name}` writes `results/{name}.json`."
+            line = f"*Not measured yet*: `python -m adagp.evaluation.benches.{name}` writes `results/{name}.json`."
             if found:
                 line = where(found["provenance"], self.hardware, self.flows.get(name))
             lines.append(f"{name}: {line}")

@@ -1,11 +1,15 @@
-"""How many more PEs the baseline could have for what MAX adds, and how much faster it would be at best."""
+"""MAX beside a baseline of the same area: the PEs it could have, and the section of docs/implementation.md."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...algorithm import paper
+from ...spec.presets import preset
 from .added_blocks import plain
+from .comparison import NOT_MEASURED, Results, number
+from .reference import table
 
-__all__ = ["COLUMN_BLOCKS", "EqualArea", "equal_area"]
+__all__ = ["COLUMN_BLOCKS", "MEASURED", "EqualArea", "equal_area", "equal_area_section"]
 
 COLUMN_BLOCKS = ("core.compute.array", "core.compute.accumulator", "core.drain.epilogue")
 """Blocks that a PE's logic is taken from: the array, and what each of its columns ends in."""
@@ -40,3 +44,104 @@ def equal_area(designs: Mapping[str, Mapping], logic: str, multiplier: str | Non
     if multiplier:
         a_pe[multiplier] = blocks["core.compute.array"][multiplier] / n_pes
     return EqualArea({name: largest["resources"][name] - base["resources"][name] for name in a_pe}, a_pe, n_pes)
+
+
+MEASURED = {
+    "xilinx": ("7 series", "lut", "dsp48"), "ecp5": ("ECP5", "lut", "multiplier"),
+    "asic": ("Standard cells", "cell_area", None),
+}  # fmt: skip
+"""By results: what they are of, and what logic and multipliers are called."""
+CYCLES = {"paper": "variants_vgg13", "ecp5": "variants_digits"}
+"""Where the cycles of a preset are measured."""
+ROWS = (
+    "PEs of the baseline", "logic a PE", "multipliers a PE", "logic that MAX adds", "multipliers that MAX adds",
+    "more PEs for this logic", "more PEs for this logic and multipliers", "speed-up at best, for this logic",
+    "speed-up at best, for this logic and multipliers", "speed-up of MAX, in measured cycles",
+    "speed-up of MAX, each at its median clock",
+)  # fmt: skip
+
+
+def _faster(ours: float, most: float) -> str:
+    return (
+        f"MAX ({ours:.2f} against {most:.2f} at best)"
+        if ours > most
+        else (f"the larger baseline, if it is so at its best ({most:.2f} against {ours:.2f})")
+    )
+
+
+def _timed(placed: Mapping, cycles: Mapping | None, designs: Mapping[str, Mapping]) -> str:
+    """The speed-up with clocks; cycles and clocks of two hardwares have no quotient."""
+    clocks = [designs[variant].get("fmax_median_mhz") for variant in ("max", "baseline")]
+    if cycles is None or not all(clocks):
+        return NOT_MEASURED
+    if placed["provenance"]["hardware"] != cycles["provenance"]["hardware"]:
+        return "measured on different hardware"
+    gain: float = cycles["figures"]["speedup_max"] * clocks[0] / clocks[1]
+    return f"{gain:,.2f}"
+
+
+def _column(results: Results, name: str) -> tuple[dict[str, str], str]:
+    """Cells by row, and what follows from them in a sentence."""
+    title, logic, multiplier = MEASURED[name]
+    designs = results.designs(name)
+    found = results.read(name)
+    assert found
+    config = preset(found["provenance"]["config"])
+    cycles = results.read(CYCLES[config.name]) if config.name in CYCLES else None
+    gain = cycles["figures"]["speedup_max"] if cycles else None
+    area: EqualArea = equal_area(designs, logic, multiplier, config.n_pes)
+    more = {"logic": area.more([logic])}
+    cells = {
+        "PEs of the baseline": number(area.n_pes), "logic a PE": f"{area.a_pe[logic]:,.1f}",
+        "logic that MAX adds": number(area.added[logic], "+"), "more PEs for this logic": number(more["logic"]),
+        "speed-up at best, for this logic": f"{area.speedup(more['logic']):,.2f}",
+        "speed-up of MAX, in measured cycles": f"{gain:,.2f}" if gain else NOT_MEASURED,
+    }  # fmt: skip
+    if multiplier:
+        more["logic and multipliers"] = area.more([logic, multiplier])
+        cells |= {
+            "multipliers a PE": f"{area.a_pe[multiplier]:,.2f}",
+            "multipliers that MAX adds": number(area.added[multiplier], "+"),
+            "more PEs for this logic and multipliers": number(more["logic and multipliers"]),
+            "speed-up at best, for this logic and multipliers": f"{area.speedup(more['logic and multipliers']):,.2f}",
+            "speed-up of MAX, each at its median clock": _timed(found, cycles, designs),
+        }
+    if not gain:
+        return cells, f"{title}, `{config.name}`: MAX's speed-up isn't measured with this preset"
+    said = "; ".join(f"for its {what}, {_faster(gain, area.speedup(n))}" for what, n in more.items())
+    return cells, f"{title}, `{config.name}`: {said}"
+
+
+def equal_area_section(results: Results) -> str:
+    """The section, with a column for what baseline and MAX are measured on."""
+    there = [name for name in MEASURED if "max" in results.designs(name)]
+    columns, sentences = {}, []
+    for name in there:
+        found = results.read(name)
+        assert found
+        cells, sentence = _column(results, name)
+        columns[f"{MEASURED[name][0]}, `{found['provenance']['config']}`"] = cells
+        sentences.append(sentence)
+    text = ""
+    if columns:
+        rows = [(row, *(cells.get(row, "") for cells in columns.values())) for row in ROWS]
+        text = (
+            f"\n{table(('', *columns), rows)}\n\nWhich is faster, MAX or the larger baseline? {'. '.join(sentences)}.\n"
+        )
+    least, most = (100 * of(paper.EQUAL_AREA_SPEEDUP.values()) for of in (min, max))
+    return f"""## The baseline with MAX's area
+
+{results.origins("xilinx", "variants_vgg13", "ecp5", "variants_digits", "asic")}
+
+What if the baseline had more PEs for what MAX adds? One more is taken to cost the baseline's logic (LUTs, or square
+micrometres of cells) of the array and of what its columns end in ({", ".join(f"`{b}`" for b in COLUMN_BLOCKS)}),
+over its PEs, and the array's multipliers over its PEs. What fetches operands and moves results is taken to serve a
+larger array as it is, and memories to be large enough; nor is the baseline given anything for the flip-flops and memory
+that MAX adds. Multipliers are counted as if there were no others than those that MAX adds, though most of an FPGA's are
+free, and LUTs can multiply: the row with them is the kindest to MAX. The larger array is as much faster as it has more
+PEs, at best: layers don't always fill it, and it may wait for memory. MAX's speed-up is measured, by the paper's
+schedule: VGG13's with `paper`, the digits CNN's with `ecp5`. It is in cycles, so it is one in time only at equal
+clocks, which the paper assumes; where clocks are measured, the last row has what is left of it at each design's own.
+{text}
+The paper gives its baseline {100 * paper.EQUAL_AREA_PES:.0f} % more PEs for MAX's area in standard cells, and a mean
+speed-up of {least:.1f} to {most:.1f} %."""

@@ -1,6 +1,7 @@
 """``docs/figures.md``: every measured figure of ``results/*.json`` with where it came from.
 
-``python -m adagp.gen.figures [PATH]`` writes the file and names the parts that other hardware was measured for;
+``python -m adagp.evaluation.report.figures [PATH]`` writes the file and names the parts that other hardware was
+measured for;
 ``--check`` only says whether the committed copy is up to date and everything in it of the hardware as it is.
 """
 
@@ -10,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..spec.config import VARIANTS
-from .sources import HARDWARE
-from .tables import table
+from ...gen.hardware_digest import HARDWARE
+from ...spec.config import VARIANTS
+from .reference import table
 
 __all__ = ["AS_OF", "PATH", "RESULTS", "age", "command", "earlier", "figures", "named", "parts", "where"]
 
@@ -39,7 +40,7 @@ Written by `python -m {{module}}` from `results/`; edit nothing here.
 The results hold the details of each run.
 
 {AS_OF}"""
-MODULE = "adagp.gen.figures"
+MODULE = "adagp.evaluation.report.figures"
 _NAMED = re.compile(r"^Hardware when this was written: `(\w+)`", re.MULTILINE)
 
 
@@ -132,7 +133,7 @@ def named(text: str) -> str:
     """The hardware that a text of figures takes for current; raises ValueError if it names none."""
     found = _NAMED.search(text)
     if found is None:
-        raise ValueError("the figures name no hardware: run python -m adagp.gen.figures")
+        raise ValueError("the figures name no hardware: run python -m adagp.evaluation.report.figures")
     return found[1]
 
 

@@ -1,6 +1,7 @@
 """``docs/implementation.md``: the four designs synthesised, beside the paper's Tables 4 and 5.
 
-``python -m adagp.host.implementation [PATH]`` writes the file from ``results/``, and names the results in it that other
+``python -m adagp.evaluation.report.implementation [PATH]`` writes the file from ``results/``, and names the results
+in it that other
 hardware or another flow of tools has given; ``--check`` only says whether the committed copy is up to date and of both
 as they are.
 """
@@ -9,22 +10,22 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..gen import figures
-from ..gen.sources import HARDWARE
-from ..gen.tables import table
-from ..golden import paper
-from ..spec.presets import preset
-from ..synth.flow import chosen
+from ...algorithm import paper
+from ...gen.hardware_digest import HARDWARE
+from ...spec.presets import preset
+from ...synth.flow import chosen
+from ..benches.asic import flow as asic_flow
+from . import figures
 from .added_blocks import ELSEWHERE, REASONS, added
-from .bargains import bargains
-from .bench_asic import flow as asic_flow
 from .clock_tables import LEGEND, clock, targets
 from .comparison import Results, change, compared, number, over_the_paper_s
+from .equal_area import equal_area_section
+from .reference import table
 from .synthesis_plot import drawn
 
 __all__ = ["FLOWS", "PATH", "SOURCES", "flows_named", "implementation", "main"]
 
-MODULE = "adagp.host.implementation"
+MODULE = "adagp.evaluation.report.implementation"
 PATH = Path(__file__).parents[1] / "docs" / "implementation.md"
 """The committed copy."""
 _BASELINE = paper.FPGA_RESOURCES["baseline"]
@@ -40,7 +41,7 @@ PLACES = {"TRELLIS_COMB": 1, "TRELLIS_RAMW": 2}
 HEAD = f"""# Implementation
 
 Written by `python -m {{module}}` from `results/` and from Tables 4 and 5 of the paper
-(`golden/paper.py`); edit nothing here.
+(`algorithm/paper.py`); edit nothing here.
 
 {figures.AS_OF}
 Flows when this was written: {{flows}};
@@ -197,7 +198,7 @@ def _asic(results):
 This is another machine than the paper's, which has {paper.N_PES} PEs{ours}: the smaller an array, the more weighs what
 ADA-GP adds beside it. Areas: ours in square micrometres, the paper's without a unit. Our cells have no wires between
 them, so there is no interconnect, and no clock tree. Compare cells with cells. Our memories aren't synthesised but
-counted by the model of `synth/memories.py`, in area and in power; the paper doesn't say what it has of them. Power:
+counted by the model of `synth/asic/sram.py`, in area and in power; the paper doesn't say what it has of them. Power:
 ours at the preset's clock, in a batch with backpropagation (BP) and in one with predicted gradients (GP); the baseline
 has batches of the first kind alone, and what the others draw in GP is compared with that. The paper has one figure for
 both. Where ours goes: to clock pins of flip-flops, switched in every cycle, as the gates that the RTL has for idle
@@ -224,7 +225,7 @@ def implementation(
 ) -> str:  # fmt: skip
     """Text of the document, in Markdown, as of ``hardware`` and ``flows``; ValueError where a block lacks a reason."""
     results = Results(folder, hardware, flows)
-    sections = (drawn, _xilinx, _blocks, _ecp5, _asic, bargains, _formats)
+    sections = (drawn, _xilinx, _blocks, _ecp5, _asic, equal_area_section, _formats)
     listed = ", ".join(f"{name} `{flow}`" for name, flow in flows.items())
     head = HEAD.format(hardware=hardware, module=MODULE, flows=listed)
     return "\n\n".join([head, *(section(results) for section in sections)]) + "\n"

@@ -1,6 +1,6 @@
 """Plots of a run (loss, accuracy, where the cycles went; what its units did) and of results, for the documents.
 
-``python -m adagp.host.plots`` draws those of the documents, of the results that there are.
+``python -m adagp.evaluation.report.plots`` draws those of the documents, of the results that there are.
 """
 
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .timeline import Slice
+    from ...host.training.timeline import Slice
 
 __all__ = ["IMAGES", "plot_pe_formats", "plot_run", "plot_scaling", "plot_timeline"]
 
@@ -76,8 +76,8 @@ def plot_timeline(found: list["Slice"], title: str, path: Path) -> None:
     from matplotlib import pyplot
     from matplotlib.patches import Patch
 
-    from .phases import PHASE_TITLES
-    from .timeline import TRACKS
+    from ...host.training.timeline import TRACKS
+    from ...spec.phases import PHASE_TITLES
 
     rows = {unit: -n for n, unit in enumerate(unit for unit in TRACKS if any(s.unit == unit for s in found))}
     begin, end = min(s.begin for s in found), max(s.end for s in found)
@@ -181,8 +181,8 @@ def plot_pe_formats(results: dict, path: Path) -> None:
 
 def main() -> None:
     """Entry point of ``nox -s docs``."""
+    from ..instruments.results import FOLDER
     from .comparison import Results
-    from .results import FOLDER
     from .synthesis_plot import PLOT, plot_synthesis
 
     plot_synthesis(Results(FOLDER, "", {}), IMAGES / PLOT)

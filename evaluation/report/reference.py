@@ -1,17 +1,17 @@
 """``docs/reference.md``: the register map, command layout, error codes and host link as tables.
 
-``python -m adagp.gen.tables [PATH]`` writes the file.
+``python -m adagp.evaluation.report.reference [PATH]`` writes the file.
 """
 
 import sys
 from pathlib import Path
 
-from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, FIELDS, Adam, CMode, Opcode, Phase, Source
-from ..spec.config import VERSION
-from ..spec.errors import ErrorCode
-from ..spec.link import ANSWER, IDENTITY, LINK_VERSION, REQUEST, Kind, Outcome, Part
-from ..spec.registers import COUNTERS, REGISTERS, Control, Status
-from .description import member_docs
+from ...gen.description import member_docs
+from ...spec.commands import COMMAND_BYTES, COMMAND_WORDS, FIELDS, Adam, CMode, Opcode, Phase, Source
+from ...spec.config import VERSION
+from ...spec.errors import ErrorCode
+from ...spec.link import ANSWER, IDENTITY, LINK_VERSION, REQUEST, Kind, Outcome, Part
+from ...spec.registers import COUNTERS, REGISTERS, Control, Status
 
 __all__ = ["PATH", "reference", "table"]
 
@@ -68,7 +68,7 @@ def _link():
 def reference() -> str:
     """Text of the reference, in Markdown."""
     sections = (
-        ("Reference", "Written by `python -m adagp.gen.tables` from `spec/`; edit that. "
+        ("Reference", "Written by `python -m adagp.evaluation.report.reference` from `spec/`; edit that. "
          f"Contract version `0x{VERSION:08x}`."),
         ("Registers", "32 bits each, at byte offsets of the AXI4-Lite port. RO: read only, RW: read and write, "
          f"WO: a write acts, reads give 0. *: only in variants that predict gradients.\n\n{_registers()}"),

@@ -59,7 +59,7 @@ def _resources(found: list[dict]) -> Table:
 
 def _blocks(rows: dict, whole: dict, depth: int, signed: bool = False) -> Table:
     """A tree of blocks with their resources."""
-    from ..synth.breakdown import worth_showing  # here, because Amaranth takes a while to import
+    from ...synth.breakdown import worth_showing  # here, because Amaranth takes a while to import
 
     resources = [name for name, number in whole.items() if number]
     rows = {block: row for block, row in rows.items() if not block or block.count(".") < depth}
@@ -85,7 +85,7 @@ def _late(blocks: dict) -> Table:
 
 def _critical(console: Console, design: dict) -> None:
     """The critical path, with the best seed where there are any, and which paths are the pin harness' own."""
-    from ..synth.netlist import HARNESS  # here, because Amaranth takes a while to import
+    from ...synth.netlist import HARNESS  # here, because Amaranth takes a while to import
 
     name, best, paths = design["design"], str(design["best_seed"]), design["critical_paths"]
     seeds = "fmax_median_mhz" in design  # standard cells have none
@@ -108,7 +108,7 @@ def show(found: list[dict], depth: int) -> None:
 
     Tables are never cut: where the terminal is narrower, their lines wrap.
     """
-    from ..synth.breakdown import difference
+    from ...synth.breakdown import difference
     from .added_blocks import plain
 
     console = Console()

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from .bargains import MEASURED
 from .comparison import Results
+from .equal_area import MEASURED
 
 __all__ = ["OTHERS", "PLOT", "drawn", "plot_synthesis", "shares"]
 
@@ -32,7 +32,8 @@ def drawn(_results: Results) -> str:
 
 ![What the designs take, by block, and their clocks](images/{PLOT})
 
-Drawn by `python -m adagp.host.plots`. Bars are whole designs, by outermost block: `core` has the array, `update` the
+Drawn by `python -m adagp.evaluation.report.plots`. Bars are whole designs, by outermost block: `core` has the
+array, `update` the
 optimiser, `control` commands and exponents, `predictor` MAX's second core, `predictor_memory` the memory between.
 Block RAMs and macros of memories aren't in them, nor FPGAs' flip-flops and multipliers. A dot is a seed, a cross at 0
 MHz one without a route, which the median, the line, counts as 0; dashed is the target. What each comes from, and how

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ...host.data import DataError
+from ...host.training.data import DataError
 from .batches import Batches, Examples
 from .cifar import cifar10, cifar100
 from .compact import tiny_imagenet10

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...host.data import DataError
+from ...host.training.data import DataError
 from .compact import read_compact
 from .images import Part, image_splits
 from .splits import VALIDATION, Splits, needed_folder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...host.data import DataError
+from ...host.training.data import DataError
 from .images import Part, image_splits, opened, pixels
 from .splits import VALIDATION, Splits, needed_folder
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...host.data import DataError
+from ...host.training.data import DataError
 from .batches import Draw
 from .images import Statistics, opened, pixels
 from .splits import VALIDATION, Splits, needed_folder, split

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...host.data import DataError
+from ...host.training.data import DataError
 from .batches import Draw
 from .splits import Splits, split
 

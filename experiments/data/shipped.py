@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ...host.data import DataError, Dataset, load_dataset
+from ...host.training.data import DataError, Dataset, load_dataset
 from .images import image_splits
 from .splits import VALIDATION, Splits, needed_folder
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...host.data import DataError
+from ...host.training.data import DataError
 
 __all__ = ["VALIDATION", "Splits", "needed_folder", "split"]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ...host.data import DataError
+from ...host.training.data import DataError
 from .batches import Draw
 from .splits import Splits, needed_folder
 from .vocabulary import PAD, Vocabulary, words_of

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...host.data import DataError
+from ...host.training.data import DataError
 from ..average_precision import Objects
 from .batches import Draw
 from .folders import BILINEAR

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ...host.data import DataError
+from ...host.training.data import DataError
 
 __all__ = ["CLASSES", "URL", "Annotation", "VocFiles"]
 

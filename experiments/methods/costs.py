@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from ..golden.training.layers import PredictedWeight, predicted_weights
-from ..golden.training.predictor import PredictorSettings
-from ..spec.numerics import KERNEL
-from ..spec.schedule import PREDICTING
+from ...algorithm.layers import PredictedWeight, predicted_weights
+from ...algorithm.predictor import PredictorSettings
+from ...spec.numerics import KERNEL
+from ...spec.schedule import PREDICTING
 from .dni import HIDDEN
 from .ideas import IDEAS, gp_macs
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.grad import conv2d_weight
 
-from ..golden.training.layers import predicted_weights
-from ..golden.training.predictor import PredictorSettings
-from ..golden.training.schedules import Position
-from ..golden.training.updates import Updates
-from ..spec.commands import Phase
-from ..spec.schedule import Schedule
+from ...algorithm.layers import predicted_weights
+from ...algorithm.predictor import PredictorSettings
+from ...algorithm.schedules import Position
+from ...algorithm.updates import Updates
+from ...spec.commands import Phase
+from ...spec.schedule import Schedule
 
 __all__ = ["HIDDEN", "Dni", "Guesser"]
 

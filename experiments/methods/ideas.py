@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..golden.training.layers import predicted_weights
-from ..golden.training.schedules import Position
-from ..spec.commands import Phase
-from ..spec.numerics import MEAN_SHIFT
-from ..spec.schedule import Schedule
-from .coarse import Halving, halved
+from ...algorithm.layers import predicted_weights
+from ...algorithm.schedules import Position
+from ...spec.commands import Phase
+from ...spec.numerics import MEAN_SHIFT
+from ...spec.schedule import Schedule
+from .half_resolution import Halving, halved
 
 __all__ = ["IDEAS", "Idea", "gp_macs"]
 

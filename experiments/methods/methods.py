@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ..golden.paper import EPOCHS, PHASES, WARMUP_EPOCHS
-from ..golden.training import PredictorSettings, schedule
-from ..golden.training.schedules import Position, phase_name
-from ..spec.schedule import Schedule
+from ...algorithm import PredictorSettings, schedule
+from ...algorithm.paper import EPOCHS, PHASES, WARMUP_EPOCHS
+from ...algorithm.schedules import Position, phase_name
+from ...spec.schedule import Schedule
 from .ideas import IDEAS
 
 __all__ = ["METHODS", "PLAIN", "Method"]

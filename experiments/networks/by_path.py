@@ -1,6 +1,6 @@
 """The small networks as the host takes a user's own: by this file's path and a function's name."""
 
-from adagp.experiments import small  # read as a file, this has no package to be relative to
+from adagp.experiments.networks import small  # read as a file, this has no package to be relative to
 from torch import nn
 
 __all__ = ["small_cnn", "small_cnn5"]

@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from torch import nn
 
-from .errors import ModelError
+from ..errors import ModelError
 
 __all__ = ["DENSENETS", "INCEPTIONS", "MOBILENETS", "RESNETS", "VGGS", "cnn"]
 

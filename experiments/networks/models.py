@@ -7,8 +7,8 @@ from functools import partial
 import torch
 from torch import nn
 
+from ..errors import ModelError
 from .cnns import DENSENETS, INCEPTIONS, MOBILENETS, RESNETS, VGGS, cnn
-from .errors import ModelError
 from .small import SmallResNet, small_cnn, small_cnn5
 from .transformer import TranslationTransformer
 from .yolo import YoloV3

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .data.vocabulary import BEGIN, END, PAD
+from ..data.vocabulary import BEGIN, END, PAD
 
 __all__ = ["TranslationTransformer", "translation_loss"]
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from ..spec.commands import CMode, Opcode, Phase
+from ...spec.commands import CMode, Opcode, Phase
 from .lowering import Kind, Layer
 from .quantise import constant
 
 if TYPE_CHECKING:
-    from .controls import Control
     from .predictor import Predictor
+    from .substitutes import Control
 
 __all__ = ["BACKPROPAGATION", "HYPER", "Step", "first_trained", "network_steps"]
 

@@ -6,10 +6,11 @@ from itertools import count
 
 import numpy as np
 
-from ..spec.commands import Command, Opcode, Phase
-from ..spec.config import Config
-from .assembler import ALIGNMENT, Line, Program, header
-from .controls import Control
+from ...spec.commands import Command, Opcode, Phase
+from ...spec.config import Config
+from ..program import ALIGNMENT, Line, Program, header
+from ..training.settings import PREDICTING
+from .batch import Step, first_trained, network_steps
 from .dependencies import with_waits
 from .lowering import Kind, Layer, LoweringError
 from .mapping import choose_mapping
@@ -17,8 +18,7 @@ from .memory_plan import ALIGNMENT as BLOCK_BYTES
 from .memory_plan import MemoryPlan
 from .predictor import Predictor
 from .quantise import operand_type
-from .settings import PREDICTING
-from .steps import Step, first_trained, network_steps
+from .substitutes import Control
 from .tensors import Tensor
 
 __all__ = ["PREDICTOR_LOAD", "PREDICTOR_SAVE", "Compiled", "compile_network"]

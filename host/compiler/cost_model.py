@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ..spec.commands import Opcode
-from ..spec.config import Config
-from .tiling import Extent, Shape, occupancy
+from ...spec.commands import Opcode
+from ...spec.config import Config
+from .occupancy import Extent, Shape, occupancy
 
 __all__ = ["EXPOSED", "GAP_CYCLES", "LOAD_CYCLES", "RUN_CYCLES", "SETUP_CYCLES", "TILE_CYCLES", "Tiling"]
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..spec.commands import Command, Phase
-from ..spec.config import Config
-from ..spec.operands import COMPUTE, UPDATES, WAITS, counted, operands, outputs
-from .assembler import Line
+from ...spec.commands import Command, Phase
+from ...spec.config import Config
+from ...spec.operands import COMPUTE, UPDATES, WAITS, counted, operands, outputs
+from ..program import Line
 
 __all__ = ["Access", "access", "with_waits"]
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..spec.config import Config
-from ..spec.numerics import HIDDEN
+from ...spec.config import Config
+from ...spec.numerics import HIDDEN
 from .lowering import Layer
 
 __all__ = ["PARTS", "Part", "cut"]

@@ -5,8 +5,8 @@ from enum import Enum
 
 from torch import nn
 
-from ..spec.config import Config
-from ..spec.numerics import operand_max
+from ...spec.config import Config
+from ...spec.numerics import operand_max
 
 __all__ = ["Kind", "Layer", "LoweringError", "lower"]
 

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..spec.commands import Command, Opcode
-from ..spec.config import Config
-from ..spec.numerics import TENSOR_BYTES
-from .cost import Tiling
-from .tiling import LIMITS, Shape, limits, occupancy
+from ...spec.commands import Command, Opcode
+from ...spec.config import Config
+from ...spec.numerics import TENSOR_BYTES
+from .cost_model import Tiling
+from .occupancy import LIMITS, Shape, limits, occupancy
 
 __all__ = ["Mapping", "MappingError", "choose_mapping", "tile_bound"]
 

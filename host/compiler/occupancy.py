@@ -1,7 +1,7 @@
 """What a command's tiles occupy and move, in closed form: the sums of the tile program without running it.
 
 The functions take tile extents as integers or as numpy arrays (then for many mappings at once). Names
-follow :mod:`adagp.spec.tiles`: ``i`` are the channels of the tensor that goes through the A scratchpad,
+follow :mod:`adagp.spec.microcode.program`: ``i`` are the channels of the tensor that goes through the A scratchpad,
 ``o`` those of the one written (BACKWARD_WEIGHT: input channels and filters).
 """
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..spec.commands import Command, Opcode
-from ..spec.config import Config
+from ...spec.commands import Command, Opcode
+from ...spec.config import Config
 
 __all__ = ["LIMITS", "Extent", "Shape", "limits", "occupancy"]
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..spec.commands import CMode, Opcode, Phase, Source
-from ..spec.config import Config
-from ..spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS, window_sizes
+from ...spec.commands import CMode, Opcode, Phase, Source
+from ...spec.config import Config
+from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS, window_sizes
+from .batch import BACKPROPAGATION, HYPER, Step
+from .filter_split import Part, cut
 from .lowering import Kind, Layer, LoweringError
-from .parts import Part, cut
 from .quantise import constant, operand_type
-from .steps import BACKPROPAGATION, HYPER, Step
 from .tensors import Tensor
 
 __all__ = ["ADAM_HYPER", "BETAS", "PREDICTION_EXPONENT", "Predictor"]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, operand_max
+from ...spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, operand_max
 
 __all__ = [
     "constant", "dequantise", "exponent_for", "join_master", "master_exponent", "operand_type", "quantise",

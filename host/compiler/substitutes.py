@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..spec.commands import CMode, Opcode, Source
-from ..spec.config import Config
-from ..spec.numerics import MEAN_SHIFT
-from .device import Device
+from ...spec.commands import CMode, Opcode, Source
+from ...spec.config import Config
+from ...spec.numerics import MEAN_SHIFT
+from ..devices.device import Device
+from .batch import BACKPROPAGATION, Step
 from .lowering import Kind, Layer
 from .quantise import constant, operand_type
-from .steps import BACKPROPAGATION, Step
 from .tensors import Tensor
 
 __all__ = ["Control"]

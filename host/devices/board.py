@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import serial
 
-from ..spec.config import Config
-from ..spec.registers import Control, Status, register
+from ...spec.config import Config
+from ...spec.link import BAUD
+from ...spec.registers import Control, Status, register
 from .device import DeviceError, RegisterDevice
 from .link import PATIENCE, Link, LinkError
 
-__all__ = ["BAUD", "BoardDevice", "Line", "Port"]
-
-BAUD = 3_000_000
-"""Of a board's link, unless it was generated with another."""
+__all__ = ["BoardDevice", "Line", "Port"]
 
 CLEAR_SECONDS = 5.0
 """How long what a host before this one has left running may take to stop."""
@@ -40,7 +38,7 @@ class Port:
 
 
 class Line:
-    """A serial port whose errors are LinkErrors; a :class:`~adagp.host.link.Wire`."""
+    """A serial port whose errors are LinkErrors; a :class:`~adagp.host.devices.link.Wire`."""
 
     def __init__(self, port: Port):
         self._path = port.path
@@ -86,7 +84,7 @@ class Line:
 
 
 class BoardDevice(RegisterDevice):
-    """A :class:`~adagp.host.device.Device` on a board, whose host link is at ``port``.
+    """A :class:`~adagp.host.devices.device.Device` on a board, whose host link is at ``port``.
 
     ``limit``: seconds without an interrupt after which a program counts as hung. ``progress(done, total)``, bytes, is
     called while long arrays are on their way, where it is set. ``link.statistics`` says what the line has done.

@@ -6,11 +6,11 @@ from typing import Protocol
 
 import numpy as np
 
-from ..spec.config import VERSION, Config
-from ..spec.errors import ErrorCode
-from ..spec.registers import AS_SCHEDULED, COUNTERS, N_REGIONS, Control, Status
-from ..spec.schedule import Schedule, State, Threshold
-from .assembler import Program
+from ...spec.config import VERSION, Config
+from ...spec.errors import ErrorCode
+from ...spec.registers import AS_SCHEDULED, COUNTERS, N_REGIONS, Control, Status
+from ...spec.schedule import Schedule, State, Threshold
+from ..program import Program
 
 __all__ = ["Device", "DeviceError", "RegisterDevice", "all_regions", "failure"]
 

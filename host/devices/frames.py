@@ -2,7 +2,7 @@
 
 import zlib
 
-from ..spec.link import ANSWER, CRC_BYTES, ESCAPE, FLAG, FLIP, Kind, n_bytes
+from ...spec.link import ANSWER, CRC_BYTES, ESCAPE, FLAG, FLIP, Kind, n_bytes
 
 __all__ = ["Unframer", "frame", "request"]
 

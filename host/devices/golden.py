@@ -4,24 +4,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..golden.adam import Powers
-from ..spec.config import Config
-from ..spec.registers import COUNTERS, Status
-from ..spec.schedule import Schedule, State, Threshold
-from .assembler import Program
+from ...golden.adam import Powers
+from ...spec.config import Config
+from ...spec.registers import COUNTERS, Status
+from ...spec.schedule import Schedule, State, Threshold
+from ..program import Program
 from .device import all_regions, failure
 
 __all__ = ["GoldenDevice"]
 
 
 class GoldenDevice:
-    """A :class:`~adagp.host.device.Device` that computes with the golden model; it has no notion of cycles.
+    """A :class:`~adagp.host.devices.device.Device` that computes with the golden model; it has no notion of cycles.
 
     ``memory_bytes`` is the size of its memory (default: the part's capacity; only touched pages cost anything).
     """
 
     def __init__(self, config: Config, memory_bytes: int | None = None):
-        from ..golden.program import GoldenMachine
+        from ...golden.program import GoldenMachine
 
         self.config = config
         self.memory_size = memory_bytes or config.dram.capacity_bytes

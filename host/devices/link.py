@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..spec.link import ANSWER, FLAG, IDENTITY, LINK_VERSION, MAX_PAYLOAD, WINDOW, Kind, Outcome, n_bytes
+from ...spec.link import ANSWER, FLAG, IDENTITY, LINK_VERSION, MAX_PAYLOAD, WINDOW, Kind, Outcome, n_bytes
 from .device import DeviceError
 from .frames import Unframer, frame, request
-from .wire import Identity, Statistics, Wire
+from .port import Identity, Statistics, Wire
 
 __all__ = ["PATIENCE", "Link", "LinkError"]
 

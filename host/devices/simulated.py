@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..sim.simulation import Simulation, SimulationError
-from ..spec.config import Config
-from ..spec.registers import register
+from ...sim.simulation import Simulation, SimulationError
+from ...spec.config import Config
+from ...spec.registers import register
 from .device import DeviceError, RegisterDevice
 
 __all__ = ["SimDevice"]
 
 
 class SimDevice(RegisterDevice):
-    """A :class:`~adagp.host.device.Device` that runs the generated Verilog.
+    """A :class:`~adagp.host.devices.device.Device` that runs the generated Verilog.
 
     ``limit`` is the number of cycles after which a program that hasn't come to a HOST command or its end
     counts as hung; ``progress`` is called every now and then with the cycles so far. ``options`` are those of

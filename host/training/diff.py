@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..spec.commands import Command, Opcode, Phase
-from . import predictor_state
-from .assembler import Line, Program
-from .device import Device
+from ...spec.commands import Command, Opcode, Phase
+from ...spec.phases import BP, GP, WARMUP
+from ..compiler.tensors import Tensor
+from ..devices.device import Device
+from ..program import Line, Program
+from . import gradient_state
 from .loss import softmax_cross_entropy
 from .network import Network
-from .phases import BP, GP, WARMUP
-from .tensors import Tensor
 
 __all__ = ["Difference", "compare"]
 
@@ -74,7 +74,7 @@ def _run_batch(network: Network, device: Device, program: Program, rng, phase: i
 def _contents(network: Network, device: Device) -> dict[str, np.ndarray]:
     """All tensors; the predictor's weights, which may be on chip, as a snapshot has them."""
     guesses = network.predictor is not None and network.predictor.guesses
-    kept = predictor_state.snapshot(network, device) if guesses else {}
+    kept = gradient_state.snapshot(network, device) if guesses else {}
     return {
         name: kept[name] if name in kept else network.read(device, name)
         for name, tensor in network.tensors.items() if tensor.address

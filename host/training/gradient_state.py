@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..spec.numerics import CHANNELS, EXP_MIN, KERNEL, WINDOWS, unpredicted
-from ..spec.schedule import State
-from .compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
-from .device import Device
-from .phases import EVALUATION
-from .predictor import PREDICTION_EXPONENT, Predictor
-from .quantise import master_exponent, split_master
+from ...spec.numerics import CHANNELS, EXP_MIN, KERNEL, WINDOWS, unpredicted
+from ...spec.phases import EVALUATION
+from ...spec.schedule import State
+from ..compiler.compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
+from ..compiler.predictor import PREDICTION_EXPONENT, Predictor
+from ..compiler.quantise import master_exponent, split_master
+from ..devices.device import Device
 
 if TYPE_CHECKING:
     from .network import Network

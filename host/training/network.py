@@ -5,19 +5,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..spec.config import Config
-from ..spec.numerics import EXP_MIN
-from . import predictor_state
-from .assembler import Program
-from .compiler import Compiled, compile_network
-from .controls import Control
-from .device import Device, DeviceError
-from .lowering import Kind, Layer, LoweringError, lower
-from .phases import BP, GP
-from .predictor import ADAM_HYPER, BETAS, Predictor
-from .quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
-from .steps import HYPER
-from .tensors import Tensor
+from ...spec.config import Config
+from ...spec.numerics import EXP_MIN
+from ...spec.phases import BP, GP
+from ..compiler.batch import HYPER
+from ..compiler.compiler import Compiled, compile_network
+from ..compiler.lowering import Kind, Layer, LoweringError, lower
+from ..compiler.predictor import ADAM_HYPER, BETAS, Predictor
+from ..compiler.quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
+from ..compiler.substitutes import Control
+from ..compiler.tensors import Tensor
+from ..devices.device import Device, DeviceError
+from ..program import Program
+from . import gradient_state
 
 __all__ = ["Network"]
 
@@ -94,7 +94,7 @@ class Network:
         device.set_regions([plan.region(group) for group in groups])
         device.set_ring(self.tensors["input"].address, self.compiled.entry_bytes, self.ring_entries)
         if predicts:
-            predictor_state.install(self, device)
+            gradient_state.install(self, device)
 
     def load_state(self, device: Device, state: Mapping, seed: int = 0) -> None:
         """Install the network with the weights of a state dict (arrays or tensors by name) and zero momentum.
@@ -120,7 +120,7 @@ class Network:
             device.set_exponents(self.tensors[f"{layer.name}.weight"].number, exponent, exponent)
             device.set_exponents(self.tensors[f"{layer.name}.momentum"].number, EXP_MIN, EXP_MIN)
         if self.predictor is not None:
-            predictor_state.load(self, device, seed)
+            gradient_state.load(self, device, seed)
 
     def _rows(self, layer, state):
         """A layer's filters as rows [r][s][c] and bias."""
@@ -159,7 +159,7 @@ class Network:
         persistent = [following is not None for _, following in table]
         following = [following or 0 for _, following in table]
         arrays["exponents"] = np.array([current, persistent, following], np.int16)
-        return arrays if self.predictor is None else arrays | predictor_state.snapshot(self, device)
+        return arrays if self.predictor is None else arrays | gradient_state.snapshot(self, device)
 
     def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
         """Install the network with the state of a :meth:`snapshot`, bit for bit."""
@@ -174,7 +174,7 @@ class Network:
         ):
             device.set_exponents(number, current, following if persistent else None)
         if self.predictor is not None:
-            predictor_state.restore(self, device, arrays)
+            gradient_state.restore(self, device, arrays)
 
     def weights_hash(self, device: Device) -> str:
         """SHA-256 of master weights, momentum and their exponents: equal on all devices after equal training."""

@@ -3,30 +3,23 @@
 import csv
 import io
 import json
-import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["RunError", "RunFolder", "write_atomically"]
+from ...gen.files import write_atomically
+
+__all__ = [
+    "RunError",
+    "RunFolder",
+]
 
 RESULTS = ("log.json", "log.csv", "summary.json", "weights.pt", "report.png", "timeline.json", "timeline.png")
 
 
 class RunError(ValueError):
     """A run folder that can't be used; the message says which file and why."""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace ``path`` so that at any moment it holds either the old or the new content."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
 
 
 class RunFolder:

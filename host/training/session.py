@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..spec.config import Config
+from ...gen.files import write_atomically
+from ...spec.config import Config
+from ..devices.device import Device
 from .data import Dataset, load_dataset
-from .device import Device
 from .models import ModelError, build_model
 from .network import Network
-from .run_folder import RunError, RunFolder, write_atomically
+from .run_folder import RunError, RunFolder
 from .settings import SettingsError, TrainSettings, parse_phases
 
 __all__ = ["DEVICES", "Session", "open_device", "open_session"]
@@ -19,7 +20,7 @@ __all__ = ["DEVICES", "Session", "open_device", "open_session"]
 DEVICES = ("sim", "golden", "board")
 
 if TYPE_CHECKING:
-    from .board_device import Port
+    from ..devices.board import Port
 
 
 @dataclass
@@ -42,15 +43,15 @@ class Session:
 def open_device(name: str, config: Config, **options) -> Device:
     """The device called ``name``; options are the simulation's, or the board's ``port``. Raises SettingsError."""
     if name == "sim":
-        from .sim_device import SimDevice
+        from ..devices.simulated import SimDevice
 
         return SimDevice(config, **options)
     if name == "golden":
-        from .golden_device import GoldenDevice
+        from ..devices.golden import GoldenDevice
 
         return GoldenDevice(config)
     if name == "board":
-        from .board_device import BoardDevice
+        from ..devices.board import BoardDevice
 
         if "port" not in options:
             raise SettingsError("the device board needs a port")
@@ -75,7 +76,7 @@ def _window(trace: str | None, folder: RunFolder | None, n_commands: int) -> dic
 @contextlib.contextmanager
 def _shown(device: Device, progress: Callable[[int, int], None] | None, n_bytes: int) -> Iterator[None]:
     """Let ``progress`` know of transfers to and from a board, whose memory must have ``n_bytes``."""
-    from .board_device import BoardDevice
+    from ..devices.board import BoardDevice
 
     assert isinstance(device, BoardDevice)
     device.require_memory(n_bytes)

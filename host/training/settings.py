@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 
-from ..spec.config import VARIANTS, Config
-from ..spec.presets import preset
-from ..spec.schedule import ENTRIES, PREDICTING, SOURCES, Entry
+from ...spec.config import VARIANTS, Config
+from ...spec.presets import preset
+from ...spec.schedule import ENTRIES, PREDICTING, SOURCES, Entry
 
 __all__ = [
     "PHASES", "SCHEDULES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones", "parse_phases",

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..sim.parts import UNITS
-from ..spec.config import Config
-from .assembler import Program
-from .phases import PHASE_TITLES
-from .run_folder import RunError, write_atomically
+from ...gen.files import write_atomically
+from ...sim.native_types import UNITS
+from ...spec.config import Config
+from ...spec.phases import PHASE_TITLES
+from ..program import Program
+from .run_folder import RunError
 from .settings import SettingsError
 
 if TYPE_CHECKING:
-    from .sim_device import SimDevice
+    from ..devices.simulated import SimDevice
 
 __all__ = ["Slice", "Timeline", "Work", "batches", "check_window", "read_trace", "slices", "trace", "window", "work"]
 
@@ -32,7 +33,7 @@ CORE, PREDICTOR = 1, 2
 
 @dataclass(frozen=True)
 class Slice:
-    """A unit's work on a command, in cycles ``begin`` to ``end`` - 1; see :data:`adagp.sim.parts.EVENT`.
+    """A unit's work on a command, in cycles ``begin`` to ``end`` - 1; see :data:`adagp.sim.native_types.EVENT`.
 
     ``layer`` and ``opcode`` (lower case) are the command's; a slice of the unit "batch" is a whole batch. ``dry``: the
     command was tried out, to calibrate.

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..spec.commands import Phase
-from ..spec.schedule import Schedule, following
+from ...spec.commands import Phase
+from ...spec.phases import EVALUATION, GP, PHASE_NAMES, WARMUP
+from ...spec.schedule import Schedule, following
+from ..compiler.quantise import constant
+from ..devices.device import Device
 from .data import Dataset
-from .device import Device
 from .loss import softmax_cross_entropy
 from .network import Network
-from .phases import EVALUATION, GP, PHASE_NAMES, WARMUP
 from .plateau import Plateau
-from .quantise import constant
 from .run_folder import RunError, RunFolder
 from .settings import TrainSettings, parse_phases
 

@@ -4,7 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .float_format import FLOAT32, selected
+from .format import FLOAT32, selected
 
 __all__ = ["FloatAdd"]
 

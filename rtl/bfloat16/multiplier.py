@@ -4,8 +4,8 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .float_format import BFLOAT16, FLOAT32, selected
-from .multiplier import Multiplier
+from ..lib.multiplier import Multiplier
+from .format import BFLOAT16, FLOAT32, selected
 
 __all__ = ["FloatMultiply"]
 

@@ -4,9 +4,9 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .float_add import FloatAdd
-from .float_format import BFLOAT16, FLOAT32
-from .float_multiply import FloatMultiply
+from .adder import FloatAdd
+from .format import BFLOAT16, FLOAT32
+from .multiplier import FloatMultiply
 
 __all__ = ["PEBfloat16"]
 

@@ -4,10 +4,10 @@ from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .block_memory import BlockMemory
-from .delay import delayed
-from .interfaces import AccRead
+from ...spec.config import Config
+from ..lib.block_memory import BlockMemory
+from ..lib.delay import delayed
+from ..lib.interfaces import AccRead
 
 __all__ = ["Accumulator", "SumLayout"]
 

@@ -4,7 +4,7 @@ from amaranth import Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
+from ...spec.config import Config
 from .pe import PE
 
 __all__ = ["Array"]

@@ -7,15 +7,15 @@ from amaranth import Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..spec.config import Config
-from ..spec.descriptors import COMPUTE, VectorMode
+from ...spec.config import Config
+from ...spec.microcode.descriptors import COMPUTE, VectorMode
+from ..lib.clock_gate import clock_gate
+from ..lib.delay import delayed, registered
+from ..lib.interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_stream
 from .accumulator import Accumulator, SumLayout
 from .array import Array
-from .clock_gate import clock_gate
-from .delay import delayed, registered
 from .feeder import Feeder
 from .im2col import N_OUTER, N_REDUCTION, Operand, WalkLayout
-from .interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_stream
 from .pool import Pool
 
 __all__ = ["Compute"]

@@ -4,10 +4,10 @@ from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
+from ...spec.config import Config
+from ..lib.interfaces import Token
 from .accumulator import SumLayout
 from .im2col import OperandVector
-from .interfaces import Token
 
 __all__ = ["Feeder", "GemmLayout"]
 

@@ -4,12 +4,12 @@ from amaranth import Cat, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .interfaces import PadRead, Token
-from .odometer import COUNT_BITS, JUMP_BITS, Odometer
-from .register_slice import RegisterSlice
-from .scratchpad import Scratchpad
-from .skid import Skid
+from ...spec.config import Config
+from ..lib.interfaces import PadRead, Token
+from ..lib.odometer import COUNT_BITS, JUMP_BITS, Odometer
+from ..lib.register_slice import RegisterSlice
+from ..lib.skid import Skid
+from ..memory.scratchpad import Scratchpad
 
 __all__ = ["Operand", "OperandVector", "WalkLayout"]
 

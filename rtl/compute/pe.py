@@ -4,8 +4,8 @@ from amaranth import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .multiplier import Multiplier
+from ...spec.config import Config
+from ..lib.multiplier import Multiplier
 
 __all__ = ["PE"]
 

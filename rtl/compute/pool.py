@@ -4,12 +4,12 @@ from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.descriptors import VectorMode
+from ...spec.config import Config
+from ...spec.microcode.descriptors import VectorMode
+from ..lib.interfaces import VectorLayout
+from ..lib.multiplier import Multiplier
+from ..lib.odometer import COUNT_BITS
 from .im2col import OperandVector
-from .interfaces import VectorLayout
-from .multiplier import Multiplier
-from .odometer import COUNT_BITS
 
 __all__ = ["Pool", "PoolLayout"]
 

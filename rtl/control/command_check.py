@@ -4,14 +4,14 @@ from amaranth import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import Adam, CMode, Opcode, Source
-from ..spec.config import VERSION, Config
-from ..spec.errors import ErrorCode
+from ...spec.commands import Adam, CMode, Opcode, Source
+from ...spec.config import VERSION, Config
+from ...spec.errors import ErrorCode
+from ..lib.delay import delayed
 from .csr import N_PHASES
-from .delay import delayed
 from .dispatch import WaitLayout
 from .exponents import operands
-from .hyper import HYPER_PER_UPDATE
+from .hyper_table import HYPER_PER_UPDATE
 from .prefetch import FetchedLayout
 
 __all__ = ["Check", "is_update", "is_work"]

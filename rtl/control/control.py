@@ -4,19 +4,11 @@ from amaranth import Cat, Module, Mux, ResetInserter, ResetSignal, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.registers import AS_SCHEDULED, N_REGIONS
-from .clock_gate import clock_gate
-from .cosine import ThresholdLayout
-from .counters import FLUSH_CYCLES, Counters, counts_layout, counts_of_run
-from .csr import AxiLite, Csr
-from .delay import delayed
-from .dispatch import queues
-from .exponents import Exponents
-from .fetch import Fetch
-from .gate import Gate
-from .hyper import Hyper, HyperLayout
-from .interfaces import (
+from ...spec.config import Config
+from ...spec.registers import AS_SCHEDULED, N_REGIONS
+from ..lib.clock_gate import clock_gate
+from ..lib.delay import delayed
+from ..lib.interfaces import (  # fmt: skip
     ErrorLayout,
     LostLayout,
     QualityLayout,
@@ -26,10 +18,18 @@ from .interfaces import (
     StopLayout,
     TaskLayout,
     UpdateLayout,
-)  # fmt: skip
+)
+from .batch_counter import BatchCounter
+from .cosine import ThresholdLayout
+from .counters import FLUSH_CYCLES, Counters, counts_layout, counts_of_run
+from .csr import AxiLite, Csr
+from .dispatch import queues
+from .exponents import Exponents
+from .fetch import Fetch
+from .hyper_table import Hyper, HyperLayout
 from .issue import Issue
-from .phase import BatchCounter
-from .schedule import PhaseControl
+from .phase_control import PhaseControl
+from .quality_gate import Gate
 from .shadow import result_ports, result_sources
 from .supervisor import Supervisor
 

@@ -4,8 +4,8 @@ from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .delay import delayed
-from .interfaces import QualityLayout
+from ..lib.delay import delayed
+from ..lib.interfaces import QualityLayout
 
 __all__ = ["Cosine", "ThresholdLayout"]
 

@@ -9,11 +9,11 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ..spec.config import Config
-from ..spec.registers import COUNTERS
+from ...spec.config import Config
+from ...spec.registers import COUNTERS
+from ..lib.delay import delayed
+from ..update.sgd_lane import most_saturations
 from .csr import COUNTER_SLOTS, N_PHASES
-from .delay import delayed
-from .update_lane import most_saturations
 
 __all__ = ["FLUSH_CYCLES", "Counters", "counts_layout", "counts_of_run"]
 

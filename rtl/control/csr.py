@@ -7,10 +7,10 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import VERSION, Config
-from ..spec.registers import AS_SCHEDULED, COUNTERS, REGISTERS, Access, Register
-from ..spec.schedule import ENTRIES
-from .delay import delayed
+from ...spec.config import VERSION, Config
+from ...spec.registers import AS_SCHEDULED, COUNTERS, REGISTERS, Access, Register
+from ...spec.schedule import ENTRIES
+from ..lib.delay import delayed
 
 __all__ = ["COUNTER_SLOTS", "N_PHASES", "AxiLite", "Csr", "registers", "stored_registers"]
 

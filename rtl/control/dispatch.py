@@ -5,8 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .block_queue import BlockQueue
+from ...spec.config import Config
+from ..lib.block_queue import BlockQueue
 
 __all__ = ["COUNT_WIDTH", "Dispatch", "WaitLayout", "queues"]
 

@@ -4,11 +4,11 @@ from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, ZERO_STEP
-from .delay import delayed
+from ...spec.config import Config
+from ...spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, ZERO_STEP
+from ..lib.delay import delayed
+from ..lib.table import Burst, Table
 from .shadow import Shadow, result_ports
-from .table import Burst, Table
 
 __all__ = [
     "Adjust", "ExponentAdjust", "ExponentLayout", "ExponentLookup", "Exponents", "exponent_layout", "operands",

@@ -7,14 +7,14 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import Opcode
-from ..spec.config import Config
-from ..spec.errors import ErrorCode
-from .check import Check, is_work
+from ...spec.commands import Opcode
+from ...spec.config import Config
+from ...spec.errors import ErrorCode
+from ..lib.interfaces import ErrorLayout, ReadClient
+from .command_check import Check, is_work
 from .csr import N_PHASES
 from .dispatch import WaitLayout
 from .exponents import Adjust, ExponentAdjust
-from .interfaces import ErrorLayout, ReadClient
 from .issue import WorkLayout
 from .prefetch import Prefetch
 

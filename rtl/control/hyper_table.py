@@ -4,9 +4,9 @@ from amaranth import Module, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import Adam
-from ..spec.config import Config
-from .table import Burst, Table
+from ...spec.commands import Adam
+from ...spec.config import Config
+from ..lib.table import Burst, Table
 
 __all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperLayout", "HyperLookup", "hypers_found"]
 

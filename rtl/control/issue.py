@@ -5,14 +5,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import Opcode, Source
-from ..spec.config import Config
-from .check import is_update
-from .delay import delayed
+from ...spec.commands import Opcode, Source
+from ...spec.config import Config
+from ..lib.delay import delayed
+from ..lib.interfaces import CommandLayout, TaskLayout, UpdateLayout
+from .command_check import is_update
 from .dispatch import Dispatch, WaitLayout, queues
 from .exponents import ExponentLookup, operands
-from .hyper import HyperLookup
-from .interfaces import CommandLayout, TaskLayout, UpdateLayout
+from .hyper_table import HyperLookup
 
 __all__ = ["Issue", "WorkLayout"]
 

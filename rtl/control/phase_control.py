@@ -6,10 +6,10 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import Phase
-from ..spec.schedule import ENTRIES
+from ...spec.commands import Phase
+from ...spec.schedule import ENTRIES
+from ..lib.table import Table
 from .csr import N_PHASES
-from .table import Table
 
 __all__ = ["LengthsLayout", "PhaseControl", "RunLayout"]
 

@@ -5,10 +5,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import COMMAND_BYTES, FIELDS
-from ..spec.config import Config
-from .delay import delayed
-from .interfaces import CommandLayout, ReadClient
+from ...spec.commands import COMMAND_BYTES, FIELDS
+from ...spec.config import Config
+from ..lib.delay import delayed
+from ..lib.interfaces import CommandLayout, ReadClient
 
 __all__ = ["FetchedLayout", "Prefetch"]
 

@@ -5,9 +5,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
+from ..lib.delay import delayed
+from ..lib.interfaces import QualityLayout
 from .cosine import Cosine, ThresholdLayout
-from .delay import delayed
-from .interfaces import QualityLayout
 
 __all__ = ["Gate"]
 

@@ -5,9 +5,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .block_memory import BlockMemory
-from .interfaces import ResultLayout
+from ...spec.config import Config
+from ..lib.block_memory import BlockMemory
+from ..lib.interfaces import ResultLayout
 
 __all__ = ["Shadow", "ShadowLayout", "result_ports", "result_sources"]
 

@@ -6,9 +6,9 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.registers import Control, Status
-from .delay import delayed
-from .interfaces import ErrorLayout, LostLayout, StopLayout
+from ...spec.registers import Control, Status
+from ..lib.delay import delayed
+from ..lib.interfaces import ErrorLayout, LostLayout, StopLayout
 
 __all__ = ["RESET_CYCLES", "Supervisor"]
 

@@ -5,11 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ..spec.config import Config
-from ..spec.descriptors import Bits
-from .interfaces import descriptor_stream
+from ...spec.config import Config
+from ...spec.microcode.descriptors import Bits
+from ..lib.interfaces import descriptor_stream
+from ..lib.skid import Skid
 from .segments import Segments
-from .skid import Skid
 
 __all__ = ["BeatLayout", "BeatWalk", "BurstLayout", "BurstWalk", "pad_element_bits"]
 

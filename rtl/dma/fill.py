@@ -6,13 +6,13 @@ from amaranth.lib.data import ArrayLayout
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.descriptors import FILL, Target
-from ..spec.numerics import operand_max
+from ...spec.config import Config
+from ...spec.microcode.descriptors import FILL, Target
+from ...spec.numerics import operand_max
+from ..lib.delay import delayed
+from ..lib.interfaces import PadWrite, ReadClient, Token, descriptor_layout, descriptor_stream
+from ..lib.requantise import Requantise
 from .bursts import BeatWalk, BurstWalk, pad_element_bits
-from .delay import delayed
-from .interfaces import PadWrite, ReadClient, Token, descriptor_layout, descriptor_stream
-from .requantise import Requantise
 
 __all__ = ["Fill"]
 
@@ -71,7 +71,7 @@ class _Requests(wiring.Component):
 
 
 class Fill(wiring.Component):
-    """DMA read engine: descriptors of :data:`adagp.spec.descriptors.FILL` to scratchpad and bias writes.
+    """DMA read engine: descriptors of :data:`adagp.spec.microcode.descriptors.FILL` to scratchpad and bias writes.
 
     Moves a beat per cycle when the memory delivers, of segments however short, and clears a word per
     cycle. ``a_full``, ``b_full``, ``c_ready`` pulse once a descriptor with ``ready`` has landed: reads

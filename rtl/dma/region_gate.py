@@ -4,11 +4,11 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.registers import N_REGIONS
+from ...spec.config import Config
+from ...spec.registers import N_REGIONS
+from ..lib.interfaces import RegionLayout, WriteClient
+from ..lib.skid import Skid
 from .bursts import BurstLayout
-from .interfaces import RegionLayout, WriteClient
-from .skid import Skid
 
 __all__ = ["RegionGate"]
 

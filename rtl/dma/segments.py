@@ -4,9 +4,9 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.descriptors import FILL, Bits
-from .delay import delayed
-from .interfaces import descriptor_layout, descriptor_stream
+from ...spec.microcode.descriptors import FILL, Bits
+from ..lib.delay import delayed
+from ..lib.interfaces import descriptor_layout, descriptor_stream
 
 __all__ = ["Segments"]
 

@@ -4,14 +4,12 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.descriptors import STORE
-from ..spec.errors import ErrorCode
-from ..spec.registers import N_REGIONS
-from .axi import BEGUN
-from .bursts import BeatLayout, BeatWalk, BurstWalk
-from .delay import delayed
-from .interfaces import (
+from ...spec.config import Config
+from ...spec.errors import ErrorCode
+from ...spec.microcode.descriptors import STORE
+from ...spec.registers import N_REGIONS
+from ..lib.delay import delayed
+from ..lib.interfaces import (  # fmt: skip
     LostLayout,
     PadRead,
     RegionLayout,
@@ -20,10 +18,12 @@ from .interfaces import (
     WriteClient,
     descriptor_layout,
     descriptor_stream,
-)  # fmt: skip
+)
+from ..lib.skid import Skid
+from ..memory.axi import BEGUN
+from ..memory.scratchpad import Scratchpad
+from .bursts import BeatLayout, BeatWalk, BurstWalk
 from .region_gate import RegionGate
-from .scratchpad import Scratchpad
-from .skid import Skid
 from .write_stop import WriteStop
 
 __all__ = ["Store"]
@@ -115,7 +115,7 @@ class _Reader(wiring.Component):
 
 
 class Store(wiring.Component):
-    """DMA write engine: descriptors of :data:`adagp.spec.descriptors.STORE` to bursts of the write client.
+    """DMA write engine: descriptors of :data:`adagp.spec.microcode.descriptors.STORE` to bursts of the write client.
 
     Writes a beat per cycle, of segments however short, while the client accepts them. ``c_free``
     pulses when the data of a descriptor with ``close`` has left the scratchpad, ``main_done`` when the

@@ -4,7 +4,7 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .interfaces import LostLayout, StopLayout
+from ..lib.interfaces import LostLayout, StopLayout
 
 __all__ = ["WriteStop"]
 

@@ -4,9 +4,9 @@ from amaranth import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .block_memory import BlockMemory
-from .delay import delayed
+from ...spec.config import Config
+from ..lib.block_memory import BlockMemory
+from ..lib.delay import delayed
 
 __all__ = ["BiasMemory"]
 

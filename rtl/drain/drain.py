@@ -6,15 +6,11 @@ from amaranth import Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.descriptors import DRAIN
-from .bias import BiasMemory
-from .clock_gate import clock_gate
-from .delay import delayed
-from .drain_lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts
-from .drain_walk import DrainWalk
-from .epilogue import Epilogue, n_lanes, sum_width
-from .interfaces import (
+from ...spec.config import Config
+from ...spec.microcode.descriptors import DRAIN
+from ..lib.clock_gate import clock_gate
+from ..lib.delay import delayed
+from ..lib.interfaces import (
     AccRead,
     PadRead,
     PadWrite,
@@ -24,10 +20,14 @@ from .interfaces import (
     descriptor_layout,
     descriptor_stream,
 )
+from ..lib.maximum import Tracker
+from ..lib.skid import Skid
+from ..memory.scratchpad import Scratchpad
+from .bias import BiasMemory
+from .epilogue import Epilogue, n_lanes, sum_width
+from .lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts
 from .reorganise import Reorganise
-from .scratchpad import Scratchpad
-from .skid import Skid
-from .tracker import Tracker
+from .walk import DrainWalk
 
 __all__ = ["Drain"]
 

@@ -4,11 +4,11 @@ from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import CMode
-from ..spec.config import Config
-from ..spec.numerics import SHIFT_MAX, SHIFT_MIN
-from .delay import delayed
-from .requantise import Requantise, beyond, saturated
+from ...spec.commands import CMode
+from ...spec.config import Config
+from ...spec.numerics import SHIFT_MAX, SHIFT_MIN
+from ..lib.delay import delayed
+from ..lib.requantise import Requantise, beyond, saturated
 
 __all__ = ["SHIFT_C_MAX", "Epilogue", "EpilogueLane", "n_lanes", "sum_width"]
 

@@ -5,10 +5,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.descriptors import DRAIN
-from .delay import delayed
-from .interfaces import descriptor_layout
+from ...spec.config import Config
+from ...spec.microcode.descriptors import DRAIN
+from ..lib.delay import delayed
+from ..lib.interfaces import descriptor_layout
 from .window_sums import N_WINDOWS, TermLayout, tile_width
 
 __all__ = ["FilterTerms"]

@@ -2,8 +2,8 @@
 
 from amaranth import Cat, Mux, Signal
 
-from ..spec.config import Config
-from .delay import registered
+from ...spec.config import Config
+from ..lib.delay import registered
 from .epilogue import n_lanes
 
 __all__ = ["lane_addresses", "lane_masks", "lane_offsets", "lane_shifts"]

@@ -4,10 +4,10 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.descriptors import DRAIN
-from .delay import delayed
-from .interfaces import descriptor_layout
+from ...spec.config import Config
+from ...spec.microcode.descriptors import DRAIN
+from ..lib.delay import delayed
+from ..lib.interfaces import descriptor_layout
 from .window_sums import N_WINDOWS, TermLayout
 
 __all__ = ["PixelTerms"]

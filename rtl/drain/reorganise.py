@@ -4,11 +4,11 @@ from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..spec.config import Config
-from ..spec.descriptors import DRAIN
+from ...spec.config import Config
+from ...spec.microcode.descriptors import DRAIN
+from ..lib.interfaces import descriptor_layout
 from .epilogue import Epilogue
 from .filter_terms import FilterTerms
-from .interfaces import descriptor_layout
 from .pixel_terms import PixelTerms
 from .window_sums import N_WINDOWS, WindowSums
 from .window_walk import WindowWalk

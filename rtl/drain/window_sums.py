@@ -5,11 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.descriptors import DRAIN
-from ..spec.numerics import operand_max
-from .delay import delayed
-from .interfaces import descriptor_layout
+from ...spec.config import Config
+from ...spec.microcode.descriptors import DRAIN
+from ...spec.numerics import operand_max
+from ..lib.delay import delayed
+from ..lib.interfaces import descriptor_layout
 
 __all__ = ["N_WINDOWS", "TermLayout", "WindowSums", "tile_width"]
 

@@ -4,9 +4,9 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.descriptors import DRAIN
-from .interfaces import descriptor_layout
+from ...spec.config import Config
+from ...spec.microcode.descriptors import DRAIN
+from ..lib.interfaces import descriptor_layout
 
 __all__ = ["WindowWalk"]
 

@@ -4,10 +4,10 @@ from amaranth import signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import FIELDS, Adam
-from ..spec.config import Config
-from ..spec.descriptors import Bits
-from .hyper import HYPER_PER_UPDATE, HyperLayout
+from ...spec.commands import FIELDS, Adam
+from ...spec.config import Config
+from ...spec.microcode.descriptors import Bits
+from ..control.hyper_table import HYPER_PER_UPDATE, HyperLayout
 
 __all__ = [
     "AccRead", "CommandLayout", "ErrorLayout", "LostLayout", "PadRead", "PadWrite", "QualityLayout", "ReadClient",
@@ -17,7 +17,7 @@ __all__ = [
 
 
 def descriptor_layout(bits: tuple[Bits, ...]) -> data.StructLayout:
-    """The struct of a descriptor of :mod:`adagp.spec.descriptors`."""
+    """The struct of a descriptor of :mod:`adagp.spec.microcode.descriptors`."""
     return data.StructLayout({b.name: signed(b.width) if b.signed else unsigned(b.width) for b in bits})
 
 

@@ -4,7 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .folded import Fold
+from .multicycle import Fold
 
 __all__ = ["Root"]
 

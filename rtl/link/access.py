@@ -4,9 +4,9 @@ from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .axi import INCR, AxiMaster
-from .csr import AxiLite
+from ...spec.config import Config
+from ..control.csr import AxiLite
+from ..memory.axi import INCR, AxiMaster
 
 __all__ = ["AccessLayout", "LinkAccess", "LinkPorts"]
 

@@ -4,11 +4,11 @@ from amaranth import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..spec.config import Config
+from ...spec.config import Config
+from .access import LinkAccess, LinkPorts
+from .executor import LinkExecutor
 from .frame_buffer import FrameBuffer
 from .frames import Framer, Unframer
-from .link_access import LinkAccess, LinkPorts
-from .link_executor import LinkExecutor
 
 __all__ = ["ByteLink"]
 

@@ -4,10 +4,10 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.link import CRC_BYTES, IDENTITY, LINK_VERSION, MAX_PAYLOAD, REQUEST, Kind, n_bytes
+from ...spec.config import Config
+from ...spec.link import CRC_BYTES, IDENTITY, LINK_VERSION, MAX_PAYLOAD, REQUEST, Kind, n_bytes
+from .access import AccessLayout
 from .frames import FramerInput
-from .link_access import AccessLayout
 
 __all__ = ["LinkExecutor", "identity"]
 

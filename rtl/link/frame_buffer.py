@@ -4,7 +4,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.link import CRC_BYTES, MAX_PAYLOAD, REQUEST, Kind, n_bytes
+from ...spec.link import CRC_BYTES, MAX_PAYLOAD, REQUEST, Kind, n_bytes
 
 __all__ = ["DEPTH", "FrameBuffer"]
 
@@ -18,7 +18,8 @@ _SHORTEST = n_bytes(REQUEST) + CRC_BYTES
 class FrameBuffer(wiring.Component):
     """A queue of bytes to which whole requests are added.
 
-    ``i``, ``end``, ``good``: from :class:`~adagp.rtl.frames.Unframer`. A frame is forgotten that isn't good, of a kind
+    ``i``, ``end``, ``good``: from :class:`~adagp.rtl.link.frames.Unframer`. A frame is forgotten that isn't good,
+    of a kind
     that there isn't, of another length than its header says, or longer than there is room; the bytes of all others come
     out, CRC included, not before their end has come. Latency from end to first byte: two cycles.
     """

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.wiring import In, Out
 
-from ..spec.link import CRC_BYTES, ESCAPE, FLAG, FLIP
+from ...spec.link import CRC_BYTES, ESCAPE, FLAG, FLIP
 
 __all__ = ["Framer", "FramerInput", "Unframer"]
 

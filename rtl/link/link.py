@@ -4,16 +4,14 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..spec.config import Config
-from .axi import AxiMaster
+from ...spec.config import Config
+from ...spec.link import BAUD
+from ..control.csr import AxiLite
+from ..memory.axi import AxiMaster
 from .byte_link import ByteLink
-from .csr import AxiLite
 from .uart import UartReceiver, UartTransmitter
 
-__all__ = ["BAUD", "Link"]
-
-BAUD = 3_000_000
-"""Rate of the line unless another is given: what common USB bridges can do."""
+__all__ = ["Link"]
 
 
 class Link(wiring.Component):

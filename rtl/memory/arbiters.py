@@ -5,10 +5,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
+from ...spec.config import Config
+from ..lib.interfaces import ReadClient, WriteClient
+from ..lib.skid import Skid
 from .axi import BUFFERABLE_MODIFIABLE, ID_BITS, INCR, OUTSTANDING, AxiRead, AxiWrite
-from .interfaces import ReadClient, WriteClient
-from .skid import Skid
 
 __all__ = ["ReadArbiter", "WriteArbiter"]
 

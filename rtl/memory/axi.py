@@ -4,8 +4,8 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .skid import Skid
+from ...spec.config import Config
+from ..lib.skid import Skid
 
 __all__ = [
     "BEGUN",

@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
+from ...spec.config import Config
 from .axi import ID_BITS, OUTSTANDING, AxiMaster
 
 __all__ = ["SHARED_ID_BITS", "AxiShare"]

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from .block_memory import BlockMemory
+from ..lib.block_memory import BlockMemory
 
 __all__ = ["BankedMemory"]
 

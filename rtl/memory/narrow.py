@@ -6,10 +6,10 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from ..spec.config import Config
+from ...spec.config import Config
+from ..lib.block_queue import BlockQueue
+from ..lib.interfaces import ReadClient, WriteClient
 from .axi import BEGUN
-from .block_queue import BlockQueue
-from .interfaces import ReadClient, WriteClient
 
 __all__ = ["NarrowRead", "NarrowWrite"]
 

@@ -5,9 +5,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, connect, flipped
 from amaranth.utils import exact_log2
 
-from ..spec.config import Config
+from ...spec.config import Config
+from ..lib.skid import Skid
 from .predictor_window import PAGE, PredictorWindow, passing_ports
-from .skid import Skid
 
 __all__ = ["PredictorMemory"]
 

@@ -6,10 +6,10 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ..spec.config import Config
+from ...spec.config import Config
+from ..lib.skid import Skid
 from .axi import OUTSTANDING, AxiRead, AxiWrite
 from .banked_memory import BankedMemory
-from .skid import Skid
 
 __all__ = ["PAGE", "PredictorWindow", "passing_ports"]
 

@@ -5,10 +5,10 @@ from amaranth.hdl import Assert
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .block_memory import BlockMemory
-from .delay import delayed, registered
-from .interfaces import PadRead, PadWrite
+from ...spec.config import Config
+from ..lib.block_memory import BlockMemory
+from ..lib.delay import delayed, registered
+from ..lib.interfaces import PadRead, PadWrite
 
 __all__ = ["Banks", "PingPong", "Scratchpad", "rotated"]
 

@@ -4,22 +4,16 @@ from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.microcode import (
-    DIV_CYCLES,
-    PRODUCT_BITS,
-    REGISTER_WIDTH,
-    RIGHT_BITS,
-    Op,
-)  # fmt: skip
-from .delay import delayed
-from .multiplier import Multiplier
+from ...spec.config import Config
+from ...spec.microcode.isa import DIV_CYCLES, PRODUCT_BITS, REGISTER_WIDTH, RIGHT_BITS, Op  # fmt: skip
+from ..lib.delay import delayed
+from ..lib.multiplier import Multiplier
 
 __all__ = ["SequencerAlu"]
 
 
 class SequencerAlu(wiring.Component):
-    """Executes the operations of :class:`~adagp.spec.microcode.Op` that have a result or a condition.
+    """Executes the operations of :class:`~adagp.spec.microcode.isa.Op` that have a result or a condition.
 
     ``op``, ``a``, ``b``, ``distance`` (of SHIFT, one of ``shifts``) are held with ``en`` until the last cycle, in which
     ``result`` is valid and ``taken`` is a branch's condition; in the one behind it ``overflow`` says whether a product

@@ -16,15 +16,15 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ..spec.config import Config
-from ..spec.descriptors import ENGINES
-from ..spec.errors import ErrorCode
-from ..spec.microcode import PAIRS, REGISTER_WIDTH, Instruction, Op, Program
-from ..spec.tile_machine import TASK_FIELDS
-from .block_memory import BlockMemory
-from .delay import delayed, registered
-from .interfaces import TaskLayout
-from .sequencer_alu import SequencerAlu
+from ...spec.config import Config
+from ...spec.errors import ErrorCode
+from ...spec.microcode.descriptors import ENGINES
+from ...spec.microcode.isa import PAIRS, REGISTER_WIDTH, Instruction, Op, Program
+from ...spec.microcode.machine import TASK_FIELDS
+from ..lib.block_memory import BlockMemory
+from ..lib.delay import delayed, registered
+from ..lib.interfaces import TaskLayout
+from .alu import SequencerAlu
 
 __all__ = ["N_SLOTS", "SequencerCore"]
 
@@ -80,7 +80,7 @@ class SequencerCore(wiring.Component):
     on. A cycle after both, and at reset, ``value`` is 0 and all fields are. ``error_valid`` pulses with an ErrorCode
     when the task can't run; the machine then stands still until reset.
 
-    An instruction takes a cycle, some more (TAKEN_CYCLES and others of :mod:`adagp.spec.microcode`). That a
+    An instruction takes a cycle, some more (TAKEN_CYCLES and others of :mod:`adagp.spec.microcode.isa`). That a
     product breaks its limits is known two cycles later, in time to void the PUSH behind it, but not an END: in
     ``program`` one is only behind branches.
     ``task`` must hold while ``run``.

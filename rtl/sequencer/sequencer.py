@@ -4,13 +4,13 @@ from amaranth import Array, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..spec.compiler import compile_program
-from ..spec.config import Config
-from ..spec.descriptors import ENGINES
-from .clock_gate import clock_gate
-from .interfaces import TaskLayout, descriptor_layout, descriptor_stream
-from .register_slice import RegisterSlice
-from .sequencer_core import N_SLOTS, SequencerCore
+from ...spec.config import Config
+from ...spec.microcode.compiler import compile_program
+from ...spec.microcode.descriptors import ENGINES
+from ..lib.clock_gate import clock_gate
+from ..lib.interfaces import TaskLayout, descriptor_layout, descriptor_stream
+from ..lib.register_slice import RegisterSlice
+from .processor import N_SLOTS, SequencerCore
 
 __all__ = ["Sequencer"]
 

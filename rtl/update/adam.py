@@ -4,13 +4,13 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
+from ...spec.config import Config
+from ..control.hyper_table import HyperLayout
+from ..lib.interfaces import UpdateLayout
+from .adam_factors import AdamScale
 from .adam_lane import MAGNITUDE_WIDTH, AdamLane
 from .adam_rate import RateLayout
-from .adam_scale import AdamScale
-from .hyper import HyperLayout
-from .interfaces import UpdateLayout
-from .update_arrays import MOMENT_BYTES, GroupLayout
+from .arrays import MOMENT_BYTES, GroupLayout
 
 __all__ = ["RateClient", "UpdateAdam"]
 

@@ -4,12 +4,12 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.commands import Adam
-from ..spec.numerics import UPDATE_GUARD_BITS
+from ...spec.commands import Adam
+from ...spec.numerics import UPDATE_GUARD_BITS
+from ..control.hyper_table import HyperLayout
+from ..lib.product import FACTOR_WIDTH, Product
 from .adam_rate import RateLayout
-from .hyper import HyperLayout
-from .product import FACTOR_WIDTH, Product
-from .update_lane import LOW_BITS, SHIFTS, clamped_shift
+from .sgd_lane import LOW_BITS, SHIFTS, clamped_shift
 
 __all__ = ["ROOT_LOW_BITS", "AdamExponentsLayout", "AdamScale", "AdamScaleLayout", "Term"]
 

@@ -7,17 +7,17 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.numerics import UPDATE_GUARD_BITS
-from .adam_scale import AdamScaleLayout, Term
-from .block_memory import BlockMemory
-from .delay import delayed
-from .divide import Divide
-from .product import Product
-from .requantise import Requantise
-from .root import Root
-from .rounded import Rounded
-from .update_lane import ALIGN_LEFT, ALIGN_RIGHT, ALIGN_WIDTH, LOW_BITS, weight_halves, weight_max
+from ...spec.config import Config
+from ...spec.numerics import UPDATE_GUARD_BITS
+from ..lib.block_memory import BlockMemory
+from ..lib.delay import delayed
+from ..lib.divide import Divide
+from ..lib.product import Product
+from ..lib.requantise import Requantise
+from ..lib.square_root import Root
+from .adam_factors import AdamScaleLayout, Term
+from .rounder import Rounded
+from .sgd_lane import ALIGN_LEFT, ALIGN_RIGHT, ALIGN_WIDTH, LOW_BITS, weight_halves, weight_max
 
 __all__ = ["FOLD", "MAGNITUDE_WIDTH", "AdamLane", "TagLayout"]
 

@@ -3,7 +3,7 @@
 from amaranth import signed
 from amaranth.lib import data
 
-from ..spec.config import Config
+from ...spec.config import Config
 
 __all__ = ["MOMENT_BYTES", "SLOTS", "GroupLayout", "array_bytes"]
 

@@ -4,11 +4,11 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.errors import ErrorCode
-from ..spec.registers import N_REGIONS
-from .interfaces import RegionLayout
-from .update_write import written_arrays
+from ...spec.config import Config
+from ...spec.errors import ErrorCode
+from ...spec.registers import N_REGIONS
+from ..lib.interfaces import RegionLayout
+from .writer import written_arrays
 
 __all__ = ["UpdateCheck"]
 

@@ -2,11 +2,11 @@
 
 from amaranth import Cat, Module, Mux, Signal
 
-from ..spec.config import Config
-from ..spec.errors import ErrorCode
-from .delay import delayed
-from .update_check import UpdateCheck
-from .write_stop import WriteStop
+from ...spec.config import Config
+from ...spec.errors import ErrorCode
+from ..dma.write_stop import WriteStop
+from ..lib.delay import delayed
+from .check import UpdateCheck
 
 __all__ = ["run_commands"]
 

@@ -4,10 +4,10 @@ from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.numerics import unpredicted
-from .bit_length import BitLength
-from .interfaces import QualityLayout, ResultLayout
+from ...spec.config import Config
+from ...spec.numerics import unpredicted
+from ..lib.bit_length import BitLength
+from ..lib.interfaces import QualityLayout, ResultLayout
 
 __all__ = ["QualitySums", "SumsLayout", "sums_latency"]
 

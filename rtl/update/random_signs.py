@@ -4,8 +4,8 @@ from amaranth import Array, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .interfaces import SignsLayout
+from ...spec.config import Config
+from ..lib.interfaces import SignsLayout
 
 __all__ = ["ROUNDS", "WORD", "RandomSigns"]
 

@@ -5,16 +5,16 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..spec.config import Config
-from ..spec.descriptors import STORE
-from .bursts import BurstWalk
-from .chunks import Chunks, beats_less_one, chunk_weights
-from .delay import delayed, registered
-from .gearbox import Unpack
-from .interfaces import ReadClient
-from .register_slice import RegisterSlice
-from .skid import Skid
-from .update_arrays import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
+from ...spec.config import Config
+from ...spec.microcode.descriptors import STORE
+from ..chunks import Chunks, beats_less_one, chunk_weights
+from ..dma.bursts import BurstWalk
+from ..lib.delay import delayed, registered
+from ..lib.gearbox import Unpack
+from ..lib.interfaces import ReadClient
+from ..lib.register_slice import RegisterSlice
+from ..lib.skid import Skid
+from .arrays import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
 
 __all__ = ["UpdateReader"]
 

@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.numerics import UPDATE_GUARD_BITS
+from ...spec.numerics import UPDATE_GUARD_BITS
 
 __all__ = ["Rounded"]
 

@@ -4,12 +4,12 @@ from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from ..spec.numerics import UPDATE_GUARD_BITS, operand_max, unpredicted
-from .delay import delayed
-from .product import FACTOR_WIDTH, Product
-from .requantise import Requantise
-from .rounded import Rounded
+from ...spec.config import Config
+from ...spec.numerics import UPDATE_GUARD_BITS, operand_max, unpredicted
+from ..lib.delay import delayed
+from ..lib.product import FACTOR_WIDTH, Product
+from ..lib.requantise import Requantise
+from .rounder import Rounded
 
 __all__ = [
     "ALIGN_LEFT", "ALIGN_RIGHT", "ALIGN_WIDTH", "LOW_BITS", "ROUNDED_WIDTH", "SHIFTS", "ScaleLayout", "UpdateLane",

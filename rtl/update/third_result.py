@@ -4,13 +4,13 @@ from amaranth import Module, Mux, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..spec.config import Config
-from .adam_scale import ROOT_LOW_BITS
-from .bit_length import BitLength
-from .interfaces import QualityLayout, ResultLayout, UpdateLayout
+from ...spec.config import Config
+from ..lib.bit_length import BitLength
+from ..lib.interfaces import QualityLayout, ResultLayout, UpdateLayout
+from ..lib.maximum import Tracker
+from .adam_factors import ROOT_LOW_BITS
 from .quality import QualitySums, sums_latency
-from .tracker import Tracker
-from .update_lane import ROUNDED_WIDTH
+from .sgd_lane import ROUNDED_WIDTH
 
 __all__ = ["UpdateThird"]
 

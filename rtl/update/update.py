@@ -4,12 +4,12 @@ from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..spec.config import Config
-from ..spec.errors import ErrorCode
-from ..spec.registers import N_REGIONS
-from .clock_gate import without_reset
-from .delay import delayed
-from .interfaces import (
+from ...spec.config import Config
+from ...spec.errors import ErrorCode
+from ...spec.registers import N_REGIONS
+from ..lib.clock_gate import without_reset
+from ..lib.delay import delayed
+from ..lib.interfaces import (  # fmt: skip
     QualityLayout,
     ReadClient,
     RegionLayout,
@@ -18,16 +18,16 @@ from .interfaces import (
     StopLayout,
     UpdateLayout,
     WriteClient,
-)  # fmt: skip
-from .signs import RandomSigns
-from .tracker import Tracker
-from .update_adam import RateClient, UpdateAdam
-from .update_arrays import SLOTS, GroupLayout
-from .update_control import run_commands
-from .update_lane import LOW_BITS, ROUNDED_WIDTH, UpdateLane, lane_scale, most_saturations
-from .update_read import UpdateReader
-from .update_third import UpdateThird
-from .update_write import UpdateWriter
+)
+from ..lib.maximum import Tracker
+from .adam import RateClient, UpdateAdam
+from .arrays import SLOTS, GroupLayout
+from .control import run_commands
+from .random_signs import RandomSigns
+from .reader import UpdateReader
+from .sgd_lane import LOW_BITS, ROUNDED_WIDTH, UpdateLane, lane_scale, most_saturations
+from .third_result import UpdateThird
+from .writer import UpdateWriter
 
 __all__ = ["Update"]
 

@@ -5,16 +5,16 @@ from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..spec.config import Config
-from ..spec.descriptors import STORE
-from .bursts import BurstWalk
-from .chunks import Chunks, chunk_weights
-from .delay import delayed, registered
-from .gearbox import Pack
-from .interfaces import WriteClient
-from .register_slice import RegisterSlice
-from .skid import Skid
-from .update_arrays import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
+from ...spec.config import Config
+from ...spec.microcode.descriptors import STORE
+from ..chunks import Chunks, chunk_weights
+from ..dma.bursts import BurstWalk
+from ..lib.delay import delayed, registered
+from ..lib.gearbox import Pack
+from ..lib.interfaces import WriteClient
+from ..lib.register_slice import RegisterSlice
+from ..lib.skid import Skid
+from .arrays import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
 
 __all__ = ["UpdateWriter", "written_arrays"]
 

@@ -14,12 +14,12 @@ import textwrap
 from dataclasses import dataclass
 from types import FunctionType
 
-from .config import Config
+from ..config import Config
 from .descriptors import ENGINES
-from .microcode import Instruction, Op, Program
-from .tile_machine import TASK_FIELDS, constants
-from .tile_shape import align
-from .tiles import tile_program
+from .isa import Instruction, Op, Program
+from .machine import TASK_FIELDS, constants
+from .program import tile_program
+from .shape import align
 
 __all__ = ["compile_program"]
 

@@ -4,16 +4,16 @@ The machine has 32-bit signed registers, three-address instructions and *slots*:
 i of the descriptor being built (a field not written is 0), PUSH sends it to an engine and clears all
 slots. Two limits keep it small: ``//`` is for non-negative operands, and the right operand of ``*`` has
 RIGHT_BITS bits, the product less than 2^PRODUCT_BITS in magnitude; otherwise the task fails with
-BAD_GEOMETRY. :mod:`adagp.spec.compiler` writes its programs.
+BAD_GEOMETRY. :mod:`adagp.spec.microcode.compiler` writes its programs.
 """
 
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from .config import Config
+from ..config import Config
+from ..errors import ErrorCode
 from .descriptors import ENGINES
-from .errors import ErrorCode
-from .tile_machine import TASK_FIELDS
+from .machine import TASK_FIELDS
 
 __all__ = [
     "DIV_CYCLES", "LOAD_CYCLES", "PAIRS", "PAIR_CYCLES", "PRODUCT_BITS", "PUSH_CYCLES", "REGISTER_WIDTH", "RIGHT_BITS",

@@ -1,10 +1,11 @@
 """A tile's descriptors for the engines.
 
-Steps of the tile program: compiled like it (see :mod:`adagp.spec.tiles` for their language and names). ``t`` holds what
+Steps of the tile program: compiled like it (see :mod:`adagp.spec.microcode.program` for their language and names).
+``t`` holds what
 steps hand to each other, other names are a step's own.
 """
 
-from .tile_shape import align
+from .shape import align
 
 __all__ = ["compute", "fill_a", "fill_b", "fill_c", "store"]
 

@@ -1,13 +1,13 @@
-"""What :func:`adagp.spec.tiles.tile_program` runs on in Python: its constants, its task, a recorder."""
+"""What :func:`adagp.spec.microcode.program.tile_program` runs on in Python: its constants, its task, a recorder."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
 
-from .commands import FIELDS, CMode, Opcode
-from .config import Config
+from ..commands import FIELDS, CMode, Opcode
+from ..config import Config
+from ..errors import ErrorCode
+from ..numerics import SHIFT_MAX, SHIFT_MIN, TENSOR_BYTES
 from .descriptors import ENGINES, Target, VectorMode
-from .errors import ErrorCode
-from .numerics import SHIFT_MAX, SHIFT_MIN, TENSOR_BYTES
 
 __all__ = ["TASK_FIELDS", "Recorder", "TileError", "constants", "descriptors", "task"]
 

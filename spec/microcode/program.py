@@ -1,10 +1,10 @@
 """The tile program: how one layer command becomes descriptors for the engines.
 
-Written once, in the subset of Python that :mod:`adagp.spec.compiler` compiles for the sequencer
+Written once, in the subset of Python that :mod:`adagp.spec.microcode.compiler` compiles for the sequencer
 (integer variables, ``+ - * //``, comparisons, ``if``, ``while``, ``min``, ``max``, ``align``, steps written as
 functions, and the machine's ``fill``, ``compute``, ``drain``, ``store``, ``fail``); run as Python it serves as the
-sequencer's reference and as the host's means to judge a mapping. The steps are in :mod:`adagp.spec.tile_setup`,
-:mod:`adagp.spec.tile_shape` and :mod:`adagp.spec.tile_issue`.
+sequencer's reference and as the host's means to judge a mapping. The steps are in :mod:`adagp.spec.microcode.setup`,
+:mod:`adagp.spec.microcode.shape` and :mod:`adagp.spec.microcode.issue`.
 
 Names: ``in_*``/``out_*`` are the tensor that is read through the A scratchpad and the one written;
 ``ic``/``oc`` their channels; a trailing ``0`` marks a tile's first index, ``_t`` its extent.
@@ -12,9 +12,9 @@ Names: ``in_*``/``out_*`` are the tensor that is read through the A scratchpad a
 
 from types import SimpleNamespace
 
-from .tile_issue import compute, fill_a, fill_b, fill_c, store
-from .tile_setup import check, exponents, orient, sizes
-from .tile_shape import extent, first_tile, layout_a, layout_c, layout_tail, next_tile
+from .issue import compute, fill_a, fill_b, fill_c, store
+from .setup import check, exponents, orient, sizes
+from .shape import extent, first_tile, layout_a, layout_c, layout_tail, next_tile
 
 __all__ = ["tile_program"]
 

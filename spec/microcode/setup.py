@@ -1,6 +1,7 @@
 """What a command asks for as a whole: checks, directions, exponents and sizes.
 
-Steps of the tile program: compiled like it (see :mod:`adagp.spec.tiles` for their language and names). ``t`` holds what
+Steps of the tile program: compiled like it (see :mod:`adagp.spec.microcode.program` for their language and names).
+``t`` holds what
 steps hand to each other, other names are a step's own.
 """
 

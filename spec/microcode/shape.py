@@ -1,6 +1,7 @@
 """One tile after the other: what each covers, and how it lies in the scratchpads.
 
-Steps of the tile program: compiled like it (see :mod:`adagp.spec.tiles` for their language and names). ``t`` holds what
+Steps of the tile program: compiled like it (see :mod:`adagp.spec.microcode.program` for their language and names).
+``t`` holds what
 steps hand to each other, other names are a step's own.
 
 The A scratchpad is laid out so that the ``rows`` operands of one reduction vector always lie in

@@ -6,27 +6,25 @@ delays and power are those of gates and their pins alone. Clock gates are left o
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from . import child
-from .breakdown import tree
-from .design import Design
-from .errors import ToolError
+from .. import process
+from ..breakdown import tree
+from ..design import Design
+from ..netlist import Cells, Scopes
+from ..target import Target
+from ..yosys import TOP, synthesise
+from .activity import Activity
 from .liberty import LIBERTY, PROCESSES, Library
-from .memories import DEEP, PORTS, Memory
-from .netlist import Cells, Scopes
 from .power import Gates, watts
+from .sram import DEEP, Memory
 from .sta import analyse
-from .target import Target
-from .yosys import TOP, synthesise
 
-__all__ = ["LIBERTY", "PROCESSES", "Activity", "Library", "Mapped", "figures", "map_to_cells", "power"]
+__all__ = ["LIBERTY", "PROCESSES", "Library", "Mapped", "figures", "map_to_cells", "power"]
 
 MACRO = "adagp_memory"
 _PASSES = f"""\
@@ -45,60 +43,6 @@ flatten"""
 LOAD_FF = 50.0
 """On each output, in femtofarads, ABC's unit: some inputs of gates."""
 _CONSTRAINTS = f"set_driving_cell {{buffer}}\nset_load {LOAD_FF:g} [all_outputs]\n"
-_NUMBER, _COLON = re.compile(r"\$\d+"), re.compile(r":(\d+)(?=[.:\[]|$)")
-_WORD = re.compile(r"\[\d+\]$")
-
-
-def _alike(name):
-    """A name without what differs between elaborations of one design: numbers of its own, brackets or colons."""
-    return _COLON.sub(r"[\1]", _NUMBER.sub("", name))
-
-
-def _means(found):
-    """The mean, bit by bit, of the lists of those of equal width whose names are alike."""
-    groups: dict = {}
-    for name, bits in found.items():
-        groups.setdefault((_alike(name), len(bits)), []).append(bits)
-    return {key: [sum(bit) / len(bit) for bit in zip(*alike, strict=True)] for key, alike in groups.items()}
-
-
-@dataclass(frozen=True)
-class Activity:
-    """What a phase's batch did: toggles a clock cycle by net (bit by bit) and accesses a cycle by memory.
-
-    Names are paths as in the hierarchy, without what is around the design. ``words``: toggles of the bits of a word, by
-    memory; where a memory is made of flip-flops they are what its words do. ``default`` is for nets that aren't known.
-    """
-
-    toggles: Mapping[str, list[float]]
-    accesses: Mapping[str, float]
-    default: float
-    words: Mapping[str, list[float]] = field(default_factory=dict)
-
-    @cached_property
-    def _by_name(self):
-        return _means(self.toggles), _means(self.words), _means({name: [n] for name, n in self.accesses.items()})
-
-    def rate(self, name: str, index: int, width: int) -> float | None:
-        """Toggles of a bit of the net of that name and width; None if they aren't known."""
-        if len(exact := self.toggles.get(name, ())) == width:
-            return exact[index]
-        bits = self._by_name[0].get((_alike(name), width))
-        return bits[index] if bits else None
-
-    def word_rate(self, name: str, index: int, width: int) -> float | None:
-        """As :meth:`rate`, of a bit of a memory's word: an estimate."""
-        bits = self._by_name[1].get((_WORD.sub("", _alike(name)), width))
-        return bits[index] if bits else None
-
-    def accesses_of(self, memory: str) -> float:
-        """Raises ToolError for a memory that isn't known, or that is accessed more often than it has ports."""
-        found = self._by_name[2].get((_alike(memory), 1))
-        if found is None:
-            raise ToolError(f"the simulation counts no accesses of the memory {memory}")
-        if found[0] > PORTS * 1.001:
-            raise ToolError(f"{found[0]:.2f} accesses a cycle are more than the memory {memory} has ports")
-        return found[0]
 
 
 @dataclass(frozen=True)
@@ -127,7 +71,7 @@ class Mapped:
         )  # fmt: skip
 
 
-def map_to_cells(design: Design, library: Library, say: child.Say = lambda _: None) -> Mapped:
+def map_to_cells(design: Design, library: Library, say: process.Say = lambda _: None) -> Mapped:
     """Synthesise; made now unless it is in the cache. Raises ToolError."""
     period_ps = 1e12 / design.config.clock_hz
     files = {
@@ -177,7 +121,7 @@ def power(mapped: Mapped, activities: Mapping[str, Activity]) -> dict[str, dict[
 
 def figures(
     design: Design, library: Library, activities: Mapping[str, Activity] = MappingProxyType({}),
-    say: child.Say = lambda _: None,
+    say: process.Say = lambda _: None,
 ) -> dict:  # fmt: skip
     """Area, timing, and power in each of the phases whose activity is given; as :func:`.flow.run` has them.
 

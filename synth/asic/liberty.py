@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .errors import TargetError
-from .logic import inputs_of
+from ..errors import TargetError
+from .truth_tables import inputs_of
 
 __all__ = ["LIBERTY", "PROCESSES", "Library", "Pin", "Table"]
 

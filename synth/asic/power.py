@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .design import Design
-from .errors import ToolError
-from .logic import inputs_of, truth
-from .yosys import TOP
+from ..design import Design
+from ..errors import ToolError
+from ..yosys import TOP
+from .truth_tables import inputs_of, truth
 
 if TYPE_CHECKING:
-    from .asic import Activity
+    from .activity import Activity
     from .liberty import Library
 
 __all__ = ["Gates", "propagate", "watts"]

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-from .errors import ToolError
+from ..errors import ToolError
 
 __all__ = ["DEEP", "PORTS", "Memory"]
 

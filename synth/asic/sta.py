@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from . import child
-from .design import Design
-from .errors import ToolError
-from .netlist import Scopes
-from .yosys import TOP
+from .. import process
+from ..design import Design
+from ..errors import ToolError
+from ..netlist import Scopes
+from ..yosys import TOP
 
 if TYPE_CHECKING:
     from .liberty import Library
@@ -76,7 +76,7 @@ def sta_command() -> str:
     return tool
 
 
-def analyse(folder: Path, library: "Library", design: Design, say: child.Say = lambda _: None) -> Timing:
+def analyse(folder: Path, library: "Library", design: Design, say: process.Say = lambda _: None) -> Timing:
     """Timing of the netlist in ``folder`` between flip-flops, at the configuration's clock. Raises ToolError."""
     tool, period = sta_command(), 1e9 / design.config.clock_hz
     netlist = _Netlist(folder, library, design)
@@ -90,7 +90,7 @@ def analyse(folder: Path, library: "Library", design: Design, say: child.Say = l
         (here / "netlist.v").write_text(netlist.verilog())
         (here / "run.tcl").write_text("\n".join(script))
         say("OpenSTA")
-        child.run([tool, "-no_splash", "-exit", "run.tcl"], here, here / "log.txt", _ANY, lambda _: None)
+        process.run([tool, "-no_splash", "-exit", "run.tcl"], here, here / "log.txt", _ANY, lambda _: None)
         log = (here / "log.txt").read_text()
     if wrong := _ERROR.search(log):
         raise ToolError(f"OpenSTA, on {design.name}: {wrong[0]}")

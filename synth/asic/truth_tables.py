@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from .errors import TargetError
+from ..errors import TargetError
 
 __all__ = ["inputs_of", "truth"]
 

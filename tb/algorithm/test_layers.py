@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 from adagp import AdaGP, schedule
+from adagp.algorithm.layers import predicted_weights
+from adagp.algorithm.reorganise import channels_first, reorganise
 from adagp.golden.reorganise import reorganise as machine_reorganise
-from adagp.golden.training.layers import predicted_weights
-from adagp.golden.training.reorganise import channels_first, reorganise
 from adagp.spec.commands import Phase
 from adagp.spec.numerics import window_sizes
 from torch import nn

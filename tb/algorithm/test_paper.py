@@ -3,7 +3,7 @@
 from math import floor
 
 import pytest
-from adagp.golden.paper import ACCURACY, ACCURACY_GAINS, ASIC_AREA, ASIC_POWER_UW, FPGA_POWER_W, FPGA_RESOURCES
+from adagp.algorithm.paper import ACCURACY, ACCURACY_GAINS, ASIC_AREA, ASIC_POWER_UW, FPGA_POWER_W, FPGA_RESOURCES
 from adagp.spec.config import VARIANTS
 
 PREDICTING = VARIANTS[1:]

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from adagp import AdaGP, PredictorSettings, schedule
-from adagp.golden.training.metrics import MEASURES, Metrics, measure
+from adagp.algorithm.metrics import MEASURES, Metrics, measure
 from adagp.spec.commands import Phase
 from torch import nn
 from torch.nn import functional as F

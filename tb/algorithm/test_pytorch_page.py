@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 from adagp import PAPER, PredictorSettings, schedule
-from adagp.golden.training.metrics import MEASURES
+from adagp.algorithm.metrics import MEASURES
 from adagp.spec.schedule import SOURCES
 from torch import nn
 from torch_networks import conv_network, image_batches
@@ -29,7 +29,7 @@ def test_snippets_run(tmp_path):
 
 
 def test_commands_have_options_that_there_are():
-    from adagp.experiments.cli import app
+    from adagp.cli.main import app
 
     options = {name for option in get_command(app).commands["experiment"].params for name in option.opts}
     commands = re.findall(r"^\./adagp experiment (.*)$", PAGE, re.M)

@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 from adagp.boards.build import find_board
-from adagp.host.results import FOLDER, commit, provenance, write_results
+from adagp.evaluation.instruments.results import FOLDER, write_results
+from adagp.gen.provenance import commit, provenance
 from adagp.spec.presets import preset
 from rich.console import Console
 from runner import run

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 from adagp.boards.build import BOARDS, build, find_board, prepare
-from adagp.boards.cli import main
 from adagp.boards.errors import BoardError
 from adagp.boards.steps import Steps
 from adagp.boards.synthesis import synthesise
-from adagp.rtl.axi import AxiMaster
-from adagp.rtl.csr import AxiLite
+from adagp.cli.main import main
+from adagp.rtl.control.csr import AxiLite
+from adagp.rtl.memory.axi import AxiMaster
 from adagp.spec.presets import preset
 from adagp.synth import ecp5
 from adagp.synth.errors import FitError, ToolError

@@ -9,7 +9,7 @@ from adagp.boards.ecpix5 import BOARD
 from adagp.boards.errors import BoardError
 from adagp.boards.steps import Steps
 from adagp.gen.verilog import Vendor, to_verilog
-from adagp.rtl.array import Array
+from adagp.rtl.compute.array import Array
 from adagp.spec.presets import preset
 from adagp.synth.errors import ToolError
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import cocotb
-from adagp.host.dram_controller import DramController
+from adagp.boards.memory.controller import DramController
 from cocotb.triggers import RisingEdge
 from harness import parameters
 from test_dram_core import begin

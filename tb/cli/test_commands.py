@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from adagp.host.cli import app
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.run_folder import RunFolder
-from adagp.host.sim_device import SimDevice
-from adagp.host.timeline import read_trace
+from adagp.cli.main import app
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.training.run_folder import RunFolder
+from adagp.host.training.timeline import read_trace
 from adagp.spec.commands import COMMAND_BYTES
 from adagp.spec.presets import PRESETS, preset
 from command_line import SMALL
@@ -44,7 +44,7 @@ def test_help_of_a_command_teaches(adagp, command):
 
 
 def test_help_needs_no_torch():
-    code = "import sys, adagp.host.cli; print([m for m in ('torch', 'amaranth', 'matplotlib') if m in sys.modules])"
+    code = "import sys, adagp.cli.main; print([m for m in ('torch', 'amaranth', 'matplotlib') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -3,8 +3,8 @@
 from itertools import count
 
 import pytest
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.run_folder import RunFolder
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.training.run_folder import RunFolder
 from adagp.spec.commands import COMMAND_BYTES
 from command_line import SMALL
 

@@ -5,11 +5,11 @@ import re
 
 import numpy as np
 import pytest
-from adagp.host.activity import of_counts
-from adagp.host.cli_synth import numbers
-from adagp.host.settings import SettingsError
+from adagp.evaluation.instruments.activity import of_counts
+from adagp.host.console import numbers
+from adagp.host.training.settings import SettingsError
 from adagp.sim.coverage import LINE, TOGGLE, Point
-from adagp.synth import asic
+from adagp.synth.asic import cells
 from adagp.synth.errors import ToolError
 from adagp.synth.xilinx import XILINX
 
@@ -146,7 +146,7 @@ def test_a_library_without_flip_flops(adagp, tmp_path):
 
 
 def test_a_missing_library(adagp, tmp_path, monkeypatch):
-    monkeypatch.setattr("adagp.synth.asic.LIBERTY", tmp_path / "none.lib")
+    monkeypatch.setattr("adagp.synth.asic.cells.LIBERTY", tmp_path / "none.lib")
     code, out, err = adagp(*PE, "--target", "asic")
     assert (code, out) == (1, "") and "none.lib was not found (Debian: apt install qflow-tech-osu018" in err
 
@@ -172,7 +172,7 @@ def test_seeds():
 
 def test_tools_for_cells_are_looked_for_first(adagp, monkeypatch, tmp_path):
     (tmp_path / "ff.lib").write_text(LIBRARY)
-    monkeypatch.setattr("adagp.host.activity.activities", None)
+    monkeypatch.setattr("adagp.evaluation.instruments.activity.activities", None)
     monkeypatch.setattr("shutil.which", lambda _: None)
     code, out, err = adagp(*PE, "--target", "asic", "--power", "--liberty", tmp_path / "ff.lib")
     assert (code, out) == (1, "") and "sta was not found" in err
@@ -216,7 +216,7 @@ def test_activity_of_counters():
     assert found.default == pytest.approx((0.03 + 0.07 + 0.1 + 0 + 0.01 + 0.08 + 6 * 0.8) / 12)
     inner = of_counts(points, counts, 100, "adagp.accelerator.core.array", MEMORY)
     assert inner.toggles == {"psum": [0.03, 0.07], "swap": [0.1]} and inner.accesses == {}
-    assert of_counts([], counts, 100) == asic.Activity({}, {}, 0.0)
+    assert of_counts([], counts, 100) == cells.Activity({}, {}, 0.0)
     with pytest.raises(ToolError, match=r"^the simulation doesn't count line 14 of its Verilog, an access of .*kept$"):
         of_counts(points[:-1], counts, 100, text=MEMORY)
 

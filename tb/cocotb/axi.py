@@ -1,7 +1,7 @@
 """cocotbext-axi's memory and master, pausing at random on all channels, and blocks with AXI ports for them."""
 
-from adagp.rtl.arbiters import ReadArbiter, WriteArbiter
-from adagp.rtl.axi import AxiRead, AxiWrite, join_axi
+from adagp.rtl.memory.arbiters import ReadArbiter, WriteArbiter
+from adagp.rtl.memory.axi import AxiRead, AxiWrite, join_axi
 from adagp.spec.registers import register
 from amaranth import Module
 from amaranth.lib import wiring

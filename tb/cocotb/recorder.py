@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-from adagp.host.device import DeviceError, RegisterDevice
-from adagp.host.golden_device import GoldenDevice
+from adagp.host.devices.device import DeviceError, RegisterDevice
+from adagp.host.devices.golden import GoldenDevice
 from adagp.spec.registers import Control, Status
 
 __all__ = ["Recorder"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import cocotb
 import numpy as np
 import pytest
-from adagp.rtl.array import Array
+from adagp.rtl.compute.array import Array
 from adagp.spec.numerics import operand_max
 from adagp.spec.presets import preset
 from harness import Bench, parameters

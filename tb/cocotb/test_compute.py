@@ -5,8 +5,8 @@ from collections import Counter
 import cocotb
 import numpy as np
 import pytest
-from adagp.rtl.compute import Compute
-from adagp.rtl.scratchpad import Scratchpad
+from adagp.rtl.compute.compute import Compute
+from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.presets import preset
 from cocotb.triggers import Combine
 from compute_jobs import Expectation, random_jobs

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import cocotb
 import pytest
-from adagp.rtl.csr import Csr, stored_registers
+from adagp.rtl.control.csr import Csr, stored_registers
 from adagp.spec.config import VERSION
 from adagp.spec.presets import preset
 from adagp.spec.registers import REGISTERS, Access, register

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import cocotb
 import pytest
-from adagp.rtl.dma_read import Fill
-from adagp.spec.descriptors import Target
+from adagp.rtl.dma.fill import Fill
+from adagp.spec.microcode.descriptors import Target
 from adagp.spec.numerics import operand_max
 from axi import OnAxi, axi_ram
 from dma_bench import CONFIGS, LEAST, loops

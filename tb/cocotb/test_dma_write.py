@@ -2,9 +2,9 @@
 
 import cocotb
 import pytest
-from adagp.rtl.dma_write import Store
-from adagp.rtl.interfaces import PadWrite
-from adagp.rtl.scratchpad import Scratchpad
+from adagp.rtl.dma.store import Store
+from adagp.rtl.lib.interfaces import PadWrite
+from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.registers import N_REGIONS
 from amaranth import Module
 from amaranth.lib import wiring

@@ -4,8 +4,8 @@ from collections import Counter
 
 import cocotb
 import pytest
-from adagp.rtl.drain import Drain
-from adagp.rtl.scratchpad import Scratchpad
+from adagp.rtl.drain.drain import Drain
+from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.presets import preset
 from drain_jobs import DrainModel
 from harness import Bench, parameters

@@ -2,7 +2,7 @@
 
 import cocotb
 import pytest
-from adagp.host.assembler import Line, Program, header
+from adagp.host.program import Line, Program, header
 from adagp.rtl.top import Top
 from adagp.sim.build import verilog
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode, Phase

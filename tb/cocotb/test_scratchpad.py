@@ -2,7 +2,7 @@
 
 import cocotb
 import pytest
-from adagp.rtl.scratchpad import Scratchpad
+from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.presets import preset
 from harness import Bench, parameters
 from runner import SIMULATORS, run

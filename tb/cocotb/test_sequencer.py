@@ -2,13 +2,13 @@
 
 import cocotb
 import pytest
-from adagp.rtl.interfaces import TaskLayout
-from adagp.rtl.sequencer import Sequencer
+from adagp.rtl.lib.interfaces import TaskLayout
+from adagp.rtl.sequencer.sequencer import Sequencer
 from adagp.spec.commands import FIELDS, Opcode
-from adagp.spec.descriptors import ENGINES
+from adagp.spec.microcode.descriptors import ENGINES
+from adagp.spec.microcode.machine import descriptors, task
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.presets import preset
-from adagp.spec.tile_machine import descriptors, task
-from adagp.spec.tiles import tile_program
 from cocotb.triggers import Combine
 from harness import Bench, parameters
 from runner import SIMULATORS, run

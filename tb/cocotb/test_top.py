@@ -3,7 +3,7 @@
 import cocotb
 import numpy as np
 import pytest
-from adagp.rtl.supervisor import RESET_CYCLES
+from adagp.rtl.control.supervisor import RESET_CYCLES
 from adagp.rtl.top import Top
 from adagp.sim.build import verilog
 from adagp.spec.commands import Command, Opcode
@@ -25,10 +25,10 @@ COUNTER_NAMES = [name for name, _ in COUNTERS]
 def record(recorder):
     """A calibrating training batch, a program for another accelerator, CLEAR, and one more batch."""
     import torch
-    from adagp.host.assembler import Line, Program
-    from adagp.host.device import DeviceError
-    from adagp.host.loss import softmax_cross_entropy
-    from adagp.host.network import Network
+    from adagp.host.devices.device import DeviceError
+    from adagp.host.program import Line, Program
+    from adagp.host.training.loss import softmax_cross_entropy
+    from adagp.host.training.network import Network
     from torch import nn
 
     torch.manual_seed(SEED)

@@ -6,13 +6,13 @@ from functools import partial
 
 import cocotb
 import pytest
-from adagp.rtl.adam_rate import AdamRate
-from adagp.rtl.cosine import Cosine
-from adagp.rtl.gate import Gate
-from adagp.rtl.pe_bfloat16 import PEBfloat16
-from adagp.rtl.quality import QualitySums
-from adagp.rtl.reorganise import Reorganise
-from adagp.rtl.schedule import PhaseControl
+from adagp.rtl.bfloat16.pe import PEBfloat16
+from adagp.rtl.control.cosine import Cosine
+from adagp.rtl.control.phase_control import PhaseControl
+from adagp.rtl.control.quality_gate import Gate
+from adagp.rtl.drain.reorganise import Reorganise
+from adagp.rtl.update.adam_rate import AdamRate
+from adagp.rtl.update.quality import QualitySums
 from adagp.spec.presets import preset
 from amaranth.lib import wiring
 from harness import parameters

@@ -10,11 +10,12 @@ build/coverage: a run that was stopped goes on after the last one it finished.
 import argparse
 from pathlib import Path
 
-from adagp.host.cli_options import at_least_one
-from adagp.host.results import FOLDER, commit, merge_results, provenance
+from adagp.evaluation.instruments.results import FOLDER, merge_results
+from adagp.gen.provenance import commit, provenance
+from adagp.host.console import at_least_one
 from adagp.sim.coverage import TOGGLE
 
-from ..mutation.seen import CONFIG, SEED
+from ..mutation.observations import CONFIG, SEED
 from .benches import Bench
 from .collect import ALL, WORK, Collection
 from .exclusions import EXCLUSIONS

@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from adagp.gen.files import write_atomically
 from adagp.gen.verilog import Flat, Gated
-from adagp.host import sim_device
-from adagp.host.run_folder import write_atomically
+from adagp.host.devices import simulated
 from adagp.rtl.top import Top
 from adagp.sim import coverage
 from adagp.sim.build import library, verilog
@@ -24,7 +24,7 @@ from adagp.sim.simulation import Simulation
 from amaranth.hdl import Fragment
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..mutation.seen import CONFIG
+from ..mutation.observations import CONFIG
 from ..robustness import conditions
 from .benches import BENCHES, Bench
 from .workloads import PIECES, Piece
@@ -124,7 +124,7 @@ class Collection:
         counts = np.zeros(self.n_counters, np.uint64)
         counting = partial(Simulation, coverage=(KINDS, counts))
         # Without clock gates it is another Verilog, whose counters are others.
-        with patch.object(sim_device, "Simulation", counting), patch.object(conditions, "UNGATED", 0):
+        with patch.object(simulated, "Simulation", counting), patch.object(conditions, "UNGATED", 0):
             piece.run()
             gc.collect()  # a simulation adds its counts when it is closed
         return counts

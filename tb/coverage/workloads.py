@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.spec.commands import Opcode
 from adagp.spec.numerics import EXP_MAX
 
+from ..mutation.observations import MEMORIES, SEED, Observations, Open, Stage, difference
 from ..mutation.programs import Maker, run
-from ..mutation.seen import MEMORIES, SEED, Observations, Open, Stage, difference
 from ..mutation.stages import STAGES
 
 __all__ = ["PIECES", "Piece", "judge"]

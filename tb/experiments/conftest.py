@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from adagp.cli.main import main
 from adagp.experiments import runs
-from adagp.experiments.cli import main
 from threads import one_thread
 
 __all__ = ["one_thread"]  # for every test here

@@ -8,8 +8,8 @@ import pytest
 from adagp.experiments import workers
 from adagp.experiments.comparison import TUNING_SEED, Comparison, Tuned, tuned
 from adagp.experiments.experiment_folder import ExperimentFolder
-from adagp.experiments.front import compare, line
-from adagp.host.run_folder import RunError
+from adagp.experiments.pareto import compare, line
+from adagp.host.training.run_folder import RunError
 from small_experiments import TINY_REGIME
 
 

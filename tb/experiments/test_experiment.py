@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from adagp.algorithm.metrics import MEASURES
 from adagp.experiments import results
-from adagp.experiments.methods import METHODS
-from adagp.golden.training.metrics import MEASURES
+from adagp.experiments.methods.methods import METHODS
 from adagp.spec.schedule import PREDICTING
 from small_experiments import COMMAND, LAYERS, TINY, outcomes, rows_of
 

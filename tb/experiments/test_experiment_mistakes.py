@@ -7,9 +7,9 @@ import pytest
 import torch
 from adagp.experiments.data import DATASETS
 from adagp.experiments.experiment_folder import ExperimentFolder
-from adagp.experiments.ideas import IDEAS
-from adagp.experiments.methods import METHODS
-from adagp.experiments.models import MODELS
+from adagp.experiments.methods.ideas import IDEAS
+from adagp.experiments.methods.methods import METHODS
+from adagp.experiments.networks.models import MODELS
 from adagp.experiments.settings import DEFAULT_METHODS, chosen
 from small_experiments import TINY
 
@@ -24,7 +24,7 @@ def test_help_names_everything(experiment):
 
 def test_help_needs_no_torch():
     heavy = "('torch', 'amaranth', 'matplotlib')"
-    code = f"import sys, adagp.experiments.cli; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, adagp.cli.experiment; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

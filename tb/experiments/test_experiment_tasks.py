@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from adagp.experiments import runs
-from adagp.experiments.prepared import prepared
+from adagp.experiments.preparation import prepared
 from adagp.experiments.tasks import TRANSLATION, Task
 from public_forms import multi30k, voc
 from small_experiments import TINY, outcomes

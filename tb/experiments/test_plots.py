@@ -1,8 +1,8 @@
 """What plots draw, in numbers."""
 
 import pytest
-from adagp.experiments.accuracy_plot import draw
-from adagp.experiments.front import Point
+from adagp.evaluation.report.accuracy.plot import draw
+from adagp.experiments.pareto import Point
 from adagp.experiments.plots import _against_cost
 from adagp.experiments.results import MethodResult
 from written_accuracy import written

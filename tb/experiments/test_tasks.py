@@ -6,17 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from adagp.algorithm import PredictorSettings
 from adagp.experiments.average_precision import Objects
-from adagp.experiments.costs import batch_costs
 from adagp.experiments.data import DATASETS, DataError, load
 from adagp.experiments.data.translation import SentencePairs
 from adagp.experiments.data.vocabulary import BEGIN, END, PAD, Vocabulary
-from adagp.experiments.prepared import some
+from adagp.experiments.methods.costs import batch_costs
+from adagp.experiments.networks.transformer import TranslationTransformer
+from adagp.experiments.networks.yolo_boxes import priors
+from adagp.experiments.networks.yolo_loss import targets
+from adagp.experiments.preparation import some
 from adagp.experiments.tasks import CLASSIFICATION, DETECTION, TRANSLATION, moved, task_of
-from adagp.experiments.transformer import TranslationTransformer
-from adagp.experiments.yolo_boxes import priors
-from adagp.experiments.yolo_loss import targets
-from adagp.golden.training import PredictorSettings
 from torch import nn
 from torch.nn import functional as F
 

@@ -1,25 +1,25 @@
 """All jobs, registered by the modules that describe them."""
 
 from . import (
-    jobs_axi,
-    jobs_control,
-    jobs_engines,
-    jobs_gate,
-    jobs_issue,
-    jobs_link,
-    jobs_memory,
-    jobs_narrow,
-    jobs_phases,
-    jobs_predictor,
-    jobs_registers,
-    jobs_reorganise,
-    jobs_streams,
-    jobs_update,
+    properties_axi,
+    properties_control,
+    properties_engines,
+    properties_issue,
+    properties_link,
+    properties_memory,
+    properties_narrow,
+    properties_phases,
+    properties_predictor,
+    properties_quality_gate,
+    properties_registers,
+    properties_reorganise,
+    properties_streams,
+    properties_update,
 )
 from .registry import JOBS
 
 __all__ = ["JOBS"]
 
-assert jobs_axi and jobs_control and jobs_engines and jobs_gate and jobs_issue
-assert jobs_link and jobs_memory and jobs_narrow and jobs_phases and jobs_predictor
-assert jobs_registers and jobs_reorganise and jobs_streams and jobs_update
+assert properties_axi and properties_control and properties_engines and properties_quality_gate and properties_issue
+assert properties_link and properties_memory and properties_narrow and properties_phases and properties_predictor
+assert properties_registers and properties_reorganise and properties_streams and properties_update

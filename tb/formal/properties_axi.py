@@ -1,12 +1,12 @@
 """Jobs: the arbiters of the memory port."""
 
-from adagp.rtl.arbiters import ReadArbiter, WriteArbiter
-from adagp.rtl.axi import BEGUN, OUTSTANDING
+from adagp.rtl.memory.arbiters import ReadArbiter, WriteArbiter
+from adagp.rtl.memory.axi import BEGUN, OUTSTANDING
 from amaranth import Const, Mux, Signal
 from amaranth.lib import stream
 
 from .harness import interfaces
-from .jobs_memory import burst_form
+from .properties_memory import burst_form
 from .registry import CONFIG, job
 from .rules import bind_streams, counter_rule, fifo_rule
 from .rules_axi import bind_axi_read, bind_axi_write

@@ -1,17 +1,17 @@
 """Jobs: tokens, command fetch, what stops writes, and the sequencer."""
 
+from adagp.rtl.control.fetch import Fetch
+from adagp.rtl.control.prefetch import COMMANDS_AHEAD, Prefetch
 from adagp.rtl.core import HALVES, TOKENS
-from adagp.rtl.fetch import Fetch
-from adagp.rtl.prefetch import COMMANDS_AHEAD, Prefetch
-from adagp.rtl.sequencer import Sequencer
-from adagp.rtl.token import TokenCounter
-from adagp.rtl.write_stop import WriteStop
+from adagp.rtl.dma.write_stop import WriteStop
+from adagp.rtl.lib.token import TokenCounter
+from adagp.rtl.sequencer.sequencer import Sequencer
 from adagp.spec.commands import COMMAND_BYTES
 from amaranth import Cat, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from .jobs_memory import request_rule
+from .properties_memory import request_rule
 from .registry import CONFIG, job
 from .rules import bind_streams, counter_rule
 

@@ -1,21 +1,21 @@
 """Jobs: operand fetch, feeder, pool, compute, drain."""
 
 from adagp.rtl.chunks import Chunks, chunk_weights
-from adagp.rtl.compute import Compute
+from adagp.rtl.compute.compute import Compute
+from adagp.rtl.compute.feeder import Feeder
+from adagp.rtl.compute.im2col import LaneOffsets, Operand
+from adagp.rtl.compute.pool import Pool
 from adagp.rtl.core import HALVES
-from adagp.rtl.drain import Drain
-from adagp.rtl.drain_walk import DrainWalk
-from adagp.rtl.epilogue import Epilogue
-from adagp.rtl.feeder import Feeder
-from adagp.rtl.gearbox import Pack, Unpack
-from adagp.rtl.im2col import LaneOffsets, Operand
-from adagp.rtl.odometer import COUNT_BITS, Odometer
-from adagp.rtl.pool import Pool
-from adagp.rtl.tracker import Tracker
+from adagp.rtl.drain.drain import Drain
+from adagp.rtl.drain.epilogue import Epilogue
+from adagp.rtl.drain.walk import DrainWalk
+from adagp.rtl.lib.gearbox import Pack, Unpack
+from adagp.rtl.lib.maximum import Tracker
+from adagp.rtl.lib.odometer import COUNT_BITS, Odometer
 from amaranth import Cat, Mux, ResetSignal, Signal
 
-from .jobs_registers import RESULT_GAP, recent_results
-from .jobs_reorganise import REORGANISES, sums_given
+from .properties_registers import RESULT_GAP, recent_results
+from .properties_reorganise import REORGANISES, sums_given
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
 from .rules_compute import accumulator_rule, feeder_rule, operand_rule, walks_end_rule
@@ -24,7 +24,7 @@ from .rules_walks import chunks_rule, odometer_rule, skid_rule, stood_rule, unpa
 __all__ = []
 
 # What is assumed of descriptors (something to reduce, taps, GEMMs in turn, something to drain) no job proves of the
-# sequencer: tb/grammar.py checks it wherever tests have descriptors.
+# sequencer: tb/support/descriptor_grammar.py checks it wherever tests have descriptors.
 
 GAP = 4
 """As the machine's feeder has it, or so: any gap must do."""

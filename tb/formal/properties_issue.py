@@ -6,9 +6,9 @@ main core's, and with a queue of their own.
 
 from dataclasses import replace
 
-from adagp.rtl.check import is_update
-from adagp.rtl.dispatch import COUNT_WIDTH, Dispatch, WaitLayout
-from adagp.rtl.issue import UPDATE_DEPTH, Issue
+from adagp.rtl.control.command_check import is_update
+from adagp.rtl.control.dispatch import COUNT_WIDTH, Dispatch, WaitLayout
+from adagp.rtl.control.issue import UPDATE_DEPTH, Issue
 from amaranth import Cat
 from amaranth.lib import data
 

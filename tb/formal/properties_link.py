@@ -1,10 +1,10 @@
 """Jobs: the host link, from a line's bytes to accesses and back."""
 
-from adagp.rtl.frame_buffer import DEPTH, FrameBuffer
-from adagp.rtl.frames import Framer, Unframer
-from adagp.rtl.link_access import LinkAccess
-from adagp.rtl.link_executor import LinkExecutor
-from adagp.rtl.uart import FEWEST_CYCLES, UartReceiver, UartTransmitter
+from adagp.rtl.link.access import LinkAccess
+from adagp.rtl.link.executor import LinkExecutor
+from adagp.rtl.link.frame_buffer import DEPTH, FrameBuffer
+from adagp.rtl.link.frames import Framer, Unframer
+from adagp.rtl.link.uart import FEWEST_CYCLES, UartReceiver, UartTransmitter
 from amaranth import Cat, Signal
 
 from .registry import CONFIG, job

@@ -1,13 +1,13 @@
 """Jobs: the memory port, its arbiters, bursts, scratchpad halves and the two DMA engines."""
 
-from adagp.rtl.axi import BEGUN
-from adagp.rtl.bursts import BeatWalk, BurstWalk
-from adagp.rtl.dma_read import Fill, _Requests
-from adagp.rtl.dma_write import Store, _Answers, _Reader
-from adagp.rtl.region_gate import RegionGate
-from adagp.rtl.scratchpad import PingPong
-from adagp.rtl.segments import Segments
-from adagp.spec.descriptors import FILL, STORE, Target
+from adagp.rtl.dma.bursts import BeatWalk, BurstWalk
+from adagp.rtl.dma.fill import Fill, _Requests
+from adagp.rtl.dma.region_gate import RegionGate
+from adagp.rtl.dma.segments import Segments
+from adagp.rtl.dma.store import Store, _Answers, _Reader
+from adagp.rtl.memory.axi import BEGUN
+from adagp.rtl.memory.scratchpad import PingPong
+from adagp.spec.microcode.descriptors import FILL, STORE, Target
 from amaranth import Cat, Signal
 
 from .registry import CONFIG, job
@@ -115,7 +115,7 @@ def _fill(h):
         with h.m.If(taken):
             h.m.d.sync += opened.eq(~dut.i.p.ready)
         h.m.d.sync += held.eq(held + getattr(dut, f"{name}_free").take - getattr(dut, given))
-        # No job proves it of the sequencer: tb/grammar.py checks it wherever tests have descriptors.
+        # No job proves it of the sequencer: tb/support/descriptor_grammar.py checks it wherever tests have descriptors.
         h.assume(f"i: opens and completes {name} in turn",
                  ~(dut.i.valid & meant(dut.i.p)) | (dut.i.p.open == ~opened))  # fmt: skip
         complete = sum(valid & meant(d) & d.ready for valid, d in waiting) + sum(stage[number] for stage in stages)
@@ -177,7 +177,7 @@ def _store(h):
     counter_rule(h, "answers.outstanding", BEGUN)
     h.prove("answers.outstanding counts the bursts", h.signal("answers.outstanding") == under_way)
     # A tile's descriptors begin with ``begin`` and end with ``close``, as the tile program makes them
-    # (tb/grammar.py checks it).
+    # (tb/support/descriptor_grammar.py checks it).
     taken, opened, held = dut.i.valid & dut.i.ready, Signal(), Signal(2)
     with h.m.If(taken):
         h.m.d.sync += opened.eq(~dut.i.p.close)

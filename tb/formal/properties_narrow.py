@@ -3,9 +3,9 @@
 from dataclasses import replace
 from unittest.mock import patch
 
-from adagp.rtl import narrow
-from adagp.rtl.axi import BEGUN
-from adagp.rtl.narrow import WRITE_BURSTS, NarrowRead, NarrowWrite, _Pieces
+from adagp.rtl.memory import narrow
+from adagp.rtl.memory.axi import BEGUN
+from adagp.rtl.memory.narrow import WRITE_BURSTS, NarrowRead, NarrowWrite, _Pieces
 
 from .registry import CONFIG, job
 from .rules import bind_streams, counter_rule, fifo_rule

@@ -1,6 +1,6 @@
 """Jobs: the phase of each batch."""
 
-from adagp.rtl.schedule import BP, BP_ONLY, GP, WARMUP, PhaseControl
+from adagp.rtl.control.phase_control import BP, BP_ONLY, GP, WARMUP, PhaseControl
 from adagp.spec.schedule import ENTRIES
 from amaranth import Cat, Mux, Signal
 

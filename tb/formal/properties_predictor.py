@@ -2,8 +2,8 @@
 
 from collections import namedtuple
 
-from adagp.rtl.predictor_memory import PredictorMemory
-from adagp.rtl.predictor_window import PredictorWindow
+from adagp.rtl.memory.predictor_memory import PredictorMemory
+from adagp.rtl.memory.predictor_window import PredictorWindow
 from amaranth import Cat, Mux, Signal
 from amaranth.lib import data
 

@@ -1,8 +1,8 @@
 """Jobs: the gate that judges predictions, and the steps of Adam's rate."""
 
-from adagp.rtl.adam_rate import _FACTOR_WIDTH, _RATIO_WIDTH, _ROOT_WIDTH, AdamRate, _Serial
-from adagp.rtl.cosine import ALIGN, MANTISSA, STREAM, Cosine
-from adagp.rtl.gate import DEPTH, VOTES, Gate
+from adagp.rtl.control.cosine import ALIGN, MANTISSA, STREAM, Cosine
+from adagp.rtl.control.quality_gate import DEPTH, VOTES, Gate
+from adagp.rtl.update.adam_rate import _FACTOR_WIDTH, _RATIO_WIDTH, _ROOT_WIDTH, AdamRate, _Serial
 from amaranth import Cat, Mux, Signal
 
 from .registry import job

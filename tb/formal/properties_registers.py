@@ -3,12 +3,12 @@
 from functools import reduce
 from operator import or_
 
-from adagp.rtl.counters import FLUSH_CYCLES, Counters
-from adagp.rtl.csr import Csr
-from adagp.rtl.phase import WIDTH, BatchCounter
-from adagp.rtl.shadow import Shadow
-from adagp.rtl.supervisor import Supervisor
-from adagp.rtl.update import Update
+from adagp.rtl.control.batch_counter import WIDTH, BatchCounter
+from adagp.rtl.control.counters import FLUSH_CYCLES, Counters
+from adagp.rtl.control.csr import Csr
+from adagp.rtl.control.shadow import Shadow
+from adagp.rtl.control.supervisor import Supervisor
+from adagp.rtl.update.update import Update
 from adagp.spec.registers import COUNTERS, Control
 from amaranth import Cat, Mux, Signal
 

@@ -1,15 +1,16 @@
 """Jobs: the sums that a layer's results are reorganised to, and who makes them.
 
 What is assumed of terms (those of one sum are apart, none come while sums are read) the second job proves of the block
-that makes them; that a descriptor asks for sums that there are, ``tb/grammar.py`` checks wherever tests have some.
+that makes them; that a descriptor asks for sums that there are, ``tb/support/descriptor_grammar.py`` checks
+wherever tests have some.
 """
 
 from dataclasses import replace
 
-from adagp.rtl.epilogue import Epilogue
-from adagp.rtl.filter_terms import FilterTerms
-from adagp.rtl.reorganise import Reorganise
-from adagp.rtl.window_sums import N_WINDOWS, TermLayout, WindowSums
+from adagp.rtl.drain.epilogue import Epilogue
+from adagp.rtl.drain.filter_terms import FilterTerms
+from adagp.rtl.drain.reorganise import Reorganise
+from adagp.rtl.drain.window_sums import N_WINDOWS, TermLayout, WindowSums
 from amaranth import Cat, Mux, Signal
 
 from .registry import CONFIG, job

@@ -1,7 +1,7 @@
 """Jobs: registers in streams."""
 
-from adagp.rtl.register_slice import RegisterSlice
-from adagp.rtl.skid import Skid
+from adagp.rtl.lib.register_slice import RegisterSlice
+from adagp.rtl.lib.skid import Skid
 from amaranth import Mux, Signal
 
 from .registry import job

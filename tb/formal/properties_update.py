@@ -5,15 +5,15 @@ without any search for failures; with chunks of few weights once more, so that s
 that can be searched for covers. Reader and writer together (job ``update``) are proved for chunks of few weights only.
 """
 
-from adagp.rtl.update import Update
-from adagp.rtl.update_arrays import SLOTS
-from adagp.rtl.update_lane import UpdateLane
-from adagp.rtl.update_read import UpdateReader
-from adagp.rtl.update_write import UpdateWriter
+from adagp.rtl.update.arrays import SLOTS
+from adagp.rtl.update.reader import UpdateReader
+from adagp.rtl.update.sgd_lane import UpdateLane
+from adagp.rtl.update.update import Update
+from adagp.rtl.update.writer import UpdateWriter
 from adagp.spec.errors import ErrorCode
 from amaranth import Cat, Mux, Signal, signed
 
-from .jobs_memory import request_rule
+from .properties_memory import request_rule
 from .registry import CONFIG, job
 from .rules import bind_streams, counter_rule
 from .update_places import MEMORY, aligned, momentum_beats, small_chunks, weights

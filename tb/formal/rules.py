@@ -1,6 +1,6 @@
 """What is demanded of streams, counters and tokens, whatever the block: rules bound to a harness from outside."""
 
-from adagp.rtl.interfaces import Token
+from adagp.rtl.lib.interfaces import Token
 from amaranth import Signal, Value
 from amaranth.lib import stream
 

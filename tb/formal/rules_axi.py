@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from adagp.rtl.csr import Csr
+from adagp.rtl.control.csr import Csr
 from amaranth import Cat, Module, Mux, Signal, Value
 
 from .harness import Harness

@@ -3,10 +3,10 @@
 Those that jobs of a part alone have too take the path of that part, its dot included, "" for the harness's own.
 """
 
-from adagp.rtl.accumulator import SumLayout
+from adagp.rtl.compute.accumulator import SumLayout
+from adagp.rtl.compute.im2col import Operand
 from adagp.rtl.core import HALVES
-from adagp.rtl.im2col import Operand
-from adagp.spec.descriptors import VectorMode
+from adagp.spec.microcode.descriptors import VectorMode
 from amaranth import Cat, Mux, Signal, Value
 
 from .harness import Harness

@@ -1,6 +1,6 @@
 """What is true inside the supervisor: of the cycles of a reset, and of reports on their way to the earliest ones."""
 
-from adagp.rtl.interfaces import ErrorLayout
+from adagp.rtl.lib.interfaces import ErrorLayout
 from amaranth import Cat, Const, Signal, Value
 
 from .harness import Harness

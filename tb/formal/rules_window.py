@@ -3,8 +3,8 @@
 from collections import namedtuple
 from dataclasses import replace
 
-from adagp.rtl.axi import OUTSTANDING
-from adagp.rtl.predictor_window import PAGE
+from adagp.rtl.memory.axi import OUTSTANDING
+from adagp.rtl.memory.predictor_window import PAGE
 from amaranth import Cat, Signal
 
 from .registry import CONFIG

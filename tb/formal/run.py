@@ -13,13 +13,14 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from adagp.host.cli_options import at_least_one
-from adagp.host.results import FOLDER, commit, merge_results, provenance
-from adagp.host.run_folder import write_atomically
+from adagp.evaluation.instruments.results import FOLDER, merge_results
+from adagp.gen.files import write_atomically
+from adagp.gen.provenance import commit, provenance
+from adagp.host.console import at_least_one
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .jobs import JOBS
 from .netlist import build, gates_between
+from .properties import JOBS
 from .registry import CONFIG
 from .solver import Result, solve
 

@@ -15,9 +15,10 @@ import time
 from importlib.metadata import distributions
 from pathlib import Path
 
-from adagp.host.results import FOLDER, commit, merge_results, provenance
+from adagp.evaluation.instruments.results import FOLDER, merge_results
+from adagp.gen.provenance import commit, provenance
 
-from .jobs import JOBS
+from .properties import JOBS
 from .registry import CONFIG
 from .solver import INDUCTION
 

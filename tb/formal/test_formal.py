@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from adagp import rtl
-from adagp.rtl.axi import AxiWrite
-from adagp.rtl.csr import AxiLite
+from adagp.rtl.control.csr import AxiLite
+from adagp.rtl.memory.axi import AxiWrite
 from amaranth import Module, Signal
 from amaranth.hdl import Fragment
 from amaranth.lib import stream, wiring

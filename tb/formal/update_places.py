@@ -4,8 +4,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from adagp.rtl import chunks, update_read, update_write
-from adagp.rtl.update_arrays import SLOTS, array_bytes
+from adagp.rtl import chunks
+from adagp.rtl.update import reader, writer
+from adagp.rtl.update.arrays import SLOTS, array_bytes
 from amaranth import Cat, Mux, Signal, Value
 
 from .registry import CONFIG
@@ -35,7 +36,7 @@ def momentum_beats():
 @contextmanager
 def small_chunks():
     with ExitStack() as stack:
-        for module in (chunks, update_read, update_write):
+        for module in (chunks, reader, writer):
             stack.enter_context(patch.object(module, "chunk_weights", lambda config: FEW_WEIGHTS))
         yield
 

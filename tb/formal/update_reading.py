@@ -1,6 +1,6 @@
 """Where the beats are that the update unit reads: said in full, which makes the rules inductive."""
 
-from adagp.rtl.update_arrays import SLOTS, array_bytes
+from adagp.rtl.update.arrays import SLOTS, array_bytes
 from amaranth import Mux, Signal
 
 from .registry import CONFIG

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from adagp.rtl.axi import BEGUN
-from adagp.rtl.update_arrays import SLOTS, GroupLayout
-from adagp.rtl.update_write import written_arrays
+from adagp.rtl.memory.axi import BEGUN
+from adagp.rtl.update.arrays import SLOTS, GroupLayout
+from adagp.rtl.update.writer import written_arrays
 from amaranth import Cat, Const, Mux, Signal, Value, signed
 
 from .registry import CONFIG
 from .rules import fifo_rule
 from .rules_walks import skid_rule
-from .update_places import (
+from .update_places import (  # fmt: skip
     BEAT_BITS,
     Place,
     aligned,
@@ -21,7 +21,7 @@ from .update_places import (
     slice_before,
     walk_rule,
     weights,
-)  # fmt: skip
+)
 
 __all__ = ["answered", "groups_given", "output_stands", "writing_rule"]
 

@@ -6,11 +6,12 @@ import sys
 from contextlib import nullcontext
 
 import pytest
-from adagp.gen import figures, sources
+from adagp.evaluation.instruments import results
+from adagp.evaluation.report import figures
+from adagp.evaluation.report.reference import PATH, reference
+from adagp.gen import hardware_digest
 from adagp.gen.description import describe, member_docs
 from adagp.gen.header import header
-from adagp.gen.tables import PATH, reference
-from adagp.host import results
 from adagp.spec.commands import COMMAND_WORDS, FIELDS, Command, Opcode
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
@@ -87,7 +88,7 @@ def test_every_error_is_described():
 
 def test_figures_are_up_to_date():
     text = figures.PATH.read_text()  # as of the hardware that it names, which needn't be that of the sources
-    assert text == figures.figures(figures.named(text)), "run python -m adagp.gen.figures"
+    assert text == figures.figures(figures.named(text)), "run python -m adagp.evaluation.report.figures"
 
 
 def test_figures_say_which_are_current():
@@ -139,8 +140,8 @@ def test_figures_of_designs_and_methods_stand_side_by_side(tmp_path):
 def test_figures_are_checked(tmp_path, capsys):
     path = tmp_path / "figures.md"
     figures.main([str(path)])
-    assert figures.named(path.read_text()) == sources.HARDWARE
-    with pytest.raises(SystemExit) if figures.earlier(sources.HARDWARE) else nullcontext():
+    assert figures.named(path.read_text()) == hardware_digest.HARDWARE
+    with pytest.raises(SystemExit) if figures.earlier(hardware_digest.HARDWARE) else nullcontext():
         figures.main([str(path), "--check"])
     assert "not up to date" not in capsys.readouterr().out
     path.write_text(figures.figures("aa"))
@@ -150,27 +151,27 @@ def test_figures_are_checked(tmp_path, capsys):
 
 
 def test_hardware_is_what_verilog_is_made_from(tmp_path):
-    for name in ("spec/a.py", "rtl/b.py", "gen/verilog.py", "gen/figures.py", "host/c.py"):
+    for name in ("spec/a.py", "rtl/b.py", "gen/verilog.py", "evaluation/report/figures.py", "host/c.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")
-    found = sources.digest(tmp_path)
+    found = hardware_digest.digest(tmp_path)
     for name, changes in (
-        ("spec/a.py", True), ("rtl/b.py", True), ("gen/verilog.py", True), ("gen/figures.py", False),
+        ("spec/a.py", True), ("rtl/b.py", True), ("gen/verilog.py", True), ("evaluation/report/figures.py", False),
         ("host/c.py", False),
     ):  # fmt: skip
         (tmp_path / name).write_text("x = 2\n")
-        assert (sources.digest(tmp_path) != found) == changes
-        found = sources.digest(tmp_path)
+        assert (hardware_digest.digest(tmp_path) != found) == changes
+        found = hardware_digest.digest(tmp_path)
     (tmp_path / "rtl" / "b.py").rename(tmp_path / "rtl" / "d.py")
-    assert sources.digest(tmp_path) != found
+    assert hardware_digest.digest(tmp_path) != found
 
 
 def test_no_verilog_is_made_from_documents():
     code = "import sys, adagp.gen.verilog, adagp.rtl.top; print(*(name for name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "adagp.rtl.top" in loaded
-    assert not {f"adagp.gen.{name.removesuffix('.py')}" for name in sources.DOCUMENTS} & set(loaded)
+    assert not {f"adagp.gen.{name.removesuffix('.py')}" for name in hardware_digest.DOCUMENTS} & set(loaded)
 
 
 def test_reference_is_up_to_date():
-    assert PATH.read_text() == reference(), "run python -m adagp.gen.tables"
+    assert PATH.read_text() == reference(), "run python -m adagp.evaluation.report.reference"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from adagp.gen.verilog import Vendor, to_verilog
-from adagp.rtl.pe import PE
+from adagp.rtl.compute.pe import PE
 from adagp.spec.presets import preset
 from amaranth import Module
 from amaranth.lib import wiring

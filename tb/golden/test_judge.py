@@ -11,11 +11,11 @@ from adagp.golden.judge import Surroundings, Verdict, judge
 from adagp.golden.occupancy import Tile, misfit
 from adagp.golden.validate import validate
 from adagp.spec.commands import FIELDS, Command, Opcode
-from adagp.spec.compiler import compile_program
 from adagp.spec.errors import ErrorCode
-from adagp.spec.microcode import interpret
+from adagp.spec.microcode.compiler import compile_program
+from adagp.spec.microcode.isa import interpret
+from adagp.spec.microcode.machine import TileError, task
 from adagp.spec.presets import preset
-from adagp.spec.tile_machine import TileError, task
 from limits import CONFIGS
 
 TINY = preset("tiny")

@@ -10,10 +10,10 @@ from adagp.golden.validate import validate
 from adagp.spec.commands import COMMAND_BYTES, FIELDS, Command, Opcode, Phase
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
+from adagp.spec.microcode.machine import descriptors
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.presets import PRESETS
 from adagp.spec.registers import Status
-from adagp.spec.tile_machine import descriptors
-from adagp.spec.tiles import tile_program
 from layers import UNWRITTEN, random_layer
 
 TINY = PRESETS["tiny"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adagp.golden.program import GoldenMachine
-from adagp.golden.signs import ROUNDS, WORD, hashed, random_signs
+from adagp.golden.random_signs import ROUNDS, WORD, hashed, random_signs
 from adagp.spec.commands import Command, Opcode, Source
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode

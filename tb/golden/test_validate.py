@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from adagp.golden.validate import validate
 from adagp.spec.commands import FIELDS, CMode, Command, Opcode
-from adagp.spec.compiler import compile_program
 from adagp.spec.errors import ErrorCode
-from adagp.spec.microcode import interpret
-from adagp.spec.tile_machine import TileError, constants, task
-from adagp.spec.tiles import tile_program
+from adagp.spec.microcode.compiler import compile_program
+from adagp.spec.microcode.isa import interpret
+from adagp.spec.microcode.machine import TileError, constants, task
+from adagp.spec.microcode.program import tile_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import CASES, CONFIGS

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from adagp.host.assembler import AssemblerError, Program, disassemble, header
+from adagp.host.program import AssemblerError, Program, disassemble, header
 from adagp.spec.commands import COMMAND_BYTES, COMMAND_WORDS, FIELDS, CMode, Command, Opcode, Phase
 from adagp.spec.presets import PRESETS, preset
 

@@ -12,15 +12,16 @@ import tempfile
 from pathlib import Path
 
 import torch
-from adagp.host.cli_options import at_least_one
-from adagp.host.results import FOLDER, commit, merge_results, provenance
+from adagp.evaluation.instruments.results import FOLDER, merge_results
+from adagp.gen.provenance import commit, provenance
+from adagp.host.console import at_least_one
 
-from .argued import ARGUED, MOST_ARGUED, PREDICTING_ARGUED
 from .campaign import WORK, Campaign
 from .choice import Mutant
+from .observations import CONFIG, PREDICTING
 from .records import Records
-from .seen import CONFIG, PREDICTING
 from .table import figures, table
+from .waivers import ARGUED, MOST_ARGUED, PREDICTING_ARGUED
 
 COMMAND = "python -m tb.mutation"
 COUNT, SEED = 250, 1

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
 
-from .apart import VARIABLE, Kind, apart, verdict
-from .seen import TIMED, Stage, difference, same
+from .isolated_process import VARIABLE, Kind, apart, verdict
+from .observations import TIMED, Stage, difference, same
 from .stages import STAGES
 
 __all__ = ["Bench"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from adagp.spec.presets import preset
 from amaranth.lib import wiring
 
-from .apart import VARIABLE, Kind, apart, verdict
+from .isolated_process import VARIABLE, Kind, apart, verdict
 
 __all__ = ["TB", "BlockBench"]
 

@@ -4,13 +4,17 @@ import importlib
 from collections.abc import Callable
 from pathlib import Path
 
-from adagp.rtl import compute, csr, dma_read, drain, sequencer
-from adagp.rtl.array import Array
+from adagp.rtl.compute import compute
+from adagp.rtl.compute.array import Array
+from adagp.rtl.control import csr
+from adagp.rtl.dma import fill
+from adagp.rtl.drain import drain
+from adagp.rtl.sequencer import sequencer
 from amaranth.lib import wiring
 
 from .block_bench import TB, BlockBench
 from .choice import Mutant
-from .seen import CONFIG
+from .observations import CONFIG
 from .sources import sources
 
 __all__ = ["BENCHES", "bench_sources", "benches"]
@@ -23,7 +27,7 @@ def _on_axi(module: str) -> Callable[[], wiring.Component]:
 def _fill():
     from axi import OnAxi
 
-    return OnAxi(CONFIG, dma_read.Fill(CONFIG), read="client")
+    return OnAxi(CONFIG, fill.Fill(CONFIG), read="client")
 
 
 UNIT_BENCHES = "test_units"

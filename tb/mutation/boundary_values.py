@@ -3,13 +3,13 @@
 import random
 
 from adagp.spec.commands import Opcode
+from adagp.spec.microcode.machine import TileError, descriptors, task
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.numerics import EXP_MAX, EXP_MIN
 from adagp.spec.operands import COMPUTE
-from adagp.spec.tile_machine import TileError, descriptors, task
-from adagp.spec.tiles import tile_program
 
+from .observations import CONFIG, MEMORIES, SEED, Observations, Open
 from .programs import GEOMETRY, Maker, run
-from .seen import CONFIG, MEMORIES, SEED, Observations, Open
 
 __all__ = ["LONG", "extremes", "fits", "long", "updates"]
 

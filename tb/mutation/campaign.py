@@ -8,7 +8,7 @@ from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 
-from adagp.host.run_folder import write_atomically
+from adagp.gen.files import write_atomically
 from adagp.rtl.top import Top
 from adagp.sim.build import library
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -19,8 +19,8 @@ from .blocks import BENCHES, bench_sources, benches
 from .choice import Mutant, choose, files
 from .finding import Finding
 from .netlist import BLOCKS, PREDICTING_BLOCKS, assemble, netlists, read, under, verilog
+from .observations import CONFIG, PREDICTING
 from .records import Records
-from .seen import CONFIG, PREDICTING
 from .sources import ROOT, digest, sources
 from .stages import STAGES
 

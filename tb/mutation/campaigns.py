@@ -4,7 +4,7 @@ from functools import partial
 
 from ..robustness.campaign import random_numbers
 from ..robustness.kinds import KINDS
-from .seen import SEED, Observations, Open, Stage
+from .observations import SEED, Observations, Open, Stage
 
 __all__ = ["CASES", "cases", "stages"]
 

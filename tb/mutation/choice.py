@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from adagp.rtl.clock_gate import CELL
+from adagp.rtl.lib.clock_gate import CELL
 
 from . import yosys
 

@@ -5,8 +5,8 @@ import re
 from pyosys import libyosys as ys
 
 from . import yosys
-from .product import run
-from .side import identifier
+from .miter import run
+from .miter_side import identifier
 
 __all__ = ["unread"]
 

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from adagp.rtl.clock_gate import CELL
+from adagp.rtl.lib.clock_gate import CELL
 
 from .choice import Mutant
 from .invariants import given, within

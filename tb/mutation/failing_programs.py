@@ -3,17 +3,17 @@
 import random
 
 import numpy as np
-from adagp.host.assembler import Line, Program, header
-from adagp.host.device import Device
-from adagp.host.sim_device import SimDevice
-from adagp.sim.parts import DECERR, SLVERR, Fault
+from adagp.host.devices.device import Device
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.program import Line, Program, header
+from adagp.sim.native_types import DECERR, SLVERR, Fault
 from adagp.spec.commands import COMMAND_WORDS, Command, Opcode
 from adagp.spec.registers import N_REGIONS, Status
 
-from .. import failures
-from ..limits import CASES
+from ..support import failing_commands
+from ..support.limits import CASES
+from .observations import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 from .programs import PROGRAM, SPACE, Maker, prepare
-from .seen import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 
 __all__ = ["Work", "edges", "faults", "malformed", "refused", "regions", "several"]
 
@@ -86,7 +86,7 @@ def regions(open_device: Open) -> Observations:
 
 def several(open_device: Open) -> Observations:
     """An UPDATE and compute commands behind it fail, the one or the other first."""
-    f = failures
+    f = failing_commands
     cases = {
         "misfit": ([f.MISFIT], [], f.END, 0), "read": ([f.FORWARD], [f.BAD_WEIGHTS], f.END, 0),
         "region": ([f.FORWARD], [], f.HALF, 0), "region and read": ([f.ROWS, f.BAD], [f.BAD_DATA], f.RESULT, f.FAR),

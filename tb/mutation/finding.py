@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from .argued import ARGUED, PREDICTING_ARGUED
 from .choice import Mutant
+from .waivers import ARGUED, PREDICTING_ARGUED
 
 __all__ = ["Finding"]
 

@@ -7,7 +7,7 @@ module, what comes in is what it is there. The results list them, and count the 
 
 from dataclasses import dataclass
 
-from adagp.rtl.axi import OUTSTANDING
+from adagp.rtl.memory.axi import OUTSTANDING
 from adagp.spec.errors import ErrorCode
 
 __all__ = ["INVARIANTS", "Invariant", "given", "within"]

@@ -1,11 +1,11 @@
 """Programs of many commands: what counts commands counts far."""
 
 import numpy as np
-from adagp.host.assembler import Line, Program, header
-from adagp.host.device import Device
+from adagp.host.devices.device import Device
+from adagp.host.program import Line, Program, header
 from adagp.spec.commands import Command, Opcode
 
-from .seen import ALWAYS, CONFIG, Observations, Open, outcome, tables, work
+from .observations import ALWAYS, CONFIG, Observations, Open, outcome, tables, work
 
 __all__ = ["waits"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pyosys import libyosys as ys
 
-from . import reach, yosys
-from .side import GATE_PORT, Side, identifier, plain
+from . import fanout, yosys
+from .miter_side import GATE_PORT, Side, identifier, plain
 
 __all__ = ["JOINT", "How", "product", "run"]
 
@@ -190,7 +190,7 @@ def product(path: str, scope: str, command: str, folder: str, how: How) -> ys.De
     gold, gate = (design.module(identifier(name)) for name in SIDES)
     for wire in list(gold.wires_.values()):
         wire.port_output |= wire.name.str().rpartition(".")[2].lstrip("\\").startswith(GIVEN)
-    _share((gold, gate), reach.affected(*((Path(folder) / f"{name}.il").read_text() for name in SIDES)))
+    _share((gold, gate), fanout.affected(*((Path(folder) / f"{name}.il").read_text() for name in SIDES)))
     for module in (gold, gate):
         Side(module, gated=not how.wide)
     if how.invariants:

@@ -1,6 +1,6 @@
 """One side of a comparison: a module without memories, submodules and clock gates, which become ports."""
 
-from adagp.rtl.clock_gate import CELL
+from adagp.rtl.lib.clock_gate import CELL
 from pyosys import libyosys as ys
 
 __all__ = ["GATE_PORT", "Side", "identifier", "plain"]

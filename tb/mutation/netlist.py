@@ -15,22 +15,22 @@ from pathlib import Path
 
 from adagp.gen.description import MODULE
 from adagp.gen.verilog import CLOCK_GATE, NETLIST_PASSES, Flat, Gated
-from adagp.rtl import gate
-from adagp.rtl.adam_lane import AdamLane
-from adagp.rtl.adam_rate import AdamRate
-from adagp.rtl.adam_scale import AdamScale
-from adagp.rtl.array import Array
-from adagp.rtl.compute import Compute
-from adagp.rtl.cosine import Cosine
-from adagp.rtl.csr import Csr
-from adagp.rtl.dma_read import Fill
-from adagp.rtl.dma_write import Store
-from adagp.rtl.drain import Drain
-from adagp.rtl.quality import QualitySums
-from adagp.rtl.reorganise import Reorganise
-from adagp.rtl.schedule import PhaseControl
-from adagp.rtl.sequencer import Sequencer
-from adagp.rtl.update import Update
+from adagp.rtl.compute.array import Array
+from adagp.rtl.compute.compute import Compute
+from adagp.rtl.control import quality_gate
+from adagp.rtl.control.cosine import Cosine
+from adagp.rtl.control.csr import Csr
+from adagp.rtl.control.phase_control import PhaseControl
+from adagp.rtl.dma.fill import Fill
+from adagp.rtl.dma.store import Store
+from adagp.rtl.drain.drain import Drain
+from adagp.rtl.drain.reorganise import Reorganise
+from adagp.rtl.sequencer.sequencer import Sequencer
+from adagp.rtl.update.adam_factors import AdamScale
+from adagp.rtl.update.adam_lane import AdamLane
+from adagp.rtl.update.adam_rate import AdamRate
+from adagp.rtl.update.quality import QualitySums
+from adagp.rtl.update.update import Update
 from amaranth import ClockSignal, Const, Instance, Module, ResetInserter, ResetSignal, Value
 from amaranth.back import rtlil
 from amaranth.hdl._ir import PortDirection
@@ -44,7 +44,7 @@ __all__ = ["BLOCKS", "PREDICTING_BLOCKS", "SELECT", "assemble", "netlists", "rea
 
 BLOCKS = (Array, Compute, Csr, Drain, Fill, Store, Sequencer, Update)
 """Classes that have a bench on Verilog, and that an accelerator with one core has one of."""
-PREDICTING_BLOCKS = (AdamLane, AdamScale, AdamRate, Cosine, gate.Gate, PhaseControl, QualitySums, Reorganise)
+PREDICTING_BLOCKS = (AdamLane, AdamScale, AdamRate, Cosine, quality_gate.Gate, PhaseControl, QualitySums, Reorganise)
 """The same of what only predicting designs have, of those with two cores too."""
 SELECT = "mutant"
 """The signal that says which mutant is active; 0: none."""
@@ -181,11 +181,11 @@ def under(netlist: str, module: str) -> str:
 def verilog(netlist: str, mutants: Iterable[Mutant]) -> str:
     """Verilog of module ``adagp`` with all ``mutants``; see ``SELECTOR``."""
     with tempfile.TemporaryDirectory() as folder:
-        source, gate, target = (Path(folder) / name for name in ("netlist.il", "gate.v", "mutants.v"))
+        source, quality_gate, target = (Path(folder) / name for name in ("netlist.il", "gate.v", "mutants.v"))
         source.write_text(netlist)
-        gate.write_text(yosys.GATE)
+        quality_gate.write_text(yosys.GATE)
         yosys.run("\n".join([
-            f"read_verilog {gate}", f"read_rtlil {source}", f"hierarchy -check -top {MODULE}",
+            f"read_verilog {quality_gate}", f"read_rtlil {source}", f"hierarchy -check -top {MODULE}",
             *(f"mutate -ctrl {SELECT} {WIDTH} {mutant.number} {mutant.command}" for mutant in mutants),
             f"delete -input {MODULE}/w:{SELECT}",
             "attrmap -remove generator -remove top -remove src",

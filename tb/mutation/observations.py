@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from adagp.host.device import Device, DeviceError
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.device import Device, DeviceError
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.sim import IDEAL
 from adagp.spec.commands import Phase
 from adagp.spec.config import Config

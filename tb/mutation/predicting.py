@@ -5,15 +5,15 @@ from functools import partial
 from itertools import permutations
 
 import numpy as np
-from adagp.host.assembler import Line, Program, header
-from adagp.host.device import Device
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.device import Device
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.program import Line, Program, header
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.schedule import Entry, Schedule, State
 
-from .. import three_queues as q
+from ..support import three_queues as q
 from .campaigns import cases
-from .seen import ALWAYS, MEMORIES, PREDICTING, SEED, TIMED, Observations, Open, Stage, outcome, tables, work
+from .observations import ALWAYS, MEMORIES, PREDICTING, SEED, TIMED, Observations, Open, Stage, outcome, tables, work
 
 __all__ = ["STAGES"]
 

@@ -4,15 +4,15 @@ import random
 from dataclasses import replace
 
 import numpy as np
-from adagp.host.assembler import Line, Program, header
-from adagp.host.device import Device
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.device import Device
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.program import Line, Program, header
 from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.operands import COMPUTE, operands, outputs
 from adagp.spec.registers import Control, Status
 
-from ..layers import random_layer
-from .seen import ALWAYS, CONFIG, MEMORIES, SEED, TIMED, Observations, Open, outcome, tables, work
+from ..support.layers import random_layer
+from .observations import ALWAYS, CONFIG, MEMORIES, SEED, TIMED, Observations, Open, outcome, tables, work
 
 __all__ = ["GEOMETRY", "PROGRAM", "SPACE", "Maker", "narrow", "prepare", "program", "rings", "run", "stops"]
 

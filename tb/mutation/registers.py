@@ -2,15 +2,15 @@
 
 import random
 
-from adagp.host.assembler import Line, Program, header
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.program import Line, Program, header
 from adagp.sim import SimulationError
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.registers import REGISTERS, Control, register
 
-from .mishaps import Work
+from .failing_programs import Work
+from .observations import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 from .programs import PROGRAM, SPACE
-from .seen import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
 
 __all__ = ["control", "counters", "places", "registers"]
 

@@ -7,7 +7,7 @@ given are always the same. This knows what registers can hold, but not for large
 its submodules cut out like memories.
 
 Mutants of the gates' own logic need only open them whenever the intact logic does, and change nothing where clocks just
-go on: nothing depends on a gate's being closed, see :mod:`adagp.rtl.clock_gate`.
+go on: nothing depends on a gate's being closed, see :mod:`adagp.rtl.lib.clock_gate`.
 
 Invariants of the intact side may be given: it is only looked for sides that differ while these have always held.
 """
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pyosys
 
-from .product import JOINT, How, product, run
-from .unread import unread
+from .dead_logic import unread
+from .miter import JOINT, How, product, run
 
 __all__ = ["MEMORIES", "UNREAD", "prove"]
 

@@ -3,12 +3,12 @@
 from functools import partial
 
 from . import campaigns
-from .ends import LONG, extremes, long, updates
-from .many import waits
-from .mishaps import edges, faults, malformed, regions, several
+from .boundary_values import LONG, extremes, long, updates
+from .failing_programs import edges, faults, malformed, regions, several
+from .many_commands import waits
+from .observations import MEMORIES, Stage
 from .programs import narrow, program, rings, stops
 from .registers import control, counters, places, registers
-from .seen import MEMORIES, Stage
 from .training import NETWORKS, training
 
 __all__ = ["STAGES"]

@@ -2,11 +2,11 @@
 
 import numpy as np
 import torch
-from adagp.host.loss import softmax_cross_entropy
-from adagp.host.network import Network
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.network import Network
 from torch import nn
 
-from .seen import CONFIG, MEMORIES, SEED, Observations, Open, outcome, tables, work
+from .observations import CONFIG, MEMORIES, SEED, Observations, Open, outcome, tables, work
 
 __all__ = ["NETWORKS", "training"]
 

@@ -10,38 +10,38 @@ __all__ = ["ARGUED", "MOST_ARGUED", "PREDICTING_ARGUED"]
 ARGUED = {
     "-mode const1 -module Compute.fetch_b.offsets.odometer -cell $auto$ff.cc:337:slice$1272 -port Q -portbit 7":
         ("95064f0ef91ff1004be4082d",
-         "rtl/odometer.py, span0[7] in im2col's LaneOffsets: what left0 is set to when the outermost level is spent, "
-         "which is where the walk ends. Only the lanes that fill up the last group step on from there, and lanes "
-         "from n_k on read as 0 whatever their address; the next walk's start sets left0 itself"),
+         "rtl/lib/odometer.py, span0[7] in im2col's LaneOffsets: what left0 is set to when the outermost level is "
+         "spent, which is where the walk ends. Only the lanes that fill up the last group step on from there, "
+         "and lanes from n_k on read as 0 whatever their address; the next walk's start sets left0 itself"),
     "-mode const0 -module Sequencer.fill_queue -cell $auto$simple.cc:236:combine_resets$439 -port A -portbit 1":
         ("7ff4ebd99851f28ad2040aa5",
-         "rtl/sequencer.py, the write pointer of fill_queue: rst no longer resets it, Sequencer.reset does. After "
-         "rst the machine is idle; nothing is pushed before START, for which the supervisor raises reset first"),
+         "rtl/sequencer/sequencer.py, the write pointer of fill_queue: rst no longer resets it, Sequencer.reset does. "
+         "After rst the machine is idle; nothing is pushed before START, for which the supervisor raises reset first"),
     "-mode cnot1 -module Sequencer.core.alu -cell $auto$ff.cc:337:slice$460 -port Q -portbit 0 -ctrlbit 11":
         ("f5dac67255af8c62a5d8eb34",
-         "rtl/sequencer_alu.py, rest[0] in _quotient: turned only while rest[11] is 1. The rest of a restoring "
+         "rtl/sequencer/alu.py, rest[0] in _quotient: turned only while rest[11] is 1. The rest of a restoring "
          "division is less than the divisor, and tile programs divide by strides (8 bits) and the array's rows and "
          "columns only"),
     "-mode cnot1 -module adagp.accelerator.compute -cell apart -port i__payload -portbit 284 -ctrlbit 31":
         ("30ba71f651051ddc2ca688e5",
          "rtl/top.py, kjump1[6] of Compute's descriptors: turned only while n1[7] is 1. GEMMs have 1 as n1; in the "
-         "vector modes k0 and k1 are 1, so that kjump1 is never added (spec/tile_issue.py)"),
+         "vector modes k0 and k1 are 1, so that kjump1 is never added (spec/microcode/issue.py)"),
 }  # fmt: skip
 """Of the baseline: digest of the module, and reason, by what ``mutate`` is told."""
 
 PREDICTING_ARGUED = {
     "-mode const0 -module AdamRate.serial -cell $26 -port A -portbit 25":
         ("458c3c68d63b36ac30afc1bf",
-         "rtl/adam_rate.py, bit 25 of what is left where a subtraction didn't go below 0. That is less than the "
+         "rtl/update/adam_rate.py, bit 25 of what is left where a subtraction didn't go below 0. That is less than the "
          "divisor, the 24 bits of 1 - beta1^t, or at most twice the root, which has 23 bits"),
     "-mode const0 -module Reorganise.walk -cell $auto$ff.cc:337:slice$335 -port Q -portbit 10":
         ("4a8eb0df710902eb3ce9b0e2",
-         "rtl/window_walk.py, x[10]: a tile has whole rows, and no more results than a half of the C scratchpad holds, "
-         "1024 in preset tiny, so that x is 1023 at most"),
+         "rtl/drain/window_walk.py, x[10]: a tile has whole rows, and no more results than a half of the C scratchpad "
+         "holds, 1024 in preset tiny, so that x is 1023 at most"),
     "-mode const0 -module Reorganise.walk -cell $72 -port Y -portbit 10":
         ("4a8eb0df710902eb3ce9b0e2",
-         "rtl/window_walk.py, (rows_left - 1)[10]: for the same reason there are at most 1024 rows, and 1023 are left "
-         "after one"),
+         "rtl/drain/window_walk.py, (rows_left - 1)[10]: for the same reason there are at most 1024 rows, and 1023 are "
+         "left after one"),
 }  # fmt: skip
 """The same of what only predicting designs have."""
 

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from adagp.rtl.clock_gate import CELL
+from adagp.rtl.lib.clock_gate import CELL
 
 __all__ = ["GATE", "YosysError", "run"]
 

@@ -7,8 +7,9 @@ import argparse
 from pathlib import Path
 
 import torch
-from adagp.host.cli_options import at_least_one
-from adagp.host.results import FOLDER, commit, merge_results, provenance
+from adagp.evaluation.instruments.results import FOLDER, merge_results
+from adagp.gen.provenance import commit, provenance
+from adagp.host.console import at_least_one
 
 from .campaign import WORK, Campaign, Kind, configured
 from .kinds import KINDS

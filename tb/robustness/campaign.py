@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from adagp.host.run_folder import write_atomically
+from adagp.gen.files import write_atomically
 from adagp.sim.build import library
 from adagp.spec.config import Config
 from adagp.spec.presets import preset

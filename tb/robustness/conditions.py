@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from adagp.gen.verilog import GATE_MACRO
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.sim.build import verilog
 from adagp.spec.config import Config
 

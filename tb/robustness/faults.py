@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from adagp.host.sim_device import SimDevice
-from adagp.rtl.adam_lane import FOLD, AdamLane
-from adagp.rtl.narrow import READ_BEATS, WRITE_BURSTS
-from adagp.rtl.skid import Skid
-from adagp.rtl.update_arrays import SLOTS
+from adagp.host.devices.simulated import SimDevice
+from adagp.rtl.lib.skid import Skid
+from adagp.rtl.memory.narrow import READ_BEATS, WRITE_BURSTS
+from adagp.rtl.update.adam_lane import FOLD, AdamLane
+from adagp.rtl.update.arrays import SLOTS
 from adagp.sim import DECERR, SLVERR, Fault
 from adagp.spec.commands import Opcode
 from adagp.spec.config import Config

@@ -14,7 +14,7 @@ import numpy as np
 from adagp.golden.adam import Powers
 from adagp.golden.footprint import writes
 from adagp.golden.program import COUNTED, GoldenMachine
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import Config
 from adagp.spec.numerics import unpredicted
@@ -24,8 +24,8 @@ from adagp.spec.registers import N_REGIONS, Control, Status
 from .campaign import PREDICTING_DESIGNS, Case, Kind, configured
 from .expect import Course, Expectation
 from .extent import is_work, mask, work
-from .fates import BEHIND, shares
-from .malform import BASE, neighbours, spoilt
+from .outcome_shares import BEHIND, shares
+from .spoil_commands import BASE, neighbours, spoilt
 
 __all__ = ["MALFORMED", "PREDICTING", "Malformed"]
 

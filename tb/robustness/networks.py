@@ -6,13 +6,13 @@ from random import Random
 import numpy as np
 import torch
 from adagp.golden.program import COUNTED
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.loss import softmax_cross_entropy
-from adagp.host.lowering import LoweringError
-from adagp.host.mapping import MappingError
-from adagp.host.memory_plan import PlanError
-from adagp.host.network import Network
-from adagp.host.sim_device import SimDevice
+from adagp.host.compiler.lowering import LoweringError
+from adagp.host.compiler.mapping import MappingError
+from adagp.host.compiler.memory_plan import PlanError
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.network import Network
 from adagp.spec.presets import PRESETS
 from adagp.spec.registers import Status
 from torch import nn

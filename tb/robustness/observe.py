@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.spec.commands import COMMAND_BYTES, Opcode
 from adagp.spec.operands import WAITS
 from adagp.spec.registers import Control

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.spec.registers import REGISTERS, Access, Status
 
 from .campaign import PREDICTING_DESIGNS, Case, Kind

@@ -6,9 +6,9 @@ from itertools import product
 
 from adagp.spec.commands import Command
 from adagp.spec.config import Config
+from adagp.spec.microcode.machine import descriptors, task
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.operands import operands, outputs
-from adagp.spec.tile_machine import descriptors, task
-from adagp.spec.tiles import tile_program
 
 __all__ = ["Span", "clear_cycles", "compute_spans", "update_spans"]
 

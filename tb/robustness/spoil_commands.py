@@ -4,7 +4,7 @@ from random import Random
 
 from adagp.golden.occupancy import misfit
 from adagp.golden.validate import validate
-from adagp.host.assembler import header
+from adagp.host.program import header
 from adagp.spec.commands import COMMAND_WORDS, FIELDS, Adam, CMode, Command, Opcode, Phase, Source
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode

@@ -6,11 +6,11 @@ from random import Random
 import numpy as np
 import pytest
 from adagp.golden.program import GoldenMachine
-from adagp.host.assembler import header
+from adagp.host.program import header
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
-from failures import FORWARD
+from failing_commands import FORWARD
 
 from robustness.campaign import configured, random_numbers
 from robustness.expect import Expectation

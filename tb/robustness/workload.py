@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from adagp.golden.program import COUNTED
-from adagp.host.assembler import Program
-from adagp.host.device import Device
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.network import Network
-from adagp.host.predictor import Predictor
+from adagp.host.compiler.predictor import Predictor
+from adagp.host.devices.device import Device
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.program import Program
+from adagp.host.training.network import Network
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import Config
 from adagp.spec.operands import COMPUTE, UPDATES, counted

@@ -6,10 +6,10 @@ from functools import cache, partial
 
 import numpy as np
 import torch
-from adagp.host.assembler import Line, Program
-from adagp.host.dependencies import with_waits
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.network import Network
+from adagp.host.compiler.dependencies import with_waits
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.program import Line, Program
+from adagp.host.training.network import Network
 from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.presets import preset
 from torch import nn

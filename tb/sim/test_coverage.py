@@ -9,7 +9,7 @@ from adagp.sim import Simulation
 from adagp.sim.build import library
 from adagp.sim.coverage import LINE, TOGGLE, Point, load, save, take
 from adagp.spec.presets import preset
-from copier import Copier, start
+from memory_traffic_dut import Copier, start
 
 from ..coverage.figures import BRANCH, Exclusion, exclude, figures, holes, sources, table, toggles
 

@@ -7,7 +7,7 @@ import pytest
 from adagp.sim import DECERR, IDEAL, SLVERR, Fault
 from adagp.spec.presets import preset
 from adagp.spec.registers import register
-from copier import READ, TARGET, WRITE, simulation, start
+from memory_traffic_dut import READ, TARGET, WRITE, simulation, start
 
 CONFIG = preset("tiny")
 CYCLE_NS = 1e9 / CONFIG.clock_hz

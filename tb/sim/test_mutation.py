@@ -28,7 +28,7 @@ def test_one_netlist_holds_all_mutants(tools):
 
 
 def test_what_happens_to_a_bench_is_told_from_what_it_finds(tools):
-    apart_ = tools("tb.mutation.apart")
+    apart_ = tools("tb.mutation.isolated_process")
     found = apart_.verdict("values", apart_.Kind.GOLDEN)
 
     def spin():

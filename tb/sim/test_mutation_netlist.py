@@ -19,7 +19,7 @@ def constant(module, signal):
 
 @pytest.mark.parametrize(("config", "blocks"), [("CONFIG", "BLOCKS"), ("PREDICTING", "PREDICTING_BLOCKS")])
 def test_every_block_is_an_instance_with_a_reset(tools, config, blocks):
-    netlist, seen = tools("tb.mutation.netlist"), tools("tb.mutation.seen")
+    netlist, seen = tools("tb.mutation.netlist"), tools("tb.mutation.observations")
     names = {block.__name__ for block in getattr(netlist, blocks)}
     whole, texts = netlist.assemble(Top(getattr(seen, config)), getattr(netlist, blocks))
     assert set(texts) == names

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from adagp.host.compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
-from adagp.host.network import Network
-from adagp.host.sim_device import SimDevice
+from adagp.host.compiler.compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.training.network import Network
 from adagp.sim.build import lint, verilog
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adagp.sim import IDEAL, Simulation
-from adagp.sim.parts import UNITS
+from adagp.sim.native_types import UNITS
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.presets import preset

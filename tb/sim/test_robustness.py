@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from adagp.host.sim_device import SimDevice
-from adagp.rtl.skid import Skid
+from adagp.host.devices.simulated import SimDevice
+from adagp.rtl.lib.skid import Skid
 from adagp.sim import Simulation
 from adagp.spec.commands import Opcode
 from adagp.spec.registers import register

@@ -12,7 +12,7 @@ from adagp.sim import IDEAL, BuildError, SimulationError
 from adagp.sim.coverage import LINE, TOGGLE
 from adagp.spec.presets import preset
 from adagp.spec.registers import register
-from copier import READ, TARGET, WRITE, simulation, start
+from memory_traffic_dut import READ, TARGET, WRITE, simulation, start
 
 
 @pytest.mark.parametrize("name", ["tiny", "paper"])

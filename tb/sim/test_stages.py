@@ -4,13 +4,13 @@ from contextlib import closing
 
 import pytest
 from adagp.golden.judge import Surroundings, judge
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.spec.errors import ErrorCode
 from adagp.spec.operands import WAITS
 
 from ..coverage import workloads
-from ..mutation import mishaps, predicting
-from ..mutation.seen import CONFIG
+from ..mutation import failing_programs, predicting
+from ..mutation.observations import CONFIG
 from ..mutation.stages import STAGES
 
 pytestmark = pytest.mark.timeout(900)  # the simulator may have to be built first
@@ -25,9 +25,9 @@ def test_what_the_golden_model_shows(stage):
 
 def test_what_is_refused_is_with_its_code():
     with closing(SimDevice(CONFIG, memory_bytes=1 << 20)) as device:
-        found = dict(mishaps.malformed(lambda **_: device))
+        found = dict(failing_programs.malformed(lambda **_: device))
     around = Surroundings(1 << 20, [(0, 1 << 20)], 0, dict.fromkeys(WAITS, 0))
-    refused = mishaps.refused()
+    refused = failing_programs.refused()
     for name, (_, *others) in refused:
         codes, index = {ErrorCode.CONFIG_MISMATCH}, 0
         if name == "no header":
@@ -37,5 +37,5 @@ def test_what_is_refused_is_with_its_code():
         said, code, where = found[name]
         assert said == "error" and ErrorCode(code) in codes and where == index, name
     assert len(refused) > 50
-    for opcode in mishaps.BAD_OPCODES:
+    for opcode in failing_programs.BAD_OPCODES:
         assert found[f"opcode {opcode}"] == ("error", ErrorCode.BAD_OPCODE, 1)

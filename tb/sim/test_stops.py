@@ -1,10 +1,10 @@
 """Several commands fail that run at the same time, an UPDATE and compute commands behind it."""
 
 import pytest
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.spec.errors import ErrorCode
 from adagp.spec.registers import Status
-from failures import (
+from failing_commands import (
     BAD,
     BAD_DATA,
     BAD_WEIGHTS,

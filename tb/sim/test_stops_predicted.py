@@ -5,9 +5,9 @@ from random import Random
 
 import numpy as np
 import pytest
-from adagp.host.assembler import Line, Program, header
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.program import Line, Program, header
 from adagp.sim import SLVERR, Fault
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.errors import ErrorCode

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.supervisor import RESET_CYCLES
+from adagp.rtl.control.supervisor import RESET_CYCLES
 from adagp.sim import IDEAL, Simulation, SimulationError
 from adagp.sim.build import lint, verilog
 from adagp.spec.config import VERSION

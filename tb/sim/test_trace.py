@@ -9,7 +9,7 @@ from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.presets import preset
 from adagp.spec.registers import Control, register
-from copier import READ, simulation, start
+from memory_traffic_dut import READ, simulation, start
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 

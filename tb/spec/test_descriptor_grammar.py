@@ -6,16 +6,16 @@ import pytest
 from adagp.golden.occupancy import Tile, misfit
 from adagp.golden.validate import validate
 from adagp.spec.commands import Command, Opcode
-from adagp.spec.descriptors import ENGINES, Target, VectorMode
 from adagp.spec.errors import ErrorCode
+from adagp.spec.microcode.descriptors import ENGINES, Target, VectorMode
+from adagp.spec.microcode.machine import Recorder, TileError, constants, descriptors, task
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.operands import COMPUTE
 from adagp.spec.presets import PRESETS, preset
-from adagp.spec.tile_machine import Recorder, TileError, constants, descriptors, task
-from adagp.spec.tiles import tile_program
 from amaranth.hdl import Fragment
 from bench import seeded
+from descriptor_grammar import RULES, Grammar
 from formal.jobs import JOBS
-from grammar import RULES, Grammar
 from robustness.malform import GEOMETRY, neighbours, spoilt
 
 MEMORY = 1 << 15

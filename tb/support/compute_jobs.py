@@ -1,9 +1,9 @@
 """Realistic COMPUTE descriptors for benches, and what they mean, in numpy."""
 
 import numpy as np
-from adagp.spec.descriptors import COMPUTE, VectorMode
-from adagp.spec.tile_machine import descriptors, task
-from adagp.spec.tiles import tile_program
+from adagp.spec.microcode.descriptors import COMPUTE, VectorMode
+from adagp.spec.microcode.machine import descriptors, task
+from adagp.spec.microcode.program import tile_program
 from layers import random_layer
 
 __all__ = ["Expectation", "computes", "extent", "gemm", "layer", "operand_a", "random_jobs"]

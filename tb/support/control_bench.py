@@ -1,7 +1,7 @@
 """Bench of Control: host, memory and engines around the device, and the program's meaning in plain Python."""
 
-from adagp.rtl.control import Control
-from adagp.rtl.dispatch import WaitLayout, queues
+from adagp.rtl.control.control import Control
+from adagp.rtl.control.dispatch import WaitLayout, queues
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.presets import preset

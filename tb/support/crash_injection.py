@@ -4,9 +4,10 @@ import os
 import signal
 import sys
 
-from adagp.host.cli import main
-from adagp.host.run_folder import RunFolder, write_atomically
-from adagp.host.trainer import Trainer
+from adagp.cli.main import main
+from adagp.gen.files import write_atomically
+from adagp.host.training.run_folder import RunFolder
+from adagp.host.training.trainer import Trainer
 
 
 def die_after(n_calls, within=None):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from adagp.spec.descriptors import Target, VectorMode
+from adagp.spec.microcode.descriptors import Target, VectorMode
 
 __all__ = ["RULES", "Grammar"]
 

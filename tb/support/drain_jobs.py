@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from adagp.spec.commands import CMode
-from adagp.spec.descriptors import DRAIN
+from adagp.spec.microcode.descriptors import DRAIN
 
 __all__ = ["DrainModel"]
 

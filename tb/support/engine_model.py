@@ -1,6 +1,6 @@
 """A plain model of the four engines that runs descriptors, to judge the tile program.
 
-Follows docs/machine.md and the docstrings of adagp.spec.descriptors, nothing else. Engines run
+Follows docs/machine.md and the docstrings of adagp.spec.microcode.descriptors, nothing else. Engines run
 concurrently in a random interleaving, meet through tokens only and take a random time: what an
 engine will overwrite is spoilt when it starts and written when it ends, what it reads must be there
 at its end. So a missing token shows as wrong data and a superfluous one as a deadlock.
@@ -10,10 +10,10 @@ import itertools
 from collections import deque
 
 import numpy as np
-from adagp.spec.descriptors import Target, VectorMode
+from adagp.spec.microcode.descriptors import Target, VectorMode
 from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max
-from emulator_arithmetic import grid, odometer, requantise, window_sums
-from grammar import Grammar
+from descriptor_grammar import Grammar
+from engine_arithmetic import grid, odometer, requantise, window_sums
 
 __all__ = ["Emulator"]
 

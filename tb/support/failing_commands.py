@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from adagp.host.assembler import Line, Program, header
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.program import Line, Program, header
 from adagp.sim import SLVERR, Fault
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.presets import preset

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from adagp.spec.commands import CMode, Opcode
+from adagp.spec.microcode.machine import TileError, descriptors, task
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.numerics import operand_max
-from adagp.spec.tile_machine import TileError, descriptors, task
-from adagp.spec.tiles import tile_program
 
 __all__ = ["UNWRITTEN", "Layer", "random_layer"]
 

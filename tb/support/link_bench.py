@@ -2,7 +2,7 @@
 
 import struct
 
-from adagp.host.frames import Unframer, frame, request
+from adagp.host.devices.frames import Unframer, frame, request
 from adagp.spec.link import LINK_VERSION, MAX_PAYLOAD, Kind, Outcome
 
 __all__ = ["Line", "Memory", "Model", "Registers"]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from adagp.host.results import write_results
+from adagp.evaluation.instruments.results import write_results
 from adagp.synth.breakdown import tree
 from adagp.synth.ecp5 import ECP5
 from adagp.synth.netlist import Cells, Scopes

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 import numpy as np
-from adagp.host.dram_controller import COMMANDS, CONTROLS, DramController
+from adagp.boards.memory.controller import COMMANDS, CONTROLS, DramController
 
 ROW_OPEN = COMMANDS["ras"] | COMMANDS["cs"]
 PRECHARGE = ROW_OPEN | COMMANDS["we"]

@@ -3,8 +3,8 @@
 from collections import deque
 from dataclasses import replace
 
-from adagp.rtl.axi import OUTSTANDING
-from adagp.rtl.predictor_memory import PredictorMemory
+from adagp.rtl.memory.axi import OUTSTANDING
+from adagp.rtl.memory.predictor_memory import PredictorMemory
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 from port_memory import IDS, SLVERR, PortMemory, Steady

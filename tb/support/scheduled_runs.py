@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from adagp.host.data import Dataset
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.network import Network
-from adagp.host.settings import TrainSettings
-from adagp.host.sim_device import SimDevice
-from adagp.host.trainer import Trainer
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.training.data import Dataset
+from adagp.host.training.network import Network
+from adagp.host.training.settings import TrainSettings
+from adagp.host.training.trainer import Trainer
 from adagp.spec.presets import preset
 from small_networks import N_CLASSES, pools, strides
 from torch import nn

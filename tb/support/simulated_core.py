@@ -14,9 +14,9 @@ import litedram.gen
 from adagp.boards.board import Board
 from adagp.boards.dram import Dram
 from adagp.boards.litedram_core import MODULE, controller_of, make_core, settings, tidy
+from adagp.boards.memory.controller import DramController
 from adagp.gen.verilog import to_verilog
-from adagp.host.dram_controller import DramController
-from adagp.rtl.axi import AxiMaster
+from adagp.rtl.memory.axi import AxiMaster
 from adagp.spec.config import Config
 from amaranth import ClockSignal, Shape
 from litedram.phy.model import SDRAM_VERBOSE_STD, SDRAMPHYModel

@@ -3,7 +3,7 @@
 from collections import deque
 
 from adagp.sim.board import BITS
-from adagp.sim.mishaps import PAUSE, Mishaps
+from adagp.sim.line_noise import PAUSE, Mishaps
 
 __all__ = ["SimulatedLine"]
 
@@ -11,7 +11,7 @@ STEP_CYCLES = 200
 
 
 class SimulatedLine:
-    """A :class:`~adagp.host.link.Wire` to a :class:`~adagp.sim.board.Board`, with mishaps there and back.
+    """A :class:`~adagp.host.devices.link.Wire` to a :class:`~adagp.sim.board.Board`, with mishaps there and back.
 
     ``cut_at``: the bytes to the board after which nothing passes any more, in either direction.
     """

@@ -6,8 +6,8 @@ from random import Random
 
 import numpy as np
 from adagp.golden.footprint import reads, writes
-from adagp.host.assembler import Line, Program, header
-from adagp.host.device import Device
+from adagp.host.devices.device import Device
+from adagp.host.program import Line, Program, header
 from adagp.sim import DECERR, SLVERR, Fault
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.errors import ErrorCode

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from adagp.rtl.update import Update
+from adagp.rtl.update.update import Update
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
 from bench import simulate, source

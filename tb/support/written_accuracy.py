@@ -2,7 +2,7 @@
 
 import json
 
-from adagp.experiments.accuracy_findings import Findings
+from adagp.evaluation.report.accuracy.findings import Findings
 
 __all__ = ["COSTS", "EXAMPLES", "REGIME", "TESTS", "written"]
 

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 from adagp.gen.verilog import Vendor, to_verilog
-from adagp.rtl.multiplier import Multiplier
+from adagp.rtl.lib.multiplier import Multiplier
 from adagp.synth.yosys import yosys_command
 
 WIDTH = 3

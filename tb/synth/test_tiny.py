@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from adagp.host.bench_synth_tiny import COMMAND, NAMES, VARIANTS
+from adagp.evaluation.benches.synth_tiny import COMMAND, NAMES, VARIANTS
 from adagp.spec.presets import preset
 from adagp.synth import flow
 from adagp.synth.design import Design

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from adagp.spec.presets import preset
-from adagp.synth import child, flow, placement
+from adagp.synth import flow, placement, process
 from adagp.synth import yosys as yosys_module
 from adagp.synth.design import Design
 from adagp.synth.errors import FitError, ToolError
 from adagp.synth.flow import FPGAS
-from adagp.synth.jobs import ended_by_signals, side_by_side
 from adagp.synth.netlist import Scopes
+from adagp.synth.parallel import ended_by_signals, side_by_side
 from adagp.synth.yosys import Step, synthesise
 from pe_flow import PE, run
 
@@ -25,7 +25,7 @@ WORD = re.compile(r"^now (\w+)$", re.MULTILINE)
 
 
 def python(text, tmp_path, said=None):
-    child.run(
+    process.run(
         [sys.executable, "-u", "-c", text], tmp_path, tmp_path / "log.txt", WORD,
         said.append if said is not None else lambda _: None,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def test_a_failing_tool(text, message, tmp_path):
 
 def test_a_missing_tool(tmp_path):
     with pytest.raises(ToolError, match=r"^no-such-tool was not found$"):
-        child.run(["no-such-tool"], tmp_path, tmp_path / "log.txt", WORD, lambda _: None)
+        process.run(["no-such-tool"], tmp_path, tmp_path / "log.txt", WORD, lambda _: None)
 
 
 def test_tools_end_with_the_job_that_failed(tmp_path):
@@ -78,7 +78,7 @@ inner.wait()
 
     def long():
         command = [sys.executable, "-u", "-c", text]
-        child.run(command, tmp_path, tmp_path / "log.txt", WORD, lambda _: up.set())
+        process.run(command, tmp_path, tmp_path / "log.txt", WORD, lambda _: up.set())
 
     start = time.monotonic()
     with pytest.raises(KeyError), side_by_side(2) as submit:
@@ -86,7 +86,7 @@ inner.wait()
         assert up.wait(30)
         raise KeyError
     assert isinstance(job.exception(), ToolError) and time.monotonic() - start < 40
-    assert not child._running
+    assert not process._running
     inner = int(re.findall(r"^inner (\d+)$", (tmp_path / "log.txt").read_text(), re.MULTILINE)[0])
     state = Path(f"/proc/{inner}/stat")
     for _ in range(100):  # until it is gone, or a zombie that nobody waits for
@@ -125,7 +125,7 @@ def test_signals_end_a_block_and_its_tools(number, tmp_path):
         with pytest.raises(SystemExit) as ended, ended_by_signals():
             threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
             python("import time; time.sleep(60)", tmp_path)
-        assert ended.value.code == 128 + number and time.monotonic() - start < 30 and not child._running
+        assert ended.value.code == 128 + number and time.monotonic() - start < 30 and not process._running
         assert signal.getsignal(number) == signal.SIG_DFL
         signal.signal(number, signal.SIG_IGN)
         with ended_by_signals():

@@ -10,9 +10,9 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from .front import best
-from .methods import METHODS
-from .regimes import REGIMES
+from ....experiments.methods.methods import METHODS
+from ....experiments.pareto import best
+from ....experiments.regimes import REGIMES
 
 __all__ = ["LEVEL", "Findings", "Gap", "clear", "close"]
 

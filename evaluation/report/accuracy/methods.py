@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from ..gen.tables import table
-from ..golden.paper import EPOCHS, PHASES, WARMUP_EPOCHS
-from .ideas import IDEAS
-from .methods import METHODS, Method
+from ....algorithm.paper import EPOCHS, PHASES, WARMUP_EPOCHS
+from ....experiments.methods.ideas import IDEAS
+from ....experiments.methods.methods import METHODS, Method
+from ..reference import table
 
 __all__ = ["legend"]
 

@@ -1,6 +1,7 @@
 """``docs/accuracy.md``: what predicted gradients are worth, and what a batch takes in PyTorch; with its plot.
 
-``python -m adagp.experiments.report_accuracy [PATH]`` writes the file from ``results/`` and draws the plot; ``--check``
+``python -m adagp.evaluation.report.accuracy.page [PATH]`` writes the file from ``results/`` and draws the plot;
+``--check``
 only says whether the committed copy is up to date and its cycles are of the hardware as it is.
 """
 
@@ -10,22 +11,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from ..gen import figures
-from ..gen.sources import HARDWARE
-from ..gen.tables import table
-from ..golden import paper
-from .accuracy_findings import LEVEL, Findings, Gap, close
-from .accuracy_methods import legend
-from .accuracy_plot import draw
-from .accuracy_predictions import learning, predictions
-from .accuracy_times import times
-from .accuracy_verdicts import in_a_sentence, pairs, verdicts
-from .comparison import BEYOND, TUNING_SEED
-from .methods import METHODS
+from ....algorithm import paper
+from ....experiments.comparison import BEYOND, TUNING_SEED
+from ....experiments.methods.methods import METHODS
+from ....gen.hardware_digest import HARDWARE
+from .. import figures
+from ..reference import table
+from .findings import LEVEL, Findings, Gap, close
+from .methods import legend
+from .plot import draw
+from .predictions import learning, predictions
+from .times import times
+from .verdicts import in_a_sentence, pairs, verdicts
 
 __all__ = ["PATH", "PLOT", "document", "main"]
 
-MODULE = "adagp.experiments.report_accuracy"
+MODULE = "adagp.evaluation.report.accuracy.page"
 PATH = Path(__file__).parents[1] / "docs" / "accuracy.md"
 """The committed copy."""
 PLOT = PATH.parent / "images" / "accuracy.png"
@@ -33,7 +34,7 @@ RESULTS = figures.RESULTS / "accuracy.json"
 """What it is made of, beside ``wall_time.json`` if that is there."""
 HEAD = """# Accuracy
 
-Written by `python -m {module}` from `results/` and from Table 1 of the paper (`golden/paper.py`);
+Written by `python -m {module}` from `results/` and from Table 1 of the paper (`algorithm/paper.py`);
 edit nothing here.
 
 {as_of}
@@ -76,7 +77,7 @@ training's and those of `half`, whose GP batches are smaller ones with true grad
 MAX, which has a second array for them. Cycles aren't seconds: the designs that predict reach lower clocks
 (`docs/implementation.md`), which is counted nowhere here. `nox -s bench_accuracy` runs it all again; where a regime's
 table hasn't all methods it was run with those (`--methods`). Regimes are in `experiments/regimes.py`, methods in
-`experiments/methods.py`."""
+`experiments/methods/methods.py`."""
 
 
 CAPTION = """Means with standard deviations over seeds; dashed, the best plain training of no higher cost. What is much

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from .accuracy_findings import Findings
-from .front import best
-from .ideas import IDEAS
-from .methods import METHODS
+from ....experiments.methods.ideas import IDEAS
+from ....experiments.methods.methods import METHODS
+from ....experiments.pareto import best
+from .findings import Findings
 
 __all__ = ["draw"]
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
-from ..gen.tables import table
-from ..golden.paper import EPOCHS
-from .accuracy_findings import Findings
-from .bench_predictor import BATCH, IMAGES, paper_batches
+from ....algorithm.paper import EPOCHS
+from ...benches.predictor import BATCH, IMAGES, paper_batches
+from ..reference import table
+from .findings import Findings
 
 __all__ = ["learning", "predictions"]
 

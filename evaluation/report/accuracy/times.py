@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..gen.tables import table
-from .bench_wall_time import HOWS, SIZE, half_predicted
+from ...benches.wall_time import HOWS, SIZE, half_predicted
+from ..reference import table
 
 __all__ = ["times"]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Container, Mapping, Sequence
 
-from ..gen.tables import table
-from .accuracy_findings import LEVEL, Findings, Gap, clear
-from .methods import METHODS
+from ....experiments.methods.methods import METHODS
+from ..reference import table
+from .findings import LEVEL, Findings, Gap, clear
 
 __all__ = ["in_a_sentence", "pairs", "verdicts"]
 

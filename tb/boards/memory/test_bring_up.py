@@ -4,8 +4,8 @@ import random
 from dataclasses import replace
 
 import pytest
-from adagp.host.dram_controller import COMMANDS, CONTROLS, ControllerError, DramController
-from adagp.host.dram_start import DramStartError, start
+from adagp.boards.memory.controller import COMMANDS, CONTROLS, ControllerError, DramController
+from adagp.boards.memory.ddr3 import DramStartError, start
 from litedram.init import get_sdram_phy_py_header
 from phy_model import Lane, PhyModel
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import cocotb
 import pytest
 from adagp.boards.build import find_board
-from adagp.host.dram_controller import DramController
-from adagp.host.dram_start import Phy
+from adagp.boards.memory.controller import DramController
+from adagp.boards.memory.ddr3 import Phy
 from adagp.spec.presets import preset
 from cocotb.clock import Clock
 from cocotb.task import bridge, resume

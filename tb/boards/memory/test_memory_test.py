@@ -1,8 +1,8 @@
 """The memory test: a good memory passes, dead address lines and stuck data lines are named."""
 
 import pytest
-from adagp.host.dram_check import check_memory
-from adagp.host.dram_start import DramStartError
+from adagp.boards.memory.ddr3 import DramStartError
+from adagp.boards.memory.memory_test import check_memory
 from phy_model import MemoryModel
 
 WINDOW = 1024

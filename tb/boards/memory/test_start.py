@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from adagp.boards.cli import main
-from adagp.host import board_memory
-from adagp.host.link import LinkError
+from adagp.boards.memory import bring_up
+from adagp.cli.main import main
+from adagp.host.devices.link import LinkError
 from phy_model import Lane, MemoryModel, PhyModel
 
 LANES = ((2, 3, 6), (0, 1, 5))
@@ -16,7 +16,7 @@ LANES = ((2, 3, 6), (0, 1, 5))
 
 
 class LinkedModels:
-    """What a :class:`~adagp.host.link.Link` offers, of a board with these models."""
+    """What a :class:`~adagp.host.devices.link.Link` offers, of a board with these models."""
 
     def __init__(self, phy, memory, answers=True, config_hash=0x1234):
         self.phy, self.memory, self.answers, self.config_hash = phy, memory, answers, config_hash
@@ -66,8 +66,8 @@ def start(controller, tmp_path, monkeypatch, capsys):
             def close(self):
                 closed.append(True)
 
-        monkeypatch.setattr(board_memory, "Line", Line)
-        monkeypatch.setattr(board_memory, "Link", lambda *_: link)
+        monkeypatch.setattr(bring_up, "Line", Line)
+        monkeypatch.setattr(bring_up, "Link", lambda *_: link)
         monkeypatch.setattr("time.sleep", lambda _: None)
         monkeypatch.setenv("COLUMNS", "200")
         with pytest.raises(SystemExit) as ended:

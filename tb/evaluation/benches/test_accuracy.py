@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from adagp.experiments import accelerated, bench_accuracy, comparison
-from adagp.experiments.accelerated import HALF, PLAIN, cycles_of, measured, settings_of
+from adagp.evaluation.benches import accelerator_cycles, accuracy
+from adagp.evaluation.benches.accelerator_cycles import HALF, PLAIN, cycles_of, measured, settings_of
+from adagp.experiments import comparison
 from adagp.experiments.regimes import REGIMES
-from adagp.host.data import Dataset
-from adagp.host.session import open_session
+from adagp.host.training.data import Dataset
+from adagp.host.training.session import open_session
 from adagp.spec.schedule import SOURCES
 from small_experiments import LAYERS, TINY_REGIME
 
@@ -22,7 +23,7 @@ CYCLES = {"mean": {"warmup": 110, "bp": 120, "gp": 30}, "predicted": {"warmup": 
 def run(monkeypatch, capsys, *arguments):
     monkeypatch.setattr(sys, "argv", ["bench_accuracy", *map(str, arguments)])
     try:
-        bench_accuracy.main()
+        accuracy.main()
         code = 0
     except SystemExit as ended:
         code = ended.code
@@ -42,8 +43,8 @@ def tiny(monkeypatch, tmp_path):
         return CYCLES[settings.gradient_source]
 
     monkeypatch.setitem(REGIMES, "tiny", TINY_REGIME)
-    monkeypatch.setattr(accelerated, "batch_cycles", counted)
-    monkeypatch.setattr(bench_accuracy, "WORK", tmp_path / "work")
+    monkeypatch.setattr(accelerator_cycles, "batch_cycles", counted)
+    monkeypatch.setattr(accuracy, "WORK", tmp_path / "work")
     return asked
 
 

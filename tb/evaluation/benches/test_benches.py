@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from adagp.host import bench_numerics, bench_train, bench_utilisation, measurement
-from adagp.host.data import load_dataset
-from adagp.host.models import build_model
-from adagp.host.network import Network
-from adagp.host.session import open_session
-from adagp.host.settings import TrainSettings
-from adagp.host.trainer import Trainer
+from adagp.evaluation.benches import numerics, train, utilisation
+from adagp.evaluation.instruments import single_command
+from adagp.host.training.data import load_dataset
+from adagp.host.training.models import build_model
+from adagp.host.training.network import Network
+from adagp.host.training.session import open_session
+from adagp.host.training.settings import TrainSettings
+from adagp.host.training.trainer import Trainer
 from adagp.sim.build import verilog
 from adagp.spec import operands
 from adagp.spec.commands import Command, Opcode
@@ -28,12 +29,12 @@ def test_macs_from_shapes_are_those_counted():
     settings = TrainSettings(epochs=1, train_images=96, test_images=32)
     with open_session(settings, "golden") as session:
         progress = Trainer(settings, session.network, session.device, session.dataset).run()
-        assert bench_train.training_macs(session.network, 3) == progress.counters["macs"] > 0
+        assert train.training_macs(session.network, 3) == progress.counters["macs"] > 0
 
 
 def test_one_operator_is_changed():
     source = MODULE.format("lane1.scale_x") + MODULE.format("lane0.scale_x") + MODULE.format("lane0.scale_c")
-    faulty = bench_train.plant_fault(source)
+    faulty = train.plant_fault(source)
     changed = [pair for pair in zip(source.split(), faulty.split(), strict=True) if pair[0] != pair[1]]
     assert changed == [("+", "-")]
     assert faulty.index(" - ") > source.index("lane0.scale_x") and faulty.index(" - ") < source.index("lane0.scale_c")
@@ -41,7 +42,7 @@ def test_one_operator_is_changed():
 
 def test_the_accelerator_has_that_operator_once():
     source = verilog(preset("tiny")).read_text()
-    faulty = bench_train.plant_fault(source)
+    faulty = train.plant_fault(source)
     changed = [lines for lines in zip(source.split("\n"), faulty.split("\n"), strict=True) if lines[0] != lines[1]]
     assert len(changed) == 1 and changed[0][0].replace(" + ", " - ") == changed[0][1]
 
@@ -49,7 +50,7 @@ def test_the_accelerator_has_that_operator_once():
 @pytest.mark.parametrize("times", [0, 2])
 def test_a_fault_has_one_place(times):
     with pytest.raises(ValueError, match=rf"must be there once, not {times} times"):
-        bench_train.plant_fault(MODULE.format("lane0.scale_x") * times)
+        train.plant_fault(MODULE.format("lane0.scale_x") * times)
 
 
 def test_simulated_runs_cannot_import_the_golden_model():
@@ -57,11 +58,11 @@ def test_simulated_runs_cannot_import_the_golden_model():
         return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert run("import adagp.golden.program").returncode == 0
-    blocked = run(bench_train.WITHOUT_GOLDEN + "import adagp.golden.program")
+    blocked = run(train.WITHOUT_GOLDEN + "import adagp.golden.program")
     assert blocked.returncode and "out of bounds" in blocked.stderr
     blocked = run(
-        bench_train.WITHOUT_GOLDEN
-        + "from adagp.host.session import *; from adagp.spec.presets import *; open_device('golden', preset('tiny'))"
+        train.WITHOUT_GOLDEN + "from adagp.host.training.session import *; from adagp.spec.presets import *; "
+        "open_device('golden', preset('tiny'))"
     )
     assert blocked.returncode and "out of bounds" in blocked.stderr
 
@@ -78,7 +79,7 @@ def test_figures_are_means_over_seeds():
         "x": {"fp32": [run(0.9, 0), run(0.8, 0)], "int16": [run(0.91, 3), run(0.78, 4)]},
         "y": {"fp32": [run(0.9, 0), run(0.8, 0)], "int16": [run(0.91, 1), run(0.78, 1)]},
     }
-    figures, details = bench_numerics.figures(runs)
+    figures, details = numerics.figures(runs)
     assert figures["x_delta_points"] == pytest.approx(-0.5)
     assert figures["x_delta_std_points"] == pytest.approx(3 / 2**0.5, abs=1e-3)
     assert figures["x_delta_sem_points"] == pytest.approx(1.5, abs=1e-3)
@@ -94,34 +95,34 @@ def test_results_of_a_batch():
     weights = (64 + 1) * 128 + (128 + 1) * 128 + (128 + 1) * 10
     outputs, input_gradients = 4 * (128 + 128 + 10), 4 * (128 + 128)
     expected = outputs + input_gradients + weights + 2 * weights  # gradient; weight and momentum
-    assert bench_numerics.results_per_batch(network) == expected
+    assert numerics.results_per_batch(network) == expected
 
 
 def test_float_run_learns():
-    result = bench_numerics.run_float(TrainSettings(epochs=2), load_dataset("digits"))
+    result = numerics.run_float(TrainSettings(epochs=2), load_dataset("digits"))
     assert result["test_accuracy"] > 0.6 and result["train_loss"] < 2
 
 
 def test_validation_images_are_neither_trained_on_nor_tested_on():
     dataset = load_dataset("digits")
     for train_images, used, aside in ((None, 1149, 288), (300, 300, 1137), (5000, 1149, 288)):
-        part = bench_numerics.validation(dataset, train_images)
+        part = numerics.validation(dataset, train_images)
         assert len(part.train_y_N) == used and len(part.test_y_N) == aside
         whole = np.concatenate([part.train_x_NCHW, part.test_x_NCHW])
         np.testing.assert_array_equal(whole, dataset.train_x_NCHW[: used + aside])
 
 
 def test_best_rate():
-    assert bench_numerics.best_rate({0.1: [0.9, 0.7], 0.01: [0.8, 0.8], 0.05: [0.7, 0.8]}) == 0.01
+    assert numerics.best_rate({0.1: [0.9, 0.7], 0.01: [0.8, 0.8], 0.05: [0.7, 0.8]}) == 0.01
 
 
 def test_a_run_of_other_sources_is_done_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(bench_numerics, "WORK", tmp_path)
+    monkeypatch.setattr(numerics, "WORK", tmp_path)
     done = []
-    monkeypatch.setattr(bench_numerics, "run_float", lambda *_: done.append(1) or {"test_accuracy": 0.5})
+    monkeypatch.setattr(numerics, "run_float", lambda *_: done.append(1) or {"test_accuracy": 0.5})
     dataset, settings = load_dataset("digits"), TrainSettings()
     for source in ("a", "a", "b", "b-dirty", "b-dirty"):
-        assert bench_numerics._run("x", "fp32", settings, dataset, source)["commit"] == source
+        assert numerics._run("x", "fp32", settings, dataset, source)["commit"] == source
     assert len(done) == 4
 
 
@@ -136,13 +137,13 @@ CONV = {"n": 32, "c": 64, "h": 32, "w": 32, "q": 64, "oh": 32, "ow": 32, "r": 3,
 ])  # fmt: skip
 def test_bound_by_hand(opcode, bound, macs):
     command = Command(opcode, CONV)
-    assert measurement.bound(command, preset("paper")) == bound
+    assert single_command.bound(command, preset("paper")) == bound
     assert operands.macs(command) == macs
 
 
 def test_utilisation_is_weighted_by_macs():
     rows = [{"macs": 1800, "bound": 10, "cycles": 20}, {"macs": 16200, "bound": 90, "cycles": 100}]
-    of_bound, raw = bench_utilisation.weighted(rows, preset("paper"))
+    of_bound, raw = utilisation.weighted(rows, preset("paper"))
     assert of_bound == pytest.approx(1 / (0.1 * 2 + 0.9 * 100 / 90), abs=1e-5)
     assert raw == pytest.approx(18000 / 120 / 180, abs=1e-5)
 
@@ -157,7 +158,7 @@ def utilisation_row(direction, first, conv, cycles, of_bound=0.25, clock=""):
 
 
 def test_utilisation_figures():
-    rows = [utilisation_row(name, False, True, 1000) for name in measurement.DIRECTIONS.values()]
+    rows = [utilisation_row(name, False, True, 1000) for name in single_command.DIRECTIONS.values()]
     rows += [
         utilisation_row("forward", False, True, 1000, 0.5),
         utilisation_row("forward", True, True, 600, 0.75),
@@ -166,7 +167,7 @@ def test_utilisation_figures():
         utilisation_row("forward", False, True, 1000, 0.125, "_twice_clock"),
     ]
     gemm, step = utilisation_row("forward", True, False, 10), utilisation_row("", False, True, 6000)
-    found = bench_utilisation.figures(rows, gemm, {"": step}, preset("paper"))
+    found = utilisation.figures(rows, gemm, {"": step}, preset("paper"))
     assert found["forward_of_bound"] == pytest.approx(1 / 3, abs=1e-5)  # not the first, not the linear
     assert found["forward_of_bound_least"] == 0.25
     assert found["forward_raw"] == found["backward_data_raw"] == 0.5
@@ -181,7 +182,7 @@ def test_utilisation_figures():
     for row in (rows[0], step):
         spoilt = {**row, "bytes_equal": False}
         others = [spoilt if other is row else other for other in rows]
-        found = bench_utilisation.figures(others, gemm, {"": spoilt if row is step else step}, preset("paper"))
+        found = utilisation.figures(others, gemm, {"": spoilt if row is step else step}, preset("paper"))
         assert found["counters_reconcile"] is False
 
 
@@ -193,12 +194,12 @@ def test_macs_with_padding_are_told_from_real_ones():
         )
         fields = {"n": 2, "c": 3, "q": 5, "h": h, "w": w, "oh": y.shape[2], "ow": y.shape[3], "r": r, "s": s}
         command = Command(Opcode.FORWARD, {**fields, "stride": stride, "pad_y": pad_y, "pad_x": pad_x})
-        assert measurement.real_macs(command) == int(y.sum()) > 0
+        assert single_command.real_macs(command) == int(y.sum()) > 0
 
 
 def test_a_run_must_account_for_its_cycles(tmp_path, monkeypatch):
     counters = utilisation_row("forward", True, True, 100)
-    bench = object.__new__(measurement.Bench)  # without a simulator
+    bench = object.__new__(single_command.Bench)  # without a simulator
     bench.folder, bench.simulator = tmp_path, "a simulator"
     monkeypatch.setattr(bench, "_open", lambda *_: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(bench, "_measure", lambda *_: counters)

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adagp.host import bench_controls as bench
-from adagp.host.bench_numerics import digest
-from adagp.host.data import load_dataset
-from adagp.host.settings import TrainSettings
+from adagp.evaluation.benches import controls as bench
+from adagp.evaluation.benches.numerics import digest
+from adagp.host.training.data import load_dataset
+from adagp.host.training.settings import TrainSettings
 
 COMMON = TrainSettings(preset="tiny", epochs=8, train_images=320, phases=bench.PHASES)
 

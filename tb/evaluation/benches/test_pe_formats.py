@@ -1,11 +1,11 @@
 """What the bench of the PEs' formats computes: differences per PE, figures, the plot."""
 
 import pytest
+from adagp.evaluation.benches import pe_formats
+from adagp.evaluation.benches.pe_formats import FORMATS, figures, synthesised
+from adagp.evaluation.report import figures as documents
+from adagp.evaluation.report.plots import plot_pe_formats
 from adagp.gen import cache
-from adagp.gen import figures as documents
-from adagp.host import bench_pe_formats
-from adagp.host.bench_pe_formats import FORMATS, figures, synthesised
-from adagp.host.plots import plot_pe_formats
 from adagp.synth.errors import RouteError
 from adagp.synth.nextpnr import Run
 from amaranth import Module, Signal
@@ -74,25 +74,25 @@ def test_a_seed_without_a_route_is_told_and_ends_no_other(monkeypatch, tmp_path)
         return tmp_path
 
     monkeypatch.setattr(Run, "place", place)
-    monkeypatch.setattr(bench_pe_formats, "fmax_mhz", lambda _: 70.0)
-    found = bench_pe_formats.placed(row("ecp5", "int8", 1.0), tmp_path, (1, 2), lambda _: None)
+    monkeypatch.setattr(pe_formats, "fmax_mhz", lambda _: 70.0)
+    found = pe_formats.placed(row("ecp5", "int8", 1.0), tmp_path, (1, 2), lambda _: None)
     assert found["fmax_mhz"] == {2: 70.0} and found["unrouted"] == {1: "no wires for 1"}
-    none = bench_pe_formats.placed(row("ecp5", "int8", 1.0), tmp_path, (1,), lambda _: None)
+    none = pe_formats.placed(row("ecp5", "int8", 1.0), tmp_path, (1,), lambda _: None)
     assert not any("mhz" in name for name in figures([none]))
 
 
 def test_a_multiplier_is_placed_and_kept(tmp_path, monkeypatch):
     """One whole measurement, of the smallest mesh there is; the second time nothing runs."""
     monkeypatch.setenv("ADAGP_CACHE", str(tmp_path))
-    monkeypatch.setattr(bench_pe_formats, "MESHES", ((2, 1), (1, 1)))
+    monkeypatch.setattr(pe_formats, "MESHES", ((2, 1), (1, 1)))
     steps: list[str] = []
 
     def measure():
-        return bench_pe_formats.placed(*bench_pe_formats.synthesised("ecp5", "int8", steps.append), (1,), steps.append)
+        return pe_formats.placed(*pe_formats.synthesised("ecp5", "int8", steps.append), (1,), steps.append)
 
     assert cache.cache_directory().is_relative_to(tmp_path)
     found = measure()
     assert found["dsp"] == 1 and 0 < found["lut"] < 60 and 0 < found["ff"] < 120
     assert 50 < found["fmax_mhz"][1] < 500 and len(steps) == 3
-    monkeypatch.setattr("adagp.synth.child.run", None)
+    monkeypatch.setattr("adagp.synth.process.run", None)
     assert measure() == found

@@ -4,10 +4,10 @@ import json
 
 import pytest
 import torch
-from adagp.experiments import bench_predictor
-from adagp.experiments.bench_predictor import figures_of, tenths
-from adagp.experiments.models import build
-from adagp.experiments.prepared import prepared
+from adagp.evaluation.benches import predictor
+from adagp.evaluation.benches.predictor import figures_of, tenths
+from adagp.experiments.networks.models import build
+from adagp.experiments.preparation import prepared
 from small_experiments import LAYERS
 
 
@@ -15,7 +15,7 @@ from small_experiments import LAYERS
 def test_tenths_of_a_training(held, monkeypatch):
     """Of the layers, and by weights of them all; a network that is held stays as it begins, batch norms apart."""
     made = []
-    monkeypatch.setattr(bench_predictor, "build", lambda *given, **more: made.append(build(*given, **more)) or made[-1])
+    monkeypatch.setattr(predictor, "build", lambda *given, **more: made.append(build(*given, **more)) or made[-1])
     found = tenths(prepared("digits", None), 8, 30, held, 3)
     assert len(found) == 10 and list(found[0]) == [*LAYERS, "all"]
     begun = dict(build("small-cnn", 10, 8, 3, channels=1).named_parameters())
@@ -38,7 +38,7 @@ def test_figures():
 
 def test_results(tmp_path, capsys):
     path = tmp_path / "predictor.json"
-    bench_predictor.main(["--batches", "20", "--seeds", "1", "-o", str(path)])
+    predictor.main(["--batches", "20", "--seeds", "1", "-o", str(path)])
     found = json.loads(path.read_text())
     assert set(found["figures"]) == {f"{what}_digits_{kind}" for what in ("cosine_first", "cosine_last", "signs_last")
                                      for kind in ("trained", "held")}  # fmt: skip

@@ -4,10 +4,11 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from adagp.host import bench_scaling, measurement
-from adagp.host.bench_scaling import ARRAYS, LAYERS, PORTS, configuration, points
-from adagp.host.plots import plot_scaling
-from adagp.host.roofline import attainable, judge, knees
+from adagp.evaluation.benches import scaling
+from adagp.evaluation.benches.scaling import ARRAYS, LAYERS, PORTS, configuration, points
+from adagp.evaluation.instruments import single_command
+from adagp.evaluation.instruments.roofline import attainable, judge, knees
+from adagp.evaluation.report.plots import plot_scaling
 from adagp.spec.commands import Opcode
 from adagp.spec.presets import preset
 
@@ -94,18 +95,18 @@ def test_knees():
 
 
 def test_figures():
-    found = bench_scaling.figures(ROWS)
+    found = scaling.figures(ROWS)
     assert (found["points"], found["memory_bound_points"]) == (7, 3)
     assert found["verdicts_agree"] == pytest.approx(6 / 7, abs=1e-5) and found["knees_agree"] is False
     assert found["memory_bound_of_roofline"] == pytest.approx((0.9 + 0.8 + 0.9) / 3, abs=1e-5)
     assert (found["memory_bound_of_roofline_least"], found["compute_bound_of_roofline_least"]) == (0.8, 0.7)
     assert (found["late_forward_64_knee"], found["late_forward_64_knee_by_roofline"]) == (256, 64)
     assert found["counters_reconcile"] is True
-    assert bench_scaling.figures([{**ROWS[0], "bytes_equal": False}])["counters_reconcile"] is False
+    assert scaling.figures([{**ROWS[0], "bytes_equal": False}])["counters_reconcile"] is False
 
 
 def test_layers_have_equal_work():
-    networks = bench_scaling.Networks()
+    networks = scaling.Networks()
     for point in points([(8, 8)], [256], 2):
         network, line = networks.line(point)
         command = line.command
@@ -113,7 +114,7 @@ def test_layers_have_equal_work():
         channels = {"early": 64, "middle": 256, "late": 512}[point.layer]
         assert (command.c, command.q, command.h, command.ow, command.r) == (channels, channels, side, side, 3)
         assert command.opcode == Opcode[point.direction.upper()] and command.n == network.batch == 2
-        program = measurement.alone(line, network)
+        program = single_command.alone(line, network)
         assert [entry.command.opcode for entry in program] == [Opcode.HEADER, command.opcode, Opcode.END]
         _, images = LAYERS[point.layer]
         assert images * side**2 * channels**2 * 9 == 75_497_472
@@ -124,7 +125,7 @@ def test_scaling_is_drawn(tmp_path):
     drawn = [
         {**row(), **judge(row(), config), "layer": layer, "direction": direction, "port": port, "pes": 64, "rows": 8,
          "cols": 8}
-        for layer in LAYERS for direction in bench_scaling.MEASURED for port in PORTS
+        for layer in LAYERS for direction in scaling.MEASURED for port in PORTS
     ]  # fmt: skip
     path = tmp_path / "images" / "scaling.png"
     plot_scaling({"details": {"points": drawn}}, path)

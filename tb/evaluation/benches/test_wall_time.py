@@ -5,10 +5,10 @@ from itertools import cycle
 
 import pytest
 import torch
-from adagp.experiments import bench_wall_time
-from adagp.experiments.bench_wall_time import KINDS, Times, figures_of, times
+from adagp.algorithm.predictor import Predictor
+from adagp.evaluation.benches import wall_time
+from adagp.evaluation.benches.wall_time import KINDS, Times, figures_of, times
 from adagp.experiments.errors import ModelError
-from adagp.golden.training.predictor import Predictor
 
 
 def test_each_kind_of_batch_is_what_it_says(monkeypatch):
@@ -17,7 +17,7 @@ def test_each_kind_of_batch_is_what_it_says(monkeypatch):
     seconds = iter((*[9.0] * len(KINDS), *[1.0] * len(KINDS), *[2.0] * len(KINDS), *[4.0] * len(KINDS)))
     by_kind: dict[str, dict[str, int]] = {}
 
-    class Counted(bench_wall_time._Training):
+    class Counted(wall_time._Training):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             self.network.register_forward_pre_hook(lambda *_: count("forward"))
@@ -39,9 +39,9 @@ def test_each_kind_of_batch_is_what_it_says(monkeypatch):
 
     predicted = Predictor.gradients
     monkeypatch.setattr(Predictor, "gradients", lambda *arguments: count("predictor") or predicted(*arguments))
-    monkeypatch.setattr(bench_wall_time, "_Training", Counted)
-    monkeypatch.setattr(bench_wall_time, "_timed", timed)
-    monkeypatch.setattr(bench_wall_time, "AT_ONCE", 2)
+    monkeypatch.setattr(wall_time, "_Training", Counted)
+    monkeypatch.setattr(wall_time, "_timed", timed)
+    monkeypatch.setattr(wall_time, "AT_ONCE", 2)
     # The first round isn't counted; of 1, 2 and 4 the middle half is from 1.5 to 3.
     assert times("small-cnn", 4, 3, "cpu") == Times(dict.fromkeys(KINDS, 2.0), dict.fromkeys(KINDS, 0.75))
     assert {kind: tuple(counted.values()) for kind, counted in by_kind.items()} == {
@@ -66,20 +66,20 @@ def test_figures():
 def test_images_have_the_size_that_is_asked_for(monkeypatch, tmp_path, capsys):
     """So have batches; and results of others are apart."""
     seen = set()
-    real = bench_wall_time.build
+    real = wall_time.build
 
     def build(name, n_classes, size, seed):
         network = real("small-cnn", n_classes, size, seed)
         network.register_forward_pre_hook(lambda _, given: seen.add((size, *given[0].shape)))
         return network
 
-    monkeypatch.setattr(bench_wall_time, "build", build)
+    monkeypatch.setattr(wall_time, "build", build)
     output = ("--rounds", "2", "-o", str(tmp_path / "w.json"))
     for size, batch in ((32, 64), (12, 64), (12, 2), (32, 3)):
         monkeypatch.setattr("sys.argv", ["bench_wall_time", "--batch", str(batch), "--size", str(size), *output])
-        bench_wall_time.main()
+        wall_time.main()
     monkeypatch.setattr("sys.argv", ["bench_wall_time", "--batch", "3", "--threads", "2", *output])
-    bench_wall_time.main()
+    wall_time.main()
     assert seen == {(32, 64, 3, 32, 32), (12, 64, 3, 12, 12), (12, 2, 3, 12, 12), (32, 3, 3, 32, 32)}
     written = json.loads((tmp_path / "w.json").read_text())
     assert {name: (part["details"]["size"], part["details"]["batch"]) for name, part in written["details"].items()} == {
@@ -87,7 +87,7 @@ def test_images_have_the_size_that_is_asked_for(monkeypatch, tmp_path, capsys):
         "cpu-batch-3-threads-2": (32, 3),
     }  # fmt: skip
     commands = [written["provenance"][part]["command"] for part in ("cpu", "cpu-size-12-batch-2")]
-    command = "python -m adagp.experiments.bench_wall_time"
+    command = "python -m adagp.evaluation.benches.wall_time"
     assert commands == [f"{command} --rounds 2", f"{command} --size 12 --batch 2 --rounds 2"]
     assert all(part["details"]["spread"]["vgg13"].keys() == set(KINDS) for part in written["details"].values())
     assert written["figures"]["overhead_vgg13_cpu-size-12"] > -1
@@ -98,7 +98,7 @@ def test_without_a_gpu_that_is_said(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr("sys.argv", ["bench_wall_time", "--device", "cuda"])
     with pytest.raises(SystemExit):
-        bench_wall_time.main()
+        wall_time.main()
     assert "--device cuda, and PyTorch finds no GPU" in capsys.readouterr().err
 
 
@@ -106,10 +106,10 @@ def test_mistakes_are_said_in_a_line(monkeypatch, capsys):
     def build(*_):
         raise ModelError("torchvision isn't installed")
 
-    monkeypatch.setattr(bench_wall_time, "build", build)
+    monkeypatch.setattr(wall_time, "build", build)
     for options, message in ((["--rounds", "2"], "torchvision isn't installed"),
                              (["--rounds", "1"], "--rounds must be 2 or more, or there are no quartiles")):  # fmt: skip
         monkeypatch.setattr("sys.argv", ["bench_wall_time", *options])
         with pytest.raises(SystemExit) as ended:
-            bench_wall_time.main()
+            wall_time.main()
         assert ended.value.code == 2 and capsys.readouterr().err.endswith(f"error: {message}\n")

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from adagp.host.batch_cycles import EPOCHS, STEPS, batch_cycles
-from adagp.host.data import Dataset
-from adagp.host.settings import TrainSettings
+from adagp.evaluation.instruments.batch_cycles import EPOCHS, STEPS, batch_cycles
+from adagp.host.training.data import Dataset
+from adagp.host.training.settings import TrainSettings
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 

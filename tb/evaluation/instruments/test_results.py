@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from adagp.gen.sources import HARDWARE
-from adagp.host import results
+from adagp.evaluation.instruments import results
+from adagp.gen.hardware_digest import HARDWARE
 from adagp.spec.presets import preset
 
 ROOT = Path(__file__).parents[2]

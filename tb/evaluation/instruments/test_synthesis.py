@@ -4,8 +4,8 @@ import json
 from importlib import import_module
 
 import pytest
-from adagp.host import results, synthesis_bench
-from adagp.host.synthesis_bench import bench, mistakes_in_a_line, parser
+from adagp.evaluation.instruments import results, synthesis
+from adagp.evaluation.instruments.synthesis import bench, mistakes_in_a_line, parser
 from adagp.synth.errors import FitError, ToolError
 
 COMMAND = "python -m adagp.host.bench_x"
@@ -22,13 +22,13 @@ def run(tmp_path, monkeypatch):
         calls.append((target, variants, list(options.seeds), sorted(design["variant"] for design in earlier.values())))
         return [
             {"design": design.name, "variant": variant, "resources": {"lut": len(calls)}, "folder": "x", "placed": {}}
-            | synthesis_bench.flow.chosen(target)
+            | synthesis.flow.chosen(target)
             | {"unrouted": {"1": "no wires"}, "fmax_mhz": {"2": 60.0 + len(calls)}, "fmax_best_mhz": 60.0 + len(calls)}
             for design, variant in zip(designs, variants, strict=True)
         ]
 
-    monkeypatch.setattr(synthesis_bench.flow, "run", flow)
-    monkeypatch.setattr(synthesis_bench.flow, "tools", lambda *_: {"yosys": "1"})
+    monkeypatch.setattr(synthesis.flow, "run", flow)
+    monkeypatch.setattr(synthesis.flow, "tools", lambda *_: {"yosys": "1"})
 
     def call(*options, seeds="1-2"):
         calls.clear()
@@ -71,7 +71,7 @@ def test_what_goes_wrong_is_said_in_a_line(run, capsys):
 
 
 def test_cells_of_other_sources_go(monkeypatch, tmp_path):
-    from adagp.host import bench_asic
+    from adagp.evaluation.benches import asic
 
     def cells(designs, *_):
         return [
@@ -81,20 +81,20 @@ def test_cells_of_other_sources_go(monkeypatch, tmp_path):
 
     def run(variant):
         monkeypatch.setattr("sys.argv", ["bench", "--variants", variant, "--output", str(tmp_path / "x.json")])
-        bench_asic.main()
+        asic.main()
         return [design["variant"] for design in json.loads((tmp_path / "x.json").read_text())["details"]["designs"]]
 
-    monkeypatch.setattr(bench_asic, "cells", cells)
-    monkeypatch.setattr(bench_asic, "_tools", dict)
+    monkeypatch.setattr(asic, "cells", cells)
+    monkeypatch.setattr(asic, "_tools", dict)
     assert run("max") == ["max"] and run("low") == ["low", "max"]
-    monkeypatch.setitem(bench_asic.CODE, "power", "summed otherwise")
+    monkeypatch.setitem(asic.CODE, "power", "summed otherwise")
     assert run("baseline") == ["baseline"]
 
 
 def test_a_failed_seed_is_said_when_all_is_written(run, monkeypatch, tmp_path):
-    honest = synthesis_bench.flow.run
+    honest = synthesis.flow.run
     broken = {"failed": {"2": "nextpnr was killed"}}
-    monkeypatch.setattr(synthesis_bench.flow, "run", lambda *given: [found | broken for found in honest(*given)])
+    monkeypatch.setattr(synthesis.flow, "run", lambda *given: [found | broken for found in honest(*given)])
     with pytest.raises(ToolError, match=r"^nextpnr was killed$"):
         run("--variants", "max,baseline")
     found = json.loads((tmp_path / "x.json").read_text())
@@ -104,10 +104,10 @@ def test_a_failed_seed_is_said_when_all_is_written(run, monkeypatch, tmp_path):
 
 
 def test_a_design_without_a_route_is_said_when_all_is_written(run, monkeypatch, tmp_path):
-    honest = synthesis_bench.flow.run
+    honest = synthesis.flow.run
     gone = {"unrouted": {"1": "no wires for seed 1", "2": "none either"}, "fmax_mhz": {}}
     monkeypatch.setattr(
-        synthesis_bench.flow, "run",
+        synthesis.flow, "run",
         lambda target, designs, *given: [
             found | gone if found["variant"] == "max" else found for found in honest(target, designs, *given)
         ],
@@ -167,9 +167,9 @@ def test_seeds_that_are_none(capsys):
 
 
 def test_seeds_of_any_design_are_named(run, monkeypatch):
-    honest = synthesis_bench.flow.run
+    honest = synthesis.flow.run
     placed = {"placements": {"1": "a", "7": "b"}}
-    monkeypatch.setattr(synthesis_bench.flow, "run", lambda *given: [found | placed for found in honest(*given)])
+    monkeypatch.setattr(synthesis.flow, "run", lambda *given: [found | placed for found in honest(*given)])
     assert run("--variants", "low", "--seeds", "1")[0]["provenance"]["seed"] == [1, 7]
 
 
@@ -187,8 +187,8 @@ def test_what_other_hardware_tools_or_flow_gave_goes(run, monkeypatch, change):
     if change == "hardware":
         monkeypatch.setattr(results, "HARDWARE", "other")
     elif change == "flow":
-        monkeypatch.setitem(synthesis_bench.flow.CODE, "netlist", "counted otherwise")
+        monkeypatch.setitem(synthesis.flow.CODE, "netlist", "counted otherwise")
     else:
-        monkeypatch.setattr(synthesis_bench.flow, "tools", lambda *_: {"yosys": "2"})
+        monkeypatch.setattr(synthesis.flow, "tools", lambda *_: {"yosys": "2"})
     found, calls = run("--variants", "max")
     assert calls == [("ecp5", ["max"], [1, 2], [])] and len(found["details"]["designs"]) == 1

@@ -5,11 +5,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from adagp.golden.paper import PHASES, SPEEDUP
-from adagp.host import bench_variants_digits, bench_variants_vgg13
-from adagp.host.energy import MODULE
-from adagp.host.timeline import Slice
-from adagp.host.variants import Measured, alpha, directions, figures, limit, predictor_macs, shares
+from adagp.algorithm.paper import PHASES, SPEEDUP
+from adagp.evaluation.benches import variants_digits, variants_vgg13
+from adagp.evaluation.instruments.energy import MODULE
+from adagp.evaluation.instruments.variants import Measured, alpha, directions, figures, limit, predictor_macs, shares
+from adagp.host.training.timeline import Slice
 from adagp.spec.commands import Command, Opcode, Phase
 from adagp.spec.operands import macs
 from adagp.spec.presets import preset
@@ -139,7 +139,7 @@ def test_a_byte_costs_what_reading_it_draws_beyond_an_open_bank():
 
 
 def test_a_speed_up_beyond_the_limit_fails_the_bench(tmp_path, monkeypatch):
-    bench = bench_variants_vgg13
+    bench = variants_vgg13
     rows = {name: {"counters": design.counters, "slices": [], "hashes": ["a"], "hash_equal": True}
             for name, design in designs().items()}  # fmt: skip
     monkeypatch.setattr(bench, "network_of", lambda config: (SimpleNamespace(program=PROGRAM), {}))
@@ -159,7 +159,7 @@ def test_a_speed_up_beyond_the_limit_fails_the_bench(tmp_path, monkeypatch):
 
 def test_equal_hashes_of_digits_are_all_that_must_be():
     """Every run of the bench counts: any that ends otherwise is seen."""
-    bench = bench_variants_digits
+    bench = variants_digits
     row = {"hash": "plain", "before": "first", "accuracy": 0.5, "batches": [2, 2, 4], "counters": [{"cycles": 4}]}
     found = {name: dict(row) for name in bench.runs()}
     for name in ("low", "efficient", "max", "golden-predicted"):
@@ -175,6 +175,6 @@ def test_equal_hashes_of_digits_are_all_that_must_be():
 def test_the_batch_that_calibrates_is_left_out():
     row = {"batches": [3, 2, 0], "counters": [{"cycles": 700}, {"cycles": 500}, {}], "first": {"cycles": 300},
            "evaluation": {"cycles": 90}, "slices": []}  # fmt: skip
-    found = bench_variants_digits.measured("baseline", row, PROGRAM, 90)
+    found = variants_digits.measured("baseline", row, PROGRAM, 90)
     assert found.counters["warmup"] == found.counters["bp"] == {"cycles": 200}
     assert found.cycles("gp") == 200 and found.counters["evaluation"] == {"cycles": 90}

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from adagp.boards import bench_build, report
 from adagp.boards.steps import alone
-from adagp.gen import figures
+from adagp.evaluation.benches import board_build as bench
+from adagp.evaluation.report import board_build, figures
 
-TEXT = f"# Boards\n\n{report.BEGIN}\nan earlier one\n{report.END}\n\n## Next\n"
+TEXT = f"# Boards\n\n{board_build.BEGIN}\nan earlier one\n{board_build.END}\n\n## Next\n"
 BUILT = {
     "board": "ecpix5", "title": "ECPIX-5", "variant": "baseline", "part": "LFE5UM5G-85F", "seed": 7,
     "resources": {"lut": {"used": 20910, "available": 83640}}, "places": {"DCCA": {"used": 7, "available": 56}},
@@ -25,12 +25,12 @@ def measured(tmp_path, monkeypatch):
         assert options == {"baud": 3_000_000, "seed": 7, "ignore_timing": True}
         return BUILT | {"provenance": {"tools": {"nextpnr-ecp5": "0.9", "yosys": "1"}}}
 
-    monkeypatch.setattr(bench_build, "build", build)
+    monkeypatch.setattr(bench, "build", build)
     monkeypatch.setattr(
         "sys.argv",
         ["x", "--seed", "7", "--folder", str(tmp_path / "build"), "--output", str(tmp_path / "board_build.json")],
     )
-    bench_build.main()
+    bench.main()
     return tmp_path
 
 
@@ -41,12 +41,14 @@ def test_figures_of_a_build(measured):
     }  # fmt: skip
     assert found["details"] == BUILT and found["provenance"]["seed"] == 7
     assert found["provenance"]["tools"] == {"nextpnr-ecp5": "0.9", "yosys": "1"}
-    assert found["provenance"]["command"] == "python -m adagp.boards.bench_build"
+    assert found["provenance"]["command"] == "python -m adagp.evaluation.benches.board_build"
 
 
 def test_a_section_is_written_anew(measured):
-    text = report.document(TEXT, "aa", measured)
-    assert text.startswith(f"# Boards\n\n{report.BEGIN}\n\n") and text.endswith(f"\n\n{report.END}\n\n## Next\n")
+    text = board_build.document(TEXT, "aa", measured)
+    assert text.startswith(f"# Boards\n\n{board_build.BEGIN}\n\n") and text.endswith(
+        f"\n\n{board_build.END}\n\n## Next\n"
+    )
     assert "an earlier one" not in text and "design baseline, on ECPIX-5 (LFE5UM5G-85F)" in text
     for row in (
         "| `lut` | 20,910 | 83,640 | 25.0 % |", "| `DCCA` | 7 | 56 | 12.5 % |", "| `user_clk` | 50.0 | 51.3 |",
@@ -54,17 +56,17 @@ def test_a_section_is_written_anew(measured):
     ):  # fmt: skip
         assert text.count(f"\n{row}\n") == 1, row
     assert "nextpnr-ecp5 0.9" in text and figures.named(text) == "aa" and "*Of earlier hardware*" in text
-    assert report.document(text, "aa", measured) == text
+    assert board_build.document(text, "aa", measured) == text
 
 
 def test_a_document_needs_a_place_for_it(measured):
     with pytest.raises(ValueError, match=r"^the section goes between the lines <!-- Written by .* and <!-- until"):
-        report.document(TEXT.replace(report.END, ""), "aa", measured)
+        board_build.document(TEXT.replace(board_build.END, ""), "aa", measured)
 
 
 def test_the_document_is_up_to_date():
-    text = report.PATH.read_text()  # as of the hardware that it names, which needn't be that of the sources
-    assert text == report.document(text, figures.named(text)), "run python -m adagp.boards.report"
+    text = board_build.PATH.read_text()  # as of the hardware that it names, which needn't be that of the sources
+    assert text == board_build.document(text, figures.named(text)), "run python -m adagp.evaluation.report.board_build"
 
 
 def test_mistakes_get_one_line(tmp_path, monkeypatch, capsys):
@@ -72,15 +74,15 @@ def test_mistakes_get_one_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "held").mkdir()
     monkeypatch.setattr("sys.argv", ["x", "--folder", str(tmp_path / "held"), "--output", str(tmp_path / "x.json")])
     with alone(tmp_path / "held"), pytest.raises(SystemExit) as ended:
-        bench_build.main()
+        bench.main()
     err = capsys.readouterr().err
     assert ended.value.code == 2 and err.startswith("error: ") and err.count("\n") == 1
 
 
 @pytest.mark.parametrize("seed", ["0", "1-3", "x", "-1", str(1 << 31)])
 def test_a_seed_is_checked_before_the_work(seed, monkeypatch, capsys):
-    monkeypatch.setattr(bench_build, "build", None)
+    monkeypatch.setattr(bench, "build", None)
     monkeypatch.setattr("sys.argv", ["x", f"--seed={seed}"])
     with pytest.raises(SystemExit) as ended:
-        bench_build.main()
+        bench.main()
     assert ended.value.code == 2 and f"must be one seed, from 1 to 2147483647, not '{seed}'" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 """MAX beside a baseline of the same area: numbers worked by hand."""
 
 import pytest
-from adagp.host import implementation
+from adagp.evaluation.report import implementation
 from adagp.synth.ecp5 import ECP5
 from adagp.synth.xilinx import XILINX
 from made_designs import BASELINE, MAX, assert_once, design, rows, write, write_measured

@@ -4,10 +4,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from adagp.gen import figures
-from adagp.host import added_blocks, implementation
-from adagp.host.added_blocks import REASONS, added
-from adagp.host.equal_area import COLUMN_BLOCKS
+from adagp.evaluation.report import added_blocks, figures, implementation
+from adagp.evaluation.report.added_blocks import REASONS, added
+from adagp.evaluation.report.equal_area import COLUMN_BLOCKS
 from adagp.rtl.top import Top
 from adagp.spec.config import VARIANTS
 from adagp.spec.presets import preset
@@ -138,7 +137,8 @@ def test_where_figures_come_from(measured):
     assert text.count(f"\n\necp5: *Of earlier hardware*: {line}\n\n") == 3
     for name, times in (("asic", 2), ("variants_digits", 1), ("pe_formats", 1)):
         missing = (
-            f"\n\n{name}: *Not measured yet*: `python -m adagp.host.bench_{name}` writes `results/{name}.json`.\n\n"
+            f"\n\n{name}: *Not measured yet*: `python -m adagp.evaluation.benches.{name}` "
+            f"writes `results/{name}.json`.\n\n"
         )
         assert text.count(missing) == times
 
@@ -163,7 +163,8 @@ def test_a_block_without_a_reason(tmp_path):
     with pytest.raises(ValueError) as found:
         implementation.implementation("aa", tmp_path)
     assert str(found.value) == (
-        "7 series, low: host/added_blocks.py has no reason for sixth (+1,200 LUTs), update.fourth (+100 LUTs)"
+        "7 series, low: evaluation/report/added_blocks.py has no reason for sixth (+1,200 LUTs), update.fourth "
+        "(+100 LUTs)"
     )
 
 
@@ -204,7 +205,9 @@ def test_reasons_are_of_blocks_that_there_are():
     for variant in VARIANTS[1:]:
         blocks = blocks_of(variant)
         new = {block for block in blocks - baseline if block.rpartition(".")[0] in {"", *baseline}}
-        assert new and not new - set(REASONS), f"host/added_blocks.py has no reasons for some blocks of {variant}"
+        assert new and not new - set(REASONS), (
+            f"evaluation/report/added_blocks.py has no reasons for some blocks of {variant}"
+        )
         known |= blocks
     known |= blocks_of("max", "paper")  # whose predictor has a narrower port
     assert not set(REASONS) - known - {added_blocks.ELSEWHERE, added_blocks.NAMELESS}

@@ -5,10 +5,9 @@ import re
 from contextlib import nullcontext
 
 import pytest
-from adagp.gen import figures
-from adagp.gen.sources import HARDWARE
-from adagp.host import implementation
-from adagp.host.results import write_results
+from adagp.evaluation.instruments.results import write_results
+from adagp.evaluation.report import figures, implementation
+from adagp.gen.hardware_digest import HARDWARE
 
 ORIGIN = {
     "commit": "c" * 40, "hardware": "aa", "command": "make it", "config": "tiny", "clock_hz": 50_000_000,
@@ -60,7 +59,7 @@ def test_the_document_is_up_to_date():
         implementation.PATH.read_text()
     )  # as of the hardware and flows that it names, which needn't be those of the sources
     as_of = implementation.implementation(figures.named(text), flows=implementation.flows_named(text))
-    assert text == as_of, "run python -m adagp.host.implementation"
+    assert text == as_of, "run python -m adagp.evaluation.report.implementation"
 
 
 def test_the_document_says_which_figures_are_current():
@@ -91,4 +90,4 @@ def test_the_document_is_checked(tmp_path, capsys):
     with pytest.raises(SystemExit):
         implementation.main([str(path), "--check"])
     out = capsys.readouterr().out
-    assert f"{path} is not up to date: run python -m adagp.host.implementation" in out
+    assert f"{path} is not up to date: run python -m adagp.evaluation.report.implementation" in out

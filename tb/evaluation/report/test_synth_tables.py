@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from adagp.host.synth_tables import show
+from adagp.evaluation.report.synth_tables import show
 
 
 def test_paths_of_the_harness_are_told_from_the_designs(capsys):

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from adagp.host.comparison import Results
-from adagp.host.synthesis_plot import OTHERS, PLOT, drawn, plot_synthesis, shares
+from adagp.evaluation.report.comparison import Results
+from adagp.evaluation.report.synthesis_plot import OTHERS, PLOT, drawn, plot_synthesis, shares
 from adagp.synth.xilinx import XILINX
 from made_designs import BASELINE, MAX, design, write, write_measured
 from matplotlib.colors import to_hex

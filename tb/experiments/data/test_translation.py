@@ -8,8 +8,8 @@ import torch
 from adagp.experiments.bleu import bleu
 from adagp.experiments.data import Batches, DataError, load
 from adagp.experiments.data.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary, words_of
-from adagp.experiments.models import build
-from adagp.experiments.transformer import TranslationTransformer, translation_loss
+from adagp.experiments.networks.models import build
+from adagp.experiments.networks.transformer import TranslationTransformer, translation_loss
 
 LINES = {
     ("train", "de"): ["Ein Hund läuft.", "Ein Mann, ein Hund.", "Der Mann läuft."],

@@ -2,15 +2,15 @@
 
 import pytest
 import torch
-from adagp.experiments.coarse import Halving, halved
-from adagp.experiments.costs import batch_costs
-from adagp.experiments.ideas import Idea
-from adagp.experiments.methods import METHODS
-from adagp.experiments.models import HALVED_MODELS, build
+from adagp.algorithm import PredictorSettings, schedule
+from adagp.experiments.methods.costs import batch_costs
+from adagp.experiments.methods.half_resolution import Halving, halved
+from adagp.experiments.methods.ideas import Idea
+from adagp.experiments.methods.methods import METHODS
+from adagp.experiments.networks.models import HALVED_MODELS, build
 from adagp.experiments.regimes import REGIMES
 from adagp.experiments.runs import Run, execute
 from adagp.experiments.workers import data_of
-from adagp.golden.training import PredictorSettings, schedule
 from adagp.spec.commands import Phase
 from small_experiments import TINY_REGIME
 from torch import nn

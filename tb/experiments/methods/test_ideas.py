@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from adagp.experiments.ideas import IDEAS, KEPT, Idea, gp_macs
-from adagp.golden.training import schedule
+from adagp.algorithm import schedule
+from adagp.experiments.methods.ideas import IDEAS, KEPT, Idea, gp_macs
 from adagp.spec.commands import Phase
 from torch import nn
 from torch.nn import functional as F

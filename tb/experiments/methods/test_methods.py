@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 import torch
+from adagp.algorithm import PAPER, PredictorSettings, schedule
 from adagp.experiments import runs
-from adagp.experiments.costs import batch_costs
 from adagp.experiments.data import load
-from adagp.experiments.dni import HIDDEN, Dni
-from adagp.experiments.ideas import IDEAS
-from adagp.experiments.methods import METHODS, Method
+from adagp.experiments.methods.costs import batch_costs
+from adagp.experiments.methods.dni import HIDDEN, Dni
+from adagp.experiments.methods.ideas import IDEAS
+from adagp.experiments.methods.methods import METHODS, Method
 from adagp.experiments.regimes import REGIMES
 from adagp.experiments.runs import Run, execute
 from adagp.experiments.tasks import CLASSIFICATION
 from adagp.experiments.workers import data_of
-from adagp.golden.training import PAPER, PredictorSettings, schedule
 from adagp.spec.commands import Phase
 from adagp.spec.schedule import SOURCES
 from small_experiments import TINY_REGIME

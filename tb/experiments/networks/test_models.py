@@ -7,10 +7,10 @@ import torch
 from adagp import AdaGP, schedule
 from adagp.experiments.data.vocabulary import BEGIN
 from adagp.experiments.errors import ModelError
-from adagp.experiments.models import CNNS, MODELS, PAPER_MODELS, SMALL_MODELS, build
-from adagp.experiments.transformer import translation_loss
-from adagp.experiments.yolo_boxes import priors
-from adagp.experiments.yolo_loss import targets, yolo_loss
+from adagp.experiments.networks.models import CNNS, MODELS, PAPER_MODELS, SMALL_MODELS, build
+from adagp.experiments.networks.transformer import translation_loss
+from adagp.experiments.networks.yolo_boxes import priors
+from adagp.experiments.networks.yolo_loss import targets, yolo_loss
 from adagp.spec.commands import Phase
 from torch import nn
 from torch.nn import functional as F

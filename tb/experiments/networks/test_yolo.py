@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 from adagp.experiments.average_precision import Objects, average_precisions, mean_average_precision
-from adagp.experiments.models import build
-from adagp.experiments.yolo_boxes import Detections, corners, decode, detect, iou, nms, priors
-from adagp.experiments.yolo_loss import targets, yolo_loss
+from adagp.experiments.networks.models import build
+from adagp.experiments.networks.yolo_boxes import Detections, corners, decode, detect, iou, nms, priors
+from adagp.experiments.networks.yolo_loss import targets, yolo_loss
 from torch import Tensor
 
 

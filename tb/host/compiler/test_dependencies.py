@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from adagp.host.assembler import Line
-from adagp.host.dependencies import with_waits
+from adagp.host.compiler.dependencies import with_waits
+from adagp.host.program import Line
 from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.presets import preset
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from adagp.host import parts
-from adagp.host.models import build_model
-from adagp.host.network import Network
-from adagp.host.predictor import Predictor
+from adagp.host.compiler import filter_split
+from adagp.host.compiler.predictor import Predictor
+from adagp.host.training.models import build_model
+from adagp.host.training.network import Network
 from adagp.spec.commands import Opcode, Phase
 from adagp.spec.presets import preset
-from scheduled import NETWORKS, SEED, Run, differences, golden, settings, simulated
+from scheduled_runs import NETWORKS, SEED, Run, differences, golden, settings, simulated
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
@@ -36,7 +36,7 @@ def updates(network):
 def run(name, device, cut, **options):
     with pytest.MonkeyPatch.context() as patch:
         if cut:
-            patch.setattr(parts, "LEAST_CUT", 1)
+            patch.setattr(filter_split, "LEAST_CUT", 1)
         return Run(name, device, settings(name, **options))
 
 
@@ -54,10 +54,10 @@ def test_the_last_large_layers_are_cut(variant, third, last):
         for layer in guessing.layers:
             ends = [0, *(part.first + part.filters for part in guessing.parts(layer))]
             assert ends[:-1] == [part.first for part in guessing.parts(layer)] and ends[-1] == layer.q
-    assert {name: parts for name, parts in found["predicted"].items() if len(parts) > 1} == {
+    assert {name: filter_split for name, filter_split in found["predicted"].items() if len(filter_split) > 1} == {
         "17.Conv2d": third, "20.Conv2d": last, "22.Conv2d": last,
     }  # fmt: skip
-    assert all(len(parts) == 1 for parts in found["random"].values())
+    assert all(len(filter_split) == 1 for filter_split in found["random"].values())
 
 
 @cache
@@ -69,12 +69,12 @@ def on_golden(name, variant, cut):
 @pytest.mark.parametrize(("name", "variant"), PARTS)
 def test_the_parts_of_a_layer_are_the_whole(name, variant):
     (whole, _), (cut, _) = on_golden(name, variant, False), on_golden(name, variant, True)
-    assert all(len(parts) == 1 for parts in updates(whole.network).values())
-    parts = updates(cut.network)
-    assert [len(found) for found in parts.values()] == PARTS[name, variant]
+    assert all(len(filter_split) == 1 for filter_split in updates(whole.network).values())
+    filter_split = updates(cut.network)
+    assert [len(found) for found in filter_split.values()] == PARTS[name, variant]
     for layer in cut.network.trained:
-        ends = [0, *(first + filters for first, filters in parts[layer.name])]
-        assert ends[:-1] == [first for first, _ in parts[layer.name]] and ends[-1] == layer.q
+        ends = [0, *(first + filters for first, filters in filter_split[layer.name])]
+        assert ends[:-1] == [first for first, _ in filter_split[layer.name]] and ends[-1] == layer.q
 
 
 @pytest.mark.parametrize(("name", "variant"), PARTS)

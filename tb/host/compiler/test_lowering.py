@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from adagp.host.compiler import compile_network
-from adagp.host.lowering import Kind, LoweringError, lower
-from adagp.host.memory_plan import PlanError
-from adagp.host.models import MODELS
-from adagp.host.steps import BACKPROPAGATION
+from adagp.host.compiler.batch import BACKPROPAGATION
+from adagp.host.compiler.compiler import compile_network
+from adagp.host.compiler.lowering import Kind, LoweringError, lower
+from adagp.host.compiler.memory_plan import PlanError
+from adagp.host.training.models import MODELS
 from adagp.spec.commands import CMode, Opcode, Phase
 from adagp.spec.presets import preset
 from torch import nn

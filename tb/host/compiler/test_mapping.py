@@ -5,15 +5,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from adagp.host.cost import Tiling
-from adagp.host.mapping import MappingError, choose_mapping, tile_bound
-from adagp.host.tiling import Shape, occupancy
+from adagp.host.compiler.cost_model import Tiling
+from adagp.host.compiler.mapping import MappingError, choose_mapping, tile_bound
+from adagp.host.compiler.occupancy import Shape, occupancy
 from adagp.spec.commands import Command, Opcode
-from adagp.spec.descriptors import VectorMode
 from adagp.spec.errors import ErrorCode
+from adagp.spec.microcode.descriptors import VectorMode
+from adagp.spec.microcode.machine import constants, task
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.presets import PRESETS, preset
-from adagp.spec.tile_machine import constants, task
-from adagp.spec.tiles import tile_program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

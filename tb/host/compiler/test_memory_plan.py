@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from adagp.host.memory_plan import ALIGNMENT, MemoryPlan, PlanError
+from adagp.host.compiler.memory_plan import ALIGNMENT, MemoryPlan, PlanError
 
 SEED = 2
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.loss import softmax_cross_entropy
-from adagp.host.lowering import LoweringError
-from adagp.host.models import build_model
-from adagp.host.network import Network
-from adagp.host.predictor import ADAM_HYPER
-from adagp.host.quantise import constant, dequantise, join_master
+from adagp.host.compiler.lowering import LoweringError
+from adagp.host.compiler.predictor import ADAM_HYPER
+from adagp.host.compiler.quantise import constant, dequantise, join_master
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.models import build_model
+from adagp.host.training.network import Network
 from adagp.spec.commands import Adam, Opcode, Phase
 from adagp.spec.presets import preset
 

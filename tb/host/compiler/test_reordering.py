@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from adagp.host.assembler import Program
+from adagp.host.program import Program
 from adagp.sim import IDEAL
 from adagp.spec.commands import Command
 from adagp.spec.operands import COMPUTE, UPDATES
-from scheduled import SEED, Run, config_of, differences, golden, settings, simulated
+from scheduled_runs import SEED, Run, config_of, differences, golden, settings, simulated
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 from adagp.golden import program
-from adagp.golden.signs import random_signs
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.loss import softmax_cross_entropy
-from adagp.host.models import build_model
-from adagp.host.network import Network
-from adagp.host.quantise import dequantise, join_master
-from adagp.host.run_folder import RunFolder
-from adagp.host.session import open_session
-from adagp.host.settings import TrainSettings
-from adagp.host.trainer import Trainer
+from adagp.golden.random_signs import random_signs
+from adagp.host.compiler.quantise import dequantise, join_master
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.models import build_model
+from adagp.host.training.network import Network
+from adagp.host.training.run_folder import RunFolder
+from adagp.host.training.session import open_session
+from adagp.host.training.settings import TrainSettings
+from adagp.host.training.trainer import Trainer
 from adagp.spec.commands import Phase
 from adagp.spec.numerics import MEAN_SHIFT
 from adagp.spec.presets import preset

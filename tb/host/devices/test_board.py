@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adagp.host import board_device, link
-from adagp.host.assembler import Program, header
-from adagp.host.board_device import BoardDevice, Port
-from adagp.host.frames import frame, request
-from adagp.host.link import LinkError
-from adagp.host.run_folder import RunFolder
+from adagp.host.devices import board as board_device
+from adagp.host.devices import link
+from adagp.host.devices.board import BoardDevice, Port
+from adagp.host.devices.frames import frame, request
+from adagp.host.devices.link import LinkError
+from adagp.host.program import Program, header
+from adagp.host.training.run_folder import RunFolder
 from adagp.sim.board import Board, serve
-from adagp.sim.mishaps import Mishaps
+from adagp.sim.line_noise import Mishaps
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.link import Kind
 from adagp.spec.presets import preset

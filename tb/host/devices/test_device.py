@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from adagp.host.assembler import Program, header
-from adagp.host.device import ID, DeviceError, RegisterDevice
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.loss import softmax_cross_entropy
-from adagp.host.network import Network
-from adagp.host.quantise import constant, exponent_for, join_master, quantise, split_master
+from adagp.host.compiler.quantise import constant, exponent_for, join_master, quantise, split_master
+from adagp.host.devices.device import ID, DeviceError, RegisterDevice
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.program import Program, header
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.network import Network
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
@@ -153,7 +153,7 @@ def test_a_failed_program_is_reported_with_its_command_and_cleared():
 
 
 def test_the_simulated_device_needs_neither_torch_nor_the_golden_model():
-    code = "import sys, adagp.host.sim_device; print([m for m in sys.modules if m == 'torch' or 'golden' in m])"
+    code = "import sys, adagp.host.devices.simulated; print([m for m in sys.modules if m == 'torch' or 'golden' in m])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

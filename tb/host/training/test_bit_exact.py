@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from adagp.evaluation.benches.train import COMMAND_LINE, WITHOUT_GOLDEN
 from adagp.gen.verilog import GATE_MACRO
 from adagp.golden.program import COUNTED
-from adagp.host.bench_train import COMMAND_LINE, WITHOUT_GOLDEN
-from adagp.host.golden_device import GoldenDevice
-from adagp.host.loss import softmax_cross_entropy
-from adagp.host.network import Network
-from adagp.host.sim_device import SimDevice
-from adagp.rtl.clock_gate import CELL
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.network import Network
+from adagp.rtl.lib.clock_gate import CELL
 from adagp.sim.build import verilog
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status

@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from adagp.host.data import DataError, load_dataset
+from adagp.host.training.data import DataError, load_dataset
 
 
 def idx(array: np.ndarray) -> bytes:

@@ -4,10 +4,10 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from adagp.host.phases import EVALUATION, PHASE_TITLES
-from adagp.host.timeline import batches, slices
+from adagp.host.training.timeline import batches, slices
 from adagp.spec.commands import Opcode
-from scheduled import GP_VARIANTS, SEED, Run, differences, golden, settings, simulated
+from adagp.spec.phases import EVALUATION, PHASE_TITLES
+from scheduled_runs import GP_VARIANTS, SEED, Run, differences, golden, settings, simulated
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 

@@ -3,11 +3,11 @@
 from copy import deepcopy
 
 import pytest
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.spec.commands import Phase
 from adagp.spec.registers import AS_SCHEDULED, Control, Status
 from adagp.spec.schedule import State
-from scheduled import MEMORY, Run, config_of, differences, golden, settings, simulated
+from scheduled_runs import MEMORY, Run, config_of, differences, golden, settings, simulated
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from adagp.host.plateau import Plateau
-from adagp.host.predictor import ADAM_HYPER
-from adagp.host.quantise import constant
-from adagp.host.run_folder import RunError
-from adagp.host.session import open_session
-from adagp.host.settings import SettingsError, TrainSettings
-from adagp.host.steps import HYPER
-from adagp.host.trainer import Trainer
+from adagp.host.compiler.batch import HYPER
+from adagp.host.compiler.predictor import ADAM_HYPER
+from adagp.host.compiler.quantise import constant
+from adagp.host.training.plateau import Plateau
+from adagp.host.training.run_folder import RunError
+from adagp.host.training.session import open_session
+from adagp.host.training.settings import SettingsError, TrainSettings
+from adagp.host.training.trainer import Trainer
 
 SEED = 12
 

@@ -1,9 +1,9 @@
 """Random signs in the whole machine: the generated Verilog trains to the golden model's bits."""
 
 import pytest
-from adagp.host.session import open_session
-from adagp.host.settings import TrainSettings
-from adagp.host.trainer import Trainer
+from adagp.host.training.session import open_session
+from adagp.host.training.settings import TrainSettings
+from adagp.host.training.trainer import Trainer
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 

@@ -4,13 +4,13 @@ import re
 
 import numpy as np
 import pytest
-from adagp.host import session
-from adagp.host.models import build_model
-from adagp.host.network import Network
-from adagp.host.run_folder import RunFolder
-from adagp.host.sim_device import SimDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.training import session
+from adagp.host.training.models import build_model
+from adagp.host.training.network import Network
+from adagp.host.training.run_folder import RunFolder
 from adagp.sim import Fault
-from adagp.sim.parts import DECERR, SLVERR
+from adagp.sim.native_types import DECERR, SLVERR
 from adagp.spec.commands import COMMAND_BYTES, Opcode
 from adagp.spec.presets import preset
 

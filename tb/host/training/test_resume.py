@@ -5,10 +5,11 @@ import random
 import signal
 
 import pytest
-from adagp.host.cli import main
-from adagp.host.run_folder import RunFolder, write_atomically
-from adagp.host.timeline import read_trace
-from kills import train_and_die, write_and_die
+from adagp.cli.main import main
+from adagp.gen.files import write_atomically
+from adagp.host.training.run_folder import RunFolder
+from adagp.host.training.timeline import read_trace
+from crash_injection import train_and_die, write_and_die
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
@@ -30,7 +31,8 @@ EXACT = (
 
 _context = multiprocessing.get_context("forkserver")  # so that only one process has to import torch
 _context.set_forkserver_preload([
-    "adagp.host.cli", "adagp.host.session", "adagp.host.trainer", "matplotlib.pyplot", "sklearn.datasets",
+    "adagp.cli.main", "adagp.host.training.session", "adagp.host.training.trainer",
+    "matplotlib.pyplot", "sklearn.datasets",
 ])  # fmt: skip
 
 

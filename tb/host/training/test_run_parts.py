@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from adagp.host.loss import softmax_cross_entropy
-from adagp.host.plots import plot_run
-from adagp.host.run_folder import RunError, RunFolder
-from adagp.host.settings import SettingsError, TrainSettings
+from adagp.evaluation.report.plots import plot_run
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.run_folder import RunError, RunFolder
+from adagp.host.training.settings import SettingsError, TrainSettings
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from adagp.host.device import DeviceError
-from adagp.host.network import Network
-from adagp.host.phases import PHASE_TITLES
-from adagp.host.plots import plot_timeline
-from adagp.host.sim_device import SimDevice
-from adagp.host.timeline import TRACKS, Work, batches, read_trace, slices, trace, work
-from adagp.sim.parts import EVENT
+from adagp.evaluation.report.plots import plot_timeline
+from adagp.host.devices.device import DeviceError
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.training.network import Network
+from adagp.host.training.timeline import TRACKS, Work, batches, read_trace, slices, trace, work
+from adagp.sim.native_types import EVENT
 from adagp.spec.commands import Opcode
+from adagp.spec.phases import PHASE_TITLES
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 from torch import nn

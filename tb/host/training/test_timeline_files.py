@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from adagp.host.network import Network
-from adagp.host.run_folder import RunError, RunFolder
-from adagp.host.settings import SettingsError
-from adagp.host.timeline import Timeline, batches, check_window, read_trace, window
-from adagp.host.trainer import Trainer
-from adagp.sim.parts import EVENT, UNITS
+from adagp.host.training.network import Network
+from adagp.host.training.run_folder import RunError, RunFolder
+from adagp.host.training.settings import SettingsError
+from adagp.host.training.timeline import Timeline, batches, check_window, read_trace, window
+from adagp.host.training.trainer import Trainer
+from adagp.sim.native_types import EVENT, UNITS
 from adagp.spec.presets import preset
 from command_line import SMALL
 from torch import nn

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adagp.host.assembler import Line, Program, header
-from adagp.host.compiler import compile_network
-from adagp.host.device import DeviceError
-from adagp.host.lowering import LoweringError, lower
-from adagp.host.mapping import choose_mapping
+from adagp.host.compiler.compiler import compile_network
+from adagp.host.compiler.lowering import LoweringError, lower
+from adagp.host.compiler.mapping import choose_mapping
+from adagp.host.devices.device import DeviceError
+from adagp.host.program import Line, Program, header
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.registers import Status
-from scheduled import GP_VARIANTS, SEED, config_of, golden, simulated
+from scheduled_runs import GP_VARIANTS, SEED, config_of, golden, simulated
 from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first

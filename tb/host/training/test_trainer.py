@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from adagp.host import plots
-from adagp.host.loss import softmax_cross_entropy
-from adagp.host.models import build_model
-from adagp.host.network import Network
-from adagp.host.run_folder import RunError, RunFolder
-from adagp.host.session import open_session
-from adagp.host.settings import TrainSettings
-from adagp.host.steps import HYPER
-from adagp.host.trainer import Trainer, evaluate, predict
+from adagp.evaluation.report import plots
+from adagp.host.compiler.batch import HYPER
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.models import build_model
+from adagp.host.training.network import Network
+from adagp.host.training.run_folder import RunError, RunFolder
+from adagp.host.training.session import open_session
+from adagp.host.training.settings import TrainSettings
+from adagp.host.training.trainer import Trainer, evaluate, predict
 from adagp.spec.registers import COUNTERS
 
 COLUMNS = ("epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "device_seconds", "host_seconds")

@@ -4,12 +4,12 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from adagp.spec.compiler import compile_program
-from adagp.spec.microcode import interpret
+from adagp.spec.microcode.compiler import compile_program
+from adagp.spec.microcode.isa import interpret
+from adagp.spec.microcode.machine import Recorder, descriptors, task
+from adagp.spec.microcode.program import tile_program
+from adagp.spec.microcode.shape import align
 from adagp.spec.presets import PRESETS, preset
-from adagp.spec.tile_machine import Recorder, descriptors, task
-from adagp.spec.tile_shape import align
-from adagp.spec.tiles import tile_program
 from layers import random_layer
 
 

@@ -12,14 +12,14 @@ from adagp.golden.layer import LayerExponents, compute
 from adagp.golden.reorganise import reorganise
 from adagp.golden.validate import validate
 from adagp.spec.commands import FIELDS, Command, Opcode
-from adagp.spec.compiler import compile_program
-from adagp.spec.descriptors import VectorMode
 from adagp.spec.errors import ErrorCode
-from adagp.spec.microcode import interpret
+from adagp.spec.microcode.compiler import compile_program
+from adagp.spec.microcode.descriptors import VectorMode
+from adagp.spec.microcode.isa import interpret
+from adagp.spec.microcode.machine import Recorder, TileError, descriptors, task
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.presets import PRESETS, preset
-from adagp.spec.tile_machine import Recorder, TileError, descriptors, task
-from adagp.spec.tiles import tile_program
-from emulator import Emulator
+from engine_model import Emulator
 from layers import UNWRITTEN, random_layer
 
 NAMES = {field.name for field in FIELDS}

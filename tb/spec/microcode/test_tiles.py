@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from adagp.spec.commands import Opcode
 from adagp.spec.errors import ErrorCode
+from adagp.spec.microcode.machine import TileError, descriptors, task
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.presets import PRESETS, preset
-from adagp.spec.tile_machine import TileError, descriptors, task
-from adagp.spec.tiles import tile_program
-from emulator import Emulator
+from engine_model import Emulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layers import UNWRITTEN, random_layer

@@ -11,11 +11,13 @@ from dataclasses import replace
 
 import pytest
 from adagp.spec.presets import preset
-from adagp.synth import asic, liberty, power, sta
-from adagp.synth.asic import Activity, Library, figures, map_to_cells
+from adagp.synth.asic import cells as asic
+from adagp.synth.asic import liberty, power, sta
+from adagp.synth.asic.activity import Activity
+from adagp.synth.asic.cells import Library, figures, map_to_cells
+from adagp.synth.asic.sram import Memory
 from adagp.synth.design import Design
 from adagp.synth.errors import TargetError, ToolError
-from adagp.synth.memories import Memory
 
 TINY = preset("tiny")
 PASSES = asic._PASSES

@@ -11,13 +11,15 @@ import subprocess
 import numpy as np
 import pytest
 from adagp.spec.presets import preset
-from adagp.synth import asic, power
-from adagp.synth.asic import Activity, Library
+from adagp.synth.asic import cells as asic
+from adagp.synth.asic import power
+from adagp.synth.asic.activity import Activity
+from adagp.synth.asic.cells import Library
+from adagp.synth.asic.liberty import Pin
+from adagp.synth.asic.power import Gates, propagate, watts
+from adagp.synth.asic.truth_tables import inputs_of, truth
 from adagp.synth.design import Design
 from adagp.synth.errors import TargetError, ToolError
-from adagp.synth.liberty import Pin
-from adagp.synth.logic import inputs_of, truth
-from adagp.synth.power import Gates, propagate, watts
 
 DESIGN = Design(preset("tiny"), "pe")
 HERTZ = 50e6

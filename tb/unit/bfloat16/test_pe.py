@@ -2,9 +2,9 @@
 
 import numpy as np
 from adagp.golden import bfloat16
-from adagp.rtl.float_add import FloatAdd
-from adagp.rtl.float_multiply import FloatMultiply
-from adagp.rtl.pe_bfloat16 import PEBfloat16
+from adagp.rtl.bfloat16.adder import FloatAdd
+from adagp.rtl.bfloat16.multiplier import FloatMultiply
+from adagp.rtl.bfloat16.pe import PEBfloat16
 from adagp.synth.pe_mesh import PEMesh
 from amaranth import Value
 from bench import seeded, simulate

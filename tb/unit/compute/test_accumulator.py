@@ -1,7 +1,7 @@
 """Accumulator: sweeps over one half while the other is read, at the shortest distance allowed."""
 
 import pytest
-from adagp.rtl.accumulator import Accumulator
+from adagp.rtl.compute.accumulator import Accumulator
 from adagp.spec.presets import PRESETS
 from bench import seeded, simulate
 

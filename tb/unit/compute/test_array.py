@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adagp.rtl.array import Array
+from adagp.rtl.compute.array import Array
 from adagp.spec.presets import PRESETS
 from bench import seeded, simulate
 

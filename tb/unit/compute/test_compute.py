@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adagp.rtl.compute import Compute
-from adagp.rtl.feeder import Feeder
-from adagp.rtl.scratchpad import Scratchpad
-from adagp.rtl.token import TokenCounter
+from adagp.rtl.compute.compute import Compute
+from adagp.rtl.compute.feeder import Feeder
+from adagp.rtl.lib.token import TokenCounter
+from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.commands import Opcode
 from adagp.spec.presets import PRESETS
 from amaranth import Module

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adagp.rtl.im2col import Operand
-from adagp.rtl.scratchpad import Scratchpad
+from adagp.rtl.compute.im2col import Operand
+from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.commands import Opcode
 from adagp.spec.presets import PRESETS
 from amaranth import Module

@@ -1,7 +1,7 @@
 """PE: products with the active stationary operand, exchanged without disturbing the psum chain."""
 
 import pytest
-from adagp.rtl.pe import PE
+from adagp.rtl.compute.pe import PE
 from adagp.spec.presets import PRESETS
 from bench import seeded, simulate
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from adagp.rtl.pool import Pool
-from adagp.spec.descriptors import VectorMode
+from adagp.rtl.compute.pool import Pool
+from adagp.spec.microcode.descriptors import VectorMode
 from adagp.spec.presets import PRESETS
 from bench import seeded, simulate, sink, source
 

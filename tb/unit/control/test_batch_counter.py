@@ -1,6 +1,6 @@
 """The counter of batches and its ring against plain Python, while the host writes registers at any time."""
 
-from adagp.rtl.phase import BatchCounter
+from adagp.rtl.control.batch_counter import BatchCounter
 from bench import seeded, simulate
 
 WORD = (1 << 32) - 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from adagp.golden.validate import validate
-from adagp.rtl.check import Check
+from adagp.rtl.control.command_check import Check
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset

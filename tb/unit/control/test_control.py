@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.dispatch import WaitLayout
+from adagp.rtl.control.dispatch import WaitLayout
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.presets import preset
 from adagp.spec.registers import COUNTERS, Status

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.counters import FLUSH_CYCLES, Counters, counts_layout
+from adagp.rtl.control.counters import FLUSH_CYCLES, Counters, counts_layout
 from adagp.spec.presets import preset
 from adagp.spec.registers import COUNTERS
 from bench import seeded, simulate

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.csr import Csr, registers
+from adagp.rtl.control.csr import Csr, registers
 from adagp.spec.config import VERSION
 from adagp.spec.presets import preset
 from adagp.spec.registers import REGISTERS, Access, register

@@ -1,6 +1,6 @@
 """Issue where gradients are predicted: what tasks hold besides, in plain Python."""
 
-from adagp.rtl.issue import Issue
+from adagp.rtl.control.issue import Issue
 from adagp.spec.commands import FIELDS, Opcode
 from bench import seeded, simulate, sink, source
 from predicted_bench import PREDICTED

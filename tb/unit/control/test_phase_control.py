@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.schedule import PhaseControl
+from adagp.rtl.control.phase_control import PhaseControl
 from adagp.spec.commands import Phase
 from adagp.spec.schedule import ENTRIES, Entry, Schedule, State, following
 from bench import seeded, simulate

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from adagp.golden.exponents import smoothed
 from adagp.golden.quality import Quality, QualitySums, votes
-from adagp.rtl.counters import FLUSH_CYCLES
+from adagp.rtl.control.counters import FLUSH_CYCLES
 from adagp.spec.commands import Opcode, Phase
 from adagp.spec.registers import AS_SCHEDULED, COUNTERS, Status
 from adagp.spec.schedule import Entry, Schedule, State, following

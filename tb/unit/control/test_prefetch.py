@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from adagp.rtl.prefetch import Prefetch
+from adagp.rtl.control.prefetch import Prefetch
 from adagp.spec.commands import COMMAND_BYTES, FIELDS, Command, Opcode
 from adagp.spec.presets import preset
 from bench import seeded, simulate

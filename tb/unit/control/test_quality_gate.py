@@ -4,8 +4,8 @@ from math import isqrt
 
 import numpy as np
 from adagp.golden.quality import Quality, QualitySums, passes, quality_sums, votes
-from adagp.rtl.cosine import Cosine
-from adagp.rtl.gate import Gate
+from adagp.rtl.control.cosine import Cosine
+from adagp.rtl.control.quality_gate import Gate
 from bench import seeded, simulate
 
 SUM_MAX = (1 << 62) - 1

@@ -1,6 +1,6 @@
 """The supervisor with arbiters that begin bursts as late as they may."""
 
-from adagp.rtl.supervisor import Supervisor
+from adagp.rtl.control.supervisor import Supervisor
 from adagp.spec.registers import Control
 from bench import seeded, simulate
 

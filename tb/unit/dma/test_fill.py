@@ -1,8 +1,8 @@
 """Fill against a Python memory and Python scratchpads: random descriptors, alignments and stalls."""
 
 import pytest
-from adagp.rtl.dma_read import Fill
-from adagp.spec.descriptors import Target
+from adagp.rtl.dma.fill import Fill
+from adagp.spec.microcode.descriptors import Target
 from bench import seeded, simulate, source
 from dma_bench import CONFIGS, LEAST, check_burst, loops, place, token
 

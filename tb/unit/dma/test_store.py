@@ -1,9 +1,9 @@
 """Store against a Python scratchpad and a Python memory: random descriptors, alignments and stalls."""
 
 import pytest
-from adagp.rtl.dma_write import Store
-from adagp.rtl.interfaces import PadWrite
-from adagp.rtl.scratchpad import Scratchpad
+from adagp.rtl.dma.store import Store
+from adagp.rtl.lib.interfaces import PadWrite
+from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.errors import ErrorCode
 from amaranth import Module
 from amaranth.lib import wiring

@@ -1,7 +1,7 @@
 """WriteStop: which writes of two commands under way a stop lets through."""
 
 import pytest
-from adagp.rtl.write_stop import WriteStop
+from adagp.rtl.dma.write_stop import WriteStop
 from bench import seeded, simulate
 
 NO_STOP = {"stopping": 0, "index": 0}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.bias import BiasMemory
+from adagp.rtl.drain.bias import BiasMemory
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 

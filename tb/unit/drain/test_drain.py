@@ -4,9 +4,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from adagp.rtl.drain import Drain
-from adagp.rtl.scratchpad import Scratchpad
-from adagp.spec.descriptors import DRAIN
+from adagp.rtl.drain.drain import Drain
+from adagp.rtl.memory.scratchpad import Scratchpad
+from adagp.spec.microcode.descriptors import DRAIN
 from adagp.spec.presets import preset
 from bench import seeded, simulate, source
 from drain_jobs import DrainModel

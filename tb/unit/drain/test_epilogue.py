@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from adagp.rtl.epilogue import EpilogueLane
+from adagp.rtl.drain.epilogue import EpilogueLane
 from adagp.spec.commands import CMode
 from adagp.spec.presets import preset
 from bench import seeded, simulate

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adagp.golden.reorganise import reorganise
-from adagp.rtl.epilogue import Epilogue
-from adagp.rtl.reorganise import Reorganise
-from adagp.spec.descriptors import DRAIN
+from adagp.rtl.drain.epilogue import Epilogue
+from adagp.rtl.drain.reorganise import Reorganise
+from adagp.spec.microcode.descriptors import DRAIN
 from adagp.spec.numerics import operand_max
 from adagp.spec.presets import preset
 from bench import seeded, simulate

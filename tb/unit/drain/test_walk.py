@@ -1,8 +1,8 @@
 """The loops of DRAIN descriptors against Python's, with an enable that comes and goes."""
 
 import pytest
-from adagp.rtl.drain_walk import DrainWalk
-from adagp.spec.descriptors import DRAIN
+from adagp.rtl.drain.walk import DrainWalk
+from adagp.spec.microcode.descriptors import DRAIN
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 

@@ -3,7 +3,7 @@
 from collections import deque
 
 import pytest
-from adagp.rtl.block_queue import BlockQueue
+from adagp.rtl.lib.block_queue import BlockQueue
 from bench import seeded, simulate
 
 

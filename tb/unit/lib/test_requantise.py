@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from adagp.rtl.requantise import Requantise
+from adagp.rtl.lib.requantise import Requantise
 from bench import seeded, simulate
 
 

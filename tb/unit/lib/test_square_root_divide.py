@@ -3,10 +3,9 @@
 from math import isqrt
 
 import pytest
-from adagp.rtl.delay_line import DelayLine
-from adagp.rtl.divide import Divide
-from adagp.rtl.product import FACTOR_WIDTH, Product
-from adagp.rtl.root import Root
+from adagp.rtl.lib.divide import Divide
+from adagp.rtl.lib.product import FACTOR_WIDTH, Product
+from adagp.rtl.lib.square_root import Root
 from amaranth import signed, unsigned
 from bench import seeded, simulate
 
@@ -95,15 +94,6 @@ def test_products(shape):
     assert seen == [factor * i for factor, i in cases]
 
 
-@pytest.mark.parametrize("cycles", [3, 4, 8, 21])
-def test_delay_lines(cycles):
-    rng = seeded(cycles)
-    cases = [(rng.randrange(1 << 20),) for _ in range(100)]
-    assert run(DelayLine(20, cycles), ["i"], cycles, cases) == [value for (value,) in cases]
-
-
 def test_bad_sizes():
     with pytest.raises(ValueError, match=r"not 5\Z"):
         Root(5, 8)
-    with pytest.raises(ValueError, match=r"not 2\Z"):
-        DelayLine(8, 2)

@@ -1,7 +1,7 @@
 """TokenCounter against a plain counter."""
 
 import pytest
-from adagp.rtl.token import TokenCounter
+from adagp.rtl.lib.token import TokenCounter
 from bench import seeded, simulate
 
 

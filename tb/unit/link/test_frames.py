@@ -3,9 +3,9 @@
 import zlib
 
 import pytest
-from adagp.host import frames
-from adagp.rtl.frame_buffer import DEPTH, FrameBuffer
-from adagp.rtl.frames import Framer, Unframer
+from adagp.host.devices import frames
+from adagp.rtl.link.frame_buffer import DEPTH, FrameBuffer
+from adagp.rtl.link.frames import Framer, Unframer
 from adagp.spec.link import ESCAPE, FLAG, MAX_PAYLOAD, Kind
 from bench import seeded, simulate, sink, source
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.byte_link import ByteLink
+from adagp.rtl.link.byte_link import ByteLink
 from adagp.spec.link import FLAG, Kind, Outcome
 from adagp.spec.presets import preset
 from bench import seeded, simulate

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from adagp.rtl.uart import UartReceiver, UartTransmitter, phase_step
+from adagp.rtl.link.uart import UartReceiver, UartTransmitter, phase_step
 from bench import seeded, simulate, source
 
 CLOCK = 100_000_000

@@ -1,7 +1,7 @@
 """Arbiters that are to begin nothing: halt, and hold of single clients."""
 
 import pytest
-from adagp.rtl.arbiters import ReadArbiter, WriteArbiter
+from adagp.rtl.memory.arbiters import ReadArbiter, WriteArbiter
 from adagp.spec.presets import preset
 from bench import simulate
 

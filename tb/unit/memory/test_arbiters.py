@@ -3,8 +3,8 @@
 from collections import deque
 
 import pytest
-from adagp.rtl.arbiters import ReadArbiter, WriteArbiter
-from adagp.rtl.axi import OUTSTANDING
+from adagp.rtl.memory.arbiters import ReadArbiter, WriteArbiter
+from adagp.rtl.memory.axi import OUTSTANDING
 from adagp.spec.presets import preset
 from bench import seeded, simulate, sink, source
 

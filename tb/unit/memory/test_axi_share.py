@@ -3,7 +3,7 @@
 from collections import deque
 
 import pytest
-from adagp.rtl.axi_share import AxiShare
+from adagp.rtl.memory.axi_share import AxiShare
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 from port_memory import Steady

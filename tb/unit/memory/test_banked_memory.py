@@ -1,7 +1,7 @@
 """Banked memory against a plain list: reads that stall anywhere, writes of some bytes, the last bank shorter."""
 
 import pytest
-from adagp.rtl.banked_memory import BankedMemory
+from adagp.rtl.memory.banked_memory import BankedMemory
 from bench import seeded, simulate
 
 WIDTH, N_CYCLES = 32, 800

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.axi import BEGUN
-from adagp.rtl.narrow import READ_BEATS, WRITE_BURSTS, NarrowRead, NarrowWrite
+from adagp.rtl.memory.axi import BEGUN
+from adagp.rtl.memory.narrow import READ_BEATS, WRITE_BURSTS, NarrowRead, NarrowWrite
 from adagp.spec.presets import preset
 from bench import seeded, simulate, sink, source
 from dma_bench import check_burst

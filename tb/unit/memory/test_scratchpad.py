@@ -1,7 +1,7 @@
 """Scratchpads against a plain list, with stalled readers and every rotation."""
 
 import pytest
-from adagp.rtl.scratchpad import PingPong, Scratchpad
+from adagp.rtl.memory.scratchpad import PingPong, Scratchpad
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 

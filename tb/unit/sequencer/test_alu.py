@@ -1,8 +1,8 @@
 """The sequencer's arithmetic against Python integers, at the edges and at random."""
 
 import pytest
-from adagp.rtl.sequencer_alu import SequencerAlu
-from adagp.spec.microcode import DIV_CYCLES, PAIR_CYCLES, PAIRS, Op
+from adagp.rtl.sequencer.alu import SequencerAlu
+from adagp.spec.microcode.isa import DIV_CYCLES, PAIR_CYCLES, PAIRS, Op
 from adagp.spec.presets import PRESETS, preset
 from bench import seeded, simulate
 

@@ -1,12 +1,12 @@
 """The sequencer at the limits of what the hardware counts and sums."""
 
 import pytest
-from adagp.rtl.interfaces import TaskLayout
-from adagp.rtl.sequencer import Sequencer
+from adagp.rtl.lib.interfaces import TaskLayout
+from adagp.rtl.sequencer.sequencer import Sequencer
 from adagp.spec.commands import FIELDS
-from adagp.spec.descriptors import ENGINES
 from adagp.spec.errors import ErrorCode
-from adagp.spec.tile_machine import task
+from adagp.spec.microcode.descriptors import ENGINES
+from adagp.spec.microcode.machine import task
 from amaranth.hdl import ResetInserter, Signal
 from bench import simulate
 from limits import CASES, CONFIGS

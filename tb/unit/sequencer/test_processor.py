@@ -2,12 +2,12 @@
 
 from types import SimpleNamespace
 
-from adagp.rtl.sequencer_core import N_SLOTS, SequencerCore
-from adagp.spec.descriptors import ENGINES
+from adagp.rtl.sequencer.processor import N_SLOTS, SequencerCore
 from adagp.spec.errors import ErrorCode
-from adagp.spec.microcode import Instruction, Op, Program, interpret
+from adagp.spec.microcode.descriptors import ENGINES
+from adagp.spec.microcode.isa import Instruction, Op, Program, interpret
+from adagp.spec.microcode.machine import TASK_FIELDS
 from adagp.spec.presets import preset
-from adagp.spec.tile_machine import TASK_FIELDS
 from bench import seeded, simulate
 
 CONFIG = preset("tiny")

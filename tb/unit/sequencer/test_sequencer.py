@@ -3,19 +3,19 @@
 from itertools import pairwise
 
 import pytest
-from adagp.rtl.interfaces import TaskLayout
-from adagp.rtl.sequencer import Sequencer
+from adagp.rtl.lib.interfaces import TaskLayout
+from adagp.rtl.sequencer.sequencer import Sequencer
 from adagp.spec.commands import FIELDS, Opcode
-from adagp.spec.compiler import compile_program
-from adagp.spec.descriptors import ENGINES
 from adagp.spec.errors import ErrorCode
-from adagp.spec.microcode import Op, interpret
+from adagp.spec.microcode.compiler import compile_program
+from adagp.spec.microcode.descriptors import ENGINES
+from adagp.spec.microcode.isa import Op, interpret
+from adagp.spec.microcode.machine import Recorder, descriptors, task
+from adagp.spec.microcode.program import tile_program
 from adagp.spec.presets import PRESETS, preset
-from adagp.spec.tile_machine import Recorder, descriptors, task
-from adagp.spec.tiles import tile_program
 from amaranth.hdl import ResetInserter, Signal
 from bench import seeded, simulate, sink, source
-from grammar import Grammar
+from descriptor_grammar import Grammar
 from layers import random_layer
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from adagp.golden.adam import AdamExponents, adam
 from adagp.golden.update import Hyper
-from adagp.rtl.adam_lane import AdamLane
-from adagp.rtl.update_adam import UpdateAdam
+from adagp.rtl.update.adam import UpdateAdam
+from adagp.rtl.update.adam_lane import AdamLane
 from amaranth import ResetInserter, Signal
 from bench import seeded, simulate
 from predicted_bench import PREDICTED

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from adagp.golden.adam import AdamExponents, adam
 from adagp.golden.update import Hyper
-from adagp.rtl.adam_lane import FOLD, AdamLane
-from adagp.rtl.adam_scale import AdamScale
+from adagp.rtl.update.adam_factors import AdamScale
+from adagp.rtl.update.adam_lane import FOLD, AdamLane
 from adagp.spec.commands import Adam
 from adagp.spec.presets import preset
 from amaranth import Module

@@ -2,7 +2,7 @@
 
 from math import isqrt
 
-from adagp.rtl.adam_rate import AdamRate
+from adagp.rtl.update.adam_rate import AdamRate
 from bench import seeded, simulate
 
 ONE = (1 << 32) - 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adagp.golden.quality import quality_sums, rms_exponent
-from adagp.rtl.quality import QualitySums, sums_latency
+from adagp.rtl.update.quality import QualitySums, sums_latency
 from adagp.spec.numerics import operand_max, unpredicted
 from adagp.spec.presets import preset
 from bench import seeded, simulate

@@ -1,7 +1,7 @@
 """What is clear, and what is close."""
 
 import pytest
-from adagp.experiments.accuracy_findings import Gap, clear, close
+from adagp.evaluation.report.accuracy.findings import Gap, clear, close
 
 
 def test_what_is_clear():

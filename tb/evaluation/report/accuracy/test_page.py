@@ -4,22 +4,22 @@ import json
 from dataclasses import asdict
 
 import pytest
-from adagp.experiments import accuracy_plot, report_accuracy
-from adagp.experiments.accuracy_findings import Findings
-from adagp.experiments.accuracy_methods import legend
-from adagp.experiments.accuracy_plot import draw
-from adagp.experiments.accuracy_predictions import predictions
-from adagp.experiments.accuracy_times import times
-from adagp.experiments.methods import METHODS
+from adagp.algorithm.paper import ACCURACY
+from adagp.evaluation.report import figures
+from adagp.evaluation.report.accuracy import page, plot
+from adagp.evaluation.report.accuracy.findings import Findings
+from adagp.evaluation.report.accuracy.methods import legend
+from adagp.evaluation.report.accuracy.plot import draw
+from adagp.evaluation.report.accuracy.predictions import predictions
+from adagp.evaluation.report.accuracy.times import times
+from adagp.experiments.methods.methods import METHODS
 from adagp.experiments.regimes import REGIMES
-from adagp.gen import figures
-from adagp.golden.paper import ACCURACY
 from written_accuracy import TESTS, written
 
 
 def test_the_document(tmp_path):
     written(tmp_path)
-    text = report_accuracy.document(tmp_path)
+    text = page.document(tmp_path)
     assert "| `skip` | 87.17 ± 1.00 | 25 | 0.450 | +5.30 ± 0.86 |  |  | 0.05 of 4 (edge) |" in text
     assert "| `ada-gp` | 86.17 ± 1.00 | 25 | 0.700 | +0.17 ± 0.73 | 0.660 | +1.50 ± 1.08 | 0.05 of 4 |" in text
     assert "| one | `ada-gp-1:1` | `0.weight` | 3 | 0.01 | 0.02 | 0.5 |  |" in text
@@ -85,19 +85,19 @@ def test_what_longer_learning_makes_of_predictions(tmp_path):
         "figures": {}, "details": {"digits": {"details": {"batches": 1000, "tenths": {"held": runs}}}},
         "provenance": {"digits": {"command": "x", "commit": "1" * 40, "tools": {"torch": "2"}, "seed": [0, 1]}},
     }))  # fmt: skip
-    text = report_accuracy.document(tmp_path)
+    text = page.document(tmp_path)
     assert "learned from. digits, held: over all weights +0.600 in the second tenth, +1.400 in the last." in text
     assert "| digits, held | `all` | +0.500 | +0.600 | +0.900 | +1.400 | 0.500 |" in text
 
 
 def test_seeds_of_learning_rates_are_told(tmp_path):
     found = written(tmp_path)["one"]
-    assert "Learning rates were" not in report_accuracy._settings(found)
+    assert "Learning rates were" not in page._settings(found)
     tuning = [{"lr": lr, "seed": seed, "validation": 50.0} for lr in (0.1, 0.2, 0.3) for seed in range(2)]
     found.details["methods"]["skip"]["tuning"] = tuning
-    assert "Learning rates were tried with 2 seeds. Trained" in report_accuracy._settings(found)
+    assert "Learning rates were tried with 2 seeds. Trained" in page._settings(found)
     tuning += [{"lr": 0.1, "seed": 2, "validation": 50.0}, {"lr": 0.1, "seed": 3, "validation": 50.0}]
-    assert "were tried with 2 seeds, the two best with 4." in report_accuracy._settings(found)
+    assert "were tried with 2 seeds, the two best with 4." in page._settings(found)
 
 
 def test_a_regime_that_has_changed_is_named(tmp_path, monkeypatch, capsys):
@@ -111,15 +111,15 @@ def test_a_regime_that_has_changed_is_named(tmp_path, monkeypatch, capsys):
     assert Findings.read(path)["digits-long"].current
     regime["tuning"] = 1
     path.write_text(json.dumps(results))
-    monkeypatch.setattr(report_accuracy, "RESULTS", path)
+    monkeypatch.setattr(page, "RESULTS", path)
     with pytest.raises(SystemExit):
-        report_accuracy.main(["--check"])
+        page.main(["--check"])
     assert "digits-long (the regime has changed)" in capsys.readouterr().out
 
 
 def test_the_committed_document_is_up_to_date():
-    text = report_accuracy.PATH.read_text()
-    assert text == report_accuracy.document(hardware=figures.named(text)), "run nox -s docs"
+    text = page.PATH.read_text()
+    assert text == page.document(hardware=figures.named(text)), "run nox -s docs"
 
 
 def test_the_plot(tmp_path):
@@ -129,13 +129,13 @@ def test_the_plot(tmp_path):
 
 
 def test_without_results_there_is_no_document(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(report_accuracy, "RESULTS", tmp_path / "accuracy.json")
-    report_accuracy.main([])
+    monkeypatch.setattr(page, "RESULTS", tmp_path / "accuracy.json")
+    page.main([])
     assert capsys.readouterr().out == "no accuracy.json yet, so no docs/accuracy.md: run nox -s bench_accuracy\n"
 
 
 def test_the_committed_regimes_are_those_that_there_are():
-    by_regime = Findings.read(report_accuracy.RESULTS)
+    by_regime = Findings.read(page.RESULTS)
     assert len(by_regime) > 0 and all(found.current for found in by_regime.values())
 
 
@@ -145,13 +145,13 @@ def test_a_regime_that_is_not_simulated_is_of_no_hardware(tmp_path):
     results = json.loads(path.read_text())
     results["details"]["one"]["details"]["regime"]["preset"] = ""
     path.write_text(json.dumps(results))
-    text = report_accuracy.document(tmp_path)
+    text = page.document(tmp_path)
     assert "Not simulated. By `make it` at commit `000000000000`; seeds [0]." in text and "preset `ecp5`" not in text
 
 
 def test_the_page_says_what_each_method_is(tmp_path):
     written(tmp_path)
-    text = report_accuracy.document(tmp_path)
+    text = page.document(tmp_path)
     assert "| `bp-0.4` |  | plain training for 40% of the epochs, rounded to whole ones |" in text
     assert "| `ada-gp-2:1` | 2:1 | predicted from each layer's output |" in text
     assert "| `skip` | 4:1, 3:1, 2:1, 1:1 | the batch is left out |" in text and "| `half-1:1` |" not in text
@@ -162,7 +162,7 @@ def test_the_page_says_what_each_method_is(tmp_path):
 
 def test_methods_look_different_and_are_named_wherever_they_are(tmp_path, monkeypatch):
     """One regime lacks a method, the other has it: it is in the legend."""
-    looks = accuracy_plot._looks()
+    looks = plot._looks()
     assert set(looks) == {name for name, method in METHODS.items() if method.entries}
     assert len(set(looks.values())) == len(looks)
     found = written(tmp_path)

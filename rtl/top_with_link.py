@@ -5,16 +5,17 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..spec.config import Config
-from .axi import AxiMaster
-from .axi_share import SHARED_ID_BITS, AxiShare
-from .csr import AxiLite
-from .link import BAUD, Link
+from ..spec.link import BAUD
+from .control.csr import AxiLite
+from .link.link import Link
+from .memory.axi import AxiMaster
+from .memory.axi_share import SHARED_ID_BITS, AxiShare
 from .top import Top
 
-__all__ = ["Linked"]
+__all__ = ["TopWithLink"]
 
 
-class Linked(wiring.Component):
+class TopWithLink(wiring.Component):
     """The accelerator, driven by a host on a serial line.
 
     Ports: ``rx``, ``tx``, the line; ``m_axi``, an AXI4 master of ``config.port_width`` bits, for the accelerator and

@@ -1,0 +1,1 @@
+"""Benches: one module for each file of results/."""

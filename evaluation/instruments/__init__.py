@@ -1,0 +1,1 @@
+"""Instruments that the benches share: single commands, batches, synthesis, energy, result files."""

@@ -1,0 +1,1 @@
+"""The page on accuracy, docs/accuracy.md."""

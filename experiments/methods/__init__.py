@@ -1,0 +1,1 @@
+"""The ways to train that the experiments compare, with their costs."""

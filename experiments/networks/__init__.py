@@ -1,0 +1,1 @@
+"""The networks of the experiments: the paper's fifteen and small ones."""

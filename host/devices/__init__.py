@@ -1,0 +1,1 @@
+"""Devices that run a program: the golden model, the simulated RTL, a board."""

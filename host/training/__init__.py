@@ -1,0 +1,1 @@
+"""Training on a device: settings, data, networks, runs and their folders."""

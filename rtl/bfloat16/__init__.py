@@ -1,0 +1,1 @@
+"""A PE for bfloat16 operands, built only to compare number formats."""

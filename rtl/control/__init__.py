@@ -1,0 +1,1 @@
+"""Everything that decides: registers, command fetch and issue, exponents, phases, counters."""

@@ -1,0 +1,1 @@
+"""Transfers between DRAM and the scratchpads: bursts, segments, write regions."""

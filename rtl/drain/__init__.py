@@ -1,0 +1,1 @@
+"""The way from the accumulator to the output scratchpad: epilogue, bias, reorganise."""

@@ -1,0 +1,1 @@
+"""Building blocks that every other folder of rtl/ uses: streams, memories, arithmetic, rounding."""

@@ -1,0 +1,1 @@
+"""The host link: a serial line with frames, checksums and retries."""

@@ -1,0 +1,1 @@
+"""The memory port and the on-chip memories: AXI arbiters, scratchpads, the predictor memory."""

@@ -1,0 +1,1 @@
+"""The microcoded processor that runs the tile loops of compute commands."""

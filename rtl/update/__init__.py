@@ -1,0 +1,1 @@
+"""The update unit: SGD, Adam, the sums of a prediction's quality."""

@@ -1,0 +1,1 @@
+"""Standard cells: Liberty files, memory models, static timing and power."""
