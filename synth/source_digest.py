@@ -12,11 +12,14 @@ SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "ne
 OWN = {"ecp5": ("ecp5", "output_registers"), "ice40": ("ice40",), "xilinx": ("xilinx",)}
 """Those of one target, by its name."""
 
-CELLS = ("asic", "breakdown", "design", "liberty", "logic", "memories", "netlist", "power", "sta", "target", "yosys")
+CELLS = (
+    "asic/activity", "asic/cells", "asic/liberty", "asic/power", "asic/sram", "asic/sta", "asic/truth_tables",
+    "breakdown", "design", "netlist", "target", "yosys",
+)  # fmt: skip
 """Those that decide about figures of standard cells."""
 
 CODE = {
-    name: code(Path(__file__).with_name(f"{name}.py"))
+    name: code(Path(__file__).parent / f"{name}.py")
     for name in {*SOURCES, *CELLS, *(name for own in OWN.values() for name in own)}
 }
 """By module, as the process began: files may change while it runs, but what it has imported doesn't."""

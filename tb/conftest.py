@@ -1,14 +1,14 @@
 """The command line in this process, and a run that it made."""
 
 import pytest
-import torch
-from adagp.cli.main import main
-from command_line import SMALL
 
 
 @pytest.fixture
 def adagp(capsys, monkeypatch):
     """The command line, in this process: returns exit code, standard output and standard error."""
+    import torch
+    from adagp.cli.main import main
+
     monkeypatch.setenv("COLUMNS", "200")
     torch.set_num_threads(1)
 
@@ -24,6 +24,9 @@ def adagp(capsys, monkeypatch):
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
     """The folder of a finished run on the golden model."""
+    from adagp.cli.main import main
+    from command_line import SMALL
+
     folder = tmp_path_factory.mktemp("runs") / "golden"
     with pytest.raises(SystemExit) as ended:
         main(["train", "--device", "golden", "-o", str(folder), *SMALL, "--json", str(folder.parent / "golden.json")])

@@ -54,15 +54,15 @@ __all__ = ["details_of", "figures_of", "main", "sources"]
 COMMAND = "python -m adagp.evaluation.benches.accuracy"
 WORK = Path("build/bench_accuracy")
 USUAL = [name for name, regime in REGIMES.items() if not regime.wants_gpu]
-REPORTING = ("bench_", "report_", "accuracy_", "front", "plots", "results", "progress", "cli")
-"""Files of this package that have no part in a run."""
+REPORTING = ("pareto", "plots", "results", "progress")
+"""Files of experiments/ that have no part in a run."""
 
 
 def sources() -> str:
     """Digest of what decides how a run ends: this package's, the library's, the specification's."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     files = [
-        file for part in ("experiments", "golden", "spec") for file in sorted((root / part).rglob("*.py"))
+        file for part in ("experiments", "algorithm", "spec") for file in sorted((root / part).rglob("*.py"))
         if part != "experiments" or not file.name.startswith(REPORTING)
     ]  # fmt: skip
     return digest(*(part for file in files for part in (file.relative_to(root), code(file))))[:8]

@@ -16,7 +16,7 @@ from .reference import table
 __all__ = ["PATH", "SOURCE", "document", "main", "section"]
 
 MODULE = "adagp.evaluation.report.board_build"
-PATH = Path(__file__).parents[1] / "docs" / "boards.md"
+PATH = Path(__file__).parents[2] / "docs" / "boards.md"
 """The committed copy."""
 SOURCE = "board_build"
 """The result that it is made of, by :mod:`.bench_build`."""

@@ -17,7 +17,7 @@ from .reference import table
 
 __all__ = ["AS_OF", "PATH", "RESULTS", "age", "command", "earlier", "figures", "named", "parts", "where"]
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 """Where measured figures are."""
 PATH = ROOT / "docs" / "figures.md"

@@ -26,7 +26,7 @@ from .synthesis_plot import drawn
 __all__ = ["FLOWS", "PATH", "SOURCES", "flows_named", "implementation", "main"]
 
 MODULE = "adagp.evaluation.report.implementation"
-PATH = Path(__file__).parents[1] / "docs" / "implementation.md"
+PATH = Path(__file__).parents[2] / "docs" / "implementation.md"
 """The committed copy."""
 _BASELINE = paper.FPGA_RESOURCES["baseline"]
 SOURCES = ("xilinx", "ecp5", "asic", "variants_vgg13", "variants_digits", "pe_formats")

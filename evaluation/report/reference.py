@@ -15,7 +15,7 @@ from ...spec.registers import COUNTERS, REGISTERS, Control, Status
 
 __all__ = ["PATH", "reference", "table"]
 
-PATH = Path(__file__).parents[1] / "docs" / "reference.md"
+PATH = Path(__file__).parents[2] / "docs" / "reference.md"
 """The committed copy."""
 
 

@@ -38,10 +38,10 @@ UNITS = {
     "AdamRate": Unit(
         AdamRate, "test_adam_rate", (("test_a_training_run",), ("test_random_orders",), ("test_the_longest_start",))
     ),
-    "Cosine": Unit(Cosine, "test_gate", (("test_cosine",),)),
-    "Gate": Unit(Gate, "test_gate", (("test_gate",),)),
+    "Cosine": Unit(Cosine, "test_quality_gate", (("test_cosine",),)),
+    "Gate": Unit(Gate, "test_quality_gate", (("test_quality_gate",),)),
     "PhaseControl": Unit(
-        PhaseControl, "test_schedule",
+        PhaseControl, "test_phase_control",
         (
             ("test_random_schedules", 31), ("test_far_positions",), ("test_long_epochs",),
             ("test_reprogrammed_while_running",),

@@ -11,7 +11,7 @@ from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, FallingEdge, Timer, with_timeout
 from harness import PERIOD_NS
 
-__all__ = ["Context", "unit_module", "unit_test"]
+__all__ = ["Context", "unit_module", "unit_path", "unit_test"]
 
 UNIT = Path(__file__).parents[1] / "unit"
 
@@ -82,9 +82,15 @@ class Context:
         return Timer(round(seconds * 1e12), "ps")
 
 
+def unit_path(name: str) -> Path:
+    """The file of a module of tb/unit, in whichever of its folders."""
+    (path,) = UNIT.rglob(f"{name}.py")
+    return path
+
+
 def unit_module(name: str):
     """A module of tb/unit, whatever tb/cocotb has of that name."""
-    spec = importlib.util.spec_from_file_location(f"unit_{name}", UNIT / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"unit_{name}", unit_path(name))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

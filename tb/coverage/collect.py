@@ -57,7 +57,7 @@ def _blocks() -> dict[str, str]:
     def walk(fragment, path, owner):
         for origin in fragment.origins or ():
             package, _, module = type(origin).__module__.rpartition(".")
-            owner = module if package == "adagp.rtl" else owner
+            owner = module if package.startswith("adagp.rtl") else owner
         found[".".join(path)] = owner
         for index, (inner, name, *_) in enumerate(fragment.subfragments):
             walk(inner, (*path, name or f"U${index}"), owner)

@@ -14,8 +14,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 from formal.harness import Harness, interfaces
-from formal.jobs import JOBS
 from formal.netlist import build, gates_between
+from formal.properties import JOBS
 from formal.registry import CONFIG
 from formal.rules import bind_streams, counter_rule, fifo_rule, stream_rule
 from formal.rules_axi import AXI_LITE_READ_CYCLES, bind_axi_lite, bind_axi_write

@@ -35,7 +35,7 @@ STOPS = "%Error"
 
 _EXCEPTION = re.compile(r"\b((\w*(?:Error|Timeout))\b.*)$", re.MULTILINE)
 
-sys.path[:0] = [str(TB), str(TB / "cocotb")]  # the benches import each other by bare names, as under pytest
+sys.path[:0] = [str(TB / "support"), str(TB / "cocotb")]  # the benches import each other by bare names, as under pytest
 
 
 @dataclass(frozen=True)

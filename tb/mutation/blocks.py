@@ -11,6 +11,7 @@ from adagp.rtl.dma import fill
 from adagp.rtl.drain import drain
 from adagp.rtl.sequencer import sequencer
 from amaranth.lib import wiring
+from unit_bench import unit_path
 
 from .block_bench import TB, BlockBench
 from .choice import Mutant
@@ -42,9 +43,9 @@ BENCHES = {
         BlockBench("Compute", "test_compute", lambda: compute.Compute(CONFIG)),
         BlockBench("Csr", "test_csr", lambda: csr.Csr(CONFIG)),
         BlockBench("Drain", "test_drain", lambda: drain.Drain(CONFIG)),
-        BlockBench("Fill", "test_dma_read", _fill),
+        BlockBench("Fill", "test_fill", _fill),
         BlockBench("Sequencer", "test_sequencer", lambda: sequencer.Sequencer(CONFIG)),
-        BlockBench("Store", "test_dma_write", _on_axi("test_dma_write")),
+        BlockBench("Store", "test_store", _on_axi("test_store")),
         BlockBench("Update", "test_update", _on_axi("test_update")),
     )
 }
@@ -67,5 +68,5 @@ def bench_sources(bench: BlockBench) -> str:
     """Digest of a bench's sources; what makes Verilog isn't among them, as what is simulated is a netlist."""
     roots = [TB / "cocotb" / f"{bench.module}.py", Path(__file__).with_name("block_bench.py")]
     if bench.module == UNIT_BENCHES:
-        roots.append(TB / "unit" / f"{UNITS[bench.block].module}.py")
+        roots.append(unit_path(UNITS[bench.block].module))
     return sources(roots, but=["gen"])

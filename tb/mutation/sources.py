@@ -15,7 +15,7 @@ __all__ = ["ROOT", "TOOLS", "closure", "digest", "sources"]
 
 ROOT = Path(__file__).parents[2]
 TB = ROOT / "tb"
-BARE = (TB, TB / "cocotb")
+BARE = (TB / "support", TB / "cocotb")
 """Where benches find each other by bare names."""
 DATA = {ROOT / "sim" / "build.py": ("*.cpp", "*.h", "*.vlt")}
 """What a module reads that lies beside it."""

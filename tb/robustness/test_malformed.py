@@ -14,11 +14,11 @@ from failing_commands import FORWARD
 
 from robustness.campaign import configured, random_numbers
 from robustness.expect import Expectation
-from robustness.fates import shares
-from robustness.malform import neighbours, spoilt
 from robustness.malformed import Malformed
 from robustness.networks import Networks
+from robustness.outcome_shares import shares
 from robustness.predicting import PredictingNetworks
+from robustness.spoil_commands import neighbours, spoilt
 
 pytestmark = pytest.mark.timeout(900)  # the simulator may have to be built first
 

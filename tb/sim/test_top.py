@@ -53,7 +53,7 @@ def test_what_the_supervisor_resets_has_no_other_reset():
 def test_generation_is_deterministic():
     texts = set()
     for seed in ("1", "2"):
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": "tb"}
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": "tb/support"}
         texts.add(subprocess.run([sys.executable, "-c", GENERATE], env=env, capture_output=True, check=True).stdout)
     assert len(texts) == 1 and b"module adagp" in texts.pop()
 

@@ -15,8 +15,8 @@ from adagp.spec.presets import PRESETS, preset
 from amaranth.hdl import Fragment
 from bench import seeded
 from descriptor_grammar import RULES, Grammar
-from formal.jobs import JOBS
-from robustness.malform import GEOMETRY, neighbours, spoilt
+from formal.properties import JOBS
+from robustness.spoil_commands import GEOMETRY, neighbours, spoilt
 
 MEMORY = 1 << 15
 N_PROGRAMS, N_SPOILT = 90, 12

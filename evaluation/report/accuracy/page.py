@@ -27,7 +27,7 @@ from .verdicts import in_a_sentence, pairs, verdicts
 __all__ = ["PATH", "PLOT", "document", "main"]
 
 MODULE = "adagp.evaluation.report.accuracy.page"
-PATH = Path(__file__).parents[1] / "docs" / "accuracy.md"
+PATH = Path(__file__).parents[3] / "docs" / "accuracy.md"
 """The committed copy."""
 PLOT = PATH.parent / "images" / "accuracy.png"
 RESULTS = figures.RESULTS / "accuracy.json"

@@ -9,7 +9,7 @@ from adagp.evaluation.instruments import results
 from adagp.gen.hardware_digest import HARDWARE
 from adagp.spec.presets import preset
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROVENANCE = {
     "commit", "hardware", "command", "config", "config_hash", "clock_hz", "memory_part", "seed", "tools", "processor",
 }  # fmt: skip

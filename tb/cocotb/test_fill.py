@@ -11,7 +11,7 @@ from axi import OnAxi, axi_ram
 from dma_bench import CONFIGS, LEAST, loops
 from harness import Bench, parameters
 from runner import SIMULATORS, run
-from unit.test_dma_read import DRAM_BYTES, LEVELS, random_fill
+from unit.dma.test_fill import DRAM_BYTES, LEVELS, random_fill
 
 SEED = 25
 COUNT = 30
@@ -21,9 +21,9 @@ PADS = {Target.A: ("a", "a_full"), Target.B: ("b", "b_full"), Target.C: ("c", "c
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("name", ["tiny", "port128"])
-def test_dma_read(name, simulator, tmp_path):
+def test_fill(name, simulator, tmp_path):
     config = CONFIGS[name]
-    run("test_dma_read", OnAxi(config, Fill(config), read="client"), config, tmp_path, simulator=simulator, seed=SEED)
+    run("test_fill", OnAxi(config, Fill(config), read="client"), config, tmp_path, simulator=simulator, seed=SEED)
 
 
 def pad_of(d):

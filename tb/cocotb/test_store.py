@@ -13,7 +13,7 @@ from axi import OnAxi, axi_ram
 from dma_bench import CONFIGS, loops
 from harness import Bench, parameters
 from runner import SIMULATORS, run
-from unit.test_dma_write import DRAM_BYTES, LEVELS, random_store
+from unit.dma.test_store import DRAM_BYTES, LEVELS, random_store
 
 SEED = 26
 COUNT = 30
@@ -22,8 +22,8 @@ STALL = 0.3
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("name", ["tiny", "port128"])
-def test_dma_write(name, simulator, tmp_path):
-    run("test_dma_write", design(CONFIGS[name]), CONFIGS[name], tmp_path, simulator=simulator, seed=SEED)
+def test_store(name, simulator, tmp_path):
+    run("test_store", design(CONFIGS[name]), CONFIGS[name], tmp_path, simulator=simulator, seed=SEED)
 
 
 class StoreOfPad(wiring.Component):
