@@ -80,6 +80,7 @@ def test_none_or_a_broken_one_is_made_anew(launcher, python):
         ("board build ecpix5", ["boards"]), ("train --device board --port x", ["board"]),
         ("diff --devices=golden,board", ["board"]), ("experiment --model vgg13", ["models"]),
         ("experiment --model vgg13 --tensorboard", ["models", "tensorboard"]), ("train --port board2", []),
+        ("train --tensorboard", ["tensorboard"]), ("train --tensorboard --device board", ["board", "tensorboard"]),
     ],
 )  # fmt: skip
 def test_what_a_command_needs_is_installed_for_it(launcher, line, extras):
