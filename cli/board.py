@@ -14,16 +14,8 @@ from ..host.console import LARGEST_SEED, resumable, screen
 from ..host.training.settings import SettingsError
 from ..spec.link import BAUD
 from ..spec.presets import preset
-from .options import (
-    BaudOption,
-    JsonOption,
-    PatienceOption,
-    PortOption,
-    PresetOption,
-    VariantOption,
-    board_port,
-    summarise,
-)
+from .option_groups import grouped
+from .options import NO_LINE, JsonOption, LineOptions, PresetOption, VariantOption, summarise
 
 __all__ = ["boards"]
 
@@ -102,11 +94,10 @@ def build(
 
 
 @boards.command()
+@grouped
 def start(
     folder: Annotated[Path, typer.Argument(help="What `adagp board build` wrote: its dram.json is read.")],
-    port: PortOption = None,
-    baud: BaudOption = None,
-    patience: PatienceOption = None,
+    line: LineOptions = NO_LINE,
     json_path: JsonOption = None,
 ) -> None:
     """Start a board's memory: its first commands, calibration of each byte lane, a test. Once after power-up.
@@ -119,17 +110,17 @@ def start(
 
     from ..boards.memory.controller import DramController
 
-    line = board_port("board", port, baud, patience)
+    port = line.port_of("board")
     if not (folder / "dram.json").exists():
         raise SettingsError(f"there is no board in {folder}: `adagp board build` makes one")
     controller = DramController.load(folder / "dram.json")
     made = _config_hash(folder / "accelerator.json")
     from ..boards.memory.bring_up import start_memory
 
-    assert line is not None
+    assert port is not None
     with Progress(*Progress.get_default_columns(), console=screen, transient=True) as progress:
         task = progress.add_task("calibration", total=1.0)
-        eyes, compared = start_memory(line, controller, made, lambda share: progress.update(task, completed=share))
+        eyes, compared = start_memory(port, controller, made, lambda share: progress.update(task, completed=share))
     table = Table("pins", "bitslip", "delays that work", "delay", title=f"{controller.memory_bytes >> 20} MiB started")
     for eye in eyes:
         table.add_row(controller.pins(eye.lane), str(eye.bitslip), f"{eye.first} to {eye.last}", str(eye.delay))

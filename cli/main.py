@@ -8,10 +8,13 @@ from rich.text import Text
 
 from ..host.console import screen
 from .board import boards
+from .diff import diff
+from .disasm import disasm
+from .evaluate import evaluate
 from .experiment import experiment
-from .machine import generate, info
-from .program import diff, disasm
-from .runs import evaluate, report
+from .generate import generate
+from .info import info
+from .report import report
 from .synth import synth
 from .train import train
 
@@ -22,9 +25,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Generate, simulate and train on the adagp DNN training accelerator. Start with: `adagp train`",
 )  # fmt: skip
-for command in (train, evaluate, report, generate, info, synth, disasm, diff, experiment):
-    app.command()(command)
-app.add_typer(boards, name="board")
+COMMANDS = {
+    "Train a network": (train, evaluate, report),
+    "Make the hardware": (generate, synth, boards),
+    "Look inside": (disasm, diff, info),
+    "Compare methods of training, in PyTorch": (experiment,),
+}
+"""The commands by what people want."""
+
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(command)
 
 
 def _complain(kind: str, message: str) -> None:

@@ -1,8 +1,9 @@
-"""What the commands of the command line share: options, the screen, summaries in JSON."""
+"""Options that several commands share, and summaries in JSON."""
 
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from ..host.devices.board import Port
 
 __all__ = [
-    "BatchOption", "BaudOption", "ClassesOption", "DeviceOption", "JsonOption", "ModelOption", "PatienceOption",
-    "PortOption", "PresetOption", "RunArgument", "ShapeOption", "SourceOption", "VariantOption", "board_port",
-    "summarise", "transfer_shown",
+    "NO_LINE", "DeviceOption", "JsonOption", "LineOptions", "PresetOption", "RunArgument", "SourceOption",
+    "VariantOption", "summarise", "transfer_shown",
 ]  # fmt: skip
 
 
@@ -34,23 +34,6 @@ DeviceOption = Annotated[
         help="Where to run: `sim` (the simulated RTL), `golden` (its model), or `board` (hardware at `--port`)."
     ),
 ]
-PortOption = Annotated[
-    str | None, typer.Option(help="Device `board`: its serial port, /dev/ttyUSB1, COM3, socket://HOST:PORT, ...")
-]
-BaudOption = Annotated[
-    int | None, typer.Option(help="Device `board`: rate of the line, as its bitstream has it; default: 3000000.")
-]
-PatienceOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Device `board`: seconds without an answer before something is asked again; default: 0.25. A simulated"
-        " board, or a line through a network, may need more."
-    ),
-]
-ModelOption = Annotated[str, typer.Option(help="A built-in network, or `file.py:function`; see `adagp train --help`.")]
-ShapeOption = Annotated[str, typer.Option(help="Images: CHANNELS,HEIGHT,WIDTH.")]
-ClassesOption = Annotated[int, typer.Option(help="Classes of the model.", min=2)]
-BatchOption = Annotated[int, typer.Option(help="Images per batch.", min=1)]
 VariantOption = Annotated[
     str,
     typer.Option(
@@ -88,22 +71,43 @@ def summarise(summary: dict, path: Path | None) -> None:
         write_atomically(path, (json.dumps(summary, indent=1) + "\n").encode())
 
 
-def board_port(device: str, path: str | None, baud: int | None, patience: float | None) -> "Port | None":
-    """What the options about the line say, None for a device without one; raises SettingsError."""
-    given = {"--port": path, "--baud": baud, "--patience": patience}
-    if device != "board":
-        idle = [name for name, value in given.items() if value is not None]
-        if idle:
-            raise SettingsError(f"{', '.join(idle)}: of no effect with --device {device}")
-        return None
-    if path is None:
-        raise SettingsError("--device board needs --port, its serial port")
-    try:
-        from ..host.devices.board import PATIENCE, Port
-        from ..spec.link import BAUD
-    except ImportError as error:
-        raise SettingsError(f"--device board needs pyserial: pip install 'adagp[board]' ({error})") from None
-    return Port(path, BAUD if baud is None else baud, PATIENCE if patience is None else patience)
+@dataclass(frozen=True)
+class LineOptions:
+    """The serial line to a board."""
+
+    port: Annotated[
+        str | None, typer.Option(help="Device `board`: its serial port, /dev/ttyUSB1, COM3, socket://HOST:PORT, ...")
+    ] = None
+    baud: Annotated[
+        int | None, typer.Option(help="Device `board`: rate of the line, as its bitstream has it; default: 3000000.")
+    ] = None
+    patience: Annotated[
+        float | None,
+        typer.Option(
+            help="Device `board`: seconds without an answer before a request is repeated; default: 0.25. A simulated"
+            " board, or a line through a network, may need more."
+        ),
+    ] = None
+
+    def port_of(self, device: str) -> "Port | None":
+        """The line to ``device``, None unless it is a board; raises SettingsError."""
+        if device != "board":
+            idle = [f"--{name}" for name, value in asdict(self).items() if value is not None]
+            if idle:
+                raise SettingsError(f"{', '.join(idle)}: of no effect with --device {device}")
+            return None
+        if self.port is None:
+            raise SettingsError("--device board needs --port, its serial port")
+        try:
+            from ..host.devices.board import PATIENCE, Port
+            from ..spec.link import BAUD
+        except ImportError as error:
+            raise SettingsError(f"--device board needs pyserial: pip install 'adagp[board]' ({error})") from None
+        patience = PATIENCE if self.patience is None else self.patience
+        return Port(self.port, BAUD if self.baud is None else self.baud, patience)
+
+
+NO_LINE = LineOptions()
 
 
 def transfer_shown() -> Callable[[int, int], None]:

@@ -3,20 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ..evaluation.instruments.synthesis import cells, complain, progress_of
-from ..evaluation.report.synth_tables import show
 from ..host.console import numbers, resumable, screen, writable_folder
 from ..host.training.settings import SettingsError
 from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
 from .options import JsonOption, PresetOption, summarise
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["changed", "synth"]
 
@@ -110,7 +105,13 @@ def synth(
     for name, folder in (("output", output), ("vivado", vivado)):
         if folder is not None:
             writable_folder(name, folder)
-    from ..synth import flow  # here, because Amaranth takes a while to import
+    from ..evaluation.instruments.synthesis import (
+        cells,
+        complain,
+        progress_of,
+    )  # here: Amaranth takes a while to import
+    from ..evaluation.report.synth_tables import show
+    from ..synth import flow
     from ..synth.design import Design
 
     designs = [Design(replace(config, variant=name), block) for name in dict.fromkeys(variant or VARIANTS)]

@@ -15,20 +15,19 @@ from ..host.devices.device import DeviceError
 from ..host.training.data import DATASETS
 from ..host.training.run_folder import RunError, RunFolder
 from ..host.training.settings import SCHEDULES, SettingsError, TrainSettings
+from .option_groups import grouped
 from .options import (
-    BaudOption,
+    NO_LINE,
     DeviceOption,
     JsonOption,
-    PatienceOption,
-    PortOption,
+    LineOptions,
     PresetOption,
     SourceOption,
     VariantOption,
-    board_port,
     summarise,
     transfer_shown,
 )
-from .runs import batches_by_phase, draw
+from .report import batches_by_phase, draw
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from ..host.devices.board import Port
@@ -61,11 +60,10 @@ def _name(settings: TrainSettings, device: str) -> str:
     return "-".join(map(str, parts))
 
 
+@grouped
 def train(
     device: DeviceOption = "sim",
-    port: PortOption = None,
-    baud: BaudOption = None,
-    patience: PatienceOption = None,
+    line: LineOptions = NO_LINE,
     preset_name: PresetOption = DEFAULTS.preset,
     model: Annotated[
         str, typer.Option(help="digits-cnn, mlp, lenet, vgg-small, vgg13, or `file.py:function` (see above).")
@@ -152,12 +150,12 @@ def train(
             f"{', '.join(settings.unused)}: of no effect with variant = {variant!r}, gradient_source ="
             f" {gradient_source!r}, schedule = {schedule!r}"
         )
-    line = board_port(device, port, baud, patience)
+    port = line.port_of(device)
     folder = RunFolder(output or Path("runs") / _name(settings, device))
     began = time.perf_counter()
     try:
         trainer, weights_hash = _run(
-            settings, device, folder, fresh, checkpoint_every, trace, timeline, line
+            settings, device, folder, fresh, checkpoint_every, trace, timeline, port
         )  # fmt: skip
     except KeyboardInterrupt:
         goes_on = folder.has_checkpoint() and not folder.finished
@@ -189,7 +187,7 @@ def _run(
     checkpoint_every: int,
     trace: str | None,
     timeline: str | None,
-    line: "Port | None" = None,
+    port: "Port | None" = None,
 ) -> tuple["Trainer", str]:
     """Train to the end, from the folder's checkpoint if it holds an unfinished run; returns the weights' hash too."""
     from ..host.training.session import open_session
@@ -204,7 +202,7 @@ def _run(
     goes_on = folder.has_checkpoint() and not fresh
     if goes_on and folder.settings != settings.to_dict():
         raise RunError(f"{folder.path} holds a run with other settings: give another --output, or --fresh")
-    with open_session(settings, device, trace=trace, folder=folder, port=line, progress=transfer_shown()) as session:
+    with open_session(settings, device, trace=trace, folder=folder, port=port, progress=transfer_shown()) as session:
         trainer = Trainer(settings, session.network, session.device, session.dataset, folder, checkpoint_every)
         if timeline is not None:
             trainer.timeline = _timeline(timeline, trainer)

@@ -19,17 +19,22 @@ from command_line import SMALL
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
-COMMANDS = ("train", "evaluate", "report", "generate", "info", "synth", "disasm", "diff")
+COMMANDS = ("train", "evaluate", "report", "generate", "synth", "disasm", "diff", "info", "experiment")
 
 
 # --- help -------------------------------------------------------------------------------------
 
 
-def test_help_lists_the_commands(adagp):
+def test_help_lists_every_command_under_its_purpose(adagp):
     code, out, _ = adagp("--help")
-    assert code == 0 and all(f" {command} " in out for command in COMMANDS)
-    own = [command.callback for command in app.registered_commands if ".host." in command.callback.__module__]
-    assert tuple(callback.__name__ for callback in own) == COMMANDS  # others join where their parts are imported
+    assert code == 0
+    shown = [line.split()[1] for line in out.splitlines() if line.startswith("│ ") and line[2].isalpha()]
+    assert sorted(shown) == sorted((*COMMANDS, "board"))
+    assert [command.callback.__name__ for command in app.registered_commands] == list(COMMANDS)
+    panels = [line.strip("╭─╮ ") for line in out.splitlines() if line.startswith("╭")]
+    assert panels[-4:] == [
+        "Train a network", "Make the hardware", "Look inside", "Compare methods of training, in PyTorch",
+    ]  # fmt: skip
     code, out, err = adagp()
     assert "Usage: adagp" in out + err
 

@@ -1,29 +1,16 @@
-"""Commands about runs that there are: evaluate, report."""
+"""``adagp report``: a run's log as a table, its plots, and its batches by phase."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..host.console import screen
 from ..host.training.run_folder import RunError, RunFolder
-from ..host.training.settings import TrainSettings
 from ..spec.phases import PHASE_NAMES, PHASE_TITLES, WARMUP
 from ..spec.presets import preset
-from .options import (
-    BaudOption,
-    JsonOption,
-    PatienceOption,
-    PortOption,
-    RunArgument,
-    board_port,
-    summarise,
-    transfer_shown,
-)
+from .options import JsonOption, RunArgument, summarise
 
-__all__ = ["batches_by_phase", "draw", "evaluate", "report"]
+__all__ = ["batches_by_phase", "draw", "report"]
 
 
 def batches_by_phase(row: dict, source: str) -> str:
@@ -40,38 +27,6 @@ def batches_by_phase(row: dict, source: str) -> str:
     if source == "skip":
         none = "; those of GP were skipped"
     return f"batches: {', '.join(parts)}{none}"
-
-
-def evaluate(
-    run: RunArgument,
-    device: Annotated[
-        str | None,
-        typer.Option(help="`sim`, `golden` or `board`; default: where a finished run was trained, else `sim`."),
-    ] = None,
-    port: PortOption = None,
-    baud: BaudOption = None,
-    patience: PatienceOption = None,
-    json_path: JsonOption = None,
-) -> None:
-    """Load a run's last checkpoint and measure loss and accuracy on the test images.
-
-    Example: `adagp evaluate runs/NAME --device golden`
-    """
-    folder = RunFolder(run)
-    settings = TrainSettings.from_dict(folder.settings)
-    if device is None:
-        device = folder.summary["device"] if folder.finished else "sim"
-    from ..host.training import trainer as training
-    from ..host.training.session import open_session
-
-    line = board_port(device, port, baud, patience)
-    with open_session(settings, device, port=line, progress=transfer_shown()) as session:
-        trainer = training.Trainer(settings, session.network, session.device, session.dataset, folder)
-        trainer.restore()
-        with screen.status("evaluating"):
-            loss, accuracy = training.evaluate(session.network, session.device, trainer.test_x_NCHW, trainer.test_y_N)
-    print(f"test loss {loss:.4f}  accuracy {100 * accuracy:.2f} %  ({len(trainer.test_y_N)} images)")
-    summarise({"test_loss": loss, "test_accuracy": accuracy, "images": len(trainer.test_y_N)}, json_path)
 
 
 def report(run: RunArgument, json_path: JsonOption = None) -> None:

@@ -1,0 +1,49 @@
+"""``adagp generate``: the accelerator as Verilog, its description and a C header."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..host.console import screen
+from ..host.training.settings import SettingsError
+from ..spec.config import FAMILIES
+from ..spec.presets import preset
+from .options import JsonOption, PresetOption, VariantOption, summarise
+
+__all__ = ["generate"]
+
+
+def generate(
+    preset_name: PresetOption = "ecp5",
+    variant: VariantOption = "baseline",
+    random_signs: Annotated[
+        bool, typer.Option("--random-signs", help="With what `adagp train --gradient-source random` needs.")
+    ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(help=f"Use the blocks of an FPGA family: {', '.join(FAMILIES)}. Default: plain Verilog."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")] = Path("build"),
+    json_path: JsonOption = None,
+) -> None:
+    """Write the accelerator as Verilog (`top.v`), its description (`top.json`) and a C header (`adagp.h`).
+
+    Example: `adagp generate --preset paper --variant max -o build/paper-max`
+    """
+    config = replace(preset(preset_name), variant=variant, random_signs=random_signs)
+    if random_signs and not config.predicts:
+        raise SettingsError("random_signs = True needs a variant that predicts gradients")
+    if target is not None and target not in FAMILIES:
+        raise SettingsError(f"target = {target!r} must be one of: {', '.join(FAMILIES)}")
+    output.mkdir(parents=True, exist_ok=True)
+    from ..gen.verilog import GATED, Vendor  # here, because Amaranth takes a while to import
+    from ..gen.verilog import generate as write_files
+
+    with screen.status(f"generating {preset_name} {variant} ({config.rows}x{config.cols} PEs)"):
+        folder = write_files(config, output, platform=GATED if target is None else Vendor(target)).parent
+    paths = [str(folder / name) for name in ("top.v", "top.json", "adagp.h")]
+    print("\n".join(paths))
+    found = {"preset": preset_name, "variant": variant, "config_hash": config.config_hash, "files": paths}
+    summarise(found, json_path)

@@ -1,0 +1,52 @@
+"""The options that describe a network to be compiled, which disasm and diff share."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..host.training.settings import SettingsError, TrainSettings
+from .options import PresetOption, SourceOption, VariantOption
+
+if TYPE_CHECKING:
+    from ..host.training.network import Network
+
+__all__ = ["NetworkOptions"]
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """A network, its images and batch, and the accelerator that it is compiled for."""
+
+    model: Annotated[str, typer.Option(help="A built-in network, or `file.py:function`; see `adagp train --help`.")] = (
+        "digits-cnn"
+    )
+    shape: Annotated[str, typer.Option(help="Shape of an image: CHANNELS,HEIGHT,WIDTH.")] = "1,8,8"
+    classes: Annotated[int, typer.Option(help="Number of classes.", min=2)] = 10
+    batch: Annotated[int, typer.Option(help="Images per batch.", min=1)] = 32
+    preset: PresetOption = "ecp5"
+    variant: VariantOption = "baseline"
+    gradient_source: SourceOption = "predicted"
+
+    def build(self, seed: int = 0) -> tuple["Network", dict]:
+        """Compile the network; returns it and the weights that it starts from."""
+        settings = TrainSettings(
+            model=self.model, batch=self.batch, preset=self.preset, variant=self.variant,
+            gradient_source=self.gradient_source, seed=seed,
+        )  # fmt: skip
+        config, image = settings.config, self._image()
+        from ..host.training.models import build_model  # here, because torch takes seconds to import
+        from ..host.training.network import Network
+
+        module = build_model(settings.model, image, self.classes, settings.seed)
+        source = settings.gradient_source if settings.predicts else None
+        return Network(module, image, settings.batch, config, source=source), module.state_dict()
+
+    def _image(self) -> tuple[int, int, int]:
+        try:
+            c, h, w = (int(part) for part in self.shape.split(","))
+        except ValueError:
+            c = h = w = 0
+        if min(c, h, w) < 1:
+            raise SettingsError(f"shape = {self.shape!r} must be CHANNELS,HEIGHT,WIDTH, e.g. 3,32,32")
+        return c, h, w
