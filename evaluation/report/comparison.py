@@ -42,14 +42,14 @@ class Results:
         return {variant: value(design) for variant, design in self.designs(name).items()}
 
     def origins(self, *names: str) -> str:
-        """A paragraph for each result: where it comes from, or what would make it."""
+        """A line for each result: where it comes from, or the session that measures it."""
         lines = []
         for name in names:
             found = self.read(name)
-            line = f"*Not measured yet*: `python -m adagp.evaluation.benches.{name}` writes `results/{name}.json`."
             if found:
-                line = where(found["provenance"], self.hardware, self.flows.get(name))
-            lines.append(f"{name}: {line}")
+                lines.append(where(found["provenance"], self.hardware, self.flows.get(name), name))
+            else:
+                lines.append(f"{name}: not measured yet; `nox -s bench_{name}` writes `results/{name}.json`.")
         return "\n\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...gen.hardware_digest import HARDWARE
 from ...spec.config import VARIANTS
+from .provenance import details, fold, session
 from .reference import table
 
 __all__ = ["AS_OF", "PATH", "RESULTS", "age", "command", "earlier", "figures", "named", "parts", "where"]
@@ -108,14 +109,14 @@ def age(origin: dict, hardware: str, flow: str | None = None) -> str:
     return "Current" if flow in (None, origin.get("flow")) else "Of an earlier flow"
 
 
-def where(origin: dict, hardware: str, flow: str | None = None) -> str:
-    """A line on where figures come from, and of what :func:`age` they are."""
-    tools = ", ".join(f"{name} {version}" for name, version in origin["tools"].items())
-    return (
-        f"*{age(origin, hardware, flow)}*: by `{origin['command']}` at commit `{origin['commit'][:12]}`;"
-        f" preset `{origin['config']}` at {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']};"
-        f" seed {origin['seed']}; {tools}."
-    )
+def where(origin: dict, hardware: str, flow: str | None = None, name: str = "") -> str:
+    """A fold that says how figures are measured, for which hardware (:func:`age`) and, opened, by which run.
+
+    ``name``: the result's, where several stand together.
+    """
+    summary = f"{name and name + ': '}{age(origin, hardware, flow)}, by <code>{session(origin['command'])}</code>"
+    setting = f"Preset <code>{origin['config']}</code> at {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']}"
+    return fold(summary, f"{setting}. {details(origin)}")
 
 
 def _part(title, origin, figures, hardware):

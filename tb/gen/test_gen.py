@@ -100,7 +100,10 @@ def test_figures_say_which_are_current():
         stem, _, part = title.partition(": ")
         origin = written[stem][part] if part else written[stem]
         current = origin.get("hardware") == figures.named(text)
-        assert where.startswith("*Current*" if current else "*Of earlier hardware*") and origin["commit"][:12] in where
+        assert where.startswith(
+            f"<details><summary>{'Current' if current else 'Of earlier hardware'}, by <code>nox -s "
+        )
+        assert origin["commit"][:12] in where
         seen += 1
     assert seen == sum(1 if "commit" in origins else len(origins) for origins in written.values()) > 0
 
@@ -116,7 +119,7 @@ def test_figures_of_any_hardware(tmp_path):
     assert figures.earlier("bb", tmp_path) == ["new", "several: one", "several: two", "without"]
     text = figures.figures("aa", tmp_path)
     assert figures.named(text) == "aa"
-    assert (text.count("*Current*"), text.count("*Of earlier hardware*")) == (2, 3)
+    assert (text.count("<summary>Current,"), text.count("<summary>Of earlier hardware,")) == (2, 3)
     with pytest.raises(ValueError, match="name no hardware"):
         figures.named("# Figures")
 

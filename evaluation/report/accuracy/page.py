@@ -16,6 +16,7 @@ from ....experiments.comparison import BEYOND, TUNING_SEED
 from ....experiments.methods.methods import METHODS
 from ....gen.hardware_digest import HARDWARE
 from .. import figures
+from ..provenance import details, fold, session
 from ..reference import table
 from .findings import LEVEL, Findings, Gap, close
 from .methods import legend
@@ -133,11 +134,10 @@ def _tuning(found: Findings) -> str:
 
 
 def _origin(found: Findings, hardware: str) -> str:
-    """Where the figures come from; those without simulated cycles are of no preset, and of any hardware."""
+    """A fold on the run; figures without simulated cycles belong to no preset and to any hardware."""
     if found.regime["preset"]:
         return figures.where(found.origin, hardware)
-    origin = found.origin
-    return f"Not simulated. By `{origin['command']}` at commit `{origin['commit'][:12]}`; seeds {origin['seed']}."
+    return fold(f"Not simulated, by <code>{session(found.origin['command'])}</code>", details(found.origin))
 
 
 def _batches(regime: Mapping, examples: Mapping) -> int:

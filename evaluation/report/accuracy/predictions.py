@@ -7,6 +7,7 @@ from statistics import fmean
 
 from ....algorithm.paper import EPOCHS
 from ...benches.predictor import BATCH, IMAGES, paper_batches
+from ..provenance import details, fold, session
 from ..reference import table
 from .findings import Findings
 
@@ -53,10 +54,8 @@ def learning(folder: Path) -> str:
     rows, origins = [], []
     for data, origin in written["provenance"].items():
         detail = written["details"][data]["details"]
-        origins.append(
-            f"{data}: by `{origin['command']}` at commit `{origin['commit'][:12]}`; torch {origin['tools']['torch']};"
-            f" seeds {origin['seed']}; {detail['batches']:,} batches."
-        )
+        summary = f"{data}: {detail['batches']:,} batches, by <code>{session(origin['command'])}</code>"
+        origins.append(fold(summary, details(origin)))
         for kind, runs in detail["tenths"].items():
             for layer in runs[0][0]:
                 cosines = [fmean(run[tenth][layer]["cosine"] for run in runs) for tenth in (0, 1, 4, 9)]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...benches.wall_time import HOWS, SIZE, half_predicted
+from ..provenance import details, fold, session
 from ..reference import table
 
 __all__ = ["times"]
@@ -30,11 +31,20 @@ def _than(longer: Sequence[str]) -> str:
     return f"longer, with {', '.join(longer)}, than" if longer else "less time than"
 
 
-def _rows(detail: Mapping, figures: Mapping[str, float], part: str, hows: Sequence[str]) -> list[list[str]]:
+def _milliseconds(detail: Mapping) -> list[list[str]]:
+    """By network and kind of batch, with interquartile ranges where they were taken."""
     rows = []
     for model, seconds in detail["seconds"].items():
         spread = {kind: f" ({100 * share:.0f} %)" for kind, share in detail.get("spread", {}).get(model, {}).items()}
-        row = [model, *(f"{1000 * value:.1f}{spread.get(kind, '')}" for kind, value in seconds.items())]
+        rows.append([model, *(f"{1000 * value:.1f}{spread.get(kind, '')}" for kind, value in seconds.items())])
+    return rows
+
+
+def _ratios(detail: Mapping, figures: Mapping[str, float], part: str, hows: Sequence[str]) -> list[list[str]]:
+    """By network: GP batches over batches of plain training, and their overhead."""
+    rows = []
+    for model, seconds in detail["seconds"].items():
+        row = [model]
         for how in hows:
             ratio, overhead = (figures[f"{name}_{model}_{part}"] for name in (f"gp{how}_over_bp", f"overhead{how}"))
             row += f"{ratio:.3f}", f"{half_predicted(seconds, how):.3f}", f"{100 * overhead:.1f} %"
@@ -43,20 +53,23 @@ def _rows(detail: Mapping, figures: Mapping[str, float], part: str, hows: Sequen
 
 
 def _part(written: Mapping, part: str) -> str:
-    """What was measured in a part, in a table and sentences."""
+    """The measurements of a part, in two tables and sentences."""
     origin, detail = written["provenance"][part], written["details"][part]["details"]
     size, kinds = detail.get("size", SIZE), next(iter(detail["seconds"].values()))
     hows = [how for how in HOWS if f"gp{how}" in kinds]
-    head = [f"`{kind}`" for kind in kinds]
+    head: list[str] = []
     for how in hows:
         head += f"`gp{how}` / `bp`", f"half `gp{how}`", f"overhead of `gp{how}`"
     spread = " (interquartile ranges)" if "spread" in detail else ""
     at_once = f"; at once: {detail['at_once']}" if "at_once" in detail else ""
     return f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
 images of {size} x {size}, {detail["batch"]} in a batch, medians of {detail["rounds"]}{spread}{at_once}.
-By `{origin["command"]}` at commit `{origin["commit"][:12]}`; torch {origin["tools"]["torch"]}.
 
-{table(("network", *head), _rows(detail, written["figures"], part, hows))}
+{fold(f"Measured by <code>{session(origin['command'])}</code>", details(origin))}
+
+{table(("network", *(f"`{kind}`" for kind in kinds)), _milliseconds(detail))}
+
+{table(("network", *head), _ratios(detail, written["figures"], part, hows))}
 
 {" ".join(_worth(detail, written["figures"], part, how) for how in hows)}"""
 

@@ -8,6 +8,9 @@ from .findings import LEVEL, Findings, Gap, clear
 
 __all__ = ["in_a_sentence", "pairs", "verdicts"]
 
+SIDE_BY_SIDE = 5
+"""Regimes in a table: as many as a screen is wide."""
+
 
 def _question(question: str, gaps: Mapping[str, Gap], better: str, worse: str) -> str:
     """An answer by how many regimes show a clear difference."""
@@ -130,7 +133,7 @@ def _with_gp(by_regime: Mapping[str, Findings]) -> Sequence[str]:
 
 
 def pairs(by_regime: Mapping[str, Findings]) -> str:
-    """A table of what is above plain training of no higher cost, by method and regime; a regime is a family."""
+    """Tables of differences to plain training of no higher cost, by method and regime; a regime is a family."""
     methods = _with_gp(by_regime)
     gaps = {name: gaps for name, found in by_regime.items() if (gaps := _above(found, methods))}
     sure = {name: clear(found) for name, found in gaps.items()}
@@ -139,9 +142,13 @@ def pairs(by_regime: Mapping[str, Findings]) -> str:
         gap = gaps[name].get(method)
         return "" if gap is None else f"{gap}" + " *" * (method in sure[name]) + " (lost)" * gap.lost
 
-    rows = [(f"`{method}`", *(cell(name, method) for name in gaps)) for method in methods]
+    tables = [
+        table(("method", *some), [(f"`{method}`", *(cell(name, method) for name in some)) for method in methods])
+        for some in (list(gaps)[first : first + SIDE_BY_SIDE] for first in range(0, len(gaps), SIDE_BY_SIDE))
+    ]
+    together = "\n\n".join(tables)
     return f"""In points of test accuracy, with {1 - LEVEL:.0%} confidence intervals; * clear, a column being a family:
 others than in *In short* may be. (lost): runs of the method or of the line went astray, so nothing is said. Empty: not
 run, or its cost is above that of plain training for all epochs, or below that of the shortest.
 
-{table(("method", *gaps), rows)}"""
+{together}"""

@@ -132,20 +132,20 @@ def test_standard_cells(tmp_path):
 def test_where_figures_come_from(measured):
     text = implementation.implementation("aa", measured, flows={})
     assert figures.named(text) == "aa"
-    line = "by `make it` at commit `cccccccccccc`; preset `tiny` at 50 MHz with y; seed [1, 2]; yosys 1.0."
-    assert text.count(f"\n\nxilinx: *Current*: {line}\n\n") == 3
-    assert text.count(f"\n\necp5: *Of earlier hardware*: {line}\n\n") == 3
+    line = (
+        ", by <code>make it</code></summary>Preset <code>tiny</code> at 50 MHz with y. "
+        "Commit <code>cccccccccccc</code>; seed [1, 2]; yosys 1.0.</details>\n\n"
+    )
+    assert text.count(f"\n\n<details><summary>xilinx: Current{line}") == 3
+    assert text.count(f"\n\n<details><summary>ecp5: Of earlier hardware{line}") == 3
     for name, times in (("asic", 2), ("variants_digits", 1), ("pe_formats", 1)):
-        missing = (
-            f"\n\n{name}: *Not measured yet*: `python -m adagp.evaluation.benches.{name}` "
-            f"writes `results/{name}.json`.\n\n"
-        )
+        missing = f"\n\n{name}: not measured yet; `nox -s bench_{name}` writes `results/{name}.json`.\n\n"
         assert text.count(missing) == times
 
 
 def test_nothing_measured(tmp_path):
     text = implementation.implementation("aa", tmp_path)
-    assert set(re.findall(r"^(\w+): \*Not measured yet\*", text, re.MULTILINE)) == set(implementation.SOURCES)
+    assert set(re.findall(r"^(\w+): not measured yet", text, re.MULTILINE)) == set(implementation.SOURCES)
     assert "| LUT | max | not measured |  |  | 494,080 | +22,076 | +4.7 |" in rows(text)
     assert "None" not in text and "nan" not in text
 

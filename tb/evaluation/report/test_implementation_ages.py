@@ -24,7 +24,8 @@ def write(folder, name, more, **origin):
 
 
 def ages(text, name):
-    return set(re.findall(rf"^{name}: \*(.*?)\*", text, re.MULTILINE))
+    """The ages of a result, as its folds have them."""
+    return set(re.findall(rf"^(?:<details><summary>)?{name}: (.*?)[,;]", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize(("recorded", "age"), [("f2", "Current"), ("f1", "Of an earlier flow"), (None, None)])
@@ -68,7 +69,7 @@ def test_the_document_says_which_figures_are_current():
     assert set(flows) == set(implementation.FLOWS)
     for name in implementation.SOURCES:
         path = figures.RESULTS / f"{name}.json"
-        age = "Not measured yet"
+        age = "not measured yet"
         if path.exists():
             origin = json.loads(path.read_text())["provenance"]
             age = figures.age(origin, figures.named(text), flows.get(name))
