@@ -1,0 +1,25 @@
+"""``adagp generate``: the files that it writes."""
+
+import json
+from dataclasses import replace
+
+from adagp.spec.presets import preset
+
+
+def test_generate(adagp, tmp_path):
+    code, out, err = adagp("generate", "--preset", "tiny", "-o", tmp_path / "made", "--json", tmp_path / "files.json")
+    files = [str(tmp_path / "made" / name) for name in ("top.v", "top.json", "adagp.h")]
+    assert (code, err) == (0, "") and out.split() == files
+    assert (tmp_path / "made" / "top.v").read_text().count("\nmodule adagp(") == 1
+    summary = json.loads((tmp_path / "files.json").read_text())
+    hashed = preset("tiny").config_hash
+    assert summary == {"preset": "tiny", "variant": "baseline", "config_hash": hashed, "files": files}
+
+
+def test_generate_a_design_that_predicts(adagp, tmp_path):
+    options = ("generate", "--preset", "tiny", "--random-signs", "-o", tmp_path, "--json", tmp_path / "files.json")
+    assert adagp(*options, "--variant", "max")[0] == 0
+    text = (tmp_path / "top.v").read_text()
+    assert "predictor.drain" in text and "signs" in text
+    design = replace(preset("tiny"), variant="max", random_signs=True)
+    assert json.loads((tmp_path / "files.json").read_text())["config_hash"] == design.config_hash
