@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .format import FLOAT32, selected
 
-__all__ = ["FloatAdd"]
+__all__ = ["FloatAdder"]
 
 _BELOW = 3
 """Bits kept below a significand's 24: two exact ones, and whether any of those lost was 1."""
@@ -14,7 +14,7 @@ _PLACES = 31
 """By how many the normalising shifter can shift: each moves the exponent by 1, from that of the place for a carry."""
 
 
-class FloatAdd(wiring.Component):
+class FloatAdder(wiring.Component):
     """``o`` = ``a`` + ``b`` of float32, correctly rounded (nearest, ties to even), ``LATENCY`` cycles later.
 
     A new pair is taken every cycle. Subnormal operands count as zeros of their sign, and a sum that would be subnormal

@@ -7,12 +7,12 @@ from amaranth.lib.wiring import In, Out
 from ..lib.multiplier import Multiplier
 from .format import BFLOAT16, FLOAT32, selected
 
-__all__ = ["FloatMultiply"]
+__all__ = ["FloatMultiplier"]
 
 _SIGNIFICAND = 8
 
 
-class FloatMultiply(wiring.Component):
+class FloatMultiplier(wiring.Component):
     """``o`` = ``a`` * ``b`` of bfloat16 as float32, ``LATENCY`` cycles later; ``b`` is taken in cycles with ``b_en``.
 
     Two significands of 8 bits have a product of 16, so nothing is rounded. Subnormal operands count as zeros of their

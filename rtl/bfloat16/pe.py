@@ -4,9 +4,9 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .adder import FloatAdd
+from .adder import FloatAdder
 from .format import BFLOAT16, FLOAT32
-from .multiplier import FloatMultiply
+from .multiplier import FloatMultiplier
 
 __all__ = ["PEBfloat16"]
 
@@ -14,15 +14,15 @@ __all__ = ["PEBfloat16"]
 class PEBfloat16(wiring.Component):
     """Multiplies what streams by its stationary operand and adds the psum from the PE above, as :class:`.pe.PE` does.
 
-    The product is exact, the sum rounded to nearest, ties to even, without subnormals: see :class:`FloatMultiply` and
-    :class:`FloatAdd`. ``load`` writes ``stationary`` to the shadow register, ``swap`` copies the shadow register to
+    The product is exact, the sum rounded to nearest, ties to even, without subnormals: see :class:`FloatMultiplier` and
+    :class:`FloatAdder`. ``load`` writes ``stationary`` to the shadow register, ``swap`` copies the shadow register to
     the active one; a stream operand that comes in the cycle of ``swap`` meets the new value.
 
     Timing: ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of ``psum_latency`` cycles ago.
     """
 
-    psum_latency = FloatAdd.LATENCY
-    latency = FloatMultiply.LATENCY + psum_latency
+    psum_latency = FloatAdder.LATENCY
+    latency = FloatMultiplier.LATENCY + psum_latency
 
     def __init__(self):
         super().__init__({
@@ -33,8 +33,8 @@ class PEBfloat16(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         shadow = Signal(BFLOAT16, reset_less=True)
-        m.submodules.multiply = multiply = FloatMultiply()
-        m.submodules.add = add = FloatAdd()
+        m.submodules.multiply = multiply = FloatMultiplier()
+        m.submodules.add = add = FloatAdder()
         with m.If(self.load):
             m.d.sync += shadow.eq(self.stationary)
         m.d.comb += [

@@ -15,7 +15,7 @@ from ..lib.interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_s
 from .accumulator import Accumulator, SumLayout
 from .array import Array
 from .feeder import Feeder
-from .im2col import N_OUTER, N_REDUCTION, Operand, WalkLayout
+from .im2col import N_OUTER, N_REDUCTION, Im2col, WalkLayout
 from .pool import Pool
 
 __all__ = ["Compute"]
@@ -58,7 +58,7 @@ class Compute(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        fetch_a, fetch_b = Operand(config, config.a_depth), Operand(config, config.b_depth)
+        fetch_a, fetch_b = Im2col(config, config.a_depth), Im2col(config, config.b_depth)
         array, accumulator, pool = Array(config), Accumulator(config), Pool(config)
         m.submodules.feeder = feeder = Feeder(config, max(array.swap_cycles, Accumulator.latency - 1))
         for (name, block, wanted, hold), reset in zip((

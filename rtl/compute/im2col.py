@@ -1,4 +1,4 @@
-"""Operand fetch: walks a tile in a scratchpad and streams vectors of reduction elements."""
+"""Im2col: walks a tile in a scratchpad and streams vectors of reduction elements."""
 
 from amaranth import Cat, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -11,7 +11,7 @@ from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from ..memory.scratchpad import Scratchpad
 
-__all__ = ["Operand", "OperandVector", "WalkLayout"]
+__all__ = ["Im2col", "OperandVector", "WalkLayout"]
 
 N_OUTER = 6
 N_REDUCTION = 3
@@ -82,7 +82,7 @@ class LaneOffsets(wiring.Component):
         return m
 
 
-class Operand(wiring.Component):
+class Im2col(wiring.Component):
     """Fetches one operand's vectors out of its scratchpad: im2col without a copy.
 
     For each group of ``rows`` reduction elements, for each repetition, for each outer position, one

@@ -20,7 +20,7 @@ from ..lib.interfaces import (
     descriptor_layout,
     descriptor_stream,
 )
-from ..lib.maximum import Tracker
+from ..lib.maximum import Maximum
 from ..lib.skid import Skid
 from ..memory.scratchpad import Scratchpad
 from .bias import BiasMemory
@@ -48,7 +48,7 @@ class Drain(wiring.Component):
     """
 
     READ_STAGES = 1 + Scratchpad.READ_LATENCY
-    OVERHEAD = READ_STAGES + Epilogue.LATENCY + Tracker.LATENCY + 5
+    OVERHEAD = READ_STAGES + Epilogue.LATENCY + Maximum.LATENCY + 5
 
     def __init__(self, config: Config):
         self._config = config
@@ -77,7 +77,7 @@ class Drain(wiring.Component):
         active = epilogue.mask.any() | self.reset
         gate = clock_gate(m, platform, "epilogue", active, Epilogue.LATENCY + 1, reset=False)
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
-        m.submodules.tracker = tracker = Tracker(sum_width(config))
+        m.submodules.tracker = tracker = Maximum(sum_width(config))
         en, held, summing = Signal(), Signal(), Signal()
         step = Signal.like(walk.step)
         m.d.comb += [
@@ -123,7 +123,7 @@ class Drain(wiring.Component):
         ]
         last_read = entering.valid & en & entering.last
         m.d.sync += self.acc_free.eq(last_read & ~d.vector)
-        done = delayed(m, last_read, Epilogue.LATENCY + 1 + Tracker.LATENCY)
+        done = delayed(m, last_read, Epilogue.LATENCY + 1 + Maximum.LATENCY)
         self._control(m, d, walk.start, done, summing)
         return m
 

@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .multicycle import Fold
+from .multicycle import Multicycle
 
 __all__ = ["Divide"]
 
@@ -23,13 +23,13 @@ class Divide(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        fold = Fold(m, self.start, self._fold)
+        fold = Multicycle(m, self.start, self._fold)
         bits = len(self.o)
         rest, digits = self.i >> bits, self.i[:bits]
         by, over = self.by, None
         for at in range(0, bits, self._fold):
             before, by = by, Signal.like(self.by, name=f"s{at}_by", reset_less=True)
-            with m.If(fold.behind(-1)):
+            with m.If(fold.after(-1)):
                 m.d.sync += by.eq(before)
             over, now_over = fold.register(1, f"s{at}_over", rest >= by if over is None else over)
             rest, now_rest = fold.register(len(by), f"s{at}_rest", rest)
@@ -40,6 +40,6 @@ class Divide(wiring.Component):
             less = difference[-1]
             following = Cat(~less, now_digits[:-1])
             m.d.sync += [rest.eq(Mux(less, taken, difference)), digits.eq(following), over.eq(now_over)]
-        with m.If(fold.behind(bits - 1)):
+        with m.If(fold.after(bits - 1)):
             m.d.sync += self.o.eq(following | now_over.replicate(bits))
         return m

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 from .bit_length import BitLength
 from .interfaces import ResultLayout
 
-__all__ = ["Tracker"]
+__all__ = ["Maximum"]
 
 
-class Tracker(wiring.Component):
+class Maximum(wiring.Component):
     """Gathers ``top`` = max bit_length + exponent of the magnitudes seen since ``clear``.
 
     ``i`` is the OR of any number of magnitudes of ``width`` bits, taken every cycle (0 changes nothing).

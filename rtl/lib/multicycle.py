@@ -2,10 +2,10 @@
 
 from amaranth import Module, Mux, Signal, Value
 
-__all__ = ["Fold"]
+__all__ = ["Multicycle"]
 
 
-class Fold:
+class Multicycle:
     """When a pipeline takes values: in cycles with ``start``, which comes every ``fold`` cycles."""
 
     def __init__(self, m: Module, start: Value, fold: int):
@@ -13,7 +13,7 @@ class Fold:
         self._since = Signal(range(fold + 1))
         m.d.sync += self._since.eq(Mux(start, 1, self._since + 1))
 
-    def behind(self, cycles: int) -> Value:
+    def after(self, cycles: int) -> Value:
         """Whether this is so many cycles behind a ``start``, or any multiple of ``fold`` earlier or later."""
         return self._start if cycles % self._fold == 0 else self._since == cycles % self._fold
 

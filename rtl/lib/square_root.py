@@ -4,12 +4,12 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .multicycle import Fold
+from .multicycle import Multicycle
 
-__all__ = ["Root"]
+__all__ = ["SquareRoot"]
 
 
-class Root(wiring.Component):
+class SquareRoot(wiring.Component):
     """``o`` = the integer part of the root of ``i``, ``latency`` cycles later: one for each bit of ``o``.
 
     ``i`` is taken with ``start``, every ``fold`` cycles; ``o`` stands as long. A stage makes ``fold`` bits.
@@ -25,7 +25,7 @@ class Root(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        fold = Fold(m, self.start, self._fold)
+        fold = Multicycle(m, self.start, self._fold)
         digits, rest, root = self.i, Const(0, 1), Const(0, 1)
         for at in range(0, self.latency, self._fold):
             bits = min(at + self._fold, self.latency)
@@ -40,6 +40,6 @@ class Root(wiring.Component):
             less = difference[-1]
             following = Cat(~less, now_root[:-1])
             m.d.sync += [digits.eq(now_digits << 2), rest.eq(Mux(less, taken, difference)), root.eq(following)]
-        with m.If(fold.behind(self.latency - 1)):
+        with m.If(fold.after(self.latency - 1)):
             m.d.sync += self.o.eq(following)
         return m

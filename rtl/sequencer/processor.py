@@ -26,7 +26,7 @@ from ..lib.delay import delayed, registered
 from ..lib.interfaces import TaskLayout
 from .alu import SequencerAlu
 
-__all__ = ["N_SLOTS", "SequencerCore"]
+__all__ = ["N_SLOTS", "SequencerProcessor"]
 
 N_SLOTS = max(len(layout) for layout in ENGINES.values())
 """Fields of the longest descriptor."""
@@ -72,7 +72,7 @@ def _code(program: Program) -> list[dict]:
     return words
 
 
-class SequencerCore(wiring.Component):
+class SequencerProcessor(wiring.Component):
     """Runs ``program`` once for each ``task`` while ``run``; ``done`` in the last cycle of a run.
 
     ``slots``: which fields of the descriptor are ``value``. ``push``: the descriptor is

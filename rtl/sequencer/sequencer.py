@@ -10,7 +10,7 @@ from ...spec.microcode.descriptors import ENGINES
 from ..lib.clock_gate import clock_gate
 from ..lib.interfaces import TaskLayout, descriptor_layout, descriptor_stream
 from ..lib.register_slice import RegisterSlice
-from .processor import N_SLOTS, SequencerCore
+from .processor import N_SLOTS, SequencerProcessor
 
 __all__ = ["Sequencer"]
 
@@ -39,7 +39,7 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.core = core = SequencerCore(self._config, self.program)
+        m.submodules.core = core = SequencerProcessor(self._config, self.program)
         m.d.comb += [
             core.run.eq(self.i.valid), core.task.eq(self.i.payload), self.i.ready.eq(core.done),
             self.error_valid.eq(core.error_valid), self.error_code.eq(core.error_code),

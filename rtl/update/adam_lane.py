@@ -14,9 +14,9 @@ from ..lib.delay import delayed
 from ..lib.divide import Divide
 from ..lib.product import Product
 from ..lib.requantise import Requantise
-from ..lib.square_root import Root
+from ..lib.square_root import SquareRoot
 from .adam_factors import AdamScaleLayout, Term
-from .rounder import Rounded
+from .rounder import Rounder
 from .sgd_lane import ALIGN_LEFT, ALIGN_RIGHT, ALIGN_WIDTH, LOW_BITS, weight_halves, weight_max
 
 __all__ = ["FOLD", "MAGNITUDE_WIDTH", "AdamLane", "TagLayout"]
@@ -59,7 +59,7 @@ class AdamLane(wiring.Component):
 
     _SUM = Product.LATENCY + Requantise.LATENCY + 1
     """Cycles from the second of two terms to their sum."""
-    _NEW = _SUM + Rounded.LATENCY
+    _NEW = _SUM + Rounder.LATENCY
     # Cycles since the weight's first one.
     _FIRST = Term.G + _NEW
     _SECOND = Term.SQUARE + _NEW
@@ -137,7 +137,7 @@ class AdamLane(wiring.Component):
         """Sums of two terms each, within their limits, and what is said of them outside."""
         previous, total = Signal.like(aligned, reset_less=True), Signal(signed(_SUM_WIDTH), reset_less=True)
         m.d.sync += [previous.eq(aligned), total.eq(previous + aligned)]
-        m.submodules.rounded = rounded = Rounded(
+        m.submodules.rounded = rounded = Rounder(
             _SUM_WIDTH, (1 << (_FIRST_WIDTH - 1)) - 1, (1 << _SECOND_WIDTH) - 1, weight_max(self._operand_width)
         )  # fmt: skip
         weight = self._STEP + self._SUM
@@ -158,7 +158,7 @@ class AdamLane(wiring.Component):
 
     def _ratio(self, m, aligned, new):
         """The first moment's magnitude over the root of the second."""
-        m.submodules.root = root = Root(_SECOND_WIDTH, FOLD)
+        m.submodules.root = root = SquareRoot(_SECOND_WIDTH, FOLD)
         m.submodules.divide = divide = Divide(ALIGN_WIDTH - 1, _ROOT_WIDTH, _RATIO_WIDTH, FOLD)
         epsilon = Signal.like(self.scale.epsilon, reset_less=True)  # stands still
         floored = Signal(_ROOT_WIDTH, reset_less=True)

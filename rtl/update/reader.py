@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ...spec.config import Config
 from ...spec.microcode.descriptors import STORE
-from ..chunks import Chunks, beats_less_one, chunk_weights
 from ..dma.bursts import BurstWalk
 from ..lib.delay import delayed, registered
 from ..lib.gearbox import Unpack
@@ -15,6 +14,7 @@ from ..lib.interfaces import ReadClient
 from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from .arrays import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
+from .chunks import Chunks, beats_less_one, chunk_weights
 
 __all__ = ["UpdateReader"]
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.numerics import UPDATE_GUARD_BITS
 
-__all__ = ["Rounded"]
+__all__ = ["Rounder"]
 
 
 def _beyond(magnitude: Value, limit: int) -> Value:
@@ -17,7 +17,7 @@ def _beyond(magnitude: Value, limit: int) -> Value:
     return magnitude[high:].any() | magnitude[low:high].all()
 
 
-class Rounded(wiring.Component):
+class Rounder(wiring.Component):
     """``o`` = ``i`` / 2^UPDATE_GUARD_BITS, rounded half to even, then cut to ± the limit; free-running.
 
     ``limit`` says which of ``limits``, ``negate`` whether ``o`` changes its sign. ``LATENCY`` cycles later come ``o``,

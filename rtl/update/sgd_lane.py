@@ -9,10 +9,10 @@ from ...spec.numerics import UPDATE_GUARD_BITS, operand_max, unpredicted
 from ..lib.delay import delayed
 from ..lib.product import FACTOR_WIDTH, Product
 from ..lib.requantise import Requantise
-from .rounder import Rounded
+from .rounder import Rounder
 
 __all__ = [
-    "ALIGN_LEFT", "ALIGN_RIGHT", "ALIGN_WIDTH", "LOW_BITS", "ROUNDED_WIDTH", "SHIFTS", "ScaleLayout", "UpdateLane",
+    "ALIGN_LEFT", "ALIGN_RIGHT", "ALIGN_WIDTH", "LOW_BITS", "ROUNDED_WIDTH", "SHIFTS", "ScaleLayout", "SgdLane",
     "clamped_shift", "lane_scale", "most_saturations", "weight_halves", "weight_max",
 ]  # fmt: skip
 
@@ -82,7 +82,7 @@ def lane_scale(m, config: Config, task):
     return scale
 
 
-class UpdateLane(wiring.Component):
+class SgdLane(wiring.Component):
     """docs/machine.md's UPDATE of one weight, free-running; ``scale`` stands still meanwhile.
 
     ``g``, ``hi``, ``lo``, ``v`` go in together. The new ``hi``, ``lo``, ``v`` come out ``LATENCY`` cycles later
@@ -90,8 +90,8 @@ class UpdateLane(wiring.Component):
     gradients are predicted, one that says that there is none leaves momentum and weight as they are.
     """
 
-    V_LATENCY = Product.LATENCY + Requantise.LATENCY + 2 + Rounded.LATENCY
-    LATENCY = V_LATENCY + Product.LATENCY + Requantise.LATENCY + 1 + Rounded.LATENCY
+    V_LATENCY = Product.LATENCY + Requantise.LATENCY + 2 + Rounder.LATENCY
+    LATENCY = V_LATENCY + Product.LATENCY + Requantise.LATENCY + 1 + Rounder.LATENCY
 
     def __init__(self, config: Config):
         self._operand_width = config.operand_width
@@ -155,7 +155,7 @@ class UpdateLane(wiring.Component):
 
     def _rounded(self, m, name, value, limit):
         """The new momentum or weight within its limit."""
-        m.submodules[f"round_{name}"] = rounded = Rounded(len(value), limit)
+        m.submodules[f"round_{name}"] = rounded = Rounder(len(value), limit)
         m.d.comb += [
             rounded.i.eq(value), getattr(self, f"{name}_magnitude").eq(rounded.magnitude),
             getattr(self, f"{name}_saturated").eq(rounded.saturated),

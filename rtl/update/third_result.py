@@ -7,15 +7,15 @@ from amaranth.lib.wiring import In, Out
 from ...spec.config import Config
 from ..lib.bit_length import BitLength
 from ..lib.interfaces import QualityLayout, ResultLayout, UpdateLayout
-from ..lib.maximum import Tracker
+from ..lib.maximum import Maximum
 from .adam_factors import ROOT_LOW_BITS
 from .quality import QualitySums, sums_latency
 from .sgd_lane import ROUNDED_WIDTH
 
-__all__ = ["UpdateThird"]
+__all__ = ["ThirdResult"]
 
 
-class UpdateThird(wiring.Component):
+class ThirdResult(wiring.Component):
     """A third result: of ADAM the second moments' (their roots' maximum), of UPDATE with quality the layer's scale's.
 
     Since ``clear``: errors ``e`` and gradients ``g`` in lanes with ``mask``, and magnitudes of roots, of which any that
@@ -36,7 +36,7 @@ class UpdateThird(wiring.Component):
         m = Module()
         task = self.task
         m.submodules.sums = sums = QualitySums(self._config)
-        m.submodules.tracker = tracker = Tracker(ROUNDED_WIDTH // 2)
+        m.submodules.tracker = tracker = Maximum(ROUNDED_WIDTH // 2)
         m.d.comb += [
             sums.clear.eq(self.clear), sums.mask.eq(self.mask), sums.e.eq(self.e), sums.t.eq(self.g),
             sums.id.eq(task.scale_id), sums.exponent.eq(task.eg),

@@ -19,14 +19,14 @@ from ..lib.interfaces import (  # fmt: skip
     UpdateLayout,
     WriteClient,
 )
-from ..lib.maximum import Tracker
+from ..lib.maximum import Maximum
 from .adam import RateClient, UpdateAdam
 from .arrays import SLOTS, GroupLayout
 from .control import run_commands
 from .random_signs import RandomSigns
 from .reader import UpdateReader
-from .sgd_lane import LOW_BITS, ROUNDED_WIDTH, UpdateLane, lane_scale, most_saturations
-from .third_result import UpdateThird
+from .sgd_lane import LOW_BITS, ROUNDED_WIDTH, SgdLane, lane_scale, most_saturations
+from .third_result import ThirdResult
 from .writer import UpdateWriter
 
 __all__ = ["Update"]
@@ -99,10 +99,10 @@ class Update(wiring.Component):
         else:
             room = Signal(init=1)
             m.d.sync += room.eq(room_next)
-            m.d.comb += [reader.o.ready.eq(room), writer.valid.eq(delayed(m, taken & ~task.dry, UpdateLane.LATENCY))]
+            m.d.comb += [reader.o.ready.eq(room), writer.valid.eq(delayed(m, taken & ~task.dry, SgdLane.LATENCY))]
             self._lanes(m, task, taken, reader.o.p, writer.i, trackers)
-            results, final = [], delayed(m, taken & reader.o.p.final, UpdateLane.LATENCY)
-        final = delayed(m, final, 1 + Tracker.LATENCY)
+            results, final = [], delayed(m, taken & reader.o.p.final, SgdLane.LATENCY)
+        final = delayed(m, final, 1 + Maximum.LATENCY)
         results = [*(tracker.result for tracker in trackers), *results]
         run_commands(m, config, self, task, reader, writer, results, final)
         return m
@@ -111,8 +111,8 @@ class Update(wiring.Component):
         """Lanes of both kinds. Returns the third result, and when a command's last weight comes out of its lane."""
         config = self._config
         m.submodules.adam = adam = UpdateAdam(config)
-        m.submodules.third = third = UpdateThird(config)
-        assert third.latency <= UpdateLane.LATENCY
+        m.submodules.third = third = ThirdResult(config)
+        assert third.latency <= SgdLane.LATENCY
         sgd = Signal()  # a group of an UPDATE
         given, signs_ready = self._signs(m, task, reader, taken) if config.flips_signs else (reader.o.p.g, 1)
         sgd_room, adam_room = Signal(init=1), Signal()
@@ -130,13 +130,13 @@ class Update(wiring.Component):
             adam.s.valid.eq(reader.d.valid),
             third.task.eq(task), third.clear.eq(reader.start), third.mask.eq(Mux(sgd & task.quality, group.mask, 0)),
             third.g.eq(group.g), third.e.eq(reader.d.payload), third.s_magnitude.eq(adam.s_magnitude),
-            writer.valid.eq(~task.dry & (delayed(m, sgd, UpdateLane.LATENCY) | adam.valid)),
+            writer.valid.eq(~task.dry & (delayed(m, sgd, SgdLane.LATENCY) | adam.valid)),
             writer.i.eq(Mux(task.adam, adam.o, new)), writer.with_d.eq(task.adam),
             writer.d_valid.eq(adam.s_valid & ~task.dry), writer.d.eq(adam.o_s), writer.d_last.eq(adam.s_last),
             self.quality.eq(third.quality),
         ]  # fmt: skip
         self._lanes(m, task, sgd, group, new, trackers, (adam.m_magnitude, adam.w_magnitude, adam.saturated))
-        final = delayed(m, sgd & group.final, UpdateLane.LATENCY) | (adam.valid & adam.o.final)
+        final = delayed(m, sgd & group.final, SgdLane.LATENCY) | (adam.valid & adam.o.final)
         return [third.result], final
 
     def _signs(self, m, task, reader, taken):
@@ -151,7 +151,7 @@ class Update(wiring.Component):
 
     def _trackers(self, m, task, clear):
         """They need no reset: each is cleared by a register of its own, before the first weight and the results."""
-        v_tracker, w_tracker = Tracker(ROUNDED_WIDTH), Tracker(ROUNDED_WIDTH)
+        v_tracker, w_tracker = Maximum(ROUNDED_WIDTH), Maximum(ROUNDED_WIDTH)
         m.submodules.v_tracker, m.submodules.w_tracker = self._apart(v_tracker), self._apart(w_tracker)
         clears = Signal(2)
         m.d.sync += clears.eq(Cat(clear, clears))
@@ -163,13 +163,13 @@ class Update(wiring.Component):
 
     def _lanes(self, m, task, taken, group, new, trackers, others=(0, 0, 0)):
         """All lanes with what they share: scale, masks alongside, sums of their reports and of ``others``."""
-        mask = delayed(m, Mux(taken, group.mask, 0), UpdateLane.V_LATENCY)
-        v_mask, w_mask = mask, delayed(m, mask, UpdateLane.LATENCY - UpdateLane.V_LATENCY)
-        m.d.comb += new.last.eq(delayed(m, group.last, UpdateLane.LATENCY))
+        mask = delayed(m, Mux(taken, group.mask, 0), SgdLane.V_LATENCY)
+        v_mask, w_mask = mask, delayed(m, mask, SgdLane.LATENCY - SgdLane.V_LATENCY)
+        m.d.comb += new.last.eq(delayed(m, group.last, SgdLane.LATENCY))
         scale = lane_scale(m, self._config, task)
         v_magnitudes, w_magnitudes, saturations = others
         for n in range(self._config.update_lanes):
-            lane = UpdateLane(self._config)
+            lane = SgdLane(self._config)
             m.submodules[f"lane{n}"] = self._apart(lane)  # what comes out before the first weight is masked
             m.d.comb += [
                 lane.scale.eq(scale),

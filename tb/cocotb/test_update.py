@@ -2,7 +2,7 @@
 
 import cocotb
 import pytest
-from adagp.rtl.chunks import chunk_weights
+from adagp.rtl.update.chunks import chunk_weights
 from adagp.rtl.update.update import Update
 from axi import OnAxi, axi_ram
 from harness import Bench, parameters

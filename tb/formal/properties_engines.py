@@ -1,17 +1,17 @@
 """Jobs: operand fetch, feeder, pool, compute, drain."""
 
-from adagp.rtl.chunks import Chunks, chunk_weights
 from adagp.rtl.compute.compute import Compute
 from adagp.rtl.compute.feeder import Feeder
-from adagp.rtl.compute.im2col import LaneOffsets, Operand
+from adagp.rtl.compute.im2col import Im2col, LaneOffsets
 from adagp.rtl.compute.pool import Pool
 from adagp.rtl.core import HALVES
 from adagp.rtl.drain.drain import Drain
 from adagp.rtl.drain.epilogue import Epilogue
 from adagp.rtl.drain.walk import DrainWalk
 from adagp.rtl.lib.gearbox import Pack, Unpack
-from adagp.rtl.lib.maximum import Tracker
+from adagp.rtl.lib.maximum import Maximum
 from adagp.rtl.lib.odometer import COUNT_BITS, Odometer
+from adagp.rtl.update.chunks import Chunks, chunk_weights
 from amaranth import Cat, Mux, ResetSignal, Signal
 
 from .properties_registers import RESULT_GAP, recent_results
@@ -55,7 +55,7 @@ def _lane_offsets(h):
     h.prove("left: there is an element for each group", ~h.dut.o.valid | (h.signal("left") != 0))
 
 
-@job("operand", lambda: Operand(CONFIG, CONFIG.a_depth), depth=50)
+@job("operand", lambda: Im2col(CONFIG, CONFIG.a_depth), depth=50)
 def _operand(h):
     bind_streams(h)
     bind_tokens(h)
@@ -151,7 +151,7 @@ def _drain(h):
     bits, before = [s for s in stages if len(s) == 1], 2 * Drain.READ_STAGES - 3  # those of the two chains made first
     under_way = [*waiting, *zip(bits[before:], entering, strict=False)]
     ahead = Cat(step.valid, (valid & stage.last for valid, stage in under_way))
-    behind = Cat(bits[-1 - Epilogue.LATENCY - Tracker.LATENCY :])
+    behind = Cat(bits[-1 - Epilogue.LATENCY - Maximum.LATENCY :])
     runs = h.state("", "RUN")
     h.prove("a descriptor has one end", sum([*ahead, *behind]) == runs)
     credits = {"acc_free": dut.acc_full.take, "drained": dut.c_ready.take}

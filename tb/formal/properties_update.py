@@ -7,7 +7,7 @@ that can be searched for covers. Reader and writer together (job ``update``) are
 
 from adagp.rtl.update.arrays import SLOTS
 from adagp.rtl.update.reader import UpdateReader
-from adagp.rtl.update.sgd_lane import UpdateLane
+from adagp.rtl.update.sgd_lane import SgdLane
 from adagp.rtl.update.update import Update
 from adagp.rtl.update.writer import UpdateWriter
 from adagp.spec.errors import ErrorCode
@@ -99,7 +99,7 @@ def _update(h):
 
     # Groups on their way through the lanes, the latest first: valid ones, ends of chunks, the end of all. The last
     # three stages are those before a start.
-    length, stages = UpdateLane.LATENCY, [s for s in h.signals("stage") if len(s) == 1]
+    length, stages = SgdLane.LATENCY, [s for s in h.signals("stage") if len(s) == 1]
     valid, lasts, finals = stages[:length], stages[2 * length : 3 * length], stages[3 * length : -3]
     ends = sum(there & end for there, end in zip(valid, lasts, strict=True))
     h.prove(

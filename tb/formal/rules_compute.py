@@ -4,7 +4,7 @@ Those that jobs of a part alone have too take the path of that part, its dot inc
 """
 
 from adagp.rtl.compute.accumulator import SumLayout
-from adagp.rtl.compute.im2col import Operand
+from adagp.rtl.compute.im2col import Im2col
 from adagp.rtl.core import HALVES
 from adagp.spec.microcode.descriptors import VectorMode
 from amaranth import Cat, Mux, Signal, Value
@@ -21,7 +21,7 @@ def operand_rule(h: Harness, path: str, full, free) -> Signal:
     h.assume(f"{path}full: the ring has no more tokens than halves", ~full.avail | (held < HALVES))
     busy, first, has = (h.signals(path + name)[-1] for name in ("busy", "first", "held"))  # ports are made before
     # The half before is given back when the first vector of the new one has gone through the scratchpad.
-    stages = [h.signal(f"{path}stage{stage}") for stage in range(Operand.latency - 1)]
+    stages = [h.signal(f"{path}stage{stage}") for stage in range(Im2col.latency - 1)]
     leaving = [first, *(stage[0] & stage[2] for stage in stages), free]  # valid ones that free
     h.prove(f"{path}first: while busy", ~first | busy)
     h.prove(f"{path}free: halves are in use or about to be given back", held == has + sum(leaving))
@@ -30,10 +30,10 @@ def operand_rule(h: Harness, path: str, full, free) -> Signal:
     return held
 
 
-def walks_end_rule(h: Harness, path: str, operand: Operand) -> None:
+def walks_end_rule(h: Harness, path: str, operand: Im2col) -> None:
     """Of the ``operand`` fetcher at ``path``: a walk ends with a pass, in every vector on its way."""
     # Whether valid or not: all of these end in end_pass, end_sweep, end_walk.
-    vectors = [*(h.signal(f"{path}stage{stage}") for stage in range(Operand.latency)), h.signal(f"{path}skid.spare")]
+    vectors = [*(h.signal(f"{path}stage{stage}") for stage in range(Im2col.latency)), h.signal(f"{path}skid.spare")]
     for vector in (*vectors, operand.o.p):
         ends = Value.cast(vector)[-3:]
         h.prove(f"{len(h.names)}: a walk ends with a pass", ~ends[2] | ends[0])

@@ -4,8 +4,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from adagp.rtl import chunks
-from adagp.rtl.update import reader, writer
+from adagp.rtl.update import chunks, reader, writer
 from adagp.rtl.update.arrays import SLOTS, array_bytes
 from amaranth import Cat, Mux, Signal, Value
 

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.chunks import chunk_weights
 from adagp.rtl.control.supervisor import RESET_CYCLES
 from adagp.rtl.core import Core
 from adagp.rtl.top import Top
 from adagp.rtl.update import update
 from adagp.rtl.update.arrays import array_bytes
+from adagp.rtl.update.chunks import chunk_weights
 from adagp.spec.presets import PRESETS, preset
 from amaranth.hdl import Cat, DomainRenamer, Fragment, Mux, ResetInserter, Signal
 from amaranth.sim import Simulator

@@ -2,8 +2,8 @@
 
 import numpy as np
 from adagp.golden import bfloat16
-from adagp.rtl.bfloat16.adder import FloatAdd
-from adagp.rtl.bfloat16.multiplier import FloatMultiply
+from adagp.rtl.bfloat16.adder import FloatAdder
+from adagp.rtl.bfloat16.multiplier import FloatMultiplier
 from adagp.rtl.bfloat16.pe import PEBfloat16
 from adagp.synth.pe_mesh import PEMesh
 from amaranth import Value
@@ -25,12 +25,12 @@ def raw(port):
 
 def test_sums():
     a, b = float32_pairs(generator(1), N_PAIRS)
-    check_pairs(FloatAdd(), a, b, bfloat16.add(a, b))
+    check_pairs(FloatAdder(), a, b, bfloat16.add(a, b))
 
 
 def test_products():
     a, b = bfloat16_pairs(generator(1), N_PAIRS)
-    check_pairs(FloatMultiply(), a, b, bfloat16.multiply(a, b))
+    check_pairs(FloatMultiplier(), a, b, bfloat16.multiply(a, b))
 
 
 def check_pairs(dut, a, b, expected):

@@ -1,10 +1,10 @@
-"""Operand fetch: vectors of walks through real tiles, halves changed by tokens, never a vector lost."""
+"""Im2col: vectors of walks through real tiles, halves changed by tokens, never a vector lost."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from adagp.rtl.compute.im2col import Operand
+from adagp.rtl.compute.im2col import Im2col
 from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.commands import Opcode
 from adagp.spec.presets import PRESETS
@@ -22,7 +22,7 @@ class Bench(wiring.Component):
 
     def __init__(self, config):
         super().__init__({})
-        self.dut = Operand(config, config.a_depth)
+        self.dut = Im2col(config, config.a_depth)
         self.pad = Scratchpad(config, 2 * config.a_depth)
 
     def elaborate(self, platform):

@@ -5,7 +5,7 @@ from math import isqrt
 import pytest
 from adagp.rtl.lib.divide import Divide
 from adagp.rtl.lib.product import FACTOR_WIDTH, Product
-from adagp.rtl.lib.square_root import Root
+from adagp.rtl.lib.square_root import SquareRoot
 from amaranth import signed, unsigned
 from bench import seeded, simulate
 
@@ -41,7 +41,7 @@ def run(dut, names, latency, cases, fold=1):
 @pytest.mark.parametrize("fold", FOLDS)
 @pytest.mark.parametrize("width", [2, 4, 10])
 def test_every_root(width, fold):
-    dut = Root(width, fold)
+    dut = SquareRoot(width, fold)
     values = range(1 << width)
     assert run(dut, ["i"], dut.latency, [(v,) for v in values], fold) == [isqrt(v) for v in values]
 
@@ -52,7 +52,7 @@ def test_wide_roots():
     for _ in range(1000):
         root = rng.randrange(1 << 22) >> rng.randrange(22)
         values += [max(0, root * root - 1), root * root, rng.randrange(1 << 44) >> rng.randrange(44)]
-    dut = Root(44, 8)
+    dut = SquareRoot(44, 8)
     assert run(dut, ["i"], dut.latency, [(v,) for v in values], 8) == [isqrt(v) for v in values]
 
 
@@ -96,4 +96,4 @@ def test_products(shape):
 
 def test_bad_sizes():
     with pytest.raises(ValueError, match=r"not 5\Z"):
-        Root(5, 8)
+        SquareRoot(5, 8)

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from adagp.rtl.sequencer.processor import N_SLOTS, SequencerCore
+from adagp.rtl.sequencer.processor import N_SLOTS, SequencerProcessor
 from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.descriptors import ENGINES
 from adagp.spec.microcode.isa import Instruction, Op, Program, interpret
@@ -21,7 +21,7 @@ ALL_SLOTS = (1 << N_SLOTS) - 1
 
 def run(program, limit):
     """({slot: value} that is pushed or None, error codes, cycles until done or None)."""
-    dut = SequencerCore(CONFIG, program)
+    dut = SequencerProcessor(CONFIG, program)
     slots, codes, cycles, pushed = {}, [], None, None
 
     async def bench(ctx):

@@ -1,8 +1,8 @@
 """Update unit where gradients are predicted: whole commands on a model of memory, against the golden model."""
 
 import pytest
-from adagp.rtl.chunks import chunk_weights
 from adagp.rtl.update.adam_lane import FOLD
+from adagp.rtl.update.chunks import chunk_weights
 from adagp.spec.errors import ErrorCode
 from bench import seeded
 from predicted_bench import KINDS, PREDICTED, PredictedBench

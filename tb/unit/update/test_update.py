@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.chunks import chunk_weights
+from adagp.rtl.update.chunks import chunk_weights
 from adagp.spec.errors import ErrorCode
 from bench import seeded
 from update_bench import CONFIGS, UpdateBench

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ..spec.config import Config
+from ...spec.config import Config
 
 __all__ = ["Chunks", "beats_less_one", "chunk_weights"]
 
