@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase
+from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase, command_field
 from ..spec.config import VERSION, Config
 from ..spec.operands import WAITS
 
 __all__ = ["ALIGNMENT", "AssemblerError", "Line", "Program", "describe", "disassemble", "header"]
 
 ALIGNMENT = COMMAND_BYTES
-"""Bytes a program's address is a multiple of."""
+"""A program's address is a multiple of so many bytes."""
 
 
 MAX_COMMANDS = 1 << 16
@@ -24,6 +24,7 @@ class AssemblerError(ValueError):
     """Bytes that are no program, or a program too long."""
 
 
+_OPCODE = command_field("opcode")
 _PHASES = {Phase.ALL: "all phases", Phase.TRAIN: "training"}
 _CONTROL = (Opcode.HEADER, Opcode.COMMIT, Opcode.HOST, Opcode.END)
 _FLAGS = ("bias", "relu", "swap", "out_outer", "ring", "track", "reorganise", "predictor")
@@ -98,7 +99,9 @@ class Program:
             try:
                 program.append(Command.decode(row), name)
             except ValueError:
-                raise AssemblerError(f"command {index} has the unknown opcode {row[0] & 0xFF}") from None
+                raise AssemblerError(
+                    f"command {index} has the unknown opcode {_OPCODE.decode(row[_OPCODE.word])}"
+                ) from None
         return program
 
     def describe(self, index: int) -> str:

@@ -10,7 +10,10 @@ from enum import IntEnum, IntFlag
 
 from .layout import Field, pack, unpack
 
-__all__ = ["COMMAND_BYTES", "COMMAND_WORDS", "FIELDS", "Adam", "CMode", "Command", "Opcode", "Phase", "Source"]
+__all__ = [
+    "COMMAND_BYTES", "COMMAND_WORDS", "FIELDS", "Adam", "CMode", "Command", "Opcode", "Phase", "Source",
+    "command_field",
+]  # fmt: skip
 
 COMMAND_WORDS = 32
 COMMAND_BYTES = 4 * COMMAND_WORDS
@@ -154,7 +157,12 @@ FIELDS = (
     Field("version", 19, 0, 32, "HEADER: adagp.spec.config.VERSION"),
 )
 
-_NAMES = frozenset(field.name for field in FIELDS)
+_BY_NAME = {field.name: field for field in FIELDS}
+
+
+def command_field(name: str) -> Field:
+    """The field called ``name``; raises KeyError."""
+    return _BY_NAME[name]
 
 
 @dataclass(frozen=True)
@@ -165,7 +173,7 @@ class Command:
     fields: dict
 
     def __getattr__(self, name):
-        if name in _NAMES:
+        if name in _BY_NAME:
             return self.fields.get(name, 0)
         raise AttributeError(name)
 

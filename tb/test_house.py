@@ -49,7 +49,7 @@ TWINS = {
     )
 } | {"adam": "adam_lane", "bfloat16": "pe"}  # fmt: skip
 """Datapath blocks: golden/KEY.py computes the same as the hardware of VALUE.py somewhere in rtl/."""
-WHOLES = {"__init__", "footprint", "judge", "layer", "occupancy", "operands", "program", "validate"}
+WHOLES = {"__init__", "footprint", "judge", "layer", "occupancy", "operands", "program", "state", "validate", "work"}
 """Files of golden/ that put blocks together."""
 MOST_LINES = 300
 

@@ -13,9 +13,10 @@ from random import Random
 import numpy as np
 from adagp.golden.adam import Powers
 from adagp.golden.footprint import writes
-from adagp.golden.program import COUNTED, GoldenMachine
+from adagp.golden.program import GoldenMachine
+from adagp.golden.state import COUNTED
 from adagp.host.devices.simulated import SimDevice
-from adagp.spec.commands import Command, Opcode
+from adagp.spec.commands import Command, Opcode, command_field
 from adagp.spec.config import Config
 from adagp.spec.numerics import unpredicted
 from adagp.spec.operands import operands
@@ -223,7 +224,8 @@ def _decoded(words):
     try:
         return Command.decode(words)
     except ValueError:
-        phase_mask = words[0] >> 8 & 0xFF
+        mask = command_field("phase_mask")
+        phase_mask = mask.decode(words[mask.word])
         return None if phase_mask & 1 else Command(Opcode.HEADER, {"phase_mask": phase_mask})
 
 

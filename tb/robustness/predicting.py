@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import torch
-from adagp.golden.program import COUNTED
+from adagp.golden.state import COUNTED
 from adagp.host.compiler.lowering import LoweringError
 from adagp.host.compiler.mapping import MappingError
 from adagp.host.compiler.memory_plan import PlanError

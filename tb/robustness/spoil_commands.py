@@ -5,7 +5,7 @@ from random import Random
 from adagp.golden.occupancy import misfit
 from adagp.golden.validate import validate
 from adagp.host.program import header
-from adagp.spec.commands import COMMAND_WORDS, FIELDS, Adam, CMode, Command, Opcode, Phase, Source
+from adagp.spec.commands import COMMAND_WORDS, FIELDS, Adam, CMode, Command, Opcode, Phase, Source, command_field
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
 from adagp.spec.operands import UPDATES, WAITS, counted, operands
@@ -211,7 +211,7 @@ def spoilt(config: Config, words: list[int], draw: Random) -> list[int]:
 def _changed(config: Config, words: list[int], draw: Random) -> list[int]:
     """The words with new values in some places, maybe the old ones again."""
     limits = {f"{operand}_id": config.n_tensors for operand in ("a", "b", "c", "d", "out", "scale")}
-    hypers = len(Adam) if words[0] & 0xFF == Opcode.ADAM else 3
+    hypers = len(Adam) if command_field("opcode").decode(words[0]) == Opcode.ADAM else 3
     limits |= {"hyper": config.n_hyper - hypers + 1, "opcode": max(Opcode) + 1, "c_mode": max(CMode) + 1}
     words = list(words)
     values = [words[f.word] >> f.lsb & (1 << f.width) - 1 for f in FIELDS]

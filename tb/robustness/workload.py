@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from adagp.golden.program import COUNTED
+from adagp.golden.state import COUNTED
 from adagp.host.compiler.predictor import Predictor
 from adagp.host.devices.device import Device
 from adagp.host.devices.golden import GoldenDevice

@@ -11,7 +11,7 @@ import pytest
 import torch
 from adagp.evaluation.benches.train import COMMAND_LINE, WITHOUT_GOLDEN
 from adagp.gen.verilog import GATE_MACRO
-from adagp.golden.program import COUNTED
+from adagp.golden.state import COUNTED
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.loss import softmax_cross_entropy
