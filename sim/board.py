@@ -18,8 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..spec.config import VARIANTS, Config, ConfigError, DramPart
+from ..spec.config import VARIANTS, Config
+from ..spec.dram_part import DramPart
 from ..spec.presets import PRESETS, preset
+from ..spec.validation import ConfigError
 from .build import BuildError, library
 from .line_noise import PAUSE, Mishaps
 from .native_types import Settings, settings

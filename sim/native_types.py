@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..spec.config import Config, DramPart
+from ..spec.config import Config
+from ..spec.dram_part import DramPart
 
 __all__ = [
     "BURST", "DECERR", "EVENT", "IDEAL", "SLVERR", "UNITS", "DramTotals", "Fault", "NativeFault", "Settings",

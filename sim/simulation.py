@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..spec.config import Config, DramPart
+from ..spec.config import Config
+from ..spec.dram_part import DramPart
 from ..spec.errors import ErrorCode
 from ..spec.registers import Status, register
 from .build import library

@@ -1,6 +1,8 @@
 """The presets: instances of :class:`~adagp.spec.config.Config`, by name."""
 
-from .config import Config, ConfigError, DramPart
+from .config import Config
+from .dram_part import DramPart
+from .validation import ConfigError
 
 __all__ = ["DRAM_PARTS", "PRESETS", "preset"]
 

@@ -15,8 +15,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from ...gen.provenance import commit, provenance
 from ...host.console import LARGEST_SEED, at_least_one, numbers, screen, writable
 from ...host.training.settings import SettingsError
-from ...spec.config import VARIANTS, Config, ConfigError
+from ...spec.config import VARIANTS, Config
 from ...spec.presets import preset
+from ...spec.validation import ConfigError
 from ...synth import flow
 from ...synth.design import Design
 from ...synth.errors import TargetError, ToolError

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 from adagp.sim import IDEAL
-from adagp.spec.config import Config, ConfigError, DramPart
+from adagp.spec.config import Config
+from adagp.spec.dram_part import DramPart
 from adagp.spec.presets import DRAM_PARTS, PRESETS, preset
+from adagp.spec.validation import ConfigError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
