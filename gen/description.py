@@ -9,7 +9,8 @@ from itertools import pairwise
 from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, FIELDS, CMode, Opcode, Phase
 from ..spec.config import VERSION, Config
 from ..spec.errors import ErrorCode
-from ..spec.registers import COUNTERS, REGISTERS, Control, Status
+from ..spec.layout import Field
+from ..spec.registers import COUNTERS, DEVICE_ID, REGISTERS, Control, Status
 
 __all__ = ["MODULE", "describe", "member_docs"]
 
@@ -31,6 +32,10 @@ def member_docs(enum: type[IntEnum]) -> dict[str, str]:
 
 def _members(enum):
     return {name: int(member) for name, member in enum.__members__.items()}
+
+
+def _bits(field: Field) -> dict:
+    return {"name": field.name, "lsb": field.lsb, "width": field.width, "signed": field.signed, "doc": field.doc}
 
 
 def _limits(config):
@@ -55,12 +60,16 @@ def describe(config: Config) -> dict:
     """Everything a driver of the accelerator must know: configuration, limits, registers, commands."""
     return {
         "module": MODULE,
+        "id": DEVICE_ID,
         "version": VERSION,
         "config_hash": config.config_hash,
         "config": config.to_dict(),
         "limits": _limits(config),
         "registers": [
-            {"name": r.name, "offset": r.offset, "access": r.access.name, "doc": r.doc} for r in REGISTERS
+            {
+                "name": r.name, "offset": r.offset, "access": r.access.name, "width": r.width, "doc": r.doc,
+                "fields": [_bits(field) for field in r.fields],
+            } for r in REGISTERS
         ],
         "control": _members(Control),
         "status": _members(Status),
@@ -68,10 +77,7 @@ def describe(config: Config) -> dict:
         "command": {
             "words": COMMAND_WORDS,
             "bytes": COMMAND_BYTES,
-            "fields": [
-                {"name": f.name, "word": f.word, "lsb": f.lsb, "width": f.width, "signed": f.signed, "doc": f.doc}
-                for f in FIELDS
-            ],
+            "fields": [{"word": field.word, **_bits(field)} for field in FIELDS],
         },
         "opcodes": _members(Opcode),
         "phases": _members(Phase),

@@ -1,25 +1,25 @@
-"""The register map: CSRs on the AXI4-Lite port, as data."""
+"""The register map: CSRs on the AXI4-Lite port, and the fields of their bits, as data."""
 
-from dataclasses import dataclass
-from enum import IntEnum, IntFlag
+from enum import IntFlag
+
+from .layout import Access, Field, Register
+from .phases import PHASE_NAMES
 
 __all__ = [
-    "AS_SCHEDULED", "COUNTERS", "N_REGIONS", "REGISTERS", "Access", "Control", "Register", "Status", "register",
+    "AS_SCHEDULED", "COUNTERS", "COUNTER_SLOTS", "DEVICE_ID", "N_PHASES", "N_REGIONS", "REGISTERS", "Control", "Status",
+    "register",
 ]  # fmt: skip
+
+DEVICE_ID = 0x41444750
+"""The value of ID: "ADGP" in ASCII."""
+
+N_PHASES = len(PHASE_NAMES)
 
 N_REGIONS = 4
 """Write regions that can be declared."""
 
-AS_SCHEDULED = 4
-"""In PHASE, of variants with a predictor: the schedule says each batch's phase."""
-
-
-class Access(IntEnum):
-    """Who may do what: read-only, read-write, write-only with an effect."""
-
-    RO = 0
-    RW = 1
-    WO = 2
+AS_SCHEDULED = N_PHASES
+"""The value of PHASE that lets the schedule choose each batch's phase, in variants with a predictor."""
 
 
 class Control(IntFlag):
@@ -48,17 +48,6 @@ class Status(IntFlag):
     """Stopped by an error: see ERROR and ERROR_INDEX."""
 
 
-@dataclass(frozen=True)
-class Register:
-    """A 32-bit register at byte ``offset``; those that ``predicts`` are only in variants with a predictor."""
-
-    name: str
-    offset: int
-    access: Access
-    doc: str
-    predicts: bool = False
-
-
 COUNTERS = (
     ("cycles", "clock cycles while a program runs and isn't waiting at HOST"),
     ("macs", "multiply-accumulates of valid operands (padding and dilation zeros included)"),
@@ -78,30 +67,75 @@ COUNTERS = (
 )
 """Performance counters: 64 bits each, one set per phase (warm-up, BP, GP, evaluation)."""
 
+
+COUNTER_SLOTS = 16
+"""Places that a phase has in the numbering of COUNTER."""
+assert len(COUNTERS) <= COUNTER_SLOTS
+
+
+def _bits(name: str, lsb: int, width: int, doc: str, signed: bool = False) -> Field:
+    return Field(name, 0, lsb, width, doc, signed)
+
+
 _BASE = (
-    ("ID", Access.RO, "0x41444750 (ADGP)"),
-    ("VERSION", Access.RO, "version of the contract"),
+    ("ID", Access.RO, f"{DEVICE_ID:#010x}: ADGP in ASCII"),
+    (
+        "VERSION",
+        Access.RO,
+        "version of the contract",
+        (
+            _bits("minor", 0, 16, "changes when something is added"),
+            _bits("major", 16, 16, "changes when a program or driver no longer fits"),
+        ),
+    ),
     ("CONFIG_HASH", Access.RO, "digest of the configuration a program must be assembled for"),
-    ("CONTROL", Access.WO, "see Control"),
-    ("STATUS", Access.RO, "see Status"),
-    ("ERROR", Access.RO, "error code, see ErrorCode"),
-    ("ERROR_INDEX", Access.RO, "index in the program of the command that failed"),
-    ("IRQ_ENABLE", Access.RW, "1: interrupt while HOST, DONE or ERROR is set in STATUS"),
+    ("CONTROL", Access.WO, "see Control", max(Control).bit_length()),
+    ("STATUS", Access.RO, "see Status", max(Status).bit_length()),
+    ("ERROR", Access.RO, "error code, see ErrorCode", 8),
+    ("ERROR_INDEX", Access.RO, "index in the program of the command that failed", 16),
+    ("IRQ_ENABLE", Access.RW, "1: interrupt while HOST, DONE or ERROR is set in STATUS", 1),
     ("PROGRAM", Access.RW, "byte address of the program, a multiple of 128"),
-    ("PHASE", Access.RW, "index of the phase to run in: 0 warm-up, 1 BP, 2 GP, 3 evaluation, 4 as scheduled"),
+    ("PHASE", Access.RW, "index of the phase to run in: 0 warm-up, 1 BP, 2 GP, 3 evaluation, 4 as scheduled", 3),
     ("BATCHES", Access.RW, "batches to run at START"),
     ("BATCH", Access.RW, "batches counted so far; selects the entry of the input ring"),
-    ("CALIBRATE", Access.RW, "1: run each command twice, the first time only to find exponents"),
+    ("CALIBRATE", Access.RW, "1: run each command twice, the first time only to find exponents", 1),
     ("RING_BASE", Access.RW, "input ring: byte address of entry 0"),
     ("RING_STRIDE", Access.RW, "input ring: bytes from entry to entry"),
     ("RING_COUNT", Access.RW, "input ring: entries"),
     ("RING_INDEX", Access.RW, "input ring: current entry"),
     ("PREDICTOR", Access.RW, "byte address of the predictor memory, a multiple of Config.predictor_window; 0: nowhere"),
-    ("TENSOR", Access.RW, "tensor number that EXPONENT shows"),
-    ("EXPONENT", Access.RW, "exponents of TENSOR: bits 7:0 current, 15:8 next, 16: has a next one, 17: is a scale"),
-    ("HYPER", Access.RW, "hyper-parameter index that HYPER_VALUE shows"),
-    ("HYPER_VALUE", Access.RW, "bits 15:0 unsigned mantissa, 23:16 exponent (two's complement)"),
-    ("COUNTER", Access.RW, "performance counter to show: phase * 16 + its place in the list"),
+    ("TENSOR", Access.RW, "tensor number that EXPONENT shows", 8),
+    (
+        "EXPONENT",
+        Access.RW,
+        "exponents of TENSOR",
+        (
+            _bits("cur", 0, 8, "current exponent", signed=True),
+            _bits("next", 8, 8, "exponent from the next COMMIT on, where has_next", signed=True),
+            _bits("fraction", 8, 8, "what a scale has beyond cur, in 1/256, where is_scale"),
+            _bits("has_next", 16, 1, "1: a persistent tensor (weights, moments)"),
+            _bits("is_scale", 17, 1, "1: the scale of a layer's gradients; only in variants with a predictor"),
+        ),
+    ),
+    ("HYPER", Access.RW, "hyper-parameter index that HYPER_VALUE shows", 8),
+    (
+        "HYPER_VALUE",
+        Access.RW,
+        "mantissa * 2^exponent",
+        (
+            _bits("mantissa", 0, 16, "unsigned"),
+            _bits("exponent", 16, 8, "of two", signed=True),
+        ),
+    ),
+    (
+        "COUNTER",
+        Access.RW,
+        "performance counter that COUNTER_LOW and COUNTER_HIGH show",
+        (
+            _bits("place", 0, (COUNTER_SLOTS - 1).bit_length(), "its number in the list of counters"),
+            _bits("phase", (COUNTER_SLOTS - 1).bit_length(), (N_PHASES - 1).bit_length(), "index of the phase"),
+        ),
+    ),
     ("COUNTER_LOW", Access.RO, "its bits 31:0 (latches the upper half)"),
     ("COUNTER_HIGH", Access.RO, "its bits 63:32 when COUNTER_LOW was read"),
     *(
@@ -112,27 +146,57 @@ _BASE = (
 )
 
 _PREDICTS = (
-    ("WARMUP_EPOCHS", Access.RW, "schedule: bits 15:0 epochs of warm-up, before its entries"),
+    ("WARMUP_EPOCHS", Access.RW, "schedule: epochs of warm-up, before its entries", 16),
     ("EPOCH_BATCHES", Access.RW, "schedule: batches in an epoch; 0 is as 1"),
-    ("ENTRIES", Access.RW, "schedule: entries in use, 0..8, the last for as long as it goes on; 0: BP only"),
-    ("ENTRY", Access.RW, "entry of the schedule, 0..7, that ENTRY_EPOCHS and ENTRY_LENGTHS show"),
-    ("ENTRY_EPOCHS", Access.RW, "bits 15:0 epochs of ENTRY"),
-    ("ENTRY_LENGTHS", Access.RW, "batches in a run of ENTRY: bits 15:0 GP, 31:16 BP"),
+    ("ENTRIES", Access.RW, "schedule: entries in use, 0..8, the last for as long as training goes on; 0: BP only", 4),
+    ("ENTRY", Access.RW, "entry of the schedule, 0..7, that ENTRY_EPOCHS and ENTRY_LENGTHS show", 3),
+    ("ENTRY_EPOCHS", Access.RW, "epochs of ENTRY", 16),
+    (
+        "ENTRY_LENGTHS",
+        Access.RW,
+        "batches in a run of ENTRY",
+        (
+            _bits("gp", 0, 16, "in a run of GP"),
+            _bits("bp", 16, 16, "in a run of BP"),
+        ),
+    ),
     ("POSITION_EPOCH", Access.RW, "position in the schedule: epoch of the next batch"),
-    ("POSITION_BATCH", Access.RW, "position in the schedule: batches of that epoch behind it"),
-    ("POSITION_RUN", Access.RW, "position in the schedule: bits 15:0 batches left of the run, bit 16: it is of GP"),
-    ("PHASE_NOW", Access.RO, "index of the phase of the current batch, or the last one"),
-    ("GATE", Access.RW, "1: runs of GP may begin; set by COMMIT from the quality of predictions"),
-    ("SEED", Access.RW, "of random signs of gradients"),
-    ("GATE_THRESHOLD", Access.RW, "squared cosine that opens GATE: bits 15:0 mantissa, 23:16 exponent, 31: is in use"),
+    ("POSITION_BATCH", Access.RW, "position in the schedule: batches of that epoch done"),
+    (
+        "POSITION_RUN",
+        Access.RW,
+        "position in the schedule: the run that the next batch belongs to",
+        (
+            _bits("left", 0, 16, "batches left of it; 0: another run begins"),
+            _bits("gp", 16, 1, "1: a run of GP, 0: of BP"),
+        ),
+    ),
+    ("PHASE_NOW", Access.RO, "index of the phase of the current batch, or the last one", 2),
+    ("GATE", Access.RW, "1: runs of GP may begin; set by COMMIT from the quality of predictions", 1),
+    ("SEED", Access.RW, "seed of the random signs of gradients"),
+    (
+        "GATE_THRESHOLD",
+        Access.RW,
+        "squared cosine that opens GATE: mantissa * 2^exponent",
+        (
+            _bits("mantissa", 0, 16, "unsigned"),
+            _bits("exponent", 16, 8, "of two", signed=True),
+            _bits("in_use", 31, 1, "0: COMMIT leaves GATE as it is"),
+        ),
+    ),
     ("ADAM_POWER1", Access.RW, "Adam's beta1 to the power of the steps taken, as a fraction of 2^32"),
     ("ADAM_POWER2", Access.RW, "Adam's beta2 to the power of the steps taken, as a fraction of 2^32"),
 )
-"""In variants with a predictor; in others holes."""
+"""Registers of variants with a predictor; other variants read 0 there and ignore writes."""
 
-REGISTERS = tuple(
-    Register(name, 4 * i, access, doc, i >= len(_BASE)) for i, (name, access, doc) in enumerate((*_BASE, *_PREDICTS))
-)
+
+def _register(place: int, name: str, access: Access, doc: str, bits: int | tuple[Field, ...] = 32) -> Register:
+    fields = () if isinstance(bits, int) else bits
+    width = bits if isinstance(bits, int) else max(field.lsb + field.width for field in bits)
+    return Register(name, 4 * place, access, doc, width, fields, place >= len(_BASE))
+
+
+REGISTERS = tuple(_register(place, *row) for place, row in enumerate((*_BASE, *_PREDICTS)))
 _BY_NAME = {r.name: r for r in REGISTERS}
 
 

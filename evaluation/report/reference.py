@@ -37,12 +37,23 @@ def _bits(field):
 
 
 def _registers():
-    rows = [(f"`0x{r.offset:03x}`", f"`{r.name}`" + "*" * r.predicts, r.access.name, r.doc) for r in REGISTERS]
-    return table(("offset", "name", "access", "meaning"), rows)
+    rows = [
+        (f"`0x{r.offset:03x}`", f"`{r.name}`" + "*" * r.predicts, r.access.name, r.width, r.doc) for r in REGISTERS
+    ]  # fmt: skip
+    return table(("offset", "name", "access", "width", "meaning"), rows)
+
+
+def _meaning(field):
+    return field.doc + (" (two's complement)" if field.signed else "")
+
+
+def _register_fields():
+    rows = [(f"`{r.name}`", _bits(f), f"`{f.name}`", _meaning(f)) for r in REGISTERS for f in r.fields]
+    return table(("register", "bits", "field", "meaning"), rows)
 
 
 def _fields():
-    rows = [(f.word, _bits(f), f"`{f.name}`", f.doc + (" (two's complement)" if f.signed else "")) for f in FIELDS]
+    rows = [(f.word, _bits(f), f"`{f.name}`", _meaning(f)) for f in FIELDS]
     return table(("word", "bits", "field", "meaning"), rows)
 
 
@@ -70,8 +81,11 @@ def reference() -> str:
     sections = (
         ("Reference", "Written by `python -m adagp.evaluation.report.reference` from `spec/`; edit that. "
          f"Contract version `0x{VERSION:08x}`."),
-        ("Registers", "32 bits each, at byte offsets of the AXI4-Lite port. RO: read only, RW: read and write, "
-         f"WO: a write acts, reads give 0. *: only in variants that predict gradients.\n\n{_registers()}"),
+        ("Registers", "32 bits each, at byte offsets of the AXI4-Lite port; the low `width` bits are used. "
+         "RO: read only, RW: read and write, WO: a write acts, reads give 0. *: only in variants that predict "
+         f"gradients.\n\n{_registers()}"),
+        ("Register fields", "Bits of the registers that hold more than one number. Fields in the same bits are "
+         f"alternatives.\n\n{_register_fields()}"),
         ("CONTROL bits", _enum(Control)),
         ("STATUS bits", _enum(Status)),
         ("Error codes", _enum(ErrorCode)),

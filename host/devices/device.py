@@ -8,13 +8,11 @@ import numpy as np
 
 from ...spec.config import VERSION, Config
 from ...spec.errors import ErrorCode
-from ...spec.registers import AS_SCHEDULED, COUNTERS, N_REGIONS, Control, Status
+from ...spec.registers import AS_SCHEDULED, COUNTERS, DEVICE_ID, N_REGIONS, Control, Status, register
 from ...spec.schedule import Schedule, State, Threshold
 from ..program import Program
 
 __all__ = ["Device", "DeviceError", "RegisterDevice", "all_regions", "failure"]
-
-ID = 0x41444750
 
 
 class DeviceError(RuntimeError):
@@ -149,31 +147,38 @@ class RegisterDevice(ABC):
     def connect(self) -> None:
         """Check that it is the accelerator of ``config``, and enable the interrupt; raises DeviceError."""
         self._program: Program | None = None
-        expected = {"ID": ID, "VERSION": VERSION, "CONFIG_HASH": self.config.config_hash}
+        expected = {"ID": DEVICE_ID, "VERSION": VERSION, "CONFIG_HASH": self.config.config_hash}
         for name, value in expected.items():
             found = self.read_register(name)
             if found != value:
                 raise DeviceError(f"{name} reads {found:08x}, for {self.config.name} it must be {value:08x}")
         self.write_register("IRQ_ENABLE", 1)
 
+    def _write_fields(self, name: str, **values: int) -> None:
+        """Set a register to these fields; raises FieldError for a value that doesn't fit."""
+        self.write_register(name, register(name).pack(**values))
+
+    def _read_fields(self, name: str) -> dict[str, int]:
+        return register(name).unpack(self.read_register(name))
+
     def set_exponents(self, tensor: int, current: int, following: int | None = None) -> None:
         self.write_register("TENSOR", tensor)
-        persistent = 0 if following is None else 1 << 16 | (following & 0xFF) << 8
-        self.write_register("EXPONENT", current & 0xFF | persistent)
+        persistent = {} if following is None else {"next": following, "has_next": 1}
+        self._write_fields("EXPONENT", cur=current, **persistent)
 
     def exponents(self, tensor: int) -> tuple[int, int | None]:
         self.write_register("TENSOR", tensor)
-        value = self.read_register("EXPONENT")
-        return _signed(value), _signed(value >> 8) if value >> 16 & 1 else None
+        found = self._read_fields("EXPONENT")
+        return found["cur"], found["next"] if found["has_next"] else None
 
     def set_scale(self, tensor: int, exponent: int, fraction: int = 0) -> None:
         self.write_register("TENSOR", tensor)
-        self.write_register("EXPONENT", exponent & 0xFF | fraction << 8 | 1 << 17)
+        self._write_fields("EXPONENT", cur=exponent, fraction=fraction, is_scale=1)
 
     def scale(self, tensor: int) -> tuple[int, int]:
         self.write_register("TENSOR", tensor)
-        value = self.read_register("EXPONENT")
-        return _signed(value), value >> 8 & 0xFF
+        found = self._read_fields("EXPONENT")
+        return found["cur"], found["fraction"]
 
     def set_adam_powers(self, first: int, second: int) -> None:
         self.write_register("ADAM_POWER1", first)
@@ -184,7 +189,7 @@ class RegisterDevice(ABC):
 
     def set_hyper(self, index: int, mantissa: int, exponent: int) -> None:
         self.write_register("HYPER", index)
-        self.write_register("HYPER_VALUE", mantissa | (exponent & 0xFF) << 16)
+        self._write_fields("HYPER_VALUE", mantissa=mantissa, exponent=exponent)
 
     def set_regions(self, regions: Sequence[tuple[int, int]]) -> None:
         for index, (start, end) in enumerate(all_regions(regions)):
@@ -205,10 +210,9 @@ class RegisterDevice(ABC):
         for index, entry in enumerate(schedule.entries):
             self.write_register("ENTRY", index)
             self.write_register("ENTRY_EPOCHS", entry.epochs)
-            self.write_register("ENTRY_LENGTHS", entry.gp | entry.bp << 16)
+            self._write_fields("ENTRY_LENGTHS", gp=entry.gp, bp=entry.bp)
         mantissa, exponent = threshold or (0, 0)
-        in_use = 0 if threshold is None else 1 << 31
-        self.write_register("GATE_THRESHOLD", mantissa | (exponent & 0xFF) << 16 | in_use)
+        self._write_fields("GATE_THRESHOLD", mantissa=mantissa, exponent=exponent, in_use=threshold is not None)
 
     def set_seed(self, seed: int) -> None:
         self.write_register("SEED", seed)
@@ -216,12 +220,13 @@ class RegisterDevice(ABC):
     def set_position(self, position: State, gate_open: bool = True) -> None:
         self.write_register("POSITION_EPOCH", position.epoch)
         self.write_register("POSITION_BATCH", position.batch)
-        self.write_register("POSITION_RUN", position.left | position.gp << 16)
+        self._write_fields("POSITION_RUN", left=position.left, gp=position.gp)
         self.write_register("GATE", int(gate_open))
 
     def position(self) -> tuple[State, bool]:
-        epoch, batch, run = (self.read_register(f"POSITION_{name}") for name in ("EPOCH", "BATCH", "RUN"))
-        return State(epoch, batch, bool(run >> 16 & 1), run & 0xFFFF), bool(self.read_register("GATE"))
+        epoch, batch = self.read_register("POSITION_EPOCH"), self.read_register("POSITION_BATCH")
+        run = self._read_fields("POSITION_RUN")
+        return State(epoch, batch, bool(run["gp"]), run["left"]), bool(self.read_register("GATE"))
 
     def start(self, program: Program, phase: int | None, batches: int = 1, calibrate: bool = False) -> None:
         assert phase is not None or self.config.predicts, "only variants that predict have a schedule"
@@ -249,14 +254,10 @@ class RegisterDevice(ABC):
     def counters(self, phase: int) -> dict[str, int]:
         values = {}
         for place, (name, _) in enumerate(COUNTERS):
-            self.write_register("COUNTER", 16 * phase + place)
+            self._write_fields("COUNTER", phase=phase, place=place)
             low = self.read_register("COUNTER_LOW")  # latches the upper half
             values[name] = self.read_register("COUNTER_HIGH") << 32 | low
         return values
 
     def reset_counters(self) -> None:
         self.write_register("CONTROL", Control.RESET_COUNTERS)
-
-
-def _signed(value):
-    return (value & 0xFF ^ 0x80) - 0x80

@@ -4,8 +4,8 @@ from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...spec.registers import N_PHASES
 from ..lib.delay import delayed
-from .csr import N_PHASES
 
 __all__ = ["BatchCounter"]
 

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ...spec.commands import Adam, CMode, Opcode, Source
 from ...spec.config import VERSION, Config
 from ...spec.errors import ErrorCode
+from ...spec.registers import N_PHASES
 from ..lib.delay import delayed
-from .csr import N_PHASES
 from .dispatch import WaitLayout
 from .exponents import operands
 from .hyper_table import HYPER_PER_UPDATE

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..lib.delay import delayed
 from ..lib.interfaces import QualityLayout
+from .csr import register_layout
 
 __all__ = ["Cosine", "ThresholdLayout"]
 
@@ -20,8 +21,8 @@ ALIGN = 3
 """Cycles for how far the sums are apart."""
 FACTOR, PRODUCT = 2 * MANTISSA, 3 * MANTISSA
 
-ThresholdLayout = data.StructLayout({"mantissa": MANTISSA, "exponent": signed(8), "unused": 7, "in_use": 1})
-"""What a squared cosine must reach, laid out as the GATE_THRESHOLD register shows it."""
+ThresholdLayout = register_layout("GATE_THRESHOLD")
+"""The threshold of a squared cosine, as register GATE_THRESHOLD holds it."""
 
 TopLayout = data.StructLayout({"mantissa": MANTISSA, "exponent": signed(8)})
 """A magnitude's upper bits: 0, or normalised."""

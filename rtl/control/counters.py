@@ -10,14 +10,17 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...spec.config import Config
-from ...spec.registers import COUNTERS
+from ...spec.registers import COUNTER_SLOTS, COUNTERS, N_PHASES
 from ..lib.delay import delayed
 from ..update.sgd_lane import most_saturations
-from .csr import COUNTER_SLOTS, N_PHASES
+from .csr import register_layout
 
 __all__ = ["FLUSH_CYCLES", "Counters", "counts_layout", "counts_of_run"]
 
 TOTAL_WIDTH = 64
+
+IndexLayout = register_layout("COUNTER")
+"""Number of a counter, as register COUNTER holds it."""
 
 FLUSH_CYCLES = 2 * COUNTER_SLOTS
 """After so many cycles at most a count is in its phase's total, if the host reads in at most half of them."""
@@ -54,8 +57,8 @@ class Counters(wiring.Component):
     """A set of totals for each phase, exact to the event.
 
     ``counts`` are this cycle's increments for the current ``phase``, which may change when nothing has
-    been counted for ``FLUSH_CYCLES``. ``shown`` is the total at ``index`` (phase * COUNTER_SLOTS + place
-    in the list) as of the last cycle with ``show``, ``SHOW_LATENCY`` cycles before: at most every other cycle is one.
+    been counted for ``FLUSH_CYCLES``. ``shown`` is the total at ``index`` (as register COUNTER
+    has it) as of the last cycle with ``show``, ``SHOW_LATENCY`` cycles before: at most every other cycle is one.
     ``clear`` sets all to 0; counts in that cycle are lost.
     """
 
@@ -84,10 +87,12 @@ class Counters(wiring.Component):
         m.d.sync += clear.eq(self.clear)
         phase = delayed(m, self.phase, 1)  # of the counts, which come in registers
         addr = Signal.like(s0_addr)
-        m.d.comb += addr.eq(Mux(self.show, self.index, Cat(turn, phase)))
-        live = self._live(m, clear, phase, addr)
+        fields = {"place": turn, "phase": phase}
+        m.d.comb += addr.eq(Mux(self.show, self.index, Cat(fields[name] for name in IndexLayout.members)))
+        place, of_phase = self._split(addr)
+        live = self._live(m, clear, place, of_phase == phase)
         again, again2 = delayed(m, addr == s0_addr, 1), delayed(m, addr == s1_addr, 1)  # s0 as s1, as s2
-        begun = self._begun(m, clear, s1_valid, s1_addr, addr)
+        begun = self._begun(m, clear, s1_valid, s1_addr, place, of_phase)
         s1_begun = delayed(m, (begun | again & s1_valid | again2 & s2_valid) & ~clear, 1)
         s1_amount = delayed(m, Mux(clear, 0, live), 1, reset=False)
         s2_amount = delayed(m, s1_amount, 1, reset=False)
@@ -105,10 +110,17 @@ class Counters(wiring.Component):
             m.d.sync += turn.eq(turn + 1)
         return m
 
-    def _live(self, m, clear, phase, addr):
-        """What the counter of the ``addr`` of the cycle before has counted since it was last taken; it is taken now."""
-        place = addr[: exact_log2(COUNTER_SLOTS)]
-        current = addr[exact_log2(COUNTER_SLOTS) :] == phase
+    @staticmethod
+    def _split(addr):
+        """Place and phase of a counter's number."""
+        index = data.View(IndexLayout, addr)
+        return index.place, index.phase
+
+    def _live(self, m, clear, place, current):
+        """What the counter at ``place`` has counted since it was last taken; it is taken now.
+
+        ``place`` and ``current`` (it is a counter of the current phase) are those of the cycle before.
+        """
         chosen = []
         for i, (name, _) in enumerate(COUNTERS):
             count = delayed(m, self.counts[name], 1, reset=False)
@@ -120,8 +132,8 @@ class Counters(wiring.Component):
             chosen.append(Mux(taken, live, 0))
         return reduce(or_, chosen)
 
-    def _begun(self, m, clear, valid, valid_addr, addr):
-        """Whether the total at the ``addr`` of the cycle before was begun by what was ``valid`` until before that.
+    def _begun(self, m, clear, valid, valid_addr, place, phase):
+        """Whether the total at ``place`` and ``phase`` of the cycle before was begun by what was ``valid`` before that.
 
         If it wasn't it is 0, whatever the memory holds.
         """
@@ -129,7 +141,6 @@ class Counters(wiring.Component):
         m.d.sync += begun.eq(begun | (valid << valid_addr))
         with m.If(clear):
             m.d.sync += begun.eq(0)
-        place = addr[: exact_log2(COUNTER_SLOTS)]
-        found = Cat(begun.word_select(phase, COUNTER_SLOTS).bit_select(place, 1) for phase in range(N_PHASES))
+        found = Cat(begun.word_select(i, COUNTER_SLOTS).bit_select(place, 1) for i in range(N_PHASES))
         found = delayed(m, Mux(clear, 0, found), 1)
-        return found.bit_select(delayed(m, addr[exact_log2(COUNTER_SLOTS) :], 1), 1)
+        return found.bit_select(delayed(m, phase, 1), 1)

@@ -3,35 +3,39 @@
 from functools import reduce
 from operator import or_
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import VERSION, Config
-from ...spec.registers import AS_SCHEDULED, COUNTERS, REGISTERS, Access, Register
-from ...spec.schedule import ENTRIES
+from ...spec.layout import Access, Register
+from ...spec.registers import AS_SCHEDULED, DEVICE_ID, N_PHASES, REGISTERS, register
 from ..lib.delay import delayed
 
-__all__ = ["COUNTER_SLOTS", "N_PHASES", "AxiLite", "Csr", "registers", "stored_registers"]
+__all__ = ["AxiLite", "Csr", "register_layout", "registers", "stored_registers"]
 
 ADDR_WIDTH = 12
 DATA_WIDTH = 32
 GROUP = 8
 OKAY, SLVERR = 0b00, 0b10
 
-N_PHASES = 4
-COUNTER_SLOTS = 16
-"""The COUNTER register is phase * COUNTER_SLOTS + place in ``COUNTERS``."""
-assert len(COUNTERS) <= COUNTER_SLOTS
-
-DEVICE_ID = 0x41444750
-
-
 KEPT_ELSEWHERE = (
     "BATCH", "RING_INDEX", "EXPONENT", "HYPER_VALUE", "ENTRY_EPOCHS", "ENTRY_LENGTHS", "POSITION_EPOCH",
     "POSITION_BATCH", "POSITION_RUN", "GATE", "ADAM_POWER1", "ADAM_POWER2",
 )  # fmt: skip
-"""Read-write registers whose value is the business of another block."""
+"""Read-write registers whose value another block keeps."""
+
+
+def register_layout(name: str, *fields: str) -> data.StructLayout:
+    """The bits of a register as a struct of its ``fields``, by default of all; bits between them are ``unused``."""
+    members, at = {}, 0
+    for field in register(name).fields:
+        if not fields or field.name in fields:
+            if field.lsb > at:
+                members["unused"] = unsigned(field.lsb - at)
+            members[field.name] = signed(field.width) if field.signed else unsigned(field.width)
+            at = field.lsb + field.width
+    return data.StructLayout(members)
 
 
 def registers(config: Config) -> tuple[Register, ...]:
@@ -42,19 +46,13 @@ def registers(config: Config) -> tuple[Register, ...]:
 def stored_registers(config: Config) -> dict[str, int]:
     """Shape of each register that holds just what was written to it (bits above it are dropped)."""
     shapes = {
-        "IRQ_ENABLE": 1, "PHASE": range(N_PHASES), "CALIBRATE": 1,
+        "PHASE": range(AS_SCHEDULED + 1 if config.predicts else N_PHASES),
         "TENSOR": range(config.n_tensors), "HYPER": range(config.n_hyper),
-        "COUNTER": range(N_PHASES * COUNTER_SLOTS),
     }  # fmt: skip
-    if config.predicts:
-        shapes |= {
-            "PHASE": range(AS_SCHEDULED + 1), "WARMUP_EPOCHS": 16, "ENTRIES": range(ENTRIES + 1),
-            "ENTRY": range(ENTRIES),
-        }  # fmt: skip
     used = {"PREDICTOR": config.predictor_on_chip, "SEED": config.flips_signs}
     elsewhere = (*KEPT_ELSEWHERE, *(name for name, there in used.items() if not there))
-    stored = [r.name for r in registers(config) if r.access == Access.RW and r.name not in elsewhere]
-    return {name: shapes.get(name, DATA_WIDTH) for name in stored}
+    stored = [r for r in registers(config) if r.access == Access.RW and r.name not in elsewhere]
+    return {r.name: shapes.get(r.name, r.width) for r in stored}
 
 
 class AxiLite(wiring.Signature):
@@ -138,13 +136,13 @@ class Csr(wiring.Component):
         stored = stored_registers(self.config)
         if self.config.predicts:
             m.d.comb += self.writing.eq(delayed(m, writes, 1))
-        for register in self.registers:
-            name = register.name.lower()
-            meant = delayed(m, writes & delayed(m, index == register.offset // 4, 1), 1)
-            if register.name in stored:
+        for written in self.registers:
+            name = written.name.lower()
+            meant = delayed(m, writes & delayed(m, index == written.offset // 4, 1), 1)
+            if written.name in stored:
                 with m.If(meant):
                     m.d.sync += getattr(self, name).eq(self.write_data)
-            elif register.name in self.effects:
+            elif written.name in self.effects:
                 m.d.comb += self.written[name].eq(meant)
 
     def _read_channel(self, m):

@@ -8,11 +8,10 @@ from ...spec.config import Config
 from ...spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, ZERO_STEP
 from ..lib.delay import delayed
 from ..lib.table import Burst, Table
+from .csr import register_layout
 from .shadow import Shadow, result_ports
 
-__all__ = [
-    "Adjust", "ExponentAdjust", "ExponentLayout", "ExponentLookup", "Exponents", "exponent_layout", "operands",
-]  # fmt: skip
+__all__ = ["Adjust", "ExponentAdjust", "ExponentLookup", "Exponents", "exponent_layout", "operands"]
 
 SMOOTHING = 3
 """A layer's scale goes 2^-SMOOTHING of the way to where the last batch's gradients were."""
@@ -23,13 +22,9 @@ def operands(config: Config) -> tuple[str, ...]:
     return ("a", "b", "c", "out", *(("d", "scale") if config.predicts else ()))
 
 
-ExponentLayout = data.StructLayout({"cur": signed(8), "next": signed(8), "has_next": 1})
-"""A tensor's entry, laid out as the EXPONENT register shows it."""
-
-
 def exponent_layout(config: Config) -> data.StructLayout:
-    """An entry where there are scales too: ``cur`` is one's exponent, the bits of ``next`` its fraction in 1/256."""
-    return data.StructLayout(dict(ExponentLayout.members) | ({"is_scale": 1} if config.predicts else {}))
+    """A tensor's entry, as register EXPONENT holds it; a scale has its ``fraction`` in the bits of ``next``."""
+    return register_layout("EXPONENT", "cur", "next", "has_next", *["is_scale"] * config.predicts)
 
 
 class Adjust(enum.Enum, shape=2):

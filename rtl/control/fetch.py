@@ -10,9 +10,9 @@ from amaranth.lib.wiring import In, Out
 from ...spec.commands import Opcode
 from ...spec.config import Config
 from ...spec.errors import ErrorCode
+from ...spec.registers import N_PHASES
 from ..lib.interfaces import ErrorLayout, ReadClient
 from .command_check import Check, is_work
-from .csr import N_PHASES
 from .dispatch import WaitLayout
 from .exponents import Adjust, ExponentAdjust
 from .issue import WorkLayout

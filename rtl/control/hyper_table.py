@@ -1,12 +1,13 @@
 """Hyper-parameter table: learning rates, momenta and weight decays by index."""
 
-from amaranth import Module, signed
+from amaranth import Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.commands import Adam
 from ...spec.config import Config
 from ..lib.table import Burst, Table
+from .csr import register_layout
 
 __all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperLayout", "HyperLookup", "hypers_found"]
 
@@ -19,8 +20,8 @@ def hypers_found(config: Config) -> int:
     return len(Adam) if config.predicts else HYPER_PER_UPDATE
 
 
-HyperLayout = data.StructLayout({"mantissa": 16, "exponent": signed(8)})
-"""A hyper-parameter, mantissa * 2^exponent; the mantissa is unsigned."""
+HyperLayout = register_layout("HYPER_VALUE")
+"""A hyper-parameter, mantissa * 2^exponent, as register HYPER_VALUE holds it."""
 
 
 class HyperLookup(wiring.Signature):

@@ -3,26 +3,27 @@
 from contextlib import contextmanager
 
 from amaranth import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.commands import Phase
+from ...spec.registers import N_PHASES, register
 from ...spec.schedule import ENTRIES
 from ..lib.table import Table
-from .csr import N_PHASES
+from .csr import register_layout
 
 __all__ = ["LengthsLayout", "PhaseControl", "RunLayout"]
 
 WIDTH = 32
-"""Of an epoch's number and of batches in an epoch."""
-LENGTH = 16
-"""Of an entry's epochs and of batches in a run."""
+"""Bits of an epoch's number, and of the number of batches in an epoch."""
+EPOCHS = register("ENTRY_EPOCHS").width
+"""Bits of an entry's epochs."""
 
-LengthsLayout = data.StructLayout({"gp": LENGTH, "bp": LENGTH})
-"""Batches in a run of each kind, as the ENTRY_LENGTHS register shows it."""
+LengthsLayout = register_layout("ENTRY_LENGTHS")
+"""Batches in a run of each kind, as register ENTRY_LENGTHS holds them."""
 
-RunLayout = data.StructLayout({"left": LENGTH, "gp": 1})
-"""Kind of the run and batches left of it, as the POSITION_RUN register shows it."""
+RunLayout = register_layout("POSITION_RUN")
+"""Kind of the run and batches left of it, as register POSITION_RUN holds them."""
 
 BP_ONLY = LengthsLayout.const({"gp": 0, "bp": 1})
 """Where there is no entry."""
@@ -48,8 +49,8 @@ class PhaseControl(wiring.Component):
     def __init__(self):
         super().__init__({
             "decide": In(1), "ready": In(1), "busy": Out(1), "gate_open": In(1), "phase": Out(range(N_PHASES)),
-            "warmup": In(LENGTH), "batches": In(WIDTH), "entries": In(range(ENTRIES + 1)),
-            "index": In(range(ENTRIES)), "show": In(1), "epochs": Out(LENGTH), "lengths": Out(LengthsLayout),
+            "warmup": In(register("WARMUP_EPOCHS").width), "batches": In(WIDTH), "entries": In(range(ENTRIES + 1)),
+            "index": In(range(ENTRIES)), "show": In(1), "epochs": Out(EPOCHS), "lengths": Out(LengthsLayout),
             "epoch": Out(WIDTH), "batch": Out(WIDTH), "run": Out(RunLayout),
             **{f"set_{name}": In(1) for name in ("epochs", "lengths", "epoch", "batch", "run")},
             "value": In(WIDTH), "written": In(1),
@@ -57,7 +58,7 @@ class PhaseControl(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.epochs = epochs = Table(LENGTH, ENTRIES)
+        m.submodules.epochs = epochs = Table(EPOCHS, ENTRIES)
         m.submodules.lengths = lengths = Table(LengthsLayout, ENTRIES)
         place = Signal(range(ENTRIES))
         for table, set_, shown in ((epochs, self.set_epochs, self.epochs), (lengths, self.set_lengths, self.lengths)):

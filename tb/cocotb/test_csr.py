@@ -6,8 +6,9 @@ import cocotb
 import pytest
 from adagp.rtl.control.csr import Csr, stored_registers
 from adagp.spec.config import VERSION
+from adagp.spec.layout import Access
 from adagp.spec.presets import preset
-from adagp.spec.registers import REGISTERS, Access, register
+from adagp.spec.registers import DEVICE_ID, REGISTERS, register
 from amaranth import Shape
 from axi import axil_master
 from cocotb.triggers import Combine
@@ -36,7 +37,7 @@ async def registers(dut):
     master = axil_master(bench, "bus", STALL)
     widths = {name: Shape.cast(shape).width for name, shape in stored_registers(config).items()}
     expected = {r.name: 0 for r in REGISTERS}
-    expected |= {"ID": 0x4144_4750, "VERSION": VERSION, "CONFIG_HASH": config.config_hash}
+    expected |= {"ID": DEVICE_ID, "VERSION": VERSION, "CONFIG_HASH": config.config_hash}
     strobes, given, seen, count = [], [], 0, 0
 
     def show():

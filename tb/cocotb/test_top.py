@@ -10,7 +10,7 @@ from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
-from adagp.spec.registers import COUNTERS, Status
+from adagp.spec.registers import COUNTERS, DEVICE_ID, Status, register
 from axi import Registers, axi_ram, axil_master
 from harness import Bench, parameters
 from runner import SIMULATORS, run
@@ -84,7 +84,7 @@ async def repeat(dut):
     await bench.start()
     registers = Registers(axil_master(bench, "s_axil", STALL))
     ram = axi_ram(bench, "m_axi", MEMORY_BYTES, STALL)
-    for name, value in {"ID": 0x4144_4750, "VERSION": VERSION, "CONFIG_HASH": config.config_hash}.items():
+    for name, value in {"ID": DEVICE_ID, "VERSION": VERSION, "CONFIG_HASH": config.config_hash}.items():
         assert await registers.read(name) == value
     statuses = [await registers.read("STATUS") for _ in range(2 * RESET_CYCLES)]
     assert statuses[-1] == 0 and set(statuses) <= {0, Status.BUSY}  # the reset goes through the machine
@@ -111,10 +111,12 @@ async def compare(registers, ram, expected):
     assert not np.flatnonzero(memory != np.frombuffer(expected["memory"], np.uint8)).tolist()
     for tensor, (current, following) in expected["exponents"].items():
         await registers.write("TENSOR", tensor)
-        shown = current & 0xFF | (0 if following is None else 1 << 16 | (following & 0xFF) << 8)
-        assert await registers.read("EXPONENT") & (0xFF if following is None else 0x1FFFF) == shown
+        found = register("EXPONENT").unpack(await registers.read("EXPONENT"))
+        assert (found["cur"], found["has_next"]) == (current, following is not None)
+        assert following is None or found["next"] == following
     for name, value in expected["counters"].items():
-        await registers.write("COUNTER", 16 * expected["phase"] + COUNTER_NAMES.index(name))
+        number = {"phase": expected["phase"], "place": COUNTER_NAMES.index(name)}
+        await registers.write("COUNTER", register("COUNTER").pack(**number))
         low = await registers.read("COUNTER_LOW")
         assert await registers.read("COUNTER_HIGH") << 32 | low == value, name
         assert value > 0 or name == "saturations"

@@ -15,8 +15,9 @@ from adagp.gen.header import header
 from adagp.spec.commands import COMMAND_WORDS, FIELDS, Command, Opcode
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
+from adagp.spec.layout import Field
 from adagp.spec.presets import PRESETS, preset
-from adagp.spec.registers import REGISTERS
+from adagp.spec.registers import DEVICE_ID, REGISTERS
 from bench import seeded
 
 C_MAIN = """
@@ -63,6 +64,25 @@ def test_header_packs_commands_as_python_does(tmp_path):
     assert len(seen) == COMMAND_WORDS + len(FIELDS) > 0
 
 
+def test_header_packs_registers_as_python_does(tmp_path):
+    rng = seeded(2)
+    puts, gets, words, expected = "", "", [], []
+    for r in REGISTERS:
+        alone = [f for i, f in enumerate(r.fields) if not any(f.overlaps(other) for other in r.fields[:i])]
+        values = {f.name: rng.randint(f.minimum, f.maximum) for f in alone}
+        if values:
+            words.append(r.pack(**values))
+            bits = " | ".join(f"ADAGP_REG_BITS({r.name}, {name.upper()}, {value})" for name, value in values.items())
+            puts += f'    printf("%u\\n", {bits});\n'
+        for f in r.fields:
+            sign = "_SIGNED" if f.signed else ""
+            gets += f'    printf("{"%d" if f.signed else "%u"}\\n", '
+            gets += f"ADAGP_REG_GET{sign}({words[-1]}u, {r.name}, {f.name.upper()}));\n"
+            expected.append(r.unpack(words[-1])[f.name])
+    seen = [int(text) for text in compile_and_run(tmp_path, C_MAIN % ("", puts + gets))[COMMAND_WORDS:]]
+    assert seen == words + expected and len(words) > 5 and len(expected) > len(words)
+
+
 def test_header_names_registers_and_errors(tmp_path):
     names = [f"ADAGP_REG_{r.name}" for r in REGISTERS] + [f"ADAGP_ERROR_{e.name}" for e in ErrorCode]
     gets = "".join(f'    printf("%u\\n", {name});\n' for name in names)
@@ -76,7 +96,11 @@ def test_description_holds_the_whole_configuration(name):
     data = json.loads(json.dumps(describe(config)))
     assert Config.from_dict(data["config"]) == config
     assert data["config_hash"] == config.config_hash
+    assert data["id"] == DEVICE_ID
     assert {r["name"]: r["offset"] for r in data["registers"]} == {r.name: r.offset for r in REGISTERS}
+    for found, r in zip(data["registers"], REGISTERS, strict=True):
+        assert found["width"] == r.width
+        assert tuple(Field(word=0, **field) for field in found["fields"]) == r.fields
     assert len(data["command"]["fields"]) == len(FIELDS) > 0
 
 

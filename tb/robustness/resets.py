@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from adagp.host.devices.simulated import SimDevice
-from adagp.spec.registers import REGISTERS, Access, Status
+from adagp.spec.layout import Access
+from adagp.spec.registers import REGISTERS, Status
 
 from .campaign import PREDICTING_DESIGNS, Case, Kind
 from .conditions import ROOM, open_device, random_workload, same_design

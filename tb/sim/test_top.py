@@ -13,7 +13,7 @@ from adagp.sim.build import lint, verilog
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import PRESETS, preset
-from adagp.spec.registers import Control, Status, register
+from adagp.spec.registers import DEVICE_ID, Control, Status, register
 
 pytestmark = pytest.mark.timeout(900)  # Verilog and a simulator may have to be made first
 
@@ -60,7 +60,7 @@ def test_generation_is_deterministic():
 
 def test_identifies_itself():
     with Simulation(CONFIG, memory_bytes=1 << 20) as device:
-        names = {"STATUS": Status.BUSY, "ID": 0x4144_4750, "VERSION": VERSION, "CONFIG_HASH": CONFIG.config_hash}
+        names = {"STATUS": Status.BUSY, "ID": DEVICE_ID, "VERSION": VERSION, "CONFIG_HASH": CONFIG.config_hash}
         assert {name: device.read_register(register(name).offset) for name in names} == names
         statuses = [device.read_register(register("STATUS").offset) for _ in range(2 * RESET_CYCLES)]
         assert statuses[-1] == 0 and set(statuses) <= {0, Status.BUSY}  # the reset goes through the machine

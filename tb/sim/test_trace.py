@@ -111,7 +111,8 @@ def run_batches(device, batches):
     device.memory[0x7000:] = 1
     written = [(OUT + 32 * i, OUT + 32 * (i + 1)) for i in range(len(PROGRAM))]
     written[3] = 0xA000, 0x14000
-    settings = {"HYPER": 0, "HYPER_VALUE": 0xF8 << 16 | 0x100, "REGION0_END": 0x14000, "BATCHES": batches}
+    rate = register("HYPER_VALUE").pack(mantissa=0x100, exponent=-8)
+    settings = {"HYPER": 0, "HYPER_VALUE": rate, "REGION0_END": 0x14000, "BATCHES": batches}
     for name, value in {**settings, "IRQ_ENABLE": 1, "CONTROL": Control.START}.items():
         device.write_register(register(name).offset, value)
     seen, cycle = [{}], -1

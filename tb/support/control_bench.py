@@ -6,7 +6,7 @@ from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.presets import preset
 from adagp.spec.registers import Control as Bit
-from adagp.spec.registers import Status
+from adagp.spec.registers import Status, register
 from axi_lite import AxiLiteMaster
 from bench import simulate
 from memory import ReadMemory
@@ -135,17 +135,18 @@ class ControlBench:
                 return status
 
     async def counter(self, ctx, phase, place):
-        await self.host.write(ctx, "COUNTER", phase * 16 + place)
+        await self.host.write(ctx, "COUNTER", register("COUNTER").pack(phase=phase, place=place))
         low = await self.host.read(ctx, "COUNTER_LOW")
         return low | await self.host.read(ctx, "COUNTER_HIGH") << 32
 
     async def set_exponent(self, ctx, tensor, cur, after=None):
         await self.host.write(ctx, "TENSOR", tensor)
-        value = (cur & 0xFF) | ((after or 0) & 0xFF) << 8 | (after is not None) << 16
-        await self.host.write(ctx, "EXPONENT", value)
+        entry = {"cur": cur, "next": after or 0, "has_next": after is not None}
+        await self.host.write(ctx, "EXPONENT", register("EXPONENT").pack(**entry))
 
     async def exponent(self, ctx, tensor):
-        """(current, next, has a next one)"""
+        """Current exponent, next exponent, and 1 if there is a next one."""
         await self.host.write(ctx, "TENSOR", tensor)
-        value = await self.host.read(ctx, "EXPONENT")
-        return ((value & 0xFF) ^ 0x80) - 0x80, ((value >> 8 & 0xFF) ^ 0x80) - 0x80, value >> 16
+        entry = register("EXPONENT").unpack(await self.host.read(ctx, "EXPONENT"))
+        assert not entry["is_scale"]
+        return entry["cur"], entry["next"], entry["has_next"]

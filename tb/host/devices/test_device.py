@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.host.compiler.quantise import constant, exponent_for, join_master, quantise, split_master
-from adagp.host.devices.device import ID, DeviceError, RegisterDevice
+from adagp.host.devices.device import DeviceError, RegisterDevice
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.program import Program, header
 from adagp.host.training.loss import softmax_cross_entropy
@@ -17,7 +17,7 @@ from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
-from adagp.spec.registers import AS_SCHEDULED, COUNTERS, Control, Status
+from adagp.spec.registers import AS_SCHEDULED, COUNTERS, DEVICE_ID, Control, Status
 from adagp.spec.schedule import ENTRIES, Entry, Schedule, State
 from torch import nn
 
@@ -36,7 +36,7 @@ class Registers(RegisterDevice):
 
     def __init__(self, config=TINY, **values):
         self.config = config
-        self.values = {"ID": ID, "VERSION": VERSION, "CONFIG_HASH": TINY.config_hash, **values}
+        self.values = {"ID": DEVICE_ID, "VERSION": VERSION, "CONFIG_HASH": TINY.config_hash, **values}
         self.written, self.exponent_table, self.waits = [], {}, 0
         self.connect()
 

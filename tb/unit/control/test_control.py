@@ -6,7 +6,7 @@ import pytest
 from adagp.rtl.control.dispatch import WaitLayout
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.presets import preset
-from adagp.spec.registers import COUNTERS, Status
+from adagp.spec.registers import COUNTERS, Status, register
 from bench import seeded
 from control_bench import ControlBench, header
 
@@ -144,7 +144,7 @@ async def set_up(bench, ctx, rng, ring):
         await bench.set_exponent(ctx, tensor, table[tensor][0], after)
     for i in range(config.n_hyper):
         await bench.host.write(ctx, "HYPER", i)
-        await bench.host.write(ctx, "HYPER_VALUE", (1000 + i) | (-i & 0xFF) << 16)
+        await bench.host.write(ctx, "HYPER_VALUE", register("HYPER_VALUE").pack(mantissa=1000 + i, exponent=-i))
     for name, value in zip(("RING_BASE", "RING_STRIDE", "RING_COUNT", "RING_INDEX"), ring, strict=True):
         await bench.host.write(ctx, name, value)
     return table

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from adagp.rtl.control.counters import FLUSH_CYCLES, Counters, counts_layout
 from adagp.spec.presets import preset
-from adagp.spec.registers import COUNTERS
+from adagp.spec.registers import COUNTER_SLOTS, COUNTERS, N_PHASES, register
 from bench import seeded, simulate
 
 NAMES = [name for name, _ in COUNTERS]
@@ -36,15 +36,16 @@ def test_counts(name, variant):
             ctx.set(dut.counts, counts)
             ctx.set(dut.show, show)
             await ctx.tick()
-            place = ctx.get(dut.index) % 16
-            known = show and ctx.get(dut.index) // 16 == phase and place < len(NAMES)
+            index = register("COUNTER").unpack(ctx.get(dut.index))
+            known = show and index["phase"] == phase and index["place"] < len(NAMES)
             # exact in the middle of everything: all that came before this cycle
-            due.append(totals.get((phase, NAMES[place]), 0) if known else None)
+            due.append(totals.get((phase, NAMES[index["place"]]), 0) if known else None)
             due.popleft()
             if due[0] is not None:
                 assert ctx.get(dut.shown) == due[0]
                 live_checks[0] += 1
-            ctx.set(dut.index, rng.choice((phase, phase, rng.randrange(4))) * 16 + rng.randrange(16))
+            shown, place = rng.choice((phase, phase, rng.randrange(N_PHASES))), rng.randrange(COUNTER_SLOTS)
+            ctx.set(dut.index, register("COUNTER").pack(phase=shown, place=place))
             for n in NAMES:
                 totals[phase, n] = totals.get((phase, n), 0) + counts[n]
         await flush(ctx)
@@ -58,9 +59,9 @@ def test_counts(name, variant):
 
     async def check(ctx):
         nonlocal seen
-        for phase in range(4):
+        for phase in range(N_PHASES):
             for place, n in enumerate(NAMES):
-                ctx.set(dut.index, phase * 16 + place)
+                ctx.set(dut.index, register("COUNTER").pack(phase=phase, place=place))
                 ctx.set(dut.show, 1)
                 await ctx.tick()
                 ctx.set(dut.show, 0)

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from adagp.rtl.control.csr import Csr, registers
 from adagp.spec.config import VERSION
+from adagp.spec.layout import Access
 from adagp.spec.presets import preset
-from adagp.spec.registers import REGISTERS, Access, register
+from adagp.spec.registers import DEVICE_ID, REGISTERS, register
 from axi_lite import AxiLiteMaster
 from bench import seeded, simulate
 
@@ -39,7 +40,7 @@ def test_registers(name, variant, random_signs):
         **({"PHASE": 3, "WARMUP_EPOCHS": 16, "ENTRIES": 4, "ENTRY": 3} if config.predicts else {}),
     }  # fmt: skip
     expected = {r.name: 0 for r in REGISTERS}
-    expected |= {"ID": 0x41444750, "VERSION": VERSION, "CONFIG_HASH": config.config_hash}
+    expected |= {"ID": DEVICE_ID, "VERSION": VERSION, "CONFIG_HASH": config.config_hash}
     strobes = []
     seen = 0
 

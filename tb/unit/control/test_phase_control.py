@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from adagp.rtl.control.phase_control import PhaseControl
 from adagp.spec.commands import Phase
+from adagp.spec.registers import register
 from adagp.spec.schedule import ENTRIES, Entry, Schedule, State, following
 from bench import seeded, simulate
 
@@ -42,7 +43,8 @@ class Driver:
         """What it takes to write a schedule, as (name of the input or strobe, value, index)."""
         yield from (("warmup", schedule.warmup, 0), ("batches", schedule.batches, 0))
         for index, entry in enumerate(schedule.entries):
-            yield from (("set_epochs", entry.epochs, index), ("set_lengths", entry.gp | entry.bp << 16, index))
+            lengths = register("ENTRY_LENGTHS").pack(gp=entry.gp, bp=entry.bp)
+            yield from (("set_epochs", entry.epochs, index), ("set_lengths", lengths, index))
         yield "entries", len(schedule.entries), 0
 
     async def write(self, ctx, name, value, index=0):
@@ -63,9 +65,8 @@ class Driver:
         self.schedule = schedule
 
     async def put(self, ctx, position):
-        for name, value in (
-            ("epoch", position.epoch), ("batch", position.batch), ("run", position.left | position.gp << 16),
-        ):  # fmt: skip
+        run = register("POSITION_RUN").pack(left=position.left, gp=position.gp)
+        for name, value in (("epoch", position.epoch), ("batch", position.batch), ("run", run)):
             await self.write(ctx, f"set_{name}", value)
         self.position = position
 

@@ -6,7 +6,7 @@ from adagp.golden.exponents import smoothed
 from adagp.golden.quality import Quality, QualitySums, votes
 from adagp.rtl.control.counters import FLUSH_CYCLES
 from adagp.spec.commands import Opcode, Phase
-from adagp.spec.registers import AS_SCHEDULED, COUNTERS, Status
+from adagp.spec.registers import AS_SCHEDULED, COUNTERS, Status, register
 from adagp.spec.schedule import Entry, Schedule, State, following
 from bench import seeded
 from control_bench import CONFIG, END, ControlBench, header, update, work
@@ -32,12 +32,14 @@ async def set_up(bench, ctx, schedule, position):
         ("WARMUP_EPOCHS", schedule.warmup), ("EPOCH_BATCHES", schedule.batches), ("ENTRIES", len(schedule.entries)),
     ]  # fmt: skip
     for index, entry in enumerate(schedule.entries):
-        registers += [("ENTRY", index), ("ENTRY_EPOCHS", entry.epochs), ("ENTRY_LENGTHS", entry.gp | entry.bp << 16)]
+        lengths = register("ENTRY_LENGTHS").pack(gp=entry.gp, bp=entry.bp)
+        registers += [("ENTRY", index), ("ENTRY_EPOCHS", entry.epochs), ("ENTRY_LENGTHS", lengths)]
+    mantissa, exponent = THRESHOLD
     registers += [
         ("POSITION_EPOCH", position.epoch), ("POSITION_BATCH", position.batch),
-        ("POSITION_RUN", position.left | position.gp << 16),
-        ("GATE_THRESHOLD", THRESHOLD[0] | (THRESHOLD[1] & 0xFF) << 16 | 1 << 31),
-        ("TENSOR", SCALE), ("EXPONENT", 30 & 0xFF | 200 << 8 | 1 << 17),
+        ("POSITION_RUN", register("POSITION_RUN").pack(left=position.left, gp=position.gp)),
+        ("GATE_THRESHOLD", register("GATE_THRESHOLD").pack(mantissa=mantissa, exponent=exponent, in_use=1)),
+        ("TENSOR", SCALE), ("EXPONENT", register("EXPONENT").pack(cur=30, fraction=200, is_scale=1)),
     ]  # fmt: skip
     for name, value in registers:
         await bench.host.write(ctx, name, value)
@@ -45,14 +47,15 @@ async def set_up(bench, ctx, schedule, position):
 
 async def position(bench, ctx):
     epoch, batch, run = [await bench.host.read(ctx, f"POSITION_{name}") for name in ("EPOCH", "BATCH", "RUN")]
-    return State(epoch, batch, bool(run >> 16), run & 0xFFFF)
+    run = register("POSITION_RUN").unpack(run)
+    return State(epoch, batch, bool(run["gp"]), run["left"])
 
 
 async def scale(bench, ctx):
     await bench.host.write(ctx, "TENSOR", SCALE)
-    value = await bench.host.read(ctx, "EXPONENT")
-    assert value >> 16 == 2
-    return ((value & 0xFF) ^ 0x80) - 0x80, value >> 8 & 0xFF
+    entry = register("EXPONENT").unpack(await bench.host.read(ctx, "EXPONENT"))
+    assert entry["is_scale"] and not entry["has_next"]
+    return entry["cur"], entry["fraction"]
 
 
 class Run:
