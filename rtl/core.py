@@ -1,4 +1,4 @@
-"""A core: an array with its sequencer, engines and scratchpads, which runs compute commands."""
+"""A core: an array with its sequencer, engines and scratchpads. It runs compute commands."""
 
 from amaranth import Cat, Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
@@ -47,21 +47,36 @@ TOKENS = {
 STALLS = ("stall_a", "stall_b", "stall_load", "stall_drain", "stall_idle")
 
 SETTLING = max(Fill.LANDING_CYCLES, Scratchpad.WRITE_LATENCY + 1)
-"""Cycles in which what an engine did last reaches the tokens and the scratchpads' memories."""
+"""Cycles after which an engine's last action has reached the tokens and the scratchpads' memories."""
 
 HALVES = 2
-"""No engine can be more than the two halves of its buffers ahead of another."""
+"""Halves of each buffer; no engine can be further ahead of another."""
 
 
 class Core(wiring.Component):
-    """Runs tasks, one after the other; ``done`` pulses when all that one writes is written.
+    """Runs tasks one after the other.
 
-    ``read`` and ``write`` are its ways to memory; ``regions``, ``stop``, ``lost``, ``hold``, ``writing``: see
-    :class:`.dma_write.Store`. ``result`` with ``result_valid``: see :class:`.drain.Drain`. ``errors``: reports of
-    sequencer, fill and store; ``losses``: those after which no later task can be completed. Counted are ``macs``,
-    ``active``, the stalls (see :class:`.compute.Compute`) and ``saturations``. ``reset`` brings all back to its initial
-    state; it goes from block to block, with a register for each, since a net to all of them at once would be the
-    longest way on the chip. ``restarted`` is ``reset`` behind the last one, RESETS cycles later.
+    ``reset`` brings everything back to its initial state. It goes from block to block through a register for each,
+    since a net to all of them at once would be the longest on the chip.
+
+    Members
+    -------
+    i : the tasks
+    reset : start over
+    restarted : ``reset`` after the last block, ``RESETS`` cycles later
+    done : pulses when a task's last write is answered
+    read, write : ways to memory
+    regions, stop, lost, hold, writing : see :class:`.dma.store.Store`
+    result_valid, result : see :class:`.drain.drain.Drain`
+    errors : reports of sequencer, fill and store
+    losses : an error after which no later task can be completed
+    macs, active, stall_a, stall_b, stall_load, stall_drain, stall_idle : counts, see :class:`.compute.compute.Compute`
+    saturations : results of this cycle that saturated
+
+    Attributes
+    ----------
+    ERRORS : blocks that report errors
+    RESETS : cycles from ``reset`` to ``restarted``
     """
 
     ERRORS = 3
@@ -89,7 +104,7 @@ class Core(wiring.Component):
         m.d.comb += self.restarted.eq(resets[-1])
 
         def engine(name, component, reset, wanted=None):
-            """Add a block with its reset, and with a clock only while ``wanted``."""
+            """Add a block with its reset; with ``wanted``, its clock runs only while that is 1."""
             block = ResetInserter(reset)(component)
             if wanted is not None:
                 block = clock_gate(m, platform, name, wanted | reset, SETTLING)(block)
@@ -113,7 +128,7 @@ class Core(wiring.Component):
         ]  # fmt: skip
         engine("sequencer", self.sequencer, sequencing, self.sequencer.busy)
         self.tokens = {
-            # Behind all that give or take: these may have decided to when their own reset comes.
+            # Reset after all givers and takers: these may have decided to give or take as their own reset comes.
             name: engine(name, TokenCounter(initial, HALVES), resets[-1])
             for name, (initial, *_) in TOKENS.items()
         }
@@ -137,7 +152,7 @@ class Core(wiring.Component):
         return m
 
     def _scratchpads(self, m, pad_a, pad_b, pad_c):
-        """Who writes and reads which of them."""
+        """Connect each scratchpad to its reader and its writer."""
         for reader, writer, pad in ((self.compute.a, self.fill.a, pad_a), (self.compute.b, self.fill.b, pad_b)):
             connect(m, reader, pad.read)
             connect(m, writer, pad.write)
@@ -147,7 +162,7 @@ class Core(wiring.Component):
         connect(m, self.store.c, pad_c.read1)
 
     def _connect(self, m):
-        """Descriptors, tokens, memory."""
+        """Connect descriptors, tokens and memory."""
         connect(m, flipped(self.i), self.sequencer.i)
         for name in ("fill", "compute", "drain", "store"):
             connect(m, getattr(self.sequencer, name), getattr(self, name).i)
@@ -163,12 +178,12 @@ class Core(wiring.Component):
         ]  # fmt: skip
 
     def _reports(self, m):
-        """Completions, maxima, errors and what is counted."""
+        """Drive completions, results, errors and counters."""
         fill, drain, store = self.fill, self.drain, self.store
         faults = (
             (self.sequencer.error_valid, self.sequencer.error_code, self.sequencer.error_index, 1),
             (fill.fault, ErrorCode.READ_FAULT, fill.fault_command, 1),
-            # After a refused write the tasks behind it could go on.
+            # Tasks after a refused write could go on.
             (store.fault, store.fault_code, store.fault_command, store.fault_code != ErrorCode.WRITE_FAULT),
         )
         for number, (valid, code, index, loss) in enumerate(faults):

@@ -25,11 +25,13 @@ __all__ = ["Top"]
 
 
 class Top(wiring.Component):
-    """The accelerator.
+    """The accelerator: one clock domain, ``sync``, with a synchronous reset.
 
-    Ports: ``irq``; ``s_axil``, an AXI4-Lite slave for the registers of :mod:`adagp.spec.registers`;
-    ``m_axi``, an AXI4 master of ``config.port_width`` bits for everything else. One clock domain,
-    ``sync``, with a synchronous reset.
+    Members
+    -------
+    irq : interrupt to the host
+    s_axil : AXI4-Lite slave for the registers of :mod:`adagp.spec.registers`
+    m_axi : AXI4 master of ``config.port_width`` bits for everything else
     """
 
     def __init__(self, config: Config):
@@ -64,7 +66,7 @@ class Top(wiring.Component):
         return m
 
     def _tasks(self, m, control):
-        """From the host's registers to the cores and the update unit, and their completions back."""
+        """Connect the host's registers to cores and update unit, and their completions back."""
         connect(m, flipped(self.s_axil), control.bus)
         connect(m, control.update_task, self.update.i)
         m.d.comb += [self.irq.eq(control.irq), control.update_done.eq(self.update.done)]
@@ -75,7 +77,7 @@ class Top(wiring.Component):
             m.d.comb += getattr(control, f"{queue}_done").eq(core.done)
 
     def _learning(self, m, control):
-        """What judges predictions, and Adam's rate."""
+        """Connect the quality sums to the gate that judges predictions, and the unit that makes Adam's rate."""
         m.submodules.adam_rate = rate = AdamRate()
         client = self.update.rate
         m.d.comb += [
@@ -90,7 +92,7 @@ class Top(wiring.Component):
             m.d.comb += self.update.signs.eq(control.signs)
 
     def _ways(self, m, core):
-        """A core's ways to memory, as wide as the port, and when its bursts must not begin there."""
+        """A core's ways to memory, as wide as the port, and the signal that holds its bursts back there."""
         if core.config.port_width == self.config.port_width:
             return core.read, core.write, core.hold
         read, write = NarrowRead(core.config, self.config), NarrowWrite(core.config, self.config)
@@ -102,7 +104,7 @@ class Top(wiring.Component):
         return read.port, write.port, Const(0)
 
     def _memory(self, m, control):
-        """Everything that moves over the AXI master. The order of clients is their AXI id."""
+        """Connect everything that uses the AXI master. The order of clients is their AXI id."""
         (read, write, hold), *others = [self._ways(m, core) for core in self.cores]
         readers = control.fetch, read, self.update.read, *(read for read, *_ in others)
         writers = self.cores[0], self.update, *self.cores[1:]
@@ -137,7 +139,7 @@ class Top(wiring.Component):
         ]
 
     def _reports(self, m, control):
-        """Maxima and errors."""
+        """Connect results and errors of cores and update unit."""
         update = self.update
         first = 0
         for number, core in enumerate(self.cores):

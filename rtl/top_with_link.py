@@ -1,4 +1,4 @@
-"""The accelerator with its host link: what a board adds its clocks, its memory controller and its pins to."""
+"""The accelerator with its host link. A board adds clocks, a memory controller and pins."""
 
 from amaranth import Module
 from amaranth.lib import wiring
@@ -16,11 +16,22 @@ __all__ = ["TopWithLink"]
 
 
 class TopWithLink(wiring.Component):
-    """The accelerator, driven by a host on a serial line.
+    """The accelerator, driven by a host on a serial line; one clock domain, ``sync``.
 
-    Ports: ``rx``, ``tx``, the line; ``m_axi``, an AXI4 master of ``config.port_width`` bits, for the accelerator and
-    the link; ``dram_csr``, an AXI4-Lite master that gives the host the memory controller's registers. One clock domain,
-    ``sync``, of ``clock_hz`` (default: the configuration's). Raises ValueError for a line that is too fast for it.
+    Parameters
+    ----------
+    baud : bits per second of the line
+    clock_hz : frequency of ``sync`` (default: the configuration's)
+
+    Members
+    -------
+    rx, tx : the serial line
+    m_axi : AXI4 master of ``config.port_width`` bits, for the accelerator and the link
+    dram_csr : AXI4-Lite master, which gives the host the memory controller's registers
+
+    Raises
+    ------
+    ValueError : the line is too fast for the clock
     """
 
     def __init__(self, config: Config, baud: int = BAUD, clock_hz: int | None = None):

@@ -8,9 +8,22 @@ __all__ = ["BitLength"]
 
 
 class BitLength(wiring.Component):
-    """``o``: the position of the highest 1 of ``i``, counted from 1, ``LATENCY`` cycles later, free-running.
+    """Position of a magnitude's highest 1, counted from 1; 0 for 0.
 
-    By halving: the upper half if it has a 1, else the lower one, a choice per bit of the answer, some in each cycle.
+    It halves: the upper half if that has a 1, else the lower one. Each choice is a bit of the answer.
+
+    Parameters
+    ----------
+    width : bits of ``i``
+
+    Members
+    -------
+    i : the magnitude
+    o : its bit length
+
+    Timing
+    ------
+    Free-running: ``o`` follows ``LATENCY`` cycles after ``i``, a new one every cycle.
     """
 
     LATENCY = 3

@@ -1,4 +1,4 @@
-"""A memory as FPGAs have them in blocks: one reader, one writer, and nothing said of collisions."""
+"""A memory that fits FPGA memory blocks: one reader, one writer, collisions undefined."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,30 @@ __all__ = ["BlockMemory"]
 
 
 class BlockMemory(wiring.Component):
-    """``depth`` words of ``shape``, the first of them ``init``; with ``granularity`` parts of them are written.
+    """A memory with one read port and one write port.
 
-    Tools put it into memory blocks if it is large enough for one, or if ``block`` says so.
+    Tools put it into memory blocks if it is large enough for one, or if ``block`` says so. A word that is read and
+    written in the same cycle is read as an undefined value; readers must ignore it. Defining it would take a comparison
+    and a bypass beside each memory block. In Amaranth's simulator, and on platforms with ``spoils_collisions``, such a
+    word is inverted, so that tests notice a reader that uses it.
 
-    ``r_data`` is the word at ``r_addr`` in the last cycle with ``r_en``; if that word was written in the same cycle it
-    is anything: who reads it must not look. To define it would take a comparison and a bypass beside each memory block.
-    In Amaranth's simulator, and on platforms with ``spoils_collisions``, it is all bits inverted, so that tests see
-    whoever does look.
+    Parameters
+    ----------
+    shape, depth : shape and number of the words
+    granularity : size of the parts of a word that are written separately; without it, whole words are
+    init : values of the first words at power-up
+    block : ask for memory blocks whatever the size
+
+    Members
+    -------
+    r_en, r_addr : read the word at ``r_addr``
+    r_data : the word read last
+    w_en : write; one bit for each part
+    w_addr, w_data : address and value of the word written
+
+    Timing
+    ------
+    ``r_data`` follows one cycle after ``r_en`` and stays until one cycle after the next.
     """
 
     def __init__(

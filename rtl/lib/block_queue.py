@@ -1,4 +1,4 @@
-"""A queue in a memory block, for items so wide that registers or small memories would cost more than it holds."""
+"""A queue in a memory block, for items too wide for registers or small memories."""
 
 from amaranth import Module, Signal
 from amaranth.lib import wiring
@@ -10,9 +10,26 @@ __all__ = ["BlockQueue"]
 
 
 class BlockQueue(wiring.Component):
-    """As Amaranth's buffered queue, whose ports it has: first in, first out, ``depth`` + 1 items of ``width`` bits.
+    """A first-in first-out queue of ``depth`` + 1 items, with the ports of Amaranth's buffered queue.
 
-    An item can be read two cycles after it was written. Raises ValueError unless ``depth`` is a power of two above 1.
+    Parameters
+    ----------
+    width : bits of an item
+    depth : items in the memory block; one more is at the output
+
+    Members
+    -------
+    w_rdy, w_en, w_data : an item is taken in cycles with ``w_rdy`` and ``w_en``
+    r_rdy, r_en, r_data : the first item, while ``r_rdy``; ``r_en`` removes it
+    level : items in the queue
+
+    Raises
+    ------
+    ValueError : ``depth`` isn't a power of two above 1
+
+    Timing
+    ------
+    An item can be read two cycles after it was written; one item a cycle.
     """
 
     def __init__(self, width: int, depth: int):

@@ -1,4 +1,4 @@
-"""Clocks: a block that has nothing to do has none, and one that is reset by another block isn't by ``rst`` too."""
+"""Clock gates for idle blocks, and clock domains without ``rst`` for blocks that another block resets."""
 
 from collections.abc import Callable
 
@@ -7,14 +7,15 @@ from amaranth import ClockDomain, ClockSignal, DomainRenamer, Instance, Module, 
 __all__ = ["CELL", "clock_gate", "without_reset"]
 
 CELL = "adagp_clock_gate"
-"""The cell: output ``o`` is ``clk``, without the pulses for which ``open`` was 0 when ``clk`` rose."""
+"""Name of the gate cell: output ``o`` is ``clk`` without the pulses for which ``open`` was 0 when ``clk`` rose."""
 
 
 def without_reset(m: Module, platform, name: str) -> Callable:
-    """What it returns puts components into ``sync`` without its reset: they get theirs from a block that is in it.
+    """Return a transformer that puts a component into a copy of ``sync`` without reset.
 
-    A register with both would have an OR of the two of its own, and ``rst`` would go to every corner of the chip in a
-    cycle. In Amaranth's simulator, to which two names of one clock are two clocks, they stay where they are.
+    It is for components that a block inside ``sync`` resets. A register with both resets would have an OR gate of its
+    own, and ``rst`` would go to every corner of the chip in a cycle. In Amaranth's simulator, to which two names of one
+    clock are two clocks, components stay in ``sync``.
     """
     if platform is None:
         return lambda component: component
@@ -25,12 +26,12 @@ def without_reset(m: Module, platform, name: str) -> Callable:
 
 
 def clock_gate(m: Module, platform, name: str, wanted, hold: int, reset: bool = True) -> Callable:
-    """A gate for the ``sync`` clock: what it returns puts components behind it, without ``reset`` without its reset.
+    """Add a gate to the ``sync`` clock; return a transformer that puts a component onto the gated clock.
 
-    They tick while ``wanted``, and ``hold`` cycles longer. ``wanted`` must be 1 in each cycle at whose end one of
-    their registers could change in a way that matters, except for what settles within ``hold`` cycles, and in
-    cycles in which they are reset. Nothing may depend on a gate's being closed: where ``platform`` has no
-    ``clock_gates``, and in cells that pass every pulse, the clock just goes on.
+    The clock ticks while ``wanted``, and ``hold`` cycles longer. ``wanted`` must be 1 in each cycle at whose end one of
+    the component's registers could change in a way that matters, except for those that settle within ``hold`` cycles,
+    and in cycles in which it is reset. Without ``reset`` the gated domain has none. No block may rely on a closed gate:
+    where ``platform`` has no ``clock_gates``, and in cells that pass every pulse, the clock simply continues.
     """
     if not getattr(platform, "clock_gates", False):
         return (lambda component: component) if reset else without_reset(m, platform, name)

@@ -1,4 +1,4 @@
-"""Integer division with a saturated quotient, some of its bits in each stage."""
+"""Integer division with a saturated quotient, several bits in each stage."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -10,10 +10,29 @@ __all__ = ["Divide"]
 
 
 class Divide(wiring.Component):
-    """``o`` = min(``i // by``, 2^quotient_width - 1), ``latency`` cycles later: one for each bit; ``by`` must not be 0.
+    """``o`` = min(``i // by``, 2^quotient_width - 1).
 
-    ``i`` is taken with ``start``, every ``fold`` cycles, and ``by`` in the cycle before; ``o`` stands as long. A stage
-    makes ``fold`` bits.
+    A stage makes ``fold`` bits, one a cycle.
+
+    Parameters
+    ----------
+    width, divisor_width, quotient_width : bits of ``i``, ``by`` and ``o``
+    fold : cycles between two divisions
+
+    Members
+    -------
+    start : take ``i``; at most every ``fold`` cycles
+    i : the dividend
+    by : the divisor, not 0; taken in the cycle before ``start``
+    o : the quotient; stands for ``fold`` cycles
+
+    Attributes
+    ----------
+    latency : cycles from ``start`` to ``o``, one for each bit of ``o``
+
+    Timing
+    ------
+    Latency ``quotient_width`` cycles; a division every ``fold`` cycles.
     """
 
     def __init__(self, width: int, divisor_width: int, quotient_width: int, fold: int):
@@ -33,7 +52,7 @@ class Divide(wiring.Component):
                 m.d.sync += by.eq(before)
             over, now_over = fold.register(1, f"s{at}_over", rest >= by if over is None else over)
             rest, now_rest = fold.register(len(by), f"s{at}_rest", rest)
-            digits, now_digits = fold.register(bits, f"s{at}_digits", digits)  # of the dividend, then of the quotient
+            digits, now_digits = fold.register(bits, f"s{at}_digits", digits)  # dividend, then quotient
             taken = Cat(now_digits[-1], now_rest)
             difference = Signal(len(taken) + 1, name=f"s{at}_difference")
             m.d.comb += difference.eq(taken - by)

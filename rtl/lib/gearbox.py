@@ -13,10 +13,27 @@ def _require_multiple(beat, group):
 
 
 class Unpack(wiring.Component):
-    """Beats of ``beat`` bits become groups of ``group`` bits, lowest first, one per cycle.
+    """Splits beats into groups of bits, lowest first.
 
-    ``flush`` drops what is left of the present beat. With ``other``, groups have that many bits while ``choose``, which
-    may change when nothing is left.
+    Parameters
+    ----------
+    beat, group : bits of a beat and of a group
+    other : a second size of groups, used while ``choose``
+
+    Members
+    -------
+    i : the beats
+    o : the groups
+    flush : drop the rest of the present beat
+    choose : groups have ``other`` bits; only with ``other``, and may change only when nothing is left of a beat
+
+    Raises
+    ------
+    ValueError : a beat isn't a whole number of groups
+
+    Timing
+    ------
+    Latency 1; a group a cycle.
     """
 
     def __init__(self, beat: int, group: int, other: int | None = None):
@@ -32,8 +49,8 @@ class Unpack(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         beat = Signal.like(self.i.payload, reset_less=True)
-        left = Signal(range(self._groups))  # behind the present group
-        last = Signal()  # whether there is none
+        left = Signal(range(self._groups))  # after the present group
+        last = Signal()  # none is left
         moves, new = ~self.o.valid | self.o.ready, ~self.o.valid | last  # the latter is known early
         groups = self._chosen(len(beat) // size for size in self._sizes)
         m.d.comb += [self.o.payload.eq(beat), self.i.ready.eq(moves & new)]
@@ -56,10 +73,25 @@ class Unpack(wiring.Component):
 
 
 class Pack(wiring.Component):
-    """Groups of ``group`` bits become beats of ``beat`` bits, lowest first.
+    """Joins groups of bits to beats, lowest first. A group is taken whenever ``valid``.
 
-    A group is taken whenever ``valid``; ``o_valid`` with ``o`` shows a beat in the cycle after its last group,
-    or after one with ``last``, whose beat's upper groups are then whatever they were.
+    Parameters
+    ----------
+    beat, group : bits of a beat and of a group
+
+    Members
+    -------
+    valid, i : a group
+    last : with a group: the beat ends with it, and its upper groups are undefined
+    o_valid, o : a beat
+
+    Raises
+    ------
+    ValueError : a beat isn't a whole number of groups
+
+    Timing
+    ------
+    A beat follows its last group after one cycle.
     """
 
     def __init__(self, beat: int, group: int):

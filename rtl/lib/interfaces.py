@@ -1,4 +1,4 @@
-"""Signatures that blocks share: descriptor streams, scratchpad ports, tokens, memory clients."""
+"""Layouts and signatures shared by blocks: descriptors, tasks, reports, scratchpad ports, tokens, memory clients."""
 
 from amaranth import signed, unsigned
 from amaranth.lib import data, stream, wiring
@@ -17,7 +17,7 @@ __all__ = [
 
 
 def descriptor_layout(bits: tuple[Bits, ...]) -> data.StructLayout:
-    """The struct of a descriptor of :mod:`adagp.spec.microcode.descriptors`."""
+    """Struct of a descriptor of :mod:`adagp.spec.microcode.descriptors`."""
     return data.StructLayout({b.name: signed(b.width) if b.signed else unsigned(b.width) for b in bits})
 
 
@@ -34,8 +34,9 @@ TaskLayout = data.StructLayout({
     "command": CommandLayout, "index": 16, "a_base": 32, "exp_a": signed(8), "exp_b": signed(8),
     "exp_c": signed(8), "exp_out": signed(8), "exp_scale": signed(8), "dry": 1,
 })  # fmt: skip
-"""A compute command ready to run, as control hands it to the sequencer: with its index in the program,
-operand A's address (ring resolved) and the committed exponents; ``exp_scale`` is 0 without a scale."""
+"""A compute command ready to run, as control hands it to the sequencer: with its index in the program, operand A's
+address (ring resolved) and the committed exponents. ``exp_scale`` is 0 without a scale.
+"""
 
 _SGD = {
     "index": 16, "dry": 1, "count": 32, "a_addr": 32, "b_addr": 32, "c_addr": 32, "out_addr": 32,
@@ -50,12 +51,17 @@ _PREDICTED = {
 
 
 def UpdateLayout(config: Config) -> data.StructLayout:
-    """An UPDATE command ready to run: addresses, exponents (before dry's rule), hyper-parameters.
+    """An UPDATE command ready to run: addresses, exponents (before the rule for dry commands), hyper-parameters.
 
-    Where gradients are predicted, ADAM too (``adam``): its first moment is in the fields of the momentum, its hyper
-    entries are in order ml, mm, md, ``more``. ``eg`` is then the gradient's
-    exponent with what it is scaled by, ``zero``: there is no operand A, ``scale``: the layer's, 0 if it has none.
-    ``random``, only where ``config.flips_signs``: the gradient's signs are changed at random.
+    Where gradients are predicted, it may be an ADAM command too.
+
+    Members
+    -------
+    adam : an ADAM command: its first moment is in the momentum's fields, its hyper entries are ml, mm, md, ``more``
+    eg : where gradients are predicted, the gradient's exponent including its scale
+    zero : there is no operand A
+    scale : the layer's scale, 0 without one
+    random : change the gradient's signs at random; only where ``config.flips_signs``
     """
     random = {"random": 1} if config.flips_signs else {}
     return data.StructLayout({**_SGD, **_PREDICTED, **random} if config.predicts else _SGD)
@@ -65,37 +71,48 @@ QualityLayout = data.StructLayout({
     "layer": 16, "ee": 64, "et": signed(64), "tt": 64, "count": 32,
     "e_exponent": signed(10), "t_exponent": signed(10),
 })  # fmt: skip
-"""What a layer's prediction was like: sums of products of errors and true gradients in mantissas, over how many
-elements, and the exponents of errors and of (scaled) gradients."""
+"""Quality of a layer's prediction: sums of products of errors e and true gradients t (mantissas), the number of
+elements, and the exponents of the errors and of the (scaled) gradients.
+"""
 
 ResultLayout = data.StructLayout({"id": 8, "nonzero": 1, "top": signed(10)})
-"""What the shadow exponents gather: tensor, whether any result was nonzero, max bit length + exponent."""
+"""A result tensor's report to the shadow exponents: its id, whether any result was nonzero, max bit length + exponent.
+"""
 
 ErrorLayout = data.StructLayout({"valid": 1, "code": 8, "index": 16})
-"""A block's report: :class:`adagp.spec.errors.ErrorCode` and the command's index, in a cycle with valid."""
+"""A block's report, in a cycle with ``valid``: an :class:`adagp.spec.errors.ErrorCode` and the command's index."""
 
 LostLayout = data.StructLayout({"valid": 1, "index": 16})
-"""With valid: a queue's commands from this index on can't be completed any more."""
+"""With ``valid``: a queue's commands from ``index`` on can't be completed any more."""
 
 StopLayout = data.StructLayout({"stopping": 1, "index": 16})
 """An orderly stop, and the index of the earliest command that failed."""
 
 SignsLayout = data.StructLayout({"seed": 32, "batch": 32})
-"""What random signs depend on besides layer and weight: register SEED, and the schedule's batch in the epoch."""
+"""Key of random signs, besides layer and weight: register SEED, and the schedule's batch in the epoch."""
 
 RegionLayout = data.StructLayout({"start": 32, "end": 32})
 """A write region, ``start <= address < end``."""
 
 
 def VectorLayout(config: Config) -> data.ArrayLayout:
-    """A vector of ``rows`` results of the pool unit."""
+    """A vector of ``rows`` results from the pool unit."""
     return data.ArrayLayout(signed(config.acc_width), config.rows)
 
 
 class AccRead(wiring.Signature):
-    """Accumulator read port, seen from the reader: ``data`` of half ``data_half`` follows ``valid`` two cycles later.
+    """Accumulator read port, seen from the reader: a pipeline that moves only in cycles with ``en``.
 
-    A pipeline that moves only in cycles with ``en``, as :class:`PadRead` is.
+    Members
+    -------
+    en : the pipeline moves
+    valid : a word is wanted
+    half, addr : the word
+    data, data_half : words of both halves, and the half that was asked for
+
+    Timing
+    ------
+    ``data`` follows two cycles with ``en`` after ``valid``.
     """
 
     def __init__(self, config: Config):
@@ -107,19 +124,32 @@ class AccRead(wiring.Signature):
 
 
 class Token(wiring.Signature):
-    """Taking side of a counting token: ``take`` may be raised only while ``avail``."""
+    """Taking side of a counting token.
+
+    Members
+    -------
+    avail : there is a token
+    take : take it; only while ``avail``
+    """
 
     def __init__(self):
         super().__init__({"avail": In(1), "take": Out(1)})
 
 
 class PadRead(wiring.Signature):
-    """Scratchpad read port, seen from the reader.
+    """Scratchpad read port, seen from the reader: a pipeline that moves only in cycles with ``en``.
 
-    Lane i reads word ``addr[i]`` of bank ``(rot + i) % banks``; ``data`` follows
-    ``Scratchpad.READ_LATENCY`` enabled cycles later, lanes in order. The port is a pipeline that
-    moves only in cycles with ``en``. A reader may lower ``valid`` in enabled cycles whose data it
-    doesn't want; only the shared halves of ``PingPong`` look at it.
+    Members
+    -------
+    en : the pipeline moves
+    valid : the data are wanted; may be low in enabled cycles, and only the shared halves of ``PingPong`` look at it
+    rot : bank of lane 0; lane i reads bank ``(rot + i) % banks``
+    addr : each lane's word
+    data : the words, lanes in order
+
+    Timing
+    ------
+    ``data`` follows ``Scratchpad.READ_LATENCY`` enabled cycles after ``addr``.
     """
 
     def __init__(self, config: Config, depth: int):
@@ -134,9 +164,17 @@ class PadRead(wiring.Signature):
 
 
 class PadWrite(wiring.Signature):
-    """Scratchpad write port, seen from the writer: lane i goes to bank ``(rot + i) % banks``.
+    """Scratchpad write port without back-pressure, seen from the writer.
 
-    No back-pressure; the data is readable ``Scratchpad.WRITE_LATENCY`` cycles later.
+    Members
+    -------
+    mask : lanes that write
+    rot : bank of lane 0; lane i goes to bank ``(rot + i) % banks``
+    addr, data : each lane's word
+
+    Timing
+    ------
+    Data can be read ``Scratchpad.WRITE_LATENCY`` cycles later.
     """
 
     def __init__(self, config: Config, depth: int):
@@ -150,11 +188,13 @@ class PadWrite(wiring.Signature):
 
 
 class ReadClient(wiring.Signature):
-    """A block's way to read memory: burst requests out, beats of all bursts in order back.
+    """A block's way to read memory: burst requests out, the beats of all bursts back in order.
 
-    ``request``: byte address (a multiple of the beat) and beats - 1. A burst must not cross a 4 KiB
-    page nor exceed ``max_burst_beats``. ``beats``: always taken (``ready`` may be low for a while).
-    A beat with ``fault`` carries no data worth having.
+    Members
+    -------
+    request : byte address (a multiple of the beat) and number of beats - 1; a burst stays inside a 4 KiB page and
+        within ``max_burst_beats``
+    beats : must be taken in the end (``ready`` may be low for a while); data with ``fault`` are undefined
     """
 
     def __init__(self, config: Config):
@@ -165,10 +205,14 @@ class ReadClient(wiring.Signature):
 
 
 class WriteClient(wiring.Signature):
-    """A block's way to write memory: a burst request, then exactly its beats; one answer per burst.
+    """A block's way to write memory: a burst request, then exactly its beats; one answer for each burst.
 
-    A block offers a request only when it can deliver all beats without waiting for another block. Beats may be offered
-    before their request is taken, but not before it is offered; they are taken after it.
+    Members
+    -------
+    request : as :class:`ReadClient`'s; offered only when the block can deliver all beats without waiting for another
+        block
+    beats : may be offered from the cycle of their request on; taken after it
+    answer : the burst is written, or has a ``fault``
     """
 
     def __init__(self, config: Config):

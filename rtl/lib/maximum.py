@@ -1,4 +1,4 @@
-"""The maximum a result tensor leaves to its shadow exponent."""
+"""The maximum of a result tensor, for its shadow exponent."""
 
 from amaranth import Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import wiring
@@ -11,10 +11,22 @@ __all__ = ["Maximum"]
 
 
 class Maximum(wiring.Component):
-    """Gathers ``top`` = max bit_length + exponent of the magnitudes seen since ``clear``.
+    """Gathers ``top`` = max bit length + exponent of the magnitudes seen since ``clear``.
 
-    ``i`` is the OR of any number of magnitudes of ``width`` bits, taken every cycle (0 changes nothing).
-    ``result`` holds everything taken up to LATENCY cycles ago; ``exponent`` and ``id`` pass to it directly.
+    Parameters
+    ----------
+    width : bits of a magnitude
+
+    Members
+    -------
+    clear : forget what was seen
+    i : OR of any number of magnitudes, taken every cycle; 0 changes nothing
+    id, exponent : passed to ``result`` directly
+    result : the maximum, with ``id``
+
+    Timing
+    ------
+    ``result`` holds everything taken up to ``LATENCY`` cycles ago.
     """
 
     LATENCY = 1 + BitLength.LATENCY

@@ -1,4 +1,4 @@
-"""A multiplier with registers of its own, as FPGAs have them in blocks."""
+"""A multiplier with the registers of an FPGA's multiplier block."""
 
 from amaranth import ClockSignal, Const, Instance, Module, signed
 from amaranth.lib import wiring
@@ -12,11 +12,27 @@ _ECP5_WIDTH = 18
 
 
 class Multiplier(wiring.Component):
-    """``o`` = ``a`` * ``b``, signed, ``LATENCY`` cycles with ``en`` later; ``b`` is taken only in cycles with ``b_en``.
+    """``o`` = ``a`` * ``b``, signed, without reset.
 
-    No reset. Without ``inputs``, for operands that are in registers already, it is a cycle earlier. On platforms whose
-    ``family`` is "ecp5" it is a MULT18X18D whose own registers are in use: Yosys infers none, and place and route
-    reckons with the faster ports of a registered block.
+    On platforms whose ``family`` is "ecp5" it is a MULT18X18D with its own registers in use: Yosys infers none, and
+    place and route reckons with the faster ports of a registered block.
+
+    Parameters
+    ----------
+    width : bits of an operand
+    inputs : register the operands; without it, for operands that come from registers, the latency is one cycle less
+
+    Members
+    -------
+    a : operand, taken in cycles with ``en``
+    b : operand, taken in cycles with ``b_en``
+    b_en : take ``b``
+    en : the pipeline moves
+    o : the product
+
+    Timing
+    ------
+    ``LATENCY`` cycles with ``en``; a product every cycle.
     """
 
     LATENCY = 2
@@ -42,7 +58,7 @@ class Multiplier(wiring.Component):
         return m
 
     def _ecp5(self):
-        """The block: inputs and output registered by CLK0, with CE0, ``b`` with CE1."""
+        """The block: inputs and output are clocked by CLK0, enabled by CE0; ``b`` is enabled by CE1."""
         inputs = (("INPUTA", 0), ("INPUTB", 1)) if self._inputs else ()
         registers = {
             f"p_REG_{port}_{pin}": f"{pin}{number}"

@@ -16,11 +16,23 @@ JUMP_BITS = 18
 class Odometer(wiring.Component):
     """Walks ``n[0] * n[1] * ...`` positions, the last level innermost.
 
-    ``start`` takes ``jump`` and ``n`` (each >= 1), which has stood for a cycle, and stands at the first position,
-    address 0;
-    each ``step`` goes to the next one, adding the jump of the outermost level that counts. ``last``
-    marks the last position, from which a step returns to the first. Addresses are modulo the width of
-    ``address``.
+    Parameters
+    ----------
+    levels : number of nested counters
+    address_bits : width of ``address``; addresses wrap around
+
+    Members
+    -------
+    start : take ``n`` and ``jump``, and go to the first position, at address 0
+    step : go to the next position: add the jump of the outermost level that counts; from the last one to the first
+    n : each level's count, at least 1; has stood for a cycle before ``start``
+    jump : each level's jump
+    address : address of the position
+    last : this is the last position
+
+    Timing
+    ------
+    A position a cycle; ``address`` and ``last`` come from registers.
     """
 
     def __init__(self, levels: int, address_bits: int):
@@ -34,11 +46,11 @@ class Odometer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Counts are kept as n - 1 .. 0: one bit less. What is to be known of them is known in time, for a short path.
+        # Counts run from n - 1 to 0, which saves a bit. Flags about them are made ahead, for a short path.
         span = [Signal(COUNT_BITS - 1, name=f"span{i}") for i in range(self.levels)]
         left = [Signal(COUNT_BITS - 1, name=f"left{i}") for i in range(self.levels)]
-        # Whether a level has 1 or 2, has 0 or 1 left, turns with the next step, is the one that counts; whether ``n``
-        # is 1 or 2.
+        # Flags of a level: it has 1 or 2 counts, has 0 or 1 left, turns with the next step, is the one that counts;
+        # its ``n`` is 1 or 2.
         single, double, spent, nearly, turns, counts, ones, twos = (
             Signal(self.levels, name=name)
             for name in ("single", "double", "spent", "nearly", "turns", "counts", "ones", "twos")
@@ -47,7 +59,7 @@ class Odometer(wiring.Component):
         jump = Signal(signed(JUMP_BITS))
         m.d.sync += [ones.eq(Cat(n == 1 for n in self.n)), twos.eq(Cat(n == 2 for n in self.n))]
 
-        following = Signal(self.levels)  # ``spent`` behind a step
+        following = Signal(self.levels)  # ``spent`` after a step
         for level in range(self.levels):
             m.d.comb += following[level].eq(Mux(
                 turns[level], Mux(spent[level], single[level], nearly[level]), spent[level]))  # fmt: skip
@@ -79,5 +91,5 @@ class Odometer(wiring.Component):
         return m
 
     def _turns(self, spent):
-        """The levels that a step changes: those behind which all are ``spent``."""
+        """The levels that a step changes: those whose inner levels are all ``spent``."""
         return Cat(spent[level + 1 :].all() for level in range(self.levels))

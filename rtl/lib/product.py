@@ -1,4 +1,4 @@
-"""Product of a 16-bit factor and a wide integer, of narrow multipliers and one adder."""
+"""Product of a 16-bit factor and a wide integer, from narrow multipliers and one adder."""
 
 from amaranth import Cat, Module, Signal, signed, unsigned
 from amaranth.lib import wiring
@@ -12,10 +12,24 @@ FACTOR_WIDTH = 16
 
 
 class Product(wiring.Component):
-    """``o`` = ``factor`` (unsigned) * ``i``, free-running, ``LATENCY`` cycles later.
+    """``o`` = ``factor`` * ``i``.
 
-    One multiplier for each 16 bits of ``i``, whose ``shape`` may be signed. Partial products two places apart don't
-    overlap, so that two numbers are left to be added, however wide ``i`` is.
+    It has one multiplier for each 16 bits of ``i``. Partial products two places apart don't overlap, so only two
+    numbers are left to be added, however wide ``i`` is.
+
+    Parameters
+    ----------
+    shape : shape of ``i``, signed or not
+
+    Members
+    -------
+    factor : unsigned factor of ``FACTOR_WIDTH`` bits
+    i : the wide factor
+    o : the product
+
+    Timing
+    ------
+    Free-running: ``o`` follows ``LATENCY`` cycles after its operands, a new one every cycle.
     """
 
     LATENCY = Multiplier.LATENCY + 1
@@ -44,7 +58,7 @@ class Product(wiring.Component):
         return m
 
     def _joined(self, parts):
-        """Partial products side by side, with the sign of the last."""
+        """Partial products side by side, with the sign of the last one."""
         if not parts:
             return 0
         joined = Cat(*parts)

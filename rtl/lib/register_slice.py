@@ -1,4 +1,4 @@
-"""A stream's item in a register."""
+"""A register for one item of a stream."""
 
 from amaranth import Module, Signal
 from amaranth.lib import stream, wiring
@@ -12,7 +12,19 @@ __all__ = ["RegisterSlice"]
 class RegisterSlice(wiring.Component):
     """Holds one item between two streams; takes the next one in the cycle after it has gone.
 
-    Latency 1; an item every two cycles. Neither side's ready depends on the other's in the same cycle.
+    Neither side's ready depends on the other's in the same cycle.
+
+    Parameters
+    ----------
+    shape : shape of an item
+
+    Members
+    -------
+    i, o : the streams
+
+    Timing
+    ------
+    Latency 1; an item every two cycles.
     """
 
     def __init__(self, shape):
@@ -20,7 +32,7 @@ class RegisterSlice(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        free = Signal(init=1)  # as ``o.valid`` isn't: each is near to its side
+        free = Signal(init=1)  # the inverse of ``o.valid``: each stays near its side
         m.d.comb += self.i.ready.eq(free)
         taken = self.i.valid & self.i.ready
         registered(m, self.o.payload, self.i.payload, free)  # straight from a register, however wide the item

@@ -8,18 +8,18 @@ __all__ = ["Requantise", "beyond", "saturated"]
 
 
 def beyond(value: Value, width: int) -> Value:
-    """Whether ``value`` doesn't fit into signed(width), which is no wider."""
+    """1 if ``value`` doesn't fit into signed(width), which is no wider."""
     return (value[width - 1 : -1] ^ value[-1].replicate(len(value) - width)).any()
 
 
 def saturated(
     value: Value, width: int, up: Value | int = 0, negated: Value | int = 0, over: Value | None = None
 ) -> tuple[Value, Value]:
-    """``value`` within ±(2^(width-1) - 1), as signed(width), and whether that has changed it.
+    """``value`` within ±(2^(width-1) - 1), as signed(width), and a bit that is 1 if that has changed it.
 
-    ``up`` is added to it; it may be 1 only where no limit is near, or with ``negated``: then ``value + up`` is the
-    negative of what is saturated, ``value`` that one's bits inverted. ``over``: whether it is :func:`beyond`, where
-    that is known already.
+    ``up`` is added to it. It may be 1 only where no limit is near, or with ``negated``: then ``value + up`` is the
+    negative of the number to saturate, and ``value`` is that number's inverted bits. ``over`` is the bit of
+    :func:`beyond`, where it is known already.
     """
     if len(value) < width:
         return (value + up)[:width].as_signed(), Const(0, 1)
@@ -36,25 +36,40 @@ def saturated(
 
 
 class Requantise(wiring.Component):
-    """``o = requantise(i, shift, out_width)`` of docs/machine.md, as a free-running pipeline.
+    """``o = requantise(i, shift, out_width)`` of docs/machine.md: shift, round half to even, saturate.
 
-    A new pair of ``i`` and ``shift`` is taken every cycle; ``o`` follows ``LATENCY`` cycles later. There is
-    no enable and no valid: delay those of the surroundings alongside.
+    A shift either way is a shift to the right of a word that begins ``-shift_min`` places further left, plus one place
+    for the half. Its uppermost places come first, then the last three, then the rounding.
 
-    ``i`` is signed(in_width), ``o`` signed(out_width) within ±(2^(out_width-1) - 1), ``shift`` in
-    shift_min..shift_max, positive to the right. Raises ValueError unless shift_min < 0 < shift_max.
+    The negated result is made by inverting the bits before they are rounded. In bits of w, w + u is -(~w + ~u), so only
+    the inverse of the rounding bit is added.
 
-    Shifts either way are shifts to the right of a word that begins ``-shift_min`` places further left, and one more
-    for the half: its uppermost places first, then the last three, then the rounding.
+    Parameters
+    ----------
+    in_width, out_width : bits of ``i`` and ``o``
+    shift_min, shift_max : range of ``shift``
+    negates : add ``negate``
 
-    With ``negates``, ``o`` is the negative of that while ``negate``, which must stand still. Then the bits are inverted
-    before they are rounded; since w + u, in bits of w, is -(~w + ~u), nothing is added for it but the inverse of what
-    would have been.
+    Members
+    -------
+    i : the number
+    shift : places to the right, negative to the left
+    o : the result, within ±(2^(out_width-1) - 1)
+    negate : give the negative; stands still; only with ``negates``
+
+    Raises
+    ------
+    ValueError : unless shift_min < 0 < shift_max
+
+    Timing
+    ------
+    Free-running: ``o`` follows ``LATENCY`` cycles after ``i`` and ``shift``, a new one every cycle. It has neither
+    enable nor valid: delay the surroundings' valid alongside.
     """
 
     LATENCY = 4
     _FINE = 3
-    """Bits of the amount that the second part of the shifter is for."""
+    """Bits of the shift amount that the second part of the shifter takes."""
 
     def __init__(self, in_width: int, out_width: int, shift_min: int, shift_max: int, negates: bool = False):
         if not shift_min < 0 < shift_max:
@@ -71,7 +86,7 @@ class Requantise(wiring.Component):
         m = Module()
         in_width, out_width, left = len(self.i), len(self.o), self._left
         negate = self.negate if self._negates else 0
-        # Data only, as in all pipelines: what is valid is known beside it, so nothing needs a reset.
+        # Data only, as in all pipelines: their validity is known beside them, so no register needs a reset.
         s1_i = Signal.like(self.i, reset_less=True)
         s1_places = Signal(range(in_width + left), reset_less=True)
         s1_none, s2_none = Signal(reset_less=True), Signal(reset_less=True)
@@ -104,7 +119,7 @@ class Requantise(wiring.Component):
         up = (half & (s3_lost | (whole[0] ^ negate))) ^ negate
         if in_width + left < out_width:  # no limit is ever reached
             m.d.sync += s4_result.eq(whole + up)
-        elif in_width <= out_width:  # where something is rounded, its places from the uppermost on are free
+        elif in_width <= out_width:  # a word that is rounded has free places at its top
             m.d.sync += s4_result.eq(saturated(whole, out_width, up, negate)[0])
         else:
             m.d.sync += s4_result.eq(saturated((whole + up).as_signed(), out_width)[0])
@@ -112,15 +127,15 @@ class Requantise(wiring.Component):
         return m
 
     def _lowered(self, m, word, sign, places, rest):
-        """``word`` shifted right by ``places``, but for the amount's last ``rest`` bits.
+        """``word`` shifted right by ``places``, except for the amount's last ``rest`` bits; its top is cut off.
 
-        What stays too far left is cut off. Also, for each bit of the amount, whether it lost a 1 to the right, anything
-        but the sign to the left.
+        Also returns, for each bit of the amount, whether it lost a 1 to the right, and anything but the sign to the
+        left.
         """
         lost, over = [], []
         for bit in reversed(range(rest, len(places))):
             by = min(1 << bit, len(word) - 1)
-            reach = min(len(word), len(self.o) + (1 << bit))  # with the half, of what may come down into the result yet
+            reach = min(len(word), len(self.o) + (1 << bit))  # places that may still reach the result, and the half
             previous, word = word, Signal(signed(reach), name=f"by{by}")
             m.d.comb += word.eq(Mux(places[bit], previous >> by, previous))
             lost.append(places[bit] & previous[:by].any())

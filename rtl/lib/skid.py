@@ -1,4 +1,4 @@
-"""A stream's items in two registers, so that no path leads through its ready."""
+"""A buffer of two items for a stream, which cuts the path of ready."""
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -10,9 +10,19 @@ __all__ = ["Skid"]
 
 
 class Skid(wiring.Component):
-    """Holds up to two items between two streams.
+    """Holds up to two items between two streams. Neither side's ready depends on the other's in the same cycle.
 
-    Latency 1; an item every cycle. Neither side's ready depends on the other's in the same cycle.
+    Parameters
+    ----------
+    shape : shape of an item
+
+    Members
+    -------
+    i, o : the streams
+
+    Timing
+    ------
+    Latency 1; an item every cycle.
     """
 
     ITEMS = 2

@@ -1,4 +1,4 @@
-"""Integer square root, some of its bits in each stage."""
+"""Integer square root, several bits in each stage."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -10,10 +10,30 @@ __all__ = ["SquareRoot"]
 
 
 class SquareRoot(wiring.Component):
-    """``o`` = the integer part of the root of ``i``, ``latency`` cycles later: one for each bit of ``o``.
+    """``o`` = the integer part of the root of ``i``. A stage makes ``fold`` bits, one a cycle.
 
-    ``i`` is taken with ``start``, every ``fold`` cycles; ``o`` stands as long. A stage makes ``fold`` bits.
-    Raises ValueError if ``width``, that of ``i``, is odd.
+    Parameters
+    ----------
+    width : bits of ``i``
+    fold : cycles between two roots
+
+    Members
+    -------
+    start : take ``i``; at most every ``fold`` cycles
+    i : the radicand
+    o : the root; stands for ``fold`` cycles
+
+    Attributes
+    ----------
+    latency : cycles from ``start`` to ``o``, one for each bit of ``o``
+
+    Raises
+    ------
+    ValueError : ``width`` is odd or less than 2
+
+    Timing
+    ------
+    Latency ``width // 2`` cycles; a root every ``fold`` cycles.
     """
 
     def __init__(self, width: int, fold: int):

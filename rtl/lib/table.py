@@ -1,4 +1,4 @@
-"""A table that host and machine share, and bursts of reads from it."""
+"""A table shared by host and machine, and bursts of reads from it."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -9,13 +9,26 @@ __all__ = ["Burst", "Table"]
 
 
 class Table(wiring.Component):
-    """``depth`` entries of ``shape``, all zero at power-up, in one 1R1W memory.
+    """A memory of ``depth`` entries, all zero at power-up, with a host side and a machine side.
 
-    Host side: ``show`` reads entry ``index``, which stays on ``shown`` from the second cycle after it on; ``set``
-    writes ``value`` to it, unless the machine writes in that cycle.
+    Parameters
+    ----------
+    shape, depth : shape and number of the entries
 
-    Machine side: entry ``addr`` appears on ``data`` one cycle after a cycle with ``ready``, which is
-    low only when the host is shown an entry; ``write`` writes ``write_data`` to ``write_addr``.
+    Members
+    -------
+    index : the host's entry
+    show : read entry ``index``
+    shown : the entry read last, from the second cycle after ``show`` on
+    set, value : write ``value`` to entry ``index``, unless the machine writes in that cycle
+    addr : the machine's entry to read
+    ready : ``addr`` is read in this cycle; low only when the host is shown an entry
+    data : the machine's entry
+    write, write_addr, write_data : write an entry for the machine
+
+    Timing
+    ------
+    ``data`` follows one cycle after ``addr`` with ``ready``; an entry a cycle.
     """
 
     def __init__(self, shape, depth: int):
@@ -40,7 +53,7 @@ class Table(wiring.Component):
             write.addr.eq(Mux(self.write, self.write_addr, self.index)),
             write.data.eq(Mux(self.write, self.write_data, self.value)),
         ]
-        # The host may look while the machine is reset.
+        # Without reset, since the host may look while the machine is reset.
         reading, shown = Signal(reset_less=True), Signal(self.shape, reset_less=True)
         m.d.sync += reading.eq(self.show)
         with m.If(reading):
@@ -50,11 +63,23 @@ class Table(wiring.Component):
 
 
 class Burst(wiring.Component):
-    """Reads ``count`` entries of a :class:`Table` one after the other.
+    """Reads ``count`` entries of a :class:`Table`, one after the other.
 
-    ``start`` (only while no other burst runs) begins; ``position`` counts the entries, whose address the
-    owner makes of it; ``found`` holds them from the pulse of ``done`` on, ``count + BURST_LATENCY`` cycles
-    after ``start`` and one more for each cycle the table wasn't ready, until the next burst.
+    Parameters
+    ----------
+    shape, count : shape and number of the entries
+
+    Members
+    -------
+    start : begin; only while no other burst runs
+    position : number of the present entry; the owner makes the address from it
+    ready, data : the table's ports
+    found : the entries, from ``done`` on until the next burst
+    done : pulses when all entries are in ``found``
+
+    Timing
+    ------
+    ``done`` comes ``count + BURST_LATENCY`` cycles after ``start``, and one later for each cycle without ``ready``.
     """
 
     BURST_LATENCY = 2

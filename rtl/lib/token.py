@@ -1,4 +1,4 @@
-"""Counting token: how two engines agree on who may touch what."""
+"""Counting tokens, by which two engines agree who may use a buffer."""
 
 from amaranth import Assert, Module, Signal
 from amaranth.lib import wiring
@@ -10,12 +10,25 @@ __all__ = ["TokenCounter"]
 
 
 class TokenCounter(wiring.Component):
-    """``initial`` tokens at reset, never more than ``maximum``.
+    """Counts tokens: ``initial`` at reset, never more than ``maximum``.
 
-    ``give`` adds one, ``take.take`` (only while ``take.avail``) removes one; both may come in the same
-    cycle. A token given in one cycle is available from the next.
+    Parameters
+    ----------
+    initial : tokens at reset
+    maximum : most tokens there may be
 
-    Raises ValueError unless ``0 <= initial <= maximum`` and ``1 <= maximum``.
+    Members
+    -------
+    give : add a token
+    take : remove one with ``take.take``, only while ``take.avail``
+
+    Raises
+    ------
+    ValueError : unless ``0 <= initial <= maximum`` and ``1 <= maximum``
+
+    Timing
+    ------
+    A token given in one cycle is available from the next; one may be given and one taken in the same cycle.
     """
 
     def __init__(self, initial: int, maximum: int):
