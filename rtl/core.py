@@ -64,7 +64,7 @@ class Core(wiring.Component):
     i : the tasks
     reset : start over
     restarted : ``reset`` after the last block, ``RESETS`` cycles later
-    done : pulses when a task's last write is answered
+    done : pulses when everything that a task writes is written
     read, write : ways to memory
     regions, stop, lost, hold, writing : see :class:`.dma.store.Store`
     result_valid, result : see :class:`.drain.drain.Drain`

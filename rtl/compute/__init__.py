@@ -1,1 +1,10 @@
-"""The PE array with its operand fetch, its accumulator, and the pooling unit."""
+"""The compute engine. COMPUTE descriptors, and operands from pads A and B enter; psums (read by drain) and pooled
+vectors leave.
+
+- compute: the engine, which joins the others
+- im2col: fetches an operand's vectors from its scratchpad, with convolution addressing
+- feeder: pairs stationary tiles with passes of stream vectors
+- array, pe: the systolic array and its processing element
+- accumulator: adds up the array's psums
+- pool: reduces windows, for pooling and its gradient
+"""

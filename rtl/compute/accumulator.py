@@ -1,4 +1,4 @@
-"""Two halves of psum memory: one adds up what the array sends, the other is read."""
+"""Two halves of psum memory: the array adds to one while the drain reads the other."""
 
 from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -12,17 +12,28 @@ from ..lib.interfaces import AccRead
 __all__ = ["Accumulator", "SumLayout"]
 
 SumLayout = data.StructLayout({"valid": 1, "half": 1, "overwrite": 1, "end_sweep": 1, "full": 1})
-"""What to do with a row of psums: add it to the current word of ``half`` (``overwrite``: replace the
-word), then go to the next word (``end_sweep``: back to word 0). ``full``: this was the last one."""
+"""Use of a row of psums: it is added to the current word of ``half`` (``overwrite``: it replaces the word), then the
+next word is current (``end_sweep``: word 0). ``full``: it is the half's last row.
+"""
 
 
 class Accumulator(wiring.Component):
     """Adds rows of ``cols`` psums to consecutive words of one half while the other half is read.
 
-    Timing: ``tag`` comes a cycle before its ``psum``, ``full`` ``latency`` cycles behind that; from then on ``read``
-    sees all sums. A word may be added to again ``latency`` cycles after the last time: the array's feeder leaves
-    as much between two passes, whose vectors come without a pause. Reading must spare the half being
-    added to. ``reading``: a word is asked for, or on its way.
+    The owner must not read the half being added to. A word may be added to again ``latency`` cycles after the last
+    time: the array's feeder leaves as much between two passes, whose vectors come without a pause.
+
+    Members
+    -------
+    tag : use of a row, a cycle before its ``psum``
+    psum : a row of psums
+    read : the reader's port
+    full : a half is complete; from then on ``read`` sees all of its sums
+    reading : a word is asked for, or on its way
+
+    Timing
+    ------
+    ``full`` comes ``latency`` cycles after the last row; a row and a word read each cycle.
     """
 
     latency = 5
@@ -37,9 +48,9 @@ class Accumulator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         word = data.ArrayLayout(signed(self.config.acc_width), self.config.cols)
-        # Stage 0 reads, stage 2 chooses a half's word or 0, stage 3 adds, stage 4 writes. Words come straight from the
-        # memories to registers, which adding and reading share: those that memory blocks have themselves, as blocks
-        # take most of a cycle without.
+        # Stage 0 reads, stage 2 chooses a half's word or 0, 3 adds, 4 writes. Words go from memories straight
+        # to registers that adding and reading share. Memory blocks have such registers; without them a block takes
+        # most of a cycle.
         s0_address = Signal(range(self.config.acc_depth))
         s0_tag, s1_tag, s2_tag, s3_tag, s4_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in range(5))
         s3_old, s4_sum = (Signal(word, name=name, reset_less=True) for name in ("s3_old", "s4_sum"))

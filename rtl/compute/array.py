@@ -1,4 +1,4 @@
-"""The systolic array: rows of PEs that share a stream operand, columns that sum."""
+"""The systolic array: rows of PEs share a stream operand, columns sum."""
 
 from amaranth import Module, Signal, signed
 from amaranth.lib import data, wiring
@@ -13,13 +13,25 @@ __all__ = ["Array"]
 class Array(wiring.Component):
     """``rows`` x ``cols`` weight-stationary PEs; a pipeline that never stalls.
 
-    Each cycle takes a vector ``stream`` (``rows`` operands); row i sees its element i cycles after row
-    0, in all columns at once, so that the psums of all columns leave in the same cycle. ``load`` selects
-    the columns whose shadow registers take ``stationary`` (``rows`` operands). ``swap`` comes with the
-    first stream vector that is to meet the shadow registers' values and travels down with it.
+    Row i sees its element of a stream vector i cycles after row 0, in all columns at once, so the psums of all columns
+    leave in the same cycle.
 
-    Timing: ``psum`` (``cols`` psums) belongs to the vector of ``latency`` cycles ago. Columns may be
-    loaded again ``swap_cycles`` cycles after ``swap``.
+    Members
+    -------
+    stationary : ``rows`` operands for shadow registers
+    load : columns whose shadow registers take ``stationary``
+    stream : a vector of ``rows`` operands
+    swap : comes with the first stream vector that meets the shadow registers' values, and travels down with it
+    psum : ``cols`` psums
+
+    Attributes
+    ----------
+    latency : cycles from ``stream`` to ``psum``
+    swap_cycles : cycles from ``swap`` until columns may be loaded again
+
+    Timing
+    ------
+    Latency ``rows - 1 + PE.latency``; a vector a cycle.
     """
 
     def __init__(self, config: Config):

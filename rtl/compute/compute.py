@@ -1,6 +1,6 @@
 """The compute engine: operand fetch, array and accumulator for GEMMs, the pool unit for vectors.
 
-Where there are only GEMMs, the pool unit never has a job, and synthesis leaves nothing of it.
+In designs with GEMMs only, the pool unit never has a job, and synthesis removes it.
 """
 
 from amaranth import Const, Module, Mux, ResetInserter, Signal
@@ -22,22 +22,32 @@ __all__ = ["Compute"]
 
 
 class Compute(wiring.Component):
-    """Executes COMPUTE descriptors in order, on the halves of A, B and the accumulator that tokens grant.
+    """Executes COMPUTE descriptors in order, on halves of A, B and the accumulator that tokens grant.
 
-    Three units take part in each descriptor: the two operand fetchers and what consumes their vectors
-    (``feeder`` or ``pool``). Each goes on to the next descriptor on its own, so that the next one's
-    stationary tile is loaded while the last pass streams; only where the next descriptor uses the
-    operands otherwise than the one in progress do the fetchers wait for its end.
+    Three units take part in each descriptor: two operand fetchers and the consumer of their vectors (``feeder`` or
+    ``pool``). Each goes on to the next descriptor on its own, so the next stationary tile is loaded while the last pass
+    streams. The fetchers wait for the end of the present descriptor only if the next one uses the operands otherwise.
 
-    Counters, per cycle: ``macs``, the products of valid operands in the vector the array took
-    ``Feeder.MACS_LATENCY`` cycles ago; and
-    exactly one of ``active`` (it takes one), ``stall_idle`` (no GEMM in progress), ``stall_a``, ``stall_b``
-    (the GEMM in progress waits for its tile), ``stall_drain`` (for an accumulator half only) and
-    ``stall_load`` (for operands to arrive or a stationary tile to be loaded).
+    Members
+    -------
+    i : the descriptors
+    resets : for the blocks inside whose clocks are gated; the others need a ResetInserter around the engine
+    a, b : read ports of the scratchpads
+    a_full, b_full, acc_free : tokens that are taken
+    a_free, b_free, acc_full : give a token in each cycle they are 1
+    acc : read port of the accumulator, for the drain
+    vector : the pool unit's results
+    macs : products of valid operands in the vector the array took ``Feeder.MACS_LATENCY`` cycles ago
+    active : the array takes a vector; exactly one of this and the stalls is 1
+    stall_idle : no GEMM is in progress
+    stall_a, stall_b : the GEMM waits for its tile
+    stall_drain : it waits for an accumulator half only
+    stall_load : it waits for operands to arrive or for a stationary tile to be loaded
+    reads_a, reads_b : the scratchpad's read port may be in use
 
-    ``a_free``, ``b_free``, ``acc_full`` give a token in each cycle they are 1. ``reads_a``, ``reads_b``: that
-    scratchpad's read port may be in use.
-    ``resets`` are for the blocks inside whose clocks are gated; the others need a ResetInserter around the engine.
+    Attributes
+    ----------
+    RESETS : width of ``resets``
     """
 
     RESETS = 5
@@ -91,14 +101,14 @@ class Compute(wiring.Component):
         return m
 
     def _describe(self, m, fetch_a, fetch_b, feeder, pool):
-        """The descriptor as each unit needs it.
+        """Give each unit its part of the descriptor.
 
-        Returns, a cycle after it has become valid, whether it is a GEMM, whether it is SELECT, whether it swaps.
+        Returns three bits, valid a cycle after the descriptor: it is a GEMM, it is SELECT, it swaps the operands.
         """
         job = self.i.payload
         a, b = fetch_a.walk.payload, fetch_b.walk.payload
         outer, reduction = range(N_OUTER), range(N_REDUCTION)
-        # What is shown has been valid for a cycle, so that all that follows from it alone is known.
+        # A descriptor is shown when it has been valid for a cycle, so flags made from it alone can be registers.
         gemm, selects, swapped = (Signal(name=name) for name in ("gemm", "selects", "swapped"))
         m.d.sync += [
             gemm.eq((job.mode == VectorMode.GEMM) | (not self.config.pools)),
@@ -112,7 +122,7 @@ class Compute(wiring.Component):
             pool.job.payload.mode.eq(job.mode), pool.job.payload.n_taps.eq(job.n_a),
             pool.job.payload.mantissa.eq(job.mantissa),
         ]  # fmt: skip
-        # A walk is offered a cycle after its descriptor is shown: B's, which is chosen, comes in a register.
+        # A walk is offered a cycle after its descriptor is shown, so B's, which is selected, can come from a register.
         chosen = Signal(WalkLayout, reset_less=True)
         m.d.comb += b.eq(chosen)
         with m.If(gemm):
@@ -137,7 +147,7 @@ class Compute(wiring.Component):
         m.d.sync += shown.eq(self.i.valid & ~self.i.ready)
         swap, vector = Signal(), Signal()
         same, leaves = Signal(), Signal()
-        done = []  # in registers, as what follows has a long way to go
+        done = []  # from registers, as they lead to a long path
         here = Signal()
         for name, port, wanted in (("a", fetch_a.walk, Const(1)), ("b", fetch_b.walk, gemm | selects)):
             offered, taken = Signal(name=f"offered_{name}"), Signal(name=f"taken_{name}")
@@ -168,8 +178,8 @@ class Compute(wiring.Component):
         return here, swap, vector
 
     def _route(self, m, fetch_a, fetch_b, feeder, pool, swap, vector):
-        """Vectors of A and B to the stream, the stationary or the pool side."""
-        crosses = delayed(m, swap, 1)  # for the data, which come later than it; each of the two has fewer loads
+        """Lead vectors of A and B to the stream, the stationary or the pool side."""
+        crosses = delayed(m, swap, 1)  # for the data, a cycle later; each register has fewer loads
         m.d.comb += [
             pool.a.payload.eq(fetch_a.o.payload),
             pool.b.payload.eq(fetch_b.o.payload),
@@ -186,7 +196,7 @@ class Compute(wiring.Component):
                     m.d.comb += [port.valid.eq(fetch.o.valid), fetch.o.ready.eq(port.ready)]
 
     def _sum(self, m, feeder, array, accumulator):
-        """Array and accumulator; the tag travels beside the array, whose ports are far apart and so have registers."""
+        """Connect array and accumulator. The tag travels beside the array, whose far ports have registers."""
         tag = feeder.tag
         for stage in range(array.latency):  # and one in the accumulator
             later = Signal(SumLayout, name=f"tag{stage}")

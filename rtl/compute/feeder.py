@@ -1,4 +1,4 @@
-"""Feeds the array: stationary vectors into shadow registers, stream vectors into its rows."""
+"""Feeds the array: stationary vectors into shadow registers, stream vectors into rows."""
 
 from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -16,19 +16,31 @@ GemmLayout = data.StructLayout({"first": 1, "last": 1})
 
 
 class Feeder(wiring.Component):
-    """Pairs passes of the stream operand with stationary tiles and says where their psums go.
+    """Pairs passes of the stream operand with stationary tiles, and says where their psums go.
 
-    A stationary tile is up to ``cols`` stationary vectors, loaded column by column while the tile before
-    is in use; a pass is the stream vectors that meet it. ``stationary`` runs ahead of ``gemm``. Ports
-    ``load``, ``load_data``, ``swap``, ``stream_data`` drive the array; ``tag`` goes to the accumulator along with
-    the psums of the vector taken in this cycle.
+    A stationary tile is up to ``cols`` stationary vectors, loaded column by column while the tile before is in use. A
+    pass is the stream vectors that meet it. ``stationary`` runs ahead of ``gemm``.
 
-    ``active``: a vector is taken; ``macs``: its valid products, ``MACS_LATENCY`` cycles later; ``undrained``:
-    everything is there but an accumulator half; ``busy``: a GEMM is in progress.
+    Parameters
+    ----------
+    gap : least cycles from a pass's begin to the loading of a tile
 
-    Timing: combinational from vector to array; ``stream`` is ready whether or not a vector is there. A tile is loaded
-    ``gap`` cycles after the pass before began at the earliest; so passes begin at least ``gap`` + 1 cycles apart and
-    follow each other without a pause if they have ``gap`` + cols vectors or more.
+    Members
+    -------
+    gemm : the GEMMs
+    stationary, stream : vectors of the two operands
+    acc_free : token of an accumulator half
+    load, load_data, swap, stream_data : to the array
+    tag : for the accumulator, with the psums of the vector taken in this cycle
+    macs : valid products of a vector, ``MACS_LATENCY`` cycles after it is taken
+    active : a vector is taken
+    undrained : only an accumulator half is missing
+    busy : a GEMM is in progress
+
+    Timing
+    ------
+    Combinational from vector to array; ``stream`` is ready whether or not a vector is there. Passes begin at least
+    ``gap`` + 1 cycles apart, and follow each other without a pause if they have ``gap`` + cols vectors or more.
     """
 
     MACS_LATENCY = 2
@@ -55,7 +67,7 @@ class Feeder(wiring.Component):
         pass_columns = Signal.like(columns)
         vector = self.stream.payload
         need_half, ends, begins = (Signal(name=name) for name in ("need_half", "ends", "begins"))
-        may = Signal()  # a vector may go: decided a cycle before, as much waits for it
+        may = Signal()  # a vector may go; decided a cycle before, as many signals wait for it
 
         m.d.comb += [
             need_half.eq(gemm.first & ~opened),
@@ -68,8 +80,8 @@ class Feeder(wiring.Component):
             self.tag.valid.eq(self.active), self.tag.half.eq(half), self.tag.overwrite.eq(overwrite),
             self.tag.end_sweep.eq(vector.end_sweep), self.tag.full.eq(vector.end_walk & gemm.last),
         ]  # fmt: skip
-        # By what holds in the next cycle, with or without a vector in this one, which is known late. A half is free if
-        # it was so the cycle before: long after one is taken comes the next pass.
+        # From the state of the next cycle, with or without a vector in this one, which is known late. A half counts as
+        # free if it was free a cycle before: the next pass comes long after a half is taken.
         free, tile = self.acc_free.avail, loads | loaded
         opens = self.gemm.valid & (free | ~self.gemm.payload.first)
         goes_on = (~vector.end_pass | (tile & in_pass)) & (~vector.end_walk | opens)
@@ -95,7 +107,7 @@ class Feeder(wiring.Component):
         return m
 
     def _load(self, m):
-        """Stationary vectors to the shadow registers.
+        """Load stationary vectors into the shadow registers.
 
         Returns whether a tile is there, whether its last vector comes now, and its columns.
         """

@@ -1,4 +1,4 @@
-"""Im2col: walks a tile in a scratchpad and streams vectors of reduction elements."""
+"""Operand fetch: walks a tile in a scratchpad and streams vectors of reduction elements."""
 
 from amaranth import Cat, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -22,15 +22,17 @@ WalkLayout = data.StructLayout({
     "k": data.ArrayLayout(COUNT_BITS, N_REDUCTION), "kjump": data.ArrayLayout(signed(JUMP_BITS), N_REDUCTION),
     "n_k": COUNT_BITS, "ones": 1, "repeat": COUNT_BITS,
 })  # fmt: skip
-"""A walk through one tile: ``new`` moves to the other half first; outer positions and reduction are
-odometers over operands, ``n_k`` the reduction's length; ``ones`` adds an outer position that reads as
-ones; for each group of ``rows`` reduction elements the outer positions are walked ceil(repeat / cols)
-times."""
+"""A walk through one tile. ``new`` changes to the other half first. ``n``, ``jump`` (outer positions) and ``k``,
+``kjump`` (reduction) are odometers over operands, ``n_k`` is the reduction's length. ``ones`` adds an outer position
+that reads as ones. For each group of ``rows`` reduction elements the outer positions are walked ceil(repeat / cols)
+times.
+"""
 
 
 def OperandVector(config: Config) -> data.StructLayout:
-    """``rows`` operands (zeros from ``lanes`` on) and what ends with them: the pass over the outer
-    positions, the sweep of all passes over a reduction group, the walk."""
+    """``rows`` operands, zeros from lane ``lanes`` on, and flags: with them ends the pass over the outer positions, the
+    sweep of all passes over a reduction group, the walk.
+    """
     return data.StructLayout({
         "data": data.ArrayLayout(signed(config.operand_width), config.rows),
         "lanes": range(config.rows + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
@@ -38,10 +40,24 @@ def OperandVector(config: Config) -> data.StructLayout:
 
 
 class LaneOffsets(wiring.Component):
-    """Addresses of each group of ``rows`` reduction elements relative to an outer position.
+    """Makes addresses of each group of ``rows`` reduction elements, relative to an outer position.
 
-    Made one lane per cycle while the group before is in use. Takes a walk, which has stood for a cycle, as soon as the
-    groups of the one before are made. ``busy`` but while it can only wait for others.
+    A group is made while the one before is in use. The next walk is taken as soon as all groups of the present one are
+    made.
+
+    Parameters
+    ----------
+    address_bits : width of an address
+
+    Members
+    -------
+    walk : the walks; each has stood for a cycle before it is offered
+    busy : low only while the block waits for another block
+    o : the groups
+
+    Timing
+    ------
+    A lane a cycle, so ``rows`` cycles for a group.
     """
 
     def __init__(self, config: Config, address_bits: int):
@@ -83,18 +99,33 @@ class LaneOffsets(wiring.Component):
 
 
 class Im2col(wiring.Component):
-    """Fetches one operand's vectors out of its scratchpad: im2col without a copy.
+    """Fetches the vectors of one operand from its scratchpad: im2col without a copy.
 
-    For each group of ``rows`` reduction elements, for each repetition, for each outer position, one
-    vector; lane i is at the outer position's address plus the group's offset i, which must be lane 0's
-    bank plus i. Reduction lanes from n_k on read as 0. A walk with ``new`` waits for a ``full`` token
-    (``waiting`` while there is none) and changes halves; ``free`` pulses when the half before has been
-    read to its end. One vector per cycle; the next walk is prepared while one is in progress. ``busy`` but while
-    it can only wait for others.
+    It gives a vector for each group of ``rows`` reduction elements, for each repetition, for each outer position. Lane
+    i is at the outer position's address plus the group's offset i, whose bank must be lane 0's bank plus i. Lanes from
+    n_k on are 0. The next walk is prepared while one is in progress.
+
+    Parameters
+    ----------
+    depth : words of a half of the scratchpad
+
+    Members
+    -------
+    walk : the walks; one with ``new`` takes a ``full`` token and changes halves
+    pad : read port of the scratchpad
+    full : token of a full half
+    free : pulses when the half before has been read to its end
+    waiting : there is no ``full`` token for the walk
+    busy : low only while the block waits for another block
+    o : the vectors
+
+    Timing
+    ------
+    A vector a cycle; ``latency`` cycles from an outer position to its vector, and one through a skid buffer.
     """
 
     latency = 1 + Scratchpad.READ_LATENCY
-    """Cycles from an outer position to its vector, which then passes through a :class:`.skid.Skid`."""
+    """Cycles from an outer position to its vector, which then passes through a :class:`..lib.skid.Skid`."""
 
     def __init__(self, config: Config, depth: int):
         super().__init__({
@@ -121,7 +152,7 @@ class Im2col(wiring.Component):
         return m
 
     def _walk(self, m, position, step):
-        """Outer positions, group by group: ``position`` moves on in cycles with ``step``."""
+        """Walk outer positions, group by group; ``position`` moves on in cycles with ``step``."""
         config = self.config
         address_bits = (self.depth * config.banks - 1).bit_length()
         walk = self.walk.payload
@@ -137,9 +168,9 @@ class Im2col(wiring.Component):
         repeat, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
         prepared = Signal()
         end_group, taken = Signal(), Signal()
-        final, single = Signal(), Signal()  # whether the repetition is the group's last, whether there is but one
+        final, single = Signal(), Signal()  # the group's last repetition, its only one
 
-        armed = Signal()  # but for its predecessor, the walk may start
+        armed = Signal()  # the walk may start when its predecessor has ended
         start = Signal()
         arming = self.walk.valid & prepared & (~walk.new | self.full.avail)
         m.d.sync += armed.eq(arming & ~start)
@@ -182,11 +213,11 @@ class Im2col(wiring.Component):
         return odometer.address, group.offset, walking
 
     def _prepare(self, m, offsets, prepared):
-        """The offsets' walk begins ahead of the outer one, which waits for its tile and its predecessor.
+        """Begin the offsets' walk ahead of the outer one, which waits for its tile and its predecessor.
 
         Returns whether it is about to be offered, and whether it is taken.
         """
-        offered = Signal()  # to the offsets, whose odometer wants to have seen it for a cycle
+        offered = Signal()  # to the offsets, whose odometer must have seen it for a cycle
         offering = self.walk.valid & ~prepared
         takes = offered & offsets.walk.ready
         m.d.sync += offered.eq(offering & ~takes)
@@ -196,7 +227,7 @@ class Im2col(wiring.Component):
         return offering & ~offered, takes
 
     def _fetch(self, m, o, position, step, outer, offsets):
-        """The pipeline through the scratchpad: addresses, data, zeros and ones in their lanes."""
+        """Lead addresses through the scratchpad, and put zeros and ones into their lanes."""
         config = self.config
         bank_bits = (config.banks - 1).bit_length()
         m.d.comb += self.pad.en.eq(step)

@@ -1,4 +1,4 @@
-"""One processing element: a multiplier with its stationary operand, and an adder in its column."""
+"""A processing element: a multiplier with its stationary operand, and an adder in its column."""
 
 from amaranth import Module, Signal, signed
 from amaranth.lib import wiring
@@ -11,12 +11,18 @@ __all__ = ["PE"]
 
 
 class PE(wiring.Component):
-    """Multiplies what streams by its stationary operand and adds the psum from the PE above.
+    """Multiplies stream operands by its stationary operand and adds the psum from the PE above.
 
-    ``load`` writes ``stationary`` to the shadow register, ``swap`` copies the shadow register to the
-    active one; a stream operand that comes in the cycle of ``swap`` meets the new value.
+    Members
+    -------
+    stationary, load : write ``stationary`` to the shadow register
+    swap : copy the shadow register to the active one; a stream operand of the same cycle meets the new value
+    stream : the stream operand
+    i_psum, o_psum : psum from above, psum to below
 
-    Timing: ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of ``psum_latency`` cycles ago.
+    Timing
+    ------
+    ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of ``psum_latency`` cycles ago.
     """
 
     latency = Multiplier.LATENCY + 1
@@ -33,7 +39,7 @@ class PE(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         operand = signed(self.config.operand_width)
-        # Data only: what is valid is known beside the array, so nothing needs a reset.
+        # Data only: their validity is known beside the array, so no register needs a reset.
         shadow = Signal(operand, reset_less=True)
         m.submodules.multiplier = multiplier = Multiplier(self.config.operand_width)
         psum = Signal(signed(self.config.psum_width), reset_less=True)

@@ -14,16 +14,25 @@ from .im2col import OperandVector
 __all__ = ["Pool", "PoolLayout"]
 
 PoolLayout = data.StructLayout({"mode": 2, "n_taps": COUNT_BITS, "mantissa": 16})
-"""How to reduce: MAX and SELECT expect mantissa 1."""
+"""A job of the pool unit; MAX and SELECT expect mantissa 1."""
 
 
 class Pool(wiring.Component):
     """Reduces every ``n_taps`` vectors of ``a`` to one vector (MAX: and its index vector).
 
-    SUM: mantissa times the sum. MAX: the maximum, of equal ones the first, then 1 + its tap's number.
-    SELECT: the sum of those lanes whose lane of ``b`` is the tap's number counted from n_taps down to 1.
+    SUM gives the mantissa times the sum. MAX gives the maximum, of equal ones the first, then 1 + the number of its
+    tap. SELECT gives the sum of those lanes whose lane of ``b`` is the tap's number, counted from n_taps down to 1.
 
-    One tap per cycle, while results go as fast: one takes two cycles, MAX' three. ``busy`` until a job's last has gone.
+    Members
+    -------
+    job : the jobs
+    a, b : vectors of taps; SELECT takes both
+    o : the results
+    busy : until a job's last result has gone
+
+    Timing
+    ------
+    A tap a cycle, as long as results leave as fast: a result takes two cycles, MAX's three.
     """
 
     def __init__(self, config: Config):
@@ -40,12 +49,12 @@ class Pool(wiring.Component):
         job = Signal(PoolLayout)
         is_max, selects, taking = Signal(), Signal(), Signal()
         countdown = Signal(COUNT_BITS)
-        first, last, single = Signal(), Signal(), Signal()  # the tap's place in its window; whether there is but one
+        first, last, single = Signal(), Signal(), Signal()  # the tap's place in its window; it has one tap only
         s1, s2, s3 = (Signal(data.StructLayout({
             "valid": 1, "first": 1, "last": 1, "end": 1, "missed": config.rows,
         }), name=f"s{stage}") for stage in (1, 2, 3))  # fmt: skip
         step, taken = Signal(init=1), Signal()
-        may = Signal(init=1, reset_less=True)  # ``step`` for the operands: of its own, as each has many loads
+        may = Signal(init=1, reset_less=True)  # a copy of ``step`` for the operands, as each has many loads
         lanes = range(config.rows)
         value = [Signal(signed(config.acc_width), name=f"value{i}", reset_less=True) for i in lanes]
         index = [Signal(COUNT_BITS, name=f"index{i}", reset_less=True) for i in lanes]
@@ -91,9 +100,10 @@ class Pool(wiring.Component):
         return m
 
     def _reduce(self, m, lane, step, is_max, tap, scaled, number, value, index):
-        """One lane's next tap, in the second stage, joins its sum or maximum in the third.
+        """Join one lane's tap, from the second stage, to its sum or maximum in the third.
 
-        It is compared a cycle before, with the maximum and with the tap ahead, which may become that meanwhile.
+        The tap is compared a cycle before, with the maximum and with the tap ahead, which may become the maximum
+        meanwhile.
         """
         operand = self.config.operand_width
         s3_scaled = Signal(signed(operand + PoolLayout["mantissa"].width + 1), name=f"scaled{lane}", reset_less=True)
@@ -117,9 +127,9 @@ class Pool(wiring.Component):
                 m.d.sync += [value.eq(Mux(fresh, 0, value) + s3_scaled), index.eq(number)]
 
     def _give(self, m, step, may, finishes, done, is_max, value, index):
-        """A finished window is taken over by registers of its own, from which it goes, before its indices if any.
+        """Move a finished window into result registers, and give it from there, before its indices if any.
 
-        It goes while the next one is reduced; when that is ``done`` too, nothing moves, without ``step``.
+        It leaves while the next window is reduced. When that one is ``done`` too, everything waits (``step`` is low).
         """
         takes, index_next, final = Signal(), Signal(), Signal()
         m.d.comb += takes.eq(done.valid & ~self.o.valid)

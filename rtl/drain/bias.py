@@ -12,12 +12,21 @@ __all__ = ["BiasMemory"]
 
 
 class BiasMemory(wiring.Component):
-    """Two halves of ``bias_elements`` accumulator-wide values, ``cols`` to the word.
+    """Two halves of ``bias_elements`` values as wide as the accumulator, ``cols`` to a word.
 
-    Written element by element: ``valid`` with ``data`` for ``half``, the element after the last one, or
-    element 0 with ``start``. Read every cycle: ``o`` follows ``LATENCY`` cycles after ``r_half``,
-    ``r_word``, ``r_lane`` and ``r_serial``; lane l of it is element ``r_word * cols + l``, or with
-    ``r_serial`` element ``r_word * cols + r_lane`` on all lanes. A cycle after ``r_none`` it is 0.
+    Members
+    -------
+    valid, data : write ``data`` to the element after the last one
+    half : half that is written
+    start : with ``valid``: write element 0
+    r_half, r_word : word to read, every cycle
+    r_serial, r_lane : with ``r_serial``, all lanes get element ``r_word * cols + r_lane``
+    r_none : ``o`` is 0 a cycle later
+    o : the values; lane l is element ``r_word * cols + l``
+
+    Timing
+    ------
+    ``o`` follows ``LATENCY`` cycles after the other read ports, a word a cycle.
     """
 
     LATENCY = 3

@@ -1,4 +1,4 @@
-"""Drain: walks finished results through the epilogue into the C scratchpad."""
+"""Drain engine: walks finished results through the epilogue into the C scratchpad."""
 
 from types import SimpleNamespace
 
@@ -33,18 +33,37 @@ __all__ = ["Drain"]
 
 
 class Drain(wiring.Component):
-    """The drain engine: descriptors in, results in C, one vector per cycle.
+    """Turns accumulated sums or pooled vectors into results in C, as DRAIN descriptors say.
 
-    A descriptor's vectors pass through, in order, ``DrainWalk`` and a ``Skid``, C's read port, the accumulator's
-    (or the stream ``vector``), ``Epilogue``, C's write port. The pipeline in front of the epilogue waits for
-    ``vector``, or for ``Reorganise`` if it takes part; from there on nothing waits. A descriptor starts when its
-    tokens are there and its predecessor has left the pipeline, ``OVERHEAD`` cycles beside its vectors (all counts
-    must be > 0).
-    ``drained`` and ``result_valid`` (if tracked) come together, when its last result can be read from C; the engine
-    is ``busy`` from the cycle of its start until then, and ``begins`` in those before it takes a descriptor and before
-    it starts; ``reads_c`` says whether it may read C.
+    A descriptor's vectors pass, in order, ``DrainWalk`` and a ``Skid``, C's read port, the accumulator's (or the stream
+    ``vector``), ``Epilogue``, C's write port. Before the epilogue the pipeline waits for ``vector``, or for
+    ``Reorganise`` if that takes part; from there on nothing waits. A descriptor starts when its tokens are there and
+    its predecessor has left the pipeline.
 
-    ``reset`` is for the block inside whose clock is gated; the rest needs a ResetInserter around the engine.
+    Members
+    -------
+    i : the descriptors; all counts must be > 0
+    reset : for the block inside whose clock is gated; the rest needs a ResetInserter around the engine
+    acc : read port of the accumulator
+    vector : vectors from the pool unit
+    c_read, c_write : ports of the C scratchpad
+    bias_valid, bias_half, bias_start, bias_data : biases, see :class:`.bias.BiasMemory`
+    acc_full, c_ready : tokens that are taken
+    acc_free, drained : give a token in each cycle they are 1
+    result_valid, result : maximum of a tracked descriptor, together with ``drained``
+    saturations : results that saturated
+    busy : from the cycle of a descriptor's start until its last result can be read from C
+    begins : in the cycle before a descriptor is taken, and before it starts
+    reads_c : C may be read
+
+    Attributes
+    ----------
+    READ_STAGES : cycles from a step of the walk to the epilogue
+    OVERHEAD : cycles of a descriptor beside those of its vectors
+
+    Timing
+    ------
+    A descriptor takes ``OVERHEAD`` cycles and one for each vector.
     """
 
     READ_STAGES = 1 + Scratchpad.READ_LATENCY
@@ -86,7 +105,7 @@ class Drain(wiring.Component):
         ]  # fmt: skip
         asking, before, entering = (self._later(m, step, self.READ_STAGES - n, en) for n in (2, 1, 0))
         pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
-        wanted = Signal()  # a vector of the pool unit enters
+        wanted = Signal()  # a vector from the pool unit enters
         with m.If(en):
             m.d.sync += wanted.eq(before.valid & pooled)
         m.d.comb += [
@@ -128,7 +147,7 @@ class Drain(wiring.Component):
         return m
 
     def _later(self, m, step, cycles, en):
-        """``step`` some enabled cycles later; of its registers ``valid`` alone has a reset."""
+        """``step`` some enabled cycles later; only its ``valid`` registers have a reset."""
         later = delayed(m, step, cycles, en, reset=False)
         fields = {name: later[name] for name in step.shape().members}
         return SimpleNamespace(**(fields | {"valid": delayed(m, step.valid, cycles, en)}))
@@ -136,7 +155,7 @@ class Drain(wiring.Component):
     def _control(self, m, d, start, done, summing):
         """Take a descriptor, wait for its tokens, start the walk, report its end.
 
-        That it is taken and that it starts are registers, since much depends on them.
+        The bits that say that it is taken and that it starts are registers, since many signals depend on them.
         """
         ready = (self.acc_full.avail | d.vector) & self.c_ready.avail
         m.d.sync += [self.i.ready.eq(0), start.eq(0)]
@@ -171,7 +190,7 @@ class Drain(wiring.Component):
         ]  # fmt: skip
 
     def _reorganise(self, m, d, start, entering, epilogue, held, summing):
-        """Sum up what the epilogue makes, or let it have the sums; ``held``: the vector that enters has to wait."""
+        """Sum up the epilogue's results, or give the sums to it; ``held``: the vector that enters must wait."""
         m.submodules.reorganise = reorganise = Reorganise(self._config)
         m.d.comb += [
             reorganise.d.eq(d), reorganise.start.eq(start),
@@ -202,7 +221,7 @@ class Drain(wiring.Component):
             self.c_read.en.eq(en),
             self.c_read.valid.eq(first & (d.c_mode != 0)),
         ]
-        chosen = Signal()  # ``d.vector`` for the data, which come later than it; each of the two has fewer loads
+        chosen = Signal()  # ``d.vector`` for the data, a cycle later; each register has fewer loads
         m.d.sync += chosen.eq(d.vector)
         for lane, x in enumerate(epilogue.x):
             psum = sums[lane] if lane < self._config.cols else 0
@@ -210,7 +229,7 @@ class Drain(wiring.Component):
             m.d.comb += [x.eq(Mux(chosen, pooled, psum)), epilogue.c[lane].eq(self.c_read.data[lane])]
 
     def _bias(self, m, d, entering, moving, epilogue):
-        """Biases by lane (word o) or, with swap, by position (element i on all lanes)."""
+        """Read biases by lane (word o) or, with swap, by position (element i on all lanes)."""
         m.submodules.bias = bias = BiasMemory(self._config)
         word, lane = Signal.like(bias.r_word), Signal.like(bias.r_lane)
         with m.If(moving):

@@ -1,4 +1,4 @@
-"""Epilogue: what happens to a sum on its way to being an operand of the next layer."""
+"""Epilogue: turns a sum into an operand of the next layer."""
 
 from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -17,7 +17,7 @@ SHIFT_C_MAX = 31
 
 
 def n_lanes(config: Config) -> int:
-    """Lanes of the epilogue: as many as the widest vector it is given, the array's or the pool unit's."""
+    """Lanes of the epilogue: as many as the widest vector from the array or the pool unit."""
     return max(config.rows, config.cols) if config.pools else config.cols
 
 
@@ -27,11 +27,25 @@ def sum_width(config: Config) -> int:
 
 
 class EpilogueLane(wiring.Component):
-    """One element a cycle through steps 1 to 5 and 7 of docs/machine.md, free-running.
+    """Takes one element a cycle through steps 1 to 5 and 7 of docs/machine.md.
 
-    ``x``, ``shift``, ``c``, ``add`` (add or subtract C), ``masked`` (zero where C <= 0) go in together, ``bias``
-    ``BIAS_LATENCY`` cycles after them; ``o``, ``magnitude`` and ``saturated`` (result did not fit) come out
-    ``LATENCY`` cycles after them. ``relu``, ``shift_c`` and ``subtract`` stand still meanwhile; the baseline only adds.
+    Members
+    -------
+    x, shift : the sum, and its shift to the right
+    c : element of C
+    shift_c : shift that aligns C; stands still
+    bias : the bias, ``BIAS_LATENCY`` cycles after ``x``
+    add : add C, or subtract it
+    subtract : subtract C; stands still; where gradients are predicted (the baseline only adds)
+    masked : give zero where C <= 0
+    relu : give zero for negative results; stands still
+    o : the result
+    magnitude : its magnitude before it saturates
+    saturated : it did not fit
+
+    Timing
+    ------
+    Free-running: results follow ``LATENCY`` cycles after ``x``.
     """
 
     LATENCY = Requantise.LATENCY + 4
@@ -73,7 +87,7 @@ class EpilogueLane(wiring.Component):
         s3_c = Signal.like(scale_c.o, reset_less=True)
         s4_sum = Signal(signed(len(self.magnitude)), reset_less=True)
         s5_sum = Signal.like(s4_sum)
-        dropped, s5_over = Signal(), Signal(reset_less=True)  # the verdict comes a cycle ahead of what it selects
+        dropped, s5_over = Signal(), Signal(reset_less=True)  # each comes a cycle before the value that it selects
         m.d.sync += [
             s3_sum.eq(scale_x.o + self.bias),
             s3_c.eq(scale_c.o),
@@ -95,12 +109,22 @@ class EpilogueLane(wiring.Component):
 
 
 class Epilogue(wiring.Component):
-    """``n_lanes`` lanes and what they have in common; free-running, one vector a cycle.
+    """``n_lanes`` lanes and their common parts, one vector a cycle.
 
-    In: vector ``x`` with ``c``, ``shift`` and ``mask`` (lanes that hold something); ``plain`` vectors are only
-    shifted and written. ``bias`` comes ``BIAS_LATENCY`` cycles later; ``c_mode``, ``shift_c``, ``relu`` stand
-    still. Out: ``o`` and ``o_mask`` after ``LATENCY`` cycles; ``magnitudes`` (OR over the lanes that count)
-    and ``saturations`` (their number) one cycle later.
+    Members
+    -------
+    x, shift, c : a vector: sums, shifts, elements of C
+    mask : lanes that hold something
+    plain : the vector is only shifted and written
+    bias : the biases, ``BIAS_LATENCY`` cycles after ``x``
+    c_mode, shift_c, relu : stand still
+    o, o_mask : results and their lanes
+    magnitudes : OR of the magnitudes in lanes that count, one cycle after ``o``
+    saturations : number of results that saturated, one cycle after ``o``
+
+    Timing
+    ------
+    Free-running: ``o`` follows ``LATENCY`` cycles after ``x``.
     """
 
     LATENCY = EpilogueLane.LATENCY

@@ -1,4 +1,4 @@
-"""Sums of a tile's results by window, where the lanes are filters."""
+"""Sums of a tile's results by window, if the lanes are filters."""
 
 from amaranth import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -15,14 +15,24 @@ __all__ = ["FilterTerms"]
 
 
 class FilterTerms(wiring.Component):
-    """Adds up vectors of one pixel's results each, and turns a row of vectors into terms for the filters' sums.
-
-    ``start`` begins with descriptor ``d``. ``i``: a pixel's results, in cycles with ``valid``; it lies in windows
-    ``rows``, ``columns``. While ``flush``, after a row of vectors, the sums of ``n_lanes`` filters come out as
-    ``term``, each ``LATENCY`` cycles later; ``done`` in the last of ``N_WINDOWS * n_lanes`` cycles. No vector may come
-    meanwhile.
+    """Adds up vectors, each of one pixel's results, and turns a row of them into terms for the filters' sums.
 
     A pixel lies in one window, or in each of a row or column of windows; of these only the first is summed up here.
+
+    Members
+    -------
+    d : the descriptor
+    start : begin with ``d``
+    i, valid : a pixel's results
+    rows, columns : windows that the pixel lies in
+    flush : after a row of vectors: give the sums; no vector may come meanwhile
+    n_lanes : filters whose sums are given
+    done : in the last of ``N_WINDOWS * n_lanes`` cycles of ``flush``
+    term : the sums, one a cycle
+
+    Timing
+    ------
+    A vector a cycle; terms follow ``LATENCY`` cycles after ``flush``.
     """
 
     LATENCY = 2

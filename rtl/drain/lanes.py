@@ -1,4 +1,4 @@
-"""What each lane of the drain engine gets with a vector: whether it takes part, its shift, its places in C."""
+"""Each lane's share of a vector in the drain engine: whether it takes part, its shift, its places in C."""
 
 from amaranth import Cat, Mux, Signal
 
@@ -24,7 +24,7 @@ def lane_masks(m, config: Config, d):
 
 
 def lane_shifts(m, d, en, before, tail, epilogue):
-    """Every lane's shift, one cycle after ``before``: 0 for index vectors, ``shift_ones`` for bias gradients' row."""
+    """Drive every lane's shift, one cycle after ``before``: 0 for index vectors, ``shift_ones`` for bias gradients."""
     for lane in range(len(tail)):
         corner = tail[lane] & ~tail[lane + 1] if lane + 1 < len(tail) else tail[lane]
         ones = d.ones & Mux(d.swap, before.last_out & corner, before.last_in)
@@ -48,8 +48,7 @@ def lane_offsets(m, config: Config, d):
 
 
 def lane_addresses(m, config: Config, d, port, address, offsets, en=1):
-    """Drive a port's bank rotation and lane addresses: lane l at ``address + l * lane_step``, a cycle with ``en``
-    later."""
+    """Drive a port's bank rotation and addresses, a cycle with ``en`` later: lane l at ``address + l * lane_step``."""
     bank, word = address[: _bank_bits(config)], address[_bank_bits(config) :]
     for lane, offset in enumerate(offsets):
         carry = (bank + lane) >> _bank_bits(config)

@@ -1,4 +1,4 @@
-"""Sums of a vector's results by window, where the lanes are pixels."""
+"""Sums of a vector's results by window, if the lanes are pixels."""
 
 from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -13,16 +13,32 @@ from .window_sums import N_WINDOWS, TermLayout
 __all__ = ["PixelTerms"]
 
 _Place = data.StructLayout({"columns": 2, "rows": 2})
-"""The windows that a pixel lies in."""
+"""Windows that a pixel lies in."""
 
 
 class PixelTerms(wiring.Component):
-    """Turns vectors of one filter's results each into terms for its sums.
+    """Turns vectors, each of one filter's results, into terms for that filter's sums.
 
-    A row of vectors begins with ``clear``, then come ``cols`` cycles with ``locate``, and the windows that the pixels
-    lie in. ``wanted`` are the windows that the row's vectors will be added to, a cycle each: a vector ``i`` (lanes
-    of ``mask``, in cycles with ``valid``) may come as many cycles after the last one. ``term``: ``latency`` cycles
-    after it and in those that follow. ``start``, before the first ``clear``, begins with descriptor ``d``.
+    A row of vectors begins with ``clear``. Then come ``cols`` cycles with ``locate``, each with the windows of a pixel.
+    A vector may come as many cycles after the last one as there are windows in ``wanted``.
+
+    Members
+    -------
+    d : the descriptor
+    start : begin with ``d``, before the first ``clear``
+    clear : a row of vectors begins
+    locate, rows, columns : windows that the next pixel lies in
+    wanted : windows that the row's vectors are added to, a cycle each
+    i, mask, valid : a vector, and its lanes
+    term : its sums
+
+    Attributes
+    ----------
+    latency : cycles from a vector to its first term
+
+    Timing
+    ------
+    Terms follow ``latency`` = 1 + ceil(log2(cols)) cycles after a vector and in the cycles after that.
     """
 
     def __init__(self, config: Config):

@@ -1,4 +1,4 @@
-"""Reorganise: sums of a layer's results by filter and window, made while the drain writes them."""
+"""Reorganise: sums up a layer's results by filter and window while the drain writes them."""
 
 from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -17,15 +17,25 @@ __all__ = ["Reorganise"]
 
 
 class Reorganise(wiring.Component):
-    """Sums up what DRAIN descriptors with ``reorganise`` make, and gives the sums back.
+    """Sums up the results of DRAIN descriptors with ``reorganise``, and gives the sums back.
 
-    ``start`` begins with descriptor ``d``, which must stand still while ``busy`` from the next cycle on. A vector may
-    ``enter`` the epilogue only while ``ready``; ``row`` and ``last`` say that it is the last of an o and of the
-    descriptor. ``Epilogue.LATENCY`` cycles later ``i`` and ``i_mask`` show what it has become. With ``d.vector``
-    instead: ``o`` gives the sums times ``d.mantissa``, one a cycle, and all the rest stands still.
+    With ``d.vector``, ``o`` gives the sums times ``d.mantissa``, one a cycle, and everything else stands still.
 
-    After each o nothing enters for ``SETTLE_CYCLES`` and ``N_WINDOWS`` cycles per filter or, with swap, one per lane.
-    A vector takes a cycle, with swap one for each window that its lanes touch.
+    Members
+    -------
+    d : the descriptor; stands still while ``busy``
+    start : begin with ``d``
+    busy : from the cycle after ``start`` until all is summed up
+    enter : a vector enters the epilogue; only while ``ready``
+    row, last : it is the last of an o, of the descriptor
+    ready : a vector may enter
+    i, i_mask : the epilogue's results and their lanes, ``Epilogue.LATENCY`` cycles later
+    o : the sums
+
+    Timing
+    ------
+    A vector takes a cycle; with swap, a cycle for each window that its lanes touch. After each o nothing enters for
+    ``SETTLE_CYCLES`` and ``N_WINDOWS`` cycles per filter or, with swap, one per lane.
     """
 
     SETTLE_CYCLES = Epilogue.LATENCY + N_WINDOWS
@@ -62,14 +72,14 @@ class Reorganise(wiring.Component):
         return m
 
     def _control(self, m, walk, filters, pixels):
-        """One row of vectors after the other: where its pixels are, its vectors, what they come to."""
+        """Take one row of vectors after the other: locate its pixels, let its vectors enter, collect their sums."""
         d, cols = self.d, self._config.cols
         end_cycles = max(pixels.latency, FilterTerms.LATENCY) + WindowSums.ADD_LATENCY
         count = Signal(range(max(self.SETTLE_CYCLES, cols, end_cycles)))
         ended = Signal()
         pace = Signal(N_WINDOWS)  # a bit for each cycle to wait
-        others = Signal(N_WINDOWS)  # that a vector takes
-        ready = self.ready  # a register, as the drain's pipeline waits for it
+        others = Signal(N_WINDOWS)  # windows of a vector after its first
+        ready = self.ready  # a register, since the drain's pipeline waits for it
         m.d.comb += others.eq(Mux(d.swap, pixels.wanted & (pixels.wanted - 1), 0))
         m.d.sync += [count.eq(count - 1), pace.eq(pace & (pace - 1))]
         with m.FSM() as fsm:

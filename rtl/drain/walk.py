@@ -12,7 +12,7 @@ __all__ = ["DrainWalk"]
 
 
 def _step_layout(config):
-    """One vector on its way through the engine: where it goes and its place in the descriptor."""
+    """A vector on its way through the engine: its address and its place in the descriptor."""
     return data.StructLayout({
         "valid": 1,
         "address": range(config.c_elements),
@@ -26,10 +26,18 @@ def _step_layout(config):
 
 
 class DrainWalk(wiring.Component):
-    """The two loops of a DRAIN descriptor: a ``step`` per vector, one per cycle with ``en``.
+    """Walks the two loops of a DRAIN descriptor, a ``step`` for each vector.
 
-    ``start`` (a pulse) begins with the descriptor ``d``, which must stand still until the step with ``last``;
-    the first step comes in the next cycle. Steps without ``valid`` mean nothing.
+    Members
+    -------
+    d : the descriptor; stands still until the step with ``last``
+    start : begin with ``d`` (a pulse)
+    en : go to the next step
+    step : the step; without ``valid`` the rest is undefined
+
+    Timing
+    ------
+    The first step comes one cycle after ``start``; then a step for each cycle with ``en``.
     """
 
     def __init__(self, config: Config):
@@ -44,9 +52,9 @@ class DrainWalk(wiring.Component):
         plain = Signal()
         n_out_left = Signal.like(d.n_out)
         n_in_left = Signal.like(d.n_in)
-        last_out, last_in = Signal(), Signal()  # whether 1 is left, for a short path
+        last_out, last_in = Signal(), Signal()  # 1 is left; kept for a short path
         row = Signal.like(step.address)
-        place, address = Signal.like(step.address), Signal.like(step.address)  # of the value vector, of the step's
+        place, address = Signal.like(step.address), Signal.like(step.address)  # the value vector's, the step's
         indexed, single = Signal(), Signal()  # a step begins two cycles after ``d`` at the earliest
         m.d.sync += [indexed.eq(d.idx != 0), single.eq(d.n_in == 1)]
         m.d.comb += [

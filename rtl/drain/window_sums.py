@@ -1,4 +1,4 @@
-"""Memory of the sums that a layer's results are reorganised to, and the multiplier that takes them out."""
+"""Memory of the sums of a layer's results, and the multiplier through which they are read."""
 
 from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -18,12 +18,12 @@ N_WINDOWS = 4
 
 
 def tile_width(config: Config) -> int:
-    """Width of the sum of all results that a tile has for a filter."""
+    """Width of the sum of all results of a filter in a tile."""
     return (config.acc_depth * operand_max(config.operand_width)).bit_length() + 1
 
 
 def TermLayout(config: Config) -> data.StructLayout:
-    """With ``valid``: sum number ``at`` grows by ``value``, or becomes it if ``fresh``."""
+    """A term, with ``valid``: sum number ``at`` grows by ``value``, or becomes it if ``fresh``."""
     return data.StructLayout({
         "valid": 1, "at": range(N_WINDOWS * config.n_filters), "value": signed(tile_width(config)), "fresh": 1,
     })  # fmt: skip
@@ -32,9 +32,20 @@ def TermLayout(config: Config) -> data.StructLayout:
 class WindowSums(wiring.Component):
     """``N_WINDOWS`` sums for each of ``n_filters`` filters, [filter][window].
 
-    ``term``: what is added, one a cycle; it is in memory ``ADD_LATENCY`` cycles later, and until then its sum must
-    be neither in another term nor read. ``start`` reads ``d.n_out`` sums from ``d.at`` on: ``o`` gives each times
-    ``d.mantissa``, one a cycle. Meanwhile there must be no terms, and ``d`` must stand still.
+    Members
+    -------
+    term : a term to add, one a cycle; none while sums are read
+    d : the descriptor; stands still while sums are read
+    start : read ``d.n_out`` sums from ``d.at`` on
+    o : each sum times ``d.mantissa``
+
+    Attributes
+    ----------
+    ADD_LATENCY : cycles until a term is in memory; until then its sum must be neither in another term nor read
+
+    Timing
+    ------
+    A term a cycle; a sum follows ``READ_LATENCY`` cycles after its address, one a cycle.
     """
 
     ADD_LATENCY = 4
@@ -78,7 +89,7 @@ class WindowSums(wiring.Component):
         return m
 
     def _add(self, m, write, s2_word):
-        """Terms join their sums; without a reader everything moves always."""
+        """Add terms to their sums; while nothing is read, the pipeline always moves."""
         s2_term = Signal(TermLayout(self._config))
         m.d.comb += s2_term.eq(delayed(m, self.term, 2))
         s3_sum = Signal.like(s2_word, reset_less=True)
@@ -90,7 +101,7 @@ class WindowSums(wiring.Component):
         ]
 
     def _product(self, m, s2_word, moving):
-        """Two halves times the mantissa, then one number."""
+        """Multiply two halves by the mantissa, then join the products."""
         width = len(self.d.mantissa)
         low = Signal(len(s2_word[:width]) + width, reset_less=True)
         high = Signal(signed(len(s2_word)), reset_less=True)

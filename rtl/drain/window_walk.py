@@ -1,4 +1,4 @@
-"""Which of the 2x2 windows of its image each pixel of a tile lies in."""
+"""Finds the 2x2 windows of its image that each pixel of a tile lies in."""
 
 from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -14,9 +14,18 @@ __all__ = ["WindowWalk"]
 class WindowWalk(wiring.Component):
     """Walks the pixels of a DRAIN descriptor's tile: images, rows, columns, and from the start again.
 
-    ``start`` begins with descriptor ``d``; each ``step`` shows the next pixel in the cycle after it, the first one
-    included. ``rows``, ``columns``: bit k says that the pixel lies in the windows' row or column k. Windows are half
-    the extent, rounded down, each; where the extent is 1, both.
+    A window is half the extent, rounded down; where the extent is 1, a pixel lies in both.
+
+    Members
+    -------
+    d : the descriptor
+    start : begin with ``d``
+    step : go to the next pixel, or the first
+    rows, columns : bit k says that the pixel lies in the windows' row or column k
+
+    Timing
+    ------
+    ``rows`` and ``columns`` follow one cycle after ``step``; a pixel a cycle.
     """
 
     def __init__(self, config: Config):
@@ -27,12 +36,12 @@ class WindowWalk(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         d = self.d
-        x, y = Signal.like(d.width), Signal.like(d.height)  # of the pixel to be shown next
+        x, y = Signal.like(d.width), Signal.like(d.height)  # of the next pixel
         rows_left = Signal.like(d.rows)
         line_end, rows_end = (
             Signal(),
             Signal(),
-        )  # with that pixel, or its row; all the others wait for them
+        )  # they end with that pixel; all other registers wait for these
         with m.If(self.start):
             m.d.sync += [x.eq(0), y.eq(d.row), rows_left.eq(d.rows)]
             m.d.sync += [line_end.eq(d.width == 1), rows_end.eq(d.rows == 1)]
