@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -23,7 +24,6 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="adagp", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="Generate, simulate and train on the adagp DNN training accelerator. Start with: `adagp train`",
 )  # fmt: skip
 COMMANDS = {
     "Train a network": (train, evaluate, report),
@@ -41,13 +41,36 @@ for panel, commands in COMMANDS.items():
             app.command(rich_help_panel=panel)(command)
 
 
+def _show_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from .. import __version__
+    from ..gen.provenance import commit
+
+    known = commit()
+    print(f"adagp {__version__}" + ("" if known == "unknown" else f" (commit {known})"))
+    raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version, in a checkout with its commit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Generate, simulate and train on the adagp DNN training accelerator. Start with: `adagp train`"""
+
+
 def _complain(kind: str, message: str) -> None:
     line = Text.assemble((f"{kind}: ", "bold red"), " ".join(message.split()))
     screen.print(line, soft_wrap=True)
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether an exception's class is the project's own: its message then is for the user to read."""
+    """Tell whether an exception's class is the project's own, and its message so written for the user."""
     return type(error).__module__.startswith(__name__.partition(".")[0] + ".")
 
 

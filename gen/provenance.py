@@ -19,13 +19,16 @@ PACKAGES = (
 
 
 def commit() -> str:
-    """Commit of the sources that run, ``-dirty`` if there are other files than its; "unknown" outside of a checkout."""
+    """Commit of the sources that run, ``-dirty`` after it if files differ from it; "unknown" outside a checkout."""
+    root = Path(__file__).resolve().parents[1]
 
     def git(*arguments):
-        found = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True)
+        found = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
         return found.stdout.strip() if found.returncode == 0 else None
 
     try:
+        if git("rev-parse", "--show-toplevel") != str(root):  # an installed package may lie within another checkout
+            return "unknown"
         head, changes = git("rev-parse", "HEAD"), git("status", "--porcelain")
     except FileNotFoundError:
         return "unknown"

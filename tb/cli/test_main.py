@@ -1,10 +1,12 @@
-"""The command line as a whole: its help."""
+"""The command line as a whole: its help, its version, and how Python starts it."""
 
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from adagp.cli.main import app
+from adagp.gen import provenance
 
 COMMANDS = ("train", "evaluate", "report", "generate", "synth", "disasm", "diff", "info", "experiment")
 
@@ -35,3 +37,21 @@ def test_help_of_a_command_teaches(adagp, command):
 def test_help_needs_no_torch():
     code = "import sys, adagp.cli.main; print([m for m in ('torch', 'amaranth', 'matplotlib') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_version_names_the_commit_in_a_checkout_alone(adagp, monkeypatch, tmp_path):
+    package = import_module("adagp")
+    monkeypatch.setattr(provenance, "commit", lambda: "c0ffee-dirty")
+    assert adagp("--version") == (0, f"adagp {package.__version__} (commit c0ffee-dirty)\n", "")
+    monkeypatch.undo()
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    inside = tmp_path / "env" / "adagp" / "gen" / "provenance.py"
+    monkeypatch.setattr(provenance, "__file__", str(inside))
+    inside.parent.mkdir(parents=True)
+    assert provenance.commit() == "unknown"  # that checkout isn't the package's
+    assert adagp("--version") == (0, f"adagp {package.__version__}\n", "")
+
+
+def test_python_starts_it_as_a_module():
+    ended = subprocess.run([sys.executable, "-m", "adagp", "info", "--preset", "none"], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.startswith("error: no preset 'none'")

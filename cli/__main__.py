@@ -1,5 +1,0 @@
-"""``python -m adagp.cli``: the command line."""
-
-from .main import main
-
-main()

@@ -1,0 +1,22 @@
+"""Entry point of ``adagp`` and of ``python -m adagp``."""
+
+import signal
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; until it is loaded, Ctrl-C ends the process at once and without a traceback."""
+    answer = signal.getsignal(signal.SIGINT)
+    if answer is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # the launcher of a checkout blocks it
+    from .cli.main import main as command_line
+
+    signal.signal(signal.SIGINT, answer)
+    command_line()
+
+
+if __name__ == "__main__":
+    main()
