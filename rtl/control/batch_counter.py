@@ -1,4 +1,4 @@
-"""Phase and batch bookkeeping: which phase, how many batches are left, where the batch's input lies."""
+"""Batch bookkeeping: the phase, the batches left, the address of the batch's input."""
 
 from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -13,16 +13,38 @@ WIDTH = 32
 
 
 class BatchCounter(wiring.Component):
-    """Counts batches and walks the input ring.
+    """Counts a run's batches and walks the input ring.
 
-    ``begin`` takes over ``run_phase`` and ``batches`` for a run; ``batch_end`` counts a batch and, a cycle
-    later, advances the ring, of as many entries as ``ring_count`` said in the cycle before ``batch_end``, which doesn't
-    come twice in succession; a write to RING_INDEX in one of the two cycles takes the place of that. ``last``: no batch
-    is left after this one. BATCH and RING_INDEX are kept here: ``set_batch`` and ``set_ring_index`` write ``value`` to
-    them.
+    Members
+    -------
+    begin : In(1)
+        a run begins: takes over ``run_phase`` and ``batches``
+    run_phase, batches : In(range(N_PHASES)), In(32)
+        phase of the run, and its number of batches
+    phase : Out(range(N_PHASES))
+        phase of the run
+    batch_end : In(1)
+        a batch has ended; doesn't come in two successive cycles
+    last : Out(1)
+        no batch is left after this one
+    batch, ring_index : Out(32)
+        registers BATCH and RING_INDEX
+    set_batch, set_ring_index, value : In(1), In(1), In(32)
+        write ``value`` to BATCH or RING_INDEX
+    ring_base, ring_stride, ring_count : In(32)
+        the input ring: address of entry 0, bytes from entry to entry, entries
+    locate : In(1)
+        compute ``ring_address`` anew, as the ring's registers may have changed
+    located : Out(1)
+        ``ring_address`` is valid
+    ring_address : Out(32)
+        ring_base + ring_index * ring_stride, modulo 2^32
 
-    ``ring_address`` = ring_base + ring_index * ring_stride (modulo 2^32), valid with ``located``, which
-    is low for LOCATE_CYCLES after ``locate`` or ``batch_end``.
+    Timing
+    ------
+    The ring advances a cycle after ``batch_end``; it has as many entries as ``ring_count`` said in the cycle before
+    ``batch_end``. A write to RING_INDEX in the cycle of ``batch_end`` or the next one replaces the advance. ``located``
+    is low for LOCATE_CYCLES after ``locate`` and ``batch_end``.
     """
 
     LOCATE_CYCLES = WIDTH + 2
@@ -42,7 +64,7 @@ class BatchCounter(wiring.Component):
         left = Signal(WIDTH)
         ended = delayed(m, self.batch_end, 1)
         advance = delayed(m, self.batch_end & ~self.set_ring_index, 1)
-        highest = Signal(signed(WIDTH + 1))  # index of the ring, which starts over behind it
+        highest = Signal(signed(WIDTH + 1))  # last index of the ring, which then starts over
         over = Signal()
         m.d.sync += [highest.eq(self.ring_count - 1), over.eq(self.ring_index >= highest)]
         m.d.comb += self.last.eq(left <= 1)
@@ -63,7 +85,7 @@ class BatchCounter(wiring.Component):
         return m
 
     def _locate(self, m, ended):
-        """Multiply by shifting and adding: rare enough to spare a multiplier."""
+        """Multiply by shifting and adding, as this is too rare to be worth a multiplier."""
         start = Signal()
         busy = Signal()
         step = Signal(range(WIDTH))

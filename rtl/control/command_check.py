@@ -1,4 +1,4 @@
-"""What fetch refuses, and what it makes of a command that it accepts."""
+"""Checks of fetched commands: refuse, skip or accept."""
 
 from amaranth import Cat, Module
 from amaranth.lib import wiring
@@ -18,24 +18,41 @@ __all__ = ["Check", "is_update", "is_work"]
 
 
 def is_compute(opcode):
-    """Whether the opcode is that of a compute command."""
+    """True for the opcode of a compute command."""
     return (opcode >= Opcode.FORWARD) & (opcode < Opcode.UPDATE)
 
 
 def is_work(opcode):
-    """Whether the opcode is that of a compute, UPDATE or ADAM command."""
+    """True for the opcode of a compute, UPDATE or ADAM command."""
     return (opcode >= Opcode.FORWARD) & (opcode <= Opcode.ADAM)
 
 
 def is_update(opcode):
-    """Whether the opcode is one of the update unit's."""
+    """True for the opcode of a command of the update unit."""
     return (opcode == Opcode.UPDATE) | (opcode == Opcode.ADAM)
 
 
 class Check(wiring.Component):
-    """Judges what was ``fetched`` a cycle before: ``skip`` it in this ``phase``, or refuse it with ``code``.
+    """Judges a fetched command: ``skip`` it in this phase, or refuse it with ``code``.
 
-    The first command is executed in every phase. ``given``: commands handed out since the batch began.
+    The first command of a program is executed in every phase.
+
+    Members
+    -------
+    fetched : In(FetchedLayout)
+        the command
+    phase : In(range(N_PHASES))
+        phase of the batch
+    given : In(WaitLayout)
+        commands handed out since the batch began
+    skip : Out(1)
+        the command isn't executed in this phase
+    code : Out(ErrorCode)
+        reason to refuse the command; NONE for none
+
+    Timing
+    ------
+    ``skip`` and ``code`` are those of the inputs a cycle before.
     """
 
     def __init__(self, config: Config):
@@ -58,13 +75,13 @@ class Check(wiring.Component):
             (ErrorCode.BAD_OPCODE, unknown), (ErrorCode.CONFIG_MISMATCH, mismatch), *self._references(command),
         )  # fmt: skip
         m.d.sync += self.skip.eq(~first & ~command.phase_mask.bit_select(self.phase, 1) & ~self.fetched.fault)
-        for code, wrong in reversed(codes):  # the first one counts
+        for code, wrong in reversed(codes):  # the first in the list counts
             with m.If(delayed(m, wrong, 1)):
                 m.d.comb += self.code.eq(code)
         return m
 
     def _unknown(self, command):
-        """Whether it asks for what this variant hasn't got, or the predictor's array for what that can't do."""
+        """True if the command needs hardware that this variant, or the predictor's array, hasn't got."""
         compute, update = is_compute(command.opcode), is_update(command.opcode)
         reorganises = (command.opcode == Opcode.REORGANISE) | command.reorganise
         if self.config.predicts:
@@ -76,7 +93,7 @@ class Check(wiring.Component):
         return (compute & (reorganises | command.predictor | (command.c_mode == CMode.SUB))) | (update & learns)
 
     def _references(self, command):
-        """What is wrong with work's, by its codes; each may be in one of several places."""
+        """Faults of work's waits, tensors and addresses, with their codes; the conditions of one code are ORed."""
         config = self.config
         update, work = is_update(command.opcode), is_work(command.opcode)
         takes = {Opcode.UPDATE: HYPER_PER_UPDATE, Opcode.ADAM: len(Adam)}

@@ -1,4 +1,4 @@
-"""Control: registers, command fetch, tables and counters, and what becomes of errors."""
+"""Control: registers, command fetch, tables, counters, and the orderly stop after an error."""
 
 from amaranth import Cat, Module, Mux, ResetInserter, ResetSignal, Signal
 from amaranth.lib import data, stream, wiring
@@ -36,25 +36,55 @@ from .supervisor import Supervisor
 __all__ = ["Control"]
 
 SETTLING = 16
-"""Cycles in which what fetch, tables and queues were given has its effect, when they wait for nothing else."""
+"""Cycles after which an input of fetch, tables or queues has had its effect, if they wait for nothing else."""
 
 
 class Control(wiring.Component):
     """Everything between the register port and the engines.
 
-    ``bus``: see :class:`.csr.Csr`. ``fetch`` reads commands. ``task``, ``update_task``, ``predictor_task``,
-    ``main_done``, ``update_done``, ``predictor_done``: see :class:`.issue.Issue`. Results: at most one per cycle and
-    source, those of a command before or with its done pulse (see :class:`.shadow.Shadow`). ``errors``: reports of other
-    blocks, which ``stop`` and ``lost`` follow ``stop_latency`` cycles later; ``losses``: see
-    :class:`.supervisor.Supervisor`. ``stop``, ``lost``, and ``writing`` of the queues: see
-    :class:`.write_stop.WriteStop`. ``halt``, ``idle``, ``reset``: see :class:`.supervisor.Supervisor`. ``counts``:
-    increments of the counters; ``cycles`` and ``commands`` are counted here whatever it says. ``irq`` is a level.
-    ``predictor_window``, only where there is one: register PREDICTOR. ``signs``, only where ``config.flips_signs``.
+    Parameters
+    ----------
+    config : Config
+        decides which members there are
 
-    Where ``config.predicts``: ``quality``: see :class:`.gate.Gate`; a command's comes before its done pulse. ``begin``
-    pulses before each batch, ``commit`` when a COMMIT begins, once all before it is complete. ``adam_power1`` and
-    ``adam_power2`` are shown as registers; a write to one of them is passed on: ``set_adam_power1`` or
-    ``set_adam_power2``, for a cycle with ``adam_value``.
+    Attributes
+    ----------
+    stop_latency : int
+        cycles from a report in ``errors`` to ``stop`` and ``lost``
+
+    Members
+    -------
+    bus, irq : In(AxiLite()), Out(1)
+        registers (see :class:`.csr.Csr`); the interrupt, a level
+    fetch : Out(ReadClient(config))
+        reads commands
+    task, update_task, predictor_task, main_done, update_done, predictor_done
+        tasks and their completion; see :class:`.issue.Issue`
+    SOURCE_result, SOURCE_result_valid
+        results' maxima, at most one per cycle and source, a command's no later than its done pulse; see
+        :class:`.shadow.Shadow`
+    regions : Out(array of RegionLayout)
+        write regions
+    errors, losses : In
+        reports of other blocks; see :class:`.supervisor.Supervisor`
+    stop, lost, writing
+        orderly stop of the queues' writes; see :class:`.write_stop.WriteStop`
+    halt, idle, reset
+        see :class:`.supervisor.Supervisor`
+    counts : In(counts_layout(config))
+        increments of the counters; ``cycles`` and ``commands`` are counted here, whatever it says
+    predictor_window : Out(32), where ``config.predictor_on_chip``
+        register PREDICTOR
+    signs : Out(SignsLayout), where ``config.flips_signs``
+        seed and batch of random signs
+    quality_valid, quality : In, where ``config.predicts``
+        a command's quality, before its done pulse; see :class:`.quality_gate.Gate`
+    begin, commit : Out(1), where ``config.predicts``
+        pulse before each batch; when a COMMIT begins, once all commands before it are complete
+    adam_power1, adam_power2 : In(32), where ``config.predicts``
+        values of the registers, which are kept in the update unit
+    set_adam_power1, set_adam_power2, adam_value : Out, where ``config.predicts``
+        write ``adam_value`` to one of them
     """
 
     def __init__(self, config: Config):
@@ -173,7 +203,7 @@ class Control(wiring.Component):
         ]  # fmt: skip
 
     def _schedule(self, m, csr, batches, counters, fetch, phases):
-        """The phase of each batch, in runs in which it isn't PHASE alone that says it."""
+        """The phase of each batch, in runs whose PHASE leaves it to the schedule."""
         assert BatchCounter.LOCATE_CYCLES > FLUSH_CYCLES  # so long nothing is counted before the phase changes
         asked = csr.phase >= AS_SCHEDULED
         scheduled = Signal()
@@ -196,7 +226,7 @@ class Control(wiring.Component):
                 ]
 
     def _quality(self, m, csr, fetch, issue, gate):
-        """What COMMIT concludes from predictions, and Adam's registers."""
+        """Connect the gate, to which COMMIT gives predictions' verdict, and Adam's registers."""
         commit = delayed(m, fetch.commit, 1)  # there is time while it adjusts exponents
         m.d.comb += [
             gate.quality_valid.eq(self.quality_valid), gate.quality.eq(self.quality),
@@ -211,7 +241,7 @@ class Control(wiring.Component):
             m.d.comb += [shown.eq(getattr(self, f"adam_power{i}")), strobe.eq(csr.written[f"adam_power{i}"])]
 
     def _work(self, m, fetch, issue, exponents, hyper):
-        """Commands on their way to the engines, results on their way back."""
+        """Connect commands on their way to the engines, and results on their way back."""
         assert exponents.lookup_latency >= hyper.lookup_latency  # issue waits for the longer lookup only
         wiring.connect(m, fetch.work, issue.work)
         wiring.connect(m, issue.exponents, exponents.lookup)
@@ -228,7 +258,7 @@ class Control(wiring.Component):
             wiring.connect(m, issue.predictor_task, wiring.flipped(self.predictor_task))
 
     def _tables(self, m, csr, exponents, hyper):
-        """The registers that show table entries."""
+        """Connect the registers that show table entries."""
         m.d.comb += [
             exponents.index.eq(csr.tensor), exponents.show.eq(csr.look), exponents.set.eq(csr.written.exponent),
             exponents.value.eq(data.View(exponents.layout, csr.write_data[: exponents.layout.size])),

@@ -1,4 +1,4 @@
-"""Whether a prediction points where the true gradient does: its cosine against a threshold, bit by bit."""
+"""Compares the cosine between prediction and true gradient with a threshold, bit by bit."""
 
 from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -11,14 +11,14 @@ from .csr import register_layout
 __all__ = ["Cosine", "ThresholdLayout"]
 
 SHIFT_MAX = 16
-"""Error and target are compared as if their exponents were no further apart."""
+"""Exponents of error and target that are further apart are taken to be this far apart."""
 MANTISSA = 16
-"""Upper bits of dot product and squared norms that are compared."""
+"""Upper bits of the dot product and the squared norms that take part in the comparison."""
 SUM = 64
 STREAM = SUM + 2 * SHIFT_MAX + 3
 """Bits of a norm: a sum with its shift, three terms, a sign."""
 ALIGN = 3
-"""Cycles for how far the sums are apart."""
+"""Cycles that computing the distance between the exponents takes."""
 FACTOR, PRODUCT = 2 * MANTISSA, 3 * MANTISSA
 
 ThresholdLayout = register_layout("GATE_THRESHOLD")
@@ -29,11 +29,25 @@ TopLayout = data.StructLayout({"mantissa": MANTISSA, "exponent": signed(8)})
 
 
 class Cosine(wiring.Component):
-    """Compares dot^2 with threshold * |p|^2 * |t|^2 for the ``quality`` of a layer, p being error plus target.
+    """Compares dot^2 with threshold * |p|^2 * |t|^2 for a layer: p is the prediction, t the true gradient.
 
-    ``quality`` and ``threshold`` must stay from ``start`` (only while nothing else runs) to ``done``, ``CYCLES``
-    later at most; ``passes`` is valid with that. One bit of the sums and of a product per cycle: three of the first
-    are added up while the upper bits of what they make are looked for, and one adder does all three multiplications.
+    p is the sum of error and target. The sums are read one bit per cycle. While three of them are added up, the upper
+    bits of the results are found; then one adder does all three multiplications.
+
+    Members
+    -------
+    start : In(1)
+        begin; only while no comparison runs
+    quality, threshold : In(QualityLayout), In(ThresholdLayout)
+        sums of the layer and the threshold; must stay from ``start`` to ``done``
+    done : Out(1)
+        pulses at the end
+    passes : Out(1)
+        the cosine is positive and its square reaches the threshold; valid with ``done``
+
+    Timing
+    ------
+    ``done`` comes at most CYCLES after ``start``.
     """
 
     CYCLES = ALIGN + STREAM + 3 * (MANTISSA + 1) + MANTISSA + 7
@@ -95,7 +109,7 @@ class Cosine(wiring.Component):
         return m
 
     def _bits(self, m, step, aligning, streaming):
-        """From ``start`` on, bit by bit through the sums."""
+        """Step bit by bit through the sums, from ``start`` on."""
         with m.State("IDLE"), m.If(self.start):
             m.d.sync += step.eq(-ALIGN)
             m.next = "ALIGN"
@@ -111,7 +125,7 @@ class Cosine(wiring.Component):
                 m.next = "LAST"
 
     def _compare(self, m, left, product, ahead, fails, certain, more):
-        """Both sides normalised bit by bit, then their exponents and their bits."""
+        """Normalise both sides bit by bit; then compare their exponents, then their bits."""
         with m.State("COMPARE"):
             with m.If(~left[-1]):
                 m.d.sync += left.eq(left << 1)
@@ -128,7 +142,7 @@ class Cosine(wiring.Component):
             m.next = "IDLE"
 
     def _stream(self, m, step, aligning, streaming, dot, predicted, true):
-        """Add up the sums from their least bits on; returns whether the dot product is negative, at the end."""
+        """Add up the sums from their least bits on; returns the sign of the dot product, valid at the end."""
         quality = self.quality
         difference = delayed(m, quality.e_exponent - quality.t_exponent, 1)
         apart = Signal(range(-SHIFT_MAX, SHIFT_MAX + 1))
@@ -164,7 +178,7 @@ class Cosine(wiring.Component):
         return negative
 
     def _upper(self, m, bit, step, aligning, found, top):
-        """The last bits up to the highest 1; a cycle behind ``step``."""
+        """Keep the last bits up to the highest 1; a cycle after ``step``."""
         window = Signal(MANTISSA, name=f"{top.as_value().name}_window", reset_less=True)
         now = Cat(window[1:], bit)
         with m.If(aligning):

@@ -1,4 +1,4 @@
-"""Performance counters: small live ones, added to the totals of each phase one after the other."""
+"""Performance counters: small live counters, added in turn to the totals of each phase."""
 
 from functools import reduce
 from operator import or_
@@ -23,14 +23,14 @@ IndexLayout = register_layout("COUNTER")
 """Number of a counter, as register COUNTER holds it."""
 
 FLUSH_CYCLES = 2 * COUNTER_SLOTS
-"""After so many cycles at most a count is in its phase's total, if the host reads in at most half of them."""
+"""Most cycles from a count to its phase's total, if the host reads in at most half of them."""
 
 WHILE_RUNNING = ("array_cycles", "stall_a", "stall_b", "stall_load", "stall_drain", "stall_idle")
-"""Counters that divide ``cycles`` up, and so count only together with it."""
+"""Counters that share out ``cycles``, and so count only together with it."""
 
 
 def counts_layout(config: Config) -> data.StructLayout:
-    """What the counters of :data:`adagp.spec.registers.COUNTERS` may grow by in one cycle."""
+    """Increments of the counters in one cycle, by the names in :data:`adagp.spec.registers.COUNTERS`."""
     most = {
         "macs": config.n_pes,
         "read_bytes": config.beat_bytes,
@@ -43,7 +43,7 @@ def counts_layout(config: Config) -> data.StructLayout:
 
 
 def counts_of_run(m: Module, counts, running, executed):
-    """``counts``, a cycle later, with those that the run itself has, whatever they say of them."""
+    """``counts`` a cycle later, with the counts that the run itself has in place of what they say."""
     came, counting = delayed(m, counts, 1), delayed(m, running, 1)
     of_run = Signal.like(came)
     m.d.comb += [
@@ -56,10 +56,29 @@ def counts_of_run(m: Module, counts, running, executed):
 class Counters(wiring.Component):
     """A set of totals for each phase, exact to the event.
 
-    ``counts`` are this cycle's increments for the current ``phase``, which may change when nothing has
-    been counted for ``FLUSH_CYCLES``. ``shown`` is the total at ``index`` (as register COUNTER
-    has it) as of the last cycle with ``show``, ``SHOW_LATENCY`` cycles before: at most every other cycle is one.
-    ``clear`` sets all to 0; counts in that cycle are lost.
+    Parameters
+    ----------
+    config : Config
+        decides the widths of the increments
+
+    Members
+    -------
+    counts : In(counts_layout(config))
+        increments of this cycle
+    phase : In(range(N_PHASES))
+        phase that they belong to; may change after FLUSH_CYCLES without counts
+    clear : In(1)
+        set all totals to 0; counts of this cycle are lost
+    index : In(range(N_PHASES * COUNTER_SLOTS))
+        the counter to show, numbered as in register COUNTER
+    show : In(1)
+        look the counter up; not in two successive cycles
+    shown : Out(64)
+        total of the counter as of the last cycle with ``show``
+
+    Timing
+    ------
+    ``shown`` follows ``show`` after SHOW_LATENCY cycles.
     """
 
     SHOW_LATENCY = 4
@@ -83,9 +102,9 @@ class Counters(wiring.Component):
         s1_valid, s2_valid = Signal(), Signal()
         s2_total = Signal(TOTAL_WIDTH, reset_less=True)
 
-        clear = Signal(init=1)  # as late as the counts, which come from everywhere; it is their reset too
+        clear = Signal(init=1)  # registered like the counts, which come from far away; also their reset
         m.d.sync += clear.eq(self.clear)
-        phase = delayed(m, self.phase, 1)  # of the counts, which come in registers
+        phase = delayed(m, self.phase, 1)  # registered like the counts
         addr = Signal.like(s0_addr)
         fields = {"place": turn, "phase": phase}
         m.d.comb += addr.eq(Mux(self.show, self.index, Cat(fields[name] for name in IndexLayout.members)))
@@ -117,7 +136,7 @@ class Counters(wiring.Component):
         return index.place, index.phase
 
     def _live(self, m, clear, place, current):
-        """What the counter at ``place`` has counted since it was last taken; it is taken now.
+        """Count since the counter at ``place`` was last taken; it is taken now.
 
         ``place`` and ``current`` (it is a counter of the current phase) are those of the cycle before.
         """
@@ -133,9 +152,9 @@ class Counters(wiring.Component):
         return reduce(or_, chosen)
 
     def _begun(self, m, clear, valid, valid_addr, place, phase):
-        """Whether the total at ``place`` and ``phase`` of the cycle before was begun by what was ``valid`` before that.
+        """True if the total at ``place`` and ``phase`` of the cycle before has been written since the last clear.
 
-        If it wasn't it is 0, whatever the memory holds.
+        Otherwise the total is 0, whatever the memory holds.
         """
         begun = Signal(N_PHASES * COUNTER_SLOTS, reset_less=True)
         m.d.sync += begun.eq(begun | (valid << valid_addr))

@@ -1,4 +1,4 @@
-"""AXI4-Lite slave and the registers of the host, as :mod:`adagp.spec.registers` lists them."""
+"""AXI4-Lite slave with the host's registers of :mod:`adagp.spec.registers`."""
 
 from functools import reduce
 from operator import or_
@@ -39,12 +39,12 @@ def register_layout(name: str, *fields: str) -> data.StructLayout:
 
 
 def registers(config: Config) -> tuple[Register, ...]:
-    """Those that this variant has."""
+    """Registers that this variant has."""
     return tuple(r for r in REGISTERS if config.predicts or not r.predicts)
 
 
 def stored_registers(config: Config) -> dict[str, int]:
-    """Shape of each register that holds just what was written to it (bits above it are dropped)."""
+    """Shape of each register that holds just the value written to it; higher bits are dropped."""
     shapes = {
         "PHASE": range(AS_SCHEDULED + 1 if config.predicts else N_PHASES),
         "TENSOR": range(config.n_tensors), "HYPER": range(config.n_hyper),
@@ -56,7 +56,7 @@ def stored_registers(config: Config) -> dict[str, int]:
 
 
 class AxiLite(wiring.Signature):
-    """AXI4-Lite, 32 bits of data and 12 of address, seen from the master; protection bits are left out."""
+    """AXI4-Lite with 32 bits of data and 12 of address, seen from the master; it has no protection bits."""
 
     def __init__(self):
         super().__init__({
@@ -71,15 +71,36 @@ class AxiLite(wiring.Signature):
 class Csr(wiring.Component):
     """The register file.
 
-    Members, by the registers' names in lower case: an output for each of :func:`stored_registers`; an
-    input of 32 bits, the value to read, for each of ``shown``; ``counter_value``, 64 bits, read as
-    COUNTER_LOW and COUNTER_HIGH. ``written`` has a bit for CONTROL and each of ``KEPT_ELSEWHERE`` that this
-    variant has (``effects``), high for the one cycle in which ``write_data`` is written to it.
+    Registers are members by their names in lower case.
 
-    Where ``config.predicts``, ``writing`` is high for the one cycle in which any register is written.
+    Parameters
+    ----------
+    config : Config
+        decides which registers there are
 
-    Inputs are sampled LOOK_CYCLES after ``look``, which comes with every read. Registers that aren't there
-    read as 0 and ignore writes. A write without all its strobes is not done and answered by SLVERR.
+    Members
+    -------
+    bus : In(AxiLite())
+        the host
+    REGISTER : Out(shape)
+        value of each of :func:`stored_registers`
+    REGISTER : In(32)
+        value to read of each of ``shown``: registers kept in other blocks
+    counter_value : In(64)
+        value to read as COUNTER_LOW and COUNTER_HIGH
+    look : Out(1)
+        a read has come: other blocks look up their values
+    written : Out(struct of 1 bit each)
+        for each of ``effects``, CONTROL and registers kept elsewhere: ``write_data`` is written to it in this cycle
+    write_data : Out(32)
+        the value written
+    writing : Out(1), where ``config.predicts``
+        a register, any, is written in this cycle
+
+    Timing
+    ------
+    Inputs are sampled LOOK_CYCLES after ``look``. Registers that don't exist read as 0 and ignore writes. A write
+    without all its strobes isn't done and is answered by SLVERR.
     """
 
     LOOK_CYCLES = 4
@@ -106,9 +127,9 @@ class Csr(wiring.Component):
         return m
 
     def _write_channel(self, m):
-        """Hold address and data until both are there, write two cycles later, answer when that has had its effect.
+        """Hold address and data until both are there, write two cycles later, answer once the write has had its effect.
 
-        One of the two goes for what each register is to know: whether it is meant.
+        One of the two cycles is for each register to compare the address with its own.
         """
         bus = self.bus
         addr_held = Signal()
@@ -146,10 +167,10 @@ class Csr(wiring.Component):
                 m.d.comb += self.written[name].eq(meant)
 
     def _read_channel(self, m):
-        """Take an address, let the others look up what it may be about, sample, answer a cycle later.
+        """Take an address, let other blocks look up their values, sample, answer a cycle later.
 
-        The register is chosen in two steps: within each group of GROUP, then among the groups. Which one it is to be is
-        known a cycle after the address, long before it is sampled.
+        The register is chosen in two steps: within each group of GROUP, then among the groups. Each register compares
+        the address with its own in the cycle after it, long before values are sampled.
         """
         bus = self.bus
         free = Signal(init=1)

@@ -1,4 +1,4 @@
-"""Queue of commands in front of an engine: each waits there for the commands it depends on."""
+"""The queue of commands before an engine: each command waits there for those that it depends on."""
 
 from amaranth import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -11,25 +11,42 @@ from ..lib.block_queue import BlockQueue
 __all__ = ["COUNT_WIDTH", "Dispatch", "WaitLayout", "queues"]
 
 COUNT_WIDTH = 16
-"""Width of the counts of commands in a batch that ``wait_main`` and its like refer to."""
+"""Width of the counts of commands in a batch, which ``wait_main`` and its like refer to."""
 
 SMALL = 4
-"""Depth of a queue that isn't worth memory blocks."""
+"""Greatest depth of a queue that isn't worth memory blocks."""
 
 WaitLayout = data.StructLayout({"main": COUNT_WIDTH, "update": COUNT_WIDTH, "predictor": COUNT_WIDTH})
-"""Numbers of compute, of UPDATE or ADAM, and of the predictor's commands of this batch."""
+"""Counts of compute commands, of UPDATE and ADAM commands, and of the predictor's commands in a batch."""
 
 
 def queues(config: Config) -> tuple[str, ...]:
-    """The queues there are: the main core's, the update unit's, and the predictor's if it has a core of its own."""
+    """Names of the queues: the main core's, the update unit's, and the predictor's if it has a core of its own."""
     return ("main", "update", "predictor")[: 1 + config.n_cores]
 
 
 class Dispatch(wiring.Component):
-    """A queue of ``depth`` payloads of ``shape``; the front one is offered once ``completed`` has
-    reached its ``wait`` in all numbers, which may only grow while the queue isn't empty.
+    """A queue whose front item is offered once the commands that it waits for are complete.
 
-    At least LATENCY cycles from ``i`` to ``o``; one every three cycles at most.
+    Parameters
+    ----------
+    shape
+        shape of a payload
+    depth : int
+        items that the queue holds
+
+    Members
+    -------
+    i : In(stream of {wait, payload})
+        items; ``wait`` has the counts to reach
+    o : Out(stream of shape)
+        payloads
+    completed : In(WaitLayout)
+        counts of completed commands; may only grow while the queue isn't empty
+
+    Timing
+    ------
+    At least LATENCY cycles from ``i`` to ``o``; at most one item every three cycles.
     """
 
     LATENCY = 3
@@ -46,7 +63,7 @@ class Dispatch(wiring.Component):
         kind = BlockQueue if self.depth > SMALL else SyncFIFOBuffered
         m.submodules.queue = queue = kind(width=self.item.size, depth=self.depth)
         front = data.View(self.item, queue.r_data)
-        met, taken = Signal(), Signal()  # ``taken``: the front one was, the cycle before; now it leaves the queue
+        met, taken = Signal(), Signal()  # taken: the front item was taken in the cycle before; now it leaves the queue
         accepted = met & self.o.ready
         m.d.comb += [
             self.i.ready.eq(queue.w_rdy),

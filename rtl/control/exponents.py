@@ -14,11 +14,11 @@ from .shadow import Shadow, result_ports
 __all__ = ["Adjust", "ExponentAdjust", "ExponentLookup", "Exponents", "exponent_layout", "operands"]
 
 SMOOTHING = 3
-"""A layer's scale goes 2^-SMOOTHING of the way to where the last batch's gradients were."""
+"""A layer's scale moves 2^-SMOOTHING of the way to the last batch's own."""
 
 
 def operands(config: Config) -> tuple[str, ...]:
-    """What a command has the exponents of, in the order they are looked up."""
+    """Operands of a command that have exponents, in the order of their lookup."""
     return ("a", "b", "c", "out", *(("d", "scale") if config.predicts else ()))
 
 
@@ -28,18 +28,18 @@ def exponent_layout(config: Config) -> data.StructLayout:
 
 
 class Adjust(enum.Enum, shape=2):
-    """What becomes of the entries and of their shadows, which are cleared in any case."""
+    """Kinds of adjustment of the entries; all clear the shadows of the entries that they visit."""
 
     CLEAR = 0
-    """All entries: nothing else."""
+    """All entries stay; only the shadows are cleared."""
     COMMIT = 1
-    """All entries: COMMIT."""
+    """All entries follow the batch's results, as COMMIT asks."""
     TRIAL = 2
-    """The tensors a command in calibration tracks: their exponents follow the dry run's results."""
+    """Entries of the tensors that a command in calibration tracks: they follow the dry run's results."""
 
 
 class ExponentLookup(wiring.Signature):
-    """Lookups of :class:`Exponents`, seen from who asks for them."""
+    """Lookups of :class:`Exponents`, seen from the block that asks for them."""
 
     def __init__(self, config: Config):
         super().__init__({
@@ -50,7 +50,7 @@ class ExponentLookup(wiring.Signature):
 
 
 class ExponentAdjust(wiring.Signature):
-    """Adjustments of :class:`Exponents`, seen from who asks for them."""
+    """Adjustments of :class:`Exponents`, seen from the block that asks for them."""
 
     def __init__(self, config: Config):
         super().__init__({
@@ -62,18 +62,31 @@ class ExponentAdjust(wiring.Signature):
 
 
 class Exponents(wiring.Component):
-    """Table and shadow of ``config.n_tensors`` exponents; the rule is in ``docs/machine.md``.
+    """Table and shadow of the exponents of all tensors; ``docs/machine.md`` has the rule.
 
-    ``lookup.start`` (only while nothing else runs) reads the entries of ``ids``, in the order of
-    :func:`operands`; ``found`` holds them from the pulse of ``done`` on, ``lookup_latency`` cycles later (one
-    more for each cycle with ``show``), until the next lookup.
+    Parameters
+    ----------
+    config : Config
+        ``n_tensors`` is the number of entries
 
-    ``adjust.start`` (only while nothing else runs) does what ``how`` says, once all results that came in
-    before are entered; ``done`` pulses at its end, after one cycle for each entry and a few more. TRIAL
-    adjusts tensor ``out`` if ``track_out``, then ``b`` if ``track_b``, then ``d`` (where there are scales) if
-    ``track_d``. All these must stay until ``done``.
+    Members
+    -------
+    index, show, shown, set, value
+        the host's side; see :class:`.table.Table`
+    lookup : In(ExponentLookup(config))
+        ``start`` reads the entries of ``ids``, in the order of :func:`operands`; only while nothing else runs.
+        ``found`` holds them from the pulse of ``done`` to the next lookup
+    adjust : In(ExponentAdjust(config))
+        ``start`` adjusts as ``how`` says, once all results that came before are entered; only while nothing else runs.
+        TRIAL adjusts tensor ``out`` if ``track_out``, then ``b`` if ``track_b``, then ``d`` (where there are scales) if
+        ``track_d``. All these must stay until the pulse of ``done``
+    SOURCE_result, SOURCE_result_valid
+        results' maxima; see :class:`.shadow.Shadow`
 
-    Results: see :class:`.shadow.Shadow`. Host side: see :class:`.table.Table`.
+    Timing
+    ------
+    A lookup takes ``lookup_latency`` cycles, one more for each cycle with ``show``. An adjustment takes one cycle for
+    each entry that it visits and a few more.
     """
 
     def __init__(self, config: Config):
@@ -94,7 +107,7 @@ class Exponents(wiring.Component):
         m.submodules.shadow = shadow = Shadow(self.config)
         walking, walk_addr = self._walk(m, table, shadow)
         ids = [self.lookup.ids[operand] for operand in operands(self.config)]
-        asked = Signal.like(ids[0], reset_less=True)  # the burst's, a register as the way through the memory is long
+        asked = Signal.like(ids[0], reset_less=True)  # the burst's, registered as the memory's path is long
         with m.If(burst.start):
             m.d.sync += asked.eq(ids[0])
         with m.Elif(table.ready):
@@ -110,9 +123,9 @@ class Exponents(wiring.Component):
         return m
 
     def _walk(self, m, table, shadow):
-        """Visit the entries to adjust, one per cycle: s0 reads table and shadow, s1 clears the shadow's.
+        """Visit the entries to adjust, one per cycle: s0 reads table and shadow, s1 clears the shadow's entry.
 
-        The rule applies in s2 and s3, the table is written in s4.
+        The rule applies in s2 and s3; s4 writes the table.
         """
         n_tensors = self.config.n_tensors
         named = ("out", "b", "d") if self.config.predicts else ("out", "b")
@@ -126,7 +139,7 @@ class Exponents(wiring.Component):
         done = Signal()
         start, trial = delayed(m, self.adjust.start, 1), delayed(m, self.adjust.how == Adjust.TRIAL, 1)
         last = s0_step == Mux(trial, len(named) - 1, n_tensors - 1)
-        following = Signal(range(n_tensors))  # a register has its address when it is there
+        following = Signal(range(n_tensors))  # address of the entry that s0 reads next
 
         def of_named(step, values):
             *others, value = values
@@ -162,7 +175,7 @@ class Exponents(wiring.Component):
         return walking, s0_addr
 
     def _rule(self, m, old, shadow):
-        """The adjusted entry of a tensor that was seen, a cycle later."""
+        """The adjusted entry of a tensor that had results, a cycle later."""
         new = Signal(self.layout)
         wanted = Signal(signed(len(shadow.top) + 1))
         exponent = Signal(signed(8))
@@ -188,7 +201,7 @@ class Exponents(wiring.Component):
         return new
 
     def _smoothed(self, m, old, top):
-        """A scale goes part of the way to the batch's own, in a trial all of it; a cycle later."""
+        """A scale that has moved part of the way to the batch's own, in a trial all of it; a cycle later."""
         smoothed = Signal(signed(len(top) + 9))
         value = Cat(old.next.as_unsigned(), old.cur).as_signed()
         target = Cat(Const(0, 8), top).as_signed()

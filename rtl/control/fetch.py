@@ -1,4 +1,4 @@
-"""Command fetch: walks through a program, deciding what each command is to do and when."""
+"""Command fetch: walks through a program and decides for each command if and when it is executed."""
 
 from functools import reduce
 from operator import or_
@@ -25,18 +25,48 @@ READING = ("COMMAND", "CHECK", "JUDGE", "SETTLE", "WORK", "ADJUST", "NEXT")
 
 
 class Fetch(wiring.Component):
-    """Walks through the program at ``program``.
+    """Walks through the program at ``program``, from START to its last batch.
 
-    ``start`` (only while idle) clears the shadow exponents, waits for ``located``, pulses ``begin`` and
-    goes through the program; ``batch_end`` pulses at each END, ``finished`` with the one of a ``last``
-    batch. At HOST ``waiting`` is high until ``resume``. ``running`` is high from ``begin`` to ``finished``,
-    except at HOST. Where ``config.predicts``, nothing is read and ``running`` is low while it waits for ``located``
-    after ``begin`` and ``batch_end``, so that the phase can change; ``commit`` pulses when COMMIT begins. ``executed``
-    pulses for each command that wasn't skipped.
+    Parameters
+    ----------
+    config : Config
+        variants that predict gradients wait for the phase of each batch
 
-    ``work``, ``given``, ``settled``: see :class:`.issue.Issue`. ``stopping`` keeps anything from being considered
-    settled. ``error`` stays valid until reset; it comes once all commands before the refused one are complete.
-    ``busy`` but while it can only wait for others.
+    Members
+    -------
+    program, calibrate : In(32), In(1)
+        registers PROGRAM and CALIBRATE
+    phase, last : In(range(N_PHASES)), In(1)
+        phase of the batch; no batch is left after it
+    located : In(1)
+        the batch's entry of the input ring is known, and its phase
+    start : In(1)
+        begin; only while idle. The shadow exponents are cleared first
+    begin : Out(1)
+        pulses before the first command, once ``located``
+    running : Out(1)
+        high from ``begin`` to ``finished``, except at HOST. Where ``config.predicts``, also low while waiting for
+        ``located`` after ``begin`` and ``batch_end``: nothing is read then, so that the phase can change
+    executed : Out(1)
+        pulses for each command that isn't skipped
+    waiting, resume : Out(1), In(1)
+        high at HOST; goes on after HOST
+    batch_end, finished : Out(1)
+        pulse at each END; with the last batch's END
+    commit : Out(1), where ``config.predicts``
+        pulses when a COMMIT begins
+    work, given, settled
+        compute and UPDATE commands on their way to the queues; see :class:`.issue.Issue`
+    adjust : Out(ExponentAdjust(config))
+        adjustments of exponents that commands ask for
+    stopping : In(1)
+        nothing counts as settled
+    error : Out(ErrorLayout)
+        the command that was refused; comes once all commands before it are complete and stays until reset
+    client : Out(ReadClient(config))
+        reads commands
+    busy : Out(1)
+        low only while the block can do nothing but wait for other blocks
     """
 
     def __init__(self, config: Config):
@@ -69,10 +99,10 @@ class Fetch(wiring.Component):
         ending = Signal()  # END is left, not HOST
         calibrating = Signal()
         tried = Signal()
-        # What SETTLE, LEAVE wait for was there a cycle before, and nothing is left that could report since.
+        # In the cycle before, the condition that SETTLE or LEAVE waits for held; nothing can have reported since.
         calm = Signal()
         gone = Signal()
-        located = Signal()  # likewise; no state that needs it comes in the cycle in which it ends
+        located = Signal()  # registered too; no state that needs it comes in the cycle in which it ends
         m.d.sync += located.eq(self.located)
         m.d.comb += [
             prefetch.program.eq(self.program),
@@ -108,7 +138,7 @@ class Fetch(wiring.Component):
         return m
 
     def _judge(self, m, check, skip, code, refused, header, at_once):
-        """Check the command; work that is to be done ``at_once`` doesn't wait for what is before it."""
+        """Check the command; work that is handed out ``at_once`` doesn't wait for the commands before it."""
         with m.State("CHECK"):
             m.d.sync += [skip.eq(check.skip), code.eq(check.code), refused.eq(check.code != ErrorCode.NONE)]
             m.next = "JUDGE"
@@ -121,7 +151,7 @@ class Fetch(wiring.Component):
                 m.next = "SETTLE"
 
     def _hand_over(self, m, work, tried):
-        """Work to whoever executes it, when calibrating once to try it, and again with its exponents adjusted."""
+        """Hand work out; when calibrating, first to try it, and again with its exponents adjusted."""
         with m.State("WORK"):
             m.d.comb += self.work.valid.eq(1)
             with m.If(self.work.ready & self.work.p.dry):
@@ -135,7 +165,7 @@ class Fetch(wiring.Component):
                 m.next = "WORK"
 
     def _reports(self, m, fsm, prefetch, calm, gone, ending):
-        """What follows from the state alone."""
+        """Drive the outputs that follow from the state alone."""
         m.d.comb += [
             prefetch.enable.eq(reduce(or_, map(fsm.ongoing, READING))),
             self.waiting.eq(fsm.ongoing("HOST")),
@@ -156,7 +186,7 @@ class Fetch(wiring.Component):
             m.d.comb += self.commit.eq(self.adjust.start & (self.adjust.how == Adjust.COMMIT))
 
     def _tracked(self, m, command):
-        """The tensors whose maximum a command reports."""
+        """Name the tensors whose maximum a command reports."""
         adjust = self.adjust
         update = command.opcode == Opcode.UPDATE
         if self.config.predicts:
@@ -169,7 +199,7 @@ class Fetch(wiring.Component):
         m.d.comb += [adjust.track_out.eq(command.track | update), adjust.track_b.eq(update)]
 
     def _begin(self, m, located):
-        """From ``start`` to the first command."""
+        """Go from ``start`` to the first command."""
         with m.State("IDLE"), m.If(self.start):
             m.d.comb += [self.adjust.start.eq(1), self.adjust.how.eq(Adjust.CLEAR)]
             m.next = "CLEAR"
@@ -185,7 +215,7 @@ class Fetch(wiring.Component):
                 m.next = "COMMAND"
 
     def _settle(self, m, calm, gone, refused, untried, leaves, ending):
-        """Wait for everything before this command; and how HOST and END leave the program."""
+        """Wait for everything before this command; leave the program at HOST and END."""
         with m.State("SETTLE"), m.If(calm):
             with m.If(refused):
                 m.next = "FAILED"

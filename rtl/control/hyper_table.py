@@ -16,7 +16,7 @@ HYPER_PER_UPDATE = 3
 
 
 def hypers_found(config: Config) -> int:
-    """Entries that a lookup reads: as many as ADAM takes, where there is ADAM."""
+    """Entries that a lookup reads: as many as ADAM takes in variants with ADAM, else as UPDATE takes."""
     return len(Adam) if config.predicts else HYPER_PER_UPDATE
 
 
@@ -25,7 +25,7 @@ HyperLayout = register_layout("HYPER_VALUE")
 
 
 class HyperLookup(wiring.Signature):
-    """Lookups of :class:`Hyper`, seen from who asks for them."""
+    """Lookups of :class:`Hyper`, seen from the block that asks for them."""
 
     def __init__(self, config: Config):
         super().__init__({
@@ -35,11 +35,24 @@ class HyperLookup(wiring.Signature):
 
 
 class Hyper(wiring.Component):
-    """The table, read by UPDATE commands and shown to the host.
+    """The table of hyper-parameters, read by UPDATE and ADAM commands and shown to the host.
 
-    ``lookup.start`` (only while no other lookup runs) reads the entries ``first``, ``first + 1``, ...;
-    ``found`` holds them from the pulse of ``done`` on, ``lookup_latency`` cycles after ``start`` (one
-    more for each cycle with ``show``), until the next lookup. Host side: see :class:`.table.Table`.
+    Parameters
+    ----------
+    config : Config
+        ``n_hyper`` is the number of entries
+
+    Members
+    -------
+    index, show, shown, set, value
+        the host's side; see :class:`.table.Table`
+    lookup : In(HyperLookup(config))
+        ``start`` reads the entries ``first``, ``first + 1``, ...; only while no lookup runs. ``found`` holds them from
+        the pulse of ``done`` to the next lookup
+
+    Timing
+    ------
+    A lookup takes ``lookup_latency`` cycles, one more for each cycle with ``show``.
     """
 
     def __init__(self, config: Config):

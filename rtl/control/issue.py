@@ -1,4 +1,4 @@
-"""Issue: makes tasks of commands, and keeps account of which are complete."""
+"""Issue: makes tasks of commands, and keeps account of those that are complete."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -21,7 +21,7 @@ UPDATE_DEPTH = 4
 """Tasks that wait before the sequencer and before the update unit."""
 
 IN_FLIGHT = 8
-"""Tasks of one queue that can be handed out and not complete, or twice its depth: more than it and the engines hold."""
+"""Incomplete tasks of a queue, at most; or twice its depth if that is more. Queue and engines hold fewer."""
 
 WorkLayout = data.StructLayout({"command": CommandLayout, "index": 16, "dry": 1})
 """A compute or UPDATE command, its index in the program, and whether it is only tried."""
@@ -30,16 +30,36 @@ WorkLayout = data.StructLayout({"command": CommandLayout, "index": 16, "dry": 1}
 class Issue(wiring.Component):
     """Looks up exponents and hyper-parameters of ``work``, and offers it as a task once its waits are over.
 
-    ``work`` is taken when its task enters a queue. ``given``: commands taken since ``new_batch``, dry ones
-    not counted; ``settled``: all are complete, dry ones included. Whoever gives dry work, or any after it,
-    waits for ``settled`` first. ``main_done`` and its like pulse for each task completed. ``complete``: so are
-    all those taken, dry or not, whose index is below ``until``.
-
     The predictor's commands have a queue of their own if there are two cores; else they go with the main core's.
 
-    ``busy`` but while it can only wait for others, apart from what follows from an input within a few cycles.
+    Parameters
+    ----------
+    config : Config
+        decides which queues there are, and their depths
 
-    The lookup of hyper-parameters must not take longer than that of exponents.
+    Members
+    -------
+    work : In(stream of WorkLayout)
+        commands; one is taken when its task enters a queue. Before a dry one, and before any after it, the giver waits
+        for ``settled``
+    new_batch : In(1)
+        a batch ends: counts begin anew
+    ring_address : In(32)
+        address of the batch's entry of the input ring
+    given : Out(WaitLayout)
+        commands taken since ``new_batch``, without dry ones
+    settled : Out(1)
+        all commands taken are complete, dry ones too
+    exponents, hyper : Out(ExponentLookup(config)), Out(HyperLookup(config))
+        the tables; a lookup of hyper-parameters mustn't take longer than one of exponents
+    task, update_task, predictor_task : Out(streams of TaskLayout and UpdateLayout(config))
+        tasks for the main core, the update unit and the predictor's core, if there is one
+    main_done, update_done, predictor_done : In(1)
+        pulse for each task that is complete
+    until, complete : In(16), Out(1)
+        all commands taken whose index is below ``until`` are complete, dry or not
+    busy : Out(1)
+        low only while the block can do nothing but wait for other blocks; may be low for a few cycles after an input
     """
 
     def __init__(self, config: Config):
@@ -59,8 +79,8 @@ class Issue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         command = self.work.p.command
-        update, aside = Signal(), Signal()  # the latter is waited for as the predictor's
-        m.d.sync += [  # of what has stood long before it is pushed
+        update, aside = Signal(), Signal()  # aside: counted as the predictor's
+        m.d.sync += [  # the command has stood for long when it is pushed
             update.eq(is_update(command.opcode)), aside.eq(~is_update(command.opcode) & command.predictor),
         ]  # fmt: skip
         chosen = {"main": ~update, "update": update}
@@ -103,9 +123,9 @@ class Issue(wiring.Component):
         return m
 
     def _in_flight(self, m, chosen, aside):
-        """Indices of the tasks not complete, oldest first; ``rooms``: whether there is room, by queue.
+        """Keep the indices of incomplete tasks, oldest first; ``rooms`` says for each queue if there is room.
 
-        Returns what is completed, by the kind that waits count.
+        Returns the pulses of completion, by the kinds that waits count.
         """
         layout = data.StructLayout({"index": 16, "aside": 1})
         self.rooms, complete = {}, []
@@ -132,7 +152,7 @@ class Issue(wiring.Component):
         }  # fmt: skip
 
     def _account(self, m, update, aside, done):
-        """Count what is given and what is completed; returns the latter."""
+        """Count the commands given and those completed; returns the second count."""
         completed = Signal(WaitLayout)
         trying = Signal()
         taken = self.work.ready
@@ -152,7 +172,7 @@ class Issue(wiring.Component):
         return completed
 
     def _exponents(self):
-        """What was found, by name."""
+        """The exponents found, by operand."""
         return dict(zip(operands(self.config), self.exponents.found, strict=True))
 
     def _scale(self, exps):
@@ -170,7 +190,7 @@ class Issue(wiring.Component):
         ]  # fmt: skip
         if self.config.predicts:
             m.d.comb += task.exp_scale.eq(self._scale(exps))
-            with m.If(exps["out"].has_next):  # it is written at its next exponent, as weights are
+            with m.If(exps["out"].has_next):  # results are written with the next exponent, as weights are
                 m.d.comb += task.exp_out.eq(exps["out"].next)
 
     def _update_task(self, m, task):
@@ -191,7 +211,7 @@ class Issue(wiring.Component):
             self._predicted(m, task, exps, others)
 
     def _predicted(self, m, task, exps, others):
-        """What an update task has besides where gradients are predicted; a true gradient isn't scaled."""
+        """Fill in the fields of an update task that only predicting variants have; a true gradient isn't scaled."""
         command = self.work.p.command
         adam = command.opcode == Opcode.ADAM
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Phase control: which phase each batch has, by a table of entries and a position in it."""
+"""Phase control: chooses each batch's phase by a table of entries and a position in it."""
 
 from contextlib import contextmanager
 
@@ -26,22 +26,46 @@ RunLayout = register_layout("POSITION_RUN")
 """Kind of the run and batches left of it, as register POSITION_RUN holds them."""
 
 BP_ONLY = LengthsLayout.const({"gp": 0, "bp": 1})
-"""Where there is no entry."""
+"""Lengths of runs without an entry."""
 
 WARMUP, BP, GP = (phase.bit_length() - 1 for phase in (Phase.WARMUP, Phase.BP, Phase.GP))
 
 
 class PhaseControl(wiring.Component):
-    """Says the phase of a batch, and moves the position behind it.
+    """Chooses the phase of a batch, and moves the position on to the next batch.
 
-    ``decide`` (only while not ``busy``) begins; once ``ready``, ``phase`` becomes the batch's, for good until the
-    next one, and ``busy`` falls, ``DECISION_CYCLES`` later at most (one more for each cycle with ``show``). A write to
-    the schedule, its position or the gate meanwhile (``written``) has it begin anew, so that what it decides by is
-    never half of one and half of the other; ``gate_open`` must stand still otherwise.
+    A write to the schedule, its position or the gate during a decision restarts it, so that no decision mixes old and
+    new settings.
 
-    Host side: ``warmup``, ``batches``, ``entries`` are registers. ``index``, ``show``: entry of the two tables,
-    ``epochs`` and ``lengths``, and ``set_*`` writes ``value`` there, see :class:`.table.Table`; and to ``epoch``,
-    ``batch`` (of the epoch) and ``run``, kept here.
+    Members
+    -------
+    decide : In(1)
+        choose the next batch's phase; only while not ``busy``
+    ready : In(1)
+        the phase may change now
+    busy : Out(1)
+        a decision is being made
+    gate_open : In(1)
+        a run of GP may begin; changes only with ``written`` while ``busy``
+    phase : Out(range(N_PHASES))
+        the batch's phase, until the next decision
+    warmup, batches, entries : In
+        registers WARMUP_EPOCHS, EPOCH_BATCHES and ENTRIES
+    index, show : In(range(ENTRIES)), In(1)
+        entry that ``epochs`` and ``lengths`` show; see :class:`.table.Table`
+    epochs, lengths : Out
+        registers ENTRY_EPOCHS and ENTRY_LENGTHS
+    epoch, batch, run : Out
+        the position: registers POSITION_EPOCH, POSITION_BATCH and POSITION_RUN
+    set_NAME, value : In(1), In(32)
+        write ``value`` to ``epochs``, ``lengths``, ``epoch``, ``batch`` or ``run``
+    written : In(1)
+        the host writes a register in this cycle
+
+    Timing
+    ------
+    ``phase`` is valid, and ``busy`` falls, at most DECISION_CYCLES after ``ready``; one more for each cycle with
+    ``show``.
     """
 
     DECISION_CYCLES = 2 * ENTRIES + 3
@@ -73,11 +97,11 @@ class PhaseControl(wiring.Component):
         return m
 
     def _decide(self, m, place, epochs, lengths):
-        """Find the entry by subtracting the epochs of those before it; then choose, then move on."""
+        """Find the entry by subtracting the epochs of those before it; then choose the run, then move on."""
         warm = Signal()
         over = Signal()  # the batch is its epoch's last one
         following = Signal(WIDTH + 1)
-        rest = Signal(WIDTH)  # epochs behind the warm-up and the entries passed
+        rest = Signal(WIDTH)  # epochs after the warm-up and the entries passed
         entry = Signal(LengthsLayout)
         run = Signal(RunLayout)
         last = (place == ENTRIES - 1) | (place + 1 >= self.entries)
@@ -123,7 +147,7 @@ class PhaseControl(wiring.Component):
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
 
     def _choose(self, m, entry):
-        """The run that the batch belongs to, with all that is left of it: this one, or the next."""
+        """The run that the batch belongs to, this one or the next, with the batches left of it."""
         chosen = Signal(RunLayout)
         gp = Mux(self.gate_open, entry.gp, 0)
         same, other = Mux(self.run.gp, gp, entry.bp), Mux(self.run.gp, entry.bp, gp)

@@ -13,20 +13,37 @@ from ..lib.interfaces import CommandLayout, ReadClient
 __all__ = ["FetchedLayout", "Prefetch"]
 
 COMMANDS_AHEAD = 2
+"""Commands that may be read before they are wanted."""
 
 FetchedLayout = data.StructLayout({"command": CommandLayout, "index": 16, "fault": 1})
 """A command and its index in the program; with ``fault`` the memory didn't deliver it."""
 
 
 class Prefetch(wiring.Component):
-    """The commands of the program at byte address ``program`` (a multiple of COMMAND_BYTES; lower bits are
-    ignored), in order.
+    """Reads the commands of a program in order, up to COMMANDS_AHEAD beyond the one offered.
 
-    While ``enable`` is low, what was read or is still coming is dropped; ``quiet`` tells that nothing is
-    outstanding, and only then ``enable`` may rise. It goes on, a cycle later, after the last command that was taken
-    or, if ``rewind`` came after that, with the first. ``enable`` must be low with ``rewind``. Reads up to
-    COMMANDS_AHEAD commands beyond the one that is offered. ``busy`` but while it can only wait for others,
-    and for the two cycles in which a command is put together.
+    Members
+    -------
+    program : In(32)
+        byte address of the program, a multiple of COMMAND_BYTES; lower bits are ignored
+    enable : In(1)
+        while low, commands that were read or are still coming are dropped; may rise only while ``quiet``. Reading goes
+        on after the last command taken or, if ``rewind`` came after it, with the first
+    rewind : In(1)
+        begin the program anew; only while ``enable`` is low
+    quiet : Out(1)
+        nothing is outstanding
+    commands : Out(stream of FetchedLayout)
+        the commands
+    client : Out(ReadClient(config))
+        reads them
+    busy : Out(1)
+        low only while the block can do nothing but wait for other blocks, and in the two cycles in which a command is
+        put together
+
+    Timing
+    ------
+    Reading begins a cycle after ``enable`` rises.
     """
 
     def __init__(self, config: Config):
@@ -50,10 +67,10 @@ class Prefetch(wiring.Component):
         return m
 
     def _place(self, m):
-        """Keep index and address of the command that is offered; returns the address."""
+        """Keep index and address of the command offered; returns the address."""
         here = Signal(32)
         index = self.commands.p.index
-        gone = delayed(m, self.commands.valid & self.commands.ready, 1)  # the next one takes longer to come
+        gone = delayed(m, self.commands.valid & self.commands.ready, 1)  # the next one can't come sooner
         with m.If(self.rewind):
             m.d.sync += [index.eq(0), here.eq(self.program & -COMMAND_BYTES)]
         with m.Elif(gone):
@@ -78,7 +95,7 @@ class Prefetch(wiring.Component):
             ]  # fmt: skip
         with m.Elif(request.ready):
             m.d.sync += request.valid.eq(0)
-        with m.If(may):  # without ``enable`` it begins anew, a cycle later
+        with m.If(may):  # without enable the address is reset a cycle later
             m.d.sync += address.eq(address + burst_bytes)
         with m.If(~enabled):
             m.d.sync += address.eq(here)
@@ -86,7 +103,8 @@ class Prefetch(wiring.Component):
     def _assemble(self, m, fifo, beat):
         """Shift the beats that hold fields into a register; pass over the others.
 
-        A beat is shifted in a cycle after it has left the buffer, as what makes it leave is far from the register.
+        A beat is shifted in a cycle after it has left the buffer, as the register is far from the logic that takes it
+        out.
         """
         n_beats = COMMAND_BYTES // self.config.beat_bytes
         width = self.config.port_width

@@ -1,4 +1,4 @@
-"""Gate: whether predictions were good enough to train with them, by votes of a batch's layers."""
+"""Gate: decides by votes of a batch's layers if predictions are good enough to train with."""
 
 from amaranth import Assert, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, wiring
@@ -12,18 +12,35 @@ from .cosine import Cosine, ThresholdLayout
 __all__ = ["Gate"]
 
 DEPTH = 4
-"""Layers whose quality may wait, the one that is judged included."""
+"""Qualities that may wait, with the one that is being judged."""
 VOTES = 48
 """Width of the sum of a batch's weights."""
 
 
 class Gate(wiring.Component):
-    """Judges each layer's ``quality``, a vote by its weights; ``commit`` makes the majority ``open`` it, or shut it.
+    """Judges each layer's ``quality``, weighted by its number of weights; the majority opens or shuts the gate.
 
-    Qualities may come while ``busy``, as long as no more than DEPTH are to be judged, each for ``Cosine.CYCLES``.
-    ``commit`` may come only while not ``busy``; it changes nothing in a batch without a quality, or while the
-    ``threshold`` isn't in use. ``clear`` forgets the votes, and drops what isn't judged: a new batch. The host's
-    ``set`` makes ``value`` of ``open``.
+    Members
+    -------
+    quality_valid, quality : In(1), In(QualityLayout)
+        a layer's quality; may come while ``busy``, as long as no more than DEPTH are waiting
+    threshold : In(ThresholdLayout)
+        register GATE_THRESHOLD
+    clear : In(1)
+        a new batch: forget the votes and the qualities not yet judged
+    commit : In(1)
+        open or shut the gate by the votes; only while not ``busy``. Nothing changes after a batch without a quality, or
+        while the threshold isn't in use
+    busy : Out(1)
+        a quality isn't judged yet
+    open : Out(1)
+        register GATE: runs of GP may begin
+    set, value : In(1)
+        the host writes ``value`` to ``open``
+
+    Timing
+    ------
+    Judging takes at most ``Cosine.CYCLES`` for each quality.
     """
 
     def __init__(self):
@@ -34,7 +51,7 @@ class Gate(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        arrived = Signal()  # a quality, on its way to those that wait
+        arrived = Signal()  # a quality is on its way to the queue
         arrival = delayed(m, self.quality, 1, reset=False)
         fifo = SyncFIFO(width=QualityLayout.size, depth=DEPTH)
         m.submodules.waiting = ResetInserter(self.clear)(fifo)
@@ -43,7 +60,7 @@ class Gate(wiring.Component):
         quality = data.View(QualityLayout, fifo.r_data)
         judging = Signal()
         judged = Signal()
-        balance = Signal(signed(VOTES + 1))  # of votes for and against
+        balance = Signal(signed(VOTES + 1))  # votes for less votes against
         m.d.comb += [
             fifo.w_en.eq(arrived), fifo.w_data.eq(arrival), fifo.r_en.eq(cosine.done),
             cosine.quality.eq(quality), cosine.threshold.eq(self.threshold), cosine.start.eq(fifo.r_rdy & ~judging),

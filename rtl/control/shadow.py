@@ -1,4 +1,4 @@
-"""Shadow exponents: what the results of a batch were, tensor by tensor."""
+"""Shadow exponents: the maxima of a batch's results, tensor by tensor."""
 
 from amaranth import Assert, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -12,14 +12,14 @@ from ..lib.interfaces import ResultLayout
 __all__ = ["Shadow", "ShadowLayout", "result_ports", "result_sources"]
 
 EVENT_DEPTH = 4
-"""Events of one source that may wait while the other source's are entered."""
+"""Events of a source that may wait while another source's are entered."""
 
 ShadowLayout = data.StructLayout({"seen": 1, "nonzero": 1, "top": signed(10)})
 """A tensor's shadow: any result since the last commit, any nonzero one, their greatest ``top``."""
 
 
 def result_sources(config: Config) -> tuple[str, ...]:
-    """Who reports results' maxima."""
+    """Names of the blocks that report results' maxima."""
     return ("drain", "update", *(("predictor",) if config.n_cores > 1 else ()))
 
 
@@ -32,11 +32,24 @@ def result_ports(config: Config) -> dict:
 
 
 class Shadow(wiring.Component):
-    """Gathers result events of its ``sources``, which may come in the same cycle.
+    """Gathers result events of several sources, which may come in the same cycle.
 
-    An event is entered in three cycles, the first source's first; no source may have more than EVENT_DEPTH that aren't.
-    ``settled``: none is left to enter. Only while ``settled``: entry ``addr`` appears on ``entry`` in the next cycle,
-    and is set to zero with ``clear``, which therefore comes one cycle after its ``addr``.
+    The event of the first source in :func:`result_sources` is entered first.
+
+    Members
+    -------
+    SOURCE_result_valid, SOURCE_result : In(1), In(ResultLayout)
+        events of a source; at most EVENT_DEPTH that aren't entered
+    settled : Out(1)
+        all events are entered
+    addr, entry : In(range(n_tensors)), Out(ShadowLayout)
+        read an entry; only while ``settled``
+    clear : In(1)
+        set the entry shown to zero; comes a cycle after its ``addr``
+
+    Timing
+    ------
+    Entering an event takes three cycles. ``entry`` follows ``addr`` a cycle later.
     """
 
     def __init__(self, config: Config):
@@ -54,7 +67,7 @@ class Shadow(wiring.Component):
         s0_valid = Signal()
         s0_event = Signal(ResultLayout)
         s1_valid, s2_valid = Signal(), Signal()
-        earlier = 0  # whether a source before it has one
+        earlier = 0  # high if a source before this one has an event
         for name in self.sources:
             valid, event = getattr(self, f"{name}_result_valid"), getattr(self, f"{name}_result")
             m.submodules[name] = events = self._events(m, valid, event)
@@ -74,7 +87,7 @@ class Shadow(wiring.Component):
             s1_valid.eq(s0_valid), s1_event.eq(s0_event), s1_addr.eq(memory.r_addr),
             s2_valid.eq(s1_valid), s2_event.eq(s1_event), old.eq(memory.r_data),
         ]  # fmt: skip
-        # Either is known before the sign of the difference, whose carries take the time of several gates.
+        # Both are known before the sign of the difference, which is late because of its carries.
         first, compared = Signal(name="first"), Signal(name="compared")
         m.d.sync += [
             first.eq(s1_event.nonzero & ~memory.r_data.nonzero), compared.eq(s1_event.nonzero),

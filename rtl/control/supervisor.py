@@ -13,31 +13,70 @@ from ..lib.interfaces import ErrorLayout, LostLayout, StopLayout
 __all__ = ["RESET_CYCLES", "Supervisor"]
 
 RESET_CYCLES = 32
-"""How long a reset takes to come, and to go: more than there are blocks in its way."""
+"""Cycles that a reset is high, and then low: more than the blocks on its way."""
 
 
 class Supervisor(wiring.Component):
-    """What CONTROL does, what STATUS shows.
+    """Carries out CONTROL and drives STATUS.
 
-    ``command`` is what is written to CONTROL in this cycle, 0 if nothing. START, while neither busy nor
-    in error, raises ``reset`` and then pulses ``start``; ``finished`` ends the run, two cycles later. RESUME is
-    passed on as ``resume`` while ``waiting``; RESET_COUNTERS as ``clear_counters``.
+    An error stops the machine in two steps. First ``stop`` names the command that failed: of several reports, later
+    ones too, the one with the lowest index counts. Commands before it are finished. Then ``halt`` rises, after which no
+    memory transaction may be started. When all blocks are ``idle``, ``busy`` falls. CLEAR halts at once; then, or when
+    it comes after an error, it resets the machine to its state before START. A START during CLEAR takes effect after
+    it.
 
-    ``reset`` is high for ``reset_cycles``, a power of two, and then low for as many before anything else happens: it
-    travels from block to block (see :class:`.core.Core`), and there is a time at which it has reached all of them and
-    left none. Behind a reset of the supervisor itself it is high too, and ``busy`` with it: other blocks have no other.
-    ``clear_counters`` then, for what they may have done until it came.
+    Parameters
+    ----------
+    n_errors : int
+        reporters of errors
+    n_queues : int
+        queues of compute commands
+    reset_cycles : int
+        length of a reset, a power of two. The reset travels from block to block (see :class:`.core.Core`): it is high
+        for this long and then low for as long before anything else happens, so that it has reached and left every block
 
-    ``errors`` stop the machine in two steps. ``latency`` cycles after the first report ``stop`` tells what failed; of
-    several reports, later ones too, the one with the lowest index counts. Once it has been ``quiet`` for more than
-    ``latency`` cycles behind that, ``halt`` rises: no memory transaction may be started any more. When all are
-    ``idle``, ``busy`` falls; that may be told a cycle late, of what began up to the cycle in which ``halt`` rose. CLEAR
-    halts at once; then, or when it comes after an error, ``reset`` rises, and the machine is as before START. ``busy``
-    is high while CLEAR is being done; START takes effect behind it.
-    ``stopping``: no new command may be taken up. ``losses`` are, for each queue of compute commands, those of
-    ``errors`` after which its commands can't be completed from this one on; ``lost`` follows ``latency`` cycles later.
+    Attributes
+    ----------
+    latency : int
+        cycles from an error's report to ``stop`` and ``lost``
 
-    ``event``: STATUS shows HOST, DONE or ERROR.
+    Members
+    -------
+    command : In(Control)
+        the value written to CONTROL in this cycle; 0 for none
+    start : Out(1)
+        pulses after START's reset; START counts only while neither busy nor in error
+    finished : In(1)
+        the program has ended
+    waiting, resume : In(1), Out(1)
+        the program is at HOST; RESUME lets it go on
+    clear_counters : Out(1)
+        set the counters to 0: at RESET_COUNTERS, and during the reset that follows the supervisor's own
+    errors : In(array of ErrorLayout)
+        reports
+    losses : In(array of bits)
+        for each queue, those of ``errors`` after which its commands can't be completed from the failing one on
+    stopping : Out(1)
+        no new command may be taken up
+    stop, lost : Out(StopLayout), Out(array of LostLayout)
+        the command that failed; for each queue, the first command that can't be completed
+    quiet : In(1)
+        all that an orderly stop lets finish is finished
+    halt : Out(1)
+        no memory transaction may be started
+    idle : In(1)
+        no memory transaction is under way; may be a cycle late, for transactions that began before ``halt`` rose
+    reset : Out(1)
+        resets the other blocks; also high after a reset of the supervisor itself, as they have no other
+    busy, status, error : Out(1), Out(Status), Out(ErrorLayout)
+        the machine is running, stopping, being cleared or being reset; registers STATUS, ERROR and ERROR_INDEX
+    event : Out(1)
+        STATUS shows HOST, DONE or ERROR
+
+    Timing
+    ------
+    ``finished`` ends the run two cycles later. ``stop`` and ``lost`` follow an error ``latency`` cycles later; ``halt``
+    rises once ``quiet`` has been high for more than ``latency`` cycles after that.
     """
 
     def __init__(self, n_errors: int, n_queues: int = 1, reset_cycles: int = RESET_CYCLES):
@@ -55,16 +94,16 @@ class Supervisor(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        settling, news, halting = Signal(), Signal(), Signal()  # the last: halt rises, a cycle before it does
+        settling, news, halting = Signal(), Signal(), Signal()  # halting: halt rises in the next cycle
         self._error(m, news, halting)
         asked = {bit: (self.command & bit).any() for bit in Control}
         done = Signal()
-        finished = delayed(m, self.finished, 1)  # it comes from far away
+        finished = delayed(m, self.finished, 1)  # its source is far away
         booting = Signal(init=1)
         held = Signal()  # stop has taken effect
-        calm = Signal(self.latency)  # whether it was quiet, in cycles before, when no earlier report could be under way
+        calm = Signal(self.latency)  # quiet in each of the last cycles, so that no earlier report can be under way
         reported, pending = Signal(), Signal()  # a report is, or was, on its way
-        was_idle = Signal()  # the arbiters know of halt a cycle later, and take bursts in that in which it rises
+        was_idle = Signal()  # the arbiters see halt a cycle late, and take bursts in the cycle in which it rises
         failed = self.error.valid & ~self.busy
         m.d.comb += [
             self.clear_counters.eq(asked[Control.RESET_COUNTERS] | booting),
@@ -88,8 +127,8 @@ class Supervisor(wiring.Component):
         return m
 
     def _states(self, m, asked, news, settling, halting, settled, was_idle, finished, done, booting):
-        """From START to the end or an error, and back by CLEAR."""
-        takes_start, starts = Signal(), Signal()  # START counts now; it is what the reset is for, not CLEAR alone
+        """Go from START to the end or an error, and back by CLEAR."""
+        takes_start, starts = Signal(), Signal()  # START counts now; the reset is for a START, not for CLEAR alone
         with m.If(asked[Control.CLEAR]):
             m.d.sync += starts.eq(0)
         with m.Elif(asked[Control.START] & takes_start):
@@ -143,7 +182,7 @@ class Supervisor(wiring.Component):
                     m.next = "RESET"
 
     def _error(self, m, news, halting):
-        """Keep the report of the earliest command; ``news``: there is an earlier one than before."""
+        """Keep the report of the earliest command; ``news``: an earlier one than before has come."""
         listening = self.busy & ~halting
         every = Const(1).replicate(self.n_errors)
         m.d.comb += [
@@ -155,7 +194,10 @@ class Supervisor(wiring.Component):
             self._kept(m, f"loss{queue}", loss, lost, listening)
 
     def _kept(self, m, name, report, kept, listening):
-        """Keep the earliest report; returns whether one changes what is kept. A cycle goes for comparing indices."""
+        """Keep the earliest report; returns a signal that is high when one changes the kept report.
+
+        Comparing indices takes a cycle.
+        """
         candidate, earlier = Signal(ErrorLayout, name=f"{name}_candidate"), Signal(name=f"{name}_earlier")
         takes = earlier & listening
         known = Mux(takes, candidate.index <= report.index, kept.valid & (kept.index <= report.index))
@@ -167,7 +209,7 @@ class Supervisor(wiring.Component):
         return takes
 
     def _earliest(self, m, name, wanted):
-        """Of the reports that are ``wanted`` the one with the lowest index, by a tree with registers at each level."""
+        """The wanted report with the lowest index, found by a tree with registers at each level."""
         reports = []
         for i, error in enumerate(self.errors):
             report = Signal(ErrorLayout, name=f"{name}_{i}")
