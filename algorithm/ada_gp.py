@@ -1,5 +1,6 @@
 """The training algorithm: batches with true gradients and batches with predicted ones."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import SupportsFloat, SupportsIndex
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 
 from ..spec.commands import Phase
 from ..spec.schedule import Schedule
+from .backward import backward
+from .finite import not_finite
 from .layers import PredictedWeight, frozen_parameters, predicted_weights
 from .metrics import Metrics
 from .precision import full_precision
@@ -32,23 +35,28 @@ class AdaGP:
         for x, y in ada.epoch(loader):
             loss = ada.step(lambda: criterion(network(x), y))
 
-    takes the place of a loop that calls ``zero_grad``, ``backward`` and ``step`` itself. In GP batches nothing is
-    recorded for a backward pass and none is run: each weight of Conv2d (groups and depthwise included), of Linear and
-    of the projections of MultiheadAttention is updated during forward, behind its layer; all other parameters
+    takes the place of a loop that calls ``zero_grad``, ``backward`` and ``step`` itself. GP batches run forward alone
+    and record nothing for a backward pass. Then the optimizer steps with the predicted gradients of the weights of
+    Conv2d (groups and depthwise included), of Linear and of the projections of MultiheadAttention. All other parameters
     (``frozen``: biases, normalisations, embeddings) stay. Learning rate schedulers and evaluation are the caller's, as
     before.
 
-    ``schedule``: warm-up and runs of phases, see :func:`.schedules.schedule`; by default the paper's. ``predictor``:
-    its settings. ``source``: of the gradients in GP batches, see :data:`adagp.spec.schedule.SOURCES`. ``gate``: runs of
-    GP batches begin only while layers with more than half of the weights had predictions with such a cosine in the last
-    BP batch. ``metrics``: whether to measure predictions in BP batches; without them and a gate, a source that predicts
-    nothing leaves the predictor untrained, which saves the time. ``scaler``: a GradScaler, if the caller's autocast
-    needs one. ``weights_at_once``: in GP batches weights are predicted and updated when the layers of so many have run;
-    1 as in the paper, more are fewer and larger pieces of work. ``seed``: of the predictor's first weights, and of
-    random signs.
+    Parameters
+    ----------
+    schedule: warm-up and runs of phases, see :func:`.schedules.schedule`; by default the paper's
+    predictor: its settings
+    source: of the gradients in GP batches, see :data:`adagp.spec.schedule.SOURCES`
+    gate: runs of GP batches begin only while layers with more than half of the weights had predictions with such a
+        cosine in the last BP batch
+    metrics: measure predictions in BP batches; without metrics and gate, a source that predicts nothing leaves the
+        predictor untrained, which saves the time
+    scaler: a GradScaler, if the caller's autocast needs one
+    weights_at_once: in GP batches the predictor works on so many weights together; 1 as in the paper, more are fewer
+        and larger pieces of work
+    seed: of the predictor's first weights, and of random signs
 
-    Works with autocast inside of what is given to :meth:`step`, and with DistributedDataParallel. Raises TypeError for
-    what it doesn't work with, and ValueError for settings that mean nothing.
+    Works with DistributedDataParallel, and with autocast inside of the function that :meth:`step` is given. Raises
+    TypeError for networks and optimizers that it can't train, and ValueError for settings that mean nothing.
     """
 
     def __init__(
@@ -86,11 +94,10 @@ class AdaGP:
         group = network.process_group if isinstance(network, nn.parallel.DistributedDataParallel) else None
         self._recorder = Recorder(weights, settings.windows, group)
         self._weights_at_once = weights_at_once
-        self._waiting: dict[str, Tensor | None] = {}  # reorganised outputs by weight
         self._teaches = self.source.predicts or metrics or gate is not None
         self._idle: set[str] = set()  # weights that the last BP batch had no gradient for
         self.phase = Phase.WARMUP
-        """Of the last batch."""
+        """Phase of the last batch."""
 
     @property
     def predicted(self) -> list[str]:
@@ -99,7 +106,7 @@ class AdaGP:
 
     @property
     def epochs(self) -> int:
-        """That are over."""
+        """Number of epochs that are over."""
         return self._position.epoch
 
     def epoch(self, batches: Iterable) -> Iterator:
@@ -108,109 +115,111 @@ class AdaGP:
         self.end_epoch()
 
     def end_epoch(self) -> None:
-        """What :meth:`epoch` does at its end, for loops of another kind."""
+        """End an epoch, as :meth:`epoch` does, for loops of another kind."""
         self._teacher.end_epoch(self._position.epoch)
         self._position.end_epoch()
 
     def next_phase(self) -> Phase:
-        """What the next batch will be."""
+        """Phase of the next batch."""
         return self._position.next(self._teacher.is_open())
 
     def step(self, compute: Callable[[], Tensor], clip: Callable[[], object] | None = None) -> Tensor | None:
         """Train with one batch: ``compute`` runs the network once and returns the loss, which is returned, detached.
 
-        ``clip``: called between backward and update, where there is a backward; what it leaves is what the predictor
-        learns. Predicted gradients aren't clipped. With the source ``skip`` a GP batch isn't run, and there is no loss.
+        ``clip`` is called before the update, when all gradients are in ``.grad``: true ones, or in GP batches the
+        predicted ones. The predictor learns the true gradients that ``clip`` leaves. A GP batch whose predictions
+        aren't finite is skipped with a warning: it changes neither weights, optimizer nor predictor, and ``clip`` isn't
+        called. With the source ``skip`` a GP batch isn't run, and there is no loss.
         """
         gate_open = self._teacher.is_open()
         phase = self._position.next(gate_open)
         if phase is Phase.GP:
-            loss = None if self.source.kind == "skip" else self._predict(compute)
+            loss = None if self.source.kind == "skip" else self._predict(compute, clip)
         else:
             loss = self._backpropagate(compute, clip, phase)
         self._position.advance(gate_open)
         self.phase = phase
         return loss
 
-    def _predict(self, compute):
+    def _predict(self, compute, clip):
         self.optimizer.zero_grad(set_to_none=True)
-        self._waiting.clear()
         with torch.no_grad():
-            with self._recorder.recording(self._wait, self.source.predicts):
+            with self._recorder.recording(self.source.predicts) as outputs:
                 loss = _loss_of(compute)
-            self._update()
-            return loss.detach()
+            gradients = self._predictions(outputs)
+            bad = not_finite(gradients)
+        if bad:
+            _warn(3, f"predicted gradients of {bad[0]} aren't finite; this GP batch is skipped, and changes no weight")
+        elif gradients:
+            with full_precision(self.predictor.scales.device):
+                self._updates.apply({self._weights[name].weight: g for name, g in gradients.items()}, clip)
+        return loss.detach()
 
-    def _wait(self, name: str, reorganised: Tensor | None) -> None:
-        """A layer has run: update its weight, as soon as there are so many that wait."""
-        if self._weights[name].weight.requires_grad and name not in self._idle:
-            self._waiting[name] = reorganised
-            if len(self._waiting) >= self._weights_at_once:
-                self._update()
-
-    def _update(self) -> None:
-        if not self._waiting:
-            return
-        weights = {name: self._weights[name].weight for name in self._waiting}
+    def _predictions(self, outputs: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+        """Gradients of the weights that trained in the last BP batch and still do, ``weights_at_once`` at a time."""
+        names = [name for name in outputs if self._weights[name].weight.requires_grad and name not in self._idle]
+        found: dict[str, Tensor] = {}
         with full_precision(self.predictor.scales.device):
-            gradients = self.source.gradients(weights, self._waiting)
-            self._waiting.clear()
-            if self._scaler:  # outputs may overflow, as gradients may in BP batches: the scaler leaves those out
-                gradients = {name: torch.where(g.isfinite().all(), g, 0) for name, g in gradients.items()}
-            self._updates.apply({weights[name]: gradient for name, gradient in gradients.items()})
+            for first in range(0, len(names), self._weights_at_once):
+                some = names[first : first + self._weights_at_once]
+                weights = {name: self._weights[name].weight for name in some}
+                found |= self.source.gradients(weights, {name: outputs[name] for name in some})
+        return found
 
     def _backpropagate(self, compute, clip, phase):
         self.optimizer.zero_grad(set_to_none=True)
-        self._network.zero_grad(set_to_none=True)  # what the optimizer hasn't, too: whose sums would those be?
-        reorganised: dict[str, Tensor | None] = {}
-        with self._recorder.recording(reorganised.__setitem__, self._teaches):
+        self._network.zero_grad(set_to_none=True)  # also what the optimizer hasn't, or it would sum up over batches
+        with self._recorder.recording(self._teaches) as outputs:
             loss = _loss_of(compute)
-        if self._scaler:
-            self._scaler.scale(loss).backward()
-            self._scaler.unscale_(self.optimizer)
-        else:
-            loss.backward()
-        if clip:
-            clip()
-        self._learn(phase, reorganised)
-        if self._scaler:
-            self._scaler.step(self.optimizer)
-            self._scaler.update()
-        else:
-            self.optimizer.step()
+        with backward(loss, self._scaler, self.optimizer):
+            if clip:
+                clip()
+            self._learn(phase, outputs)
+            if self._scaler:
+                self._scaler.step(self.optimizer)
+            else:
+                self.optimizer.step()
         return loss.detach()
 
-    def _learn(self, phase: Phase, reorganised: Mapping[str, Tensor | None]) -> None:
-        """Take a batch's true gradients of the weights that were in use, to the source and to the predictor."""
-        given = {name: self._weights[name].weight.grad for name in self.predicted if name in reorganised}
-        true = {name: gradient.float().flatten(1) for name, gradient in given.items() if gradient is not None}
-        self._idle = {name for name, gradient in given.items() if gradient is None}
-        if not true or (self._scaler and not all(gradient.isfinite().all() for gradient in true.values())):
+    def _learn(self, phase: Phase, outputs: Mapping[str, Tensor | None]) -> None:
+        """Give the true gradients of the weights that were in use to the source and to the predictor.
+
+        They learn nothing from a batch with a gradient or an output that isn't finite.
+        """
+        used = {name: self._weights[name].weight.grad for name in self.predicted if name in outputs}
+        true = {name: gradient.float().flatten(1) for name, gradient in used.items() if gradient is not None}
+        self._idle = {name for name, gradient in used.items() if gradient is None}
+        seen = {name: output for name in true if (output := outputs[name]) is not None}
+        bad = not_finite({**{f"gradients of {name}": gradient for name, gradient in true.items()},
+                          **{f"outputs that {name} makes": output for name, output in seen.items()}})  # fmt: skip
+        if bad and not self._scaler:  # which expects some
+            _warn(4, f"{bad[0]} aren't finite; the predictor learns nothing from this batch")
+        if bad or not true:
             return
         with full_precision(self.predictor.scales.device):
             self.source.learn(true)
-            if seen := {name: output for name in true if (output := reorganised[name]) is not None}:
-                self._teacher.teach(phase, seen, true)
+            if seen and not self._teacher.teach(phase, seen, true):
+                _warn(4, "the predictor's own gradients aren't finite; it learns nothing from this batch")
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: tuple(self._weights[name].weight.shape) for name in self.predicted}
 
     def state_dict(self) -> dict:
-        """All that :class:`AdaGP` adds to network and optimizer, which have their own.
+        """The state that :class:`AdaGP` adds to those of network and optimizer.
 
-        A run that goes on from all three between two batches is the same, bit for bit.
+        A run that goes on from all three between two batches has the same bits as one that wasn't stopped.
         """
         return {
             "shapes": self._shapes(), "settings": asdict(self.predictor.settings),
             "predictor": self.predictor.state_dict(), "idle": sorted(self._idle),
             "generator": self._generator.get_state(), "source": (self.source.kind, dict(self.source.kept)),
-            "position": self._position.state(), "calls": dict(self._recorder.calls), **self._teacher.state_dict(),
+            "position": self._position.state(), **self._teacher.state_dict(),
         }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from what :meth:`state_dict` gave.
+        """Go on from a state that :meth:`state_dict` gave.
 
-        Raises ValueError if that was of another network, predictor or source; the schedule may be another.
+        Raises ValueError if it is of another network, predictor or source; the schedule may be another.
         """
         if "shapes" not in state:
             raise ValueError("the state isn't one of AdaGP's")
@@ -230,7 +239,6 @@ class AdaGP:
         self.source.kept = {name: gradient.to(device, copy=True) for name, gradient in kept.items()}
         self._position.go_to(state["position"])
         self._idle = set(state["idle"])
-        self._recorder.calls = dict(state["calls"])
 
     def close(self) -> None:
         """Take the hooks out of the network, which stays as it is."""
@@ -252,3 +260,8 @@ def _loss_of(compute: Callable[[], Tensor]) -> Tensor:
     if not isinstance(loss, Tensor):
         raise TypeError(f"the function that step is given must return the loss, and gave {type(loss).__name__}")
     return loss
+
+
+def _warn(frames: int, message: str) -> None:
+    """Warn at the line that is so many frames up from the caller: that of the user's ``step``."""
+    warnings.warn(f"AdaGP: {message}", RuntimeWarning, stacklevel=frames + 1)

@@ -1,6 +1,6 @@
 """Hooks that see the outputs of layers while a batch runs forward."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,25 +17,21 @@ NOT_RUN = (
     "none of the layers whose weights are predicted has run: the function that step is given must itself run the "
     "network; after close nothing is seen"
 )
-Take = Callable[[str, Tensor | None], None]
 
 
 class Recorder:
-    """Gives each weight's reorganised output to whoever records, as soon as its layer has run.
+    """Collects each weight's reorganised output while a batch runs forward.
 
-    A weight that is used several times in a forward pass is given the mean of its outputs behind the whole pass, so
-    that it isn't changed before its last use; so is one that hasn't been used before. With ``group`` outputs are
-    means over its processes: all of them train the same predictor. ``calls``: of each weight's layers in a pass, the
-    most so far. ``compiled``: layers ran inside of a compiled graph, and couldn't be seen.
+    A weight that is used several times in a forward pass is given the mean of its outputs. With ``group`` outputs are
+    means over its processes: all of them train the same predictor. ``compiled``: layers ran inside of a compiled graph,
+    where they can't be seen.
     """
 
     def __init__(self, weights: Sequence[PredictedWeight], windows: int, group: distributed.ProcessGroup | None):
         self._windows, self._group = windows, group
-        self._take: Take | None = None
-        self._sees = True
+        self._active, self._sees = False, True
         self.compiled = False
         self._outputs: dict[str, list[Tensor | None]] = {}
-        self.calls: dict[str, int] = {}
         modules: dict[torch.nn.Module, list[PredictedWeight]] = {}
         for weight in weights:
             modules.setdefault(weight.module, []).append(weight)
@@ -44,45 +40,42 @@ class Recorder:
         ]
 
     @contextmanager
-    def recording(self, take: Take, sees: bool) -> Iterator[None]:
-        """``take`` is given weights' names and outputs, without ``sees`` None for them, of the forward pass inside."""
-        self._take, self._sees, self.compiled = take, sees, False
+    def recording(self, sees: bool) -> Iterator[dict[str, Tensor | None]]:
+        """Record the forward pass inside; at its end the dictionary has each weight's output, by name in order.
+
+        Without ``sees`` it has None for the weights whose layers ran.
+        """
+        found: dict[str, Tensor | None] = {}
+        self._active, self._sees, self.compiled = True, sees, False
         self._outputs.clear()
         try:
-            yield
+            yield found
             if self.compiled:
                 raise refused(COMPILED)
             if not self._outputs:
                 raise RuntimeError(NOT_RUN)
-            for name in self._outputs:
-                if self.calls.get(name) != 1:
-                    self._give(name)
-            for name, outputs in self._outputs.items():
-                self.calls[name] = max(self.calls.get(name, 0), len(outputs))
+            found.update({name: self._mean(outputs) for name, outputs in self._outputs.items()})
         finally:
-            self._take = None
+            self._active = False
             self._outputs.clear()
 
     def seen(self, uses: Sequence[PredictedWeight], args: tuple, kwargs: Mapping, result: Any) -> None:
-        """A layer that has these weights has run."""
-        if self._take is None:
+        """Take in that a layer with these weights has run."""
+        if not self._active:
             return
         with torch.no_grad(), full_precision(uses[0].weight.device):
             for use in uses:
                 output = use.reorganised(args, kwargs, result, self._windows) if self._sees else None
                 self._outputs.setdefault(use.name, []).append(output)
-            for use in uses:
-                if self.calls.get(use.name) == len(self._outputs[use.name]) == 1:
-                    self._give(use.name)
 
-    def _give(self, name: str) -> None:
-        outputs = [output for output in self._outputs[name] if output is not None]
+    def _mean(self, found: Sequence[Tensor | None]) -> Tensor | None:
+        """The mean over a weight's uses, and over processes."""
+        outputs = [output for output in found if output is not None]
         mean = torch.stack(outputs).mean(0) if len(outputs) > 1 else next(iter(outputs), None)
         if mean is not None and self._group is not None:
             distributed.all_reduce(mean, distributed.ReduceOp.SUM, self._group)
             mean /= distributed.get_world_size(self._group)
-        if self._take:
-            self._take(name, mean)
+        return mean
 
     def close(self) -> None:
         """Remove the hooks."""
@@ -91,9 +84,9 @@ class Recorder:
 
 
 class _Hook:
-    """A layer's forward hook. Copies of the network carry it on, and are none of the recorder's: there it does nothing.
+    """A layer's forward hook. Copies of the network carry it with them; there it does nothing.
 
-    Pickled it is another that does nothing, so that a network can be saved as a whole.
+    When it is pickled, a hook that does nothing takes its place, so that a network can be saved as a whole.
     """
 
     def __init__(self, recorder: Recorder, uses: Sequence[PredictedWeight]):
@@ -115,7 +108,7 @@ class _Hook:
 
 
 class _Nothing:
-    """What a loaded network has in a hook's place."""
+    """Takes a hook's place in a network that was loaded."""
 
     def __call__(self, *_: object) -> None:
         pass

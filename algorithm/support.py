@@ -8,8 +8,8 @@ __all__ = ["COMPILED", "check_supported", "refused", "unwrapped"]
 
 _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 COMPILED = (
-    "a compiled network (torch.compile): weights change amid its forward pass, which a compiled graph has already "
-    "read; give the network as it was before, and run that"
+    "a compiled network (torch.compile): outputs of layers inside a compiled graph can't be seen; give the network as "
+    "it was before, and run that"
 )
 
 

@@ -1,4 +1,4 @@
-"""What a batch of true gradients teaches the predictor, and says of it."""
+"""Training of the predictor by batches of true gradients, and measures of its predictions."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..spec.commands import Phase
+from .finite import not_finite
 from .metrics import MEASURES, Metrics
 from .predictor import Predictor
 from .schedules import phase_name
@@ -14,9 +15,9 @@ __all__ = ["Teacher"]
 
 
 class Teacher:
-    """Trains ``predictor``, one step of Adam a batch, and measures its predictions before.
+    """Measures predictions of ``predictor``, then trains it by one step of Adam a batch.
 
-    ``gate``: the cosine that predictions for more than half of the weights must have for the gate to be open.
+    The gate is open after a batch in which predictions for more than half of the weights had the cosine ``gate``.
     """
 
     def __init__(self, predictor: Predictor, metrics: Metrics | None, gate: float | None):
@@ -25,18 +26,27 @@ class Teacher:
         self._open = torch.tensor(False)
 
     def is_open(self) -> bool:
-        """Whether GP batches may begin: without a gate, always."""
+        """Return whether GP batches may begin; without a gate they always may."""
         return self._gate is None or bool(self._open)
 
-    def teach(self, phase: Phase, reorganised: Mapping[str, Tensor], true: Mapping[str, Tensor]) -> None:
-        """By layer, reorganised outputs [filters, P, P] and the true gradients [filters, elements]."""
+    def teach(self, phase: Phase, reorganised: Mapping[str, Tensor], true: Mapping[str, Tensor]) -> bool:
+        """Learn from reorganised outputs [filters, P, P] and true gradients [filters, elements], by layer.
+
+        Returns False, and leaves the predictor as it was, if the step of Adam would not be finite.
+        """
         normalised = self._predictor.normalised(reorganised)
         self._measure(phase, normalised, true)
+        scales = self._predictor.scales.clone()
         self._predictor.observe(true)
         self._optimizer.zero_grad(set_to_none=True)
         with torch.enable_grad():
             self._predictor.loss(normalised, true).backward()
+        gradients = {name: p.grad for name, p in self._predictor.named_parameters() if p.grad is not None}
+        if not_finite({"scales": self._predictor.scales, **gradients}, 2):  # Adam squares them
+            self._predictor.scales.copy_(scales)
+            return False
         self._optimizer.step()
+        return True
 
     @torch.no_grad()
     def _measure(self, phase: Phase, normalised: Mapping[str, Tensor], true: Mapping[str, Tensor]) -> None:
@@ -54,19 +64,19 @@ class Teacher:
             self._open = torch.stack(votes).sum() > 0
 
     def end_epoch(self, epoch: int) -> None:
-        """``epoch`` is over; the next may have another learning rate."""
+        """End ``epoch``; the next may have another learning rate."""
         if self._metrics:
             self._metrics.end_epoch(epoch)
         for group in self._optimizer.param_groups:
             group["lr"] = self._predictor.settings.rate(epoch + 1)
 
     def state_dict(self) -> dict:
-        """All but the predictor's weights and scales."""
+        """The state, without the predictor's weights and scales."""
         return {"optimizer": self._optimizer.state_dict(), "open": self._open.clone(),
                 "metrics": self._metrics.state_dict() if self._metrics else None}  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from what :meth:`state_dict` gave."""
+        """Go on from a state that :meth:`state_dict` gave."""
         self._optimizer.load_state_dict(state["optimizer"])
         self._open = state["open"].clone()
         if self._metrics and state["metrics"]:

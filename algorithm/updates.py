@@ -1,4 +1,4 @@
-"""Some weights' update by an optimizer that has many."""
+"""Steps of an optimizer with some of its weights."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,9 +9,9 @@ __all__ = ["Updates"]
 
 
 class Updates:
-    """Lets any optimizer update some of its weights, each with its own state as in a step of all.
+    """Lets any optimizer update some of its weights, each with its own state as in a step with all.
 
-    For the optimizer it is a step in which all others have no gradient; it isn't shown them, which saves the time.
+    The result is that of a step in which the others have no gradient. The optimizer isn't shown them, to save time.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer):
@@ -20,11 +20,11 @@ class Updates:
         self._groups = {p: number for number, group in enumerate(optimizer.param_groups) for p in group["params"]}
 
     def trained(self) -> set[nn.Parameter]:
-        """All weights that the optimizer has."""
+        """The weights that the optimizer has."""
         return set(self._groups)
 
-    def apply(self, gradients: Mapping[nn.Parameter, Tensor]) -> None:
-        """A step of these weights alone; they are left without gradients."""
+    def apply(self, gradients: Mapping[nn.Parameter, Tensor], clip: Callable[[], object] | None = None) -> None:
+        """Step with these weights alone, after ``clip`` has seen their gradients; they are left without gradients."""
         groups = self._optimizer.param_groups
         chosen: dict[int, list[nn.Parameter]] = {}
         for weight in gradients:
@@ -33,6 +33,8 @@ class Updates:
         try:
             for weight, gradient in gradients.items():
                 weight.grad = gradient
+            if clip:
+                clip()
             for number, weights in chosen.items():
                 groups[number]["params"] = weights
             self._optimizer.param_groups = [groups[number] for number in chosen]

@@ -53,7 +53,7 @@ def test_bp_batches_are_plain_training(name):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_gp_batch_updates_each_layer_behind_its_forward(name):
+def test_gp_batch_updates_each_layer_by_its_own_output(name):
     """By hand: layer by layer, the output of the old weight, the predictor's gradient of it, a step of that weight."""
     network, batches = conv_network(), image_batches(3)
     optimizer = OPTIMIZERS[name](network.parameters())
@@ -170,17 +170,26 @@ def test_an_epoch_left_goes_on():
     assert ada.epochs == 1 and ada.next_phase() is Phase.GP
 
 
-def test_clip_comes_between_backward_and_update():
+def test_clip_comes_between_gradients_and_update():
+    """In GP batches too: there it sees the predicted gradients of all weights, and no others."""
     network, batches = conv_network(), image_batches(2)
-    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(0, (1, 1, 1)))
-    norms = []
-    for x, y in batches:
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1, (1, 1, 0)))
+    seen = []
+
+    def clip(most):
+        there = {name for name, p in network.named_parameters() if p.grad is not None}
+        seen.append((there, nn.utils.clip_grad_norm_(network.parameters(), most)))
+
+    for (x, y), most in zip(batches, (1e-1, 1e-2), strict=True):
         before = weights_of(network)
-        ada.step(lambda x=x, y=y: 100 * F.cross_entropy(network(x), y),
-                 lambda: norms.append(nn.utils.clip_grad_norm_(network.parameters(), 1e-3)))  # fmt: skip
-    moved = torch.stack([(before[n] - p.detach()).norm() for n, p in network.named_parameters()]).norm()
-    assert ada.phase is Phase.BP and len(norms) == 1 and norms[0] > 1
-    torch.testing.assert_close(moved, torch.tensor(1e-4), rtol=1e-2, atol=0)
+        ada.step(lambda x=x, y=y: 100 * F.cross_entropy(network(x), y), lambda most=most: clip(most))
+        moved = torch.stack([(before[n] - p.detach()).norm() for n, p in network.named_parameters()]).norm()
+        torch.testing.assert_close(moved, torch.tensor(0.1 * most), rtol=1e-2, atol=0)
+        ada.end_epoch()
+    (every, true), (predicted, guessed) = seen
+    assert ada.phase is Phase.GP and true > 1 and guessed > 0.01
+    assert every == {name for name, _ in network.named_parameters()} and predicted == set(ada.predicted)
+    assert all(p.grad is None for p in network.parameters())
 
 
 def test_what_is_clipped_is_what_sources_keep():

@@ -14,7 +14,7 @@ RATES = (0.1, 0.05, 0.1, 0.05)
 
 
 def _train(weights_at_once, kind, source):
-    """A BP batch and two GP batches; returns weights, and by layer of the last which weights had changed behind it."""
+    """A BP batch and two GP batches; returns weights, and what the predictor was given at a time in the last."""
     network, batches = conv_network(), image_batches(3)
     groups = [{"params": [network.get_parameter(f"{layer}.weight")], "lr": rate}
               for layer, rate in zip(LAYERS[:2], RATES[:2], strict=True)]  # fmt: skip
@@ -22,47 +22,44 @@ def _train(weights_at_once, kind, source):
         group["params"].append(network.get_parameter(f"{layer}.weight"))
     optimizer = kind(groups)
     before = [list(group["params"]) for group in optimizer.param_groups]
-    steps, changed = [], {}
+    steps, pieces, changed = [], [], []
     optimizer.register_step_post_hook(lambda *_: steps.append(1))
     ada = AdaGP(network, optimizer, schedule(1, (1, 1, 0)), source=source, weights_at_once=weights_at_once)
+    gradients = ada.source.gradients
+    ada.source.gradients = lambda weights, outputs: pieces.append(list(weights)) or gradients(weights, outputs)
     for number, (x, y) in enumerate(batches):
         start = weights_of(network)
         steps.clear()
-        for layer in LAYERS:
-            network.get_submodule(layer).register_forward_hook(
-                lambda *_, layer=layer, start=start: changed.__setitem__(layer, _changed(network, start))
-            )
-        ada.step(lambda x=x, y=y: F.cross_entropy(network(x), y))
-        changed["end"] = _changed(network, start)
+        pieces.clear()
+
+        def compute(x=x, y=y, start=start):
+            loss = F.cross_entropy(network(x), y)
+            changed.extend(name for name in ada.predicted if not torch.equal(network.get_parameter(name), start[name]))
+            return loss
+
+        ada.step(compute)
         if number == 0:
             ada.end_epoch()
     assert ada.phase is Phase.GP and [group["params"] for group in optimizer.param_groups] == before
     assert all(weight.grad is None for group in before for weight in group)
-    return weights_of(network), changed, len(steps)
-
-
-def _changed(network, start):
-    return "".join(layer for layer in LAYERS if not torch.equal(network.get_parameter(f"{layer}.weight"),
-                                                               start[f"{layer}.weight"]))  # fmt: skip
+    assert len(steps) == 1 and not changed, "weights stay until the forward pass is over"
+    return weights_of(network), pieces
 
 
 @pytest.mark.parametrize("source", ["predicted", "random", "last"])
-@pytest.mark.parametrize(
-    ("weights_at_once", "behind", "n_steps"),
-    [(2, ["", "03", "03", "0358"], 2), (3, ["", "", "035", "035"], 2), (4, ["", "", "", "0358"], 1),
-     (9, ["", "", "", ""], 1)],
-)  # fmt: skip
 @pytest.mark.parametrize("kind", [
     lambda groups: torch.optim.SGD(groups, momentum=0.9, weight_decay=1e-3),
     lambda groups: torch.optim.AdamW(groups, foreach=True),
 ])  # fmt: skip
-def test_weights_at_once_end_as_one_by_one(kind, weights_at_once, behind, n_steps, source):
-    expected, one_by_one, n = _train(1, kind, source)
-    assert [*one_by_one.values()] == ["0", "03", "035", "0358", "0358"] and n == 4
-    weights, changed, n = _train(weights_at_once, kind, source)
-    assert [*changed.values()] == [*behind, "0358"] and n == n_steps
-    for name, weight in expected.items():
-        torch.testing.assert_close(weights[name], weight, msg=name)
+def test_weights_at_once_end_as_one_by_one(kind, source):
+    expected, one_by_one = _train(1, kind, source)
+    names = [f"{layer}.weight" for layer in LAYERS]
+    assert one_by_one == [[name] for name in names]
+    for at_once, parts in ((2, [names[:2], names[2:]]), (3, [names[:3], names[3:]]), (4, [names]), (9, [names])):
+        weights, pieces = _train(at_once, kind, source)
+        assert pieces == parts
+        for name, weight in expected.items():
+            torch.testing.assert_close(weights[name], weight, msg=name)
 
 
 def test_a_step_that_fails_leaves_the_optimizer_whole():
@@ -83,8 +80,7 @@ def test_a_step_that_fails_leaves_the_optimizer_whole():
     assert not any(torch.equal(layer.weight, start[f"{place}.weight"]) for place, layer in enumerate(network))
 
 
-def test_attention_waits_weight_by_weight():
-    """And a weight that is used twice is updated behind the pass, whoever waits."""
+def test_attention_and_a_weight_that_is_used_twice():
 
     class Twice(nn.Module):
         def __init__(self):
@@ -94,23 +90,19 @@ def test_attention_waits_weight_by_weight():
         def forward(self, x):
             return self.linear(self.linear(self.attention(x, x, x, need_weights=False)[0]))
 
-    ends, n_steps = [], []
+    ends = []
     x = torch.randn(4, 3, 5, 8, generator=torch.Generator().manual_seed(2))
     for weights_at_once in (1, 2, 5):
         torch.manual_seed(3)
         network = Twice()
         optimizer = torch.optim.Adam(network.parameters(), 0.01)
         ada = AdaGP(network, optimizer, schedule(1, (1, 3, 0)), weights_at_once=weights_at_once)
-        steps = []
         for number, batch in enumerate(x):
             ada.step(lambda batch=batch, network=network: network(batch).square().sum())
             if number == 0:
                 ada.end_epoch()
-                optimizer.register_step_post_hook(lambda *_, steps=steps: steps.append(1))
         assert ada.phase is Phase.GP and len(ada.predicted) == 3
         ends.append(weights_of(network))
-        n_steps.append(len(steps))
-    assert n_steps == [9, 6, 3]
     for end in ends[1:]:
         for name, weight in ends[0].items():
             torch.testing.assert_close(end[name], weight, msg=name)
@@ -139,38 +131,34 @@ def test_the_callers_autocast_is_not_the_predictors(weights_at_once):
     torch.testing.assert_close(moves["in_proj_weight"], expected, atol=1e-6, rtol=1e-4)
 
 
-def test_layers_that_waited_when_a_batch_broke_off_are_not_updated_later():
+def test_a_gp_batch_that_breaks_off_changes_no_weight():
     network = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
-    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1, (1, 1, 0)), weights_at_once=2)
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1, (1, 1, 0)))
     x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
     ada.step(lambda: sum(layer(x).square().sum() for layer in network))
     ada.end_epoch()
     before = weights_of(network)
     with pytest.raises(ZeroDivisionError):
         ada.step(lambda: network[0](x).sum() * (1 // 0))
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
     ada.step(lambda: network[1](x).square().sum())
     assert ada.phase is Phase.GP and torch.equal(network[0].weight, before["0.weight"])
     assert not torch.equal(network[1].weight, before["1.weight"])
 
 
-@pytest.mark.parametrize(("weights_at_once", "between"), [(1, True), (2, False)])
-def test_a_second_use_that_is_the_first_of_its_kind_may_see_the_weight_as_it_was(weights_at_once, between):
-    """As docs/pytorch.md says; in later batches it is updated behind the pass, however many wait."""
+def test_a_second_use_sees_the_weight_as_it_was():
     network = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
-    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1, (1, 1, 0)),
-                weights_at_once=weights_at_once)  # fmt: skip
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1, (1, 1, 0)))
     x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
     ada.step(lambda: network[1](network[0](x)).square().sum())
     ada.end_epoch()
-    seen = []
+    before, seen = weights_of(network), []
 
     def twice():
         once = network[0](x)
         seen.append(network[0].weight.detach().clone())
         return network[1](network[0](once)).square().sum()
 
-    for expected in (between, False):
-        before = weights_of(network)
-        ada.step(twice)
-        assert ada.phase is Phase.GP and torch.equal(seen[-1], before["0.weight"]) is not expected
-        assert not torch.equal(network[0].weight, before["0.weight"])
+    ada.step(twice)
+    assert ada.phase is Phase.GP and torch.equal(seen[0], before["0.weight"])
+    assert not torch.equal(network[0].weight, before["0.weight"])
