@@ -47,7 +47,7 @@ class Kind:
     count: cases of the full campaign
     failures: name of the figure that counts failed cases
     presets: the configurations that are simulated, see :func:`configured`; with another ``top.v`` only the first
-    shares: further details, from the number of cases by outcome
+    shares: further figures, from the number of cases by outcome; their names follow the kind's
     """
 
     name: str
@@ -69,10 +69,10 @@ class Record:
 
 
 def configured(name: str) -> Config:
-    """The preset called so, or WIDE; or, of two words, the variant of that."""
-    first, _, variant = name.partition(" ")
+    """A configuration by its name: a preset or WIDE, then a variant, then "signs" if it has random ones."""
+    first, *rest = name.split()
     config = WIDE if first == WIDE.name else preset(first)
-    return replace(config, variant=variant) if variant else config
+    return replace(config, variant=rest[0], random_signs="signs" in rest[1:]) if rest else config
 
 
 def random_numbers(seed: int, name: str, index: int) -> np.random.Generator:
@@ -189,14 +189,14 @@ class Campaign:
         return [Record(**json.loads(line)) for line in lines[1:]]
 
     def figures(self, records: list[Record]) -> tuple[dict, dict]:
-        """Figures of finished cases, and their details: how often which outcome, failures, cases per core-second."""
+        """Figures of finished cases with shares of outcomes; and details: outcomes, failures, cases per core-second."""
         failures = [record for record in records if record.failed]
         seconds = sum(record.seconds for record in records)
         outcomes = dict(sorted(Counter(record.outcome for record in records if not record.failed).items()))
         details = {
             "outcomes": outcomes,
-            **self.kind.shares(outcomes),
             "failures": [{"index": record.index, "reason": record.outcome} for record in failures],
             "cases_per_core_second": round(len(records) / max(seconds, 1e-9), 3),
         }
-        return {self.kind.name: len(records), self.kind.failures: len(failures)}, details
+        shares = {f"{self.kind.name}_{name}": share for name, share in self.kind.shares(outcomes).items()}
+        return {self.kind.name: len(records), self.kind.failures: len(failures), **shares}, details

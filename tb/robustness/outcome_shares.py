@@ -1,12 +1,13 @@
-"""What the fates of malformed commands amount to."""
+"""Shares of outcomes: of malformed commands, and of random networks with predicted gradients."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from adagp.spec.commands import Opcode
+from adagp.spec.schedule import SOURCES
 
 from .expect import BARRIERS, DECODE
 
-__all__ = ["BEHIND", "shares"]
+__all__ = ["BEHIND", "network_shares", "shares"]
 
 NO_WORK = {"skipped", Opcode.HEADER.name, *(opcode.name for opcode in BARRIERS)}
 """Fates of commands that were spoilt into something else."""
@@ -39,3 +40,30 @@ def shares(outcomes: Mapping[str, int]) -> dict[str, float]:
         "share_compared_behind": share(lambda fate: bool(set(BEHIND) & set(fate))),
         "share_executed_behind": share(lambda fate: BEHIND[True] in fate),
     }
+
+
+def network_shares(outcomes: Mapping[str, int]) -> dict[str, float]:
+    """Shares of all networks: those that ran GP batches, with each source too; those that the gate kept from it.
+
+    Raises AssertionError unless GP batches are the rule: at least three of four networks with each source ran some.
+    """
+
+    def count(counts: Callable[[list[str]], bool]) -> int:
+        return sum(number for fate, number in outcomes.items() if counts(fate.split(", ")))
+
+    def runs_gp(fate: list[str]) -> bool:
+        return len(fate) > 1 and fate[-1] != "without GP"
+
+    total = sum(outcomes.values())
+    found = {
+        "share_with_gp": count(runs_gp),
+        "share_gate_shut": count(lambda fate: "gate shut" in fate),
+        "share_not_built": count(lambda fate: len(fate) == 1),
+    }
+    for source in SOURCES:
+        drawn = count(lambda fate, source=source: source in fate)
+        if not drawn:
+            continue
+        found[f"share_gp_{source}"] = gp = count(lambda fate, source=source: source in fate and runs_gp(fate))
+        assert gp >= 0.75 * drawn, f"only {gp} of {drawn} networks with the source {source} ran a GP batch"
+    return {name: round(number / total, 4) for name, number in found.items()}

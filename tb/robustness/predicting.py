@@ -15,19 +15,25 @@ from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
+from adagp.spec.commands import Phase
 from adagp.spec.registers import Status
-from adagp.spec.schedule import Entry, Schedule
+from adagp.spec.schedule import Entry, Schedule, State, following
 
 from .campaign import PREDICTING_DESIGNS, Kind, configured
 from .networks import EVALUATE, LIMIT, PAGE, random_network
+from .outcome_shares import network_shares
 
 __all__ = ["PREDICTING_NETWORKS", "PredictingNetworks"]
 
-NAMES = PREDICTING_DESIGNS
+NAMES = (*PREDICTING_DESIGNS, "tiny max signs", "tiny low signs", "ecp5 efficient", "paper max")
 SOURCES = ("predicted", "predicted", "predicted", "zero", "last", "mean")
+SIGNED_SOURCES = ("random", "random", "random", "predicted", "zero", "last", "mean")
+"""Drawn from by designs with random signs."""
+GATED = 0.25
+"""Share of schedules with a threshold. Few predictions of so short a training reach one."""
 STARTS = (1, 3, 2)
 """Batches of each start; the first one calibrates."""
-PHASES = 4
+PHASES, GP = 4, 2
 STATE_SEED = 5
 
 
@@ -44,7 +50,8 @@ class PredictingNetworks:
         config = configured(name)
         torch.manual_seed(draw.getrandbits(32))
         module, shape = random_network(draw)
-        source, batch = draw.choice(SOURCES), draw.choice((1, 2, 3, 5))
+        source = draw.choice(SIGNED_SOURCES if config.random_signs else SOURCES)
+        batch = draw.choice((1, 2, 3, 5))
         try:
             network = Network(module, shape, batch, config, ring_entries=max(STARTS), source=source)
         except (LoweringError, MappingError, PlanError) as error:
@@ -63,17 +70,29 @@ class PredictingNetworks:
                         f"{key} differ in start {step}: {source}, {module}, {shape}"
                     )
             assert network.weights_hash(device) == network.weights_hash(golden)
-            counters, (_, gate_open) = golden.counters(2), device.position()
+            ran_gp, (_, gate_open) = golden.counters(GP)["commands"] > 0, device.position()
         finally:
             device.close()
         gate = "" if gate_open else ", gate shut"
-        return f"equal on {name}, {source}{gate}" + ("" if counters["commands"] else ", without GP")
+        return f"equal on {name}, {source}{gate}" + ("" if ran_gp else ", without GP")
 
 
-def _schedule(draw: np.random.Generator) -> tuple[Schedule, tuple[int, int] | None]:
-    entries = tuple(Entry(*map(int, draw.integers(0, 3, 3))) for _ in range(draw.integers(1, 4)))
-    threshold = (1 << 15, int(draw.integers(-24, -14))) if draw.random() < 0.5 else None
-    return Schedule(int(draw.integers(1, 3)), int(draw.integers(1, 3)), entries), threshold
+def schedule_with_gp(draw: np.random.Generator) -> Schedule:
+    """A schedule with at least one GP batch in the batches of STARTS, while the gate is open."""
+    while True:
+        entries = tuple(Entry(*map(int, draw.integers(0, 3, 3))) for _ in range(draw.integers(1, 4)))
+        schedule = Schedule(int(draw.integers(1, 3)), int(draw.integers(1, 3)), entries)
+        state, phases = State(), []
+        for _ in range(sum(STARTS)):
+            phase, state = following(state, schedule)
+            phases.append(phase)
+        if Phase.GP in phases:
+            return schedule
+
+
+def _threshold(draw: np.random.Generator) -> tuple[int, int] | None:
+    """The gate's: a squared cosine from 2^-25 to 1/2, or none."""
+    return (1 << 15, int(draw.integers(-40, -15))) if draw.random() < GATED else None
 
 
 def _train(network: Network, state: dict, device: Device, seed: int) -> Iterator[dict]:
@@ -82,7 +101,9 @@ def _train(network: Network, state: dict, device: Device, seed: int) -> Iterator
     network.load_state(device, state, STATE_SEED)
     network.set_hyper(device, float(rng.choice((0.5, 0.05, 1e-3))), float(rng.choice((0, 0.9))), 1e-2)
     network.set_adam(device, 1e-2)
-    device.set_schedule(*_schedule(rng))
+    device.set_schedule(schedule_with_gp(rng), _threshold(rng))
+    if network.config.random_signs:
+        device.set_seed(int(rng.integers(1 << 32)))
     for number, batches in enumerate(STARTS):
         _run(network, device, rng, batches, None, calibrate=number == 0)
         yield _seen(network, device)
@@ -122,5 +143,6 @@ def _seen(network, device):
 
 
 PREDICTING_NETWORKS = Kind(
-    "random_predicting_networks", PredictingNetworks, 300, "random_predicting_network_mismatches", NAMES
-)
+    "random_predicting_networks", PredictingNetworks, 300, "random_predicting_network_mismatches", NAMES,
+    network_shares,
+)  # fmt: skip

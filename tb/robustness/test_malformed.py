@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 from adagp.golden.program import GoldenMachine
 from adagp.host.program import header
-from adagp.spec.commands import Command, Opcode
+from adagp.spec.commands import Command, Opcode, Phase
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
+from adagp.spec.schedule import State, following
 from failing_commands import FORWARD
 
-from robustness.campaign import configured, random_numbers
+from robustness.campaign import Campaign, Kind, Record, configured, random_numbers
 from robustness.expect import Expectation
 from robustness.malformed import Malformed
 from robustness.networks import Networks
-from robustness.outcome_shares import shares
-from robustness.predicting import PredictingNetworks
+from robustness.outcome_shares import network_shares, shares
+from robustness.predicting import STARTS, PredictingNetworks, schedule_with_gp
 from robustness.spoil_commands import neighbours, spoilt
 
 pytestmark = pytest.mark.timeout(900)  # the simulator may have to be built first
@@ -26,7 +27,7 @@ SEED = 2
 N_COMMANDS = 300
 N_PREDICTING = 200
 N_NETWORKS = 20
-N_PREDICTED = 9
+N_PREDICTED = 17
 N_PROGRAMS = 200
 MEMORY = 1 << 15
 
@@ -104,10 +105,36 @@ def test_random_networks():
 
 
 def test_random_networks_whose_gradients_are_predicted():
-    found = outcomes(
-        PredictingNetworks(names=("tiny max", "tiny low", "wide max")), "random_predicting_networks", N_PREDICTED
-    )
-    equal = {fate: count for fate, count in found.items() if fate.startswith("equal")}
-    assert sum(equal.values()) >= N_PREDICTED // 2
-    assert any("predicted" in fate and not fate.endswith("without GP") for fate in equal)
-    assert {True, False} == {"gate shut" in fate for fate in equal if "predicted" in fate}
+    designs = "tiny max", "tiny low signs", "wide max"
+    found = outcomes(PredictingNetworks(names=designs), "random_predicting_networks", N_PREDICTED)
+    share = network_shares(found)
+    assert found.total() == N_PREDICTED and share["share_with_gp"] >= 0.75
+    assert share["share_gp_predicted"] > 0 and share["share_gp_random"] > 0 and share["share_gate_shut"] > 0
+
+
+def test_schedules_of_random_networks_have_gp_batches():
+    """Whatever is drawn, as long as the gate is open."""
+    for seed in range(N_PROGRAMS):
+        schedule, state, phases = schedule_with_gp(np.random.default_rng(seed)), State(), []
+        for _ in range(sum(STARTS)):
+            phase, state = following(state, schedule)
+            phases.append(phase)
+        assert Phase.GP in phases and phases[0] is Phase.WARMUP, f"seed {seed}: {schedule}"
+
+
+def test_shares_of_random_networks():
+    equal = {"equal on tiny max, predicted": 5, "equal on wide max, predicted, gate shut, without GP": 1,
+             "equal on tiny max, predicted, gate shut": 1, "equal on tiny max, zero": 2}  # fmt: skip
+    assert network_shares({**equal, "not built: LoweringError": 1}) == {
+        "share_with_gp": 0.8, "share_gate_shut": 0.2, "share_not_built": 0.1, "share_gp_predicted": 0.6,
+        "share_gp_zero": 0.2,
+    }  # fmt: skip
+    with pytest.raises(AssertionError, match="only 2 of 3 networks with the source zero ran a GP batch"):
+        network_shares({**equal, "equal on tiny max, zero, without GP": 1})
+
+
+def test_shares_are_figures(tmp_path):
+    """Their names begin with the campaign's, so that those of several campaigns can stand in one file."""
+    cases = Campaign(Kind("tries", lambda top: None, 4, "misses", shares=lambda found: {"share_hit": 0.5}), 1, tmp_path)
+    figures, details = cases.figures([Record(index, "hit", False, 0.1) for index in range(4)])
+    assert figures == {"tries": 4, "misses": 0, "tries_share_hit": 0.5} and details["outcomes"] == {"hit": 4}
