@@ -9,17 +9,27 @@ from .format import FLOAT32, selected
 __all__ = ["FloatAdder"]
 
 _BELOW = 3
-"""Bits kept below a significand's 24: two exact ones, and whether any of those lost was 1."""
+"""Bits kept below a significand's 24: two exact ones, and one that is 1 if any lost bit was 1."""
 _PLACES = 31
-"""By how many the normalising shifter can shift: each moves the exponent by 1, from that of the place for a carry."""
+"""Places by which the normalising shifter can shift. Each moves the exponent by 1, from that of the place for a carry.
+"""
 
 
 class FloatAdder(wiring.Component):
-    """``o`` = ``a`` + ``b`` of float32, correctly rounded (nearest, ties to even), ``LATENCY`` cycles later.
+    """``o`` = ``a`` + ``b`` in float32, rounded to nearest, ties to even.
 
-    A new pair is taken every cycle. Subnormal operands count as zeros of their sign, and a sum that would be subnormal
-    becomes a zero of its sign (such sums are exact: it is the same before and after rounding). Zeros of different
-    signs, and ``x - x``, add up to +0. A NaN, or infinities of different signs, give the NaN 0x7fc00000.
+    Subnormal operands count as zeros of their sign, and a sum that would be subnormal becomes a zero of its sign (such
+    sums are exact, so they are the same before and after rounding). Zeros of different signs, and ``x - x``, add up to
+    +0. A NaN, or infinities of different signs, give the NaN 0x7fc00000.
+
+    Members
+    -------
+    a, b : the operands
+    o : the sum
+
+    Timing
+    ------
+    Free-running: ``o`` follows ``LATENCY`` cycles after its operands, a new sum every cycle.
     """
 
     LATENCY = 7
@@ -50,7 +60,7 @@ class FloatAdder(wiring.Component):
 
     @staticmethod
     def _registered(m, stage, **values):
-        """``values`` a cycle later; nothing needs a reset."""
+        """``values`` a cycle later, from registers without reset."""
         found = {}
         for name, value in values.items():
             found[name] = Signal(Value.cast(value).shape(), name=f"s{stage}_{name}", reset_less=True)
@@ -62,7 +72,7 @@ class FloatAdder(wiring.Component):
         return {name: stage[name] for name in ("sign", "subtract", "nan", "infinite")}
 
     def _ordered(self):
-        """Significands by magnitude, how far they are apart, and what the result will be if it is no number."""
+        """Significands by magnitude, their distance, and the result's flags if it is no number."""
         a, b = self.a, self.b
         swap = Cat(a.fraction, a.exponent) < Cat(b.fraction, b.exponent)
         (large, exponent, sign), (small, *_) = (
@@ -81,20 +91,20 @@ class FloatAdder(wiring.Component):
 
     @staticmethod
     def _aligned(m, s1):
-        """The smaller significand shifted right, all ones that are lost in its last place; inverted to subtract."""
+        """The smaller significand shifted right, the OR of all lost bits in its last place; inverted to subtract."""
         word, lost = Cat(Const(0, _BELOW - 1), s1["small"] & s1["small"][-1].replicate(24)), Const(0, 1)
         for bit in reversed(range(5)):
             by = 1 << bit
             previous, word = word, Signal(len(word), name=f"down{by}")
             m.d.comb += word.eq(Mux(s1["distance"][bit], previous.shift_right(by), previous))
             lost |= s1["distance"][bit] & previous[:by].any()
-        far = s1["distance"][5:].any()  # so far that nothing that is lost can change how the sum is rounded
+        far = s1["distance"][5:].any()  # so far that lost bits can't change the rounding
         word = Cat(lost, word & ~far.replicate(len(word)))
         return word ^ s1["subtract"].replicate(len(word))
 
     @staticmethod
     def _total(s2):
-        """Sum or difference, in one carry chain: a one below the last place carries what an inverted word lacks."""
+        """Sum or difference, in one carry chain: a 1 below the last place makes the inverted word a negative."""
         large, small = Cat(1, Const(0, _BELOW), s2["large"]), Cat(s2["subtract"], s2["small"], s2["subtract"])
         return (large + small)[1 : len(small)]
 
@@ -102,7 +112,7 @@ class FloatAdder(wiring.Component):
     def _normalised(m, word, bits, unit):
         """``word`` shifted left by its leading groups of ``unit`` zeros, up to 2^bits - 1 of them, and their number.
 
-        The groups are counted before anything is shifted, which is faster than a look at the word after each shift.
+        The groups are counted before anything is shifted, which is faster than checking the word after each shift.
         """
         none = Cat(~word[place : place + unit].any() for place in range(len(word) % unit, len(word), unit))
         groups = []
@@ -119,12 +129,12 @@ class FloatAdder(wiring.Component):
     def _rounded(s5):
         """Fraction and exponent as one number, so that a fraction that is rounded up to 2 moves the exponent."""
         up = s5["half"] & (s5["lost"] | s5["word"][0])
-        # The places that haven't been shifted are added to the exponent, in the carry chain that rounds.
+        # Places that weren't shifted are added to the exponent, in the carry chain that rounds.
         return (Cat(1, s5["word"], s5["exponent"]) + Cat(up, Const(0, 23), ~s5["places"]))[1:34]
 
     @staticmethod
     def _ended(s6):
-        """The number, unless it is none, or its exponent (10 bits, two's complement) is too large or too small."""
+        """The number, or a special value if a flag or its exponent (10 bits, two's complement) demands one."""
         exponent, zero = s6["number"][23:], s6["zero"]
         below, above = exponent[9] | ~exponent.any(), ~exponent[9] & (exponent[8] | exponent[:8].all())
         return selected(

@@ -1,4 +1,4 @@
-"""Floating-point formats of 8-bit exponents: bfloat16 and IEEE 754 binary32, field by field."""
+"""Floating-point formats with 8-bit exponents: bfloat16 and IEEE 754 binary32, field by field."""
 
 from amaranth import Cat
 from amaranth.lib import data
@@ -9,7 +9,7 @@ __all__ = ["BFLOAT16", "FLOAT32", "Float", "selected"]
 class Float(data.StructLayout):
     """A sign, a biased 8-bit exponent and ``fraction`` bits.
 
-    An exponent of 0 means zero, whatever the fraction; one of 255 infinity, or with any fraction but 0 a NaN.
+    An exponent of 0 means zero, whatever the fraction. One of 255 means infinity, or NaN with any fraction except 0.
     """
 
     def __init__(self, fraction: int):
@@ -20,9 +20,9 @@ BFLOAT16, FLOAT32 = Float(7), Float(23)
 
 
 def selected(sign, number, *, nan, infinite, zero):
-    """A FLOAT32's bits: ``number`` (fraction and exponent), unless a flag says otherwise; earlier flags go first.
+    """Bits of a FLOAT32: ``number`` (fraction and exponent), unless a flag demands a special value; earlier flags win.
 
-    The only NaN there is, is quiet and positive, with a fraction of 0 otherwise.
+    The only NaN is quiet and positive, with no other bit in its fraction.
     """
     keep, special = ~(nan | infinite | zero), nan | infinite
     fraction, exponent = number[:23] & keep.replicate(23), number[23:31] & keep.replicate(8)

@@ -13,11 +13,21 @@ _SIGNIFICAND = 8
 
 
 class FloatMultiplier(wiring.Component):
-    """``o`` = ``a`` * ``b`` of bfloat16 as float32, ``LATENCY`` cycles later; ``b`` is taken in cycles with ``b_en``.
+    """``o`` = ``a`` * ``b``, from bfloat16 to float32.
 
     Two significands of 8 bits have a product of 16, so nothing is rounded. Subnormal operands count as zeros of their
-    sign; a product below 2^-126 becomes a zero, one of 2^128 or more an infinity. A NaN, or zero times infinity, gives
+    sign. A product below 2^-126 becomes a zero, one of 2^128 or more an infinity. A NaN, or zero times infinity, gives
     the NaN 0x7fc00000.
+
+    Members
+    -------
+    a : operand, taken every cycle
+    b, b_en : operand, taken in cycles with ``b_en``
+    o : the product
+
+    Timing
+    ------
+    Free-running: ``o`` follows ``LATENCY`` cycles after its operands, a new product every cycle.
     """
 
     LATENCY = Multiplier.LATENCY + 1
@@ -32,12 +42,12 @@ class FloatMultiplier(wiring.Component):
         m.d.comb += [multiplier.a.eq(next(significands)), multiplier.b.eq(next(significands))]
         m.d.comb += multiplier.b_en.eq(self.b_en)
 
-        # Beside the multiplier's registers: signs, exponents and what isn't a number.
+        # Beside the multiplier's registers: signs, exponents and special values.
         a, b = self._registered(m, "a", self.a, 1), self._registered(m, "b", self.b, self.b_en)
         s2_sign, s2_nan, s2_infinite, s2_zero = (
             Signal(name=f"s2_{name}", reset_less=True) for name in ("sign", "nan", "infinite", "zero")
         )
-        s2_exponent = Signal(9, reset_less=True)  # 128 too much
+        s2_exponent = Signal(9, reset_less=True)  # 128 too high
         m.d.sync += [
             s2_sign.eq(a["sign"] ^ b["sign"]), s2_exponent.eq((Cat(1, a["exponent"]) + Cat(1, b["exponent"]))[1:]),
             s2_infinite.eq(a["special"] | b["special"]), s2_zero.eq(a["zero"] | b["zero"]),
@@ -50,7 +60,7 @@ class FloatMultiplier(wiring.Component):
         product = multiplier.o[: 2 * _SIGNIFICAND]
         two = product[-1]  # 2 or more
         exponent, low = (s2_exponent + two)[:8], s2_exponent[:7]
-        # Above 254 + 128, or not above 128, with the 1 that a product of 2 or more adds; told before it is added.
+        # Above 254 + 128, or not above 128, including the 1 that a product of 2 or more adds; found before it is added.
         above = s2_exponent[8] & (s2_exponent[7] | low[1:].all() & (low[0] | two))
         below = ~s2_exponent[8] & ~(s2_exponent[7] & (low.any() | two))
         fraction = Mux(two, product[:-1], product[:-2].shift_left(1))
@@ -62,7 +72,7 @@ class FloatMultiplier(wiring.Component):
         return m
 
     def _registered(self, m, name, value, en):
-        """What an operand's sign, exponent and fraction are to the product, registered."""
+        """An operand's sign, exponent and flags, in registers."""
         found = {
             "sign": value.sign, "exponent": value.exponent, "zero": ~value.exponent.any(),
             "special": value.exponent.all(), "fraction": value.fraction.any(),

@@ -1,4 +1,4 @@
-"""A processing element of floating-point numbers: bfloat16 operands, float32 psums."""
+"""A processing element for floating-point numbers: bfloat16 operands, float32 psums."""
 
 from amaranth import Module, Signal
 from amaranth.lib import wiring
@@ -12,13 +12,21 @@ __all__ = ["PEBfloat16"]
 
 
 class PEBfloat16(wiring.Component):
-    """Multiplies what streams by its stationary operand and adds the psum from the PE above, as :class:`.pe.PE` does.
+    """Multiplies stream operands by its stationary operand and adds the psum from above, as the integer PE does.
 
-    The product is exact, the sum rounded to nearest, ties to even, without subnormals: see :class:`FloatMultiplier` and
-    :class:`FloatAdder`. ``load`` writes ``stationary`` to the shadow register, ``swap`` copies the shadow register to
-    the active one; a stream operand that comes in the cycle of ``swap`` meets the new value.
+    The product is exact, the sum rounded to nearest, ties to even, without subnormals: see :class:`.FloatMultiplier`
+    and :class:`.FloatAdder`.
 
-    Timing: ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of ``psum_latency`` cycles ago.
+    Members
+    -------
+    stationary, load : write ``stationary`` to the shadow register
+    swap : copy the shadow register to the active one; a stream operand of the same cycle meets the new value
+    stream : the stream operand
+    i_psum, o_psum : psum from above, psum to below
+
+    Timing
+    ------
+    ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of ``psum_latency`` cycles ago.
     """
 
     psum_latency = FloatAdder.LATENCY

@@ -1,4 +1,4 @@
-"""The arithmetic of the sequencer: one result an instruction, products and quotients in several cycles."""
+"""The sequencer's arithmetic: a result for each instruction, products and quotients in several cycles."""
 
 from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -15,10 +15,26 @@ __all__ = ["SequencerAlu"]
 class SequencerAlu(wiring.Component):
     """Executes the operations of :class:`~adagp.spec.microcode.isa.Op` that have a result or a condition.
 
-    ``op``, ``a``, ``b``, ``distance`` (of SHIFT, one of ``shifts``) are held with ``en`` until the last cycle, in which
-    ``result`` is valid and ``taken`` is a branch's condition; in the one behind it ``overflow`` says whether a product
-    broke its limits. The last cycle is the first, for PAIRS the second, for LOAD the third (``loaded`` is its result
-    then), and for DIV cycle DIV_CYCLES: ``nearly`` comes one before it.
+    The last cycle of an operation is its first, for PAIRS its second, for LOAD its third, and for DIV cycle DIV_CYCLES.
+
+    Parameters
+    ----------
+    shifts : distances of SHIFT in the program
+
+    Members
+    -------
+    en : the operation isn't in its last cycle
+    op, a, b : the operation and its operands; held until the last cycle
+    distance : distance of SHIFT, one of ``shifts``; held as well
+    loaded : result of LOAD, in its last cycle
+    nearly : comes one cycle before the last one
+    result : the result, in the last cycle
+    taken : the branch's condition, in the last cycle
+    overflow : one cycle after the last one: a product broke its limits
+
+    Timing
+    ------
+    1 cycle, for PAIRS 2, for LOAD 3, for DIV DIV_CYCLES.
     """
 
     def __init__(self, config: Config, shifts: list[int]):
@@ -39,7 +55,7 @@ class SequencerAlu(wiring.Component):
         m.d.comb += self.nearly.eq(Mux(self.op == Op.DIV, ending, (self.op != Op.LOAD) | cycle[0]))
 
         less, equal = Signal(), Signal()
-        # A difference's sign, which comes straight out of its carry chain.
+        # The sign of a difference comes straight out of its carry chain.
         m.d.comb += [less.eq((self.a - self.b)[-1]), equal.eq(self.a == self.b)]
         holds = Mux(self.op.matches(Op.BEQ, Op.BNE), equal, less) ^ self.op.matches(Op.BNE, Op.BGE)
         m.d.comb += self.taken.eq(self.op.matches(Op.BEQ, Op.BNE, Op.BLT, Op.BGE) & holds)
@@ -53,7 +69,7 @@ class SequencerAlu(wiring.Component):
         return m
 
     def _choice(self, m, less, quotient):
-        """The result of SHIFT, MIN, MAX, LOAD and DIV: which it is comes a cycle later. 0 of single instructions."""
+        """Result of SHIFT, MIN, MAX, LOAD and DIV, chosen a cycle later; 0 for other instructions."""
         shifted = Signal(signed(REGISTER_WIDTH))
         with m.Switch(self.distance):
             for distance in self._shifts:
@@ -70,7 +86,7 @@ class SequencerAlu(wiring.Component):
         return choice
 
     def _sum(self, m):
-        """Of ADD, SUB and ALIGN (in its second cycle), by the same adder."""
+        """Result of ADD, SUB and (in its second cycle) ALIGN, from one adder."""
         low = (self._config.banks - 1).bit_length()
         subtracts = self.op == Op.SUB
         addend = Signal(REGISTER_WIDTH)
@@ -80,7 +96,7 @@ class SequencerAlu(wiring.Component):
         return (Cat(1, self.a) + Cat(subtracts, addend))[1:]  # the first bit carries what SUB adds
 
     def _product(self, m):
-        """a * b in the second cycle, from two products as wide as a DSP block takes; ``overflow`` behind it."""
+        """a * b in the second cycle, from two products as wide as a DSP block takes; ``overflow`` is a cycle later."""
         low_bits = RIGHT_BITS - 1
         parts = []
         for name, part in (("low", Cat(self.a[:low_bits], Const(0, 1))), ("high", self.a[low_bits:])):
@@ -100,7 +116,8 @@ class SequencerAlu(wiring.Component):
     def _quotient(self, m, cycle):
         """a // b for non-negative operands: a bit a cycle, from the second cycle on.
 
-        Non-restoring: b is added to a rest that fell below 0, not taken away, so nothing is chosen behind the sum.
+        The division is non-restoring: b is added to a rest below 0 instead of being taken back, so nothing is chosen
+        after the sum.
         """
         quotient = Signal(REGISTER_WIDTH, reset_less=True)
         rest = Signal(signed(REGISTER_WIDTH + 1), reset_less=True)

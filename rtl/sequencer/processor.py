@@ -1,10 +1,10 @@
-"""The register machine of the sequencer: runs microcode, one instruction a cycle, in five stages::
+"""The sequencer's register machine: runs microcode, one instruction a cycle, in five stages::
 
 pc --> code memory --> register file --> operands --> execute --> write
        fetched         read              x            value
 
-Results are in a register before anything looks at them: ``value``, and the one before it, are forwarded to read. An
-instruction behind the one whose result it reads gets it in x, where it stays a cycle longer for it.
+Results are registered before they are used. ``value``, and the result before it, are forwarded to the read stage. An
+instruction that reads the result of the one before it gets it in stage x, and stays there a cycle longer.
 """
 
 from functools import reduce
@@ -35,11 +35,11 @@ FORWARDED = 3
 """Results that the register file doesn't have yet when an instruction reads it."""
 
 FIELD_GROUP = 8
-"""Fields of a task among which LOAD chooses in a cycle."""
+"""Fields of a task from which LOAD chooses one in a cycle."""
 
 
 def _instruction_layout(program: Program) -> data.StructLayout:
-    """The struct of an instruction in the code memory."""
+    """Struct of an instruction in the code memory."""
     operand = range(max(len(program.registers), len(TASK_FIELDS), len(ErrorCode)))
     destination = range(max(len(program.instructions), len(program.registers), N_SLOTS))
     return data.StructLayout({
@@ -49,13 +49,13 @@ def _instruction_layout(program: Program) -> data.StructLayout:
 
 
 def _code(program: Program) -> list[dict]:
-    """The words of the code memory, as initial values of the layout."""
+    """Words of the code memory, as initial values of the layout."""
     every = [*[Instruction(Op.END)] * FORWARDED, *program.instructions]
 
     def written_by(operand, place):
-        """How many instructions before it the one is whose result it reads, up to FORWARDED; 0 if it is none of them.
+        """Distance to the instruction before ``place`` whose result it reads, up to FORWARDED; 0 if there is none.
 
-        Those count, though it be reached by a branch: behind one none of them is alive.
+        An instruction reached by a branch may be counted, since after a branch none of those before it is alive.
         """
         before = range(1, FORWARDED + 1)
         at = place + FORWARDED
@@ -66,24 +66,36 @@ def _code(program: Program) -> list[dict]:
         for place, i in enumerate(program.instructions)
     ]
     for word in words:
-        if word["op"] == Op.LOAD:  # for a short path: a field's place in its group, and which of them
+        if word["op"] == Op.LOAD:  # a field's place in its group, and its group; for a short path
             group, place = divmod(program.fields.index(word["a"]), FIELD_GROUP)
             word |= {"a": place, "b": 1 << group}
     return words
 
 
 class SequencerProcessor(wiring.Component):
-    """Runs ``program`` once for each ``task`` while ``run``; ``done`` in the last cycle of a run.
+    """Runs ``program`` once for each task while ``run``.
 
-    ``slots``: which fields of the descriptor are ``value``. ``push``: the descriptor is
-    complete, for engine number ``engine``; the machine waits for ``push_ready``, which may come from the second cycle
-    on. A cycle after both, and at reset, ``value`` is 0 and all fields are. ``error_valid`` pulses with an ErrorCode
-    when the task can't run; the machine then stands still until reset.
+    A product outside its limits is known two cycles later, in time to void the PUSH after it, but not an END. In
+    ``program`` an END comes only after branches.
 
-    An instruction takes a cycle, some more (TAKEN_CYCLES and others of :mod:`adagp.spec.microcode.isa`). That a
-    product breaks its limits is known two cycles later, in time to void the PUSH behind it, but not an END: in
-    ``program`` one is only behind branches.
-    ``task`` must hold while ``run``.
+    Parameters
+    ----------
+    program : the microcode
+
+    Members
+    -------
+    run : there is a task
+    task : the task; holds while ``run``
+    done : in the last cycle of a run
+    slots : fields of the descriptor that become ``value``
+    value : result of an instruction; 0 a cycle after ``push`` and ``push_ready``, and at reset, when all fields take it
+    push, engine : the descriptor is complete, for engine number ``engine``
+    push_ready : it is taken, from the second cycle of ``push`` on; the machine waits for it
+    error_valid, error_code : pulses with an ErrorCode if the task can't run; the machine then stands still until reset
+
+    Timing
+    ------
+    An instruction takes a cycle, some more: TAKEN_CYCLES and others of :mod:`adagp.spec.microcode.isa`.
     """
 
     def __init__(self, config: Config, program: Program):
@@ -100,15 +112,15 @@ class SequencerProcessor(wiring.Component):
         m = Module()
         m.submodules.alu = alu = SequencerAlu(self._config, self._program.shifts)
         x = Signal(_instruction_layout(self._program), reset_less=True)  # the instruction in execution
-        # ``x_live``: it counts. ``void``: not, it is behind a branch that was taken or an error. ``last``: this is its
+        # ``x_live``: it counts. ``void``: it doesn't, after an error or a branch that was taken. ``last``: this is its
         # last cycle if it isn't PUSH's.
         x_valid, x_live, void, last, stall = (
             Signal(name=name) for name in ("x_valid", "x_live", "void", "last", "stall")
         )  # fmt: skip
         x_is = {op: Signal(name=f"x_is_{op.name.lower()}") for op in (Op.PUSH, Op.END, Op.FAIL, Op.MUL)}  # known early
-        x_slots = Signal(N_SLOTS, name="x_slots", reset_less=True)  # which field its result is
+        x_slots = Signal(N_SLOTS, name="x_slots", reset_less=True)  # the field that takes its result
         running, stopped = Signal(name="running"), Signal(name="stopped")
-        # The cycle before there was a product; two cycles before one that broke its limits.
+        # There was a product a cycle ago; there was one two cycles ago that broke its limits.
         multiplied, broken = Signal(), Signal(name="broken")
         failing = Signal()
 
@@ -138,7 +150,7 @@ class SequencerProcessor(wiring.Component):
         return m
 
     def _fetch(self, m, alu, x, x_is, x_valid, x_live, void, stall, running):
-        """The stages before execution, as far as instructions go: (what the code memory reads, read)."""
+        """Lead instructions to execution. Returns the words that the code memory reads, and those in the read stage."""
         layout = x.shape()
         code = [layout.const(word) for word in _code(self._program)]
         m.submodules.code = code_memory = Memory(shape=layout, depth=len(code), init=code)
@@ -162,7 +174,7 @@ class SequencerProcessor(wiring.Component):
         return fetch.data, read
 
     def _last(self, m, alu, x_is, x_live, read, last, stall):
-        """When an instruction has an operand that comes late, and when it has its last cycle: known a cycle before."""
+        """Tell, a cycle before, that an instruction has a late operand, and that it is in its last cycle."""
         single = Signal()
         m.d.comb += single.eq(~read.op.matches(*PAIRS, Op.LOAD, Op.DIV, Op.PUSH))
         x_single = delayed(m, single, 1, ~stall, reset=False)
@@ -178,7 +190,7 @@ class SequencerProcessor(wiring.Component):
             m.d.sync += last.eq(alu.nearly & ~x_is[Op.PUSH])
 
     def _operands(self, m, alu, x, x_live, fetched, read, stall):
-        """The register file, what is forwarded of results that it doesn't have yet, and what is written to it."""
+        """Read the register file, forward results that it doesn't have yet, and write it."""
         number = x.d[: (len(self._program.registers) - 1).bit_length()]
         writes = delayed(m, (read.op < Op.BEQ) & ~read.to_slot, 1, ~stall, reset=False)
         write = delayed(m, x_live & writes, 1, ~stall)
@@ -201,7 +213,7 @@ class SequencerProcessor(wiring.Component):
             registered(m, getattr(alu, operand), Mux(late, self.value, source), ~stall | late)
 
     def _load(self, m, alu, read, stall):
-        """The task's field that is to be loaded, in three steps: which it is, those of the groups, that of all."""
+        """Choose the task's field to load, in three steps: its place, a field of each group, one of all groups."""
         groups = []
         for first in range(0, len(self._program.fields), FIELD_GROUP):
             fields = 0

@@ -16,16 +16,18 @@ __all__ = ["Sequencer"]
 
 
 class Sequencer(wiring.Component):
-    """Turns tasks into descriptors, one task after the other, as :func:`tile_program` does.
+    """Turns tasks into descriptors, one task after the other, as the tile program does.
 
-    ``i``: a task, taken (``ready`` for a cycle) when its last descriptor has been issued. ``fill``,
-    ``compute``, ``drain``, ``store``: the descriptors, through two registers each. ``error_valid`` pulses when
-    a task can't run, with ``error_code`` (an ErrorCode) and ``error_index`` (its index in the program);
-    the sequencer then stands still until reset. ``busy`` unless it has no task, or waits for room in a queue.
+    Code memory and register file are block RAMs, the multiplier two DSPs.
 
-    ``reset`` is for the queues, whose clock is gated; the rest needs a ResetInserter around the sequencer.
-
-    Area: code memory and register file are block RAMs, the multiplier two DSPs.
+    Members
+    -------
+    i : the tasks; one is taken (``ready`` for a cycle) when its last descriptor has been issued
+    reset : for the queues, whose clock is gated; the rest needs a ResetInserter around the sequencer
+    fill, compute, drain, store : the descriptors, each through two registers
+    error_valid : pulses if a task can't run; the sequencer then stands still until reset
+    error_code, error_index : an ErrorCode, and the task's index in the program
+    busy : low only without a task, or while waiting for room in a queue
     """
 
     def __init__(self, config: Config):
@@ -48,7 +50,7 @@ class Sequencer(wiring.Component):
         slots = self._slots(m, core)
         queues, moved = {}, []
         pushed_to = self._pushes(m, core)
-        half = Signal()  # of the C scratchpad, flips after each tile's last store
+        half = Signal()  # half of the C scratchpad; flips after each tile's last store
         room = []
         for number, (engine, layout) in enumerate(ENGINES.items()):
             shape = descriptor_layout(layout)
@@ -72,7 +74,7 @@ class Sequencer(wiring.Component):
             for name, register in zip(("queue", "offer"), slices, strict=True):
                 m.submodules[f"{engine}_{name}"] = gate(ResetInserter(self.reset)(register))
         offered, there_is_room = Signal(), Signal()
-        # The former in a register: whether the core goes on depends on it, in all of its stages.
+        # ``offered`` is a register, since all stages of the processor wait for it.
         m.d.comb += there_is_room.eq(Array(room)[core.engine])
         m.d.sync += offered.eq(core.push & there_is_room & ~pushed_to.any() & ~offered)
         waiting = core.push & ~offered & ~there_is_room
@@ -83,15 +85,15 @@ class Sequencer(wiring.Component):
         return m
 
     def _pushes(self, m, core):
-        """Which engine's descriptor is complete, a cycle after the core said so."""
+        """Engine whose descriptor is complete, as a bit, a cycle after the processor said so."""
         pushed_to = Signal(len(ENGINES))
         m.d.sync += pushed_to.eq(Mux(core.push & core.push_ready, 1 << core.engine, 0))
         return pushed_to
 
     def _slots(self, m, core):
-        """The descriptor being built: slot i is field i of whichever engine it is for, as wide as the widest."""
+        """The descriptor being built: slot i is field i of the engine that it is for, as wide as the widest."""
         slots = []
-        # Behind a push all are 0, and at reset: they have none of their own.
+        # The processor clears all of them after a push and at reset, so they need no reset of their own.
         for i in range(N_SLOTS):
             width = max(layout[i].width for layout in ENGINES.values() if i < len(layout))
             slot = Signal(width, name=f"slot{i}", reset_less=True)

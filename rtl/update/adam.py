@@ -16,7 +16,12 @@ __all__ = ["RateClient", "UpdateAdam"]
 
 
 class RateClient(wiring.Signature):
-    """The use of an :class:`.adam_rate.AdamRate`, seen from who wants a rate; members are named after its ports."""
+    """Use of an :class:`.adam_rate.AdamRate`, seen from its user.
+
+    Members
+    -------
+    start, dry, rate, beta1, beta2, done, o : as ports of :class:`.adam_rate.AdamRate`
+    """
 
     def __init__(self):
         super().__init__({
@@ -26,12 +31,24 @@ class RateClient(wiring.Signature):
 
 
 class UpdateAdam(wiring.Component):
-    """Takes groups apart, a weight with a second moment of ``s`` every ``FOLD`` cycles, and puts the results together.
+    """Splits groups into weights for the Adam lane, and joins its results to groups.
 
-    ``task`` (with dry's rule applied) and ``rate`` stand still meanwhile. ``AdamLane.LATENCY`` cycles after a weight's
-    first: ``valid`` with the group ``o``, without its mask, in the cycle of its last weight; before that, for each
-    weight, ``s_valid`` with the new second moment ``o_s``, and ``s_last`` with a chunk's last. Magnitudes of weight,
-    moments and root, else 0; whether one of them was cut. Nothing comes out that was taken before a reset.
+    Nothing comes out that was taken before a reset.
+
+    Members
+    -------
+    task, rate : the command (with the rule for dry ones applied) and its learning rate; stand still meanwhile
+    groups : the groups
+    s : second moments, one for each weight
+    valid, o : a new group, without its mask, in the cycle of its last weight
+    s_valid, o_s, s_last : a weight's new second moment; a chunk's last one
+    w_magnitude, m_magnitude, s_magnitude : magnitudes of weight, moment and root, else 0
+    saturated : one of them was cut
+
+    Timing
+    ------
+    A weight every ``FOLD`` cycles; a group follows ``AdamLane.LATENCY`` cycles after the first cycle of its last
+    weight.
     """
 
     def __init__(self, config: Config):
@@ -52,7 +69,7 @@ class UpdateAdam(wiring.Component):
         place = Signal(range(lanes))
         m.submodules.lane = lane = AdamLane(self._config)
         m.submodules.scale = scale = AdamScale()
-        end = Signal()  # by a weight's second cycle; it is looked at in its last
+        end = Signal()  # settles by a weight's second cycle, is used in its last
         m.d.sync += end.eq(~Array([*group.mask[1:], 0])[place])
         m.d.comb += [
             lane.valid.eq(self.groups.valid & self.s.valid),
@@ -70,6 +87,7 @@ class UpdateAdam(wiring.Component):
         return m
 
     def _scale(self, m, scale):
+        """Connect the command to the unit that makes factors and shifts."""
         task, exponents = self.task, scale.exponents
         entries = ((task.ml, task.xl), (task.mm, task.xm), (task.md, task.xd))
         m.d.comb += [
@@ -81,6 +99,7 @@ class UpdateAdam(wiring.Component):
         ]  # fmt: skip
 
     def _results(self, m, lane):
+        """Join the lane's results to groups, and report magnitudes."""
         tag, squared = lane.w_tag, lane.magnitude
         m.d.comb += [
             self.s_valid.eq(lane.s_valid), self.s_last.eq(lane.s_tag.last), self.o_s.eq(lane.o_s),

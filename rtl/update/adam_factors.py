@@ -1,4 +1,4 @@
-"""Factors and shifts of Adam's terms, the same for all weights of an ADAM command."""
+"""Factors and shifts of Adam's terms; they are the same for all weights of an ADAM command."""
 
 from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, enum, wiring
@@ -18,7 +18,7 @@ ROOT_LOW_BITS = 7
 
 
 class Term(enum.IntEnum, shape=3):
-    """What is multiplied and shifted for a weight, one in each cycle, in this order."""
+    """Term that is multiplied and shifted for a weight, one in each cycle, in this order."""
 
     M = 0
     """The old first moment."""
@@ -26,7 +26,7 @@ class Term(enum.IntEnum, shape=3):
     S = 2
     """The old second moment."""
     SQUARE = 3
-    """The gradient's."""
+    """The square of the gradient."""
     FIRST = 4
     """The new first moment as dividend."""
     W = 5
@@ -41,14 +41,23 @@ AdamExponentsLayout = data.StructLayout({
 """Exponents of gradient, weight, first and second moment (each but the gradient's: now and as written)."""
 
 AdamScaleLayout = data.StructLayout({"factor": FACTOR_WIDTH, "shift": SHIFTS, "epsilon": 16})
-"""A term's factor and shift (right positive), and the least root (not 0)."""
+"""A term's factor and shift (positive to the right), and the least root (not 0)."""
 
 
 class AdamScale(wiring.Component):
-    """``o`` of the exponents (those of a dry command after its rule), table entries and rate of a command.
+    """Makes factors and shifts of terms from a command's exponents, table entries and rate.
 
-    ``hyper``: the entries in the order of :class:`adagp.spec.commands.Adam`; ``rate``: what
-    :class:`.adam_rate.AdamRate` made of them. The factor of ``term`` is there at once, its shift when the product is.
+    Members
+    -------
+    exponents : the command's; those of a dry command after its rule
+    hyper : table entries, in the order of :class:`adagp.spec.commands.Adam`
+    rate : the learning rate from :class:`.adam_rate.AdamRate`
+    term : the term of this cycle
+    o : its factor, at once; its shift, together with the product; the least root
+
+    Timing
+    ------
+    The shift follows ``Product.LATENCY`` cycles after ``term``, a term every cycle.
     """
 
     def __init__(self):
@@ -63,7 +72,7 @@ class AdamScale(wiring.Component):
         beta1, rest1, beta2, rest2 = (self.hyper[i] for i in (Adam.BETA1, Adam.REST1, Adam.BETA2, Adam.REST2))
         epsilon = self.hyper[Adam.EPSILON].mantissa
         guard = UPDATE_GUARD_BITS
-        terms = {  # factor, its exponent and low bits, exponents between which it is shifted
+        terms = {  # factor, low bits, exponents before and after the shift
             Term.M: (beta1, guard, e.em, e.em_next),
             Term.G: (rest1, guard + LOW_BITS, e.eg, e.em_next),
             Term.S: (beta2, guard, e.es, e.es_next),

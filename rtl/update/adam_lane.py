@@ -1,4 +1,4 @@
-"""Adam lane: a weight every few cycles through Adam, with one multiplier and one shifter for all of its terms."""
+"""Adam lane: a weight every few cycles through Adam, with one multiplier and one shifter for all terms."""
 
 from functools import reduce
 from operator import or_
@@ -22,13 +22,13 @@ from .sgd_lane import ALIGN_LEFT, ALIGN_RIGHT, ALIGN_WIDTH, LOW_BITS, weight_hal
 __all__ = ["FOLD", "MAGNITUDE_WIDTH", "AdamLane", "TagLayout"]
 
 FOLD = len(Term)
-"""Cycles that a weight has each part of the lane for."""
+"""Cycles for which a weight has each part of the lane."""
 
 _FIRST_WIDTH, _SECOND_WIDTH = 32, 44
 """Width of a first moment, signed, and of a second, unsigned."""
 _ROOT_WIDTH = _SECOND_WIDTH // 2
 _RATIO_WIDTH = 23
-"""Width of a first moment over a root, and that is where it saturates."""
+"""Width of a first moment over a root; there it saturates."""
 _SUM_WIDTH = ALIGN_WIDTH + 1
 
 MAGNITUDE_WIDTH = _SUM_WIDTH - UPDATE_GUARD_BITS
@@ -36,25 +36,36 @@ MAGNITUDE_WIDTH = _SUM_WIDTH - UPDATE_GUARD_BITS
 
 
 def TagLayout(config: Config) -> data.StructLayout:
-    """A weight's ``place`` in its group, and whether it is the last of the group, of a chunk, of all."""
+    """A weight's ``place`` in its group, and flags: the last of the group (``end``), of a chunk, of all."""
     return data.StructLayout({"end": 1, "last": 1, "final": 1, "place": range(config.update_lanes)})
 
 
 def _from(cycle: int, slot: int) -> int:
-    """The first cycle from ``cycle`` on, of a weight's, that is ``slot`` in its fold."""
+    """First cycle from ``cycle`` on, counted from a weight's first one, that is ``slot`` in its fold."""
     return cycle + (slot - cycle) % FOLD
 
 
 class AdamLane(wiring.Component):
-    """golden/adam.py for a weight every ``FOLD`` cycles; ``scale`` is that of the ``term`` of this cycle.
+    """Computes golden/adam.py for a weight every ``FOLD`` cycles.
 
-    ``g``, ``hi``, ``lo``, ``m``, ``s`` and ``tag`` stand while ``valid``, until ``ready``. Pulses tell when what is new
-    is there: ``m_valid``, ``s_valid`` with ``o_s``, ``w_valid`` with ``o_hi``, ``o_lo``, ``o_m``, each with its
-    ``magnitude`` before it saturates and whether it is ``saturated``. The weight's comes ``LATENCY`` cycles after the
-    first cycle of its fold, whose last has ``ready``. Nothing comes out that was taken before a reset.
+    In each cycle of a fold one :class:`.adam_factors.Term` enters multiplier and shifter: of the weight that is being
+    taken (until SQUARE) or of an earlier one. Weights and first moments wait in a memory. Nothing comes out that was
+    taken before a reset.
 
-    In each cycle of a fold one :class:`.adam_scale.Term` goes into multiplier and shifter, of the weight that is being
-    taken (until SQUARE) or of an earlier one. Weights and first moments wait in a memory.
+    Members
+    -------
+    term : the term of this cycle
+    scale : its factor and shift, see :class:`.adam_factors.AdamScale`
+    valid, ready : a weight is there, until ``ready``, which comes in the last cycle of its fold
+    tag, g, hi, lo, m, s : the weight: place, gradient, halves, moments; they stand while ``valid``
+    m_valid : a new first moment has its ``magnitude`` now
+    s_valid, s_tag, o_s : a new second moment
+    w_valid, w_tag, o_hi, o_lo, o_m : a new weight with its first moment
+    magnitude, saturated : the present result before it saturates; it was cut
+
+    Timing
+    ------
+    A new weight comes ``LATENCY`` cycles after the first cycle of its fold.
     """
 
     _SUM = Product.LATENCY + Requantise.LATENCY + 1
@@ -84,8 +95,8 @@ class AdamLane(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._slots = slots = Signal(FOLD, init=1)  # a bit for each, as much waits for them
-        begun, ends = Signal(), Signal()  # with a weight, that is
+        self._slots = slots = Signal(FOLD, init=1)  # a bit for each, since many signals wait for them
+        begun, ends = Signal(), Signal()  # the fold has a weight; it ends now
         m.d.sync += [slots.eq(slots.rotate_left(1)), ends.eq(begun & self._at(FOLD - 2)), self.term.eq(self.term + 1)]
         with m.If(self._at(0)):
             m.d.sync += begun.eq(self.valid)
@@ -99,11 +110,11 @@ class AdamLane(wiring.Component):
         return m
 
     def _at(self, cycle):
-        """Whether this is that cycle of some weight's."""
+        """High in the given cycle of some weight."""
         return self._slots[cycle % FOLD]
 
     def _validity(self, m):
-        """Which results there are, and of which weights."""
+        """Tell which results there are, and of which weights."""
         assert self._FIRST // FOLD == self._SECOND // FOLD  # both moments of a weight come in the same fold
         weight, end = Cat(self.valid & self.ready, self.tag), self._at(FOLD - 1)
         there, tag = [], []
@@ -118,7 +129,7 @@ class AdamLane(wiring.Component):
         ]  # fmt: skip
 
     def _align(self, m, aligned, old, ratio):
-        """Each term, times its factor, shifted."""
+        """Multiply each term by its factor and shift it."""
         square = Signal(2 * self._operand_width - 1, reset_less=True)
         m.d.sync += square.eq(self.g * self.g)
         m.submodules.product = product = Product(signed(_SECOND_WIDTH + 1))
@@ -134,7 +145,7 @@ class AdamLane(wiring.Component):
         ]  # fmt: skip
 
     def _round(self, m, aligned, new):
-        """Sums of two terms each, within their limits, and what is said of them outside."""
+        """Add two terms each, cut the sums to their limits, and report them."""
         previous, total = Signal.like(aligned, reset_less=True), Signal(signed(_SUM_WIDTH), reset_less=True)
         m.d.sync += [previous.eq(aligned), total.eq(previous + aligned)]
         m.submodules.rounded = rounded = Rounder(
@@ -150,9 +161,9 @@ class AdamLane(wiring.Component):
         ]  # fmt: skip
 
     def _falls(self, m, new, cycle):
-        """In that cycle, whether the new first moment isn't negative.
+        """In that cycle of a weight: its new first moment isn't negative.
 
-        If so, the old weight's negative is what the step is added to, and the sum is the new weight's negative.
+        If so, the step is added to the old weight's negative, and the sum is the new weight's negative.
         """
         return delayed(m, ~new[-1], -(-(cycle - self._FIRST) // FOLD), self._at(self._FIRST))
 
@@ -172,10 +183,10 @@ class AdamLane(wiring.Component):
         return divide.o
 
     def _old(self, m, new):
-        """Old weights and new first moments, from a memory; as terms with the sign that they are wanted with."""
+        """Old weights and new first moments, from a memory; as terms with the sign that is wanted."""
         generation = Signal(range(1 << (self.LATENCY // FOLD).bit_length()))
         m.submodules.memory = memory = BlockMemory(_FIRST_WIDTH, 2 << len(generation), block=True)
-        word = Signal(signed(_FIRST_WIDTH), reset_less=True)  # two cycles behind its address, as blocks are slow
+        word = Signal(signed(_FIRST_WIDTH), reset_less=True)  # two cycles after its address, as blocks are slow
         m.d.sync += word.eq(memory.r_data)
         first, weight = self._DIVISION - self._SUM + 1, self._STEP - 1  # when they are multiplied
         written = self._at(self._FIRST)

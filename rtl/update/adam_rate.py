@@ -1,4 +1,4 @@
-"""Adam's learning rate with its bias corrections, and the betas' powers that they come from."""
+"""Adam's learning rate with its bias corrections, from powers of the betas."""
 
 from contextlib import contextmanager
 
@@ -13,11 +13,11 @@ __all__ = ["POWER_WIDTH", "AdamRate", "RateLayout"]
 POWER_WIDTH = 32
 _FACTOR_WIDTH = 16
 _ROOT_WIDTH = 23
-"""Of the root of 1 - beta2^t; all of them fraction bits."""
+"""Width of the root of 1 - beta2^t; all are fraction bits."""
 _REST_WIDTH = 24
-"""Of 1 - beta1^t; all of them fraction bits."""
+"""Width of 1 - beta1^t; all are fraction bits."""
 _RATIO_WIDTH = 40
-"""Of their ratio, ``_REST_WIDTH`` of them fraction bits: after a step 1 - beta1^t is 2^-16 at least."""
+"""Width of their ratio, with ``_REST_WIDTH`` fraction bits: after a step 1 - beta1^t is at least 2^-16."""
 _RATIO_SHIFT = 2 * _REST_WIDTH - _ROOT_WIDTH
 
 RateLayout = data.StructLayout({"mantissa": _FACTOR_WIDTH, "exponent": signed(9)})
@@ -25,7 +25,7 @@ RateLayout = data.StructLayout({"mantissa": _FACTOR_WIDTH, "exponent": signed(9)
 
 
 class _Step(enum.Enum, shape=2):
-    """What a step does to the registers of :class:`_Serial`."""
+    """Effect of a step on the registers of :class:`_Serial`."""
 
     MULTIPLY = 0
     """``high`` * 2^16 + ``low`` becomes ``right`` * ``low`` in 16 steps, if ``high`` was 0."""
@@ -36,9 +36,19 @@ class _Step(enum.Enum, shape=2):
 
 
 class _Serial(wiring.Component):
-    """Three registers and an adder. ``load`` takes new values; then come as many steps as ``count``, and ``ready``.
+    """Three registers and an adder, which multiply, divide and take roots bit by bit.
 
-    A step takes ``STEP_CYCLES``: one that chooses what is added and shifts what it is added to, one for the sum.
+    Members
+    -------
+    load, i_high, i_low, i_right : take new values
+    count, step : with ``load``: number and kind of the steps that follow
+    halve : halve the product
+    ready : all steps are done
+    high, low, right : the registers
+
+    Timing
+    ------
+    ``STEP_CYCLES`` for each step: one chooses the summand and shifts the sum so far, one adds.
     """
 
     STEP_CYCLES = 2
@@ -50,7 +60,7 @@ class _Serial(wiring.Component):
     count: In(range(_RATIO_WIDTH + 1))
     step: In(_Step)
     halve: In(1)
-    """(``high`` * 2^16 + ``low``) / 2 in the cycle behind, while ``ready`` after steps of MULTIPLY."""
+    """Halve ``high`` * 2^16 + ``low`` in the next cycle; only while ``ready`` after steps of MULTIPLY."""
     ready: Out(1, init=1)
     high: Out(_RATIO_WIDTH)
     low: Out(_RATIO_WIDTH)
@@ -61,12 +71,12 @@ class _Serial(wiring.Component):
         left = Signal.like(self.count)
         step = Signal(_Step)
         high, low, right = self.high, self.low, self.right
-        y = Signal(_RATIO_WIDTH)  # what is added, 0 unless in a step's second cycle
+        y = Signal(_RATIO_WIDTH)  # the summand; 0 unless in a step's second cycle
         sums = Signal()  # the second cycle
         adds = Signal()  # it, or one that halves
         subtract = Signal()  # y is a complement
         total = Signal(_RATIO_WIDTH + 2)
-        # The lowest place makes the carry of a subtraction, whose own carry tells that it didn't go below 0.
+        # The lowest place makes a subtraction's carry in; its carry out says that the difference isn't below 0.
         m.d.comb += total.eq(Cat(subtract, high) + Cat(subtract, y))
         result, covers = total[1:], total[-1]
         sums_next = ~self.ready & ~sums & ~self.load
@@ -96,18 +106,27 @@ class _Serial(wiring.Component):
 
 
 class AdamRate(wiring.Component):
-    """Steps the betas' powers and makes the rate, a bit every two cycles.
+    """Steps the betas' powers and makes the corrected rate, a bit every two cycles.
 
-    ``power1``, ``power2``: the betas to the power of the steps taken, fractions of 2^32, as of the last commit (after
-    reset all ones, for 1); ``set1``, ``set2`` write ``value`` to them, while nothing runs. ``start`` (only while
-    nothing runs) takes ``dry``; ``rate`` and the mantissas ``beta1``, ``beta2`` (exponent -16) stand still until
-    ``done``. ``o`` is the rate corrected for one more step, from the pulse of ``done`` on (at most ``LATENCY`` cycles
-    after ``start``) until the next ``start``. ``commit`` takes that step if there was a ``start`` without ``dry``
-    since the last ``commit`` or ``clear``; ``clear`` forgets it, and ends what runs.
+    Members
+    -------
+    start : make the rate of one more step; only while nothing runs
+    dry : with ``start``: don't count the step
+    rate, beta1, beta2 : learning rate and mantissas of the betas (exponent -16); stand still until ``done``
+    done : pulses when the rate is made
+    o : the corrected rate, from ``done`` until the next ``start``
+    commit : take the step, if there was a ``start`` without ``dry`` since the last ``commit`` or ``clear``
+    clear : forget the step, and end what runs
+    set1, set2, value : write ``value`` to a power, while nothing runs
+    power1, power2 : powers of the betas as of the last commit, fractions of 2^32; all ones after reset, for 1
+
+    Timing
+    ------
+    ``done`` comes at most ``LATENCY`` cycles after ``start``.
     """
 
     LATENCY = _Serial.STEP_CYCLES * (3 * _FACTOR_WIDTH + _ROOT_WIDTH + _RATIO_WIDTH) + 2 * _RATIO_WIDTH + 12
-    """Of the steps for two powers, root, ratio and product, two for each bit of its normalisation, and the states."""
+    """Steps for two powers, root, ratio and product, two cycles for each bit of its normalisation, and the states."""
 
     def __init__(self):
         ones = (1 << POWER_WIDTH) - 1
@@ -121,7 +140,7 @@ class AdamRate(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.serial = serial = _Serial()
-        next1, next2 = Signal(POWER_WIDTH), Signal(POWER_WIDTH)  # behind the step to commit
+        next1, next2 = Signal(POWER_WIDTH), Signal(POWER_WIDTH)  # after the step to commit
         stepped = Signal()
         m.d.comb += self.o.mantissa.eq(serial.low)
         with m.If(self.commit & stepped):
@@ -137,11 +156,11 @@ class AdamRate(wiring.Component):
         return m
 
     def _sequence(self, m, serial, next1, next2, stepped):
-        """One step of ``serial`` after the other, from the powers to the rate."""
+        """Run the steps of ``serial`` one after the other, from the powers to the rate."""
         dry, rest = Signal(), Signal(_REST_WIDTH)
-        large = Signal()  # the product, for its width: known in HALVE, else 0
-        halves = Signal()  # it will be
-        loads = Signal()  # this is a state that loads
+        large = Signal()  # the product is too wide: known in HALVE, else 0
+        halves = Signal()  # the product is being halved
+        loads = Signal()  # the present state loads
         m.d.sync += [large.eq(halves), loads.eq(0)]
         m.d.comb += [serial.halve.eq(halves), serial.load.eq(loads)]
 
@@ -155,7 +174,7 @@ class AdamRate(wiring.Component):
 
         @contextmanager
         def stage(name, following, **loaded):
-            """Load the serial part, which takes a cycle of its own, and wait for what it makes of that."""
+            """Load the serial part, which takes a cycle of its own, and wait for its result."""
             with state(f"LOAD_{name}"):
                 self._load(m, serial, **loaded)
                 m.next = name

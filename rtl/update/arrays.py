@@ -1,4 +1,4 @@
-"""The arrays that an UPDATE goes through, as reader, lanes and writer have them: element sizes, groups, chunks."""
+"""The arrays of an update, as reader, lanes and writer share them: element sizes, groups, chunks."""
 
 from amaranth import signed
 from amaranth.lib import data
@@ -11,7 +11,7 @@ SLOTS = 2
 """Chunks that each side of the update unit has room for."""
 
 MOMENT_BYTES = 8
-"""Of a second moment."""
+"""Bytes of a second moment."""
 
 
 def array_bytes(config: Config) -> dict[str, int]:
@@ -22,7 +22,7 @@ def array_bytes(config: Config) -> dict[str, int]:
 def GroupLayout(config: Config) -> data.StructLayout:
     """``update_lanes`` weights; lanes without ``mask`` (at the end of the arrays) hold nothing.
 
-    ``last``: the last of a chunk, ``final``: of the arrays.
+    ``last`` marks the last group of a chunk, ``final`` that of the arrays.
     """
     lanes = config.update_lanes
     arrays = {

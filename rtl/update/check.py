@@ -1,4 +1,4 @@
-"""What must hold before an update may begin."""
+"""Checks addresses and write regions before an update begins."""
 
 from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -14,11 +14,22 @@ __all__ = ["UpdateCheck"]
 
 
 class UpdateCheck(wiring.Component):
-    """After ``start``: ``valid`` for a cycle, with ``code`` NONE, BAD_ADDRESS or WRITE_REGION.
+    """Checks a command's arrays: all begin at a multiple of the beat, each written one lies in one region.
 
-    ``addr`` of g, hi, lo, v must be multiples of the beat; what ``count`` elements of the last three
-    occupy must lie inside one region each (if there are any). Takes at most ``CYCLES``. Where gradients are predicted
-    there is a fifth array, and four cycles more if it is written too (``with_d``).
+    An empty array needs no region. Where gradients are predicted there is a fifth array.
+
+    Members
+    -------
+    start : check
+    addr : addresses of g, hi, lo, v, and where gradients are predicted d
+    count : elements of each array
+    regions : the write regions
+    valid, code : for a cycle: NONE, BAD_ADDRESS or WRITE_REGION
+    with_d : the fifth array is written too; where gradients are predicted
+
+    Timing
+    ------
+    At most ``CYCLES`` cycles, and four more ``with_d``.
     """
 
     CYCLES = 14

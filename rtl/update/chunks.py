@@ -16,15 +16,26 @@ def chunk_weights(config: Config) -> int:
 
 
 def beats_less_one(config: Config, end, element_bytes: int):
-    """Beats that elements 0..``end`` of an array fill (beginning with a whole beat), less one."""
+    """Number of beats, less one, for elements 0..``end`` of an array that begins with a whole beat."""
     return (end * element_bytes)[(config.beat_bytes - 1).bit_length() :]
 
 
 class Chunks(wiring.Component):
-    """Counts off ``count`` weights: ``size`` of the present chunk while ``valid``, the next after ``step``.
+    """Divides ``count`` weights into chunks, one after the other.
 
-    ``count`` stands since the cycle before ``load``; there is a ``step`` in every other cycle at most. ``end``:
-    ``size`` - 1; ``rest_end``: that of the last chunk.
+    Members
+    -------
+    load : begin
+    count : number of weights; stands since the cycle before ``load``
+    step : go to the next chunk; every other cycle at most
+    valid : there is a chunk
+    last : it is the last one
+    size, end : its weights, and ``size`` - 1
+    rest_end : ``end`` of the last chunk
+
+    Timing
+    ------
+    A chunk follows one cycle after ``load`` or ``step``.
     """
 
     def __init__(self, config: Config):
@@ -38,16 +49,16 @@ class Chunks(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         shift = exact_log2(self._full)
-        most = self.count - 1  # number of the last weight: whole chunks before its own, and those of that before it
-        high, whole = self.count[shift:], self.count[:shift] == 0  # of the count itself, for a short path
+        most = self.count - 1  # the last weight's number: whole chunks before, and its place in its own
+        high, whole = self.count[shift:], self.count[:shift] == 0  # from the count itself, for a short path
         left = Signal(len(self.count) - shift, reset_less=True)
         rest = Signal(range(1, self._full + 1), reset_less=True)
-        some = Signal()  # whether there is a weight
-        short = Signal()  # whether there is but one chunk
-        double = Signal()  # whether there are two
-        # What waits for a step comes from afar: it moves the flags at once, the counter a cycle later.
+        some = Signal()  # there is a weight
+        short = Signal()  # there is one chunk only
+        double = Signal()  # there are two
+        # ``step`` comes from far away: it moves the flags at once, the counter a cycle later.
         stepped = Signal()
-        nearly = Signal()  # whether the next chunk is the last
+        nearly = Signal()  # the next chunk is the last
         m.d.comb += [
             self.size.eq(Mux(self.last, rest, self._full)),
             self.end.eq(self.rest_end | (~self.last).replicate(shift)),

@@ -1,4 +1,4 @@
-"""Control of the update unit: from a command that is taken to its end, or to a fault."""
+"""Control of the update unit: takes a command through its steps to its end, or to a fault."""
 
 from amaranth import Cat, Module, Mux, Signal
 
@@ -26,10 +26,10 @@ def run_commands(m: Module, config: Config, unit, task, reader, writer, results,
     refused = check.valid & (check.code != ErrorCode.NONE)
     begin = check.valid & ~refused
     empty = delayed(m, task.count == 0, 1)
-    # Much waits for these, so each is a register, high in START.
+    # Many signals wait for these, so each is a register, high in START.
     m.d.comb += [reader.start.eq(delayed(m, begin, 1)), writer.start.eq(delayed(m, begin & ~task.dry, 1))]
     stopped = Signal()
-    idle = Signal(init=1)  # the unit: all of the task's register wait for it
+    idle = Signal(init=1)  # no command runs: all of the task's registers wait for it
     _faults(m, unit, task, stopped, refused, check.code, reader, writer)
     _stop(m, unit, task, stopped)
     with m.FSM() as fsm:
@@ -67,7 +67,7 @@ def run_commands(m: Module, config: Config, unit, task, reader, writer, results,
 
 
 def _report(m, config, unit, task, stopped, idle, results):
-    """The results of momentum and weights, and the command's end."""
+    """Give the results of momentum and weights, and end the command."""
     with m.State("RESULT_V"):
         m.d.comb += [unit.result_valid.eq(~stopped), unit.result.eq(results[0])]
         m.next = "RESULT_W"
@@ -84,7 +84,7 @@ def _report(m, config, unit, task, stopped, idle, results):
 
 
 def _predicting(m, unit, task, stopped, result):
-    """Where gradients are predicted: before ADAM begins, and the third result."""
+    """Get the rate before ADAM begins, and give the third result, where gradients are predicted."""
     with m.State("RATE"):
         m.d.comb += unit.rate.start.eq(1)
         m.next = "CORRECT"
@@ -103,7 +103,7 @@ def _predicting(m, unit, task, stopped, result):
 
 
 def _take(m, config, new, task):
-    """Register the command; a dry one with the exponents that keep every value."""
+    """Register the command, a dry one with exponents that keep every value."""
     m.d.sync += task.eq(new)
     with m.If(new.dry):
         m.d.sync += [
@@ -115,7 +115,7 @@ def _take(m, config, new, task):
 
 
 def _stop(m, unit, task, stopped):
-    """What an orderly stop keeps back."""
+    """Hold writes back in an orderly stop."""
     m.submodules.write_stop = write_stop = WriteStop()
     m.d.comb += [
         write_stop.stop.eq(unit.stop), write_stop.command.eq(task.index), write_stop.completed.eq(task.index),

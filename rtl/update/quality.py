@@ -12,20 +12,28 @@ from ..lib.interfaces import QualityLayout, ResultLayout
 __all__ = ["QualitySums", "SumsLayout", "sums_latency"]
 
 SumsLayout = data.StructLayout({name: QualityLayout[name].shape for name in ("ee", "et", "tt", "count")})
-"""Of errors e and true gradients t: exact sums of e*e, e*t, t*t, and of how many."""
+"""Exact sums of e*e, e*t and t*t, for errors e and true gradients t, and the number of pairs."""
 
 
 def sums_latency(config: Config) -> int:
-    """Operands, products, a level of adders for each doubling of the lanes, sums."""
+    """Cycles from a pair to its sums: operands, products, a level of adders for each doubling of the lanes, sums."""
     return 3 + (config.update_lanes - 1).bit_length()
 
 
 class QualitySums(wiring.Component):
-    """Gathers golden's ``quality_sums`` since ``clear``, ``update_lanes`` pairs a cycle, those in ``mask``.
+    """Gathers golden's ``quality_sums`` since ``clear``, ``update_lanes`` pairs a cycle.
 
-    ``sums_latency`` cycles later a pair is in ``sums``, and ``BitLength.LATENCY`` later in ``result``: the power of two
-    near the root of the mean square of the true gradients, for tensor ``id`` (like ``exponent``, theirs, it passes
-    there directly).
+    Members
+    -------
+    clear : forget the sums
+    mask, e, t : pairs of an error and a true gradient
+    id, exponent : tensor and exponent of ``result``; passed to it directly
+    sums : the sums
+    result : power of two near the root of the mean square of the true gradients
+
+    Timing
+    ------
+    A pair is in ``sums`` after ``sums_latency`` cycles, and in ``result`` after ``BitLength.LATENCY`` more.
     """
 
     def __init__(self, config: Config):
@@ -63,7 +71,7 @@ class QualitySums(wiring.Component):
         return shares
 
     def _summed(self, m, values):
-        """The sum of a power of two of values, a cycle later for each level."""
+        """Sum of ``values``, whose number is a power of two, a cycle later for each level."""
         while len(values) > 1:
             pairs = []
             for low, high in zip(values[::2], values[1::2], strict=True):
@@ -73,7 +81,7 @@ class QualitySums(wiring.Component):
         return values[0]
 
     def _rms(self, m):
-        """From bit lengths alone."""
+        """Drive ``result``, from bit lengths alone."""
         lengths = {}
         for name in ("tt", "count"):
             m.submodules[f"{name}_length"] = length = BitLength(len(self.sums[name]))

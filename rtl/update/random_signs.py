@@ -1,4 +1,4 @@
-"""Random signs of gradients (Source.RANDOM), by a hash of where a weight is and of when it is updated."""
+"""Random signs of gradients (Source.RANDOM), by a hash of a weight's place and of the time of its update."""
 
 from amaranth import Array, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -18,10 +18,20 @@ _CONSTANT = 0x9E3779B9
 class RandomSigns(wiring.Component):
     """Changes the sign of weight i's gradient if bit i % ``WORD`` of the ``layer``'s hash i // ``WORD`` is set.
 
-    After ``start``, the first group in ``g`` is weight 0's; ``o`` is the group with its signs changed while ``valid``,
-    and ``taken`` in such a cycle leads to the next one. A mark of no gradient stays: in as many bits the least
-    mantissa is its own negative. ``layer`` and ``key`` stand still meanwhile. The only round makes a word in ROUNDS + 1
-    cycles, while the one before is in use: at 10 bytes read for a weight, the memory port brings no more than that.
+    A mark of no gradient stays: in as many bits the least mantissa is its own negative.
+
+    Members
+    -------
+    start : the next group is that of weight 0
+    layer, key : seeds of the hash; stand still
+    g, o : a group, and it with its signs changed
+    valid : ``o`` is right
+    taken : while ``valid``: go to the next group
+
+    Timing
+    ------
+    The only round makes a word in ``ROUNDS`` + 1 cycles, while the one before is in use: as fast as the memory port,
+    which reads 10 bytes for each weight.
     """
 
     def __init__(self, config: Config):
@@ -36,7 +46,7 @@ class RandomSigns(wiring.Component):
         m = Module()
         lanes = self._config.update_lanes
         word = Signal(WORD)
-        left = Signal(range(WORD // lanes + 1))  # groups that the word has bits for
+        left = Signal(range(WORD // lanes + 1))  # groups for which the word has bits
         made, x = Signal(), Signal(WORD)
         load = made & ((left == 0) | (self.taken & (left == 1)))
         self._hash(m, x, made, load)
@@ -52,7 +62,7 @@ class RandomSigns(wiring.Component):
         return m
 
     def _hash(self, m, x, made, load):
-        """The rounds: ``x`` is a block's hash once ``made``, ``load`` goes on to the next block."""
+        """Run the rounds: ``x`` is a block's hash once ``made``; ``load`` goes on to the next block."""
         y = Signal(WORD)
         block = Signal(WORD)
         r = Signal(range(ROUNDS + 1))

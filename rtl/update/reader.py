@@ -1,4 +1,4 @@
-"""Update reader: four arrays in DRAM become groups of weights with all that belongs to them."""
+"""Update reader: turns arrays in DRAM into groups of weights with their gradients and moments."""
 
 from amaranth import Array, Assert, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
@@ -20,14 +20,22 @@ __all__ = ["UpdateReader"]
 
 
 class UpdateReader(wiring.Component):
-    """Reads ``count`` elements each of the arrays at ``addr`` (g, hi, lo, v; multiples of the beat) after ``start``.
+    """Reads ``count`` elements of each array, chunk by chunk.
 
-    Chunk by chunk and at most ``SLOTS`` chunks ahead, so that beats can always be taken. ``fault``: a
-    beat of the cycle before was no good.
+    It reads at most ``SLOTS`` chunks ahead, so beats can always be taken. A chunk's payloads of ``d`` must all have
+    been taken when the chunk's last group is.
 
-    Where gradients are predicted, g isn't read in a command ``without_g``, and one ``with_d`` has a fifth array of
-    operands, a group of which is a payload of ``d``, or if ``wide`` of second moments, one a payload. All of a
-    chunk's must have been taken from ``d`` with the chunk's last group at the latest.
+    Members
+    -------
+    start : begin
+    count, addr : number of elements, and address of each array (g, hi, lo, v; multiples of the beat)
+    read : way to memory
+    o : the groups
+    fault : a beat of the cycle before had a fault
+    without_g : g isn't read; this and the rest only where gradients are predicted
+    with_d : there is a fifth array, of operands
+    wide : it is of second moments
+    d : payloads of the fifth array: a group of operands, or one second moment
     """
 
     def __init__(self, config: Config):
@@ -49,7 +57,7 @@ class UpdateReader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        given, freed = Signal(), Signal()  # a group, a chunk of them: beyond the skid, where the fifth array goes too
+        given, freed = Signal(), Signal()  # a group, a chunk: after the skid, as for the fifth array
         self._request(m, freed)
         beats = self._route(m)
         m.submodules.emitted = emitted = self._chunks(m)
@@ -57,8 +65,8 @@ class UpdateReader(wiring.Component):
         connect(m, skid.o, flipped(self.o))
         payload = skid.i.p
         lanes = self._config.update_lanes
-        left = Signal.like(emitted.size)  # weights of the chunk
-        begun = Signal()  # whether they are counted
+        left = Signal.like(emitted.size)  # weights left in the chunk
+        begun = Signal()  # ``left`` is valid
         taken = skid.i.valid & skid.i.ready
         m.d.comb += [
             payload.mask.eq(Cat(left > lane for lane in range(lanes))),
@@ -83,7 +91,7 @@ class UpdateReader(wiring.Component):
         return m
 
     def _groups(self, m, beats, flush):
-        """The four arrays' groups, together, until ``flush``, a cycle later, drops what is left of the last beats.
+        """Join the groups of the four arrays. ``flush``, a cycle later, drops the rest of the last beats.
 
         No group is given meanwhile, and none of another command has come.
         """
@@ -106,6 +114,7 @@ class UpdateReader(wiring.Component):
         return groups.o
 
     def _fifth(self, m, fifo, flush):
+        """Give the fifth array's payloads."""
         config = self._config
         errors = 8 * config.operand_bytes * config.update_lanes
         unpack = Unpack(config.port_width, errors, 8 * MOMENT_BYTES)
@@ -118,7 +127,7 @@ class UpdateReader(wiring.Component):
         m.d.comb += unpack.choose.eq(self.wide)
 
     def _unpacked(self, m, name, fifo, unpack, flush):
-        """Connect ``unpack`` to the FIFO's beats; ``flush`` drops what is left of one.
+        """Connect ``unpack`` to the FIFO's beats; ``flush`` drops the rest of a beat.
 
         The FIFO drops each beat in the cycle after it has been taken: one every two cycles, which is enough where a
         beat has two groups or more.
@@ -133,13 +142,13 @@ class UpdateReader(wiring.Component):
         ]  # fmt: skip
 
     def _sized(self, name, of_size):
-        """``of_size`` the array's element in bytes."""
+        """``of_size`` for the array's element size in bytes."""
         if name == "d":
             return Mux(self.wide, of_size(MOMENT_BYTES), of_size(self._config.operand_bytes))
         return of_size(self._bytes[name])
 
     def _last(self, array):
-        """Whether a chunk's last array is this one."""
+        """1 if this is a chunk's last array."""
         return array == (Mux(self.with_d, 4, 3) if self._config.predicts else 3)
 
     def _after(self, array):
@@ -189,7 +198,7 @@ class UpdateReader(wiring.Component):
         ]
 
     def _route(self, m):
-        """Beats come in the order of the requests: a FIFO for each array. Returns the FIFOs."""
+        """Lead beats, which come in the order of the requests, to a FIFO for each array. Returns the FIFOs."""
         config = self._config
         m.submodules.received = chunks = self._chunks(m)
         sizes = self._bytes
@@ -208,8 +217,8 @@ class UpdateReader(wiring.Component):
         def less_one(end):
             return [self._sized(name, lambda size: beats_less_one(config, end, size)) for name in sizes]
 
-        # The number of the next beat in its array. Whether it is the last is known when it comes: an array's first, if
-        # it is the only one, which it can be in a command's last chunk; the others by the one before.
+        # Number of the next beat in its array. A beat is known as the last one when it comes: an array's first is, if
+        # it is the only one, possibly in a command's last chunk; for others the beat before tells.
         number = Signal(range(1, max(sizes.values()) * chunk_weights(config) // config.beat_bytes + 1), init=1)
         first = Signal(init=1)
         final = Signal()
@@ -224,7 +233,7 @@ class UpdateReader(wiring.Component):
         return fifos
 
     def _begin(self, m, array):
-        """A command's first array."""
+        """Go to a command's first array."""
         if self._config.predicts:
             with m.If(self.start):
                 m.d.sync += array.eq(self.without_g)

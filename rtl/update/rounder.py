@@ -1,4 +1,4 @@
-"""The end of an update's sums: guard bits dropped, and what is left within its limit."""
+"""End of an update's sums: drops the guard bits and cuts the rest to its limit."""
 
 from amaranth import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -10,18 +10,37 @@ __all__ = ["Rounder"]
 
 
 def _beyond(magnitude: Value, limit: int) -> Value:
-    """``magnitude > limit``, where ``limit + 1`` is ones and behind them zeros: no carry is needed."""
+    """``magnitude > limit``, where ``limit + 1`` is ones followed by zeros, so that no carry is needed."""
     low, high = ((limit + 1) & -(limit + 1)).bit_length() - 1, (limit + 1).bit_length()
     if limit + 1 != (1 << high) - (1 << low):
-        raise ValueError(f"a limit must be one less than ones and zeros behind them, not {limit!r}")
+        raise ValueError(f"a limit must be one less than ones followed by zeros, not {limit!r}")
     return magnitude[high:].any() | magnitude[low:high].all()
 
 
 class Rounder(wiring.Component):
-    """``o`` = ``i`` / 2^UPDATE_GUARD_BITS, rounded half to even, then cut to ± the limit; free-running.
+    """``o`` = ``i`` / 2^UPDATE_GUARD_BITS, rounded half to even, then cut to ± the limit.
 
-    ``limit`` says which of ``limits``, ``negate`` whether ``o`` changes its sign. ``LATENCY`` cycles later come ``o``,
-    ``magnitude`` (before the cut) and whether it was cut. Raises ValueError for limits that take a subtraction.
+    Parameters
+    ----------
+    in_width : bits of ``i``
+    limits : the limits to choose from
+
+    Members
+    -------
+    i : the sum
+    limit : number of the limit
+    negate : change the sign of ``o``
+    o : the result
+    magnitude : its magnitude before it is cut
+    saturated : it was cut
+
+    Raises
+    ------
+    ValueError : a limit isn't one less than ones followed by zeros
+
+    Timing
+    ------
+    Free-running: ``o`` follows ``LATENCY`` cycles after ``i``, a new one every cycle.
     """
 
     LATENCY = 3

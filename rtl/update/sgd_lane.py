@@ -1,4 +1,4 @@
-"""Update lane: one weight a cycle through SGD with momentum and weight decay."""
+"""SGD lane: one weight a cycle through SGD with momentum and weight decay."""
 
 from amaranth import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -25,15 +25,15 @@ ALIGN_WIDTH = 56
 """Width of a term of an update, with UPDATE_GUARD_BITS below its result's LSB; there it saturates."""
 ALIGN_RIGHT, ALIGN_LEFT = 63, 40
 SHIFTS = range(-ALIGN_LEFT, ALIGN_RIGHT + 1)
-"""By which terms are shifted (right positive)."""
+"""Shifts of terms (positive to the right)."""
 
 ROUNDED_WIDTH = ALIGN_WIDTH + 2 - UPDATE_GUARD_BITS
 """Width of a new momentum or weight before it saturates."""
 
 
 def ScaleLayout(config: Config) -> data.StructLayout:
-    """What is the same for all weights of a command: factors and shifts (right positive) of momentum,
-    gradient, decay, weight and learning-rate term; where gradients are predicted, also of a momentum that is kept.
+    """Values shared by all weights of a command: factors, and shifts (positive to the right), of momentum, gradient,
+    decay, weight and learning-rate term; where gradients are predicted, also of a momentum that is kept.
     """
     terms = ("v", "g", "d", "w", "l", *["k"] * config.predicts)
     return data.StructLayout({
@@ -53,12 +53,12 @@ def most_saturations(config: Config) -> int:
 
 
 def weight_max(operand_width: int) -> int:
-    """Where a master weight saturates: so that its upper half, rounded, is still an operand."""
+    """Limit at which a master weight saturates: its upper half, rounded, is still an operand."""
     return (operand_max(operand_width) << LOW_BITS) + operand_max(LOW_BITS)
 
 
 def weight_halves(w, hi, lo):
-    """Assignments of a master weight's halves; ``lo`` counts as negative if its sign bit is set."""
+    """Assign a master weight to its halves; ``lo`` counts as negative if its sign bit is set."""
     return hi.eq((w >> LOW_BITS) + w[LOW_BITS - 1]), lo.eq(w[:LOW_BITS].as_signed())
 
 
@@ -83,11 +83,22 @@ def lane_scale(m, config: Config, task):
 
 
 class SgdLane(wiring.Component):
-    """docs/machine.md's UPDATE of one weight, free-running; ``scale`` stands still meanwhile.
+    """Computes docs/machine.md's UPDATE for one weight a cycle.
 
-    ``g``, ``hi``, ``lo``, ``v`` go in together. The new ``hi``, ``lo``, ``v`` come out ``LATENCY`` cycles later
-    with ``w_magnitude`` and ``w_saturated``; ``v_magnitude`` and ``v_saturated`` ``V_LATENCY`` cycles later. Where
-    gradients are predicted, one that says that there is none leaves momentum and weight as they are.
+    Where gradients are predicted, the mark of no gradient leaves momentum and weight as they are.
+
+    Members
+    -------
+    scale : the command's factors and shifts; stands still
+    g, hi, lo, v : gradient, halves of the weight, momentum
+    o_hi, o_lo, o_v : the new weight and momentum
+    v_magnitude, v_saturated : magnitude of the new momentum before it saturates, and a flag that it does; ``V_LATENCY``
+        cycles after the operands
+    w_magnitude, w_saturated : the same of the new weight, together with it
+
+    Timing
+    ------
+    Free-running: a new weight follows ``LATENCY`` cycles after its operands, one a cycle.
     """
 
     V_LATENCY = Product.LATENCY + Requantise.LATENCY + 2 + Rounder.LATENCY
@@ -128,9 +139,9 @@ class SgdLane(wiring.Component):
         return m
 
     def _kept(self, m):
-        """Scale and gradient of each weight: without a gradient, one time the momentum is all that there is.
+        """Scale and gradient of each weight; without a gradient, the result is the momentum times one.
 
-        Each field of the scale is that of the weight which uses it in this cycle.
+        Each field of the scale belongs to the weight that uses it in this cycle.
         """
         none = Signal()
         scale, shift_v = Signal.like(self.scale), Signal.like(self.scale.shift_v)

@@ -1,4 +1,4 @@
-"""What a command of the update unit reports besides the maxima of momentum and weights."""
+"""The third result of an update: second moments, or the quality of a prediction."""
 
 from amaranth import Module, Mux, signed
 from amaranth.lib import data, wiring
@@ -16,10 +16,20 @@ __all__ = ["ThirdResult"]
 
 
 class ThirdResult(wiring.Component):
-    """A third result: of ADAM the second moments' (their roots' maximum), of UPDATE with quality the layer's scale's.
+    """Gathers the third result: from ADAM the maximum of the moments' roots, from UPDATE with quality a layer's scale.
 
-    Since ``clear``: errors ``e`` and gradients ``g`` in lanes with ``mask``, and magnitudes of roots, of which any that
-    isn't there is 0. After ``latency`` cycles they are in ``result`` and ``quality``. ``task`` passes to them directly.
+    Members
+    -------
+    clear : forget what was gathered
+    task : the command; passes to the results directly
+    mask, e, g : errors and gradients
+    s_magnitude : magnitudes of roots; 0 where there is none
+    result : the result
+    quality : the quality sums
+
+    Attributes
+    ----------
+    latency : cycles from operands to ``result`` and ``quality``
     """
 
     def __init__(self, config: Config):

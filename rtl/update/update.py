@@ -1,4 +1,4 @@
-"""Update unit: SGD with momentum and weight decay on weights in DRAM."""
+"""Update unit: SGD with momentum and weight decay, and Adam, on weights in DRAM."""
 
 from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
@@ -33,20 +33,38 @@ __all__ = ["Update"]
 
 
 class Update(wiring.Component):
-    """Runs UPDATE commands one after the other, ``update_lanes`` weights per cycle at best.
+    """Runs UPDATE commands one after the other, and ADAM commands where gradients are predicted.
 
-    Chunks are read, computed and written at the same time. All arrays must start at a multiple of the
-    memory port's beat, else BAD_ADDRESS. What hi, lo and v would occupy is checked against ``regions`` before
-    anything is read. ``result_valid`` comes twice per command (momentum, then weights), ``done`` after
-    them when all writes are answered. After ``fault`` (a pulse, with ``fault_code`` and ``fault_command``) the
-    unit begins no write burst of another chunk, reports nothing and takes no command until reset. ``busy`` from
-    the cycle after a command is taken to the one of ``done``, or to reset. ``stop``, ``hold``, ``writing``: see
-    :class:`.write_stop.WriteStop`. ``reset`` is for reader and writer, which are far apart: it goes on to them from
-    register to register; the rest needs a ResetInserter around the unit.
+    Chunks are read, computed and written at the same time. The written arrays are checked against ``regions`` before
+    anything is read; all arrays must start at a multiple of the memory port's beat, else BAD_ADDRESS. ADAM, and UPDATE
+    with ``quality``, have a third result: the second moment, or the layer's scale.
 
-    Where gradients are predicted: ADAM commands too, ``adam_lane.FOLD`` cycles a weight, with ``rate`` from outside.
-    They, and UPDATE with ``quality``, have a third result (second moment; the layer's scale). With that of ``quality``
-    (but for a dry one) comes ``quality_valid``. ``signs`` is there where ``config.flips_signs``.
+    Members
+    -------
+    i : the commands
+    reset : for reader and writer, which are far apart: it reaches them through registers; the rest needs a
+        ResetInserter
+    read, write : ways to memory
+    regions : the write regions
+    done : after the results, when all writes are answered
+    result_valid, result : the momentum's result, then the weights', then the third
+    saturations : results of this cycle that saturated
+    fault, fault_code, fault_command : a fault (a pulse): until reset the unit begins no write burst of another chunk,
+        reports nothing and takes no command
+    busy : from the cycle after a command is taken to that of ``done``, or to reset
+    stop, hold, writing : see :class:`..dma.write_stop.WriteStop`
+    quality_valid, quality : quality sums, with the third result of a command that isn't dry; where gradients are
+        predicted
+    rate : Adam's rate, made outside; where gradients are predicted
+    signs : key of random signs; only where ``config.flips_signs``
+
+    Attributes
+    ----------
+    RESETS : registers on the way of ``reset``
+
+    Timing
+    ------
+    UPDATE: ``update_lanes`` weights a cycle at best; ADAM: ``adam_lane.FOLD`` cycles a weight.
     """
 
     RESETS = 2
@@ -87,7 +105,7 @@ class Update(wiring.Component):
         trackers = self._trackers(m, task, reader.start)
         taken = Signal()  # a group
         slots, slots_next = (Signal(range(SLOTS + 1), init=SLOTS, name=name) for name in ("slots", "slots_next"))
-        room_next = Signal()  # whether the writer will have any of these, in which chunks go, or needs none
+        room_next = Signal()  # the writer will have a slot for a chunk, or needs none
         m.d.comb += [
             taken.eq(reader.o.valid & reader.o.ready),
             slots_next.eq(slots - (taken & reader.o.p.last & ~task.dry) + writer.freed),
@@ -108,7 +126,7 @@ class Update(wiring.Component):
         return m
 
     def _predicted(self, m, task, reader, writer, trackers, room_next, taken):
-        """Lanes of both kinds. Returns the third result, and when a command's last weight comes out of its lane."""
+        """Add both kinds of lanes. Returns the third result, and a pulse as a command's last weight leaves its lane."""
         config = self._config
         m.submodules.adam = adam = UpdateAdam(config)
         m.submodules.third = third = ThirdResult(config)
@@ -140,7 +158,7 @@ class Update(wiring.Component):
         return [third.result], final
 
     def _signs(self, m, task, reader, taken):
-        """Gradients, of which some commands change signs, and whether they are there."""
+        """Gradients, whose signs some commands change, and a bit that says that they are there."""
         m.submodules.signs = signs = RandomSigns(self._config)
         m.d.comb += [
             signs.start.eq(reader.start), signs.layer.eq(task.layer), signs.key.eq(self.signs),
@@ -150,7 +168,7 @@ class Update(wiring.Component):
         return given, signs.valid | ~task.random
 
     def _trackers(self, m, task, clear):
-        """They need no reset: each is cleared by a register of its own, before the first weight and the results."""
+        """Add the maxima. They need no reset: each is cleared by a register of its own, before weights and results."""
         v_tracker, w_tracker = Maximum(ROUNDED_WIDTH), Maximum(ROUNDED_WIDTH)
         m.submodules.v_tracker, m.submodules.w_tracker = self._apart(v_tracker), self._apart(w_tracker)
         clears = Signal(2)
@@ -162,7 +180,7 @@ class Update(wiring.Component):
         return v_tracker, w_tracker
 
     def _lanes(self, m, task, taken, group, new, trackers, others=(0, 0, 0)):
-        """All lanes with what they share: scale, masks alongside, sums of their reports and of ``others``."""
+        """Add all SGD lanes and their shared parts: scale, delayed masks, sums of their reports and of ``others``."""
         mask = delayed(m, Mux(taken, group.mask, 0), SgdLane.V_LATENCY)
         v_mask, w_mask = mask, delayed(m, mask, SgdLane.LATENCY - SgdLane.V_LATENCY)
         m.d.comb += new.last.eq(delayed(m, group.last, SgdLane.LATENCY))
@@ -170,7 +188,7 @@ class Update(wiring.Component):
         v_magnitudes, w_magnitudes, saturations = others
         for n in range(self._config.update_lanes):
             lane = SgdLane(self._config)
-            m.submodules[f"lane{n}"] = self._apart(lane)  # what comes out before the first weight is masked
+            m.submodules[f"lane{n}"] = self._apart(lane)  # its results before the first weight are masked
             m.d.comb += [
                 lane.scale.eq(scale),
                 lane.g.eq(group.g[n]), lane.hi.eq(group.hi[n]), lane.lo.eq(group.lo[n]), lane.v.eq(group.v[n]),

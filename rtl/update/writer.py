@@ -1,4 +1,4 @@
-"""Update writer: new weights and momenta become beats and bursts."""
+"""Update writer: turns new weights and moments into beats and bursts."""
 
 from amaranth import Array, Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -20,20 +20,26 @@ __all__ = ["UpdateWriter", "written_arrays"]
 
 
 def written_arrays(config: Config) -> dict[str, int]:
-    """Bytes per element of the arrays that an update writes; the second moments only if it is ADAM."""
+    """Bytes per element of the arrays that an update writes; only ADAM writes second moments."""
     written = {name: size for name, size in array_bytes(config).items() if name != "g"}
     return {**written, "d": MOMENT_BYTES} if config.predicts else written
 
 
 class UpdateWriter(wiring.Component):
-    """Writes ``count`` elements each of the arrays at ``addr`` (hi, lo, v; multiples of the beat) after ``start``.
+    """Writes ``count`` elements of each array, chunk by chunk; it has room for ``SLOTS`` chunks.
 
-    ``i`` is taken whenever ``valid``; there is room for ``SLOTS`` chunks, given back by ``freed``. ``hold``: begin
-    no other chunk's bursts. ``idle``, a cycle late: all is written and answered; ``fault``: an answer of this cycle was
-    an error.
-
-    Where gradients are predicted, a command ``with_d`` writes second moments too, one for each ``d_valid``; a chunk's
-    last, with ``d_last``, comes with its last group or before.
+    Members
+    -------
+    start : begin
+    count, addr : number of elements, and address of each array (hi, lo, v; multiples of the beat)
+    valid, i : a group, taken at once
+    freed : a chunk's room is given back
+    hold : begin no other chunk's bursts
+    write : way to memory
+    idle : all is written and answered; a cycle late
+    fault : an answer of this cycle was an error
+    with_d : write second moments too; this and the rest only where gradients are predicted
+    d_valid, d, d_last : a second moment; a chunk's last comes with the chunk's last group or before
     """
 
     def __init__(self, config: Config):
@@ -92,7 +98,7 @@ class UpdateWriter(wiring.Component):
         return fifos
 
     def _bursts(self, m, chunks, ready, fifos):
-        """For each chunk that is complete, the bursts of array after array. Returns whether one is asked for."""
+        """Ask for the bursts of each complete chunk, array after array. Returns a bit: one is asked for."""
         config = self._config
         sizes = list(written_arrays(config).values())
         m.submodules.walk = walk = BurstWalk(config, STORE)
@@ -145,16 +151,16 @@ class UpdateWriter(wiring.Component):
         return requested
 
     def _give(self, m, requested, burst, array, fifos):
-        """The beats of the ``burst`` that is ``requested``, from the FIFO of the ``array``. Returns whether all are.
+        """Give the ``burst`` that is ``requested`` its beats, from the ``array``'s FIFO. Returns a bit: all are given.
 
-        Of a burst that is requested all beats are in the FIFO. Memory blocks take most of a cycle and are far from the
-        port: each has a register behind it, and the skid comes behind the choice among these.
+        All beats of a requested burst are in the FIFO. Memory blocks take most of a cycle and are far from the port:
+        each has a register after it, and the skid comes after the choice among these.
         """
         beat_bytes = self._config.beat_bytes
         m.submodules.skid = skid = Skid(self.write.beats.payload.shape())
         connect(m, skid.o, flipped(self.write.beats))
-        left = Signal.like(burst.length)  # beats behind the present one
-        final = Signal()  # whether there is none
+        left = Signal.like(burst.length)  # beats after the present one
+        final = Signal()  # there is none
         full = Signal(beat_bytes, reset_less=True)  # strobes of the burst's last beat
         end = burst.last[: (beat_bytes - 1).bit_length()]
         chosen = Signal(len(fifos))  # whose beats are being given
