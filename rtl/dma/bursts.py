@@ -1,4 +1,4 @@
-"""From descriptors to memory traffic: segments, their bursts on the DRAM side, their beats on the scratchpad side."""
+"""From descriptors to memory traffic: segments, their bursts in DRAM, their beats in the scratchpad."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -14,14 +14,14 @@ from .segments import Segments
 __all__ = ["BeatLayout", "BeatWalk", "BurstLayout", "BurstWalk", "pad_element_bits"]
 
 BurstLayout = data.StructLayout({"addr": 32, "length": 8, "first": 32, "last": 33})
-"""A burst: address of its first beat and beats - 1; the first byte wanted and the last."""
+"""A burst: address of its first beat, its number of beats - 1, the first and the last byte wanted."""
 
 
 def BeatLayout(config: Config) -> data.StructLayout:
     """A beat as scratchpad lanes: lane j is operand j of the beat.
 
-    ``addr``: the lanes' element addresses within a half; ``mask``: those that belong to the segment;
-    ``first``: the first of them if the beat begins a segment.
+    ``addr`` has the lanes' element addresses within a half, ``mask`` the lanes that belong to the segment. ``first`` is
+    the first of these lanes if the beat begins a segment.
     """
     lanes = config.beat_elements
     return data.StructLayout({
@@ -30,20 +30,38 @@ def BeatLayout(config: Config) -> data.StructLayout:
 
 
 def pad_element_bits(config: Config) -> int:
-    """Bits that number the operands in half of any of the scratchpads."""
+    """Bits that number the operands in half of the largest scratchpad."""
     return (max(config.a_elements, config.b_elements, config.c_elements) - 1).bit_length()
 
 
 def _single(place, last):
-    """Whether operand ``last``, counted from one at ``place`` in a block, is in it: known sooner than their sum."""
+    """True if operand ``last``, counted from one at ``place`` in a block, is in that block; faster than their sum."""
     bits = len(place)
     return (last[bits:] == 0) & ~(place + last[:bits])[bits]
 
 
 class BurstWalk(wiring.Component):
-    """The bursts of a descriptor in order, one per cycle at best, each within its aligned ``max_burst_beats``.
+    """The bursts of descriptors in order, each within its aligned block of ``max_burst_beats``.
 
-    ``idle``: all bursts of the descriptors taken from ``i`` have been taken from ``o``.
+    Parameters
+    ----------
+    config : Config
+        decides the length of bursts
+    bits : tuple of Bits
+        layout of the descriptors
+
+    Members
+    -------
+    i : In(descriptor_stream(bits))
+        descriptors
+    o : Out(stream of BurstLayout)
+        bursts
+    idle : Out(1)
+        all bursts of the descriptors taken from ``i`` have been taken from ``o``
+
+    Timing
+    ------
+    At best one burst per cycle.
     """
 
     def __init__(self, config: Config, bits: tuple[Bits, ...]):
@@ -72,8 +90,8 @@ class BurstWalk(wiring.Component):
         first = Signal(32)
         last = Signal(33)
         end = Signal(block_bits - beat_bits)  # the last beat's place in its block
-        left = Signal(len(blocks))  # blocks behind the present one
-        final = Signal()  # whether there is none
+        left = Signal(len(blocks))  # blocks after the present one
+        final = Signal()  # no block is left
         full = config.max_burst_beats - 1  # the last place in a block
         m.d.comb += [
             self.o.payload.addr.eq(first[beat_bits:] << beat_bits),
@@ -98,10 +116,30 @@ class BurstWalk(wiring.Component):
 
 
 class BeatWalk(wiring.Component):
-    """The beats of a descriptor in order, one per cycle at best.
+    """The beats of descriptors in order.
 
-    ``offsets[j]``, steady while not ``idle``: j times the distance in the scratchpad between operands
-    adjacent in DRAM. ``idle``: all beats of the descriptors taken from ``i`` have been taken from ``o``.
+    Parameters
+    ----------
+    config : Config
+        decides the size of a beat
+    bits : tuple of Bits
+        layout of the descriptors
+
+    Members
+    -------
+    i : In(descriptor_stream(bits))
+        descriptors
+    offsets : In(array of addresses)
+        ``offsets[j]`` is j times the distance in the scratchpad between operands adjacent in DRAM; steady while not
+        ``idle``
+    o : Out(stream of BeatLayout(config))
+        beats
+    idle : Out(1)
+        all beats of the descriptors taken from ``i`` have been taken from ``o``
+
+    Timing
+    ------
+    At best one beat per cycle.
     """
 
     def __init__(self, config: Config, bits: tuple[Bits, ...]):
@@ -131,8 +169,8 @@ class BeatWalk(wiring.Component):
 
         base, first = Signal(element_bits), Signal(range(lanes))
         end = Signal(range(lanes))
-        left = Signal(len(beats))  # beats behind the present one
-        final = Signal()  # whether there is none, so that lanes go up to end
+        left = Signal(len(beats))  # beats after the present one
+        final = Signal()  # no beat is left, so that lanes go up to end
         m.d.comb += [
             self.o.payload.first.eq(first),
             *(self.o.payload.addr[j].eq(base + self.offsets[j]) for j in range(lanes)),

@@ -1,4 +1,4 @@
-"""Fill, the DMA engine that brings operands from memory into the scratchpads and the bias memory."""
+"""Fill: the DMA engine that brings operands from memory into the scratchpads and the bias memory."""
 
 from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -18,15 +18,25 @@ __all__ = ["Fill"]
 
 _LAYOUT = descriptor_layout(FILL)
 _BIAS_SHIFT = 31
-"""Range of a bias shift, either way."""
+"""Greatest shift of a bias, in either direction."""
 
 
 class _Requests(wiring.Component):
     """Fill's memory side: takes tokens, asks for bursts, passes descriptors on to the data side.
 
-    It may be ``AHEAD`` descriptors ahead of the data side. A descriptor goes on, and its bursts are
-    asked for, once its token is taken: the data side takes every beat without waiting for another block. ``wanted``:
-    there is one, and its token.
+    It may be AHEAD descriptors ahead of the data side. A descriptor goes on, and its bursts are asked for, once its
+    token is taken. The data side therefore takes every beat without waiting for another block.
+
+    Members
+    -------
+    i, o : In, Out(descriptor_stream(FILL))
+        descriptors from the sequencer, and on to the data side
+    request : Out(request stream)
+        bursts
+    a_free, b_free, c_free : Out(Token())
+        free halves of the scratchpads
+    wanted : Out(1)
+        a descriptor is there, and its token
     """
 
     AHEAD = 2
@@ -61,7 +71,7 @@ class _Requests(wiring.Component):
             self.request.payload.length.eq(walk.o.payload.length),
             walk.o.ready.eq(self.request.ready),
         ]
-        # In a register, as it has hundreds of loads: what it takes to go stays until it goes.
+        # Registered, as it has hundreds of loads; its conditions stay true until the descriptor goes.
         m.d.sync += taken.eq(self.wanted & queue.w_rdy & walk.i.ready & ~taken)
         with m.Switch(d.target):
             for target, token in ((Target.A, self.a_free), (Target.B, self.b_free), (None, self.c_free)):
@@ -71,16 +81,40 @@ class _Requests(wiring.Component):
 
 
 class Fill(wiring.Component):
-    """DMA read engine: descriptors of :data:`adagp.spec.microcode.descriptors.FILL` to scratchpad and bias writes.
+    """DMA read engine: carries out :data:`adagp.spec.microcode.descriptors.FILL` descriptors.
 
-    Moves a beat per cycle when the memory delivers, of segments however short, and clears a word per
-    cycle. ``a_full``, ``b_full``, ``c_ready`` pulse once a descriptor with ``ready`` has landed: reads
-    presented from that cycle on see it. Biases come in order, ``bias_start`` with a descriptor's
-    first. ``fault`` pulses for each beat the memory refused, with ``fault_command`` its command.
+    Parameters
+    ----------
+    config : Config
+        decides widths and depths
+
+    Members
+    -------
+    i : In(descriptor_stream(FILL))
+        descriptors
+    client : Out(ReadClient(config))
+        reads memory
+    a, b, c : Out(PadWrite(config, 2 * depth))
+        writes to the scratchpads
+    bias_valid, bias_start, bias_half, bias_data : Out
+        biases in order, ``bias_start`` with a descriptor's first
+    a_free, b_free, c_free : Out(Token())
+        free halves of the scratchpads
+    a_full, b_full, c_ready : Out(1)
+        pulse once a descriptor with ``ready`` has landed: reads presented from that cycle on see its data
+    fault, fault_command : Out
+        pulses for each beat that the memory refused, with its command
+    busy : Out(1)
+        a descriptor is being carried out, or could begin
+
+    Timing
+    ------
+    One beat per cycle when the memory delivers, however short the segments; clearing takes a cycle for each word. The
+    pulse of ``a_full``, ``b_full`` or ``c_ready`` comes LANDING_CYCLES after the last beat.
     """
 
     LANDING_CYCLES = 2 + Requantise.LATENCY
-    """From the cycle that takes a descriptor's last beat to its pulse of ``a_full`` or ``c_ready``."""
+    """Cycles from a descriptor's last beat to its pulse of ``a_full``, ``b_full`` or ``c_ready``."""
 
     def __init__(self, config: Config):
         self._config = config
@@ -107,7 +141,7 @@ class Fill(wiring.Component):
 
         d = Signal(_LAYOUT)  # the descriptor being worked on
         half, moving, landed = Signal(), Signal(), Signal()
-        clearing = Signal()  # what is written is far away
+        clearing = Signal()  # a register, as the scratchpads are far away
         clear_word = Signal(pad_element_bits(self._config))
         m.d.comb += [
             walk.i.payload.eq(d),
@@ -125,9 +159,9 @@ class Fill(wiring.Component):
         return m
 
     def _control(self, m, requests, walk, d, clear_word, clearing, landed):
-        """One descriptor after the other: clear, then data."""
+        """Carry out one descriptor after the other: clear, then move data."""
         bank_bits, queue = (self._config.banks - 1).bit_length(), requests.o
-        words_left = Signal(len(d.clear) - bank_bits)  # behind the one that is cleared
+        words_left = Signal(len(d.clear) - bank_bits)  # after the one that is being cleared
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += queue.ready.eq(1)
@@ -165,7 +199,7 @@ class Fill(wiring.Component):
             m.d.sync += walk.offsets[j].eq(multiple)
 
     def _finish(self, m, d, half, landed):
-        """Choose the half, and tell once the data is where readers find it."""
+        """Choose the half, and report once the data is where readers find it."""
         next_half = Signal(2)  # A, B
         is_a, is_b = d.target == Target.A, d.target == Target.B
         event = Cat(is_a, is_b, ~is_a & ~is_b) & (landed & d.ready).replicate(3)
@@ -175,7 +209,7 @@ class Fill(wiring.Component):
         m.d.comb += Cat(self.a_full, self.b_full, self.c_ready).eq(landed_before)
 
     def _write(self, m, walk, d, half, clear_word, clearing, moving):
-        """Registered writes; one set of lanes, each pad with a mask of its own."""
+        """Write to the scratchpads from registers: one set of lanes, and a mask for each scratchpad."""
         config = self._config
         bank_bits = (config.banks - 1).bit_length()
         n_beat = config.beat_elements
@@ -198,7 +232,7 @@ class Fill(wiring.Component):
             m.d.comb += [pad.addr[j].eq(Cat(words[j][:word_bits], s1_half)) for j in range(config.banks)]
 
     def _bias(self, m, walk, d, half, moving):
-        """The bias operand of a beat, requantised."""
+        """Requantise the bias operand of a beat."""
         config = self._config
         operands = ArrayLayout(signed(config.operand_width), config.beat_elements)(self.client.beats.payload.data)
         m.submodules.requantise = requantise = Requantise(

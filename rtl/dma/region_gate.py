@@ -1,4 +1,4 @@
-"""Writes stay in the regions that are declared for them."""
+"""Keeps writes within the declared write regions."""
 
 from amaranth import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -14,9 +14,20 @@ __all__ = ["RegionGate"]
 
 
 class RegionGate(wiring.Component):
-    """Lets bursts pass that lie in one of the write regions; at the first other one it stops for good.
+    """Lets bursts pass that lie in a write region; at the first other one it stops for good.
 
-    ``fault`` from the cycle after on. ``idle``: no burst is inside.
+    Members
+    -------
+    i : In(stream of BurstLayout)
+        bursts
+    request : Out(request stream)
+        bursts that lie in a region
+    regions : In(array of RegionLayout)
+        the write regions
+    idle : Out(1)
+        no burst is inside the gate
+    fault : Out(1)
+        a burst lies in no region; stays high
     """
 
     def __init__(self, config: Config):
@@ -30,11 +41,11 @@ class RegionGate(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         request = self.request.p.shape()
-        # Who asks and the port are far away.
+        # A skid on each side, as both neighbours are far away.
         m.submodules.arrived = arrived = Skid(BurstLayout)
         m.submodules.skid = skid = Skid(data.StructLayout({"request": request, "inside": 1}))
         wiring.connect(m, wiring.flipped(self.i), arrived.i)
-        begins, ends = Signal(N_REGIONS), Signal(N_REGIONS)  # inside each region
+        begins, ends = Signal(N_REGIONS), Signal(N_REGIONS)  # the burst begins, and ends, within each region
         s0, s1, s1_valid = arrived.o.p, Signal(request, reset_less=True), Signal()
         m.d.comb += [
             skid.i.valid.eq(s1_valid),

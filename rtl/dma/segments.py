@@ -14,10 +14,25 @@ _LENGTH = descriptor_layout(FILL)["length"].shape
 
 
 class Segments(wiring.Component):
-    """The segments of a FILL or STORE descriptor, outermost loop slowest, one per cycle at best.
+    """The segments of a FILL or STORE descriptor, in nested loops of which the outermost is the slowest.
 
-    ``o``: where a segment begins in DRAM and scratchpad (modulo the widths asked for) and its operands - 1.
-    The next descriptor is taken when the last segment has been.
+    Parameters
+    ----------
+    bits : tuple of Bits
+        layout of the descriptors
+    dram_bits, sp_bits : int
+        bits of the places in DRAM and scratchpad, which are modulo these widths
+
+    Members
+    -------
+    i : In(descriptor_stream(bits))
+        descriptors; the next one is taken when the last segment has been
+    o : Out(stream of {place, last})
+        a segment's place in DRAM and scratchpad, and its number of operands - 1
+
+    Timing
+    ------
+    At best one segment per cycle.
     """
 
     def __init__(self, bits: tuple[Bits, ...], dram_bits: int, sp_bits: int):
@@ -31,18 +46,18 @@ class Segments(wiring.Component):
         m = Module()
         d = self.i.payload
         levels = range(sum(name in ("n0", "n1", "n2") for name, _ in d.shape()))
-        # Turns of a level, altogether and left: this one counts, so that nothing is computed where they are loaded.
+        # All turns of a level, and those left, this one included: so they are loaded without being computed.
         turns = [Signal.like(d[f"n{level}"], name=f"turns{level}", reset_less=True) for level in levels]
         left = [Signal.like(d[f"n{level}"], name=f"left{level}", reset_less=True) for level in levels]
-        # Whether a level has more than one turn, just two; whether another turn is left, just one; whether it is the
-        # one that steps when this segment is taken, whether one outside it is, either of both.
+        # By level. several: it has more than one turn; double: just two; more: a turn is left; nearly: just one is.
+        # When this segment is taken, steps: it steps; anew: a level outside it steps; turning: either.
         several, double, more, nearly, steps, anew, turning = (
             Signal(len(levels), name=name, reset_less=True)
             for name in ("several", "double", "more", "nearly", "steps", "anew", "turning")
         )
-        free, taken = ~self.o.valid, self.o.ready  # while ``free`` whatever else happens counts for nothing
+        free, taken = ~self.o.valid, self.o.ready  # while free, nothing else matters
         m.d.comb += self.i.ready.eq(free)
-        following = Signal(len(levels))  # ``more`` behind a step
+        following = Signal(len(levels))  # more, after a step
         with m.If(taken):
             m.d.sync += [
                 self.o.valid.eq(steps.any()),
@@ -59,7 +74,7 @@ class Segments(wiring.Component):
                     nearly[level].eq(Mux(anew[level], double[level], left[level] == 3)),
                 ]
         nonempty = ~Cat(d.length == 0, *(d[f"n{level}"] == 0 for level in levels)).any()
-        with m.If(free):  # hundreds of registers, which needn't know whether there is a descriptor
+        with m.If(free):  # these hundreds of registers load even without a descriptor
             ones = Cat(d[f"n{level}"] == 1 for level in levels)
             twos = Cat(d[f"n{level}"] == 2 for level in levels)
             m.d.sync += [
@@ -76,7 +91,7 @@ class Segments(wiring.Component):
         return m
 
     def _steps(self, more, steps, anew, turning):
-        """Of the levels with ``more`` turns the innermost steps, those inside it begin anew."""
+        """Step the innermost of the levels with ``more`` turns; those inside it begin anew."""
         for level in range(len(more)):
             inside = more[level + 1 :].any()
             outside = more[:level].any()
@@ -85,14 +100,14 @@ class Segments(wiring.Component):
             yield turning[level].eq((outside | more[level]) & ~inside)
 
     def _places(self, m, levels, steps, turning, free, taken):
-        """Where segments begin: the operands of the sum are chosen a cycle before it."""
+        """Compute where segments begin; the operands of the sum are chosen a cycle before it."""
         d, here = self.i.payload, self.o.payload.place
         stride = [Signal(self._place, name=f"stride{level}", reset_less=True) for level in levels]
-        # Of the level's present turn.
+        # Where the present turn of each level begins.
         start = [Signal(self._place, name=f"start{level}", reset_less=True) for level in levels[:-1]]
         origin, by = (Signal(self._place, name=name, reset_less=True) for name in ("origin", "by"))
         outer, along = Signal(self._place), Signal(self._place)
-        begins = Signal(len(levels), reset_less=True)  # whether the present turn begins here, which is then its start
+        begins = Signal(len(levels), reset_less=True)  # the present turn begins here
         from_here = Signal()
         m.d.comb += [here.dram.eq(origin.dram + by.dram), here.sp.eq(origin.sp + by.sp)]
         with m.If(taken):

@@ -1,4 +1,4 @@
-"""Store, the DMA engine that takes results from the C scratchpad to memory."""
+"""Store: the DMA engine that takes results from the C scratchpad to memory."""
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -32,10 +32,22 @@ _LAYOUT = descriptor_layout(STORE)
 
 
 class _Answers(wiring.Component):
-    """Counts answers: ``complete`` pulses once those of all bursts begun before ``mark`` have come.
+    """Counts answers to bursts, to know when a command's writes are complete.
 
-    ``completed`` is the marked command. ``mark`` may be raised only while not ``busy``. ``fault`` with a refused
-    write, of ``command``.
+    Members
+    -------
+    begun : In(1)
+        a burst begins
+    answer : Out(answer stream)
+        answers
+    mark, marked_command : In
+        all bursts of ``marked_command`` have begun; only while not ``busy``
+    busy : Out(1)
+        answers are missing to bursts begun before the mark
+    complete, completed : Out
+        pulses once they have come, with the marked command
+    fault, command : Out
+        a write was refused, of ``command``
     """
 
     def __init__(self, config: Config):
@@ -49,7 +61,7 @@ class _Answers(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         outstanding = Signal(range(BEGUN + 1))
-        before = Signal.like(outstanding)  # of those, the ones that belong to the mark
+        before = Signal.like(outstanding)  # bursts among them that began before the mark
         left = Signal.like(outstanding)
         m.d.comb += [
             left.eq(outstanding - self.answer.valid),
@@ -68,9 +80,20 @@ class _Answers(wiring.Component):
 
 
 class _Reader(wiring.Component):
-    """Beats out of the C scratchpad: lanes are read where the beat wants them, so nothing is shifted after.
+    """Reads beats from the C scratchpad, each lane from where the beat wants it, so that nothing is shifted afterwards.
 
-    ``idle``: every beat taken from ``i`` has been taken from ``beats``.
+    Members
+    -------
+    i : In(stream of BeatLayout(config))
+        beats
+    half : In(1)
+        half of the scratchpad
+    c : Out(PadRead)
+        the scratchpad
+    beats : Out(beat stream)
+        data and strobes
+    idle : Out(1)
+        every beat taken from ``i`` has been taken from ``beats``
     """
 
     def __init__(self, config: Config):
@@ -115,13 +138,40 @@ class _Reader(wiring.Component):
 
 
 class Store(wiring.Component):
-    """DMA write engine: descriptors of :data:`adagp.spec.microcode.descriptors.STORE` to bursts of the write client.
+    """DMA write engine: carries out :data:`adagp.spec.microcode.descriptors.STORE` descriptors.
 
-    Writes a beat per cycle, of segments however short, while the client accepts them. ``c_free``
-    pulses when the data of a descriptor with ``close`` has left the scratchpad, ``main_done`` when the
-    writes of one with ``done``, and all before, are answered. A burst outside ``regions`` stops the engine and
-    raises ``fault`` from then on; a refused write raises it for a cycle (``fault_code``: :class:`ErrorCode`).
-    ``stop``, ``lost``, ``hold``, ``writing``: see :class:`.write_stop.WriteStop`.
+    Parameters
+    ----------
+    config : Config
+        decides widths and depths
+
+    Members
+    -------
+    i : In(descriptor_stream(STORE))
+        descriptors
+    c : Out(PadRead(config, 2 * config.c_depth))
+        reads the C scratchpad
+    client : Out(WriteClient(config))
+        writes memory
+    drained : Out(Token())
+        results in the scratchpad; taken by descriptors with ``begin``
+    stop, lost, hold, writing
+        orderly stop; see :class:`.write_stop.WriteStop`
+    c_free : Out(1)
+        pulses when the data of a descriptor with ``close`` has left the scratchpad
+    main_done : Out(1)
+        pulses when the writes of a descriptor with ``done``, and all before, are answered
+    regions : In(array of RegionLayout)
+        write regions
+    fault, fault_code, fault_command : Out
+        high from a burst outside ``regions`` on, which stops the engine, and for a cycle at a refused write; the
+        :class:`ErrorCode` and the command
+    busy : Out(1)
+        a descriptor is being carried out, could begin, or isn't answered
+
+    Timing
+    ------
+    One beat per cycle while the client accepts them, however short the segments.
     """
 
     def __init__(self, config: Config):
@@ -174,18 +224,18 @@ class Store(wiring.Component):
             answers.marked_command.eq(d.command),
             self.main_done.eq(answers.complete),
             self.fault.eq(gate.fault | answers.fault),
-            # What was refused came before what is stopped at the gate.
+            # A refused burst began before the one that is stopped at the gate.
             self.fault_code.eq(Mux(answers.fault, ErrorCode.WRITE_FAULT, ErrorCode.WRITE_REGION)),
             self.fault_command.eq(Mux(answers.fault, answers.command, d.command)),
         ]
-        # What the reader says is from the cycle before, when it spoke of what the walk offered it too.
+        # The reader's idle of the cycle before covers the beat that the walk offered it then.
         empty = bursts.idle & gate.idle & walk.idle & delayed(m, reader.idle, 1) & ~skid.o.valid
         self._control(m, d, bursts, walk, answers, empty)
         return m
 
     def _control(self, m, d, bursts, walk, answers, empty):
-        """One descriptor after the other."""
-        ended = Signal()  # in the cycle before, nothing of it was left
+        """Carry out one descriptor after the other."""
+        ended = Signal()  # in the cycle before, nothing of the descriptor was left
         begin, begins = self.i.payload.begin, Signal()
         m.d.comb += [
             begins.eq(self.i.valid & (self.drained.avail | ~begin)), self.drained.take.eq(self.i.ready & begin),

@@ -1,4 +1,4 @@
-"""Which writes an orderly stop lets through."""
+"""Decides which writes an orderly stop lets through."""
 
 from amaranth import Module, Signal
 from amaranth.lib import wiring
@@ -10,12 +10,29 @@ __all__ = ["WriteStop"]
 
 
 class WriteStop(wiring.Component):
-    """Decides over the bursts of ``command``, which come in the order of commands, during ``stop``.
+    """Decides about the bursts of ``command`` during ``stop``.
 
-    ``begun`` in each cycle in which a burst of ``command`` begins; ``complete`` when all of ``completed`` is written.
-    ``hold``, a cycle after what it depends on: no burst may begin. Let through are those of commands before the
-    failing one, and of those behind it that have begun to write, but none from ``lost`` on. ``writing``: such a one
-    isn't complete.
+    Bursts come in the order of commands. Let through are bursts of commands before the failing one, and of later
+    commands that have begun to write; but none of commands from ``lost`` on.
+
+    Members
+    -------
+    stop, lost : In(StopLayout), In(LostLayout)
+        the command that failed; the first one that can't be completed
+    command : In(16)
+        command of the next burst
+    begun : In(1)
+        a burst of ``command`` begins
+    complete, completed : In(1), In(16)
+        all of command ``completed`` is written
+    hold : Out(1)
+        no burst may begin
+    writing : Out(1)
+        a command that is let through has begun to write and isn't complete
+
+    Timing
+    ------
+    ``hold`` is a cycle late.
     """
 
     def __init__(self):

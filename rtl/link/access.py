@@ -12,9 +12,9 @@ __all__ = ["AccessLayout", "LinkAccess", "LinkPorts"]
 
 
 def AccessLayout(config: Config) -> data.StructLayout:
-    """An access to a beat of a space (0 the accelerator's registers, 1 the memory controller's, 2 memory).
+    """An access to a beat of a space: 0 is the accelerator's registers, 1 the memory controller's, 2 memory.
 
-    Registers have the lowest 32 bits of the beat.
+    Registers are the lowest 32 bits of the beat.
     """
     return data.StructLayout({
         "space": 2, "write": 1, "addr": 32, "data": config.port_width, "strobe": config.beat_bytes,
@@ -29,9 +29,18 @@ class LinkPorts(wiring.Signature):
 
 
 class LinkAccess(wiring.Component):
-    """Does what ``i`` asks for, and pulses ``done`` with what was read and whether the bus answered with an error.
+    """Carries out accesses, one after the other; in memory as bursts of one beat.
 
-    The next access is taken behind ``done``. Memory is accessed in bursts of one beat.
+    Members
+    -------
+    i : In(stream of AccessLayout(config))
+        accesses; the next one is taken after ``done``
+    ports : Out(LinkPorts(config))
+        the buses
+    done : Out(1)
+        pulses when the access is answered
+    fault, o : Out(1), Out(port_width)
+        with ``done``: the bus answered with an error; the data read
     """
 
     def __init__(self, config: Config):

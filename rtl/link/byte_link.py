@@ -14,9 +14,25 @@ __all__ = ["ByteLink"]
 
 
 class ByteLink(wiring.Component):
-    """A host on a line of bytes, of any kind, that acts on the three buses of ``ports``; see :mod:`adagp.spec.link`.
+    """A host on a line of bytes that acts on three buses; see :mod:`adagp.spec.link`.
 
-    ``error`` stands for a byte that was lost on its way to ``i``. ``clock_hz`` is what the host is told.
+    Parameters
+    ----------
+    config : Config
+        the accelerator's
+    clock_hz : int
+        clock that HELLO's answer names
+
+    Members
+    -------
+    i, o : In, Out(stream of bytes)
+        the line, of any kind
+    error : In(1)
+        a byte was lost on its way to ``i``
+    irq : In(1)
+        the accelerator's interrupt
+    ports : Out(LinkPorts(config))
+        the buses
     """
 
     def __init__(self, config: Config, clock_hz: int):

@@ -1,4 +1,4 @@
-"""What carries out the host link's requests, and answers them; see :mod:`adagp.spec.link`."""
+"""Carries out the host link's requests, and answers them; see :mod:`adagp.spec.link`."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -16,7 +16,7 @@ MEMORY = 2
 
 
 def identity(config: Config, clock_hz: int) -> bytes:
-    """What HELLO is answered by."""
+    """The body of HELLO's answer."""
     values = {
         "link_version": LINK_VERSION, "max_payload": MAX_PAYLOAD, "clock_hz": clock_hz,
         "config_hash": config.config_hash,
@@ -27,9 +27,27 @@ def identity(config: Config, clock_hz: int) -> bytes:
 class LinkExecutor(wiring.Component):
     """Takes whole requests (header, payload, CRC) byte by byte and gives the bodies of their answers.
 
-    A request with the expected sequence number is carried out, and one with an earlier number if it only reads; an
-    earlier one that writes was carried out before, a later one came too early: both are answered without any effect,
-    as are all before the first HELLO.
+    A request with the expected sequence number is carried out. An earlier number has been carried out before: it is
+    carried out again if it only reads, else only answered. A later number came too early, and is only answered. So are
+    all requests before the first HELLO.
+
+    Parameters
+    ----------
+    config : Config
+        the accelerator's
+    clock_hz : int
+        clock that HELLO's answer names
+
+    Members
+    -------
+    i : In(stream of bytes)
+        requests
+    o : Out(stream of FramerInput)
+        answers
+    irq : In(1)
+        the accelerator's interrupt
+    access, done, fault, read
+        accesses, and their results; see :class:`.access.LinkAccess`
     """
 
     def __init__(self, config: Config, clock_hz: int):
@@ -44,7 +62,7 @@ class LinkExecutor(wiring.Component):
         m = Module()
         self._header, self._expected = Signal(HeaderLayout), Signal(8)
         self._beat = Signal(data.ArrayLayout(8, self.config.beat_bytes))
-        self._writes, self._idle, self._early = Signal(), Signal(), Signal()  # of the request; idle: without effect
+        self._writes, self._idle, self._early = Signal(), Signal(), Signal()  # idle: no effect
         self._faulty, self._count = Signal(), Signal(range(n_bytes(REQUEST)))
         self._strobe = Signal(self.config.beat_bytes)
         self._strange = Signal(init=1)
@@ -64,7 +82,7 @@ class LinkExecutor(wiring.Component):
         return m
 
     def _receive(self, m):
-        """States that take a request: its header, and what isn't needed of the rest."""
+        """States that take a request: its header, and the bytes after the part that is used."""
         header, ahead = self._header, Signal(8)
         hello = header.kind == Kind.HELLO
         m.d.comb += ahead.eq(header.sequence - self._expected)
@@ -105,7 +123,7 @@ class LinkExecutor(wiring.Component):
                 m.next = "SEQUENCE"
 
     def _access(self, m):
-        """States that move a beat: gathered from the payload, or for the answer."""
+        """States that move a beat: one gathered from the payload, or one for the answer."""
         header, access, strobe = self._header, self.access, self._strobe
         with m.State("TAKE"):
             m.d.comb += self.i.ready.eq(header.length != 0)
@@ -166,7 +184,7 @@ class LinkExecutor(wiring.Component):
                     m.next = "NOTE"
                 with m.Elif(self._last_lane & ~hello):
                     m.next = "FETCH"
-        with m.State("NOTE"):  # what the last byte says doesn't change while it waits
+        with m.State("NOTE"):  # the last byte must not change while it waits
             m.d.sync += stable.eq(outcome)
             m.next = "OUTCOME"
         with m.State("OUTCOME"):

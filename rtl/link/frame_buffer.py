@@ -1,4 +1,4 @@
-"""The host link's requests on their way in: kept once they are known to be whole."""
+"""Buffer for the host link's requests, which come out once they are known to be whole."""
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
@@ -9,7 +9,7 @@ from ...spec.link import CRC_BYTES, MAX_PAYLOAD, REQUEST, Kind, n_bytes
 __all__ = ["DEPTH", "FrameBuffer"]
 
 DEPTH = 2 * MAX_PAYLOAD
-"""Bytes: a request that is carried out, and the next one as it comes."""
+"""Bytes of the queue: room for a request that is carried out, and for the next one."""
 
 _KIND_AT, _LENGTH_AT = 1, 2
 _SHORTEST = n_bytes(REQUEST) + CRC_BYTES
@@ -18,10 +18,19 @@ _SHORTEST = n_bytes(REQUEST) + CRC_BYTES
 class FrameBuffer(wiring.Component):
     """A queue of bytes to which whole requests are added.
 
-    ``i``, ``end``, ``good``: from :class:`~adagp.rtl.link.frames.Unframer`. A frame is forgotten that isn't good,
-    of a kind
-    that there isn't, of another length than its header says, or longer than there is room; the bytes of all others come
-    out, CRC included, not before their end has come. Latency from end to first byte: two cycles.
+    A frame is dropped if it isn't good, of an unknown kind, of another length than its header says, or longer than the
+    room left. The bytes of other frames come out, CRC included, after their end has come.
+
+    Members
+    -------
+    i, end, good
+        bytes and ends of frames; see :class:`.frames.Unframer`
+    o : Out(stream of bytes)
+        whole requests
+
+    Timing
+    ------
+    Two cycles from ``end`` to the first byte.
     """
 
     i: In(stream.Signature(8, always_ready=True))
@@ -61,7 +70,7 @@ class FrameBuffer(wiring.Component):
         return m
 
     def _fits(self, m):
-        """Whether the frame that ends now is of a known kind and as long as its header says."""
+        """True if the frame that ends now is of a known kind and as long as its header says."""
         count = Signal(range(2 * DEPTH))
         known, writes = Signal(), Signal()
         length = Signal(16)

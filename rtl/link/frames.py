@@ -12,14 +12,26 @@ __all__ = ["Framer", "FramerInput", "Unframer"]
 _CRC = CRC32_ISO_HDLC(data_width=8)
 
 FramerInput = data.StructLayout({"data": 8, "last": 1})
-"""A body's byte, and whether it is the last."""
+"""A byte of a body; ``last`` for its last."""
 
 
 class Unframer(wiring.Component):
-    """What is between flags.
+    """Finds frames between flags: takes escapes out, and checks CRCs.
 
-    ``o`` has the bytes of body and CRC, in the cycles in which they come; ``end`` pulses behind a frame of at least
-    one byte, with ``good`` if its CRC is right. ``error``: a byte was lost, which spoils the frame that it was in.
+    Members
+    -------
+    i : In(stream of bytes)
+        the line
+    error : In(1)
+        a byte was lost, which spoils its frame
+    o : Out(stream of bytes)
+        body and CRC
+    end, good : Out(1)
+        pulses after a frame of at least one byte; its CRC is right
+
+    Timing
+    ------
+    Bytes come out in the cycle in which they come.
     """
 
     i: In(stream.Signature(8, always_ready=True))
@@ -53,7 +65,15 @@ class Unframer(wiring.Component):
 
 
 class Framer(wiring.Component):
-    """Frames of bodies, which it gives their flags, escapes and CRC."""
+    """Makes frames of bodies: adds flags, escapes and CRC.
+
+    Members
+    -------
+    i : In(stream of FramerInput)
+        bodies
+    o : Out(stream of bytes)
+        the line
+    """
 
     i: In(stream.Signature(FramerInput))
     o: Out(stream.Signature(8))

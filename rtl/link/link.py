@@ -1,4 +1,4 @@
-"""The host link: a serial line's frames become accesses to registers and memory."""
+"""The host link: frames on a serial line become accesses to registers and memory."""
 
 from amaranth import Module
 from amaranth.lib import wiring
@@ -15,11 +15,31 @@ __all__ = ["Link"]
 
 
 class Link(wiring.Component):
-    """A host on a serial line that acts on three buses, as :mod:`adagp.spec.link` describes.
+    """A host on a serial line that acts on three buses; see :mod:`adagp.spec.link`.
 
-    Ports: ``rx``, ``tx``; masters ``csr`` (the accelerator's registers), ``dram_csr`` (the memory controller's) and
-    ``m_axi`` (memory, bursts of one beat); ``irq``, the accelerator's interrupt. ``clock_hz`` is the rate of the clock
-    domain ``sync`` (default: the configuration's). Raises ValueError for a line that is too fast for it.
+    Parameters
+    ----------
+    config : Config
+        the accelerator's
+    baud : int
+        rate of the line
+    clock_hz : int or None
+        rate of the clock; None: the configuration's
+
+    Members
+    -------
+    rx, tx : In(1), Out(1)
+        the line
+    irq : In(1)
+        the accelerator's interrupt
+    csr, dram_csr : Out(AxiLite())
+        registers of the accelerator and of the memory controller
+    m_axi : Out(AxiMaster(config))
+        memory, in bursts of one beat
+
+    Raises
+    ------
+    ValueError for a line too fast for the clock
     """
 
     def __init__(self, config: Config, baud: int = BAUD, clock_hz: int | None = None):

@@ -15,9 +15,13 @@ _DATA_BITS = 8
 
 
 def phase_step(baud: int, clock_hz: int) -> int:
-    """What a bit's phase, a fraction of 2^24, advances by in a clock cycle; raises ValueError.
+    """Increment of a bit's phase, a fraction of 2^24, in a clock cycle.
 
     The rate is right to within 2^-25 of the clock, and errors of single bits don't add up.
+
+    Raises
+    ------
+    ValueError for a rate above a quarter of the clock
     """
     if not 0 < FEWEST_CYCLES * baud <= clock_hz:
         raise ValueError(f"baud = {baud!r} must satisfy 0 < {FEWEST_CYCLES} * baud <= clock_hz = {clock_hz}")
@@ -25,10 +29,25 @@ def phase_step(baud: int, clock_hz: int) -> int:
 
 
 class UartReceiver(wiring.Component):
-    """From a line to bytes, in the middle of their stop bits.
+    """Receives bytes from a serial line.
 
-    ``error`` pulses in place of a byte whose stop bit is missing; then nothing is a start bit until the line has been
-    high. ``rx`` may change at any time.
+    Parameters
+    ----------
+    baud, clock_hz : int
+        rates of the line and of the clock
+
+    Members
+    -------
+    rx : In(1)
+        the line; may change at any time
+    o : Out(stream of bytes)
+        bytes, in the middle of their stop bits
+    error : Out(1)
+        pulses in place of a byte without stop bit; the next start bit counts only after the line has been high
+
+    Raises
+    ------
+    ValueError for a line too fast for the clock
     """
 
     def __init__(self, baud: int, clock_hz: int):
@@ -70,7 +89,24 @@ class UartReceiver(wiring.Component):
 
 
 class UartTransmitter(wiring.Component):
-    """From bytes to a line, which is high between them. A byte that waits follows the one before without a pause."""
+    """Sends bytes on a serial line, which is high between them.
+
+    Parameters
+    ----------
+    baud, clock_hz : int
+        rates of the line and of the clock
+
+    Members
+    -------
+    i : In(stream of bytes)
+        bytes; a waiting byte follows the one before without a pause
+    tx : Out(1)
+        the line
+
+    Raises
+    ------
+    ValueError for a line too fast for the clock
+    """
 
     def __init__(self, baud: int, clock_hz: int):
         self._step = phase_step(baud, clock_hz)
@@ -80,7 +116,7 @@ class UartTransmitter(wiring.Component):
         m = Module()
         phase = Signal(_PHASE_BITS)
         ends = Signal()
-        bits = Signal(1 + _DATA_BITS, init=(1 << 1 + _DATA_BITS) - 1)  # from the one on the line to the last of data
+        bits = Signal(1 + _DATA_BITS, init=(1 << 1 + _DATA_BITS) - 1)  # from the bit on the line to the last data bit
         left = Signal(range(_DATA_BITS + 3))  # bits that haven't ended
         m.d.sync += [self.tx.eq(bits[0]), Cat(phase, ends).eq(phase + self._step)]
         m.d.comb += self.i.ready.eq((left == 0) | (left == 1) & ends)

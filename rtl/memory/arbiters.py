@@ -14,11 +14,35 @@ __all__ = ["ReadArbiter", "WriteArbiter"]
 
 
 class _Grants(wiring.Component):
-    """Round robin over clients' requests into one registered address channel, with a count of bursts.
+    """Grants clients' requests in turn, into one registered address channel, and counts bursts.
 
-    A request waits in a :class:`.skid.Skid` first; ``hold`` keeps single clients' out of that. ``halt`` drops those
-    that wait or come; a reset of all clients must follow. ``accept`` pulses with the cycle in which ``client``'s
-    request is taken; ``finish`` ends a burst.
+    Each request waits in a :class:`.skid.Skid` first.
+
+    Parameters
+    ----------
+    config : Config
+        decides the layout of a request
+    client_signature
+        ReadClient or WriteClient
+    n_clients : int
+        clients that share the channel
+
+    Members
+    -------
+    requests : In(array of request streams)
+        the clients'
+    hold : In(n_clients)
+        keep single clients' requests out of their skids
+    halt : In(1)
+        drop requests that wait or come; a reset of all clients must follow
+    accept, client, length : Out(1), Out(range(n_clients)), Out(8)
+        in this cycle ``client``'s request is taken, of ``length`` + 1 beats
+    finish : In(1)
+        a burst has ended
+    idle : Out(1)
+        no burst is under way
+    o_valid, o_ready, o_id, o
+        the address channel
     """
 
     def __init__(self, config: Config, client_signature, n_clients: int):
@@ -94,11 +118,33 @@ class _Grants(wiring.Component):
 
 
 class ReadArbiter(wiring.Component):
-    """Shares the read channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
+    """Shares the read channels between blocks, a burst at a time, in turn.
 
-    Beats go to the client their id names, a cycle later, so the memory may interleave clients. ``halt`` keeps new
-    bursts back from the next cycle on; ``idle``, a cycle late: none is under way, to the client. ``read_beats`` is high
-    in cycles that move a beat to one.
+    Beats go to the client that their id names, so the memory may interleave the bursts of different clients.
+
+    Parameters
+    ----------
+    config : Config
+        decides the widths
+    n_clients : int
+        blocks, up to 4
+
+    Members
+    -------
+    clients : In(array of ReadClient(config))
+        the blocks
+    axi : Out(AxiRead(config))
+        read channels of the memory port
+    halt : In(1)
+        no new burst may begin, from the next cycle on
+    idle : Out(1)
+        no burst is under way, to the last beat's arrival at its client; a cycle late
+    read_beats : Out(1)
+        a beat moves to a client in this cycle
+
+    Timing
+    ------
+    Beats reach their client a cycle after the port.
     """
 
     def __init__(self, config: Config, n_clients: int):
@@ -141,11 +187,31 @@ class ReadArbiter(wiring.Component):
 
 
 class WriteArbiter(wiring.Component):
-    """Shares the write channels between ``n_clients`` (up to 4) blocks, a burst at a time, in turn.
+    """Shares the write channels between blocks, a burst at a time, in turn.
 
-    Beats follow in the order of their bursts' addresses. ``hold`` keeps new bursts of single clients back, ``halt``
-    all, from the next cycle on; those begun are finished; ``idle``: none is unanswered. ``write_bytes``: bytes written
-    by the beat that moved in the cycle before.
+    Beats follow in the order of their bursts' addresses. Bursts that have begun are finished.
+
+    Parameters
+    ----------
+    config : Config
+        decides the widths
+    n_clients : int
+        blocks, up to 4
+
+    Members
+    -------
+    clients : In(array of WriteClient(config))
+        the blocks
+    axi : Out(AxiWrite(config))
+        write channels of the memory port
+    hold : In(n_clients)
+        keep single clients' new bursts back
+    halt : In(1)
+        no new burst may begin, from the next cycle on
+    idle : Out(1)
+        no burst is unanswered
+    write_bytes : Out(range(beat_bytes + 1))
+        bytes written by the beat that moved in the cycle before
     """
 
     def __init__(self, config: Config, n_clients: int):
@@ -203,7 +269,8 @@ class WriteArbiter(wiring.Component):
         with m.If(moved):
             m.d.sync += count.eq(Mux(beats.i.p.last, 0, count + 1))
         with m.If(grants.accept):
-            m.d.sync += Assert(order.w_rdy, "more bursts are begun than can be")  # but for what its output holds
+            # The queue holds one burst more than may be under way: the one at its output.
+            m.d.sync += Assert(order.w_rdy, "more bursts are begun than can be")
         strobe = axi.wstrb
         m.d.sync += grants.halt.eq(self.halt)
         m.d.sync += self.write_bytes.eq(Mux(axi.wvalid & axi.wready, sum(strobe[i] for i in range(len(strobe))), 0))

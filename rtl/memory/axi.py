@@ -1,4 +1,4 @@
-"""The AXI4 memory port: its signatures, and what is fixed about it."""
+"""The AXI4 memory port: its signatures and its constants."""
 
 from amaranth import Module
 from amaranth.lib import wiring
@@ -20,13 +20,13 @@ __all__ = [
 ]
 
 OUTSTANDING = 16
-"""Bursts a direction may have under way."""
+"""Most bursts under way in a direction."""
 
 BEGUN = OUTSTANDING + Skid.ITEMS
-"""Bursts that may have been taken from one client and not answered: those under way, and two that wait in its skid."""
+"""Most unanswered bursts of one client: those under way, and those that wait in its skid."""
 
 ID_BITS = 2
-"""Enough for four clients a direction."""
+"""Bits that number up to four clients in a direction."""
 INCR = 1
 BUFFERABLE_MODIFIABLE = 0b0011
 

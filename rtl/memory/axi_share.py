@@ -1,4 +1,4 @@
-"""One AXI4 memory port for two masters, of which one seldom asks for anything."""
+"""One AXI4 memory port for two masters, one of which seldom uses it."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -10,15 +10,27 @@ from .axi import ID_BITS, OUTSTANDING, AxiMaster
 __all__ = ["SHARED_ID_BITS", "AxiShare"]
 
 SHARED_ID_BITS = ID_BITS + 1
-"""The highest bit of an id says whose it is."""
+"""Bits of an id at the port; the highest says which master's it is."""
 
 
 class AxiShare(wiring.Component):
-    """Puts ``guest`` in the gaps that ``host`` leaves on ``axi``; the host is delayed by guest's address at most.
+    """Puts ``guest``'s bursts in the gaps that ``host`` leaves on ``axi``; a guest's address delays the host at most.
 
-    No latency. The guest sends bursts of one beat, and offers a write's data without waiting for its address to be
-    taken. It reads when the host has no address to send, and writes when the host is neither sending nor has a burst's
-    data left to send; both come only when the host pauses.
+    The guest reads while the host has no address to send. It writes while the host sends nothing and has no burst's
+    data left to send. Both come only when the host pauses.
+
+    Members
+    -------
+    host : In(AxiMaster(config))
+        the master that goes first
+    guest : In(AxiMaster(config))
+        the other one; sends bursts of one beat, and offers a write's data without waiting for its address to be taken
+    axi : Out(AxiMaster(config, SHARED_ID_BITS))
+        the port; the highest bit of an id is 1 for the guest's bursts
+
+    Timing
+    ------
+    No latency.
     """
 
     def __init__(self, config: Config):
@@ -29,7 +41,7 @@ class AxiShare(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        reads, writes = Signal(), Signal()  # the guest has the channels
+        reads, writes = Signal(), Signal()  # the guest owns the channels
         self._grant(m, reads, writes)
         for channels, owned in ((("ar",), reads), (("aw", "w"), writes)):
             for name, member in self.axi.signature.members.items():
@@ -56,14 +68,14 @@ class AxiShare(wiring.Component):
         return m
 
     def _grant(self, m, reads, writes):
-        """Who has the channels of addresses, and of data to write."""
+        """Choose the owner of the address channels, and of the write data channel."""
         axi, host, guest = self.axi, self.host, self.guest
-        waits = Signal()  # a guest's address of a read has been offered: it must stay
+        waits = Signal()  # a guest's read address has been offered: it must stay
         m.d.comb += reads.eq(waits | guest.arvalid & ~host.arvalid)
         m.d.sync += waits.eq(reads & axi.arvalid & ~axi.arready)
 
         ahead = Signal(range(OUTSTANDING + 1))  # bursts of the host whose data haven't all been sent
-        inside = Signal()  # of a burst's data
+        inside = Signal()  # a burst's data are being sent
         begun = host.awvalid & host.awready
         sent = host.wvalid & host.wready
         m.d.sync += ahead.eq(ahead + begun - (sent & host.wlast))

@@ -1,4 +1,4 @@
-"""A memory of many words: banks of as many as a memory block holds, with a register behind each."""
+"""A memory of many words: banks as large as a memory block, each with a register after it."""
 
 from amaranth import Array, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -10,16 +10,37 @@ from ..lib.block_memory import BlockMemory
 __all__ = ["BankedMemory"]
 
 _BANK_WORDS = 1024
-"""Of a memory block that is two bytes wide, on ECP5 (18 Kbit) and on 7 series (RAMB18): a bank is whole blocks."""
+"""Words of a memory block that is two bytes wide, on ECP5 (18 Kbit) and on 7 series (RAMB18): banks are blocks."""
 
 
 class BankedMemory(wiring.Component):
-    """``depth`` words of ``width`` bits, whose bytes are written as ``w_en`` says.
+    """A memory with a read port of two registers and a write port with byte enables.
 
-    ``r_data`` is the word at ``r_addr`` in the cycle with ``r_en`` before the last cycle with ``move``: two registers,
-    which tools put into the memory blocks, as what chooses among the blocks comes behind them. It is written a cycle
-    after ``w_en``, when it is known in which block: a read in the cycle of ``w_en`` gives the word before, one in the
-    next anything, from then on the new word.
+    Tools put the second register into the memory blocks, as the choice among blocks comes after it.
+
+    Parameters
+    ----------
+    width : int
+        bits of a word, whole bytes
+    depth : int
+        words
+
+    Members
+    -------
+    r_en, r_addr : In(1), In
+        read a word
+    move : In(1)
+        the second register takes the word of the first
+    r_data : Out(width)
+        word of the last cycle with ``r_en`` before the last cycle with ``move``
+    w_en, w_addr, w_data : In(width // 8), In, In(width)
+        write bytes of a word
+
+    Timing
+    ------
+    READ_LATENCY cycles, if ``move`` follows ``r_en``. A word is written a cycle after ``w_en``, when its block is
+    known: a read in the cycle of ``w_en`` gives the old word, in the next cycle an undefined value, from then on the
+    new word.
     """
 
     READ_LATENCY = 2

@@ -1,4 +1,4 @@
-"""Clients of fewer bits than the memory port's: their bursts in its beats."""
+"""Clients narrower than the memory port: their bursts as pieces of its beats."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -15,16 +15,28 @@ __all__ = ["NarrowRead", "NarrowWrite"]
 
 READ_BEATS = 256
 WRITE_BEATS = 64
-"""Of the port, that may wait, or two bursts: in memory blocks, which have as many words anyway."""
+"""Beats of the port that may wait, or two bursts if that is more; memory blocks have as many words anyway."""
 WRITE_BURSTS = 4
-"""That may wait for their beats."""
+"""Bursts that may wait for their beats."""
 
 
 class _Pieces(wiring.Component):
-    """Requests for pieces of beats on their way from ``i`` to ``o``, and where the pieces are.
+    """Turns requests for pieces of beats into requests for beats, and numbers the pieces.
 
-    Requests pass without a register; BEGUN may be under way. While ``valid``, ``place`` is the next piece's in its
-    beat; ``end`` says whether it is the last wanted of that, ``last`` of its burst; ``step`` goes to the one behind it.
+    Members
+    -------
+    i, o : In(request stream), Out(request stream)
+        requests of the client and of the port; at most BEGUN are under way
+    valid : Out(1)
+        a piece is expected
+    place, end, last : Out
+        the piece's place in its beat; it is the last wanted of its beat; the last of its burst
+    step : In(1)
+        go on to the next piece
+
+    Timing
+    ------
+    Requests pass without a register.
     """
 
     def __init__(self, config: Config, port: Config):
@@ -64,8 +76,25 @@ class _Pieces(wiring.Component):
 class NarrowRead(wiring.Component):
     """Serves a client of ``config.port_width`` bits through a port of ``port.port_width``, both powers of two.
 
-    READ_BEATS of the port's beats may wait here, so that others' aren't held up; the client gets a piece a cycle, the
-    first two cycles after its beat.
+    READ_BEATS of the port's beats may wait here, so that a slow client doesn't hold up others.
+
+    Parameters
+    ----------
+    config : Config
+        the client's widths
+    port : Config
+        the port's widths
+
+    Members
+    -------
+    client : In(ReadClient(config))
+        the client
+    port : Out(ReadClient(port))
+        the port
+
+    Timing
+    ------
+    A piece per cycle, the first two cycles after its beat.
     """
 
     def __init__(self, config: Config, port: Config):
@@ -91,9 +120,25 @@ class NarrowRead(wiring.Component):
 
 
 class NarrowWrite(wiring.Component):
-    """As :class:`NarrowRead`; a burst is asked for when all its beats are here, for then it holds nobody up.
+    """Serves a writing client of ``config.port_width`` bits through a port of ``port.port_width``.
 
-    While ``hold`` no burst begins: none is taken from the client, and those that have been go on.
+    A burst is asked for when all its beats are here, so that it holds nobody up.
+
+    Parameters
+    ----------
+    config : Config
+        the client's widths
+    port : Config
+        the port's widths
+
+    Members
+    -------
+    client : In(WriteClient(config))
+        the client
+    port : Out(WriteClient(port))
+        the port
+    hold : In(1)
+        no burst begins: none is taken from the client, and those taken go on
     """
 
     def __init__(self, config: Config, port: Config):
@@ -131,7 +176,7 @@ class NarrowWrite(wiring.Component):
         return m
 
     def _collect(self, m, pieces, beats):
-        """Pieces into a beat, which goes into the queue; ``completes`` with a burst's last."""
+        """Collect pieces into a beat, which goes into the queue; ``completes`` pulses with a burst's last beat."""
         piece = self.client.beats
         beat, moves = Signal(self.port.beats.payload.shape()), Signal()
         full, last = Signal(name="full"), Signal(name="last")

@@ -1,4 +1,4 @@
-"""Predictor memory: a window of addresses that block RAM serves between the arbiters and the memory port."""
+"""Predictor memory: a window of addresses that block RAM serves, between the arbiters and the memory port."""
 
 from amaranth import Module, Signal
 from amaranth.lib import data, wiring
@@ -12,15 +12,22 @@ from .predictor_window import PAGE, PredictorWindow, passing_ports
 __all__ = ["PredictorMemory"]
 
 _FIXED = ("size", "burst", "cache", "prot")
-"""Of an address: what is the same for all."""
+"""Signals of an address channel that never change."""
 
 
 class PredictorMemory(wiring.Component):
-    """A :class:`.predictor_window.PredictorWindow` of the addresses from ``window`` on, with registers before it.
+    """A :class:`.predictor_window.PredictorWindow` at the address ``window``, with registers before it.
 
-    ``window`` is a multiple of ``config.predictor_window``, 0 for none; it may change while nothing is under way, two
-    cycles before the first burst. Whether an address is inside is found as it comes, so that nothing waits for that
-    comparison: it goes on a cycle later. All else, ``i``, ``o`` and the counters, is as there.
+    An address is compared with the window as it comes, and goes on with the result a cycle later, so that nothing waits
+    for the comparison.
+
+    Members
+    -------
+    window : In(32)
+        address of the window, a multiple of ``config.predictor_window``; 0 for none. May change while no burst is under
+        way, at least two cycles before the next one
+    i_read, i_write, o_read, o_write, read_beats, write_bytes, moved
+        see :class:`.predictor_window.PredictorWindow`
     """
 
     def __init__(self, config: Config):
@@ -45,7 +52,7 @@ class PredictorMemory(wiring.Component):
         return m
 
     def _pass(self, m, prefix, axi, port, inside, found):
-        """One direction of ``axi`` to ``port``: addresses, and whether they are ``inside``, through registers."""
+        """Pass one direction of ``axi`` to ``port``; addresses, and if they are ``inside``, go through registers."""
         shapes = {name: getattr(axi, prefix + name).shape() for name in ("id", "addr", "len")}
         m.submodules[prefix] = skid = Skid(data.StructLayout(shapes | {"inside": 1}))
         offered, given = skid.i, skid.o

@@ -1,4 +1,4 @@
-"""What is behind the predictor memory's addresses: block RAM for bursts in its window, the memory port for others."""
+"""The predictor memory's two sides: block RAM for bursts in its window, the memory port for others."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -15,13 +15,22 @@ __all__ = ["PAGE", "PredictorWindow", "passing_ports"]
 
 _IDS = 4
 PAGE = 4096
+"""Bytes of a page, which no burst leaves."""
 
 
 class _Sides(wiring.Component):
-    """Keeps the order of each id: a burst of ``id`` waits while its bursts at the other side are unanswered.
+    """Keeps the order of each id: a burst waits while bursts of its id at the other side are unanswered.
 
-    ``go``: one for the window if ``inside``, else for the port, may go; stays high until then. ``take``: it goes;
-    ``end``: the last answer to a burst of ``end_id``. At most OUTSTANDING bursts are unanswered.
+    Members
+    -------
+    id, inside : In
+        a burst's id, and its side: the window or the port
+    go : Out(1)
+        this burst may go to its side; stays high until it does
+    take : In(1)
+        it goes; at most OUTSTANDING bursts may be unanswered
+    end, end_id : In
+        the last answer to a burst of ``end_id``
     """
 
     def __init__(self):
@@ -48,7 +57,17 @@ class _Sides(wiring.Component):
 
 
 class _Words(wiring.Component):
-    """Addresses of the words of bursts: the first is ``start``, the next in a page after each ``step``."""
+    """Addresses of the words of bursts.
+
+    Members
+    -------
+    start : In(width)
+        first word of the burst
+    step, last : In(1)
+        go on to the next word in the page; it was the burst's last
+    word : Out(width)
+        the present word
+    """
 
     def __init__(self, config: Config, width: int):
         self._config = config
@@ -65,7 +84,7 @@ class _Words(wiring.Component):
 
 
 def passing_ports(config: Config) -> dict:
-    """Members of a signature: the memory port on both sides of the block, and what is counted."""
+    """Members of a signature: the memory port on both sides of the block, and the counts."""
     return {
         "i_read": In(AxiRead(config)), "o_read": Out(AxiRead(config)),
         "i_write": In(AxiWrite(config)), "o_write": Out(AxiWrite(config)),
@@ -75,19 +94,37 @@ def passing_ports(config: Config) -> dict:
 
 
 class PredictorWindow(wiring.Component):
-    """Serves bursts that are ``inside``, of ``config.predictor_bytes``; passes others from ``i`` to ``o``.
+    """Serves bursts in the window from block RAM; passes others from ``i`` to ``o``.
 
-    ``read_inside`` and ``write_inside`` come with the address that is offered. ``i_read`` and ``i_write`` are driven by
-    arbiters: bursts stay in a page, and at most OUTSTANDING are under way in a direction. Answers to bursts of one id
-    keep their order. Reads of the port pass through without a register; beats of both sides may interleave, but the
-    window's bursts aren't interrupted. Addresses to write are passed on a cycle after they are offered, one every two
-    cycles; beats begin a cycle later than without this block, if none are under way. Beats from the window begin 4
-    cycles after their address at the earliest, one a cycle. A read whose address comes after a write's answer sees it;
-    one under way together with a write of the same bytes may give
-    anything.
+    Answers to bursts of one id keep their order. Beats of both sides may interleave, but the port's don't interrupt a
+    burst of the window.
 
-    ``read_beats`` is high in cycles that move a beat from the port, ``write_bytes`` are the bytes written to it by
-    the beat that moved in the cycle before, ``moved`` those that the cycle before read from and wrote to the window.
+    Parameters
+    ----------
+    config : Config
+        ``predictor_bytes`` is the size of the window
+
+    Members
+    -------
+    i_read, i_write : In(AxiRead(config)), In(AxiWrite(config))
+        the arbiters' side: bursts stay in a page, and at most OUTSTANDING are under way in a direction
+    read_inside, write_inside : In(1)
+        the address offered is in the window
+    o_read, o_write : Out(AxiRead(config)), Out(AxiWrite(config))
+        the memory port's side
+    read_beats : Out(1)
+        a beat moves from the port in this cycle
+    write_bytes : Out(range(beat_bytes + 1))
+        bytes written to the port by the beat that moved in the cycle before
+    moved : Out(range(2 * beat_bytes + 1))
+        bytes that the cycle before read from the window and wrote to it
+
+    Timing
+    ------
+    Reads of the port pass without a register. A write's address is passed on a cycle after it is offered, one every two
+    cycles; its beats begin a cycle later than without this block, if none are under way. Beats from the window begin at
+    least 4 cycles after their address, one per cycle. A read whose address comes after a write's answer sees the write;
+    one under way together with a write of the same bytes gives undefined values.
     """
 
     def __init__(self, config: Config):
@@ -117,7 +154,7 @@ class PredictorWindow(wiring.Component):
         return m
 
     def _word(self, address):
-        """Of the window, at which an address in it lies."""
+        """Word of the window at an address."""
         return address[exact_log2(self._config.beat_bytes) :][: (self._depth - 1).bit_length()]
 
     def _address(self, m, prefix, axi, port, inside):
@@ -133,7 +170,7 @@ class PredictorWindow(wiring.Component):
         return sides
 
     def _read(self, m, memory, inside, taken):
-        """Queue of bursts, memory of two stages, a skid for its words; then whose beat is shown."""
+        """Read side: a queue of bursts, a memory of two stages, a skid for its words, the choice of a side."""
         axi, port = self.i_read, self.o_read
         sides = self._address(m, "ar", axi, port, inside)
         bursts = data.StructLayout({"word": len(memory.r_addr), "length": len(axi.arlen), "id": len(axi.arid)})
@@ -181,7 +218,7 @@ class PredictorWindow(wiring.Component):
         ]
 
     def _write(self, m, memory, inside):
-        """Beats follow their addresses' order; the answer of the window waits while the port has one."""
+        """Write side: beats follow the order of their addresses; the window answers while the port does not."""
         axi, port = self.i_write, self.o_write
         sides = self._address(m, "aw", axi, port, inside)
         bursts = data.StructLayout({"word": len(memory.w_addr), "inside": 1, "id": len(axi.awid)})

@@ -16,7 +16,7 @@ __all__ = ["Banks", "PingPong", "Scratchpad", "rotated"]
 def rotated(m: Module, lanes: data.View, amount, *, left: bool) -> data.View:
     """``lanes`` rotated by ``amount`` places: lane i moves to ``i + amount`` if ``left``, else to ``i - amount``.
 
-    Combinational, a multiplexer per bit of ``amount``; the number of lanes is a power of two.
+    Combinational, a multiplexer for each bit of ``amount``; the number of lanes is a power of two.
     """
     layout = lanes.shape()
     width = layout.size // layout.length
@@ -30,9 +30,26 @@ def rotated(m: Module, lanes: data.View, amount, *, left: bool) -> data.View:
 
 
 class Banks(wiring.Component):
-    """The bare memories: bank b reads word ``r_addr[b]`` when ``r_en`` and writes where ``w_mask[b]``.
+    """The bare memories of a scratchpad, one per bank.
 
-    Read data one enabled cycle after the address; for a word that is written in that cycle see :class:`.BlockMemory`.
+    Parameters
+    ----------
+    config : Config
+        ``banks`` memories of operands
+    depth : int
+        words of a bank
+
+    Members
+    -------
+    r_en, r_addr, r_data
+        bank b reads word ``r_addr[b]`` while ``r_en``
+    w_mask, w_addr, w_data
+        bank b writes ``w_data[b]`` to word ``w_addr[b]`` where ``w_mask[b]``
+
+    Timing
+    ------
+    ``r_data`` follows one enabled cycle after the address; :class:`.BlockMemory` says what a word that is being written
+    reads as.
     """
 
     def __init__(self, config: Config, depth: int):
@@ -61,10 +78,18 @@ class Banks(wiring.Component):
 
 
 class _Reader(wiring.Component):
-    """A read port's share of the pipeline: lane addresses to banks before, data to lanes after them.
+    """A read port's part of the pipeline: lane addresses to banks before the memories, data to lanes after them.
 
-    ``addr`` and ``wants``, which half is to be read, belong to the banks' read cycle; ``data``, of all halves there
-    are, is wanted the enabled cycle after, and registered first, as memory blocks take most of a cycle.
+    Members
+    -------
+    port : In(PadRead(config, depth))
+        the reader
+    wants : Out(n_halves)
+        half to be read, in the banks' read cycle
+    addr : Out
+        words of the banks, in that cycle
+    data : In
+        words of all halves, in the enabled cycle after; registered first, as memory blocks take most of a cycle
     """
 
     def __init__(self, config: Config, depth: int, n_halves: int = 1):
@@ -99,7 +124,21 @@ class _Reader(wiring.Component):
 
 
 class _Writer(wiring.Component):
-    """A write port's lanes, rotated to banks and registered."""
+    """A write port's lanes, rotated to banks and registered.
+
+    Members
+    -------
+    port : In(PadWrite(config, depth))
+        the writer
+    any, half : Out(1)
+        something is written; the half it is written to
+    mask, addr, data : Out
+        enables, words and operands of the banks
+
+    Timing
+    ------
+    A cycle after the port.
+    """
 
     def __init__(self, config: Config, depth: int):
         super().__init__({
@@ -125,10 +164,26 @@ class _Writer(wiring.Component):
 
 
 class Scratchpad(wiring.Component):
-    """A scratchpad of ``depth`` words of ``banks`` operands, one reader and one writer.
+    """A scratchpad with one reader and one writer.
 
-    A read accepted in an enabled cycle answers ``READ_LATENCY`` enabled cycles later; it sees writes
-    presented ``WRITE_LATENCY`` or more cycles before it.
+    Parameters
+    ----------
+    config : Config
+        a word has ``banks`` operands
+    depth : int
+        words
+
+    Members
+    -------
+    read : In(PadRead(config, depth))
+        the reader
+    write : In(PadWrite(config, depth))
+        the writer
+
+    Timing
+    ------
+    Data follow a read READ_LATENCY enabled cycles later. A read sees writes presented WRITE_LATENCY or more cycles
+    before it.
     """
 
     READ_LATENCY = 4
@@ -158,11 +213,26 @@ class Scratchpad(wiring.Component):
 
 
 class PingPong(wiring.Component):
-    """Two halves of ``depth`` words, two readers and two writers; timing as :class:`Scratchpad`'s.
+    """A scratchpad of two halves, with two readers and two writers; timing as :class:`Scratchpad`'s.
 
-    The half is the top bit of lane 0's address (whatever lane 0's mask). No half may be read, or
-    written, through both ports at once. ``read1``'s reader lowers ``valid`` for reads it doesn't
-    want; with that, the reader at ``read0`` may leave ``en`` high and read nonsense while idle.
+    The top bit of lane 0's address is the half, whatever lane 0's mask. No half may be read, or written, through both
+    ports at once.
+
+    Parameters
+    ----------
+    config : Config
+        a word has ``banks`` operands
+    depth : int
+        words of a half
+
+    Members
+    -------
+    read0 : In(PadRead(config, 2 * depth))
+        a reader; may leave ``en`` high while idle, and then reads undefined values
+    read1 : In(PadRead(config, 2 * depth))
+        a reader that lowers ``valid`` for reads that it doesn't want
+    write0, write1 : In(PadWrite(config, 2 * depth))
+        the writers
     """
 
     def __init__(self, config: Config, depth: int):
