@@ -26,10 +26,11 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", *OWN)
 
 
-@nox.session
-def types(session: nox.Session) -> None:
-    """Static types of the host side and the contract."""
-    # mypy can't follow an editable install that maps folders to packages: show it the mapping as links.
+def link_tree() -> Path:
+    """Make ``build/types``, where the package's folders are linked as Python's import system has them.
+
+    Tools that read sources without importing them can't follow an editable install that maps folders to packages.
+    """
     tree = Path("build/types/adagp")
     tree.mkdir(parents=True, exist_ok=True)
     for name in PARTS:
@@ -37,7 +38,13 @@ def types(session: nox.Session) -> None:
             (tree / name).symlink_to(Path(name).resolve())
     if not (tree / "__init__.py").is_symlink():
         (tree / "__init__.py").symlink_to(Path("package/__init__.py").resolve())
-    session.run("mypy", env={"MYPYPATH": "build/types"})
+    return tree.parent
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Static types of the host side and the contract."""
+    session.run("mypy", env={"MYPYPATH": str(link_tree())})
 
 
 @nox.session
@@ -207,11 +214,23 @@ def coverage(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Regenerate the documents that derive from spec/ and results/."""
     session.run("python", "-m", "adagp.evaluation.report.reference")
+    session.run("python", "-m", "adagp.evaluation.report.decisions")
     session.run("python", "-m", "adagp.evaluation.report.figures")
     session.run("python", "-m", "adagp.evaluation.report.implementation")
     session.run("python", "-m", "adagp.evaluation.report.board_build")
     session.run("python", "-m", "adagp.evaluation.report.accuracy.page")
     session.run("python", "-m", "adagp.evaluation.report.plots")
+
+
+@nox.session(venv_backend="venv")
+def site(session: nox.Session) -> None:
+    """Build the documents as a site in build/site; a warning or a broken link is an error."""
+    packages = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["docs"]
+    session.install("--quiet", "--constraint", "constraints.txt", *packages)
+    link_tree()
+    to = ("--name", "adagp", "--output", "build/commands.md")
+    session.run(str(VENV / "python"), "-m", "typer", "adagp.cli.main", "utils", "docs", *to, external=True, silent=True)
+    session.run("mkdocs", "build", "--strict", "--quiet", *session.posargs)
 
 
 @nox.session(venv_backend="venv")

@@ -60,6 +60,8 @@ def _load(path):
 class Simulation:
     """One accelerator of ``config`` after reset, with its memory; a context manager.
 
+    ``memory`` is the DRAM as bytes, shared with the running model: read and write it between calls.
+
     Parameters
     ----------
     config, part: the accelerator and its DRAM (default: the configuration's own; see also parts.IDEAL)
@@ -76,8 +78,6 @@ class Simulation:
     faults: bursts that fail, see :meth:`inject`
     memory_bytes: size of the memory (default: the part's capacity); only touched pages cost anything
     top: another ``top.v`` with the accelerator's ports
-
-    ``memory`` is the DRAM as bytes, shared with the running model: read and write it between calls.
     """
 
     def __init__(

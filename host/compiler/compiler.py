@@ -35,7 +35,7 @@ PREDICTOR_LOAD, PREDICTOR_SAVE = "predictor.load", "predictor.save"
 class Compiled:
     """A network bound to a batch size and a configuration.
 
-    ``tensors`` by name: ``input`` [n][y][x][c] (``ring_entries`` of them, ``entry_bytes`` apart),
+    ``tensors`` by name: ``input`` as ``[n][y][x][c]`` (``ring_entries`` of them, ``entry_bytes`` apart),
     ``loss.gradient``, and for each layer ``NAME.output``, ``.gradient`` (of its output), ``.index``
     (MAXPOOL), ``.weight``, ``.low``, ``.momentum``, ``.weight_gradient``.
     """

@@ -28,7 +28,7 @@ COPY_PHASE = EVALUATION  # whatever the phase, a copy is one
 
 
 def initial(n_outputs: int, seed: int) -> dict[str, np.ndarray]:
-    """The weights a predictor of so many outputs begins with, by layer: filters as rows [r][s][c] and bias."""
+    """The weights a predictor of so many outputs begins with, by layer: filters as rows ``[r][s][c]`` and bias."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)

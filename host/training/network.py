@@ -28,6 +28,10 @@ STATE = ("weight", "low", "momentum")
 class Network:
     """A torch.nn.Sequential bound to an input shape, a batch size and a configuration.
 
+    ``compiled`` holds layers, tensors, memory plan and program. A batch: :meth:`write_input`, :meth:`start`,
+    ``device.wait()``, :meth:`read_logits`, in training :meth:`write_loss_gradient`, ``device.resume()``,
+    ``device.wait()``.
+
     Parameters
     ----------
     module: the network; its parameters aren't kept (see :meth:`load_state`)
@@ -37,9 +41,10 @@ class Network:
     ring_entries: batches of input that memory has room for
     source: of gradients in phase GP (see settings), with which goes the predictor; None: there is no such phase
 
-    ``compiled`` holds layers, tensors, memory plan and program. Raises LoweringError, MappingError and
-    PlanError. A batch: :meth:`write_input`, :meth:`start`, ``device.wait()``, :meth:`read_logits`, in
-    training :meth:`write_loss_gradient`, ``device.resume()``, ``device.wait()``.
+    Raises
+    ------
+    LoweringError, MappingError, PlanError
+        if the accelerator can't run the network
     """
 
     def __init__(

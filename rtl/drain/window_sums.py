@@ -30,7 +30,7 @@ def TermLayout(config: Config) -> data.StructLayout:
 
 
 class WindowSums(wiring.Component):
-    """``N_WINDOWS`` sums for each of ``n_filters`` filters, [filter][window].
+    """``N_WINDOWS`` sums for each of ``n_filters`` filters, ``[filter][window]``.
 
     Members
     -------

@@ -6,7 +6,7 @@ steps hand to each other, other names are a step's own.
 
 The A scratchpad is laid out so that the ``rows`` operands of one reduction vector always lie in
 different banks at consecutive residues (consecutive reduction indices differ by 1 modulo banks):
-[n][y][x][c] with a row pitch congruent to S*c when channels are reduced, [c][n][y][x] with a row
+``[n][y][x][c]`` with a row pitch congruent to S*c when channels are reduced, ``[c][n][y][x]`` with a row
 pitch congruent to the row's length when pixels are (BACKWARD_WEIGHT). Zero rows, columns and the
 zeros between strided gradients are really stored, so that reading needs no bounds checks.
 """
@@ -94,8 +94,8 @@ def layout_a(c, k, m, t):
 def layout_c(c, k, m, t):
     """A new output tile: shape of the GEMM, layout of the C scratchpad, and where it goes.
 
-    The layout is [pixel][channel] or [filter][element]; the tile goes to runs of the output tensor, one per image
-    and pixel (or per filter and tap).
+    The layout is ``[pixel][channel]`` or ``[filter][element]``; the tile goes to runs of the output tensor, one per
+    image and pixel (or per filter and tap).
     """
     if t.weight:
         t.ones = 1 if c.bias and t.i0 + t.i_t == t.ic else 0

@@ -1,6 +1,7 @@
-"""Power of a netlist of standard cells: of what its nets do, by the tables of the library.
+"""Power of a netlist of standard cells, from the activity of its nets and the library's tables.
 
-Why OpenSTA isn't asked is in docs/decisions.md. Gates have no delay here, so their glitches aren't counted.
+docs/decisions/power-summed-here.md says why OpenSTA doesn't compute it. Gates have no delay here, so their glitches
+aren't counted.
 """
 
 import json
