@@ -58,7 +58,7 @@ class FloatMultiplier(wiring.Component):
 
         s3_o = Signal(FLOAT32, reset_less=True)
         product = multiplier.o[: 2 * _SIGNIFICAND]
-        two = product[-1]  # 2 or more
+        two = product[-1]  # the product of significands is 2 or more
         exponent, low = (s2_exponent + two)[:8], s2_exponent[:7]
         # Above 254 + 128, or not above 128, including the 1 that a product of 2 or more adds; found before it is added.
         above = s2_exponent[8] & (s2_exponent[7] | low[1:].all() & (low[0] | two))

@@ -48,9 +48,9 @@ class Accumulator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         word = data.ArrayLayout(signed(self.config.acc_width), self.config.cols)
-        # Stage 0 reads, stage 2 chooses a half's word or 0, 3 adds, 4 writes. Words go from memories straight
-        # to registers that adding and reading share. Memory blocks have such registers; without them a block takes
-        # most of a cycle.
+        # Stage 0 reads, stage 2 chooses a half's word or 0, stage 3 adds, stage 4 writes. Memories have output
+        # registers, which adding and reading share. Memory blocks have such registers of their own; a read without
+        # them takes most of a cycle.
         s0_address = Signal(range(self.config.acc_depth))
         s0_tag, s1_tag, s2_tag, s3_tag, s4_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in range(5))
         s3_old, s4_sum = (Signal(word, name=name, reset_less=True) for name in ("s3_old", "s4_sum"))

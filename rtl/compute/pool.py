@@ -49,7 +49,7 @@ class Pool(wiring.Component):
         job = Signal(PoolLayout)
         is_max, selects, taking = Signal(), Signal(), Signal()
         countdown = Signal(COUNT_BITS)
-        first, last, single = Signal(), Signal(), Signal()  # the tap's place in its window; it has one tap only
+        first, last, single = Signal(), Signal(), Signal()  # the tap is its window's first, last, only one
         s1, s2, s3 = (Signal(data.StructLayout({
             "valid": 1, "first": 1, "last": 1, "end": 1, "missed": config.rows,
         }), name=f"s{stage}") for stage in (1, 2, 3))  # fmt: skip
@@ -79,7 +79,7 @@ class Pool(wiring.Component):
             ]  # fmt: skip
             with m.If(last):
                 m.d.sync += [countdown.eq(job.n_taps), last.eq(single)]
-        number = Signal(COUNT_BITS)  # the third stage's
+        number = Signal(COUNT_BITS)  # number of the third stage's tap
         with m.If(step):
             m.d.sync += [
                 s1.valid.eq(taken), s1.first.eq(first), s1.last.eq(last), s1.end.eq(self.a.payload.end_walk),

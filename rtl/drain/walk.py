@@ -54,8 +54,8 @@ class DrainWalk(wiring.Component):
         n_in_left = Signal.like(d.n_in)
         last_out, last_in = Signal(), Signal()  # 1 is left; kept for a short path
         row = Signal.like(step.address)
-        place, address = Signal.like(step.address), Signal.like(step.address)  # the value vector's, the step's
-        indexed, single = Signal(), Signal()  # a step begins two cycles after ``d`` at the earliest
+        place, address = Signal.like(step.address), Signal.like(step.address)  # of the value vector, of this step
+        indexed, single = Signal(), Signal()  # ready in time: the first step comes two cycles after ``d``
         m.d.sync += [indexed.eq(d.idx != 0), single.eq(d.n_in == 1)]
         m.d.comb += [
             step.valid.eq(running),

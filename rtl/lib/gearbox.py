@@ -51,7 +51,7 @@ class Unpack(wiring.Component):
         beat = Signal.like(self.i.payload, reset_less=True)
         left = Signal(range(self._groups))  # after the present group
         last = Signal()  # none is left
-        moves, new = ~self.o.valid | self.o.ready, ~self.o.valid | last  # the latter is known early
+        moves, new = ~self.o.valid | self.o.ready, ~self.o.valid | last  # ``new`` is known early
         groups = self._chosen(len(beat) // size for size in self._sizes)
         m.d.comb += [self.o.payload.eq(beat), self.i.ready.eq(moves & new)]
         with m.If(moves):

@@ -76,8 +76,7 @@ elements, and the exponents of the errors and of the (scaled) gradients.
 """
 
 ResultLayout = data.StructLayout({"id": 8, "nonzero": 1, "top": signed(10)})
-"""A result tensor's report to the shadow exponents: its id, whether any result was nonzero, max bit length + exponent.
-"""
+"""A result tensor's report to the shadow exponents: its id, any result was nonzero, max bit length + exponent."""
 
 ErrorLayout = data.StructLayout({"valid": 1, "code": 8, "index": 16})
 """A block's report, in a cycle with ``valid``: an :class:`adagp.spec.errors.ErrorCode` and the command's index."""

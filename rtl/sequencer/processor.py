@@ -112,8 +112,8 @@ class SequencerProcessor(wiring.Component):
         m = Module()
         m.submodules.alu = alu = SequencerAlu(self._config, self._program.shifts)
         x = Signal(_instruction_layout(self._program), reset_less=True)  # the instruction in execution
-        # ``x_live``: it counts. ``void``: it doesn't, after an error or a branch that was taken. ``last``: this is its
-        # last cycle if it isn't PUSH's.
+        # ``x_live``: it counts. ``void``: it doesn't, after an error or a branch. ``last``: this is its last cycle,
+        # unless it is a PUSH.
         x_valid, x_live, void, last, stall = (
             Signal(name=name) for name in ("x_valid", "x_live", "void", "last", "stall")
         )  # fmt: skip
@@ -207,7 +207,7 @@ class SequencerProcessor(wiring.Component):
             ]  # fmt: skip
             before = fetched[f"from_{operand}"]
             near = delayed(m, x_live & (before == 2), 1, ~stall)
-            missed = delayed(m, write & (before == 3), 1, ~stall)  # written as it is read
+            missed = delayed(m, write & (before == 3), 1, ~stall)  # written in the cycle it was read
             late = delayed(m, x_live & (read[f"from_{operand}"] == 1) & ~stall, 1)  # it comes in the first cycle of x
             source = Mux(near, self.value, Mux(missed, older, registers.r_data))
             registered(m, getattr(alu, operand), Mux(late, self.value, source), ~stall | late)

@@ -171,7 +171,7 @@ class AdamLane(wiring.Component):
         """The first moment's magnitude over the root of the second."""
         m.submodules.root = root = SquareRoot(_SECOND_WIDTH, FOLD)
         m.submodules.divide = divide = Divide(ALIGN_WIDTH - 1, _ROOT_WIDTH, _RATIO_WIDTH, FOLD)
-        epsilon = Signal.like(self.scale.epsilon, reset_less=True)  # stands still
+        epsilon = Signal.like(self.scale.epsilon, reset_less=True)  # stands still during a command
         floored = Signal(_ROOT_WIDTH, reset_less=True)
         assert self._SECOND + root.latency == self._ROOT
         assert self._DIVISION + divide.latency == self._RATIO
@@ -188,7 +188,7 @@ class AdamLane(wiring.Component):
         m.submodules.memory = memory = BlockMemory(_FIRST_WIDTH, 2 << len(generation), block=True)
         word = Signal(signed(_FIRST_WIDTH), reset_less=True)  # two cycles after its address, as blocks are slow
         m.d.sync += word.eq(memory.r_data)
-        first, weight = self._DIVISION - self._SUM + 1, self._STEP - 1  # when they are multiplied
+        first, weight = self._DIVISION - self._SUM + 1, self._STEP - 1  # the cycles in which they are multiplied
         written = self._at(self._FIRST)
         with m.If(self._at(FOLD - 1)):
             m.d.sync += generation.eq(generation + 1)

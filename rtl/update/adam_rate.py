@@ -73,7 +73,7 @@ class _Serial(wiring.Component):
         high, low, right = self.high, self.low, self.right
         y = Signal(_RATIO_WIDTH)  # the summand; 0 unless in a step's second cycle
         sums = Signal()  # the second cycle
-        adds = Signal()  # it, or one that halves
+        adds = Signal()  # the second cycle, or one that halves
         subtract = Signal()  # y is a complement
         total = Signal(_RATIO_WIDTH + 2)
         # The lowest place makes a subtraction's carry in; its carry out says that the difference isn't below 0.

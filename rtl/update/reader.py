@@ -217,8 +217,8 @@ class UpdateReader(wiring.Component):
         def less_one(end):
             return [self._sized(name, lambda size: beats_less_one(config, end, size)) for name in sizes]
 
-        # Number of the next beat in its array. A beat is known as the last one when it comes: an array's first is, if
-        # it is the only one, possibly in a command's last chunk; for others the beat before tells.
+        # Number of the next beat in its array. A beat must be known as the last when it comes. An array's first beat
+        # is the last if it is the only one, possibly in a command's last chunk; for others the beat before tells.
         number = Signal(range(1, max(sizes.values()) * chunk_weights(config) // config.beat_bytes + 1), init=1)
         first = Signal(init=1)
         final = Signal()

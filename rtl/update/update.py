@@ -103,7 +103,7 @@ class Update(wiring.Component):
             writer.addr.eq(Cat(written)),
         ]
         trackers = self._trackers(m, task, reader.start)
-        taken = Signal()  # a group
+        taken = Signal()  # a group is taken
         slots, slots_next = (Signal(range(SLOTS + 1), init=SLOTS, name=name) for name in ("slots", "slots_next"))
         room_next = Signal()  # the writer will have a slot for a chunk, or needs none
         m.d.comb += [
@@ -131,7 +131,7 @@ class Update(wiring.Component):
         m.submodules.adam = adam = UpdateAdam(config)
         m.submodules.third = third = ThirdResult(config)
         assert third.latency <= SgdLane.LATENCY
-        sgd = Signal()  # a group of an UPDATE
+        sgd = Signal()  # a group of an UPDATE is taken
         given, signs_ready = self._signs(m, task, reader, taken) if config.flips_signs else (reader.o.p.g, 1)
         sgd_room, adam_room = Signal(init=1), Signal()
         m.d.sync += [sgd_room.eq(room_next & ~task.adam), adam_room.eq(room_next & task.adam)]

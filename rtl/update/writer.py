@@ -160,10 +160,10 @@ class UpdateWriter(wiring.Component):
         m.submodules.skid = skid = Skid(self.write.beats.payload.shape())
         connect(m, skid.o, flipped(self.write.beats))
         left = Signal.like(burst.length)  # beats after the present one
-        final = Signal()  # there is none
+        final = Signal()  # the present one is the last
         full = Signal(beat_bytes, reset_less=True)  # strobes of the burst's last beat
         end = burst.last[: (beat_bytes - 1).bit_length()]
-        chosen = Signal(len(fifos))  # whose beats are being given
+        chosen = Signal(len(fifos))  # the FIFO whose beats are being given
         there, moves = Signal(), Signal()
         m.d.comb += [
             moves.eq(~skid.i.valid | skid.i.ready), there.eq(chosen.any()),
