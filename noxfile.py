@@ -85,6 +85,12 @@ def formal_sby(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_house(session: nox.Session) -> None:
+    """Measure the source tree, its docstrings and its tests: writes results/house.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.house", *session.posargs)
+
+
+@nox.session
 def bench_wall_time(session: nox.Session) -> None:
     """What batches take in PyTorch, with and without a backward pass: writes results/wall_time.json."""
     session.run("python", "-m", "adagp.evaluation.benches.wall_time", *session.posargs)

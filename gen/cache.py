@@ -34,15 +34,27 @@ def digest(*parts) -> str:
 
 
 class _Bare(ast.NodeTransformer):
-    """Leaves docstrings out; a tree has no comments anyway."""
+    """Leaves docstrings out, and imports unless they are wanted; a tree has no comments anyway."""
+
+    def __init__(self, imports: bool):
+        self._imports = imports
+
+    def visit_Import(self, node):
+        return node if self._imports else None
+
+    visit_ImportFrom = visit_Import
 
     def visit_Expr(self, node):
         return None if isinstance(node.value, ast.Constant) else node
 
 
-def code(file: Path) -> str:
-    """What a source file does: comments and docstrings don't count."""
-    return ast.dump(_Bare().visit(ast.parse(file.read_text())))
+def code(source: Path | str, imports: bool = True) -> str:
+    """The code of a source file, or of its text, without comments, docstrings and, unless wanted, ``imports``.
+
+    Without its imports the code of a file stays the same when other files move.
+    """
+    text = source.read_text() if isinstance(source, Path) else source
+    return ast.dump(_Bare(imports).visit(ast.parse(text)))
 
 
 @contextmanager

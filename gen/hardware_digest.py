@@ -1,26 +1,36 @@
-"""Which hardware this is: a digest of the sources of the generated Verilog."""
+"""The identity of a configuration's hardware: a digest of the Verilog that is generated for it.
 
-import hashlib
-from pathlib import Path
+Comments, docstrings and the places of source files have no part in it: two commits that generate the same Verilog have
+the same hardware, and a figure measured at one is a figure of the other.
+"""
 
-__all__ = ["HARDWARE", "digest"]
+import json
+import re
+from dataclasses import replace
 
-DOCUMENTS = ("cache.py", "figures.py", "tables.py")
-"""Files of gen/ that have no part in Verilog."""
+from ..spec.config import VARIANTS, Config
+from .cache import digest, entry
+from .generator_sources import generator_sources
 
+__all__ = ["hardware_digest", "text_digest"]
 
-def digest(root: Path) -> str:
-    """Of the files of ``spec``, ``rtl`` and ``gen`` in ``root`` that Verilog is made from: names and contents."""
-    files = sorted(file for package in ("spec", "rtl", "gen") for file in (root / package).rglob("*.py"))
-    found = hashlib.sha256()
-    for file in files:
-        name = file.relative_to(root).as_posix()
-        if name in {f"gen/{document}" for document in DOCUMENTS}:
-            continue
-        for part in (name.encode(), file.read_bytes()):
-            found.update(len(part).to_bytes(8, "little") + part)
-    return found.hexdigest()[:16]
+_COMMENT = re.compile(r"^ */\*.*?\*/\n|^ *//.*\n| *//.*$", re.MULTILINE)
 
 
-HARDWARE = digest(Path(__file__).parents[1])
-"""The digest of the sources as the process began; they may change while it runs, but what it has imported doesn't."""
+def text_digest(verilog: str) -> str:
+    """Digest of Verilog without its comments, which name the tool that wrote it."""
+    return digest(_COMMENT.sub("", verilog))[:16]
+
+
+def hardware_digest(config: Config) -> str:
+    """Identity of the four designs of ``config``, whichever of them it is; made once and cached."""
+    config = replace(config, variant=VARIANTS[0])
+    key = digest(json.dumps(config.to_dict(), sort_keys=True), generator_sources())
+    with entry(f"hardware-{config.name}-{key}") as (path, scratch):
+        if scratch:
+            from .generated import generated  # here, because hardware takes a while to import
+
+            designs = (generated(replace(config, variant=variant)) for variant in VARIANTS)
+            (scratch / "out").write_text(digest(*(text_digest(design.read_text()) for design in designs))[:16])
+            (scratch / "out").rename(path)
+    return path.read_text()

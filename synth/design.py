@@ -10,7 +10,7 @@ from pathlib import Path
 from amaranth.lib import wiring
 
 from ..gen.cache import digest, entry
-from ..gen.hardware_digest import HARDWARE
+from ..gen.generator_sources import generator_sources
 from ..gen.verilog import Flat, Vendor, to_rtlil
 from ..rtl.compute.accumulator import Accumulator
 from ..rtl.compute.array import Array
@@ -135,7 +135,7 @@ class Design:
         """
         key = digest(
             json.dumps(self.config.to_dict(), sort_keys=True), self.block, family, harness, version("amaranth"),
-            HARDWARE, *((HERE / name).read_bytes() for name in ("design.py", "harness.py")),
+            generator_sources(), *((HERE / name).read_bytes() for name in ("design.py", "harness.py")),
         )  # fmt: skip
         with entry(f"rtlil-{self.name}-{key}.il") as (path, scratch):
             if scratch:

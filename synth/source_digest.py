@@ -19,7 +19,7 @@ CELLS = (
 """Those that decide about figures of standard cells."""
 
 CODE = {
-    name: code(Path(__file__).parent / f"{name}.py")
+    name: code(Path(__file__).parent / f"{name}.py", imports=False)
     for name in {*SOURCES, *CELLS, *(name for own in OWN.values() for name in own)}
 }
 """By module, as the process began: files may change while it runs, but what it has imported doesn't."""

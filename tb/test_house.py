@@ -5,6 +5,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from adagp.evaluation.instruments.house import (
+    GUESSED,
+    PARTS,
+    Source,
+    circles,
+    import_graph,
+    imports,
+    sources,
+    spread,
+)
 
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {
@@ -27,7 +37,6 @@ MAY_IMPORT = {
     },
 }  # fmt: skip
 """The parts, each with those that it may import."""
-PARTS = tuple(MAY_IMPORT)
 BANNED = {
     "spec": {"amaranth", "torch", "numpy"},
     "rtl": {"torch"},
@@ -54,24 +63,6 @@ WHOLES = {"__init__", "footprint", "judge", "layer", "occupancy", "operands", "p
 MOST_LINES = 300
 
 
-def package_of(path: Path, root: Path = ROOT) -> list[str]:
-    """The package that a file's relative imports start from."""
-    return ["adagp", *path.relative_to(root).parent.parts] if path.is_relative_to(root) else ["adagp"]
-
-
-def imports(path: Path, package: list[str]) -> set[str]:
-    """Full names of the modules (and of the names taken from them) that a file imports."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) + 1 - node.level] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            found |= {base} | {f"{base}.{alias.name}" for alias in node.names}
-    return found
-
-
 def files(part: str) -> list[Path]:
     return sorted((ROOT / part).rglob("*.py"))
 
@@ -88,69 +79,41 @@ def breaks(name: str, part: str) -> bool:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_imports_run_one_way(part):
-    paths = files(part)
-    assert paths
-    broken = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in paths for name in imports(path, package_of(path)) if breaks(name, part)
-    ]  # fmt: skip
-    assert not broken
+    found = sources(part)
+    assert found and part in MAY_IMPORT
+    assert not [f"{file.path}: {name}" for file in found for name in imports(file) if breaks(name, part)]
 
 
-def test_the_import_rule_sees_what_it_should(tmp_path):
-    path = tmp_path / "x.py"
-    path.write_text("from ..rtl import pe\nfrom ..spec.microcode.isa import X\nfrom . import layer\nimport golden.x\n")
-    assert {name for name in imports(path, ["adagp", "golden"]) if breaks(name, "golden")} == {
+def broken(folder: str, text: str) -> set[str]:
+    """The imports of a file in ``folder`` that its part may not have."""
+    found = imports(Source(Path(folder, "x.py"), text))
+    return {name for name in found if breaks(name, Path(folder).parts[0])}
+
+
+def test_the_import_rule_sees_what_it_should():
+    text = "from ..rtl import pe\nfrom ..spec.microcode.isa import X\nfrom . import layer\nimport golden.x\n"
+    assert broken("golden", text) == {
         "adagp.rtl", "adagp.rtl.pe", "adagp.spec.microcode.isa", "adagp.spec.microcode.isa.X", "golden.x",
     }  # fmt: skip
-    path.write_text("from adagp.golden import pool\nimport torch.nn\nfrom ...spec.config import Config\n")
-    assert {name for name in imports(path, ["adagp", "sim", "deep"]) if breaks(name, "sim")} == {
-        "adagp.golden", "adagp.golden.pool", "torch.nn",
+    text = "from adagp.golden import pool\nimport torch.nn\nfrom ...spec.config import Config\n"
+    assert broken("sim/deep", text) == {"adagp.golden", "adagp.golden.pool", "torch.nn"}
+
+
+def test_imports_of_a_package_are_of_its_files():
+    """A module of a package is an edge; the package itself only where a name is taken from its __init__."""
+    texts = {
+        "spec/a/__init__.py": "from .b import X", "spec/a/b.py": "", "spec/c.py": "from .a import b",
+        "spec/d.py": "from .a import X",
     }  # fmt: skip
-
-
-def module_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(["adagp", *(parts[:-1] if parts[-1] == "__init__" else parts)])
-
-
-def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The circles of a graph: its strongly connected components of more than one node, or with an edge to itself."""
-    order, low, stack, found = {}, {}, [], []
-
-    def visit(node):
-        order[node] = low[node] = len(order)
-        stack.append(node)
-        for other in sorted(edges.get(node, ())):
-            if other not in order:
-                visit(other)
-            if other in stack:
-                low[node] = min(low[node], low[other])
-        if low[node] == order[node]:
-            circle = stack[stack.index(node) :]
-            del stack[stack.index(node) :]
-            if len(circle) > 1 or node in edges.get(node, ()):
-                found.append(sorted(circle))
-
-    for node in sorted(edges):
-        if node not in order:
-            visit(node)
-    return found
+    edges = import_graph([Source(Path(path), text) for path, text in texts.items()])
+    assert edges == {
+        "adagp.spec.a": {"adagp.spec.a.b"}, "adagp.spec.a.b": set(), "adagp.spec.c": {"adagp.spec.a.b"},
+        "adagp.spec.d": {"adagp.spec.a"},
+    }  # fmt: skip
 
 
 def test_no_files_import_each_other_in_a_circle():
-    modules = {module_of(path): path for part in PARTS for path in files(part)}
-    edges = {}
-    for module, path in modules.items():
-        names = imports(path, package_of(path))
-        # A package's own module is imported wherever one of its modules is; only names taken from it count.
-        taken = {name for name in names if name in modules}
-        edges[module] = {
-            name for name in taken
-            if modules[name].name != "__init__.py" or any(
-                other.startswith(f"{name}.") and other not in modules for other in names
-            )
-        } - {module}  # fmt: skip
+    edges = import_graph(sources())
     assert len(edges) > 300 and sum(map(len, edges.values())) > 1000
     assert circles(edges) == []
 
@@ -158,6 +121,16 @@ def test_no_files_import_each_other_in_a_circle():
 def test_circles_are_found():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}) == [["b", "c"], ["d"]]
     assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_measures_of_a_file():
+    text = '"""What it is."""\nX = 1\n"""Of x."""\n'
+    text += 'class A:\n    def elaborate(self):\n        """It does."""\n        pass\n'
+    source = Source(Path("rtl/a.py"), text)
+    assert (source.n_lines, source.module, source.elaborate_lines) == (7, "adagp.rtl.a", [3])
+    assert sorted(source.docstrings) == ["It does.", "Of x.", "What it is."]
+    assert [bool(GUESSED.match(text)) for text in ("Of x", "Often", "Whether so", "It is what")] == [1, 0, 1, 0]
+    assert spread([1, 2, 3, 4, 11]) == {"median": 3, "p90": 8.2, "max": 11}
 
 
 def test_every_datapath_block_has_its_golden_twin():

@@ -12,10 +12,11 @@ from ...experiments.networks import by_path
 from ...experiments.regimes import Regime
 from ...gen.cache import digest
 from ...gen.files import write_atomically
-from ...gen.hardware_digest import HARDWARE
+from ...gen.hardware_digest import hardware_digest
 from ...host.training.data import Dataset
 from ...host.training.settings import TrainSettings
 from ...host.training.sources import training_sources
+from ...spec.presets import preset
 from ...spec.schedule import SOURCES
 from ..instruments.batch_cycles import batch_cycles
 
@@ -52,7 +53,8 @@ def measured(regime: Regime, source: str, n_classes: int, work: Path, seen: Seen
     settings = settings_of(regime, source)
     shape = (regime.channels, regime.image_size, regime.image_size)
     named = replace(settings, model=regime.model)  # not by a path of this machine
-    key = digest(HARDWARE, training_sources(), repr(asdict(named)), repr(shape), str(n_classes))
+    hardware = hardware_digest(preset(settings.preset))
+    key = digest(hardware, training_sources(), repr(asdict(named)), repr(shape), str(n_classes))
     path = work / f"cycles-{source}-{key}.json"
     if not path.exists():
         x_NCHW, y_N = np.zeros((1, *shape), np.float32), np.zeros(1, np.int64)

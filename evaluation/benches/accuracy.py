@@ -176,7 +176,13 @@ def measure(
     by_cycles = results(on_chip, lambda outcome: (cycles_of(outcome, cycles) or 0) / whole)
     sizes = {"train": len(comparison.data.train), "validation": len(comparison.data.validation),
              "test": len(comparison.data.test)}  # fmt: skip
-    origin = provenance(COMMAND, preset(regime.preset or "paper"), [*comparison.tuning_seeds, *seeds], source)
+    origin = provenance(
+        COMMAND,
+        preset(regime.preset) if regime.preset else None,
+        [*comparison.tuning_seeds, *seeds],
+        source,
+        library=True,
+    )
     merge_results(output, regime.name, figures_of(regime.name, by_macs, by_cycles),
                   {**details_of(regime, comparison.chosen(), tuning, outcomes, cycles, by_cycles, folder.settings),
                    "examples": sizes},

@@ -27,7 +27,6 @@ from ...experiments.regimes import REGIMES
 from ...experiments.tasks import CLASSIFICATION
 from ...gen.provenance import commit, provenance
 from ...host.console import at_least_one, screen, writable
-from ...spec.presets import preset
 from ..instruments.results import FOLDER, merge_results
 
 __all__ = ["BATCH", "IMAGES", "figures_of", "main", "paper_batches", "tenths"]
@@ -121,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             runs = [tenths(splits, size, options.batches, held, seed) for seed in seeds]
             figures |= figures_of(f"{data}_{kind}", runs)
             details[kind] = runs
-        origin = provenance(COMMAND, preset("ecp5"), list(range(options.seeds)), source)
+        origin = provenance(COMMAND, None, list(range(options.seeds)), source, library=True)
         merge_results(options.output, data, figures, {"batches": options.batches, "tenths": details}, origin)
         for name, value in figures.items():
             print(f"{name}: {value}")

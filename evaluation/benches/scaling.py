@@ -217,8 +217,7 @@ def main(argv: list[str] | None = None) -> None:
     output = arguments.output or (FOLDER / "scaling.json" if chosen == points(ARRAYS, PORTS) else None)
     if output is not None:
         configs = {point.config.name: point.config.to_dict() for point in chosen}
-        origin = provenance(COMMAND, chosen[-1].config, SEED, source)
-        origin["config"] = "paper, other arrays and ports"
+        origin = provenance(COMMAND, preset("paper"), SEED, source)
         write_results(output, found, {"points": rows, "knees": knees(rows), "configurations": configs}, origin)
     for name, value in found.items():
         print(f"{name}: {value}")

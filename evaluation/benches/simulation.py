@@ -16,12 +16,13 @@ from dataclasses import replace
 
 import torch
 
+from ...gen.generated import generated
 from ...gen.provenance import commit, provenance
 from ...host.console import writable
 from ...host.training.session import Session, open_session
 from ...host.training.settings import TrainSettings
 from ...host.training.trainer import Trainer
-from ...sim.build import library, verilog
+from ...sim.build import library
 from ...spec.presets import preset
 from ..instruments.results import FOLDER, write_results
 
@@ -61,7 +62,7 @@ def main() -> None:
     found = {}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["ADAGP_CACHE"] = cache
-        found["generate_seconds"] = _seconds(lambda: verilog(config))
+        found["generate_seconds"] = _seconds(lambda: generated(config))
         found["build_seconds"] = _seconds(lambda: library(config))
         command = [sys.executable, "-c", START.format(PRESET)]
         found["warm_start_seconds"] = _seconds(lambda: subprocess.run(command, check=True))

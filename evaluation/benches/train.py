@@ -14,6 +14,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from ...gen.generated import generated
 from ...gen.provenance import commit, provenance
 from ...host.compiler.lowering import Kind
 from ...host.console import writable
@@ -24,7 +25,6 @@ from ...host.training.models import build_model
 from ...host.training.network import Network
 from ...host.training.settings import TrainSettings
 from ...host.training.trainer import Trainer
-from ...sim.build import verilog
 from ...spec.config import Config
 from ...spec.presets import preset
 from ..instruments.results import FOLDER, write_results
@@ -112,7 +112,7 @@ def fault_is_seen(settings: TrainSettings, config: Config) -> bool:
     """Whether training comes out differently when one operator in the Verilog is another."""
     few = replace(settings, epochs=1, train_images=FEW_IMAGES, test_images=settings.batch)
     print(f"{FEW_IMAGES} images with and without a planted fault", flush=True)
-    source = verilog(config)
+    source = generated(config)
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder) / "top.v"
         top.write_text(plant_fault(source.read_text()))

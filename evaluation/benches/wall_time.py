@@ -23,7 +23,6 @@ from ...experiments.errors import ModelError
 from ...experiments.networks.models import build
 from ...gen.provenance import commit, provenance
 from ...host.console import at_least_one, screen, writable
-from ...spec.presets import preset
 from ..instruments.results import FOLDER, merge_results
 
 __all__ = ["HOWS", "KINDS", "SIZE", "Times", "figures_of", "half_predicted", "main", "times"]
@@ -201,7 +200,7 @@ def main() -> None:
         figures |= figures_of(model, part, found[model].seconds)
     used = {"batch": options.batch, "size": options.size, "rounds": options.rounds, "threads": options.threads,
             "at_once": AT_ONCE}  # fmt: skip
-    origin = provenance(command, preset("ecp5"), SEED, sources)
+    origin = provenance(command, None, SEED, sources, library=True)
     if options.device == "cuda":
         origin["processor"] = torch.cuda.get_device_name()
     measured = {"seconds": {model: one.seconds for model, one in found.items()},

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...gen.cache import digest, entry
+from ...gen.generated import generated
 from ...host.training.settings import TrainSettings
 from ...host.training.sources import training_sources
 from ...sim import coverage
-from ...sim.build import library, verilog
+from ...sim.build import library
 from ...spec.config import Config
 from ...synth.asic.activity import Activity
 from ...synth.errors import ToolError
@@ -108,7 +109,7 @@ def activities(config: Config, place: str = "") -> dict[str, Activity]:
     )  # fmt: skip
     simulator = library(config, coverage=KINDS)
     points = coverage.load(simulator.with_suffix(".json"))
-    text = verilog(config).read_text()
+    text = generated(config).read_text()
     key = digest(simulator.name, settings.to_dict(), training_sources())
     with entry(f"activity-{config.name}-{config.variant}-{key}.npz") as (path, scratch):
         if scratch:

@@ -12,11 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import nn
 
 from ...gen.files import write_atomically
+from ...gen.generated import generated
 from ...host.compiler.occupancy import Shape
 from ...host.devices.simulated import SimDevice
 from ...host.program import Line, Program
 from ...host.training.network import Network
-from ...sim.build import library, verilog
+from ...sim.build import library
 from ...spec.commands import Command, Opcode, Phase
 from ...spec.config import Config
 from ...spec.operands import WAITS, macs
@@ -114,7 +115,7 @@ class Bench:
 
     def __init__(self, folder: Path, built: Config, progress: Progress):
         self.folder, self.progress = folder, progress
-        self.top = verilog(built)
+        self.top = generated(built)
         self.simulator = library(built).name  # names all that it's made of, the DRAM model too
 
     def __call__(self, name: str, network: Network, module: nn.Sequential, config: Config, program: Program) -> dict:

@@ -6,10 +6,10 @@ whether the committed copy is up to date and of the hardware as it is.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...gen.hardware_digest import HARDWARE
+from ...gen.provenance import NOW
 from . import figures
 from .reference import table
 
@@ -23,8 +23,8 @@ SOURCE = "board_build"
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
 
 
-def section(found: dict, hardware: str) -> str:
-    """The report of a result, in Markdown, as of ``hardware``."""
+def section(found: dict, now: Mapping[str, str]) -> str:
+    """The report of a result, in Markdown, as of ``now``: see :func:`.figures.age`."""
     report, origin = found["details"], found["provenance"]
     used = [
         (f"`{name}`", f"{n['used']:,}", f"{n['available']:,}", f"{100 * n['used'] / n['available']:.1f} %")
@@ -35,25 +35,25 @@ def section(found: dict, hardware: str) -> str:
     ]
     return "\n\n".join((
         f"Preset `{origin['config']}`, design {report['variant']}, on {report['title']} ({report['part']}).",
-        figures.AS_OF.format(hardware=hardware, module=MODULE), figures.where(origin, hardware),
+        figures.AS_OF.format(now=figures.listed(now), module=MODULE), figures.where(origin, now),
         table(("resource", "used", "there are", "share"), used),
         table(("clock", "needed, MHz", "reached, MHz"), clocks),
     ))  # fmt: skip
 
 
-def document(text: str, hardware: str = HARDWARE, folder: Path = figures.RESULTS) -> str:
+def document(text: str, now: Mapping[str, str] = NOW, folder: Path = figures.RESULTS) -> str:
     """``text`` with its section written anew; raises ValueError where it has no marks for it."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the section goes between the lines {BEGIN} and {END}")
     found = json.loads((folder / f"{SOURCE}.json").read_text())
-    return f"{before}{BEGIN}\n\n{section(found, hardware)}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{section(found, now)}\n\n{END}{after}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the section, or check it; exits with 1 if the check fails."""
-    others = [title for title in figures.earlier(HARDWARE) if title == SOURCE]
+    others = [title for title in figures.earlier(NOW) if title == SOURCE]
     figures.command(MODULE, __doc__, PATH, document(PATH.read_text()), others, argv)
 
 

@@ -16,10 +16,10 @@ NOT_MEASURED, NOT_GIVEN = "not measured", "not given"
 
 @dataclass(frozen=True)
 class Results:
-    """Those that there are in ``folder``, as of ``hardware``, and of ``flows`` for those that it names."""
+    """Those that there are in ``folder``, as of ``now``, and of ``flows`` for those that it names."""
 
     folder: Path
-    hardware: str
+    now: Mapping[str, str]
     flows: Mapping[str, str]
 
     def read(self, name: str) -> dict | None:
@@ -47,7 +47,7 @@ class Results:
         for name in names:
             found = self.read(name)
             if found:
-                lines.append(where(found["provenance"], self.hardware, self.flows.get(name), name))
+                lines.append(where(found["provenance"], self.now, self.flows.get(name), name))
             else:
                 lines.append(f"{name}: not measured yet; `nox -s bench_{name}` writes `results/{name}.json`.")
         return "\n\n".join(lines)

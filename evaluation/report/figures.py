@@ -8,15 +8,17 @@ measured for;
 import argparse
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ...gen.hardware_digest import HARDWARE
+from ...gen.provenance import LIBRARY, NOW
 from ...spec.config import VARIANTS
 from .provenance import details, fold, session
 from .reference import table
 
-__all__ = ["AS_OF", "PATH", "RESULTS", "age", "command", "earlier", "figures", "named", "parts", "where"]
+__all__ = [
+    "AS_OF", "CURRENT", "PATH", "RESULTS", "age", "command", "earlier", "figures", "listed", "named", "parts", "where",
+]  # fmt: skip
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -25,16 +27,18 @@ PATH = ROOT / "docs" / "figures.md"
 """The committed copy."""
 IMAGES = PATH.parent / "images"
 """Plots by the title of what they show."""
+CURRENT = "Current"
 FORMATS = ("int16", "int8", "bf16")
 """Of numbers: the ends of figures' names where each has one."""
 OF_ALL = ("accuracy", "sd", "cost")
 OF_METHODS = (*OF_ALL, "cycles", "above", "error")
 """What is known of a method of training: beginnings of figures' names. ``OF_ALL``: columns that there always are."""
 
-AS_OF = """Hardware when this was written: `{hardware}`, a digest of the sources that Verilog is made from.
-Figures are *current* if they were measured on that, and otherwise *of earlier hardware*;
-`python -m {module} --check` fails unless it is that of the sources at hand and all figures are current."""
-"""What a document of figures says of its age."""
+AS_OF = """Digests when this was written: {now}.
+A preset's digest is one of its generated Verilog, the library's one of its code. Figures are *current* if they were
+measured on these, otherwise *of earlier hardware* or *of an earlier library*; `python -m {module} --check` fails unless
+these digests are those of the sources at hand and all figures are current."""
+"""The statement of a document of figures about its age."""
 HEAD = f"""# Figures
 
 Written by `python -m {{module}}` from `results/`; edit nothing here.
@@ -42,7 +46,7 @@ The results hold the details of each run.
 
 {AS_OF}"""
 MODULE = "adagp.evaluation.report.figures"
-_NAMED = re.compile(r"^Hardware when this was written: `(\w+)`", re.MULTILINE)
+_NAMED = re.compile(r"^Digests when this was written: (.*)\.$", re.MULTILINE)
 
 
 def _value(value):
@@ -63,9 +67,9 @@ def parts(folder: Path = RESULTS) -> Iterator[tuple[str, dict, dict]]:
             yield f"{path.stem}: {part}", origin, {name: figures[name] for name in written["details"][part]["figures"]}
 
 
-def earlier(hardware: str, folder: Path = RESULTS) -> list[str]:
-    """Titles of the parts that were measured on other hardware than this, or on hardware not recorded."""
-    return [title for title, origin, _ in parts(folder) if origin.get("hardware") != hardware]
+def earlier(now: Mapping[str, str], folder: Path = RESULTS) -> list[str]:
+    """Titles of the parts that were measured on anything else than ``now`` names, or on what is not recorded."""
+    return [title for title, origin, _ in parts(folder) if age(origin, now) != CURRENT]
 
 
 def _rows(figures: dict) -> tuple[dict, dict, dict, dict]:
@@ -102,40 +106,53 @@ def _tables(figures: dict) -> str:
     )  # fmt: skip
 
 
-def age(origin: dict, hardware: str, flow: str | None = None) -> str:
-    """Whether figures are "Current", as of ``hardware``, and of ``flow`` if given, or of what earlier."""
-    if origin.get("hardware") != hardware:
+def age(origin: dict, now: Mapping[str, str], flow: str | None = None) -> str:
+    """The age of figures: ``CURRENT`` or the first thing that has changed since, as of ``now`` and ``flow`` if given.
+
+    ``now``: digests of the presets' hardware and of the library, by name.
+    """
+    if LIBRARY in origin and origin[LIBRARY] != now[LIBRARY]:
+        return "Of an earlier library"
+    if ("config" in origin or LIBRARY not in origin) and origin.get("hardware") != now[origin["config"]]:
         return "Of earlier hardware"
-    return "Current" if flow in (None, origin.get("flow")) else "Of an earlier flow"
+    return CURRENT if flow in (None, origin.get("flow")) else "Of an earlier flow"
 
 
-def where(origin: dict, hardware: str, flow: str | None = None, name: str = "") -> str:
-    """A fold that says how figures are measured, for which hardware (:func:`age`) and, opened, by which run.
+def where(origin: dict, now: Mapping[str, str], flow: str | None = None, name: str = "") -> str:
+    """A fold that says how figures are measured, their :func:`age` and, opened, by which run.
 
     ``name``: the result's, where several stand together.
     """
-    summary = f"{name and name + ': '}{age(origin, hardware, flow)}, by <code>{session(origin['command'])}</code>"
-    setting = f"Preset <code>{origin['config']}</code> at {origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']}"
-    return fold(summary, f"{setting}. {details(origin)}")
+    summary = f"{name and name + ': '}{age(origin, now, flow)}, by <code>{session(origin['command'])}</code>"
+    setting = ""
+    if "config" in origin:
+        clock = f"{origin['clock_hz'] / 1e6:g} MHz with {origin['memory_part']}"
+        setting = f"Preset <code>{origin['config']}</code> at {clock}. "
+    return fold(summary, f"{setting}{details(origin)}")
 
 
-def _part(title, origin, figures, hardware):
+def _part(title, origin, figures, now):
     plot = f"![{title}](images/{title}.png)\n\n" if (IMAGES / f"{title}.png").exists() else ""
-    return f"## {title}\n\n{where(origin, hardware)}\n\n{plot}{_tables(figures)}"
+    return f"## {title}\n\n{where(origin, now)}\n\n{plot}{_tables(figures)}"
 
 
-def figures(hardware: str = HARDWARE, folder: Path = RESULTS) -> str:
-    """Text of the figures, in Markdown, as of ``hardware``."""
-    text = [_part(title, origin, found, hardware) for title, origin, found in parts(folder)]
-    return "\n\n".join([HEAD.format(hardware=hardware, module=MODULE), *text]) + "\n"
+def figures(now: Mapping[str, str] = NOW, folder: Path = RESULTS) -> str:
+    """Text of the figures, in Markdown, as of ``now``."""
+    text = [_part(title, origin, found, now) for title, origin, found in parts(folder)]
+    return "\n\n".join([HEAD.format(now=listed(now), module=MODULE), *text]) + "\n"
 
 
-def named(text: str) -> str:
-    """The hardware that a text of figures takes for current; raises ValueError if it names none."""
+def listed(digests: Mapping[str, str]) -> str:
+    """Names with their digests, as :func:`named` reads them."""
+    return ", ".join(f"{name} `{digest}`" for name, digest in digests.items())
+
+
+def named(text: str) -> dict[str, str]:
+    """The digests that a text of figures takes for current, by name; raises ValueError if it names none."""
     found = _NAMED.search(text)
     if found is None:
         raise ValueError("the figures name no hardware: run python -m adagp.evaluation.report.figures")
-    return found[1]
+    return dict(re.findall(r"(\w+) `(\w+)`", found[1]))
 
 
 def command(
@@ -156,7 +173,7 @@ def command(
         fits = arguments.path.read_text() == text
     else:
         arguments.path.write_text(text)
-    print(f"hardware {HARDWARE}; not current: {', '.join(others) or 'none'}")
+    print(f"{listed(NOW)}; not current: {', '.join(others) or 'none'}")
     if not fits:
         print(f"{arguments.path} is not up to date: run python -m {module}")
     if arguments.check and (others or not fits):
@@ -165,7 +182,7 @@ def command(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the figures, or check them; exits with 1 if the check fails."""
-    command(MODULE, __doc__, PATH, figures(), earlier(HARDWARE), argv)
+    command(MODULE, __doc__, PATH, figures(), earlier(NOW), argv)
 
 
 if __name__ == "__main__":

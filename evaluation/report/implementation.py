@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...algorithm import paper
-from ...gen.hardware_digest import HARDWARE
+from ...gen.provenance import NOW
 from ...spec.presets import preset
 from ...synth.flow import chosen
 from ..benches.asic import flow as asic_flow
@@ -221,13 +221,13 @@ def _formats(results):
 
 
 def implementation(
-    hardware: str = HARDWARE, folder: Path = figures.RESULTS, flows: Mapping[str, str] = FLOWS
+    now: Mapping[str, str] = NOW, folder: Path = figures.RESULTS, flows: Mapping[str, str] = FLOWS
 ) -> str:  # fmt: skip
-    """Text of the document, in Markdown, as of ``hardware`` and ``flows``; ValueError where a block lacks a reason."""
-    results = Results(folder, hardware, flows)
+    """Text of the document, in Markdown, as of ``now`` and ``flows``; ValueError where a block lacks a reason."""
+    results = Results(folder, now, flows)
     sections = (drawn, _xilinx, _blocks, _ecp5, _asic, equal_area_section, _formats)
     listed = ", ".join(f"{name} `{flow}`" for name, flow in flows.items())
-    head = HEAD.format(hardware=hardware, module=MODULE, flows=listed)
+    head = HEAD.format(now=figures.listed(now), module=MODULE, flows=listed)
     return "\n\n".join([head, *(section(results) for section in sections)]) + "\n"
 
 
@@ -241,7 +241,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Write the document, or check it; exits with 1 if the check fails."""
     others = [
         title for title, origin, _ in figures.parts()
-        if title in SOURCES and figures.age(origin, HARDWARE, FLOWS.get(title)) != "Current"
+        if title in SOURCES and figures.age(origin, NOW, FLOWS.get(title)) != figures.CURRENT
     ]  # fmt: skip
     figures.command(MODULE, __doc__, PATH, implementation(), others, argv)
 

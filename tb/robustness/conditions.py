@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from adagp.gen.generated import generated
 from adagp.gen.verilog import GATE_MACRO
 from adagp.host.devices.simulated import SimDevice
-from adagp.sim.build import verilog
 from adagp.spec.config import Config
 
 from .workload import Workload
@@ -34,7 +34,7 @@ UNGATED = 0.25
 
 def ungated(config: Config) -> Path:
     """The generated Verilog, with clock gates that let every pulse through."""
-    gated = verilog(config)
+    gated = generated(config)
     path = gated.parent / "ungated" / gated.name
     text = f"`undef {GATE_MACRO}\n{gated.read_text()}"
     if not path.exists() or path.read_text() != text:

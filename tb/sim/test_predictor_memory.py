@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from adagp.gen.generated import generated
 from adagp.host.compiler.compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.network import Network
-from adagp.sim.build import lint, verilog
+from adagp.sim.build import lint
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 
@@ -22,7 +23,7 @@ NAMES = ("predictor.conv", "predictor.fc")
 
 
 def test_lint():
-    assert lint(verilog(CONFIG)) == []
+    assert lint(generated(CONFIG)) == []
 
 
 def copy(network, device, name):

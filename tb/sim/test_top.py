@@ -7,9 +7,10 @@ import sys
 from dataclasses import replace
 
 import pytest
+from adagp.gen.generated import generated
 from adagp.rtl.control.supervisor import RESET_CYCLES
 from adagp.sim import IDEAL, Simulation, SimulationError
-from adagp.sim.build import lint, verilog
+from adagp.sim.build import lint
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import PRESETS, preset
@@ -29,18 +30,18 @@ print(to_verilog(Copier(preset("tiny"))))
 
 @pytest.mark.parametrize("config", [*PRESETS.values(), BYTES], ids=lambda config: config.name)
 def test_lint(config):
-    assert lint(verilog(config)) == []
+    assert lint(generated(config)) == []
 
 
 def test_lint_reports(tmp_path):
-    text = verilog(CONFIG).read_text()
+    text = generated(CONFIG).read_text()
     (tmp_path / "top.v").write_text(text.replace("assign irq = ", "assign irq = 2'd2 & ", 1))
     assert any("WIDTHTRUNC" in line for line in lint(tmp_path / "top.v"))
 
 
 def test_what_the_supervisor_resets_has_no_other_reset():
     """``rst`` reaches the supervisor, registers and the memory port; cores, update unit and fetch have none of it."""
-    text = verilog(replace(CONFIG, variant="max")).read_text()
+    text = generated(replace(CONFIG, variant="max")).read_text()
     found = re.findall(r"^module (\S+) ?\(([^;]*)\);", text, re.MULTILINE)
     ports = {name.removeprefix("\\adagp.accelerator.").split("$")[0]: ports for name, ports in found}
     resettable = {name for name, names in ports.items() if re.search(r"\b(\w+_)?rst\b", names)}

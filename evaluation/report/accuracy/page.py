@@ -2,7 +2,7 @@
 
 ``python -m adagp.evaluation.report.accuracy.page [PATH]`` writes the file from ``results/`` and draws the plot;
 ``--check``
-only says whether the committed copy is up to date and its cycles are of the hardware as it is.
+only says whether the committed copy is up to date and its figures are current.
 """
 
 import math
@@ -14,9 +14,8 @@ from statistics import fmean
 from ....algorithm import paper
 from ....experiments.comparison import BEYOND, TUNING_SEED
 from ....experiments.methods.methods import METHODS
-from ....gen.hardware_digest import HARDWARE
+from ....gen.provenance import NOW
 from .. import figures
-from ..provenance import details, fold, session
 from ..reference import table
 from .findings import LEVEL, Findings, Gap, close
 from .methods import legend
@@ -133,18 +132,11 @@ def _tuning(found: Findings) -> str:
     return f" Learning rates were tried with {counts[0]} seeds{best}."
 
 
-def _origin(found: Findings, hardware: str) -> str:
-    """A fold on the run; figures without simulated cycles belong to no preset and to any hardware."""
-    if found.regime["preset"]:
-        return figures.where(found.origin, hardware)
-    return fold(f"Not simulated, by <code>{session(found.origin['command'])}</code>", details(found.origin))
-
-
 def _batches(regime: Mapping, examples: Mapping) -> int:
     return -(-examples["train"] // regime["batch_size"])
 
 
-def _regime(name: str, found: Findings, hardware: str) -> str:
+def _regime(name: str, found: Findings, now: Mapping[str, str]) -> str:
     details, rows = found.details, []
     for method, detail in details["methods"].items():
         cycles = details["by_cycles"].get(method)
@@ -166,7 +158,7 @@ def _regime(name: str, found: Findings, hardware: str) -> str:
 
 {_settings(found)}
 
-{_origin(found, hardware)}
+{figures.where(found.origin, now)}
 
 {table(heads, rows)}
 
@@ -201,17 +193,17 @@ of the paper's text: {means}.
 {table(("network", "images", "BP", "ADA-GP", "here"), rows)}"""
 
 
-def document(folder: Path = figures.RESULTS, hardware: str = HARDWARE) -> str:
-    """Text in Markdown, as of ``hardware``; raises OSError if ``accuracy.json`` isn't there."""
+def document(folder: Path = figures.RESULTS, now: Mapping[str, str] = NOW) -> str:
+    """Text in Markdown, as of ``now``; raises OSError if ``accuracy.json`` isn't there."""
     by_regime = Findings.read(folder / "accuracy.json")
-    as_of = figures.AS_OF.format(hardware=hardware, module=MODULE).replace("Figures are", "Cycles are", 1)
+    as_of = figures.AS_OF.format(now=figures.listed(now), module=MODULE)
     parts = [
         HEAD.format(module=MODULE, as_of=as_of, beyond=BEYOND, level=LEVEL, sure=1 - LEVEL),
         f"## In short\n\n{in_a_sentence(by_regime)}\n\n{verdicts(by_regime)}",
         f"![Accuracy against cost](images/{PLOT.name})\n\n{CAPTION}",
         legend({method for found in by_regime.values() for method in found.details["methods"]}),
         f"## Methods with GP batches, over plain training of no higher cost\n\n{pairs(by_regime)}",
-        REGIMES_HEAD, *(_regime(name, found, hardware) for name, found in by_regime.items()),
+        REGIMES_HEAD, *(_regime(name, found, now) for name, found in by_regime.items()),
         predictions(by_regime), learning(folder), _table_1(by_regime), times(folder),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -226,8 +218,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"no {RESULTS.name} yet, so no docs/{PATH.name}: run nox -s bench_accuracy")
         return
     by_regime = Findings.read(RESULTS)
-    simulated = {f"accuracy: {name}" for name, found in by_regime.items() if found.regime["preset"]}
-    others = [title for title in figures.earlier(HARDWARE) if title in simulated]
+    others = [title for title in figures.earlier(NOW) if title.startswith("accuracy: ")]
     others += [f"{name} (the regime has changed)" for name, found in by_regime.items() if not found.current]
     figures.command(MODULE, __doc__, PATH, document(RESULTS.parent), others, argv)
     if not argv or "--check" not in argv:

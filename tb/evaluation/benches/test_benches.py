@@ -9,13 +9,13 @@ import pytest
 import torch
 from adagp.evaluation.benches import numerics, train, utilisation
 from adagp.evaluation.instruments import single_command
+from adagp.gen.generated import generated
 from adagp.host.training.data import load_dataset
 from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
 from adagp.host.training.session import open_session
 from adagp.host.training.settings import TrainSettings
 from adagp.host.training.trainer import Trainer
-from adagp.sim.build import verilog
 from adagp.spec import operands
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.presets import preset
@@ -41,7 +41,7 @@ def test_one_operator_is_changed():
 
 
 def test_the_accelerator_has_that_operator_once():
-    source = verilog(preset("tiny")).read_text()
+    source = generated(preset("tiny")).read_text()
     faulty = train.plant_fault(source)
     changed = [lines for lines in zip(source.split("\n"), faulty.split("\n"), strict=True) if lines[0] != lines[1]]
     assert len(changed) == 1 and changed[0][0].replace(" + ", " - ") == changed[0][1]
