@@ -54,7 +54,7 @@ def document(text: str, now: Mapping[str, str] = NOW, folder: Path = figures.RES
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the section, or check it; exits with 1 if the check fails."""
     others = [title for title in figures.earlier(NOW) if title == SOURCE]
-    figures.command(MODULE, __doc__, PATH, document(PATH.read_text()), others, argv)
+    figures.command(MODULE, __doc__, PATH, document(PATH.read_text(), NOW), others, argv)
 
 
 if __name__ == "__main__":

@@ -182,7 +182,7 @@ def command(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the figures, or check them; exits with 1 if the check fails."""
-    command(MODULE, __doc__, PATH, figures(), earlier(NOW), argv)
+    command(MODULE, __doc__, PATH, figures(NOW), earlier(NOW), argv)
 
 
 if __name__ == "__main__":

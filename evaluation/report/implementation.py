@@ -243,7 +243,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         title for title, origin, _ in figures.parts()
         if title in SOURCES and figures.age(origin, NOW, FLOWS.get(title)) != figures.CURRENT
     ]  # fmt: skip
-    figures.command(MODULE, __doc__, PATH, implementation(), others, argv)
+    figures.command(MODULE, __doc__, PATH, implementation(NOW), others, argv)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,9 @@
 
 import json
 import subprocess
-import sys
-from contextlib import nullcontext
 
 import pytest
-from adagp.evaluation.instruments import results
-from adagp.evaluation.report import figures
 from adagp.evaluation.report.reference import PATH, reference
-from adagp.gen import hardware_digest
 from adagp.gen.description import describe, member_docs
 from adagp.gen.header import header
 from adagp.spec.commands import COMMAND_WORDS, FIELDS, Command, Opcode
@@ -108,96 +103,6 @@ def test_every_error_is_described():
     docs = member_docs(ErrorCode)
     assert [name for name, doc in docs.items() if not doc] == ["NONE"]
     assert docs["BAD_TILE"] == "A tile size is 0."
-
-
-def test_figures_are_up_to_date():
-    text = figures.PATH.read_text()  # as of the hardware that it names, which needn't be that of the sources
-    assert text == figures.figures(figures.named(text)), "run python -m adagp.evaluation.report.figures"
-
-
-def test_figures_say_which_are_current():
-    text = figures.PATH.read_text()
-    sections = dict(section.split("\n\n")[:2] for section in text.split("\n## ")[1:])
-    written = {path.stem: json.loads(path.read_text())["provenance"] for path in figures.RESULTS.glob("*.json")}
-    seen = 0
-    for title, where in sections.items():
-        stem, _, part = title.partition(": ")
-        origin = written[stem][part] if part else written[stem]
-        current = origin.get("hardware") == figures.named(text)
-        assert where.startswith(
-            f"<details><summary>{'Current' if current else 'Of earlier hardware'}, by <code>nox -s "
-        )
-        assert origin["commit"][:12] in where
-        seen += 1
-    assert seen == sum(1 if "commit" in origins else len(origins) for origins in written.values()) > 0
-
-
-def test_figures_of_any_hardware(tmp_path):
-    origin = {"command": "x", "commit": "c" * 40, "config": "tiny", "clock_hz": 1, "memory_part": "y", "seed": 0,
-              "tools": {}}  # fmt: skip
-    for name, more in (("new", {"hardware": "aa"}), ("old", {"hardware": "bb"}), ("without", {})):
-        results.write_results(tmp_path / f"{name}.json", {"figure": 1}, {}, {**origin, **more})
-    results.merge_results(tmp_path / "several.json", "one", {"one": 1}, {}, {**origin, "hardware": "aa"})
-    results.merge_results(tmp_path / "several.json", "two", {"two": 2}, {}, {**origin, "hardware": "cc"})
-    assert figures.earlier("aa", tmp_path) == ["old", "several: two", "without"]
-    assert figures.earlier("bb", tmp_path) == ["new", "several: one", "several: two", "without"]
-    text = figures.figures("aa", tmp_path)
-    assert figures.named(text) == "aa"
-    assert (text.count("<summary>Current,"), text.count("<summary>Of earlier hardware,")) == (2, 3)
-    with pytest.raises(ValueError, match="name no hardware"):
-        figures.named("# Figures")
-
-
-def test_figures_of_designs_and_methods_stand_side_by_side(tmp_path):
-    origin = {"command": "x", "commit": "c" * 40, "config": "tiny", "clock_hz": 1, "memory_part": "y", "seed": 0,
-              "tools": {}}  # fmt: skip
-    found = {"cycles_gp_low": 7, "limit": 3, "cycles_gp_baseline": 1234, "accuracy_bp_fewer": 0.5, "sd_bp_fewer": 0.1,
-             "accuracy_max": 0.25, "cost_without_sd": 9}  # fmt: skip
-    results.write_results(tmp_path / "new.json", found, {}, origin)
-    text = figures.figures("aa", tmp_path)
-    rows = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
-    assert rows == [
-        "| figure | baseline | low | efficient | max |", "| `cycles_gp` | 1,234 | 7 |  |  |",
-        "| `accuracy` |  |  |  | 0.25 |",
-        "| method | accuracy | sd | cost |", "| `bp_fewer` | 0.5 | 0.1 |  |",
-        "| figure | value |", "| `limit` | 3 |", "| `cost_without_sd` | 9 |",
-    ]  # fmt: skip
-
-
-def test_figures_are_checked(tmp_path, capsys):
-    path = tmp_path / "figures.md"
-    figures.main([str(path)])
-    assert figures.named(path.read_text()) == hardware_digest.HARDWARE
-    with pytest.raises(SystemExit) if figures.earlier(hardware_digest.HARDWARE) else nullcontext():
-        figures.main([str(path), "--check"])
-    assert "not up to date" not in capsys.readouterr().out
-    path.write_text(figures.figures("aa"))
-    with pytest.raises(SystemExit):
-        figures.main([str(path), "--check"])
-    assert "not up to date" in capsys.readouterr().out
-
-
-def test_hardware_is_what_verilog_is_made_from(tmp_path):
-    for name in ("spec/a.py", "rtl/b.py", "gen/verilog.py", "evaluation/report/figures.py", "host/c.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("x = 1\n")
-    found = hardware_digest.digest(tmp_path)
-    for name, changes in (
-        ("spec/a.py", True), ("rtl/b.py", True), ("gen/verilog.py", True), ("evaluation/report/figures.py", False),
-        ("host/c.py", False),
-    ):  # fmt: skip
-        (tmp_path / name).write_text("x = 2\n")
-        assert (hardware_digest.digest(tmp_path) != found) == changes
-        found = hardware_digest.digest(tmp_path)
-    (tmp_path / "rtl" / "b.py").rename(tmp_path / "rtl" / "d.py")
-    assert hardware_digest.digest(tmp_path) != found
-
-
-def test_no_verilog_is_made_from_documents():
-    code = "import sys, adagp.gen.verilog, adagp.rtl.top; print(*(name for name in sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "adagp.rtl.top" in loaded
-    assert not {f"adagp.gen.{name.removesuffix('.py')}" for name in hardware_digest.DOCUMENTS} & set(loaded)
 
 
 def test_reference_is_up_to_date():

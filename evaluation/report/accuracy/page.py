@@ -220,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     by_regime = Findings.read(RESULTS)
     others = [title for title in figures.earlier(NOW) if title.startswith("accuracy: ")]
     others += [f"{name} (the regime has changed)" for name, found in by_regime.items() if not found.current]
-    figures.command(MODULE, __doc__, PATH, document(RESULTS.parent), others, argv)
+    figures.command(MODULE, __doc__, PATH, document(RESULTS.parent, NOW), others, argv)
     if not argv or "--check" not in argv:
         draw(by_regime, PLOT)
 

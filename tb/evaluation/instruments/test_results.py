@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from adagp.evaluation.instruments import results
-from adagp.gen.hardware_digest import HARDWARE
+from adagp.gen import provenance as origins
+from adagp.gen.hardware_digest import hardware_digest
 from adagp.spec.presets import preset
 
 ROOT = Path(__file__).parents[3]
@@ -17,21 +18,27 @@ PROVENANCE = {
 
 def test_provenance_says_what_ran():
     config = preset("ecp5")
-    found = results.provenance("a command", config, [0, 1], "abc")
+    found = origins.provenance("a command", config, [0, 1], "abc")
     assert set(found) == PROVENANCE
     assert (found["config"], found["clock_hz"], found["memory_part"]) == ("ecp5", 100_000_000, "ddr3-800-x16")
     assert (found["command"], found["seed"], found["commit"]) == ("a command", [0, 1], "abc")
-    assert found["hardware"] == HARDWARE and found["processor"]
+    assert found["hardware"] == hardware_digest(config) and found["processor"]
     assert re.match(r"\d+\.\d+", found["tools"]["torch"]) and re.match(r"\d+\.\d+", found["tools"]["python"])
 
 
+def test_provenance_of_the_library_names_no_hardware():
+    found = origins.provenance("a command", None, 0, "abc", library=True)
+    assert set(found) == PROVENANCE - {"hardware", "config", "config_hash", "clock_hz", "memory_part"} | {"library"}
+    assert re.fullmatch(r"[0-9a-f]{16}", found["library"]) and found["library"] == origins.library_digest()
+
+
 def test_commit_is_that_of_the_checkout():
-    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", results.commit())
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", origins.commit())
 
 
 def test_commit_without_git(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    assert results.commit() == "unknown"
+    assert origins.commit() == "unknown"
 
 
 def test_written_whole_or_not_at_all(tmp_path):

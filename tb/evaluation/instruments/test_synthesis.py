@@ -4,8 +4,9 @@ import json
 from importlib import import_module
 
 import pytest
-from adagp.evaluation.instruments import results, synthesis
+from adagp.evaluation.instruments import synthesis
 from adagp.evaluation.instruments.synthesis import bench, mistakes_in_a_line, parser
+from adagp.gen import provenance
 from adagp.synth.errors import FitError, ToolError
 
 COMMAND = "python -m adagp.host.bench_x"
@@ -120,16 +121,16 @@ def test_a_design_without_a_route_is_said_when_all_is_written(run, monkeypatch, 
     assert found["figures"]["fmax_best_mhz_baseline"] == 62.0
 
 
-BENCHES = ("bench_asic", "bench_ecp5", "bench_synth_tiny", "bench_xilinx", "bench_controls", "bench_variants_digits")
+BENCHES = ("asic", "ecp5", "synth_tiny", "xilinx", "controls", "variants_digits")
 
 
-@pytest.mark.parametrize("name", (*BENCHES, "bench_variants_vgg13"))
+@pytest.mark.parametrize("name", (*BENCHES, "variants_vgg13"))
 @pytest.mark.timeout(60)  # a bench that takes it for a number begins its work
 @pytest.mark.parametrize("jobs", ["0", "-1", "two"])
 def test_a_number_of_jobs_is_one_or_more(name, jobs, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", [name, f"--jobs={jobs}"])
     with pytest.raises(SystemExit) as ended:
-        import_module(f"adagp.host.{name}").main()
+        import_module(f"adagp.evaluation.benches.{name}").main()
     last = capsys.readouterr().err.splitlines()[-1]
     assert ended.value.code == 2 and last.endswith(
         f"error: argument --jobs: must be a whole number of 1 or more, not '{jobs}'"
@@ -137,8 +138,8 @@ def test_a_number_of_jobs_is_one_or_more(name, jobs, monkeypatch, capsys):
 
 
 ALL_BENCHES = (
-    *BENCHES, "bench_variants_vgg13", "bench_numerics", "bench_pe_formats", "bench_scaling", "bench_simulation",
-    "bench_train", "bench_utilisation",
+    *BENCHES, "variants_vgg13", "numerics", "pe_formats", "scaling", "simulation",
+    "train", "utilisation",
 )  # fmt: skip
 
 
@@ -152,7 +153,7 @@ def test_an_output_that_cannot_be_written_is_said_before_the_work(name, monkeypa
     ):
         monkeypatch.setattr("sys.argv", [name, f"--output={output}"])
         with pytest.raises(SystemExit) as ended:
-            import_module(f"adagp.host.{name}").main()
+            import_module(f"adagp.evaluation.benches.{name}").main()
         assert ended.value.code == 2
         assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: argument --output: {said}")
 
@@ -185,7 +186,7 @@ def test_a_file_where_a_folder_must_be(capsys, tmp_path):
 def test_what_other_hardware_tools_or_flow_gave_goes(run, monkeypatch, change):
     run("--variants", "low")
     if change == "hardware":
-        monkeypatch.setattr(results, "HARDWARE", "other")
+        monkeypatch.setattr(provenance, "hardware_digest", lambda config: "other")
     elif change == "flow":
         monkeypatch.setitem(synthesis.flow.CODE, "netlist", "counted otherwise")
     else:

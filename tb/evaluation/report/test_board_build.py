@@ -6,6 +6,7 @@ import pytest
 from adagp.boards.steps import alone
 from adagp.evaluation.benches import board_build as bench
 from adagp.evaluation.report import board_build, figures
+from digests import AA
 
 TEXT = f"# Boards\n\n{board_build.BEGIN}\nan earlier one\n{board_build.END}\n\n## Next\n"
 BUILT = {
@@ -45,7 +46,7 @@ def test_figures_of_a_build(measured):
 
 
 def test_a_section_is_written_anew(measured):
-    text = board_build.document(TEXT, "aa", measured)
+    text = board_build.document(TEXT, AA, measured)
     assert text.startswith(f"# Boards\n\n{board_build.BEGIN}\n\n") and text.endswith(
         f"\n\n{board_build.END}\n\n## Next\n"
     )
@@ -56,14 +57,14 @@ def test_a_section_is_written_anew(measured):
     ):  # fmt: skip
         assert text.count(f"\n{row}\n") == 1, row
     assert (
-        "nextpnr-ecp5 0.9" in text and figures.named(text) == "aa" and "<summary>Of earlier hardware, by <code>" in text
+        "nextpnr-ecp5 0.9" in text and figures.named(text) == AA and "<summary>Of earlier hardware, by <code>" in text
     )
-    assert board_build.document(text, "aa", measured) == text
+    assert board_build.document(text, AA, measured) == text
 
 
 def test_a_document_needs_a_place_for_it(measured):
     with pytest.raises(ValueError, match=r"^the section goes between the lines <!-- Written by .* and <!-- until"):
-        board_build.document(TEXT.replace(board_build.END, ""), "aa", measured)
+        board_build.document(TEXT.replace(board_build.END, ""), AA, measured)
 
 
 def test_the_document_is_up_to_date():

@@ -4,6 +4,7 @@ import pytest
 from adagp.evaluation.report import implementation
 from adagp.synth.ecp5 import ECP5
 from adagp.synth.xilinx import XILINX
+from digests import AA
 from made_designs import BASELINE, MAX, assert_once, design, rows, write, write_measured
 
 
@@ -15,7 +16,7 @@ def measured(tmp_path):
 
 def test_equal_area(measured):
     """A PE takes (200 + 40 + 240) / 16 = 30 LUTs and a multiplier; MAX adds 1,234 and 8."""
-    text = implementation.implementation("aa", measured)
+    text = implementation.implementation(AA, measured)
     found = rows(text[text.index("## The baseline") :])
     assert [row.strip("| ").split(" | ")[:2] for row in found[1:]] == [
         ["PEs of the baseline", "16"], ["logic a PE", "30.0"], ["multipliers a PE", "1.00"],
@@ -39,7 +40,7 @@ def test_which_is_faster_is_said(measured, gain, said):
     found = [design(XILINX, variant, blocks, luts_estimated=1) for variant, blocks in
              (("baseline", BASELINE), ("max", MAX))]  # fmt: skip
     write(measured, "xilinx", {}, {"designs": found}, config="paper")
-    text = implementation.implementation("aa", measured)
+    text = implementation.implementation(AA, measured)
     assert f"for its logic, the larger baseline, if it is so at its best (3.57 against {gain})" in text
     assert f"for its logic and multipliers, {said}" in text
 
@@ -58,7 +59,7 @@ def test_standard_cells_are_exchanged_too(tmp_path):
         for variant, cells in (("baseline", 9000), ("max", 9999))
     ]
     write(tmp_path, "asic", {}, {"designs": designs})
-    found = rows(implementation.implementation("aa", tmp_path))
+    found = rows(implementation.implementation(AA, tmp_path))
     assert_once(found, (
         "| logic a PE | 250.0 |", "| logic that MAX adds | +999 |", "| more PEs for this logic | 3 |",
         "| speed-up at best, for this logic | 1.19 |",
@@ -75,7 +76,7 @@ def test_speed_up_in_time(tmp_path, hardware, said):
     ]
     write(tmp_path, "ecp5", {}, {"designs": placed}, config="ecp5", hardware=hardware)
     write(tmp_path, "variants_digits", {"speedup_max": 1.4})
-    found = rows(implementation.implementation("aa", tmp_path))
+    found = rows(implementation.implementation(AA, tmp_path))
     assert_once(found, (
         "| speed-up of MAX, in measured cycles | 1.40 |", f"| speed-up of MAX, each at its median clock | {said} |",
     ))  # fmt: skip

@@ -13,6 +13,7 @@ from adagp.spec.presets import preset
 from adagp.synth.ecp5 import ECP5
 from adagp.synth.xilinx import XILINX
 from amaranth.hdl import Fragment
+from digests import AA
 from made_designs import BASELINE, LOW, MAX, assert_once, design, rows, write, write_measured
 
 
@@ -23,7 +24,7 @@ def measured(tmp_path):
 
 
 def test_what_is_added_on_7_series(measured):
-    text = implementation.implementation("aa", measured)
+    text = implementation.implementation(AA, measured)
     assert "\n\nOurs are on an P1; the paper names no part of its Virtex 7.\n\n" in text
     found = rows(text)
     assert_once(found, (
@@ -42,7 +43,7 @@ def test_what_is_added_on_7_series(measured):
 
 def test_what_ours_add_over_the_paper_s(measured):
     """196 of 17,282 LUTs; a paper's design that adds none has no ratio."""
-    found = rows(implementation.implementation("aa", measured))
+    found = rows(implementation.implementation(AA, measured))
     assert_once(found, (
         "| LUT | 0.01 | not measured | 0.06 |", "| DSP48E1 | 0 to 0 | not measured | 0.10 |",
         "| RAMB36 | 0 to 0 | not measured | 0.00 |",
@@ -51,12 +52,12 @@ def test_what_ours_add_over_the_paper_s(measured):
 
 def test_pe_formats(tmp_path):
     write(tmp_path, "pe_formats", {"lut_ecp5_int16": 34.0, "lut_ecp5_bf16": 646.0, "latency_int8": 3})
-    found = rows(implementation.implementation("aa", tmp_path))
+    found = rows(implementation.implementation(AA, tmp_path))
     assert_once(found, ("| a PE | int16 | int8 | bf16 |", "| `lut_ecp5` | 34 |  | 646 |", "| `latency` |  | 3 |  |"))
 
 
 def test_blocks_with_reasons(measured):
-    text = implementation.implementation("aa", measured)
+    text = implementation.implementation(AA, measured)
     found = rows(text[text.index("## Blocks") : text.index("## Lattice")])
     assert [row.rsplit(" | ", 1)[0] for row in found] == [
         "| block | 7 series, low | 7 series, max | ECP5, low | ECP5, max",
@@ -69,7 +70,7 @@ def test_blocks_with_reasons(measured):
 
 
 def test_ecp5(measured):
-    found = rows(implementation.implementation("aa", measured))
+    found = rows(implementation.implementation(AA, measured))
     assert_once(found, (
         "| LUT | baseline | 2,000 | 50.0 |  |  |", "| LUT | max | 3,234 | 80.8 | +1,234 | +61.7 |",
         "| LUT places, routed | low | 2,200 | 55.0 |  |  |",
@@ -94,7 +95,7 @@ def test_targets(tmp_path):
     placed = [design(ECP5, variant, BASELINE, **rest, **way)
               for variant, way in zip(("baseline", "low"), ways, strict=True)]  # fmt: skip
     write(tmp_path, "ecp5", {}, {"designs": placed})
-    found = rows(implementation.implementation("aa", tmp_path))
+    found = rows(implementation.implementation(AA, tmp_path))
     assert_once(found, (
         "| reached? | a median of 50 MHz | the critical path lies in the array |",
         "| baseline | yes: 50.0 | yes: with 1 of 1 seeds |", "| low | no: 49.9 | no: with 1 of 3 seeds |",
@@ -113,7 +114,7 @@ def test_standard_cells(tmp_path):
 
     found = [mapped("baseline", 8000, 2000, bp=0.04), mapped("max", 9000, 2500, bp=0.05, gp=0.03)]
     write(tmp_path, "asic", {}, {"designs": found})
-    seen = rows(implementation.implementation("aa", tmp_path))
+    seen = rows(implementation.implementation(AA, tmp_path))
     assert_once(seen, (
         "| cells | max | 9,000 | +1,000 | +12.5 | 2,770,979 | +224,903 | +8.8 |",
         "| memories | max | 2,500 | +500 | +25.0 | not given |  |  |",
@@ -130,8 +131,8 @@ def test_standard_cells(tmp_path):
 
 
 def test_where_figures_come_from(measured):
-    text = implementation.implementation("aa", measured, flows={})
-    assert figures.named(text) == "aa"
+    text = implementation.implementation(AA, measured, flows={})
+    assert figures.named(text) == AA
     line = (
         ", by <code>make it</code></summary>Preset <code>tiny</code> at 50 MHz with y. "
         "Commit <code>cccccccccccc</code>; seed [1, 2]; yosys 1.0.</details>\n\n"
@@ -144,7 +145,7 @@ def test_where_figures_come_from(measured):
 
 
 def test_nothing_measured(tmp_path):
-    text = implementation.implementation("aa", tmp_path)
+    text = implementation.implementation(AA, tmp_path)
     assert set(re.findall(r"^(\w+): not measured yet", text, re.MULTILINE)) == set(implementation.SOURCES)
     assert "| LUT | max | not measured |  |  | 494,080 | +22,076 | +4.7 |" in rows(text)
     assert "None" not in text and "nan" not in text
@@ -153,7 +154,7 @@ def test_nothing_measured(tmp_path):
 def test_there_is_nothing_to_compare_with(tmp_path):
     write(tmp_path, "ecp5", {}, {"designs": [design(ECP5, "max", MAX)]})
     with pytest.raises(ValueError, match=r"^ecp5\.json has no baseline, only max: nothing to compare with$"):
-        implementation.implementation("aa", tmp_path)
+        implementation.implementation(AA, tmp_path)
 
 
 def test_a_block_without_a_reason(tmp_path):
@@ -161,7 +162,7 @@ def test_a_block_without_a_reason(tmp_path):
     designs = [design(XILINX, "baseline", BASELINE, luts_estimated=1), design(XILINX, "low", large, luts_estimated=2)]
     write(tmp_path, "xilinx", {}, {"designs": designs})
     with pytest.raises(ValueError) as found:
-        implementation.implementation("aa", tmp_path)
+        implementation.implementation(AA, tmp_path)
     assert str(found.value) == (
         "7 series, low: evaluation/report/added_blocks.py has no reason for sixth (+1,200 LUTs), update.fourth "
         "(+100 LUTs)"

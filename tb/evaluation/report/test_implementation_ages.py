@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 from adagp.evaluation.instruments.results import write_results
 from adagp.evaluation.report import figures, implementation
-from adagp.gen.hardware_digest import HARDWARE
+from digests import AA, BB
 
 ORIGIN = {
     "commit": "c" * 40, "hardware": "aa", "command": "make it", "config": "tiny", "clock_hz": 50_000_000,
@@ -34,7 +34,7 @@ def test_figures_of_another_flow_are_not_current(tmp_path, recorded, age):
     write(tmp_path, "xilinx", {}, **({"flow": recorded} if recorded else {}))
     write(tmp_path, "ecp5", {}, hardware="bb", flow="f1")
     write_results(tmp_path / "pe_formats.json", {}, {}, ORIGIN)
-    text = implementation.implementation("aa", tmp_path, {"xilinx": "f2", "ecp5": "f3"})
+    text = implementation.implementation(AA, tmp_path, {"xilinx": "f2", "ecp5": "f3"})
     assert implementation.flows_named(text) == {"xilinx": "f2", "ecp5": "f3"}
     assert ages(text, "xilinx") == {age or "Of an earlier flow"}
     assert ages(text, "ecp5") == {"Of earlier hardware"}  # which says more
@@ -47,11 +47,11 @@ def test_figures_of_another_flow_are_not_current(tmp_path, recorded, age):
 ])  # fmt: skip
 def test_clocks_are_of_a_part(tmp_path, more, row):
     write(tmp_path, "ecp5", {**TIMING, "late": {}, "critical_paths": {"1": []}, **more})
-    assert row in implementation.implementation("aa", tmp_path).splitlines()
+    assert row in implementation.implementation(AA, tmp_path).splitlines()
 
 
 def test_paired_luts_are_said_to_have_memories_too(tmp_path):
-    text = " ".join(implementation.implementation("aa", tmp_path).split())
+    text = " ".join(implementation.implementation(AA, tmp_path).split())
     assert "inverters, distributed RAM and shift registers are added to it, as many as in *LUT*" in text
 
 
@@ -76,10 +76,12 @@ def test_the_document_says_which_figures_are_current():
         assert ages(text, name) == {age}
 
 
-def test_the_document_is_checked(tmp_path, capsys):
+def test_the_document_is_checked(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(implementation, "NOW", AA)
+    monkeypatch.setattr(figures, "NOW", AA)
     path = tmp_path / "implementation.md"
     implementation.main([str(path)])
-    assert figures.named(path.read_text()) == HARDWARE
+    assert figures.named(path.read_text()) == AA
     assert implementation.flows_named(path.read_text()) == implementation.FLOWS
     others = {name for name in implementation.SOURCES if any("Of " in age for age in ages(path.read_text(), name))}
     with pytest.raises(SystemExit) if others else nullcontext():
@@ -87,7 +89,7 @@ def test_the_document_is_checked(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "not up to date" not in out
     assert set(out.splitlines()[-1].partition("not current: ")[2].split(", ")) == (others or {"none"})
-    path.write_text(implementation.implementation("aa"))
+    path.write_text(implementation.implementation(BB))
     with pytest.raises(SystemExit):
         implementation.main([str(path), "--check"])
     out = capsys.readouterr().out

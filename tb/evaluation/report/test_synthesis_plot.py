@@ -6,6 +6,7 @@ import pytest
 from adagp.evaluation.report.comparison import Results
 from adagp.evaluation.report.synthesis_plot import OTHERS, PLOT, drawn, plot_synthesis, shares
 from adagp.synth.xilinx import XILINX
+from digests import AA
 from made_designs import BASELINE, MAX, design, write, write_measured
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -39,7 +40,7 @@ def drawn_figure(tmp_path, monkeypatch):
     write(tmp_path, "asic", {}, {"designs": cells}, config="small")
     seen = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: seen.append((path, figure)))
-    plot_synthesis(Results(tmp_path, "aa", {}), tmp_path / "images" / PLOT)
+    plot_synthesis(Results(tmp_path, AA, {}), tmp_path / "images" / PLOT)
     assert [path for path, _ in seen] == [tmp_path / "images" / PLOT]
     return seen[0][1]
 
@@ -85,8 +86,8 @@ def test_seeds_medians_and_the_target(drawn_figure):
 
 def test_a_file_is_drawn_where_there_is_anything(tmp_path):
     path = tmp_path / PLOT
-    plot_synthesis(Results(tmp_path, "aa", {}), path)
+    plot_synthesis(Results(tmp_path, AA, {}), path)
     assert not path.exists()
-    results = Results(write_measured(tmp_path), "aa", {})
+    results = Results(write_measured(tmp_path), AA, {})
     plot_synthesis(results, path)
     assert path.stat().st_size > 10_000 and f"(images/{PLOT})" in drawn(results)

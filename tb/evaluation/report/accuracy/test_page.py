@@ -14,12 +14,13 @@ from adagp.evaluation.report.accuracy.predictions import predictions
 from adagp.evaluation.report.accuracy.times import times
 from adagp.experiments.methods.methods import METHODS
 from adagp.experiments.regimes import REGIMES
+from digests import AA
 from written_accuracy import TESTS, written
 
 
 def test_the_document(tmp_path):
     written(tmp_path)
-    text = page.document(tmp_path)
+    text = page.document(tmp_path, AA)
     assert "| `skip` | 87.17 ± 1.00 | 25 | 0.450 | +5.30 ± 0.86 |  |  | 0.05 of 4 (edge) |" in text
     assert "| `ada-gp` | 86.17 ± 1.00 | 25 | 0.700 | +0.17 ± 0.73 | 0.660 | +1.50 ± 1.08 | 0.05 of 4 |" in text
     assert "| one | `ada-gp-1:1` | `0.weight` | 3 | 0.01 | 0.02 | 0.5 |  |" in text
@@ -89,7 +90,7 @@ def test_what_longer_learning_makes_of_predictions(tmp_path):
         "figures": {}, "details": {"digits": {"details": {"batches": 1000, "tenths": {"held": runs}}}},
         "provenance": {"digits": {"command": "x", "commit": "1" * 40, "tools": {"torch": "2"}, "seed": [0, 1]}},
     }))  # fmt: skip
-    text = page.document(tmp_path)
+    text = page.document(tmp_path, AA)
     assert "learned from. digits, held: over all weights +0.600 in the second tenth, +1.400 in the last." in text
     assert "| digits, held | `all` | +0.500 | +0.600 | +0.900 | +1.400 | 0.500 |" in text
 
@@ -123,7 +124,7 @@ def test_a_regime_that_has_changed_is_named(tmp_path, monkeypatch, capsys):
 
 def test_the_committed_document_is_up_to_date():
     text = page.PATH.read_text()
-    assert text == page.document(hardware=figures.named(text)), "run nox -s docs"
+    assert text == page.document(now=figures.named(text)), "run nox -s docs"
 
 
 def test_the_plot(tmp_path):
@@ -147,18 +148,21 @@ def test_a_regime_that_is_not_simulated_is_of_no_hardware(tmp_path):
     written(tmp_path, ("one",))
     path = tmp_path / "accuracy.json"
     results = json.loads(path.read_text())
-    results["details"]["one"]["details"]["regime"]["preset"] = ""
+    origin = results["provenance"]["one"]
+    for name in ("hardware", "config", "clock_hz", "memory_part"):
+        origin.pop(name, None)
     path.write_text(json.dumps(results))
-    text = page.document(tmp_path)
-    assert (
-        "<summary>Not simulated, by <code>make it</code></summary>Commit <code>000000000000</code>; seed [0]; " in text
-    )
-    assert "Preset <code>ecp5" not in text
+    for library, age in (("aa", "Current"), ("bb", "Of an earlier library")):
+        origin["library"] = library
+        path.write_text(json.dumps(results))
+        text = page.document(tmp_path, AA)
+        assert f"<summary>{age}, by <code>make it</code></summary>Commit <code>000000000000</code>; seed [0]; " in text
+        assert "Preset <code>" not in text
 
 
 def test_the_page_says_what_each_method_is(tmp_path):
     written(tmp_path)
-    text = page.document(tmp_path)
+    text = page.document(tmp_path, AA)
     assert "| `bp-0.4` |  | plain training for 40% of the epochs, rounded to whole ones |" in text
     assert "| `ada-gp-2:1` | 2:1 | predicted from each layer's output |" in text
     assert "| `skip` | 4:1, 3:1, 2:1, 1:1 | the batch is left out |" in text and "| `half-1:1` |" not in text

@@ -6,6 +6,7 @@ import pytest
 from adagp.evaluation.report.accuracy import page
 from adagp.evaluation.report.accuracy.findings import Findings
 from adagp.evaluation.report.accuracy.verdicts import in_a_sentence, pairs, verdicts
+from digests import AA
 from written_accuracy import written
 
 
@@ -89,7 +90,7 @@ def test_seeds_that_went_astray_are_told(method, tests, told, tmp_path):
     for run, test in zip(results["details"]["one"]["details"]["methods"][method]["runs"], tests, strict=True):
         run["test"] = test
     path.write_text(json.dumps(results))
-    text, by_regime = page.document(tmp_path), Findings.read(path)
+    text, by_regime = page.document(tmp_path, AA), Findings.read(path)
     assert f"| `skip` | 87.17 ± 1.00{told} | 25 | 0.450 |" in text
     lost = bool(told) or method == "bp-0.4"
     assert by_regime["one"].above("skip").lost is lost
