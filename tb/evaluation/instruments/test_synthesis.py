@@ -88,7 +88,7 @@ def test_cells_of_other_sources_go(monkeypatch, tmp_path):
     monkeypatch.setattr(asic, "cells", cells)
     monkeypatch.setattr(asic, "_tools", dict)
     assert run("max") == ["max"] and run("low") == ["low", "max"]
-    monkeypatch.setitem(asic.CODE, "power", "summed otherwise")
+    monkeypatch.setitem(asic.CODE, "asic/power", "summed otherwise")
     assert run("baseline") == ["baseline"]
 
 
