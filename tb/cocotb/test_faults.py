@@ -2,9 +2,9 @@
 
 import cocotb
 import pytest
+from adagp.gen.generated import generated
 from adagp.host.program import Line, Program, header
 from adagp.rtl.top import Top
-from adagp.sim.build import verilog
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode, Phase
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
@@ -53,7 +53,7 @@ FAULTS = [
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_faults(simulator, tmp_path):
-    run("test_faults", verilog(TINY), TINY, tmp_path, simulator=simulator, seed=30)
+    run("test_faults", generated(TINY), TINY, tmp_path, simulator=simulator, seed=30)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

@@ -3,9 +3,9 @@
 import cocotb
 import numpy as np
 import pytest
+from adagp.gen.generated import generated
 from adagp.rtl.control.supervisor import RESET_CYCLES
 from adagp.rtl.top import Top
-from adagp.sim.build import verilog
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
@@ -73,7 +73,7 @@ def test_training_batches(simulator, tmp_path):
     record(recorder)
     recorder.save(tmp_path / "events.npy")
     path = str(tmp_path / "events.npy")
-    run("test_top", verilog(TINY), TINY, tmp_path, simulator=simulator, seed=SEED, testcase="repeat", events=path)
+    run("test_top", generated(TINY), TINY, tmp_path, simulator=simulator, seed=SEED, testcase="repeat", events=path)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

@@ -14,11 +14,12 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from adagp.gen.files import write_atomically
+from adagp.gen.generated import generated
 from adagp.gen.verilog import Flat, Gated
 from adagp.host.devices import simulated
 from adagp.rtl.top import Top
 from adagp.sim import coverage
-from adagp.sim.build import library, verilog
+from adagp.sim.build import library
 from adagp.sim.coverage import LINE, TOGGLE
 from adagp.sim.simulation import Simulation
 from amaranth.hdl import Fragment
@@ -77,7 +78,7 @@ class Collection:
         self.simulator = library(CONFIG, coverage=KINDS)
         self.points = coverage.load(self.simulator.with_suffix(".json"))
         self.n_counters = coverage.n_counters(self.simulator.with_suffix(".json"))
-        self.text = verilog(CONFIG).read_text().splitlines()
+        self.text = generated(CONFIG).read_text().splitlines()
         self.folder = work / self.simulator.stem
         self.folder.mkdir(parents=True, exist_ok=True)
 

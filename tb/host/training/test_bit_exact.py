@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.evaluation.benches.train import COMMAND_LINE, WITHOUT_GOLDEN
+from adagp.gen.generated import generated
 from adagp.gen.verilog import GATE_MACRO
 from adagp.golden.state import COUNTED
 from adagp.host.devices.golden import GoldenDevice
@@ -17,7 +18,6 @@ from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
 from adagp.rtl.lib.clock_gate import CELL
-from adagp.sim.build import verilog
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 from robustness.conditions import ungated
@@ -165,7 +165,7 @@ def test_a_fault_in_the_verilog_is_seen(tmp_path):
     """Rounding in lane 0 of the epilogue: of results past a half, only the odd ones still go up."""
     network, state = setting("strides")
     module = re.escape(r"module \adagp.accelerator.core.drain.epilogue.lane0.scale_x ")
-    good = verilog(network.config).read_text()
+    good = generated(network.config).read_text()
     tie = rf"({module}.*?assign \S+ += \S+ +)\|( \S+ \[1\];)"
     faulty, n_faults = re.subn(tie, r"\1&\2", good, count=1, flags=re.DOTALL)
     assert n_faults == 1 and len(faulty) == len(good)
@@ -181,7 +181,7 @@ def test_a_fault_in_the_verilog_is_seen(tmp_path):
 def test_clock_gates_change_nothing():
     """Not a bit and not a cycle, against clocks that always run."""
     network, state = setting("pools")
-    gated = verilog(network.config).read_text()
+    gated = generated(network.config).read_text()
     assert gated.count(f"  {CELL} ") > 10 and f"`ifdef {GATE_MACRO}" in gated
     found = []
     for top in (None, ungated(network.config)):
