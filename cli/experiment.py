@@ -129,8 +129,7 @@ def experiment(
             events_writer()
         folder = ExperimentFolder(run or Path("runs") / f"experiment-{settings.model}-{settings.data}")
         made = Experiment(settings, data_dir, folder)
-    with folder.locked():
-        folder.begin(settings)
+    with folder.in_use(settings):
         with resumable():
             outcomes = _finish(made, jobs)
         summary = _report(made, outcomes, tensorboard)

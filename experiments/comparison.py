@@ -126,6 +126,5 @@ class Comparison:
         """
         if all(map(self.folder.has, runs)):
             return
-        with self.folder.locked():
-            self.folder.begin(self.regime)
+        with self.folder.in_use(self.regime):
             run_all(runs, self.regime, self.data, self.data_folder, self.folder, jobs, told, ended)

@@ -1,6 +1,5 @@
-"""An experiment's folder: settings, the state of runs under way, outcomes of those that have ended."""
+"""The folder of an experiment: settings, states of runs under way, outcomes of runs that have ended."""
 
-import fcntl
 import json
 import math
 from collections.abc import Iterator
@@ -10,14 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..gen.files import write_atomically
-from ..host.training.run_folder import RunError
+from ..host.training.owned_folder import OwnedFolder, RunError
 from .runs import Outcome, Run
 
 __all__ = ["ExperimentFolder", "without_nan"]
 
 
 def without_nan(value: Any) -> Any:
-    """The same with None for numbers that JSON hasn't."""
+    """The same value with None in place of NaN and infinities, which JSON hasn't."""
     if isinstance(value, dict):
         return {key: without_nan(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -30,74 +29,64 @@ def _json(value: Any) -> bytes:
 
 
 class Settings(Protocol):
-    """Of what is in a folder."""
+    """Settings of the runs in a folder."""
 
     def deciding(self) -> dict[str, Any]:
-        """Those that can't change while it grows."""
+        """The settings that can't change while the folder grows."""
 
 
-class ExperimentFolder:
+class ExperimentFolder(OwnedFolder):
     """``settings.json``; ``states/RUN.pt`` of runs under way; ``outcomes/RUN.json`` of those that have ended."""
 
+    KIND, OPTION = "experiment", "--run"
+
     def __init__(self, path: Path):
-        self.path, self.states = path, path / "states"
+        super().__init__(path)
+        self.states = path / "states"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Raises RunError if another command is at work in it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunError(f"run: another command is at work in {self.path}") from None
-            yield
+    def in_use(self, settings: Settings) -> Iterator[None]:
+        """Keep the folder for this process and these settings.
 
-    def begin(self, settings: Settings) -> None:
-        """Raises RunError for a folder of something else, or of other settings, naming the field."""
-        path = self.path / "settings.json"
+        Raises RunError for a folder of something else, for one that another command is at work in, and for one of
+        other settings, whose field it names.
+        """
         mine = settings.deciding()
-        if not path.exists():
-            if strangers := sorted(entry.name for entry in self.path.iterdir() if entry.name != "lock"):
-                raise RunError(f"run: {self.path} holds {strangers[0]} but no experiment (no settings.json)")
-            write_atomically(path, _json(mine))
-            return
-        there = self._read(path)
-        for name in {**mine, **there}:
-            if there.get(name) != mine.get(name):
-                raise RunError(
-                    f"run: {self.path} holds an experiment with {name} = {there.get(name)!r}, not {mine.get(name)!r}:"
-                    " give another --run"
-                )
+        with self.held(mine):
+            if not (self.path / "settings.json").exists():
+                self.write_json("settings.json", mine)
+            there = self.settings
+            for name in {**mine, **there}:
+                if there.get(name) != mine.get(name):
+                    raise RunError(
+                        f"run: {self.path} holds an experiment with {name} = {there.get(name)!r},"
+                        f" not {mine.get(name)!r}: give another --run"
+                    )
+            yield
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Those that its outcomes have in common."""
-        return self._read(self.path / "settings.json")
-
-    def _read(self, path: Path) -> dict:
-        try:
-            found: dict = json.loads(path.read_text())
-            return found
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise RunError(f"can't read {path}: {error}") from None
+        """The settings that all outcomes have in common."""
+        found: dict[str, Any] = self.read_json("settings.json", dict)
+        return found
 
     def _outcome(self, run: Run) -> Path:
         return self.path / "outcomes" / f"{run.identity}.json"
 
     def has(self, run: Run) -> bool:
-        """Whether it has ended."""
+        """True if the run has ended."""
         return self._outcome(run).exists()
 
     def read(self, run: Run) -> dict:
-        """The outcome of a run that has ended, None for what isn't a number."""
-        return self._read(self._outcome(run))
+        """The outcome of a run that has ended, with None in place of NaN and infinities; raises RunError."""
+        found: dict = self.read_json(str(self._outcome(run).relative_to(self.path)), dict)
+        return found
 
     def write(self, run: Run, outcome: Outcome) -> None:
-        """Keep the outcome, and the state no longer."""
+        """Keep the outcome of a run, and remove its state."""
         write_atomically(self._outcome(run), _json(asdict(outcome)))
         (self.states / f"{run.identity}.pt").unlink(missing_ok=True)
 
     def write_json(self, name: str, value: Any) -> None:
-        """One of its files of results."""
+        """Write one of the folder's files of results."""
         write_atomically(self.path / name, _json(value))

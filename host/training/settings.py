@@ -1,4 +1,4 @@
-"""What a training run is: its settings, checked when constructed, and their learning-rate schedule."""
+"""Settings of a training run, checked when constructed, with the schedule of the learning rate."""
 
 import math
 import re
@@ -15,17 +15,17 @@ __all__ = [
 ]  # fmt: skip
 
 PHASES = "4*4:1 4*3:1 4*2:1 1:1"
-"""The paper's: so many epochs of so many GP batches for each BP batch, the last ratio for as long as it goes on."""
+"""The paper's schedule: epochs, GP batches per BP batch; the last ratio lasts to the run's end."""
 SCHEDULES = ("constant", "cosine", "step", "plateau")
-"""Courses that the learning rate can take."""
+"""Schedules of the learning rate."""
 
 
 class SettingsError(ValueError):
-    """A setting that makes no sense; the message names it, its value and what is allowed."""
+    """A setting that isn't allowed; the message names it, its value and the rule."""
 
 
 def parse_milestones(text: str) -> tuple[int, ...]:
-    """Epochs of ``EPOCH,EPOCH,...``, in rising order; raises SettingsError."""
+    """Parse ``EPOCH,EPOCH,...``, which must rise; raises SettingsError."""
     words = text.split(",") if text else []
     epochs = tuple(int(word) for word in words if word.isdecimal())
     if len(epochs) < len(words) or any(later <= epoch for epoch, later in pairwise((0, *epochs))):
@@ -37,7 +37,7 @@ _RUNS = re.compile(r"(?:(\d+)\*)?(\d+):(\d+)")
 
 
 def parse_phases(text: str) -> tuple[Entry, ...]:
-    """The entries of ``EPOCHS*GP:BP ...``, the last one's epochs optional; raises SettingsError."""
+    """Parse ``EPOCHS*GP:BP ...``, whose last entry may omit its epochs; raises SettingsError."""
     found = [_RUNS.fullmatch(word) for word in text.split()]
     if not found or not all(found):
         raise SettingsError(f"phases = {text!r} must be of the form EPOCHS*GP:BP ..., such as {PHASES}")
@@ -53,7 +53,7 @@ def parse_phases(text: str) -> tuple[Entry, ...]:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """Everything that decides a run's result, apart from the device it runs on."""
+    """All settings that decide a run's result; the device isn't one of them."""
 
     model: str = "digits-cnn"
     data: str = "digits"
@@ -127,8 +127,11 @@ class TrainSettings:
             raise SettingsError(f"seed = {self.seed} must satisfy 0 <= seed < 2^63")
 
     def learning_rate_at(self, step: int, total: int) -> float:
-        """Learning rate of optimiser step ``step`` of ``total``: constant, half a cosine, or divided
-        by ten after half and three quarters of the run. Of ``plateau`` it is only where it begins."""
+        """Learning rate of optimiser step ``step`` of ``total``.
+
+        It is constant, half a cosine, or divided by ten after half and three quarters of the run. The schedule
+        ``plateau`` only begins here; the trainer lowers its rate.
+        """
         if self.schedule == "cosine":
             return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / total))
         if self.schedule == "step":
@@ -136,7 +139,7 @@ class TrainSettings:
         return self.learning_rate
 
     def predictor_rate_at(self, epoch: int) -> float:
-        """The predictor's learning rate in an epoch, counted from 0: times ``predictor_gamma`` at each milestone."""
+        """The predictor's learning rate in an epoch, counted from 0; each milestone multiplies it by the gamma."""
         passed = sum(milestone <= epoch for milestone in parse_milestones(self.predictor_milestones))
         rate = self.predictor_rate
         for _ in range(passed):
@@ -145,7 +148,7 @@ class TrainSettings:
 
     @property
     def unused(self) -> list[str]:
-        """Settings that were changed and decide nothing with the others as they are."""
+        """Settings that differ from their defaults but have no effect together with the others."""
         idle: list[str] = []
         if not self.predicts:
             idle += ["warmup_epochs", "phases"]
@@ -158,27 +161,33 @@ class TrainSettings:
 
     @property
     def predicts(self) -> bool:
-        """Whether there are batches without backpropagation."""
+        """True if some batches do without backpropagation."""
         return self.variant != "baseline"
 
     @property
     def config(self) -> Config:
-        """The accelerator; raises ConfigError."""
+        """The accelerator's configuration; raises ConfigError."""
         signs = self.predicts and self.gradient_source == "random"
         return replace(preset(self.preset), variant=self.variant, random_signs=signs)
 
     def to_dict(self) -> dict:
-        """Plain data for run folders and checkpoints."""
+        """The settings as plain data, for run folders and checkpoints."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict) -> "TrainSettings":
-        """Inverse of :meth:`to_dict`; raises SettingsError for other fields."""
-        try:
-            return cls(**data)
-        except TypeError as error:
-            raise SettingsError(f"not the settings of a run: {error}") from None
+        """Inverse of :meth:`to_dict`; raises SettingsError for other fields, or values of other types."""
+        types = {each.name: each.type for each in fields(cls)}
+        for name, value in data.items():
+            if name not in types:
+                raise SettingsError(f"not the settings of a run: there is no {name!r}")
+            wanted = float | int if types[name] is float else types[name]
+            if isinstance(value, bool) or not isinstance(value, wanted):
+                kind = getattr(types[name], "__name__", types[name])
+                raise SettingsError(f"not the settings of a run: {name} = {value!r} must be of type {kind}")
+        return cls(**data)
 
     @property
     def data_path(self) -> Path | None:
+        """The folder of the data set's files, if one was given."""
         return Path(self.data_dir) if self.data_dir else None

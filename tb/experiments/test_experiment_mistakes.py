@@ -1,5 +1,6 @@
 """``adagp experiment``: its help and settings, and what it says about mistakes."""
 
+import os
 import subprocess
 import sys
 
@@ -107,11 +108,42 @@ def test_a_folder_of_other_settings_is_refused(option, field, experiment, tmp_pa
     assert (tmp_path / "outcomes.json").read_bytes() == before
 
 
-def test_folders_that_are_no_experiments(experiment, tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    code, _, err = experiment(*TINY, "--epochs", 1, "--methods", "bp-1", "--run", tmp_path)
-    assert code == 2 and "holds notes.txt but no experiment" in err
+def files(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
-    with ExperimentFolder(tmp_path / "busy").locked():
-        code, _, err = experiment(*TINY, "--epochs", 1, "--methods", "bp-1", "--run", tmp_path / "busy")
-    assert code == 2 and "another command is at work" in err
+
+@pytest.mark.parametrize(
+    "content, why",
+    [
+        ({"notes.txt": "mine"}, "holds notes.txt but no experiment"),
+        ({"lock": "mine"}, "holds lock but no experiment"),
+        ({"settings.json": '{"editor": "mine"}', "lock": "mine"}, "holds lock but no experiment"),
+        ({"settings.json": '{"model": "small-cnn", "lr": 0.1}'}, "holds settings.json but no experiment"),
+        ({"settings.json": "[]", "outcomes.json": "mine"}, "holds outcomes.json but no experiment"),
+        ({"adagp.json": '{"kind": "run", "version": 1}'}, "adagp.json is of kind 'run', not 'experiment'"),
+        ({"adagp.json": '{"kind": "experiment", "version": 99}'}, "adagp.json has version 99; this adagp knows 1"),
+        ({"adagp.json": "mine"}, "can't read"),
+    ],
+)
+def test_folders_of_others_are_left_alone(experiment, tmp_path, content, why):
+    for name, text in content.items():
+        (tmp_path / name).write_text(text)
+    before = files(tmp_path)
+    code, out, err = experiment(*TINY, "--epochs", 1, "--methods", "bp-1", "--run", tmp_path)
+    assert code == 2 and not out and why in err and "\n" not in err and files(tmp_path) == before
+
+
+def test_an_experiment_of_an_earlier_version_goes_on_and_gets_the_marker(experiment, tmp_path):
+    base = (*TINY, "--epochs", 1, "--methods", "bp-1", "--run", tmp_path)
+    assert experiment(*base)[0] == 0
+    (tmp_path / "adagp.json").unlink()
+    (tmp_path / "lock").unlink()
+    code, _, err = experiment(*base)
+    assert code == 0 and "1 of 1 runs" in err and (tmp_path / "adagp.json").exists()
+
+
+def test_a_second_command_is_told_who_is_at_work(experiment, tmp_path):
+    settings = chosen("small-cnn", False, {"epochs": 1})
+    with ExperimentFolder(tmp_path).in_use(settings):
+        code, _, err = experiment(*TINY, "--epochs", 1, "--methods", "bp-1", "--run", tmp_path)
+    assert code == 2 and f"another command is at work in {tmp_path}: process {os.getpid()}" in err
