@@ -115,8 +115,8 @@ def experiment(
     with screen.status("loading"):
         from ..experiments.experiment import Experiment
         from ..experiments.experiment_folder import ExperimentFolder
-        from ..experiments.results import events_writer
         from ..experiments.settings import chosen, parse_methods, parse_seeds
+        from ..host.training.events import events_writer
 
         settings = chosen(model, paper, {
             "data": data, "methods": None if methods is None else parse_methods(methods),

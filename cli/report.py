@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..host.training.run_folder import RunError, RunFolder
+from ..host.training.settings import TrainSettings
 from ..spec.phases import PHASE_NAMES, PHASE_TITLES, WARMUP
 from ..spec.presets import preset
 from .options import JsonOption, RunArgument, summarise
@@ -40,6 +41,7 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
     log = folder.log
     if not log:
         raise RunError(f"the log in {run} has no epoch yet")
+    settings = TrainSettings.from_dict(folder.settings)
     columns = ("epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "cycles", "saturations")
     table = Table(title=str(run))
     for column in columns:
@@ -51,13 +53,13 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
     Console().print(table)
     last = log[-1]
     if last["cycles"]:
-        busy = last["macs"] / last["cycles"] / preset(folder.settings["preset"]).n_pes
+        busy = last["macs"] / last["cycles"] / preset(settings.preset).n_pes
         moved = (last["read_bytes"] + last["write_bytes"]) / 1e6
         print(f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding included)  DRAM {moved:.1f} MB")
     if "batches_gp" in last:
-        print(batches_by_phase(last, folder.settings["gradient_source"]))
+        print(batches_by_phase(last, settings.gradient_source))
     print(*draw(folder), sep="\n")
-    summarise({"settings": folder.settings, "log": log}, json_path)
+    summarise({"settings": settings.to_dict(), "log": log}, json_path)
 
 
 def draw(folder: RunFolder) -> list[Path]:
@@ -65,10 +67,10 @@ def draw(folder: RunFolder) -> list[Path]:
     from ..evaluation.report.plots import plot_run, plot_timeline  # here, because matplotlib takes a while to import
 
     paths = [folder.path / "report.png"]
-    settings = folder.settings
-    title = f"{settings['model']} on {settings['data']}, {settings['preset']} {settings['variant']}"
-    if settings["variant"] != "baseline":
-        title += f", {settings['gradient_source']} gradients"
+    settings = TrainSettings.from_dict(folder.settings)
+    title = f"{settings.model} on {settings.data}, {settings.preset} {settings.variant}"
+    if settings.predicts:
+        title += f", {settings.gradient_source} gradients"
     plot_run(folder.log, title, paths[0])
     if folder.timeline.exists():
         from ..host.training.timeline import read_trace

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..host.console import screen
 from ..host.devices.device import DeviceError
 from ..host.training.data import DATASETS
+from ..host.training.divergence import DivergenceError
 from ..host.training.run_folder import RunError, RunFolder
 from ..host.training.settings import SCHEDULES, SettingsError, TrainSettings
 from .option_groups import grouped
@@ -31,6 +32,7 @@ from .report import batches_by_phase, draw
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from ..host.devices.board import Port
+    from ..host.training.events import EpochEvents
     from ..host.training.timeline import Timeline
     from ..host.training.trainer import Trainer
 
@@ -38,6 +40,7 @@ __all__ = ["train"]
 
 DEFAULTS = TrainSettings()
 GO_ON = "the same command goes on from the last checkpoint"
+NO_CHECKPOINT = "there is no checkpoint yet: the same command starts over"
 
 
 def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: float) -> dict:
@@ -117,6 +120,9 @@ def train(
     timeline: Annotated[
         str | None, typer.Option(help="Record what the units do in the batches `FIRST:LAST`, in `timeline.json`.")
     ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard's events (pip install 'adagp[tensorboard]').")
+    ] = False,
     json_path: JsonOption = None,
 ) -> None:
     """Train a network on the accelerator.
@@ -153,21 +159,25 @@ def train(
     port = line.port_of(device)
     folder = RunFolder(output or Path("runs") / _name(settings, device))
     began = time.perf_counter()
-    try:
-        trainer, weights_hash = _run(
-            settings, device, folder, fresh, checkpoint_every, trace, timeline, port
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        goes_on = folder.has_checkpoint() and not folder.finished
-        screen.print(f"interrupted; {GO_ON if goes_on else 'there is no checkpoint yet: the same command starts over'}")
-        raise typer.Exit(130) from None
-    except DeviceError as error:
-        if folder.has_checkpoint() and not folder.finished:
-            raise DeviceError(f"{error}; {GO_ON}", error.code, error.index) from error
-        raise
-    summary = _summary(trainer, device, weights_hash, time.perf_counter() - began)
-    draw(folder)
-    folder.write_summary(summary)
+    with folder.in_use():
+        try:
+            trainer, weights_hash = _run(
+                settings, device, folder, fresh, checkpoint_every, trace, timeline, tensorboard, port
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            goes_on = folder.has_checkpoint() and not folder.finished
+            screen.print(f"interrupted; {GO_ON if goes_on else NO_CHECKPOINT}")
+            raise typer.Exit(130) from None
+        except DeviceError as error:
+            if folder.has_checkpoint() and not folder.finished:
+                raise DeviceError(f"{error}; {GO_ON}", error.code, error.index) from error
+            raise
+        except DivergenceError as error:
+            kept = "; the last checkpoint is kept" if folder.has_checkpoint() else ""
+            raise DivergenceError(f"{error}{kept}") from None
+        summary = _summary(trainer, device, weights_hash, time.perf_counter() - began)
+        draw(folder)
+        folder.write_summary(summary)
     cycles = f", {summary['cycles']:,} cycles" if summary["cycles"] else ""
     print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  in {summary['seconds']} s{cycles}")
     if settings.predicts:
@@ -187,9 +197,11 @@ def _run(
     checkpoint_every: int,
     trace: str | None,
     timeline: str | None,
+    tensorboard: bool = False,
     port: "Port | None" = None,
 ) -> tuple["Trainer", str]:
     """Train to the end, from the folder's checkpoint if it holds an unfinished run; returns the weights' hash too."""
+    from ..host.training.events import events_writer
     from ..host.training.session import open_session
     from ..host.training.timeline import check_window
     from ..host.training.trainer import Trainer
@@ -198,7 +210,8 @@ def _run(
         raise SettingsError(f"timeline needs the device sim: {device} doesn't say what its units do")
     if timeline is not None:
         check_window(timeline)  # before a simulator is built
-    folder.check_is_ours()
+    if tensorboard:
+        events_writer()  # raises SettingsError before the work if its package is missing
     goes_on = folder.has_checkpoint() and not fresh
     if goes_on and folder.settings != settings.to_dict():
         raise RunError(f"{folder.path} holds a run with other settings: give another --output, or --fresh")
@@ -213,7 +226,8 @@ def _run(
             if folder.finished:
                 screen.print(f"replacing the finished run in {folder.path}")
             folder.begin(settings.to_dict())
-        with _progress(trainer):
+        screen.print(str(session.dataset))
+        with _events(trainer, folder, tensorboard) as events, _progress(trainer, events):
             trainer.run()
         session.save_state(folder)
         return trainer, session.network.weights_hash(session.device)
@@ -230,8 +244,25 @@ def _timeline(text: str, trainer: "Trainer") -> "Timeline":
 
 
 @contextlib.contextmanager
-def _progress(trainer: "Trainer") -> Iterator[None]:
-    """A progress bar over all batches; one line an epoch stays on the screen."""
+def _events(trainer: "Trainer", folder: RunFolder, wanted: bool) -> "Iterator[EpochEvents | None]":
+    """TensorBoard's events of the run if they are wanted, with the epochs that a checkpoint brought along."""
+    from ..host.training.events import EpochEvents
+
+    if not wanted:
+        yield None
+        return
+    events = EpochEvents(folder.events)
+    try:
+        events.write(trainer.progress.log)
+        yield events
+        events.write(trainer.progress.log)
+    finally:
+        events.close()
+
+
+@contextlib.contextmanager
+def _progress(trainer: "Trainer", events: "EpochEvents | None") -> Iterator[None]:
+    """A progress bar over all batches; one line an epoch stays on the screen, and goes to TensorBoard's events."""
     total = trainer.settings.epochs * trainer.steps_per_epoch
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("batches"),
@@ -248,6 +279,8 @@ def _progress(trainer: "Trainer") -> Iterator[None]:
             known = "" if loss is None else f"  loss {loss:.3f}"
             bar.update(task, completed=done, description=f"epoch {progress.epoch + 1}{known}")
             shown = _print_rows(bar.console, progress.log, shown)
+            if events is not None:
+                events.write(progress.log)
 
         trainer.on_batch = on_batch
         yield

@@ -11,13 +11,13 @@ from rich.table import Table
 
 from ..algorithm.metrics import csv_text, scalars
 from ..gen.files import write_atomically
-from ..host.training.settings import SettingsError
+from ..host.training.events import events_writer
 from .experiment_folder import ExperimentFolder
 from .methods.methods import METHODS
 from .pareto import Point, compare
 from .tasks import Task
 
-__all__ = ["MethodResult", "events_writer", "macs", "remarks", "results", "table", "write_events", "write_metrics"]
+__all__ = ["MethodResult", "macs", "remarks", "results", "table", "write_events", "write_metrics"]
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,6 @@ def write_metrics(folder: ExperimentFolder, outcomes: Sequence[dict]) -> None:
     rows = metric_rows(outcomes)
     write_atomically(folder.path / "metrics.csv", csv_text(rows, ("method", "seed")).encode())
     folder.write_json("metrics.json", rows)
-
-
-def events_writer():
-    """TensorBoard's SummaryWriter; raises SettingsError if its package isn't installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise SettingsError("tensorboard: its package isn't installed: pip install 'adagp[tensorboard]'") from None
-    return SummaryWriter
 
 
 def _scalars(outcome: dict) -> Iterator[tuple[str, float | None, int]]:

@@ -1,4 +1,4 @@
-"""A run's state between two epochs, in a file."""
+"""The state of an experiment's run between two epochs, in a file."""
 
 import io
 import pickle
@@ -16,8 +16,8 @@ __all__ = ["History", "restore", "save"]
 
 @dataclass
 class History:
-    """Of a run so far: batches by phase; by epoch the last loss, and where it is followed the score and the loss of
-    the validation part."""
+    """Batches by phase of a run so far; by epoch the last loss, and if it is followed the validation part's score
+    and loss."""
 
     phases: dict[str, int] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
@@ -26,7 +26,7 @@ class History:
 
 
 def save(path: Path, parts: dict[str, Any], epoch: int, history: History) -> None:
-    """Replace the file; ``parts`` have state dictionaries, ``epoch`` is how many are over."""
+    """Replace the file; ``parts`` have state dictionaries, ``epoch`` epochs are over."""
     random = {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None}
     states = {name: part.state_dict() for name, part in parts.items()}
     content = io.BytesIO()
@@ -35,11 +35,14 @@ def save(path: Path, parts: dict[str, Any], epoch: int, history: History) -> Non
 
 
 def restore(path: Path | None, parts: dict[str, Any]) -> tuple[int, History]:
-    """Epochs that are over, and what there was in them; at first none. Raises RunError for a file that isn't whole."""
+    """Load the parts; returns the epochs that are over and their history, at first none.
+
+    Raises RunError for a file that isn't whole.
+    """
     if path is None or not path.exists():
         return 0, History()
     try:
-        saved = torch.load(path, map_location="cpu")
+        saved = torch.load(path, map_location="cpu", weights_only=True)  # a state can't run code
         for name, part in parts.items():
             part.load_state_dict(saved["parts"][name])
         history, epoch, random = History(**saved["history"]), saved["epoch"], saved["random"]

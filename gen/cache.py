@@ -1,31 +1,45 @@
-"""What is made once and kept: simulators, netlists, placed and routed designs.
+"""The cache of builds: simulators, netlists, placed and routed designs.
 
 The cache is ``$ADAGP_CACHE`` or ``adagp`` in ``$XDG_CACHE_HOME`` (``~/.cache``); its entries are named after a digest
 of everything they are made from, so that none ever has to be cleared.
 """
 
 import ast
+import errno
 import fcntl
+import glob
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["cache_directory", "code", "digest", "entry"]
+__all__ = ["CacheError", "cache_directory", "code", "digest", "entry"]
+
+
+class CacheError(ValueError):
+    """A cache that can't be written to; the message names the variable or folder."""
 
 
 def cache_directory() -> Path:
-    """Where entries are kept; created when missing."""
+    """The folder of the entries, created when missing; raises CacheError if it can't be written to."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = Path(os.environ.get("ADAGP_CACHE") or Path(base) / "adagp")
-    path.mkdir(parents=True, exist_ok=True)
+    chosen = os.environ.get("ADAGP_CACHE")
+    path = Path(chosen or Path(base) / "adagp")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        name = f"ADAGP_CACHE = {chosen!r}" if chosen else f"the cache {path}"
+        raise CacheError(f"{name} can't be a folder to write to: {error.strerror}") from None
     return path
 
 
 def digest(*parts) -> str:
-    """Of bytes, and of anything else as text; a name for what is made from them."""
+    """Digest of bytes, and of anything else as text; it names an entry made from them."""
     found = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()
@@ -34,7 +48,7 @@ def digest(*parts) -> str:
 
 
 class _Bare(ast.NodeTransformer):
-    """Leaves docstrings out, and imports unless they are wanted; a tree has no comments anyway."""
+    """Removes docstrings, and imports unless they are wanted; a tree has no comments anyway."""
 
     def __init__(self, imports: bool):
         self._imports = imports
@@ -61,7 +75,8 @@ def code(source: Path | str, imports: bool = True) -> str:
 def entry(name: str) -> Iterator[tuple[Path, Path | None]]:
     """Path of a cache entry, and a scratch directory if it is yet to be made: move the result to the path.
 
-    Another process that wants the same entry waits meanwhile; a build that fails leaves nothing.
+    Another process that wants the same entry waits meanwhile. A build that fails leaves nothing; one that was killed
+    leaves its scratch directory, which goes when the entry is next made.
     """
     cache = cache_directory()
     path = cache / name
@@ -73,5 +88,7 @@ def entry(name: str) -> Iterator[tuple[Path, Path | None]]:
         if path.exists():
             yield path, None
             return
-        with tempfile.TemporaryDirectory(dir=cache, prefix="build-") as scratch:
+        for left in cache.glob(f"build-{glob.escape(name)}-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix=f"build-{name}-") as scratch:
             yield path, Path(scratch)

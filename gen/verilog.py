@@ -3,6 +3,7 @@
 import gc
 import json
 import re
+import warnings
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,7 @@ from unittest.mock import patch
 from amaranth import ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal, Signal, Value
 from amaranth._toolchain.yosys import find_yosys
 from amaranth.back import rtlil
+from amaranth.hdl import UnusedElaboratable
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -206,14 +208,18 @@ def generate(
     ``component`` replaces the accelerator by another component with the same ports; ``platform``: see
     :func:`to_verilog`.
     """
-    if component is None:
-        from ..rtl.top import Top  # here, so that the description of a configuration needs no hardware
-
-        component = Top(config)
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "top.json").write_text(json.dumps(describe(config), indent=2) + "\n")
     (directory / "adagp.h").write_text(header(config))
     path = directory / "top.v"
-    path.write_text(to_verilog(component, platform))
+    try:
+        if component is None:
+            from ..rtl.top import Top  # here, so that the description of a configuration needs no hardware
+
+            component = Top(config)
+        path.write_text(to_verilog(component, platform))
+    except BaseException:
+        warnings.simplefilter("ignore", UnusedElaboratable)  # components that an interrupt leaves are no mistake
+        raise
     return path

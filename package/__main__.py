@@ -1,12 +1,17 @@
 """Entry point of ``adagp`` and of ``python -m adagp``."""
 
 import signal
+import sys
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; until it is loaded, Ctrl-C ends the process at once and without a traceback."""
+    """Run the command line; until it is loaded, Ctrl-C ends the process at once and without a traceback.
+
+    SIGTERM ends it with 143, as an exit of its own would, so that builds under way leave nothing.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     answer = signal.getsignal(signal.SIGINT)
     if answer is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -33,10 +33,11 @@ from ...gen.files import write_atomically
 from ...gen.provenance import commit, provenance
 from ...host.console import at_least_one, writable
 from ...host.training.data import Dataset, load_dataset
+from ...host.training.inference import evaluate
 from ...host.training.session import open_session
 from ...host.training.settings import TrainSettings, parse_phases
 from ...host.training.sources import training_sources
-from ...host.training.trainer import Trainer, evaluate
+from ...host.training.trainer import Trainer
 from ...sim.build import library
 from ...spec.phases import PHASE_NAMES
 from ...spec.presets import preset

@@ -23,11 +23,12 @@ from ...gen.files import write_atomically
 from ...gen.provenance import commit, provenance
 from ...host.console import writable
 from ...host.training.data import Dataset, load_dataset
+from ...host.training.inference import evaluate
 from ...host.training.models import build_model
 from ...host.training.network import Network
 from ...host.training.session import open_session
 from ...host.training.settings import TrainSettings
-from ...host.training.trainer import Trainer, evaluate
+from ...host.training.trainer import Trainer
 from ...spec.commands import Opcode, Phase
 from ...spec.operands import COMPUTE, operands
 from ...spec.presets import preset

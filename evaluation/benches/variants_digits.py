@@ -23,10 +23,12 @@ from ...host.console import at_least_one, writable
 from ...host.devices.simulated import SimDevice
 from ...host.program import Program
 from ...host.training import timeline
+from ...host.training.inference import predict
+from ...host.training.progress import Progress
 from ...host.training.session import open_session
 from ...host.training.settings import TrainSettings
 from ...host.training.sources import training_sources
-from ...host.training.trainer import Progress, Trainer, predict
+from ...host.training.trainer import Trainer
 from ...sim.build import library
 from ...spec.config import VARIANTS
 from ...spec.phases import EVALUATION, PHASE_NAMES

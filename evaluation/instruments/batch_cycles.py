@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from ...host.training.data import Dataset
+from ...host.training.progress import Progress
 from ...host.training.session import open_session
 from ...host.training.settings import TrainSettings
-from ...host.training.trainer import Progress, Trainer
+from ...host.training.trainer import Trainer
 from ...spec.phases import GP, PHASE_NAMES
 
 __all__ = ["batch_cycles"]

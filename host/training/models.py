@@ -1,5 +1,6 @@
 """Networks by name, as torch.nn.Sequential, and networks of the user's own by file and function."""
 
+import hashlib
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-__all__ = ["MODELS", "ModelError", "build_model"]
+__all__ = ["MODELS", "ModelError", "build_model", "model_digest", "model_file"]
 
 
 class ModelError(ValueError):
@@ -15,7 +16,7 @@ class ModelError(ValueError):
 
 
 def digits_cnn(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
-    """The default: two convolutions, two poolings, one linear layer."""
+    """Two convolutions, two poolings, one linear layer; the default."""
     c, h, w = shape
     return nn.Sequential(
         nn.Conv2d(c, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -25,7 +26,7 @@ def digits_cnn(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
 
 
 def mlp(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
-    """Two hidden layers of 128."""
+    """A multilayer perceptron with two hidden layers of 128."""
     c, h, w = shape
     return nn.Sequential(
         nn.Flatten(), nn.Linear(c * h * w, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, n_classes)
@@ -44,7 +45,7 @@ def lenet(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
 
 
 def _he(network: nn.Sequential) -> nn.Sequential:
-    """The network with He's initial weights, without which deep ones that have no BatchNorm hardly start to learn."""
+    """Give the network He's initial weights: deep ones without BatchNorm hardly learn with PyTorch's."""
     for module in network:
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
@@ -65,7 +66,7 @@ def vgg_small(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
 
 
 def vgg13(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
-    """VGG13's ten convolutions for 32x32 images, one classifier, no BatchNorm."""
+    """VGG13's ten convolutions for 32x32 images, with one linear layer and no BatchNorm."""
     c, h, w = shape
     layers: list[nn.Module] = []
     for width in (64, 128, 256, 512, 512):
@@ -80,7 +81,23 @@ MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Sequential]] = {
 }  # fmt: skip
 
 
-def _load(path: str, function: str) -> Callable:
+def model_file(name: str) -> Path | None:
+    """The file of a network called ``file.py:function``, None for one of ours; raises ModelError if it's missing."""
+    if ".py:" not in name:
+        return None
+    path = Path(name.rpartition(":")[0])
+    if not path.is_file():
+        raise ModelError(f"no file {path}")
+    return path
+
+
+def model_digest(name: str) -> str | None:
+    """SHA-256 of a network's file, None for one of ours."""
+    path = model_file(name)
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _load(path: Path, function: str) -> Callable:
     spec = importlib.util.spec_from_file_location("user_model", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -100,11 +117,9 @@ def build_model(name: str, shape: tuple[int, int, int], n_classes: int, seed: in
     A function of a user's file is called as ``function(shape, n_classes)`` with shape = (channels,
     height, width) and must return a ``torch.nn.Sequential``. Raises ModelError.
     """
-    if ".py:" in name:
-        path, _, function = name.rpartition(":")
-        if not Path(path).is_file():
-            raise ModelError(f"no file {path}")
-        builder = _load(path, function)
+    path = model_file(name)
+    if path is not None:
+        builder = _load(path, name.rpartition(":")[2])
     elif name in MODELS:
         builder = MODELS[name]
     else:

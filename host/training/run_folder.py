@@ -24,9 +24,6 @@ NUMBERS = (
     "cycles", "macs", "read_bytes", "write_bytes", "saturations",
 )  # fmt: skip
 """Columns that every row of a log has; the training part's may be None, as GP batches have no loss."""
-EVENTS = "tensorboard"
-"""Folder of TensorBoard's events."""
-
 CHECKSUM = b"adagp sha256 "
 """Stands before the checksum that ends a checkpoint."""
 ZIP_END = b"PK\x05\x06"
@@ -95,6 +92,16 @@ class RunFolder(OwnedFolder):
         return (self.path / "summary.json").exists()
 
     @property
+    def trained_on(self) -> str | None:
+        """The device of a finished run; raises RunError for a summary without one."""
+        if not self.finished:
+            return None
+        device = self.summary.get("device")
+        if not isinstance(device, str):
+            raise RunError(f"{self.path / 'summary.json'} isn't a run's summary: device = {device!r} must be a name")
+        return device
+
+    @property
     def timeline(self) -> Path:
         """The trace of the units' work, if one was recorded."""
         return self.path / "timeline.json"
@@ -102,7 +109,7 @@ class RunFolder(OwnedFolder):
     @property
     def events(self) -> Path:
         """The folder of TensorBoard's events."""
-        return self.path / EVENTS
+        return self.path / "tensorboard"
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -115,6 +122,8 @@ class RunFolder(OwnedFolder):
         self.mark(SETTINGS)
         for name in ("checkpoint.npz", *RESULTS):
             (self.path / name).unlink(missing_ok=True)
+        for path in self.events.glob("events.out.tfevents.*"):
+            path.unlink()
         self._write_json("settings.json", settings)
 
     def write_summary(self, summary: dict) -> None:

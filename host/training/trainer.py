@@ -1,78 +1,35 @@
-"""Training, evaluation and inference of a network on a device."""
+"""The training loop: batches in a seeded order on a device, a log row an epoch, checkpoints."""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...spec.commands import Phase
-from ...spec.phases import EVALUATION, GP, PHASE_NAMES, WARMUP
+from ...spec.phases import GP, PHASE_NAMES, WARMUP
 from ...spec.schedule import Schedule, following
 from ..compiler.quantise import constant
 from ..devices.device import Device
-from .data import Dataset
+from .dataset import Dataset, array_digest
+from .divergence import check_loss
+from .inference import evaluate
 from .loss import softmax_cross_entropy
+from .models import model_digest
 from .network import Network
 from .plateau import Plateau
+from .progress import Progress
 from .run_folder import RunError, RunFolder
 from .settings import TrainSettings, parse_phases
 
 if TYPE_CHECKING:
     from .timeline import Timeline
 
-__all__ = ["Progress", "Trainer", "evaluate", "predict"]
+__all__ = ["Trainer"]
 
 VALIDATION = 0x56414C
 """Tells the seed of the images set aside from those of the orders of epochs."""
-
-
-@dataclass
-class Progress:
-    """Where a run stands; with the device's state this is all a checkpoint needs."""
-
-    epoch: int = 0
-    step: int = 0
-    """Batches done in this epoch."""
-    loss_sum: float = 0.0
-    correct: int = 0
-    images: int = 0
-    """Whose loss was seen in this epoch."""
-    log: list[dict] = field(default_factory=list)
-    counters: dict[str, int] = field(default_factory=dict)
-    """Training counters since the run began, up to this point."""
-    device_seconds: float = 0.0
-    host_seconds: float = 0.0
-    batches: list[int] = field(default_factory=lambda: [0, 0, 0])
-    """Run so far, by phase."""
-    by_phase: list[dict[str, int]] = field(default_factory=lambda: [{}, {}, {}])
-    """Training counters of each phase."""
-    plateau: dict[str, float] = field(default_factory=dict)
-    """State of the learning rate's schedule, if it is of that kind."""
-
-
-def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
-    """Logits [N, classes] of any number of images; the last batch is padded with zeros."""
-    parts = []
-    for start in range(0, len(x_NCHW), network.batch):
-        part = x_NCHW[start : start + network.batch]
-        padded = np.zeros((network.batch, *x_NCHW.shape[1:]), x_NCHW.dtype)
-        padded[: len(part)] = part
-        network.write_input(device, padded)
-        network.start(device, EVALUATION)
-        device.wait()
-        parts.append(network.read_logits(device)[: len(part)])
-        device.resume()
-        device.wait()
-    return np.concatenate(parts)
-
-
-def evaluate(network: Network, device: Device, x_NCHW: np.ndarray, y_N: np.ndarray) -> tuple[float, float]:
-    """Mean loss and accuracy over a set of images."""
-    logits_NK = predict(network, device, x_NCHW)
-    loss, _ = softmax_cross_entropy(logits_NK, y_N)
-    return loss, float(np.mean(logits_NK.argmax(axis=1) == y_N))
 
 
 def seed_of_signs(seed: int, epoch: int) -> int:
@@ -101,6 +58,7 @@ class Trainer:
         self.settings, self.network, self.device, self.folder = settings, network, device, folder
         self.checkpoint_every, self.on_batch = checkpoint_every, on_batch
         self.timeline: Timeline | None = None
+        self.model_digest = model_digest(settings.model)
         self.train_x_NCHW = dataset.train_x_NCHW[: settings.train_images]
         self.train_y_N = dataset.train_y_N[: settings.train_images]
         self.plateau = Plateau(settings.plateau_factor, settings.plateau_patience)
@@ -130,6 +88,11 @@ class Trainer:
         self.validation_x_NCHW, self.validation_y_N = self.train_x_NCHW[held], self.train_y_N[held]
         self.train_x_NCHW, self.train_y_N = self.train_x_NCHW[rest], self.train_y_N[rest]
 
+    @cached_property
+    def data_digest(self) -> str:
+        """SHA-256 of the images and labels that the run uses."""
+        return array_digest(self.train_x_NCHW, self.train_y_N, self.test_x_NCHW, self.test_y_N)
+
     # --- state ----------------------------------------------------------------------------------
 
     def restore(self) -> None:
@@ -141,6 +104,10 @@ class Trainer:
         if state.get("program") != self.network.program.digest:
             raise RunError(
                 f"the checkpoint in {self.folder.path} belongs to another network than {self.settings.model} is now"
+            )
+        if state.get("data", self.data_digest) != self.data_digest:  # earlier versions kept none
+            raise RunError(
+                f"the checkpoint in {self.folder.path} belongs to a run on other data than {self.settings.data} is now"
             )
         try:
             self.progress = Progress(**state["progress"])
@@ -157,7 +124,7 @@ class Trainer:
         if self.folder is not None:
             state = {
                 "settings": self.settings.to_dict(), "program": self.network.program.digest,
-                "progress": vars(self.progress),
+                "model_file": self.model_digest, "data": self.data_digest, "progress": vars(self.progress),
             }  # fmt: skip
             self.folder.write_checkpoint(state, self.network.snapshot(self.device))
 
@@ -181,12 +148,14 @@ class Trainer:
             images = [order[step * self.settings.batch : (step + 1) * self.settings.batch] for step in batches]
             kept = self._kept(phases, images)
             loss = self._batches(*kept, first=before + len(phases) - len(kept[0]))
+            check_loss(loss, self.network.n_outputs, f"batch {before + len(phases)} of epoch {progress.epoch + 1}")
             progress.step += len(phases)
             if self.on_batch:
                 self.on_batch(progress, loss)
             if progress.step // self.checkpoint_every > before // self.checkpoint_every:
                 self.checkpoint()
         test_loss, test_accuracy = evaluate(self.network, self.device, self.test_x_NCHW, self.test_y_N)
+        check_loss(test_loss, self.network.n_outputs, f"the test after epoch {progress.epoch + 1}")
         validated = {}
         if self.settings.schedule == "plateau":
             validated["learning_rate"] = progress.plateau["rate"]

@@ -129,13 +129,6 @@ def test_a_torn_checkpoint_gets_one_line(adagp, trained, tmp_path):
         assert code == 2 and err.count("\n") == 1 and "can't resume from" in err and "--fresh" in err
 
 
-def test_files_of_others_are_kept(adagp, tmp_path):
-    (tmp_path / "weights.pt").write_text("precious")
-    code, _, err = adagp("train", "--device", "golden", "-o", tmp_path, *SMALL)
-    assert code == 2 and f"{tmp_path} holds weights.pt but no run" in err and err.count("\n") == 1
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("weights.pt", "precious")]
-
-
 def test_a_checkpoint_of_another_network_is_refused(adagp, tmp_path):
     model = tmp_path / "net.py"
     options = ("--device", "golden", "--model", f"{model}:too_few", "-o", tmp_path / "run", *SMALL)

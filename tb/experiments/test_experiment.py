@@ -11,6 +11,7 @@ import pytest
 from adagp.algorithm.metrics import MEASURES
 from adagp.experiments import results
 from adagp.experiments.methods.methods import METHODS
+from adagp.host.training import events
 from adagp.spec.schedule import PREDICTING
 from small_experiments import COMMAND, LAYERS, TINY, outcomes, rows_of
 
@@ -125,7 +126,8 @@ def test_tensorboard(experiment, tmp_path, monkeypatch):
         def add_scalar(self, tag, value, epoch):
             said.append((self.name, tag, epoch))
 
-    monkeypatch.setattr(results, "events_writer", lambda: Writer)
+    for user in (events, results):
+        monkeypatch.setattr(user, "events_writer", lambda: Writer)
     assert experiment(*options)[0] == 0
     assert ("ada-gp-0", "losses", 0) in said and ("ada-gp-0", "cosine/warmup/0.weight", 0) in said
     assert len(said) == 3 + len(MEASURES) * len(LAYERS)

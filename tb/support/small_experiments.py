@@ -6,7 +6,7 @@ from adagp.experiments.regimes import Regime
 
 __all__ = ["COMMAND", "LAYERS", "TINY", "TINY_REGIME", "outcomes", "rows_of"]
 
-COMMAND = "import sys; from adagp.cli.experiment import main; main(['experiment', *sys.argv[1:]])"
+COMMAND = "import sys; from adagp.cli.main import main; main(['experiment', *sys.argv[1:]])"
 """For python -c, before the options."""
 TINY = ("--images", "128", "--seeds", "0", "--lr", "0.1")
 TINY_REGIME = Regime("tiny", "digits", "small-cnn", 3, 64, 8, 1, images=256, lrs=(0.02, 0.06, 0.18), tuning=2)

@@ -23,6 +23,15 @@ def test_a_bad_setting_is_named(field, value):
         TrainSettings(**{field: value})
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("epochs", "3"), ("epochs", True), ("lr", 0.1), ("model", 5), ("data_dir", []), ("learning_rate", None)],
+)
+def test_settings_of_another_shape_are_refused(field, value):
+    with pytest.raises(SettingsError, match=f"not the settings of a run: .*{field}"):
+        TrainSettings.from_dict({**TrainSettings().to_dict(), field: value})
+
+
 def test_schedules():
     cosine = TrainSettings(learning_rate=0.2, schedule="cosine")
     assert cosine.learning_rate_at(0, 10) == 0.2
@@ -44,26 +53,11 @@ def test_loss_and_gradient_equal_torch():
     np.testing.assert_allclose(gradient, reference.grad, atol=1e-15)
 
 
-def test_run_folder_keeps_checkpoints_whole(tmp_path):
-    folder = RunFolder(tmp_path / "run")
-    assert not folder.has_checkpoint()
-    with pytest.raises(RunError, match=r"no settings\.json"):
-        _ = folder.settings
-    arrays = {"weights": np.arange(5, dtype=np.int16)}
-    folder.write_checkpoint({"epoch": 3}, arrays)
-    (folder.path / "checkpoint.npz.partial").write_bytes(b"a write that was killed")
-    progress, restored = folder.read_checkpoint()
-    assert progress == {"epoch": 3}
-    np.testing.assert_array_equal(restored["weights"], arrays["weights"])
-    (folder.path / "checkpoint.npz").write_bytes(b"torn")
-    with pytest.raises(RunError, match="can't resume"):
-        folder.read_checkpoint()
-
-
 def test_log_is_written_twice_and_plotted(tmp_path):
     rows = [
         {"epoch": i + 1, "train_loss": 1 / (i + 1), "train_accuracy": 0.5, "test_loss": 1.0, "test_accuracy": 0.6,
-         "cycles": 1000, "array_cycles": 600, "stall_idle": 400}
+         "cycles": 1000, "macs": 9000, "read_bytes": 10, "write_bytes": 5, "saturations": 0, "array_cycles": 600,
+         "stall_idle": 400}
         for i in range(3)
     ]  # fmt: skip
     folder = RunFolder(tmp_path)

@@ -5,13 +5,14 @@ import pytest
 import torch
 from adagp.evaluation.report import plots
 from adagp.host.compiler.batch import HYPER
+from adagp.host.training.inference import evaluate, predict
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
 from adagp.host.training.run_folder import RunError, RunFolder
 from adagp.host.training.session import open_session
 from adagp.host.training.settings import TrainSettings
-from adagp.host.training.trainer import Trainer, evaluate, predict
+from adagp.host.training.trainer import Trainer
 from adagp.spec.registers import COUNTERS
 
 COLUMNS = ("epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "device_seconds", "host_seconds")

@@ -1,0 +1,33 @@
+"""Inference on a device: logits of images, and the loss and accuracy of a network over them."""
+
+import numpy as np
+
+from ...spec.phases import EVALUATION
+from ..devices.device import Device
+from .loss import softmax_cross_entropy
+from .network import Network
+
+__all__ = ["evaluate", "predict"]
+
+
+def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
+    """Logits [N, classes] of any number of images; the last batch is padded with zeros."""
+    parts = []
+    for start in range(0, len(x_NCHW), network.batch):
+        part = x_NCHW[start : start + network.batch]
+        padded = np.zeros((network.batch, *x_NCHW.shape[1:]), x_NCHW.dtype)
+        padded[: len(part)] = part
+        network.write_input(device, padded)
+        network.start(device, EVALUATION)
+        device.wait()
+        parts.append(network.read_logits(device)[: len(part)])
+        device.resume()
+        device.wait()
+    return np.concatenate(parts)
+
+
+def evaluate(network: Network, device: Device, x_NCHW: np.ndarray, y_N: np.ndarray) -> tuple[float, float]:
+    """Mean loss and accuracy over a set of images."""
+    logits_NK = predict(network, device, x_NCHW)
+    loss, _ = softmax_cross_entropy(logits_NK, y_N)
+    return loss, float(np.mean(logits_NK.argmax(axis=1) == y_N))
