@@ -39,7 +39,7 @@ class AdaGP:
     and record nothing for a backward pass. Then the optimizer steps with the predicted gradients of the weights of
     Conv2d (groups and depthwise included), of Linear and of the projections of MultiheadAttention. All other parameters
     (``frozen``: biases, normalisations, embeddings) stay. Learning rate schedulers and evaluation are the caller's, as
-    before.
+    before. It works with DistributedDataParallel, and with autocast inside of the function that :meth:`step` is given.
 
     Parameters
     ----------
@@ -55,8 +55,12 @@ class AdaGP:
         and larger pieces of work
     seed: of the predictor's first weights, and of random signs
 
-    Works with DistributedDataParallel, and with autocast inside of the function that :meth:`step` is given. Raises
-    TypeError for networks and optimizers that it can't train, and ValueError for settings that mean nothing.
+    Raises
+    ------
+    TypeError
+        for networks and optimizers that it can't train
+    ValueError
+        for settings that mean nothing
     """
 
     def __init__(

@@ -6,7 +6,7 @@ from ....experiments.methods.methods import METHODS
 from ..reference import table
 from .findings import LEVEL, Findings, Gap, clear
 
-__all__ = ["in_a_sentence", "pairs", "verdicts"]
+__all__ = ["count_of_verdicts", "in_a_sentence", "pairs", "verdicts"]
 
 SIDE_BY_SIDE = 5
 """Regimes in a table: as many as a screen is wide."""
@@ -35,13 +35,20 @@ def _against(
     return _question(f"{question} (`{method}`, `{other}`)", there, better, worse)
 
 
-def in_a_sentence(by_regime: Mapping[str, Findings]) -> str:
-    """Whether ADA-GP is worth it."""
+def count_of_verdicts(by_regime: Mapping[str, Findings]) -> tuple[int, int, int]:
+    """Regimes with ADA-GP clearly below plain training of no higher cost, clearly above it, and undecided."""
     gaps = _above_plain(by_regime)
     sure = clear(gaps)
     above, below = (sum((gaps[name].mean > 0) is side for name in sure) for side in (True, False))
-    return f"""Of {len(gaps)} regimes ADA-GP is clearly below plain training of no higher cost in {below}, clearly above
-it in {above}, and undecided in {len(gaps) - len(sure)}. Undecided is what isn't clear, even where an interval has no 0
+    return below, above, len(gaps) - len(sure)
+
+
+def in_a_sentence(by_regime: Mapping[str, Findings]) -> str:
+    """The verdict on ADA-GP."""
+    below, above, undecided = count_of_verdicts(by_regime)
+    n_regimes = below + above + undecided
+    return f"""Of {n_regimes} regimes ADA-GP is clearly below plain training of no higher cost in {below}, clearly above
+it in {above}, and undecided in {undecided}. Undecided is what isn't clear, even where an interval has no 0
 in it."""
 
 

@@ -1,0 +1,130 @@
+"""The measured figures in README.md: one table, the verdict on the method, and the age of the proofs.
+
+``python -m adagp.evaluation.report.front`` writes that section from ``results/``. Ages are as of the
+hardware that ``docs/figures.md`` names.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...spec.config import VARIANTS
+from . import figures
+from .accuracy.findings import Findings
+from .accuracy.verdicts import count_of_verdicts
+from .reference import table
+
+__all__ = ["PATH", "document", "main", "proofs", "section"]
+
+MODULE = "adagp.evaluation.report.front"
+PATH = Path(__file__).parents[2] / "README.md"
+"""The committed copy."""
+BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
+TITLES = {"baseline": "baseline", "low": "LOW", "efficient": "Efficient", "max": "MAX"}
+Read = Mapping[str, Mapping[str, Any]]
+"""Figures of the results by their file's name."""
+
+
+def _read(folder: Path) -> Read:
+    """Figures of all results, by the name of their file."""
+    return {path.stem: json.loads(path.read_text())["figures"] for path in folder.glob("*.json")}
+
+
+def _by_design(found: Mapping[str, Any], name: str) -> list[float]:
+    return [found[f"{name}_{variant}"] for variant in VARIANTS]
+
+
+def _designs(read: Read, target_mhz: float) -> str:
+    """The table of the four designs."""
+    vgg13, digits, ecp5 = (read[name] for name in ("variants_vgg13", "variants_digits", "ecp5"))
+    clocks, luts = _by_design(ecp5, "fmax_median_mhz"), _by_design(ecp5, "lut")
+    cycles = _by_design(digits, "speedup")
+    in_time = [speedup * clock / clocks[0] for speedup, clock in zip(cycles, clocks, strict=True)]
+    rows = (
+        (f"speed-up in cycles: VGG13, preset `paper` (the paper: {vgg13['paper_speedup']:.2f})",
+         *(f"{value:.2f}" for value in _by_design(vgg13, "speedup"))),
+        ("speed-up in cycles: digits CNN, preset `ecp5`", *(f"{value:.2f}" for value in cycles)),
+        ("the same at each design's own clock on ECP5", *(f"**{value:.2f}**" for value in in_time)),
+        (f"clock on ECP5, median of seeds, MHz (target {target_mhz:g})", *(f"{value:.1f}" for value in clocks)),
+        ("LUTs on ECP5, preset `ecp5`", *(f"{value:,}" for value in luts)),
+    )  # fmt: skip
+    return table(("", *(TITLES[variant] for variant in VARIANTS)), rows)
+
+
+def _mutants(found: Mapping[str, Any], prefix: str) -> str:
+    """The outcomes of a campaign of mutants."""
+    caught = found[f"{prefix}mutants_caught_by_block"] + found[f"{prefix}mutants_caught_by_top"]
+    return (
+        f"{found[f'{prefix}mutants']:,}: {caught:,} caught, {found[f'{prefix}mutants_survived']:,} survived,"
+        f" {found[f'{prefix}mutants_unproved']:,} argued harmless, the others proved equivalent"
+    )
+
+
+def proofs(folder: Path, now: Any) -> str:
+    """A table of what holds the hardware to its contract, with the age of each result."""
+    read = json.loads((folder / "robustness.json").read_text())
+    found, origins, details = read["figures"], read["provenance"], read["details"]
+    cases = ("random_networks", "random_predicting_networks", "random_commands", "random_predicting_commands",
+             "axi_faults", "predicted_axi_faults", "resets", "predicted_resets")  # fmt: skip
+    failures = sum(
+        value for name, value in found.items()
+        if name.endswith(("_mismatches", "_failures")) and not name.startswith("formal")
+    )  # fmt: skip
+    ages = sorted({figures.age(origins[name], now) for name in cases})
+    rows = [
+        ("random networks and commands, faults, resets", "`bench_robustness`",
+         f"{sum(found[name] for name in cases):,} cases, {failures:,} failures", "; ".join(ages)),
+        ("formal proofs", "`formal`", f"{found['formal_proved']:,} of {found['formal_properties']:,} properties of"
+         f" {len(details['formal']['details'])} jobs", figures.age(origins["formal"], now)),
+        ("mutants of the baseline", "`mutate`", _mutants(found, ""), figures.age(origins["mutation"], now)),
+        ("mutants of the predicting designs", "`mutate -- --predicting`", _mutants(found, "predicting_"),
+         figures.age(origins["mutation_predicting"], now)),
+        ("coverage of the Verilog", "`coverage`", f"lines {found['line_coverage']:.4g} %, branches"
+         f" {found['branch_coverage']:.4g} %, toggles {found['toggle_coverage']:.3g} %",
+         figures.age(origins["coverage"], now)),
+    ]  # fmt: skip
+    return table(("proof", "session", "result", "age"), rows)
+
+
+def section(folder: Path, now: Any) -> str:
+    """The section in Markdown; ``now``: the hardware that is current, as :func:`.figures.age` takes it."""
+    read = _read(folder)
+    ecp5 = json.loads((folder / "ecp5.json").read_text())["provenance"]
+    below, above, undecided = count_of_verdicts(Findings.read(folder / "accuracy.json"))
+    run = json.loads((folder / "train.json").read_text())["figures"]
+    claim = "isn't confirmed" if below > above else "is open" if not above else "holds in some regimes"
+    n_regimes = below + above + undecided
+    return f"""**ADA-GP's claim on accuracy {claim}.** In {below} of {n_regimes} regimes plain training of no
+higher cost is clearly more accurate than ADA-GP, in {above} it is less accurate, and {undecided} are undecided
+([accuracy](docs/accuracy.md)). Speed-ups follow the paper's schedule of 90 epochs. They are in cycles; the row in bold
+has what is left of one when each design runs at its own clock.
+
+{_designs(read, ecp5["clock_hz"] / 1e6)}
+
+The default run reaches {100 * run["sim_test_accuracy"]:.1f} % on test images in {run["training_cycles"]:,} cycles.
+Simulated hardware and golden model end with {"equal" if run["hash_equal"] else "different"} weights, bit for bit.
+[All figures](docs/figures.md) say where they come from.
+
+The proofs and their ages; *of earlier hardware* means measured before the last change of the hardware:
+
+{proofs(folder, now)}"""
+
+
+def document(text: str, folder: Path = figures.RESULTS, now: Any = None) -> str:
+    """``text`` with its section written anew; raises ValueError where it has no marks for it."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the section goes between the lines {BEGIN} and {END}")
+    now = now or figures.named(figures.PATH.read_text())
+    return f"{before}{BEGIN}\n\n{section(folder, now)}\n\n{END}{after}"
+
+
+def main() -> None:
+    """Write the section."""
+    PATH.write_text(document(PATH.read_text()))
+
+
+if __name__ == "__main__":
+    main()
