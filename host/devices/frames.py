@@ -2,9 +2,12 @@
 
 import zlib
 
-from ...spec.link import ANSWER, CRC_BYTES, ESCAPE, FLAG, FLIP, Kind, n_bytes
+from ...spec.link import ANSWER, CRC_BYTES, ESCAPE, FLAG, FLIP, MAX_PAYLOAD, Kind, n_bytes
 
-__all__ = ["Unframer", "frame", "request"]
+__all__ = ["LONGEST", "Unframer", "frame", "request"]
+
+LONGEST = 2 * (n_bytes(ANSWER) + MAX_PAYLOAD + CRC_BYTES)
+"""Bytes between the flags of an answer at most: all of its body and CRC escaped."""
 
 _FLAG = bytes([FLAG])
 _PLAIN = {byte: bytes([ESCAPE, byte ^ FLIP]) for byte in (ESCAPE, FLAG)}  # the escape first, which is in the others
@@ -25,6 +28,8 @@ def request(sequence: int, kind: Kind, length: int, address: int, payload: bytes
 
 def _checked(inside: bytes) -> bytes | None:
     """The body in what was between two flags, or None if it isn't one."""
+    if len(inside) > LONGEST:
+        return None
     body, escaped = bytearray(), False
     for part in inside.split(bytes([ESCAPE])):
         if escaped:
@@ -39,15 +44,35 @@ def _checked(inside: bytes) -> bytes | None:
 
 
 class Unframer:
-    """Takes bytes as they come. ``bad`` counts frames that were none, or whose CRC was wrong."""
+    """Takes bytes as they come and returns the bodies of answers.
+
+    Attributes
+    ----------
+    bad: frames so far that were none, were too long, or had a wrong CRC
+    held: bytes kept of a frame whose end hasn't come, at most LONGEST + 1 however many come
+    """
 
     def __init__(self) -> None:
         self.bad = 0
-        self._rest = b""
+        self._inside = bytearray()
+
+    @property
+    def held(self) -> int:
+        return len(self._inside)
 
     def feed(self, received: bytes) -> list[bytes]:
-        """The bodies of at least an answer's length that are complete with these bytes."""
-        *frames, self._rest = (self._rest + received).split(_FLAG)
-        bodies = [_checked(inside) for inside in frames if inside]
-        self.bad += bodies.count(None)
-        return [body for body in bodies if body is not None]
+        """The bodies, of at least an answer's length, that are complete with these bytes."""
+        *ends, rest = received.split(_FLAG)
+        bodies = []
+        for end in ends:
+            self._keep(end)
+            if self._inside:
+                body = _checked(bytes(self._inside))
+                self.bad += body is None
+                bodies += [] if body is None else [body]
+            self._inside.clear()
+        self._keep(rest)
+        return bodies
+
+    def _keep(self, part: bytes) -> None:
+        self._inside += part[: LONGEST + 1 - len(self._inside)]
