@@ -9,7 +9,7 @@ from math import isqrt
 
 import numpy as np
 
-from ..spec.numerics import UPDATE_GUARD_BITS, operand_max
+from ..spec.numerics import UNIT_FRACTION, UPDATE_GUARD_BITS, operand_max
 from .epilogue import top_of
 from .requantise import requantise, round_shift, saturate
 from .update import Hyper
@@ -24,8 +24,6 @@ _ALIGN_WIDTH = 56
 _ALIGN_RIGHT, _ALIGN_LEFT = 63, 40
 _RATIO_LOW_BITS, _RATIO_MAX = 16, (1 << 23) - 1
 """A first moment over a root: fraction bits, and where it saturates (128)."""
-_ONE = (1 << 32) - 1
-"""1 as a power of a beta, which is a fraction of 2^32."""
 
 
 def _align(x, shift):
@@ -36,8 +34,8 @@ def _align(x, shift):
 class Powers:
     """The betas to the power of the steps taken, as fractions of 2^32; at first 1, as near as 32 bits come."""
 
-    first: int = _ONE
-    second: int = _ONE
+    first: int = UNIT_FRACTION
+    second: int = UNIT_FRACTION
 
     def after(self, beta1: Hyper, beta2: Hyper) -> "Powers":
         """Behind one more step. Betas are below 1, their exponents -16."""
@@ -46,8 +44,8 @@ class Powers:
 
 def step_rate(rate: Hyper, powers: Powers) -> Hyper:
     """The learning rate with both bias corrections: rate * sqrt(1 - beta2^t) / (1 - beta1^t), cut to 16 bits."""
-    root = isqrt((_ONE - powers.second) << 14)  # of 23 fraction bits
-    rest = (_ONE - powers.first) >> 8  # 24
+    root = isqrt((UNIT_FRACTION - powers.second) << 14)  # of 23 fraction bits
+    rest = (UNIT_FRACTION - powers.first) >> 8  # 24
     product = rate.mantissa * ((root << 25) // rest)
     shift = max(0, product.bit_length() - 16)
     return Hyper(product >> shift, rate.exponent - 24 + shift)

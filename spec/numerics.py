@@ -2,8 +2,8 @@
 
 __all__ = [
     "CHANNELS", "CONSTANT_MAX", "EXP_MAX", "EXP_MIN", "HEADROOM_BITS", "HIDDEN", "KERNEL", "MEAN_SHIFT", "SHIFT_MAX",
-    "SHIFT_MIN", "TENSOR_BYTES", "UPDATE_GUARD_BITS", "WINDOWS", "ZERO_STEP", "operand_max", "unpredicted",
-    "window_sizes",
+    "SHIFT_MIN", "TENSOR_BYTES", "UNIT_FRACTION", "UPDATE_GUARD_BITS", "WINDOWS", "ZERO_STEP", "operand_max",
+    "unpredicted", "window_sizes",
 ]  # fmt: skip
 
 EXP_MIN, EXP_MAX = -128, 127
@@ -35,6 +35,9 @@ HIDDEN = CHANNELS * WINDOWS * WINDOWS
 
 MEAN_SHIFT = 3
 """Of an exponential mean of true gradients: the newest has 2^-MEAN_SHIFT of it."""
+
+UNIT_FRACTION = (1 << 32) - 1
+"""1 as a fraction of 2^32, as near as 32 bits come: the power of Adam's betas before its first step."""
 
 TENSOR_BYTES = 1 << 30
 """Tensors that a compute command reads or writes are smaller."""

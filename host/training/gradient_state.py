@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...spec.numerics import CHANNELS, EXP_MIN, KERNEL, WINDOWS, unpredicted
+from ...spec.numerics import CHANNELS, EXP_MIN, KERNEL, UNIT_FRACTION, WINDOWS, unpredicted
 from ...spec.phases import EVALUATION
 from ...spec.schedule import State
 from ..compiler.compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
@@ -53,7 +53,9 @@ def _copy(network, device, name):
 
 
 def load(network: "Network", device: Device, seed: int) -> None:
-    """Put first weights, empty moments and the marks of what isn't predicted on the device."""
+    """Put first weights, empty moments and the marks of what isn't predicted on the device, at the schedule's begin."""
+    device.set_adam_powers(UNIT_FRACTION, UNIT_FRACTION)
+    device.set_position(State())
     if not isinstance(network.predictor, Predictor):
         assert network.predictor is not None
         network.predictor.load(network.tensors, device)
