@@ -73,6 +73,7 @@ def train(name: str) -> dict:
 
         def on_batch(progress: Progress, _loss: float | None) -> None:
             if not first:
+                trainer.read_counters()
                 first.update(progress.by_phase[0])
 
         trainer = Trainer(settings, network, device, dataset, on_batch=on_batch)

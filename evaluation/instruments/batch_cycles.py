@@ -40,6 +40,7 @@ def batch_cycles(
 
         def on_batch(progress: Progress, _loss) -> None:
             if not first:
+                trainer.read_counters()
                 first.append((sum(progress.batches), progress.by_phase[0]["cycles"]))
             if seen:
                 seen(sum(progress.batches), EPOCHS * STEPS)

@@ -90,6 +90,9 @@ class Device(Protocol):
     def set_ring(self, base: int, stride: int, count: int, index: int = 0) -> None:
         """Describe the input ring and choose the entry of the next batch."""
 
+    def set_ring_index(self, index: int) -> None:
+        """Choose the entry of the input ring that the next batch takes."""
+
     def set_predictor_window(self, address: int) -> None:
         """Say where the ``config.predictor_bytes`` are that the device may keep on chip; only programs reach those."""
 
@@ -199,6 +202,9 @@ class RegisterDevice(ABC):
     def set_ring(self, base: int, stride: int, count: int, index: int = 0) -> None:
         for name, value in (("BASE", base), ("STRIDE", stride), ("COUNT", count), ("INDEX", index)):
             self.write_register(f"RING_{name}", value)
+
+    def set_ring_index(self, index: int) -> None:
+        self.write_register("RING_INDEX", index)
 
     def set_predictor_window(self, address: int) -> None:
         self.write_register("PREDICTOR", address)

@@ -69,6 +69,9 @@ class GoldenDevice:
         machine = self.machine
         machine.ring_base, machine.ring_stride, machine.ring_count, machine.ring_index = base, stride, count, index
 
+    def set_ring_index(self, index: int) -> None:
+        self.machine.ring_index = index
+
     def set_predictor_window(self, address: int) -> None:
         """Nothing: whatever is there is in memory."""
 

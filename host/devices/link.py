@@ -165,6 +165,7 @@ class Link:
         self._send(data)
 
     def _finish(self, retries=RETRIES):
+        self.statistics.round_trips += bool(self._pending)
         while self._pending:
             self._receive(retries)
 

@@ -40,6 +40,8 @@ class Statistics:
     """What a link has done."""
 
     requests: int = 0
+    round_trips: int = 0
+    """Times that the host waited until all its requests were answered."""
     bytes_sent: int = 0
     bytes_received: int = 0
     payload_bytes: int = 0

@@ -240,7 +240,8 @@ class Network:
         """
         if calibrate and (phase == GP or (phase == BP and isinstance(self.predictor, Predictor))):
             raise ValueError(f"the batch that calibrates is one of warm-up, not of phase {phase}")
-        device.set_ring(self.tensors["input"].address, self.compiled.entry_bytes, self.ring_entries)
+        if self.ring_entries > 1:
+            device.set_ring_index(0)
         device.start(self.program, phase, batches, calibrate)
 
     def read_logits(self, device: Device) -> np.ndarray:

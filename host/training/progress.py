@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from ...spec.phases import PHASE_NAMES
+
 __all__ = ["Progress"]
 
 
@@ -18,12 +20,25 @@ class Progress:
     """Images of this epoch whose loss is known."""
     log: list[dict] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
-    """Training counters since the run began, up to this point."""
+    """Training counters since the run began, as of the last :meth:`Trainer.read_counters`."""
     device_seconds: float = 0.0
     host_seconds: float = 0.0
     batches: list[int] = field(default_factory=lambda: [0, 0, 0])
     """Batches run so far, by phase."""
     by_phase: list[dict[str, int]] = field(default_factory=lambda: [{}, {}, {}])
-    """Training counters of each phase."""
+    """``counters`` of each phase."""
     plateau: dict[str, float] = field(default_factory=dict)
     """State of the schedule ``plateau``."""
+
+    def count(self, phase: int, counters: dict[str, int]) -> None:
+        """Add what a device has counted in a phase."""
+        for name, value in counters.items():
+            for sums in (self.counters, self.by_phase[phase]):
+                sums[name] = sums.get(name, 0) + value
+
+    def phases(self) -> dict[str, int]:
+        """Batches and cycles of each phase, as columns of the log."""
+        found: dict[str, int] = {}
+        for name, count, counters in zip(PHASE_NAMES, self.batches, self.by_phase, strict=False):
+            found |= {f"batches_{name}": count, f"cycles_{name}": counters.get("cycles", 0)}
+        return found

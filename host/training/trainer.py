@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...spec.commands import Phase
-from ...spec.phases import GP, PHASE_NAMES, WARMUP
+from ...spec.phases import GP, WARMUP
 from ...spec.schedule import Schedule, following
 from ..compiler.quantise import constant
 from ..devices.device import Device
@@ -42,7 +42,8 @@ class Trainer:
 
     Everything that decides the weights is integer arithmetic on the device or float64 on the host,
     and the order of images depends on seed and epoch alone, so a resumed run ends with the very bits
-    of an undisturbed one. ``on_batch(progress, loss)`` is called after each batch. ``timeline`` records some.
+    of an undisturbed one. ``on_batch(progress, loss)`` is called after each batch; one that looks at counters calls
+    :meth:`read_counters` first. ``timeline`` records some batches.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Trainer:
             self.schedule = Schedule(settings.warmup_epochs, self.steps_per_epoch, parse_phases(settings.phases))
             device.set_schedule(self.schedule, constant(settings.gate**2) if settings.gate else None)
         self.progress = Progress(plateau=self.plateau.begin(settings.learning_rate))
+        self._forget_counters()
 
     def _set_aside(self) -> None:
         """A part of the training images becomes those of validation, chosen by the seed."""
@@ -114,6 +116,7 @@ class Trainer:
             self.network.restore(self.device, arrays)
         except (KeyError, TypeError) as error:
             raise RunError(f"the checkpoint in {self.folder.path} isn't one of this version: {error}") from None
+        self._forget_counters()
         if self.timeline is not None:
             self.timeline.resume(self.progress.epoch * self.steps_per_epoch + self.progress.step)
 
@@ -122,11 +125,29 @@ class Trainer:
         if self.timeline is not None:
             self.timeline.save()
         if self.folder is not None:
+            self.read_counters()
             state = {
                 "settings": self.settings.to_dict(), "program": self.network.program.digest,
                 "model_file": self.model_digest, "data": self.data_digest, "progress": vars(self.progress),
             }  # fmt: skip
             self.folder.write_checkpoint(state, self.network.snapshot(self.device))
+
+    def _forget_counters(self) -> None:
+        """Set the device's counters to zero."""
+        self.device.reset_counters()
+        self._uncounted: set[int] = set()  # phases of batches since then
+
+    def read_counters(self) -> None:
+        """Add what the device has counted since the last call to the progress' counters.
+
+        On a board each counter takes two round trips, so nobody reads them before they are needed: for a log row, a
+        checkpoint, or whoever asks.
+        """
+        if not self._uncounted:
+            return
+        for phase in sorted(self._uncounted):
+            self.progress.count(phase, self.device.counters(phase))
+        self._forget_counters()
 
     # --- the run ----------------------------------------------------------------------------------
 
@@ -162,6 +183,7 @@ class Trainer:
             loss, accuracy = evaluate(self.network, self.device, self.validation_x_NCHW, self.validation_y_N)
             validated |= {"validation_loss": loss, "validation_accuracy": accuracy}
             progress.plateau = self.plateau.after(progress.plateau, loss)
+        self.read_counters()
         seen = progress.images  # whose loss is known: perhaps none, if all batches were of GP
         progress.log.append({
             "epoch": progress.epoch + 1,
@@ -171,7 +193,7 @@ class Trainer:
             "test_accuracy": test_accuracy,
             **validated,
             **progress.counters,
-            **(self._phases() if self.schedule is not None else {}),
+            **(progress.phases() if self.schedule is not None else {}),
             "device_seconds": round(progress.device_seconds, 3),
             "host_seconds": round(progress.host_seconds, 3),
         })  # fmt: skip
@@ -180,13 +202,6 @@ class Trainer:
         if self.folder is not None:
             self.folder.write_log(progress.log)
         self.checkpoint()
-
-    def _phases(self) -> dict[str, int]:
-        """Batches and cycles of each phase since the run began."""
-        found: dict[str, int] = {}
-        for name, count, counters in zip(PHASE_NAMES, self.progress.batches, self.progress.by_phase, strict=False):
-            found |= {f"batches_{name}": count, f"cycles_{name}": counters.get("cycles", 0)}
-        return found
 
     def _next_phases(self) -> list[int]:
         """Of the batches up to the next one that needs the host, in this epoch, as far as the input ring holds them."""
@@ -228,11 +243,10 @@ class Trainer:
         network.set_hyper(device, rate, settings.momentum, settings.weight_decay)
         for entry, batch in enumerate(images):
             network.write_input(device, self.train_x_NCHW[batch], entry)
-        device.reset_counters()
         if self.timeline is not None:
             self.timeline.begin(step, len(phases))
         phase = WARMUP if self.schedule is None else None
-        fresh = not progress.counters
+        fresh = not any(progress.batches)
         device_seconds = self._timed(lambda: network.start(device, phase, batches=len(phases), calibrate=fresh))
         if phases[-1] != GP:
             loss, seconds = self._backpropagate(self.train_y_N[images[-1]])
@@ -241,10 +255,7 @@ class Trainer:
             self.timeline.end()
         for phase in phases:
             progress.batches[phase] += 1
-        for phase in set(phases):
-            for name, value in device.counters(phase).items():
-                for sums in (progress.counters, progress.by_phase[phase]):
-                    sums[name] = sums.get(name, 0) + value
+        self._uncounted |= set(phases)
         progress.device_seconds += device_seconds
         progress.host_seconds += time.perf_counter() - began - device_seconds
         return loss

@@ -61,6 +61,10 @@ class Recorder(RegisterDevice):
         self.golden.set_ring(base, stride, count, index)
         super().set_ring(base, stride, count, index)
 
+    def set_ring_index(self, index):
+        self.golden.set_ring_index(index)
+        super().set_ring_index(index)
+
     def start(self, program, phase, batches=1, calibrate=False):
         self.phase = phase
         self.golden.start(program, phase, batches, calibrate)

@@ -92,6 +92,7 @@ class Run:
 
     def _seen(self, progress, loss):
         arrays = self.network.snapshot(self.device)
+        self.trainer.read_counters()
         self.seen.append({
             **arrays, **self._activations(), "batches": list(progress.batches), "loss": loss,
             "counters": _exact(progress.counters), "hash": self.network.weights_hash(self.device),
