@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from adagp.golden import program
+from adagp.golden import work
 from adagp.golden.random_signs import random_signs
 from adagp.host.compiler.quantise import dequantise, join_master
 from adagp.host.devices.golden import GoldenDevice
@@ -228,7 +228,7 @@ def test_a_resumed_run_ends_with_the_same_bits(source, tmp_path):
 
 def test_no_two_batches_draw_the_same_signs(monkeypatch):
     drawn = []
-    monkeypatch.setattr(program, "random_signs", lambda *key: drawn.append(key) or random_signs(*key))
+    monkeypatch.setattr(work, "random_signs", lambda *key: drawn.append(key) or random_signs(*key))
     gp = trained(settings("random"))[2][2]
     layers = {layer for _, layer, _, _ in drawn}
     assert gp == 6 and len(drawn) == len(set(drawn)) == gp * len(layers) > gp
