@@ -25,7 +25,7 @@ DDR3_PINS = {
 """Ports of LiteDRAM's core and subsignals of the board's DDR3; those that a board hasn't got are left open."""
 
 MULTIPLIERS = ("multiplier", "dsp48")
-"""What the resource is called on the targets."""
+"""Names of the resource on the targets."""
 
 BLINK_BITS = 25
 """The heartbeat's period is 2^25 clocks, about a third of a second at 100 MHz."""
@@ -36,7 +36,7 @@ AFTERGLOW_BITS = 22
 
 @dataclass(frozen=True)
 class Board:
-    """What is on a board.
+    """The parts of a board.
 
     ``platform`` makes the Amaranth platform that knows its pins; ``lights``: resources of the lights heartbeat,
     calibrated, busy; ``pairs``: whether both pins of a differential pair are ports of the design; ``clocks``: slowest

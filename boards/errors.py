@@ -1,4 +1,4 @@
-"""What can be wrong with a board's build."""
+"""Errors of a board's build."""
 
 from ..synth.errors import TargetError
 

@@ -72,7 +72,7 @@ def _quiet():
 
 
 def settings(memory: DramPhy, id_bits: int, clock_hz: int, input_hz: int) -> dict:
-    """What LiteDRAM's generator takes for a board's memory and an AXI4 port of its width."""
+    """Settings of LiteDRAM's generator for a board's memory and an AXI4 port of its width."""
     litedram = _litedram()
     return {
         "cpu": None, "device": memory.device, "memtype": "DDR3",

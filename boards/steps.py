@@ -18,7 +18,7 @@ __all__ = ["Steps", "alone"]
 
 RECORD, LOCK = "steps.json", "steps.lock"
 _NOTHING = re.compile(r"(?!)")
-"""What is told of a tool while it runs; its log is there to be read."""
+"""Reports on a tool while it runs; its log can be read meanwhile."""
 
 
 @contextmanager

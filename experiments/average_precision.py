@@ -14,7 +14,7 @@ __all__ = ["Objects", "average_precisions", "mean_average_precision"]
 
 @dataclass(frozen=True)
 class Objects:
-    """What is in an image: boxes with corners in pixels, classes, and whether each is too difficult to count."""
+    """The objects of an image: boxes with corners in pixels, classes, and whether each is too difficult to count."""
 
     boxes_K4: Tensor
     classes_K: Tensor

@@ -22,7 +22,7 @@ BEYOND = 4
 STEP = 3
 """Between a learning rate and the next."""
 SEEDS = (0, 1, 2, 3, 4)
-"""Of the runs that are reported."""
+"""Seeds of the runs that are reported."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Comparison:
 
     @property
     def tuning_seeds(self) -> tuple[int, ...]:
-        """Of the runs that learning rates are chosen by."""
+        """Seeds of the runs that choose the learning rates."""
         return tuple(range(TUNING_SEED, TUNING_SEED + 2 * self.regime.tuning))
 
     def _tried(self, method: str) -> list[Run]:

@@ -30,12 +30,12 @@ def _targets(network, batch: Batch) -> list[Targets]:
 
 
 def detection_loss(network: nn.Module, batch: Batch) -> Tensor:
-    """Of a :class:`.yolo.YoloV3`, see :func:`.yolo_loss.yolo_loss`."""
+    """The loss of a :class:`.yolo.YoloV3`, see :func:`.yolo_loss.yolo_loss`."""
     return yolo_loss(network(batch[0]).float(), _targets(network, batch))
 
 
 def detection_parts(network: nn.Module, batch: Batch) -> tuple[list[Detections], list[Objects]]:
-    """What is found in each image, and what is in it, on the CPU."""
+    """The detections and the objects of each image, on the CPU."""
     images, objects = batch
     found = detect(network(images).float(), _grid(images.shape[-1], images.device))
     return (
@@ -45,7 +45,7 @@ def detection_parts(network: nn.Module, batch: Batch) -> tuple[list[Detections],
 
 
 def right_classes(network: nn.Module, batch: Batch) -> Tensor:
-    """Of each object that counts 1 if its class has the largest logit at its prior, 0 if not."""
+    """1 for each object that counts if its class has the largest logit at its prior, else 0."""
     outputs = network(batch[0])
     return torch.cat([
         (one[target.priors_M, 5:].argmax(1) == target.classes_MC.argmax(1)).float()

@@ -17,7 +17,7 @@ __all__ = ["Experiment"]
 
 
 class Experiment:
-    """Of settings, and files of the data set in ``data_folder``; what becomes of it is in ``folder``.
+    """An experiment of given settings, with the data set in ``data_folder`` and its outcomes in ``folder``.
 
     Raises DataError, ModelError and SettingsError for what can't be; nothing is written yet.
     """

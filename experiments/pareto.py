@@ -57,7 +57,7 @@ def best(plain: Sequence[str], cost: Mapping[str, float], mean: Mapping[str, flo
 def compare(
     accuracy: Mapping[str, Mapping[int, float]], cost: Mapping[str, float], plain: Sequence[str]
 ) -> list[Point]:  # fmt: skip
-    """Of accuracies by method and seed, and costs by method; the best of the methods ``plain`` are the line.
+    """Points of accuracies by method and seed and of costs by method; the best of the methods ``plain`` are the line.
 
     Differences are taken seed by seed, as runs of a seed begin with the same weights and see the same order of images;
     so what a seed is worth counts for neither. A run that diverged has accuracy 0.

@@ -55,7 +55,7 @@ def _whole_epochs(axis):
 
 
 def _over_epochs(outcomes, score_name, title, path):
-    """Of the validation part, means over seeds."""
+    """Plots the validation part's scores, means over seeds."""
     figure, (axis,) = _axes()
     styles = cycle(("-", "--", ":"))
     style = next(styles)
@@ -75,7 +75,7 @@ def _over_epochs(outcomes, score_name, title, path):
 
 
 def _against_cost(found: Sequence[MethodResult], score_name, title, path):
-    """Of the test part, with standard deviations over seeds; a line through plain training."""
+    """Plots the test part's scores with standard deviations over seeds, and a line through plain training."""
     figure, (axis,) = _axes()
     plain = {one.point.method: one.point for one in found if not METHODS[one.point.method].entries}
     accuracy = {name: point.accuracy for name, point in plain.items()}
@@ -93,7 +93,7 @@ def _against_cost(found: Sequence[MethodResult], score_name, title, path):
 
 
 def _quality(outcome: dict, name: str, path: Path):
-    """Of one run, a line for each layer, from dark (first) to bright (last)."""
+    """Plots the quality of one run, a line for each layer, from dark (first) to bright (last)."""
     from matplotlib import colormaps
 
     panels = _QUALITY[name]

@@ -18,7 +18,7 @@ SIZED = ("imagenet", "voc")
 """Data sets whose images are cut out of larger ones, in any size."""
 _LISTS = {ImageSet: ("images_NCHW", "labels_N"), FolderSet: ("paths", "labels_N"), VocSet: ("names",),
           SentencePairs: ("source", "target")}  # fmt: skip
-"""What of a set is there once for each example."""
+"""The parts of a set that hold one entry for each example."""
 
 
 def some(examples: Any, count: int, seed: int) -> Any:

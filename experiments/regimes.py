@@ -1,4 +1,4 @@
-"""Where methods are compared: a network, images, and for how long it is trained with how many of them."""
+"""Regimes in which methods are compared: a network, images, and the length of its training."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -40,11 +40,11 @@ class Regime:
 
     @property
     def follow(self) -> bool:
-        """Of a comparison only ends are looked at; validation images behind each epoch would take much of the time."""
+        """False: a comparison looks at ends only; validation after each epoch would take much of the time."""
         return False
 
     def deciding(self) -> dict[str, Any]:
-        """What outcomes in a folder must have in common, PyTorch and GPU too; learning rates and seeds may be added.
+        """Settings that outcomes in a folder share, PyTorch and GPU included; learning rates and seeds may be added.
 
         Raises ExperimentError if there is no GPU for it.
         """

@@ -1,4 +1,4 @@
-"""What an experiment's outcomes come to: a table, files of metrics, TensorBoard's events."""
+"""The results of an experiment's outcomes: a table, files of metrics, TensorBoard's events."""
 
 import math
 import shutil
@@ -35,13 +35,13 @@ def _number(value: float | None) -> float:
 
 
 def macs(outcome: dict) -> float:
-    """Of a run, as a share of plain training's for all epochs."""
+    """The MACs of a run, as a share of plain training's for all epochs."""
     share: float = outcome["macs"] / outcome["whole"]
     return share
 
 
 def results(outcomes: Sequence[dict], cost_of: Callable[[dict], float] = macs) -> list[MethodResult]:
-    """Of all runs, method by method; without two shares of plain training there is nothing to compare with."""
+    """Results of all runs, method by method; without two shares of plain training nothing is compared with."""
     by_method: dict[str, list[dict]] = {}
     for outcome in outcomes:
         by_method.setdefault(outcome["run"]["method"], []).append(outcome)
@@ -87,7 +87,7 @@ def table(found: Sequence[MethodResult], task: Task, title: str) -> Table:
 
 
 def remarks(outcomes: Sequence[dict]) -> list[str]:
-    """What the table doesn't show: methods that weren't what their names say, as epochs were few or a gate closed."""
+    """Remarks beside the table: methods that did not do what they are named for: few epochs, or a shut gate."""
     batches: dict[str, dict[str, int]] = {}
     for outcome in outcomes:
         of = batches.setdefault(outcome["run"]["method"], {})

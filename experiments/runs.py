@@ -29,7 +29,7 @@ __all__ = ["Outcome", "Run", "Standing", "execute", "network_of"]
 
 @dataclass(frozen=True)
 class Run:
-    """What decides how a run ends, beside the examples; ``epochs`` are those of a method with the whole share.
+    """Everything but the examples that decides how a run ends; ``epochs`` are those of a method with the whole share.
 
     ``regime``: its name, or the data set's where there is none.
 
@@ -55,13 +55,13 @@ class Run:
 
     @property
     def identity(self) -> str:
-        """What tells it from others."""
+        """A name that tells the run from all others."""
         return f"{self.regime}-{self.method}-{self.lr:g}-{self.seed}-{digest(repr(self))[:8]}"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Of a run under way: batches that are over, and in all; epochs; the last loss, and the last validation score."""
+    """The state of a run under way: batches done and in all; epochs; the last loss and validation score."""
 
     done: int
     total: int

@@ -1,4 +1,4 @@
-"""What an experiment is: settings checked when constructed, their defaults, and the paper's."""
+"""An experiment's settings, checked when constructed, with their defaults and the paper's."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -35,7 +35,7 @@ def fitting(methods: Iterable[str], model: str, data: str, autocast: str = "off"
 
 
 def _meant_for(source: str, model: str, data: str, autocast: str) -> str:
-    """What a source of gradients is only for, "" if these are of it."""
+    """The restriction of a source of gradients that the settings break, "" if none."""
     if source not in ("dni", *IDEAS):
         return ""
     if task_of(data) is not CLASSIFICATION or autocast != "off":
@@ -118,7 +118,7 @@ class ExperimentSettings:
         return True
 
     def deciding(self) -> dict[str, Any]:
-        """What two commands must have in common to share a folder: all but methods and seeds, which may grow."""
+        """Settings that two commands must share to use one folder: all but methods and seeds, which may grow."""
         return {name: value for name, value in asdict(self).items() if name not in ("methods", "seeds")}
 
 

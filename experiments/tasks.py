@@ -1,4 +1,4 @@
-"""What is to be done with a batch: a loss, and how good a network is at it."""
+"""Tasks: a loss for a batch, and a score of a network."""
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -150,9 +150,9 @@ DETECTION = Task(
 """Mean average precision; loss; the share of objects to whose prior the right class seems likeliest."""
 
 TASKS = {"multi30k": TRANSLATION, "voc": DETECTION}
-"""Of data sets, by name; those of all others are CLASSIFICATION."""
+"""Tasks of data sets, by name; all others are CLASSIFICATION."""
 
 
 def task_of(data_name: str) -> Task:
-    """What a data set of :data:`.data.DATASETS` is for."""
+    """The task of a data set of :data:`.data.DATASETS`."""
     return TASKS.get(data_name, CLASSIFICATION)

@@ -34,8 +34,8 @@ Ended = Callable[[Run, Outcome], object]
 
 
 class DataSettings(Protocol):
-    """What runs have in common: their examples, see :func:`.prepared.prepared`, threads of each process, and whether to
-    ``follow`` each, see :func:`.runs.execute`."""
+    """The context of runs: their examples, see :func:`.preparation.prepared`, threads of each process, and
+    whether to ``follow`` each, see :func:`.runs.execute`."""
 
     @property
     def data(self) -> str: ...
@@ -121,7 +121,7 @@ def _pass_on(news, told: Told) -> None:
 
 
 _mine: dict[str, Any] = {}
-"""What a process works with."""
+"""The context that a process works with."""
 
 
 def _begin(wanted: DataSettings, folder: Path | None, states: Path, news, stop) -> None:

@@ -68,7 +68,7 @@ def files(part: str) -> list[Path]:
 
 
 def breaks(name: str, part: str) -> bool:
-    """Whether a file of ``part`` may not import ``name``."""
+    """True if a file of ``part`` may not import ``name``."""
     top, _, rest = name.partition(".")
     if top == "adagp":
         other = rest.partition(".")[0]

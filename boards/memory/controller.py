@@ -1,4 +1,4 @@
-"""What a host must know of a board's DRAM controller: registers, PHY, first commands. Written beside a bitstream."""
+"""A board's DRAM controller as its host sees it: registers, PHY, first commands. Written beside a bitstream."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -41,7 +41,7 @@ class Registers(Protocol):
 
 @dataclass(frozen=True)
 class Eye:
-    """Where a lane reads well: delays ``first`` to ``last`` at a bitslip, of which ``delay`` is used."""
+    """The eye of a lane: it reads well with delays ``first`` to ``last`` at a bitslip; ``delay`` is used."""
 
     lane: int
     bitslip: int

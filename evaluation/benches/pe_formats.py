@@ -59,7 +59,7 @@ PART = ROUTER.options("25k", "CABGA381", "6")
 FREQ_MHZ = 150.0
 """What nextpnr is asked for."""
 DSP = ("multiplier", "dsp48")
-"""What the resource is called on the targets."""
+"""Names of the resource on the targets."""
 
 
 TARGETS: dict[str, tuple[Target, bool, tuple[str, ...]]] = {

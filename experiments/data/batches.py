@@ -12,7 +12,7 @@ Draw = Callable[[int], np.random.Generator]
 
 
 class Examples(Protocol):
-    """What batches are made of."""
+    """The examples that batches are made of."""
 
     def __len__(self) -> int: ...
 

@@ -33,7 +33,7 @@ def _joined(parts: list[Part]) -> Part:
 
 
 def _inside(folder: Path, name: str, first: str) -> Path | None:
-    """Where a version's files are: in a folder of its name, or in ``folder`` itself."""
+    """The place of a version's files: a folder of its name, or ``folder`` itself."""
     return next((place for place in (folder / name, folder) if (place / first).is_file()), None)
 
 

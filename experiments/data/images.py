@@ -113,5 +113,5 @@ def opened(source: Path | bytes, name: str | Path):
 
 
 def pixels(image) -> np.ndarray:
-    """Of a Pillow image, bytes [3, H, W]."""
+    """The bytes [3, H, W] of a Pillow image."""
     return np.asarray(image).transpose(2, 0, 1)

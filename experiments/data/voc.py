@@ -18,7 +18,7 @@ from .voc_files import CLASSES, URL, Annotation, VocFiles
 __all__ = ["VocSet", "voc"]
 
 GREY = 128
-"""Of the borders beside an image that isn't square."""
+"""Value of the borders beside an image that isn't square."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class VocFiles:
         return raw
 
     def has_list(self, name: str) -> bool:
-        """Whether there is a list of images called so."""
+        """True if there is a list of images of that name."""
         return self._has(f"{LISTS}/{name}.txt")
 
     def listed(self, name: str) -> list[str]:
@@ -98,7 +98,7 @@ class VocFiles:
         return self._read(path), f"{path} in {self.root}"
 
     def annotation(self, name: str) -> Annotation:
-        """What is in a photograph. In files the first pixel is 1 and the last one belongs to the box."""
+        """The objects of a photograph. In files the first pixel is 1 and the last one belongs to the box."""
         path = f"Annotations/{name}.xml"
         boxes, classes, difficult = [], [], []
         try:

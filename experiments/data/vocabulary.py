@@ -18,7 +18,7 @@ def words_of(sentence: str) -> list[str]:
 
 
 class Vocabulary:
-    """Of training sentences' words, those seen at least ``least`` times, the most frequent first."""
+    """The words that training sentences have at least ``least`` times, the most frequent first."""
 
     def __init__(self, sentences: Iterable[Sequence[str]], least: int = 2):
         counts = Counter(word for sentence in sentences for word in sentence)

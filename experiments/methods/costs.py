@@ -1,4 +1,4 @@
-"""What a batch costs, in multiply-accumulates of the layers whose weights can be predicted."""
+"""The cost of a batch, in multiply-accumulates of the layers whose weights can be predicted."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ class BatchCosts:
 
     @property
     def bp(self) -> int:
-        """Of a batch of plain training."""
+        """Cost of a batch of plain training."""
         return self.forward + self.data + self.weight
 
     def of(self, phase: str, source: str) -> int:
-        """Of a batch in ``phase`` ("warmup", "bp" or "gp") with gradients of ``source``, "dni" or one of :mod:`.ideas`.
+        """Cost of a batch in ``phase`` ("warmup", "bp", "gp"), gradients of ``source``, "dni" or one of :mod:`.ideas`.
 
         Guessers learn from outputs that are cut off, so that their first layer has no gradient of its input. In GP
         batches ``last``, ``mean`` and ``zero`` are updates alone: no gradient needs what forward computes.
@@ -60,7 +60,7 @@ class BatchCosts:
 
 
 def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings: PredictorSettings) -> BatchCosts:
-    """Of a batch as ``run`` gives it to the network."""
+    """The costs of a batch as ``run`` gives it to the network."""
     weights = predicted_weights(network, set(network.parameters()))
     layers: dict[str, list[int]] = {weight.name: [0, 0] for weight in weights}
     guess = 0
@@ -93,14 +93,14 @@ def batch_costs(network: nn.Module, run: Callable[[nn.Module], object], settings
 
 
 def _is_inside(weight: PredictedWeight, inputs: tuple) -> bool:
-    """Whether backward has to go on behind the layer: what it is given depends on weights."""
+    """True if backward has to go on before the layer, whose input depends on weights."""
     if isinstance(weight.module, nn.MultiheadAttention) and weight.name.endswith("out_proj.weight"):
         return True
     return any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
 
 
 def _sentences(weight: PredictedWeight, result) -> int:
-    """How many a layer's outputs are a mean of: on attention's way in they are given as the batch's."""
+    """The number of sentences that a layer's outputs are a mean of; attention's projections give the whole batch's."""
     module = weight.module
     if not isinstance(module, nn.MultiheadAttention) or weight.name.endswith("out_proj.weight"):
         return 1

@@ -10,7 +10,7 @@ __all__ = ["Halving", "halved"]
 
 
 def halved(images: Tensor) -> Tensor:
-    """Of [N, channels, height, width] means of 2 x 2 pixels; what is left over is in none."""
+    """Means of 2 x 2 pixels of [N, channels, height, width]; an odd row or column is left out."""
     return F.avg_pool2d(images, 2)
 
 

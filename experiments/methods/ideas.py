@@ -27,13 +27,13 @@ IDEAS = {
     "drawn": "of a quarter of the examples, drawn by their outputs' gradients and weighted: the batch's in the mean",
     "coarse": "true, but of images half as wide and high; what the first linear layer sees is repeated",
 }  # fmt: skip
-"""What the gradients of GP batches are, by name."""
+"""The gradients of GP batches, by name."""
 KEPT = 0.25
-"""Of a layer's channels in ``sparse``; of a batch's examples in ``hard`` and ``drawn``."""
+"""Share that is kept: of a layer's channels in ``sparse``, of a batch's examples in ``hard`` and ``drawn``."""
 
 
 def gp_macs(idea: str, layers: Sequence[tuple[int, int]]) -> int:
-    """Of a GP batch, but for ``coarse``; ``layers``: in order, MACs of forward, and of backward to its inputs."""
+    """MACs of a GP batch, but for ``coarse``; ``layers``: in order, those of forward and of backward to its inputs."""
     forward, data = (sum(column) for column in zip(*layers, strict=True))
     if idea == "half":
         return (2 * forward + data) // 2
@@ -121,7 +121,7 @@ class Idea:
         return loss.detach()
 
     def _of_some(self, gradient: Tensor) -> Tensor:
-        """Of the loss by the network's outputs [batch, classes], for some examples; 0 for all others."""
+        """The loss's gradient by the network's outputs [batch, classes] for some examples, 0 for all others."""
         norms, count = gradient.norm(dim=1), max(1, round(KEPT * len(gradient)))
         if self.idea == "hard" or not 0 < norms.sum() < torch.inf:
             chosen, weights = norms.topk(count).indices, torch.ones(count, device=norms.device)

@@ -14,7 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4
-"""Of SGD, where nothing else is said."""
+"""Momentum and weight decay of SGD unless others are given."""
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 LR_SCHEDULES = ("cosine", "plateau", "constant")
@@ -68,10 +68,10 @@ class Rates:
 
 
 def autocast(kind: str, device: str) -> Callable[[], AbstractContextManager]:
-    """What makes the context of a forward pass, for one of AUTOCASTS."""
+    """A function that makes the context of a forward pass, for one of AUTOCASTS."""
     return nullcontext if kind == "off" else lambda: torch.autocast(device, _DTYPES[kind])
 
 
 def scaler(kind: str, device: str) -> torch.amp.GradScaler | None:
-    """Of the loss, for fp16, whose small gradients would be 0 without."""
+    """A scaler of the loss for fp16, whose small gradients would be 0 without it."""
     return torch.amp.GradScaler(device) if kind == "fp16" else None

@@ -22,13 +22,13 @@ SEQUENTIAL_MODELS = ("small-cnn", "small-cnn5")
 """Layers one after the other, without batch normalisation."""
 SMALL_MODELS = (*SEQUENTIAL_MODELS, "small-resnet")
 HALVED_MODELS = ("small-cnn",)
-"""Of these the ones for which even their smallest images can be halved."""
+"""Networks whose smallest images can still be halved."""
 MODELS = (*PAPER_MODELS, *SMALL_MODELS)
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How images must be, and who builds from classes, side of an image and channels."""
+    """The images that a network takes, and its builder from classes, side of an image and channels."""
 
     make: Callable[[int, int, int], nn.Module]
     smallest: int = 32

@@ -61,7 +61,7 @@ class TranslationTransformer(nn.Module):
         return self.dropout(embedding(words) * math.sqrt(self.width) + self.places[: words.shape[1]])
 
     def encode(self, source_NS: Tensor) -> Tensor:
-        """What the decoder attends to, [N, S, width]."""
+        """The memory [N, S, width] that the decoder attends to."""
         return self.encoder(self._embedded(self.source_embedding, source_NS), src_key_padding_mask=source_NS == PAD)
 
     def decode(self, memory_NSD: Tensor, source_NS: Tensor, target_NT: Tensor) -> Tensor:

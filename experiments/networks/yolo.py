@@ -48,7 +48,7 @@ class Darknet53(nn.Module):
         self.stages = nn.ModuleList(stages)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Of images [N, 3, S, S] the features at S/32, S/16 and S/8, of 1024, 512 and 256 channels."""
+        """The features of images [N, 3, S, S] at S/32, S/16 and S/8, of 1024, 512 and 256 channels."""
         x, features = self.stem(x), []
         for stage in self.stages:
             x = stage(x)
@@ -87,7 +87,7 @@ class YoloV3(nn.Module):
         self.narrow = nn.ModuleList([_Conv(512, 256, 1), _Conv(256, 128, 1)])
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of images [N, 3, S, S] the outputs [N, P, 5 + classes], nothing of them squashed yet."""
+        """The outputs [N, P, 5 + classes] of images [N, 3, S, S], none of them squashed yet."""
         found, carried = [], None
         for number, features in enumerate(self.backbone(x)):
             if carried is not None:

@@ -22,7 +22,7 @@ ANCHOR_SIZE = 416
 
 @dataclass(frozen=True)
 class Priors:
-    """Of an image size: column and row of each prior's cell, pixels of a cell, prior's width and height in pixels."""
+    """The priors of an image size: column and row of each one's cell, pixels of a cell, width and height in pixels."""
 
     cells_P2: Tensor
     strides_P1: Tensor
@@ -65,7 +65,7 @@ def iou(boxes_M4: Tensor, others_K4: Tensor) -> Tensor:
 
 
 def decode(outputs: Tensor, grid: Priors) -> Tensor:
-    """Of outputs [..., P, 5 + classes] the boxes [..., P, 4], centred: the centre is inside of its cell."""
+    """The boxes [..., P, 4] of outputs [..., P, 5 + classes], centred: each centre is inside of its cell."""
     centre = (outputs[..., :2].sigmoid() + grid.cells_P2) * grid.strides_P1
     return torch.cat([centre, grid.sizes_P2 * outputs[..., 2:4].exp()], -1)
 
@@ -83,7 +83,7 @@ def nms(boxes_M4: Tensor, scores_M: Tensor, threshold: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Detections:
-    """Of one image: boxes with corners in pixels, scores from 0 to 1, classes; best first."""
+    """The detections of one image, best first: boxes with corners in pixels, scores from 0 to 1, classes."""
 
     boxes_M4: Tensor
     scores_M: Tensor

@@ -22,7 +22,7 @@ IGNORED = 0.5
 
 @dataclass(frozen=True)
 class Targets:
-    """Of one image: priors that have objects, what these should give out, and which priors learn an objectness.
+    """The targets of one image: priors that have objects, their outputs, and the priors that learn an objectness.
 
     ``boxes_M4``: place in the cell (0 to 1) and logarithm of the size over the prior's.
     """
@@ -34,7 +34,7 @@ class Targets:
 
 
 def targets(boxes_K4: Tensor, classes_K: Tensor, grid: Priors, n_classes: int) -> Targets:
-    """Of an image's objects, boxes with corners in pixels; of objects with the same prior it has the last.
+    """The targets of an image's objects, boxes with corners in pixels; the last of objects with the same prior counts.
 
     Raises ValueError for a box without an area or with its centre outside of the image.
     """

@@ -1,4 +1,4 @@
-"""What the predictor sees of layers, and which weights are predicted."""
+"""The predictor's view of layers, and the weights that are predicted."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_linear_outputs_without_places_are_repeated():
 
 
 def attention_outputs(module, query, key, value):
-    """Of its projections, by hand: [batch, tokens, channels] each."""
+    """The outputs of its projections, by hand: [batch, tokens, channels] each."""
     size = module.embed_dim
     if module.in_proj_weight is not None:
         weights = module.in_proj_weight.chunk(3)
@@ -55,7 +55,7 @@ def attention_outputs(module, query, key, value):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("sizes", [(8, 8), (6, 10)])
 def test_projections_of_attention(batch_first, bias, sizes):
-    """What is seen of them is what a reorganisation of their outputs would be."""
+    """The predictor sees a reorganisation of their outputs."""
     torch.manual_seed(2)
     kdim, vdim = sizes
     module = nn.MultiheadAttention(8, 2, bias=bias, batch_first=batch_first, kdim=kdim, vdim=vdim)

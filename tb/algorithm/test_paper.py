@@ -10,7 +10,7 @@ PREDICTING = VARIANTS[1:]
 
 
 def added(table, name):
-    """What each design has more than the baseline: in the table's unit, and in percent."""
+    """Each design's addition to the baseline, in the table's unit and in percent."""
     base = table["baseline"][name]
     more = [table[variant][name] - base for variant in PREDICTING]
     return more, [100 * value / base for value in more]

@@ -1,4 +1,4 @@
-"""What the library refuses, with the reason; what is no part of its work: copies of the network."""
+"""The library's refusals, with their reasons; copies of the network, which aren't its work."""
 
 import copy
 import io

@@ -12,7 +12,7 @@ from harness import parameters
 from test_dram_core import begin
 
 BURSTS = 96
-"""Of a pattern; the first ``WARM`` of them aren't counted."""
+"""Bursts of a pattern; the first ``WARM`` of them aren't counted."""
 WARM = 16
 SHORT_BEATS = 4
 SPAN = 1 << 22

@@ -59,7 +59,7 @@ def test_runs_of_gp_batches_without_end(adagp, tmp_path):
 
 
 def test_skipped_batches_are_told_and_keep_their_numbers(adagp, tmp_path):
-    """Of batches 3 to 5 two are skipped: the timeline's window has the one behind them."""
+    """Two of batches 3 to 5 are skipped: the timeline's window has the one after them."""
     options = ("--variant", "low", "--gradient-source", "skip", "--phases", "2:1", "--timeline", "5:5", "--fresh")
     code, out, err = adagp("train", *SMALL, *options, "-o", tmp_path / "run")
     assert code == 0 and "batches: 3 of warm-up, 1 of BP (" in out and "; those of GP were skipped" in out, err

@@ -1,4 +1,4 @@
-"""What cocotb benches share: clock and reset, ports packed by their layouts, streams that stall."""
+"""Tools of the cocotb benches: clock and reset, ports packed by their layouts, streams that stall."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the host does to an accelerator, and what must then be in memory and registers, by the golden model."""
+"""Recordings of a host: its accesses to an accelerator, and the memory and registers that golden expects after them."""
 
 from pathlib import Path
 

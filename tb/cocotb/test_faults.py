@@ -39,7 +39,7 @@ COMMANDS = [
     Command(Opcode.END, ALWAYS),
 ]  # fmt: skip
 ACTS = {1: Y, 2: MOMENTUM}
-"""Where commands write, by their index."""
+"""The addresses that commands write to, by their index."""
 FAULTS = [
     *(("reads", PROGRAM + index * COMMAND_BYTES, ErrorCode.READ_FAULT, index) for index in range(len(COMMANDS))),
     ("reads", X, ErrorCode.READ_FAULT, 1), ("reads", W + 2, ErrorCode.READ_FAULT, 1),
@@ -47,7 +47,7 @@ FAULTS = [
     ("writes", Y + 6, ErrorCode.WRITE_FAULT, 1),
     *(("writes", place, ErrorCode.WRITE_FAULT, 2) for place in (W, LOW + 16, MOMENTUM)),
 ]  # fmt: skip
-"""What fails, which byte of it, and the error and the command that it must be put down to."""
+"""Faults: the transfer that fails, its byte, and the error and command that must be reported."""
 
 
 @pytest.mark.timeout(900)

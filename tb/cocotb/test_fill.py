@@ -31,7 +31,7 @@ def pad_of(d):
 
 
 class Meaning:
-    """What descriptors do to scratchpads (element lists by target and half), in plain Python."""
+    """A plain Python model of the scratchpads under descriptors: lists of elements by target and half."""
 
     def __init__(self, config, dram):
         self.config, self.dram = config, dram

@@ -17,7 +17,7 @@ UNIT = Path(__file__).parents[1] / "unit"
 
 
 class _Tick:
-    """What awaits the clock: once, or ``repeat`` times."""
+    """An awaitable that waits for the clock once, or ``repeat`` times."""
 
     def __init__(self, context, times=1):
         self._context, self._times = context, times
@@ -34,7 +34,7 @@ class _Tick:
 
 
 class Context:
-    """What a bench of Amaranth's simulator is given: ports of ``component`` are read and set by their signals.
+    """The context of a bench of Amaranth's simulator: ports of ``component`` are read and set by their signals.
 
     A tick ends between two edges, so that what is set counts at the next one, and what is read is what the last one
     made. What depends on a port without a clock is there after a ``delay``.

@@ -92,7 +92,7 @@ class Bench:
     def transfer(
         self, own: Iterable[Point], seen: Counter, statements: Statements, points: Sequence[Point], ours: Statements
     ) -> tuple[np.ndarray, dict[str, int]]:
-        """What the bench's ``own`` points, ``seen`` so often, are of the accelerator's ``points``; as :meth:`run`."""
+        """Counts of the accelerator's ``points`` from the bench's ``own`` points, ``seen`` so often; as :meth:`run`."""
         by_module = defaultdict(list)
         for point in points:
             by_module[point.module].append(point)

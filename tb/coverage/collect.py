@@ -39,7 +39,7 @@ KINDS = (LINE, TOGGLE)
 WORK = Path("build/coverage")
 ROOT = Path(__file__).parents[2]
 SOURCES = ("golden", "host", "sim", "spec", "tb/cocotb", "tb/host", "tb/mutation", "tb/robustness", "tb/unit")
-"""What decides about workloads and benches, besides the files of OWN."""
+"""Folders that decide about workloads and benches, besides the files of OWN."""
 OWN = ("benches.py", "statements.py", "workloads.py")
 
 
@@ -68,7 +68,7 @@ def _blocks() -> dict[str, str]:
 
 
 class Collection:
-    """What is covered, in ``work``: a folder for each simulator, a file for each piece of workloads and each bench.
+    """Coverage in ``work``: a folder for each simulator, a file for each piece of workloads and each bench.
 
     ``keep``: files stay good when workloads have changed.
     """

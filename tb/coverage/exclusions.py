@@ -8,7 +8,7 @@ _DECODED = (
     "control.exponents", "control.issue", "control.supervisor", "drain", r"drain.bias\$\d+", "fill", "reads.grants",
     "sequencer", "store", "update", "update.check", "update.reader", "update.writer", "writes.grants",
 )  # fmt: skip
-"""Where a register is compared with all the values that it takes."""
+"""Comparisons of a register with all the values that it takes."""
 
 
 def _line(modules: str, text: str, what: str, reason: str) -> Exclusion:

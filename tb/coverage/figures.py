@@ -86,7 +86,7 @@ def holes(
 
 
 def sources(points: Sequence[Point], by_source: Mapping[str, np.ndarray]) -> dict[str, dict[str, int]]:
-    """What each source has covered, and what it alone: points of lines and branches, edges of bits."""
+    """Points of lines and branches and edges of bits that each source has covered, and that it alone has."""
     owners = _owners(points)
     kinds = np.array([owners[counter][0].kind == TOGGLE for counter in range(len(owners))])
     seen = {name: counts > 0 for name, counts in by_source.items()}

@@ -76,7 +76,7 @@ class Statements:
         return re.sub(r"\s+", " ", _CLOCKING.sub(r"core_\1", text)).strip()
 
     def key(self, point: Point) -> str:
-        """What a point is, wherever its module is: equal for what does the same with the same names."""
+        """The identity of a point wherever its module is: equal for statements that do the same with the same names."""
         if point.kind == TOGGLE:
             name = next((name for name in (point.name, f"\\{point.name}") if _MADE_UP.fullmatch(name)), None)
             return f"{point.bits} {self._meaning(point.module, name) if name else point.name}"

@@ -1,4 +1,4 @@
-"""What runs for coverage: the workloads that mutants of the top meet, as pieces that can run apart."""
+"""Workloads of coverage: those that mutants of the top meet, as pieces that can run apart."""
 
 import random
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Piece:
 
 
 def _observe(stage: Stage) -> list[tuple[str, object]]:
-    """What is seen of the intact accelerator in a stage of the mutation tests' bench."""
+    """Observations of the intact accelerator in a stage of the mutation tests' bench."""
     devices: list[SimDevice] = []
 
     def close():

@@ -52,7 +52,7 @@ def test_learning_rates_go_beyond_the_first_ones_until_the_best_is_inside(tmp_pa
 
 
 def test_the_two_best_learning_rates_are_looked_at_once_more(tmp_path):
-    """What two seeds say is turned around by two more; the third, now above both, is out."""
+    """Two more seeds turn the order of the first two around; the third rate, now above both, is out."""
     comparison = Comparison(TINY_REGIME, None, ExperimentFolder(tmp_path), methods=("bp-1",))
     said = {0.02: (60, 60, 0, 0), 0.06: (90, 50, 40, 40), 0.18: (65, 64, 50, 50)}
     ended(comparison, lambda run: said[run.lr][run.seed - TUNING_SEED])

@@ -1,4 +1,4 @@
-"""What plots draw, in numbers."""
+"""Plots, as numbers."""
 
 import pytest
 from adagp.evaluation.report.accuracy.plot import draw
@@ -21,7 +21,7 @@ def line(axis):
 
 
 def test_the_line_is_of_the_best_plain_training(drawn, tmp_path):
-    """What costs more and is no better isn't on it, in an experiment's plot and in that of all regimes."""
+    """The line leaves out points that cost more and are no better, in an experiment's plot and in all regimes'."""
     accuracies = {"bp-1": (1.0, 90.0), "bp-0.7": (0.7, 93.0), "bp-0.4": (0.4, 92.0), "skip": (0.5, 95.0)}
     found = [MethodResult(Point(name, accuracy, 1.0, 3, cost, None, None), {}, {}) for name, (cost, accuracy)
              in accuracies.items()]  # fmt: skip

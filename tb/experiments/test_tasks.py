@@ -1,4 +1,4 @@
-"""What networks are judged by in each task, by hand; fewer examples; what attention costs."""
+"""Scores of networks in each task, by hand; fewer examples; the cost of attention."""
 
 import math
 from dataclasses import replace

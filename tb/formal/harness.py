@@ -86,13 +86,13 @@ class Harness:
         return found[0]
 
     def state(self, path: str, name: str) -> Value:
-        """Whether the state machine in the submodule at ``path`` is in the state ``name``; KeyError if it has none."""
+        """1 while the state machine in the submodule at ``path`` is in state ``name``; KeyError if it has none."""
         signal = self.signal(f"{path}.fsm_state" if path else "fsm_state")
         value = next(value for value in count() if signal.decoder(value) == f"{name}/{value}")
         return signal == value
 
     def word(self, path: str, address) -> Signal:
-        """What the memory at ``path`` holds at ``address``, through a read port of the harness's own."""
+        """The word of the memory at ``path`` at ``address``, through a read port of the harness's own."""
         memory = self._inside(path)
         shape, depth = memory._data.shape, memory._data.depth
         place, found = Signal(range(depth), name=f"place{len(self.names)}"), Signal(Shape.cast(shape).width)
@@ -101,7 +101,7 @@ class Harness:
         return found
 
     def held(self, path: str, meant) -> Value:
-        """How many entries of the SyncFIFO at ``path`` are ``meant``, which is asked of the value of each."""
+        """The number of entries of the SyncFIFO at ``path`` whose value is ``meant``."""
         fifo, consume = self.block(path), self.signal(f"{path}.consume")
         places = [(place, self.word(f"{path}.storage", place)) for place in range(fifo.depth)]
         return sum(((place - consume)[: len(consume)] < fifo.level) & meant(word) for place, word in places)
@@ -144,7 +144,7 @@ class Harness:
         self._check(Assert, name, condition)
 
     def assume(self, name: str, condition) -> None:
-        """Of the surroundings: ``condition`` holds in every cycle."""
+        """Assume of the surroundings that ``condition`` holds in every cycle."""
         self._check(Assume, name, condition)
 
     def cover(self, name: str, condition) -> None:

@@ -15,7 +15,7 @@ _MAP = """
     aigmap; opt_clean
 """
 _FREE = "setundef -undriven -anyseq"
-"""What nobody drives may be anything; else optimisation takes it for whatever suits it."""
+"""Undriven signals may be anything; else optimisation takes them for whatever suits it."""
 
 
 @dataclass(frozen=True)

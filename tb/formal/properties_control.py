@@ -134,7 +134,7 @@ def _fetch(h):
 
 
 def _flow(h, prefetch):
-    """What fetch knows of a command in its states, and when nothing is being read."""
+    """Fetch's knowledge of a command in its states, and when nothing is being read."""
     dut = h.dut
     work, leaves, skip, header, calm, gone, tried = (
         h.signal(name) for name in ("work", "leaves", "skip", "header", "calm", "gone", "tried")

@@ -31,7 +31,7 @@ GAP = 4
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16
 DATA = ("t:$mul",)
-"""What is cut in blocks whose rules don't depend on results."""
+"""Cells that are cut out of blocks whose rules don't depend on results."""
 
 
 @job("odometer", lambda: Odometer(3, 12))

@@ -22,7 +22,7 @@ MACHINES = {"issue": CONFIG, "issue_low": replace(CONFIG, variant="low"), "issue
 
 
 def _queue_rule(h, name, dispatch, queue):
-    """What a queue offers has waited long enough, and stays at its front until it is taken."""
+    """A queue's offer has waited long enough, and stays at its front until it is taken."""
     fifo_rule(h, name, queue, by_stream=True)
     wait = data.View(dispatch.item, queue.r_data).wait
     waited = Cat(dispatch.completed[kind] >= wait[kind] for kind in KINDS).all()
@@ -67,7 +67,7 @@ def _completed(h):
 
 
 def _accounts(h, trying, here):
-    """Of each kind of command: what was given is complete or in flight, and nothing else is."""
+    """Each command of each kind is complete or in flight, and nothing else is."""
     completed, config = _completed(h), h.dut.config
     flights = dict.fromkeys(KINDS, 0) | here
     if config.predicts and config.n_cores == 1:

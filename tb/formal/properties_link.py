@@ -52,7 +52,7 @@ def _framer(h):
 
 @job("frame_buffer", FrameBuffer, cut=("t:$mem_v2",))
 def _frame_buffer(h):
-    """Of the bytes themselves nothing is proved: what lies in the memory is cut."""
+    """Counts are proved, not bytes: the memory's contents are cut."""
     dut, (port,) = h.dut, h.block("bytes").read_ports
     data = port.data
     h.assume("bytes: data stands while the port is off", ~h.before(~port.en) | (h.before(data) == data))

@@ -28,7 +28,7 @@ def burst_form(valid, payload):
 
 
 def request_rule(h, name, request, beats=CONFIG.max_burst_beats):
-    """What an arbiter may count on: a client's requests are such bursts, of up to ``beats``."""
+    """An arbiter's assumption: a client's requests are such bursts, of up to ``beats``."""
     h.prove(f"{name}: a burst within a page", burst_form(request.valid, request.p))
     h.cover(f"{name}: a burst of {beats} beats", request.valid & (request.p.length == beats - 1))
 
@@ -207,7 +207,7 @@ def _store(h):
 
 @job("ping_pong", lambda: PingPong(CONFIG, FEW), cut=("t:$mem_v2",))
 def _ping_pong(h):
-    """Of what two engines never do (no half is both's: jobs ``tokens_*``), the block's own assertion follows."""
+    """The block's own assertion follows from engines that never own the same half (jobs ``tokens_*``)."""
     dut = h.dut
     halves = {}
     for kind, wanted in (("write", lambda port: port.mask.any()), ("read", lambda port: port.valid & port.en)):

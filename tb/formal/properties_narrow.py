@@ -22,7 +22,7 @@ def _few_beats():
 
 
 def _pieces_rule(h, path):
-    """What a :class:`.narrow._Pieces` says of its bursts; returns their queue."""
+    """Rules of a :class:`.narrow._Pieces` about its bursts; returns their queue."""
     bursts = h.block(f"{path}bursts")
     fifo_rule(h, f"{path}bursts", bursts, by_stream=True, covers=False)
     return bursts

@@ -10,7 +10,7 @@ __all__ = []
 
 
 def _entries(h):
-    """What the tables hold: epochs and lengths by place, and which place is the last one."""
+    """The tables' contents: epochs and lengths by place, and the last place."""
     dut = h.dut
     places = range(ENTRIES)
     epochs = [h.word("epochs.memory", place) for place in places]
@@ -29,7 +29,7 @@ def _position_of_epoch(h, epochs, lasts):
 
 
 def _next_run(dut, lengths):
-    """Whether the batch's run is one of GP, and the batches it has, the batch included; by the rules of machine.md."""
+    """The kind of the batch's run (1 for GP) and its batches, this one included, by the rules of docs/machine.md."""
     gp = Mux(dut.gate_open, lengths.gp, 0)
     another = dut.run.left == 0
     takes_gp = another & (gp != 0) & (~dut.run.gp | (lengths.bp == 0))
@@ -39,7 +39,7 @@ def _next_run(dut, lengths):
 
 
 def _host(h):
-    """What the register file does: it says when it writes, and its own registers change in the cycle after."""
+    """A model of the register file: it says when it writes, and its own registers change in the cycle after."""
     dut = h.dut
     sets = Cat(getattr(dut, f"set_{name}") for name in ("epochs", "lengths", "epoch", "batch", "run"))
     h.assume("written: whenever something is set", ~sets.any() | dut.written)
@@ -86,7 +86,7 @@ def _phases(h):
 
 
 def _decided(h, moves, warm, over, is_gp, batches, entry):
-    """What there is behind a decision."""
+    """Rules about the cycles after a decision."""
     dut = h.dut
     moved, before = h.before(moves), h.before
     phase = Mux(warm, WARMUP, Mux(is_gp, GP, BP))

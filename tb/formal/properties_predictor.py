@@ -31,7 +31,7 @@ Names = namedtuple(
     "s1_valid s2_valid s1 s2 move1 move2 step shown coming announced here moved answer_valid held answered answers "
     "was_read was_written",
 )
-"""Of the block's signals, in the order in which it makes them."""
+"""Names of the block's signals, in the order in which it makes them."""
 Stage = namedtuple("Stage", "valid last id")
 
 
@@ -85,7 +85,7 @@ def _reads(h):
 
 
 def _stages(h, signals):
-    """Where a word of the window is behind the queue, the first to be shown first."""
+    """Stages that hold a word of the window after the queue, the first to be shown first."""
     skid = h.block("beats")
     spare = data.View(skid.o.p.shape(), h.signal("beats.spare")).beat
     s1, s2 = (data.View(spare.shape(), signal) for signal in (signals.s1, signals.s2))
@@ -96,7 +96,7 @@ def _stages(h, signals):
 
 
 def _beats(h, signals, queue, entered, shown, word):
-    """Of the burst that is followed: its beats, as many as it has, from its words."""
+    """The followed burst gives as many beats as it has, from its words."""
     axi, stages = h.dut.i_read, _stages(h, signals)
     burst, waiting = followed(h, entered, shown & axi.rlast, {"word": word, "length": axi.arlen, "id": axi.arid})
     known, length, count = burst.known, burst.length, h.signal("count")
@@ -176,7 +176,7 @@ def _writes(h):
 
 
 def _moves(h, signals, queue, inside, word):
-    """Of the burst that is followed: its beats go to the port or into its words, and its answer comes behind them."""
+    """The followed burst's beats go to the port or into its words, and its answer comes after them."""
     axi, port = h.dut.i_write, h.dut.o_write
     moved, ends = signals.moved, signals.moved & axi.wlast
     entered = queue.w_en & queue.w_rdy

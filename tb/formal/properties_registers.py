@@ -27,7 +27,7 @@ RESULTS_ONLY = (*(f"c:*{part}*" for part in ("lane", "reader", "writer", "tracke
 
 
 def recent_results(h, name, valid):
-    """Whether there was a result in each of the last cycles, the latest first."""
+    """A bit for each of the last cycles, the latest first: there was a result."""
     history = Signal(RESULT_GAP, name=f"history_{name}")
     h.m.d.sync += history.eq(Cat(valid, history))
     return history
@@ -167,7 +167,7 @@ def _update_results(h):
 
 
 RESET_CYCLES = 4
-"""Of the supervisor that is proved: as few as tell the order of things."""
+"""Reset cycles of the proved supervisor: as few as tell the order of events."""
 
 
 @job("supervisor", lambda: Supervisor(5, reset_cycles=RESET_CYCLES))

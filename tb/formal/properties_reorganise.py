@@ -103,7 +103,7 @@ def _given(h, reading, giving, of_chosen, total):
 
 
 def sums_given(h, walk, under_way, runs):
-    """Of a drain at work on a descriptor that takes sums out: it asks for as many as there are vectors, some of them
+    """A drain that takes sums out for a descriptor asks for as many as there are vectors, some of them
     ``under_way``."""
     i, d = h.dut.i.p, walk.d
     one = (i.n_in == 1) & (i.idx == 0)

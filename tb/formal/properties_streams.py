@@ -13,7 +13,7 @@ WIDTH = 4
 
 
 def _keeps_items(h, room):
-    """What goes in comes out, in order: the block is compared with a queue of ``room`` items."""
+    """Items leave in the order in which they came: the block is compared with a queue of ``room`` items."""
     dut = h.dut
     bind_streams(h)
     taken, given = dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready

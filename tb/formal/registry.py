@@ -1,4 +1,4 @@
-"""What is to be proved: jobs, each a block of ``rtl/`` with rules bound to it."""
+"""Jobs of proof: each is a block of ``rtl/`` with rules bound to it."""
 
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""What is demanded of streams, counters and tokens, whatever the block: rules bound to a harness from outside."""
+"""Rules for streams, counters and tokens of any block, bound to a harness from outside."""
 
 from adagp.rtl.lib.interfaces import Token
 from amaranth import Signal, Value

@@ -1,4 +1,4 @@
-"""What is true inside the compute engine: of its operand fetchers, its feeder, and halves of the accumulator.
+"""Invariants of the compute engine: its operand fetchers, its feeder, and halves of the accumulator.
 
 Those that jobs of a part alone have too take the path of that part, its dot included, "" for the harness's own.
 """
@@ -15,7 +15,7 @@ __all__ = ["accumulator_rule", "feeder_rule", "operand_rule", "walks_end_rule"]
 
 
 def operand_rule(h: Harness, path: str, full, free) -> Signal:
-    """Of an operand's fetcher at ``path``: it gives back no more halves than it took. Returns how many it has."""
+    """An operand's fetcher at ``path`` gives back no more halves than it took. Returns how many it has."""
     held = Signal(range(4), name=f"held_{len(h.names)}")
     h.m.d.sync += held.eq(held + (full.take & full.avail) - free)
     h.assume(f"{path}full: the ring has no more tokens than halves", ~full.avail | (held < HALVES))
@@ -31,7 +31,7 @@ def operand_rule(h: Harness, path: str, full, free) -> Signal:
 
 
 def walks_end_rule(h: Harness, path: str, operand: Im2col) -> None:
-    """Of the ``operand`` fetcher at ``path``: a walk ends with a pass, in every vector on its way."""
+    """A walk of the ``operand`` fetcher at ``path`` ends with a pass, in every vector on its way."""
     # Whether valid or not: all of these end in end_pass, end_sweep, end_walk.
     vectors = [*(h.signal(f"{path}stage{stage}") for stage in range(Im2col.latency)), h.signal(f"{path}skid.spare")]
     for vector in (*vectors, operand.o.p):
@@ -40,7 +40,7 @@ def walks_end_rule(h: Harness, path: str, operand: Im2col) -> None:
 
 
 def feeder_rule(h: Harness, path: str) -> None:
-    """Of the feeder at ``path``: what it knows in a register is what holds."""
+    """The registers of the feeder at ``path`` say what holds."""
     feeder = h.block(path.rstrip("."))
     may, in_pass, loaded, need_half, opened = (
         h.signal(path + name) for name in ("may", "in_pass", "loaded", "need_half", "opened"))  # fmt: skip

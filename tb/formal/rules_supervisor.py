@@ -1,4 +1,4 @@
-"""What is true inside the supervisor: of the cycles of a reset, and of reports on their way to the earliest ones."""
+"""Invariants of the supervisor: the cycles of a reset, and reports on their way to the earliest ones."""
 
 from adagp.rtl.lib.interfaces import ErrorLayout
 from amaranth import Cat, Const, Signal, Value

@@ -1,4 +1,4 @@
-"""What is true inside the blocks that walk and queue, and makes rules of the blocks that contain them inductive.
+"""Invariants of the blocks that walk and queue, which make rules of the blocks around them inductive.
 
 Each takes the path of such a block, "" for the harness's own.
 """
@@ -85,7 +85,7 @@ def beat_walk_rule(h: Harness, path: str) -> None:
 
 
 def stood_rule(h: Harness, path: str, check: Callable) -> None:
-    """What an :class:`.odometer.Odometer` starts with is there a cycle before; checked by ``check``."""
+    """The start values of an :class:`.odometer.Odometer` are there a cycle before; checked by ``check``."""
     odometer = h.block(path)
     n = odometer.n.as_value()
     check(f"{_inside(path)}n: has stood for a cycle at a start", ~odometer.start | (h.before(n) == n))

@@ -1,4 +1,4 @@
-"""What is demanded of the predictor memory's window, in either direction: addresses, order by id, bursts in a queue."""
+"""Rules for the predictor memory's window, in either direction: addresses, order by id, bursts in a queue."""
 
 from collections import namedtuple
 from dataclasses import replace
@@ -26,7 +26,7 @@ __all__ = [
 ON_CHIP = replace(CONFIG, variant="max")
 N_IDS = 4
 NUMBERS = range(4 * OUTSTANDING)
-"""Of bursts, modulo: more than may be under way."""
+"""Numbers of bursts, modulo: more than may be under way."""
 PAGE_WORDS = PAGE // ON_CHIP.beat_bytes
 ADDRESS = ("id", "addr", "len", "size", "burst", "cache", "prot")
 
@@ -39,7 +39,7 @@ def members(axi, prefix, names):
 
 
 def window_word(axi, prefix):
-    """Of the window, whose start is a multiple of its size: the word at the channel's address."""
+    """The word of the window at the channel's address; the window starts at a multiple of its size."""
     beat = (ON_CHIP.beat_bytes - 1).bit_length()
     bits = (ON_CHIP.predictor_bytes // ON_CHIP.beat_bytes - 1).bit_length()
     return getattr(axi, f"{prefix}addr")[beat : beat + bits]
@@ -105,7 +105,7 @@ def followed(h, entered, left, burst):
 
 
 def queued(h, path, place):
-    """What a queue holds at a place, counted from its front."""
+    """A queue's entry at a place, counted from its front."""
     consume = h.signal(f"{path}.consume")
     return h.word(f"{path}.storage", (consume + place)[: len(consume)])
 

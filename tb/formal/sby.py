@@ -51,7 +51,7 @@ design.il
 
 
 def ask(name: str, seconds: int, tools: Path, spoil: bool = False) -> dict:
-    """Whether sby, in folder ``tools``, proves the assertions of job ``name``: its word (PROVED if so) as ``status``.
+    """The word of sby, in folder ``tools``, on the assertions of job ``name`` as ``status``: PROVED if it proves them.
 
     With ``spoil`` there is one among them that doesn't hold: nothing stays as it is for ever.
     """
@@ -77,7 +77,7 @@ def ask(name: str, seconds: int, tools: Path, spoil: bool = False) -> dict:
 
 
 def versions(tools: Path) -> dict[str, str]:
-    """Of the packages in the environment whose commands lie in ``tools``."""
+    """Versions of the packages in the environment whose commands lie in ``tools``."""
     packages = [str(path) for path in tools.resolve().parent.glob("lib/python*/site-packages")]
     return {name: found.version for name in PACKAGES for found in distributions(name=name, path=packages)}
 

@@ -27,7 +27,7 @@ _FRAME = re.compile(r"asserted in frame\s+(\d+)|CEX in frame (\d+)")
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a check: ``depth`` is the frames of a trace, or of a bounded proof."""
+    """The outcome of a check: ``depth`` is the frames of a trace, or of a bounded proof."""
 
     name: str
     kind: str
@@ -45,7 +45,7 @@ class Result:
 
 
 def _abc(netlist: Netlist, outputs: list[int], command: str, limit: float) -> str:
-    """What ABC says of ``command`` on the OR of some outputs."""
+    """ABC's answer to ``command`` on the OR of some outputs."""
     chosen = ",".join(map(str, outputs))
     script = f"read_aiger {netlist.path}; cone -N {chosen}; scleanup; orpos; {command}"
     try:
@@ -83,7 +83,7 @@ def _induction(netlist, numbers, limit) -> int | None:
 
 
 def _reachability(netlist, numbers, limit) -> bool:
-    """Whether property directed reachability proves some assertions together."""
+    """True if property directed reachability proves some assertions together."""
     return "Property proved" in _abc(netlist, numbers, f"pdr -T {limit}", limit)
 
 
@@ -116,7 +116,7 @@ class _Assertions:
             self._settle(numbers, "proved", "pdr", None, begin)
 
     def search(self):
-        """What is left, one by one: refuted, proved by reachability, or without failure up to ``depth``.
+        """The remaining checks, one by one: refuted, proved by reachability, or without failure up to ``depth``.
 
         Without ``depth`` it stays open.
         """

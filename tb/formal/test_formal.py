@@ -26,7 +26,7 @@ DEPTH, LIMIT = 20, 10
 
 
 def outcomes(harness: Harness, folder: Path) -> dict[str, str]:
-    """What becomes of each check of a harness."""
+    """The outcome of each check of a harness."""
     rtlil = harness.rtlil()
     results = solve(lambda doubtful: build(rtlil, folder, doubtful=doubtful), DEPTH, LIMIT)
     structure = gates_between(rtlil, folder, harness.independent)

@@ -1,4 +1,4 @@
-"""What is made of a block before it is solved: gates between signals, what is cut out of it."""
+"""The netlist of a block before it is solved: gates between signals, cells that are cut out."""
 
 import pytest
 from amaranth import Assert, Module, Signal

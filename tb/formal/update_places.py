@@ -1,4 +1,4 @@
-"""Where the update unit is in a command: its chunks, and the walks that ask for their arrays."""
+"""The update unit's place in a command: its chunks, and the walks that ask for their arrays."""
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Place:
     size: Value
 
     def third(self, count):
-        """Whether two full chunks are done, if ``count`` were there at the start."""
+        """1 if two full chunks are done, when ``count`` were there at the start."""
         return (self.size != 0) & (self.left + 2 * weights() < count)
 
 
@@ -99,7 +99,7 @@ def segments_of(h, path):
 
 
 def slice_before(h, path):
-    """What the slice before a walk gives it; or the writer itself, whose walk takes it at once."""
+    """The input of a walk: from the slice before it, or from the writer, whose walk takes it at once."""
     if path.endswith("walk"):
         given = h.block(path).i
         if (name := f"{path}: what it is given is taken") not in h.names:
@@ -113,6 +113,6 @@ def slice_before(h, path):
 
 
 def aligned(addr):
-    """Whether addresses, one after the other in a value, are multiples of the beat."""
+    """1 if addresses, one after the other in a value, are multiples of the beat."""
     value = Value.cast(addr)
     return Cat(value[at : at + BEAT_BITS] for at in range(0, len(value), 32)) == 0

@@ -1,4 +1,4 @@
-"""Where the beats are that the update unit reads: said in full, which makes the rules inductive."""
+"""The places of the beats that the update unit reads, in full, which makes the rules inductive."""
 
 from adagp.rtl.update.arrays import SLOTS, array_bytes
 from amaranth import Mux, Signal
@@ -11,7 +11,7 @@ from .update_places import aligned, beats_of, between, chunk_place, walk_rule, w
 __all__ = ["beats_due", "reading_rule", "waiting_groups"]
 
 UNDER_WAY_BITS = 12
-"""Of the number of beats asked for that haven't come: two chunks' at most."""
+"""Bits of the number of beats asked for that haven't come: two chunks' at most."""
 
 
 def beats_due(h, read):
@@ -38,7 +38,7 @@ def place_given(h, prefix, emitted):
 
 
 def reading_rule(h, prefix, due):
-    """Where the beats of the reader ``prefix`` are, ``due`` of them still to come; returns the chunk it gives out."""
+    """Places of the beats of the reader ``prefix``, ``due`` of them still to come; returns the chunk it gives out."""
     sizes = array_bytes(CONFIG)
     requested, received, emitted = (chunk_place(h, prefix + name) for name in ("requested", "received", "emitted"))
     asking, coming = h.signals(f"{prefix}array")

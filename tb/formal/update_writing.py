@@ -1,4 +1,4 @@
-"""Where the beats are that the update unit writes: said in full, which makes the rules inductive."""
+"""The places of the beats that the update unit writes, in full, which makes the rules inductive."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ __all__ = ["answered", "groups_given", "output_stands", "writing_rule"]
 
 
 def output_stands(h, prefix):
-    """Of the writer's FIFOs, whose memories are cut: an output stands until taken, for its read port is off then."""
+    """An output of the writer's FIFOs, whose memories are cut, stands until taken: its read port is off then."""
     for name in written_arrays(CONFIG):
         fifo = h.block(f"{prefix}beats_{name}")
         waits = h.before(fifo.r_rdy & ~fifo.r_en)
@@ -44,7 +44,7 @@ def answered(h, write):
 
 
 def writing_rule(h, prefix, inside):
-    """Where the beats of the writer ``prefix`` are, which has what :func:`groups_given` says."""
+    """The places of the beats of the writer ``prefix``, which has what :func:`groups_given` says."""
     given, place = inside.chunk, inside.place
     writing = chunk_place(h, f"{prefix}chunks")
     states = ("CHUNK", "REQUEST", "BEATS", "ARRAY")
@@ -136,7 +136,7 @@ def delivering_rule(h, prefix, moving, left):
 
 @dataclass(frozen=True)
 class Given:
-    """What a writer was given: the chunk, its weights so far, whether a group would be its end; it moves ``on`` by it.
+    """A writer's input: the chunk, its weights so far, whether a group would end it; it moves ``on`` by it.
 
     What was given last waits in a register, ``ending`` if it is a chunk's end.
     """

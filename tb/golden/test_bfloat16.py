@@ -21,7 +21,7 @@ def floats(bits):
 
 
 def patterns(values):
-    """Of float32, as results of the PE: subnormals flushed, one NaN."""
+    """The bit patterns of float32 values as results of the PE: subnormals flushed, one NaN."""
     bits = values.view(np.uint32).astype(np.int64)
     return np.where(np.isnan(values), bfloat16.NAN, flushed(bits, 23))
 
@@ -32,7 +32,7 @@ def torch_bfloat16(bits):
 
 
 def kinds(bits):
-    """How many results are zeros, infinities, NaNs and numbers."""
+    """Counts of zeros, infinities, NaNs and numbers among results."""
     magnitude = bits & 0x7FFFFFFF
     special = magnitude >= 0x7F800000
     infinite, zero = magnitude == 0x7F800000, magnitude == 0

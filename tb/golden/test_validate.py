@@ -33,7 +33,7 @@ class _Judge:
 
 
 def judged(run):
-    """What ``run(machine)`` ends with."""
+    """The error code that ``run(machine)`` ends with."""
     try:
         run(_Judge())
     except _Accepted:

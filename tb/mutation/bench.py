@@ -17,10 +17,10 @@ __all__ = ["Bench"]
 LIMIT = 3
 """A stage may take so many times the intact accelerator's cycles, and all of them its CPU time."""
 LEAST_SECONDS = 60
-"""Of CPU time that a mutant has in any case."""
+"""Seconds of CPU time that every mutant has."""
 
 NO_END = "no interrupt within"
-"""What a simulation that takes too many cycles says."""
+"""The message of a simulation that takes too many cycles."""
 
 
 class Bench:

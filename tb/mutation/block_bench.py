@@ -29,9 +29,9 @@ LIMIT, MORE_SECONDS = 3, 5
 NEARLY = 0.9
 """The system's limit and its account of time differ a little."""
 NO_RESULTS = "left no results"
-"""What the runner says of a simulation that was stopped."""
+"""The runner's message about a simulation that was stopped."""
 STOPS = "%Error"
-"""How Verilator begins to say why a simulation can't go on."""
+"""The beginning of Verilator's message when a simulation can't go on."""
 
 _EXCEPTION = re.compile(r"\b((\w*(?:Error|Timeout))\b.*)$", re.MULTILINE)
 

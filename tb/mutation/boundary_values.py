@@ -44,7 +44,7 @@ def _layer(opcode, name, size, tile, swap):
 
 
 def fits(opcode: Opcode, fields: dict) -> bool:
-    """Whether the tiles of a layer have room."""
+    """True if the tiles of a layer have room."""
     try:
         descriptors(tile_program, CONFIG, [task({**fields, "opcode": opcode})])
     except TileError:

@@ -30,7 +30,7 @@ WORK = Path("build/mutation")
 HERE = Path(__file__).parent
 TOP = "top"
 MAKERS = [HERE / f"{name}.py" for name in ("netlist", "choice")]
-"""What netlists and mutants are made by, besides rtl/."""
+"""Sources that make netlists and mutants, besides rtl/."""
 TOP_BENCH = [HERE / f"{name}.py" for name in ("bench", "stages")]
 PREDICTING_BENCH = [HERE / f"{name}.py" for name in ("bench", "predicting")]
 
@@ -133,7 +133,7 @@ class Campaign:
         return digest(self._part(TOP, scope), mutant.command, self._prover, scope, how)
 
     def finding(self, mutant: Mutant) -> Finding:
-        """What is known of a mutant."""
+        """Everything that is known of a mutant."""
         finding = Finding(mutant, self._part(TOP, mutant.module))
         for name in self.asked(mutant):
             finding.asked(name, self.question(name, mutant), self.records)
@@ -148,7 +148,7 @@ class Campaign:
     # --- answers ----------------------------------------------------------------------------------
 
     def _answer(self, name: str, number: int) -> dict:
-        """What a bench says of a mutant, once it has been seen to pass on the intact netlist."""
+        """A bench's verdict on a mutant, once it has been seen to pass on the intact netlist."""
         if name == TOP:
             answer = self._top().apart(number)
         else:

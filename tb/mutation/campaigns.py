@@ -9,7 +9,7 @@ from .observations import SEED, Observations, Open, Stage
 __all__ = ["CASES", "cases", "stages"]
 
 CASES = {"random_commands": 300, "axi_faults": 40, "resets": 20}
-"""How many cases of which campaign."""
+"""Cases to run of each campaign."""
 
 
 def cases(name: str, count: int, open_device: Open) -> Observations:

@@ -99,12 +99,12 @@ def files(netlist: str) -> set[str]:
 
 
 def _clock(port: str, kind: str) -> bool:
-    """Whether a cell's port is a clock: clocks are left alone, but not what opens their gates."""
+    """True if a cell's port is a clock: clocks are left alone, but not the signals that open their gates."""
     return _CLOCK.search(port) is not None or (kind == f"\\{CELL}" and port != "open")
 
 
 def shares(sizes: dict[str, int], count: int) -> dict[str, int]:
-    """How many mutants of each block: by the square root of its cells, at least LEAST, ``count`` or more in all."""
+    """Numbers of mutants of the blocks: by the square root of its cells, at least LEAST, ``count`` or more in all."""
     scale = 0.0
     while True:
         scale += 0.05

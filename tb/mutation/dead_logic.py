@@ -1,4 +1,4 @@
-"""Whether a mutant is where nobody reads: then it is removed with what leads nowhere, whatever it does."""
+"""Dead logic: a mutant that lies in logic nobody reads goes when unread cells are removed."""
 
 import re
 
@@ -12,7 +12,7 @@ __all__ = ["unread"]
 
 
 def unread(path: str, scope: str, command: str, folder: str) -> bool:
-    """Whether an inverter at the mutant's place goes when all of ``scope`` is taken apart, bit by bit, and cleaned."""
+    """True if an inverter at the mutant's place goes when all of ``scope`` is taken apart, bit by bit, and cleaned."""
     place = re.sub(r"-mode \S+", "-mode inv", re.sub(r" -ctrlbit \d+", "", command))
     with open(f"{folder}/gate.v", "w") as gate:
         gate.write(yosys.GATE)

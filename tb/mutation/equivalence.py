@@ -31,7 +31,7 @@ WHOLE = ("", TOP, f"{TOP}.accelerator")
 """Modules that aren't tried for what is inside them."""
 
 SOURCES = [Path(__file__).with_name(f"{name}.py") for name in ("equivalence", "sequential")]
-"""What proves."""
+"""Sources of the proof itself."""
 
 
 def scopes(module: str) -> Iterator[str]:
@@ -42,7 +42,7 @@ def scopes(module: str) -> Iterator[str]:
 
 
 def attempts(mutant: Mutant) -> Iterator[tuple[str, ...]]:
-    """What is tried, the fastest first: the module, and how (see :func:`.sequential.prove`)."""
+    """Attempts, the fastest first: the module, and how (see :func:`.sequential.prove`)."""
     instance = mutant.kind.startswith("\\") and mutant.kind != f"\\{CELL}"
     alone = mutant.module, "alone", *([mutant.kind[1:]] if instance else [])
     yield alone
@@ -60,7 +60,7 @@ def attempts(mutant: Mutant) -> Iterator[tuple[str, ...]]:
 
 
 def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | None = None) -> dict:
-    """Whether a mutant is ``proved`` to be equivalent within module ``scope``; what made the attempt end, if not so."""
+    """The proof that a mutant is equivalent within module ``scope``: ``proved``, or what made the attempt end."""
     seconds = seconds or (PATIENT_SECONDS if {MEMORIES, UNREAD} & {*how} else SECONDS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "netlist.il"

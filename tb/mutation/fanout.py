@@ -1,4 +1,4 @@
-"""How far a break reaches: the cells whose outputs may come to differ, by the RTLIL of both sides."""
+"""The fan-out of a break: the cells whose outputs may come to differ, by the RTLIL of both sides."""
 
 import re
 from collections import defaultdict

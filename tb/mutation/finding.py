@@ -1,4 +1,4 @@
-"""What is known of one mutant, and the result that follows."""
+"""Findings on one mutant, and the result that follows."""
 
 from collections.abc import Mapping
 
@@ -38,7 +38,7 @@ class Finding:
             self.caught = name
 
     def tried(self, digest: str, records: Mapping[str, dict]) -> None:
-        """What came of trying to prove it, if that is known."""
+        """The outcome of the attempts to prove it, if known."""
         self.digests["proof"] = digest
         if digest not in records:
             self.complete = False
@@ -53,14 +53,14 @@ class Finding:
 
     @property
     def result(self) -> str:
-        """What became of it: a column of the table."""
+        """Its result: a column of the table."""
         if self.caught:
             return TOP if self.caught == TOP else "block"
         return "equivalent" if self.proof else "argued" if self.reason else "survived"
 
     @property
     def block_bench(self) -> str:
-        """What its block's bench says."""
+        """The verdict of its block's bench."""
         said = [verdict["found"] for name, verdict in self.verdicts.items() if name != TOP]
         return "none" if not said else "survived" if said == [None] * len(said) else "caught"
 

@@ -1,4 +1,4 @@
-"""What is assumed of the intact accelerator in proofs that need it: inputs and states that a module never has.
+"""Invariants of the intact accelerator, assumed in proofs that need them: inputs and states that a module never has.
 
 A mutant that is equivalent only because of them is proved with them as conditions of the intact module (see
 :mod:`.sequential`). That is sound if they hold on the intact accelerator: as long as nothing differs outside the

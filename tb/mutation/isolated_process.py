@@ -1,4 +1,4 @@
-"""What benches say of a mutant, and where they run: in processes of their own.
+"""Verdicts of benches on a mutant; benches run in processes of their own.
 
 A broken accelerator may go on for ever, or take the process with it.
 """
@@ -16,11 +16,11 @@ VARIABLE = "ADAGP_MUTANT"
 """Environment variable that says which mutant is active; 0: none."""
 
 CRASHES = tuple(-number for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGBUS))
-"""How processes end that a simulation takes down."""
+"""Exit statuses of processes that a simulation takes down."""
 
 
 class Kind(StrEnum):
-    """What gives a mutant away."""
+    """Differences that give a mutant away."""
 
     GOLDEN = "golden"
     """Other values than the golden model's, or than those that a block's bench computes itself."""
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 def verdict(found: str | None = None, kind: Kind | None = None) -> dict:
-    """What a bench says of a mutant: what it has ``found``, in a few words (None: nothing), and of which kind."""
+    """A bench's verdict on a mutant: the difference ``found``, in a few words (None: nothing), and its kind."""
     return {"found": found, "kind": kind}
 
 

@@ -20,7 +20,7 @@ GIVEN = "given:"
 
 @dataclass(frozen=True)
 class How:
-    """What is compared: only some submodules ``within`` (None: all), the others cut out; with ``wide`` gates may be
+    """The comparison: only some submodules ``within`` (None: all), the others cut out; with ``wide`` gates may be
     open more often; ``invariants`` are known of the intact side; memories of up to ``words`` words are not cut out but
     made of registers."""
 
@@ -86,7 +86,7 @@ def _share(modules: tuple[ys.Module, ys.Module], reached: set[str]) -> None:
 
 
 def _broken(joint: ys.Module, invariants: ys.SigSpec) -> ys.SigSpec:
-    """Whether an invariant doesn't hold, or didn't once."""
+    """1 if an invariant doesn't hold, or once didn't."""
     if not invariants.size():
         return ys.SigSpec(0, 1)
     before = ys.SigSpec(joint.addWire(identifier("broken_before"), 1))

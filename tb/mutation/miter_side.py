@@ -6,7 +6,7 @@ from pyosys import libyosys as ys
 __all__ = ["GATE_PORT", "Side", "identifier", "plain"]
 
 GATE_PORT = ".open"
-"""How the names of outputs end that say whether a gate is open."""
+"""The end of the names of outputs that say whether a gate is open."""
 
 
 def identifier(name: str) -> ys.IdString:
@@ -79,7 +79,7 @@ class Side:
         self.module.remove(cell)
 
     def _cut_memory(self, memory):
-        """What a memory gives is an input; what it is asked and given, where enabled, an output."""
+        """A memory's read data becomes an input; its addresses and write data, where enabled, become outputs."""
         ports = {port.str()[1:]: signal for port, signal in memory.connections_.items() if signal.size()}
         label = plain(memory.name.str())
         n_bits = memory.parameters[identifier("ABITS")].as_int()

@@ -1,4 +1,4 @@
-"""What the stages of the top's bench share: what they are, and what they report of a device.
+"""The stages of the top's bench: their form, and their observations of a device.
 
 A stage is a generator of observations, (what, value). Its argument opens a device; whatever is seen of the intact
 accelerator, cycles included, must be seen of every other. Observations that don't begin with ``TIMED`` must also be
@@ -36,7 +36,7 @@ __all__ = [
 
 CONFIG = preset("tiny")
 PREDICTING = replace(CONFIG, variant="max")
-"""What has all that there is."""
+"""The configuration that has every block."""
 SEED = 10
 TIMED = "timed "
 Open = Callable[..., Device]
@@ -54,7 +54,7 @@ class Stage:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two observed values are equal."""
+    """True if two observed values are equal."""
     return bool(np.array_equal(one, other)) if isinstance(one, np.ndarray) else one == other
 
 

@@ -1,4 +1,4 @@
-"""What was found out, on file under the digest of all that it depends on: what is found there is current."""
+"""Records of findings, kept under the digest of all that they depend on, so that a record found is current."""
 
 import json
 from pathlib import Path

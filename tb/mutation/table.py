@@ -1,4 +1,4 @@
-"""What a campaign found, as figures, and as a table by block."""
+"""A campaign's findings as figures, and as a table by block."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from .invariants import INVARIANTS
 __all__ = ["figures", "table"]
 
 COLUMNS = ("mutants", "no bench", "block", "top", "equivalent", "argued", "survived")
-"""Of the table: how many there are, and in nothing that has a bench of its own; caught by the block's bench, by the
+"""Columns of the table: mutants in all, and in no block that has a bench; caught by the block's bench, by the
 top's; proved equivalent; not proved but argued to be; neither."""
 
 
@@ -49,7 +49,7 @@ def figures(findings: Iterable[Finding]) -> tuple[dict, dict]:
 
 
 def _assumes(row):
-    """Whether a mutant's proof needs what only has a reason."""
+    """True if a mutant's proof needs an assumption that is only argued."""
     how = (row["proof"] or {}).get("how", "")
     return any(str(one) in how for one in INVARIANTS if not one.job)
 

@@ -27,7 +27,7 @@ ARGUED = {
          "rtl/top.py, kjump1[6] of Compute's descriptors: turned only while n1[7] is 1. GEMMs have 1 as n1; in the "
          "vector modes k0 and k1 are 1, so that kjump1 is never added (spec/microcode/issue.py)"),
 }  # fmt: skip
-"""Of the baseline: digest of the module, and reason, by what ``mutate`` is told."""
+"""Waivers of the baseline: digest of the module, and reason, by the command that ``mutate`` is given."""
 
 PREDICTING_ARGUED = {
     "-mode const0 -module AdamRate.serial -cell $26 -port A -portbit 25":

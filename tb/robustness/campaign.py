@@ -22,7 +22,7 @@ __all__ = ["PREDICTING_DESIGNS", "WORK", "Campaign", "Case", "Kind", "Record", "
 WORK = Path("build/robustness")
 ROOT = Path(__file__).parents[2]
 SOURCES = ("golden", "host", "sim", "spec", "tb/robustness")
-"""What decides about outcomes beyond the simulator."""
+"""Folders that decide about outcomes, beside the simulator."""
 
 WIDE = replace(
     preset("tiny"), name="wide", port_width=256, update_lanes=2, a_depth=128, b_depth=128, c_depth=64, predictor_depth=8
@@ -60,7 +60,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Record:
-    """How a case came out: a label, or why it failed; and the seconds of a core that it took."""
+    """The outcome of a case: a label, or the reason of its failure; and the seconds of a core that it took."""
 
     index: int
     outcome: str

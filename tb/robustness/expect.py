@@ -1,4 +1,4 @@
-"""What must become of a program with commands of any kind: the golden model goes through it, judging each."""
+"""The expected outcome of a program with commands of any kind: the golden model runs it and judges each."""
 
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -19,7 +19,7 @@ __all__ = ["BARRIERS", "DECODE", "Behind", "Course", "Expectation"]
 DECODE = {ErrorCode[name] for name in ("BAD_OPCODE", "CONFIG_MISMATCH", "BAD_WAIT", "BAD_TENSOR", "BAD_ADDRESS")}
 """Errors of fetch's checks."""
 BARRIERS = (Opcode.COMMIT, Opcode.HOST, Opcode.END)
-"""What waits for everything before it."""
+"""Waits for everything before a command."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Behind:
 
 @dataclass
 class Course:
-    """What the memory must hold, and where the program stops.
+    """The expected memory, and the command at which the program stops.
 
     ``loose``: bytes of the failing command's result, which may hold those of ``other``; ``behind``: commands whose
     results must be those of ``other`` or of ``memory``, each as a whole; ``free``: any value. ``fate``: what becomes of
@@ -118,7 +118,7 @@ class Expectation:
         return fate, True
 
     def release(self, first: int) -> None:
-        """What the commands from ``first`` on write may come out anyhow."""
+        """Results of the commands from ``first`` on may be anything."""
         for command in self.commands[first:]:
             if is_work(command, self.config):
                 self.course.free |= self._target(command)
@@ -203,7 +203,7 @@ class Expectation:
         return a_base(command, self.golden.ring_base)
 
     def _known(self, command):
-        """Whether golden can work out the result."""
+        """True if golden can work out the result."""
         places = operands(command, self.config, self._a_base(command)).values()
         inside = all(place.address + place.n_bytes <= self.golden.memory.size for place in places)
         return inside and work(command, self.config) <= HUGE

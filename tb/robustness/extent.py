@@ -1,4 +1,4 @@
-"""How much work a command is, and which memory it touches."""
+"""The work of a command, and the memory that it touches."""
 
 import numpy as np
 from adagp.golden.footprint import Runs
@@ -19,7 +19,7 @@ HUGE = 7_000
 
 
 def is_work(command: Command | None, config: Config) -> bool:
-    """Whether it is a compute, UPDATE or ADAM command that isn't refused for its fields alone."""
+    """True for a compute, UPDATE or ADAM command that isn't refused for its fields alone."""
     if command is None or (command.opcode not in COMPUTE and command.opcode not in UPDATES):
         return False
     return validate(command, config) == ErrorCode.NONE
@@ -50,7 +50,7 @@ def work(command: Command | None, config: Config) -> int:
 
 
 def a_base(command: Command, ring_base: int) -> int:
-    """Where operand A lies, when the ring has one entry."""
+    """The address of operand A when the ring has one entry."""
     ring = ring_base if command.ring and command.opcode in COMPUTE else 0
     return (command.a_addr + ring) & 0xFFFF_FFFF
 
@@ -69,5 +69,5 @@ def mask(intervals: list[Interval], n_bytes: int) -> np.ndarray:
 
 
 def overlap(some: list[Interval], others: list[Interval]) -> bool:
-    """Whether they share a byte."""
+    """True if they share a byte."""
     return any(a < d and c < b for a, b in some for c, d in others)

@@ -43,7 +43,7 @@ DROPPED = 6
 RESPONSES = {SLVERR: "SLVERR", DECERR: "DECERR"}
 
 FAULTS_OF_A_CASE = (1, 1, 1, 2, 3)
-"""How many are injected: one of these."""
+"""Numbers of faults to inject; one of these is drawn."""
 
 NEAR = 12
 """Bursts within which the others of a case are."""
@@ -147,7 +147,7 @@ def _adam_cycles(config: Config) -> int:
 
 
 def _narrow(config: Config, kind: str) -> bool:
-    """Whether works of a kind have a port narrower than the accelerator's, and queues before it."""
+    """True if works of a kind have a port narrower than the accelerator's, and queues before it."""
     return kind == "wait_predictor" and config.n_cores > 1 and config.predictor_core.port_width < config.port_width
 
 

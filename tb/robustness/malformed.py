@@ -44,9 +44,9 @@ STOP = 2_000
 """Cycles in which CLEAR must have stopped a program."""
 STALL = 0.1
 FRACTION = 77
-"""Of scales, in 1/256."""
+"""Fraction of scales, in 1/256."""
 POWERS = 0xE000_0000, 0xFF00_0000
-"""Of Adam's betas, before each program."""
+"""Powers of Adam's betas before each program."""
 UNPREDICTED = 0.3
 """Share of UPDATEs that find marks of weights without a prediction."""
 LAST = 0xFFFF_FFFF
@@ -166,7 +166,7 @@ class Malformed:
         return state
 
     def _compare(self, image, commands, place, regions, calibrate, state):
-        """What came of the program against what had to; the spoilt command's fate."""
+        """The program's outcome against the expected one; returns the spoilt command's fate."""
         status, error, index = state
         self.golden.reset_counters()
         self.golden.start(0, calibrate=calibrate)

@@ -28,7 +28,7 @@ PAGE = 4096
 LIMIT = 20_000_000
 """Cycles after which a batch counts as hung."""
 MOST_MACS = 60_000
-"""Of a layer's forward direction, for one image."""
+"""Most MACs of a layer's forward direction, for one image."""
 
 
 class _Builder:

@@ -98,7 +98,7 @@ class Run:
         return mine["last"].max(initial=-1)
 
     def whole(self, number: int) -> bool:
-        """Whether all of a work's bursts were made and answered."""
+        """True if all of a work's bursts were made and answered."""
         mine = self.bursts[self.owner == number]
         work = self.load.works[number]
         return len(mine) == len(work.reads) + len(work.writes) and bool(mine["last"].all())

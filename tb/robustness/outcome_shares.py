@@ -16,7 +16,7 @@ BEHIND = ("none behind executed", "some behind executed")
 
 
 def shares(outcomes: Mapping[str, int]) -> dict[str, float]:
-    """Of all programs, by the fate of the first command spoilt in each: what gets past fetch's checks and still is a
+    """Shares of programs by the fate of the first spoilt command: those that pass fetch's checks and are still a
     compute or UPDATE command, which must be half; what is executed; where more than one code is right.
 
     By what is compared: every byte with one value; some may have any; the error isn't, for a command too much for the

@@ -77,7 +77,7 @@ def _until(run: Run, cycles: int) -> None:
 
 
 def _registers(device: SimDevice, **known: int) -> dict[str, int]:
-    """What all registers read but write-only ones and tables."""
+    """Values of all registers but write-only ones and tables."""
     shown = [r.name for r in REGISTERS if r.access != Access.WO and r.name not in TABLES]
     return {name: device.read_register(name) for name in shown} | known
 

@@ -43,7 +43,7 @@ def _descriptor_spans(fields: dict, config: Config, port: Config) -> Iterator[Sp
 def compute_spans(
     command: Command, a_base: int, dry: bool, config: Config, port: Config
 ) -> tuple[list[Span], list[Span]]:
-    """What a compute command reads and writes, in the order in which the DMA engines do; ``a_base``: of operand A.
+    """A compute command's reads and writes, in the order of the DMA engines; ``a_base``: address of operand A.
 
     ``config`` is its core's, ``port`` the whole accelerator's, whose beats may be wider.
     """

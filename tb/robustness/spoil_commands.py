@@ -15,7 +15,7 @@ from .extent import HUGE, core, work
 __all__ = ["BASE", "neighbours", "spoilt"]
 
 BASE = 0x400
-"""Where data begins: programs lie before it."""
+"""Address of the data; programs lie before it."""
 LARGE = 0.1
 """Share of layers that are to be spoilt whose tiles may come to the limits of the scratchpads."""
 FREE = 0.35
@@ -37,7 +37,7 @@ ASKED = (
     {"c_mode": CMode.SUB}, {"source": Source.ZERO}, {"source": Source.RANDOM}, {"source": 3}, {"wait_predictor": 1},
     {"wait_predictor": 1 << 15}, {"reorganise": 1, "predictor": 1},
 )  # fmt: skip
-"""What only variants that predict can do, or not even they, or not every command."""
+"""Fields that only predicting variants allow, or not even they, or not every command."""
 
 
 def _for_prediction(config: Config, draw: Random, opcode: Opcode) -> dict:

@@ -75,7 +75,7 @@ class Workload:
         return self.network.config
 
     def on_chip(self, address: int) -> bool:
-        """Whether bursts to there stay in the accelerator."""
+        """True if bursts to that address stay in the accelerator."""
         first, end = self.window
         return first <= address < end
 
@@ -95,7 +95,7 @@ class Workload:
         device.reset_counters()
 
     def set_rates(self, device: Device) -> None:
-        """Of the updates, and the schedule."""
+        """Sets the rates of the updates, and the schedule."""
         self.network.set_hyper(device, 0.07, 0.9, 0.002)
         if self.config.predicts:
             self.network.set_adam(device, 0.01)
@@ -105,7 +105,7 @@ class Workload:
         self.network.start(device, self.phase, batches=self.batches, calibrate=self.calibrate)
 
     def at_host(self, device: Device) -> None:
-        """What the host does at HOST."""
+        """The host's work at HOST."""
         self.network.write_loss_gradient(device, self.loss_gradient)
         device.resume()
 

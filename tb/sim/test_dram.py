@@ -13,7 +13,7 @@ CONFIG = preset("tiny")
 CYCLE_NS = 1e9 / CONFIG.clock_hz
 BEAT = CONFIG.beat_bytes
 GARBAGE = 0xA5
-"""What a byte reads as while it changes."""
+"""The value that a byte reads as while it changes."""
 
 
 def part(bytes_per_cycle=1 << 30, latency=0, granule=1, refresh_every=0, refresh=0, turnaround=0, outstanding=64):

@@ -7,7 +7,7 @@ from adagp.rtl.top import Top
 
 
 def constant(module, signal):
-    """Whether a signal of a module in RTLIL is one, or an OR of such alone."""
+    """True if a signal of a module in RTLIL is one of these, or an OR of them alone."""
     if re.fullmatch(r"\d+'[01]+", signal):
         return True
     for cell in re.finditer(r"^  cell \$or .*?^  end$", module, re.MULTILINE | re.DOTALL):

@@ -25,14 +25,14 @@ def prove(tools, tmp_path):
     (("hold", "Y", 0, "inv"), False),
 ])  # fmt: skip
 def test_proofs(mutant, prove, place, proved):
-    """What meets a register that stays 0 may be anything: it takes its states to see that. All else matters."""
+    """Logic that meets a register that stays 0 may be anything, which only its states show. All else matters."""
     found = prove(RTLIL, mutant(*place))
     assert found["latches"] > 0 and found["proved"] == proved
 
 
 @pytest.mark.parametrize(("undefined", "proved"), [("1'0", True), ("1'x", False)])
 def test_what_is_undefined_may_be_anything(mutant, prove, undefined, proved):
-    """Where an input of ``hold`` is 0, the other one doesn't matter; where it is undefined, it does."""
+    """The other input of ``hold`` doesn't matter while one is 0; while one is undefined, it does."""
     netlist = RTLIL.replace("connect \\A \\stuck\n", f"connect \\A {undefined}\n")
     assert netlist != RTLIL
     assert prove(netlist, mutant("hold", "B", 0, "inv"))["proved"] == proved
@@ -42,7 +42,7 @@ def test_what_is_undefined_may_be_anything(mutant, prove, undefined, proved):
     (("{up} == 0",), True), (("{count} == 0 || {up} == {up}",), False), (("{count} < 2",), False),
 ])  # fmt: skip
 def test_proofs_under_invariants(mutant, prove, conditions, proved):
-    """What an adder's input does matters only while it is 1."""
+    """An adder's input matters only while it is 1."""
     place = mutant("more", "B", 0, "const0")
     found = prove(RTLIL, place, "given", *(f"adagp: {condition}" for condition in conditions))
     assert found["proved"] == proved
@@ -59,7 +59,7 @@ def test_invariants_of_what_a_submodule_holds(mutant, prove, condition, proved):
 
 @pytest.mark.parametrize(("how", "proved"), [(("alone",), False), (("alone", "inner"), True), ((), True)])
 def test_a_submodule_is_looked_into_or_cut_out(mutant, prove, how, proved):
-    """What a submodule that is cut out is given matters; inside, this input meets a register that stays 0."""
+    """The input of a submodule that is cut out matters; inside, it meets a register that stays 0."""
     netlist = INSIDE.replace("connect \\B \\up\n    connect \\Y \\next", "connect \\B 1'1\n    connect \\Y \\next")
     assert prove(netlist, mutant("block", "up", 0, "inv"), *how)["proved"] == proved
 
@@ -68,7 +68,7 @@ def test_a_submodule_is_looked_into_or_cut_out(mutant, prove, how, proved):
     ("nothing", "\\spare", False), ("nothing", "1'0", True), ("hold", "1'0", True), ("more", "1'0", False),
 ])  # fmt: skip
 def test_what_nobody_reads(mutant, prove, cell, reader, nobody):
-    """Where ``out`` doesn't read ``spare``, nobody reads what leads there, nor a register that only itself reads."""
+    """Nobody reads the logic of ``spare`` if ``out`` doesn't, nor a register that only itself reads."""
     netlist = RTLIL.replace("connect \\B \\spare", f"connect \\B {reader}")
     assert prove(netlist, mutant(cell, "A", 0, "inv"), "unread") == {"proved": nobody}
 

@@ -33,7 +33,7 @@ def finish(device, program):
 
 
 def expected(commands, memory):
-    """What memory holds after all of the commands, by the golden model."""
+    """The memory after all of the commands, by the golden model."""
     golden = GoldenDevice(CONFIG, MEMORY)
     program = load(golden, commands, memory)
     golden.start(program, 0)

@@ -129,7 +129,7 @@ def run_batches(device, batches):
 
 
 def times(path):
-    """How many moments an FST file holds."""
+    """The number of moments in an FST file."""
     data = [content for kind, content in blocks(path) if kind == VALUES_LZ4]
     return sum(struct.unpack(">Q", content[-8:])[0] for content in data)
 

@@ -1,4 +1,4 @@
-"""What unit benches share: a simulator with a time limit, stream sources and sinks that stall."""
+"""Tools of the unit benches: a simulator with a time limit, stream sources and sinks that stall."""
 
 import random
 from contextlib import nullcontext

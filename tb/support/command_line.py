@@ -3,4 +3,4 @@
 __all__ = ["SMALL"]
 
 SMALL = ("--preset", "tiny", "--batch", "8", "--train-images", "24", "--test-images", "10", "--epochs", "2")
-"""Of a training run of seconds."""
+"""Options of a training run of seconds."""

@@ -44,7 +44,7 @@ def _walk(counts, jumps):
 
 
 def _addresses(job, name):
-    """Where the vectors of operand a or b come from: outer position x reduction."""
+    """The addresses of the vectors of operand a or b: outer position x reduction."""
     if name == "b" and job["mode"] == VectorMode.GEMM:
         return np.arange(job["n_b"])[:, None] * job["b_stride"] + np.arange(job["n_k"])
     outer = _walk([job[f"n{i}"] for i in range(6)], [job[f"jump{i}"] for i in range(6)])
@@ -70,7 +70,7 @@ def _operand_b(job, tile):
 
 
 def _product(config, job, a, b):
-    """What a GEMM leaves in the accumulator: word -> its psums, only the valid ones."""
+    """A GEMM's psums in the accumulator by word, only the valid ones."""
     stream, stationary = (b, a) if job["swap"] else (a, b)
     sums = stationary @ stream.T
     words = []

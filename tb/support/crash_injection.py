@@ -1,4 +1,4 @@
-"""What a process of its own does until it kills itself at a counted call; the process finds this module by its name."""
+"""Work of a process that kills itself at a counted call; the process finds this module by its name."""
 
 import os
 import signal

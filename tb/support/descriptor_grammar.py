@@ -1,4 +1,4 @@
-"""What the formal jobs assume of the descriptors that the sequencer sends, as a check of any stream of them."""
+"""The formal jobs' assumptions about the sequencer's descriptors, as a check of any stream of them."""
 
 from collections import Counter
 
@@ -49,7 +49,7 @@ class Grammar:
         assert holds, f"{RULES[rule]}, but number {self.taken.total()} is {d}"
 
     def _in_turn(self, rule, opens, completes, d):
-        """What is open is not opened again, what isn't is opened first."""
+        """An open sweep isn't opened again; one that isn't open is opened first."""
         self._require(rule, bool(opens) == (rule not in self._opened), d)
         (self._opened.discard if completes else self._opened.add)(rule)
 

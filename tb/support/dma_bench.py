@@ -1,4 +1,4 @@
-"""What the benches of both DMA engines share: configurations, loops, tokens, checks of bursts."""
+"""Tools of the benches of both DMA engines: configurations, loops, tokens, checks of bursts."""
 
 from dataclasses import replace
 from itertools import product

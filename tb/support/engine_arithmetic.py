@@ -1,4 +1,4 @@
-"""What the emulator of the engines computes with: requantisation, sums, and the addresses that descriptors walk."""
+"""Arithmetic of the engine model: requantisation, sums, and the addresses that descriptors walk."""
 
 import numpy as np
 from adagp.spec.numerics import operand_max

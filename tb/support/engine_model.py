@@ -199,7 +199,7 @@ class Emulator:
         pass
 
     def _pooled(self, d):
-        """Whether its vectors come from the pool unit."""
+        """True if its vectors come from the pool unit."""
         return d["vector"] and not d["reorganise"]
 
     def _drain_end(self, d):

@@ -22,7 +22,7 @@ FREE = 0x20000
 MOMENTUM = 0x40000
 COUNT = 6000
 UNTOUCHED = 0x77
-"""What lies where results go."""
+"""The memory's content before results are written."""
 PHASES = 15
 UPDATE = Command(Opcode.UPDATE, {
     "phase_mask": PHASES, "count": COUNT, "a_addr": FREE, "b_addr": 0x28000, "c_addr": 0x30000,
@@ -35,7 +35,7 @@ OPERANDS = {
 FORWARD = Command(Opcode.FORWARD, OPERANDS | {
     "c": 4, "h": 8, "w": 8, "oh": 8, "ow": 8, "q": 64, "r": 1, "s": 1, "yb": 8, "cb": 4, "qb": 4,
 })  # fmt: skip
-"""Of 16 tiles, each of which goes to all of the result."""
+"""A command of 16 tiles, each of which goes to all of the result."""
 MISFIT = Command(Opcode.BACKWARD_WEIGHT, OPERANDS | {
     "c": 16, "h": 4, "w": 4, "oh": 3, "ow": 3, "q": 150, "r": 2, "s": 2, "yb": 3, "cb": 1, "qb": 150, "swap": 1,
     "bias": 1,
@@ -52,7 +52,7 @@ TILE = 2 * 8 * 24 * CONFIG.operand_bytes
 ROWS = Command(Opcode.FORWARD, FORWARD.fields | {
     "h": 4, "oh": 4, "q": 24, "r": 3, "s": 3, "pad_y": 1, "pad_x": 1, "yb": 2, "qb": 24, "out_addr": RESULT - TILE,
 })  # fmt: skip
-"""Of two long tiles: the first lies before RESULT, the second one behind."""
+"""A command of two long tiles: the first lies before RESULT, the second one after it."""
 BAD = Command(Opcode.FORWARD, FORWARD.fields | {"a_addr": BAD_DATA.start})
 """Reads what BAD_DATA refuses, as soon as ROWS has read all."""
 FAR = (1 << 15) - 2

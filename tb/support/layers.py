@@ -15,7 +15,7 @@ __all__ = ["UNWRITTEN", "Layer", "random_layer"]
 torch.set_num_threads(1)
 
 UNWRITTEN = 0x2AAA
-"""What result memory holds before a run; no operand has this value."""
+"""The content of result memory before a run; no operand has this value."""
 
 GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 

@@ -1,4 +1,4 @@
-"""What surrounds the host link in unit benches: registers, memory, a line; and a model of what must come of it."""
+"""The host link's surroundings in unit benches: registers, memory, a line; and a model of its answers."""
 
 import struct
 
@@ -11,7 +11,7 @@ SLVERR = 2
 
 
 async def until(ctx, signal, *sampled):
-    """What is sampled with the first clock edge at which ``signal`` is high."""
+    """The values at the first clock edge at which ``signal`` is high."""
     while True:
         _, _, done, *values = await ctx.tick().sample(signal, *sampled)
         if done:
@@ -130,7 +130,7 @@ class Line:
 
 
 class Model:
-    """What the link answers, and what is written, by the protocol's rules."""
+    """The link's answers and writes, by the protocol's rules."""
 
     def __init__(self, config, clock_hz, bad):
         self.config, self.bad = config, bad

@@ -21,7 +21,7 @@ BASELINE = {
     "core.compute.array": {"lut": 200, "multiplier": 16}, "core.compute.accumulator": {"lut": 40},
     "core.drain.epilogue": {"lut": 240}, "core.pad_a": {"ram": 8, "lut": 20}, "update.lane0": {"lut": 1200},
 }  # fmt: skip
-"""What blocks have themselves: 2,000 LUTs in all."""
+"""LUTs of the blocks themselves: 2,000 in all."""
 LOW = {
     **{block: row for block, row in BASELINE.items() if "$" not in block}, "control.batches$301": {"lut": 60},
     "control.gate$309": {"lut": 70, "ff": 30}, "control.gate$309.cosine": {"lut": 80},

@@ -24,7 +24,7 @@ class Steady:
 
 
 class PortMemory:
-    """What is read and written through the ports ``read`` and ``write``.
+    """Reads and writes through the ports ``read`` and ``write``.
 
     ``word`` gives what a beat holds, ``faulty`` whether its burst is refused, ``foreign`` what must not come here, all
     by address. ``bursts`` and ``beats`` are those to be written, in order, which the test announces. With

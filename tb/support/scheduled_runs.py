@@ -101,7 +101,7 @@ class Run:
             self.watched(self)
 
     def _activations(self):
-        """What the commands wrote, but for the weights that may be on chip."""
+        """Results of the commands, but for the weights that may be on chip."""
         tensors = self.network.tensors.values()
         found = {
             tensor.name: tensor for tensor in tensors if tensor.address and not tensor.name.startswith("predictor.")
@@ -115,7 +115,7 @@ class Run:
 
 
 def _exact(counters):
-    """What doesn't depend on time, nor on how many arrays share the work."""
+    """Observations that depend neither on time nor on the number of arrays that share the work."""
     return [counters["macs"] + counters["predictor_macs"], counters["saturations"], counters["commands"]]
 
 

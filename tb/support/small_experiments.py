@@ -11,7 +11,7 @@ COMMAND = "import sys; from adagp.cli.main import main; main(['experiment', *sys
 TINY = ("--images", "128", "--seeds", "0", "--lr", "0.1")
 TINY_REGIME = Regime("tiny", "digits", "small-cnn", 3, 64, 8, 1, images=256, lrs=(0.02, 0.06, 0.18), tuning=2)
 LAYERS = ("0.weight", "3.weight", "6.weight", "9.weight", "11.weight")
-"""Of small-cnn."""
+"""Weights of small-cnn."""
 
 
 def rows_of(out):
@@ -21,5 +21,5 @@ def rows_of(out):
 
 
 def outcomes(folder):
-    """What outcomes.json has."""
+    """The content of outcomes.json."""
     return json.loads((folder / "outcomes.json").read_text())

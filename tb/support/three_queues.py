@@ -21,13 +21,13 @@ MEMORY, PROGRAM = 1 << 18, 0x3_0000
 COUNT = 700
 PHASES = 15
 _PLACES = {"a": 0x0_1000, "b": 0x0_3000, "c": 0x0_5000, "d": 0x0_7000, "out": 0x0_A000}
-"""Of the update unit's arrays; the predictor's operands and the main core's follow, each APART behind the other's."""
+"""Addresses of the update unit's arrays; the predictor's and the main core's operands follow, APART from each other."""
 _APART = 0x1_0000
 _LAYER = {
     "n": 1, "c": 4, "h": 8, "w": 8, "oh": 8, "ow": 8, "q": 24, "r": 1, "s": 1, "stride": 1, "nb": 1, "yb": 8, "cb": 4,
     "qb": 4, "c_mode": 3, "scale_id": 9,
 }  # fmt: skip
-"""Of several tiles, each of which goes to all of the result."""
+"""A command of several tiles, each of which goes to all of the result."""
 
 
 def _command(opcode: Opcode, place: int, fields: dict) -> Command:
@@ -49,7 +49,7 @@ QUEUES = {"update": ("update", "quality", "adam"), "main": ("main",), "predictor
 
 @dataclass(frozen=True)
 class Trouble:
-    """What a command meets: faults, or a result that regions allow only in part; and the codes it may end with."""
+    """Obstacles of a command: faults, or a result that regions allow only in part; and the codes it may end with."""
 
     faults: tuple[Fault, ...]
     codes: set[ErrorCode]

@@ -184,7 +184,7 @@ class UpdateBench:
         return t
 
     def expect(self, t):
-        """What memory, results and counts should be after a command that runs."""
+        """Expected memory, results and counts after a command that runs."""
         width, memory = self.config.operand_width, self.memory
         size = width // 8
         tops = [0, 0]

@@ -182,7 +182,7 @@ LEFT = {
 }
 """Memories with what keeps the registers out of the block."""
 MADE = {"an inverted enable": ("CEMUX", "INV"), "a start as 1": ("REGSET", "SET")}
-"""What Yosys makes of it, where another register with logic about it would do as well."""
+"""Yosys' netlist of it, where another register with logic about it would do as well."""
 
 
 @pytest.mark.parametrize("name", LEFT)
@@ -227,7 +227,7 @@ def test_each_block_for_itself(synthesised):
 
 
 def _word_ns(folder):
-    """How long after the clock a placed block has a word."""
+    """The delay from the clock to a placed block's word, in nanoseconds."""
     found = json.loads((folder / "report.json").read_text())["critical_paths"]
     starts = [path["path"][0] for path in found if path["path"][0]["from"]["cell"] == "m.0.0"]
     return max(start["delay"] for start in starts)

@@ -1,4 +1,4 @@
-"""What is told of a placed and routed design, from reports by hand."""
+"""Reports on a placed and routed design, by hand."""
 
 import json
 

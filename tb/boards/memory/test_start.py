@@ -16,7 +16,7 @@ LANES = ((2, 3, 6), (0, 1, 5))
 
 
 class LinkedModels:
-    """What a :class:`~adagp.host.devices.link.Link` offers, of a board with these models."""
+    """The interface of a :class:`~adagp.host.devices.link.Link` to a board with these models."""
 
     def __init__(self, phy, memory, answers=True, config_hash=0x1234):
         self.phy, self.memory, self.answers, self.config_hash = phy, memory, answers, config_hash

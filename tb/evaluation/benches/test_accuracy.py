@@ -17,7 +17,7 @@ from adagp.spec.schedule import SOURCES
 from small_experiments import LAYERS, TINY_REGIME
 
 CYCLES = {"mean": {"warmup": 110, "bp": 120, "gp": 30}, "predicted": {"warmup": 130, "bp": 140, "gp": 200}}
-"""Of the designs that predict; predictions are dearer here than plain training, of 100 a batch."""
+"""Cycles of the designs that predict; predictions are dearer here than plain training, which takes 100 a batch."""
 
 
 def run(monkeypatch, capsys, *arguments):

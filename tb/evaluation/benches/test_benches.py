@@ -1,4 +1,4 @@
-"""What the benches compute besides running: MACs, planted fault, process without golden model, statistics."""
+"""Computations of the benches: MACs, the planted fault, the process without golden model, statistics."""
 
 import subprocess
 import sys

@@ -21,7 +21,7 @@ def test_images_of_half_the_size():
 
 
 def test_fewer_epochs_cost_no_more_and_more_no_less():
-    """Of 80 batches 10 are of warm-up; then runs of 4, 3, 2 and 1 for each with true gradients, runs going on."""
+    """Ten of 80 batches are warm-up; then come runs of 4, 3, 2 and 1 for each batch with true gradients."""
     gp = 8 + 8 + 7 + 20
     assert bench.batches(COMMON, 10) == {"warmup": 10, "bp": 70 - gp, "gp": gp}
     cycles = {"bp": {"warmup": 300}, "predicted": {"warmup": 310, "bp": 310, "gp": 110}}

@@ -1,4 +1,4 @@
-"""What the bench of the PEs' formats computes: differences per PE, figures, the plot."""
+"""Computations of the bench of PE formats: differences per PE, figures, the plot."""
 
 import pytest
 from adagp.evaluation.benches import pe_formats

@@ -13,7 +13,7 @@ from small_experiments import LAYERS
 
 @pytest.mark.parametrize("held", [True, False])
 def test_tenths_of_a_training(held, monkeypatch):
-    """Of the layers, and by weights of them all; a network that is held stays as it begins, batch norms apart."""
+    """Qualities of the layers and of all weights; a network that is held stays as it begins, batch norms apart."""
     made = []
     monkeypatch.setattr(predictor, "build", lambda *given, **more: made.append(build(*given, **more)) or made[-1])
     found = tenths(prepared("digits", None), 8, 30, held, 3)

@@ -1,4 +1,4 @@
-"""What a batch costs by phase, measured in a short run."""
+"""The cost of a batch by phase, measured in a short run."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the benches of the designs make of counters and timelines, by hand; the paper's own limit."""
+"""Figures that the benches of the designs derive from counters and timelines, by hand; the paper's own limit."""
 
 from collections import Counter
 from dataclasses import replace

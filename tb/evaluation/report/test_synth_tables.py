@@ -1,4 +1,4 @@
-"""What `adagp synth` prints of designs: tables, clocks, critical paths."""
+"""Output of `adagp synth`: tables, clocks, critical paths."""
 
 import re
 

@@ -46,7 +46,7 @@ def drawn_figure(tmp_path, monkeypatch):
 
 
 def bars(axis, at):
-    """Of a design, in the order of the stack: heights, and colours."""
+    """The heights and colours of a design's bars, in the order of the stack."""
     mine = sorted((bar for bar in axis.patches if round(bar.get_center()[0]) == at), key=lambda bar: bar.get_y())
     return [bar.get_height() for bar in mine], [to_hex(bar.get_facecolor()) for bar in mine]
 

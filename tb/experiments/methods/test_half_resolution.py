@@ -41,7 +41,7 @@ def test_gradients_are_of_smaller_images():
 @pytest.mark.parametrize("model", HALVED_MODELS)
 @pytest.mark.parametrize("side", [8, 14, 28, 32])
 def test_halved_images_are_taken_inside_alone(model, side):
-    """Of any size that there is; 14 pixels are pooled to 3, and 7 to 1. Whole images are as they were."""
+    """Halved images of any size train; 14 pixels are pooled to 3, and 7 to 1. Whole images stay as they were."""
     network, x = build(model, 10, side, 0, channels=1), torch.randn(2, 1, side, side)
     before = network(x)
     halving = Halving(network)
@@ -69,7 +69,7 @@ def test_only_gp_batches_are_halved():
 
 
 def test_costs_by_hand():
-    """Of the small CNN on 8 x 8 pixels: convolutions see a quarter of the places, linear layers as much as before."""
+    """In the small CNN on 8 x 8 pixels convolutions see a quarter of the places, linear layers as much as before."""
     outcome = execute(Run("tiny", "small-cnn", "coarse-1:1", 3, 0.05, 4, 64, 8, 1), data_of(TINY_REGIME, None))
     first, others, linear = 9 * 16 * 64, 144 * 32 * 16 + 288 * 64 * 4, 256 * 128 + 128 * 10
     whole, small = (64 * (2 * first // by + 3 * (others // by + linear)) for by in (1, 4))

@@ -73,7 +73,7 @@ def test_narrow_trains_half_of_the_channels():
 
 
 def by_example(network, batch):
-    """What each example adds to the gradients, and the norm of what it adds to that of the outputs."""
+    """Each example's part of the gradients, and the norm of its part of the outputs' gradient."""
     x, y = batch
     logits = network(x).detach().requires_grad_()
     F.cross_entropy(logits, y).backward()
@@ -108,7 +108,7 @@ def test_drawn_is_the_batch_s_gradient_in_the_mean():
 
 @pytest.mark.parametrize("factor", [0.0, torch.inf])
 def test_drawn_goes_on_without_odds(factor):
-    """Where no example has a gradient, or training has diverged."""
+    """Training goes on if no example has a gradient, or if it has diverged."""
     network = nn.Sequential(nn.Linear(2, 3))
     trainer = Idea("drawn", network, torch.optim.SGD(network.parameters(), 0.1), schedule(0, (1, 1, 0)))
     trainer.step(lambda batch: factor * network(batch[0]).square().sum(), (torch.ones(4, 2),))

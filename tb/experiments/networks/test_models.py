@@ -109,7 +109,7 @@ def test_weights_depend_on_the_seed_alone(name):
 
 
 def computation(name, network):
-    """Of a batch of two, its loss."""
+    """The loss of a batch of two."""
     generator = torch.Generator().manual_seed(0)
     if name == "transformer":
         source, target = (torch.randint(4, 50, (2, 6), generator=generator) for _ in range(2))

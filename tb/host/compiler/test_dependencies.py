@@ -101,7 +101,7 @@ def test_an_update_covers_low_halves_and_momentum():
 
 
 def test_a_line_whose_waits_differ_by_phase_is_there_for_each():
-    """Of three commands two are for one phase each; the last reads what both write."""
+    """Two of three commands are for one phase each; the last reads the results of both."""
     shape = {"n": 1, "c": 1, "h": 1, "w": 1, "q": 1, "oh": 1, "ow": 1, "r": 1, "s": 1}
     writers = [(2, SLOT, 2 * SLOT), (4, SLOT, 3 * SLOT), (4, SLOT, 2 * SLOT)]
     lines = [

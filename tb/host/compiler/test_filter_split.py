@@ -15,7 +15,7 @@ from scheduled_runs import NETWORKS, SEED, Run, differences, golden, settings, s
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
 PARTS = {("narrow", "low"): [1, 2, 2], ("narrow", "max"): [2, 3, 2], ("linear", "max"): [5, 3, 2]}
-"""Of each layer of two networks on two designs: the updates that it has in a GP batch."""
+"""Updates of each layer in a GP batch, for two networks on two designs."""
 
 
 def updates(network):

@@ -140,7 +140,7 @@ def positive(run, layer, exponents):
 @pytest.mark.parametrize("phase", [WARMUP, BP])
 @pytest.mark.parametrize("model", ["digits-cnn", "mlp"])
 def test_a_batch_against_pytorch(model, phase):
-    """What the predictor gives, its errors, the sum of its gradients over the layers, one step of Adam."""
+    """The predictor's output, its errors, the sum of its gradients over the layers, one step of Adam."""
     run = Run(model)
     for _ in range(STEPS):
         run.batch(WARMUP)

@@ -26,7 +26,7 @@ MEMORIES = {
     "late": {"part": replace(IDEAL, latency_ns=400 * CYCLE_NS)},
     "writes late": {"part": IDEAL, "write_latency": 1600},
 }
-"""What the memory does; by the last a result is answered long after the array has begun with something else."""
+"""Timings of the memory; with the last a result is answered long after the array has begun with something else."""
 ALL = ("main", "update", "predictor")
 NEEDED = (("update", "predictor"), ("predictor", "main"), ("predictor", "predictor"), ("main", "main"))
 """Who waits for whom."""
@@ -63,7 +63,7 @@ def expected():
 
 
 def train(memory, cut=None):
-    """What a run left behind, and how many waits were left out of its program."""
+    """The results of a run, and the number of waits that were left out of its program."""
     device = simulated("max", **MEMORIES[memory])
     run, n_waits = Run(NAME, device, options()), 0
     if cut is not None:
@@ -95,7 +95,7 @@ def test_what_a_command_waits_for_it_need_not_wait_for_twice():
 
 
 def test_every_kind_of_wait_is_tried():
-    """Of the rest, none is in the program."""
+    """Every kind of wait is in some program, but for those that no program needs."""
     run = Run(NAME, golden(), options())
     kinds = {(waiting, waited) for waiting in ALL for waited in ALL if without(run.network.program, waiting, waited)[1]}
     assert kinds == {*NEEDED, IMPLIED}

@@ -12,7 +12,7 @@ from scheduled_runs import GP_VARIANTS, SEED, Run, differences, golden, settings
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
 BATCHES = [[1, 0, 0], [2, 0, 0], [3, 0, 0], [4, 0, 0], [4, 1, 3], [4, 2, 4], [4, 3, 5]]
-"""Of warm-up, BP and GP, after each start."""
+"""Batches of warm-up, BP and GP after each start."""
 
 
 @cache

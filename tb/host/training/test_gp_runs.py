@@ -49,7 +49,7 @@ class Watched(SimDevice):
 
 
 def starts(log):
-    """What the host does from each start by schedule on, up to the interrupt of the program's end."""
+    """The host's accesses after each start by schedule, up to the interrupt at the program's end."""
     begins = [place for place, entry in enumerate(log) if entry == ("write", "PHASE", AS_SCHEDULED)]
     for begin in begins:
         entries = log[log.index(("write", "CONTROL", Control.START), begin) :]
@@ -79,7 +79,7 @@ def test_no_host_within_a_run_of_predicted_batches():
 
 
 def middle(run):
-    """Whether the next batch is one of a run of GP that has begun."""
+    """True if the next batch belongs to a run of GP that has begun."""
     _, _, gp, left, _ = run.seen[-1]["position"].tolist()
     return bool(gp and left)
 

@@ -164,7 +164,7 @@ def test_toggles_of_gates_are_those_of_independent_inputs(library, tmp_path):
 
 
 def test_names_that_count(library, tmp_path):
-    """Of gates' nets a numbered name may be another net's; of flip-flops words are an estimate; no rate exceeds 1."""
+    """A numbered name of a gate's net may be another net's; words are an estimate for flip-flops; no rate exceeds 1."""
     cells = cell("FF", C=2, D=5, Q=3), cell("FF", C=2, D=5, Q=4), cell("INV", A=3, Y=5)
     names = {"a$1": [3, "x"], "w[1]": [4], "b$2": [5], "unused": [99]}
     gates = Gates(netlist(tmp_path, names, *cells), library)
@@ -237,7 +237,7 @@ def test_opensta_says_the_same_of_a_chain(tmp_path):
 
 @OPENSTA
 def test_what_opensta_takes_otherwise(tmp_path):
-    """Of an XOR a quarter of its inputs' toggles together; of ports without an input delay a cycle for a second."""
+    """OpenSTA takes a quarter of an XOR's inputs' toggles together, and a cycle for a second at undelayed ports."""
     xor = "XOR2X1 c1 (.A(a), .B(b), .Y(n1)); INVX1 c2 (.A(n1), .Y(n2));"
     farads = Library(asic.LIBERTY).pins["INVX1"]["A"].farads
     a_toggle = 0.5 * 1.8**2 * farads

@@ -41,7 +41,7 @@ def walk(job, repeat):
 
 
 def vectors(config, job, tile, repeat):
-    """What the walk must give: (lanes, valid lanes, end of pass, of sweep, of walk)."""
+    """Expected output of the walk: (lanes, valid lanes, end of pass, of sweep, of walk)."""
     matrix = operand_a(job, tile)
     passes = -(-repeat // config.cols)
     for k in range(0, job["n_k"], config.rows):

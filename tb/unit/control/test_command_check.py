@@ -1,4 +1,4 @@
-"""What fetch refuses against the golden model's judgement: random commands around every limit."""
+"""Fetch's refusals against the golden model's judgement: random commands around every limit."""
 
 from collections import Counter
 from dataclasses import replace
@@ -12,7 +12,7 @@ from adagp.spec.presets import preset
 from bench import seeded, simulate
 
 JUDGED = (ErrorCode.BAD_OPCODE, ErrorCode.BAD_WAIT, ErrorCode.BAD_TENSOR, ErrorCode.BAD_ADDRESS)
-"""What is refused here; the sequencer refuses the rest."""
+"""Errors that are found here; the sequencer finds the rest."""
 WORK = (*range(Opcode.FORWARD, Opcode.COMMIT), Opcode.UPDATE, Opcode.UPDATE, Opcode.ADAM)
 GIVEN = 5
 

@@ -51,7 +51,7 @@ def random_program(config, rng, length, phase):
 
 
 def kind_of(command):
-    """What waits count it as."""
+    """The kind that waits count it as."""
     return "update" if command.opcode == Opcode.UPDATE else "predictor" if command.predictor else "main"
 
 
@@ -67,7 +67,7 @@ class Meaning:
         self.executed = 0
 
     def results_of(self, index, command, dry):
-        """What the engines report, the same for each run of this command."""
+        """Reports of the engines, the same for each run of this command."""
         ids = [command.out_id, command.b_id] if command.opcode == Opcode.UPDATE else [command.out_id] * 2
         if command.opcode != Opcode.UPDATE and not command.track:
             ids = []

@@ -24,7 +24,7 @@ NARROW = {"IRQ_ENABLE": 1, "PHASE": 2, "CALIBRATE": 1, "COUNTER": 6}
     ("tiny", "low", True), ("tiny", "max", False),
 ])  # fmt: skip
 def test_registers(name, variant, random_signs):
-    """What a variant doesn't have reads as 0, whatever is written to it."""
+    """Registers that a variant lacks read as 0, whatever is written to them."""
     config = replace(preset(name), variant=variant, random_signs=random_signs)
     external = EXTERNAL + PREDICTING * config.predicts
     there = {r.name for r in registers(config)}

@@ -165,7 +165,7 @@ def test_orderly_stop(slow):
 
 
 def test_error_before_host():
-    """What was handed out completes, but the program doesn't reach HOST any more."""
+    """Commands that were handed out complete, but the program doesn't reach HOST any more."""
     bench = ControlBench(CONFIG, seeded(23))
     bench.hang = {1}
 

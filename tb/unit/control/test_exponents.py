@@ -56,7 +56,7 @@ class Model:
 
 
 class Driver:
-    """What Control does with the component, and what the model makes of it."""
+    """Control's accesses to the component, and the model's answers."""
 
     def __init__(self, dut, config, rng):
         self.dut, self.config, self.rng, self.model = dut, config, rng, Model(config)

@@ -40,7 +40,7 @@ class Driver:
         self.interrupted = 0
 
     def writes(self, schedule):
-        """What it takes to write a schedule, as (name of the input or strobe, value, index)."""
+        """The writes of a schedule, as (name of the input or strobe, value, index)."""
         yield from (("warmup", schedule.warmup, 0), ("batches", schedule.batches, 0))
         for index, entry in enumerate(schedule.entries):
             lengths = register("ENTRY_LENGTHS").pack(gp=entry.gp, bp=entry.bp)

@@ -59,7 +59,7 @@ async def scale(bench, ctx):
 
 
 class Run:
-    """What the machine should do: phases of batches, commands counted in each, tasks given, gate and scale."""
+    """The machine's expected work: phases of batches, commands counted in each, tasks given, gate and scale."""
 
     def __init__(self, rng):
         self.rng = rng

@@ -10,7 +10,7 @@ from bench import seeded, simulate
 
 SUM_MAX = (1 << 62) - 1
 EXPONENTS = (-400, -17, -16, -15, -1, 0, 1, 15, 16, 17, 400)
-"""Of the error, relative to the target's; beyond 16 they are all the same."""
+"""Exponents of the error, relative to the target's; beyond 16 they are all the same."""
 
 
 def layout(quality):

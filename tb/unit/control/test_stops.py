@@ -121,7 +121,7 @@ async def _idle(bench, ctx):
 
 @pytest.mark.parametrize("stall", ["stall_idle", "array_cycles"])
 def test_counters(stall):
-    """What engines count arrives, exactly, but for the time until their first reset; what divides the cycles up counts
+    """Engines' counts arrive exactly, but for the time until their first reset; the shares of the cycles count
     while a program runs only."""
     rng = seeded(19)
     bench = ControlBench(CONFIG, rng)

@@ -73,7 +73,7 @@ def _requantise(value, shift, width):
 
 
 def _apply(config, dram, d, pads):
-    """What descriptor ``d`` does to ``pads``; returns its biases as (half, start, value)."""
+    """Apply descriptor ``d`` to ``pads``; returns its biases as (half, start, value)."""
     half = d["half"]
     if d["target"] == Target.BIAS:
         values = [_operand(config, dram, address) for address, _ in loops(d, LEVELS)]

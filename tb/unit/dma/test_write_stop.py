@@ -13,7 +13,7 @@ GO, HOLD = 0, 1
     (True, 4, GO, True), (True, 5, HOLD, False), (True, 6, GO, True),
 ])  # fmt: skip
 def test_stop(begun, failing, hold, writing):
-    """What becomes of command 5."""
+    """The fate of command 5."""
     dut = WriteStop()
 
     async def bench(ctx):

@@ -177,7 +177,7 @@ def test_layers(config, count, bits=range(1, 8)):
 
 @pytest.mark.parametrize("swap", [0, 1])
 def test_cycles(swap):
-    """What a row of vectors takes is what the docstring says, from the start until the sums are in memory."""
+    """A row of vectors takes as many cycles as the docstring says, from the start until the sums are in memory."""
     rng = seeded(swap)
     config = replace(TINY, cols=4)
     dut = Reorganise(config)

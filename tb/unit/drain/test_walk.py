@@ -20,7 +20,7 @@ def random_walk(rng, size):
 
 
 def steps(d):
-    """What the descriptor's vectors are, in order."""
+    """The descriptor's vectors, in order."""
     for o in range(d["n_out"]):
         for i in range(d["n_in"]):
             last_out, last_in = o == d["n_out"] - 1, i == d["n_in"] - 1

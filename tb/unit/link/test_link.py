@@ -10,7 +10,7 @@ from bench import seeded, simulate
 from link_bench import Line, Memory, Model, Registers
 
 PAGE = 256
-"""Of addresses at random: few, so that requests meet."""
+"""Size of the page of random addresses: small, so that requests meet."""
 
 
 def bad(space, address):

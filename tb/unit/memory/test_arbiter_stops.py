@@ -53,7 +53,7 @@ def test_halt_starts_nothing_and_finishes_what_is_begun(arbiter):
 
 
 def test_hold_keeps_single_clients_back():
-    """What a held client asks for begins when it is let go, and not before; the other goes on meanwhile."""
+    """A held client's request begins when the client is let go, not before; the other goes on meanwhile."""
     config = preset("tiny")
     dut = WriteArbiter(config, 2)
     begun = []

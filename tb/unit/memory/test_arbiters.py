@@ -12,7 +12,7 @@ SLVERR = 2
 
 
 def _word(addr, config):
-    """What the memory holds at ``addr``: a word that tells its address."""
+    """The memory's word at ``addr``, which tells its address."""
     return (addr * 0x9E3779B97F4A7C15 + 1) % (1 << config.port_width)
 
 

@@ -32,7 +32,7 @@ class Memory:
         return self.rng.random() < self.stall
 
     def _next(self, waiting):
-        """Of those that wait, one whose id none before it has."""
+        """A waiting burst whose id none before it has."""
         ids = [each[0] for each in waiting]
         chosen = self.rng.choice(ids)
         return waiting.pop(ids.index(chosen))

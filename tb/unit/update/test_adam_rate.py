@@ -21,7 +21,7 @@ def corrected(mantissa, exponent, powers):
 
 
 class Driver:
-    """What the update unit, control and host do with the component, and what plain Python makes of it."""
+    """Accesses of the update unit, control and host to the component, and plain Python's answers."""
 
     def __init__(self):
         self.dut, self.powers, self.behind = AdamRate(), [ONE, ONE], None

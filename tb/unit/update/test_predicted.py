@@ -12,7 +12,7 @@ WRITTEN = {"b_addr": 2, "c_addr": 2, "out_addr": 4, "d_addr": 8}
 
 
 def without_tops(results):
-    """Of a tensor that is zero the top says nothing."""
+    """Results without the top of tensors that are zero, where it says nothing."""
     return [(id, nonzero, top if nonzero else None) for id, nonzero, top in results]
 
 
@@ -93,7 +93,7 @@ def test_regions(array, where):
 
 
 def test_errors_need_no_region():
-    """What isn't written may lie anywhere."""
+    """Arrays that aren't written may lie anywhere."""
     bench = PredictedBench(LOW, seeded(4))
     t = bench.task(9, "quality", dry=0)
     bench.regions = [(t[name], t[name] + 9 * size) for name, size in WRITTEN.items() if name != "d_addr"] + [(0, 0)]

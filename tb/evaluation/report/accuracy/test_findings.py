@@ -1,4 +1,4 @@
-"""What is clear, and what is close."""
+"""Findings: clear differences and close ones."""
 
 import pytest
 from adagp.evaluation.report.accuracy.findings import Gap, clear, close

@@ -1,4 +1,4 @@
-"""What is said of results, by regimes whose answers are known."""
+"""Verdicts on results, by regimes whose answers are known."""
 
 import json
 
