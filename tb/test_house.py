@@ -60,6 +60,8 @@ TWINS = {
 """Datapath blocks: golden/KEY.py computes the same as the hardware of VALUE.py somewhere in rtl/."""
 WHOLES = {"__init__", "footprint", "judge", "layer", "occupancy", "operands", "program", "state", "validate", "work"}
 """Files of golden/ that put blocks together."""
+BOXES = ("lib", "memory", "dma", "compute", "drain", "sequencer", "update", "control", "link", "bfloat16")
+"""Folders of rtl/; each may import those before it, and none imports the files that put them together."""
 MOST_LINES = 300
 
 
@@ -116,6 +118,18 @@ def test_no_files_import_each_other_in_a_circle():
     edges = import_graph(sources())
     assert len(edges) > 300 and sum(map(len, edges.values())) > 1000
     assert circles(edges) == []
+
+
+def test_boxes_of_the_hardware_import_one_way():
+    looked, wrong = 0, []
+    for n, box in enumerate(BOXES):
+        allowed = tuple(f"adagp.rtl.{other}." for other in BOXES[: n + 1])
+        for path in files(f"rtl/{box}"):
+            names = {name for name in imports(path, package_of(path)) if name.startswith("adagp.rtl.")}
+            looked += len(names)
+            wrong += [(str(path.relative_to(ROOT)), name) for name in names if not f"{name}.".startswith(allowed)]
+    assert {path.parent.name for path in files("rtl")} == {*BOXES, "rtl"}
+    assert looked > 300 and not wrong
 
 
 def test_circles_are_found():

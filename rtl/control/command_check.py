@@ -9,9 +9,9 @@ from ...spec.config import VERSION, Config
 from ...spec.errors import ErrorCode
 from ...spec.registers import N_PHASES
 from ..lib.delay import delayed
+from ..lib.interfaces import HYPER_PER_UPDATE
 from .dispatch import WaitLayout
 from .exponents import operands
-from .hyper_table import HYPER_PER_UPDATE
 from .prefetch import FetchedLayout
 
 __all__ = ["Check", "is_update", "is_work"]

@@ -10,6 +10,7 @@ from ..lib.clock_gate import clock_gate
 from ..lib.delay import delayed
 from ..lib.interfaces import (  # fmt: skip
     ErrorLayout,
+    HyperLayout,
     LostLayout,
     QualityLayout,
     ReadClient,
@@ -26,7 +27,7 @@ from .csr import AxiLite, Csr
 from .dispatch import queues
 from .exponents import Exponents
 from .fetch import Fetch
-from .hyper_table import Hyper, HyperLayout
+from .hyper_table import Hyper
 from .issue import Issue
 from .phase_control import PhaseControl
 from .quality_gate import Gate

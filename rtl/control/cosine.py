@@ -5,8 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..lib.delay import delayed
-from ..lib.interfaces import QualityLayout
-from .csr import register_layout
+from ..lib.interfaces import QualityLayout, register_layout
 
 __all__ = ["Cosine", "ThresholdLayout"]
 

@@ -12,8 +12,8 @@ from amaranth.utils import exact_log2
 from ...spec.config import Config
 from ...spec.registers import COUNTER_SLOTS, COUNTERS, N_PHASES
 from ..lib.delay import delayed
+from ..lib.interfaces import register_layout
 from ..update.sgd_lane import most_saturations
-from .csr import register_layout
 
 __all__ = ["FLUSH_CYCLES", "Counters", "counts_layout", "counts_of_run"]
 

@@ -3,16 +3,16 @@
 from functools import reduce
 from operator import or_
 
-from amaranth import Cat, Module, Mux, Signal, signed, unsigned
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import VERSION, Config
 from ...spec.layout import Access, Register
-from ...spec.registers import AS_SCHEDULED, DEVICE_ID, N_PHASES, REGISTERS, register
+from ...spec.registers import AS_SCHEDULED, DEVICE_ID, N_PHASES, REGISTERS
 from ..lib.delay import delayed
 
-__all__ = ["AxiLite", "Csr", "register_layout", "registers", "stored_registers"]
+__all__ = ["AxiLite", "Csr", "registers", "stored_registers"]
 
 ADDR_WIDTH = 12
 DATA_WIDTH = 32
@@ -24,18 +24,6 @@ KEPT_ELSEWHERE = (
     "POSITION_BATCH", "POSITION_RUN", "GATE", "ADAM_POWER1", "ADAM_POWER2",
 )  # fmt: skip
 """Read-write registers whose value another block keeps."""
-
-
-def register_layout(name: str, *fields: str) -> data.StructLayout:
-    """The bits of a register as a struct of its ``fields``, by default of all; bits between them are ``unused``."""
-    members, at = {}, 0
-    for field in register(name).fields:
-        if not fields or field.name in fields:
-            if field.lsb > at:
-                members["unused"] = unsigned(field.lsb - at)
-            members[field.name] = signed(field.width) if field.signed else unsigned(field.width)
-            at = field.lsb + field.width
-    return data.StructLayout(members)
 
 
 def registers(config: Config) -> tuple[Register, ...]:

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ...spec.config import Config
 from ...spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, ZERO_STEP
 from ..lib.delay import delayed
+from ..lib.interfaces import register_layout
 from ..lib.table import Burst, Table
-from .csr import register_layout
 from .shadow import Shadow, result_ports
 
 __all__ = ["Adjust", "ExponentAdjust", "ExponentLookup", "Exponents", "exponent_layout", "operands"]

@@ -6,22 +6,15 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.commands import Adam
 from ...spec.config import Config
+from ..lib.interfaces import HYPER_PER_UPDATE, HyperLayout
 from ..lib.table import Burst, Table
-from .csr import register_layout
 
-__all__ = ["HYPER_PER_UPDATE", "Hyper", "HyperLayout", "HyperLookup", "hypers_found"]
-
-HYPER_PER_UPDATE = 3
-"""Learning rate, momentum and weight decay, in consecutive entries."""
+__all__ = ["Hyper", "HyperLookup", "hypers_found"]
 
 
 def hypers_found(config: Config) -> int:
     """Entries that a lookup reads: as many as ADAM takes in variants with ADAM, else as UPDATE takes."""
     return len(Adam) if config.predicts else HYPER_PER_UPDATE
-
-
-HyperLayout = register_layout("HYPER_VALUE")
-"""A hyper-parameter, mantissa * 2^exponent, as register HYPER_VALUE holds it."""
 
 
 class HyperLookup(wiring.Signature):

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 from ...spec.commands import Phase
 from ...spec.registers import N_PHASES, register
 from ...spec.schedule import ENTRIES
+from ..lib.interfaces import register_layout
 from ..lib.table import Table
-from .csr import register_layout
 
 __all__ = ["LengthsLayout", "PhaseControl", "RunLayout"]
 

@@ -7,13 +7,26 @@ from amaranth.lib.wiring import In, Out
 from ...spec.commands import FIELDS, Adam
 from ...spec.config import Config
 from ...spec.microcode.descriptors import Bits
-from ..control.hyper_table import HYPER_PER_UPDATE, HyperLayout
+from ...spec.registers import register
 
 __all__ = [
-    "AccRead", "CommandLayout", "ErrorLayout", "LostLayout", "PadRead", "PadWrite", "QualityLayout", "ReadClient",
-    "RegionLayout", "ResultLayout", "SignsLayout", "StopLayout", "TaskLayout", "Token", "UpdateLayout", "VectorLayout",
-    "WriteClient", "descriptor_layout", "descriptor_stream",
+    "HYPER_PER_UPDATE", "AccRead", "CommandLayout", "ErrorLayout", "HyperLayout", "LostLayout", "PadRead",
+    "PadWrite", "QualityLayout", "ReadClient", "RegionLayout", "ResultLayout", "SignsLayout", "StopLayout",
+    "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient", "descriptor_layout", "descriptor_stream",
+    "register_layout",
 ]  # fmt: skip
+
+
+def register_layout(name: str, *fields: str) -> data.StructLayout:
+    """The bits of a register as a struct of its ``fields``, by default of all; bits between them are ``unused``."""
+    members, at = {}, 0
+    for field in register(name).fields:
+        if not fields or field.name in fields:
+            if field.lsb > at:
+                members["unused"] = unsigned(field.lsb - at)
+            members[field.name] = signed(field.width) if field.signed else unsigned(field.width)
+            at = field.lsb + field.width
+    return data.StructLayout(members)
 
 
 def descriptor_layout(bits: tuple[Bits, ...]) -> data.StructLayout:
@@ -37,6 +50,12 @@ TaskLayout = data.StructLayout({
 """A compute command ready to run, as control hands it to the sequencer: with its index in the program, operand A's
 address (ring resolved) and the committed exponents. ``exp_scale`` is 0 without a scale.
 """
+
+HyperLayout = register_layout("HYPER_VALUE")
+"""A hyper-parameter, mantissa * 2^exponent, as register HYPER_VALUE holds it."""
+
+HYPER_PER_UPDATE = 3
+"""Hyper-parameters of an UPDATE: learning rate, momentum and weight decay, in consecutive entries."""
 
 _SGD = {
     "index": 16, "dry": 1, "count": 32, "a_addr": 32, "b_addr": 32, "c_addr": 32, "out_addr": 32,

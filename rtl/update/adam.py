@@ -5,8 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
-from ..control.hyper_table import HyperLayout
-from ..lib.interfaces import UpdateLayout
+from ..lib.interfaces import HyperLayout, UpdateLayout
 from .adam_factors import AdamScale
 from .adam_lane import MAGNITUDE_WIDTH, AdamLane
 from .adam_rate import RateLayout

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.commands import Adam
 from ...spec.numerics import UPDATE_GUARD_BITS
-from ..control.hyper_table import HyperLayout
+from ..lib.interfaces import HyperLayout
 from ..lib.product import FACTOR_WIDTH, Product
 from .adam_rate import RateLayout
 from .sgd_lane import LOW_BITS, SHIFTS, clamped_shift

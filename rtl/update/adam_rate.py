@@ -6,7 +6,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..control.hyper_table import HyperLayout
+from ..lib.interfaces import HyperLayout
 
 __all__ = ["POWER_WIDTH", "AdamRate", "RateLayout"]
 

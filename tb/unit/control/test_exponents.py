@@ -6,7 +6,8 @@ from math import floor
 import pytest
 from adagp.golden import exponents as golden
 from adagp.rtl.control.exponents import Adjust, Exponents
-from adagp.rtl.control.hyper_table import HYPER_PER_UPDATE, Hyper
+from adagp.rtl.control.hyper_table import Hyper
+from adagp.rtl.lib.interfaces import HYPER_PER_UPDATE
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 
