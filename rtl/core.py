@@ -69,9 +69,9 @@ class Core(wiring.Component):
     regions, stop, lost, hold, writing : see :class:`.dma.store.Store`
     result_valid, result : see :class:`.drain.drain.Drain`
     errors : reports of sequencer, fill and store
-    losses : an error after which no later task can be completed
+    losses : bit k: after error k no later task can be completed
     macs, active, stall_a, stall_b, stall_load, stall_drain, stall_idle : counts, see :class:`.compute.compute.Compute`
-    saturations : results of this cycle that saturated
+    saturations : number of results that saturated in this cycle
 
     Attributes
     ----------

@@ -125,7 +125,7 @@ class Im2col(wiring.Component):
     """
 
     latency = 1 + Scratchpad.READ_LATENCY
-    """Cycles from an outer position to its vector, which then passes through a :class:`..lib.skid.Skid`."""
+    """Cycles from an outer position to its vector, which then passes through a :class:`.lib.skid.Skid`."""
 
     def __init__(self, config: Config, depth: int):
         super().__init__({

@@ -51,7 +51,7 @@ class Drain(wiring.Component):
     acc_full, c_ready : tokens that are taken
     acc_free, drained : give a token in each cycle they are 1
     result_valid, result : maximum of a tracked descriptor, together with ``drained``
-    saturations : results that saturated
+    saturations : number of results that saturated in this cycle
     busy : from the cycle of a descriptor's start until its last result can be read from C
     begins : in the cycle before a descriptor is taken, and before it starts
     reads_c : C may be read

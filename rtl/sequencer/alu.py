@@ -15,8 +15,6 @@ __all__ = ["SequencerAlu"]
 class SequencerAlu(wiring.Component):
     """Executes the operations of :class:`~adagp.spec.microcode.isa.Op` that have a result or a condition.
 
-    The last cycle of an operation is its first, for PAIRS its second, for LOAD its third, and for DIV cycle DIV_CYCLES.
-
     Parameters
     ----------
     shifts : distances of SHIFT in the program
@@ -34,7 +32,7 @@ class SequencerAlu(wiring.Component):
 
     Timing
     ------
-    1 cycle, for PAIRS 2, for LOAD 3, for DIV DIV_CYCLES.
+    An operation takes 1 cycle, of PAIRS 2, LOAD 3, and DIV DIV_CYCLES.
     """
 
     def __init__(self, config: Config, shifts: list[int]):

@@ -48,11 +48,11 @@ class Update(wiring.Component):
     regions : the write regions
     done : after the results, when all writes are answered
     result_valid, result : the momentum's result, then the weights', then the third
-    saturations : results of this cycle that saturated
+    saturations : number of results that saturated in this cycle
     fault, fault_code, fault_command : a fault (a pulse): until reset the unit begins no write burst of another chunk,
         reports nothing and takes no command
     busy : from the cycle after a command is taken to that of ``done``, or to reset
-    stop, hold, writing : see :class:`..dma.write_stop.WriteStop`
+    stop, hold, writing : see :class:`.dma.write_stop.WriteStop`
     quality_valid, quality : quality sums, with the third result of a command that isn't dry; where gradients are
         predicted
     rate : Adam's rate, made outside; where gradients are predicted
