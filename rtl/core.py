@@ -61,22 +61,35 @@ class Core(wiring.Component):
 
     Members
     -------
-    i : the tasks
-    reset : start over
-    restarted : ``reset`` after the last block, ``RESETS`` cycles later
-    done : pulses when everything that a task writes is written
-    read, write : ways to memory
-    regions, stop, lost, hold, writing : see :class:`.dma.store.Store`
-    result_valid, result : see :class:`.drain.drain.Drain`
-    errors : reports of sequencer, fill and store
-    losses : bit k: after error k no later task can be completed
-    macs, active, stall_a, stall_b, stall_load, stall_drain, stall_idle : counts, see :class:`.compute.compute.Compute`
-    saturations : number of results that saturated in this cycle
+    i : In(stream.Signature(TaskLayout))
+        the tasks
+    reset : In(1)
+        start over
+    restarted : Out(1)
+        ``reset`` after the last block, ``RESETS`` cycles later
+    done : Out(1)
+        pulses when everything that a task writes is written
+    read, write : Out
+        ways to memory
+    regions, stop, lost, hold, writing : In, In, In, Out, Out
+        see :class:`.dma.store.Store`
+    result_valid, result : Out
+        see :class:`.drain.drain.Drain`
+    errors : Out(data.ArrayLayout(ErrorLayout, self.ERRORS))
+        reports of sequencer, fill and store
+    losses : Out(self.ERRORS)
+        bit k: after error k no later task can be completed
+    macs, active, stall_a, stall_b, stall_load, stall_drain, stall_idle
+        counts, see :class:`.compute.compute.Compute`
+    saturations : Out(range(n_lanes(config) + 1))
+        number of results that saturated in this cycle
 
     Attributes
     ----------
-    ERRORS : blocks that report errors
-    RESETS : cycles from ``reset`` to ``restarted``
+    ERRORS
+        blocks that report errors
+    RESETS
+        cycles from ``reset`` to ``restarted``
     """
 
     ERRORS = 3

@@ -29,9 +29,12 @@ class Top(wiring.Component):
 
     Members
     -------
-    irq : interrupt to the host
-    s_axil : AXI4-Lite slave for the registers of :mod:`adagp.spec.registers`
-    m_axi : AXI4 master of ``config.port_width`` bits for everything else
+    irq : Out(1)
+        interrupt to the host
+    s_axil : In(AxiLite())
+        AXI4-Lite slave for the registers of :mod:`adagp.spec.registers`
+    m_axi : Out(AxiMaster(config))
+        AXI4 master of ``config.port_width`` bits for everything else
     """
 
     def __init__(self, config: Config):

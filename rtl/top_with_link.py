@@ -20,18 +20,24 @@ class TopWithLink(wiring.Component):
 
     Parameters
     ----------
-    baud : bits per second of the line
-    clock_hz : frequency of ``sync`` (default: the configuration's)
+    baud
+        bits per second of the line
+    clock_hz
+        frequency of ``sync`` (default: the configuration's)
 
     Members
     -------
-    rx, tx : the serial line
-    m_axi : AXI4 master of ``config.port_width`` bits, for the accelerator and the link
-    dram_csr : AXI4-Lite master, which gives the host the memory controller's registers
+    rx, tx : In, Out
+        the serial line
+    m_axi : Out(AxiMaster(config, SHARED_ID_BITS))
+        AXI4 master of ``config.port_width`` bits, for the accelerator and the link
+    dram_csr : Out(AxiLite())
+        AXI4-Lite master, which gives the host the memory controller's registers
 
     Raises
     ------
-    ValueError : the line is too fast for the clock
+    ValueError
+        the line is too fast for the clock
     """
 
     def __init__(self, config: Config, baud: int = BAUD, clock_hz: int | None = None):

@@ -24,8 +24,10 @@ class FloatAdder(wiring.Component):
 
     Members
     -------
-    a, b : the operands
-    o : the sum
+    a, b : In(FLOAT32)
+        the operands
+    o : Out(FLOAT32)
+        the sum
 
     Timing
     ------

@@ -21,9 +21,12 @@ class FloatMultiplier(wiring.Component):
 
     Members
     -------
-    a : operand, taken every cycle
-    b, b_en : operand, taken in cycles with ``b_en``
-    o : the product
+    a : In(BFLOAT16)
+        operand, taken every cycle
+    b, b_en : In
+        operand, taken in cycles with ``b_en``
+    o : Out(FLOAT32)
+        the product
 
     Timing
     ------

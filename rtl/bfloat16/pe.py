@@ -19,10 +19,14 @@ class PEBfloat16(wiring.Component):
 
     Members
     -------
-    stationary, load : write ``stationary`` to the shadow register
-    swap : copy the shadow register to the active one; a stream operand of the same cycle meets the new value
-    stream : the stream operand
-    i_psum, o_psum : psum from above, psum to below
+    stationary, load : In
+        write ``stationary`` to the shadow register
+    swap : In(1)
+        copy the shadow register to the active one; a stream operand of the same cycle meets the new value
+    stream : In(BFLOAT16)
+        the stream operand
+    i_psum, o_psum : In, Out
+        psum from above, psum to below
 
     Timing
     ------

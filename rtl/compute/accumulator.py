@@ -25,11 +25,16 @@ class Accumulator(wiring.Component):
 
     Members
     -------
-    tag : use of a row, a cycle before its ``psum``
-    psum : a row of psums
-    read : the reader's port
-    full : a half is complete; from then on ``read`` sees all of its sums
-    reading : a word is asked for, or on its way
+    tag : In(SumLayout)
+        use of a row, a cycle before its ``psum``
+    psum : In(data.ArrayLayout(signed(config.psum_width), config.cols))
+        a row of psums
+    read : In(AccRead(config))
+        the reader's port
+    full : Out(1)
+        a half is complete; from then on ``read`` sees all of its sums
+    reading : Out(1)
+        a word is asked for, or on its way
 
     Timing
     ------

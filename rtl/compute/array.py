@@ -18,16 +18,23 @@ class Array(wiring.Component):
 
     Members
     -------
-    stationary : ``rows`` operands for shadow registers
-    load : columns whose shadow registers take ``stationary``
-    stream : a vector of ``rows`` operands
-    swap : comes with the first stream vector that meets the shadow registers' values, and travels down with it
-    psum : ``cols`` psums
+    stationary : In(vector)
+        ``rows`` operands for shadow registers
+    load : In(config.cols)
+        columns whose shadow registers take ``stationary``
+    stream : In(vector)
+        a vector of ``rows`` operands
+    swap : In(1)
+        comes with the first stream vector that meets the shadow registers' values, and travels down with it
+    psum : Out(data.ArrayLayout(signed(config.psum_width), config.cols))
+        ``cols`` psums
 
     Attributes
     ----------
-    latency : cycles from ``stream`` to ``psum``
-    swap_cycles : cycles from ``swap`` until columns may be loaded again
+    latency
+        cycles from ``stream`` to ``psum``
+    swap_cycles
+        cycles from ``swap`` until columns may be loaded again
 
     Timing
     ------

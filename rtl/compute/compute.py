@@ -30,24 +30,39 @@ class Compute(wiring.Component):
 
     Members
     -------
-    i : the descriptors
-    resets : for the blocks inside whose clocks are gated; the others need a ResetInserter around the engine
-    a, b : read ports of the scratchpads
-    a_full, b_full, acc_free : tokens that are taken
-    a_free, b_free, acc_full : give a token in each cycle they are 1
-    acc : read port of the accumulator, for the drain
-    vector : the pool unit's results
-    macs : products of valid operands in the vector the array took ``Feeder.MACS_LATENCY`` cycles ago
-    active : the array takes a vector; exactly one of this and the stalls is 1
-    stall_idle : no GEMM is in progress
-    stall_a, stall_b : the GEMM waits for its tile
-    stall_drain : it waits for an accumulator half only
-    stall_load : it waits for operands to arrive or for a stationary tile to be loaded
-    reads_a, reads_b : the scratchpad's read port may be in use
+    i : In(descriptor_stream(COMPUTE))
+        the descriptors
+    resets : In(self.RESETS)
+        for the blocks inside whose clocks are gated; the others need a ResetInserter around the engine
+    a, b : Out
+        read ports of the scratchpads
+    a_full, b_full, acc_free : Out(Token())
+        tokens that are taken
+    a_free, b_free, acc_full : Out(1)
+        give a token in each cycle they are 1
+    acc : In(AccRead(config))
+        read port of the accumulator, for the drain
+    vector : Out(stream.Signature(VectorLayout(config)))
+        the pool unit's results
+    macs : Out(range(config.n_pes + 1))
+        products of valid operands in the vector the array took ``Feeder.MACS_LATENCY`` cycles ago
+    active : Out(1)
+        the array takes a vector; exactly one of this and the stalls is 1
+    stall_idle : Out(1)
+        no GEMM is in progress
+    stall_a, stall_b : Out(1)
+        the GEMM waits for its tile
+    stall_drain : Out(1)
+        it waits for an accumulator half only
+    stall_load : Out(1)
+        it waits for operands to arrive or for a stationary tile to be loaded
+    reads_a, reads_b : Out(1)
+        the scratchpad's read port may be in use
 
     Attributes
     ----------
-    RESETS : width of ``resets``
+    RESETS
+        width of ``resets``
     """
 
     RESETS = 5

@@ -23,19 +23,29 @@ class Feeder(wiring.Component):
 
     Parameters
     ----------
-    gap : least cycles from a pass's begin to the loading of a tile
+    gap
+        least cycles from a pass's begin to the loading of a tile
 
     Members
     -------
-    gemm : the GEMMs
-    stationary, stream : vectors of the two operands
-    acc_free : token of an accumulator half
-    load, load_data, swap, stream_data : to the array
-    tag : for the accumulator, with the psums of the vector taken in this cycle
-    macs : valid products of a vector, ``MACS_LATENCY`` cycles after it is taken
-    active : a vector is taken
-    undrained : only an accumulator half is missing
-    busy : a GEMM is in progress
+    gemm : In(stream.Signature(GemmLayout))
+        the GEMMs
+    stationary, stream : In(stream.Signature(OperandVector(config)))
+        vectors of the two operands
+    acc_free : Out(Token())
+        token of an accumulator half
+    load, load_data, swap, stream_data : Out
+        to the array
+    tag : Out(SumLayout)
+        for the accumulator, with the psums of the vector taken in this cycle
+    macs : Out(range(config.n_pes + 1))
+        valid products of a vector, ``MACS_LATENCY`` cycles after it is taken
+    active : Out(1)
+        a vector is taken
+    undrained : Out(1)
+        only an accumulator half is missing
+    busy : Out(1)
+        a GEMM is in progress
 
     Timing
     ------

@@ -47,13 +47,17 @@ class LaneOffsets(wiring.Component):
 
     Parameters
     ----------
-    address_bits : width of an address
+    address_bits
+        width of an address
 
     Members
     -------
-    walk : the walks; each has stood for a cycle before it is offered
-    busy : low only while the block waits for another block
-    o : the groups
+    walk : In(stream.Signature(WalkLayout))
+        the walks; each has stood for a cycle before it is offered
+    busy : Out(1)
+        low only while the block waits for another block
+    o : Out
+        the groups
 
     Timing
     ------
@@ -107,17 +111,25 @@ class Im2col(wiring.Component):
 
     Parameters
     ----------
-    depth : words of a half of the scratchpad
+    depth
+        words of a half of the scratchpad
 
     Members
     -------
-    walk : the walks; one with ``new`` takes a ``full`` token and changes halves
-    pad : read port of the scratchpad
-    full : token of a full half
-    free : pulses when the half before has been read to its end
-    waiting : there is no ``full`` token for the walk
-    busy : low only while the block waits for another block
-    o : the vectors
+    walk : In(stream.Signature(WalkLayout))
+        the walks; one with ``new`` takes a ``full`` token and changes halves
+    pad : Out(PadRead(config, 2 * depth))
+        read port of the scratchpad
+    full : Out(Token())
+        token of a full half
+    free : Out(1)
+        pulses when the half before has been read to its end
+    waiting : Out(1)
+        there is no ``full`` token for the walk
+    busy : Out(1)
+        low only while the block waits for another block
+    o : Out(stream.Signature(OperandVector(config)))
+        the vectors
 
     Timing
     ------

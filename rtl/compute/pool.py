@@ -25,10 +25,14 @@ class Pool(wiring.Component):
 
     Members
     -------
-    job : the jobs
-    a, b : vectors of taps; SELECT takes both
-    o : the results
-    busy : until a job's last result has gone
+    job : In(stream.Signature(PoolLayout))
+        the jobs
+    a, b : In(stream.Signature(OperandVector(config)))
+        vectors of taps; SELECT takes both
+    o : Out(stream.Signature(VectorLayout(config)))
+        the results
+    busy : Out(1)
+        until a job's last result has gone
 
     Timing
     ------

@@ -16,13 +16,20 @@ class BiasMemory(wiring.Component):
 
     Members
     -------
-    valid, data : write ``data`` to the element after the last one
-    half : half that is written
-    start : with ``valid``: write element 0
-    r_half, r_word : word to read, every cycle
-    r_serial, r_lane : with ``r_serial``, all lanes get element ``r_word * cols + r_lane``
-    r_none : ``o`` is 0 a cycle later
-    o : the values; lane l is element ``r_word * cols + l``
+    valid, data : In
+        write ``data`` to the element after the last one
+    half : In(1)
+        half that is written
+    start : In(1)
+        with ``valid``: write element 0
+    r_half, r_word : In
+        word to read, every cycle
+    r_serial, r_lane : In
+        with ``r_serial``, all lanes get element ``r_word * cols + r_lane``
+    r_none : In(1)
+        ``o`` is 0 a cycle later
+    o : Out(self._layout)
+        the values; lane l is element ``r_word * cols + l``
 
     Timing
     ------

@@ -42,24 +42,39 @@ class Drain(wiring.Component):
 
     Members
     -------
-    i : the descriptors; all counts must be > 0
-    reset : for the block inside whose clock is gated; the rest needs a ResetInserter around the engine
-    acc : read port of the accumulator
-    vector : vectors from the pool unit
-    c_read, c_write : ports of the C scratchpad
-    bias_valid, bias_half, bias_start, bias_data : biases, see :class:`.bias.BiasMemory`
-    acc_full, c_ready : tokens that are taken
-    acc_free, drained : give a token in each cycle they are 1
-    result_valid, result : maximum of a tracked descriptor, together with ``drained``
-    saturations : number of results that saturated in this cycle
-    busy : from the cycle of a descriptor's start until its last result can be read from C
-    begins : in the cycle before a descriptor is taken, and before it starts
-    reads_c : C may be read
+    i : In(descriptor_stream(DRAIN))
+        the descriptors; all counts must be > 0
+    reset : In(1)
+        for the block inside whose clock is gated; the rest needs a ResetInserter around the engine
+    acc : Out(AccRead(config))
+        read port of the accumulator
+    vector : In(stream.Signature(VectorLayout(config)))
+        vectors from the pool unit
+    c_read, c_write : Out
+        ports of the C scratchpad
+    bias_valid, bias_half, bias_start, bias_data : In
+        biases, see :class:`.bias.BiasMemory`
+    acc_full, c_ready : Out(Token())
+        tokens that are taken
+    acc_free, drained : Out(1)
+        give a token in each cycle they are 1
+    result_valid, result : Out
+        maximum of a tracked descriptor, together with ``drained``
+    saturations : Out(range(n + 1))
+        number of results that saturated in this cycle
+    busy : Out(1)
+        from the cycle of a descriptor's start until its last result can be read from C
+    begins : Out(1)
+        in the cycle before a descriptor is taken, and before it starts
+    reads_c : Out(1)
+        C may be read
 
     Attributes
     ----------
-    READ_STAGES : cycles from a step of the walk to the epilogue
-    OVERHEAD : cycles of a descriptor beside those of its vectors
+    READ_STAGES
+        cycles from a step of the walk to the epilogue
+    OVERHEAD
+        cycles of a descriptor beside those of its vectors
 
     Timing
     ------

@@ -31,17 +31,28 @@ class EpilogueLane(wiring.Component):
 
     Members
     -------
-    x, shift : the sum, and its shift to the right
-    c : element of C
-    shift_c : shift that aligns C; stands still
-    bias : the bias, ``BIAS_LATENCY`` cycles after ``x``
-    add : add C, or subtract it
-    subtract : subtract C; stands still; where gradients are predicted (the baseline only adds)
-    masked : give zero where C <= 0
-    relu : give zero for negative results; stands still
-    o : the result
-    magnitude : its magnitude before it saturates
-    saturated : it did not fit
+    x, shift : In
+        the sum, and its shift to the right
+    c : In(signed(config.operand_width))
+        element of C
+    shift_c : In(range(-SHIFT_C_MAX, SHIFT_C_MAX + 1))
+        shift that aligns C; stands still
+    bias : In(signed(config.acc_width))
+        the bias, ``BIAS_LATENCY`` cycles after ``x``
+    add : In(1)
+        add C, or subtract it
+    subtract : In(1)
+        subtract C; stands still; where gradients are predicted (the baseline only adds)
+    masked : In(1)
+        give zero where C <= 0
+    relu : In(1)
+        give zero for negative results; stands still
+    o : Out(signed(config.operand_width))
+        the result
+    magnitude : Out(sum_width(config))
+        its magnitude before it saturates
+    saturated : Out(1)
+        it did not fit
 
     Timing
     ------
@@ -113,14 +124,22 @@ class Epilogue(wiring.Component):
 
     Members
     -------
-    x, shift, c : a vector: sums, shifts, elements of C
-    mask : lanes that hold something
-    plain : the vector is only shifted and written
-    bias : the biases, ``BIAS_LATENCY`` cycles after ``x``
-    c_mode, shift_c, relu : stand still
-    o, o_mask : results and their lanes
-    magnitudes : OR of the magnitudes in lanes that count, one cycle after ``o``
-    saturations : number of results that saturated, one cycle after ``o``
+    x, shift, c : In
+        a vector: sums, shifts, elements of C
+    mask : In(n)
+        lanes that hold something
+    plain : In(1)
+        the vector is only shifted and written
+    bias : In(sums)
+        the biases, ``BIAS_LATENCY`` cycles after ``x``
+    c_mode, shift_c, relu : In
+        stand still
+    o, o_mask : Out
+        results and their lanes
+    magnitudes : Out(sum_width(config))
+        OR of the magnitudes in lanes that count, one cycle after ``o``
+    saturations : Out(range(n + 1))
+        number of results that saturated, one cycle after ``o``
 
     Timing
     ------

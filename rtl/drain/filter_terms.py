@@ -21,14 +21,22 @@ class FilterTerms(wiring.Component):
 
     Members
     -------
-    d : the descriptor
-    start : begin with ``d``
-    i, valid : a pixel's results
-    rows, columns : windows that the pixel lies in
-    flush : after a row of vectors: give the sums; no vector may come meanwhile
-    n_lanes : filters whose sums are given
-    done : in the last of ``N_WINDOWS * n_lanes`` cycles of ``flush``
-    term : the sums, one a cycle
+    d : In(descriptor_layout(DRAIN))
+        the descriptor
+    start : In(1)
+        begin with ``d``
+    i, valid : In
+        a pixel's results
+    rows, columns : In(2)
+        windows that the pixel lies in
+    flush : In(1)
+        after a row of vectors: give the sums; no vector may come meanwhile
+    n_lanes : In(range(config.cols + 1))
+        filters whose sums are given
+    done : Out(1)
+        in the last of ``N_WINDOWS * n_lanes`` cycles of ``flush``
+    term : Out(TermLayout(config))
+        the sums, one a cycle
 
     Timing
     ------

@@ -24,17 +24,25 @@ class PixelTerms(wiring.Component):
 
     Members
     -------
-    d : the descriptor
-    start : begin with ``d``, before the first ``clear``
-    clear : a row of vectors begins
-    locate, rows, columns : windows that the next pixel lies in
-    wanted : windows that the row's vectors are added to, a cycle each
-    i, mask, valid : a vector, and its lanes
-    term : its sums
+    d : In(descriptor_layout(DRAIN))
+        the descriptor
+    start : In(1)
+        begin with ``d``, before the first ``clear``
+    clear : In(1)
+        a row of vectors begins
+    locate, rows, columns : In
+        windows that the next pixel lies in
+    wanted : Out(N_WINDOWS)
+        windows that the row's vectors are added to, a cycle each
+    i, mask, valid : In
+        a vector, and its lanes
+    term : Out(TermLayout(config))
+        its sums
 
     Attributes
     ----------
-    latency : cycles from a vector to its first term
+    latency
+        cycles from a vector to its first term
 
     Timing
     ------

@@ -23,14 +23,22 @@ class Reorganise(wiring.Component):
 
     Members
     -------
-    d : the descriptor; stands still while ``busy``
-    start : begin with ``d``
-    busy : from the cycle after ``start`` until all is summed up
-    enter : a vector enters the epilogue; only while ``ready``
-    row, last : it is the last of an o, of the descriptor
-    ready : a vector may enter
-    i, i_mask : the epilogue's results and their lanes, ``Epilogue.LATENCY`` cycles later
-    o : the sums
+    d : In(descriptor_layout(DRAIN))
+        the descriptor; stands still while ``busy``
+    start : In(1)
+        begin with ``d``
+    busy : Out(1)
+        from the cycle after ``start`` until all is summed up
+    enter : In(1)
+        a vector enters the epilogue; only while ``ready``
+    row, last : In(1)
+        it is the last of an o, of the descriptor
+    ready : Out(1)
+        a vector may enter
+    i, i_mask : In
+        the epilogue's results and their lanes, ``Epilogue.LATENCY`` cycles later
+    o : Out(stream.Signature(signed(config.acc_width)))
+        the sums
 
     Timing
     ------

@@ -30,10 +30,14 @@ class DrainWalk(wiring.Component):
 
     Members
     -------
-    d : the descriptor; stands still until the step with ``last``
-    start : begin with ``d`` (a pulse)
-    en : go to the next step
-    step : the step; without ``valid`` the rest is undefined
+    d : In(descriptor_layout(DRAIN))
+        the descriptor; stands still until the step with ``last``
+    start : In(1)
+        begin with ``d`` (a pulse)
+    en : In(1)
+        go to the next step
+    step : Out(_step_layout(config))
+        the step; without ``valid`` the rest is undefined
 
     Timing
     ------

@@ -34,14 +34,19 @@ class WindowSums(wiring.Component):
 
     Members
     -------
-    term : a term to add, one a cycle; none while sums are read
-    d : the descriptor; stands still while sums are read
-    start : read ``d.n_out`` sums from ``d.at`` on
-    o : each sum times ``d.mantissa``
+    term : In(TermLayout(config))
+        a term to add, one a cycle; none while sums are read
+    d : In(descriptor_layout(DRAIN))
+        the descriptor; stands still while sums are read
+    start : In(1)
+        read ``d.n_out`` sums from ``d.at`` on
+    o : Out(stream.Signature(signed(config.acc_width)))
+        each sum times ``d.mantissa``
 
     Attributes
     ----------
-    ADD_LATENCY : cycles until a term is in memory; until then its sum must be neither in another term nor read
+    ADD_LATENCY
+        cycles until a term is in memory; until then its sum must be neither in another term nor read
 
     Timing
     ------

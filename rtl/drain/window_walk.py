@@ -18,10 +18,14 @@ class WindowWalk(wiring.Component):
 
     Members
     -------
-    d : the descriptor
-    start : begin with ``d``
-    step : go to the next pixel, or the first
-    rows, columns : bit k says that the pixel lies in the windows' row or column k
+    d : In(descriptor_layout(DRAIN))
+        the descriptor
+    start : In(1)
+        begin with ``d``
+    step : In(1)
+        go to the next pixel, or the first
+    rows, columns : Out(2)
+        bit k says that the pixel lies in the windows' row or column k
 
     Timing
     ------

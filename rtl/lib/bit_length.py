@@ -14,12 +14,15 @@ class BitLength(wiring.Component):
 
     Parameters
     ----------
-    width : bits of ``i``
+    width
+        bits of ``i``
 
     Members
     -------
-    i : the magnitude
-    o : its bit length
+    i : In(width)
+        the magnitude
+    o : Out(range(width + 1))
+        its bit length
 
     Timing
     ------

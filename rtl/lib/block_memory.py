@@ -20,17 +20,25 @@ class BlockMemory(wiring.Component):
 
     Parameters
     ----------
-    shape, depth : shape and number of the words
-    granularity : size of the parts of a word that are written separately; without it, whole words are
-    init : values of the first words at power-up
-    block : ask for memory blocks whatever the size
+    shape, depth
+        shape and number of the words
+    granularity
+        size of the parts of a word that are written separately; without it, whole words are
+    init
+        values of the first words at power-up
+    block
+        ask for memory blocks whatever the size
 
     Members
     -------
-    r_en, r_addr : read the word at ``r_addr``
-    r_data : the word read last
-    w_en : write; one bit for each part
-    w_addr, w_data : address and value of the word written
+    r_en, r_addr : In
+        read the word at ``r_addr``
+    r_data : Out(shape)
+        the word read last
+    w_en : In(writing.members['en'].shape)
+        write; one bit for each part
+    w_addr, w_data : In
+        address and value of the word written
 
     Timing
     ------

@@ -14,18 +14,24 @@ class BlockQueue(wiring.Component):
 
     Parameters
     ----------
-    width : bits of an item
-    depth : items in the memory block; one more is at the output
+    width
+        bits of an item
+    depth
+        items in the memory block; one more is at the output
 
     Members
     -------
-    w_rdy, w_en, w_data : an item is taken in cycles with ``w_rdy`` and ``w_en``
-    r_rdy, r_en, r_data : the first item, while ``r_rdy``; ``r_en`` removes it
-    level : items in the queue
+    w_rdy, w_en, w_data : Out, In, In
+        an item is taken in cycles with ``w_rdy`` and ``w_en``
+    r_rdy, r_en, r_data : Out, In, Out
+        the first item, while ``r_rdy``; ``r_en`` removes it
+    level : Out(range(depth + 2))
+        items in the queue
 
     Raises
     ------
-    ValueError : ``depth`` isn't a power of two above 1
+    ValueError
+        ``depth`` isn't a power of two above 1
 
     Timing
     ------

@@ -16,19 +16,26 @@ class Divide(wiring.Component):
 
     Parameters
     ----------
-    width, divisor_width, quotient_width : bits of ``i``, ``by`` and ``o``
-    fold : cycles between two divisions
+    width, divisor_width, quotient_width
+        bits of ``i``, ``by`` and ``o``
+    fold
+        cycles between two divisions
 
     Members
     -------
-    start : take ``i``; at most every ``fold`` cycles
-    i : the dividend
-    by : the divisor, not 0; taken in the cycle before ``start``
-    o : the quotient; stands for ``fold`` cycles
+    start : In(1)
+        take ``i``; at most every ``fold`` cycles
+    i : In(width)
+        the dividend
+    by : In(divisor_width)
+        the divisor, not 0; taken in the cycle before ``start``
+    o : Out(quotient_width)
+        the quotient; stands for ``fold`` cycles
 
     Attributes
     ----------
-    latency : cycles from ``start`` to ``o``, one for each bit of ``o``
+    latency
+        cycles from ``start`` to ``o``, one for each bit of ``o``
 
     Timing
     ------

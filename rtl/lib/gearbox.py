@@ -17,19 +17,26 @@ class Unpack(wiring.Component):
 
     Parameters
     ----------
-    beat, group : bits of a beat and of a group
-    other : a second size of groups, used while ``choose``
+    beat, group
+        bits of a beat and of a group
+    other
+        a second size of groups, used while ``choose``
 
     Members
     -------
-    i : the beats
-    o : the groups
-    flush : drop the rest of the present beat
-    choose : groups have ``other`` bits; only with ``other``, and may change only when nothing is left of a beat
+    i : In(stream.Signature(beat))
+        the beats
+    o : Out(stream.Signature(max(self._sizes)))
+        the groups
+    flush : In(1)
+        drop the rest of the present beat
+    choose : In(1)
+        groups have ``other`` bits; only with ``other``, and may change only when nothing is left of a beat
 
     Raises
     ------
-    ValueError : a beat isn't a whole number of groups
+    ValueError
+        a beat isn't a whole number of groups
 
     Timing
     ------
@@ -77,17 +84,22 @@ class Pack(wiring.Component):
 
     Parameters
     ----------
-    beat, group : bits of a beat and of a group
+    beat, group
+        bits of a beat and of a group
 
     Members
     -------
-    valid, i : a group
-    last : with a group: the beat ends with it, and its upper groups are undefined
-    o_valid, o : a beat
+    valid, i : In
+        a group
+    last : In(1)
+        with a group: the beat ends with it, and its upper groups are undefined
+    o_valid, o : Out
+        a beat
 
     Raises
     ------
-    ValueError : a beat isn't a whole number of groups
+    ValueError
+        a beat isn't a whole number of groups
 
     Timing
     ------

@@ -76,11 +76,16 @@ def UpdateLayout(config: Config) -> data.StructLayout:
 
     Members
     -------
-    adam : an ADAM command: its first moment is in the momentum's fields, its hyper entries are ml, mm, md, ``more``
-    eg : where gradients are predicted, the gradient's exponent including its scale
-    zero : there is no operand A
-    scale : the layer's scale, 0 without one
-    random : change the gradient's signs at random; only where ``config.flips_signs``
+    adam
+        an ADAM command: its first moment is in the momentum's fields, its hyper entries are ml, mm, md, ``more``
+    eg
+        where gradients are predicted, the gradient's exponent including its scale
+    zero
+        there is no operand A
+    scale
+        the layer's scale, 0 without one
+    random
+        change the gradient's signs at random; only where ``config.flips_signs``
     """
     random = {"random": 1} if config.flips_signs else {}
     return data.StructLayout({**_SGD, **_PREDICTED, **random} if config.predicts else _SGD)
@@ -123,10 +128,14 @@ class AccRead(wiring.Signature):
 
     Members
     -------
-    en : the pipeline moves
-    valid : a word is wanted
-    half, addr : the word
-    data, data_half : words of both halves, and the half that was asked for
+    en : Out(1)
+        the pipeline moves
+    valid : Out(1)
+        a word is wanted
+    half, addr : Out
+        the word
+    data, data_half : In
+        words of both halves, and the half that was asked for
 
     Timing
     ------
@@ -146,8 +155,10 @@ class Token(wiring.Signature):
 
     Members
     -------
-    avail : there is a token
-    take : take it; only while ``avail``
+    avail : In(1)
+        there is a token
+    take : Out(1)
+        take it; only while ``avail``
     """
 
     def __init__(self):
@@ -159,11 +170,16 @@ class PadRead(wiring.Signature):
 
     Members
     -------
-    en : the pipeline moves
-    valid : the data are wanted; may be low in enabled cycles, and only the shared halves of ``PingPong`` look at it
-    rot : bank of lane 0; lane i reads bank ``(rot + i) % banks``
-    addr : each lane's word
-    data : the words, lanes in order
+    en : Out(1)
+        the pipeline moves
+    valid : Out(1, init=1)
+        the data are wanted; may be low in enabled cycles, and only the shared halves of ``PingPong`` look at it
+    rot : Out(range(banks))
+        bank of lane 0; lane i reads bank ``(rot + i) % banks``
+    addr : Out(data.ArrayLayout(range(depth), banks))
+        each lane's word
+    data : In(data.ArrayLayout(signed(config.operand_width), banks))
+        the words, lanes in order
 
     Timing
     ------
@@ -186,9 +202,12 @@ class PadWrite(wiring.Signature):
 
     Members
     -------
-    mask : lanes that write
-    rot : bank of lane 0; lane i goes to bank ``(rot + i) % banks``
-    addr, data : each lane's word
+    mask : Out(banks)
+        lanes that write
+    rot : Out(range(banks))
+        bank of lane 0; lane i goes to bank ``(rot + i) % banks``
+    addr, data : Out
+        each lane's word
 
     Timing
     ------
@@ -210,9 +229,11 @@ class ReadClient(wiring.Signature):
 
     Members
     -------
-    request : byte address (a multiple of the beat) and number of beats - 1; a burst stays inside a 4 KiB page and
-        within ``max_burst_beats``
-    beats : must be taken in the end (``ready`` may be low for a while); data with ``fault`` are undefined
+    request : Out
+        byte address (a multiple of the beat) and number of beats - 1; a burst stays inside a 4 KiB page and within
+        ``max_burst_beats``
+    beats : In
+        must be taken in the end (``ready`` may be low for a while); data with ``fault`` are undefined
     """
 
     def __init__(self, config: Config):
@@ -227,10 +248,12 @@ class WriteClient(wiring.Signature):
 
     Members
     -------
-    request : as :class:`ReadClient`'s; offered only when the block can deliver all beats without waiting for another
-        block
-    beats : may be offered from the cycle of their request on; taken after it
-    answer : the burst is written, or has a ``fault``
+    request : Out
+        as :class:`ReadClient`'s; offered only when the block can deliver all beats without waiting for another block
+    beats : Out
+        may be offered from the cycle of their request on; taken after it
+    answer : In
+        the burst is written, or has a ``fault``
     """
 
     def __init__(self, config: Config):

@@ -15,14 +15,19 @@ class Maximum(wiring.Component):
 
     Parameters
     ----------
-    width : bits of a magnitude
+    width
+        bits of a magnitude
 
     Members
     -------
-    clear : forget what was seen
-    i : OR of any number of magnitudes, taken every cycle; 0 changes nothing
-    id, exponent : passed to ``result`` directly
-    result : the maximum, with ``id``
+    clear : In(1)
+        forget what was seen
+    i : In(width)
+        OR of any number of magnitudes, taken every cycle; 0 changes nothing
+    id, exponent : In
+        passed to ``result`` directly
+    result : Out(ResultLayout)
+        the maximum, with ``id``
 
     Timing
     ------

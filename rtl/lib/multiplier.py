@@ -19,16 +19,23 @@ class Multiplier(wiring.Component):
 
     Parameters
     ----------
-    width : bits of an operand
-    inputs : register the operands; without it, for operands that come from registers, the latency is one cycle less
+    width
+        bits of an operand
+    inputs
+        register the operands; without it, for operands that come from registers, the latency is one cycle less
 
     Members
     -------
-    a : operand, taken in cycles with ``en``
-    b : operand, taken in cycles with ``b_en``
-    b_en : take ``b``
-    en : the pipeline moves
-    o : the product
+    a : In(signed(width))
+        operand, taken in cycles with ``en``
+    b : In(signed(width))
+        operand, taken in cycles with ``b_en``
+    b_en : In(1)
+        take ``b``
+    en : In(1, init=1)
+        the pipeline moves
+    o : Out(signed(2 * width))
+        the product
 
     Timing
     ------

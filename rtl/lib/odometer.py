@@ -18,17 +18,25 @@ class Odometer(wiring.Component):
 
     Parameters
     ----------
-    levels : number of nested counters
-    address_bits : width of ``address``; addresses wrap around
+    levels
+        number of nested counters
+    address_bits
+        width of ``address``; addresses wrap around
 
     Members
     -------
-    start : take ``n`` and ``jump``, and go to the first position, at address 0
-    step : go to the next position: add the jump of the outermost level that counts; from the last one to the first
-    n : each level's count, at least 1; has stood for a cycle before ``start``
-    jump : each level's jump
-    address : address of the position
-    last : this is the last position
+    start : In(1)
+        take ``n`` and ``jump``, and go to the first position, at address 0
+    step : In(1)
+        go to the next position: add the jump of the outermost level that counts; from the last one to the first
+    n : In(data.ArrayLayout(COUNT_BITS, levels))
+        each level's count, at least 1; has stood for a cycle before ``start``
+    jump : In(data.ArrayLayout(signed(JUMP_BITS), levels))
+        each level's jump
+    address : Out(address_bits)
+        address of the position
+    last : Out(1)
+        this is the last position
 
     Timing
     ------

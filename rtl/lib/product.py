@@ -19,13 +19,17 @@ class Product(wiring.Component):
 
     Parameters
     ----------
-    shape : shape of ``i``, signed or not
+    shape
+        shape of ``i``, signed or not
 
     Members
     -------
-    factor : unsigned factor of ``FACTOR_WIDTH`` bits
-    i : the wide factor
-    o : the product
+    factor : In(FACTOR_WIDTH)
+        unsigned factor of ``FACTOR_WIDTH`` bits
+    i : In(shape)
+        the wide factor
+    o : Out(signed(o) if is_signed else unsigned(o))
+        the product
 
     Timing
     ------

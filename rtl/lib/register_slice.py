@@ -16,11 +16,13 @@ class RegisterSlice(wiring.Component):
 
     Parameters
     ----------
-    shape : shape of an item
+    shape
+        shape of an item
 
     Members
     -------
-    i, o : the streams
+    i, o : In, Out
+        the streams
 
     Timing
     ------

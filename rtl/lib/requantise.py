@@ -46,20 +46,28 @@ class Requantise(wiring.Component):
 
     Parameters
     ----------
-    in_width, out_width : bits of ``i`` and ``o``
-    shift_min, shift_max : range of ``shift``
-    negates : add ``negate``
+    in_width, out_width
+        bits of ``i`` and ``o``
+    shift_min, shift_max
+        range of ``shift``
+    negates
+        add ``negate``
 
     Members
     -------
-    i : the number
-    shift : places to the right, negative to the left
-    o : the result, within ±(2^(out_width-1) - 1)
-    negate : give the negative; stands still; only with ``negates``
+    i : In(signed(in_width))
+        the number
+    shift : In(range(shift_min, shift_max + 1))
+        places to the right, negative to the left
+    o : Out(signed(out_width))
+        the result, within ±(2^(out_width-1) - 1)
+    negate : In(1)
+        give the negative; stands still; only with ``negates``
 
     Raises
     ------
-    ValueError : unless shift_min < 0 < shift_max
+    ValueError
+        unless shift_min < 0 < shift_max
 
     Timing
     ------

@@ -14,11 +14,13 @@ class Skid(wiring.Component):
 
     Parameters
     ----------
-    shape : shape of an item
+    shape
+        shape of an item
 
     Members
     -------
-    i, o : the streams
+    i, o : In, Out
+        the streams
 
     Timing
     ------

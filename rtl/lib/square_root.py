@@ -14,22 +14,29 @@ class SquareRoot(wiring.Component):
 
     Parameters
     ----------
-    width : bits of ``i``
-    fold : cycles between two roots
+    width
+        bits of ``i``
+    fold
+        cycles between two roots
 
     Members
     -------
-    start : take ``i``; at most every ``fold`` cycles
-    i : the radicand
-    o : the root; stands for ``fold`` cycles
+    start : In(1)
+        take ``i``; at most every ``fold`` cycles
+    i : In(width)
+        the radicand
+    o : Out(width // 2)
+        the root; stands for ``fold`` cycles
 
     Attributes
     ----------
-    latency : cycles from ``start`` to ``o``, one for each bit of ``o``
+    latency
+        cycles from ``start`` to ``o``, one for each bit of ``o``
 
     Raises
     ------
-    ValueError : ``width`` is odd or less than 2
+    ValueError
+        ``width`` is odd or less than 2
 
     Timing
     ------

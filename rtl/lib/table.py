@@ -13,18 +13,27 @@ class Table(wiring.Component):
 
     Parameters
     ----------
-    shape, depth : shape and number of the entries
+    shape, depth
+        shape and number of the entries
 
     Members
     -------
-    index : the host's entry
-    show : read entry ``index``
-    shown : the entry read last, from the second cycle after ``show`` on
-    set, value : write ``value`` to entry ``index``, unless the machine writes in that cycle
-    addr : the machine's entry to read
-    ready : ``addr`` is read in this cycle; low only when the host is shown an entry
-    data : the machine's entry
-    write, write_addr, write_data : write an entry for the machine
+    index : In(range(depth))
+        the host's entry
+    show : In(1)
+        read entry ``index``
+    shown : Out(shape)
+        the entry read last, from the second cycle after ``show`` on
+    set, value : In
+        write ``value`` to entry ``index``, unless the machine writes in that cycle
+    addr : In(range(depth))
+        the machine's entry to read
+    ready : Out(1)
+        ``addr`` is read in this cycle; low only when the host is shown an entry
+    data : Out(shape)
+        the machine's entry
+    write, write_addr, write_data : In
+        write an entry for the machine
 
     Timing
     ------
@@ -67,15 +76,21 @@ class Burst(wiring.Component):
 
     Parameters
     ----------
-    shape, count : shape and number of the entries
+    shape, count
+        shape and number of the entries
 
     Members
     -------
-    start : begin; only while no other burst runs
-    position : number of the present entry; the owner makes the address from it
-    ready, data : the table's ports
-    found : the entries, from ``done`` on until the next burst
-    done : pulses when all entries are in ``found``
+    start : In(1)
+        begin; only while no other burst runs
+    position : Out(range(count))
+        number of the present entry; the owner makes the address from it
+    ready, data : In
+        the table's ports
+    found : Out(data.ArrayLayout(shape, count))
+        the entries, from ``done`` on until the next burst
+    done : Out(1)
+        pulses when all entries are in ``found``
 
     Timing
     ------

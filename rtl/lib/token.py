@@ -14,17 +14,22 @@ class TokenCounter(wiring.Component):
 
     Parameters
     ----------
-    initial : tokens at reset
-    maximum : most tokens there may be
+    initial
+        tokens at reset
+    maximum
+        most tokens there may be
 
     Members
     -------
-    give : add a token
-    take : remove one with ``take.take``, only while ``take.avail``
+    give : In(1)
+        add a token
+    take : In(Token())
+        remove one with ``take.take``, only while ``take.avail``
 
     Raises
     ------
-    ValueError : unless ``0 <= initial <= maximum`` and ``1 <= maximum``
+    ValueError
+        unless ``0 <= initial <= maximum`` and ``1 <= maximum``
 
     Timing
     ------

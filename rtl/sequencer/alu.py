@@ -17,18 +17,27 @@ class SequencerAlu(wiring.Component):
 
     Parameters
     ----------
-    shifts : distances of SHIFT in the program
+    shifts
+        distances of SHIFT in the program
 
     Members
     -------
-    en : the operation isn't in its last cycle
-    op, a, b : the operation and its operands; held until the last cycle
-    distance : distance of SHIFT, one of ``shifts``; held as well
-    loaded : result of LOAD, in its last cycle
-    nearly : comes one cycle before the last one
-    result : the result, in the last cycle
-    taken : the branch's condition, in the last cycle
-    overflow : one cycle after the last one: a product broke its limits
+    en : In(1)
+        the operation isn't in its last cycle
+    op, a, b : In
+        the operation and its operands; held until the last cycle
+    distance : In(range(max(shifts, default=0) + 1))
+        distance of SHIFT, one of ``shifts``; held as well
+    loaded : In(signed(REGISTER_WIDTH))
+        result of LOAD, in its last cycle
+    nearly : Out(1)
+        comes one cycle before the last one
+    result : Out(signed(REGISTER_WIDTH))
+        the result, in the last cycle
+    taken : Out(1)
+        the branch's condition, in the last cycle
+    overflow : Out(1)
+        one cycle after the last one: a product broke its limits
 
     Timing
     ------

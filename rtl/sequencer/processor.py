@@ -80,18 +80,27 @@ class SequencerProcessor(wiring.Component):
 
     Parameters
     ----------
-    program : the microcode
+    program
+        the microcode
 
     Members
     -------
-    run : there is a task
-    task : the task; holds while ``run``
-    done : in the last cycle of a run
-    slots : fields of the descriptor that become ``value``
-    value : result of an instruction; 0 a cycle after ``push`` and ``push_ready``, and at reset, when all fields take it
-    push, engine : the descriptor is complete, for engine number ``engine``
-    push_ready : it is taken, from the second cycle of ``push`` on; the machine waits for it
-    error_valid, error_code : pulses with an ErrorCode if the task can't run; the machine then stands still until reset
+    run : In(1)
+        there is a task
+    task : In(TaskLayout)
+        the task; holds while ``run``
+    done : Out(1)
+        in the last cycle of a run
+    slots : Out(N_SLOTS, init=-1)
+        fields of the descriptor that become ``value``
+    value : Out(signed(REGISTER_WIDTH))
+        result of an instruction; 0 a cycle after ``push`` and ``push_ready``, and at reset, when all fields take it
+    push, engine : Out
+        the descriptor is complete, for engine number ``engine``
+    push_ready : In(1)
+        it is taken, from the second cycle of ``push`` on; the machine waits for it
+    error_valid, error_code : Out
+        pulses with an ErrorCode if the task can't run; the machine then stands still until reset
 
     Timing
     ------

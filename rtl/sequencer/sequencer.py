@@ -22,12 +22,18 @@ class Sequencer(wiring.Component):
 
     Members
     -------
-    i : the tasks; one is taken (``ready`` for a cycle) when its last descriptor has been issued
-    reset : for the queues, whose clock is gated; the rest needs a ResetInserter around the sequencer
-    fill, compute, drain, store : the descriptors, each through two registers
-    error_valid : pulses if a task can't run; the sequencer then stands still until reset
-    error_code, error_index : an ErrorCode, and the task's index in the program
-    busy : low only without a task, or while waiting for room in a queue
+    i : In(stream.Signature(TaskLayout))
+        the tasks; one is taken (``ready`` for a cycle) when its last descriptor has been issued
+    reset : In(1)
+        for the queues, whose clock is gated; the rest needs a ResetInserter around the sequencer
+    fill, compute, drain, store
+        the descriptors, each through two registers
+    error_valid : Out(1)
+        pulses if a task can't run; the sequencer then stands still until reset
+    error_code, error_index : Out
+        an ErrorCode, and the task's index in the program
+    busy : Out(1)
+        low only without a task, or while waiting for room in a queue
     """
 
     def __init__(self, config: Config):

@@ -19,7 +19,8 @@ class RateClient(wiring.Signature):
 
     Members
     -------
-    start, dry, rate, beta1, beta2, done, o : as ports of :class:`.adam_rate.AdamRate`
+    start, dry, rate, beta1, beta2, done, o : Out, Out, Out, Out, Out, In, In
+        as ports of :class:`.adam_rate.AdamRate`
     """
 
     def __init__(self):
@@ -36,13 +37,20 @@ class UpdateAdam(wiring.Component):
 
     Members
     -------
-    task, rate : the command (with the rule for dry ones applied) and its learning rate; stand still meanwhile
-    groups : the groups
-    s : second moments, one for each weight
-    valid, o : a new group, without its mask, in the cycle of its last weight
-    s_valid, o_s, s_last : a weight's new second moment; a chunk's last one
-    w_magnitude, m_magnitude, s_magnitude : magnitudes of weight, moment and root, else 0
-    saturated : one of them was cut
+    task, rate : In
+        the command (with the rule for dry ones applied) and its learning rate; stand still meanwhile
+    groups : In(stream.Signature(GroupLayout(config)))
+        the groups
+    s : In(stream.Signature(8 * MOMENT_BYTES))
+        second moments, one for each weight
+    valid, o : Out
+        a new group, without its mask, in the cycle of its last weight
+    s_valid, o_s, s_last : Out
+        a weight's new second moment; a chunk's last one
+    w_magnitude, m_magnitude, s_magnitude : Out
+        magnitudes of weight, moment and root, else 0
+    saturated : Out(1)
+        one of them was cut
 
     Timing
     ------

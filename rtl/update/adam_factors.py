@@ -49,11 +49,16 @@ class AdamScale(wiring.Component):
 
     Members
     -------
-    exponents : the command's; those of a dry command after its rule
-    hyper : table entries, in the order of :class:`adagp.spec.commands.Adam`
-    rate : the learning rate from :class:`.adam_rate.AdamRate`
-    term : the term of this cycle
-    o : its factor, at once; its shift, together with the product; the least root
+    exponents : In(AdamExponentsLayout)
+        the command's; those of a dry command after its rule
+    hyper : In(data.ArrayLayout(HyperLayout, len(Adam)))
+        table entries, in the order of :class:`adagp.spec.commands.Adam`
+    rate : In(RateLayout)
+        the learning rate from :class:`.adam_rate.AdamRate`
+    term : In(Term)
+        the term of this cycle
+    o : Out(AdamScaleLayout)
+        its factor, at once; its shift, together with the product; the least root
 
     Timing
     ------

@@ -54,14 +54,22 @@ class AdamLane(wiring.Component):
 
     Members
     -------
-    term : the term of this cycle
-    scale : its factor and shift, see :class:`.adam_factors.AdamScale`
-    valid, ready : a weight is there, until ``ready``, which comes in the last cycle of its fold
-    tag, g, hi, lo, m, s : the weight: place, gradient, halves, moments; they stand while ``valid``
-    m_valid : a new first moment has its ``magnitude`` now
-    s_valid, s_tag, o_s : a new second moment
-    w_valid, w_tag, o_hi, o_lo, o_m : a new weight with its first moment
-    magnitude, saturated : the present result before it saturates; it was cut
+    term : Out(Term)
+        the term of this cycle
+    scale : In(AdamScaleLayout)
+        its factor and shift, see :class:`.adam_factors.AdamScale`
+    valid, ready : In, Out
+        a weight is there, until ``ready``, which comes in the last cycle of its fold
+    tag, g, hi, lo, m, s : In
+        the weight: place, gradient, halves, moments; they stand while ``valid``
+    m_valid : Out(1)
+        a new first moment has its ``magnitude`` now
+    s_valid, s_tag, o_s : Out
+        a new second moment
+    w_valid, w_tag, o_hi, o_lo, o_m : Out
+        a new weight with its first moment
+    magnitude, saturated : Out
+        the present result before it saturates; it was cut
 
     Timing
     ------

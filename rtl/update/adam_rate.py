@@ -40,11 +40,16 @@ class _Serial(wiring.Component):
 
     Members
     -------
-    load, i_high, i_low, i_right : take new values
-    count, step : with ``load``: number and kind of the steps that follow
-    halve : halve the product
-    ready : all steps are done
-    high, low, right : the registers
+    load, i_high, i_low, i_right : In
+        take new values
+    count, step : In
+        with ``load``: number and kind of the steps that follow
+    halve : In(1)
+        halve the product
+    ready : Out(1, init=1)
+        all steps are done
+    high, low, right : Out(_RATIO_WIDTH)
+        the registers
 
     Timing
     ------
@@ -110,15 +115,24 @@ class AdamRate(wiring.Component):
 
     Members
     -------
-    start : make the rate of one more step; only while nothing runs
-    dry : with ``start``: don't count the step
-    rate, beta1, beta2 : learning rate and mantissas of the betas (exponent -16); stand still until ``done``
-    done : pulses when the rate is made
-    o : the corrected rate, from ``done`` until the next ``start``
-    commit : take the step, if there was a ``start`` without ``dry`` since the last ``commit`` or ``clear``
-    clear : forget the step, and end what runs
-    set1, set2, value : write ``value`` to a power, while nothing runs
-    power1, power2 : powers of the betas as of the last commit, fractions of 2^32; all ones after reset, for 1
+    start : In(1)
+        make the rate of one more step; only while nothing runs
+    dry : In(1)
+        with ``start``: don't count the step
+    rate, beta1, beta2 : In
+        learning rate and mantissas of the betas (exponent -16); stand still until ``done``
+    done : Out(1)
+        pulses when the rate is made
+    o : Out(RateLayout)
+        the corrected rate, from ``done`` until the next ``start``
+    commit : In(1)
+        take the step, if there was a ``start`` without ``dry`` since the last ``commit`` or ``clear``
+    clear : In(1)
+        forget the step, and end what runs
+    set1, set2, value : In
+        write ``value`` to a power, while nothing runs
+    power1, power2 : Out(POWER_WIDTH, init=ones)
+        powers of the betas as of the last commit, fractions of 2^32; all ones after reset, for 1
 
     Timing
     ------

@@ -20,12 +20,18 @@ class UpdateCheck(wiring.Component):
 
     Members
     -------
-    start : check
-    addr : addresses of g, hi, lo, v, and where gradients are predicted d
-    count : elements of each array
-    regions : the write regions
-    valid, code : for a cycle: NONE, BAD_ADDRESS or WRITE_REGION
-    with_d : the fifth array is written too; where gradients are predicted
+    start : In(1)
+        check
+    addr : In(data.ArrayLayout(32, self._arrays))
+        addresses of g, hi, lo, v, and where gradients are predicted d
+    count : In(32)
+        elements of each array
+    regions : In(data.ArrayLayout(RegionLayout, N_REGIONS))
+        the write regions
+    valid, code : Out
+        for a cycle: NONE, BAD_ADDRESS or WRITE_REGION
+    with_d : In(1)
+        the fifth array is written too; where gradients are predicted
 
     Timing
     ------

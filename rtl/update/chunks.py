@@ -25,13 +25,20 @@ class Chunks(wiring.Component):
 
     Members
     -------
-    load : begin
-    count : number of weights; stands since the cycle before ``load``
-    step : go to the next chunk; every other cycle at most
-    valid : there is a chunk
-    last : it is the last one
-    size, end : its weights, and ``size`` - 1
-    rest_end : ``end`` of the last chunk
+    load : In(1)
+        begin
+    count : In(32)
+        number of weights; stands since the cycle before ``load``
+    step : In(1)
+        go to the next chunk; every other cycle at most
+    valid : Out(1)
+        there is a chunk
+    last : Out(1)
+        it is the last one
+    size, end : Out
+        its weights, and ``size`` - 1
+    rest_end : Out(range(self._full))
+        ``end`` of the last chunk
 
     Timing
     ------

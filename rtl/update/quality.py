@@ -25,11 +25,16 @@ class QualitySums(wiring.Component):
 
     Members
     -------
-    clear : forget the sums
-    mask, e, t : pairs of an error and a true gradient
-    id, exponent : tensor and exponent of ``result``; passed to it directly
-    sums : the sums
-    result : power of two near the root of the mean square of the true gradients
+    clear : In(1)
+        forget the sums
+    mask, e, t : In
+        pairs of an error and a true gradient
+    id, exponent : In
+        tensor and exponent of ``result``; passed to it directly
+    sums : Out(SumsLayout)
+        the sums
+    result : Out(ResultLayout)
+        power of two near the root of the mean square of the true gradients
 
     Timing
     ------

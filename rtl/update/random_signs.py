@@ -22,11 +22,16 @@ class RandomSigns(wiring.Component):
 
     Members
     -------
-    start : the next group is that of weight 0
-    layer, key : seeds of the hash; stand still
-    g, o : a group, and it with its signs changed
-    valid : ``o`` is right
-    taken : while ``valid``: go to the next group
+    start : In(1)
+        the next group is that of weight 0
+    layer, key : In
+        seeds of the hash; stand still
+    g, o : In, Out
+        a group, and it with its signs changed
+    valid : Out(1)
+        ``o`` is right
+    taken : In(1)
+        while ``valid``: go to the next group
 
     Timing
     ------

@@ -27,15 +27,24 @@ class UpdateReader(wiring.Component):
 
     Members
     -------
-    start : begin
-    count, addr : number of elements, and address of each array (g, hi, lo, v; multiples of the beat)
-    read : way to memory
-    o : the groups
-    fault : a beat of the cycle before had a fault
-    without_g : g isn't read; this and the rest only where gradients are predicted
-    with_d : there is a fifth array, of operands
-    wide : it is of second moments
-    d : payloads of the fifth array: a group of operands, or one second moment
+    start : In(1)
+        begin
+    count, addr : In
+        number of elements, and address of each array (g, hi, lo, v; multiples of the beat)
+    read : Out(ReadClient(config))
+        way to memory
+    o : Out(stream.Signature(GroupLayout(config)))
+        the groups
+    fault : Out(1)
+        a beat of the cycle before had a fault
+    without_g : In(1)
+        g isn't read; this and the rest only where gradients are predicted
+    with_d : In(1)
+        there is a fifth array, of operands
+    wide : In(1)
+        it is of second moments
+    d : Out(stream.Signature(max(8 * MOMENT_BYTES, errors)))
+        payloads of the fifth array: a group of operands, or one second moment
     """
 
     def __init__(self, config: Config):

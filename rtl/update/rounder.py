@@ -22,21 +22,30 @@ class Rounder(wiring.Component):
 
     Parameters
     ----------
-    in_width : bits of ``i``
-    limits : the limits to choose from
+    in_width
+        bits of ``i``
+    limits
+        the limits to choose from
 
     Members
     -------
-    i : the sum
-    limit : number of the limit
-    negate : change the sign of ``o``
-    o : the result
-    magnitude : its magnitude before it is cut
-    saturated : it was cut
+    i : In(signed(in_width))
+        the sum
+    limit : In(range(len(limits)))
+        number of the limit
+    negate : In(1)
+        change the sign of ``o``
+    o : Out(signed(max(limits).bit_length() + 1))
+        the result
+    magnitude : Out(in_width - UPDATE_GUARD_BITS)
+        its magnitude before it is cut
+    saturated : Out(1)
+        it was cut
 
     Raises
     ------
-    ValueError : a limit isn't one less than ones followed by zeros
+    ValueError
+        a limit isn't one less than ones followed by zeros
 
     Timing
     ------

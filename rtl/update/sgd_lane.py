@@ -89,12 +89,17 @@ class SgdLane(wiring.Component):
 
     Members
     -------
-    scale : the command's factors and shifts; stands still
-    g, hi, lo, v : gradient, halves of the weight, momentum
-    o_hi, o_lo, o_v : the new weight and momentum
-    v_magnitude, v_saturated : magnitude of the new momentum before it saturates, and a flag that it does; ``V_LATENCY``
-        cycles after the operands
-    w_magnitude, w_saturated : the same of the new weight, together with it
+    scale : In(ScaleLayout(config))
+        the command's factors and shifts; stands still
+    g, hi, lo, v : In
+        gradient, halves of the weight, momentum
+    o_hi, o_lo, o_v : Out
+        the new weight and momentum
+    v_magnitude, v_saturated : Out
+        magnitude of the new momentum before it saturates, and a flag that it does; ``V_LATENCY`` cycles after the
+        operands
+    w_magnitude, w_saturated : Out
+        the same of the new weight, together with it
 
     Timing
     ------

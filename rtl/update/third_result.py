@@ -20,16 +20,23 @@ class ThirdResult(wiring.Component):
 
     Members
     -------
-    clear : forget what was gathered
-    task : the command; passes to the results directly
-    mask, e, g : errors and gradients
-    s_magnitude : magnitudes of roots; 0 where there is none
-    result : the result
-    quality : the quality sums
+    clear : In(1)
+        forget what was gathered
+    task : In(UpdateLayout(config))
+        the command; passes to the results directly
+    mask, e, g : In
+        errors and gradients
+    s_magnitude : In(ROUNDED_WIDTH // 2)
+        magnitudes of roots; 0 where there is none
+    result : Out(ResultLayout)
+        the result
+    quality : Out(QualityLayout)
+        the quality sums
 
     Attributes
     ----------
-    latency : cycles from operands to ``result`` and ``quality``
+    latency
+        cycles from operands to ``result`` and ``quality``
     """
 
     def __init__(self, config: Config):

@@ -41,26 +41,38 @@ class Update(wiring.Component):
 
     Members
     -------
-    i : the commands
-    reset : for reader and writer, which are far apart: it reaches them through registers; the rest needs a
-        ResetInserter
-    read, write : ways to memory
-    regions : the write regions
-    done : after the results, when all writes are answered
-    result_valid, result : the momentum's result, then the weights', then the third
-    saturations : number of results that saturated in this cycle
-    fault, fault_code, fault_command : a fault (a pulse): until reset the unit begins no write burst of another chunk,
-        reports nothing and takes no command
-    busy : from the cycle after a command is taken to that of ``done``, or to reset
-    stop, hold, writing : see :class:`.dma.write_stop.WriteStop`
-    quality_valid, quality : quality sums, with the third result of a command that isn't dry; where gradients are
-        predicted
-    rate : Adam's rate, made outside; where gradients are predicted
-    signs : key of random signs; only where ``config.flips_signs``
+    i : In(stream.Signature(UpdateLayout(config)))
+        the commands
+    reset : In(1)
+        for reader and writer, which are far apart: it reaches them through registers; the rest needs a ResetInserter
+    read, write : Out
+        ways to memory
+    regions : In(data.ArrayLayout(RegionLayout, N_REGIONS))
+        the write regions
+    done : Out(1)
+        after the results, when all writes are answered
+    result_valid, result : Out
+        the momentum's result, then the weights', then the third
+    saturations : Out(range(most_saturations(config) + 1))
+        number of results that saturated in this cycle
+    fault, fault_code, fault_command : Out
+        a fault (a pulse): until reset the unit begins no write burst of another chunk, reports nothing and takes no
+        command
+    busy : Out(1)
+        from the cycle after a command is taken to that of ``done``, or to reset
+    stop, hold, writing : In, Out, Out
+        see :class:`.dma.write_stop.WriteStop`
+    quality_valid, quality : Out
+        quality sums, with the third result of a command that isn't dry; where gradients are predicted
+    rate : Out(RateClient())
+        Adam's rate, made outside; where gradients are predicted
+    signs : In(SignsLayout)
+        key of random signs; only where ``config.flips_signs``
 
     Attributes
     ----------
-    RESETS : registers on the way of ``reset``
+    RESETS
+        registers on the way of ``reset``
 
     Timing
     ------

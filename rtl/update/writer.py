@@ -30,16 +30,26 @@ class UpdateWriter(wiring.Component):
 
     Members
     -------
-    start : begin
-    count, addr : number of elements, and address of each array (hi, lo, v; multiples of the beat)
-    valid, i : a group, taken at once
-    freed : a chunk's room is given back
-    hold : begin no other chunk's bursts
-    write : way to memory
-    idle : all is written and answered; a cycle late
-    fault : an answer of this cycle was an error
-    with_d : write second moments too; this and the rest only where gradients are predicted
-    d_valid, d, d_last : a second moment; a chunk's last comes with the chunk's last group or before
+    start : In(1)
+        begin
+    count, addr : In
+        number of elements, and address of each array (hi, lo, v; multiples of the beat)
+    valid, i : In
+        a group, taken at once
+    freed : Out(1)
+        a chunk's room is given back
+    hold : In(1)
+        begin no other chunk's bursts
+    write : Out(WriteClient(config))
+        way to memory
+    idle : Out(1)
+        all is written and answered; a cycle late
+    fault : Out(1)
+        an answer of this cycle was an error
+    with_d : In(1)
+        write second moments too; this and the rest only where gradients are predicted
+    d_valid, d, d_last : In
+        a second moment; a chunk's last comes with the chunk's last group or before
     """
 
     def __init__(self, config: Config):
