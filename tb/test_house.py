@@ -122,12 +122,13 @@ def test_no_files_import_each_other_in_a_circle():
 
 def test_boxes_of_the_hardware_import_one_way():
     looked, wrong = 0, []
-    for n, box in enumerate(BOXES):
-        allowed = tuple(f"adagp.rtl.{other}." for other in BOXES[: n + 1])
-        for path in files(f"rtl/{box}"):
-            names = {name for name in imports(path, package_of(path)) if name.startswith("adagp.rtl.")}
+    for file in sources("rtl"):
+        box = file.path.parent.name
+        if box in BOXES:
+            allowed = tuple(f"adagp.rtl.{other}." for other in BOXES[: BOXES.index(box) + 1])
+            names = {name for name in imports(file) if name.startswith("adagp.rtl.")}
             looked += len(names)
-            wrong += [(str(path.relative_to(ROOT)), name) for name in names if not f"{name}.".startswith(allowed)]
+            wrong += [f"{file.path}: {name}" for name in names if not f"{name}.".startswith(allowed)]
     assert {path.parent.name for path in files("rtl")} == {*BOXES, "rtl"}
     assert looked > 300 and not wrong
 
