@@ -1,4 +1,4 @@
-"""From torch.nn.Sequential to the layers the accelerator knows; what it doesn't know is refused by name."""
+"""From torch.nn.Sequential to the accelerator's layers; modules that it doesn't have are refused by name."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -7,16 +7,17 @@ from torch import nn
 
 from ...spec.config import Config
 from ...spec.numerics import operand_max
+from .module_checks import Refused, check_module, check_parameters, require
 
 __all__ = ["Kind", "Layer", "LoweringError", "lower"]
 
 
 class LoweringError(ValueError):
-    """A network that can't be run; the message names the module and the reason."""
+    """Raised for a network that can't be run; the message names the module and the reason."""
 
 
 class Kind(Enum):
-    """What a layer computes."""
+    """The function of a layer."""
 
     GEMM = "conv"
     MAXPOOL = "maxpool"
@@ -60,7 +61,7 @@ class Layer:
 
     @property
     def copies(self) -> bool:
-        """Whether results are values of the input (at most with negatives made 0), at its exponent."""
+        """True if results are values of the input (at most with negatives made 0), at its exponent."""
         return self.kind is Kind.MAXPOOL or (self.kind is Kind.AVGPOOL and self.r * self.s == 1 and self.scale == 1)
 
     def geometry(self) -> dict[str, int]:
@@ -72,8 +73,9 @@ class Layer:
 def lower(network: nn.Sequential, input_shape: tuple[int, ...], config: Config) -> list[Layer]:
     """The layers of ``network`` for inputs of ``input_shape``, (C, H, W) or (features,), the batch apart.
 
-    Understands Conv2d, Linear, ReLU, MaxPool2d, AvgPool2d and Flatten, in nested Sequentials too. Raises
-    :class:`LoweringError`.
+    Understands Conv2d, Linear, ReLU, MaxPool2d, AvgPool2d, Flatten and Identity, in nested Sequentials too. Modules
+    must be called as PyTorch calls them, without hooks or a ``forward`` of their own, and each parameter must be one
+    module's. Raises :class:`LoweringError`.
     """
     if not isinstance(network, nn.Sequential):
         raise LoweringError(f"a network must be a torch.nn.Sequential, not {type(network).__name__}")
@@ -81,30 +83,21 @@ def lower(network: nn.Sequential, input_shape: tuple[int, ...], config: Config) 
         raise LoweringError(f"an input shape must be (C, H, W) or (features,), not {tuple(input_shape)!r}")
     builder = _Builder(tuple(input_shape), config)
     for name, module in network.named_modules(remove_duplicate=False):
-        if isinstance(module, nn.Sequential):
-            continue
-        add = _HANDLERS.get(type(module))
-        where = f"{name} ({type(module).__name__})"
-        if add is None:
-            hint = _HINTS.get(type(module).__name__.rstrip("123d"), "not supported")
-            known = ", ".join(kind.__name__ for kind in _HANDLERS)
-            raise LoweringError(f"{where}: {hint}; supported are {known}")
+        where = f"{name or 'the network'} ({type(module).__name__})"
         try:
+            check_module(module)
+            if isinstance(module, nn.Sequential):
+                continue
+            add = _HANDLERS.get(type(module))
+            if add is None:
+                hint = _HINTS.get(type(module).__name__.rstrip("123d"), "not supported")
+                raise Refused(f"{hint}; supported are {', '.join(kind.__name__ for kind in _HANDLERS)}")
             add(builder, name, module)
-        except _Refused as refused:
+        except Refused as refused:
             raise LoweringError(f"{where}: {refused}") from None
     if not any(layer.kind is Kind.GEMM for layer in builder.layers):
         raise LoweringError("the network has no layer with weights")
     return builder.layers
-
-
-class _Refused(Exception):
-    """Why a module can't be lowered, said by the code that doesn't know its name."""
-
-
-def _require(ok, reason):
-    if not ok:
-        raise _Refused(reason)
 
 
 def _pair(value):
@@ -119,26 +112,26 @@ class _Builder:
         self.flat = len(shape) == 1
         self.c, self.h, self.w = (*shape, 1, 1) if self.flat else shape
         self.layers = []
-        self.seen = set()
+        self.owners = {}
 
     def conv(self, name, module):
-        _require(module.groups == 1, f"groups = {module.groups}, only 1 is supported")
-        _require(_pair(module.dilation) == (1, 1), f"dilation = {module.dilation}, only 1 is supported")
-        _require(module.padding_mode == "zeros", f"padding_mode = {module.padding_mode!r}, only 'zeros' is supported")
+        require(module.groups == 1, f"groups = {module.groups}, only 1 is supported")
+        require(_pair(module.dilation) == (1, 1), f"dilation = {module.dilation}, only 1 is supported")
+        require(module.padding_mode == "zeros", f"padding_mode = {module.padding_mode!r}, only 'zeros' is supported")
         r, s = module.kernel_size
         padding = module.padding
         if padding == "same":
-            _require(r % 2 and s % 2, f"padding 'same' needs an odd kernel, not {r}x{s}")
+            require(r % 2 and s % 2, f"padding 'same' needs an odd kernel, not {r}x{s}")
             padding = (r // 2, s // 2)
         padding = (0, 0) if padding == "valid" else padding
-        _require(module.in_channels == self.c, f"takes {module.in_channels} channels, but {self.c} arrive")
+        require(module.in_channels == self.c, f"takes {module.in_channels} channels, but {self.c} arrive")
         window = self._window(module.kernel_size, module.stride, padding)
         self._add(Kind.GEMM, name, module, module.out_channels, window)
 
     def linear(self, name, module):
-        _require(self.flat, f"needs Flatten before it, the value is {self.c}x{self.h}x{self.w}")
+        require(self.flat, f"needs Flatten before it, the value is {self.c}x{self.h}x{self.w}")
         features = self.c * self.h * self.w
-        _require(module.in_features == features, f"takes {module.in_features} features, but {features} arrive")
+        require(module.in_features == features, f"takes {module.in_features} features, but {features} arrive")
         self._add(Kind.GEMM, name, module, module.out_features, self._window((self.h, self.w), 1, 0, flat=True))
 
     def relu(self, name, module):
@@ -148,52 +141,53 @@ class _Builder:
             self._add(Kind.AVGPOOL, name, module, self.c, self._window(1, 1, 0, flat=True), relu=True)
 
     def maxpool(self, name, module):
-        _require(_pair(module.dilation) == (1, 1), f"dilation = {module.dilation}, only 1 is supported")
-        _require(not module.return_indices, "return_indices is not supported")
+        require(_pair(module.dilation) == (1, 1), f"dilation = {module.dilation}, only 1 is supported")
+        require(not module.return_indices, "return_indices is not supported")
         window = self._pool_window(module)
         taps, most = window["r"] * window["s"], operand_max(self.config.operand_width)
-        _require(taps <= most, f"a window of {taps} elements exceeds the index tensor's {most}")
+        require(taps <= most, f"a window of {taps} elements exceeds the index tensor's {most}")
         self._add(Kind.MAXPOOL, name, module, self.c, window)
 
     def avgpool(self, name, module):
         padded = any(_pair(module.padding))
-        _require(module.count_include_pad or not padded, "count_include_pad = False is not supported with padding")
+        require(module.count_include_pad or not padded, "count_include_pad = False is not supported with padding")
         window = self._pool_window(module)
         divisor = module.divisor_override or window["r"] * window["s"]
         self._add(Kind.AVGPOOL, name, module, self.c, window, scale=1 / divisor)
 
     def flatten(self, name, module):
         ends = (module.start_dim, module.end_dim)
-        _require(
+        require(
             module.start_dim == 1 and module.end_dim in (-1, 3), f"flattens dimensions {ends}, only all but the batch"
         )
         self.flat = True
 
+    def identity(self, name, module):
+        """Add no layer."""
+
     def _pool_window(self, module):
-        _require(not module.ceil_mode, "ceil_mode is not supported")
+        require(not module.ceil_mode, "ceil_mode is not supported")
         return self._window(module.kernel_size, module.stride, module.padding)
 
     def _window(self, kernel, stride, padding, flat=False):
-        _require(flat or not self.flat, "needs a (C, H, W) value, but a flattened one arrives")
+        require(flat or not self.flat, "needs a (C, H, W) value, but a flattened one arrives")
         (r, s), strides, (pad_y, pad_x) = _pair(kernel), _pair(stride), _pair(padding)
-        _require(strides[0] == strides[1], f"stride = {strides}, it must be the same in both directions")
-        _require(pad_y < r and pad_x < s, f"padding {pad_y},{pad_x} must be below the kernel's {r}x{s}")
+        require(strides[0] == strides[1], f"stride = {strides}, it must be the same in both directions")
+        require(pad_y < r and pad_x < s, f"padding {pad_y},{pad_x} must be below the kernel's {r}x{s}")
         oh = (self.h + 2 * pad_y - r) // strides[0] + 1
         ow = (self.w + 2 * pad_x - s) // strides[0] + 1
-        _require(oh > 0 and ow > 0, f"a kernel of {r}x{s} doesn't fit an input of {self.h}x{self.w}")
+        require(oh > 0 and ow > 0, f"a kernel of {r}x{s} doesn't fit an input of {self.h}x{self.w}")
         for what, value in (("kernel", max(r, s)), ("stride", strides[0])):
-            _require(value <= 255, f"{what} of {value} exceeds 255")
+            require(value <= 255, f"{what} of {value} exceeds 255")
         return {"r": r, "s": s, "stride": strides[0], "pad_y": pad_y, "pad_x": pad_x, "oh": oh, "ow": ow}
 
     def _add(self, kind, name, module, channels, window, **more):
         if kind is Kind.GEMM:
-            _require(module not in self.seen, "is used twice, shared weights are not supported")
-            _require(all(p.requires_grad for p in module.parameters()), "frozen parameters are not supported yet")
-            self.seen.add(module)
+            check_parameters(module, self.owners, name)
             more["parameters"] = (f"{name}.weight", f"{name}.bias" if module.bias is not None else "")
             more["torch_shape"] = tuple(module.weight.shape)
         for what, value in (("channels", max(channels, self.c)), ("height or width", max(self.h, self.w))):
-            _require(value <= 65535, f"{value} {what} exceed 65535")
+            require(value <= 65535, f"{value} {what} exceed 65535")
         more = {**window, **more}
         self.layers.append(Layer(kind, f"{name}.{type(module).__name__}", self.c, self.h, self.w, channels, **more))
         self.c, self.h, self.w = channels, window["oh"], window["ow"]
@@ -206,6 +200,7 @@ _HANDLERS = {
     nn.MaxPool2d: _Builder.maxpool,
     nn.AvgPool2d: _Builder.avgpool,
     nn.Flatten: _Builder.flatten,
+    nn.Identity: _Builder.identity,
 }
 
 _HINTS = {

@@ -234,15 +234,6 @@ def test_refusals(network, shape, message):
         lower(network, shape, TINY)
 
 
-def test_shared_and_frozen_weights_are_refused():
-    shared = nn.Linear(4, 4)
-    with pytest.raises(LoweringError, match="used twice"):
-        lower(nn.Sequential(shared, nn.ReLU(), shared), (4,), TINY)
-    frozen = nn.Sequential(nn.Linear(4, 4).requires_grad_(False))
-    with pytest.raises(LoweringError, match="frozen parameters"):
-        lower(frozen, (4,), TINY)
-
-
 def test_too_much_for_the_tables_or_the_memory():
     deep = nn.Sequential(*(nn.Linear(4, 4) for _ in range(13)))
     with pytest.raises(LoweringError, match="66 tensors need exponents, tiny has room for 64"):

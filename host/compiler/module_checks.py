@@ -1,0 +1,55 @@
+"""Checks that a module computes the function its type is known for, with parameters of its own."""
+
+import torch
+from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.utils import parametrize
+
+__all__ = ["Refused", "check_module", "check_parameters", "require"]
+
+HOOKS = {
+    "_forward_hooks": "forward hook", "_forward_pre_hooks": "forward pre-hook",
+    "_backward_hooks": "backward hook", "_backward_pre_hooks": "backward pre-hook",
+}  # fmt: skip
+"""Kinds of hooks by the attribute in which a module keeps them."""
+DTYPES = (torch.float32, torch.float64)
+MADE = "its {} is computed from other tensors (weight_norm, pruning, parametrize): make it a plain parameter first"
+
+
+class Refused(Exception):
+    """The reason why a module can't be lowered, from code that doesn't know the module's name."""
+
+
+def require(ok: bool, reason: str) -> None:
+    """Raise :class:`Refused` with the reason unless ``ok``."""
+    if not ok:
+        raise Refused(reason)
+
+
+def check_module(module: nn.Module) -> None:
+    """Refuse a module whose call does something else than its type's ``forward``, or that has no weights yet."""
+    require(not isinstance(module, LazyModuleMixin), "has no weights yet: run one batch through the network first")
+    for name in ("weight", "bias"):
+        made = parametrize.is_parametrized(module, name) or isinstance(vars(module).get(name), torch.Tensor)
+        require(not made, MADE.format(name))
+    if isinstance(module, nn.Sequential):
+        require(type(module).forward is nn.Sequential.forward, "has a forward of its own, which can't be seen")
+    own = type(module).__call__ is not nn.Module.__call__ or "forward" in vars(module)
+    require(not own, "its forward or __call__ is replaced, which can't be seen")
+    for attribute, kind in HOOKS.items():
+        require(not getattr(module, attribute), f"has a {kind}, which isn't called: remove it")
+
+
+def check_parameters(module: nn.Module, owners: dict[int, str], name: str) -> None:
+    """Refuse parameters that aren't real floats, are frozen or hooked, or that an earlier module has.
+
+    ``owners``: names of earlier modules by the place in memory of their parameters; this module's are added.
+    """
+    for part, parameter in module.named_parameters(recurse=False):
+        dtype = str(parameter.dtype).removeprefix("torch.")
+        require(parameter.dtype in DTYPES, f"its {part} is {dtype}, only float32 and float64 are supported")
+        require(parameter.requires_grad, "frozen parameters are not supported yet")
+        require(not parameter._backward_hooks, f"its {part} has a gradient hook, which isn't called: remove it")
+        place = parameter.data_ptr() or id(parameter)
+        first = owners.setdefault(place, name)
+        require(first == name, f"shares its {part} with {first}, shared weights are not supported")
