@@ -1,12 +1,16 @@
 """``adagp experiment`` interrupted, killed and begun again."""
 
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import torch
 from adagp.experiments import runs
+from adagp.experiments.run_state import restore
+from adagp.host.training.run_folder import RunError
 from small_experiments import COMMAND, TINY, outcomes, rows_of
 
 MIXED = ("--methods", "bp-1,ada-gp", "--epochs", "2")
@@ -102,3 +106,22 @@ def test_a_broken_state_is_named(experiment, tmp_path, epochs_seen):
     assert code == 2 and f"can't go on from {state}" in err and "starts over" in err and "\n" not in err
     state.unlink()
     assert experiment(*options)[0] == 0 and [epoch for _, epoch in seen] == [1, 2, 3, 1, 2, 3, 4]
+
+
+class Bomb:
+    """A state that runs a function when it is loaded."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.place),)
+
+
+def test_a_state_cannot_run_code(tmp_path):
+    torch.save({"epoch": 1, "history": Bomb(tmp_path / "exploded")}, tmp_path / "state.pt")
+    with pytest.raises(
+        RunError, match=r"can't go on from .*state\.pt: .*without this file the run starts over"
+    ) as error:
+        restore(tmp_path / "state.pt", {})
+    assert not (tmp_path / "exploded").exists() and "\n" not in str(error.value)
