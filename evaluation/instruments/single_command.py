@@ -14,6 +14,7 @@ from torch import nn
 from ...gen.files import write_atomically
 from ...gen.generated import generated
 from ...host.compiler.occupancy import Shape
+from ...host.compiler.tensors import part_of
 from ...host.devices.simulated import SimDevice
 from ...host.program import Line, Program
 from ...host.training.network import Network
@@ -148,7 +149,7 @@ class Bench:
         rng = np.random.default_rng(SEED)
         network.write_input(device, rng.random((network.batch, *network.input_shape)))
         for tensor in network.tensors.values():
-            if tensor.name.endswith((".output", ".gradient", ".weight_gradient")):
+            if part_of(tensor.name) in ("output", "gradient", "weight_gradient"):
                 device.write(tensor.address, rng.integers(-999, 1000, tensor.shape).astype(tensor.dtype))
         return device
 

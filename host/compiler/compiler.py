@@ -1,4 +1,4 @@
-"""From layers to the accelerator: tensors with numbers and addresses, and the program of a batch."""
+"""A network as the accelerator runs it: tensors with numbers and addresses, and the program of a batch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -6,29 +6,28 @@ from itertools import count
 
 import numpy as np
 
-from ...spec.commands import Command, Opcode, Phase
+from ...spec.commands import Command, Opcode
 from ...spec.config import Config
+from ...spec.schedule import PREDICTING
 from ..program import ALIGNMENT, Line, Program, header
-from ..training.settings import PREDICTING
-from .batch import Step, first_trained, network_steps
+from .batch import batch_steps, first_trained
 from .dependencies import with_waits
+from .gradient_source import GradientSource, TrueGradients
+from .ir import Step
 from .lowering import Kind, Layer, LoweringError
 from .mapping import choose_mapping
 from .memory_plan import ALIGNMENT as BLOCK_BYTES
 from .memory_plan import MemoryPlan
 from .predictor import Predictor
 from .quantise import operand_type
-from .substitutes import Control
-from .tensors import Tensor
+from .substitutes import Substitute
+from .tensors import INPUT, LOSS_GRADIENT, PREDICTOR_UNUSED, Tensor, layer_tensor, predictor_tensor
 
-__all__ = ["PREDICTOR_LOAD", "PREDICTOR_SAVE", "Compiled", "compile_network"]
+__all__ = ["Compiled", "compile_network"]
 
 DIFFERENT_PHASES = 3
-"""With a predictor, copies of a line that there is room for on the average: waits differ between backpropagation, GP
-and evaluation."""
-
-PREDICTOR_LOAD, PREDICTOR_SAVE = "predictor.load", "predictor.save"
-"""Programs that copy the predictor's weights, which may be on chip, from where the host writes them, and back."""
+"""Lines of the program per step, on the average, if there is a phase GP: waits differ between backpropagation, GP and
+evaluation."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +36,24 @@ class Compiled:
 
     ``tensors`` by name: ``input`` as ``[n][y][x][c]`` (``ring_entries`` of them, ``entry_bytes`` apart),
     ``loss.gradient``, and for each layer ``NAME.output``, ``.gradient`` (of its output), ``.index``
-    (MAXPOOL), ``.weight``, ``.low``, ``.momentum``, ``.weight_gradient``.
+    (MAXPOOL), ``.weight``, ``.low``, ``.momentum``, ``.weight_gradient``; and those of the ``source`` of gradients.
     """
 
     layers: tuple[Layer, ...]
+    config: Config
     tensors: dict[str, Tensor]
     plan: MemoryPlan
     program: Program
     entry_bytes: int
-    predictor: Predictor | Control | None = None
+    source: GradientSource
     copies: dict[str, Program] = field(default_factory=dict)
-    """With a predictor: PREDICTOR_LOAD, PREDICTOR_SAVE."""
+    """The source's programs beside the batch's."""
 
     @property
-    def window(self) -> int:
-        """Address of the predictor memory."""
-        return self.tensors["predictor.conv.weight"].address
+    def window(self) -> range:
+        """Addresses of the predictor memory; empty without a predictor."""
+        first = self.tensors.get(predictor_tensor("weight", "conv"))
+        return range(0) if first is None else range(first.address, first.address + self.config.predictor_bytes)
 
 
 def compile_network(
@@ -60,53 +61,60 @@ def compile_network(
 ) -> Compiled:
     """Plan memory and write the program; raises LoweringError, MappingError, PlanError.
 
-    ``source`` of gradients in phase GP, with which goes the predictor; None: there is no such phase.
+    ``source`` of gradients in phase GP (see spec/schedule.py); None: there is no such phase.
     """
-    predictor: Predictor | Control | None = None
-    if source is not None:
-        predictor = (Predictor if source in PREDICTING else Control)(layers, batch, config, source)
+    gradients = _gradient_source(layers, batch, config, source)
     declared = list(_tensors(layers, batch, config))
-    if predictor is not None:
-        declared += predictor.tensors(1 + max(tensor.number for _, tensor in declared))
+    declared += gradients.tensors(1 + max(tensor.number for _, tensor in declared))
     used = max(tensor.number for _, tensor in declared) + 1
     if used > config.n_tensors:
         raise LoweringError(f"{used} tensors need exponents, {config.name} has room for {config.n_tensors}")
-    steps = list(network_steps(layers, predictor))
-    copying: dict[str, list[Step]] = {}
-    if isinstance(predictor, Predictor):
-        for name, load in ((PREDICTOR_LOAD, True), (PREDICTOR_SAVE, False)):
-            copying[name] = [*predictor.copies(load), Step(Opcode.END, Phase.ALL)]
+    steps = {"program": list(batch_steps(layers, gradients)), **gradients.programs()}
+    lines = {"program": DIFFERENT_PHASES} if gradients.has_gp else {}
     plan = MemoryPlan("program", "host", "state", "predictor", "activations")
-    copies = 1 if predictor is None else DIFFERENT_PHASES
-    plan.add("program", "program", (copies * len(steps) + 1) * ALIGNMENT, ALIGNMENT)
-    for name, extra in copying.items():
-        plan.add("program", name, (len(extra) + 1) * ALIGNMENT, ALIGNMENT)
-    left = config.predictor_bytes  # all of them, for the device may have no other memory at their addresses
-    for group, tensor in declared:
-        if not group:
-            continue
-        copies = ring_entries if tensor.name == "input" else 1
-        alignment = BLOCK_BYTES
-        if group == "predictor":
-            alignment = config.predictor_window if left == config.predictor_bytes else BLOCK_BYTES
-            left -= _entry_bytes(tensor)
-        plan.add(group, tensor.name, copies * _entry_bytes(tensor), alignment)
-    if isinstance(predictor, Predictor):
-        plan.add("predictor", "predictor.unused", left)
+    for name, each in steps.items():
+        plan.add("program", name, (lines.get(name, 1) * len(each) + 1) * ALIGNMENT, ALIGNMENT)
+    _add_tensors(plan, declared, config, ring_entries)
     plan.place(config.dram.capacity_bytes, config.dram.name, batch)
     tensors = {
         tensor.name: replace(tensor, address=plan[tensor.name].address if group else 0) for group, tensor in declared
     }
 
-    def program(name, steps):
-        lines = [Line(header(config)), *(_line(step, layers, batch, config, tensors) for step in steps)]
+    def program(name):
+        lines = [Line(header(config)), *(_line(step, layers, batch, config, tensors) for step in steps[name])]
         written = Program(with_waits(lines, config), plan[name].address)
         assert len(written.bytes()) <= plan[name].n_bytes, f"{name}: more lines than there is room for"
         return written
 
-    programs = {name: program(name, extra) for name, extra in copying.items()}
-    entry = _entry_bytes(tensors["input"])
-    return Compiled(tuple(layers), tensors, plan, program("program", steps), entry, predictor, programs)
+    programs = {name: program(name) for name in steps}
+    main, entry = programs.pop("program"), _entry_bytes(tensors[INPUT])
+    return Compiled(tuple(layers), config, tensors, plan, main, entry, gradients, programs)
+
+
+def _gradient_source(layers: list[Layer], batch: int, config: Config, name: str | None) -> GradientSource:
+    """The source of gradients by its name."""
+    if name is None:
+        return TrueGradients()
+    return Predictor(layers, batch, config, name) if name in PREDICTING else Substitute(layers, config, name)
+
+
+def _add_tensors(plan: MemoryPlan, declared: list[tuple[str, Tensor]], config: Config, ring_entries: int) -> None:
+    """Ask for memory for all tensors, and for the rest of the predictor memory if one is in it.
+
+    The rest is asked for because the device may have no other memory at those addresses.
+    """
+    left = config.predictor_bytes
+    for group, tensor in declared:
+        if not group:
+            continue
+        copies = ring_entries if tensor.name == INPUT else 1
+        alignment = BLOCK_BYTES
+        if group == "predictor":
+            alignment = config.predictor_window if left == config.predictor_bytes else BLOCK_BYTES
+            left -= _entry_bytes(tensor)
+        plan.add(group, tensor.name, copies * _entry_bytes(tensor), alignment)
+    if left < config.predictor_bytes:
+        plan.add("predictor", PREDICTOR_UNUSED, left)
 
 
 def _entry_bytes(tensor: Tensor) -> int:
@@ -118,30 +126,30 @@ def _tensors(layers: list[Layer], batch: int, config: Config) -> Iterator[tuple[
     operand, numbers = operand_type(config.operand_width), count()
     value = next(numbers)
     first = layers[0]
-    yield "host", Tensor("input", (batch, first.h, first.w, first.c), operand, value)
+    yield "host", Tensor(INPUT, (batch, first.h, first.w, first.c), operand, value)
     trained = first_trained(layers)
     for place, layer in enumerate(layers):
         shape = (batch, layer.oh, layer.ow, layer.q)
         value = value if layer.copies else next(numbers)  # a copy keeps its input's exponent
-        yield "activations", Tensor(f"{layer.name}.output", shape, operand, value)
+        yield "activations", Tensor(layer_tensor(layer, "output"), shape, operand, value)
         if layer.kind is Kind.MAXPOOL:
-            yield "activations", Tensor(f"{layer.name}.index", shape, operand, -1)
+            yield "activations", Tensor(layer_tensor(layer, "index"), shape, operand, -1)
         if trained <= place < len(layers) - 1:
-            yield "activations", Tensor(f"{layer.name}.gradient", shape, operand, next(numbers))
+            yield "activations", Tensor(layer_tensor(layer, "gradient"), shape, operand, next(numbers))
         if layer.kind is Kind.GEMM:
             rows = (layer.q, layer.filter_elements)
-            yield "state", Tensor(f"{layer.name}.weight", rows, operand, next(numbers))
-            yield "state", Tensor(f"{layer.name}.low", rows, np.dtype("<i2"), -1)
-            yield "state", Tensor(f"{layer.name}.momentum", rows, np.dtype("<i4"), next(numbers))
-            yield "state", Tensor(f"{layer.name}.weight_gradient", rows, operand, next(numbers))
-    yield "host", Tensor("loss.gradient", shape, operand, next(numbers))
+            yield "state", Tensor(layer_tensor(layer, "weight"), rows, operand, next(numbers))
+            yield "state", Tensor(layer_tensor(layer, "low"), rows, np.dtype("<i2"), -1)
+            yield "state", Tensor(layer_tensor(layer, "momentum"), rows, np.dtype("<i4"), next(numbers))
+            yield "state", Tensor(layer_tensor(layer, "weight_gradient"), rows, operand, next(numbers))
+    yield "host", Tensor(LOSS_GRADIENT, shape, operand, next(numbers))
 
 
 def _line(step: Step, layers: list[Layer], batch: int, config: Config, tensors: dict[str, Tensor]) -> Line:
     """The step as a command: shapes, tile, addresses and numbers filled in."""
     fields = {"phase_mask": int(step.phases), "layer": step.layer, **step.fields}
     for operand, name in step.operands.items():
-        ring = name == "input"  # its address is where the ring says
+        ring = name == INPUT  # its address is where the ring says
         offset = step.offsets.get(operand, 0) * tensors[name].dtype.itemsize
         fields[f"{operand}_addr"] = offset if ring else tensors[name].address + offset
         fields[f"{operand}_id"] = max(0, tensors[name].number)

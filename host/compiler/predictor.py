@@ -1,8 +1,8 @@
-"""The predictor of gradients (paper, section 3.6) as commands: one small network, shared by all layers.
+"""The predictor of gradients (paper, section 3.6) as a source: one small network, shared by all layers.
 
-It is given a layer's reorganised output, four values a filter, the filters being its batch: a convolution, a ReLU and
-one linear layer, which for a layer of r outputs is only its first r rows. What it gives, times the layer's scale, are
-the gradients of the filters; biases aren't predicted.
+Its input is a layer's reorganised output, four values a filter, with the filters as its batch. It consists of a
+convolution with a ReLU (``conv``) and a linear layer (``fc``), of which a layer with r weights a filter uses the first
+r rows. Its output times the layer's scale predicts the gradients of the filters; biases aren't predicted.
 """
 
 from collections.abc import Iterator
@@ -10,38 +10,45 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...spec.commands import CMode, Opcode, Phase, Source
+from ...spec.commands import Opcode, Phase, Source
 from ...spec.config import Config
-from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS, window_sizes
-from .batch import BACKPROPAGATION, HYPER, Step
+from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS
 from .filter_split import Part, cut
+from .gradient_source import GradientSource, sgd_update
+from .ir import BACKPROPAGATION, WITH_LOSS, Step
 from .lowering import Kind, Layer, LoweringError
-from .quantise import constant, operand_type
-from .tensors import Tensor
+from .predictor_steps import PredictorSteps
+from .quantise import operand_type
+from .tensors import Tensor, layer_tensor, predictor_tensor
 
-__all__ = ["ADAM_HYPER", "BETAS", "PREDICTION_EXPONENT", "Predictor"]
+__all__ = ["PREDICTION_EXPONENT", "PREDICTOR_LOAD", "PREDICTOR_SAVE", "Predictor"]
 
 PREDICTION_EXPONENT = -10
 """Gradients over their layer's scale are near 1: of 16 bits, five are left above that."""
-ADAM_HYPER = HYPER + 3
-"""Hyper-parameter index of Adam's, see spec/commands.py."""
-BETAS = (0.9, 0.999)
-STATE = (("weight", None), ("low", np.dtype("<i2")), ("first", np.dtype("<i4")), ("second", np.dtype("<i8")))
+PREDICTOR_LOAD, PREDICTOR_SAVE = "predictor.load", "predictor.save"
+"""Programs that copy the predictor's weights, which may be on chip, from where the host writes them, and back."""
 
 
-class Predictor:
-    """Tensors and commands of the predictor for a network's ``layers``; raises LoweringError for too large ones.
+class Predictor(GradientSource):
+    """The gradient source that predicts.
 
-    ``source``: whether its predictions are taken as they are (``predicted``) or with signs at ``random``.
+    Raises LoweringError for layers that are larger than the accelerator's predictor allows.
+
+    Parameters
+    ----------
+    layers: the network's
+    batch: images of a batch
+    config: the accelerator's
+    kind: ``predicted`` takes predictions as they are, ``random`` with signs at random
     """
 
-    guesses = True
+    calibrating = WITH_LOSS & ~Phase.BP  # in BP no command sees all of the predictor's weights
 
-    def __init__(self, layers: list[Layer], batch: int, config: Config, source: str = "predicted"):
-        self.source = source
-        self.layers = [layer for layer in layers if layer.kind is Kind.GEMM]
+    def __init__(self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted"):
+        self.kind = kind
+        self.places = [place for place, layer in enumerate(layers) if layer.kind is Kind.GEMM]
+        self.layers = [layers[place] for place in self.places]
         self.batch, self.config = batch, config
-        self.rows = max(layer.filter_elements - 1 for layer in self.layers)
         for layer in self.layers:
             for what, value, field in (
                 ("filters", layer.q, "n_filters"), ("weights in a filter", layer.filter_elements - 1, "n_predicted"),
@@ -49,19 +56,23 @@ class Predictor:
                 if value > getattr(config, field):
                     most = f"the predictor of {config.name} is for {getattr(config, field)}"
                     raise LoweringError(f"{layer.name} has {value} {what}, {most}")
+        self.steps = PredictorSteps(batch, self.shapes)
 
     @property
-    def scales(self) -> list[str]:
-        """Names of the layers' scales."""
-        return [f"{layer.name}.scale" for layer in self.layers]
+    def rows(self) -> int:
+        """Outputs of the predictor: the most weights of a filter, its bias apart."""
+        return max(layer.filter_elements - 1 for layer in self.layers)
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
-        """Of its two layers: filters and elements of a filter's row."""
+        """Filters and elements of a filter's row, by the predictor's two layers."""
         return {"conv": (CHANNELS, KERNEL * KERNEL + 1), "fc": (self.rows, HIDDEN + 1)}
 
+    @property
+    def scales(self) -> list[str]:
+        return [layer_tensor(layer, "scale") for layer in self.layers]
+
     def tensors(self, number: int) -> Iterator[tuple[str, Tensor]]:
-        """All tensors and their group in memory ("" for what has only a number), numbered from ``number`` on."""
         operand = operand_type(self.config.operand_width)
 
         def numbered(group, name, shape, dtype=operand):
@@ -70,43 +81,45 @@ class Predictor:
             return group, Tensor(name, shape, dtype, number - 1)
 
         for name, shape in self.shapes.items():
-            yield "state", Tensor(f"predictor.{name}.staging", shape, operand, -1)
-            for what, dtype in STATE:
-                if what == "low":
-                    yield "state", Tensor(f"predictor.{name}.low", shape, np.dtype("<i2"), -1)
-                else:
-                    group = "predictor" if what == "weight" else "state"
-                    yield numbered(group, f"predictor.{name}.{what}", shape, dtype or operand)
-            yield numbered("state", f"predictor.{name}.gradient", shape)
+            yield "state", Tensor(predictor_tensor("staging", name), shape, operand, -1)
+            yield numbered("predictor", predictor_tensor("weight", name), shape)
+            yield "state", Tensor(predictor_tensor("low", name), shape, np.dtype("<i2"), -1)
+            yield numbered("state", predictor_tensor("first", name), shape, np.dtype("<i4"))
+            yield numbered("state", predictor_tensor("second", name), shape, np.dtype("<i8"))
+            yield numbered("state", predictor_tensor("gradient", name), shape)
         for name in ("reorganised", "hidden", "hidden_gradient", "prediction", "error"):
-            yield numbered("", f"predictor.{name}", ())
+            yield numbered("", predictor_tensor(name), ())
         for layer in self.layers:
-            yield numbered("", f"{layer.name}.scale", ())
-            n, windows = layer.q, (WINDOWS, WINDOWS)
-            yield "activations", Tensor(f"{layer.name}.reorganised", (n, *windows, 1), operand, -1)
-            yield "activations", Tensor(f"{layer.name}.hidden", (n, *windows, CHANNELS), operand, -1)
-            yield "activations", Tensor(f"{layer.name}.hidden_gradient", (n, *windows, CHANNELS), operand, -1)
-            yield "activations", Tensor(f"{layer.name}.predicted", (n, layer.filter_elements), operand, -1)
+            yield numbered("", layer_tensor(layer, "scale"), ())
+            values, hidden = (layer.q, WINDOWS, WINDOWS, 1), (layer.q, WINDOWS, WINDOWS, CHANNELS)
+            yield "activations", Tensor(layer_tensor(layer, "reorganised"), values, operand, -1)
+            yield "activations", Tensor(layer_tensor(layer, "hidden"), hidden, operand, -1)
+            yield "activations", Tensor(layer_tensor(layer, "hidden_gradient"), hidden, operand, -1)
+            yield "activations", Tensor(layer_tensor(layer, "predicted"), (layer.q, layer.filter_elements), operand, -1)
 
     # --- forward ----------------------------------------------------------------------------------
 
     def parts(self, layer: Layer) -> list[Part]:
-        """How the layer's filters are cut in GP; only where predictions are taken as they are."""
-        behind = self.layers[self.layers.index(layer) + 1 :] if self.source == "predicted" else None
-        return [Part(0, layer.q)] if behind is None else cut(layer, behind, self.batch, self.config)
+        """The layer's filters as cut in GP; only predictions that are taken as they are allow more than one part."""
+        if self.kind != "predicted":
+            return [Part(0, layer.q)]
+        return cut(layer, self.layers[self.layers.index(layer) + 1 :], self.batch, self.config)
 
-    def forward(self, place: int, layer: Layer, forward: Step, update: Step) -> Iterator[Step]:
-        """The layer's ``forward``, what the predictor does with its result, and in GP its ``update``."""
-        forward.fields["reorganise"] = 1
+    def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
+        """The layer's forward pass, its prediction, and in GP its update; filters that are cut, part by part."""
+        if layer.kind is not Kind.GEMM:
+            yield forward
+            return
+        forward = replace(forward, fields={**forward.fields, "reorganise": 1})
+        update = self.gp_gradient(layer, sgd_update(place, layer, Phase.GP))
         parts = self.parts(layer)
-        update = replace(update, **self.given(layer, update))
         if len(parts) == 1:
             yield forward
-            yield from self.predict(place, layer, parts[0], Phase.TRAIN)
+            yield from self.steps.predict(place, layer, parts[0], Phase.TRAIN)
             yield update
             return
-        yield replace(forward, phases=Phase.ALL & ~Phase.GP)
-        yield from self.predict(place, layer, Part(0, layer.q), BACKPROPAGATION)
+        yield replace(forward, phases=WITH_LOSS)
+        yield from self.steps.predict(place, layer, Part(0, layer.q), BACKPROPAGATION)
         for part in parts:
             shape = {"n": self.batch, **layer.geometry(), "q": part.filters}
             rows = part.first * layer.filter_elements
@@ -114,158 +127,84 @@ class Predictor:
                 forward, phases=Phase.GP, shape=shape, fields={**forward.fields, "y_pitch": layer.q},
                 offsets={"b": rows, "out": part.first},
             )  # fmt: skip
-            yield from self.predict(place, layer, part, Phase.GP)
+            yield from self.steps.predict(place, layer, part, Phase.GP)
             fields = {**update.fields, "count": part.filters * layer.filter_elements}
             yield replace(update, fields=fields, offsets=dict.fromkeys(update.operands, rows))
 
-    def predict(self, place: int, layer: Layer, part: Part, phases: Phase) -> Iterator[Step]:
-        """Behind the forward pass of some filters; in GP as far as the prediction."""
-        mantissa, exponent = constant(1 / (self.batch * window_sizes(layer.oh, layer.ow)))
-        elements = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride"), 1)
-        elements |= dict.fromkeys(("c", "q"), part.filters * WINDOWS * WINDOWS)
-        values, hidden = part.first * WINDOWS * WINDOWS, part.first * HIDDEN
-        yield Step(
-            Opcode.REORGANISE, phases, place, {"out": f"{layer.name}.reorganised"},
-            {"const_mantissa": mantissa, "const_exponent": exponent, "track": 1}, elements,
-            {"a": f"{layer.name}.output", "out": "predictor.reorganised"}, {"out": values},
-        )  # fmt: skip
-        yield Step(
-            Opcode.FORWARD, phases, place,
-            {"a": f"{layer.name}.reorganised", "b": "predictor.conv.weight", "out": f"{layer.name}.hidden"},
-            {"bias": 1, "relu": 1, "track": 1, "predictor": 1}, {**self._conv(layer), "n": part.filters},
-            {"a": "predictor.reorganised", "out": "predictor.hidden"}, {"a": values, "out": hidden},
-        )  # fmt: skip
-        if phases & Phase.GP:
-            predict = self._fc(place, layer, Phase.GP, "prediction")
-            assert predict.shape is not None
-            offsets = {"a": hidden, "out": part.first * layer.filter_elements}
-            yield replace(predict, shape={**predict.shape, "n": part.filters}, offsets=offsets)
-
-    def given(self, layer: Layer, true: Step) -> dict:
-        """What an UPDATE of GP is given instead of the true gradient ``true`` would."""
-        source = Source.RANDOM if self.source == "random" else Source.GIVEN
-        return {
-            "operands": {**true.operands, "a": f"{layer.name}.predicted"},
-            "fields": {**true.fields, "source": int(source)},
-            "numbers": {"a": "predictor.prediction", "scale": f"{layer.name}.scale"},
-        }
+    def gp_gradient(self, layer: Layer, update: Step) -> Step:
+        """The ``update`` with the gradient that GP batches use instead of the true one."""
+        source = Source.RANDOM if self.kind == "random" else Source.GIVEN
+        return replace(
+            update,
+            operands={**update.operands, "a": layer_tensor(layer, "predicted")},
+            fields={**update.fields, "source": int(source)},
+            numbers={"a": predictor_tensor("prediction"), "scale": layer_tensor(layer, "scale")},
+        )
 
     # --- backward ---------------------------------------------------------------------------------
 
-    def begin(self) -> Iterator[Step]:
-        """Before the backward pass: no gradient so far."""
+    def before_backward(self) -> Iterator[Step]:
+        """The predictor's gradient is set to zero."""
         for name in self.shapes:
-            gradient = f"predictor.{name}.gradient"
-            yield self._copy(name, BACKPROPAGATION, gradient, gradient, 0)
+            yield self.steps.clear_gradient(name)
 
-    def compare(self, place: int, layer: Layer) -> Step:
-        """Prediction less true gradient, over the layer's scale."""
-        return self._fc(place, layer, BACKPROPAGATION, "error", CMode.SUB)
+    def update(self, place: int, layer: Layer) -> Iterator[Step]:
+        """The layer's update, which judges the prediction; around it the predictor learns from the layer after it.
 
-    def judged(self, layer: Layer, true: Step) -> dict:
-        """What an UPDATE is given to judge the prediction by."""
-        return {
-            "operands": {**true.operands, "d": f"{layer.name}.predicted"},
-            "fields": {**true.fields, "quality": 1},
-            "numbers": {"d": "predictor.error", "scale": f"{layer.name}.scale"},
-        }
+        Learning reads as much as that layer's update writes, which is over by now, and a queue of its own never holds
+        up later commands. The predictor's own weights are updated after this layer's: while the array computes
+        predictions it leaves the memory no time for anything else.
+        """
+        before = self.layers.index(layer) + 1
+        later = list(zip(self.places, self.layers, strict=True))[before : before + 1]
+        for place_later, layer_later in later:
+            yield from self.steps.learn(place_later, layer_later)
+        yield self.steps.error(place, layer)
+        yield self.quality_operands(layer, sgd_update(place, layer, BACKPROPAGATION))
+        for _, layer_later in later:
+            yield from self._adam_in_bp(layer_later)
 
-    def learn(self, place: int, layer: Layer) -> Iterator[Step]:
-        """The layer's part of the predictor's gradient."""
-        name, error = layer.name, "predictor.error"
-        pitched = {"track": 1, "y_pitch": layer.filter_elements, "predictor": 1}
-        yield Step(
-            Opcode.BACKWARD_WEIGHT, BACKPROPAGATION, place,
-            {"a": f"{name}.hidden", "b": f"{name}.predicted", **self._sum("fc")},
-            {"bias": 1, "c_mode": int(CMode.ADD), **pitched}, self._linear(layer),
-            {"a": "predictor.hidden", "b": error},
-        )  # fmt: skip
-        yield Step(
-            Opcode.BACKWARD_DATA, BACKPROPAGATION, place,
-            {"a": f"{name}.predicted", "b": "predictor.fc.weight", "c": f"{name}.hidden",
-             "out": f"{name}.hidden_gradient"},
-            {"c_mode": int(CMode.MASK), **pitched}, self._linear(layer),
-            {"a": error, "c": "predictor.hidden", "out": "predictor.hidden_gradient"},
-        )  # fmt: skip
-        yield Step(
-            Opcode.BACKWARD_WEIGHT, BACKPROPAGATION, place,
-            {"a": f"{name}.reorganised", "b": f"{name}.hidden_gradient", **self._sum("conv")},
-            {"bias": 1, "track": 1, "c_mode": int(CMode.ADD), "predictor": 1}, self._conv(layer),
-            {"a": "predictor.reorganised", "b": "predictor.hidden_gradient"},
-        )  # fmt: skip
+    def quality_operands(self, layer: Layer, update: Step) -> Step:
+        """The ``update`` with the operands by which it judges the layer's prediction."""
+        return replace(
+            update,
+            operands={**update.operands, "d": layer_tensor(layer, "predicted")},
+            fields={**update.fields, "quality": 1},
+            numbers={"d": predictor_tensor("error"), "scale": layer_tensor(layer, "scale")},
+        )
 
-    def step(self, layer: Layer) -> Iterator[Step]:
-        """In BP a step of Adam for what the layer's part of the gradient completes: what no earlier layer needs."""
+    def after_backward(self) -> Iterator[Step]:
+        """The first layer's part of the gradient, and steps of Adam.
+
+        In warm-up all weights are updated at once: in the batch that calibrates, a tensor's exponent comes from all of
+        it.
+        """
+        yield from self.steps.learn(self.places[0], self.layers[0])
+        yield from self._adam_in_bp(self.layers[0])
+        for name, (rows, _) in self.shapes.items():
+            yield self.steps.adam(name, 0, rows, Phase.WARMUP)
+
+    def _adam_in_bp(self, layer: Layer) -> Iterator[Step]:
+        """Adam for the rows whose gradient the layer's part completes: those that no earlier layer needs."""
         earlier = self.layers.index(layer)
         first, end = self._reach(earlier), self._reach(earlier + 1)
         if first < end:
-            yield self._adam("fc", first, end - first, Phase.BP)
+            yield self.steps.adam("fc", first, end - first, Phase.BP)
         if not earlier:
-            yield self._adam("conv", 0, CHANNELS, Phase.BP)
+            yield self.steps.adam("conv", 0, CHANNELS, Phase.BP)
 
-    def end(self) -> Iterator[Step]:
-        """Behind the backward pass: in warm-up a step of Adam.
-
-        All weights at once: in the batch that calibrates, a tensor's exponent comes from all of it.
-        """
-        for name, (rows, _) in self.shapes.items():
-            yield self._adam(name, 0, rows, Phase.WARMUP)
-
-    def copies(self, into_window: bool) -> Iterator[Step]:
-        """The operand copies of the weights from where the host puts them to where they are used, or back."""
-        for name in self.shapes:
-            weight, staging = f"predictor.{name}.weight", f"predictor.{name}.staging"
-            source, result = (staging, weight) if into_window else (weight, staging)
-            yield self._copy(name, Phase.ALL, source, result, 1, dict.fromkeys(("a", "out"), weight))
-
-    # --- shapes -----------------------------------------------------------------------------------
-
-    def _reach(self, count):
+    def _reach(self, count: int) -> int:
         """Rows of the linear layer that the first ``count`` layers may need, in whole beats."""
         unit = self.config.beat_elements
         rows = max((layer.filter_elements - 1 for layer in self.layers[:count]), default=0)
         return min(self.rows, -(-rows // unit) * unit)
 
-    def _adam(self, name, first, rows, phases):
-        """A step of Adam for rows of one of the predictor's layers."""
-        what = {"a": "gradient", "b": "weight", "c": "low", "d": "second", "out": "first"}
-        operands = {operand: f"predictor.{name}.{part}" for operand, part in what.items()}
-        _, elements = self.shapes[name]
-        fields = {"count": rows * elements, "hyper": ADAM_HYPER}
-        return Step(
-            Opcode.ADAM, phases, 0, operands, fields, offsets=dict.fromkeys(operands, first * elements),
-            name="predictor",
-        )  # fmt: skip
+    # --- weights in and out -----------------------------------------------------------------------
 
-    def _fc(self, place, layer, phases, result, c_mode=CMode.NONE):
-        operands = {"a": f"{layer.name}.hidden", "b": "predictor.fc.weight", "out": f"{layer.name}.predicted"}
-        numbers = {"a": "predictor.hidden", "out": f"predictor.{result}"}
-        if c_mode == CMode.SUB:
-            operands["c"] = f"{layer.name}.weight_gradient"
-            numbers["scale"] = f"{layer.name}.scale"
-        track = int(c_mode == CMode.SUB)  # a prediction's exponent stands, for no batch before the first GP makes one
-        fields = {
-            "bias": 1, "track": track, "c_mode": int(c_mode), "y_pitch": layer.filter_elements, "predictor": 1,
-        }  # fmt: skip
-        return Step(Opcode.FORWARD, phases, place, operands, fields, self._linear(layer), numbers)
-
-    def _conv(self, layer):
-        size = dict.fromkeys(("h", "w", "oh", "ow"), WINDOWS)
-        return {"n": layer.q, "c": 1, **size, "q": CHANNELS, "r": KERNEL, "s": KERNEL, "stride": 1, "pad_y": 1,
-                "pad_x": 1}  # fmt: skip
-
-    def _linear(self, layer):
-        single = dict.fromkeys(("h", "w", "oh", "ow", "r", "s", "stride"), 1)
-        return {"n": layer.q, "c": HIDDEN, **single, "q": layer.filter_elements - 1}
-
-    def _copy(self, name, phases, source, result, constant, numbers=()):
-        """One of the predictor's layers times a constant."""
-        rows, elements = self.shapes[name]
-        shape = {"n": 1, "h": rows, "w": 1, "c": elements, "oh": rows, "ow": 1, "q": elements}
-        return Step(
-            Opcode.AVGPOOL, phases, 0, {"a": source, "out": result}, {"const_mantissa": constant},
-            {**shape, "r": 1, "s": 1, "stride": 1}, dict(numbers), name="predictor",
-        )  # fmt: skip
-
-    def _sum(self, name):
-        return dict.fromkeys(("c", "out"), f"predictor.{name}.gradient")
+    def programs(self) -> dict[str, list[Step]]:
+        """Programs that copy the operand copies of the weights to where commands use them, and back."""
+        end = Step(Opcode.END, Phase.ALL)
+        return {
+            PREDICTOR_LOAD: [*(self.steps.copy_weights(name, "staging", "weight") for name in self.shapes), end],
+            PREDICTOR_SAVE: [*(self.steps.copy_weights(name, "weight", "staging") for name in self.shapes), end],
+        }

@@ -1,10 +1,35 @@
-"""Arrays in the accelerator's memory."""
+"""Arrays in the accelerator's memory, and their names.
+
+A layer's tensors are called ``LAYER.PART``, the predictor's own ``predictor.PART`` or ``predictor.LAYER.PART``.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Tensor"]
+from .lowering import Layer
+
+__all__ = [
+    "INPUT", "KEPT_SHIFT", "LOSS_GRADIENT", "PREDICTOR", "PREDICTOR_UNUSED", "Tensor", "layer_tensor", "part_of",
+    "predictor_tensor",
+]  # fmt: skip
+
+INPUT = "input"
+"""Batches of images, which the host writes."""
+LOSS_GRADIENT = "loss.gradient"
+"""The loss's gradient by the last layer's output, which the host writes."""
+KEPT_SHIFT = "kept.shift"
+"""Number of the exponent that is added to those of gradients kept from earlier batches."""
+PREDICTOR = "predictor"
+"""Owner of the predictor's own tensors and commands."""
+PREDICTOR_UNUSED = "predictor.unused"
+"""Block of the predictor memory that no tensor takes."""
+
+_LAYER_PARTS = (
+    "output", "index", "gradient", "weight", "low", "momentum", "weight_gradient",
+    "scale", "reorganised", "hidden", "hidden_gradient", "predicted", "kept",
+)  # fmt: skip
+"""A layer's tensors: its own in the first line, in the second those of the source of its gradients."""
 
 
 @dataclass(frozen=True)
@@ -20,3 +45,20 @@ class Tensor:
     @property
     def n_bytes(self) -> int:
         return int(np.prod(self.shape)) * self.dtype.itemsize
+
+
+def layer_tensor(layer: Layer, part: str) -> str:
+    """Name of a layer's tensor, such as ``weight``; raises ValueError for a part that no layer has."""
+    if part not in _LAYER_PARTS:
+        raise ValueError(f"no layer has a tensor {part!r}; there are: {', '.join(_LAYER_PARTS)}")
+    return f"{layer.name}.{part}"
+
+
+def predictor_tensor(part: str, layer: str = "") -> str:
+    """Name of a tensor of the predictor's own, in its ``layer`` (conv or fc) if one is given."""
+    return ".".join(filter(None, (PREDICTOR, layer, part)))
+
+
+def part_of(name: str) -> str:
+    """The last part of a tensor's name: ``weight`` of ``0.Conv2d.weight``."""
+    return name.rpartition(".")[2]

@@ -6,10 +6,9 @@ import numpy as np
 
 from ...spec.commands import Command, Opcode, Phase
 from ...spec.phases import BP, GP, WARMUP
-from ..compiler.tensors import Tensor
+from ..compiler.tensors import Tensor, part_of
 from ..devices.device import Device
 from ..program import Line, Program
-from . import gradient_state
 from .loss import softmax_cross_entropy
 from .network import Network
 
@@ -37,8 +36,8 @@ class Difference:
 
 
 def _phases(network: Network) -> tuple[int, ...]:
-    """Those of the batches: the first calibrates, command by command; only behind it do commands overlap."""
-    return (WARMUP, WARMUP) if network.predictor is None else (WARMUP, WARMUP, BP, GP)
+    """Phases of the batches. The first one calibrates, command by command; only after it do commands overlap."""
+    return (WARMUP, WARMUP, BP, GP) if network.compiled.source.has_gp else (WARMUP, WARMUP)
 
 
 def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, length: int) -> None:
@@ -47,13 +46,13 @@ def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, 
     prefix = Program([*network.program.lines[:length], end], network.program.address)
     network.load_state(device, state, seed)
     network.set_hyper(device, 0.05, 0.9, 5e-4)
-    if network.predictor is not None:
+    if network.compiled.source.has_gp:
         network.set_adam(device, 1e-3)
     rng, phases = np.random.default_rng(seed), _phases(network)
     for before in range(batch):
         _run_batch(network, device, network.program, rng, phases[before], calibrate=not before)
     for tensor in network.tensors.values():
-        if tensor.name.endswith((".output", ".index", ".gradient")):
+        if part_of(tensor.name) in ("output", "index", "gradient"):
             device.write(tensor.address, np.zeros(tensor.n_bytes, np.uint8))
     _run_batch(network, device, prefix, rng, phases[batch], calibrate=not batch)
 
@@ -73,8 +72,7 @@ def _run_batch(network: Network, device: Device, program: Program, rng, phase: i
 
 def _contents(network: Network, device: Device) -> dict[str, np.ndarray]:
     """All tensors; the predictor's weights, which may be on chip, as a snapshot has them."""
-    guesses = network.predictor is not None and network.predictor.guesses
-    kept = gradient_state.snapshot(network, device) if guesses else {}
+    kept = network.gradient_state.snapshot(device)
     return {
         name: kept[name] if name in kept else network.read(device, name)
         for name, tensor in network.tensors.items() if tensor.address
@@ -82,12 +80,11 @@ def _contents(network: Network, device: Device) -> dict[str, np.ndarray]:
 
 
 def _entry(network: Network, device: Device, tensor: Tensor) -> dict[str, int | None]:
-    """What the table of exponents has of it."""
+    """A tensor's entry in the table of exponents, by name."""
     if tensor.number < 0:
         return {}
-    scales = () if network.predictor is None else network.predictor.scales
     names, get = ("exponent", "next exponent"), device.exponents
-    if tensor.name in scales:
+    if tensor.name in network.compiled.source.scales:
         names, get = ("exponent", "fraction"), device.scale
     return dict(zip(names, get(tensor.number), strict=True))
 

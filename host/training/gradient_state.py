@@ -1,34 +1,185 @@
-"""The predictor's weights in and out: what of them a run begins with and what a checkpoint holds.
+"""State on the device of a network's source of gradients: what a run begins with and what a checkpoint holds.
 
-The host can't reach the operand copies where the commands use them, which may be on chip: programs copy them there from
-tensors called ``staging``, and back.
+The host can't reach the operand copies of the predictor's weights where commands use them, which may be on chip:
+programs copy them there from tensors called ``staging``, and back.
 """
 
 from collections.abc import Mapping
 from dataclasses import astuple
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...spec.numerics import CHANNELS, EXP_MIN, KERNEL, UNIT_FRACTION, WINDOWS, unpredicted
 from ...spec.phases import EVALUATION
 from ...spec.schedule import State
-from ..compiler.compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
-from ..compiler.predictor import PREDICTION_EXPONENT, Predictor
+from ..compiler.compiler import Compiled
+from ..compiler.predictor import PREDICTION_EXPONENT, PREDICTOR_LOAD, PREDICTOR_SAVE, Predictor
 from ..compiler.quantise import master_exponent, split_master
+from ..compiler.substitutes import Substitute
+from ..compiler.tensors import KEPT_SHIFT, Tensor, layer_tensor, predictor_tensor
 from ..devices.device import Device
+from .tensor_access import read_tensor, write_tensor, zero_tensor
 
-if TYPE_CHECKING:
-    from .network import Network
+__all__ = ["GradientState", "first_weights", "gradient_state"]
 
-__all__ = ["initial", "install", "load", "restore", "snapshot"]
-
-STATE = ("weight", "low", "first", "second")
-COPY_PHASE = EVALUATION  # whatever the phase, a copy is one
+FIRST_EXPONENT = -24
+"""Exponent of kept gradients while they are zero: those of 2^-71 to 2^-9 an LSB can be added in calibration."""
 
 
-def initial(n_outputs: int, seed: int) -> dict[str, np.ndarray]:
-    """The weights a predictor of so many outputs begins with, by layer: filters as rows ``[r][s][c]`` and bias."""
+class GradientState:
+    """State of a source that has none: true gradients only."""
+
+    def __init__(self, compiled: Compiled):
+        self.compiled = compiled
+
+    def install(self, device: Device) -> None:
+        """Put programs on the device."""
+
+    def load(self, device: Device, seed: int) -> None:
+        """Put the state on the device that a run begins with."""
+
+    def snapshot(self, device: Device) -> dict[str, np.ndarray]:
+        """The state as arrays by name."""
+        return {}
+
+    def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
+        """Put the state of a :meth:`snapshot` on the device, bit for bit."""
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor called ``name``."""
+        return self.compiled.tensors[name]
+
+
+class ScheduledState(GradientState):
+    """State of a source with a phase GP: the schedule's position, and the arrays of :attr:`places`."""
+
+    places: Mapping[str, str] = {}
+    """Tensors that the host reads and writes, by the names of the arrays."""
+
+    def load(self, device: Device, seed: int) -> None:
+        device.set_adam_powers(UNIT_FRACTION, UNIT_FRACTION)
+        device.set_position(State())
+
+    def snapshot(self, device: Device) -> dict[str, np.ndarray]:
+        arrays = self._read(device)
+        scales = self.compiled.source.scales
+        arrays["scales"] = np.array([device.scale(self.tensor(name).number) for name in scales])
+        arrays["adam_powers"] = np.array(device.adam_powers(), np.uint64)
+        position, gate_open = device.position()
+        arrays["position"] = np.array([*astuple(position), gate_open], np.int64)
+        return arrays
+
+    def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
+        self._write(device, arrays)
+        scales = self.compiled.source.scales
+        for name, (exponent, fraction) in zip(scales, arrays["scales"].tolist(), strict=True):
+            device.set_scale(self.tensor(name).number, exponent, fraction)
+        device.set_adam_powers(*arrays["adam_powers"].tolist())
+        epoch, batch, gp, left, gate_open = arrays["position"].tolist()
+        device.set_position(State(epoch, batch, bool(gp), left), bool(gate_open))
+
+    def _read(self, device: Device) -> dict[str, np.ndarray]:
+        return {name: read_tensor(device, self.tensor(place)) for name, place in self.places.items()}
+
+    def _write(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
+        for name, place in self.places.items():
+            write_tensor(device, self.tensor(place), arrays[name])
+
+
+class SubstituteState(ScheduledState):
+    """Gradients kept from earlier batches."""
+
+    def __init__(self, compiled: Compiled, source: Substitute):
+        super().__init__(compiled)
+        self.source = source
+        self.places = {name: name for name in source.kept}
+
+    def load(self, device: Device, seed: int) -> None:
+        super().load(device, seed)
+        for name in self.source.kept:
+            zero_tensor(device, self.tensor(name))
+            device.set_exponents(self.tensor(name).number, FIRST_EXPONENT, FIRST_EXPONENT)
+        if self.source.kept:
+            device.set_exponents(self.tensor(KEPT_SHIFT).number, self.source.kept_shift)
+
+
+class PredictorState(ScheduledState):
+    """The predictor's weights and moments, and the marks of weights that have no prediction."""
+
+    def __init__(self, compiled: Compiled, source: Predictor):
+        super().__init__(compiled)
+        self.source = source
+        staged = {"weight": "staging"}
+        self.places = {
+            predictor_tensor(part, name): predictor_tensor(staged.get(part, part), name)
+            for name in source.shapes for part in ("weight", "low", "first", "second")
+        }  # fmt: skip
+
+    def install(self, device: Device) -> None:
+        """Put the programs that copy on the device, and tell it where it may keep the weights."""
+        for program in self.compiled.copies.values():
+            device.write(program.address, program.words())
+        device.set_predictor_window(self.compiled.window.start)
+
+    def load(self, device: Device, seed: int) -> None:
+        super().load(device, seed)
+        width = self.compiled.config.operand_width
+        for layer, rows in first_weights(self.source.rows, seed).items():
+            tensors = {part: self.tensor(predictor_tensor(part, layer)) for part in (
+                "staging", "weight", "low", "first", "second", "gradient",
+            )}  # fmt: skip
+            exponent = master_exponent(rows, width)
+            for part, array in zip(("staging", "low"), split_master(rows, exponent, width), strict=True):
+                write_tensor(device, tensors[part], array)
+            for part in ("first", "second", "gradient"):
+                zero_tensor(device, tensors[part])
+            device.set_exponents(tensors["weight"].number, exponent, exponent)
+            for part in ("first", "second"):
+                device.set_exponents(tensors[part].number, EXP_MIN, EXP_MIN)
+        device.set_exponents(self.tensor(predictor_tensor("prediction")).number, PREDICTION_EXPONENT)
+        for name in self.source.scales:
+            device.set_scale(self.tensor(name).number, 0)
+        self._mark(device)
+        self._copy(device, PREDICTOR_LOAD)
+
+    def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
+        super().restore(device, arrays)
+        self._mark(device)
+
+    def _read(self, device: Device) -> dict[str, np.ndarray]:
+        self._copy(device, PREDICTOR_SAVE)
+        return super()._read(device)
+
+    def _write(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
+        super()._write(device, arrays)
+        self._copy(device, PREDICTOR_LOAD)
+
+    def _copy(self, device: Device, name: str) -> None:
+        """Run one of the programs that copy; it does the same in any phase."""
+        device.start(self.compiled.copies[name], EVALUATION)
+        device.wait()
+
+    def _mark(self, device: Device) -> None:
+        """Mark all weights as not predicted; predictions leave the marks of biases."""
+        mark = unpredicted(self.compiled.config.operand_width)
+        for layer in self.source.layers:
+            tensor = self.tensor(layer_tensor(layer, "predicted"))
+            write_tensor(device, tensor, np.full(tensor.shape, mark, tensor.dtype))
+
+
+def gradient_state(compiled: Compiled) -> GradientState:
+    """The state of a compiled network's source of gradients."""
+    match compiled.source:
+        case Predictor():
+            return PredictorState(compiled, compiled.source)
+        case Substitute():
+            return SubstituteState(compiled, compiled.source)
+        case _:
+            return GradientState(compiled)
+
+
+def first_weights(n_outputs: int, seed: int) -> dict[str, np.ndarray]:
+    """The first weights of a predictor of so many outputs, by its layers: filters as rows ``[r][s][c]`` and bias."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
@@ -38,87 +189,3 @@ def initial(n_outputs: int, seed: int) -> dict[str, np.ndarray]:
         weights = torch.empty(q, r * r * c + 1, dtype=torch.float64).uniform_(-bound, bound, generator=generator)
         rows[name] = weights.numpy()
     return rows
-
-
-def install(network: "Network", device: Device) -> None:
-    """Put the programs that copy on the device, and tell where it may keep the weights."""
-    for program in network.compiled.copies.values():
-        device.write(program.address, program.words())
-    device.set_predictor_window(network.compiled.window)
-
-
-def _copy(network, device, name):
-    device.start(network.compiled.copies[name], COPY_PHASE)
-    device.wait()
-
-
-def load(network: "Network", device: Device, seed: int) -> None:
-    """Put first weights, empty moments and the marks of what isn't predicted on the device, at the schedule's begin."""
-    device.set_adam_powers(UNIT_FRACTION, UNIT_FRACTION)
-    device.set_position(State())
-    if not isinstance(network.predictor, Predictor):
-        assert network.predictor is not None
-        network.predictor.load(network.tensors, device)
-        return
-    width = network.config.operand_width
-    for name, rows in initial(network.predictor.rows, seed).items():
-        prefix = f"predictor.{name}"
-        exponent = master_exponent(rows, width)
-        for what, array in zip(("staging", "low"), split_master(rows, exponent, width), strict=True):
-            network.write(device, f"{prefix}.{what}", array)
-        for what in ("first", "second", "gradient"):
-            tensor = network.tensors[f"{prefix}.{what}"]
-            network.write(device, tensor.name, np.zeros(tensor.shape, tensor.dtype))
-        device.set_exponents(network.tensors[f"{prefix}.weight"].number, exponent, exponent)
-        for what in ("first", "second"):
-            device.set_exponents(network.tensors[f"{prefix}.{what}"].number, EXP_MIN, EXP_MIN)
-    device.set_exponents(network.tensors["predictor.prediction"].number, PREDICTION_EXPONENT)
-    for name in network.predictor.scales:
-        device.set_scale(network.tensors[name].number, 0)
-    _mark(network, device)
-    _copy(network, device, PREDICTOR_LOAD)
-
-
-def _mark(network, device):
-    """Biases aren't predicted."""
-    for layer in network.predictor.layers if network.predictor.guesses else ():
-        tensor = network.tensors[f"{layer.name}.predicted"]
-        network.write(
-            device, tensor.name, np.full(tensor.shape, unpredicted(network.config.operand_width), tensor.dtype)
-        )
-
-
-def _places(network):
-    """What a checkpoint holds, by name: the tensor that the host writes and reads."""
-    if not isinstance(network.predictor, Predictor):
-        return {name: name for name in network.predictor.kept}
-    names = [(f"predictor.{name}", what) for name in network.predictor.shapes for what in STATE]
-    return {f"{name}.{what}": f"{name}.staging" if what == "weight" else f"{name}.{what}" for name, what in names}
-
-
-def snapshot(network: "Network", device: Device) -> dict[str, np.ndarray]:
-    """What later batches depend on, as arrays by name."""
-    assert network.predictor is not None
-    if network.predictor.guesses:
-        _copy(network, device, PREDICTOR_SAVE)
-    arrays = {name: network.read(device, place) for name, place in _places(network).items()}
-    arrays["scales"] = np.array([device.scale(network.tensors[name].number) for name in network.predictor.scales])
-    arrays["adam_powers"] = np.array(device.adam_powers(), np.uint64)
-    position, gate_open = device.position()
-    arrays["position"] = np.array([*astuple(position), gate_open], np.int64)
-    return arrays
-
-
-def restore(network: "Network", device: Device, arrays: Mapping[str, np.ndarray]) -> None:
-    """The state of a :func:`snapshot`, bit for bit."""
-    assert network.predictor is not None
-    for name, place in _places(network).items():
-        network.write(device, place, arrays[name])
-    if network.predictor.guesses:
-        _copy(network, device, PREDICTOR_LOAD)
-    for name, (exponent, fraction) in zip(network.predictor.scales, arrays["scales"].tolist(), strict=True):
-        device.set_scale(network.tensors[name].number, exponent, fraction)
-    device.set_adam_powers(*arrays["adam_powers"].tolist())
-    epoch, batch, gp, left, gate_open = arrays["position"].tolist()
-    device.set_position(State(epoch, batch, bool(gp), left), bool(gate_open))
-    _mark(network, device)

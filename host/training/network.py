@@ -7,30 +7,28 @@ import numpy as np
 
 from ...spec.config import Config
 from ...spec.numerics import EXP_MIN
-from ...spec.phases import BP, GP
-from ..compiler.batch import HYPER
 from ..compiler.compiler import Compiled, compile_network
+from ..compiler.ir import HYPER
 from ..compiler.lowering import Kind, Layer, LoweringError, lower
-from ..compiler.predictor import ADAM_HYPER, BETAS, Predictor
+from ..compiler.predictor_steps import ADAM_HYPER, BETAS
 from ..compiler.quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
-from ..compiler.substitutes import Control
-from ..compiler.tensors import Tensor
+from ..compiler.tensors import INPUT, LOSS_GRADIENT, Tensor, layer_tensor
 from ..devices.device import Device, DeviceError
 from ..program import Program
-from . import gradient_state
+from .gradient_state import GradientState, gradient_state
+from .tensor_access import read_tensor, write_tensor, zero_tensor
 
 __all__ = ["Network"]
 
 STATE = ("weight", "low", "momentum")
-"""What of a layer makes up its state."""
+"""A layer's tensors that make up its state."""
 
 
 class Network:
     """A torch.nn.Sequential bound to an input shape, a batch size and a configuration.
 
-    ``compiled`` holds layers, tensors, memory plan and program. A batch: :meth:`write_input`, :meth:`start`,
-    ``device.wait()``, :meth:`read_logits`, in training :meth:`write_loss_gradient`, ``device.resume()``,
-    ``device.wait()``.
+    A batch: :meth:`write_input`, :meth:`start`, ``device.wait()``, :meth:`read_logits`, in training
+    :meth:`write_loss_gradient`, ``device.resume()``, ``device.wait()``.
 
     Parameters
     ----------
@@ -39,7 +37,12 @@ class Network:
     batch: images of a batch, always all of them
     input_max: largest magnitude an input may have; decides the input's exponent
     ring_entries: batches of input that memory has room for
-    source: of gradients in phase GP (see settings), with which goes the predictor; None: there is no such phase
+    source: name of the source of gradients in phase GP (see settings); None: there is no such phase
+
+    Attributes
+    ----------
+    compiled: layers, tensors, memory plan, program and gradient source
+    gradient_state: the gradient source's state on a device
 
     Raises
     ------
@@ -56,14 +59,11 @@ class Network:
         self.input_exponent = exponent_for(input_max, config.operand_width)
         layers = lower(module, self.input_shape, config)
         self.compiled: Compiled = compile_network(layers, batch, config, ring_entries, source)
+        self.gradient_state: GradientState = gradient_state(self.compiled)
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         return self.compiled.layers
-
-    @property
-    def predictor(self) -> Predictor | Control | None:
-        return self.compiled.predictor
 
     @property
     def program(self) -> Program:
@@ -94,12 +94,10 @@ class Network:
         if plan.n_bytes > device.memory_size:
             raise DeviceError(f"the network needs {plan.n_bytes} bytes of memory, the device has {device.memory_size}")
         device.write(self.program.address, self.program.words())
-        predicts = isinstance(self.predictor, Predictor)
-        groups = ("state", "predictor", "activations") if predicts else ("state", "activations")
-        device.set_regions([plan.region(group) for group in groups])
-        device.set_ring(self.tensors["input"].address, self.compiled.entry_bytes, self.ring_entries)
-        if predicts:
-            gradient_state.install(self, device)
+        regions = [plan.region(group) for group in ("state", "predictor", "activations")]
+        device.set_regions([(first, end) for first, end in regions if first < end])
+        device.set_ring(self.tensors[INPUT].address, self.compiled.entry_bytes, self.ring_entries)
+        self.gradient_state.install(device)
 
     def load_state(self, device: Device, state: Mapping, seed: int = 0) -> None:
         """Install the network with the weights of a state dict (arrays or tensors by name) and zero momentum.
@@ -112,20 +110,18 @@ class Network:
         for tensor in self.tensors.values():
             if tensor.number >= 0:
                 device.set_exponents(tensor.number, 0)
-        device.set_exponents(self.tensors["input"].number, self.input_exponent)
+        device.set_exponents(self.tensors[INPUT].number, self.input_exponent)
         for layer in self.trained:
             rows = self._rows(layer, state)
             exponent = master_exponent(rows, self.config.operand_width)
             high, low = split_master(rows, exponent, self.config.operand_width)
-            self.write(device, f"{layer.name}.weight", high)
-            self.write(device, f"{layer.name}.low", low)
-            for name in ("momentum", "weight_gradient"):  # the gradient of an absent bias stays zero
-                tensor = self.tensors[f"{layer.name}.{name}"]
-                self.write(device, tensor.name, np.zeros(tensor.shape, tensor.dtype))
-            device.set_exponents(self.tensors[f"{layer.name}.weight"].number, exponent, exponent)
-            device.set_exponents(self.tensors[f"{layer.name}.momentum"].number, EXP_MIN, EXP_MIN)
-        if self.predictor is not None:
-            gradient_state.load(self, device, seed)
+            write_tensor(device, self._tensor(layer, "weight"), high)
+            write_tensor(device, self._tensor(layer, "low"), low)
+            for part in ("momentum", "weight_gradient"):  # the gradient of an absent bias stays zero
+                zero_tensor(device, self._tensor(layer, part))
+            device.set_exponents(self._tensor(layer, "weight").number, exponent, exponent)
+            device.set_exponents(self._tensor(layer, "momentum").number, EXP_MIN, EXP_MIN)
+        self.gradient_state.load(device, seed)
 
     def _rows(self, layer, state):
         """A layer's filters as rows [r][s][c] and bias."""
@@ -146,8 +142,8 @@ class Network:
 
         state = {}
         for layer in self.trained:
-            exponent, _ = device.exponents(self.tensors[f"{layer.name}.weight"].number)
-            high, low = (self.read(device, f"{layer.name}.{name}") for name in ("weight", "low"))
+            exponent, _ = device.exponents(self._tensor(layer, "weight").number)
+            high, low = (read_tensor(device, self._tensor(layer, part)) for part in ("weight", "low"))
             rows = join_master(high, low, exponent)
             weight, bias = layer.parameters
             filters = rows[:, :-1].reshape(layer.q, layer.r, layer.s, layer.c).transpose(0, 3, 1, 2)
@@ -164,41 +160,38 @@ class Network:
         persistent = [following is not None for _, following in table]
         following = [following or 0 for _, following in table]
         arrays["exponents"] = np.array([current, persistent, following], np.int16)
-        return arrays if self.predictor is None else arrays | gradient_state.snapshot(self, device)
+        return arrays | self.gradient_state.snapshot(device)
 
     def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
         """Install the network with the state of a :meth:`snapshot`, bit for bit."""
         self.install(device)
         for layer in self.trained:
-            gradient = self.tensors[f"{layer.name}.weight_gradient"]
-            self.write(device, gradient.name, np.zeros(gradient.shape, gradient.dtype))
+            zero_tensor(device, self._tensor(layer, "weight_gradient"))
         for name in self._state_names():
             self.write(device, name, arrays[name])
         for number, (current, persistent, following) in zip(
             self._numbers(), arrays["exponents"].T.tolist(), strict=True
         ):
             device.set_exponents(number, current, following if persistent else None)
-        if self.predictor is not None:
-            gradient_state.restore(self, device, arrays)
+        self.gradient_state.restore(device, arrays)
 
     def weights_hash(self, device: Device) -> str:
         """SHA-256 of master weights, momentum and their exponents: equal on all devices after equal training."""
         digest = hashlib.sha256()
         for layer in self.trained:
-            for name in STATE:
-                digest.update(self.read(device, f"{layer.name}.{name}").tobytes())
-            for name in ("weight", "momentum"):
-                digest.update(repr(device.exponents(self.tensors[f"{layer.name}.{name}"].number)).encode())
+            for part in STATE:
+                digest.update(read_tensor(device, self._tensor(layer, part)).tobytes())
+            for part in ("weight", "momentum"):
+                digest.update(repr(device.exponents(self._tensor(layer, part).number)).encode())
         return digest.hexdigest()
 
     def _state_names(self):
-        return [f"{layer.name}.{name}" for layer in self.trained for name in STATE]
+        return [layer_tensor(layer, part) for layer in self.trained for part in STATE]
 
     def _numbers(self):
-        return sorted({tensor.number for tensor in self.tensors.values() if tensor.number >= 0} - self._scales())
-
-    def _scales(self):
-        return set() if self.predictor is None else {self.tensors[name].number for name in self.predictor.scales}
+        """Numbers of the tensors that have exponents."""
+        scales = self.compiled.source.scales
+        return sorted({t.number for name, t in self.tensors.items() if t.number >= 0 and name not in scales})
 
     # --- batches ----------------------------------------------------------------------------------
 
@@ -219,7 +212,7 @@ class Network:
 
         Raises ValueError for another shape, an entry that isn't there, or values beyond ``input_max``.
         """
-        tensor = self.tensors["input"]
+        tensor = self.tensors[INPUT]
         if x.shape != (self.batch, *self.input_shape):
             raise ValueError(f"an input must have the shape {(self.batch, *self.input_shape)}, not {x.shape}")
         if not 0 <= entry < self.ring_entries:
@@ -235,10 +228,10 @@ class Network:
     def start(self, device: Device, phase: int | None, *, batches: int = 1, calibrate: bool = False) -> None:
         """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation; None: as scheduled), at entry 0 of the ring.
 
-        Only those of training change state. Raises ValueError where a predictor were calibrated in BP, in which no
-        command sees all of its weights, or any network in GP.
+        Only those of training change state. Raises ValueError for a batch that can't calibrate: any of GP, and with a
+        predictor those of BP, in which no command sees all of its weights.
         """
-        if calibrate and (phase == GP or (phase == BP and isinstance(self.predictor, Predictor))):
+        if calibrate and phase is not None and not self.compiled.source.calibrating & 1 << phase:
             raise ValueError(f"the batch that calibrates is one of warm-up, not of phase {phase}")
         if self.ring_entries > 1:
             device.set_ring_index(0)
@@ -246,14 +239,14 @@ class Network:
 
     def read_logits(self, device: Device) -> np.ndarray:
         """The last layer's output, [N, ...] as torch's module gives it (flattened beyond the batch), float64."""
-        tensor = self.tensors[f"{self.layers[-1].name}.output"]
+        tensor = self._tensor(self.layers[-1], "output")
         exponent, _ = device.exponents(tensor.number)
         output_NHWC = dequantise(self.read(device, tensor.name), exponent)
         return output_NHWC.transpose(0, 3, 1, 2).reshape(self.batch, -1)
 
     def write_loss_gradient(self, device: Device, gradient: np.ndarray) -> None:
         """Quantise the loss's gradient by the logits [N, ...] at an exponent of its own, and set that."""
-        tensor = self.tensors["loss.gradient"]
+        tensor = self.tensors[LOSS_GRADIENT]
         if gradient.size != np.prod(tensor.shape):
             raise ValueError(f"a loss gradient must have {np.prod(tensor.shape)} elements, not {gradient.size}")
         if self.layers[-1].relu:
@@ -268,11 +261,11 @@ class Network:
 
     def read(self, device: Device, name: str) -> np.ndarray:
         """A tensor's mantissas."""
-        tensor = self.tensors[name]
-        return device.read(tensor.address, tensor.n_bytes).view(tensor.dtype).reshape(tensor.shape)
+        return read_tensor(device, self.tensors[name])
 
     def write(self, device: Device, name: str, array: np.ndarray) -> None:
         """Set a tensor's mantissas."""
-        tensor = self.tensors[name]
-        assert array.shape == tensor.shape and array.dtype == tensor.dtype, name
-        device.write(tensor.address, array)
+        write_tensor(device, self.tensors[name], array)
+
+    def _tensor(self, layer, part):
+        return self.tensors[layer_tensor(layer, part)]

@@ -130,8 +130,9 @@ def _run(network, device, rng, batches, phase, calibrate=False):
 
 def _seen(network, device):
     memory = device.read(0, network.compiled.plan.n_bytes).copy()
-    if network.config.predictor_on_chip and network.predictor.guesses:
-        memory[network.compiled.window :][: network.config.predictor_bytes] = 0
+    if network.config.predictor_on_chip:
+        window = network.compiled.window
+        memory[window.start : window.stop] = 0
     numbers = sorted({tensor.number for tensor in network.tensors.values() if tensor.number >= 0})
     counters = [device.counters(phase) for phase in range(PHASES)]
     return {

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from adagp.golden.state import COUNTED
-from adagp.host.compiler.predictor import Predictor
 from adagp.host.devices.device import Device
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.program import Program
@@ -81,11 +80,9 @@ class Workload:
 
     @property
     def window(self) -> tuple[int, int]:
-        """First address on chip and the first behind; equal where there is nothing."""
-        if not (self.config.predictor_on_chip and isinstance(self.network.predictor, Predictor)):
-            return 0, 0
-        first = self.network.compiled.window
-        return first, first + self.config.predictor_bytes
+        """First address on chip and the first one after; equal where there is nothing."""
+        window = self.network.compiled.window if self.config.predictor_on_chip else range(0)
+        return window.start, window.stop
 
     def prepare(self, device: Device, memory: np.ndarray) -> None:
         """Everything as it was before the program; ``memory`` is the device's."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.gen.generated import generated
-from adagp.host.compiler.compiler import PREDICTOR_LOAD, PREDICTOR_SAVE
+from adagp.host.compiler.predictor import PREDICTOR_LOAD, PREDICTOR_SAVE
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.network import Network
 from adagp.sim.build import lint
@@ -52,7 +52,7 @@ def test_weights_in_and_out(stall):
         arrays[name] = rng.integers(-0x7FFF, 0x8000, tensor.shape).astype(tensor.dtype)
         network.write(device, tensor.name, arrays[name])
     n_bytes = sum(array.nbytes for array in arrays.values())
-    window, before = network.compiled.window, device.read(0, MEMORY)
+    window, before = network.compiled.window.start, device.read(0, MEMORY)
     loaded = copy(network, device, PREDICTOR_LOAD)
     assert loaded["predictor_bytes"] == n_bytes > 2000 and loaded["write_bytes"] == 0
     assert (device.read(0, MEMORY) == before).all()

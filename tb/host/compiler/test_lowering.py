@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from adagp.host.compiler.batch import BACKPROPAGATION
 from adagp.host.compiler.compiler import compile_network
+from adagp.host.compiler.ir import BACKPROPAGATION
 from adagp.host.compiler.lowering import Kind, LoweringError, lower
 from adagp.host.compiler.memory_plan import PlanError
 from adagp.host.training.models import MODELS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.host.compiler.lowering import LoweringError
-from adagp.host.compiler.predictor import ADAM_HYPER
+from adagp.host.compiler.predictor_steps import ADAM_HYPER
 from adagp.host.compiler.quantise import constant, dequantise, join_master
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.training.loss import softmax_cross_entropy

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from adagp.host.compiler.batch import HYPER
-from adagp.host.compiler.predictor import ADAM_HYPER
+from adagp.host.compiler.ir import HYPER
+from adagp.host.compiler.predictor_steps import ADAM_HYPER
 from adagp.host.compiler.quantise import constant
 from adagp.host.training.plateau import Plateau
 from adagp.host.training.run_folder import RunError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.evaluation.report import plots
-from adagp.host.compiler.batch import HYPER
+from adagp.host.compiler.ir import HYPER
 from adagp.host.training.inference import evaluate, predict
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.models import build_model

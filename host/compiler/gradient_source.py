@@ -1,0 +1,73 @@
+"""Sources of gradients: each contributes its tensors and commands to a network's program.
+
+Batches of warm-up and BP always use true gradients. A source decides which gradients batches of phase GP use, if there
+are any, and what it must learn or keep from the true ones for that. There are three kinds:
+
+* :class:`TrueGradients`: no phase GP;
+* :class:`adagp.host.compiler.predictor.Predictor`: a small network predicts them;
+* :class:`adagp.host.compiler.substitutes.Substitute`: they need no predictor (zero, or kept from earlier batches).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from ...spec.commands import Opcode, Phase
+from .ir import BACKPROPAGATION, HYPER, WITH_LOSS, Step
+from .lowering import Layer
+from .tensors import Tensor, layer_tensor
+
+__all__ = ["GradientSource", "TrueGradients", "sgd_update"]
+
+
+class GradientSource(ABC):
+    """Base class of all sources. ``place`` is a layer's index in the network."""
+
+    has_gp = True
+    """True if phase GP differs from BP: no loss and no backward pass."""
+    calibrating = WITH_LOSS
+    """Phases in which a batch may calibrate."""
+
+    @property
+    def scales(self) -> list[str]:
+        """Names of tensors that have a scale in the exponent table instead of an exponent."""
+        return []
+
+    def tensors(self, number: int) -> Iterator[tuple[str, Tensor]]:
+        """The source's tensors with their groups in memory ("" for a mere number), numbered from ``number`` on."""
+        yield from ()
+
+    @abstractmethod
+    def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
+        """The steps of a layer's forward pass, among them ``forward``, and in GP of its update."""
+
+    def before_backward(self) -> Iterator[Step]:
+        """The steps between the loss and the backward pass."""
+        yield from ()
+
+    def update(self, place: int, layer: Layer) -> Iterator[Step]:
+        """The steps of a layer's update after its true gradient has been computed."""
+        yield sgd_update(place, layer, BACKPROPAGATION)
+
+    def after_backward(self) -> Iterator[Step]:
+        """The steps after the backward pass."""
+        yield from ()
+
+    def programs(self) -> dict[str, list[Step]]:
+        """The steps of programs beside the batch's, by name."""
+        return {}
+
+
+class TrueGradients(GradientSource):
+    """The source of networks that only know true gradients; phase GP is like BP."""
+
+    has_gp = False
+
+    def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
+        yield forward
+
+
+def sgd_update(place: int, layer: Layer, phases: Phase) -> Step:
+    """SGD on a layer's weights with its true gradient."""
+    parts = {"a": "weight_gradient", "b": "weight", "c": "low", "out": "momentum"}
+    operands = {operand: layer_tensor(layer, part) for operand, part in parts.items()}
+    return Step(Opcode.UPDATE, phases, place, operands, {"count": layer.q * layer.filter_elements, "hyper": HYPER})

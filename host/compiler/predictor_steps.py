@@ -1,0 +1,137 @@
+"""The predictor's own steps: prediction, error, gradient, Adam and copies of its weights."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ...spec.commands import CMode, Opcode, Phase
+from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS, window_sizes
+from .filter_split import Part
+from .ir import BACKPROPAGATION, HYPER, Step
+from .lowering import Layer
+from .quantise import constant
+from .tensors import PREDICTOR, layer_tensor, predictor_tensor
+
+__all__ = ["ADAM_HYPER", "BETAS", "PredictorSteps"]
+
+ADAM_HYPER = HYPER + 3
+"""Hyper-parameter index of Adam's, see spec/commands.py."""
+BETAS = (0.9, 0.999)
+"""Adam's betas: torch's."""
+
+
+class PredictorSteps:
+    """Steps of a predictor with layers of the given ``shapes`` (rows, elements), for batches of ``batch`` images."""
+
+    def __init__(self, batch: int, shapes: Mapping[str, tuple[int, int]]):
+        self.batch, self.shapes = batch, shapes
+
+    def predict(self, place: int, layer: Layer, part: Part, phases: Phase) -> Iterator[Step]:
+        """After the forward pass of some filters: their reorganised output, hidden values, and in GP predictions."""
+        mantissa, exponent = constant(1 / (self.batch * window_sizes(layer.oh, layer.ow)))
+        elements = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride"), 1)
+        elements |= dict.fromkeys(("c", "q"), part.filters * WINDOWS * WINDOWS)
+        values, hidden = part.first * WINDOWS * WINDOWS, part.first * HIDDEN
+        yield Step(
+            Opcode.REORGANISE, phases, place, {"out": layer_tensor(layer, "reorganised")},
+            {"const_mantissa": mantissa, "const_exponent": exponent, "track": 1}, elements,
+            {"a": layer_tensor(layer, "output"), "out": predictor_tensor("reorganised")}, {"out": values},
+        )  # fmt: skip
+        yield Step(
+            Opcode.FORWARD, phases, place,
+            {"a": layer_tensor(layer, "reorganised"), "b": predictor_tensor("weight", "conv"),
+             "out": layer_tensor(layer, "hidden")},
+            {"bias": 1, "relu": 1, "track": 1, "predictor": 1}, {**_conv_shape(layer), "n": part.filters},
+            {"a": predictor_tensor("reorganised"), "out": predictor_tensor("hidden")}, {"a": values, "out": hidden},
+        )  # fmt: skip
+        if phases & Phase.GP:
+            shape = {**_fc_shape(layer), "n": part.filters}
+            offsets = {"a": hidden, "out": part.first * layer.filter_elements}
+            yield replace(self._fc(place, layer, Phase.GP, "prediction"), shape=shape, offsets=offsets)
+
+    def error(self, place: int, layer: Layer) -> Step:
+        """The prediction less the true gradient, over the layer's scale."""
+        step = self._fc(place, layer, BACKPROPAGATION, "error")
+        return replace(
+            step,
+            operands={**step.operands, "c": layer_tensor(layer, "weight_gradient")},
+            fields={**step.fields, "c_mode": int(CMode.SUB), "track": 1},
+            numbers={**step.numbers, "scale": layer_tensor(layer, "scale")},
+        )
+
+    def _fc(self, place: int, layer: Layer, phases: Phase, result: str) -> Step:
+        """The predictor's linear layer; its result isn't tracked, for no batch before the first of GP predicts."""
+        operands = {
+            "a": layer_tensor(layer, "hidden"), "b": predictor_tensor("weight", "fc"),
+            "out": layer_tensor(layer, "predicted"),
+        }  # fmt: skip
+        numbers = {"a": predictor_tensor("hidden"), "out": predictor_tensor(result)}
+        fields = {"bias": 1, "y_pitch": layer.filter_elements, "predictor": 1}
+        return Step(Opcode.FORWARD, phases, place, operands, fields, _fc_shape(layer), numbers)
+
+    def learn(self, place: int, layer: Layer) -> Iterator[Step]:
+        """Add the layer's part to the predictor's gradient."""
+        hidden, predicted = layer_tensor(layer, "hidden"), layer_tensor(layer, "predicted")
+        hidden_gradient, error = layer_tensor(layer, "hidden_gradient"), predictor_tensor("error")
+        pitched = {"track": 1, "y_pitch": layer.filter_elements, "predictor": 1}
+        yield Step(
+            Opcode.BACKWARD_WEIGHT, BACKPROPAGATION, place, {"a": hidden, "b": predicted, **_added_to("fc")},
+            {"bias": 1, "c_mode": int(CMode.ADD), **pitched}, _fc_shape(layer),
+            {"a": predictor_tensor("hidden"), "b": error},
+        )  # fmt: skip
+        yield Step(
+            Opcode.BACKWARD_DATA, BACKPROPAGATION, place,
+            {"a": predicted, "b": predictor_tensor("weight", "fc"), "c": hidden, "out": hidden_gradient},
+            {"c_mode": int(CMode.MASK), **pitched}, _fc_shape(layer),
+            {"a": error, "c": predictor_tensor("hidden"), "out": predictor_tensor("hidden_gradient")},
+        )  # fmt: skip
+        yield Step(
+            Opcode.BACKWARD_WEIGHT, BACKPROPAGATION, place,
+            {"a": layer_tensor(layer, "reorganised"), "b": hidden_gradient, **_added_to("conv")},
+            {"bias": 1, "track": 1, "c_mode": int(CMode.ADD), "predictor": 1}, _conv_shape(layer),
+            {"a": predictor_tensor("reorganised"), "b": predictor_tensor("hidden_gradient")},
+        )  # fmt: skip
+
+    def adam(self, name: str, first: int, rows: int, phases: Phase) -> Step:
+        """A step of Adam for ``rows`` of one of the predictor's layers, from the ``first`` on."""
+        parts = {"a": "gradient", "b": "weight", "c": "low", "d": "second", "out": "first"}
+        operands = {operand: predictor_tensor(part, name) for operand, part in parts.items()}
+        _, elements = self.shapes[name]
+        fields = {"count": rows * elements, "hyper": ADAM_HYPER}
+        offsets = dict.fromkeys(operands, first * elements)
+        return Step(Opcode.ADAM, phases, 0, operands, fields, offsets=offsets, name=PREDICTOR)
+
+    def clear_gradient(self, name: str) -> Step:
+        """Set the gradient of one of the predictor's layers to zero."""
+        gradient = predictor_tensor("gradient", name)
+        return self._scaled(name, BACKPROPAGATION, gradient, gradient, 0)
+
+    def copy_weights(self, name: str, source: str, result: str) -> Step:
+        """Copy the operand copies of one of the predictor's layers from one tensor to another."""
+        step = self._scaled(name, Phase.ALL, predictor_tensor(source, name), predictor_tensor(result, name), 1)
+        return replace(step, numbers=dict.fromkeys(("a", "out"), predictor_tensor("weight", name)))
+
+    def _scaled(self, name: str, phases: Phase, source: str, result: str, factor: int) -> Step:
+        """A tensor of one of the predictor's layers times an integer."""
+        rows, elements = self.shapes[name]
+        shape = {"n": 1, "h": rows, "w": 1, "c": elements, "oh": rows, "ow": 1, "q": elements}
+        return Step(
+            Opcode.AVGPOOL, phases, 0, {"a": source, "out": result}, {"const_mantissa": factor},
+            {**shape, "r": 1, "s": 1, "stride": 1}, name=PREDICTOR,
+        )  # fmt: skip
+
+
+def _conv_shape(layer: Layer) -> dict[str, int]:
+    """The convolution's geometry, by command field, with the layer's filters as images."""
+    size = dict.fromkeys(("h", "w", "oh", "ow"), WINDOWS)
+    return {"n": layer.q, "c": 1, **size, "q": CHANNELS, "r": KERNEL, "s": KERNEL, "stride": 1, "pad_y": 1, "pad_x": 1}
+
+
+def _fc_shape(layer: Layer) -> dict[str, int]:
+    """The linear layer's geometry in the same way."""
+    single = dict.fromkeys(("h", "w", "oh", "ow", "r", "s", "stride"), 1)
+    return {"n": layer.q, "c": HIDDEN, **single, "q": layer.filter_elements - 1}
+
+
+def _added_to(name: str) -> dict[str, str]:
+    """Operands of a command that adds to the gradient of one of the predictor's layers."""
+    return dict.fromkeys(("c", "out"), predictor_tensor("gradient", name))
