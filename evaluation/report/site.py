@@ -26,6 +26,7 @@ seed and versions of tools. `nox -s docs` makes the documents of them.
 
 | session | content |
 |---|---|"""
+_MEMBERS = re.compile(r"(<summary>Members</summary>\s*)<p>(.*?)</p>", re.DOTALL)
 _ROLE = re.compile(r":[a-z]+:<code>~?(?:!|\.+)?(.*?)</code>")
 
 
@@ -87,5 +88,17 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Show docstrings' roles, ``:func:`name```, as names alone."""
-    return _ROLE.sub(r"<code>\1</code>", html)
+    """Show docstrings' roles, ``:func:`name```, as names alone, and ports as a list."""
+    return _MEMBERS.sub(lambda found: found[1] + _port_list(found[2]), _ROLE.sub(r"<code>\1</code>", html))
+
+
+def _port_list(text: str) -> str:
+    """Section Members of a hardware component as a list: lines with names and type, below each its indented text."""
+    found = []
+    for line in text.split("\n"):
+        if line.startswith("    "):
+            found.append(f"<dd>{line.strip()}</dd>")
+        else:
+            names, colon, kind = line.partition(" : ")
+            found.append(f"<dt><code>{names}</code>{colon}{kind}</dt>")
+    return "<dl>" + "".join(found).replace("</dd><dd>", " ") + "</dl>"

@@ -43,3 +43,13 @@ def test_each_module_has_its_place_in_the_api(tmp_path, monkeypatch):
 def test_roles_of_docstrings_are_shown_as_names():
     assert site.on_page_content("see :func:<code>.figures.age</code>!") == "see <code>figures.age</code>!"
     assert site.on_page_content(":class:<code>~adagp.A</code>") == "<code>adagp.A</code>"
+
+
+def test_ports_are_a_list():
+    head = "<summary>Members</summary>\n  "
+    text = "<p>i, o : In(1)\n    the <code>x</code>\n    and more\nlast\n    the end</p><p>next</p>"
+    assert site.on_page_content(head + text) == (
+        f"{head}<dl><dt><code>i, o</code> : In(1)</dt><dd>the <code>x</code> and more</dd>"
+        "<dt><code>last</code></dt><dd>the end</dd></dl><p>next</p>"
+    )
+    assert site.on_page_content("<summary>Timing</summary><p>a\n    b</p>").endswith("<p>a\n    b</p>")
