@@ -17,7 +17,6 @@ from adagp.host.training.session import open_session
 from adagp.host.training.settings import TrainSettings
 from adagp.host.training.trainer import Trainer
 from adagp.spec.commands import Phase
-from adagp.spec.numerics import MEAN_SHIFT
 from adagp.spec.presets import preset
 from adagp.spec.schedule import SOURCES
 
@@ -126,18 +125,18 @@ def test_last_is_the_last_true_gradient_though_its_exponent_has_changed():
 
 
 def test_mean_is_an_exponential_one():
+    """The newest gradient is an eighth of it; what is kept is eight times the mean."""
     run = Run("mean")
     run.batch(WARMUP)
-    share = 2.0**-MEAN_SHIFT
     means = {
-        layer.name: run.values(f"{layer.name}.kept", run.exponents[f"{layer.name}.kept"] - MEAN_SHIFT)
+        layer.name: run.values(f"{layer.name}.kept", run.exponents[f"{layer.name}.kept"] - 3)
         for layer in run.network.trained
     }
     assert all(np.abs(value).max() > 0 for value in means.values())  # the first batch's part
     for place in range(12):
         phase = (WARMUP, BP)[place % 2]
         gradients = true_gradients(run, run.batch(phase, (1, 0.2, 0.6)[place % 3]))
-        means = {name: (1 - share) * means[name] + share * gradients[name] for name in means}
+        means = {name: (7 * means[name] + gradients[name]) / 8 for name in means}
         if place % 3 == 2:
             for name, gradient in run.gp_step().items():
                 near(gradient, means[name], 1e-2)

@@ -94,6 +94,20 @@ def test_trains_like_golden(plug, train, options):
     assert counts["repeated"] > 3 and counts["bad_frames"] > 0 and counts["time_outs"] > 0
 
 
+def test_the_same_command_twice(plug, train):
+    """A second host that trains on the board after the first ends with the same weights and numbers of batches."""
+    code, golden, _ = train("golden", *PREDICTED, folder="golden")
+    assert code == 0
+    board = a_board("max")
+    for folder in ("first", "second"):
+        plug(board)
+        code, run, said = train("board", *PREDICTED, folder=folder)
+        assert code == 0, said
+        for name in ("weights_hash", "batches_warmup", "batches_bp", "batches_gp"):
+            assert run.summary[name] == golden.summary[name], name
+    assert golden.summary["batches_gp"] > 0
+
+
 def test_through_a_terminal(train):
     """The same over a pseudo-terminal, by pyserial and the wall's clock, with bytes lost, changed and late."""
     code, golden, _ = train("golden", folder="golden")
