@@ -2,6 +2,7 @@
 tools of ``formal_sby``."""
 
 import os
+import shutil
 from pathlib import Path
 
 import nox
@@ -242,7 +243,12 @@ def site(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def wheel(session: nox.Session) -> None:
-    """Build the wheel and check that it holds every module of the tree and imports."""
+    """Build wheel and source distribution, compare them with the tree, and use the wheel outside the checkout.
+
+    An argument names the Python of the environment it is installed into: ``nox -s wheel -- python3.13``.
+    """
     session.install("build")
-    session.run("python", "-m", "build", "--wheel", "--outdir", "build/wheel", silent=True)
-    session.run("python", "tb/check_wheel.py", "build/wheel")
+    shutil.rmtree("build/dist", ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", "build/dist", silent=True)
+    session.run("python", "tb/check_wheel.py", "build/dist")
+    session.run("python", "tb/check_install.py", "build/dist", *session.posargs)

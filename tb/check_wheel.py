@@ -1,28 +1,48 @@
-"""Compare a built wheel with the tree: every module and data file of a package must be in it."""
+"""Compare a built wheel and source distribution with the tree: both hold every module and data file, and no other."""
 
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
-PARTS = (
-    "spec", "rtl", "golden", "algorithm", "gen", "sim", "synth", "host", "boards", "experiments", "evaluation", "cli",
-)  # fmt: skip
-PACKAGES = {"": "package", **{name: name for name in PARTS}}
+ROOT = Path(__file__).parents[1]
+SUFFIXES = (".py", ".cpp", ".h", ".vlt", ".typed")
+BESIDE = {"LICENSE", "README.md", "pyproject.toml"}
+"""Files of the source distribution beside the packages."""
+
+
+def tree() -> set[str]:
+    """Files of the packages, as the wheel names them."""
+    found = set()
+    for init in ROOT.glob("*/__init__.py"):
+        folder = init.parent
+        for path in folder.rglob("*"):
+            if path.suffix in SUFFIXES:
+                found.add(f"adagp/{path.relative_to(folder if folder.name == 'package' else ROOT).as_posix()}")
+    return found
+
+
+def in_wheel(path: Path) -> set[str]:
+    names = zipfile.ZipFile(path).namelist()
+    return {name for name in names if ".dist-info/" not in name}
+
+
+def in_sdist(path: Path) -> set[str]:
+    """Files of the packages in a source distribution, as the wheel names them."""
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert names >= BESIDE, f"not in {path.name}: {BESIDE - names}"
+    inside = {name for name in names if Path(name).suffix in SUFFIXES and "/" in name}
+    return {f"adagp/{name.removeprefix('package/')}" for name in inside}
 
 
 def main() -> None:
-    root = Path(__file__).parent.parent
-    (wheel,) = Path(sys.argv[1]).glob("*.whl")
-    inside = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {
-        "/".join(part for part in ("adagp", package, str(path.relative_to(root / folder))) if part)
-        for package, folder in PACKAGES.items()
-        for path in (root / folder).rglob("*")
-        if path.suffix in (".py", ".cpp", ".h", ".vlt")
-    }
-    missing = sorted(wanted - inside)
-    assert wanted and not missing, f"not in {wheel.name}: {missing}"
-    print(f"{wheel.name}: {len(wanted)} files, all there")
+    folder = Path(sys.argv[1])
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    wanted = tree()
+    for path, found in ((wheel, in_wheel(wheel)), (sdist, in_sdist(sdist))):
+        assert wanted and found == wanted, f"{path.name}: lacks {wanted - found}, has besides {found - wanted}"
+        print(f"{path.name}: {len(found)} files, those of the tree")
 
 
 if __name__ == "__main__":

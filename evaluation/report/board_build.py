@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...gen.provenance import NOW
+from ..checkout import require_checkout
 from . import figures
 from .reference import table
 
@@ -58,4 +59,5 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    require_checkout()
     main()

@@ -7,6 +7,8 @@ date, subject and status.
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..checkout import require_checkout
+
 __all__ = ["FOLDER", "PATH", "SUBJECTS", "Decision", "decisions", "index"]
 
 FOLDER = Path(__file__).parents[2] / "docs" / "decisions"
@@ -76,4 +78,5 @@ def index(folder: Path = FOLDER) -> str:
 
 
 if __name__ == "__main__":
+    require_checkout()
     PATH.write_text(index())

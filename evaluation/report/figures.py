@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...gen.provenance import LIBRARY, NOW, hardware_of
 from ...spec.config import VARIANTS
+from ..checkout import require_checkout
 from .provenance import details, fold, session
 from .reference import table
 
@@ -186,4 +187,5 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    require_checkout()
     main()

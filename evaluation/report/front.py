@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...spec.config import VARIANTS
+from ..checkout import require_checkout
 from . import figures
 from .accuracy.findings import Findings
 from .accuracy.verdicts import count_of_verdicts
@@ -127,4 +128,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    require_checkout()
     main()

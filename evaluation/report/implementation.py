@@ -15,6 +15,7 @@ from ...gen.provenance import NOW
 from ...spec.presets import preset
 from ...synth.flow import chosen
 from ..benches.asic import flow as asic_flow
+from ..checkout import require_checkout
 from . import figures
 from .added_blocks import ELSEWHERE, REASONS, added
 from .clock_tables import LEGEND, clock, targets
@@ -247,4 +248,5 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    require_checkout()
     main()

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..checkout import require_checkout
+
 if TYPE_CHECKING:
     from ...host.training.timeline import Slice
 
@@ -192,4 +194,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    require_checkout()
     main()

@@ -12,6 +12,7 @@ from ...spec.config import VERSION
 from ...spec.errors import ErrorCode
 from ...spec.link import ANSWER, IDENTITY, LINK_VERSION, REQUEST, Kind, Outcome, Part
 from ...spec.registers import COUNTERS, REGISTERS, Control, Status
+from ..checkout import require_checkout
 
 __all__ = ["PATH", "reference", "table"]
 
@@ -104,4 +105,5 @@ def reference() -> str:
 
 
 if __name__ == "__main__":
+    require_checkout()
     (Path(sys.argv[1]) if len(sys.argv) > 1 else PATH).write_text(reference())

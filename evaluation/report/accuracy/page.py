@@ -15,6 +15,7 @@ from ....algorithm import paper
 from ....experiments.comparison import BEYOND, TUNING_SEED
 from ....experiments.methods.methods import METHODS
 from ....gen.provenance import NOW
+from ...checkout import require_checkout
 from .. import figures
 from ..reference import table
 from .findings import LEVEL, Findings, Gap, close
@@ -226,4 +227,5 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    require_checkout()
     main()
