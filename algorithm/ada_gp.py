@@ -193,11 +193,13 @@ class AdaGP:
         used = {name: self._weights[name].weight.grad for name in self.predicted if name in outputs}
         true = {name: gradient.float().flatten(1) for name, gradient in used.items() if gradient is not None}
         self._idle = {name for name, gradient in used.items() if gradient is None}
+        if not (self._teaches or self.source.keeps):
+            return
         seen = {name: output for name in true if (output := outputs[name]) is not None}
         bad = not_finite({**{f"gradients of {name}": gradient for name, gradient in true.items()},
                           **{f"outputs that {name} makes": output for name, output in seen.items()}})  # fmt: skip
         if bad and not self._scaler:  # which expects some
-            _warn(4, f"{bad[0]} aren't finite; the predictor learns nothing from this batch")
+            _warn(4, f"{bad[0]} aren't finite; nothing is learned from this batch")
         if bad or not true:
             return
         with full_precision(self.predictor.scales.device):

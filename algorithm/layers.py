@@ -1,4 +1,4 @@
-"""Which layers of a network can be given predicted gradients, and what of them the predictor sees."""
+"""The weights whose gradients can be predicted, and the outputs from which the predictor works."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from .reorganise import channels_first, joined, reorganise
 __all__ = ["PredictedWeight", "frozen_parameters", "predicted_weights"]
 
 Outputs = Callable[[tuple, Mapping, Any], list[Tensor]]
-"""From a call's arguments, keyword arguments and result: outputs [batch, channels, *places], whose channels, one after
-the other, are the weight's filters."""
+"""Function from a call's arguments, keyword arguments and result to outputs [batch, channels, *places]. Their channels,
+one after the other, are the weight's filters."""
 
 
 @dataclass(frozen=True)
 class PredictedWeight:
-    """A weight [filters, ...] of ``module``, and how to come by the outputs that are its filters' work."""
+    """A weight [filters, ...] of ``module``, with the function that gives its filters' outputs."""
 
     name: str
     module: nn.Module
@@ -28,11 +28,11 @@ class PredictedWeight:
 
     @property
     def elements(self) -> int:
-        """Of a filter."""
+        """Number of weights in a filter."""
         return self.weight[0].numel()
 
     def reorganised(self, args: tuple, kwargs: Mapping, result, windows: int) -> Tensor:
-        """[filters, windows, windows] of a call, see :func:`.reorganise.reorganise`."""
+        """Reorganised output [filters, windows, windows] of a call, see :func:`.reorganise.reorganise`."""
         return joined([reorganise(output, windows) for output in self.outputs(args, kwargs, result)])
 
 
@@ -45,14 +45,14 @@ def _linear(args, kwargs, result) -> list[Tensor]:
 
 
 def _linear_of_sequences(args, kwargs, result) -> list[Tensor]:
-    """Of [tokens, batch, channels], as it is inside of Transformer layers by default."""
+    """Outputs of a result [tokens, batch, channels], the default inside of Transformer layers."""
     return [channels_first(result.transpose(0, 1) if result.dim() == 3 else result)]
 
 
 def _attention(module: nn.MultiheadAttention) -> Iterator[tuple[str, Outputs]]:
     """The projections of an attention, which are no modules.
 
-    Those on its way in give nothing out; but a mean of outputs is the output for a mean of inputs.
+    The outputs of the projections of query, key and value can't be seen. Their mean is the output for the mean input.
     """
 
     def batched(x):
@@ -60,7 +60,7 @@ def _attention(module: nn.MultiheadAttention) -> Iterator[tuple[str, Outputs]]:
         return x if module.batch_first or x.dim() < 3 else x.transpose(0, 1)
 
     def projected(number, weight, args, kwargs):
-        """Of the means of query, key or value."""
+        """Output of the projection of the mean query, key or value."""
         inputs = (*args, *(kwargs[name] for name in ("query", "key", "value")[len(args) :]))
         mean = batched(inputs[number]).detach().mean(0, keepdim=True, dtype=torch.float32)
         size, bias = module.embed_dim, module.in_proj_bias
@@ -90,7 +90,7 @@ def _tokens_first(network: nn.Module) -> set[int]:
 
 
 def _of(module: nn.Module, tokens_first: bool) -> Iterator[tuple[str, Outputs]]:
-    """Paths of weights from a module on, and their outputs."""
+    """Paths of a module's own weights, and their outputs."""
     if isinstance(module, nn.MultiheadAttention):
         yield from _attention(module)
     elif isinstance(module, nn.Conv2d):
@@ -103,8 +103,8 @@ def predicted_weights(network: nn.Module, trained: set[nn.Parameter]) -> list[Pr
     """All weights of ``network`` that are in ``trained`` and can be predicted, each once, by name in order.
 
     Conv2d with any groups, Linear, the projections of MultiheadAttention. The first dimension of a Linear's output is
-    taken as the batch, but in PyTorch's Transformer layers without ``batch_first``, where it is the second. A weight
-    that several modules share is named after the first; all of them give outputs for it.
+    taken as the batch; in PyTorch's Transformer layers without ``batch_first`` the second is. A weight that several
+    modules share is named after the first; all of them give outputs for it.
     """
     inside = {id(child.out_proj) for child in network.modules() if isinstance(child, nn.MultiheadAttention)}
     tokens_first = _tokens_first(network)
@@ -123,5 +123,5 @@ def predicted_weights(network: nn.Module, trained: set[nn.Parameter]) -> list[Pr
 
 
 def frozen_parameters(network: nn.Module, trained: set[nn.Parameter], predicted: set[nn.Parameter]) -> list[str]:
-    """Names of what is trained in BP batches alone."""
+    """Names of the parameters that only BP batches train."""
     return [name for name, p in network.named_parameters() if p in trained and p.requires_grad and p not in predicted]

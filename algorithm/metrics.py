@@ -1,4 +1,4 @@
-"""How near predicted gradients are to true ones."""
+"""Measures of predicted gradients against true ones."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from torch import Tensor
 __all__ = ["MEASURES", "Metrics", "csv_text", "measure", "scalars"]
 
 KEYS = ("epoch", "phase", "layer", "batches")
-"""Of a row, beside its measures."""
+"""Columns of a row that aren't measures."""
 Scalar = tuple[str, float | None, int]
 
 MEASURES = ("mape", "mse", "cosine", "sign_agreement", "norm_ratio", "zeros")
@@ -24,7 +24,7 @@ MEASURES = ("mape", "mse", "cosine", "sign_agreement", "norm_ratio", "zeros")
 
 @torch.no_grad()
 def measure(predicted: Tensor, true: Tensor) -> Tensor:
-    """A vector of :data:`MEASURES`, nan where there is nothing to measure."""
+    """Vector of :data:`MEASURES`; a measure of nothing is nan."""
     p, t = predicted.float().flatten(), true.float().flatten()
     there = t != 0
     n = there.sum()
@@ -45,11 +45,11 @@ class Metrics:
 
     def __init__(self):
         self.rows: list[dict[str, int | float | str]] = []
-        """Of finished epochs: epoch, phase, layer, batches, and the measures."""
+        """A row for each finished epoch, phase and layer: these, the number of batches, and the measures."""
         self._sums: dict[tuple[str, str], list[Tensor]] = {}
 
     def add(self, phase: str, layer: str, predicted: Tensor, true: Tensor) -> Tensor:
-        """A layer's gradients in one batch; returns their measures. Nothing waits for the device until the epoch's
+        """Add a layer's gradients in one batch; returns their measures. The device isn't waited for until the epoch's
         end."""
         values = measure(predicted, true)
         finite = values.isfinite()
@@ -59,7 +59,7 @@ class Metrics:
         return values
 
     def end_epoch(self, epoch: int) -> None:
-        """Make rows of what has been added."""
+        """Make rows of the batches since the last epoch."""
         for (phase, layer), (total, count) in self._sums.items():
             means = (total / count).tolist()
             named = dict(zip(MEASURES, means, strict=True))
@@ -67,31 +67,31 @@ class Metrics:
         self._sums.clear()
 
     def state_dict(self) -> dict:
-        """All of it, that of the epoch under way too."""
+        """The whole state, with the epoch under way."""
         sums = {key: [value.clone() for value in values] for key, values in self._sums.items()}
         return {"rows": [dict(row) for row in self.rows], "sums": sums}
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from what :meth:`state_dict` gave."""
+        """Go on from a state that :meth:`state_dict` gave."""
         self.rows = [dict(row) for row in state["rows"]]
         self._sums = {tuple(key): [value.clone() for value in values] for key, values in state["sums"].items()}
 
     def write_csv(self, path: Path | str) -> None:
-        """One line for each epoch, phase and layer."""
+        """Write a line for each epoch, phase and layer."""
         Path(path).write_text(csv_text(self.rows))
 
     def write_json(self, path: Path | str) -> None:
-        """The same, as a list of objects; what there was nothing to measure of is null."""
+        """Write the same as a list of objects; a measure of nothing is null."""
         rows = [{key: None if value != value else value for key, value in row.items()} for row in self.rows]
         Path(path).write_text(json.dumps(rows, indent=1) + "\n")
 
     def scalars(self) -> Iterator[Scalar]:
-        """As TensorBoard's ``SummaryWriter.add_scalar`` takes them."""
+        """Tag, value and epoch of all measures, for TensorBoard's ``SummaryWriter.add_scalar``."""
         yield from scalars(self.rows)
 
 
 def csv_text(rows: Iterable[Mapping], before: Sequence[str] = ()) -> str:
-    """Rows of metrics, which may have columns ``before``; what there was nothing to measure of is empty."""
+    """Rows of metrics as CSV, which may have columns ``before``; a measure of nothing is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [*before, *KEYS, *MEASURES], lineterminator="\n")
     writer.writeheader()

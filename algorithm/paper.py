@@ -1,4 +1,4 @@
-"""What the paper (ADA-GP, MICRO 2023) says, each number with its place in it."""
+"""Numbers from the paper (ADA-GP, MICRO 2023), each with its place there."""
 
 __all__ = [
     "ACCURACY", "ACCURACY_GAINS", "ASIC_AREA", "ASIC_POWER_UW", "DRAM_ENERGY_SAVING", "EPOCHS", "EQUAL_AREA_PES",
@@ -7,7 +7,7 @@ __all__ = [
 ]  # fmt: skip
 
 EPOCHS = 90
-"""Of training (section 6.1.2, figure 15)."""
+"""Epochs of training (section 6.1.2, figure 15)."""
 WARMUP_EPOCHS = 10
 """Section 1; sections 3.1 and 3.2 call it L."""
 PHASES = ((4, 4, 1), (4, 3, 1), (4, 2, 1), (1, 1, 1))
@@ -19,7 +19,7 @@ DRAM_ENERGY_SAVING = 0.34
 LR, PREDICTOR_LR = 1e-3, 1e-4
 """Learning rates at the beginning: SGD's with momentum of the networks, Adam's of the predictor (section 5.2)."""
 YOLO_LR, YOLO_WEIGHT_DECAY, YOLO_IOU = 3e-5, 1e-4, 0.5
-"""Of YOLO-v3 (section 6.4)."""
+"""Settings of YOLO-v3 (section 6.4)."""
 ACCURACY = {
     "resnet50": {"cifar10": (92.97, 93.76), "cifar100": (75.44, 75.73), "imagenet": (74.73, 73.97)},
     "resnet101": {"cifar10": (92.78, 93.62), "cifar100": (73.23, 75.38), "imagenet": (76.26, 75.71)},
@@ -35,19 +35,19 @@ ACCURACY = {
     "densenet201": {"cifar10": (93.26, 94.13), "cifar100": (76.37, 76.96), "imagenet": (75.52, 75.56)},
     "mobilenet-v2": {"cifar10": (90.08, 91.34), "cifar100": (68.11, 68.47), "imagenet": (69.88, 69.23)},
 }  # fmt: skip
-"""By network and data set, in percent: with backpropagation, with ADA-GP (Table 1)."""
+"""Accuracy in percent by network and data set: with backpropagation, with ADA-GP (Table 1)."""
 ACCURACY_GAINS = {"cifar10": 0.75, "cifar100": 0.88, "imagenet": -0.3}
 """Means in points, as the text below Table 1 has them (section 6.1.1); the table's first two are others."""
 N_PES = 180
-"""Of the baseline (section 5.1)."""
+"""Processing elements of the baseline (section 5.1)."""
 FPGA_RESOURCES = {
     "baseline": {"lut": 472004, "ff": 31402, "ramb36": 1327, "ramb18": 514, "dsp48": 166},
     "low": {"lut": 489286, "ff": 31856, "ramb36": 1327, "ramb18": 514, "dsp48": 166},
     "efficient": {"lut": 493171, "ff": 31916, "ramb36": 2407, "ramb18": 514, "dsp48": 166},
     "max": {"lut": 494080, "ff": 37452, "ramb36": 2407, "ramb18": 514, "dsp48": 246},
 }
-"""Of ``N_PES`` on "the Virtex 7 FPGA board" (section 5.1; Table 4a). It isn't said which one; none of the family has as
-many block RAMs as the last two."""
+"""Area of ``N_PES`` on "the Virtex 7 FPGA board" (section 5.1; Table 4a). The paper doesn't name the part;
+none of the family has as many block RAMs as the last two."""
 FPGA_POWER_W = {
     "baseline": {
         "clocks": 0.046, "logic": 0.42, "signals": 0.842, "bram": 0.244, "dsp": 0.009, "static": 2.032, "total": 3.712,
@@ -90,5 +90,5 @@ EQUAL_AREA_PES, EQUAL_POWER_PES = 0.11, 0.10
 """More PEs for the baseline, for the area of MAX in standard cells and for its power on the FPGA (section 6.6.1)."""
 EQUAL_AREA_SPEEDUP = {"cifar10": 0.0463, "cifar100": 0.0461, "imagenet": 0.0553}
 EQUAL_POWER_SPEEDUP = {"cifar10": 0.0431, "cifar100": 0.043, "imagenet": 0.0447}
-"""What these PEs make of the baseline's speed, mean by data set (section 6.6.1, whose sentences allow
+"""The baseline's speed-up by these PEs, mean by data set (section 6.6.1, whose sentences allow
 other readings)."""

@@ -1,4 +1,4 @@
-"""What is computed as float32 says, whatever the caller's autocast."""
+"""Computation in full precision, whatever the caller's autocast."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -8,5 +8,5 @@ __all__ = ["full_precision"]
 
 
 def full_precision(device: torch.device) -> AbstractContextManager:
-    """Without the caller's autocast; where there is none, without the time that its context takes."""
+    """Context without the caller's autocast. Where there is none, it takes no time."""
     return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()

@@ -17,12 +17,12 @@ __all__ = ["Predictor", "PredictorSettings"]
 
 @dataclass(frozen=True)
 class PredictorSettings:
-    """What the predictor is like and how it learns.
+    """Settings of the predictor: its shape and its training.
 
     ``windows``: P, a filter's output is reorganised to P x P values; ``channels``: C, of the convolution, so that there
     are C·P² hidden values. ``lr``: Adam's, one step a batch. ``normalise``: targets are gradients over the running RMS
-    of their layer's, of which a batch has ``1 - decay``; the paper says nothing of it, and without it predictions are
-    so large that training diverges, but for learning rates too low to be of use. ``milestones``: epochs after which
+    of their layer's, of which a batch has ``1 - decay``. The paper says nothing of it. Without it predictions are so
+    large that training diverges, except at learning rates too low to be of use. ``milestones``: epochs after which
     ``lr`` is multiplied by ``gamma``.
     """
 
@@ -44,19 +44,21 @@ class PredictorSettings:
             raise ValueError(f"lr is {self.lr}, and must be greater than 0")
 
     def rate(self, epoch: int) -> float:
-        """``lr`` as it is in an epoch."""
+        """The learning rate in an epoch."""
         return self.lr * self.gamma ** sum(milestone <= epoch for milestone in self.milestones)
 
     @classmethod
     def paper(cls) -> "PredictorSettings":
-        """As far as the paper says (section 5.2): gradients as they are, and its rate. Milestones it doesn't say."""
+        """The paper's settings (section 5.2): gradients as they are, and its rate. It doesn't say its milestones."""
         return cls(lr=PREDICTOR_LR, normalise=False)
 
 
 class Predictor(nn.Module):
-    """From reorganised outputs to gradients: convolution, ReLU, one linear layer of as many rows as the largest filter.
+    """Network from reorganised outputs to gradients: convolution, ReLU, a linear layer with a row for each weight of a
+    filter.
 
-    ``elements``: of each layer's filters. A layer uses the first rows of the linear layer, as many as it needs.
+    ``elements``: weights of each layer's filters. The largest decides the linear layer's rows; a layer uses the first
+    ones, as many as it needs.
     """
 
     scales: Tensor
@@ -83,19 +85,19 @@ class Predictor(nn.Module):
         return F.relu(self.conv(reorganised.unsqueeze(1))).flatten(1)
 
     def normalised(self, reorganised: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Of layers' reorganised outputs [filters, P, P] the gradients [filters, elements], over their scales."""
+        """Gradients [filters, elements] over their layers' scales, from reorganised outputs [filters, P, P]."""
         outputs = list(reorganised.values())
         hidden = self._hidden(joined(outputs)).split([len(output) for output in outputs])
         return {name: self._rows(h, name) for name, h in zip(reorganised, hidden, strict=True)}
 
     def scale(self, name: str) -> Tensor:
-        """What a layer's normalised gradients are multiplied by."""
+        """Factor from a layer's normalised gradients to its gradients."""
         scale = self.scales[self.places[name]]
         return scale.sqrt() if self.settings.normalise else torch.ones_like(scale)
 
     @torch.no_grad()
     def gradients(self, reorganised: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Of layers' reorganised outputs [filters, P, P] the predicted gradients [filters, elements]."""
+        """Predicted gradients [filters, elements] from layers' reorganised outputs [filters, P, P]."""
         return {name: gradient.mul_(self.scale(name)) for name, gradient in self.normalised(reorganised).items()}
 
     @torch.no_grad()

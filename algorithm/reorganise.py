@@ -10,17 +10,17 @@ __all__ = ["channels_first", "joined", "reorganise"]
 
 
 def channels_first(output: Tensor) -> Tensor:
-    """Of a linear layer's output [batch, *places, channels]: [batch, channels, *places]."""
+    """Output [batch, channels, *places] from a linear layer's [batch, *places, channels]."""
     return output.movedim(-1, 1) if output.dim() > 1 else output.unsqueeze(0)
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:
-    """Outputs of several layers or of parts of one as one, filters after filters."""
+    """One tensor of the outputs of several layers, or of parts of one: filters after filters."""
     return torch.cat(tuple(parts)) if len(parts) > 1 else parts[0]
 
 
 def _whole(mean: Tensor, dim: int, windows: int) -> Tensor:
-    """Without the places of a dimension that aren't in windows of equal size; too few are all in some."""
+    """Cut off the places of a dimension that are left over by windows of equal size; too few places are all kept."""
     places = mean.shape[dim]
     rest = places % windows if places > windows else 0
     return mean.narrow(dim, 0, places - rest) if rest else mean

@@ -10,11 +10,13 @@ from .paper import PHASES, WARMUP_EPOCHS
 __all__ = ["PAPER", "Position", "phase_name", "schedule"]
 
 _ENDLESS = (1 << 32) - 1
-"""Batches in an epoch: where it ends is told, not counted."""
+"""Batches in an epoch. It ends when :meth:`Position.end_epoch` says so, not by count."""
 
 
 def schedule(warmup: int, *entries: Iterable[int]) -> Schedule:
-    """``warmup`` epochs of true gradients, then ``entries`` of (epochs, GP batches, BP batches), the last one for ever.
+    """Schedule of ``warmup`` epochs of true gradients, then ``entries`` of (epochs, GP batches, BP batches).
+
+    The last entry goes on for ever.
 
     ``schedule(1, (2, 4, 1), (1, 1, 1))``: after one epoch runs of four batches with predicted gradients and one with
     true ones for two epochs, then one for one. The length of an epoch is the loader's. Raises ValueError for other
@@ -27,23 +29,23 @@ def schedule(warmup: int, *entries: Iterable[int]) -> Schedule:
 
 
 PAPER = schedule(WARMUP_EPOCHS, *PHASES)
-"""The paper's (section 3.5, its end)."""
+"""The paper's schedule (section 3.5, its end)."""
 
 
 def phase_name(phase: Phase) -> str:
-    """In metrics, and in outcomes of experiments."""
+    """The phase's name in metrics, and in outcomes of experiments."""
     return str(phase.name).lower()
 
 
 class Position:
-    """Where a training is in its schedule."""
+    """The place of a training in its schedule."""
 
     def __init__(self, table: Schedule):
         self._table, self._state = replace(table, batches=_ENDLESS), State()
 
     @property
     def epoch(self) -> int:
-        """The present one; so many are over."""
+        """Number of the present epoch; as many are over."""
         return self._state.epoch
 
     def next(self, gate_open: bool = True) -> Phase:
@@ -51,17 +53,17 @@ class Position:
         return following(self._state, self._table, gate_open)[0]
 
     def advance(self, gate_open: bool = True) -> None:
-        """That batch is over."""
+        """Count that batch as over."""
         self._state = following(self._state, self._table, gate_open)[1]
 
     def end_epoch(self) -> None:
-        """So is the epoch; a run of batches goes on in the next."""
+        """Count the epoch as over; a run of batches goes on in the next."""
         self._state = replace(self._state, epoch=self._state.epoch + 1, batch=0)
 
     def state(self) -> tuple:
-        """What :meth:`go_to` takes."""
+        """The state, for :meth:`go_to`."""
         return astuple(self._state)
 
     def go_to(self, state: tuple) -> None:
-        """Be where another one was."""
+        """Take the place of another position, from its :meth:`state`."""
         self._state = State(*state)

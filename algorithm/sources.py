@@ -1,4 +1,4 @@
-"""Where a GP batch has its gradients from: the predictor, or what its predictions are to be compared with."""
+"""Sources of a GP batch's gradients: the predictor, and those that its predictions are compared with."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ __all__ = ["Source"]
 
 
 class Source:
-    """Gradients of GP batches; ``kept``: true gradients by name, as far as the source has use for them."""
+    """Source of gradients in GP batches; ``kept``: true gradients by name, where the source uses them."""
 
     def __init__(self, kind: str, predictor: Predictor, generator: torch.Generator):
         if kind not in SOURCES:
@@ -23,13 +23,18 @@ class Source:
 
     @property
     def predicts(self) -> bool:
-        """Whether it needs outputs in GP batches."""
+        """True if the source needs outputs in GP batches."""
         return self.kind in PREDICTING
+
+    @property
+    def keeps(self) -> bool:
+        """True if the source makes its gradients of earlier true ones."""
+        return self.kind in ("last", "mean")
 
     @torch.no_grad()
     def learn(self, gradients: dict[str, Tensor]) -> None:
-        """True gradients of a BP batch."""
-        if self.kind not in ("last", "mean"):
+        """Take in the true gradients of a BP batch."""
+        if not self.keeps:
             return
         for name, gradient in gradients.items():
             if self.kind == "last" or name not in self.kept:
@@ -38,7 +43,10 @@ class Source:
                 self.kept[name].lerp_(gradient, 2.0**-MEAN_SHIFT)
 
     def gradients(self, weights: Mapping[str, Tensor], outputs: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
-        """For ``weights``, in their shapes and types; ``outputs``: reorganised ones of each, if the source predicts."""
+        """Gradients for ``weights``, in their shapes and types.
+
+        ``outputs``: reorganised outputs of each, if the source predicts.
+        """
         if self.predicts:
             found = self._predictor.gradients({name: output for name, output in outputs.items() if output is not None})
             if self.kind == "random":

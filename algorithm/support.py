@@ -1,4 +1,4 @@
-"""What the library can't train, refused with the reason."""
+"""Refusals of networks and optimizers that the library can't train, each with its reason."""
 
 import torch
 from torch import distributed, nn
@@ -14,7 +14,7 @@ COMPILED = (
 
 
 def unwrapped(network: nn.Module) -> nn.Module:
-    """The network itself, out of DistributedDataParallel."""
+    """The network itself, taken out of DistributedDataParallel."""
     return network.module if isinstance(network, nn.parallel.DistributedDataParallel) else network
 
 
@@ -31,12 +31,12 @@ def _is_one_of_several(network):
 
 
 def refused(reason: str) -> TypeError:
-    """The error for what can't be trained."""
+    """Error that says why something can't be trained."""
     return TypeError(f"ADA-GP can't train {reason}")
 
 
 def check_supported(network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Raises TypeError for what can't be trained with predicted gradients, and says why."""
+    """Raise TypeError, with the reason, for what can't be trained with predicted gradients."""
     if not isinstance(network, nn.Module):
         raise TypeError(f"network is of type {type(network).__name__}, and must be an nn.Module")
     reasons = {

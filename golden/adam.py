@@ -38,7 +38,7 @@ class Powers:
     second: int = UNIT_FRACTION
 
     def after(self, beta1: Hyper, beta2: Hyper) -> "Powers":
-        """Behind one more step. Betas are below 1, their exponents -16."""
+        """Powers after one more step. Betas are below 1, their exponents -16."""
         return Powers(self.first * beta1.mantissa >> 16, self.second * beta2.mantissa >> 16)
 
 

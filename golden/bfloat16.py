@@ -64,7 +64,7 @@ def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def accumulate(psum: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """What a PE makes: the psum from above plus a product."""
+    """Result of a PE: the psum from above plus a product."""
     return add(psum, multiply(a, b))
 
 

@@ -1,4 +1,4 @@
-"""From accumulators to operands: requantise, bias, C operand, ReLU, maximum, saturation."""
+"""The epilogue, from accumulators to operands: requantise, bias, C operand, ReLU, maximum, saturation."""
 
 from dataclasses import dataclass
 

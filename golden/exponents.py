@@ -60,7 +60,7 @@ class Exponents:
         self.shadow.clear()
 
     def calibrate(self, tensors: list[int]) -> None:
-        """Between a command's dry pass and its real one: adjust the ``tensors`` that it tracks."""
+        """Adjust the ``tensors`` that a command tracks, between its dry pass and its real one."""
         for tensor in tensors:
             if tensor in self.shadow and self.is_scale[tensor]:
                 top = self.shadow.pop(tensor)

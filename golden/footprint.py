@@ -1,4 +1,4 @@
-"""Which bytes of memory a command touches."""
+"""The bytes of memory that a command touches."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ class Runs:
 
 
 def _window_rows(size: int, out: int, kernel: int, stride: int, pad: int) -> int:
-    """How many of ``size`` rows (or columns) lie before the last window's end."""
+    """Number of the ``size`` rows (or columns) that lie before the last window's end."""
     return min(size, (out - 1) * stride + kernel - pad)
 
 
@@ -52,7 +52,7 @@ def _images(g: Command, place: Operand) -> Runs:
 
 
 def writes(command: Command, config: Config) -> dict[str, Runs]:
-    """What a compute, UPDATE or ADAM command writes, by operand; a run is what no write burst goes beyond."""
+    """Runs that a compute, UPDATE or ADAM command writes, by operand; no write burst goes beyond a run."""
     places = operands(command, config)
     found = {}
     for name in outputs(command):
@@ -67,7 +67,7 @@ def writes(command: Command, config: Config) -> dict[str, Runs]:
 
 
 def reads(command: Command, config: Config, a_base: int) -> dict[str, Runs]:
-    """What a compute, UPDATE or ADAM command reads, by operand: up to the last byte that it has a use for."""
+    """Runs that a compute, UPDATE or ADAM command reads, by operand, up to the last byte that it uses."""
     g, unit = command, config.operand_bytes
     places = operands(command, config, a_base)
     if g.opcode in UPDATES:

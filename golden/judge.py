@@ -1,4 +1,4 @@
-"""How a command may end, of what its fields, the memory and the write regions say."""
+"""The ends that a command may come to, by its fields, the memory and the write regions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["Surroundings", "Verdict", "judge"]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a command meets: memory's size, write regions, where operand A lies, commands given out (see validate)."""
+    """A command's surroundings: memory's size, write regions, place of operand A, commands given out (see validate)."""
 
     memory_bytes: int
     regions: Sequence[tuple[int, int]]
@@ -40,7 +40,7 @@ def _refused(code: ErrorCode) -> Verdict:
 
 
 def judge(command: Command, config: Config, around: Surroundings) -> Verdict:
-    """How ``command`` ends.
+    """Verdict on the end of ``command``.
 
     NONE or WRITE_REGION where a run of the result lies in several regions together but in none of them as a whole.
     """
@@ -93,7 +93,7 @@ def _inside(start: int, end: int, regions: Sequence[tuple[int, int]]) -> bool:
 
 
 def _covered(start: int, end: int, regions: Sequence[tuple[int, int]]) -> bool:
-    """Whether every byte lies in some region."""
+    """Return whether every byte lies in some region."""
     for low, high in sorted(regions):
         if low <= start < high:
             start = high
@@ -101,7 +101,7 @@ def _covered(start: int, end: int, regions: Sequence[tuple[int, int]]) -> bool:
 
 
 def _allowed(runs: Runs, regions: Sequence[tuple[int, int]]) -> bool | None:
-    """Whether a result may be written; None if a run lies in several regions only: it depends on how it is cut."""
+    """Return whether a result may be written; None if that depends on how a run over several regions is cut."""
     if _inside(runs.address, runs.end, regions):
         return True
     spread = [run for run in runs.intervals() if not _inside(*run, regions)]

@@ -95,7 +95,7 @@ def _sums_exponent(command: Command, exps: LayerExponents) -> int:
 def compute(
     command: Command, x: Mapping[str, np.ndarray], exps: LayerExponents, config: Config, dry: bool = False
 ) -> tuple[Result, np.ndarray | None]:
-    """What a compute command makes of its operands ``x`` (by name: a, b, c), and MAXPOOL's index tensor.
+    """Result of a compute command from its operands ``x`` (by name: a, b, c), and MAXPOOL's index tensor.
 
     A REORGANISE takes ``x["sums"]``.
 

@@ -1,4 +1,4 @@
-"""Which of a compute command's tiles is too large for the on-chip memories.
+"""The first of a compute command's tiles that is too large for the on-chip memories.
 
 Layouts. A tile of operand A lies in the scratchpad with its padding and, where a strided layer's gradient is read,
 with the zeros between the gradient's elements: rows of ``wide`` positions, ``tall`` rows an image. Rows, images

@@ -10,14 +10,14 @@ from ..spec.numerics import unpredicted
 __all__ = ["Quality", "QualitySums", "passes", "quality_sums", "rms_exponent", "votes"]
 
 MANTISSA_BITS = 16
-"""Of what the gate compares."""
+"""Bits of the magnitudes that the gate compares."""
 SHIFT_MAX = 16
 """Error and target are compared as if their exponents were no further apart."""
 
 
 @dataclass(frozen=True)
 class QualitySums:
-    """Of errors e (predicted - true) and true gradients t, in mantissas: sums of e*e, e*t, t*t, and of how many."""
+    """Sums of e*e, e*t, t*t over errors e (predicted - true) and true gradients t, in mantissas, and their number."""
 
     ee: int
     et: int
@@ -27,7 +27,7 @@ class QualitySums:
 
 @dataclass(frozen=True)
 class Quality:
-    """What a layer's prediction was like: the sums, and the exponents of error and (normalised) gradient."""
+    """Quality of a layer's prediction: the sums, and the exponents of error and (normalised) gradient."""
 
     sums: QualitySums
     e_exponent: int
@@ -48,7 +48,7 @@ def _normalised(value: int) -> tuple[int, int]:
 
 
 def passes(sums: QualitySums, e_exponent: int, t_exponent: int, threshold: tuple[int, int]) -> bool:
-    """Whether the cosine of predicted and true gradient is positive and its square at least ``threshold``.
+    """Return whether the cosine of predicted and true gradient is positive, its square at least ``threshold``.
 
     ``threshold``: mantissa (below 2^16) and exponent. No division: dot^2 >= threshold * |p|^2 * |t|^2, each factor
     cut to its upper 16 bits.
@@ -67,7 +67,7 @@ def passes(sums: QualitySums, e_exponent: int, t_exponent: int, threshold: tuple
 
 
 def votes(layers: Iterable[Quality], threshold: tuple[int, int]) -> bool:
-    """Whether layers with more than half of the predicted weights pass."""
+    """Return whether layers with more than half of the predicted weights pass."""
     passing = total = 0
     for layer in layers:
         total += layer.sums.count

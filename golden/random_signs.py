@@ -1,4 +1,4 @@
-"""Random signs of gradients (Source.RANDOM), as a hash of where a weight is and of when it is updated."""
+"""Random signs of gradients (Source.RANDOM): a hash of the weight's place and of the batch that updates it."""
 
 import numpy as np
 
@@ -32,6 +32,6 @@ def hashed(block: np.ndarray, layer: int, seed: int, batch: int) -> np.ndarray:
 
 
 def random_signs(count: int, layer: int, seed: int, batch: int) -> np.ndarray:
-    """Which of a layer's ``count`` gradients change their sign: weight i if bit i % 32 of hash i // 32 is set."""
+    """Mask of a layer's ``count`` gradients that change their sign: weight i if bit i % 32 of hash i // 32 is set."""
     words = hashed(np.arange(-(-count // WORD)), layer, seed, batch)
     return np.unpackbits(words.astype("<u4").view(np.uint8), count=count, bitorder="little").astype(bool)

@@ -1,4 +1,4 @@
-"""What makes a command illegal on a machine, as far as tiles and memory don't matter."""
+"""Checks of a command against the machine, as far as tiles and memory don't matter."""
 
 from collections.abc import Mapping
 
@@ -52,7 +52,7 @@ def _geometry(command: Command, config: Config) -> ErrorCode:
 
 
 def _sizes(command: Command, config: Config) -> ErrorCode:
-    """What sums and numbers the hardware holds: products of 2^30 or more are beyond it, whatever they are for."""
+    """The sums and numbers that the hardware holds: products of 2^30 or more are beyond it, whatever they are for."""
     g = command
     taps = g.r * g.s
     filter_elements = taps * g.c
@@ -84,7 +84,7 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
 
 
 def _predicts(command: Command) -> bool:
-    """Whether the command takes hardware that only variants with a predictor have."""
+    """Return whether the command takes hardware that only variants with a predictor have."""
     g = command
     if g.opcode in COMPUTE:
         return g.opcode == Opcode.REORGANISE or g.c_mode == CMode.SUB or bool(g.reorganise or g.predictor)

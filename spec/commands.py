@@ -20,7 +20,7 @@ COMMAND_BYTES = 4 * COMMAND_WORDS
 
 
 class Opcode(IntEnum):
-    """What a command does. ``X``, ``Y``, ``W`` are a layer's input, output and weights."""
+    """Kinds of commands. ``X``, ``Y``, ``W`` are a layer's input, output and weights."""
 
     HEADER = 0
     """First command of a program: names the configuration it was assembled for."""
@@ -67,7 +67,7 @@ class Phase(IntFlag):
 
 
 class CMode(IntEnum):
-    """What the epilogue does with the C operand, a tensor shaped like the output."""
+    """Uses of the C operand in the epilogue, a tensor shaped like the output."""
 
     NONE = 0
     MASK = 1
@@ -79,7 +79,7 @@ class CMode(IntEnum):
 
 
 class Source(IntEnum):
-    """Where an UPDATE's gradient comes from."""
+    """Sources of an UPDATE's gradient."""
 
     GIVEN = 0
     """Operand A. A mantissa of the least value (-0x8000) stands for none: the weight and its momentum stay."""
@@ -90,7 +90,7 @@ class Source(IntEnum):
 
 
 class Adam(IntEnum):
-    """What follows ADAM's table index ``hyper``, in places from there. All but RATE and EPSILON: exponent -16."""
+    """Hyper-parameters by their place from ADAM's index ``hyper`` on. All but RATE and EPSILON have exponent -16."""
 
     RATE = 0
     BETA1 = 1

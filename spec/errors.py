@@ -6,7 +6,7 @@ __all__ = ["ErrorCode"]
 
 
 class ErrorCode(IntEnum):
-    """Why the accelerator stopped; 0 while it hasn't."""
+    """Reason why the accelerator stopped; 0 while it hasn't."""
 
     NONE = 0
     BAD_OPCODE = 1

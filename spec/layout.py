@@ -36,11 +36,11 @@ class Field:
         return (1 << (self.width - self.signed)) - 1
 
     def overlaps(self, other: "Field") -> bool:
-        """Whether the two fields have a bit in common."""
+        """Return whether the two fields have a bit in common."""
         return self.word == other.word and self.lsb < other.lsb + other.width and other.lsb < self.lsb + self.width
 
     def covers(self, other: "Field") -> bool:
-        """Whether the two fields are exactly the same bits."""
+        """Return whether the two fields are exactly the same bits."""
         return (self.word, self.lsb, self.width) == (other.word, other.lsb, other.width)
 
     def encode(self, value: int) -> int:

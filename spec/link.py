@@ -14,7 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 LINK_VERSION = 1
-"""Of everything in this file; HELLO and its answer's first two bytes stay as they are in all versions."""
+"""Version of everything in this file; HELLO and its answer's first two bytes stay as they are in all versions."""
 
 BAUD = 3_000_000
 """Rate of the line unless another is given: common USB bridges reach it."""
@@ -34,7 +34,7 @@ WINDOW = 8
 
 
 class Kind(IntEnum):
-    """What a request asks for. Odd kinds above WAIT write and carry a payload; a half of the rest is the space."""
+    """Kinds of requests. Odd kinds above WAIT write and carry a payload; a half of the rest is the space."""
 
     HELLO = 0
     """Who are you? Answered by an identity; the next request's number is the following one."""
@@ -55,7 +55,7 @@ class Kind(IntEnum):
 
     @property
     def writes(self) -> bool:
-        """Whether it has an effect that must not come twice, and a payload."""
+        """True if it has a payload, and an effect that must not come twice."""
         return self > Kind.WAIT and bool(self & 1)
 
 

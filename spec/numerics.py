@@ -16,7 +16,7 @@ HEADROOM_BITS = 1
 """Bits left free above the largest magnitude of the last batch when an exponent is committed."""
 
 ZERO_STEP = 8
-"""How far the exponent of a tensor that was all zero moves down, in search of lost values."""
+"""Steps by which the exponent of a tensor that was all zero moves down, in search of lost values."""
 
 UPDATE_GUARD_BITS = 8
 """Fraction bits below the result's LSB that the terms of an update are rounded to before adding."""
@@ -25,16 +25,16 @@ CONSTANT_MAX = (1 << 16) - 1
 """Largest mantissa of AVGPOOL's constant factor."""
 
 WINDOWS = 2
-"""Into which a layer's output is cut for the predictor, in each direction."""
+"""Windows into which a layer's output is cut for the predictor, in each direction."""
 
 CHANNELS, KERNEL = 3, 3
-"""Of the predictor's convolution."""
+"""Output channels of the predictor's convolution."""
 
 HIDDEN = CHANNELS * WINDOWS * WINDOWS
 """Values between the predictor's two layers."""
 
 MEAN_SHIFT = 3
-"""Of an exponential mean of true gradients: the newest has 2^-MEAN_SHIFT of it."""
+"""Share of the newest gradient in an exponential mean of true ones: 2^-MEAN_SHIFT."""
 
 UNIT_FRACTION = (1 << 32) - 1
 """1 as a fraction of 2^32, as near as 32 bits come: the power of Adam's betas before its first step."""

@@ -1,4 +1,4 @@
-"""What a command reads and writes: shape, type and address of each operand, and its work in MACs."""
+"""Operands that a command reads and writes: shape, type and address of each operand, and its work in MACs."""
 
 import math
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Operand:
 
     @property
     def n_bytes(self) -> int:
-        """From the first byte to the last."""
+        """Bytes from the first to the last."""
         pitch = self.pitch or self.shape[-1]
         return ((self.rows - 1) * pitch + self.shape[-1]) * self.element_bytes
 
@@ -81,7 +81,7 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
 
 
 def counted(command: Command) -> str:
-    """Which of WAITS counts a compute, UPDATE or ADAM command."""
+    """The one of WAITS that counts a compute, UPDATE or ADAM command."""
     if command.opcode in UPDATES:
         return "wait_update"
     return "wait_predictor" if command.predictor else "wait_main"

@@ -1,10 +1,10 @@
-"""What a batch can be, by index, as registers, counters and events number it; spec/commands.py has the bits."""
+"""Phases of a batch by index, as registers, counters and events number it; spec/commands.py has the bits."""
 
 __all__ = ["BP", "EVALUATION", "GP", "PHASE_NAMES", "PHASE_TITLES", "WARMUP"]
 
 WARMUP, BP, GP, EVALUATION = range(4)
 
 PHASE_NAMES = ("warmup", "bp", "gp", "evaluation")
-"""In results and logs."""
+"""Names in results and logs."""
 PHASE_TITLES = ("warm-up", "BP", "GP", "evaluation")
-"""In what people look at."""
+"""Names for people: in plots and tables."""

@@ -7,22 +7,22 @@ from .commands import Phase
 __all__ = ["ENTRIES", "PREDICTING", "SOURCES", "Entry", "Schedule", "State", "Threshold", "following"]
 
 ENTRIES = 8
-"""Of a schedule, at most."""
+"""Most entries of a schedule."""
 
 SOURCES = ("predicted", "random", "zero", "last", "mean", "skip")
-"""Where gradients of GP batches come from. ``predicted``: the paper's. ``random``: predictions with signs at random.
+"""Sources of gradients in GP batches. ``predicted``: the paper's. ``random``: predictions with signs at random.
 ``zero``: none, so that momentum coasts. ``last``: the last true gradient. ``mean``: an exponential mean of true ones.
 ``skip``: the batch isn't run at all."""
 PREDICTING = SOURCES[:2]
-"""Those with a predictor."""
+"""The sources with a predictor."""
 
 Threshold = tuple[int, int]
-"""What a prediction's squared cosine must reach: unsigned mantissa of 16 bits and exponent of 8."""
+"""Least squared cosine of a prediction: unsigned mantissa of 16 bits and exponent of 8."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """For ``epochs``: runs of ``gp`` batches with predicted gradients, then of ``bp`` with true ones.
+    """Runs, during ``epochs``, of ``gp`` batches with predicted gradients, then of ``bp`` with true ones.
 
     Runs go on from epoch to epoch and from entry to entry; what changes is how long the next one is.
     """
@@ -41,7 +41,7 @@ class Schedule:
 
     warmup: int
     batches: int
-    """In an epoch; 0 is as 1."""
+    """Batches in an epoch; 0 is as 1."""
     entries: tuple[Entry, ...] = ()
 
     def __post_init__(self):
@@ -54,7 +54,7 @@ class Schedule:
             raise ValueError(f"an epoch has fewer than 2^32 batches, not {self.batches}")
 
     def entry(self, epoch: int) -> Entry:
-        """The entry of an epoch behind the warm-up."""
+        """The entry of an epoch after the warm-up."""
         first = self.warmup
         for entry in self.entries[:-1]:
             first += entry.epochs
@@ -65,9 +65,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class State:
-    """Before a batch: the epoch, batches behind it in that, the kind of run (True: GP), batches of the run left.
+    """Position before a batch: the epoch, batches of it that are over, the kind of run (True: GP), batches of it left.
 
-    At first a run of BP that is over, so that one of GP begins behind the warm-up.
+    At first a run of BP is over, so that one of GP begins after the warm-up.
     """
 
     epoch: int = 0
@@ -77,7 +77,7 @@ class State:
 
 
 def following(state: State, schedule: Schedule, gate_open: bool = True) -> tuple[Phase, State]:
-    """The phase of the next batch, and the state behind it.
+    """The phase of the next batch, and the state after it.
 
     While the gate isn't open no run of GP begins; one that has begun is finished. Where a run would have no batch, the
     other kind goes on; where both would have none, true gradients are used.

@@ -223,7 +223,7 @@ class _Compiler:
                 raise SyntaxError(f"line {node.lineno}: {ast.unparse(node)} is outside the compiled subset")
 
     def _fits(self, name, given):
-        """Whether a step of this name takes just these arguments, under the same names."""
+        """Return whether a step of this name takes just these arguments, under the same names."""
         step = self.steps.get(name)
         return step is not None and [ast.unparse(each) for each in given] == [each.arg for each in step.args.args]
 

@@ -13,7 +13,7 @@ __all__ = ["COMPUTE", "DRAIN", "ENGINES", "FILL", "STORE", "Bits", "Target", "Ve
 
 
 class Target(IntEnum):
-    """Where a FILL writes."""
+    """Scratchpads that a FILL writes."""
 
     A = 0
     B = 1
@@ -22,7 +22,7 @@ class Target(IntEnum):
 
 
 class VectorMode(IntEnum):
-    """What a COMPUTE does: a GEMM on the array, or taps reduced by the pool unit."""
+    """Kinds of COMPUTE: a GEMM on the array, or taps reduced by the pool unit."""
 
     GEMM = 0
     MAX = 1

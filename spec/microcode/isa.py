@@ -31,14 +31,14 @@ LOAD_CYCLES = 3
 DIV_CYCLES = REGISTER_WIDTH + 2
 TAKEN_CYCLES = 4
 PUSH_CYCLES = 2
-"""What PAIRS, LOAD, a quotient, a taken branch, and PUSH where there is room take; any other takes a cycle. A cycle
-more takes an instruction that reads what the one executed just before it wrote."""
+"""Cycles of PAIRS, LOAD, a quotient, a taken branch, and PUSH where there is room. Any other instruction takes one. An
+instruction that reads a register that the one just before it wrote takes one more."""
 START_CYCLES = 4
-"""From a task's arrival to its first instruction's execution."""
+"""Cycles from a task's arrival to its first instruction's execution."""
 
 
 class Op(IntEnum):
-    """What an instruction does with d, a, b; ``R`` are registers."""
+    """Instructions, by their effect with d, a, b; ``R`` are registers."""
 
     ADD = 0
     """R[d] or slot = R[a] + R[b]"""
@@ -82,7 +82,7 @@ class Instruction:
     to_slot: bool = False
 
     def reads(self, operand: str, before: "Instruction") -> bool:
-        """Whether ``operand``, "a" or "b", is the register that ``before`` writes."""
+        """Return whether ``operand``, "a" or "b", is the register that ``before`` writes."""
         registers = {Op.LOAD: "", Op.PUSH: "", Op.FAIL: "", Op.END: "", Op.SHIFT: "a"}.get(self.op, "ab")
         writes = before.op < Op.BEQ and not before.to_slot
         return writes and operand in registers and getattr(self, operand) == before.d

@@ -1,4 +1,4 @@
-"""What :func:`adagp.spec.microcode.program.tile_program` runs on in Python: its constants, its task, a recorder."""
+"""Python's side of :func:`adagp.spec.microcode.program.tile_program`: its constants, its task, a recorder."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace

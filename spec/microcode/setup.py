@@ -1,4 +1,4 @@
-"""What a command asks for as a whole: checks, directions, exponents and sizes.
+"""Setup of a command as a whole: checks, directions, exponents and sizes.
 
 Steps of the tile program: compiled like it (see :mod:`adagp.spec.microcode.program` for their language and names).
 ``t`` holds what
@@ -33,7 +33,7 @@ def check(c, k, m, t):
 
 
 def orient(c, k, m, t):
-    """Which tensor is read (``in_*``, ``ic``), which is written (``out_*``, ``oc``), and how windows step over them.
+    """The tensor that is read (``in_*``, ``ic``), the one written (``out_*``, ``oc``), and the windows' steps.
 
     Virtual grid: the input, dilated by ``dilate`` and padded; windows step over it by ``step``.
     """

@@ -39,7 +39,7 @@ def first_tile(t):
 
 
 def extent(c, t):
-    """What the tile covers, and whether the reduction begins (``first``) or ends (``last``) with it."""
+    """The tile's extent, and whether the reduction begins (``first``) or ends (``last``) with it."""
     t.o_t = min(t.oc_tile, t.oc - t.o0)
     if t.pool:
         t.i0 = t.o0

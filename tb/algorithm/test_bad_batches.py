@@ -1,6 +1,7 @@
 """Batches with values that aren't finite, and those that break off: they leave network and predictor as they were."""
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -91,7 +92,7 @@ def test_a_bp_batch_whose_gradients_are_cleared_teaches_nothing(source):
 
     _step(ada, network, *batches[0])
     before, predictor, kept = weights_of(network), weights_of(ada.predictor), copy.deepcopy(ada.source.kept)
-    with pytest.warns(RuntimeWarning, match="outputs that .* makes aren't finite; the predictor learns nothing"):
+    with pytest.warns(RuntimeWarning, match="outputs that .* makes aren't finite; nothing is learned from this batch"):
         _step(ada, network, _spoilt(batches[1][0], "inf"), batches[1][1], clear)
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
     assert all(torch.equal(predictor[name], value) for name, value in ada.predictor.state_dict().items())
@@ -145,6 +146,16 @@ def test_a_batch_whose_clip_raises_is_as_if_it_had_not_been(phase):
     assert all(torch.equal(others[name], value) for name, value in network.items())
     assert all(torch.equal(other[name], value) for name, value in predictor.items())
     assert scaler == same
+
+
+def test_plain_training_is_not_warned():
+    """Where nobody learns from gradients, they aren't looked at."""
+    network, (batch,) = without_statistics(), image_batches(1)
+    ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.05), schedule(9), source="skip", metrics=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _step(ada, network, _spoilt(batch[0], "nan"), batch[1])
+    assert network[0].weight.isnan().any()
 
 
 def test_not_finite():
