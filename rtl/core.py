@@ -75,9 +75,9 @@ class Core(wiring.Component):
         see :class:`.dma.store.Store`
     result_valid, result : Out
         see :class:`.drain.drain.Drain`
-    errors : Out(data.ArrayLayout(ErrorLayout, self.ERRORS))
+    errors : Out(array of ErrorLayout)
         reports of sequencer, fill and store
-    losses : Out(self.ERRORS)
+    losses : Out(ERRORS)
         bit k: after error k no later task can be completed
     macs, active, stall_a, stall_b, stall_load, stall_drain, stall_idle
         counts, see :class:`.compute.compute.Compute`

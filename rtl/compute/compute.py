@@ -32,7 +32,7 @@ class Compute(wiring.Component):
     -------
     i : In(descriptor_stream(COMPUTE))
         the descriptors
-    resets : In(self.RESETS)
+    resets : In(RESETS)
         for the blocks inside whose clocks are gated; the others need a ResetInserter around the engine
     a, b : Out
         read ports of the scratchpads

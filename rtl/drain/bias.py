@@ -28,7 +28,7 @@ class BiasMemory(wiring.Component):
         with ``r_serial``, all lanes get element ``r_word * cols + r_lane``
     r_none : In(1)
         ``o`` is 0 a cycle later
-    o : Out(self._layout)
+    o : Out(array of values)
         the values; lane l is element ``r_word * cols + l``
 
     Timing

@@ -26,7 +26,7 @@ class Unpack(wiring.Component):
     -------
     i : In(stream.Signature(beat))
         the beats
-    o : Out(stream.Signature(max(self._sizes)))
+    o : Out(stream of groups)
         the groups
     flush : In(1)
         drop the rest of the present beat

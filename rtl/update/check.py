@@ -22,7 +22,7 @@ class UpdateCheck(wiring.Component):
     -------
     start : In(1)
         check
-    addr : In(data.ArrayLayout(32, self._arrays))
+    addr : In(an address for each array)
         addresses of g, hi, lo, v, and where gradients are predicted d
     count : In(32)
         elements of each array

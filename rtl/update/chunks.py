@@ -37,7 +37,7 @@ class Chunks(wiring.Component):
         it is the last one
     size, end : Out
         its weights, and ``size`` - 1
-    rest_end : Out(range(self._full))
+    rest_end : Out
         ``end`` of the last chunk
 
     Timing
