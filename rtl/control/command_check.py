@@ -14,7 +14,7 @@ from .dispatch import WaitLayout
 from .exponents import operands
 from .prefetch import FetchedLayout
 
-__all__ = ["Check", "is_update", "is_work"]
+__all__ = ["CommandCheck", "is_update", "is_work"]
 
 
 def is_compute(opcode):
@@ -32,7 +32,7 @@ def is_update(opcode):
     return (opcode == Opcode.UPDATE) | (opcode == Opcode.ADAM)
 
 
-class Check(wiring.Component):
+class CommandCheck(wiring.Component):
     """Judges a fetched command: ``skip`` it in this phase, or refuse it with ``code``.
 
     The first command of a program is executed in every phase.

@@ -27,7 +27,7 @@ from .csr import AxiLite, Csr
 from .dispatch import queues
 from .exponents import Exponents
 from .fetch import Fetch
-from .hyper_table import Hyper
+from .hyper_table import HyperTable
 from .issue import Issue
 from .phase_control import PhaseControl
 from .quality_gate import Gate
@@ -123,7 +123,7 @@ class Control(wiring.Component):
         m.submodules.batches = batches = BatchCounter()
         m.submodules.counters = counters = Counters(config)
         fetch, issue = Fetch(config), Issue(config)
-        exponents, hyper = Exponents(config), Hyper(config)
+        exponents, hyper = Exponents(config), HyperTable(config)
         bus = csr.bus
         used = bus.awvalid | bus.wvalid | bus.arvalid | bus.bvalid | bus.rvalid
         m.submodules.csr = clock_gate(m, platform, "csr", used, SETTLING)(csr)

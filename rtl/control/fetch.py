@@ -12,7 +12,7 @@ from ...spec.config import Config
 from ...spec.errors import ErrorCode
 from ...spec.registers import N_PHASES
 from ..lib.interfaces import ErrorLayout, ReadClient
-from .command_check import Check, is_work
+from .command_check import CommandCheck, is_work
 from .dispatch import WaitLayout
 from .exponents import Adjust, ExponentAdjust
 from .issue import WorkLayout
@@ -85,7 +85,7 @@ class Fetch(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.prefetch = prefetch = Prefetch(self.config)
-        m.submodules.check = check = Check(self.config)
+        m.submodules.check = check = CommandCheck(self.config)
         wiring.connect(m, wiring.flipped(self.client), prefetch.client)
         fetched = prefetch.commands.p
         opcode = fetched.command.opcode

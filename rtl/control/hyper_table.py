@@ -9,7 +9,7 @@ from ...spec.config import Config
 from ..lib.interfaces import HYPER_PER_UPDATE, HyperLayout
 from ..lib.table import Burst, Table
 
-__all__ = ["Hyper", "HyperLookup", "hypers_found"]
+__all__ = ["HyperLookup", "HyperTable", "hypers_found"]
 
 
 def hypers_found(config: Config) -> int:
@@ -18,7 +18,7 @@ def hypers_found(config: Config) -> int:
 
 
 class HyperLookup(wiring.Signature):
-    """Lookups of :class:`Hyper`, seen from the block that asks for them."""
+    """Lookups of :class:`HyperTable`, seen from the block that asks for them."""
 
     def __init__(self, config: Config):
         super().__init__({
@@ -27,7 +27,7 @@ class HyperLookup(wiring.Signature):
         })  # fmt: skip
 
 
-class Hyper(wiring.Component):
+class HyperTable(wiring.Component):
     """The table of hyper-parameters, read by UPDATE and ADAM commands and shown to the host.
 
     Parameters

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from adagp.golden.validate import validate
-from adagp.rtl.control.command_check import Check
+from adagp.rtl.control.command_check import CommandCheck
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
@@ -39,7 +39,7 @@ def random_command(config, rng):
 def test_refusals(variant):
     config = replace(preset("tiny"), variant=variant)
     rng = seeded(61)
-    dut = Check(config)
+    dut = CommandCheck(config)
     seen = Counter()
 
     async def bench(ctx):

@@ -6,7 +6,7 @@ from math import floor
 import pytest
 from adagp.golden import exponents as golden
 from adagp.rtl.control.exponents import Adjust, Exponents
-from adagp.rtl.control.hyper_table import Hyper
+from adagp.rtl.control.hyper_table import HyperTable
 from adagp.rtl.lib.interfaces import HYPER_PER_UPDATE
 from adagp.spec.presets import preset
 from bench import seeded, simulate
@@ -247,7 +247,7 @@ def test_lookup(variant):
 def test_hyper(variant, count):
     config = replace(preset("tiny"), variant=variant)
     rng = seeded(7)
-    dut = Hyper(config)
+    dut = HyperTable(config)
     values = [(rng.randrange(1 << 16), rng.randint(-128, 127)) for _ in range(config.n_hyper)]
     seen = 0
 
