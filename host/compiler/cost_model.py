@@ -1,4 +1,4 @@
-"""The cost model behind mappings: cycles of a command from the work of each engine, as if they overlap fully."""
+"""Cost model by which mappings are chosen: cycles of a command from each engine's work, as if they overlap fully."""
 
 import numpy as np
 
@@ -19,15 +19,15 @@ LOAD_CYCLES = 4
 RUN_CYCLES = 2
 """Store: pause between two runs."""
 EXPOSED = 0.01
-"""Share of the other engines' work that is expected not to hide behind the slowest."""
+"""Share of the other engines' work that is expected not to overlap with the slowest one's."""
 
 
 class Tiling:
     """A command cut into tiles, and the work this makes for each engine.
 
     ``n``, ``y``, ``i``, ``o`` are the tiles' images, rows, channels read and channels written: integers,
-    or numpy arrays to judge many tilings at once. ``traffic`` below means an array of two rows: cycles
-    of the memory port and cycles of the DRAM behind it.
+    or numpy arrays for many tilings at once. Methods called ``..._traffic`` return an array of two rows: cycles of the
+    memory port, and cycles of the DRAM.
     """
 
     def __init__(self, shape: Shape, config: Config, n, y, i, o, swap: int = 0, out_outer: int = 0):
@@ -43,9 +43,10 @@ class Tiling:
             self.tiles = self.results * (self.spots if shape.weight else self.inner.count)
 
     def cycles(self):
-        """Expected cycles: those of the slowest engine (array or pool unit, drain, fill, store, DRAM,
-        sequencer, or what takes turns at C), and of the first fill and the last drain and store, with which nothing
-        overlaps.
+        """Expected cycles: those of the slowest engine, and of the first fill and the last drain and store.
+
+        Nothing overlaps with the latter. Engines are array or pool unit, drain, fill, store, DRAM and sequencer; the
+        users of the C scratchpad count as one if they take turns at it.
         """
         array = self.array_cycles(self.config.rows + self.config.cols + LOAD_CYCLES) + GAP_CYCLES * self.tiles
         drain = self.drain_cycles()
@@ -57,7 +58,7 @@ class Tiling:
         together = np.broadcast_arrays(*engines)
         slowest = np.max(together, axis=0)
         exposed = EXPOSED * (np.sum(together, axis=0) - slowest)
-        if self.shape.c_mode:  # a half of C is filled behind the tile's other operands, drained to and stored from
+        if self.shape.c_mode:  # a half of C is filled after the tile's other operands, then drained to and stored from
             slowest = np.maximum(slowest, (fill + drain + stored) / 2)
         return slowest + exposed + SETUP_CYCLES + fill / self.tiles + (drain + store) / self.results
 
@@ -99,9 +100,9 @@ class Tiling:
         return -(-extent // self.config.rows)
 
     def _run(self, elements, granule=1):
-        """Traffic of one run of contiguous elements, on the average of those that start at multiples of ``granule``.
+        """Traffic of one run of contiguous elements: the average over runs that start at multiples of ``granule``.
 
-        Of filters any element may be first: their rows are of an odd number.
+        A filter's run may start at any element, because its row has an odd number of them.
         """
         n_bytes, step = (np.atleast_1d(x) * self.config.operand_bytes for x in (elements, granule))
         part = self.config.dram
@@ -122,7 +123,7 @@ class Tiling:
         return self.shape.pitch or channels.size if channels is pitched else channels.size
 
     def clear_cycles(self):
-        """Cycles in which tiles that will hold padding or dilation are cleared, about."""
+        """Cycles, about, in which tiles that will hold padding or dilation are cleared."""
         shape = self.shape
         used_a, used_b, *_ = occupancy(shape, self.config, *self.extents, self.swap)
         times_a, times_b = (1, 1) if shape.pool else self._refills()
@@ -163,7 +164,7 @@ class Tiling:
         return shape.oc * np.where(self.inner.count == 1, rows, shape.taps * self.inner.total(self._run))
 
     def _refills(self):
-        """How often all of A and all of B are read: a tile stays only while consecutive tiles share it."""
+        """The times that all of A and all of B are read; a tile stays only while consecutive tiles share it."""
         own, reduced = (self.inner.count, self.spots) if self.shape.weight else (self.spots, self.inner.count)
         keeps_a = (reduced == 1) & ((own == 1) | (not self.out_outer))
         keeps_b = (reduced == 1) & ((self.outer.count == 1) | bool(self.out_outer))

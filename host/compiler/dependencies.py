@@ -1,4 +1,4 @@
-"""Which earlier commands a command must wait for, from the bytes that each reads and writes."""
+"""Dependencies of commands: earlier ones that each must wait for, from the bytes that they read and write."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,14 +13,16 @@ __all__ = ["Access", "access", "with_waits"]
 
 @dataclass(frozen=True)
 class Access:
-    """Byte ranges (start, end) that a command reads and writes; the input ring, which the device only reads,
-    is left out."""
+    """Byte ranges (start, end) that a command reads and writes.
+
+    The input ring isn't among them, because the device only reads it.
+    """
 
     reads: tuple[tuple[int, int], ...] = ()
     writes: tuple[tuple[int, int], ...] = ()
 
     def conflicts(self, later: "Access") -> bool:
-        """Whether ``later`` must see what this one wrote, or must not overwrite what it uses."""
+        """True if ``later`` reads or overwrites bytes written here, or overwrites bytes read here."""
         return _meet(self.writes, later.reads + later.writes) or _meet(self.reads, later.writes)
 
 
@@ -29,7 +31,7 @@ def _meet(ranges, others):
 
 
 def access(c: Command, config: Config) -> Access:
-    """What command ``c`` reads and writes."""
+    """Bytes that command ``c`` reads and writes."""
     if c.opcode not in COMPUTE and c.opcode not in UPDATES:
         return Access()
     written = outputs(c)
@@ -41,10 +43,10 @@ def access(c: Command, config: Config) -> Access:
 
 
 def with_waits(lines: Iterable[Line], config: Config) -> list[Line]:
-    """The same lines with the least waits that are sufficient, if an operand in rows apart counts with what is between.
+    """The same lines with the least sufficient waits.
 
-    Waits count the commands executed in a phase: a line whose counts aren't the same in all of its phases is there
-    once for each of them.
+    An operand in rows apart counts with the bytes between its rows. Waits count the commands executed in a phase: a
+    line whose counts differ between its phases becomes several, each for the phases that share them.
     """
     before: dict[Phase, dict[str, list[Access]]] = {phase: {wait: [] for wait in WAITS} for phase in Phase}
     result = []
@@ -65,5 +67,5 @@ def with_waits(lines: Iterable[Line], config: Config) -> list[Line]:
 
 
 def _last_conflict(earlier: list[Access], mine: Access) -> int:
-    """How many of the earlier ones must be complete."""
+    """The number of earlier commands that must be complete."""
     return next((place for place in range(len(earlier), 0, -1) if earlier[place - 1].conflicts(mine)), 0)

@@ -1,4 +1,4 @@
-"""Cutting a layer's filters for GP, so that the first ones are updated while the others are computed."""
+"""Filters of a layer cut into parts for GP, so that the first ones are updated while the others are computed."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,34 +12,36 @@ from .lowering import Layer
 __all__ = ["PARTS", "Part", "cut"]
 
 PARTS = 5
-"""Into which a layer's filters are cut at most, if they are."""
+"""Most parts of a layer's filters."""
 PARTS_BESIDE = 8
-"""The same where the predictor has an array of its own: what it does for each part costs the main one nothing."""
+"""The same if the predictor has an array of its own: its work for a part then costs the main array nothing."""
 LEAST_CUT = 1 << 16
-"""Weights of a layer that is worth it."""
+"""Least weights of a layer that is cut."""
 
 
 class Part(NamedTuple):
-    """So many of a layer's ``filters`` from the ``first`` on."""
+    """A run of a layer's ``filters`` from the ``first`` on."""
 
     first: int
     filters: int
 
 
-def cut(layer: Layer, behind: list[Layer], batch: int, config: Config) -> list[Part]:
-    """The layer's filters in parts, or in one; ``behind``: later layers with weights.
+def cut(layer: Layer, later: list[Layer], batch: int, config: Config) -> list[Part]:
+    """The layer's filters in parts, or in one part; ``later`` are the layers with weights after it.
 
-    If its update and those of all layers behind take longer than the forward passes of those, for they would have
-    nothing left to hide behind; the first parts are updated while the others are computed. Each is as much smaller
-    than the one before as an update is faster than a forward pass, but no larger: so it is over when the next one's
-    may begin, and the last one's, which nothing hides, is short. A predictor with an array of its own works before the
-    update as that does beside it, so the slower of both counts.
+    A layer is cut if updates fall behind: if its own and those of the later layers take longer than the forward passes
+    of the later layers, with which they overlap. Then the first parts are updated while the others are computed.
+
+    Parts never grow. Each is smaller than the one before by the ratio of an update's time to a forward pass's, if that
+    is below 1. An update is then over when the next one may begin, and the last, with which nothing overlaps, is short.
+
+    A predictor with an array of its own works at the same time as the update, so the slower of the two counts.
     """
     most, pace = PARTS, float(config.update_lanes)
     if config.n_cores > 1:
         most, pace = PARTS_BESIDE, min(pace, config.predictor_core.n_pes / HIDDEN)
-    macs = batch * sum(each.q * each.oh * each.ow * (each.filter_elements - 1) for each in behind)
-    weights = sum(each.q * each.filter_elements for each in (layer, *behind))
+    macs = batch * sum(each.q * each.oh * each.ow * (each.filter_elements - 1) for each in later)
+    weights = sum(each.q * each.filter_elements for each in (layer, *later))
     small = layer.q * layer.filter_elements < LEAST_CUT
     if small or weights / pace <= macs / config.n_pes:
         return [Part(0, layer.q)]

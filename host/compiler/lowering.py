@@ -26,7 +26,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Layer:
-    """One forward command's worth of a network: shapes as in spec/commands.py, a ReLU fused if ``relu``.
+    """A part of a network that one forward command computes: shapes as in spec/commands.py, a ReLU fused if ``relu``.
 
     ``parameters`` are the state-dict names of weight and bias ("" for none), ``torch_shape`` the weight's
     shape there. ``scale`` is the constant of an AVGPOOL.
@@ -65,13 +65,13 @@ class Layer:
         return self.kind is Kind.MAXPOOL or (self.kind is Kind.AVGPOOL and self.r * self.s == 1 and self.scale == 1)
 
     def geometry(self) -> dict[str, int]:
-        """The shape by command field, batch apart."""
+        """The shape by command field, without the batch."""
         names = ("c", "h", "w", "q", "oh", "ow", "r", "s", "stride", "pad_y", "pad_x")
         return {name: getattr(self, name) for name in names}
 
 
 def lower(network: nn.Sequential, input_shape: tuple[int, ...], config: Config) -> list[Layer]:
-    """The layers of ``network`` for inputs of ``input_shape``, (C, H, W) or (features,), the batch apart.
+    """The layers of ``network`` for inputs of ``input_shape``, (C, H, W) or (features,), without the batch.
 
     Understands Conv2d, Linear, ReLU, MaxPool2d, AvgPool2d, Flatten and Identity, in nested Sequentials too. Modules
     must be called as PyTorch calls them, without hooks or a ``forward`` of their own, and each parameter must be one

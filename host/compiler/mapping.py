@@ -1,4 +1,4 @@
-"""Choosing how a layer is cut into tiles: the legal mapping that the cost model finds fastest."""
+"""Mapping of a command to tiles: of all legal cuts, the one that is fastest by the cost model."""
 
 import math
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ class Mapping:
     cycles: float
 
     def fields(self) -> dict[str, int]:
-        """By command field."""
+        """The tile fields of a command, by name."""
         return {name: getattr(self, name) for name in ("swap", "out_outer", "nb", "yb", "cb", "qb")}
 
 
 def choose_mapping(command: Command, config: Config, name: str = "") -> Mapping:
-    """The fastest legal mapping of a compute command for the core that executes it; its own tile fields are ignored.
+    """The fastest legal mapping of a compute command to the core that executes it.
 
-    Raises :class:`MappingError`, which calls the layer ``name``.
+    The command's own tile fields are ignored. Raises :class:`MappingError`, which calls the layer ``name``.
     """
     own = config.predictor_core if command.predictor and config.n_cores > 1 else config
     result = _search(Shape.of(command), own)
@@ -58,7 +58,7 @@ def tile_bound(command: Command, config: Config) -> int:
 
 @lru_cache(maxsize=4096)
 def _search(shape: Shape, config: Config) -> Mapping | str:
-    """The best mapping on a core, or why there is none."""
+    """The best mapping on a core, or the reason why there is none."""
     if refusal := _too_large(shape, config):
         return refusal
     swaps = (0,) if shape.pool else (0, 1)
@@ -78,7 +78,7 @@ def _search(shape: Shape, config: Config) -> Mapping | str:
 
 
 def _too_large(shape, config):
-    """Which limit the layer exceeds however it is cut."""
+    """The limit that the layer exceeds however it is cut, as a message; None if it exceeds none."""
     if not shape.pool and shape.reduction > config.max_reduction:
         return f"sums of {shape.reduction} products exceed the accumulator's {config.max_reduction}"
     if shape.opcode in (Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD) and shape.taps > config.max_average_taps:
@@ -124,7 +124,7 @@ def _sizes(size: int, *granules: int) -> list[int]:
 
 
 def _why_none(shape, config):
-    """Which limit the smallest tile exceeds."""
+    """The limit that the smallest tile exceeds, as a message."""
     smallest = [occupancy(shape, config, 1, 1, 1, 1, swap) for swap in (0, 1)]
     for name, available, *used in zip(LIMITS, limits(config), *smallest, strict=True):
         if min(used) > available:

@@ -1,11 +1,11 @@
-"""Where tensors and programs lie in DRAM: groups of aligned blocks, each group one contiguous region."""
+"""Memory plan: tensors and programs as aligned blocks of DRAM, in groups that are contiguous regions."""
 
 from dataclasses import dataclass
 
 __all__ = ["ALIGNMENT", "Block", "MemoryPlan", "PlanError"]
 
 ALIGNMENT = 64
-"""Bytes a block's address is a multiple of: a whole beat of the widest port, a burst of the widest part."""
+"""Bytes of which a block's address is a multiple: a beat of the widest port, a burst of the widest part."""
 
 _MIB = 1 << 20
 

@@ -1,8 +1,8 @@
-"""What a command's tiles occupy and move, in closed form: the sums of the tile program without running it.
+"""Occupancy of the scratchpads by a command's tiles, in closed form: the tile program's sums without running it.
 
-The functions take tile extents as integers or as numpy arrays (then for many mappings at once). Names
-follow :mod:`adagp.spec.microcode.program`: ``i`` are the channels of the tensor that goes through the A scratchpad,
-``o`` those of the one written (BACKWARD_WEIGHT: input channels and filters).
+The functions take tile extents as integers, or as numpy arrays for many mappings at once. Names follow
+:mod:`adagp.spec.microcode.program`: ``i`` are the channels of the tensor that goes through the A scratchpad, ``o``
+those of the one written (BACKWARD_WEIGHT: input channels and filters).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ...spec.config import Config
 __all__ = ["LIMITS", "Extent", "Shape", "limits", "occupancy"]
 
 LIMITS = ("A scratchpad", "B scratchpad", "C scratchpad", "accumulator", "bias memory")
-"""What a tile can exceed, in the order of :func:`occupancy`."""
+"""Memories that a tile can exceed, in the order of :func:`occupancy`."""
 
 _BACKWARD = (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD)
 
@@ -41,7 +41,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Shape:
-    """A compute command's geometry with its direction resolved: what is read, written and walked."""
+    """A compute command's geometry in the direction of its data: what is read (``in``) and written (``out``)."""
 
     opcode: Opcode
     n: int
@@ -60,11 +60,11 @@ class Shape:
     bias: int
     c_mode: int
     pitch: int = 0
-    """Elements from a pixel of the forward result, in any role, to the next one; 0: its channels."""
+    """Elements between neighbouring pixels of the forward result, whatever its role here; 0: its channels."""
 
     @classmethod
     def of(cls, c: Command) -> "Shape":
-        """The shape of command ``c`` (its tile fields are not looked at)."""
+        """The shape of command ``c``; its tile fields don't matter."""
         opcode = Opcode.AVGPOOL if c.opcode == Opcode.REORGANISE else c.opcode  # of sums that are there already
         common = {"opcode": opcode, "n": c.n, "r": c.r, "s": c.s, "bias": c.bias, "c_mode": c.c_mode}
         common["pitch"] = c.y_pitch if c.y_pitch > c.q and c.opcode < Opcode.MAXPOOL else 0
@@ -107,7 +107,7 @@ class Shape:
 
     @property
     def clears(self) -> bool:
-        """Whether tiles hold zeros (padding, dilation) that must be written first."""
+        """True if tiles hold zeros (padding, dilation) that must be written first."""
         return self.pad_y > 0 or self.pad_x > 0 or self.dilate > 1
 
     @property
@@ -140,12 +140,12 @@ class Shape:
 
 
 def limits(config: Config) -> tuple[int, ...]:
-    """What there is of each of LIMITS, in elements (accumulator: words)."""
+    """Sizes of the LIMITS, in elements (accumulator: words)."""
     return config.a_elements, config.b_elements, config.c_elements, config.acc_depth, config.bias_elements
 
 
 def occupancy(shape: Shape, config: Config, n, y, i, o, swap) -> tuple:
-    """How much of each of LIMITS a tile of the given extents occupies."""
+    """Elements (accumulator: words) of each of the LIMITS that a tile of the given extents occupies."""
     banks = config.banks
     tall = shape.grid(y) - 1 + shape.r
     pixels = n * y * shape.out_w

@@ -24,7 +24,7 @@ from .tensors import Tensor, layer_tensor, predictor_tensor
 __all__ = ["PREDICTION_EXPONENT", "PREDICTOR_LOAD", "PREDICTOR_SAVE", "Predictor"]
 
 PREDICTION_EXPONENT = -10
-"""Gradients over their layer's scale are near 1: of 16 bits, five are left above that."""
+"""Exponent of predictions: gradients over their layer's scale are near 1, above which 16 bits then leave five."""
 PREDICTOR_LOAD, PREDICTOR_SAVE = "predictor.load", "predictor.save"
 """Programs that copy the predictor's weights, which may be on chip, from where the host writes them, and back."""
 
@@ -60,7 +60,7 @@ class Predictor(GradientSource):
 
     @property
     def rows(self) -> int:
-        """Outputs of the predictor: the most weights of a filter, its bias apart."""
+        """Outputs of the predictor: the most weights of a filter, without its bias."""
         return max(layer.filter_elements - 1 for layer in self.layers)
 
     @property

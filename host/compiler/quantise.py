@@ -1,4 +1,4 @@
-"""Between real numbers and mantissas with a shared power-of-two exponent (value = mantissa * 2^exponent)."""
+"""Conversion of real numbers to and from mantissas with a shared exponent (value = mantissa * 2^exponent)."""
 
 import math
 
@@ -21,10 +21,10 @@ def operand_type(width: int) -> np.dtype:
 
 
 def exponent_for(largest: float, width: int, headroom: int = 0) -> int:
-    """The exponent at which magnitudes up to ``largest`` use ``width - 1 - headroom`` bits; at least EXP_MIN,
-    0 for all zeros.
+    """The exponent at which magnitudes up to ``largest`` use ``width - 1 - headroom`` bits.
 
-    Raises ValueError for what is infinite or needs more than EXP_MAX.
+    It is at least EXP_MIN, and 0 for all zeros. Raises ValueError for a magnitude that is infinite or needs more than
+    EXP_MAX.
     """
     if not math.isfinite(largest):
         raise ValueError(f"a tensor's largest magnitude must be finite, not {largest!r}")
@@ -47,7 +47,7 @@ def dequantise(mantissas: np.ndarray, exponent: int) -> np.ndarray:
 
 
 def master_exponent(weights: np.ndarray, width: int) -> int:
-    """The exponent freshly imported weights get: the headroom that a commit would leave."""
+    """The exponent of freshly imported weights, with the headroom that a commit leaves."""
     return exponent_for(float(np.abs(weights).max(initial=0.0)), width, HEADROOM_BITS)
 
 
@@ -66,8 +66,9 @@ def join_master(high: np.ndarray, low: np.ndarray, exponent: int) -> np.ndarray:
 
 
 def constant(value: float, bits: int = 16) -> tuple[int, int]:
-    """(mantissa, exponent) nearest to ``value`` with an unsigned mantissa of ``bits`` bits; powers of two are exact
-    with mantissa 1.
+    """(mantissa, exponent) nearest to ``value`` with an unsigned mantissa of ``bits`` bits.
+
+    Powers of two are exact, with mantissa 1.
 
     Raises ValueError for negative or infinite values, and those whose exponent doesn't fit 8 bits.
     """
