@@ -24,6 +24,10 @@ class BitLength(wiring.Component):
     o : Out(range(width + 1))
         its bit length
 
+    Raises
+    ------
+    ValueError : ``width`` has fewer levels than there are stages
+
     Timing
     ------
     Free-running: ``o`` follows ``LATENCY`` cycles after ``i``, a new one every cycle.
@@ -32,6 +36,8 @@ class BitLength(wiring.Component):
     LATENCY = 3
 
     def __init__(self, width: int):
+        if (width - 1).bit_length() < self.LATENCY:
+            raise ValueError(f"width must be at least {(1 << self.LATENCY - 1) + 1}, not {width!r}")
         super().__init__({"i": In(width), "o": Out(range(width + 1))})
 
     def elaborate(self, platform):
