@@ -56,7 +56,7 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
 
 
 def _name(settings: TrainSettings, device: str) -> str:
-    """Of a run's folder, unless it is given."""
+    """Name of the run's folder in ``runs/``."""
     parts = [settings.model.rsplit(":")[-1], settings.data, settings.preset, device, settings.seed]
     if settings.predicts:
         parts += [settings.variant, settings.gradient_source]
@@ -234,7 +234,7 @@ def _run(
 
 
 def _timeline(text: str, trainer: "Trainer") -> "Timeline":
-    """The timeline of the batches that ``text`` says."""
+    """A timeline of the batches ``text``, which is FIRST:LAST."""
     from ..host.devices.simulated import SimDevice
     from ..host.training.timeline import Timeline, window
 

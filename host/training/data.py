@@ -117,7 +117,7 @@ DATASETS = {"digits": _digits, "fashion-mnist": _fashion_mnist, "cifar10": _cifa
 
 
 def load_dataset(name: str, folder: Path | None = None) -> Dataset:
-    """The data set called ``name``, read from ``folder`` where it isn't shipped; raises DataError."""
+    """Load the data set called ``name`` from ``folder``, or without one if it is shipped; raises DataError."""
     if name not in DATASETS:
         raise DataError(f"no data set {name!r}; there are: {', '.join(DATASETS)}")
     return DATASETS[name](folder)

@@ -1,4 +1,4 @@
-"""Find where two devices part: the first command whose result differs, and the element."""
+"""The first difference between two devices: the command whose result differs, and the element."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,9 @@ __all__ = ["Difference", "compare"]
 
 @dataclass(frozen=True)
 class Difference:
-    """The first command, in a batch from 0, after which a tensor differs, and its first element that does.
+    """A command of a batch, counted from 0, after which two devices differ, with the first element that does.
 
-    Without a place of an element: of an exponent.
+    ``element`` is empty if an exponent differs.
     """
 
     batch: int
@@ -41,7 +41,7 @@ def _phases(network: Network) -> tuple[int, ...]:
 
 
 def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, length: int) -> None:
-    """Initial weights, then training up to the first ``length`` commands of a batch."""
+    """Load initial weights, then train up to the first ``length`` commands of a batch."""
     end = Line(Command(Opcode.END, {"phase_mask": int(Phase.ALL)}))
     prefix = Program([*network.program.lines[:length], end], network.program.address)
     network.load_state(device, state, seed)
@@ -71,7 +71,7 @@ def _run_batch(network: Network, device: Device, program: Program, rng, phase: i
 
 
 def _contents(network: Network, device: Device) -> dict[str, np.ndarray]:
-    """All tensors; the predictor's weights, which may be on chip, as a snapshot has them."""
+    """Read all tensors; the predictor's weights may be on chip and come from a snapshot."""
     kept = network.gradient_state.snapshot(device)
     return {
         name: kept[name] if name in kept else network.read(device, name)
@@ -105,11 +105,10 @@ def _first_difference(network: Network, reference: Device, other: Device) -> tup
 
 
 def compare(network: Network, reference: Device, other: Device, state, seed: int) -> Difference | None:
-    """Run two training batches on both, with a source of gradients also one of BP and one of GP.
+    """Train two batches on both devices, and with a source of gradients one more of BP and one of GP.
 
-    None if every tensor and exponent agrees behind each.
-
-    Otherwise ever longer prefixes of the batch that differs are run, by bisection, until the command is found.
+    Returns None if every tensor and exponent agrees after each batch. Otherwise prefixes of the batch that differs
+    are run, by bisection, until the command is found.
     """
 
     def differs(batch: int, length: int) -> tuple | None:

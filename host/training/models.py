@@ -55,7 +55,7 @@ def _he(network: nn.Sequential) -> nn.Sequential:
 
 
 def vgg_small(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
-    """VGG's pattern (pairs of 3x3 convolutions, then a pooling) at a fraction of its width."""
+    """A narrow network in VGG's pattern: pairs of 3x3 convolutions, then a pooling."""
     c, h, w = shape
     layers: list[nn.Module] = []
     for width in (16, 32, 64):

@@ -1,4 +1,4 @@
-"""A learning rate that falls where the loss stands still: torch's ReduceLROnPlateau, with its other defaults."""
+"""The schedule ``plateau``: a learning rate that falls when the loss stands still, as torch's ReduceLROnPlateau."""
 
 import math
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 __all__ = ["Plateau"]
 
 THRESHOLD = 1e-4
-"""A loss counts as better if it is so much lower, as a share of the best."""
+"""Share of the best loss by which a loss must be lower to count as better."""
 LEAST_STEP = 1e-8
-"""Rates aren't reduced by less."""
+"""Smallest reduction of the rate that is made."""
 
 
 @dataclass(frozen=True)
 class Plateau:
-    """The rate times ``factor`` once the loss hasn't got better for more than ``patience`` epochs.
+    """A rate that is multiplied by ``factor`` after more than ``patience`` epochs without a better loss.
 
     Its state is plain data, as a checkpoint holds it: ``rate``, the ``best`` loss (before the first: none), and how
     many epochs were ``bad`` since.

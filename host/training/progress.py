@@ -31,7 +31,7 @@ class Progress:
     """State of the schedule ``plateau``."""
 
     def count(self, phase: int, counters: dict[str, int]) -> None:
-        """Add what a device has counted in a phase."""
+        """Add a device's counts in a phase."""
         for name, value in counters.items():
             for sums in (self.counters, self.by_phase[phase]):
                 sums[name] = sums.get(name, 0) + value

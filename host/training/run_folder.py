@@ -83,7 +83,7 @@ class RunFolder(OwnedFolder):
         return found
 
     def has_checkpoint(self) -> bool:
-        """True once there is something to go on from."""
+        """True once the run can go on from a checkpoint."""
         return (self.path / "checkpoint.npz").exists()
 
     @property

@@ -1,4 +1,4 @@
-"""A session: data set, network and device of a run, opened together and closed together."""
+"""A session: the data set, network and device of a run, opened and closed together."""
 
 import contextlib
 import io
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ...gen.files import write_atomically
 from ...spec.config import Config
 from ..devices.device import Device
-from .data import Dataset, load_dataset
+from .data import load_dataset
+from .dataset import Dataset
 from .models import ModelError, build_model
 from .network import Network
 from .run_folder import RunError, RunFolder
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """What a run works with."""
+    """The network, device and data set that a run works with."""
 
     network: Network
     device: Device
@@ -41,7 +42,10 @@ class Session:
 
 
 def open_device(name: str, config: Config, **options) -> Device:
-    """The device called ``name``; options are the simulation's, or the board's ``port``. Raises SettingsError."""
+    """Open the device called ``name``; raises SettingsError.
+
+    ``options`` are those of the simulation, or the board's ``port``.
+    """
     if name == "sim":
         from ..devices.simulated import SimDevice
 
@@ -60,7 +64,7 @@ def open_device(name: str, config: Config, **options) -> Device:
 
 
 def _window(trace: str | None, folder: RunFolder | None, n_commands: int) -> dict:
-    """Simulation options for ``FIRST:LAST``, commands to record waveforms of."""
+    """Options of the simulation that record waveforms of the commands ``FIRST:LAST``."""
     if trace is None:
         return {}
     first, colon, last = trace.partition(":")
@@ -75,7 +79,7 @@ def _window(trace: str | None, folder: RunFolder | None, n_commands: int) -> dic
 
 @contextlib.contextmanager
 def _shown(device: Device, progress: Callable[[int, int], None] | None, n_bytes: int) -> Iterator[None]:
-    """Let ``progress`` know of transfers to and from a board, whose memory must have ``n_bytes``."""
+    """Report transfers to and from a board to ``progress``; the board's memory must have ``n_bytes``."""
     from ..devices.board import BoardDevice
 
     assert isinstance(device, BoardDevice)
@@ -93,11 +97,10 @@ def open_session(
 ) -> Iterator[Session]:  # fmt: skip
     """Load the data, compile the network, open the device, load initial weights; close the device at the end.
 
-    ``dataset`` is taken instead of the settings' own; ``port`` says where the device ``board`` is, and
-    ``progress`` is told of bytes done and to do while long arrays are on their way to it; ``options`` are more of
-    the simulation's.
+    ``dataset`` replaces the settings' own. ``port`` is the place of the device ``board``, and ``progress`` is called
+    with bytes done and to do during long transfers to it. ``options`` are further options of the simulation.
 
-    Raises the errors of all of these: DataError, ModelError, LoweringError, MappingError, CapacityError ...
+    Raises the errors of all these steps: DataError, ModelError, LoweringError, MappingError, CapacityError ...
     """
     if device_name not in DEVICES:
         raise SettingsError(f"no device {device_name!r}; there are: {', '.join(DEVICES)}")

@@ -1,7 +1,7 @@
-"""Timelines: which unit of the machine worked on which command, and when; as a trace for Perfetto, and in numbers.
+"""Timelines: when each unit of the machine worked on which command, as a trace for Perfetto and in numbers.
 
-The simulation's events say it by a command's number; with the program they become :class:`Slice`. A trace is a file in
-the Trace Event format, which https://ui.perfetto.dev and chrome://tracing show, a track for each unit.
+The simulation's events name a command by its number; with the program they become :class:`Slice`. A trace is a file
+in the Trace Event format, which https://ui.perfetto.dev and chrome://tracing show with a track for each unit.
 """
 
 import json
@@ -28,15 +28,15 @@ __all__ = ["Slice", "Timeline", "Work", "batches", "check_window", "read_trace",
 TRACKS = ("batch", "fill", "array", "drain", "store", "update", *(u for u in UNITS if u.startswith("predictor")))
 """Units from top to bottom."""
 CORE, PREDICTOR = 1, 2
-"""Processes of a trace: the main engines with the update unit, and those that only the predictor has."""
+"""Processes of a trace: the main engines with the update unit, and the predictor's own engines."""
 
 
 @dataclass(frozen=True)
 class Slice:
     """A unit's work on a command, in cycles ``begin`` to ``end`` - 1; see :data:`adagp.sim.native_types.EVENT`.
 
-    ``layer`` and ``opcode`` (lower case) are the command's; a slice of the unit "batch" is a whole batch. ``dry``: the
-    command was tried out, to calibrate.
+    ``layer`` and ``opcode`` (lower case) are the command's; a slice of the unit "batch" is a whole batch. ``dry`` is
+    set if the command ran to calibrate, without effect.
     """
 
     unit: str
@@ -52,10 +52,12 @@ class Slice:
 
     @property
     def cycles(self) -> int:
+        """Length of the slice in cycles."""
         return self.end - self.begin
 
     @property
     def name(self) -> str:
+        """Name that a trace shows."""
         if self.unit == "batch":
             return f"batch {self.batch} {self.phase}"
         return " ".join((*filter(None, (self.layer, self.opcode, self.phase)), *["dry"] * self.dry))
@@ -63,7 +65,7 @@ class Slice:
 
 @dataclass
 class Work:
-    """What a unit did for one kind of command: slices, cycles from their first to their last, and those of work."""
+    """Sums of a unit's work on one kind of command: slices, cycles of the slices, and cycles of work in them."""
 
     slices: int = 0
     cycles: int = 0
@@ -87,7 +89,7 @@ def slices(events: np.ndarray, program: Program, first_batch: int = 0) -> list[S
 
 
 def work(found: Iterable[Slice]) -> dict[tuple[str, str, str, str], Work]:
-    """What was done by (phase, layer, opcode, unit), trials not counted."""
+    """Sum the work by (phase, layer, opcode, unit); dry slices aren't counted."""
     sums: dict[tuple[str, str, str, str], Work] = {}
     for s in found:
         if s.unit != "batch" and not s.dry:
@@ -97,12 +99,12 @@ def work(found: Iterable[Slice]) -> dict[tuple[str, str, str, str], Work]:
 
 
 def batches(found: Iterable[Slice]) -> list[Slice]:
-    """The slices that are whole batches: each begins with its first command and ends with its END."""
+    """Slices of whole batches; each begins with the batch's first command and ends with its END."""
     return [s for s in found if s.unit == "batch"]
 
 
 def trace(found: Iterable[Slice], config: Config) -> dict:
-    """Slices in the Trace Event format; times are in microseconds, ``args`` in cycles."""
+    """Write slices in the Trace Event format; times are in microseconds, ``args`` in cycles."""
     processes = {CORE: f"adagp {config.name}", PREDICTOR: "predictor"}
     places = {unit: (PREDICTOR if unit.startswith("predictor") else CORE, n) for n, unit in enumerate(TRACKS, 1)}
     events: list[dict] = []
@@ -126,7 +128,7 @@ def trace(found: Iterable[Slice], config: Config) -> dict:
 
 
 def read_trace(path: Path) -> list[Slice]:
-    """The slices of a file that holds a :func:`trace`; raises RunError."""
+    """Read the slices of a file that holds a :func:`trace`; raises RunError."""
     try:
         events = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
         return [Slice(**{name: event["args"][name] for name in Slice.__dataclass_fields__}) for event in events]
@@ -135,7 +137,7 @@ def read_trace(path: Path) -> list[Slice]:
 
 
 def check_window(text: str) -> tuple[int, int]:
-    """First and last of ``FIRST:LAST``; raises SettingsError."""
+    """Parse ``FIRST:LAST``; raises SettingsError."""
     first, colon, last = text.partition(":")
     if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
         raise SettingsError(f"timeline = {text!r} must be FIRST:LAST with FIRST <= LAST, numbers of batches")
@@ -143,7 +145,7 @@ def check_window(text: str) -> tuple[int, int]:
 
 
 def window(text: str, n_batches: int) -> tuple[int, int]:
-    """The same, of so many batches."""
+    """Parse ``FIRST:LAST`` of a run that has ``n_batches``; raises SettingsError."""
     first, last = check_window(text)
     if last >= n_batches:
         raise SettingsError(f"timeline = {text!r}: the run has batches 0 to {n_batches - 1}")
@@ -153,9 +155,9 @@ def window(text: str, n_batches: int) -> tuple[int, int]:
 class Timeline:
     """The file ``path`` with the trace of a run's batches ``first`` to ``last``, counted over all epochs.
 
-    :meth:`begin` before the batches of each start, :meth:`end` behind them, :meth:`save` with each checkpoint; a run
-    that goes on from one calls :meth:`resume`. Times count from the first batch recorded; where a run went on, from
-    the end of what was recorded before.
+    The trainer calls :meth:`begin` before the batches of each start, :meth:`end` after them, :meth:`save` with each
+    checkpoint, and :meth:`resume` if the run goes on from one. Times count from the first recorded batch; a run that
+    goes on counts from the end of its earlier recording.
     """
 
     def __init__(self, device: "SimDevice", program: Program, path: Path, first: int, last: int):
@@ -166,18 +168,18 @@ class Timeline:
         self._saved = True
 
     def resume(self, batch: int) -> None:
-        """Keep what the file says of batches before this one, which is the next."""
+        """Keep the file's slices of batches before ``batch``, with which the run goes on."""
         if self.path.exists():
             self.slices = [s for s in read_trace(self.path) if s.batch < batch]
 
     def begin(self, batch: int, count: int) -> None:
-        """``count`` batches are about to be started."""
+        """Begin to record if one of the ``count`` batches from ``batch`` on is wanted."""
         if batch <= self.last and batch + count > self.first:
             self._batch = batch
             self.device.record_events()
 
     def end(self) -> None:
-        """They are complete."""
+        """Take the slices of the batches since :meth:`begin`, which are complete."""
         if self._batch is None:
             return
         new = slices(self.device.events, self.program, self._batch)
@@ -189,7 +191,7 @@ class Timeline:
         self._batch, self._saved = None, False
 
     def save(self) -> None:
-        """Write the file, if there is anything new."""
+        """Write the file if there is anything new."""
         if not self._saved:
             text = json.dumps(trace(self.slices, self.device.config))
             write_atomically(self.path, (text + "\n").encode())

@@ -29,21 +29,23 @@ if TYPE_CHECKING:
 __all__ = ["Trainer"]
 
 VALIDATION = 0x56414C
-"""Tells the seed of the images set aside from those of the orders of epochs."""
+"""Part of the seed that chooses the validation images; it differs from those of the epochs' orders."""
 
 
 def seed_of_signs(seed: int, epoch: int) -> int:
-    """What random signs are drawn from in an epoch: the device's hash knows the batch in it, but not which epoch."""
+    """Seed of an epoch's random signs; the device's hash adds the batch, but doesn't know the epoch."""
     return (seed + epoch * 0x9E3779B9) & 0xFFFFFFFF
 
 
 class Trainer:
     """A training run: batches in a seeded order, one log row an epoch, a checkpoint every so often.
 
-    Everything that decides the weights is integer arithmetic on the device or float64 on the host,
-    and the order of images depends on seed and epoch alone, so a resumed run ends with the very bits
-    of an undisturbed one. ``on_batch(progress, loss)`` is called after each batch; one that looks at counters calls
-    :meth:`read_counters` first. ``timeline`` records some batches.
+    The weights depend on integer arithmetic on the device and float64 on the host alone, and the order of images on
+    seed and epoch alone. So a resumed run ends with the bits of an undisturbed one.
+
+    ``on_batch(progress, loss)`` is called after each batch; a callback that looks at counters calls
+    :meth:`read_counters` first. ``timeline`` records some batches. Raises RunError if the settings don't fit the
+    data, and DivergenceError in :meth:`run` if the loss becomes meaningless.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Trainer:
         self._forget_counters()
 
     def _set_aside(self) -> None:
-        """A part of the training images becomes those of validation, chosen by the seed."""
+        """Set a part of the training images aside for validation, chosen by the seed."""
         total = len(self.train_y_N)
         aside = round(self.settings.validation_fraction * total)
         if aside == 0:
@@ -204,7 +206,7 @@ class Trainer:
         self.checkpoint()
 
     def _next_phases(self) -> list[int]:
-        """Of the batches up to the next one that needs the host, in this epoch, as far as the input ring holds them."""
+        """Phases of the batches up to the next that needs the host; the epoch and the input ring limit their number."""
         if self.schedule is None:
             return [WARMUP]
         position, gate_open = self.device.position()
@@ -217,7 +219,7 @@ class Trainer:
         return phases
 
     def _kept(self, phases: list[int], images: list[np.ndarray]) -> tuple[list[int], list[np.ndarray]]:
-        """Those that aren't to be skipped; the device's schedule goes on over the others."""
+        """Batches that aren't skipped; the device's schedule is moved past the others."""
         if self.schedule is None or self.settings.gradient_source != "skip":
             return phases, images
         skipped = phases.count(GP)  # the first ones
@@ -228,7 +230,7 @@ class Trainer:
         return phases[skipped:], images[skipped:]
 
     def _batches(self, phases: list[int], images: list[np.ndarray], first: int) -> float | None:
-        """Train on batches, all of phase GP but perhaps the last, whose loss is then known and returned.
+        """Train on batches, all of GP except perhaps the last, whose loss is returned if it isn't of GP.
 
         ``first``: the number of the first one in the epoch.
         """
@@ -261,7 +263,7 @@ class Trainer:
         return loss
 
     def _backpropagate(self, y_N: np.ndarray) -> tuple[float, float]:
-        """Answer the device, which waits for a loss's gradient; the loss, and the seconds that the device took then."""
+        """Give the device the gradient of the loss, which it waits for; returns the loss and the device's seconds."""
         logits_NK = self.network.read_logits(self.device)
         loss, gradient_NK = softmax_cross_entropy(logits_NK, y_N)
         self.network.write_loss_gradient(self.device, gradient_NK)
