@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "Vadagp.h"
+#include "assertions.h"
 #include "memory_port.h"
 #include "uart.h"
 #include "verilated.h"
@@ -87,13 +88,6 @@ class Board {
 };
 
 }  // namespace adagp
-
-void vl_stop(const char* file, int line, const char* scope) {
-    throw std::runtime_error(std::string("assertion failed in ") + scope + " at " + file + ":" + std::to_string(line));
-}
-void vl_fatal(const char* file, int line, const char*, const char* message) {
-    throw std::runtime_error(std::string(message) + " at " + file + ":" + std::to_string(line));
-}
 
 using adagp::Board;
 #define EXPORT extern "C" __attribute__((visibility("default")))

@@ -24,7 +24,8 @@ __all__ = ["BuildError", "library", "lint"]
 
 HERE = Path(__file__).parent
 HEADERS = (
-    "dram.h", "memory_port.h", "recorder.h", "signals.h", "uart.h", "window.h", "watch.vlt", "lz4.h", "zlib.h",
+    "assertions.h", "dram.h", "memory_port.h", "recorder.h", "signals.h", "uart.h", "window.h", "watch.vlt", "lz4.h",
+    "zlib.h",
 )  # fmt: skip
 VERILATE = (
     "--cc", "--top-module", "adagp", "--prefix", "Vadagp", "-O3", "--x-assign", "fast", "--x-initial", "fast",

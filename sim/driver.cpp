@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "Vadagp.h"
+#include "assertions.h"
 #include "memory_port.h"
 #include "recorder.h"
 #include "verilated.h"
@@ -172,14 +173,6 @@ int guarded(Simulation* simulation, Body body) {
 }
 
 }  // namespace adagp
-
-// Assertions of the design end a run like any other error (VL_USER_STOP, VL_USER_FATAL).
-void vl_stop(const char* file, int line, const char* scope) {
-    throw std::runtime_error(std::string("assertion failed in ") + scope + " at " + file + ":" + std::to_string(line));
-}
-void vl_fatal(const char* file, int line, const char*, const char* message) {
-    throw std::runtime_error(std::string(message) + " at " + file + ":" + std::to_string(line));
-}
 
 using adagp::guarded;
 using adagp::Simulation;

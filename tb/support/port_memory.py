@@ -2,11 +2,11 @@
 
 from collections import deque
 
-__all__ = ["IDS", "SLVERR", "PortMemory", "Steady"]
+__all__ = ["IDS", "SLVERR", "AddressChannel", "PortMemory", "Steady"]
 
 SLVERR = 2
 IDS = 4
-ADDRESS = ("valid", "ready", "id", "addr", "len")
+ADDRESS = ("valid", "id", "addr", "len")
 W = ("wvalid", "wready", "wdata", "wstrb", "wlast")
 
 
@@ -23,12 +23,29 @@ class Steady:
         return valid and ready
 
 
-class PortMemory:
-    """Reads and writes through the ports ``read`` and ``write``.
+class AddressChannel:
+    """The memory's side of the address channel ``prefix`` (ar or aw), not ready in cycles with ``pause()``."""
 
-    ``word`` gives what a beat holds, ``faulty`` whether its burst is refused, ``foreign`` what must not come here, all
-    by address. ``bursts`` and ``beats`` are those to be written, in order, which the test announces. With
-    ``data_first`` an address of a write is taken only when all its beats are there.
+    def __init__(self, axi, prefix, pause):
+        self.ready, self.pause, self.steady = getattr(axi, f"{prefix}ready"), pause, Steady()
+        self.signals = [getattr(axi, prefix + name) for name in (*ADDRESS, "size", "burst")]
+
+    async def take(self, ctx):
+        """The next burst's id, address, beats - 1, size of a beat as an exponent of 2, and kind."""
+        while True:
+            ready = not self.pause()
+            ctx.set(self.ready, ready)
+            _, _, valid, *burst = await ctx.tick().sample(*self.signals)
+            if self.steady.check(valid, ready, *burst):
+                return burst
+
+
+class PortMemory:
+    """Memory that answers the ports ``read`` and ``write``.
+
+    Functions of an address: ``word`` gives a beat's content, ``faulty`` says if its burst is refused, ``foreign`` if it
+    must not come here. The test announces ``bursts`` and ``beats`` that will be written, in order. With ``data_first``
+    an address of a write is taken only when all its beats are there.
     """
 
     def __init__(self, read, write, rng, stall, data_first, word, faulty, foreign):
@@ -50,15 +67,11 @@ class PortMemory:
         return not (self.bursts or self.beats or self.unanswered or any(self.open))
 
     async def take_reads(self, ctx):
-        axi, steady = self.read, Steady()
+        channel = AddressChannel(self.read, "ar", self.pause)
         while True:
-            ready = not self.pause()
-            ctx.set(axi.arready, ready)
-            _, _, valid, _, *burst = await ctx.tick().sample(*(getattr(axi, f"ar{n}") for n in ADDRESS))
-            if steady.check(valid, ready, *burst):
-                number, address, length = burst
-                assert not self.foreign(address)
-                self.open[number].append(deque(address + i * self.beat_bytes for i in range(length + 1)))
+            number, address, length, *_ = await channel.take(ctx)
+            assert not self.foreign(address)
+            self.open[number].append(deque(address + i * self.beat_bytes for i in range(length + 1)))
 
     async def answer_reads(self, ctx):
         axi = self.read
@@ -89,7 +102,7 @@ class PortMemory:
             ctx.set(axi.wready, w_ready)
             sampled = [getattr(axi, f"aw{n}") for n in ADDRESS] + [getattr(axi, n) for n in W]
             _, _, *values = await ctx.tick().sample(*sampled)
-            aw_valid, _, *burst = values[: len(ADDRESS)]
+            aw_valid, *burst = values[: len(ADDRESS)]
             w_valid, _, *beat = values[len(ADDRESS) :]
             if aw_steady.check(aw_valid, aw_ready, *burst):
                 assert tuple(burst) == self.bursts.popleft()

@@ -7,6 +7,7 @@ from adagp.rtl.memory.arbiters import ReadArbiter, WriteArbiter
 from adagp.rtl.memory.axi import OUTSTANDING
 from adagp.spec.presets import preset
 from bench import seeded, simulate, sink, source
+from port_memory import AddressChannel, Steady
 
 SLVERR = 2
 
@@ -16,28 +17,11 @@ def _word(addr, config):
     return (addr * 0x9E3779B97F4A7C15 + 1) % (1 << config.port_width)
 
 
-class Steady:
-    """Asserts that a channel's valid stays until ready, and its payload with it."""
-
-    def __init__(self):
-        self.before = None
-
-    def check(self, valid, ready, payload):
-        if self.before is not None:
-            assert valid and payload == self.before
-        self.before = payload if valid and not ready else None
-
-
 def _requests(rng, config, count):
     return [
         {"addr": rng.randrange(1 << 20) * config.beat_bytes, "length": rng.choice((0, 0, 1, 3, 7))}
         for _ in range(count)
     ]
-
-
-def _address(axi, prefix):
-    names = ("valid", "ready", "id", "addr", "len", "size", "burst")
-    return [getattr(axi, prefix + name) for name in names]
 
 
 def _check_address(config, size, kind):
@@ -55,16 +39,12 @@ def test_reads(name, stall):
     peak, moved = [0], [0]
 
     async def take(ctx):
-        steady = Steady()
+        channel = AddressChannel(dut.axi, "ar", lambda: rng.random() < stall)
         while True:
-            ready = rng.random() >= stall
-            ctx.set(dut.axi.arready, ready)
-            _, _, valid, _, number, addr, length, size, kind = await ctx.tick().sample(*_address(dut.axi, "ar"))
-            steady.check(valid, ready, (number, addr, length))
-            if valid and ready:
-                _check_address(config, size, kind)
-                open_bursts[number].append([addr, length])
-                peak[0] = max(peak[0], sum(map(len, open_bursts)))
+            number, addr, length, size, kind = await channel.take(ctx)
+            _check_address(config, size, kind)
+            open_bursts[number].append([addr, length])
+            peak[0] = max(peak[0], sum(map(len, open_bursts)))
 
     async def answer(ctx):
         axi = dut.axi
@@ -133,16 +113,12 @@ def test_writes(name, stall):
     n_bytes, sent = [0], []
 
     async def take(ctx):
-        steady = Steady()
+        channel = AddressChannel(dut.axi, "aw", lambda: rng.random() < stall)
         while True:
-            ready = rng.random() >= stall
-            ctx.set(dut.axi.awready, ready)
-            _, _, valid, _, number, addr, length, size, kind = await ctx.tick().sample(*_address(dut.axi, "aw"))
-            steady.check(valid, ready, (number, addr, length))
-            if valid and ready:
-                _check_address(config, size, kind)
-                order.append([number, addr, length])
-                sent.append((number, addr, length))
+            number, addr, length, size, kind = await channel.take(ctx)
+            _check_address(config, size, kind)
+            order.append([number, addr, length])
+            sent.append((number, addr, length))
 
     async def write(ctx):
         axi, steady = dut.axi, Steady()
@@ -150,8 +126,7 @@ def test_writes(name, stall):
             ready = bool(order) and rng.random() >= stall  # this memory wants the address first
             ctx.set(axi.wready, ready)
             _, _, valid, data, strobe, last = await ctx.tick().sample(axi.wvalid, axi.wdata, axi.wstrb, axi.wlast)
-            steady.check(valid, ready, (data, strobe, last))
-            if not (valid and ready):
+            if not steady.check(valid, ready, data, strobe, last):
                 continue
             number, addr, left = burst = order[0]
             written[number].append((addr, data, strobe))
@@ -222,7 +197,8 @@ def test_everyone_gets_a_turn(arbiter):
         for client in dut.clients:
             ctx.set(client.request.valid, 1)
         for _ in range(3 * OUTSTANDING):
-            _, _, valid, number = await ctx.tick().sample(*_address(dut.axi, prefix)[::2][:2])
+            signals = [getattr(dut.axi, prefix + name) for name in ("valid", "id")]
+            _, _, valid, number = await ctx.tick().sample(*signals)
             if valid:
                 seen.append(number)
 

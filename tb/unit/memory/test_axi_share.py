@@ -6,7 +6,7 @@ import pytest
 from adagp.rtl.memory.axi_share import AxiShare
 from adagp.spec.presets import preset
 from bench import seeded, simulate
-from port_memory import Steady
+from port_memory import AddressChannel, Steady
 
 CONFIG = preset("tiny")
 BEAT = CONFIG.beat_bytes
@@ -38,13 +38,9 @@ class Memory:
         return waiting.pop(ids.index(chosen))
 
     async def take_reads(self, ctx):
-        axi, steady = self.axi, Steady()
+        channel = AddressChannel(self.axi, "ar", self.pause)
         while True:
-            ready = not self.pause()
-            ctx.set(axi.arready, ready)
-            _, _, valid, *burst = await ctx.tick().sample(axi.arvalid, axi.arid, axi.araddr, axi.arlen, axi.arsize)
-            if steady.check(valid, ready, *burst):
-                self.reads.append(burst[:3])
+            self.reads.append((await channel.take(ctx))[:3])
 
     async def answer_reads(self, ctx):
         axi = self.axi
@@ -97,7 +93,7 @@ class Memory:
 
 
 async def taken(ctx, ready):
-    """Behind the clock edge at which ``ready`` is high."""
+    """Return after the clock edge at which ``ready`` is high."""
     while not (await ctx.tick().sample(ready))[2]:
         pass
 
