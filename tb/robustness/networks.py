@@ -1,16 +1,12 @@
 """Random small networks, trained for two steps by the golden model and by the simulated RTL, to the same bits."""
 
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import torch
 from adagp.golden.state import COUNTED
-from adagp.host.compiler.lowering import LoweringError
-from adagp.host.compiler.mapping import MappingError
-from adagp.host.compiler.memory_plan import PlanError
-from adagp.host.devices.golden import GoldenDevice
-from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
 from adagp.spec.presets import PRESETS
@@ -18,15 +14,13 @@ from adagp.spec.registers import Status
 from torch import nn
 
 from .campaign import Kind
+from .paired_training import REFUSALS, compared, memory_and_exponents
 
-__all__ = ["EVALUATE", "LIMIT", "NETWORKS", "PAGE", "Networks", "random_network"]
+__all__ = ["EVALUATE", "NETWORKS", "Networks", "random_network"]
 
 SHARES = {"tiny": 0.9, "ecp5": 0.06, "paper": 0.04}
 STEPS = 2
 TRAIN, EVALUATE = 0, 3
-PAGE = 4096
-LIMIT = 20_000_000
-"""Cycles after which a batch counts as hung."""
 MOST_MACS = 60_000
 """Most MACs of a layer's forward direction, for one image."""
 
@@ -120,26 +114,13 @@ class Networks:
         batch = draw.choice((1, 2, 3, 5, 8))
         try:
             network = Network(module, shape, batch, config)
-        except (LoweringError, MappingError, PlanError) as error:
+        except REFUSALS as error:
             places = [f"{layer}{mark}" for layer, _ in module.named_children() for mark in (".", " (")]
             assert any(place in str(error) for place in places), f"an error that names no layer: {error}"
             return f"not built: {type(error).__name__}"
         state = {key: value * draw.choice((1, 1, 1, 0, 30)) for key, value in module.state_dict().items()}
-        seed, stall = draw.getrandbits(32), draw.choice((0.0, 0.05, 0.3))
-        memory = -(-network.compiled.plan.n_bytes // PAGE) * PAGE
-        golden = GoldenDevice(config, memory)
-        device = SimDevice(
-            config, memory_bytes=memory, stall=stall, seed=1 + draw.getrandbits(30), top=self.top, limit=LIMIT
-        )  # fmt: skip
-        try:
-            steps = zip(_train(network, state, golden, seed), _train(network, state, device, seed), strict=True)
-            for step, (expected, found) in enumerate(steps):
-                for key, value in expected.items():
-                    assert np.array_equal(found[key], value), f"{key} differ in step {step} of {module}, {shape}"
-            assert network.weights_hash(device) == network.weights_hash(golden)
-        finally:
-            device.close()
-        return f"equal on {name}"
+        with compared(network, draw, self.top, partial(_train, network, state), f"{module}, {shape}"):
+            return f"equal on {name}"
 
 
 def _batch(network, device, x, phase, labels_N=None, calibrate=False):
@@ -169,13 +150,10 @@ def _train(network, state, device, seed):
         else:
             logits_NK = _batch(network, device, x, TRAIN, labels_N, calibrate=step == 0)
         counters = device.counters(TRAIN)
-        numbers = sorted({tensor.number for tensor in network.tensors.values() if tensor.number >= 0})
         yield {
-            "logits": logits_NK,
-            "memory": device.read(0, network.compiled.plan.n_bytes),
-            "exponents": np.array([str(device.exponents(number)) for number in numbers]),
+            "logits": logits_NK, **memory_and_exponents(network, device),
             "counters": np.array([counters[name] for name in COUNTED]),
-        }
+        }  # fmt: skip
 
 
 NETWORKS = Kind("random_networks", Networks, 500, "random_network_mismatches", tuple(SHARES))

@@ -1,27 +1,24 @@
 """Random networks with predicted gradients, by random schedules of phases: golden model and RTL to the same bits."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import torch
 from adagp.golden.state import COUNTED
-from adagp.host.compiler.lowering import LoweringError
-from adagp.host.compiler.mapping import MappingError
-from adagp.host.compiler.memory_plan import PlanError
 from adagp.host.devices.device import Device
-from adagp.host.devices.golden import GoldenDevice
-from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
 from adagp.spec.commands import Phase
-from adagp.spec.registers import Status
+from adagp.spec.registers import N_PHASES, Status
 from adagp.spec.schedule import Entry, Schedule, State, following
 
 from .campaign import PREDICTING_DESIGNS, Kind, configured
-from .networks import EVALUATE, LIMIT, PAGE, random_network
+from .networks import EVALUATE, random_network
 from .outcome_shares import network_shares
+from .paired_training import REFUSALS, compared, memory_and_exponents
 
 __all__ = ["PREDICTING_NETWORKS", "PredictingNetworks"]
 
@@ -33,7 +30,7 @@ GATED = 0.25
 """Share of schedules with a threshold. Few predictions of so short a training reach one."""
 STARTS = (1, 3, 2)
 """Batches of each start; the first one calibrates."""
-PHASES, GP = 4, 2
+GP = 2
 STATE_SEED = 5
 
 
@@ -54,25 +51,11 @@ class PredictingNetworks:
         batch = draw.choice((1, 2, 3, 5))
         try:
             network = Network(module, shape, batch, config, ring_entries=max(STARTS), source=source)
-        except (LoweringError, MappingError, PlanError) as error:
+        except REFUSALS as error:
             return f"not built: {type(error).__name__}"
-        seed, stall = draw.getrandbits(32), draw.choice((0.0, 0.05, 0.3))
-        memory = -(-network.compiled.plan.n_bytes // PAGE) * PAGE
-        golden = GoldenDevice(config, memory)
-        device = SimDevice(
-            config, memory_bytes=memory, stall=stall, seed=1 + draw.getrandbits(30), top=self.top, limit=LIMIT
-        )  # fmt: skip
-        try:
-            runs = (_train(network, module.state_dict(), one, seed) for one in (golden, device))
-            for step, (expected, found) in enumerate(zip(*runs, strict=True)):
-                for key, value in expected.items():
-                    assert np.array_equal(found[key], value), (
-                        f"{key} differ in start {step}: {source}, {module}, {shape}"
-                    )
-            assert network.weights_hash(device) == network.weights_hash(golden)
+        train = partial(_train, network, module.state_dict())
+        with compared(network, draw, self.top, train, f"{source}, {module}, {shape}") as (golden, device):
             ran_gp, (_, gate_open) = golden.counters(GP)["commands"] > 0, device.position()
-        finally:
-            device.close()
         gate = "" if gate_open else ", gate shut"
         return f"equal on {name}, {source}{gate}" + ("" if ran_gp else ", without GP")
 
@@ -129,15 +112,14 @@ def _run(network, device, rng, batches, phase, calibrate=False):
 
 
 def _seen(network, device):
-    memory = device.read(0, network.compiled.plan.n_bytes).copy()
+    seen = memory_and_exponents(network, device)
     if network.config.predictor_on_chip:
         window = network.compiled.window
-        memory[window.start : window.stop] = 0
-    numbers = sorted({tensor.number for tensor in network.tensors.values() if tensor.number >= 0})
-    counters = [device.counters(phase) for phase in range(PHASES)]
+        seen["memory"] = seen["memory"].copy()
+        seen["memory"][window.start : window.stop] = 0
+    counters = [device.counters(phase) for phase in range(N_PHASES)]
     return {
-        "memory": memory,
-        "exponents": np.array([str(device.exponents(number)) for number in numbers]),
+        **seen,
         "counters": np.array([[values[name] for name in COUNTED] for values in counters]),
         "position": np.array([str(device.position())]),
     }
