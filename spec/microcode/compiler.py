@@ -1,7 +1,7 @@
 """The compiler from the tile program's subset of Python to microcode.
 
 The subset is one function of ``c``, ``k``, ``m`` with integer locals; ``+ - * //``, ``min``, ``max``,
-``align``; comparisons, ``and``, ``or``, ``not`` and plain numbers as conditions; ``if``, ``while``,
+``align``; comparisons, ``and``, ``or``, ``not``, plain numbers and ``over`` as conditions; ``if``, ``while``,
 conditional expressions; ``m.fill/compute/drain/store`` with keyword arguments and ``m.fail``; and calls of
 steps, functions of some of ``c``, ``k``, ``m`` and ``t``, a namespace of integers that steps share. ``k.*`` are
 folded into constants, ``c.*`` are loaded once at the start, steps are compiled in their place. Locals of the same
@@ -19,7 +19,7 @@ from .descriptors import ENGINES
 from .isa import Instruction, Op, Program
 from .machine import TASK_FIELDS, constants
 from .program import tile_program
-from .shape import align
+from .shape import LOOP_ENDS, align, over
 
 __all__ = ["compile_program"]
 
@@ -164,7 +164,20 @@ class _Compiler:
                     left, right, op = right, left, ast.Lt() if isinstance(op, ast.Gt) else ast.GtE()
                 branch = _BRANCHES[type(op)]
                 return [self._apply(branch if sense else _INVERSE[branch], left, right)]
+            case ast.Call(func=ast.Name(id="over"), args=[_, _, *loops]) if not sense:
+                return self._over([ast.literal_eval(each) for each in loops])
         return [self._apply(Op.BNE if sense else Op.BEQ, test, ast.Constant(0))]
+
+    def _over(self, loops):
+        """The branches that leave :func:`.shape.over` with false."""
+        branches = []
+        for name in loops:
+            self._block(ast.parse(f"t.{name}0 = t.{name}0 + t.{name}_t").body)
+            end = ast.parse(f"t.{name}0 == {'.'.join(LOOP_ENDS[name])}", mode="eval").body
+            branches += self._branch(end, False)
+            if name != loops[-1]:
+                self._block(ast.parse(f"t.{name}0 = 0").body)
+        return branches
 
     # --- statements ------------------------------------------------------------------------------
 
@@ -173,7 +186,7 @@ class _Compiler:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
         for name in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - self.steps.keys():
             step = function.__globals__.get(name)
-            if inspect.isfunction(step) and step is not align:
+            if inspect.isfunction(step) and step not in (align, over):
                 self.steps[name] = self._parse(step)
         return tree
 

@@ -1,8 +1,7 @@
-"""One tile after the other: what each covers, and how it lies in the scratchpads.
+"""Tiles, one after the other: the range that each covers, and its layout in the scratchpads.
 
-Steps of the tile program: compiled like it (see :mod:`adagp.spec.microcode.program` for their language and names).
-``t`` holds what
-steps hand to each other, other names are a step's own.
+Steps of the tile program, compiled like it; :mod:`adagp.spec.microcode.program` says in which language and with which
+names. ``t`` holds the values that steps hand to each other, other names are a step's own.
 
 The A scratchpad is laid out so that the ``rows`` operands of one reduction vector always lie in
 different banks at consecutive residues (consecutive reduction indices differ by 1 modulo banks):
@@ -11,7 +10,12 @@ pitch congruent to the row's length when pixels are (BACKWARD_WEIGHT). Zero rows
 zeros between strided gradients are really stored, so that reading needs no bounds checks.
 """
 
-__all__ = ["align", "extent", "first_tile", "layout_a", "layout_c", "layout_tail", "next_tile"]
+__all__ = [
+    "LOOP_ENDS", "align", "extent", "first_tile", "layout_a", "layout_c", "layout_tail", "next_tile", "over",
+]  # fmt: skip
+
+LOOP_ENDS = {"n": ("c", "n"), "y": ("t", "out_h"), "i": ("t", "ic"), "o": ("t", "oc")}
+"""Loops over tiles: images, rows, and channels of the reduction and of the output, each with the end of its range."""
 
 
 def align(value: int, residue: int, banks: int) -> int:
@@ -92,7 +96,7 @@ def layout_a(c, k, m, t):
 
 
 def layout_c(c, k, m, t):
-    """A new output tile: shape of the GEMM, layout of the C scratchpad, and where it goes.
+    """A new output tile: shape of the GEMM, layout of the C scratchpad, place in the output tensor.
 
     The layout is ``[pixel][channel]`` or ``[filter][element]``; the tile goes to runs of the output tensor, one per
     image and pixel (or per filter and tap).
@@ -151,50 +155,38 @@ def layout_tail(k, t):
     t.tail_offset = t.filter_bytes * t.o0 + t.filter_bytes - k.operand_bytes
 
 
+def over(c, t, *loops: str) -> bool:
+    """Advance nested loops, innermost first, as a counter carries; true when the outermost of them is over.
+
+    Loops inside it that are over begin anew. The compiler unrolls calls of this function, which are conditions.
+    """
+    for name in loops:
+        place = getattr(t, f"{name}0") + getattr(t, f"{name}_t")
+        setattr(t, f"{name}0", place)
+        space, end = LOOP_ENDS[name]
+        if place != getattr({"c": c, "t": t}[space], end):
+            return False
+        if name != loops[-1]:
+            setattr(t, f"{name}0", 0)
+    return True
+
+
 def next_tile(c, t):
     """Next tile: reduction first, then the output loops in the order asked for."""
     if t.weight:
-        t.y0 = t.y0 + t.y_t
-        if t.y0 == t.out_h:
-            t.y0 = 0
-            t.n0 = t.n0 + t.n_t
-            if t.n0 == c.n:
-                t.n0 = 0
-                if c.out_outer:
-                    t.i0 = t.i0 + t.i_t
-                    if t.i0 == t.ic:
-                        t.i0 = 0
-                        t.o0 = t.o0 + t.o_t
-                        if t.o0 == t.oc:
-                            t.final = 1
-                else:
-                    t.o0 = t.o0 + t.o_t
-                    if t.o0 == t.oc:
-                        t.o0 = 0
-                        t.i0 = t.i0 + t.i_t
-                        if t.i0 == t.ic:
-                            t.final = 1
+        if over(c, t, "y", "n"):
+            t.n0 = 0
+            if c.out_outer:
+                if over(c, t, "i", "o"):
+                    t.final = 1
+            elif over(c, t, "o", "i"):
+                t.final = 1
     else:
         t.i0 = t.ic if t.pool else t.i0 + t.i_t
         if t.i0 == t.ic:
             t.i0 = 0
             if c.out_outer:
-                t.y0 = t.y0 + t.y_t
-                if t.y0 == t.out_h:
-                    t.y0 = 0
-                    t.n0 = t.n0 + t.n_t
-                    if t.n0 == c.n:
-                        t.n0 = 0
-                        t.o0 = t.o0 + t.o_t
-                        if t.o0 == t.oc:
-                            t.final = 1
-            else:
-                t.o0 = t.o0 + t.o_t
-                if t.o0 == t.oc:
-                    t.o0 = 0
-                    t.y0 = t.y0 + t.y_t
-                    if t.y0 == t.out_h:
-                        t.y0 = 0
-                        t.n0 = t.n0 + t.n_t
-                        if t.n0 == c.n:
-                            t.final = 1
+                if over(c, t, "y", "n", "o"):
+                    t.final = 1
+            elif over(c, t, "o", "y", "n"):
+                t.final = 1

@@ -8,7 +8,7 @@ from adagp.spec.microcode.compiler import compile_program
 from adagp.spec.microcode.isa import interpret
 from adagp.spec.microcode.machine import Recorder, descriptors, task
 from adagp.spec.microcode.program import tile_program
-from adagp.spec.microcode.shape import align
+from adagp.spec.microcode.shape import align, over
 from adagp.spec.presets import PRESETS, preset
 from layers import random_layer
 
@@ -86,3 +86,39 @@ def test_steps():
     assert machine.issued == descriptors(stepped, config, [task(fields)])
     (issued,) = machine.issued
     assert (issued[1]["length"], issued[1]["n0"]) == (12, 7)
+
+
+def looped(c, k, m):
+    t = SimpleNamespace()
+    t.ic = c.c
+    t.n0 = 0
+    t.n_t = c.n // 3
+    t.i0 = 0
+    t.i_t = 1
+    t.final = 0
+    while t.final == 0:
+        m.store(length=t.n0, n0=t.i0)
+        if over(c, t, "n", "i"):
+            t.final = 1
+
+
+def test_nested_loops():
+    """Loops carry as digits do: the first named is the innermost; the last one ends them all."""
+    config, machine, fields = preset("tiny"), Recorder(), {"n": 6, "c": 2}
+    interpret(compile_program(config, looped), config, task(fields), machine)
+    assert machine.issued == descriptors(looped, config, [task(fields)])
+    places = [(issued["length"], issued["n0"]) for _, issued in machine.issued]
+    assert places == [(0, 0), (2, 0), (4, 0), (0, 1), (2, 1), (4, 1)]
+
+
+def negated(c, k, m):
+    t = SimpleNamespace()
+    t.n0 = 0
+    t.n_t = c.n
+    if not over(c, t, "n"):
+        m.fail(k.BAD_TILE)
+
+
+def test_loops_that_are_not_over_cannot_be_asked_for():
+    with pytest.raises(SyntaxError, match="outside the compiled subset"):
+        compile_program(preset("tiny"), negated)
