@@ -26,9 +26,9 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Codes that a command may end with, NONE if it may be executed: where there are several, the first in time counts.
+    """Codes that a command may end with, NONE if it may be executed; of several codes, the first in time counts.
 
-    ``partial``: some of its result may have been written before it fails.
+    ``partial``: part of its result may have been written before it fails.
     """
 
     codes: frozenset[ErrorCode]
@@ -42,7 +42,7 @@ def _refused(code: ErrorCode) -> Verdict:
 def judge(command: Command, config: Config, around: Surroundings) -> Verdict:
     """Verdict on the end of ``command``.
 
-    NONE or WRITE_REGION where a run of the result lies in several regions together but in none of them as a whole.
+    NONE or WRITE_REGION if a run of the result lies in several regions together but in none of them as a whole.
     """
     code = validate(command, config, around.given)
     if code != ErrorCode.NONE:

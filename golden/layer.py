@@ -97,9 +97,7 @@ def compute(
 ) -> tuple[Result, np.ndarray | None]:
     """Result of a compute command from its operands ``x`` (by name: a, b, c), and MAXPOOL's index tensor.
 
-    A REORGANISE takes ``x["sums"]``.
-
-    BACKWARD_WEIGHT without ``bias`` makes one element less per filter.
+    A REORGANISE takes ``x["sums"]``. BACKWARD_WEIGHT without ``bias`` has one element less per filter.
     """
     acc, index = _sums(command, x, config)
     exp_acc = _sums_exponent(command, exps)

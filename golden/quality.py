@@ -12,7 +12,7 @@ __all__ = ["Quality", "QualitySums", "passes", "quality_sums", "rms_exponent", "
 MANTISSA_BITS = 16
 """Bits of the magnitudes that the gate compares."""
 SHIFT_MAX = 16
-"""Error and target are compared as if their exponents were no further apart."""
+"""Exponents of error and target that are further apart are taken to be this far apart."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def _normalised(value: int) -> tuple[int, int]:
 def passes(sums: QualitySums, e_exponent: int, t_exponent: int, threshold: tuple[int, int]) -> bool:
     """Return whether the cosine of predicted and true gradient is positive, its square at least ``threshold``.
 
-    ``threshold``: mantissa (below 2^16) and exponent. No division: dot^2 >= threshold * |p|^2 * |t|^2, each factor
-    cut to its upper 16 bits.
+    ``threshold`` is a mantissa (below 2^16) and an exponent. Nothing is divided: dot^2 >= threshold * |p|^2 * |t|^2,
+    with each factor cut to its upper 16 bits.
     """
     d = max(-SHIFT_MAX, min(SHIFT_MAX, e_exponent - t_exponent))
     up, down = max(d, 0), max(-d, 0)  # in units of the lower exponent

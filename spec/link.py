@@ -37,7 +37,7 @@ class Kind(IntEnum):
     """Kinds of requests. Odd kinds above WAIT write and carry a payload; a half of the rest is the space."""
 
     HELLO = 0
-    """Who are you? Answered by an identity; the next request's number is the following one."""
+    """Begin a session. Answered by an identity; the next request has the following number."""
     WAIT = 1
     """Answered when the interrupt is raised, `address` cycles have passed, or another request has come."""
     READ_CSR = 2

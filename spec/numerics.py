@@ -49,7 +49,7 @@ def operand_max(width: int) -> int:
 
 
 def unpredicted(width: int) -> int:
-    """In place of a gradient's ``width``-bit mantissa: there is none; the weight stays. No result is that low."""
+    """Mark in place of a gradient's ``width``-bit mantissa: there is none, the weight stays. No result is that low."""
     return -(1 << (width - 1))
 
 

@@ -1,15 +1,14 @@
 """Setup of a command as a whole: checks, directions, exponents and sizes.
 
-Steps of the tile program: compiled like it (see :mod:`adagp.spec.microcode.program` for their language and names).
-``t`` holds what
-steps hand to each other, other names are a step's own.
+Steps of the tile program, compiled like it; :mod:`adagp.spec.microcode.program` says in which language and with which
+names. ``t`` holds the values that steps hand to each other, other names are a step's own.
 """
 
 __all__ = ["check", "exponents", "orient", "sizes"]
 
 
 def check(c, k, m, t):
-    """The command's fields against each other; what kind of command it is."""
+    """Check the command's fields against each other; find out its kind."""
     # Each product is less than 2^30 in the hardware, which answers BAD_GEOMETRY otherwise; so it is
     # enough to check the largest of several sizes.
     t.taps = c.r * c.s
