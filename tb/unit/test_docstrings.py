@@ -115,3 +115,14 @@ def test_no_docstring_begins_with_a_question_word():
                 if re.match(r"(Of|What|Whether|Where|How)\b", text):
                     openings.append(f"{path.relative_to(RTL)}:{node.lineno}: {text.splitlines()[0]}")
     assert total > 400 and not openings
+
+
+def test_every_folder_lists_its_files():
+    folders = [path for path in sorted(RTL.iterdir()) if (path / "__init__.py").exists()]
+    assert len(folders) == 10
+    for folder in folders:
+        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+        listed = {
+            name for part in re.findall(r"[-;] ([\w, ]+):", " ".join(text.split())) for name in part.split(", ")
+        }  # fmt: skip
+        assert listed == {path.stem for path in folder.glob("*.py")} - {"__init__"}, folder.name
