@@ -10,8 +10,8 @@ import numpy as np
 from .lowering import Layer
 
 __all__ = [
-    "INPUT", "KEPT_SHIFT", "LOSS_GRADIENT", "PREDICTOR", "PREDICTOR_UNUSED", "Tensor", "layer_tensor", "part_of",
-    "predictor_tensor",
+    "INPUT", "KEPT_SHIFT", "LAYER_PARTS", "LOSS_GRADIENT", "PREDICTOR", "PREDICTOR_UNUSED", "Tensor", "layer_tensor",
+    "part_of", "predictor_tensor",
 ]  # fmt: skip
 
 INPUT = "input"
@@ -25,7 +25,7 @@ PREDICTOR = "predictor"
 PREDICTOR_UNUSED = "predictor.unused"
 """Block of the predictor memory that no tensor takes."""
 
-_LAYER_PARTS = (
+LAYER_PARTS = (
     "output", "index", "gradient", "weight", "low", "momentum", "weight_gradient",
     "scale", "reorganised", "hidden", "hidden_gradient", "predicted", "kept",
 )  # fmt: skip
@@ -49,8 +49,8 @@ class Tensor:
 
 def layer_tensor(layer: Layer, part: str) -> str:
     """Name of a layer's tensor, such as ``weight``; raises ValueError for a part that no layer has."""
-    if part not in _LAYER_PARTS:
-        raise ValueError(f"no layer has a tensor {part!r}; there are: {', '.join(_LAYER_PARTS)}")
+    if part not in LAYER_PARTS:
+        raise ValueError(f"no layer has a tensor {part!r}; there are: {', '.join(LAYER_PARTS)}")
     return f"{layer.name}.{part}"
 
 

@@ -49,15 +49,15 @@ def test_the_last_large_layers_are_cut(variant, third, last):
     layers = Network(build_model("vgg13", (3, 32, 32), 10, 0), (3, 32, 32), 32, config, source="predicted").layers
     found = {}
     for source in ("predicted", "random"):
-        guessing = Predictor(layers, 32, config, source)
-        found[source] = {layer.name: [part.filters for part in guessing.parts(layer)] for layer in guessing.layers}
-        for layer in guessing.layers:
-            ends = [0, *(part.first + part.filters for part in guessing.parts(layer))]
-            assert ends[:-1] == [part.first for part in guessing.parts(layer)] and ends[-1] == layer.q
-    assert {name: filter_split for name, filter_split in found["predicted"].items() if len(filter_split) > 1} == {
+        predictor = Predictor(layers, 32, config, source)
+        found[source] = {layer.name: [part.filters for part in predictor.parts(layer)] for layer in predictor.layers}
+        for layer in predictor.layers:
+            ends = [0, *(part.first + part.filters for part in predictor.parts(layer))]
+            assert ends[:-1] == [part.first for part in predictor.parts(layer)] and ends[-1] == layer.q
+    assert {name: parts for name, parts in found["predicted"].items() if len(parts) > 1} == {
         "17.Conv2d": third, "20.Conv2d": last, "22.Conv2d": last,
     }  # fmt: skip
-    assert all(len(filter_split) == 1 for filter_split in found["random"].values())
+    assert all(len(parts) == 1 for parts in found["random"].values())
 
 
 @cache
@@ -69,12 +69,12 @@ def on_golden(name, variant, cut):
 @pytest.mark.parametrize(("name", "variant"), PARTS)
 def test_the_parts_of_a_layer_are_the_whole(name, variant):
     (whole, _), (cut, _) = on_golden(name, variant, False), on_golden(name, variant, True)
-    assert all(len(filter_split) == 1 for filter_split in updates(whole.network).values())
-    filter_split = updates(cut.network)
-    assert [len(found) for found in filter_split.values()] == PARTS[name, variant]
+    assert all(len(parts) == 1 for parts in updates(whole.network).values())
+    parts = updates(cut.network)
+    assert [len(found) for found in parts.values()] == PARTS[name, variant]
     for layer in cut.network.trained:
-        ends = [0, *(first + filters for first, filters in filter_split[layer.name])]
-        assert ends[:-1] == [first for first, _ in filter_split[layer.name]] and ends[-1] == layer.q
+        ends = [0, *(first + filters for first, filters in parts[layer.name])]
+        assert ends[:-1] == [first for first, _ in parts[layer.name]] and ends[-1] == layer.q
 
 
 @pytest.mark.parametrize(("name", "variant"), PARTS)

@@ -10,7 +10,7 @@ from adagp.host.compiler.ir import Step
 from adagp.host.compiler.lowering import Kind, lower
 from adagp.host.compiler.predictor import Predictor
 from adagp.host.compiler.substitutes import Substitute
-from adagp.host.compiler.tensors import layer_tensor, part_of, predictor_tensor
+from adagp.host.compiler.tensors import layer_tensor
 from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
 from adagp.spec.commands import Opcode, Phase
@@ -91,12 +91,3 @@ def test_which_batches_may_calibrate(kind, phase):
         network.start(device, phase, calibrate=True)
     network.start(device, phase)
     assert device.started == 1 + (phase in (0, 3) or (phase == 1 and not predictor))
-
-
-def test_names_are_made_and_taken_apart():
-    assert layer_tensor(LAYERS[0], "weight_gradient") == "0.Conv2d.weight_gradient"
-    assert predictor_tensor("hidden") == "predictor.hidden"
-    assert predictor_tensor("weight", "conv") == "predictor.conv.weight"
-    assert [part_of(name) for name in ("0.Conv2d.weight", "predictor.hidden", "input")] == ["weight", "hidden", "input"]
-    with pytest.raises(ValueError, match=r"no layer has a tensor 'wieght'; there are: output, .*weight_gradient"):
-        layer_tensor(LAYERS[0], "wieght")
