@@ -14,7 +14,7 @@ PARTS = (
     "spec", "rtl", "golden", "algorithm", "gen", "sim", "synth", "host", "boards", "experiments", "evaluation", "cli",
 )  # fmt: skip
 OWN = (*PARTS, "noxfile.py", "package", "tb")
-"""What is linted: a user's own networks, which may lie beside it, aren't."""
+"""Folders and files to lint; a user's own networks may lie beside them and are left alone."""
 
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "types", "tests"]
@@ -93,7 +93,7 @@ def bench_house(session: nox.Session) -> None:
 
 @nox.session
 def bench_wall_time(session: nox.Session) -> None:
-    """What batches take in PyTorch, with and without a backward pass: writes results/wall_time.json."""
+    """Time of batches in PyTorch, with and without a backward pass: writes results/wall_time.json."""
     session.run("python", "-m", "adagp.evaluation.benches.wall_time", *session.posargs)
 
 
@@ -105,7 +105,7 @@ def bench_accuracy(session: nox.Session) -> None:
 
 @nox.session
 def bench_predictor(session: nox.Session) -> None:
-    """Whether predictions get better the longer the predictor learns: writes results/predictor.json."""
+    """Quality of predictions over the time that the predictor learns: writes results/predictor.json."""
     session.run("python", "-m", "adagp.evaluation.benches.predictor", *session.posargs)
 
 
@@ -195,7 +195,7 @@ def bench_robustness(session: nox.Session) -> None:
 
 @nox.session
 def bench_boards(session: nox.Session) -> None:
-    """What the boards' memories give the accelerator, in simulation: writes results/board_memory.json."""
+    """Bandwidth of the boards' memories to the accelerator, in simulation: writes results/board_memory.json."""
     session.run("python", "-m", "tb.boards", *session.posargs)
 
 

@@ -1,4 +1,4 @@
-"""The command line's part about boards: ``adagp board``."""
+"""``adagp board``: build for FPGA boards and start their memories."""
 
 import json
 from math import isfinite
@@ -20,7 +20,7 @@ from .options import NO_LINE, JsonOption, LineOptions, PresetOption, VariantOpti
 __all__ = ["boards"]
 
 SLOWEST = 1200
-"""The lowest rate that serial ports of hosts are sure to have."""
+"""The lowest rate of the serial line, which every host's serial port supports."""
 
 boards = typer.Typer(
     name="board", no_args_is_help=True, rich_markup_mode="markdown",
@@ -30,7 +30,10 @@ boards = typer.Typer(
 
 @boards.command("list")
 def list_boards() -> None:
-    """Show the boards there are."""
+    """List the boards.
+
+    Example: `adagp board list`
+    """
     from ..boards.build import BOARDS, find_board
 
     titles = ("board", "what", "device", "memory", "clock, MHz", "result")
@@ -50,20 +53,21 @@ def build(
     variant: VariantOption = "baseline",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")] = Path("build/board"),
     clock_mhz: Annotated[
-        float | None, typer.Option(help="Clock of the accelerator; by default the preset's, if the board can have it.")
+        float | None, typer.Option(help="Clock of the accelerator; default: the preset's, if the board can make it.")
     ] = None,
     baud: Annotated[int, typer.Option(help="Rate of the serial line to the host.", min=SLOWEST)] = BAUD,
     seed: Annotated[
-        int, typer.Option(help="Where the placer begins: another may be faster.", min=1, max=LARGEST_SEED)
+        int, typer.Option(help="Seed of the placer; another may give a faster clock.", min=1, max=LARGEST_SEED)
     ] = 1,
     ignore_timing: Annotated[
         bool, typer.Option("--ignore-timing", help="Make a bitstream even of a design that is too slow for its clock.")
     ] = False,
     json_path: JsonOption = None,
 ) -> None:
-    """Build a bitstream (`top.bit`), or for a board without open tools its vendor's project; see docs/boards.md.
+    """Build a bitstream (`top.bit`), or the vendor's project for a board that open tools don't support.
 
-    The same command goes on where it was killed: steps are repeated only if what they are made from has changed.
+    A killed build continues when the same command is given again; a step is repeated only if its inputs have changed.
+    See docs/boards.md.
 
     Example: `adagp board build ecpix5 --preset tiny -o build/ecpix5`
     """
@@ -96,13 +100,13 @@ def build(
 @boards.command()
 @grouped
 def start(
-    folder: Annotated[Path, typer.Argument(help="What `adagp board build` wrote: its dram.json is read.")],
+    folder: Annotated[Path, typer.Argument(help="Folder that `adagp board build` wrote.")],
     line: LineOptions = NO_LINE,
     json_path: JsonOption = None,
 ) -> None:
-    """Start a board's memory: its first commands, calibration of each byte lane, a test. Once after power-up.
+    """Start a board's memory, once after power-up: initialise it, calibrate each byte lane, test it.
 
-    The bitstream must be loaded, and what was in the memory is lost. Then: `adagp train --device board --port ...`
+    Load the bitstream first. The memory's content is lost. Then run `adagp train --device board --port ...`
 
     Example: `adagp board start build/ecpix5 --port /dev/ttyUSB1`
     """
@@ -130,7 +134,7 @@ def start(
 
 
 def _config_hash(path):
-    """Of the accelerator that a folder's bitstream has."""
+    """Read the hash of the configuration that a folder's bitstream was made from."""
     from ..boards.errors import BoardError
 
     try:

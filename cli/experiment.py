@@ -1,4 +1,4 @@
-"""The command line's part about experiments: ``adagp experiment``; with it, the whole of it."""
+"""``adagp experiment``: methods of training compared in PyTorch."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -137,7 +137,7 @@ def experiment(
 
 
 def _finish(made: "Experiment", jobs: int) -> list[dict]:
-    """Run what is left, and show how it goes."""
+    """Run the runs that have not ended yet, with progress on the screen."""
     from ..experiments.progress import RunsProgress
 
     n_runs, n_left = len(made.runs), len(made.left)
@@ -148,7 +148,7 @@ def _finish(made: "Experiment", jobs: int) -> list[dict]:
 
 
 def _report(made: "Experiment", outcomes: list[dict], tensorboard: bool) -> dict:
-    """Print the table, write and draw; returns the summary."""
+    """Print the table, write the files and draw the plots; returns the summary."""
     from dataclasses import asdict
 
     from ..experiments.experiment_folder import without_nan

@@ -15,9 +15,9 @@ __all__ = ["batches_by_phase", "draw", "report"]
 
 
 def batches_by_phase(row: dict, source: str) -> str:
-    """How many batches of each phase there were, and what one took; of a summary or a row of the log.
+    """Tell the number of batches by phase in a row of the log (or a summary), and the cycles that each took.
 
-    Not of warm-up, one of which has calibrated.
+    Warm-up batches get no cycles, because one of them calibrated and took longer.
     """
     parts = []
     for name, title in zip(PHASE_NAMES, PHASE_TITLES, strict=True):

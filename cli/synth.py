@@ -1,4 +1,4 @@
-"""The command that measures hardware: synth."""
+"""``adagp synth``: area, clock and power of the hardware, by open tools."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -17,11 +17,11 @@ __all__ = ["changed", "synth"]
 
 TARGETS = ("ecp5", "xilinx", "ice40", "asic")
 LARGEST_MHZ = 1000
-"""That may be asked for: more than any of these FPGAs' clocks."""
+"""The highest clock that may be asked for; no clock of these FPGAs is faster."""
 
 
 def changed(config: Config, changes: Sequence[str]) -> Config:
-    """``config`` with fields set as ``FIELD=NUMBER`` says, and named so; raises SettingsError, ConfigError."""
+    """Change fields of ``config`` by ``FIELD=NUMBER``, and its name with them; raises SettingsError, ConfigError."""
     known = [field.name for field in fields(config) if field.type is int]
     for change in changes:
         name, _, value = change.partition("=")
@@ -67,10 +67,10 @@ def synth(
     jobs: Annotated[int, typer.Option(help="Tools at once; each takes one core and some GB of memory.", min=1)] = 1,
     json_path: JsonOption = None,
 ) -> None:
-    """Area, clock and power of the accelerator, by open tools: Yosys, nextpnr, OpenSTA.
+    """Measure area, clock and power of the accelerator with open tools: Yosys, nextpnr, OpenSTA.
 
-    Netlists and placed designs are kept in `~/.cache/adagp` by what they are made from: nothing is made twice, and a
-    run that was stopped goes on. The first variant is what the others are compared with, block by block.
+    Netlists and placed designs are kept in `~/.cache/adagp`: nothing is made twice, and a stopped run continues when
+    the same command is given again. The other variants are compared with the first, block by block.
 
     Example: `adagp synth --preset tiny` (all four designs on an ECP5)
 

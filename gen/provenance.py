@@ -57,7 +57,7 @@ def _compiler():
 
 
 def _processor():
-    """What Linux calls it, by which timings are to be read."""
+    """Name of the processor, as Linux has it; timings depend on it."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

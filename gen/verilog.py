@@ -185,7 +185,7 @@ def _guard_assertions(text):
 
 
 def _clear_memories(text):
-    """What :class:`_Emitter` has left out: memories are 0 at first unless something else is said."""
+    """Add the initial values of memories, which :class:`_Emitter` leaves out: 0 unless others are given."""
     numbers = count()
 
     def clear(found):

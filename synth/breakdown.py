@@ -1,4 +1,4 @@
-"""Where a design's resources go, block by block, and what another design has more."""
+"""Resources of a design block by block, and differences between two designs."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ def tree(cells: Cells, target: Target, depth: int | None = None) -> Tree:
 
 
 def difference(one: Tree, other: Tree) -> Tree:
-    """What each block of ``one`` has more than that of ``other``, where there is a difference."""
+    """Resources of each block of ``one`` minus those of ``other``; blocks without a difference are left out."""
     found = {}
     for block in sorted({*one, *other}, key=lambda block: block.split(".") if block else []):
         resources = one.get(block) or other[block]

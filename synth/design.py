@@ -1,4 +1,4 @@
-"""What is synthesised: an accelerator, or one of its blocks alone."""
+"""A design to synthesise: an accelerator, or one of its blocks alone."""
 
 import json
 import re
@@ -43,18 +43,18 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "pad_c": lambda config: PingPong(config, config.c_depth),
     "predictor": lambda config: Core(config.predictor_core), "predictor_memory": PredictorMemory,
 }  # fmt: skip
-"""What can be synthesised alone."""
+"""Blocks that can be synthesised alone."""
 
 PLACES = {
     "sequencer": "core.sequencer", "fill": "core.fill", "store": "core.store", "compute": "core.compute",
     "array": "core.compute.array", "pe": "core.compute.array.pe_r0_c0", "accumulator": "core.compute.accumulator",
     "drain": "core.drain", "pad_a": "core.pad_a", "pad_b": "core.pad_b", "pad_c": "core.pad_c",
 }  # fmt: skip
-"""Where blocks are in an accelerator, of those that aren't right below its top."""
+"""Paths of the blocks that don't stand right below the accelerator's top."""
 
 HERE = Path(__file__).parent
 PREFIX = "accelerator"
-"""What :class:`~adagp.gen.verilog.Flat` calls what is inside it."""
+"""Name that :class:`~adagp.gen.verilog.Flat` gives to the design inside it."""
 
 
 _MODULE = re.compile(r"^module .*?^end$", re.MULTILINE | re.DOTALL)

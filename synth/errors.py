@@ -1,10 +1,10 @@
-"""What can go wrong between a configuration and its figures."""
+"""Errors between a configuration and its figures."""
 
 __all__ = ["FitError", "RouteError", "TargetError", "ToolError"]
 
 
 class TargetError(ValueError):
-    """What was asked for doesn't exist: a part, a block, a usable Liberty file; the message says what does."""
+    """A part, a block or a usable Liberty file doesn't exist; the message lists those that do."""
 
 
 class FitError(TargetError):
@@ -12,8 +12,8 @@ class FitError(TargetError):
 
 
 class ToolError(RuntimeError):
-    """A tool is missing or has failed; the message says how to install it, or what it said."""
+    """A tool is missing or has failed; the message says how to install it, or has the tool's own."""
 
 
 class RouteError(ToolError):
-    """A placed design's nets have found no wires of their own; the message says how far it got."""
+    """The router found no wires of their own for all nets; the message says how far it came."""

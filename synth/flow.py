@@ -31,7 +31,7 @@ Report = Callable[[str], Say]
 
 @dataclass(frozen=True)
 class Options:
-    """How to place and route; None: the usual part, package, speed grade, and the design's clock."""
+    """Options of place and route; None stands for the usual part, package and speed grade, and the design's clock."""
 
     part: str | None = None
     package: str | None = None
@@ -94,7 +94,10 @@ def _summary(done: _Synthesised, target: Target, part: Part) -> dict:
 
 @dataclass(frozen=True)
 class _Routed:
-    """What a seed's place and route came to; where there is no route, what was said; ``failed``: not by the router."""
+    """Outcome of place and route with one seed.
+
+    ``said`` is the tool's message where there is no route; ``failed``: another tool than the router ended with it.
+    """
 
     identity: str
     said: str = ""
@@ -107,7 +110,7 @@ class _Routed:
 
 
 def _known(earlier: Mapping, run: nextpnr.Run) -> _Routed | None:
-    """What earlier figures have of a seed, if they are of the same run."""
+    """Outcome of a seed in earlier figures, None unless they are of the same run."""
     seed = str(run.seed)
     if earlier.get("placements", {}).get(seed) != run.identity:
         return None
@@ -136,13 +139,13 @@ def _place(run: nextpnr.Run, done: _Synthesised, report: Report) -> _Routed:
 
 
 def median_mhz(speeds: Iterable[float], unrouted: int) -> float:
-    """Of seeds; those without a route have 0, and where there are such, the lower of two in the middle counts."""
+    """Median clock of all seeds. A seed without a route counts as 0; with such seeds the median is the lower middle."""
     middle = median_low([*speeds, *[0.0] * unrouted]) if unrouted else median(speeds)
     return round(middle, 2)
 
 
 def _timing(by_seed: Mapping[int, _Routed]) -> dict:
-    """Of the seeds that have a route, frequencies and critical paths; ``utilisation`` and ``late`` are the best's."""
+    """Frequencies and critical paths of the routed seeds; ``utilisation`` and ``late`` are those of the best one."""
     ended = {seed: routed for seed, routed in by_seed.items() if not routed.failed}
     found = {
         "unrouted": {str(seed): routed.said for seed, routed in ended.items() if routed.said},

@@ -32,7 +32,7 @@ class Scopes:
 
     @classmethod
     def read(cls, folder: Path, root: str) -> "Scopes":
-        """Of a netlist in ``folder``."""
+        """Read the scopes of the netlist in ``folder``."""
         listed = (_plain(line.removeprefix(f"{TOP}/")) for line in (folder / "scopes.txt").read_text().split())
         return cls(root, frozenset(name.removeprefix(f"{root}.") for name in listed if name.startswith(f"{root}.")))
 
@@ -66,13 +66,13 @@ def _written(cell):
 
 @dataclass(frozen=True)
 class Cells:
-    """How many cells of which type each block has, itself; and the blocks there are."""
+    """The blocks of a netlist, and the number of cells in each by type, without those of blocks inside it."""
 
     scopes: Scopes
     counts: dict[str, Counter[str]] = field(default_factory=dict)
 
     def total(self, blocks: Iterable[str] | None = None) -> Counter[str]:
-        """Of the blocks given, or of all but the harness."""
+        """Cells of the given blocks together, by default of all but the harness."""
         chosen = [block for block in self.counts if block != HARNESS] if blocks is None else blocks
         return sum((self.counts.get(block, Counter()) for block in chosen), Counter())
 

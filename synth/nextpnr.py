@@ -31,19 +31,21 @@ FIRM = "--tmg-ripup"
 """The router's option to tear up what is late, for as long as anything is."""
 
 LATE = 400
-"""How many nets may be late when such are torn up, but for PATIENCE iterations one after the other: where that had an
-end there were single ones with up to 162, and hundreds in all where the placement is to blame."""
+"""Most late nets while the router tears up late nets. More in PATIENCE iterations in a row stop the run.
+
+Runs that ended had single iterations with up to 162; a bad placement gives hundreds in every iteration."""
 PATIENCE = 8
 
 _PLACE = ("--json", "netlist.json", "--no-route", "--write", "placement.json")
 _ROUTE = ("--json", "placement.json", "--no-pack", "--no-place")
 
 PLACING = 1000
-"""After how many iterations the electrostatic placer is stopped: those that ended took up to two thirds of that, and
-there are designs whose memories it pushes around for ever."""
+"""Iterations after which the electrostatic placer is stopped.
+
+Runs that ended took up to two thirds of that; with some designs it pushes memories around for ever."""
 
 PHASE = re.compile(r"^Info: +(\S.*)$", re.MULTILINE)
-"""What nextpnr says that it does, in its log."""
+"""Line of the log in which nextpnr names its current step."""
 _ITERATION = re.compile(r"\biter=(\d+) wires=.* overused=(\d+)(?:.* tmgfail=(\d+))?")
 _PLACING = re.compile(r"\biter=(\d+) steplen=")
 
@@ -63,7 +65,7 @@ class Router:
 
     @cached_property
     def command(self) -> tuple[str, ...]:
-        """What runs it; raises ToolError where there is none."""
+        """Command that runs nextpnr; raises ToolError if it isn't installed."""
         if path := shutil.which(self.tool):
             return (path,)
         try:
@@ -77,7 +79,7 @@ class Router:
 
     @cached_property
     def version(self) -> str:
-        """What the tool calls itself."""
+        """Name and version that the tool reports."""
         if len(self.command) > 1:
             return f"{self.package} {version(self.package)}"
         said = subprocess.run([*self.command, "--version"], capture_output=True, text=True)
@@ -90,7 +92,7 @@ class Router:
     def refinement(self) -> tuple[str, ...]:
         """Options for the better way to refine a placement, which tools without threads lack.
 
-        With one thread: how many there are decides about the result.
+        One thread, because the result depends on their number.
         """
         if len(self.command) > 1:
             return ()
@@ -101,10 +103,10 @@ class Router:
         self, name: str, netlist: Path, options: tuple[str, ...], freq_mhz: float, seed: int,
         plan: floorplan.Plan | None = None, pins: Mapping[str, str] | None = None, firm: bool = False,
     ) -> "Run":  # fmt: skip
-        """What places and routes ``netlist``: a folder of :func:`.yosys.synthesise`, told from others by its name.
+        """Describe a run that places and routes ``netlist``, a folder of :func:`.yosys.synthesise`.
 
-        ``pins``: places of the netlist's ports; where there are none nextpnr chooses them. ``firm``: nets that miss
-        ``freq_mhz`` are routed anew until none is left; where that has no end the placement is routed as without.
+        ``pins``: places of the netlist's ports; without them nextpnr chooses. ``firm``: nets that miss ``freq_mhz``
+        are routed anew until none is left; if that doesn't end, the placement is routed as without ``firm``.
         """
         arguments = (
             *options, *self.refinement, *(plan.options if plan else ()), "--freq", f"{freq_mhz:g}", "--seed", str(seed),
@@ -191,7 +193,7 @@ class Run:
 
 
 def _end(log):
-    """What to say of a run that was stopped and is to be named."""
+    """Message about a run that was stopped; ``{}`` stands for its name."""
     routed, placed = _ITERATION.findall(log), _PLACING.findall(log)
     if not routed:
         return f"can't place {{}}: after {int(placed[-1]) if placed else 0} iterations there are still cells on others"
@@ -200,7 +202,7 @@ def _end(log):
 
 
 def _hopeless(log):
-    """Whether a run would be stopped, by today's limits, where this log of it ends or before."""
+    """Tell whether today's limits would stop a run within this log of it."""
     watch = watched(lambda _: None)
     try:
         for what in PHASE.findall(log):

@@ -66,7 +66,7 @@ def _enable(register):
 
 
 def _plain(register, block, side):
-    """Whether a flip-flop, but for its enable, does what the register of a block's port does."""
+    """Tell whether a flip-flop, apart from its enable, behaves as the register of a block's port."""
     parameters = register["parameters"]
     return (
         all(parameters.get(name, value) == value for name, value in _PLAIN.items())
@@ -85,7 +85,7 @@ def _sides(block, pins):
 
 
 def _usable(block, side):
-    """Whether a port's register is there to be used."""
+    """Tell whether a port's register is free."""
     parameters = block["parameters"]
     return (
         parameters.get(f"REGMODE_{side}") == "NOREG"

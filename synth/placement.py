@@ -1,4 +1,4 @@
-"""What nextpnr's report tells of a placed and routed design: clock, places in use, what is late, the critical path."""
+"""Figures from nextpnr's report on a placed and routed design: clock, places in use, late nets, critical path."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def fmax_mhz(folder: Path) -> float:
 
 
 def utilisation(folder: Path) -> dict[str, tuple[int, int]]:
-    """What is used of each kind of place, and what there is."""
+    """Used and available places, by kind."""
     return {name: (found["used"], found["available"]) for name, found in _report(folder)["utilization"].items()}
 
 
@@ -40,7 +40,7 @@ def late(folder: Path, scopes: Scopes, period_ns: float) -> dict[str, dict]:
 
 
 def _latest(delay: float | list[float]) -> float:
-    """Of the least and the greatest, or of the one that older nextpnr tells."""
+    """The greater of the two delays that nextpnr reports, or the only one of an older nextpnr."""
     return max(delay) if isinstance(delay, list) else delay
 
 

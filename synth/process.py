@@ -21,7 +21,7 @@ INTERVAL = 0.25
 """Seconds between two looks at a log."""
 
 _ERROR = re.compile(r"^error:.*$", re.MULTILINE | re.IGNORECASE)
-"""What tools say of an error: other lines may have the word too, as the name of a signal."""
+"""Line in which a tool reports an error; elsewhere the word may be part of a signal's name."""
 
 _running: set[subprocess.Popen] = set()
 _stopping = threading.Event()

@@ -1,4 +1,4 @@
-"""What the technologies that are synthesised for have in common: parts, passes, and how cells are counted."""
+"""A technology to synthesise for: its parts, its passes, and the way its cells are counted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ class Target:
         return package or (part.packages or ("",))[0], speed or (part.speeds or ("",))[0]
 
     def resources(self, cells: Mapping[str, int]) -> dict[str, int]:
-        """How much of each resource cells take, given by type."""
+        """Resources that cells take, given their number by type."""
         return {
             resource: round(sum(
                 number * next((weight for pattern, weight in weights.items() if fnmatchcase(cell, pattern)), 0)

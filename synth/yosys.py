@@ -32,17 +32,17 @@ _PASS = re.compile(r"^[\d.]+ Executing (.+?)(?: pass| \(|\.)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Step:
-    """What is done to a netlist once Yosys has made it.
+    """A change of a netlist after Yosys has made it.
 
-    ``change`` is given all that is in ``netlist.json`` and returns what takes its place; ``identity`` tells it from
-    other steps.
+    ``change`` gets the content of ``netlist.json`` and returns the content that replaces it; ``identity`` tells the
+    step from others.
     """
 
     change: Callable[[dict], dict]
     identity: str
 
     def apply(self, file: Path) -> None:
-        """To a netlist's file."""
+        """Change a netlist's file."""
         file.write_text(json.dumps(self.change(json.loads(file.read_text()))))
 
 
@@ -55,7 +55,7 @@ def _marks(text):
 
 
 def yosys_version() -> str:
-    """Of the installed Yosys; raises ToolError where there is none."""
+    """Version of the installed Yosys; raises ToolError if there is none."""
     try:
         return version("pyosys")
     except PackageNotFoundError:
@@ -63,7 +63,7 @@ def yosys_version() -> str:
 
 
 def yosys_command(script: str) -> tuple[str, ...]:
-    """What runs a script in the current folder."""
+    """Command that runs a Yosys script in the current folder."""
     return (sys.executable, "-u", "-c", _MAIN, script)  # unbuffered: an error ends the process at once
 
 

@@ -31,10 +31,10 @@ def _means(found):
 
 @dataclass(frozen=True)
 class Activity:
-    """What a phase's batch did: toggles a clock cycle by net (bit by bit) and accesses a cycle by memory.
+    """Activity in a batch of one phase: toggles a clock cycle by net (bit by bit), accesses a cycle by memory.
 
-    Names are paths as in the hierarchy, without what is around the design. ``words``: toggles of the bits of a word, by
-    memory; where a memory is made of flip-flops they are what its words do. ``default`` is for nets that aren't known.
+    Names are paths in the hierarchy, from the design's top on. ``words``: toggles of the bits of a word, by memory;
+    they hold for the words of a memory that is made of flip-flops. ``default`` stands for nets without known activity.
     """
 
     toggles: Mapping[str, list[float]]

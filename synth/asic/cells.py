@@ -58,7 +58,7 @@ class Mapped:
 
     @property
     def target(self) -> Target:
-        """How its cells count: areas in square micrometres (the unit of Liberty files for gates)."""
+        """Technology of these cells; areas are in square micrometres, the unit of Liberty files for gates."""
         macros = {memory.name: memory for _, memory in self.memories}
         return Target(
             name="asic", title="standard cells", family=None, passes=_PASSES,

@@ -68,7 +68,7 @@ class Table:
 
     @classmethod
     def read(cls, group: _Group, templates: Mapping[str, _Group], load_unit: float, scale: float) -> "Table":
-        """Of a table in a Liberty file, its values times ``scale``; raises TargetError for one without template."""
+        """Read a table of a Liberty file, its values times ``scale``; raises TargetError if it has no template."""
         if group.name != "scalar" and group.name not in templates:
             raise TargetError(f"a Liberty file's table {group.kind} has no template {group.name}")
         template = templates.get(group.name, group)

@@ -121,7 +121,7 @@ class Gates:
 
 @cache
 def _transfer(function: str, inputs: tuple[str, ...]) -> np.ndarray:
-    """What a gate's output does (0: stays low, 1: rises, 2: falls, 3: stays high) for all that its inputs do."""
+    """Change of a gate's output (0: stays low, 1: rises, 2: falls, 3: stays high) for all changes of its inputs."""
     table = np.array(truth(function, inputs), int)
     doing = np.indices((4,) * len(inputs)).reshape(len(inputs), -1)
     weights = 1 << np.arange(len(inputs))[::-1]

@@ -24,7 +24,7 @@ DEEP = 64
 
 CELL_F2 = 146.0
 PORTS = 2.0
-"""Of every memory, one that reads and one that writes: so many accesses a cycle there can be."""
+"""Ports of a memory, one that reads and one that writes: the accesses that one cycle can have."""
 EFFICIENCY = 0.5
 REFERENCE_PJ, REFERENCE_BITS, REFERENCE_BYTES = 10.0, 64, 8192
 REFERENCE_NM, REFERENCE_VOLTS = 45.0, 0.9
@@ -44,12 +44,12 @@ class Memory:
 
     @property
     def name(self) -> str:
-        """Of its shape."""
+        """Name by words and width."""
         return f"memory_{self.words}x{self.width}"
 
     @property
     def area_um2(self) -> float:
-        """Of the macro, in square micrometres."""
+        """Area of the macro in square micrometres."""
         return self.words * self.width * CELL_F2 * ((self.nm or 0.0) * 1e-3) ** 2 * PORTS / EFFICIENCY
 
     @property
@@ -61,7 +61,7 @@ class Memory:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str], nm: float | None, volts: float) -> "Memory":
-        """Of the parameters of a Yosys cell, which are binary; raises ToolError for ports that the model isn't of."""
+        """Make one from the binary parameters of a Yosys cell; raises ToolError for ports that the model lacks."""
         words, width, reads, writes = (int(parameters[name], 2) for name in ("SIZE", "WIDTH", "RD_PORTS", "WR_PORTS"))
         if (reads, writes) != (1, 1):
             raise ToolError(

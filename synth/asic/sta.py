@@ -53,7 +53,7 @@ class _Netlist:
         self.inputs, self.wires = sorted(bits[False] - bits[True] - {self.clock}), sorted(bits[True])
 
     def verilog(self) -> str:
-        """Of module ``adagp``, with ``clk`` as its clock."""
+        """Verilog of the module ``adagp``, whose clock is ``clk``."""
         inputs = ["clk", *map(self._net, self.inputs)]
         lines = [f"module {TOP} ({', '.join(inputs)});", *(f"input {name};" for name in inputs)]
         lines += [f"wire {self._net(bit)};" for bit in self.wires]
