@@ -48,11 +48,6 @@ class Control(wiring.Component):
     config : Config
         decides which members there are
 
-    Attributes
-    ----------
-    stop_latency : int
-        cycles from a report in ``errors`` to ``stop`` and ``lost``
-
     Members
     -------
     bus, irq : In(AxiLite()), Out(1)
@@ -86,6 +81,11 @@ class Control(wiring.Component):
         values of the registers, which are kept in the update unit
     set_adam_power1, set_adam_power2, adam_value : Out, where ``config.predicts``
         write ``adam_value`` to one of them
+
+    Attributes
+    ----------
+    stop_latency : int
+        cycles from a report in ``errors`` to ``stop`` and ``lost``
     """
 
     def __init__(self, config: Config):

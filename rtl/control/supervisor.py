@@ -35,11 +35,6 @@ class Supervisor(wiring.Component):
         length of a reset, a power of two. The reset travels from block to block (see :class:`.core.Core`): it is high
         for this long and then low for as long before anything else happens, so that it has reached and left every block
 
-    Attributes
-    ----------
-    latency : int
-        cycles from an error's report to ``stop`` and ``lost``
-
     Members
     -------
     command : In(Control)
@@ -72,6 +67,11 @@ class Supervisor(wiring.Component):
         the machine is running, stopping, being cleared or being reset; registers STATUS, ERROR and ERROR_INDEX
     event : Out(1)
         STATUS shows HOST, DONE or ERROR
+
+    Attributes
+    ----------
+    latency : int
+        cycles from an error's report to ``stop`` and ``lost``
 
     Timing
     ------
