@@ -96,7 +96,7 @@ def train(
     ] = DEFAULTS.phases,
     predictor_rate: Annotated[float, typer.Option(help="Learning rate of the predictor.")] = DEFAULTS.predictor_rate,
     predictor_milestones: Annotated[
-        str, typer.Option(help="Epochs, such as 30,60, behind which the predictor's rate is multiplied by its gamma.")
+        str, typer.Option(help="Epochs, such as 30,60, after which the predictor's rate is multiplied by its gamma.")
     ] = DEFAULTS.predictor_milestones,
     predictor_gamma: Annotated[float, typer.Option(help="See milestones.")] = DEFAULTS.predictor_gamma,
     plateau_factor: Annotated[
@@ -112,7 +112,9 @@ def train(
         float, typer.Option(help="Cosine of prediction and true gradient that a run of GP batches needs; 0: none.")
     ] = DEFAULTS.gate,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over, even if the folder holds an unfinished run.")
+    ] = False,
     checkpoint_every: Annotated[int, typer.Option(help="Batches between checkpoints.", min=1)] = 50,
     trace: Annotated[
         str | None, typer.Option(help="Record waveforms of the commands `FIRST:LAST` (see disasm) in `trace.fst`.")
