@@ -14,7 +14,7 @@ namespace adagp {
 
 constexpr unsigned RESET_CYCLES = 4;
 
-// Registers in the memory controller's place, which hold what is written to them.
+// Registers in place of the memory controller's; they keep their values.
 class Registers {
   public:
     template <typename Top>

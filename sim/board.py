@@ -23,23 +23,23 @@ from ..spec.dram_part import DramPart
 from ..spec.presets import PRESETS, preset
 from ..spec.validation import ConfigError
 from .build import BuildError, library
-from .line_noise import PAUSE, Mishaps
+from .line_noise import PAUSE, LineNoise
 from .native_types import Settings, settings
 from .simulation import SimulationError
 
 __all__ = ["CYCLES_PER_BIT", "Board", "main", "serve"]
 
 CYCLES_PER_BIT = 4
-"""Few, because most of what a board does in simulation is to wait for bits."""
+"""Few cycles, since a simulated board spends most of its time waiting for bits."""
 
 BITS = 10
-"""Of a byte on the line."""
+"""Bits on the line for a byte."""
 
 STEP_CYCLES = 1000
 """Cycles between two looks at the terminal."""
 
 IDLE_CYCLES = 4_000_000
-"""Without a byte for so long a board stands still until the next one comes: no host asks for a longer silence."""
+"""Cycles without a byte after which the board stands still until the next one; no host needs a longer silence."""
 
 
 @cache
@@ -109,14 +109,14 @@ class Board:
 
 
 class _Terminal:
-    """The master's side of a pseudo-terminal: reads without waiting, and writes what the other side has room for."""
+    """The master's side of a pseudo-terminal; it never waits until the other side has room."""
 
     def __init__(self, descriptor: int):
         self._descriptor, self._rest = descriptor, b""
         os.set_blocking(descriptor, False)
 
     def read(self, seconds: float) -> bytes:
-        """What has come, after at most so many seconds."""
+        """Bytes that have come, after waiting for at most so many seconds."""
         ready, _, _ = select.select([self._descriptor], [], [], seconds)
         return os.read(self._descriptor, 4096) if ready else b""
 
@@ -127,14 +127,14 @@ class _Terminal:
 
 
 def serve(
-    board: Board, descriptor: int, stopped: Callable[[], bool], there: Mishaps | None = None,
-    back: Mishaps | None = None,
+    board: Board, descriptor: int, stopped: Callable[[], bool], there: LineNoise | None = None,
+    back: LineNoise | None = None,
 ) -> None:  # fmt: skip
     """Run the board with its line at the master's side of a pseudo-terminal, until ``stopped()``.
 
-    ``there``, ``back``: what happens to bytes on their way to the board and from it.
+    ``there``, ``back``: noise on the way to the board and from it.
     """
-    terminal, there, back = _Terminal(descriptor), there or Mishaps(), back or Mishaps()
+    terminal, there, back = _Terminal(descriptor), there or LineNoise(), back or LineNoise()
     byte_cycles = BITS * board.cycles_per_bit
     coming: deque[int] = deque()
     resumes = last = 0  # cycles: when a pause in what comes from the board is over, when the line was last in use
@@ -166,11 +166,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="clock cycles that a bit on the line lasts (default: %(default)s, the least)",
     )  # fmt: skip
     for name, what in (
-        ("drop", "is lost"), ("corrupt", "is another"), ("delay", "is late, with all behind it"),
+        ("drop", "is lost"), ("corrupt", "is another"), ("delay", "is late, with all after it"),
         ("duplicate", "comes twice"),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=float, default=0.0, help=f"chance in 0..1 that a byte {what}")
-    parser.add_argument("--seed", type=int, default=1, help="of these mishaps (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of this noise (default: 1)")
     return parser.parse_args(argv)
 
 
@@ -179,13 +179,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _arguments(argv)
     chances = {name: getattr(arguments, name) for name in ("drop", "corrupt", "delay", "duplicate")}
     try:
-        there, back = (Mishaps(**chances, seed=2 * arguments.seed + direction) for direction in (0, 1))
+        there, back = (LineNoise(**chances, seed=2 * arguments.seed + direction) for direction in (0, 1))
         config = replace(preset(arguments.preset), variant=arguments.variant)
         board = Board(config, cycles_per_bit=arguments.cycles_per_bit)
     except (ConfigError, BuildError, ValueError) as error:
         sys.exit(f"error: {error}")
     master, slave = os.openpty()
-    tty.setraw(slave)  # stays open here: or the line would hang up with each host that goes
+    tty.setraw(slave)  # stays open: otherwise the line hangs up when a host closes it
     path = Path(os.ttyname(slave))
     if arguments.path is not None:
         arguments.path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The simulator's build: Verilog and shared library of a configuration, made once and cached.
+"""Build of the simulator: the shared library of a configuration's Verilog, made once and cached.
 
 The cache: see :mod:`adagp.gen.cache`. Needs g++, but neither make nor perl: the generated C++ is compiled here rather
 than by Verilator's makefile.
@@ -80,7 +80,7 @@ def _compiler():
 
 
 def lint(path: Path) -> list[str]:
-    """What Verilator's lint, reading Verilog-2005, says about a ``top.v`` beyond the waivers of ``lint.vlt``.
+    """Lines of Verilator's lint, which reads Verilog-2005, about a ``top.v``, but for the waivers of ``lint.vlt``.
 
     Raises BuildError for errors.
     """

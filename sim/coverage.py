@@ -1,4 +1,4 @@
-"""What the counters of a simulator with coverage count: taken from the C++ that Verilator generates.
+"""Points of coverage that a simulator's counters count, taken from the C++ that Verilator generates.
 
 Verilator would register each of some 10^5 points by name whenever a simulation is opened, which takes seconds and as
 long to compile; here they are listed once, when the simulator is built, and a simulation only counts.
@@ -26,7 +26,7 @@ _ESCAPE = re.compile("__0([0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True)
 class Point:
-    """What one or, of a toggle, two counters a bit count.
+    """A point of coverage: one counter, or for a toggle two for each bit.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Point:
 
 
 def plain(name: str) -> str:
-    """A name as it is in the Verilog, of one in which Verilator has escaped what C++ does not allow."""
+    """The Verilog name of a C++ name, in which Verilator has escaped some characters."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
 
 
@@ -98,5 +98,5 @@ def load(path: Path) -> list[Point]:
 
 @cache
 def n_counters(path: Path) -> int:
-    """How many counters the points of a file have."""
+    """The number of counters that the points of a file have."""
     return max(point.counter + point.n_counters for point in load(path))

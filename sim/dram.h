@@ -4,9 +4,8 @@
 // touches, after a turnaround where the direction changes and outside refreshes. A read is served
 // `latency` after its acceptance at the earliest; a write once all its beats have come, and it is
 // answered `write_latency` after they have crossed the bus. Reads are answered in order, writes too, and
-// neither waits for the other: a write takes effect when its answer is taken, a read looks at its
-// acceptance. AXI promises no more, and where memory changes between a read's acceptance and its data,
-// what comes is neither the old nor the new.
+// neither waits for the other. A write takes effect when its answer is taken; a read takes the bytes of its
+// acceptance. AXI promises no more: a byte that changes between a read's acceptance and its data reads as GARBAGE.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +21,12 @@ namespace adagp {
 constexpr unsigned BEAT_BYTES = PORT_WIDTH / 8;
 constexpr unsigned MAX_BURST = 256;
 constexpr uint64_t PAGE = 4096;
-constexpr uint8_t GARBAGE = 0xa5;  // what a byte holds that nothing may be made of
+constexpr uint8_t GARBAGE = 0xa5;  // a byte with an undefined value
 constexpr uint64_t ANY = ~uint64_t{0};
 
 enum Response : uint8_t { OKAY = 0, SLVERR = 2, DECERR = 3 };
 
-// Times are in 1/65536 of a cycle. Laid out as `Settings` of simulation.py.
+// Times are in 1/65536 of a cycle. Laid out as `Settings` of native_types.py.
 constexpr unsigned TIME_BITS = 16;
 struct Settings {
     uint64_t granule_bytes, granule_time, latency, refresh_interval, refresh, turnaround;
@@ -47,11 +46,11 @@ struct Totals {
     uint64_t read_bytes, write_bytes, read_beats, write_beats, read_bursts, write_bursts;
 };
 
-// A burst's way through the memory, in the order of acceptance; times are in cycles. Laid out as `BURST` of parts.py.
+// A burst as it passes through the memory; times are in cycles. Laid out as `BURST` of native_types.py.
 struct Passage {
     uint64_t write, id, addr, beats, response;
     uint64_t offered, accepted, first, last;  // first and last beat of its data, or its answer, taken; 0: not yet
-    uint64_t failed;                          // the same of its first beat that fails, or of its answer
+    uint64_t failed;                          // when its first failing beat, or its answer, was taken
 };
 
 struct Address {
@@ -69,7 +68,7 @@ struct Beat {
     bool operator==(const Beat&) const = default;
 };
 
-// What the accelerator drives in a cycle, and what the memory drives in the next.
+// Signals that the accelerator drives in a cycle, and those that the memory drives in the next.
 struct Master {
     bool arvalid = false, awvalid = false, wvalid = false, rready = false, bready = false;
     Address ar, aw;
@@ -85,14 +84,14 @@ class Dram {
   public:
     Slave out;
     Totals totals{};
-    std::string violation;  // of the AXI protocol, by the accelerator; empty while there is none
+    std::string violation;  // the accelerator's first violation of the AXI protocol, or empty
 
     Dram(uint8_t* memory, uint64_t size, const Settings& settings)
         : memory_(memory), size_(size), set_(settings),
           beat_time_(settings.granule_time * BEAT_BYTES / settings.granule_bytes),
           next_refresh_(settings.refresh_interval), random_(settings.seed * 2 + 1) {}
 
-    // What is under way is forgotten, as if the accelerator had never asked for it.
+    // Forget all bursts under way.
     void reset() {
         for (auto* queue : queues()) queue->clear();
         beats_.clear();
@@ -136,7 +135,7 @@ class Dram {
         unsigned beats, sent;
         uint8_t id, response;
         uint64_t bad;  // the beat that fails with this response; -1: all
-        Passage* passage;  // where it's noted, or null
+        Passage* passage;  // its record, or null
     };
 
     uint8_t* memory_;
@@ -149,7 +148,7 @@ class Dram {
     uint64_t in_a_row_ = 0;
     std::deque<Burst> reads_, read_data_, writes_, answers_;  // accepted, on the bus or later
     std::deque<Beat> beats_;   // of writes not answered; the first `moved_` of them have crossed the data bus
-    std::deque<Data> looked_;  // what reads not answered saw
+    std::deque<Data> looked_;  // bytes that unanswered reads saw
     uint64_t moved_ = 0;
     Passage *log_ = nullptr, *log_end_ = nullptr;
     uint64_t ar_offered_ = 0, aw_offered_ = 0;

@@ -1,20 +1,20 @@
-"""What may happen to bytes on a line, at random."""
+"""Random noise on a line: bytes that are lost, changed, late or doubled."""
 
 import random
 from dataclasses import dataclass, field
 
-__all__ = ["PAUSE", "Mishaps"]
+__all__ = ["PAUSE", "LineNoise"]
 
 PAUSE = 256
-"""In place of a byte: as long as this many less bytes, and one, would take, nothing comes (``uart.h``)."""
+"""PAUSE + n in place of a byte: nothing comes for the time of n + 1 bytes (see ``uart.h``)."""
 
 LONGEST = 300
-"""Bytes whose time a pause lasts at most."""
+"""Longest pause, in the time of a byte."""
 
 
 @dataclass
-class Mishaps:
-    """Chances in 0..1 for each byte: it is lost, another, late (with all behind it), or comes twice.
+class LineNoise:
+    """Chances in 0..1 for each byte to be lost, changed, late (with all after it), or doubled.
 
     ``counts`` says how often each has happened, by name.
     """
@@ -40,7 +40,7 @@ class Mishaps:
         return happens
 
     def apply(self, data: bytes) -> list[int]:
-        """What comes of ``data``: bytes, and pauses."""
+        """The bytes and pauses that arrive when ``data`` is sent."""
         result: list[int] = []
         for byte in data:
             if self._happens("delay"):

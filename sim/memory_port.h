@@ -5,7 +5,7 @@
 
 namespace adagp {
 
-// What the accelerator drives.
+// Takes the signals that the accelerator drives.
 template <typename Top>
 void sample_memory(const Top& top, Master& m) {
     m.arvalid = top.m_axi_arvalid;
@@ -24,7 +24,7 @@ void sample_memory(const Top& top, Master& m) {
     m.bready = top.m_axi_bready;
 }
 
-// What the memory drives.
+// Sets the signals that the memory drives.
 template <typename Top>
 void drive_memory(Top& top, const Slave& s) {
     top.m_axi_arready = s.arready;

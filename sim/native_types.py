@@ -1,4 +1,4 @@
-"""Memory parts for the DRAM model, in the units of the native driver; faults to inject."""
+"""Types shared with the native driver: settings of the memory, faults, bursts, events and totals."""
 
 import ctypes
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ BURST = np.dtype([
     (name, np.int64)
     for name in ("write", "id", "addr", "beats", "response", "offered", "accepted", "first", "last", "failed")
 ])  # fmt: skip
-"""A burst's way through the memory: ``Passage`` of dram.h. Its times count steps of the memory."""
+"""A burst as it passes through the memory, ``Passage`` of dram.h. Its times count steps of the memory."""
 
 UNITS = (
     "batch", "update", "fill", "array", "drain", "store", "predictor fill", "predictor array", "predictor drain",
     "predictor store",
 )  # fmt: skip
-"""Units by number, of which an event tells: `Unit` of recorder.h. "array" is that of PEs or, in its place, the pool
-unit; "batch" a batch as a whole; the predictor's only where it has engines of its own."""
+"""Units of the machine by number, as `Unit` of recorder.h. "array" is the array of PEs or the pool unit in its place,
+"batch" a batch as a whole; the predictor's are there only where it has engines of its own."""
 
 EVENT = np.dtype([
     (name, np.int64) for name in ("unit", "command", "dry", "phase", "batch", "begin", "end", "busy")
@@ -85,7 +85,7 @@ class Settings(ctypes.Structure):
 
 
 class DramTotals(ctypes.Structure):
-    """What crossed the memory port since the simulation was opened; bytes: of read beats, with write strobes."""
+    """Traffic at the memory port since the simulation was opened; bytes are those of read beats and write strobes."""
 
     _fields_ = [
         (name, ctypes.c_uint64)
@@ -97,7 +97,7 @@ class DramTotals(ctypes.Structure):
 
 
 def settings(config: Config, part: DramPart, stall: float, seed: int, write_latency: int = 0) -> Settings:
-    """``part`` behind the port of ``config``, with random stalls of the given chance per channel and cycle.
+    """Settings for ``part`` at the port of ``config``, with random stalls of the given chance per channel and cycle.
 
     ``write_latency``: cycles by which a write's answer comes after its data have crossed the data bus.
     """

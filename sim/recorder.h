@@ -1,4 +1,4 @@
-// Which command each unit worked on, and when. What it looks at: watch.vlt.
+// Records which command each unit works on, and when. watch.vlt lists the signals that it looks at.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +12,16 @@
 
 namespace adagp {
 
-// Units by number: `UNITS` of parts.py. A core's are FILL..STORE from its first one on.
+// Units by number: `UNITS` of native_types.py. A core's are FILL..STORE from its first one on.
 enum Unit : uint64_t { BATCH, UPDATE, FILL, ARRAY, DRAIN, STORE, N_CORE = 4 };
 
 // A unit's work on a command, in cycles begin..end - 1, `busy` of which it did something. Laid out as `EVENT` of
-// parts.py. `batch` counts those since recording began.
+// native_types.py. `batch` counts those since recording began.
 struct Event {
     uint64_t unit, command, dry, phase, batch, begin, end, busy;
 };
 
-// What the events of all units have in common.
+// State that the events of all units share.
 struct Log {
     std::vector<Event> events;
     uint64_t phase = 0, batch = 0;
@@ -62,7 +62,7 @@ class Track {
   public:
     explicit Track(uint64_t unit) : unit_(unit) {}
 
-    // The unit works on `job`. A new slice begins when the unit got to know of it, but behind the one before.
+    // The unit works on `job`. A new slice begins when the unit got to know of it, but after the one before.
     void work(Log& log, const Job& job, uint64_t begin, uint64_t cycle) {
         if (!open_ || !(job == job_)) {
             flush(log);
@@ -113,7 +113,7 @@ class Core {
 
     bool in_reset() const { return *reset_; }
 
-    // What was under way ends here.
+    // End all work under way.
     void clear(Log& log) {
         flush(log);
         for (auto& queue : made_) queue.clear();
@@ -125,7 +125,7 @@ class Core {
         for (Track* track : {&fill_, &array_, &drain_}) track->flush(log);
     }
 
-    // A cycle: work on what the engines had at its beginning, then what they take.
+    // A cycle: the engines work on the jobs they had at its beginning, then take new ones.
     void look(Log& log, uint64_t cycle) {
         if (landing_beat_) fill_.work(log, filling_, filling_.since, cycle);
         if (*active_ || *tap_) array_.work(log, computing_, cycle, cycle);
@@ -207,7 +207,7 @@ class Recorder {
         state_ = ARMED;
     }
 
-    // Stop recording; what is under way isn't recorded.
+    // Stop recording; work under way isn't recorded.
     void end() { state_ = OFF; }
 
     const std::vector<Event>& events() const { return log_.events; }

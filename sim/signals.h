@@ -22,7 +22,7 @@ const T* find_signal(const VerilatedContext& context, const std::string& block, 
     return signal && signal->entSize() == sizeof(T) ? static_cast<const T*>(signal->datap()) : nullptr;
 }
 
-// The name of a block's port: as given, but with a number behind it if there is a signal of a part so called too.
+// The name of a block's port: as given, or with a number after it if a part of the block has the same name.
 inline std::string port_name(const VerilatedContext& context, const std::string& block, const std::string& name) {
     const VerilatedScope* scope = find_block(context, block);
     if (scope && scope->varsp())

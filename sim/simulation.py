@@ -64,12 +64,12 @@ class Simulation:
 
     Parameters
     ----------
-    config, part: the accelerator and its DRAM (default: the configuration's own; see also parts.IDEAL)
-    trace: FST file to write waveforms to; which builds a simulator of its own, several times slower
+    config, part: the accelerator and its DRAM (default: the configuration's own; see also native_types.IDEAL)
+    trace: FST file to write waveforms to; this takes a simulator of its own, several times slower
     trace_window: (first, last) cycle of the waveforms
     trace_commands: (first, last) command whose execution is in the waveforms: from the moment when the first is
         the next to be executed until the last and all before it are complete; in one batch
-    trace_batch: which one, of those in which they come; the first is 0
+    trace_batch: number of the batch among those with these commands, from 0
     debug: check the design's assertions
     coverage: kinds of points (:mod:`.coverage`) and an array of the library's counters, to which this simulation adds
         its own at its close
@@ -158,7 +158,7 @@ class Simulation:
 
     @property
     def dram_totals(self) -> DramTotals:
-        """What has crossed the memory port since the simulation was opened."""
+        """Traffic at the memory port since the simulation was opened."""
         totals = DramTotals()
         self._native.adagp_totals(self._running, totals)
         return totals
@@ -214,7 +214,7 @@ class Simulation:
 
     @property
     def bursts(self) -> np.ndarray:
-        """The bursts (:data:`.parts.BURST`) since :meth:`log_bursts`; shared with the running model."""
+        """The bursts (:data:`.native_types.BURST`) since :meth:`log_bursts`; shared with the running model."""
         return self._log[: self._accepted() - self._log_start]
 
     def record_events(self, on: bool = True) -> None:
@@ -226,7 +226,7 @@ class Simulation:
 
     @property
     def events(self) -> np.ndarray:
-        """What the units did since :meth:`record_events`, as :data:`.parts.EVENT`; a copy.
+        """Events of the units since :meth:`record_events`, as :data:`.native_types.EVENT`; a copy.
 
         The end of a slice of fill, array, drain and update is only seen when the next begins, or with the batch.
         """

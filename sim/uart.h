@@ -9,7 +9,7 @@ namespace adagp {
 class Uart {
   public:
     bool rx = true;                // the level that the board sees
-    std::deque<uint16_t> to_send;  // bytes; PAUSE + n: as long as n bytes take, nothing
+    std::deque<uint16_t> to_send;  // bytes; PAUSE + n: silence for the time of n + 1 bytes
     std::deque<uint8_t> received;
     uint64_t framing_errors = 0;   // bytes without a stop bit
 

@@ -1,4 +1,4 @@
-// The cycles in which waveforms are written: given ones, or those in which given commands are executed.
+// Window of cycles in which waveforms are written: given by number, or by the commands executed in them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Window {
         index_ = find<uint16_t>(context, "fetch.prefetch", "\\commands__payload.index ");
     }
 
-    // Whether the cycle, whose signals have settled, is inside.
+    // True if the cycle, whose signals have settled, is inside.
     bool open(uint64_t cycle) {
         if (index_) follow(cycle);
         return from_ <= cycle && cycle < to_;

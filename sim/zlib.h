@@ -1,4 +1,4 @@
-// What Verilator's FST writer calls of zlib, so that waveforms need no zlib package. It keeps the
+// The functions of zlib that Verilator's FST writer calls, so that waveforms need no zlib package. It keeps the
 // smaller of compressed and raw data, so "compressing" to the same size makes it store raw data.
 #pragma once
 

@@ -1,1 +1,9 @@
-"""Devices that run a program: the golden model, the simulated RTL, a board."""
+"""Devices: accelerators, real or not, that run a program with the same bits.
+
+A :class:`.device.Device` is an accelerator with its memory, as the host sees it: arrays in and out, tables and
+settings, start, wait, resume, counters. There are three:
+
+- :class:`.golden.GoldenDevice` computes with the golden model, at once and without a notion of cycles,
+- :class:`.simulated.SimDevice` runs the generated Verilog in a simulator,
+- :class:`.board.BoardDevice` speaks to an FPGA over a serial line (:mod:`.link`, :mod:`.frames`, :mod:`.port`).
+"""

@@ -1,4 +1,4 @@
-"""An accelerator on a board, at the end of a serial line, as a device."""
+"""A board at the end of a serial line, as a device."""
 
 import time
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from .link import PATIENCE, Link, LinkError
 __all__ = ["BoardDevice", "Line", "Port"]
 
 CLEAR_SECONDS = 5.0
-"""How long what a host before this one has left running may take to stop."""
+"""Seconds in which a program that an earlier host left running must stop."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """Where a board is: a device such as /dev/ttyUSB1, COM3, or a URL that pyserial knows (socket://HOST:PORT).
+    """The port of a board: a device such as /dev/ttyUSB1, COM3, or a URL that pyserial knows (socket://HOST:PORT).
 
     ``patience``: seconds to wait for an answer before asking again.
     """
@@ -38,7 +38,7 @@ class Port:
 
 
 class Line:
-    """A serial port whose errors are LinkErrors; a :class:`~adagp.host.devices.link.Wire`."""
+    """A serial port whose errors are LinkErrors; a :class:`~adagp.host.devices.port.SerialPort`."""
 
     def __init__(self, port: Port):
         self._path = port.path
@@ -86,8 +86,8 @@ class Line:
 class BoardDevice(RegisterDevice):
     """A :class:`~adagp.host.devices.device.Device` on a board, whose host link is at ``port``.
 
-    ``limit``: seconds without an interrupt after which a program counts as hung. ``progress(done, total)``, bytes, is
-    called while long arrays are on their way, where it is set. ``link.statistics`` says what the line has done.
+    ``limit``: seconds without an interrupt after which a program counts as hung. ``progress(done, total)``, in bytes,
+    is called during transfers if it is set. ``link.statistics`` counts requests, bytes and faults of the line.
 
     Raises LinkError for a port that can't be opened, a board that doesn't answer, or one with another accelerator.
     """
@@ -105,7 +105,7 @@ class BoardDevice(RegisterDevice):
             raise
 
     def _greet(self) -> None:
-        """Learn who is there, and stop what a host before this one may have left running."""
+        """Check that the expected accelerator answers, and stop a program that an earlier host left running."""
         try:
             self.identity = self.link.hello()
         except LinkError as error:
@@ -157,9 +157,9 @@ class BoardDevice(RegisterDevice):
         return np.frombuffer(bytearray(self.link.read(address, n_bytes, self._shown(n_bytes))), np.uint8)
 
     def require_memory(self, n_bytes: int) -> None:
-        """Raise LinkError unless the memory has ``n_bytes``, and keeps what is written; its content is lost.
+        """Raise LinkError unless the memory has ``n_bytes`` and keeps data; its content is lost.
 
-        A smaller memory comes round at its end, a power of two: what is written there is found at address 0.
+        Addresses wrap at the end of a smaller memory, a power of two: data written there are found at address 0.
         """
         places = [0, *(1 << bits for bits in range(12, (n_bytes - 1).bit_length()))]
         marks = np.random.default_rng(n_bytes).integers(1, 1 << 63, len(places), np.uint64)
@@ -182,7 +182,7 @@ class BoardDevice(RegisterDevice):
     def close(self) -> None:
         try:
             self.link.finish()
-        except LinkError:  # whoever waits for an answer has been told
+        except LinkError:  # the caller of the request has been told
             pass
         finally:
             self._line.close()

@@ -1,4 +1,4 @@
-"""What the host asks of an accelerator, and the one implementation for all that have registers."""
+"""The interface of an accelerator to the host, and its implementation for all that have registers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def failure(program: Program | None, code: int, index: int) -> DeviceError:
 
 
 def all_regions(regions: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The write regions for all registers, those without one empty; raises ValueError for what they can't hold."""
+    """The regions of all region registers, empty where there is none; raises ValueError for regions that don't fit."""
     if len(regions) > N_REGIONS:
         raise ValueError(f"{len(regions)} write regions, the accelerator has {N_REGIONS}")
     for start, end in regions:
@@ -94,19 +94,19 @@ class Device(Protocol):
         """Choose the entry of the input ring that the next batch takes."""
 
     def set_predictor_window(self, address: int) -> None:
-        """Say where the ``config.predictor_bytes`` are that the device may keep on chip; only programs reach those."""
+        """Set the address of ``config.predictor_bytes`` that may be kept on chip, where only programs reach them."""
 
     def set_schedule(self, schedule: Schedule, threshold: Threshold | None = None) -> None:
-        """Set what says the phases from the next batch on, and the gate's threshold (None: the gate stays)."""
+        """Set the schedule of phases from the next batch on, and the gate's threshold (None: the gate stays)."""
 
     def set_seed(self, seed: int) -> None:
-        """Set what random signs are drawn from, 32 bits."""
+        """Set the seed of random signs, 32 bits."""
 
     def set_position(self, position: State, gate_open: bool = True) -> None:
         """Set the place in the schedule, and whether predictions are good enough to begin a run of GP."""
 
     def position(self) -> tuple[State, bool]:
-        """The place in the schedule behind the batches begun, and whether the gate is open."""
+        """The place in the schedule after the batches begun, and whether the gate is open."""
 
     def start(self, program: Program, phase: int | None, batches: int = 1, calibrate: bool = False) -> None:
         """Begin ``batches`` runs of a program that lies in memory at its address; ``phase`` None: as scheduled."""

@@ -73,7 +73,7 @@ class GoldenDevice:
         self.machine.ring_index = index
 
     def set_predictor_window(self, address: int) -> None:
-        """Nothing: whatever is there is in memory."""
+        """Do nothing: this device has no memory on chip."""
 
     def set_schedule(self, schedule: Schedule, threshold: Threshold | None = None) -> None:
         self.machine.schedule, self.machine.threshold = schedule, threshold

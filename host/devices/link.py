@@ -1,7 +1,7 @@
-"""The host's side of the host link: requests that come through whatever the line does to bytes.
+"""The host's side of the host link: requests that arrive even if the line loses or changes bytes.
 
-The protocol is that of :mod:`adagp.spec.link`. Requests are numbered, carried out in their order, and sent again when
-no answer comes: the board does nothing twice that writes, and reading twice does no harm.
+The protocol is that of :mod:`adagp.spec.link`. Requests are numbered, carried out in order, and sent again when no
+answer comes. The board carries out each write once; reading twice does no harm.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...spec.link import ANSWER, FLAG, IDENTITY, LINK_VERSION, MAX_PAYLOAD, WINDOW, Kind, Outcome, n_bytes
 from .device import DeviceError
 from .frames import Unframer, frame, request
-from .port import Identity, Statistics, Wire
+from .port import Identity, SerialPort, Statistics
 
 __all__ = ["PATIENCE", "Link", "LinkError"]
 
@@ -19,23 +19,23 @@ PATIENCE = 0.25
 """Seconds without an answer before the unanswered requests are sent again, besides the time that bytes take."""
 
 LONGEST_PATIENCE = 2.0
-"""It doubles from one repetition to the next up to this (or stays what it is, if that is more)."""
+"""Seconds up to which the patience doubles from one repetition to the next; a longer one stays as it is."""
 
 RETRIES = 8
-"""Repetitions of a request."""
+"""Repetitions of a request before the board counts as lost."""
 
 HELLO_RETRIES = 3
 
 WAIT_SECONDS = 0.05
-"""What a WAIT for the interrupt should take at most."""
+"""Seconds that a WAIT for the interrupt should take at most."""
 
 _HEAD = sum(part.size for part in ANSWER if part.name in ("sequence", "kind"))
 _BITS = 10
-"""Of a byte on the line."""
+"""Bits on the line for a byte."""
 
 
 class LinkError(DeviceError):
-    """The board can't be reached, or isn't what it should be; the message says which, and what was asked of it."""
+    """The board can't be reached, or isn't the expected one; the message says which, and what it was asked."""
 
 
 @dataclass
@@ -51,15 +51,15 @@ class _Pending:
 
 
 class Link:
-    """A host at the end of ``wire``, on which ``baud`` bits pass a second; :meth:`hello` comes first.
+    """A host at the end of ``line``, which takes ``baud`` bits a second; :meth:`hello` comes first.
 
     ``patience``: see :data:`PATIENCE`; a simulation, or a line through a network, may need more. All methods raise
     LinkError when a request stays unanswered or the board's bus refuses it.
     """
 
-    def __init__(self, wire: Wire, baud: int, patience: float = PATIENCE):
+    def __init__(self, line: SerialPort, baud: int, patience: float = PATIENCE):
         self.statistics = Statistics()
-        self._wire, self._unframer = wire, Unframer()
+        self._line, self._unframer = line, Unframer()
         self._patience = patience + 2 * _BITS * MAX_PAYLOAD / baud
         self._sequence = 0
         self._pending: deque[_Pending] = deque()
@@ -71,11 +71,11 @@ class Link:
     # --- what can be asked ------------------------------------------------------------------------
 
     def hello(self) -> Identity:
-        """Begin: forget what was under way, and learn who is there. Raises LinkError for another protocol."""
-        self._wire.write(bytes([FLAG]))
-        self._wire.timeout = self._patience / 8
-        end = self._wire.clock() + self._patience
-        while self._wire.read(4096) and self._wire.clock() < end:  # answers to a host before this one
+        """Begin anew and return who is there. Raises LinkError for another version of the protocol."""
+        self._line.write(bytes([FLAG]))
+        self._line.timeout = self._patience / 8
+        end = self._line.clock() + self._patience
+        while self._line.read(4096) and self._line.clock() < end:  # answers to a host before this one
             pass
         self._pending.clear()
         body: list[bytes] = []
@@ -99,7 +99,7 @@ class Link:
         return int.from_bytes(got[0], "little")
 
     def write_register(self, address: int, value: int, dram: bool = False) -> None:
-        """Set a register; returns before it is."""
+        """Set a register; returns before it is set."""
         payload = (value & 0xFFFFFFFF).to_bytes(4, "little")
         kind = Kind.WRITE_DRAM_CSR if dram else Kind.WRITE_CSR
         self._post(kind, 4, address, f"to set register {address:#05x}", payload)
@@ -136,11 +136,11 @@ class Link:
         return bytes(result)
 
     def wait(self) -> bool:
-        """Whether the interrupt is raised: at once if it is, else after it or some hundredths of a second."""
-        began = self._wire.clock()
+        """Wait for the interrupt, some hundredths of a second at most; returns whether it is raised."""
+        began = self._line.clock()
         self._post(Kind.WAIT, 0, self._wait_cycles, "to wait for the interrupt")
         self._finish()
-        took = self._wire.clock() - began
+        took = self._line.clock() - began
         if took > WAIT_SECONDS:
             self._wait_cycles = max(1 << 8, self._wait_cycles // 2)
         elif not self.irq and took < WAIT_SECONDS / 4:
@@ -148,13 +148,13 @@ class Link:
         return self.irq
 
     def finish(self) -> None:
-        """Return when all that was asked for is done."""
+        """Return once all requests are carried out."""
         self._finish()
 
     # --- requests and answers -----------------------------------------------------------------------
 
     def _post(self, kind, length, address, asked, payload=b"", take=lambda _: None):
-        """Send a request; ``take`` gets what is read."""
+        """Send a request; ``take`` is called with the bytes that it reads."""
         while len(self._pending) >= WINDOW:
             self._receive(RETRIES)
         data = frame(request(self._sequence, kind, length, address, payload))
@@ -171,14 +171,14 @@ class Link:
 
     def _send(self, data):
         self.statistics.bytes_sent += len(data)
-        self._wire.write(data)
+        self._line.write(data)
 
     def _repeat(self, pending):
         self.statistics.repeated += 1
         self._send(pending.frame)
 
     def _receive(self, retries):
-        """Return when an answer has come; repeat requests meanwhile."""
+        """Return when an answer has come, repeating requests until then."""
         patience = self._patience
         for attempt in range(retries + 1):
             if self._listen(patience):
@@ -201,11 +201,11 @@ class Link:
         return "the board doesn't answer any more"
 
     def _listen(self, seconds):
-        """Take what comes until an answer of a pending request is among it, for at most ``seconds``."""
-        end = self._wire.clock() + seconds
-        while (left := end - self._wire.clock()) > 0:
-            self._wire.timeout = left
-            data = self._wire.read(max(1, self._wire.in_waiting))
+        """Receive for at most ``seconds``; returns whether a pending request was answered."""
+        end = self._line.clock() + seconds
+        while (left := end - self._line.clock()) > 0:
+            self._line.timeout = left
+            data = self._line.read(max(1, self._line.in_waiting))
             self.statistics.bytes_received += len(data)
             answers = self._unframer.feed(data)
             self.statistics.bad_frames = self._unframer.bad
@@ -214,7 +214,7 @@ class Link:
         return False
 
     def _take(self, body):
-        """Take an answer; whether it is one of a pending request that was done."""
+        """Take an answer; returns whether it completes a pending request."""
         sequence, outcome = body[0], Outcome(body[-1])
         if outcome & Outcome.STRANGER and self._pending and self._pending[0].kind != Kind.HELLO:
             self._pending.clear()
@@ -248,7 +248,7 @@ class Link:
         return True
 
     def _missed(self, sequence):
-        """The board waits for the request with this number: repeat it and all behind it, but only once."""
+        """Repeat the request with this number, for which the board waits, and all after it, but only once."""
         if sequence in self._asked_again or all(pending.sequence != sequence for pending in self._pending):
             return
         self._asked_again.add(sequence)

@@ -1,13 +1,13 @@
-"""What the host link speaks over, who is at its other end, and what it has done."""
+"""The serial port that the host link needs, the identity of a board, and the link's statistics."""
 
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-__all__ = ["Identity", "Statistics", "Wire"]
+__all__ = ["Identity", "SerialPort", "Statistics"]
 
 
-class Wire(Protocol):
-    """A line of bytes, as pyserial's ``Serial``, with a clock: a simulated line has a time of its own."""
+class SerialPort(Protocol):
+    """A serial port, as pyserial's ``Serial``, with a clock: a simulated line has a time of its own."""
 
     timeout: float | None
 
@@ -27,7 +27,7 @@ class Wire(Protocol):
 
 @dataclass
 class Identity:
-    """What a board says of itself; see :data:`adagp.spec.link.IDENTITY`."""
+    """The answer of a board to HELLO; see :data:`adagp.spec.link.IDENTITY`."""
 
     link_version: int
     max_payload: int
@@ -37,7 +37,7 @@ class Identity:
 
 @dataclass
 class Statistics:
-    """What a link has done."""
+    """Counts of a link since it was opened."""
 
     requests: int = 0
     round_trips: int = 0
@@ -45,11 +45,11 @@ class Statistics:
     bytes_sent: int = 0
     bytes_received: int = 0
     payload_bytes: int = 0
-    """Of memory, written and read."""
+    """Bytes of memory written and read."""
     bad_frames: int = 0
-    """That came: noise, or a wrong CRC."""
+    """Frames received that were noise or had a wrong CRC."""
     lost_requests: int = 0
-    """That the board missed when a later one came."""
+    """Requests that the board missed, as it said when a later one came."""
     time_outs: int = 0
     repeated: int = 0
     """Requests sent again."""

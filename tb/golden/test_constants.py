@@ -37,8 +37,8 @@ def test_terms_of_adam_have_eight_bits_below_the_lsb(part, rounded):
 
 
 def test_powers_of_betas_begin_at_one():
-    """1 is all 32 bits; a half and a quarter of that, cut."""
-    assert Powers().after(Hyper(*HALF), Hyper(1 << 14, -16)) == Powers(0x7FFF_FFFF, 0x3FFF_FFFF)
+    """1 is all 32 bits: (2^32 - 1) * (2^16 - 1) / 2^16 is 2^32 - 2^16 - 1, cut, and a half of it is 2^31 - 1."""
+    assert Powers().after(Hyper(0xFFFF, -16), Hyper(*HALF)) == Powers(0xFFFE_FFFF, 0x7FFF_FFFF)
 
 
 def test_a_scale_goes_an_eighth_of_the_way():

@@ -3,7 +3,7 @@
 from collections import deque
 
 from adagp.sim.board import BITS
-from adagp.sim.line_noise import PAUSE, Mishaps
+from adagp.sim.line_noise import PAUSE, LineNoise
 
 __all__ = ["SimulatedLine"]
 
@@ -11,13 +11,13 @@ STEP_CYCLES = 200
 
 
 class SimulatedLine:
-    """A :class:`~adagp.host.devices.link.Wire` to a :class:`~adagp.sim.board.Board`, with mishaps there and back.
+    """A :class:`~adagp.host.devices.port.SerialPort` to a :class:`~adagp.sim.board.Board`, with noise there and back.
 
     ``cut_at``: the bytes to the board after which nothing passes any more, in either direction.
     """
 
     def __init__(self, board, there=None, back=None, cut_at=None):
-        self.board, self.there, self.back, self.cut_at = board, there or Mishaps(), back or Mishaps(), cut_at
+        self.board, self.there, self.back, self.cut_at = board, there or LineNoise(), back or LineNoise(), cut_at
         self.timeout, self.sent = 0.0, 0
         self._waited = self._resumes = 0
         self._to_send, self._coming = [], deque()

@@ -15,7 +15,7 @@ from adagp.host.devices.link import LinkError
 from adagp.host.program import Program, header
 from adagp.host.training.run_folder import RunFolder
 from adagp.sim.board import Board, serve
-from adagp.sim.line_noise import Mishaps
+from adagp.sim.line_noise import LineNoise
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.link import Kind
 from adagp.spec.presets import preset
@@ -53,7 +53,7 @@ def plug(monkeypatch):
     """Lets whoever opens a port find a board behind it; returns the line."""
 
     def plugged(board, cut_at=None, **chances):
-        there, back = (Mishaps(**chances, seed=2 * SEED + side) for side in (0, 1))
+        there, back = (LineNoise(**chances, seed=2 * SEED + side) for side in (0, 1))
         line = SimulatedLine(board, there, back, cut_at)
         monkeypatch.setattr(board_device, "Line", lambda _: line)
         return line
@@ -116,7 +116,7 @@ def test_through_a_terminal(train):
     tty.setraw(slave)
     ended = threading.Event()
     board = a_board()
-    there, back = (Mishaps(drop=2.5e-4, corrupt=2.5e-4, delay=2.5e-4, seed=SEED + side) for side in (0, 1))
+    there, back = (LineNoise(drop=2.5e-4, corrupt=2.5e-4, delay=2.5e-4, seed=SEED + side) for side in (0, 1))
     thread = threading.Thread(target=serve, args=(board, master, ended.is_set, there, back), daemon=True)
     thread.start()
     code, run, said = train("board", "--port", os.ttyname(slave), "--patience", 1)
