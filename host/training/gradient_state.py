@@ -33,7 +33,8 @@ class GradientState:
         self.compiled = compiled
 
     def install(self, device: Device) -> None:
-        """Put programs on the device."""
+        """Put programs on the device, and tell it where it may keep the predictor's weights: nowhere."""
+        device.set_predictor_window(0)
 
     def load(self, device: Device, seed: int) -> None:
         """Put the state on the device that a run begins with."""

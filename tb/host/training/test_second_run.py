@@ -11,7 +11,7 @@ from scheduled_runs import MEMORY, SEED, Run, settings
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
 COMPARED = "position", "adam_powers", "scales", "exponents", "batches", "loss", "counters", "hash"
-"""What each start must leave behind equal; activations hold bytes that no command has written yet."""
+"""Parts of the state after each start that must be equal; activations hold bytes that no command has written yet."""
 CASES = {
     "predicted": ("max", {}),
     "gated": ("efficient", {"gate": 0.05}),
@@ -28,7 +28,7 @@ def chosen(case, network="linear", **more):
 
 
 def trained(device, case):
-    """What each start of a whole run left behind, and the weights it ended with."""
+    """State after each start of a whole run, its numbers of batches, and the hash it ended with."""
     run = Run("linear", device, chosen(case))
     found = [{name: state[name] for name in COMPARED if name in state} for state in run.go()]
     return found, run.trainer.progress.batches, run.network.weights_hash(device)
@@ -67,3 +67,11 @@ def test_a_second_run_is_the_first(make, case):
             same(first, trained(device, case))
         spoil(device, case)
         same(first, trained(device, case))
+
+
+def test_no_memory_is_on_chip_without_a_predictor():
+    """A network that doesn't predict isn't cut off from the memory where another one had its predictor."""
+    with contextlib.closing(SimDevice(chosen("mean").config, memory_bytes=MEMORY)) as device:
+        for case, on_chip in (("predicted", True), ("mean", False)):
+            Run("linear", device, chosen(case))
+            assert bool(device.read_register("PREDICTOR")) is on_chip, case
