@@ -1,4 +1,4 @@
-"""What a regime's batches cost on the accelerator: cycles of a batch by phase, measured on the simulated RTL."""
+"""Cycles of a regime's batches by phase, measured on the simulated RTL."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ Seen = Callable[[int, int], None]
 
 
 def settings_of(regime: Regime, source: str) -> TrainSettings:
-    """Of a run of the regime's network with gradients of ``source`` in GP batches; raises KeyError for "dni"."""
+    """Settings of a run of the regime's network with gradients of ``source`` in GP batches; KeyError for "dni"."""
     if source not in (PLAIN, *SOURCES):
         raise KeyError(source)
     network = f"{by_path.__file__}:{regime.model.replace('-', '_')}"
@@ -65,7 +65,7 @@ def measured(regime: Regime, source: str, n_classes: int, work: Path, seen: Seen
 
 
 def cycles_of(outcome: dict, by_source: dict[str, dict[str, int]]) -> int | None:
-    """Of all batches of a run, from those of a batch by source and phase; None if its source wasn't measured."""
+    """Cycles of all batches of a run, from those of a batch by source and phase; None if its source wasn't measured."""
     method = METHODS[outcome["run"]["method"]]
     cycles = by_source.get(method.source if method.entries else PLAIN)
     if cycles is None:

@@ -8,8 +8,9 @@ from five other seeds, and test images are looked at. ``accuracy`` and ``sd``: o
 MACs, 1 is plain training for all epochs. ``above``: accuracy over the best plain training of no higher cost, which has
 fewer epochs, with its standard error ``error``, seed by seed. ``cycles``: the cost once more, of batches on the
 simulated RTL: plain training and ``half`` on the baseline, others on MAX, which has more PEs; what is above plain
-training of as many cycles is in details. Synthetic gradients and the other ``ideas`` aren't to be had there, and larger
-networks aren't simulated. Cycles come behind a regime's runs, and take a C++ compiler and minutes for each source.
+training of as many cycles is in details. The accelerator has no synthetic gradients and none of the other ``ideas``,
+and larger networks aren't simulated. Cycles are measured after a regime's runs; that takes a C++ compiler, and minutes
+for each source.
 
 Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on,
 with the same PyTorch and on the same kind of GPU.
@@ -71,7 +72,7 @@ def sources() -> str:
 def figures_of(
     regime: str, by_macs: Sequence[MethodResult], by_cycles: Sequence[MethodResult]
 ) -> dict[str, float]:  # fmt: skip
-    """Of each method, ``WHAT_REGIME_METHOD``; without what it has no figure for."""
+    """Figures of each method, named ``WHAT_REGIME_METHOD``; missing ones are left out."""
     found: dict[str, float | None] = {}
     for one in by_macs:
         p, name = one.point, f"{regime}_{one.point.method}"
@@ -85,7 +86,7 @@ def details_of(
     regime: Regime, chosen: Mapping[str, Tuned], tuning: Sequence[dict], outcomes: Sequence[dict],
     cycles: Mapping[str, Mapping[str, int]], by_cycles: Sequence[MethodResult], trained_with: Mapping[str, Any],
 ) -> dict:  # fmt: skip
-    """What is behind the figures: what was tried, each run's accuracies and batches, predictions, cycles of a batch.
+    """Details of the figures: learning rates tried, each run's accuracies and batches, predictions, cycles of a batch.
 
     ``trained_with``: the regime's settings with PyTorch's version and the GPU.
     """
@@ -111,7 +112,7 @@ def details_of(
 
 
 def _quality(outcomes: Sequence[dict]) -> dict[str, dict[str, float | None]]:
-    """Of predictions, by layer: means over BP batches behind the warm-up and seeds; empty without predictions.
+    """Quality of predictions by layer: means over seeds and BP batches after the warm-up; empty without predictions.
 
     ``cosine_end``: of the last epoch's alone.
     """

@@ -69,7 +69,7 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """Where its record is kept."""
+        """Path of its record."""
         kind = "validation" if self.tuning else "test"
         return WORK / f"{self.method}-{kind}-{self.settings.seed}-{self.settings.learning_rate}.json"
 
@@ -205,7 +205,7 @@ def figures(methods: dict[str, dict], cost: dict[str, int]) -> dict[str, float |
 
 
 def detail(runs: list[dict], rates: dict[float, list[float]]) -> dict:
-    """What is behind a method's figures."""
+    """Details of a method's figures."""
     shared = {name: runs[0]["settings"][name] for name in ("epochs", "learning_rate")}
     accuracies = {str(rate): found for rate, found in rates.items()}
     return {

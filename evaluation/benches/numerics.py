@@ -43,7 +43,7 @@ SEEDS = range(5)
 TUNING_SEEDS = range(100, 103)
 LEARNING_RATES = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
 VALIDATION_IMAGES = 5000
-"""Images behind the training images that choose a learning rate; where there are none, a fifth of the training images
+"""Images after the training images that choose a learning rate; where there are none, a fifth of the training images
 stands aside for it."""
 KINDS = ("fp32", "int16")
 WORK = Path("build/bench_numerics")

@@ -9,7 +9,7 @@ reported is the difference between a mesh and one of fewer rows, per PE. Cells a
 LUTs on ECP5 are those of logic and two for each CCU2C (two bits of a carry chain); on 7 series LUTs of any size and
 shift registers count one each, and what is reported is Yosys' count, which Vivado's isn't. Fmax is nextpnr's for the
 larger mesh, median of several seeds; with open tools there is none for 7 series. ``ecp5_narrow`` is ECP5 again, without
-LUTs of more than four inputs (two to eight LUT4 with multiplexers behind them), which Yosys uses where it expects them
+LUTs of more than four inputs (two to eight LUT4 with multiplexers after them), which Yosys uses where it expects them
 to be faster: only bf16 has any.
 
 Netlists and reports are kept in the cache: a bench that was stopped goes on after the last one.
@@ -57,7 +57,7 @@ MESHES = ((3, 2), (1, 2))
 SEEDS = (1, 2, 3)
 PART = ROUTER.options("25k", "CABGA381", "6")
 FREQ_MHZ = 150.0
-"""What nextpnr is asked for."""
+"""Clock that nextpnr is asked for."""
 DSP = ("multiplier", "dsp48")
 """Names of the resource on the targets."""
 

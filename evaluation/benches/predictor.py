@@ -1,4 +1,4 @@
-"""Whether the predictor only wants more training: writes ``results/predictor.json``.
+"""Measures if longer training makes predictions better: writes ``results/predictor.json``.
 
 A network is trained with true gradients alone, and the predictor beside it, for as many batches as in the paper's
 trainings; in none is anything predicted, so that nothing spoils what is learned from. Once more with the network held
@@ -36,7 +36,7 @@ REGIMES_OF = {"digits": REGIMES["digits-long"], "fashion-mnist": REGIMES["fashio
 """Whose network, images and batches these are."""
 LR = 0.05
 IMAGES, BATCH = 45_000, 128
-"""Of CIFAR, as usual: the paper doesn't say them."""
+"""CIFAR's usual numbers; the paper doesn't give them."""
 TENTHS = 10
 MEASURED = {"cosine": "cosine", "signs": "sign_agreement"}
 
@@ -82,7 +82,7 @@ def _endless(splits: Splits, seed: int) -> Iterator:
 
 
 def figures_of(name: str, runs: Sequence[Sequence[Mapping[str, Mapping[str, float]]]]) -> dict[str, float]:
-    """Of runs from several seeds."""
+    """Cosines of runs from several seeds."""
     found = {
         f"cosine_first_{name}": fmean(run[0]["all"]["cosine"] for run in runs),
         f"cosine_last_{name}": fmean(run[-1]["all"]["cosine"] for run in runs),

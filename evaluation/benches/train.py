@@ -109,7 +109,7 @@ def run_few(settings: TrainSettings, device: Device) -> str:
 
 
 def fault_is_seen(settings: TrainSettings, config: Config) -> bool:
-    """Whether training comes out differently when one operator in the Verilog is another."""
+    """True if training ends with other weights after one operator in the Verilog was changed."""
     few = replace(settings, epochs=1, train_images=FEW_IMAGES, test_images=settings.batch)
     print(f"{FEW_IMAGES} images with and without a planted fault", flush=True)
     source = generated(config)

@@ -42,7 +42,7 @@ __all__ = ["SETTINGS", "main"]
 COMMAND = "python -m adagp.evaluation.benches.variants_digits"
 SETTINGS = TrainSettings(epochs=12, warmup_epochs=3, phases="2*4:1 2*3:1 2*2:1 1:1")
 RECORDED = 60
-"""Batches whose timeline is kept, behind the warm-up."""
+"""Batches whose timeline is kept, after the warm-up."""
 
 
 def runs() -> dict[str, tuple[str, TrainSettings]]:
@@ -58,7 +58,7 @@ def runs() -> dict[str, tuple[str, TrainSettings]]:
 
 
 def train(name: str) -> dict:
-    """One of :func:`runs`: hashes before and behind, accuracy, counters by phase, slices of some batches."""
+    """One of :func:`runs`: hashes before and after, accuracy, counters by phase, slices of some batches."""
     device_name, settings = runs()[name]
     record = WORK / f"digits-{name}.json"
     with open_session(settings, device_name) as session:

@@ -3,13 +3,13 @@
 32x32 images, one classifier, no BatchNorm, batch 32, preset ``paper``. Images and labels are drawn at random: cycles
 don't depend on them. The golden model runs the first batch, which calibrates, and its state is where all devices begin;
 then come a batch of warm-up, two of GP and one of BP in one start without the host, and one more of GP, each up to its
-END, when all that it writes is written. The baseline trains one batch. ``hash_equal``: behind each start LOW,
+END, when all that it writes is written. The baseline trains one batch. ``hash_equal``: after each start LOW,
 Efficient, MAX and the golden model have the same weights, momenta and exponents; the baseline's are those of golden
 backpropagation.
 
 ``alpha_*``: the predictor's work in a GP batch (forward) and in a BP batch (backward: prediction, errors, its own
 gradients, Adam, what judges it), in cycles of whatever unit does it, over the baseline's forward pass; much of it is
-hidden behind other work. ``overhead_*``: what isn't hidden, and all else by which batches take longer than the
+hidden by other work. ``overhead_*``: what isn't hidden, and all else by which batches take longer than the
 baseline's. ``implied_limit``: speed-up by the paper's schedule over 90 epochs if the predictor were free, from the
 baseline's measured ratio of backward to forward; a larger speed-up fails the bench. Between two batches of a start
 some 50 cycles pass that no batch is charged with. MAX has PEs of its own for the predictor, which ``utilisation_*``
@@ -58,7 +58,7 @@ RATES = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 5e-4}
 PREDICTOR_RATE = 1e-3
 SCHEDULE = Schedule(1, 2, (Entry(1, 2, 1),))
 STARTS = {True: ((WARMUP,), (GP, GP, BP), (GP,)), False: ((BP,),)}
-"""Phases of the batches behind the first, by whether there is a predictor."""
+"""Phases of the batches after the first, by whether there is a predictor."""
 
 
 def network_of(config: Config) -> tuple[Network, dict]:
@@ -96,7 +96,7 @@ def _settings(network: Network, device: Device) -> None:
 
 
 def golden(config: Config) -> tuple[Path, list[str]]:
-    """State behind the first batch, as a file, and the weights' hashes behind that and each of the starts."""
+    """State after the first batch, as a file, and the weights' hashes after it and after each start."""
     kind = "predicted" if config.predicts else "plain"
     state, record = WORK / f"golden-{kind}.npz", WORK / f"golden-{kind}.json"
     network, weights = network_of(config)

@@ -1,4 +1,4 @@
-"""What a batch takes in PyTorch: BP, GP, and what a GP batch consists of: ``results/wall_time.json``.
+"""Times of BP and GP batches in PyTorch, and of a GP batch's parts: writes ``results/wall_time.json``.
 
 ``python -m adagp.evaluation.benches.wall_time``, on a machine that does nothing else. All kinds of batches are run in
 turn, so that each meets the same machine; times are medians. Small images keep a GPU waiting for its host, which sends
@@ -37,14 +37,14 @@ HOWS = ("", "_at_once")
 CLASSES = 10
 CPU = "cpu"
 SIZE, BATCH = 32, 64
-"""Of images, and how many of them, by default."""
+"""Size of images, and images in a batch, by default."""
 LR, MOMENTUM = 1e-3, 0.9
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Times:
-    """Of batches of KINDS: medians in seconds, and interquartile ranges as shares of them."""
+    """Times of batches of KINDS: medians in seconds, and interquartile ranges as shares of them."""
 
     seconds: dict[str, float]
     spread: dict[str, float]
@@ -71,7 +71,7 @@ class _Training:
             self.loss()
 
     def trainer(self, gp: bool, at_once: int = 1) -> Callable[[], object]:
-        """A batch of AdaGP's behind its warm-up; of true gradients, or of predicted ones."""
+        """A batch of AdaGP's after its warm-up, with true gradients or with predicted ones."""
         phases = schedule(1, (1, 1, 0) if gp else (1, 0, 1))
         ada = AdaGP(self.network, self.optimizer, phases, metrics=False, weights_at_once=at_once, seed=SEED)
         for _ in ada.epoch(range(1)):
@@ -144,7 +144,7 @@ def _timed(run: Callable[[], object], device: str) -> float:
 
 
 def half_predicted(seconds: Mapping[str, float], how: str) -> float:
-    """What a GP batch of a kind of HOWS and a BP batch of AdaGP's take, over two of plain training."""
+    """Time of a GP batch of a kind of HOWS and a BP batch of AdaGP's, over two of plain training."""
     return (seconds[f"gp{how}"] + seconds["ada_bp"]) / (2 * seconds["bp"])
 
 

@@ -42,7 +42,7 @@ def _path(module: str, root: str) -> str | None:
 
 
 def _accesses(text):
-    """Of each memory in Verilog: module, name, words, width, line, bits as (first, last), data written or None."""
+    """Each memory in Verilog: module, name, words, width, line, bits as (first, last), data written or None."""
     for module in _MODULE.finditer(text):
         for memory in _MEMORY.finditer(module[0]):
             width, name, words = int(memory[1] or 0) + 1, memory[2], int(memory[3]) + 1
@@ -99,7 +99,7 @@ def of_counts(
 
 
 def activities(config: Config, place: str = "") -> dict[str, Activity]:
-    """Of a BP batch (``bp``), and where gradients are predicted of a GP batch (``gp``), on ``config``; kept.
+    """Activity of a BP batch (``bp``), and where gradients are predicted of a GP batch (``gp``), on ``config``; kept.
 
     Names are paths below ``place``, a block's path.
     """

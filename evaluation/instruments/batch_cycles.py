@@ -1,4 +1,4 @@
-"""What a batch of a training run costs on the accelerator: cycles by phase, measured on the simulated RTL."""
+"""Cycles of a training run's batches by phase, measured on the simulated RTL."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,7 @@ from ...spec.phases import GP, PHASE_NAMES
 __all__ = ["batch_cycles"]
 
 STEPS, WARMUP_EPOCHS, EPOCHS = 4, 2, 4
-"""Batches of an epoch, and epochs: GP and BP batches take turns behind the warm-up."""
+"""Batches of an epoch, and epochs: GP and BP batches take turns after the warm-up."""
 
 
 def batch_cycles(

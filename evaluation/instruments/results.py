@@ -1,4 +1,4 @@
-"""Measured figures as data: ``results/NAME.json`` with the figures, what is behind them and where they came from."""
+"""Measured figures as data: ``results/NAME.json`` with figures, details and provenance."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from ...gen.files import write_atomically
 __all__ = ["FOLDER", "merge_results", "write_results"]
 
 FOLDER = Path("results")
-"""Where results are, in a checkout."""
+"""Folder of results, in a checkout."""
 
 
 def write_results(path: Path, figures: Mapping[str, float | int | bool], details, provenance: dict) -> None:

@@ -1,4 +1,4 @@
-"""What the benches of synthesised hardware share: command line, progress, figures by design, results."""
+"""Shared parts of the benches of synthesised hardware: command line, progress, figures by design, results."""
 
 import argparse
 import json

@@ -34,7 +34,7 @@ class Measured:
     predictor_macs: Mapping[str, int] = field(default_factory=dict)
 
     def cycles(self, phase: str) -> float:
-        """Of a batch; the baseline's are all of phase BP."""
+        """Cycles of a batch; all of the baseline's are of phase BP."""
         return self._of(phase)["cycles"]
 
     def utilisation(self, phase: str) -> float:
@@ -42,12 +42,12 @@ class Measured:
         return (self._of(phase)["macs"] - self.predictor_macs.get(phase, 0)) / (self.n_pes * self.cycles(phase))
 
     def dram_bytes(self, phase: str) -> float:
-        """Read and written by a batch."""
+        """Bytes that a batch reads and writes."""
         counts = self._of(phase)
         return counts["read_bytes"] + counts["write_bytes"]
 
     def picojoules(self, phase: str) -> float:
-        """Of a batch's traffic."""
+        """Energy of a batch's traffic."""
         counts = self._of(phase)
         return counts["read_bytes"] * MODULE.read_pj + counts["write_bytes"] * MODULE.write_pj
 
@@ -72,7 +72,7 @@ def limit(ratio: float, gp: float) -> float:
 
 
 def predictors_share(command: Command, config: Config) -> float:
-    """How much of a command is the predictor's: 1, or of an UPDATE the bytes by which predictions are judged."""
+    """Share of a command that is the predictor's: 1, or the share of an UPDATE's bytes that judge predictions."""
     if command.opcode in (Opcode.REORGANISE, Opcode.ADAM) or command.predictor:
         return 1
     if command.opcode == Opcode.AVGPOOL and not command.const_mantissa:  # clears its gradients

@@ -9,11 +9,11 @@ from ...synth.netlist import NAMELESS
 __all__ = ["ELSEWHERE", "REASONS", "UNEXPLAINED_LUTS", "added", "plain"]
 
 ELSEWHERE = ""
-"""The row of what no other row has."""
+"""Row of the LUTs that no other row has."""
 UNEXPLAINED_LUTS = 100
-"""What adds as many needs a reason."""
+"""A block that adds as many needs a reason."""
 ELSEWHERE_SHARE = 0.05
-"""Of what a design adds, at most so much may be elsewhere, if it is more than UNEXPLAINED_LUTS."""
+"""Largest share of added LUTs that may be elsewhere, if it is more than UNEXPLAINED_LUTS."""
 REASONS = {
     ELSEWHERE: "connections between the blocks, and blocks without a row of their own",
     NAMELESS: "cells that synthesis has left without the name of a block",

@@ -1,4 +1,4 @@
-"""How fast placed designs are, and what holds them up, as tables of ``docs/implementation.md``."""
+"""Clocks and critical paths of placed designs, as tables of ``docs/implementation.md``."""
 
 from collections.abc import Mapping
 
@@ -10,16 +10,16 @@ __all__ = ["LEGEND", "clock", "targets"]
 NOT_RECORDED = "not recorded"
 ARRAY = "core.compute.array"
 BLOCKS = 6
-"""That are shown of those with late data."""
+"""Number of blocks that are shown of those with late data."""
 LEGEND = f"""A seed without a route counts as 0 in the median, and as one whose critical path isn't in the array. `top`
 is what stands between the blocks, `(harness)` the shift registers that stand for pins, whose paths count too. *Late*:
 with the best seed, inputs of registers and memories, enables and resets too, that data reach later than the target's
 period after the clock, without the time they need before the next; with the {BLOCKS} blocks that have most of them."""
-"""What the tables mean."""
+"""The meaning of the tables."""
 
 
 def targets(designs: Mapping[str, Mapping], target_mhz: float) -> str:
-    """What was aimed at, and whether it is reached: the median clock, and that the array is what holds it up."""
+    """Targets and results: the median clock, and critical paths within the array."""
     rows = []
     for variant, design in designs.items():
         paths = design["critical_paths"].values()
@@ -69,7 +69,7 @@ def _late(variant, design):
 
 
 def _step(step):
-    """What a critical path has in a block."""
+    """A critical path's cells and delays in a block."""
     return f"`{_name(step['block'])}` {step['cells']}, {step['logic_ns']:.2f} + {step['routing_ns']:.2f}"
 
 

@@ -60,7 +60,7 @@ def number(value: float, sign: str = "") -> str:
 
 
 def change(values: Mapping[str, float], variant: str) -> tuple[str, str]:
-    """What a design has more than the baseline, and that in percent of it; blank where it can't be said."""
+    """Difference of a design to the baseline, also in percent; blank where it isn't known."""
     if variant == "baseline" or not {variant, "baseline"} <= set(values):
         return "", ""
     base = values["baseline"]

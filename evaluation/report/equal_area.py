@@ -28,7 +28,7 @@ class EqualArea:
         return min(int(max(self.added[name], 0) / self.a_pe[name]) for name in resources)
 
     def speedup(self, more: int) -> float:
-        """Of an array with ``more`` PEs, if all of them are always busy."""
+        """Speed-up of an array with ``more`` PEs, if all of them are always busy."""
         return 1 + more / self.n_pes
 
 
@@ -52,7 +52,7 @@ MEASURED = {
 }  # fmt: skip
 """By results: what they are of, and what logic and multipliers are called."""
 CYCLES = {"paper": "variants_vgg13", "ecp5": "variants_digits"}
-"""Where the cycles of a preset are measured."""
+"""Results with the cycles of a preset."""
 ROWS = (
     "PEs of the baseline", "logic a PE", "multipliers a PE", "logic that MAX adds", "multipliers that MAX adds",
     "more PEs for this logic", "more PEs for this logic and multipliers", "speed-up at best, for this logic",

@@ -23,17 +23,17 @@ __all__ = [
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
-"""Where measured figures are."""
+"""Folder of measured figures."""
 PATH = ROOT / "docs" / "figures.md"
 """The committed copy."""
 IMAGES = PATH.parent / "images"
 """Plots by the title of what they show."""
 CURRENT = "Current"
 FORMATS = ("int16", "int8", "bf16")
-"""Of numbers: the ends of figures' names where each has one."""
+"""Number formats: ends of the names of figures that exist for each."""
 OF_ALL = ("accuracy", "sd", "cost")
 OF_METHODS = (*OF_ALL, "cycles", "above", "error")
-"""What is known of a method of training: beginnings of figures' names. ``OF_ALL``: columns that there always are."""
+"""Beginnings of the names of a training method's figures. ``OF_ALL``: columns that always exist."""
 
 AS_OF = """Digests when this was written: {now}.
 A preset's digest is one of its generated Verilog, the library's one of its code. Figures are *current* if they were

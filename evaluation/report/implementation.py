@@ -35,9 +35,9 @@ SOURCES = ("xilinx", "ecp5", "asic", "variants_vgg13", "variants_digits", "pe_fo
 TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
 """FPGAs, and the results of each."""
 FLOWS = {**{name: chosen(name)["flow"] for name in TARGETS.values()}, "asic": asic_flow()}
-"""What makes figures of FPGAs and cells, as it is at hand; of other results none is recorded."""
+"""Digests of the flows at hand, for FPGAs and cells; other results record no flow."""
 PLACES = {"TRELLIS_COMB": 1, "TRELLIS_RAMW": 2}
-"""What nextpnr calls a place of a LUT; and a write port of distributed RAM, which has those of two."""
+"""Places of LUTs by nextpnr's name: a LUT has one, a write port of distributed RAM two."""
 
 HEAD = f"""# Implementation
 
@@ -152,7 +152,7 @@ def _ecp5(results):
 
 
 def _parts_of_power(designs):
-    """Of each design and kind of batch, ours and the paper's."""
+    """Parts of the power of each design and kind of batch, ours and the paper's."""
     parts = ("clock", "data", "leakage", "memories", "total")
     rows = [
         (variant, phase.upper(), *(f"{found[part]:.4g}" for part in parts))

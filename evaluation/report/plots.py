@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["IMAGES", "plot_pe_formats", "plot_run", "plot_scaling", "plot_timeline"]
 
 IMAGES = Path("docs/images")
-"""Where the documents' plots are, in a checkout."""
+"""Folder of the documents' plots, in a checkout."""
 
 _STALLS = {
     "array_cycles": "array busy",
@@ -63,7 +63,7 @@ def plot_run(log: list[dict], title: str, path: Path) -> None:
 
 
 _PALE = {"backward data": 0.65, "backward weight": 0.35}
-"""How much of a phase's colour a backward command has; all others have the whole."""
+"""Share of a phase's colour that a backward command has; all others have the whole."""
 _SHADES = {
     **dict.fromkeys(("backward_data", "maxpool_backward", "avgpool_backward"), _PALE["backward data"]),
     "backward_weight": _PALE["backward weight"],

@@ -1,4 +1,4 @@
-"""What ``adagp synth`` prints: resources of designs side by side, and block by block."""
+"""The tables of ``adagp synth``: resources of designs side by side, and block by block."""
 
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +12,7 @@ OTHERS = {
 }  # fmt: skip
 """Figures of a design besides its resources."""
 CELLS = {"area": OTHERS["area"], "fmax_best_mhz": "Fmax, MHz"}
-"""Those of one in standard cells."""
+"""Figures of a design in standard cells."""
 LATE_SHOWN = 20
 """Blocks that are shown of those with data later than the clock."""
 SHOWN = 0.01
@@ -20,7 +20,7 @@ SHOWN = 0.01
 
 
 def _resources(found: list[dict]) -> Table:
-    """What each design takes, and what the part has."""
+    """Resources that each design takes, and those of the part."""
     available = found[0]["available"]
     table = Table("resource", *(design["design"] for design in found), *(["available"] if available else []))
     for resource in found[0]["resources"]:
@@ -74,7 +74,7 @@ def _blocks(rows: dict, whole: dict, depth: int, signed: bool = False) -> Table:
 
 
 def _late(blocks: dict) -> Table:
-    """Where what is too slow ends: as many blocks as are worth a look."""
+    """Blocks with the most late data."""
     table = Table("block", box=None)
     for title in ("inputs", "late", "worst, ns"):
         table.add_column(title, justify="right")

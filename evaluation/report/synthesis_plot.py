@@ -14,7 +14,7 @@ PLOT = "implementation.png"
 UNITS = {
     "lut": ("thousand LUTs", 1e3), "cell_area": ("square millimetres of cells", 1e6),
 }  # fmt: skip
-"""What logic is drawn in, by what it is called, and how many of the results' make one."""
+"""Units in which logic is drawn, by the resource's name, and how many of the results' make one."""
 SHOWN = ("core", "update", "control", "predictor", "predictor_memory")
 """Blocks with a colour of their own, in the order of the stack."""
 OTHERS = "elsewhere"

@@ -1,4 +1,4 @@
-"""What ``results/accuracy.json`` has of a regime: figures, differences with their errors, what of them is clear."""
+"""Findings on a regime from ``results/accuracy.json``: figures, differences with errors, clear differences."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from ....experiments.regimes import REGIMES
 __all__ = ["LEVEL", "Findings", "Gap", "clear", "close"]
 
 LEVEL = 0.05
-"""Of significance, for all comparisons of a family together."""
+"""Level of significance, for all comparisons of a family together."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Gap:
 
     @property
     def p(self) -> float:
-        """How likely chance makes as much of no difference, by Student's t."""
+        """Probability of such a difference by chance, by Student's t."""
         if not self.error:
             return float(not self.mean)
         return float(2 * student.sf(abs(self.mean) / self.error, self.n - 1))
@@ -42,7 +42,7 @@ class Gap:
 
 
 def clear(gaps: Mapping[str, Gap]) -> set[str]:
-    """Which of them differ from none, by Holm's procedure: the chance that any is a mistake is LEVEL at most.
+    """Names of the gaps that differ from 0, by Holm's procedure: the chance of any mistake is LEVEL at most.
 
     Those with runs that went astray aren't: a mean that one run in five decides is no normal one.
     """
@@ -56,7 +56,7 @@ def clear(gaps: Mapping[str, Gap]) -> set[str]:
 
 
 def close(tuning: Sequence[Mapping], lr: float) -> bool:
-    """Whether another learning rate did as well as ``lr``, but for less than a standard error, in runs of both."""
+    """True if another learning rate was worse than ``lr`` by less than a standard error, in runs of both."""
     by_lr: dict[float, dict[int, float]] = {}
     for run in tuning:
         by_lr.setdefault(run["lr"], {})[run["seed"]] = run["validation"] or 0
@@ -67,7 +67,7 @@ def close(tuning: Sequence[Mapping], lr: float) -> bool:
 
 @dataclass(frozen=True)
 class Findings:
-    """Of a regime: figures, details and provenance, as :mod:`.bench_accuracy` has written them."""
+    """A regime's figures, details and provenance, as the bench ``accuracy`` has written them."""
 
     name: str
     figures: Mapping[str, float]
@@ -76,7 +76,7 @@ class Findings:
 
     @classmethod
     def read(cls, path: Path) -> dict[str, "Findings"]:
-        """All that there are, by regime, in their usual order."""
+        """All findings by regime, in their usual order."""
         written = json.loads(path.read_text())
         parts = written["details"]
         known = [name for name in REGIMES if name in parts]
@@ -93,7 +93,7 @@ class Findings:
 
     @property
     def current(self) -> bool:
-        """Whether the regime is still what it was when it was run, wherever that was."""
+        """True if the regime hasn't changed since it was run."""
         asked = REGIMES.get(self.name)
         settings = {} if asked is None else json.loads(json.dumps(asdict(replace(asked, device=self.regime["device"]))))
         return bool(settings) and all(self.regime.get(name) == value for name, value in settings.items())
@@ -121,7 +121,7 @@ class Findings:
         return self.gap(method, {what: self.get(what, method) for what in ("above", "error")})
 
     def gap(self, method: str, found: Mapping[str, float | None] | None) -> Gap | None:
-        """Of what was ``above`` with its ``error``; None if it isn't known."""
+        """The gap with the mean ``above`` and its ``error``; None if it isn't known."""
         mean, error = (found or {}).get("above"), (found or {}).get("error")
         if mean is None or error is None:
             return None
@@ -131,7 +131,7 @@ class Findings:
         return Gap(mean, error, len(self.tests(method)), any(map(self.lost, (method, *line))))
 
     def gp_share(self, method: str) -> float:
-        """Of the batches of a method's runs, those in a GP phase."""
+        """Share of a method's batches that are GP batches."""
         counts = [run["batches"] for run in self.details["methods"][method]["runs"]]
         return sum(count.get("gp", 0) for count in counts) / sum(sum(count.values()) for count in counts)
 

@@ -1,4 +1,4 @@
-"""What each method does, in a table."""
+"""A table of the methods."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ GRADIENTS = {
     "mean": "exponential mean of true ones", "skip": "the batch is left out",
     "dni": "from a guess of each output's gradient, by another predictor (DNI)", **IDEAS,
 }  # fmt: skip
-"""Of GP batches, by source."""
+"""Texts on GP batches, by source."""
 
 
 def _phases(method: Method) -> str:
@@ -32,12 +32,12 @@ def _gradients(method: Method) -> str:
 
 
 def legend(names: Iterable[str]) -> str:
-    """Of those that were run."""
+    """The table of the methods that were run."""
     there = {name: METHODS[name] for name in METHODS if name in set(names)}
     rows = [(f"`{name}`", _phases(method), _gradients(method)) for name, method in there.items()]
     return f"""## Methods
 
-GP batches for each batch with true gradients (BP) behind the warm-up, which is {WARMUP_EPOCHS / EPOCHS:.0%} of the
+GP batches for each batch with true gradients (BP) after the warm-up, which is {WARMUP_EPOCHS / EPOCHS:.0%} of the
 epochs and at least one; {len(PHASES)} of these, one after the other, are the paper's schedule. Predictions have
 normalised targets, without which training here doesn't work (`docs/pytorch.md`).
 

@@ -32,7 +32,7 @@ PATH = Path(__file__).parents[3] / "docs" / "accuracy.md"
 """The committed copy."""
 PLOT = PATH.parent / "images" / "accuracy.png"
 RESULTS = figures.RESULTS / "accuracy.json"
-"""What it is made of, beside ``wall_time.json`` if that is there."""
+"""Results that it is made of, with ``wall_time.json`` if that exists."""
 HEAD = """# Accuracy
 
 Written by `python -m {module}` from `results/` and from Table 1 of the paper (`algorithm/paper.py`);
@@ -40,49 +40,51 @@ edit nothing here.
 
 {as_of}
 
-The question is what a GP batch is worth: one without a whole backward pass; ADA-GP predicts its gradients from each
-layer's output. Three comparisons answer it, and none of them is "as accurate as backpropagation", which near saturation
-a shorter training is too:
+A GP batch has no whole backward pass; ADA-GP predicts its gradients from each layer's output. What is that worth? Three
+comparisons answer it. "As accurate as backpropagation" isn't one of them: near saturation, a shorter training is too.
 
-- *plain training of no higher cost*: the same network for fewer epochs, its learning rates on the same curve in less
-  time; the best of it, with straight lines between budgets. A method is worth something if it is above that line, whose
-  budgets are chosen by the same test images, so that what luck there is in them is plain training's;
-- *controls*: the same schedule with something else in the predictions' place: the predictor's output with random
-  signs, no gradient at all, the last true one, an exponential mean of the true ones, synthetic gradients of layers'
-  outputs (DNI), or no batch at all (`skip`);
-- *networks near saturation and far from it*: the paper trains for 90 epochs, where much can be left out.
+- *Plain training of no higher cost*: the same network for fewer epochs, its learning rates on the same curve in less
+  time. The line joins the best of these budgets. A method is worth something if it is above that line.
+- *Controls*: the same schedule with something else in place of the predictions: the predictions with random signs, no
+  gradient, the last true one, a mean of the true ones, synthetic gradients of outputs (DNI), or no batch (`skip`).
+- *Networks near saturation and far from it*: the paper trains for 90 epochs, where much can be left out.
 
-Plain training's batches are as large as the others': were smaller ones better for it at the same cost, a method that
-takes fewer examples in GP batches (`half`) would be above the line for that alone; `half-1:0` shows it, which is plain
-training with half batches behind its warm-up. And a straight line between two budgets is a little below what plain
-training would reach between them, in favour of the methods; `skip`, which is plain training with fewer batches, may be
-a little above for that alone. `zero`, which is `skip` with one more step of momentum, is like plain training with
-another momentum and learning rate; plain training has one momentum here. Images half as wide and high, which `coarse`
-has in GP batches, are cheaper in plain training too: `coarse-1:0` has them in all batches behind the warm-up.
-cifar16-steep is plain training with such images alone, for as many MACs as `coarse` takes in cifar32-steep; it is
-tested with them too, so that what it lacks is not only training.
+The line is built from the same test images, so luck favours plain training. A straight line between two budgets is a
+little below what plain training would reach there, which favours the methods.
 
-Every method has the learning rate with which it did best on validation images, out of the same few with the same seeds,
-and of those beyond as long as the first or last was the best, {beyond} at most; the two best of them may have been
-looked at with more seeds. (close): the validation accuracy of another was less than a standard error below; that the
-choice might have been another is in no interval. Then other seeds are run, and test images looked at. Differences are
-taken seed by seed, with {sure:.0%} confidence intervals by Student's t; *clear* is one at a level of {level:.0%} for
-all comparisons of a family together (Holm's procedure), which is stricter than an interval without 0. A family is a
-question's regimes in *In short*, a regime's methods in the table behind it. Intervals are over seeds: of first weights
-and the order of images, with one split of the data, so that what another test set would say isn't in them. A run that
-diverged counts as 0; one with less than half of plain training's median accuracy went astray, and where any did no
-difference is called clear.
+Some methods are close to plain training, and may beat the line for that reason alone:
 
-Costs are multiply-accumulates, 1 is plain training for all epochs, or cycles of the simulated accelerator: plain
-training's and those of `half`, whose GP batches are smaller ones with true gradients, on the baseline; all others' on
-MAX, which has a second array for them. Cycles aren't seconds: the designs that predict reach lower clocks
-(`docs/implementation.md`), which is counted nowhere here. `nox -s bench_accuracy` runs it all again; where a regime's
-table hasn't all methods it was run with those (`--methods`). Regimes are in `experiments/regimes.py`, methods in
-`experiments/methods/methods.py`."""
+- `half` has fewer examples in GP batches, so smaller batches may be what helps. `half-1:0`, plain training with half
+  batches after its warm-up, shows it.
+- `skip` is plain training with fewer batches.
+- `zero` is `skip` with one more step of momentum, like plain training with another momentum and learning rate. Plain
+  training has one momentum here.
+- `coarse` has images half as wide and high in GP batches. `coarse-1:0` has them in all batches after the warm-up.
+  cifar16-steep is plain training with such images alone, for as many MACs as `coarse` takes in cifar32-steep. It is
+  tested with small images too, so it doesn't lack only training.
+
+**Learning rates.** Every method has the rate with which it did best on validation images. All methods try the same few
+rates with the same seeds, and further ones as long as the first or last is the best, {beyond} at most. The two best may
+have been tried with more seeds. (close): another rate's validation accuracy was less than a standard error below. No
+interval includes the chance that another rate would have been chosen.
+
+**Intervals.** Test accuracies come from other seeds. Differences are taken seed by seed, with {sure:.0%} confidence
+intervals by Student's t. *Clear* is a difference at a level of {level:.0%} for a whole family together, by Holm's
+procedure; this is stricter than an interval without 0. A family is a question's regimes in *In short*, and a
+regime's methods in the tables after it. Intervals are over seeds (first weights, order of images) with one split of
+the data; they say nothing about another test set. A run that diverged counts as 0. A run with less than half of plain
+training's median accuracy went astray; where one did, no difference is called clear.
+
+**Costs** are multiply-accumulates, or cycles of the simulated accelerator; 1 is plain training for all epochs. Cycles
+of plain training and of `half` are the baseline's, those of all other methods MAX's, which has a second array for them.
+Cycles aren't seconds: the designs that predict reach lower clocks (`docs/implementation.md`), which isn't counted here.
+
+`nox -s bench_accuracy` runs it all again, with `--methods` where a regime's table hasn't all of them. Regimes are in
+`experiments/regimes.py`, methods in `experiments/methods/methods.py`."""
 
 
-CAPTION = """Means with standard deviations over seeds; dashed, the best plain training of no higher cost. What is much
-worse is below a frame."""
+CAPTION = """Means with standard deviations over seeds. Dashed: the best plain training of no higher cost. Much worse
+results are below a frame."""
 REGIMES_HEAD = f"""## Regimes
 
 *steep*: accuracy still grows quickly with more training; *long*: near saturation. Seeds from {TUNING_SEED} on are those
@@ -95,13 +97,13 @@ def _above(found: Findings, method: str, gap: Gap | None) -> str:
 
 
 def _lost(found: Findings, method: str) -> str:
-    """How many of a method's seeds went astray, if any did."""
+    """Number of a method's seeds that went astray, if any did."""
     lost = found.lost(method)
     return f" ({lost} lost)" if lost else ""
 
 
 def _settings(found: Findings) -> str:
-    """What was trained, and on what."""
+    """Network, data and number of batches of a regime."""
     regime, examples = found.regime, found.details["examples"]
     accuracy = found.of("accuracy", "bp-1") / 100
     sampling = 100 * math.sqrt(accuracy * (1 - accuracy) / examples["test"])
@@ -119,12 +121,12 @@ torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
 
 
 def _whole(found: Findings) -> float:
-    """What cost 1 is, in 10⁹ MACs."""
+    """Cost 1 in 10⁹ MACs."""
     return float(found.details["methods"]["bp-1"]["runs"][0]["whole"]) / 1e9
 
 
 def _tuning(found: Findings) -> str:
-    """With how many seeds learning rates were tried."""
+    """Number of seeds with which learning rates were tried."""
     runs = [(method, run["lr"]) for method, detail in found.details["methods"].items() for run in detail["tuning"]]
     counts = sorted(Counter(runs).values())
     if not counts:
@@ -163,8 +165,8 @@ def _regime(name: str, found: Findings, now: Mapping[str, str]) -> str:
 
 {table(heads, rows)}
 
-Accuracies with standard deviations over seeds. Learning rates of so many that were tried; (edge): the best is still the
-first or last of them; (close): another did nearly as well. (lost): so many of the seeds went astray."""
+Accuracies have standard deviations over seeds. *Learning rate*: the best of so many that were tried; (edge): it is the
+first or last of them; (close): another did nearly as well. (lost): so many seeds went astray."""
 
 
 def _some(images: int) -> str:

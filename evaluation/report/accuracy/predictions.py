@@ -1,4 +1,4 @@
-"""What predictions are like, as sections of ``docs/accuracy.md``."""
+"""Sections of ``docs/accuracy.md`` on the quality of predictions."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ __all__ = ["learning", "predictions"]
 
 
 def predictions(by_regime: Mapping[str, Findings]) -> str:
-    """How near they are to true gradients, by regime and layer."""
+    """Distances of predictions from true gradients, by regime and layer."""
     rows = []
     for name, found in by_regime.items():
         methods = found.details["methods"]
@@ -38,7 +38,7 @@ def predictions(by_regime: Mapping[str, Findings]) -> str:
     )
     return f"""## What predictions are like
 
-Means over BP batches behind the warm-up, over epochs and seeds. A prediction of 0 has a MAPE of 1 (100 %); one at
+Means over BP batches after the warm-up, over epochs and seeds. A prediction of 0 has a MAPE of 1 (100 %); one at
 random, a cosine near 0 and half of the signs. The paper says of VGG13's layers 2 to 10 less than 0.16 % (section
 6.1.2).
 
@@ -46,7 +46,7 @@ random, a cosine near 0 and half of the signs. The paper says of VGG13's layers 
 
 
 def learning(folder: Path) -> str:
-    """How much nearer they come when the predictor learns for long; nothing if ``folder`` hasn't the results."""
+    """Distances after long training of the predictor; empty if ``folder`` hasn't the results."""
     path = folder / "predictor.json"
     if not path.exists():
         return ""

@@ -1,4 +1,4 @@
-"""What a batch takes in PyTorch, as ``results/wall_time.json`` has it, in a table and a sentence."""
+"""Times of batches in PyTorch from ``results/wall_time.json``, in tables and a sentence."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from ..reference import table
 __all__ = ["times"]
 
 OVERHEAD = 0.15
-"""What hooks may cost at most, as a share of what a GP batch consists of."""
+"""Largest cost that hooks may have, as a share of a GP batch's parts."""
 
 
 def _worth(detail: Mapping, figures: Mapping[str, float], part: str, how: str) -> str:
-    """Whether a GP batch of a kind, and training with it, is worth its time, in sentences."""
+    """Sentences on the time of a GP batch of a kind, and of training with it."""
     seconds = detail["seconds"]
     slower = [name for name in seconds if figures[f"gp{how}_over_bp_{name}_{part}"] > 1]
     longer = [name for name, each in seconds.items() if half_predicted(each, how) > 1]

@@ -75,7 +75,7 @@ def verdicts(by_regime: Mapping[str, Findings]) -> str:
 
 
 def _raw(by_regime: Mapping[str, Findings]) -> str:
-    """What becomes of the paper's predictor without normalised targets."""
+    """The accuracy of the paper's predictor without normalised targets."""
     raw = "ada-gp-raw"
     told = [
         f"{name} {found.of('accuracy', raw):.1f} % ({found.lost(raw)} of {len(found.tests(raw))} runs astray)"
@@ -85,7 +85,7 @@ def _raw(by_regime: Mapping[str, Findings]) -> str:
 
 
 def _smaller(by_regime: Mapping[str, Findings]) -> Sequence[str]:
-    """Whether smaller images in GP batches are worth more than smaller images alone; nothing before that was run."""
+    """Verdict on smaller images in GP batches against smaller images alone; empty before both were run."""
     whole, small = map(by_regime.get, ("cifar32-steep", "cifar16-steep"))
     if whole is None or small is None or (gap := whole.against("coarse", "bp-1", small)) is None:
         return ()
@@ -124,7 +124,7 @@ def _alone(gaps: Mapping[str, Gap]) -> set[str]:
 
 
 def _winning(gaps: Mapping[str, Mapping[str, Gap]], counts: Container[int]) -> str:
-    """Of gaps by regime and method: methods above in so many regimes, with these and those in which they are below."""
+    """Methods that are above in so many regimes, with these regimes and those in which they are below."""
     told = []
     for method in METHODS:
         mine = {name: found[method].mean for name, found in gaps.items() if method in found}
