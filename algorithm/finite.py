@@ -1,6 +1,5 @@
 """Finiteness of many tensors by one small answer."""
 
-import math
 from collections.abc import Mapping
 
 import torch
@@ -10,13 +9,14 @@ __all__ = ["not_finite"]
 
 
 @torch.no_grad()
-def not_finite(tensors: Mapping[str, Tensor], order: float = math.inf) -> list[str]:
+def not_finite(tensors: Mapping[str, Tensor], *, squares: bool = False) -> list[str]:
     """Names of the tensors that have an infinite element, or one that isn't a number.
 
-    With ``order`` 2 also of those whose squares add up to infinity. Waits for the device once, for one number from each
-    tensor. No tensor may be empty.
+    With ``squares`` also of those whose squares add up to infinity. Waits for the device once, for one number from each
+    tensor, as long as all is well.
     """
     if not tensors:
         return []
-    norms = torch.stack(list(torch._foreach_norm(list(tensors.values()), order)))
-    return [name for name, finite in zip(tensors, norms.isfinite().tolist(), strict=True) if not finite]
+    norms = torch.stack(list(torch._foreach_norm(list(tensors.values()))))
+    large = [name for name, finite in zip(tensors, norms.isfinite().tolist(), strict=True) if not finite]
+    return [name for name in large if squares or not tensors[name].isfinite().all()]

@@ -42,7 +42,7 @@ class Teacher:
         with torch.enable_grad():
             self._predictor.loss(normalised, true).backward()
         gradients = {name: p.grad for name, p in self._predictor.named_parameters() if p.grad is not None}
-        if not_finite({"scales": self._predictor.scales, **gradients}, 2):  # Adam squares them
+        if not_finite({"scales": self._predictor.scales, **gradients}, squares=True):  # Adam squares them
             self._predictor.scales.copy_(scales)
             return False
         self._optimizer.step()

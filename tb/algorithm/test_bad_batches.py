@@ -162,4 +162,4 @@ def test_not_finite():
     bad = {"inf": torch.tensor([[1.0, torch.inf]]), "nan": torch.tensor(torch.nan), "minus": torch.tensor([-torch.inf])}
     good = {"a": torch.zeros(2, 3), "large": torch.tensor([-3e38, 3e38]), "half": torch.full((9,), 6e4).half()}
     assert not_finite({**good, **bad}) == list(bad) and not_finite(good) == [] == not_finite({})
-    assert not_finite(good, 2)[0] == "large"
+    assert not_finite({**good, **bad}, squares=True) == ["large", "half", *bad]
