@@ -16,6 +16,7 @@ from adagp.sim import IDEAL
 from adagp.spec.commands import Phase
 from adagp.spec.config import Config
 from adagp.spec.presets import preset
+from adagp.spec.registers import N_PHASES
 
 __all__ = [
     "ALWAYS",
@@ -95,7 +96,7 @@ def tables(device: Device) -> list:
 
 def work(device: Device) -> Observations:
     """Counters and, of a simulated device, the cycles and what the memory saw."""
-    counters = [device.counters(phase) for phase in range(4)]
+    counters = [device.counters(phase) for phase in range(N_PHASES)]
     for name in ("macs", "saturations", "commands"):
         yield name, [values[name] for values in counters]
     if isinstance(device, SimDevice):

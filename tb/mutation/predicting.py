@@ -9,6 +9,7 @@ from adagp.host.devices.device import Device
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.program import Line, Program, header
 from adagp.spec.commands import Command, Opcode
+from adagp.spec.registers import N_PHASES
 from adagp.spec.schedule import Entry, Schedule, State
 
 from ..support import three_queues as q
@@ -50,7 +51,7 @@ def schedules(open_device: Open) -> Observations:
                 device.start(program, None, batches=23)
                 yield "at the end", outcome(device)
                 yield "position", str(device.position())
-                yield "commands", [device.counters(phase)["commands"] for phase in range(4)]
+                yield "commands", [device.counters(phase)["commands"] for phase in range(N_PHASES)]
     yield from work(device)
 
 

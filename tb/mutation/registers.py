@@ -6,7 +6,7 @@ from adagp.host.devices.simulated import SimDevice
 from adagp.host.program import Line, Program, header
 from adagp.sim import SimulationError
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
-from adagp.spec.registers import REGISTERS, Control, register
+from adagp.spec.registers import N_PHASES, REGISTERS, Control, register
 
 from .failing_programs import Work
 from .observations import ALWAYS, CONFIG, SEED, TIMED, Observations, Open, outcome, tables, work
@@ -54,7 +54,7 @@ def registers(open_device: Open) -> Observations:
         device.write_register("HYPER", index)
         hyper.append(device.read_register("HYPER_VALUE"))
     yield "hyper-parameters", hyper
-    yield "counters", [device.counters(phase) for phase in range(4)]
+    yield "counters", [device.counters(phase) for phase in range(N_PHASES)]
     yield TIMED + "cycles", device.simulation.cycles
 
 
@@ -96,7 +96,7 @@ def control(open_device: Open) -> Observations:
         yield TIMED + "state", state()
         yield from work(device)
     device.write_register("CONTROL", Control.RESET_COUNTERS)
-    yield "counters", [device.counters(phase) for phase in range(4)]
+    yield "counters", [device.counters(phase) for phase in range(N_PHASES)]
 
 
 def counters(open_device: Open) -> Observations:
@@ -104,25 +104,25 @@ def counters(open_device: Open) -> Observations:
     draw = random.Random(SEED)
     work_ = Work()
     device = work_.on(open_device)
-    for last in range(4):
-        for phase in (*range(last), *range(last + 1, 4), last):
+    for last in range(N_PHASES):
+        for phase in (*range(last), *range(last + 1, N_PHASES), last):
             work_.again(device)
             yield from work_.run(device, phase)
         yield from work(device)
         device.reset_counters()
         device.simulation.step(100)
-        yield "counters after reset", [device.counters(phase) for phase in range(4)]
+        yield "counters after reset", [device.counters(phase) for phase in range(N_PHASES)]
     program = Program([Line(header(CONFIG)), Line(Command(Opcode.END, ALWAYS))], PROGRAM - 0x800)
     device.write(program.address, program.words())
     for _ in range(30):
-        for phase in draw.sample(range(4), 4):
+        for phase in draw.sample(range(N_PHASES), N_PHASES):
             device.start(program, phase, batches=draw.randint(1, 3))
             yield "at the end", outcome(device)
         if draw.random() < 0.3:
-            yield TIMED + "counters", [device.counters(phase) for phase in draw.sample(range(4), 4)]
+            yield TIMED + "counters", [device.counters(phase) for phase in draw.sample(range(N_PHASES), N_PHASES)]
         device.reset_counters()
         device.simulation.step(draw.randrange(40))
-        yield "counters after reset", [device.counters(phase) for phase in draw.sample(range(4), 4)]
+        yield "counters after reset", [device.counters(phase) for phase in draw.sample(range(N_PHASES), N_PHASES)]
 
 
 def places(open_device: Open) -> Observations:

@@ -6,7 +6,7 @@ from adagp.golden.exponents import smoothed
 from adagp.golden.quality import Quality, QualitySums, votes
 from adagp.rtl.control.counters import FLUSH_CYCLES
 from adagp.spec.commands import Opcode, Phase
-from adagp.spec.registers import AS_SCHEDULED, COUNTERS, Status, register
+from adagp.spec.registers import AS_SCHEDULED, COUNTERS, N_PHASES, Status, register
 from adagp.spec.schedule import Entry, Schedule, State, following
 from bench import seeded
 from control_bench import CONFIG, END, ControlBench, header, update, work
@@ -64,7 +64,7 @@ class Run:
     def __init__(self, rng):
         self.rng = rng
         self.state, self.open, self.scale = State(), True, (30, 200)
-        self.commands, self.phases, self.log, self.qualities = [0] * 4, [], [], []
+        self.commands, self.phases, self.log, self.qualities = [0] * N_PHASES, [], [], []
 
     def batch(self, phase=None):
         if phase is None:
@@ -128,7 +128,7 @@ def test_schedule():
         assert await position(bench, ctx) == after  # only scheduled batches move on
         assert await bench.host.read(ctx, "GATE") == run.open
         assert [entry[1] for entry in bench.log] == run.log
-        assert [await bench.counter(ctx, phase, COMMANDS) for phase in range(4)] == run.commands
+        assert [await bench.counter(ctx, phase, COMMANDS) for phase in range(N_PHASES)] == run.commands
         assert await scale(bench, ctx) == run.scale
 
     bench.background = [watch]
