@@ -1,7 +1,7 @@
 """The command line: ``adagp``."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -25,7 +25,7 @@ app = typer.Typer(
     name="adagp", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )  # fmt: skip
-COMMANDS = {
+COMMANDS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
     "Train a network": (train, evaluate, report),
     "Make the hardware": (generate, synth, boards),
     "Look inside": (disasm, diff, info),
