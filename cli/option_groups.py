@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 __all__ = ["grouped"]
 
@@ -19,7 +19,9 @@ __all__ = ["grouped"]
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Give typer a command that has each field of its groups as a parameter, and hands the groups to ``command``."""
     signature = inspect.signature(command, eval_str=True)
-    groups = {name: one.default for name, one in signature.parameters.items() if is_dataclass(one.default)}
+    groups: dict[str, Any] = {
+        name: one.default for name, one in signature.parameters.items() if is_dataclass(one.default)
+    }
     parameters = []
     for name, parameter in signature.parameters.items():
         parameters += _fields(groups[name]) if name in groups else [parameter]

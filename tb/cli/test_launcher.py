@@ -230,3 +230,18 @@ def test_an_interrupt_at_any_time_leaves_no_traceback(launcher, delay):
 )  # fmt: skip
 def test_what_a_command_needs_is_installed_for_it(launcher, line, extras):
     assert launcher.extras_of(line.split()) == extras
+
+
+def test_an_interrupt_while_the_environment_is_made_leaves_no_traceback(launcher):
+    """From a terminal, which interrupts the launcher's children too."""
+    script = Path(launcher.ROOT, "adagp")
+    shutil.copy(SCRIPT, script)
+    process = subprocess.Popen([sys.executable, script, "info"], stderr=subprocess.PIPE, text=True, process_group=0)
+    made = process.stderr.readline()
+    deadline = time.monotonic() + 60
+    while not Path(launcher.VENV, "pyvenv.cfg").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)  # until the child does more than to start
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert made.startswith("adagp: creating ") and said == "adagp: interrupted; the same command goes on\n"
+    assert process.returncode == 130
