@@ -56,7 +56,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def slow(session: nox.Session) -> None:
-    """Tests that the others leave out, of all the paper's networks: need the extra ``models``."""
+    """Tests marked ``slow``, which the others leave out, on all the paper's networks: need the extra ``models``."""
     session.run("pytest", "-m", "slow", *(session.posargs or ["tb"]))
 
 
@@ -135,7 +135,7 @@ def bench_variants_vgg13(session: nox.Session) -> None:
 
 @nox.session
 def bench_controls(session: nox.Session) -> None:
-    """Predicted gradients against what else GP batches could do, on the golden model: writes results/controls.json."""
+    """Predicted gradients against the other sources of gradients, on the golden model: writes results/controls.json."""
     session.run("python", "-m", "adagp.evaluation.benches.controls", *session.posargs)
 
 

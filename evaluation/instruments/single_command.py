@@ -44,7 +44,7 @@ __all__ = [
 MODEL, IMAGE, CLASSES = "vgg13", (3, 32, 32), 10
 """The network whose layers are measured."""
 SEED = 1
-"""Of weights and tensors."""
+"""Seed of weights and tensors."""
 DIRECTIONS = {
     Opcode.FORWARD: "forward", Opcode.BACKWARD_DATA: "backward_data", Opcode.BACKWARD_WEIGHT: "backward_weight",
 }  # fmt: skip
@@ -74,7 +74,7 @@ def alone(line: Line, network: Network) -> Program:
 
 
 def measured(line: Line, counters: dict, config: Config) -> dict:
-    """What a command alone on the accelerator did: its counters, and whether they are what shapes and memory say."""
+    """Counters of a command alone on the accelerator, and their agreement with shapes and memory."""
     command = line.command
     expected = macs(command)
     return {
@@ -84,7 +84,7 @@ def measured(line: Line, counters: dict, config: Config) -> dict:
 
 
 def real_macs(command: Command) -> int:
-    """Of a FORWARD the MACs whose operand lies in the image, not in its padding."""
+    """The MACs of a FORWARD whose operand lies in the image, not in its padding."""
     g = command
 
     def met(size, out, kernel, pad):
@@ -94,7 +94,7 @@ def real_macs(command: Command) -> int:
 
 
 def agreement(counters: dict, expected: int) -> dict[str, bool]:
-    """Whether the accelerator's counters are the MACs that shapes say and the bytes that the memory saw."""
+    """True if the accelerator's counters are the MACs of the shapes and the bytes that the memory saw."""
     return {
         "macs_equal": counters["macs"] == expected,
         "bytes_equal": all(counters[name] == counters[f"dram_{name}"] for name in ("read_bytes", "write_bytes")),
@@ -102,7 +102,7 @@ def agreement(counters: dict, expected: int) -> dict[str, bool]:
 
 
 def reconciles(counters: dict) -> bool:
-    """Whether each cycle of a run is one in which the array worked or waited, for one cause."""
+    """True if in each cycle of a run the array worked, or waited for one cause."""
     return counters["cycles"] == sum(counters[name] for name in ("array_cycles", *STALLS))
 
 

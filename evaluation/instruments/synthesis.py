@@ -34,7 +34,7 @@ __all__ = [
 
 @contextmanager
 def mistakes_in_a_line() -> Iterator[None]:
-    """What can go wrong in the block is said in one line; exit code 2 for a mistake, 1 for a tool."""
+    """Reports errors of the block in one line; exit code 2 for a mistake, 1 for a tool."""
     try:
         yield
     except (ConfigError, SettingsError, TargetError) as error:

@@ -46,14 +46,14 @@ Written by `python -m {{module}}` from `results/` and from Tables 4 and 5 of the
 
 {figures.AS_OF}
 Flows when this was written: {{flows}};
-digests of the sources that make figures of Verilog, with part and options, or with the batches whose power is told.
-Figures of these that another has made, or one not recorded, are *of an earlier flow*; the other results record none,
-and *current* says of them only that the hardware is the same.
+digests of the sources that make figures of Verilog, with part and options, or with the batches whose power is measured.
+Figures of another flow, or of one that isn't recorded, are *of an earlier flow*. Results without a flow are
+*current* if the hardware is the same.
 
-Absolute numbers say little side by side. The paper doesn't say what a PE computes; its baseline has
+Absolute numbers say little side by side. The paper doesn't define what a PE computes; its baseline has
 {_BASELINE["dsp48"]} DSP48E1 and {_BASELINE["lut"]:,} LUTs for {paper.N_PES} PEs, and on-chip memory for whole layers.
-Ours compute in int16 block floating point, and layers are cut into tiles. So what counts is what each design adds to
-its own baseline, in numbers and in percent. Percentages here are rounded; the paper's text cuts its own off."""
+Ours compute in int16 block floating point, and layers are cut into tiles. So compare what each design adds to its own
+baseline, in numbers and in percent. Percentages here are rounded; the paper truncates its own."""
 
 
 def _column(found, name):
@@ -87,7 +87,7 @@ chip; no open tool tells it for this family. Nor has any timed these designs on 
 
 {compared(rows)}
 
-What a design of ours adds, over what the paper's adds: below 1 is less than theirs.
+Additions of our designs over those of the paper's: below 1 is less than theirs.
 
 {over_the_paper_s(rows)}"""
 
