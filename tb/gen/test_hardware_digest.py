@@ -40,6 +40,14 @@ def test_hardware_is_that_of_the_four_designs():
     assert {hardware_digest(replace(config, variant=variant)) for variant in VARIANTS} == {expected}
 
 
+def test_figures_name_it():
+    """Provenance and the digests of now: the same, of the preset whatever the design."""
+    config = preset("tiny")
+    found = provenance.provenance("a command", replace(config, variant="low"), 0, "abc")
+    assert found["hardware"] == hardware_digest(config) == provenance.NOW["tiny"]
+    assert list(provenance.NOW) == ["tiny", "ecp5", "paper", "library"] and len(provenance.NOW) == 4
+
+
 def test_a_label_names_the_hardware_of_its_presets():
     now = AA | {"ecp5": "bb"}
     labels = {"tiny": "aa", "tiny max, wide max, tiny low": "aa", "tiny, ecp5, paper": "aa, bb, aa",
