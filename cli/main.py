@@ -1,8 +1,8 @@
 """The command line: ``adagp``."""
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -25,7 +25,7 @@ app = typer.Typer(
     name="adagp", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )  # fmt: skip
-COMMANDS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
+COMMANDS: dict[str, tuple[Any, ...]] = {
     "Train a network": (train, evaluate, report),
     "Make the hardware": (generate, synth, boards),
     "Look inside": (disasm, diff, info),

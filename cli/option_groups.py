@@ -29,7 +29,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_groups(**values) -> None:
         for name, defaults in groups.items():
-            values[name] = type(defaults)(**{field.name: values.pop(field.name) for field in fields(defaults)})
+            group: Any = type(defaults)
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(defaults)})
         command(**values)
 
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]

@@ -196,7 +196,8 @@ def _register(place: int, name: str, access: Access, doc: str, bits: int | tuple
     return Register(name, 4 * place, access, doc, width, fields, place >= len(_BASE))
 
 
-REGISTERS = tuple(_register(place, *row) for place, row in enumerate((*_BASE, *_PREDICTS)))
+_ROWS: tuple[tuple, ...] = (*_BASE, *_PREDICTS)
+REGISTERS = tuple(_register(place, *row) for place, row in enumerate(_ROWS))
 _BY_NAME = {r.name: r for r in REGISTERS}
 
 

@@ -38,10 +38,10 @@ def figures() -> tuple[dict[str, float], dict]:
     files = [*package, *tests]
     by_folder = Counter(file.path.parent.as_posix() for file in files)
     docstrings = [text for file in files for text in file.docstrings]
-    openings = Counter(found[1] for text in docstrings if (found := GUESSED.match(text)))
+    openings = Counter(opening[1] for text in docstrings if (opening := GUESSED.match(text)))
     elaborates = [lines for file in package for lines in file.elaborate_lines]
     default, every = count_tests()
-    found = {
+    found: dict[str, float] = {
         "files": len(package), "files_tests": len(tests), "files_a_folder_most": max(by_folder.values()),
         **{f"lines_{name}": value for name, value in spread([file.n_lines for file in files]).items()},
         **{f"elaborate_{name}": value for name, value in spread(elaborates).items()},

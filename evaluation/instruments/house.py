@@ -44,7 +44,7 @@ class Source:
     @property
     def docstrings(self) -> list[str]:
         """Docstrings of module, classes and functions, and of constants and attributes."""
-        found = []
+        found: list[object] = []
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 found.append(ast.get_docstring(node))

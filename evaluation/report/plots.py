@@ -187,7 +187,7 @@ def main() -> None:
     from .comparison import Results
     from .synthesis_plot import PLOT, plot_synthesis
 
-    plot_synthesis(Results(FOLDER, "", {}), IMAGES / PLOT)
+    plot_synthesis(Results(FOLDER, {}, {}), IMAGES / PLOT)
     for name, plot in (("scaling", plot_scaling), ("pe_formats", plot_pe_formats)):
         if (path := FOLDER / f"{name}.json").exists():
             plot(json.loads(path.read_text()), IMAGES / f"{name}.png")

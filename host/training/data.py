@@ -105,7 +105,8 @@ def _npz(name: str, path: Path) -> Dataset:
             return checked_dataset(name, train, file["train_y"], test, file["test_y"], CLASSES)
         for names in (("x_train", "y_train", "x_test", "y_test"), ("train_x", "train_y", "test_x", "test_y")):
             if all(key in file for key in names):
-                return checked_dataset(name, *(file[key] for key in names), CLASSES)
+                train_x, train_y, test_x, test_y = (file[key] for key in names)
+                return checked_dataset(name, train_x, train_y, test_x, test_y, CLASSES)
         raise ValueError(f"arrays x_train, y_train, x_test, y_test expected, found {', '.join(file.files)}")
     except DataError:
         raise

@@ -5,6 +5,7 @@ import re
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ...spec.config import VARIANTS, Config
 from ...spec.presets import preset
@@ -177,7 +178,7 @@ class TrainSettings:
     @classmethod
     def from_dict(cls, data: dict) -> "TrainSettings":
         """Inverse of :meth:`to_dict`; raises SettingsError for other fields, or values of other types."""
-        types = {each.name: each.type for each in fields(cls)}
+        types: dict[str, Any] = {each.name: each.type for each in fields(cls)}
         for name, value in data.items():
             if name not in types:
                 raise SettingsError(f"not the settings of a run: there is no {name!r}")
