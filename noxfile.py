@@ -227,7 +227,7 @@ def docs(session: nox.Session) -> None:
     session.run("python", "-m", "adagp.evaluation.report.board_build")
     session.run("python", "-m", "adagp.evaluation.report.accuracy.page")
     session.run("python", "-m", "adagp.evaluation.report.plots")
-    session.run("python", "-m", "adagp.evaluation.report.front")
+    session.run("python", "-m", "adagp.evaluation.report.readme")
 
 
 @nox.session(venv_backend="venv")

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.nn.utils import skip_init
 
 from ..spec.numerics import CHANNELS, KERNEL, WINDOWS
-from .paper import PREDICTOR_LR
+from .paper_numbers import PREDICTOR_LR
 from .reorganise import joined
 
 __all__ = ["Predictor", "PredictorSettings"]

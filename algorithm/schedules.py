@@ -5,7 +5,7 @@ from dataclasses import astuple, replace
 
 from ..spec.commands import Phase
 from ..spec.schedule import Entry, Schedule, State, following
-from .paper import PHASES, WARMUP_EPOCHS
+from .paper_numbers import PHASES, WARMUP_EPOCHS
 
 __all__ = ["PAPER", "Position", "phase_name", "schedule"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..algorithm.paper import YOLO_IOU
+from ..algorithm.paper_numbers import YOLO_IOU
 from .networks.yolo_boxes import Detections, iou
 
 __all__ = ["Objects", "average_precisions", "mean_average_precision"]

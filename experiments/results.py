@@ -22,7 +22,7 @@ __all__ = ["MethodResult", "macs", "remarks", "results", "table", "write_events"
 
 @dataclass(frozen=True)
 class MethodResult:
-    """A method's :class:`.front.Point`; further measures, means."""
+    """A method's :class:`.pareto.Point`; further measures, means."""
 
     point: Point
     measures: dict[str, float]

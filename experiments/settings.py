@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..algorithm.paper import EPOCHS, LR, YOLO_LR, YOLO_WEIGHT_DECAY
+from ..algorithm.paper_numbers import EPOCHS, LR, YOLO_LR, YOLO_WEIGHT_DECAY
 from ..host.training.settings import SettingsError
 from .data import DATASETS
 from .methods.ideas import IDEAS

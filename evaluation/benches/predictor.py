@@ -17,7 +17,7 @@ import torch
 from rich.progress import track
 
 from ...algorithm import AdaGP, schedule
-from ...algorithm.paper import EPOCHS
+from ...algorithm.paper_numbers import EPOCHS
 from ...experiments.data import Batches, Splits
 from ...experiments.methods.methods import METHODS
 from ...experiments.methods.optimisation import MOMENTUM

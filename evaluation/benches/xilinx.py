@@ -8,7 +8,7 @@ RAMs; ``dsp48``: DSP48E1. Details have them block by block.
 What is finished is kept in the cache: a bench that was stopped goes on.
 """
 
-from ...algorithm.paper import FPGA_RESOURCES
+from ...algorithm.paper_numbers import FPGA_RESOURCES
 from ..instruments.synthesis import bench, mistakes_in_a_line, parser
 
 __all__ = ["main"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ...algorithm.paper import DRAM_ENERGY_SAVING, EPOCHS, PHASES, SPEEDUP, WARMUP_EPOCHS
+from ...algorithm.paper_numbers import DRAM_ENERGY_SAVING, EPOCHS, PHASES, SPEEDUP, WARMUP_EPOCHS
 from ...host.program import Program
 from ...host.training.timeline import Slice
 from ...spec.commands import Command, Opcode

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...algorithm import paper
+from ...algorithm import paper_numbers as paper
 from ...spec.presets import preset
 from .added_blocks import plain
 from .comparison import NOT_MEASURED, Results, number

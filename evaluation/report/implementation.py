@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...algorithm import paper
+from ...algorithm import paper_numbers as paper
 from ...gen.provenance import NOW
 from ...spec.presets import preset
 from ...synth.flow import chosen
@@ -42,7 +42,7 @@ PLACES = {"TRELLIS_COMB": 1, "TRELLIS_RAMW": 2}
 HEAD = f"""# Implementation
 
 Written by `python -m {{module}}` from `results/` and from Tables 4 and 5 of the paper
-(`algorithm/paper.py`); edit nothing here.
+(`algorithm/paper_numbers.py`); edit nothing here.
 
 {figures.AS_OF}
 Flows when this was written: {{flows}};

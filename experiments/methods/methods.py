@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ...algorithm import PredictorSettings, schedule
-from ...algorithm.paper import EPOCHS, PHASES, WARMUP_EPOCHS
+from ...algorithm.paper_numbers import EPOCHS, PHASES, WARMUP_EPOCHS
 from ...algorithm.schedules import Position, phase_name
 from ...spec.schedule import Schedule
 from .ideas import IDEAS

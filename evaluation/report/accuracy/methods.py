@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ....algorithm.paper import EPOCHS, PHASES, WARMUP_EPOCHS
+from ....algorithm.paper_numbers import EPOCHS, PHASES, WARMUP_EPOCHS
 from ....experiments.methods.ideas import IDEAS
 from ....experiments.methods.methods import METHODS, Method
 from ..reference import table

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from ....algorithm import paper
+from ....algorithm import paper_numbers as paper
 from ....experiments.comparison import BEYOND, TUNING_SEED
 from ....experiments.methods.methods import METHODS
 from ....gen.provenance import NOW
@@ -35,7 +35,7 @@ RESULTS = figures.RESULTS / "accuracy.json"
 """Results that it is made of, with ``wall_time.json`` if that exists."""
 HEAD = """# Accuracy
 
-Written by `python -m {module}` from `results/` and from Table 1 of the paper (`algorithm/paper.py`);
+Written by `python -m {module}` from `results/` and from Table 1 of the paper (`algorithm/paper_numbers.py`);
 edit nothing here.
 
 {as_of}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
-from ....algorithm.paper import EPOCHS
+from ....algorithm.paper_numbers import EPOCHS
 from ...benches.predictor import BATCH, IMAGES, paper_batches
 from ..provenance import details, fold, session
 from ..reference import table

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from adagp.algorithm.paper import PHASES, SPEEDUP
+from adagp.algorithm.paper_numbers import PHASES, SPEEDUP
 from adagp.evaluation.benches import variants_digits, variants_vgg13
 from adagp.evaluation.instruments.energy import MODULE
 from adagp.evaluation.instruments.variants import Measured, alpha, directions, figures, limit, predictor_macs, shares

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 import pytest
-from adagp.algorithm.paper import ACCURACY
+from adagp.algorithm.paper_numbers import ACCURACY
 from adagp.evaluation.report import figures
 from adagp.evaluation.report.accuracy import page, plot
 from adagp.evaluation.report.accuracy.findings import Findings

@@ -1,6 +1,6 @@
 """The measured figures in README.md: one table, the verdict on the method, and the age of the proofs.
 
-``python -m adagp.evaluation.report.front`` writes that section from ``results/``. Ages are as of the
+``python -m adagp.evaluation.report.readme`` writes that section from ``results/``. Ages are as of the
 hardware that ``docs/figures.md`` names.
 """
 
@@ -18,7 +18,7 @@ from .reference import table
 
 __all__ = ["PATH", "document", "main", "proofs", "section"]
 
-MODULE = "adagp.evaluation.report.front"
+MODULE = "adagp.evaluation.report.readme"
 PATH = Path(__file__).parents[2] / "README.md"
 """The committed copy."""
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"

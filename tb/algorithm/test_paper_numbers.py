@@ -3,7 +3,14 @@
 from math import floor
 
 import pytest
-from adagp.algorithm.paper import ACCURACY, ACCURACY_GAINS, ASIC_AREA, ASIC_POWER_UW, FPGA_POWER_W, FPGA_RESOURCES
+from adagp.algorithm.paper_numbers import (
+    ACCURACY,
+    ACCURACY_GAINS,
+    ASIC_AREA,
+    ASIC_POWER_UW,
+    FPGA_POWER_W,
+    FPGA_RESOURCES,
+)
 from adagp.spec.config import VARIANTS
 
 PREDICTING = VARIANTS[1:]
