@@ -5,11 +5,8 @@ from pathlib import Path
 
 if __name__ == "__main__":
     TB = Path(__file__).parents[1]
-    sys.path[:0] = [
-        str(TB / "support"),
-        str(TB / "cocotb"),
-        str(TB / "boards"),
-    ]  # benches import each other by bare names
+    # Benches import each other by bare names.
+    sys.path[:0] = [str(TB / folder) for folder in ("support", "cocotb", "boards", "boards/memory")]
     from memory_speed import main
 
     main()

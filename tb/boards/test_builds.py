@@ -104,7 +104,7 @@ def test_another_version_of_a_package_is_synthesised_again(tmp_path, monkeypatch
     (tmp_path / "x.ys").write_text("")
     (tmp_path / "cells.json").write_text(json.dumps({"design": {"num_cells_by_type": {}}}))
     runs = []
-    monkeypatch.setattr("adagp.boards.steps.child.run", lambda *given, **_: runs.append(given))
+    monkeypatch.setattr("adagp.boards.steps.process.run", lambda *given, **_: runs.append(given))
 
     def run():
         synthesise(Steps(tmp_path), find_board("ecpix5"), [], "x.ys", ["cells.json"])
