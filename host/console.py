@@ -1,4 +1,4 @@
-"""What commands and benches share on the console: the screen, seeds, checks of files to be written."""
+"""The console of commands and benches: the screen, seeds, checks of files to be written."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ screen = Console(stderr=True, highlight=False)
 
 
 LARGEST_SEED = 2**31 - 1
-"""Of placers."""
+"""Largest seed that placers take."""
 
 
 @contextmanager
@@ -64,7 +64,7 @@ MOST_SEEDS = 1000
 
 
 def numbers(text: str) -> list[int]:
-    """Of ``1,2,5`` or ``1-8``; raises SettingsError."""
+    """The numbers of ``1,2,5`` or ``1-8``; raises SettingsError."""
     try:
         parts = [part.partition("-") for part in text.split(",")]
         ranges = [range(int(first), int(last if dash else first) + 1) for first, dash, last in parts]
