@@ -39,7 +39,7 @@ UNITS = {
         AdamRate, "test_adam_rate", (("test_a_training_run",), ("test_random_orders",), ("test_the_longest_start",))
     ),
     "Cosine": Unit(Cosine, "test_quality_gate", (("test_cosine",),)),
-    "Gate": Unit(Gate, "test_quality_gate", (("test_quality_gate",),)),
+    "Gate": Unit(Gate, "test_quality_gate", (("test_gate",),)),
     "PhaseControl": Unit(
         PhaseControl, "test_phase_control",
         (

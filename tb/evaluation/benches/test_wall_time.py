@@ -45,7 +45,7 @@ def test_each_kind_of_batch_is_what_it_says(monkeypatch):
     # The first round isn't counted; of 1, 2 and 4 the middle half is from 1.5 to 3.
     assert times("small-cnn", 4, 3, "cpu") == Times(dict.fromkeys(KINDS, 2.0), dict.fromkeys(KINDS, 0.75))
     assert {kind: tuple(counted.values()) for kind, counted in by_kind.items()} == {
-        "bp": (1, 1, 1, 0, 10), "ada_bp": (1, 1, 1, 0, 10), "gp": (0, 1, 5, 5, 5), "gp_at_once": (0, 1, 3, 3, 5),
+        "bp": (1, 1, 1, 0, 10), "ada_bp": (1, 1, 1, 0, 10), "gp": (0, 1, 1, 5, 5), "gp_at_once": (0, 1, 1, 3, 5),
         "forward": (0, 1, 0, 0, 0), "predictor": (0, 0, 0, 5, 0), "predictor_at_once": (0, 0, 0, 3, 0),
         "update": (0, 0, 1, 0, 5),
     }  # fmt: skip
