@@ -70,17 +70,17 @@ _ELEMENT = re.compile(r"(?<=\S)\[(\d+)\]")
 def _without_brackets(rtlil):
     """RTLIL with ``a:3`` for ``a[3]`` in names of wires.
 
-    Amaranth makes such a wire for each element of an array ``a``; Yosys' abc9 takes it for a bit of ``a``, and stops at
-    an assertion where the two are of different widths. (Slices of a wire stand behind a space.)
+    Amaranth makes such a wire for each element of an array ``a``. Yosys' abc9 takes it for a bit of ``a``, and stops at
+    an assertion if the two widths differ. (Slices of a wire follow a space.)
     """
     return _ELEMENT.sub(r":\1", rtlil)
 
 
 def _without_collisions(rtlil):
-    """RTLIL whose memories with ``no_rw_check`` say it at their read ports.
+    """RTLIL in which ``no_rw_check`` of a memory also holds at its read ports.
 
-    Yosys heeds the attribute where it makes clocked read ports of what Verilog says; but Amaranth's are clocked
-    already, with the old word promised, for which each block memory would need some forty registers.
+    Yosys applies the attribute only where it makes clocked read ports from Verilog. Amaranth's read ports are clocked
+    already and promise the old word, for which each block memory would need some forty registers.
     """
 
     def module(found):
@@ -98,7 +98,7 @@ def _without_collisions(rtlil):
 class Design:
     """An accelerator of ``config``, or one ``block`` of it.
 
-    Raises TargetError for a block that there isn't.
+    Raises TargetError if ``block`` doesn't exist.
     """
 
     config: Config

@@ -8,7 +8,7 @@ class TargetError(ValueError):
 
 
 class FitError(TargetError):
-    """A design needs more than the part has; the message says of what, how much, and how much there is."""
+    """A design needs more than the part has; the message names the resource, the need and the supply."""
 
 
 class ToolError(RuntimeError):

@@ -1,8 +1,8 @@
-"""Where the multipliers of a PE array and the memories of its sums stand on a device.
+"""Fixed places on a device for the multipliers of a PE array and the memories of its sums.
 
-Placers pull an array together until its wires have no room; with its multipliers spread over the whole device the rest
-of each PE follows, and so does what feeds and drains a column. The slices of a wide memory, whose wires are nearly the
-same, they put upon each other.
+Left alone, placers pull an array together until its wires have no room. With the multipliers spread over the whole
+device, the rest of each PE follows, and so does the logic that feeds and drains a column. Placers also put the slices
+of a wide memory on top of each other, because their wires are nearly the same.
 """
 
 import json
@@ -24,10 +24,11 @@ Rows = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Plan:
-    """How designs that take more than ``share`` of a device's LUTs are placed and routed.
+    """Places, options and settings for designs that take more than ``share`` of a device's LUTs.
 
-    ``multipliers``: places that an array's are spread over; ``memories``: rows for its accumulator and for its biases;
-    ``options`` of nextpnr's command line; ``settings`` that it has no option for, which it reads from a netlist.
+    ``multipliers``: places over which an array's multipliers are spread; ``memories``: rows for its accumulator and for
+    its biases; ``options``: of nextpnr's command line; ``settings``: those without an option, which nextpnr reads from
+    the netlist.
     """
 
     share: float
@@ -38,7 +39,7 @@ class Plan:
 
     @property
     def identity(self) -> str:
-        """What tells it from other plans."""
+        """Text that differs between any two plans."""
         return digest(repr(self), Path(__file__).read_bytes())
 
 
@@ -48,7 +49,7 @@ _BIASES = re.compile(r"(.*)\.bias\b[^.]*\.memory\.memory\.\d+\.(\d+)")
 
 
 def sites(cells: Iterable[str], plan: Plan) -> dict[str, str]:
-    """Places for cells of the largest array among ``cells``, by cell; none for what a row is too short for."""
+    """Places for cells of the largest array among ``cells``, by cell; empty where a row is too short."""
     cells = list(cells)
     array, chosen = _multipliers(cells, plan.multipliers)
     core = array.rpartition(".compute.")[0]
@@ -88,7 +89,7 @@ def _multipliers(cells: Iterable[str], rows: Rows) -> tuple[str, dict[str, str]]
 
 
 def write(netlist: Path, target: Path, plan: Plan | None, pins: Mapping[str, str] | None = None) -> None:
-    """A netlist at ``target`` as at ``netlist``, by a plan with its array fixed and settings, and with ``pins``."""
+    """Copy ``netlist`` to ``target`` with ``pins`` and, if there is a plan, its fixed array and its settings."""
     if plan is None and not pins:
         target.unlink(missing_ok=True)
         try:

@@ -23,10 +23,10 @@ from .yosys import synthesise, yosys_version
 __all__ = ["FPGAS", "Options", "Report", "chosen", "complain", "keep", "median_mhz", "run", "tools"]
 
 FPGAS = {"ecp5": (ecp5.ECP5, ecp5.ROUTER), "xilinx": (xilinx.XILINX, None), "ice40": (ice40.ICE40, ice40.ROUTER)}
-"""Targets by name, and what places and routes them here."""
+"""Targets by name, each with its router, or None if no tool here places and routes it."""
 
 Report = Callable[[str], Say]
-"""Given a job's name as it begins; what it returns is told what the job does, at last ``""``."""
+"""Function of a job's name, called as it begins; it returns a function that is told each step, at last ``""``."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Options:
 
 
 def chosen(name: str, options: Options = Options()) -> dict[str, str]:
-    """``part``, ``package`` and ``speed`` grade, and ``flow``, the digest of all that figures hang on but hardware.
+    """``part``, ``package``, ``speed`` grade, and ``flow``: the digest of all that affects figures but the hardware.
 
     Raises TargetError.
     """
@@ -174,17 +174,17 @@ def run(
 ) -> list[dict]:  # fmt: skip
     """Figures of designs on the target called ``name``; with seeds they are placed and routed too.
 
-    Seeds that have no route are ``unrouted``, those whose tool has ``failed`` are tried again the next time; a design
-    that has no route with any has no frequency. A design that doesn't fit is ``unfit``, and isn't placed. Whatever was
-    made is kept, so a run that was stopped goes on; seeds in ``earlier`` figures of designs, by name, join those of
-    ``options`` and aren't run again, if the same would be found.
+    Seeds without a route are ``unrouted``. Seeds whose tool has ``failed`` are tried again the next time. A design
+    without any route has no frequency. A design that doesn't fit is ``unfit`` and isn't placed. All results are kept,
+    so a run that was stopped goes on. ``earlier`` has figures of designs by name: their seeds join those of
+    ``options``, and aren't run again if the result would be the same.
     Raises TargetError or ToolError.
     """
     target, router = FPGAS[name]
     origin = chosen(name, options)
     part = target.part(options.part)
     key = next(key for key, other in target.parts.items() if other is part)
-    _ = yosys_version()  # a missing tool is better known before the work than after
+    _ = yosys_version()  # raises before any work if the tool is missing
     if options.seeds and router:
         _ = router.command
     with side_by_side(options.jobs) as submit:
@@ -207,7 +207,7 @@ def run(
                     f"{target.name}-{done.design.name}", done.folder,
                     router.options(key, origin["package"], origin["speed"]), summary["freq_mhz"], seed,
                     part.plan if large else None, part.pins,
-                    # What is placed by a plan is far from its clock: nothing would be gained but hours.
+                    # A design that a plan places is far from its clock: this would cost hours and gain nothing.
                     firm=router.closes and not large and options.freq_mhz is None,
                 )  # fmt: skip
                 if known := _known(before, attempt):
@@ -225,7 +225,7 @@ def run(
 
 
 def complain(found: Sequence[Mapping]) -> None:
-    """Raises FitError or ToolError for what is wrong with figures of designs, once all of them are shown."""
+    """Raise FitError or ToolError if a design doesn't fit or a tool failed; called after all figures are shown."""
     for figures in found:
         if "unfit" in figures:
             raise FitError(figures["unfit"])

@@ -1,4 +1,4 @@
-"""Four pins for a design of hundreds of ports: what place and route needs, where no board gives the ports a place."""
+"""A harness of four pins, so that a design with hundreds of ports can be placed and routed without a board."""
 
 from amaranth import Cat, Module, Signal, Value
 from amaranth.lib import wiring
@@ -7,16 +7,15 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["DESIGN", "PinHarness"]
 
 DESIGN = "design"
-"""The submodule inside the harness; whatever isn't in it is the harness' own."""
+"""Name of the submodule inside the harness; all cells outside it are the harness's own."""
 
 
 class PinHarness(wiring.Component):
-    """``component`` between registers: its inputs are a shift register behind ``si``, the parity of its outputs is
-    ``so``.
+    """``component`` between registers.
 
-    Each output has a register, and there is one behind every exclusive or of four: so no path of the harness is longer
-    than a LUT, and all of the component's are between registers. Nothing of it can be optimised away, since every
-    output is seen and no input is constant.
+    A shift register from ``si`` drives its inputs, and ``so`` is the parity of its outputs. Each output has a register,
+    and so has every exclusive or of four. No path of the harness is therefore longer than a LUT, and all paths of the
+    component lie between registers. No logic can be optimised away: every output is read, and no input is constant.
     """
 
     def __init__(self, component: wiring.Component):

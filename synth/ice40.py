@@ -11,8 +11,8 @@ ICE40 = Target(
     family="ice40",
     passes="synth_ice40 -device u -dsp -spram -top adagp",
     counted={
-        # A logic cell has a LUT, a carry and a flip-flop; what is packed together only place and route knows. So that
-        # a design fits isn't said by these: only that it doesn't.
+        # A logic cell has a LUT, a carry and a flip-flop, and only place and route packs them. These counts can
+        # therefore show that a design doesn't fit, but not that it fits.
         "lut": {"SB_LUT4": 1}, "carry": {"SB_CARRY": 1}, "ff": {"SB_DFF*": 1},
         "ebr": {"SB_RAM40_4K*": 1}, "dsp": {"SB_MAC16": 1}, "spram": {"SB_SPRAM256KA": 1},
     },

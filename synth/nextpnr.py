@@ -20,15 +20,17 @@ from .pins import identity
 __all__ = ["PHASE", "Router", "Run", "watched"]
 
 ITERATIONS = 160
-"""After how many the router is stopped. What it can route takes it some dozens; with what it can't it never ends:
-it doubles the price of a wire that several nets want each time, until nothing else counts."""
+"""Iterations after which the router is stopped.
+
+A design that it can route takes some dozens. With others it never ends: each iteration doubles the price of a contended
+wire, until nothing else counts."""
 
 FEW, RISE = 50, 4
-"""It is stopped earlier when an iteration leaves more than RISE times as many shared wires as the best one before, or
-as FEW if that is more: it doesn't come back from there. Of 43 routes that had an end none went beyond 1.2 times."""
+"""The router is stopped earlier if an iteration leaves more shared wires than RISE times the larger of two numbers: the
+fewest that an iteration left, and FEW. Routes don't recover from there: of 43 that ended none went beyond 1.2 times."""
 
 FIRM = "--tmg-ripup"
-"""The router's option to tear up what is late, for as long as anything is."""
+"""The router's option to tear up late nets until no net is late."""
 
 LATE = 400
 """Most late nets while the router tears up late nets. More in PATIENCE iterations in a row stop the run.
@@ -54,7 +56,8 @@ _PLACING = re.compile(r"\biter=(\d+) steplen=")
 class Router:
     """nextpnr for a family: ``tool`` if it is on the PATH, else ``module`` of the PyPI package ``package``.
 
-    ``options`` makes a command line's out of a part's key, package and speed grade. ``closes``: it has FIRM.
+    ``options`` returns the command line's options for a part's key, package and speed grade. ``closes``: the router
+    has the option FIRM.
     """
 
     tool: str
@@ -105,8 +108,8 @@ class Router:
     ) -> "Run":  # fmt: skip
         """Describe a run that places and routes ``netlist``, a folder of :func:`.yosys.synthesise`.
 
-        ``pins``: places of the netlist's ports; without them nextpnr chooses. ``firm``: nets that miss ``freq_mhz``
-        are routed anew until none is left; if that doesn't end, the placement is routed as without ``firm``.
+        ``pins``: places of the netlist's ports; without them nextpnr chooses. ``firm``: the router tears up nets that
+        miss ``freq_mhz`` until none is left. If this doesn't end, it routes the same placement without ``firm``.
         """
         arguments = (
             *options, *self.refinement, *(plan.options if plan else ()), "--freq", f"{freq_mhz:g}", "--seed", str(seed),
@@ -123,7 +126,7 @@ class Router:
 
 @dataclass(frozen=True)
 class Run:
-    """A place and route with one seed; of ``identity``, its folder's name in the cache, there is but one result."""
+    """Place and route with one seed. ``identity`` names its folder in the cache and determines the result."""
 
     router: Router
     name: str
@@ -136,9 +139,9 @@ class Run:
     firm: bool = False
 
     def place(self, say: process.Say = lambda _: None) -> Path:
-        """Folder with ``report.json`` and ``log.txt``, if firm ``place.txt`` too; made now unless it is in the cache.
+        """Return the folder with ``report.json`` and ``log.txt``, and ``place.txt`` if firm; run unless it is cached.
 
-        Raises RouteError where placer or router find no end in PLACING or ITERATIONS or rise by RISE, ToolError.
+        Raises RouteError if placer or router exceed the limits PLACING, ITERATIONS or RISE, and ToolError.
         """
         what = f"{self.name} with seed {self.seed}"
         self._retry()
@@ -156,7 +159,7 @@ class Run:
                         what=f"{self.router.tool}, placing {what},", keep=path.with_name(f"{path.name}.log"),
                     )  # fmt: skip
 
-                with suppress(RouteError):  # kept too: up to the same limits it would go the same way again
+                with suppress(RouteError):  # kept too: with the same limits the run would end the same way
                     self._steps(step, folder)
                 for name in ("netlist.json", "placement.json"):
                     (folder / name).unlink(missing_ok=True)
@@ -213,10 +216,10 @@ def _hopeless(log):
 
 
 def watched(say: process.Say, most_late: int | None = None) -> process.Say:
-    """``say``, which is told what PHASE finds, but that it raises RouteError when told of a last iteration.
+    """Wrap ``say``, which is told the phases that PHASE finds: raise RouteError at a phase beyond the limits.
 
-    Not of one that has left no wire shared and no net late: it is the end that was hoped for. ``most_late``: how many
-    nets may be late, but for PATIENCE iterations one after the other; without it shared wires mustn't rise by RISE.
+    An iteration that leaves no shared wire and no late net is beyond no limit. ``most_late``: with more late nets in
+    PATIENCE iterations in a row, the run is stopped. Without ``most_late``, RISE limits the shared wires.
     """
     hopeless: list[str] = []  # iterations that left more
     best = math.inf  # shared wires after an iteration
@@ -235,7 +238,7 @@ def watched(say: process.Say, most_late: int | None = None) -> process.Say:
             elif routing[1] not in hopeless:
                 hopeless.append(routing[1])
             last = int(routing[1]) >= ITERATIONS and (shared or late)
-            risen = most_late is None and shared > RISE * max(best, FEW)  # what is torn up shares wires again
+            risen = most_late is None and shared > RISE * max(best, FEW)  # nets that are torn up share wires again
             if last or risen or len(hopeless) == PATIENCE:
                 raise RouteError
 

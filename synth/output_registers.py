@@ -1,13 +1,13 @@
-"""Registers right behind an ECP5's block memories become the blocks' own output registers.
+"""Move flip-flops after an ECP5's block memories into the blocks' own output registers.
 
-A DP16KD has one behind each of its two ports, but Yosys' mapping of memories leaves them unused (REGMODE is NOREG), and
-makes a register behind a memory of flip-flops. A word is then there 5.83 ns after the clock, before any wire to its
-flip-flop, and 0.96 ns after it from the block's own register (nextpnr's figures for speed grade 6). The flip-flops, up
-to 36 of a block, are saved.
+A DP16KD has an output register at each of its two ports. Yosys leaves them unused (REGMODE is NOREG) and makes a
+memory's output register of flip-flops. A word then arrives 5.83 ns after the clock, and still has the wire to its
+flip-flop before it. From the block's own register it arrives after 0.96 ns (nextpnr's figures for speed grade 6). Up to
+36 flip-flops of a block are saved.
 
-The block's register has the clock of the port, starts as 0, and is enabled by OCE alone, whether or not the port is by
-CE: it does what a flip-flop without reset does. A block that reads 36 bits does so through the outputs of both ports,
-at the clock and the enables of port B, while port A writes.
+The block's register has the port's clock and starts as 0. OCE alone enables it; the port's CE doesn't matter. So it
+behaves as a flip-flop without reset. A block that reads 36 bits uses the outputs of both ports, with the clock and the
+enables of port B, while port A writes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,13 +28,13 @@ def _bit(cell, pin):
 
 
 def _outputs(block):
-    """The net of each output that has one."""
+    """Nets of a block's connected outputs, by pin."""
     nets = {pin: _bit(block, pin) for pin in block["connections"] if pin.startswith("DO")}
     return {pin: net for pin, net in nets.items() if isinstance(net, int)}
 
 
 def _kept(module) -> set[int]:
-    """Nets that are to stay."""
+    """Nets that must stay in the netlist."""
     kept = [net for net in module["netnames"].values() if _keeps(net)]
     return {bit for net in kept for bit in net["bits"]}
 
@@ -44,7 +44,7 @@ def _keeps(thing):
 
 
 def _readers(module, nets: Iterable[int]) -> Mapping[int, list[tuple[str, str]]]:
-    """Cell and pin of all that read ``nets``; a port of the module, and the wish to keep a net, count as such."""
+    """Readers of ``nets``, as (cell, pin). A port of the module and an attribute that keeps a net count as readers."""
     readers: dict[int, list[tuple[str, str]]] = {net: [] for net in nets}
     for name, cell in module["cells"].items():
         directions = cell["port_directions"]
@@ -59,8 +59,8 @@ def _readers(module, nets: Iterable[int]) -> Mapping[int, list[tuple[str, str]]]
 
 
 def _enable(register):
-    """Net of a flip-flop's enable, "1" where it has none; None for others than these."""
-    mux = register["parameters"].get("CEMUX", "").strip()  # Yosys puts a space behind a string of digits
+    """Net of a flip-flop's enable, "1" if it has none; None for an enable of another form."""
+    mux = register["parameters"].get("CEMUX", "").strip()  # Yosys puts a space after a string of digits
     enable = _bit(register, "CE") if mux == "CE" else mux
     return enable if isinstance(enable, int) or enable == "1" else None
 
@@ -79,7 +79,7 @@ def _plain(register, block, side):
 
 
 def _sides(block, pins):
-    """The ports whose registers are behind output ``pins``, and whose enables these heed."""
+    """Ports whose registers and enables belong to output ``pins``."""
     wide = int(block["parameters"]["DATA_WIDTH_B"], 2) == _WIDE
     return "AB" if wide else sorted({pin[len("DO")] for pin in pins})
 
@@ -95,7 +95,7 @@ def _usable(block, side):
 
 
 def _registers(block, cells, readers, kept) -> dict[str, str]:
-    """Names of the flip-flops behind a block's outputs, by pin, if they can all move into it; else empty."""
+    """Names of the flip-flops that a block's outputs drive, by pin; empty unless all of them can move into it."""
     used = {pin: net for pin, net in _outputs(block).items() if readers[net]}
     found = {}
     for pin, net in used.items():
@@ -112,7 +112,7 @@ def _registers(block, cells, readers, kept) -> dict[str, str]:
 
 
 def _move(block, found, cells):
-    """Registers in ``found`` into the block."""
+    """Move the registers in ``found`` into the block."""
     for side in _sides(block, found):
         block["parameters"][f"REGMODE_{side}"] = "OUTREG"
         block["connections"][f"OCE{side}"] = [_enable(cells[next(iter(found.values()))])]
@@ -122,10 +122,10 @@ def _move(block, found, cells):
 
 
 def use_output_registers(netlist: dict) -> dict:
-    """The netlist of an ECP5, as Yosys writes it, changed: registers right behind block memories are the blocks' own.
+    """Change Yosys' netlist of an ECP5: move registers after block memories into the blocks.
 
-    All of a block's outputs that are read must go to a register alone each; these have the port's clock, one enable
-    or none, no reset, and start as 0. Other blocks, and what is to be kept, are left alone.
+    A block changes only if each of its outputs that is read goes to one register and nothing else. The registers must
+    have the port's clock, one enable or none, no reset, and start as 0. Nets and cells to be kept don't change.
     """
     module = netlist["modules"][TOP]
     cells = module["cells"]

@@ -18,10 +18,11 @@ SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block by SystemExit, as Ctrl-C does by KeyboardInterrupt: so tools end with it.
+    """End the block by SystemExit on SIGTERM and SIGHUP, as Ctrl-C ends it by KeyboardInterrupt, so that tools end too.
 
-    Tools are sessions of their own, which a terminal that closes doesn't reach. A second signal doesn't disturb the
-    end; what was ignored before, as by nohup, still is. In other threads than the main one it does nothing.
+    Tools run in sessions of their own, which a closing terminal doesn't reach. A second signal is ignored, so
+    it doesn't disturb the end. Signals that were ignored before, as by nohup, stay ignored. Outside the main thread
+    this does nothing.
     """
     before = {number: signal.getsignal(number) for number in SIGNALS}
     chosen = [number for number in SIGNALS if before[number] != signal.SIG_IGN]
@@ -44,7 +45,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def side_by_side(jobs: int) -> Iterator[Submit]:
-    """A function that calls others in ``jobs`` threads; what they still do when the block is left by an exception ends.
+    """Yield a function that calls others in ``jobs`` threads. An exception in the block ends their tools.
 
     A job must not wait for another.
     """
@@ -61,7 +62,7 @@ def side_by_side(jobs: int) -> Iterator[Submit]:
 
 
 def results(submit: Submit, calls: Sequence[tuple]) -> list:
-    """Results of calls, given as (function, arguments...), in their order; the first that fails raises at once."""
+    """Results of ``calls``, each (function, arguments...), in their order. The first failure raises at once."""
     futures = [submit(*call) for call in calls]
     for future in as_completed(futures):
         future.result()

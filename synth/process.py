@@ -1,4 +1,4 @@
-"""Tools in processes of their own: a log as they go, what they do at the moment, and how they ended."""
+"""Run tools as child processes, with a log, reports of progress, and errors that name the reason."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from .errors import ToolError
 __all__ = ["Say", "resume", "run", "stop"]
 
 Say = Callable[[str], None]
-"""Told what a tool does at the moment."""
+"""Function that is told a tool's current step."""
 
 INTERVAL = 0.25
 """Seconds between two looks at a log."""
@@ -30,7 +30,7 @@ _starting = threading.Lock()
 
 
 def _found(log, pattern, start):
-    """All that ``pattern`` finds in what ``log`` got since ``start``, and how far it was read."""
+    """Matches of ``pattern`` in ``log`` from place ``start`` on, and the place up to which it was read."""
     with log.open("rb") as file:
         file.seek(start)
         text = file.read().decode(errors="replace")
@@ -77,11 +77,11 @@ def run(
     what: str = "",
     keep: Path | None = None,
 ) -> None:
-    """Run ``command`` in ``folder``, all that it prints into ``log``; ``say`` is told what ``phase`` finds there.
+    """Run ``command`` in ``folder`` with its output in ``log``; ``say`` is told each match of ``phase`` there.
 
-    Raises ToolError, which begins with ``what`` or else the tool's name, with the log's first line that begins with
-    ERROR, or else its last, as for a tool that was killed; ``keep``: where a failed tool's log is copied to, which is
-    told too. The process ends with this one's call, however that ends.
+    Raises ToolError if the tool fails. The message begins with ``what``, or with the tool's name. It quotes the log's
+    first line that begins with ERROR, or else its last, as for a tool that was killed. ``keep``: copy a failed tool's
+    log there, and say so. The process never outlives the call.
     """
     what = what or Path(command[0]).name
     with _starting, log.open("wb") as output:

@@ -1,4 +1,4 @@
-"""The sources of this package that decide about figures, by which results of another flow are told."""
+"""Digests of the sources here that affect figures; they detect results of another version of the flow."""
 
 from pathlib import Path
 
@@ -7,19 +7,19 @@ from ..gen.cache import code
 __all__ = ["CELLS", "CODE", "OWN", "SOURCES"]
 
 SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "nextpnr", "pins", "target", "yosys")
-"""Modules that decide about every target's figures, besides its own."""
+"""Modules that affect the figures of every target."""
 
 OWN = {"ecp5": ("ecp5", "output_registers"), "ice40": ("ice40",), "xilinx": ("xilinx",)}
-"""Those of one target, by its name."""
+"""Further modules that affect one target's figures, by the target's name."""
 
 CELLS = (
     "asic/activity", "asic/cells", "asic/liberty", "asic/power", "asic/sram", "asic/sta", "asic/truth_tables",
     "breakdown", "design", "netlist", "target", "yosys",
 )  # fmt: skip
-"""Those that decide about figures of standard cells."""
+"""Modules that affect figures of standard cells."""
 
 CODE = {
     name: code(Path(__file__).parent / f"{name}.py", imports=False)
     for name in {*SOURCES, *CELLS, *(name for own in OWN.values() for name in own)}
 }
-"""By module, as the process began: files may change while it runs, but what it has imported doesn't."""
+"""Code of each module as this process began. Files may change while it runs, but its imports don't."""

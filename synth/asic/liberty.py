@@ -1,4 +1,4 @@
-"""Liberty files: what is read of a library of standard cells besides what its tools read."""
+"""Read from a Liberty file the data of standard cells that power and area need."""
 
 import re
 from collections import Counter
@@ -15,10 +15,10 @@ __all__ = ["LIBERTY", "PROCESSES", "Library", "Pin", "Table"]
 
 LIBERTY = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")
 PROCESSES = {"osu018_stdcells": 180.0}
-"""Nanometres of the processes that are known, by library: Liberty files don't say them. Memories' figures need them."""
+"""Nanometres of known processes, by library. Liberty files don't say them, and figures of memories need them."""
 
 LOAD = "total_output_net_capacitance"
-"""The variable of tables that isn't a transition's time."""
+"""Variable of tables that is a load; the other one is a transition time."""
 _SCALES = {"m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15, "": 1.0}
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _STATEMENT = re.compile(r'(\w+)\s*(?:\(([^()]*)\)\s*(\{)?|:\s*("[^"]*"|[^;{}\n]*))|\}')
@@ -101,10 +101,11 @@ def _place(axis, at):
 
 @dataclass(frozen=True)
 class Pin:
-    """A cell's pin; ``function`` is that of a gate's output: of a flip-flop's it is None, as of inputs.
+    """A cell's pin. ``function`` is the function of a gate's output; None for inputs and outputs of flip-flops.
 
-    ``energies``: tables whose sum is the joules inside the cell of one toggle, ``slews`` the time that it takes, each
-    with the input pin whose transition it is by (None: the pin itself).
+    The sum of the tables in ``energies`` is the joules that one toggle takes inside the cell. The sum of those in
+    ``slews`` is the toggle's transition time. Each table has the input pin whose transition it depends on (None: the
+    pin itself).
     """
 
     farads: float
@@ -115,9 +116,9 @@ class Pin:
 
 
 def _tables(pin, kind, names, templates, load_unit, scale):
-    """The mean of all of a pin's rises, and that of its falls, half each: tables so scaled that they need be summed.
+    """Tables of a pin, scaled so that their sum is the mean of its rises and falls.
 
-    A table that stands for both (the last of ``names``) counts in full.
+    A table for both rise and fall (the last of ``names``) counts in full, others by half.
     """
     found = [
         (group.values.get("related_pin", "").split(), table)

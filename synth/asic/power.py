@@ -25,15 +25,16 @@ __all__ = ["Gates", "propagate", "watts"]
 KNOWN = 0.95
 """Share of the flip-flops whose activity must be known."""
 DEEPEST = 1000
-"""Gates one behind the other; more are taken for a loop."""
+"""Longest chain of gates; a longer one counts as a loop."""
 _CONSTANTS = {"0": 0, "1": 1, "x": 0, "z": 0}  # Yosys numbers nets from 2
 
 
 class Gates:
-    """A netlist in JSON: by type of cells and pin, the net of each of them; nets are numbers, 0 and 1 constants.
+    """A JSON netlist as arrays: for each type of cell and each pin, the nets of all such cells.
 
-    Cells that the library doesn't have are memories: what they drive are inputs here. ``stored``, ``logic`` and
-    ``inputs`` are the nets that flip-flops, gates, and only ports and memories drive.
+    Nets are numbers; 0 and 1 are constants. Cells that the library lacks are memories, and the nets that they drive are
+    inputs here. Flip-flops drive the nets ``stored``, gates drive ``logic``, and only ports and memories drive
+    ``inputs``.
     """
 
     def __init__(self, folder: Path, library: "Library"):
@@ -58,9 +59,9 @@ class Gates:
 
     @cached_property
     def waves(self) -> list[tuple[str, np.ndarray]]:
-        """Types of gates, and which of each, in an order in which each comes after those that drive it.
+        """Groups of gates as (type, numbers), ordered so that each gate comes after the gates that drive it.
 
-        Raises ToolError for logic that drives itself.
+        Raises ToolError for a loop of gates.
         """
         pins = {
             kind: ([nets[pin] for pin in nets if not of[pin].output], [nets[pin] for pin in nets if of[pin].output])
@@ -84,7 +85,7 @@ class Gates:
 
     @cached_property
     def slews(self) -> np.ndarray:
-        """By net, the time of a transition; that of the clock, of ports' and of memories' nets is 0."""
+        """Transition time of each net; 0 for the clock and for nets of ports and memories."""
         found = np.zeros(self.count)
         flip_flops = ((kind, slice(None)) for kind in self.nets.keys() - {kind for kind, _ in self.waves})
         for kind, which in (*flip_flops, *self.waves):
@@ -96,9 +97,10 @@ class Gates:
         return found
 
     def rates(self, activity: "Activity", root: str) -> tuple[dict[int, float], set[int]]:
-        """Toggles a cycle of nets that have names below ``root``, the first known of any; and which are estimates.
+        """Toggles a cycle of the nets named below ``root``, by the first of their names that is known; and estimates.
 
-        Of gates' nets only those names count that have no numbers, which may be other nets' in another elaboration.
+        The second result is the nets whose rates are estimates. For nets of gates only names without numbers count,
+        because a number may mean another net in another elaboration.
         """
         wanted = self.stored | self.logic | self.inputs
         aliases: dict[int, list] = {}
@@ -129,10 +131,10 @@ def _transfer(function: str, inputs: tuple[str, ...]) -> np.ndarray:
 
 
 def propagate(gates: Gates, known: dict[int, float], default: float) -> np.ndarray:
-    """Toggles a cycle of all nets: of ``known`` ones, and through the gates of others; the clock's are 2.
+    """Toggles a cycle of all nets: as in ``known``, or computed through the gates; the clock has 2.
 
-    Inputs of a gate are taken for independent of each other, and to toggle at once if they do in the same cycle. Nets
-    that are known are taken to be high half of the time.
+    Inputs of a gate count as independent, and as toggling at once if they toggle in the same cycle. Known nets count
+    as high half of the time.
     """
     high, toggles = np.full(gates.count, 0.5), np.full(gates.count, default)
     high[:2], toggles[:2] = (0.0, 1.0), 0.0
@@ -154,14 +156,14 @@ def propagate(gates: Gates, known: dict[int, float], default: float) -> np.ndarr
             does = joint @ _transfer(pin.function, inputs)
             net = gates.nets[kind][name][which]
             toggles[net] = np.where(np.isnan(rates[net]), does[:, 1] + does[:, 2], rates[net])
-            # A net that toggles more often than its inputs say is high, and low, for at least as long as that takes.
+            # A net that toggles more often than computed is both high and low for at least as long as this takes.
             high[net] = np.clip(does[:, 1] + does[:, 3], toggles[net] / 2, 1 - toggles[net] / 2)
     toggles[gates.clock] = 2.0
     return toggles
 
 
 def _joules(gates, toggles):
-    """A cycle's, of the clock's net and pins, and of all others'."""
+    """Joules a cycle: of the clock's net and pins, and of all others."""
     volts, slews = gates.library.volts, gates.slews
     charged = 0.5 * volts**2 * gates.farads * toggles
     clock, data = charged[gates.clock], charged.sum() - charged[gates.clock]
@@ -175,9 +177,9 @@ def _joules(gates, toggles):
 
 
 def watts(gates: Gates, design: Design, activity: "Activity") -> tuple[dict[str, float], dict[str, float]]:
-    """Power of a design's cells: of the clock, of data, and leakage; and what is known of the flip-flops.
+    """Power of a design's cells (clock, data, leakage), and shares of flip-flops whose activity is known or estimated.
 
-    Raises ToolError where that is too little.
+    Raises ToolError if too little is known.
     """
     known, estimated = gates.rates(activity, design.scope(False))
     share = {

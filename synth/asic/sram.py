@@ -1,14 +1,14 @@
 """On-chip memories in standard-cell designs, which libraries of gates don't have: area and energy by formula.
 
 Area: a six-transistor cell takes 146 F^2 (CACTI 5.1, HP Laboratories HPL-2008-20, its table of cells), F being the
-feature size; at 180 nm that is 4.7 square micrometres. A second port, since these memories read and write at once,
-doubles it, and cells are half of a macro: both are round figures, assumed.
+feature size; at 180 nm that is 4.7 square micrometres. These memories read and write at once, and the second port
+doubles the area. Cells are half of a macro. Both factors are round figures, assumed.
 
 Energy: reading 64 bits from 8 KiB takes 10 pJ, from 32 KiB 20 pJ, at 45 nm and 0.9 V (M. Horowitz, "Computing's energy
-problem", ISSCC 2014, figure 1.1.9): twice for four times the words. So a bit that is read costs as the root of the
-number of words, whatever the width: two memories side by side take what one twice as wide does. Switched capacitance
-goes with the feature size and the square of the voltage. A write is taken for a read. Leakage is
-left out: at 180 nm it is far below what an access takes.
+problem", ISSCC 2014, figure 1.1.9): twice for four times the words. The energy of a bit read is therefore proportional
+to the root of the number of words, whatever the width: two memories side by side take as much as one twice as wide.
+Energy also scales with the feature size and the square of the voltage. A write counts as a read. Leakage is left out:
+at 180 nm it is far below the energy of accesses.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from ..errors import ToolError
 __all__ = ["DEEP", "PORTS", "Memory"]
 
 DEEP = 64
-"""Words that a memory must have more of; others, as queues, are made of flip-flops, and ROMs of gates."""
+"""Memories with more words than this are macros. Smaller ones, such as queues, are flip-flops; ROMs are gates."""
 
 CELL_F2 = 146.0
 PORTS = 2.0

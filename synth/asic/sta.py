@@ -36,7 +36,7 @@ class Timing:
 class _Netlist:
     """A netlist in JSON as Verilog with short names: cells ``c0``, ``c1``, ..., nets ``n2``, ``n3``, ...
 
-    Cells that the library doesn't have, which are memories, are left out: what they drive becomes inputs.
+    Cells that the library lacks are memories. They are left out, and the nets that they drive become inputs.
     """
 
     def __init__(self, folder: Path, library: "Library", design: Design):

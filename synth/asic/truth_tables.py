@@ -19,9 +19,9 @@ def inputs_of(function: str) -> tuple[str, ...]:
 
 @cache
 def truth(function: str, inputs: Sequence[str]) -> tuple[bool, ...]:
-    """Its value for each combination of ``inputs`` (hashable), of which the first changes slowest.
+    """Values of ``function`` for all combinations of ``inputs`` (hashable); the first input changes slowest.
 
-    Raises TargetError for what is no function of these.
+    Raises TargetError if ``function`` isn't a function of these inputs.
     """
     tokens, place = [], 0
     while place < len(function.rstrip()):
