@@ -12,9 +12,10 @@ ARRAY = "core.compute.array"
 BLOCKS = 6
 """Number of blocks that are shown of those with late data."""
 LEGEND = f"""A seed without a route counts as 0 in the median, and as one whose critical path isn't in the array. `top`
-is what stands between the blocks, `(harness)` the shift registers that stand for pins, whose paths count too. *Late*:
-with the best seed, inputs of registers and memories, enables and resets too, that data reach later than the target's
-period after the clock, without the time they need before the next; with the {BLOCKS} blocks that have most of them."""
+is the logic between the blocks. `(harness)` is the shift registers that stand for pins; their paths count too. *Late*
+counts, for the best seed, inputs of registers and memories, enables and resets too, that data reach later than the
+target's period after the clock. The time that they need before the next clock isn't included. The {BLOCKS} blocks with
+the most late inputs are shown."""
 """The meaning of the tables."""
 
 
@@ -42,7 +43,7 @@ def clock(designs: Mapping[str, Mapping], target_mhz: float) -> str:
     for variant, design in designs.items():
         by_seed = "; ".join(f"{seed}: {mhz:,.1f}" for seed, mhz in design["fmax_mhz"].items())
         by_seed += "".join(f"; {seed}: no route" for seed in design.get("unrouted", ()))
-        by_seed += "".join(f"; {seed}: not tried to the end" for seed in design.get("failed", ()))
+        by_seed += "".join(f"; {seed}: tool failed" for seed in design.get("failed", ()))
         median, best = (f"{design[f'fmax_{name}_mhz']:,.1f}" for name in ("median", "best"))
         device = (design.get(name, NOT_RECORDED) for name in ("part", "speed"))
         asked = f"{design['freq_mhz']:,.4g}" if "freq_mhz" in design else NOT_RECORDED
@@ -53,7 +54,7 @@ def clock(designs: Mapping[str, Mapping], target_mhz: float) -> str:
         "design", "part", "speed grade", "target, MHz", "asked for, MHz", "median, MHz", "best, MHz", "by seed, MHz",
     )  # fmt: skip
     path_head = ("design", "seed", "critical path: each block's cells, logic + routing in ns")
-    late_head = ("design", "seed", "late", "of these in blocks: late, of all its inputs, the latest in ns")
+    late_head = ("design", "seed", "late", "by block: late inputs, all its inputs, the latest in ns")
     tables = table(head, speeds), table(path_head, paths), table(late_head, [_late(*item) for item in designs.items()])
     return "\n\n".join(tables)
 

@@ -65,7 +65,7 @@ def _faster(ours: float, most: float) -> str:
     return (
         f"MAX ({ours:.2f} against {most:.2f} at best)"
         if ours > most
-        else (f"the larger baseline, if it is so at its best ({most:.2f} against {ours:.2f})")
+        else (f"the larger baseline, if it reaches its best ({most:.2f} against {ours:.2f})")
     )
 
 
@@ -133,15 +133,18 @@ def equal_area_section(results: Results) -> str:
 
 {results.origins("xilinx", "variants_vgg13", "ecp5", "variants_digits", "asic")}
 
-What if the baseline had more PEs for what MAX adds? One more is taken to cost the baseline's logic (LUTs, or square
-micrometres of cells) of the array and of what its columns end in ({", ".join(f"`{b}`" for b in COLUMN_BLOCKS)}),
-over its PEs, and the array's multipliers over its PEs. What fetches operands and moves results is taken to serve a
-larger array as it is, and memories to be large enough; nor is the baseline given anything for the flip-flops and memory
-that MAX adds. Multipliers are counted as if there were no others than those that MAX adds, though most of an FPGA's are
-free, and LUTs can multiply: the row with them is the kindest to MAX. The larger array is as much faster as it has more
-PEs, at best: layers don't always fill it, and it may wait for memory. MAX's speed-up is measured, by the paper's
-schedule: VGG13's with `paper`, the digits CNN's with `ecp5`. It is in cycles, so it is one in time only at equal
-clocks, which the paper assumes; where clocks are measured, the last row has what is left of it at each design's own.
-{text}
-The paper gives its baseline {100 * paper.EQUAL_AREA_PES:.0f} % more PEs for MAX's area in standard cells, and a mean
-speed-up of {least:.1f} to {most:.1f} %."""
+This section asks how fast the baseline would be with more PEs in the area that MAX adds. One more PE is taken to cost
+two shares: the logic (LUTs, or square micrometres of cells) of the baseline's array and of the blocks at the end of
+its columns ({", ".join(f"`{b}`" for b in COLUMN_BLOCKS)}), divided by its PEs, and the array's multipliers, divided by
+its PEs.
+
+Some assumptions favour the baseline, others MAX. The blocks that fetch operands and move results are taken to serve a
+larger array as they are, and memories to be large enough. The baseline gets nothing for the flip-flops and memory that
+MAX adds. Multipliers are counted as if there were only those that MAX adds, though most of an FPGA's are free, and LUTs
+can multiply: the row with them is the kindest to MAX. The larger array is at best as much faster as it has more PEs:
+layers don't always fill it, and it may wait for memory.
+
+MAX's speed-up is measured, by the paper's schedule: VGG13's with `paper`, the digits CNN's with `ecp5`. It is in
+cycles, so it holds in time only at equal clocks, which the paper assumes. The last row has the speed-up at each
+design's own clock, where clocks are measured. {text} The paper gives its baseline {100 * paper.EQUAL_AREA_PES:.0f} %
+more PEs for MAX's area in standard cells, and a mean speed-up of {least:.1f} to {most:.1f} %."""

@@ -1,9 +1,8 @@
 """``docs/implementation.md``: the four designs synthesised, beside the paper's Tables 4 and 5.
 
-``python -m adagp.evaluation.report.implementation [PATH]`` writes the file from ``results/``, and names the results
-in it that other
-hardware or another flow of tools has given; ``--check`` only says whether the committed copy is up to date and of both
-as they are.
+``python -m adagp.evaluation.report.implementation [PATH]`` writes the file from ``results/``. It names the results that
+come from other hardware or from another flow of tools. ``--check`` only says whether the committed copy is up to date,
+and of the present hardware and flows.
 """
 
 import re
@@ -31,7 +30,7 @@ PATH = Path(__file__).parents[2] / "docs" / "implementation.md"
 """The committed copy."""
 _BASELINE = paper.FPGA_RESOURCES["baseline"]
 SOURCES = ("xilinx", "ecp5", "asic", "variants_vgg13", "variants_digits", "pe_formats")
-"""Results that it is made of; ``adagp.host.bench_NAME`` makes each."""
+"""Results that the page is made of; ``nox -s bench_NAME`` makes each."""
 TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
 """FPGAs, and the results of each."""
 FLOWS = {**{name: chosen(name)["flow"] for name in TARGETS.values()}, "asic": asic_flow()}
@@ -46,14 +45,14 @@ Written by `python -m {{module}}` from `results/` and from Tables 4 and 5 of the
 
 {figures.AS_OF}
 Flows when this was written: {{flows}};
-digests of the sources that make figures of Verilog, with part and options, or with the batches whose power is measured.
-Figures of another flow, or of one that isn't recorded, are *of an earlier flow*. Results without a flow are
-*current* if the hardware is the same.
+a flow's digest is one of the sources that decide its figures of Verilog, with part and options, or with the batches
+whose power is measured. Figures of another flow, or of one that isn't recorded, are *of an earlier flow*. Results
+without a flow are *current* if the hardware is the same.
 
-Absolute numbers say little side by side. The paper doesn't define what a PE computes; its baseline has
+Absolute numbers side by side say little. The paper doesn't define the computation of a PE; its baseline has
 {_BASELINE["dsp48"]} DSP48E1 and {_BASELINE["lut"]:,} LUTs for {paper.N_PES} PEs, and on-chip memory for whole layers.
-Ours compute in int16 block floating point, and layers are cut into tiles. So compare what each design adds to its own
-baseline, in numbers and in percent. Percentages here are rounded; the paper truncates its own."""
+Our PEs compute in int16 block floating point, and layers are cut into tiles. So compare the additions of each design to
+its own baseline, in numbers and in percent. Percentages here are rounded; the paper truncates its own."""
 
 
 def _column(found, name):
@@ -73,21 +72,22 @@ def _xilinx(results):
         rows.insert(1, ("LUT, paired", paired, {}))
     rows.append(("power, W", {}, _column(paper.FPGA_POWER_W, "total")))
     parts = sorted({design["part"] for design in results.designs("xilinx").values() if "part" in design})
-    of_part = f"Ours are on an {', '.join(parts)}; the paper names no part of its Virtex 7." if parts else ""
+    of_part = f"Our part is an {', '.join(parts)}; the paper names no part of its Virtex 7." if parts else ""
     return f"""## Xilinx 7 series: Table 4
 
 {results.origins("xilinx")}
 
 {of_part}
 
-*LUT* counts LUTs of any size one each, as Yosys makes them, inverters too, and those that are distributed RAM or shift
-registers; the paper's are Vivado's, which puts two small ones in one place. *LUT, paired* is Yosys' estimate of that
-for logic; inverters, distributed RAM and shift registers are added to it, as many as in *LUT*. Power is all of it on
-chip; no open tool tells it for this family. Nor has any timed these designs on it: what clock they reach is unknown.
+*LUT* counts each LUT of any size as one, as Yosys makes them. It includes inverters, and LUTs that are distributed RAM
+or shift registers. The paper's LUTs are Vivado's, which puts two small ones in one place. *LUT, paired* is Yosys'
+estimate of that for logic, plus the inverters, distributed RAM and shift registers that *LUT* counts. Power is that of
+the whole chip; no open tool reports it for this family. Nor has any open tool timed these designs on it, so their clock
+is unknown.
 
 {compared(rows)}
 
-Additions of our designs over those of the paper's: below 1 is less than theirs.
+The next table divides our designs' additions by the paper's: below 1, ours add less.
 
 {over_the_paper_s(rows)}"""
 
@@ -108,10 +108,11 @@ def _blocks(results):
     ]  # fmt: skip
     rows.append(("all", *(number(sum(column.values()), "+") for column in columns.values()), ""))
     text = f"""
-LUTs that a design has more than the baseline. A block that the baseline lacks has a row of its own, with all inside it
-that has none; what blocks of both have more is taken together, for which side of a border between blocks a LUT counts
-with is by chance. So are some hundred LUTs of a whole design: the same core, synthesised in two designs, isn't mapped
-alike, as `core` shows in LOW and Efficient, whose cores have the same sources.
+The table counts the LUTs that a design has more than the baseline. A block that the baseline lacks has a row of its
+own, which includes all blocks inside it without a row. Additions to blocks of both designs are taken together, because
+chance decides on which side of a border between blocks a LUT counts. Chance also decides about some hundred LUTs of a
+whole design: the same core isn't mapped alike in two designs. `core` shows it in LOW and Efficient, whose cores have
+the same sources.
 
 {table(("block", *columns, "why"), rows)}"""
     return f"## Blocks that the designs add\n\n{results.origins(*TARGETS.values())}\n{text if columns else ''}".rstrip()
@@ -138,10 +139,10 @@ def _ecp5(results):
     parts = ["## Lattice ECP5", results.origins("ecp5")]
     if designs:
         parts += [
-            "*LUT*: positions of logic, adders and distributed RAM, as synthesised; *EBR*: block RAMs of 18 Kbit;"
-            "\n*multiplier*: of 18x18 bits: all without the shift registers that stand for pins. *LUT places, routed*:"
-            " what\nnextpnr takes of the device with the best seed, with LUTs that only lead a signal on and those of"
-            " these registers.",
+            "*LUT* counts positions of logic, adders and distributed RAM, as synthesised; *EBR* counts block RAMs of"
+            "\n18 Kbit; *multiplier* counts multipliers of 18x18 bits. All leave out the shift registers that stand for"
+            "\npins. *LUT places, routed* counts the places that nextpnr takes with the best seed, including LUTs that"
+            "\nonly lead a signal on and those of these registers.",
             _resources(designs),
         ]
     placed = {variant: design for variant, design in designs.items() if "fmax_mhz" in design}
@@ -196,21 +197,23 @@ def _asic(results):
 
 {results.origins("asic")}
 
-This is another machine than the paper's, which has {paper.N_PES} PEs{ours}: the smaller an array, the more weighs what
-ADA-GP adds beside it. Areas: ours in square micrometres, the paper's without a unit. Our cells have no wires between
-them, so there is no interconnect, and no clock tree. Compare cells with cells. Our memories aren't synthesised but
-counted by the model of `synth/asic/sram.py`, in area and in power; the paper doesn't say what it has of them. Power:
-ours at the preset's clock, in a batch with backpropagation (BP) and in one with predicted gradients (GP); the baseline
-has batches of the first kind alone, and what the others draw in GP is compared with that. The paper has one figure for
-both. Where ours goes: to clock pins of flip-flops, switched in every cycle, as the gates that the RTL has for idle
-blocks are left open in this flow; to data, by what toggles in the batch; to leakage, next to none in this process, of
-180 nm, and most of all in the paper's. So power follows the flip-flops here, and BP and GP are alike.
+This is another machine than the paper's, which has {paper.N_PES} PEs{ours}. In a smaller array ADA-GP's additions weigh
+more. Our areas are in square micrometres; the paper gives its own without a unit. Our cells have no wires between them,
+so there is no interconnect, and no clock tree. Compare cells with cells. Our memories aren't synthesised: the model of
+`synth/asic/sram.py` gives their area and power. The paper doesn't say which memories it has.
+
+Our power is at the preset's clock, in a batch with backpropagation (BP) and in one with predicted gradients (GP). The
+baseline has only batches of the first kind; the others' power in GP is compared with that. The paper has one figure
+for both. Our power has these parts. Clock pins of flip-flops switch in every cycle, because this flow leaves the RTL's
+clock gates for idle blocks open. Data takes power by the signals that toggle in the batch. Leakage is next to none in
+this process, of 180 nm, and most of the power in the paper's. So power follows the flip-flops here, and BP and GP are
+alike.
 
 {compared(rows)}{_parts_of_power(designs)}"""
 
 
 def _formats(results):
-    text = "What one PE takes in each of three number formats; [pe-formats.md](pe-formats.md) says how it is measured."
+    text = "The cost of one PE in each of three number formats; [pe-formats.md](pe-formats.md) has the method."
     measured = results.read("pe_formats")
     rows: dict[str, dict[str, str]] = {}
     for name, value in measured["figures"].items() if measured else ():

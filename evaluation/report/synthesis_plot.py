@@ -30,14 +30,13 @@ def drawn(_results: Results) -> str:
     """The section of ``docs/implementation.md`` that shows it."""
     return f"""## At a glance
 
-![What the designs take, by block, and their clocks](images/{PLOT})
+![Logic of the designs by block, and their clocks](images/{PLOT})
 
-Drawn by `python -m adagp.evaluation.report.plots`. Bars are whole designs, by outermost block: `core` has the
-array, `update` the
-optimiser, `control` commands and exponents, `predictor` MAX's second core, `predictor_memory` the memory between.
-Block RAMs and macros of memories aren't in them, nor FPGAs' flip-flops and multipliers. A dot is a seed, a cross at 0
-MHz one without a route, which the median, the line, counts as 0; dashed is the target. What each comes from, and how
-old it is, stands below."""
+`python -m adagp.evaluation.report.plots` draws this. A bar is a whole design, coloured by outermost block: `core` has
+the array, `update` the optimiser, `control` commands and exponents, `predictor` MAX's second core, `predictor_memory`
+the memory between. Bars leave out block RAMs and macros of memories, and FPGAs' flip-flops and multipliers. A dot is a
+seed, and a cross at 0 MHz a seed without a route. The line is the median, which counts such a seed as 0. The dashed
+line is the target. The sections below give the origin and age of each result."""
 
 
 def plot_synthesis(results: Results, path: Path) -> None:

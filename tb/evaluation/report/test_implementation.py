@@ -25,7 +25,7 @@ def measured(tmp_path):
 
 def test_what_is_added_on_7_series(measured):
     text = implementation.implementation(AA, measured)
-    assert "\n\nOurs are on an P1; the paper names no part of its Virtex 7.\n\n" in text
+    assert "\n\nOur part is an P1; the paper names no part of its Virtex 7.\n\n" in text
     found = rows(text)
     assert_once(found, (
         "| LUT | baseline | 2,000 |  |  | 472,004 |  |  |",

@@ -52,7 +52,7 @@ def test_clocks_are_of_a_part(tmp_path, more, row):
 
 def test_paired_luts_are_said_to_have_memories_too(tmp_path):
     text = " ".join(implementation.implementation(AA, tmp_path).split())
-    assert "inverters, distributed RAM and shift registers are added to it, as many as in *LUT*" in text
+    assert "plus the inverters, distributed RAM and shift registers that *LUT* counts" in text
 
 
 def test_the_document_is_up_to_date():
