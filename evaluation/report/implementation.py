@@ -44,10 +44,10 @@ Written by `python -m {{module}}` from `results/` and from Tables 4 and 5 of the
 (`algorithm/paper_numbers.py`); edit nothing here.
 
 {figures.AS_OF}
-Flows when this was written: {{flows}};
-a flow's digest is one of the sources that decide its figures of Verilog, with part and options, or with the batches
-whose power is measured. Figures of another flow, or of one that isn't recorded, are *of an earlier flow*. Results
-without a flow are *current* if the hardware is the same.
+Flows when this was written: {{flows}}.
+A flow's digest covers the sources that make figures of Verilog, with part and options, or with the batches whose power
+is measured. Figures of another flow, or of one that isn't recorded, are *of an earlier flow*. Results without a flow
+are *current* if the hardware is the same.
 
 Absolute numbers side by side say little. The paper doesn't define the computation of a PE; its baseline has
 {_BASELINE["dsp48"]} DSP48E1 and {_BASELINE["lut"]:,} LUTs for {paper.N_PES} PEs, and on-chip memory for whole layers.
