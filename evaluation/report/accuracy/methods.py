@@ -37,8 +37,8 @@ def legend(names: Iterable[str]) -> str:
     rows = [(f"`{name}`", _phases(method), _gradients(method)) for name, method in there.items()]
     return f"""## Methods
 
-GP batches for each batch with true gradients (BP) after the warm-up, which is {WARMUP_EPOCHS / EPOCHS:.0%} of the
-epochs and at least one; {len(PHASES)} of these, one after the other, are the paper's schedule. Predictions have
-normalised targets, without which training here doesn't work (`docs/pytorch.md`).
+The second column has the number of GP batches for each batch with true gradients (BP), after the warm-up. The warm-up
+is {WARMUP_EPOCHS / EPOCHS:.0%} of the epochs and at least one. {len(PHASES)} ratios, one after the other, are the
+paper's schedule. Predictions have normalised targets; training here doesn't work without them (`docs/pytorch.md`).
 
 {table(("method", "GP:BP", "gradients of a GP batch"), rows)}"""

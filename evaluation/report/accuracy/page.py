@@ -1,8 +1,7 @@
-"""``docs/accuracy.md``: what predicted gradients are worth, and what a batch takes in PyTorch; with its plot.
+"""``docs/accuracy.md``: the worth of predicted gradients, and the times of batches in PyTorch; with its plot.
 
-``python -m adagp.evaluation.report.accuracy.page [PATH]`` writes the file from ``results/`` and draws the plot;
-``--check``
-only says whether the committed copy is up to date and its figures are current.
+``python -m adagp.evaluation.report.accuracy.page [PATH]`` writes the file from ``results/`` and draws the plot.
+``--check`` only says whether the committed copy is up to date and its figures are current.
 """
 
 import math
@@ -32,7 +31,7 @@ PATH = Path(__file__).parents[3] / "docs" / "accuracy.md"
 """The committed copy."""
 PLOT = PATH.parent / "images" / "accuracy.png"
 RESULTS = figures.RESULTS / "accuracy.json"
-"""Results that it is made of, with ``wall_time.json`` if that exists."""
+"""Results that the page is made of, with ``wall_time.json`` if that exists."""
 HEAD = """# Accuracy
 
 Written by `python -m {module}` from `results/` and from Table 1 of the paper (`algorithm/paper_numbers.py`);
@@ -40,56 +39,57 @@ edit nothing here.
 
 {as_of}
 
-A GP batch has no whole backward pass; ADA-GP predicts its gradients from each layer's output. What is that worth? Three
-comparisons answer it. "As accurate as backpropagation" isn't one of them: near saturation, a shorter training is too.
+A GP batch has no whole backward pass: ADA-GP predicts its gradients from each layer's output. Three comparisons show
+the worth of that. "As accurate as backpropagation" isn't one of them: near saturation, a shorter training is that too.
 
-- *Plain training of no higher cost*: the same network for fewer epochs, its learning rates on the same curve in less
-  time. The line joins the best of these budgets. A method is worth something if it is above that line.
-- *Controls*: the same schedule with something else in place of the predictions: the predictions with random signs, no
-  gradient, the last true one, a mean of the true ones, synthetic gradients of outputs (DNI), or no batch (`skip`).
+- *Plain training of no higher cost*: the same network for fewer epochs, with its learning rates on the same curve in
+  less time. The line joins the best of these budgets. A method is worth something if it is above that line.
+- *Controls*: the same schedule with another gradient in place of the predictions. It is the predictions with random
+  signs, no gradient, the last true one, a mean of the true ones, or synthetic gradients of outputs (DNI); `skip` leaves
+  the batch out.
 - *Networks near saturation and far from it*: the paper trains for 90 epochs, where much can be left out.
 
 The line is built from the same test images, so luck favours plain training. A straight line between two budgets is a
-little below what plain training would reach there, which favours the methods.
+little below the accuracy that plain training would reach there, which favours the methods.
 
 Some methods are close to plain training, and may beat the line for that reason alone:
 
-- `half` has fewer examples in GP batches, so smaller batches may be what helps. `half-1:0`, plain training with half
-  batches after its warm-up, shows it.
+- `half` has fewer examples in GP batches, so smaller batches may be the cause of a gain. `half-1:0`, plain training
+  with half batches after its warm-up, shows it.
 - `skip` is plain training with fewer batches.
 - `zero` is `skip` with one more step of momentum, like plain training with another momentum and learning rate. Plain
   training has one momentum here.
 - `coarse` has images half as wide and high in GP batches. `coarse-1:0` has them in all batches after the warm-up.
   cifar16-steep is plain training with such images alone, for as many MACs as `coarse` takes in cifar32-steep. It is
-  tested with small images too, so it doesn't lack only training.
+  tested with small images too, so training isn't all that it lacks.
 
 **Learning rates.** Every method has the rate with which it did best on validation images. All methods try the same few
-rates with the same seeds, and further ones as long as the first or last is the best, {beyond} at most. The two best may
-have been tried with more seeds. (close): another rate's validation accuracy was less than a standard error below. No
-interval includes the chance that another rate would have been chosen.
+rates with the same seeds. They try further rates as long as the first or last is the best, {beyond} at most. The two
+best may have been tried with more seeds. (close) marks a rate if another rate's validation accuracy was less than a
+standard error below. No interval includes the chance that another rate would have been chosen.
 
 **Intervals.** Test accuracies come from other seeds. Differences are taken seed by seed, with {sure:.0%} confidence
-intervals by Student's t. *Clear* is a difference at a level of {level:.0%} for a whole family together, by Holm's
+intervals by Student's t. A *clear* difference is one at a level of {level:.0%} for a whole family together, by Holm's
 procedure; this is stricter than an interval without 0. A family is a question's regimes in *In short*, and a
 regime's methods in the tables after it. Intervals are over seeds (first weights, order of images) with one split of
 the data; they say nothing about another test set. A run that diverged counts as 0. A run with less than half of plain
-training's median accuracy went astray; where one did, no difference is called clear.
+training's median accuracy went astray. A difference with such a run is never called clear.
 
-**Costs** are multiply-accumulates, or cycles of the simulated accelerator; 1 is plain training for all epochs. Cycles
-of plain training and of `half` are the baseline's, those of all other methods MAX's, which has a second array for them.
+**Costs** are multiply-accumulates, or cycles of the simulated accelerator; 1 is plain training for all epochs. Plain
+training and `half` have the baseline's cycles. All other methods have those of MAX, which has a second array for them.
 Cycles aren't seconds: the designs that predict reach lower clocks (`docs/implementation.md`), which isn't counted here.
 
-`nox -s bench_accuracy` runs it all again, with `--methods` where a regime's table hasn't all of them. Regimes are in
-`experiments/regimes.py`, methods in `experiments/methods/methods.py`."""
+`nox -s bench_accuracy` runs it all again; `--methods` gives it the methods of a regime whose table lacks some. Regimes
+are in `experiments/regimes.py`, methods in `experiments/methods/methods.py`."""
 
 
-CAPTION = """Means with standard deviations over seeds. Dashed: the best plain training of no higher cost. Much worse
-results are below a frame."""
+CAPTION = """Marks are means with standard deviations over seeds. The dashed line is the best plain training of no
+higher cost. Much worse results lie below a frame."""
 REGIMES_HEAD = f"""## Regimes
 
-*steep*: accuracy still grows quickly with more training; *long*: near saturation. Seeds from {TUNING_SEED} on are those
-of learning rates. Cycles are empty where a method can't be run on the accelerator, or wasn't. Where it says twice with
-which PyTorch, the second is the simulation's."""
+In *steep* regimes accuracy still grows quickly with more training; *long* regimes are near saturation. Seeds from
+{TUNING_SEED} on are those of learning rates. A field of cycles is empty if the method can't be run on the accelerator,
+or wasn't. If a regime names PyTorch twice, the second version is the simulation's."""
 
 
 def _above(found: Findings, method: str, gap: Gap | None) -> str:
@@ -114,10 +114,10 @@ def _settings(found: Findings) -> str:
     )
     return f"""`{regime["model"]}` on {regime["data"]}, {regime["image_size"]} x {regime["image_size"]} pixels,
 {regime["epochs"]} epochs of batches of {regime["batch_size"]}; {examples["train"]:,} images to train with,
-{examples["validation"]:,} to choose learning rates by, {examples["test"]:,} to test with, of which others would change
-plain training's accuracy by {sampling:.2f} points (a standard error). An epoch has {_batches(regime, examples):,}
-batches; a cost of 1 is {_whole(found):,.1f}·10⁹ MACs, all batches taken as whole.{learned}{_tuning(found)} Trained with
-torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
+{examples["validation"]:,} to choose learning rates by, {examples["test"]:,} to test with. Other test images would
+change plain training's accuracy by {sampling:.2f} points (a standard error). An epoch has
+{_batches(regime, examples):,} batches; a cost of 1 is {_whole(found):,.1f}·10⁹ MACs, with all batches counted as
+whole.{learned}{_tuning(found)} Trained with torch {regime["torch"]} on {regime.get("gpu", "a CPU")}."""
 
 
 def _whole(found: Findings) -> float:
@@ -165,8 +165,8 @@ def _regime(name: str, found: Findings, now: Mapping[str, str]) -> str:
 
 {table(heads, rows)}
 
-Accuracies have standard deviations over seeds. *Learning rate*: the best of so many that were tried; (edge): it is the
-first or last of them; (close): another did nearly as well. (lost): so many seeds went astray."""
+Accuracies have standard deviations over seeds. *Learning rate*: the best of the number tried. (edge): it is the first
+or last of them. (close): another did nearly as well. (lost): the number of seeds that went astray."""
 
 
 def _some(images: int) -> str:
@@ -190,7 +190,7 @@ def _table_1(by_regime: Mapping[str, Findings]) -> str:
     means = ", ".join(f"{data} {gains[data]:+.2f} ({said:+.2f})" for data, said in paper.ACCURACY_GAINS.items())
     return f"""## Table 1 of the paper
 
-In percent, as the paper has them, after {paper.EPOCHS} epochs. Mean gains of ADA-GP in points, and in brackets those
+In percent, from the paper, after {paper.EPOCHS} epochs. Mean gains of ADA-GP are in points; in brackets are those
 of the paper's text: {means}.
 
 {table(("network", "images", "BP", "ADA-GP", "here"), rows)}"""
@@ -215,7 +215,7 @@ def document(folder: Path = figures.RESULTS, now: Mapping[str, str] = NOW) -> st
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the document and draw its plot, or check the document; exits with 1 if the check fails.
 
-    Where there are no results yet there is nothing to do, which is said.
+    Without results it only says that there are none yet.
     """
     if not RESULTS.exists():
         print(f"no {RESULTS.name} yet, so no docs/{PATH.name}: run nox -s bench_accuracy")

@@ -36,11 +36,11 @@ def predictions(by_regime: Mapping[str, Findings]) -> str:
         "equal signs",
         "norm, predicted over true",
     )
-    return f"""## What predictions are like
+    return f"""## Quality of predictions
 
-Means over BP batches after the warm-up, over epochs and seeds. A prediction of 0 has a MAPE of 1 (100 %); one at
-random, a cosine near 0 and half of the signs. The paper says of VGG13's layers 2 to 10 less than 0.16 % (section
-6.1.2).
+The table has means over BP batches after the warm-up, over epochs and seeds. A prediction of 0 has a MAPE of 1 (100 %);
+a random prediction has a cosine near 0 and half of the signs. For VGG13's layers 2 to 10 the paper gives less than
+0.16 % (section 6.1.2).
 
 {table(heads, rows)}"""
 
@@ -69,13 +69,14 @@ def learning(folder: Path) -> str:
         for row in rows if row[1] == "`all`"
     )  # fmt: skip
     heads = ("network", "weight", "cosine in the first tenth", "second", "fifth", "last", "equal signs, last tenth")
-    return f"""## Would the predictor only have to learn for longer?
+    return f"""## Longer training of the predictor
 
-The small CNN is trained with true gradients alone, and its predictor beside it, for as many batches as the paper's
-trainings have with true gradients ({paper_batches():,} of those of {EPOCHS} epochs of {IMAGES:,} images in batches of
-{BATCH}); nothing is predicted with it. *held*: once more, and the network stays as it begins, so that what the
-predictor has to learn doesn't change. Means over seeds; `all`: over layers, each by its number of weights. Cosines are
-between a batch's true gradient and the prediction made before the batch was learned from.{answer}
+This measurement shows whether the predictor would only have to learn for longer. The small CNN is trained with true
+gradients alone, and its predictor beside it. Both see as many batches as the paper's trainings have with true
+gradients: {paper_batches():,}, in {EPOCHS} epochs of {IMAGES:,} images in batches of {BATCH}. The network never uses a
+prediction. *held* is a second run in which the network stays as it begins, so the predictor learns an unchanging
+target. Figures are means over seeds; `all` is over layers, each by its number of weights. A cosine is between a
+batch's true gradient and the prediction made before the batch was learned from.{answer}
 
 {told}
 

@@ -23,7 +23,7 @@ def _worth(detail: Mapping, figures: Mapping[str, float], part: str, how: str) -
     above = f"above {100 * OVERHEAD:.0f} % with {', '.join(many)}" if many else f"{100 * OVERHEAD:.0f} % at most"
     return (
         f"`gp{how}` takes {_than(slower)} a BP batch of plain training; its overhead is {above}. "
-        f"Half of all batches predicted with it, training takes {_than(longer)} plain training with as many batches."
+        f"If it predicts half of all batches, training takes {_than(longer)} plain training with as many batches."
     )
 
 
@@ -81,17 +81,17 @@ def times(folder: Path) -> str:
         return ""
     written = json.loads(path.read_text())
     told = "\n\n".join(_part(written, part) for part in written["provenance"])
-    return f"""## What a batch takes in PyTorch
+    return f"""## Times of batches in PyTorch
 
-`bp`: plain training. `ada_bp`, `gp`: batches of `adagp.AdaGP` with true and with predicted gradients. `forward`,
-`predictor`, `update`: what a GP batch consists of, each alone. *Overhead*: what `gp` takes beside these three,
-as a share of their sum; the aim is {100 * OVERHEAD:.0f} % at most.
-*Half*: a GP batch and a BP batch of AdaGP's, over two of plain training: in BP batches the predictor learns, which
-takes time too.
-A step of the optimizer for each weight, and reorganisation, are in the overhead: many small pieces of work, which weigh
-little where layers are large, and much where a batch takes a GPU some milliseconds. `gp_at_once`: with
-`weights_at_once`, fewer and larger pieces; its overhead is over the faster of both predictors. All with
-`metrics=False`; metrics take time in BP batches. A table without `gp_at_once` is older than it, and its `update` is a
-step with all parameters instead of those that are predicted, which makes its overhead somewhat too small.
+`bp` is a batch of plain training. `ada_bp` and `gp` are batches of `adagp.AdaGP` with true and with predicted
+gradients. `forward`, `predictor` and `update` are the parts of a GP batch, each alone. *Overhead* is the time of `gp`
+beyond these three, as a share of their sum; the aim is {100 * OVERHEAD:.0f} % at most. *Half* is a GP batch and a BP
+batch of AdaGP's, over two of plain training. In BP batches the predictor learns, which takes time too.
+
+The overhead includes a step of the optimizer for each weight, and reorganisation. These are many small pieces of work.
+They weigh little where layers are large, and much where a batch takes a GPU some milliseconds. `gp_at_once` uses
+`weights_at_once`, which makes fewer and larger pieces; its overhead is over the faster of both predictors. All batches
+have `metrics=False`; metrics take time in BP batches. A table without `gp_at_once` is older than that option. Its
+`update` is a step with all parameters instead of the predicted ones, which makes its overhead somewhat too small.
 
 {told}"""

@@ -48,8 +48,8 @@ def in_a_sentence(by_regime: Mapping[str, Findings]) -> str:
     below, above, undecided = count_of_verdicts(by_regime)
     n_regimes = below + above + undecided
     return f"""Of {n_regimes} regimes ADA-GP is clearly below plain training of no higher cost in {below}, clearly above
-it in {above}, and undecided in {undecided}. Undecided is what isn't clear, even where an interval has no 0
-in it."""
+it in {above}, and undecided in {undecided}. A regime is undecided if its difference isn't clear, even if its interval
+leaves out 0."""
 
 
 def _above_plain(by_regime: Mapping[str, Findings]) -> dict[str, Gap]:
@@ -154,8 +154,9 @@ def pairs(by_regime: Mapping[str, Findings]) -> str:
         for some in (list(gaps)[first : first + SIDE_BY_SIDE] for first in range(0, len(gaps), SIDE_BY_SIDE))
     ]
     together = "\n\n".join(tables)
-    return f"""In points of test accuracy, with {1 - LEVEL:.0%} confidence intervals; * clear, a column being a family:
-others than in *In short* may be. (lost): runs of the method or of the line went astray, so nothing is said. Empty: not
-run, or its cost is above that of plain training for all epochs, or below that of the shortest.
+    return f"""Differences are in points of test accuracy, with {1 - LEVEL:.0%} confidence intervals. An asterisk marks
+a clear difference. A column is a family here, so other differences than in *In short* may be clear. (lost): runs of the
+method or of the line went astray, so the table makes no claim. A field is empty if the method was not run, or if its
+cost is above that of plain training for all epochs or below that of the shortest.
 
 {together}"""
