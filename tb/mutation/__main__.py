@@ -1,9 +1,10 @@
 """Mutation testing of the accelerator: parts ``mutation`` and ``mutation_predicting`` of results/robustness.json.
 
-Yosys chooses breaks of the netlist of preset tiny, so many for every file of rtl/. Each is run against its block's
-bench (if the block has one on Verilog), then, if that doesn't notice it, against the top's; survivors are put to ABC.
-Answers are kept in build/mutation under the digest of what they depend on: a campaign that was stopped goes on, one
-after a change asks what the change may have made different. The result file is written when no answer is missing.
+Yosys breaks the netlist of preset tiny in a number of places for every file of rtl/. Each mutant meets its block's
+bench first, if the block has one on Verilog. If that bench doesn't notice it, the top's bench is next. ABC then tries
+to prove survivors equivalent. Answers are kept in build/mutation under a digest of everything they depend on. So a
+campaign that was stopped goes on, and after a change only the answers that it may affect are sought anew. The result
+file is written when no answer is missing.
 """
 
 import argparse
@@ -73,8 +74,8 @@ def _alone(campaign: Campaign, number: int) -> int:
 def main() -> int:
     """Entry point of ``nox -s mutate``; returns the exit status.
 
-    0 if each mutant was caught, proved equivalent, or is one of MOST_ARGUED that are argued to be, and no argument is
-    left over.
+    The status is 0 if each mutant was caught, proved equivalent, or has a waiver. There may be MOST_ARGUED waivers at
+    most, and each must be used.
     """
     arguments, source = _arguments(), commit()
     torch.set_num_threads(1)

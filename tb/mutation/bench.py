@@ -15,9 +15,9 @@ from .stages import STAGES
 __all__ = ["Bench"]
 
 LIMIT = 3
-"""A stage may take so many times the intact accelerator's cycles, and all of them its CPU time."""
+"""Most cycles of a stage, and most CPU time of all stages, as multiples of the intact accelerator's."""
 LEAST_SECONDS = 60
-"""Seconds of CPU time that every mutant has."""
+"""Seconds of CPU time that every mutant gets at least."""
 
 NO_END = "no interrupt within"
 """The message of a simulation that takes too many cycles."""
@@ -26,8 +26,8 @@ NO_END = "no interrupt within"
 class Bench:
     """Stages on the netlist of ``top``, in which ``$ADAGP_MUTANT`` says which mutant is active.
 
-    Opening it runs them all on the intact accelerator and, where it can, on the golden model: AssertionError if they
-    differ. ``stages`` are those of :mod:`.stages` unless given.
+    Opening the bench runs all stages on the intact accelerator, and on the golden model where it can do them. It raises
+    AssertionError if the two differ. ``stages`` are those of :mod:`.stages` unless given.
     """
 
     def __init__(self, top: Path, stages: list[Stage] = STAGES):
@@ -44,7 +44,7 @@ class Bench:
         self.seconds = LIMIT * math.ceil(time.process_time() - before) + LEAST_SECONDS
 
     def _observe(self, stage: Stage, limit: int) -> Iterator[tuple[str, object]]:
-        """A stage's observations, of one device after the other; the last is what it raised, if it did."""
+        """Observations of a stage, device by device. If the stage raises an error, this is the last observation."""
         device = None
         self.cycles[stage.name] = 0
 
@@ -69,7 +69,7 @@ class Bench:
             close()
 
     def difference(self, mutant: int) -> dict:
-        """The :func:`.verdict` on the accelerator with this mutant: ``stage: what`` is first seen to differ."""
+        """The :func:`.verdict` on the accelerator with this mutant; names the first difference as ``stage: what``."""
         os.environ[VARIABLE] = str(mutant)
         try:
             for stage in self.stages:

@@ -24,7 +24,7 @@ __all__ = ["TB", "BlockBench"]
 CONFIG = preset("tiny")
 TB = Path(__file__).parents[1]
 LIMIT, MORE_SECONDS = 3, 5
-"""A bench may take so many times the CPU time that it takes intact, and so much more."""
+"""CPU time that a bench may take: LIMIT times that of the intact block, and MORE_SECONDS more."""
 
 NEARLY = 0.9
 """The system's limit and its account of time differ a little."""
@@ -75,7 +75,7 @@ class BlockBench:
         return verdict()
 
     def seconds(self, top: Path) -> int:
-        """CPU time that the bench may take for a mutant, from what it takes intact, which must pass."""
+        """CPU time that the bench may take for a mutant, from its time on the intact block, where it must pass."""
         from runner import build
 
         build("verilator", top)

@@ -1,4 +1,4 @@
-"""Stages of the top's bench: sizes and exponents at the ends of what is allowed."""
+"""Stages of the top's bench: sizes and exponents at the limits of their ranges."""
 
 import random
 
@@ -17,13 +17,13 @@ LONG = {
     "n": 1800, "h": 1400, "w": 1880, "c": 3000, "q": 3000, "r": 230, "s": 230, "stride": 230, "pad_y": 230,
     "pad_x": 230,
 }  # fmt: skip
-"""Sizes that fill what tiles can have of the scratchpads, or need many tiles."""
+"""Sizes that fill a tile's share of the scratchpads, or need many tiles."""
 PARTS = (1, 2, 4, 8, 16)
 TILES = (4000, 2000, 1500, 1000, 700, 500, 250, 120, 60, 1)
 
 
 def _long(opcode: Opcode, name: str, draw: random.Random) -> dict:
-    """Fields of a layer one of whose sizes is as large as may be, in tiles as long as may be."""
+    """Fields of a layer with one size at its largest, in the longest tiles allowed."""
     more, swap = draw.randrange(20), draw.randrange(2)
     candidates = (_layer(opcode, name, LONG[name] // part + more, tile, swap) for part in PARTS for tile in TILES)
     return next(fields for fields in candidates if fits(opcode, fields)) | {"const_mantissa": draw.randrange(1 << 16)}
@@ -77,7 +77,7 @@ def updates(open_device: Open) -> Observations:
 
 
 def extremes(open_device: Open) -> Observations:
-    """Exponents of all sizes: shifts to both sides as far as they go, numbers that are too large at every step."""
+    """Exponents of all sizes: the largest shifts to both sides, and numbers that overflow at every step."""
     for seed in range(4):
         draw = random.Random(seed)
         maker = Maker(draw)

@@ -1,4 +1,4 @@
-"""The campaign: netlists with mutants, made once; what became of each mutant, kept on file by what it depends on."""
+"""The campaign: makes netlists with mutants once, and keeps the answers about each mutant on file."""
 
 import json
 from collections.abc import Iterator
@@ -38,17 +38,17 @@ _bench: Bench | None = None
 
 
 class SourcesChangedError(RuntimeError):
-    """Sources changed while the campaign ran: what it found belongs to neither."""
+    """Sources changed while the campaign ran, so its answers belong to neither version."""
 
 
 class Campaign:
-    """At least ``count`` mutants by ``seed``. ``records`` are all answers there are, by what they depend on.
+    """At least ``count`` mutants by ``seed``. ``records`` holds all answers, by the digests of their questions.
 
-    With ``predicting`` they are those of variant max in files of rtl/ that the baseline has nothing of; the top's bench
-    has other stages then.
+    With ``predicting`` the mutants are in variant max, in files of rtl/ that the baseline doesn't use. The top's bench
+    then has other stages.
 
-    A question's digest covers the netlist that it is about (a block's own, for its bench), the mutant and the sources
-    of whoever answers. So an answer is current or isn't found, and only what isn't found is asked.
+    A question's digest covers its netlist (a block's own, for the block's bench), the mutant, and the sources of the
+    bench or prover that answers. An answer that is found is therefore current, and only missing answers are sought.
     """
 
     def __init__(self, count: int, seed: int, work: Path = WORK, *, predicting: bool = False):
@@ -82,7 +82,7 @@ class Campaign:
         return (self.folder / "netlist.il").read_text()
 
     def _design(self, name: str) -> str:
-        """RTLIL of what a bench runs on."""
+        """RTLIL of a bench's design."""
         if name == TOP:
             return self.netlist
         path = self.folder / f"{name}.il"
@@ -91,7 +91,7 @@ class Campaign:
         return path.read_text() + (self.folder / "blocks.il").read_text()
 
     def _verilog(self, name: str) -> Path:
-        """Verilog of what a bench runs on, with its mutants; made when missing."""
+        """Verilog of a bench's design with its mutants; made when missing."""
         path = self.folder / f"{name}.v"
         if not path.exists():
             inside = [mutant for mutant in self.mutants if name in self.asked(mutant)]
@@ -101,7 +101,7 @@ class Campaign:
     # --- questions --------------------------------------------------------------------------------
 
     def asked(self, mutant: Mutant) -> list[str]:
-        """Names of the benches that a mutant is run against, in order: its block's, the top's."""
+        """Names of the benches that test a mutant, in order: its block's, then the top's."""
         return [*(bench.block for bench in benches(mutant)), TOP]
 
     def _sources(self, name: str) -> str:
@@ -118,18 +118,18 @@ class Campaign:
         return sources(equivalence.SOURCES)
 
     def _part(self, name: str, module: str) -> str:
-        """Digest of a module, with what is inside it, of what a bench runs on."""
+        """Digest of a module of a bench's design, with the modules inside it."""
         if (name, module) not in self._parts:
             self._parts[name, module] = digest(under(self._design(name), module))
         return self._parts[name, module]
 
     def question(self, name: str, mutant: Mutant | None = None) -> str:
-        """Digest of what a bench's verdict on a mutant depends on, or on the intact netlist."""
+        """Digest of all that a bench's verdict depends on: on a mutant, or on the intact netlist."""
         command = "" if mutant is None else mutant.command
         return digest(name, self._part(name, equivalence.TOP), command, self._known_sources[name])
 
     def attempt(self, mutant: Mutant, scope: str, *how: str) -> str:
-        """Digest of what an attempt at a proof depends on."""
+        """Digest of all that the outcome of an attempt at a proof depends on."""
         return digest(self._part(TOP, scope), mutant.command, self._prover, scope, how)
 
     def finding(self, mutant: Mutant) -> Finding:
@@ -148,7 +148,7 @@ class Campaign:
     # --- answers ----------------------------------------------------------------------------------
 
     def _answer(self, name: str, number: int) -> dict:
-        """A bench's verdict on a mutant, once it has been seen to pass on the intact netlist."""
+        """A bench's verdict on a mutant; the bench must pass on the intact netlist first."""
         if name == TOP:
             answer = self._top().apart(number)
         else:
@@ -166,7 +166,7 @@ class Campaign:
         return _bench
 
     def _ready(self, names: set[str]) -> None:
-        """Build what the benches run on, and see that they pass on the intact netlist."""
+        """Build the benches' designs, and check that the benches pass on the intact netlist."""
         for name in sorted(names & BENCHES.keys()):
             if self.question(name) not in self.records:
                 self.records.add(self.question(name), {"seconds": BENCHES[name].seconds(self._verilog(name))})
@@ -187,7 +187,7 @@ class Campaign:
         return answers
 
     def run(self, mutants: list[Mutant], jobs: int = 1) -> None:
-        """Ask what isn't known of ``mutants``; what was found stays when it is stopped."""
+        """Find the missing answers on ``mutants``. Answers found so far stay when the run is stopped."""
         todo = [mutant for mutant in mutants if not self.finding(mutant).complete]
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),

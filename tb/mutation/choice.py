@@ -1,4 +1,4 @@
-"""Which mutants: so many for every file of rtl/, chosen by Yosys from a seed."""
+"""Choice of mutants: Yosys chooses a number of them for every file of rtl/, from a seed."""
 
 import math
 import re
@@ -26,10 +26,10 @@ _OPTION = re.compile(r"-(\w+) (\S+)")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One break: what Yosys' ``mutate`` is told, and whose it is.
+    """One mutant: the options of Yosys' ``mutate``, and the place of its cell.
 
-    ``block`` is the file of rtl/ that the cell comes from, ``line`` its line there (0: the block as such), ``kind``
-    the cell's type.
+    ``block`` is the file of rtl/ that the cell comes from, ``line`` its line there (0: the whole block), ``kind`` the
+    cell's type.
     """
 
     number: int

@@ -1,9 +1,12 @@
 """Proofs that a mutant can't matter, by :mod:`.sequential`, within its module or one around it.
 
-A module is tried with its submodules cut out, then with everything inside it; if it isn't enough, because what
-surrounds a module decides what its inputs can be, the one around it, up to its block. Then with what is assumed of
-the accelerator around (:mod:`.invariants`); whether anything in the whole accelerator reads what is broken; at last
-with larger memories made of registers.
+Attempts are made in this order, until one succeeds:
+
+- the module alone, with its submodules cut out
+- the module with its submodules, then each module around it up to its block, since they limit its inputs
+- the same with invariants of the surrounding accelerator as conditions (:mod:`.invariants`)
+- the whole accelerator, to show that the broken logic is dead
+- the module with larger memories made of registers
 """
 
 import json
@@ -22,13 +25,13 @@ from .sequential import MEMORIES, UNREAD
 __all__ = ["SOURCES", "TOP", "attempts", "prove"]
 
 SECONDS, PATIENT_SECONDS = 60, 300
-"""For one attempt: usually, and for one of those tried last."""
+"""Time limits of an attempt: the usual one, and that of the last, slow ones."""
 
 ROOTS = {"Array": "Compute"}
 """Blocks within blocks, by their modules."""
 TOP = "adagp"
 WHOLE = ("", TOP, f"{TOP}.accelerator")
-"""Modules that aren't tried for what is inside them."""
+"""Modules that are too large to be tried as a whole."""
 
 SOURCES = [Path(__file__).with_name(f"{name}.py") for name in ("equivalence", "sequential")]
 """Sources of the proof itself."""
@@ -60,12 +63,12 @@ def attempts(mutant: Mutant) -> Iterator[tuple[str, ...]]:
 
 
 def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | None = None) -> dict:
-    """The proof that a mutant is equivalent within module ``scope``: ``proved``, or what made the attempt end."""
+    """Try to prove a mutant equivalent within module ``scope``; returns ``proved``, or why the attempt ended."""
     seconds = seconds or (PATIENT_SECONDS if {MEMORIES, UNREAD} & {*how} else SECONDS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "netlist.il"
         path.write_text(netlist)
-        # Unbuffered: what Yosys writes comes before the answer, and isn't lost where an error ends the process.
+        # Unbuffered: Yosys' output comes before the answer, and isn't lost if an error ends the process.
         prover = [sys.executable, "-u", "-m", f"{__package__}.sequential", str(path), scope, command, *how]
         try:
             result = subprocess.run(prover, capture_output=True, text=True, timeout=seconds)

@@ -28,8 +28,8 @@ def _cells(text: str, module: str) -> dict[str, tuple[str, dict[str, str]]]:
 def affected(gold: str, gate: str) -> set[str]:
     """Names of the cells of "gate" whose outputs may come to differ from those of "gold", by their RTLIL.
 
-    That is what wires lead to from the cells that differ. Nothing leads through memories and submodules: what they are
-    given is compared.
+    These are the cells that wires reach from the cells that differ. Paths end at memories and submodules, because
+    their inputs are compared.
     """
     known, cells = _cells(gold, "gold"), _cells(gate, "gate")
     readers = defaultdict(list)

@@ -1,8 +1,9 @@
 """Invariants of the intact accelerator, assumed in proofs that need them: inputs and states that a module never has.
 
-A mutant that is equivalent only because of them is proved with them as conditions of the intact module (see
-:mod:`.sequential`). That is sound if they hold on the intact accelerator: as long as nothing differs outside the
-module, what comes in is what it is there. The results list them, and count the mutants that were proved with them.
+Some mutants are equivalent only because of them. These are proved with the invariants as conditions of the intact
+module (see :mod:`.sequential`). This is sound if the invariants hold on the intact accelerator: as long as nothing
+differs outside the module, its inputs are the same as there. The results list the invariants, and count the mutants
+that were proved with them.
 """
 
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ __all__ = ["INVARIANTS", "Invariant", "given", "within"]
 class Invariant:
     """A condition that holds in each cycle, in Verilog, about wires in braces (wire or submodule.wire), and why.
 
-    ``within``: submodules that are looked into where the module is tried alone. ``job`` of tb/formal proves it; without
-    one, what is proved with it counts as unproved.
+    ``within``: submodules to keep when the module is tried alone. ``job``: the job of tb/formal that proves the
+    invariant. Without a job, a mutant proved with the invariant counts as unproved.
     """
 
     module: str
@@ -56,7 +57,7 @@ INVARIANTS = (
 
 
 def given(scope: str, inside: bool = True) -> list[str]:
-    """Invariants of a module, and of what is ``inside`` it, as :func:`.sequential.prove` takes them."""
+    """Invariants of a module, and of the modules ``inside`` it, as :func:`.sequential.prove` takes them."""
     return [str(one) for one in INVARIANTS
             if one.module == scope or (inside and one.module.startswith(f"{scope}."))]  # fmt: skip
 

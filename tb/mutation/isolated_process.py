@@ -13,7 +13,7 @@ from multiprocessing import get_context
 __all__ = ["VARIABLE", "Kind", "TroubleError", "apart", "verdict"]
 
 VARIABLE = "ADAGP_MUTANT"
-"""Environment variable that says which mutant is active; 0: none."""
+"""Environment variable with the number of the active mutant; 0: none."""
 
 CRASHES = tuple(-number for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGBUS))
 """Exit statuses of processes that a simulation takes down."""
@@ -23,13 +23,13 @@ class Kind(StrEnum):
     """Differences that give a mutant away."""
 
     GOLDEN = "golden"
-    """Other values than the golden model's, or than those that a block's bench computes itself."""
+    """Values differ from those of the golden model, or from those that a block's bench computes."""
     INTACT = "intact"
-    """The intact netlist shows something else: cycles, or what no golden model knows."""
+    """Something else differs from the intact netlist: cycles, or values that the golden model can't compute."""
     TIMEOUT = "timeout"
-    """It comes to no end."""
+    """The bench reaches its time limit."""
     EXCEPTION = "exception"
-    """The bench breaks off, for whatever else."""
+    """Another error ends the bench."""
 
 
 def verdict(found: str | None = None, kind: Kind | None = None) -> dict:
@@ -42,10 +42,10 @@ class TroubleError(RuntimeError):
 
 
 def apart(bench: Callable[[], dict], seconds: int | None = None) -> dict:
-    """The verdict that ``bench`` returns in another process; that the simulation takes it down with it tells too.
+    """The verdict that ``bench`` returns in another process. A simulation that crashes the process is a verdict too.
 
-    It, and each process that it starts, may take ``seconds`` of CPU time, if given. Raises :class:`TroubleError` with
-    what ``bench`` raises, or if the process is killed from outside.
+    That process, and each that it starts, may take ``seconds`` of CPU time, if given. Raises :class:`TroubleError` with
+    the error that ``bench`` raises, or if the process is killed from outside.
     """
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)

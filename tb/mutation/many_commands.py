@@ -1,4 +1,4 @@
-"""Programs of many commands: what counts commands counts far."""
+"""Programs of many commands, so that counters of commands reach large numbers."""
 
 import numpy as np
 from adagp.host.devices.device import Device

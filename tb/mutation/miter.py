@@ -20,9 +20,12 @@ GIVEN = "given:"
 
 @dataclass(frozen=True)
 class How:
-    """The comparison: only some submodules ``within`` (None: all), the others cut out; with ``wide`` gates may be
-    open more often; ``invariants`` are known of the intact side; memories of up to ``words`` words are not cut out but
-    made of registers."""
+    """Options of a comparison.
+
+    ``within``: submodules to keep (None: all); the others are cut out. ``wide``: the broken side's gates may be open
+    more often. ``invariants``: conditions of the intact side. ``words``: memories of up to so many words are made of
+    registers; larger ones are cut out.
+    """
 
     within: tuple[str, ...] | None = None
     wide: bool = False
@@ -97,10 +100,10 @@ def _broken(joint: ys.Module, invariants: ys.SigSpec) -> ys.SigSpec:
 
 
 def _follow(modules: tuple[ys.Module, ys.Module]) -> None:
-    """From when an invariant is broken the broken module's registers take what the intact one's do.
+    """Once an invariant is broken, make the broken module's registers follow the intact module's.
 
-    Nothing is looked for any more then; and registers that are the same as long as it holds are the same for ever,
-    which is what correspondence finds.
+    Differences no longer count then. Registers that are equal while the invariants hold become equal for ever, and
+    signal correspondence finds only such equalities.
     """
     gold, gate = modules
     broken = gate.addWire(identifier(f"{SHARED}broken"), 1)

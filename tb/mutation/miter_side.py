@@ -6,7 +6,7 @@ from pyosys import libyosys as ys
 __all__ = ["GATE_PORT", "Side", "identifier", "plain"]
 
 GATE_PORT = ".open"
-"""The end of the names of outputs that say whether a gate is open."""
+"""End of the names of outputs that are 1 while a clock gate is open."""
 
 
 def identifier(name: str) -> ys.IdString:
@@ -55,7 +55,7 @@ class Side:
         self.module.connect(ys.SigSpec(wire), signal)
 
     def _hold(self, registers, gates):
-        """Registers behind a gate keep their value while it is closed; gates become outputs."""
+        """Make registers with a gated clock keep their value while the gate is closed; make gates outputs."""
         opens = {}
         for gate in gates:
             open_ = gate.getPort(identifier("open"))

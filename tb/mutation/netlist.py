@@ -45,12 +45,12 @@ __all__ = ["BLOCKS", "PREDICTING_BLOCKS", "SELECT", "assemble", "netlists", "rea
 BLOCKS = (Array, Compute, Csr, Drain, Fill, Store, Sequencer, Update)
 """Classes that have a bench on Verilog, and that an accelerator with one core has one of."""
 PREDICTING_BLOCKS = (AdamLane, AdamScale, AdamRate, Cosine, quality_gate.Gate, PhaseControl, QualitySums, Reorganise)
-"""The same of what only predicting designs have, of those with two cores too."""
+"""Such classes of blocks that only predicting designs have; even those with two cores have one of each."""
 SELECT = "mutant"
-"""The signal that says which mutant is active; 0: none."""
+"""Signal with the number of the active mutant; 0: none."""
 
 PREPARE = NETLIST_PASSES.replace("proc\n", "proc\nchformal -remove\n")
-"""Without assertions: what they say is no part of the netlist."""
+"""Passes that also remove assertions, which are no part of the hardware."""
 
 SELECTOR = f"""
 module {SELECT}_selector(value);

@@ -1,8 +1,8 @@
 """The stages of the top's bench: their form, and their observations of a device.
 
-A stage is a generator of observations, (what, value). Its argument opens a device; whatever is seen of the intact
-accelerator, cycles included, must be seen of every other. Observations that don't begin with ``TIMED`` must also be
-the golden model's, where ``golden`` says that it can do the stage at all.
+A stage is a generator of observations, each (what, value). Its argument opens a device. Every accelerator must show the
+same observations as the intact one, cycles included. If ``golden`` is set, the golden model can do the stage too, and
+must show the same observations except those that begin with ``TIMED``.
 """
 
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ def same(one: object, other: object) -> bool:
 
 
 def difference(stage: Stage, seen: list[tuple[str, object]]) -> str | None:
-    """Which of the observations of a stage isn't that of the golden model, where it can do the stage."""
+    """The first observation of a stage that differs from the golden model's, if it can do the stage; else None."""
     if not stage.golden:
         return None
     golden = list(stage.run(lambda memory_bytes, **_: GoldenDevice(stage.config, memory_bytes)))
@@ -95,7 +95,7 @@ def tables(device: Device) -> list:
 
 
 def work(device: Device) -> Observations:
-    """Counters and, of a simulated device, the cycles and what the memory saw."""
+    """Counters and, for a simulated device, its cycles and the accesses to its memory."""
     counters = [device.counters(phase) for phase in range(N_PHASES)]
     for name in ("macs", "saturations", "commands"):
         yield name, [values[name] for values in counters]

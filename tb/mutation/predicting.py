@@ -1,4 +1,4 @@
-"""Stages of the top's bench for what only variants with a predictor have."""
+"""Stages of the top's bench for blocks that only variants with a predictor have."""
 
 import random
 from functools import partial
@@ -38,7 +38,7 @@ def _load(device: Device, *commands: Command) -> Program:
 
 
 def schedules(open_device: Open) -> Observations:
-    """Which batches are of which phase, from several positions on, with the gate open and shut."""
+    """Phases of batches, from several positions on, with the gate open and shut."""
     device = open_device(memory_bytes=MEMORY)
     marks = [Command(Opcode.COMMIT, {"phase_mask": 1 << phase}) for phase in (0, 1, 1, 2, 2, 2)]
     program = _load(device, *marks)
@@ -56,7 +56,7 @@ def schedules(open_device: Open) -> Observations:
 
 
 def qualities(open_device: Open) -> Observations:
-    """Gates that open and shut by what UPDATEs see of predictions, at exponents near and far; scales that follow."""
+    """Gates that open and shut by the quality that UPDATEs measure, with exponents near and far; scales that follow."""
     draw, device = random.Random(SEED), open_device(memory_bytes=MEMORY)
     device.set_regions([(0, PROGRAM)])
     for _ in range(24):

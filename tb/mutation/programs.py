@@ -26,7 +26,7 @@ OTHERS = ("bias", "swap", "relu", "track", "out_outer", "c_mode", "const_mantiss
 
 
 class Maker:
-    """Puts commands together whose operands lie apart, anywhere in memory: they may overlap in time in any way."""
+    """Makes commands whose operands lie apart, anywhere in memory, so that they may overlap in time in any way."""
 
     def __init__(self, draw: random.Random):
         self.draw, self.lines, self.data, self.exponents = draw, [header(CONFIG)], {}, {}
@@ -104,7 +104,7 @@ def prepare(device: Device, maker: Maker, program: Program, draw: random.Random)
 
 
 def run(maker, draw, open_device, options, ring=None, **start) -> Observations:
-    """A maker's program from its beginning to its end, and what has come of it."""
+    """Run a maker's program from beginning to end, and observe its results."""
     code = maker.close(Opcode.COMMIT, Opcode.END)
     device = open_device(memory_bytes=SPACE, **options)
     prepare(device, maker, code, draw)
@@ -135,7 +135,7 @@ def program(seed: int, memory: str, calibrate: bool, open_device: Open) -> Obser
 
 
 RINGS = ((0, 1), (3, 4), (0x5555_5555, 0xFFFF_FFFF), (0xAAAA_AAAA, 0xAAAA_AAAB), (0xFFFF_FFFE, 0xFFFF_FFFF))
-"""The entry to begin with, and how many there are."""
+"""First entry and number of entries of each ring."""
 
 
 def rings(open_device: Open) -> Observations:
@@ -157,7 +157,7 @@ NARROW = [
     MEMORIES["ddr3"] | {"part": replace(CONFIG.dram, name="narrow", bandwidth_bytes=share * CONFIG.clock_hz)}
     for share in (1, 4)
 ]
-"""Memories that give or take so many bytes in a cycle."""
+"""Memories with a given bandwidth in bytes a cycle."""
 
 
 def _columns(maker: Maker, opcode: Opcode, swap: int, channels: int = 1, c_mode: CMode = CMode.NONE) -> None:
@@ -172,7 +172,7 @@ def _columns(maker: Maker, opcode: Opcode, swap: int, channels: int = 1, c_mode:
 
 
 def narrow(open_device: Open) -> Observations:
-    """Layers of short sums in many tiles: engines wait for those behind them, down to the memory."""
+    """Layers of short sums in many tiles, so that each engine waits for the next, down to the memory."""
     for options in NARROW:
         draw = random.Random(SEED)
         maker = Maker(draw)
@@ -185,7 +185,7 @@ def stops(open_device: Open) -> Observations:
     """A layer whose results pile up, stopped at any moment by CLEAR or reset; then one of longer sums, to its end."""
     draw = random.Random(SEED)
     makers = [Maker(draw) for _ in range(2)]
-    _columns(makers[0], Opcode.FORWARD, 0, 1, CMode.ADD)  # sums are there before what is added to them
+    _columns(makers[0], Opcode.FORWARD, 0, 1, CMode.ADD)  # sums are complete before their addends arrive
     _columns(makers[1], Opcode.FORWARD, 0, 16)
     codes = [maker.close(Opcode.COMMIT, Opcode.END) for maker in makers]
     for options, longest in zip(NARROW, (9000, 3000), strict=True):

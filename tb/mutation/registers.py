@@ -1,4 +1,4 @@
-"""Registers one by one, and what CONTROL does at the wrong and the right time."""
+"""Stages of the top's bench: registers one by one, and commands of CONTROL at the wrong and the right time."""
 
 import random
 
@@ -16,7 +16,7 @@ __all__ = ["control", "counters", "places", "registers"]
 
 
 def _access(device: SimDevice, offset: int, value: int | None = None) -> object:
-    """A register's value, or what its write is answered with."""
+    """Read a register, or write ``value`` to it; returns the value or the answer to the write."""
     try:
         simulation = device.simulation
         return simulation.read_register(offset) if value is None else simulation.write_register(offset, value)
@@ -126,7 +126,7 @@ def counters(open_device: Open) -> Observations:
 
 
 def places(open_device: Open) -> Observations:
-    """Programs of nearly nothing anywhere in memory, and one behind whose end memory ends."""
+    """Tiny programs anywhere in memory, and one that ends where memory ends."""
     draw = random.Random(SEED)
     device = open_device(memory_bytes=SPACE)
     size = 2 * COMMAND_BYTES

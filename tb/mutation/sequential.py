@@ -1,15 +1,15 @@
 """Proofs by ABC that a mutant can't matter: signal correspondence, then reachability, from reset on.
 
-The intact and the broken module run side by side on the same inputs: registers are kept, and those behind a clock gate
-keep their value while it is closed. Memories are cut out: what they give becomes an input that both share, as long as
-both ask and write the same where they are enabled. A mutant is equivalent if outputs, gates and what memories are
-given are always the same. This knows what registers can hold, but not for large modules. A module can be tried alone,
-its submodules cut out like memories.
+The intact and the broken module run side by side on the same inputs. Registers with a gated clock keep their value
+while the gate is closed. Memories are cut out: their read data become inputs that both sides share, as long as both
+sides send them the same addresses and write data where enabled. A mutant is equivalent if outputs, gates and inputs of
+memories are always the same. The proofs take into account which states registers can reach, but not for large modules.
+A module can be tried alone, with its submodules cut out like memories.
 
-Mutants of the gates' own logic need only open them whenever the intact logic does, and change nothing where clocks just
-go on: nothing depends on a gate's being closed, see :mod:`adagp.rtl.lib.clock_gate`.
+A mutant in a clock gate's own logic may open the gate more often. It must open the gate whenever the intact logic does,
+and change nothing else: no logic depends on a closed gate, see :mod:`adagp.rtl.lib.clock_gate`.
 
-Invariants of the intact side may be given: it is only looked for sides that differ while these have always held.
+Invariants of the intact side may be given. The sides must then be equal only while the invariants have always held.
 """
 
 import json
@@ -27,12 +27,12 @@ from .miter import JOINT, How, product, run
 __all__ = ["MEMORIES", "UNREAD", "prove"]
 
 SECONDS, PATIENT_SECONDS = 10, 120
-"""For ABC's reachability, on one module: usually, and with memories made of registers."""
+"""Time limits of ABC's reachability on one module: the usual one, and that with memories made of registers."""
 MOST_LATCHES = 4000
-"""That correspondence is looked for in, usually."""
+"""Most latches with which signal correspondence is tried, except in the slow attempts."""
 ALONE, WIDE, MEMORIES, GIVEN, UNREAD = "alone", "wide", "memories", "given", "unread"
 WORDS = 64
-"""Memories of so many are made of registers where that is asked for."""
+"""Memories of up to this many words are made of registers in the attempt "memories"."""
 _ABC = Path(pyosys.__file__).parent / "yosys-abc"
 
 
@@ -46,9 +46,9 @@ def _how(words: tuple[str, ...]) -> How:
 def prove(path: str, scope: str, command: str, *how: str) -> dict:
     """True if ABC proves that a module with a mutant never differs from the intact one.
 
-    ``how``: "alone", without its submodules but those whose names follow; "wide", if gates may be open more often;
-    "memories", with those of up to WORDS words made of registers, which takes minutes; "given", with the invariants
-    that follow (see :mod:`.invariants`). "unread": by :mod:`.unread`, without ABC.
+    ``how`` is a list of words. "alone": without submodules, except those whose names follow. "wide": gates may be open
+    more often. "memories": memories of up to WORDS words are made of registers, which takes minutes. "given": with the
+    invariants that follow (see :mod:`.invariants`). "unread": by :mod:`.dead_logic`, without ABC.
     """
     patient = MEMORIES in how
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +65,7 @@ def prove(path: str, scope: str, command: str, *how: str) -> dict:
         seconds = PATIENT_SECONDS if patient else SECONDS
         script = f"read_aiger {folder}/{JOINT}.aig; strash; scleanup; {reduce}pdr -T {seconds}; sat"
         result = subprocess.run([_ABC, "-c", script], capture_output=True, text=True)
-    # What is left of a network without a state is for ``sat``.
+    # A network that has no state left is proved by ``sat``.
     proved = any(phrase in result.stdout for phrase in ("Property proved", "UNSATISFIABLE"))
     return {"proved": proved, "latches": latches}
 

@@ -1,6 +1,6 @@
-"""Digests of what a verdict depends on: the sources that a bench is made of, its tools, a netlist.
+"""Digests of all that a verdict depends on: a bench's sources, its tools, a netlist.
 
-Of a source counts what it does: comments, docstrings and the way it is laid out don't.
+Only the code of a source counts; comments, docstrings and layout don't.
 """
 
 import ast
@@ -23,7 +23,7 @@ TOOLS = ("amaranth", "cocotb", "cocotbext-axi", "numpy", "pyosys", "torch", "ver
 
 
 def digest(*parts: object) -> str:
-    """A name for what ``parts`` say, in that order."""
+    """Digest of ``parts``, in that order."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
 
 
@@ -91,6 +91,6 @@ def closure(roots: Iterable[Path], but: Iterable[str] = ()) -> list[Path]:
 
 
 def sources(roots: Iterable[Path], but: Iterable[str] = ()) -> str:
-    """Digest of what :func:`closure` finds, and of the tools."""
+    """Digest of the sources that :func:`closure` finds, and of the tools."""
     tools = [platform.python_version(), *(version(tool) for tool in TOOLS)]
     return digest(tools, [(str(path.relative_to(ROOT)), _source(path)[0]) for path in closure(roots, but)])

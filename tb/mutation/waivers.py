@@ -1,8 +1,8 @@
 """Mutants that no tool here can prove equivalent, and why they are: the last resort, counted as unproved.
 
-Each reason names the source and the signal, what the mutant changes there, and why no state that the machine can reach
-shows it. It holds for the module that it was written for, with what is inside, whose digest stands before it: in
-another one it is to be given anew.
+Each reason names the source, the signal and the mutant's effect there. It says why no reachable state of the machine
+shows the effect. A reason holds only for the module whose digest stands before it, with the modules inside. If the
+module changes, the reason must be given anew.
 """
 
 __all__ = ["ARGUED", "MOST_ARGUED", "PREDICTING_ARGUED"]
@@ -43,7 +43,7 @@ PREDICTING_ARGUED = {
          "rtl/drain/window_walk.py, (rows_left - 1)[10]: for the same reason there are at most 1024 rows, and 1023 are "
          "left after one"),
 }  # fmt: skip
-"""The same of what only predicting designs have."""
+"""Waivers of the blocks that only predicting designs have."""
 
 MOST_ARGUED = 5
 """A campaign with more mutants that aren't proved, but only argued or proved with an unproved invariant, fails."""
