@@ -1,10 +1,10 @@
 """Coverage of the generated Verilog at preset tiny: part ``coverage`` of results/robustness.json.
 
-The workloads that mutants of the top meet (tests run them too, against the golden model) and the cocotb benches, of
-blocks and of the whole, run on simulators that count how often each line, each arm of a branch and each edge of each
-bit has been seen. On a netlist's Verilog, which has few lines of more than one assignment, most lines are seen whatever
-happens, and it is the arms that say what the tests reach. What a workload or a bench has covered is kept in
-build/coverage: a run that was stopped goes on after the last one it finished.
+Two kinds of tests run here: the workloads that mutants of the top meet (tests also compare these with the golden
+model), and the cocotb benches, of blocks and of the whole. Their simulators count how often each line, each arm of a
+branch and each edge of each bit is seen. A netlist's Verilog has few lines of more than one assignment, so most lines
+are seen in any run. The arms show how much the tests reach. The counts of each workload and bench are kept in
+build/coverage, so a run that was stopped goes on after the last one that finished.
 """
 
 import argparse

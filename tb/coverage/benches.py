@@ -1,7 +1,7 @@
-"""The cocotb benches as sources of coverage: what they have covered of a block counts for the block in the accelerator.
+"""The cocotb benches as sources of coverage: points of a block that they cover count for the block in the accelerator.
 
-Of the benches' parameters only preset tiny is taken. The unit benches run in Amaranth's own simulator, which knows no
-Verilog, and are no source.
+Only the benches' cases with preset tiny count. The unit benches run in Amaranth's own simulator, which has no Verilog,
+so they don't count.
 """
 
 import os
@@ -74,8 +74,8 @@ class Bench:
     def run(self, points: Sequence[Point], text: Sequence[str]) -> tuple[np.ndarray, dict[str, int]]:
         """Run the bench; returns counts of the accelerator's ``points`` in its Verilog ``text``.
 
-        And how many of the block's own points, of each kind, are points of the accelerator too. RuntimeError where
-        the bench fails.
+        The second result is the number of the block's own points, by kind, that are points of the accelerator too.
+        Raises RuntimeError if the bench fails.
         """
         module, _, test = self.test.partition("::")
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Runs pieces on simulators with coverage, and benches, and keeps what each has covered in a file of its own."""
+"""Runs pieces and benches on simulators with coverage, and keeps the counts of each in a file of its own."""
 
 import gc
 import hashlib
@@ -39,7 +39,7 @@ KINDS = (LINE, TOGGLE)
 WORK = Path("build/coverage")
 ROOT = Path(__file__).parents[2]
 SOURCES = ("golden", "host", "sim", "spec", "tb/cocotb", "tb/host", "tb/mutation", "tb/robustness", "tb/unit")
-"""Folders that decide about workloads and benches, besides the files of OWN."""
+"""Folders whose sources affect workloads and benches, besides the files of OWN."""
 OWN = ("benches.py", "statements.py", "workloads.py")
 
 
@@ -52,7 +52,7 @@ def _digest() -> str:
 
 
 def _blocks() -> dict[str, str]:
-    """The file of rtl/ that each module comes from, by the module's name; a library's belongs to what it is part of."""
+    """The file of rtl/ of each module, by the module's name. A library's module has the file of the block around it."""
     found = {}
 
     def walk(fragment, path, owner):
@@ -88,7 +88,7 @@ class Collection:
         if not path.exists():
             write_atomically(path, json.dumps(_blocks()).encode())
         blocks = json.loads(path.read_text()) | {"adagp_clock_gate": "clock_gate"}
-        # The second use of a name within a module has a number behind it.
+        # The second use of a name within a module ends with a number.
         return {name: blocks[name if name in blocks else re.sub(r"\$\d+", "", name)]
                 for name in {point.module for point in self.points}}  # fmt: skip
 
@@ -124,14 +124,14 @@ class Collection:
         torch.set_num_threads(1)
         counts = np.zeros(self.n_counters, np.uint64)
         counting = partial(Simulation, coverage=(KINDS, counts))
-        # Without clock gates it is another Verilog, whose counters are others.
+        # Verilog without clock gates has other counters.
         with patch.object(simulated, "Simulation", counting), patch.object(conditions, "UNGATED", 0):
             piece.run()
             gc.collect()  # a simulation adds its counts when it is closed
         return counts
 
     def run(self, pieces: Iterable[Piece | Bench] = ALL, jobs: int = 1) -> dict[str, np.ndarray]:
-        """The sums of the counts of ``pieces``, by their source, having run those that aren't on file."""
+        """Run those of ``pieces`` that aren't on file; returns the sums of all counts, by source."""
         pieces = list(pieces)
         total = np.zeros(self.n_counters, np.uint64)
         sums: dict[str, np.ndarray] = {}

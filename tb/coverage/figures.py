@@ -15,14 +15,14 @@ BRANCH = "branch"
 KINDS = (LINE, BRANCH, TOGGLE)
 EDGES = ("falls", "rises")
 N_MOST = 40
-"""Signals that are listed for the edges which they lack."""
+"""Number of signals in the list of those with most unseen edges."""
 
 
 @dataclass(frozen=True)
 class Hole:
     """A line, an arm of a branch or an edge of a bit that hasn't been seen.
 
-    ``what``: which arm, of a line its first, of a toggle ``signal[bit] falls`` or ``rises``; ``text``: the Verilog.
+    ``what``: the arm, for a line its first arm, for a toggle ``signal[bit] falls`` or ``rises``. ``text``: the Verilog.
     """
 
     kind: str
@@ -86,7 +86,7 @@ def holes(
 
 
 def sources(points: Sequence[Point], by_source: Mapping[str, np.ndarray]) -> dict[str, dict[str, int]]:
-    """Points of lines and branches and edges of bits that each source has covered, and that it alone has."""
+    """Numbers of lines, branches and edges of bits that each source covers, and that no other source covers."""
     owners = _owners(points)
     kinds = np.array([owners[counter][0].kind == TOGGLE for counter in range(len(owners))])
     seen = {name: counts > 0 for name, counts in by_source.items()}
@@ -102,7 +102,7 @@ def sources(points: Sequence[Point], by_source: Mapping[str, np.ndarray]) -> dic
 
 
 def toggles(points: Iterable[Point], counts: np.ndarray, blocks: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """Edges that haven't been seen: by which bits of a signal they are, and the signals that have most of them."""
+    """Unseen edges by the kind of bits they belong to, and the signals with most of them."""
     signals = defaultdict(set)
     for counter, (point, number) in _owners(points).items():
         if point.kind == TOGGLE and not counts[counter]:
@@ -120,7 +120,10 @@ def toggles(points: Iterable[Point], counts: np.ndarray, blocks: Mapping[str, st
 
 
 def exclude(found: Iterable[Hole], exclusions: Sequence[Exclusion]) -> tuple[list[Hole], dict[str, int]]:
-    """The holes that no exclusion matches, and how many each reason excludes; ValueError for one that matches none."""
+    """The holes that no exclusion matches, and the number of holes that each reason excludes.
+
+    Raises ValueError for an exclusion that matches no hole.
+    """
     left, reasons = [], Counter(dict.fromkeys(exclusions, 0))
     for hole in found:
         match = next((exclusion for exclusion in exclusions if exclusion.matches(hole)), None)
@@ -137,7 +140,7 @@ def exclude(found: Iterable[Hole], exclusions: Sequence[Exclusion]) -> tuple[lis
 
 
 def _percent(total: int, excluded: int, left: int) -> float:
-    """Share of what isn't excluded that is covered."""
+    """Percentage covered, of the points that aren't excluded."""
     return round(100 * (1 - left / max(total - excluded, 1)), 3)
 
 

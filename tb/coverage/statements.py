@@ -1,8 +1,8 @@
-"""Points of one text of Verilog found again in another: a block's own, as a bench has it, in that of the accelerator.
+"""Find points of a block's own Verilog, as a bench has it, in the accelerator's Verilog.
 
-A block alone and within the accelerator has the same statements, but with other numbers in the names that tools have
-made up, in another order, and without what constants of its surroundings have simplified. So a point is known by its
-statement, in which such names stand for what they are assigned.
+A block has the same statements alone and in the accelerator, with three differences: numbers in names that tools made
+up, the order of statements, and simplifications by constants of the surroundings. A point is therefore identified by
+its statement, with each made-up name replaced by the expression that is assigned to it.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ class Statements:
         self._known: dict[tuple[str, str], str] = {}
 
     def _meaning(self, module: str, name: str) -> str:
-        """A made-up name's, by what it is assigned; its stem if nothing in the module assigns it."""
+        """The expression assigned to a made-up name; the name's stem if the module assigns none."""
         key = module, name
         if key not in self._known:
             self._known[key] = _UNKNOWN + re.sub(r"\d+", "", name)
@@ -81,7 +81,7 @@ class Statements:
             name = next((name for name in (point.name, f"\\{point.name}") if _MADE_UP.fullmatch(name)), None)
             return f"{point.bits} {self._meaning(point.module, name) if name else point.name}"
         line = self._lines[point.line]
-        # What a made-up name is assigned identifies the statement, not the name.
+        # The expression assigned to a made-up name identifies the statement, not the name.
         if found := _ASSIGN.match(line):
             target = self._plain(point.module, found[1]) if not _MADE_UP.fullmatch(found[1]) else ""
             line = f"{target} = {found[2]}"
@@ -101,8 +101,8 @@ def pair(
 ) -> list[tuple[Point, Point]]:
     """Points of one module and those of another that are the same.
 
-    By their places in the same text; else by their statements, but none that one has more of, nor several whose
-    difference may be in what isn't known.
+    In the same text, points match by their places. Otherwise they match by their statements, with two exceptions: a
+    statement that occurs more often on one side, and several statements that may differ only in unknown names.
     """
     same = theirs.text == ours.text
     a, b = _by_key(theirs, their_points, same), _by_key(ours, our_points, same)

@@ -21,8 +21,10 @@ LIMIT = 1 << 24
 
 @dataclass(frozen=True)
 class Piece:
-    """A workload; ``run`` raises if the accelerator doesn't do what it must, where the golden model or the workload
-    itself can say that. ``source``: what it counts with.
+    """A workload.
+
+    ``run`` raises if the accelerator's results are wrong, where the golden model or the workload itself can tell.
+    ``source``: the source of coverage to which its counts belong.
     """
 
     source = "top"
@@ -52,7 +54,7 @@ def _observe(stage: Stage) -> list[tuple[str, object]]:
 
 
 def _highest(open_device: Open) -> Observations:
-    """A layer of the largest exponents there are: no entry can hold the one that its results ask for."""
+    """A layer with the largest exponents: no entry can hold the exponent that its results need."""
     draw = random.Random(SEED)
     maker = Maker(draw)
     maker.layer(opcode=Opcode.FORWARD, track=1)
@@ -61,7 +63,7 @@ def _highest(open_device: Open) -> Observations:
 
 
 def judge(stage: Stage) -> None:
-    """Run a stage on the intact accelerator; AssertionError where it isn't what the golden model does."""
+    """Run a stage on the intact accelerator; raises AssertionError if it differs from the golden model."""
     seen = _observe(stage)
     assert seen and (wrong := difference(stage, seen)) is None, f"{stage.name}: {wrong}"
 

@@ -1,1 +1,1 @@
-"""Campaigns that try to make the accelerator do anything but what the contract says."""
+"""Campaigns that try to make the accelerator break its contract."""

@@ -22,7 +22,7 @@ __all__ = ["PREDICTING_DESIGNS", "WORK", "Campaign", "Case", "Kind", "Record", "
 WORK = Path("build/robustness")
 ROOT = Path(__file__).parents[2]
 SOURCES = ("golden", "host", "sim", "spec", "tb/robustness")
-"""Folders that decide about outcomes, beside the simulator."""
+"""Folders whose sources affect outcomes, besides the simulator."""
 
 WIDE = replace(
     preset("tiny"), name="wide", port_width=256, update_lanes=2, a_depth=128, b_depth=128, c_depth=64, predictor_depth=8
@@ -32,18 +32,18 @@ WIDE = replace(
 PREDICTING_DESIGNS = ("tiny max", "tiny low", "tiny efficient", "wide max")
 
 Case = Callable[[int, np.random.Generator], str]
-"""A case: its index and its random numbers to a label of how it came out; raises when that isn't as it must be."""
+"""A case: takes its index and random numbers, returns a label of its outcome, and raises if the outcome is wrong."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of campaign: what is known of it before it runs.
+    """A kind of campaign.
 
     Parameters
     ----------
     name: also that of its figure, the number of cases
-    open: makes the case function, with a simulator of its own, in the process that calls it; its argument is another
-        ``top.v`` to simulate, or None. Called anew after a case that failed.
+    open: returns the case function, with a simulator of its own, in the process that calls it. Its argument is another
+        ``top.v`` to simulate, or None. It is called anew after a failed case.
     count: cases of the full campaign
     failures: name of the figure that counts failed cases
     presets: the configurations that are simulated, see :func:`configured`; with another ``top.v`` only the first
@@ -60,7 +60,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of a case: a label, or the reason of its failure; and the seconds of a core that it took."""
+    """The outcome of a case: a label or the reason of its failure, and the CPU seconds that it took."""
 
     index: int
     outcome: str
@@ -69,7 +69,7 @@ class Record:
 
 
 def configured(name: str) -> Config:
-    """A configuration by its name: a preset or WIDE, then a variant, then "signs" if it has random ones."""
+    """A configuration by its name: a preset or WIDE, then a variant, then "signs" if it has random signs."""
     first, *rest = name.split()
     config = WIDE if first == WIDE.name else preset(first)
     return replace(config, variant=rest[0], random_signs="signs" in rest[1:]) if rest else config
@@ -93,7 +93,7 @@ class _Runner:
         start, failed = time.process_time(), False
         try:
             outcome = self.case(index, random_numbers(self.seed, self.kind.name, index))
-        except Exception as error:  # whatever it is, it is the case's outcome
+        except Exception as error:  # any error is the case's outcome
             outcome, failed = f"{type(error).__name__}: {error}", True
             self.case = None
         return Record(index, outcome, failed, round(time.process_time() - start, 4))
@@ -122,7 +122,8 @@ def _digest(folders: tuple[str, ...]) -> str:
 class Campaign:
     """The cases 0, 1, ... of a ``kind`` with ``seed``; outcomes are kept in ``work/NAME-SEED.jsonl``.
 
-    The file's first line says what its outcomes belong to; a file that belongs to anything else is begun anew.
+    The file's first line names the campaign, the seed and digests of simulators and sources. If one of them differs,
+    the file is begun anew.
     ``top`` is another ``top.v`` with the accelerator's ports.
     """
 
@@ -131,11 +132,11 @@ class Campaign:
         self.path = work / f"{kind.name}-{seed}.jsonl"
 
     def replay(self, index: int) -> str:
-        """Run one case alone, keep nothing; raises what the case raises."""
+        """Run one case alone and keep nothing; raises the case's own error."""
         return self.kind.open(self.top)(index, random_numbers(self.seed, self.kind.name, index))
 
     def run(self, count: int, jobs: int = 1, quiet: bool = False) -> list[Record]:
-        """The records of cases 0 .. count - 1 by index, having run those that aren't on file."""
+        """Run the cases 0 .. count - 1 that aren't on file; returns the records of all, by index."""
         records = {record.index: record for record in self._load()}
         missing = [index for index in range(count) if index not in records]
         columns = (

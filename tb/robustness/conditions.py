@@ -1,4 +1,4 @@
-"""Random conditions that a correct accelerator doesn't mind: how fast the memory is, and how often channels pause."""
+"""Random conditions that must not change results: the memory's speed, and pauses of its channels."""
 
 import os
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ from .workloads import Choice, workload
 __all__ = ["LIMIT", "ROOM", "open_device", "random_workload", "same_design", "ungated"]
 
 LIMIT = 1_000_000
-"""Cycles after which a run counts as hung: twenty times the longest that was seen."""
+"""Cycles after which a run counts as hung: twenty times the longest run seen."""
 
 ROOM = 1 << 13
-"""Bursts that are noted: more than any run makes."""
+"""Bursts that the log has room for: more than any run makes."""
 
 REFRESHES = ((0, 0), (400, 20), (400, 150), (1500, 700))
-"""Cycles from refresh to refresh, and how long each is. In a long one the accelerator goes on with what it has read,
-until a command's writes wait for those of the command before."""
+"""Cycles from refresh to refresh, and cycles of each refresh. In a long one the accelerator goes on with data it has
+read, until a command's writes wait for those of the command before."""
 
 MAX_SEED = 1 << 32
 
@@ -33,7 +33,7 @@ UNGATED = 0.25
 
 
 def ungated(config: Config) -> Path:
-    """The generated Verilog, with clock gates that let every pulse through."""
+    """Path of the generated Verilog with clock gates that pass every pulse."""
     gated = generated(config)
     path = gated.parent / "ungated" / gated.name
     text = f"`undef {GATE_MACRO}\n{gated.read_text()}"
@@ -46,7 +46,7 @@ def ungated(config: Config) -> Path:
 
 
 def same_design(choice: Mapping[str, Choice], top: Path | None) -> Mapping[str, Choice]:
-    """All, or with another ``top.v`` those of the first one's design."""
+    """All workloads; with another ``top.v`` only those of the first one's design."""
     if top is None:
         return choice
     design = workload(next(iter(choice))).config
@@ -60,7 +60,7 @@ def random_workload(rng: np.random.Generator, choice: Mapping[str, Choice]) -> W
 
 
 def open_device(rng: np.random.Generator, load: Workload, top: Path | None) -> SimDevice:
-    """A simulated accelerator for ``load`` behind a random memory."""
+    """A simulated accelerator for ``load`` with a random memory."""
     config = load.config
     cycle_ns = 1e9 / config.clock_hz
     refresh_every, refresh = REFRESHES[rng.integers(len(REFRESHES))]

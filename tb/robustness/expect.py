@@ -19,12 +19,12 @@ __all__ = ["BARRIERS", "DECODE", "Behind", "Course", "Expectation"]
 DECODE = {ErrorCode[name] for name in ("BAD_OPCODE", "CONFIG_MISMATCH", "BAD_WAIT", "BAD_TENSOR", "BAD_ADDRESS")}
 """Errors of fetch's checks."""
 BARRIERS = (Opcode.COMMIT, Opcode.HOST, Opcode.END)
-"""Waits for everything before a command."""
+"""Commands that wait for all commands before them."""
 
 
 @dataclass(frozen=True)
 class Behind:
-    """A command behind the failing one that may come to be executed: its index, result and the ones it waits for."""
+    """A command after the failing one that may still be executed: its index, result, and the commands it waits for."""
 
     index: int
     target: np.ndarray
@@ -35,10 +35,12 @@ class Behind:
 class Course:
     """The expected memory, and the command at which the program stops.
 
-    ``loose``: bytes of the failing command's result, which may hold those of ``other``; ``behind``: commands whose
-    results must be those of ``other`` or of ``memory``, each as a whole; ``free``: any value. ``fate``: what becomes of
-    the command at the place of interest. ``codes``: errors that the program may stop with at ``index``; empty: it
-    ends. ``open``: the golden model left off at ``index``, what comes behind isn't known.
+    ``loose``: bytes of the failing command's result; each may have its value in ``memory`` or in ``other``.
+    ``behind``: commands after the failing one; each result as a whole must be as in ``memory`` or as in ``other``.
+    ``free``: bytes of any value.
+    ``fate``: outcome of the command at the place of interest.
+    ``codes``: errors with which the program may stop at ``index``; empty if it runs to its end.
+    ``open``: the golden model stopped at ``index``, and the outcome of later commands isn't known.
     """
 
     memory: np.ndarray
@@ -53,9 +55,10 @@ class Course:
 
 
 class Expectation:
-    """A program under way in ``golden``, whose memory holds ``image`` and, behind it, zeroes to work out results in.
+    """A program under way in ``golden``. Its memory holds ``image``, followed by zeroes as room to compute results.
 
-    The program lies at address 0 of the memory; ``serial``: each command waits for all before it, whatever it says.
+    The program lies at address 0 of the memory. ``serial``: each command waits for all before it, even if its own waits
+    ask for fewer.
     """
 
     def __init__(self, golden: GoldenMachine, image: np.ndarray, commands: list, regions: list[Interval], serial: bool):
@@ -64,14 +67,14 @@ class Expectation:
         golden.memory[: self.n_bytes], golden.memory[self.n_bytes :] = image, 0
         memory = golden.memory[: self.n_bytes]
         self.course = Course(memory, memory, np.zeros(self.n_bytes, bool), np.zeros(self.n_bytes, bool))
-        self.handed: dict[str, list[int]] = {kind: [] for kind in WAITS}  # indices, by what counts them
+        self.handed: dict[str, list[int]] = {kind: [] for kind in WAITS}  # indices, by the counter that counts them
         self.latest: dict[str, int] = {}  # index, by queue
-        self.sums = 0  # of the last FORWARD with reorganise: so many are known
-        self.awaited: dict[int, set[int]] = {}  # what is complete when a command begins
-        self.touching: dict[int, Command] = {}  # what has met the memory so far, as a whole or in part
+        self.sums = 0  # number of known sums, from the last FORWARD with reorganise
+        self.awaited: dict[int, set[int]] = {}  # commands complete when a command begins
+        self.touching: dict[int, Command] = {}  # commands that accessed memory so far, in full or in part
 
     def follow(self, place: int, stopped: int | None) -> Course:
-        """Go through the program; ``stopped``: where the accelerator did, which decides if both would be right."""
+        """Go through the program. ``stopped``: where the accelerator stopped; decides between two right outcomes."""
         for index, command in enumerate(self.commands):
             if self.golden.status != Status.BUSY:
                 break
@@ -83,7 +86,7 @@ class Expectation:
         return self.course
 
     def _pass(self, index, command, stopped):
-        """One command: what becomes of it, and whether the program goes on."""
+        """Judge one command; returns its fate, and True if the program goes on."""
         course, golden = self.course, self.golden
         if command and index and not command.phase_mask & 1:
             return "skipped", True
@@ -133,7 +136,7 @@ class Expectation:
         return judge(command, self.config, Surroundings(self.n_bytes, self.regions, self._a_base(command), given))
 
     def _hand_out(self, index, command):
-        """``command`` takes its place behind those of its queue."""
+        """Put ``command`` at the end of its queue."""
         handed = [k for kind, indices in self.handed.items() for k in indices[: getattr(command, kind)]]
         kind = counted(command)
         queue = "wait_main" if kind == "wait_predictor" and self.config.n_cores == 1 else kind
@@ -146,10 +149,10 @@ class Expectation:
             self.sums = max(self.sums, 4 * command.q)
 
     def _fail(self, index, command, verdict):
-        """``command`` fails; what it and those behind it may have written. Those before it are complete."""
+        """Let ``command`` fail, and note the results that it and later commands may have written."""
         course = self.course
         course.memory = course.memory.copy()
-        if course.free.any() or verdict.codes & DECODE:  # all is said, or nothing behind has begun
+        if course.free.any() or verdict.codes & DECODE:  # some results are free already, or no later command has begun
             return
         self._hand_out(index, command)
         if not verdict.partial:
@@ -170,7 +173,7 @@ class Expectation:
         self.golden.memory[index * COMMAND_BYTES + 1] = 0  # its phase mask
 
     def _go_behind(self, failing):
-        """The commands behind the failing one that may be executed, worked out by the golden model."""
+        """Find the commands after the failing one that may be executed, and compute their results."""
         behind, never = [], {failing}
         for index, command in enumerate(self.commands[failing + 1 :], failing + 1):
             if command and not command.phase_mask & 1:
@@ -203,7 +206,7 @@ class Expectation:
         return a_base(command, self.golden.ring_base)
 
     def _known(self, command):
-        """True if golden can work out the result."""
+        """True if golden can compute the result."""
         places = operands(command, self.config, self._a_base(command)).values()
         inside = all(place.address + place.n_bytes <= self.golden.memory.size for place in places)
         return inside and work(command, self.config) <= HUGE
@@ -211,9 +214,10 @@ class Expectation:
     def _doubtful(self, index, command, failing=None):
         """The first command whose result depends on time if ``command`` is executed, None if none does.
 
-        That's the first with which it shares memory without waiting for it or, behind a failing one, at all; else
-        itself if it writes what it reads, or sums that an earlier program left. Any that it doesn't wait for, if golden
-        can't work out its result.
+        It is the first command with which ``command`` shares memory without waiting for it; commands from ``failing``
+        on count even if it waits for them. Otherwise it is ``command`` itself, if its results overlap its inputs or
+        each other, or if it needs sums that an earlier program left. If golden can't compute the result of ``command``,
+        it is any command for which it doesn't wait.
         """
         if not self._known(command):
             return index if len(self.awaited[index]) == len(self.awaited) - 1 else 0

@@ -1,6 +1,7 @@
-"""Bursts of a training step fail, any of them, or single beats of those that are read: the accelerator says which
-command was the first, finishes those before it and those behind that have begun to write, begins no other, and after
-CLEAR the step runs to the golden model's bits.
+"""Random bursts of a training step fail, or single beats of bursts that are read.
+
+The accelerator must name the first failing command. It must complete the commands before it and those after it that
+have begun to write, and begin no other. After CLEAR, the step must run to the golden model's bits.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from .workloads import PREDICTED, TRUE, Choice
 __all__ = ["FAULTS", "PREDICTED_FAULTS"]
 
 SEEN_CYCLES = 7
-"""Cycles from an error response to the first in which nothing is written for the failing command or begun behind it."""
+"""Cycles from an error response until the failing command writes nothing more and no later command begins to write."""
 
 STOP_CYCLES = 36
 """Cycles from the last answer to the interrupt, after an engine's error."""
@@ -38,7 +39,7 @@ SETTLE_CYCLES = 200
 """The same after a fault in the fetch of a command, which waits for all before it, exponents included."""
 
 DROPPED = 6
-"""Commands fetched in vain in a batch, at most; fewer depending on conditions."""
+"""Most commands that a batch fetches in vain; the number depends on conditions."""
 
 RESPONSES = {SLVERR: "SLVERR", DECERR: "DECERR"}
 
@@ -46,7 +47,7 @@ FAULTS_OF_A_CASE = (1, 1, 1, 2, 3)
 """Numbers of faults to inject; one of these is drawn."""
 
 NEAR = 12
-"""Bursts within which the others of a case are."""
+"""Distance in bursts within which a case's other faults lie."""
 
 
 def _open(choice: Mapping[str, Choice], top: Path | None) -> Case:
@@ -54,7 +55,7 @@ def _open(choice: Mapping[str, Choice], top: Path | None) -> Case:
 
 
 def _faults(rng: np.random.Generator, n_reads: int, n_writes: int) -> list[Fault]:
-    """One of any burst, maybe others of bursts about that time; half of those that are read of a single beat."""
+    """A fault of any burst, and maybe others near it. Half of the faults of reads are of a single beat."""
     at, faults = rng.random(), []
     for number in range(rng.choice(FAULTS_OF_A_CASE)):
         n_bursts = n_reads, n_writes
@@ -83,7 +84,7 @@ def _case(rng: np.random.Generator, choice: Mapping[str, Choice], top: Path | No
             met = [fault for fault in faults if fault.nth < numbers[fault.write]]
             if met == faults:
                 return _judge(run, status)
-            # Those it didn't come to would be met after CLEAR.
+            # Remaining faults would occur after CLEAR.
             faults = met or [replace(faults[0], nth=faults[0].nth % numbers[faults[0].write])]
         finally:
             device.close()
@@ -109,7 +110,7 @@ def _judge(run: Run, status: Status) -> str:
     )
     if failed:
         first = min(failed, key=lambda number: load.works[number].place)
-        # Where memory on chip answers bursts too these aren't noted: a beat a cycle.
+        # The log lacks bursts that memory on chip answers: they take a cycle a beat.
         work, limit = load.works[first], STOP_CYCLES + load.config.predictor_on_chip * load.config.max_burst_beats
         index, mine = work.place[1], faults[run.owner[faults] == first]
         codes = {ErrorCode.WRITE_FAULT if write else ErrorCode.READ_FAULT for write in run.bursts["write"][mine]}
@@ -142,20 +143,20 @@ def _judge(run: Run, status: Status) -> str:
 
 
 def _adam_cycles(config: Config) -> int:
-    """By how much the interrupt may come later after an error during an ADAM: until its lane has nothing left to do."""
+    """Cycles by which an ADAM may delay the interrupt after an error: until its lane is idle."""
     return AdamLane.LATENCY + FOLD * SLOTS * config.port_width
 
 
 def _narrow(config: Config, kind: str) -> bool:
-    """True if works of a kind have a port narrower than the accelerator's, and queues before it."""
+    """True if works of a kind use a port narrower than the accelerator's, with queues in front of it."""
     return kind == "wait_predictor" and config.n_cores > 1 and config.predictor_core.port_width < config.port_width
 
 
 def _seen(run: Run, number: int) -> int:
-    """The cycle in which the engine of a work that has failed has met its first error.
+    """The cycle in which the engine of a failed work meets its first error.
 
-    A write's is met with the answer, a read's when the beat is taken: behind a pad's clearing, and where the port is
-    narrower behind the beats before it, piece by piece.
+    For a write this is the cycle of the answer. For a read it is the cycle in which the engine takes the beat: after a
+    pad has been cleared and, at a narrower port, after all pieces of earlier beats.
     """
     work, config = run.load.works[number], run.load.config
     mine = run.bursts[(run.owner == number) & (run.bursts["failed"] > 0)]
@@ -167,7 +168,7 @@ def _seen(run: Run, number: int) -> int:
 
 
 def _check_fetch(run: Run, place: tuple[int, int]) -> None:
-    """All commands before the one at ``place`` are done, and no other has begun; of those that make any bursts."""
+    """Of the commands that make bursts, all before the one at ``place`` must be complete, and no other begun."""
     seen = {number: work for number, work in enumerate(run.load.works) if work.reads or work.writes}
     done = {number for number in seen if run.whole(number)}
     wanted = {number for number, work in seen.items() if work.place < place}
@@ -176,9 +177,9 @@ def _check_fetch(run: Run, place: tuple[int, int]) -> None:
 
 
 def _check_engines(run: Run, failed: set[int], first: int) -> None:
-    """All before work number ``first`` is done; what is behind and hasn't failed is written as a whole or not at all.
+    """All works before number ``first`` must be complete. Later ones that didn't fail must write all or nothing.
 
-    Once an error is seen nothing behind that command begins to write, and nothing is written for the ``first``.
+    Once an error is seen, no work after that command may begin to write, and ``first`` may write nothing more.
     """
     works, bursts, config = run.load.works, run.bursts, run.load.config
     seen = {number: _seen(run, number) for number in failed}
@@ -203,10 +204,10 @@ def _check_engines(run: Run, failed: set[int], first: int) -> None:
 
 
 def _waited(bursts: np.ndarray, cycle: int, config: Config) -> np.ndarray:
-    """Which bursts may have been on their way to the port when the error of ``cycle`` was seen, though begun before.
+    """Mask of late bursts that may already have waited on their way to the port when the error of ``cycle`` was seen.
 
-    With the predictor's memory on chip those in the arbiter's register and before that memory, of whatever writer;
-    behind them each writer's in front of the arbiter.
+    With the predictor's memory on chip these are first the bursts in the arbiter's register and in front of that
+    memory, from any writer. Then come each writer's bursts in front of the arbiter.
     """
     late = np.flatnonzero((bursts["write"] == 1) & (bursts["offered"] >= cycle + SEEN_CYCLES))
     waited, shared = np.zeros(len(bursts), bool), config.predictor_on_chip * (1 + Skid.ITEMS)
@@ -219,7 +220,7 @@ def _waited(bursts: np.ndarray, cycle: int, config: Config) -> np.ndarray:
 
 
 def _recover(load: Workload, device: SimDevice, run: Run) -> None:
-    """CLEAR, everything as before the step, and the step again."""
+    """Give CLEAR, restore the state before the step, and run the step again."""
     n_bursts = len(device.simulation.bursts)
     clear(device)
     assert len(device.simulation.bursts) == n_bursts == len(run.bursts), "bursts after the error"

@@ -1,9 +1,10 @@
-"""Malformed commands: valid ones with some of their fields spoilt, against the golden model's judgement of them.
+"""Malformed commands: valid ones with some fields spoilt, compared with the golden model's judgement.
 
-Each case is a program with one such command or two, maybe with valid neighbours before and behind, which wait for each
-other or not. What the golden model executes must come out bit for bit; what it refuses must be refused with its error
-and index, and nothing written for it; commands behind it are executed as a whole or not at all; nothing is ever
-written outside the write regions, which are drawn at random, often cutting a result.
+Each case is a program with one or two such commands. They may have valid neighbours before and after them, and the
+commands may wait for each other or not. If the golden model executes a command, the accelerator must give the same
+bits. If it refuses one, the accelerator must refuse it with the same error and index, and write nothing for it. Later
+commands must be executed in full or not at all. No write may leave the write regions, which are drawn at random and
+often cut a result.
 """
 
 from functools import partial
@@ -32,16 +33,16 @@ __all__ = ["MALFORMED", "PREDICTING", "Malformed"]
 
 MEMORY = 1 << 15
 BEYOND = 1 << 17
-"""Bytes that the golden model has behind the memory's end."""
+"""Bytes that the golden model has after the memory's end."""
 MOST = 200_000
-"""Cycles of work up to which a program must come to its end, though the golden model doesn't go through it all."""
+"""A program with at most this many cycles of work must reach its end, even if the golden model doesn't run it all."""
 CUT = 2_500
 """Cycles after which a program with more work is stopped."""
 SLACK = 8
-"""A program may take so many times the cycles of its work: other engines, latency, stalls."""
+"""Most cycles of a program, as a multiple of its work; other engines, latency and stalls take the rest."""
 OVERHEAD = 3_000
 STOP = 2_000
-"""Cycles in which CLEAR must have stopped a program."""
+"""Cycles within which CLEAR must stop a program."""
 STALL = 0.1
 FRACTION = 77
 """Fraction of scales, in 1/256."""
@@ -53,7 +54,7 @@ LAST = 0xFFFF_FFFF
 
 
 class _Wrong(AssertionError):
-    """The accelerator did something else than it must."""
+    """The accelerator did something wrong."""
 
 
 def _require(ok, what):
@@ -71,7 +72,7 @@ class Malformed:
         self.config = config
         self.device = SimDevice(config, memory_bytes=MEMORY, stall=STALL, top=top)
         self.golden = GoldenMachine(config, np.zeros(MEMORY + BEYOND, np.uint8))
-        self.golden.regions = [(0, MEMORY + BEYOND)]  # they are the judge's business
+        self.golden.regions = [(0, MEMORY + BEYOND)]  # the judge checks regions
         self.device.set_ring(BASE, 0, 1)
         self.golden.ring_base, self.golden.ring_count = BASE, 1
         draw = Random(0)
@@ -117,7 +118,7 @@ class Malformed:
                     self._set_exponents(tensor, self.table[tensor])
 
     def _mark(self, image, first, commands, draw):
-        """Put marks among gradients and errors; ``image`` is what lies from address ``first`` on."""
+        """Put marks among gradients and errors; ``image`` holds the bytes from address ``first`` on."""
         mark = np.array([unpredicted(self.config.operand_width)], "<i2").view(np.uint8)
         for command in commands:
             if command is None or command.opcode != Opcode.UPDATE or draw.random() > UNPREDICTED:
@@ -172,7 +173,7 @@ class Malformed:
         self.golden.start(0, calibrate=calibrate)
         expectation = Expectation(self.golden, image, commands, regions, calibrate)
         course = expectation.follow(place, index if status & Status.ERROR else None)
-        if status & Status.BUSY:  # cut short: of everything, any part may have been done
+        if status & Status.BUSY:  # cut short: any part of each command may be done
             expectation.release(0)
         memory, inside = self.device.simulation.memory, mask(regions, MEMORY)
         changed = np.flatnonzero(~inside & (memory != image))
@@ -208,7 +209,7 @@ class Malformed:
 
 
 def _check_behind(memory: np.ndarray, course: Course) -> str:
-    """Require what is behind the failing command to be written as a whole or not at all; which of the two it was."""
+    """Require each command after the failing one to be written in full or not at all; returns a label for the case."""
     executed = {}
     for one in course.behind:
         unwritten, written = ((memory == state)[one.target].all() for state in (course.memory, course.other))

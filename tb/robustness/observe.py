@@ -39,7 +39,7 @@ def clear(device: SimDevice) -> None:
 class Run:
     """A run of ``load`` on ``device`` that may have been stopped anywhere; begin it with a new log of bursts.
 
-    ``hosts``: how many bursts there had been at each HOST. :meth:`close` looks at what was seen.
+    ``hosts``: number of bursts before each HOST. :meth:`close` takes the log and assigns its bursts to commands.
     """
 
     load: Workload

@@ -16,11 +16,13 @@ BEHIND = ("none behind executed", "some behind executed")
 
 
 def shares(outcomes: Mapping[str, int]) -> dict[str, float]:
-    """Shares of programs by the fate of the first spoilt command: those that pass fetch's checks and are still a
-    compute or UPDATE command, which must be half; what is executed; where more than one code is right.
+    """Shares of programs by the fate of the first spoilt command, and by the strictness of the comparison.
 
-    By what is compared: every byte with one value; some may have any; the error isn't, for a command too much for the
-    golden model; commands behind the failing one are, some of which have been executed.
+    By fate: commands that pass fetch's checks and are still compute or UPDATE commands (at least half, or it raises
+    AssertionError), commands that are executed, and commands for which more than one code is right.
+
+    By comparison: each byte has one right value; some bytes may have any value; the error isn't compared, because the
+    command is too large for the golden model; commands after the failing one are compared; some of them were executed.
     """
     total = sum(outcomes.values())
 
@@ -43,7 +45,7 @@ def shares(outcomes: Mapping[str, int]) -> dict[str, float]:
 
 
 def network_shares(outcomes: Mapping[str, int]) -> dict[str, float]:
-    """Shares of all networks: those that ran GP batches, with each source too; those that the gate kept from it.
+    """Shares of all networks: those that ran GP batches, in all and by source; those whose gate stayed shut.
 
     Raises AssertionError unless GP batches are the rule: at least three of four networks with each source ran some.
     """

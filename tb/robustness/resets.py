@@ -1,5 +1,6 @@
-"""Reset in the middle of a training step, in any cycle: registers are as at first, and what is then set up runs to the
-golden model's bits.
+"""Reset in any cycle of a training step.
+
+Registers must then have their first values, and a step that is set up anew must run to the golden model's bits.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from .workloads import PREDICTED, TRUE, Choice
 __all__ = ["PREDICTED_RESETS", "RESETS"]
 
 TABLES = ("EXPONENT", "HYPER_VALUE", "COUNTER_LOW", "COUNTER_HIGH", "ENTRY_EPOCHS", "ENTRY_LENGTHS")
-"""Registers that show a place of a memory, which is not reset."""
+"""Registers that show a word of a memory; memories aren't reset."""
 
 LONGEST = 4
 """Cycles that a reset is held, at most."""
