@@ -45,7 +45,7 @@ RUNTIME_COVERAGE = ("verilated_cov.cpp",)
 
 
 class BuildError(RuntimeError):
-    """The simulator can't be built; the message says what is missing or what the tool said."""
+    """The simulator can't be built; the message names the missing tool or quotes the tool's error."""
 
 
 def _say(message):

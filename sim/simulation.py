@@ -51,7 +51,7 @@ def _load(path):
         ("totals", None, (handle, ctypes.POINTER(DramTotals))),
     ):
         function = getattr(native, f"adagp_{name}", None)
-        if function is None:  # what has to do with waveforms or coverage, in a simulator without
+        if function is None:  # functions for waveforms or coverage, in a simulator without these
             continue
         function.restype, function.argtypes = result, arguments
     return native
@@ -199,7 +199,7 @@ class Simulation:
         self._check(self._native.adagp_run(self._running, count))
 
     def reset(self, cycles: int = 1) -> None:
-        """Hold the reset of accelerator and memory controller for ``cycles``: both forget what they were doing."""
+        """Hold the reset of accelerator and memory controller for ``cycles``; both drop all work under way."""
         self._check(self._native.adagp_reset(self._running, cycles))
 
     def inject(self, faults: Iterable[Fault]) -> None:
@@ -208,7 +208,7 @@ class Simulation:
             self._native.adagp_inject(self._running, NativeFault.of(fault))
 
     def log_bursts(self, room: int) -> None:
-        """Note the next ``room`` bursts to be accepted, in that order, in :attr:`bursts`; earlier ones no longer."""
+        """Empty :attr:`bursts`, and log the next ``room`` accepted bursts there, in order."""
         self._log, self._log_start = np.zeros(room, BURST), self._accepted()
         self._native.adagp_log(self._running, self._log.ctypes.data, room)
 

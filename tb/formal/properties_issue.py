@@ -1,4 +1,4 @@
-"""Jobs: the queues of commands, what they wait for, and what is given and completed.
+"""Jobs: the queues of commands, their waits, and the accounts of commands given and completed.
 
 Issue is proved with the queues of each kind of machine: without a predictor, with the predictor's commands among the
 main core's, and with a queue of their own.

@@ -15,12 +15,12 @@ CONFIG = preset("tiny")
 
 @dataclass(frozen=True)
 class Job:
-    """A block (made by ``block``) and what ``bind`` demands of it.
+    """A block (made by ``block``) and the rules that ``bind`` adds to it.
 
-    Assertions that aren't proved for good are searched for failures up to ``depth`` cycles; covers are to be reached
-    within it. Without ``depth`` everything is to be proved, and covers are to be near. Those whose names contain one of
-    ``far`` are too far from reset, and left to another job. ``limit``: seconds for one call of the solver. ``cut``: see
-    :func:`.netlist.build`. All is elaborated in the context ``patch()``.
+    Assertions without a proof for good are searched for failures up to ``depth`` cycles, and covers must be reached
+    within ``depth``. Without ``depth`` all assertions must be proved, and covers must be near. Covers whose names
+    contain one of ``far`` are too far from reset; another job must reach them. ``limit``: seconds for one call of the
+    solver. ``cut``: see :func:`.netlist.build`. The block is elaborated in the context ``patch()``.
     """
 
     name: str
@@ -52,7 +52,7 @@ def job(
     patch: Callable = nullcontext,
     far: tuple[str, ...] = (),
 ):
-    """Register the decorated function as what binds the rules of the job ``name``."""
+    """Register the decorated function, which binds the rules, as the job ``name``."""
 
     def register(bind):
         if name in JOBS:

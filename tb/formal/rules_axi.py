@@ -1,4 +1,4 @@
-"""AXI: what a master's and a register slave's channels owe each other."""
+"""AXI rules for the channels of a master and of a register slave."""
 
 from dataclasses import dataclass
 
@@ -21,15 +21,17 @@ PAGE = 4096
 INCR = 1
 AXI_LITE_READ_CYCLES = 3 + Csr.LOOK_CYCLES
 AXI_LITE_WRITE_CYCLES = 5
-"""Cycles within which the slave answers what it has accepted, while its answer channel is free."""
+"""Cycles within which the slave answers a request that it has accepted, while its answer channel is free."""
 
 
 @dataclass(frozen=True)
 class Followed:
-    """The beats of a master's write channel, and the burst that is followed through it.
+    """The beats of a master's write channel, and one burst that is followed through it.
 
-    ``announced``: bursts whose last beat is to come; ``beat``: beats of the first of them that were taken; ``length``:
-    beats - 1 of the burst that is followed, and ``ahead`` how many come before it, if that is less than ``announced``.
+    ``announced``: bursts whose last beat is still to come.
+    ``beat``: number of beats taken of the first of these.
+    ``length``: beats - 1 of the followed burst.
+    ``ahead``: bursts before the followed one; it counts only while less than ``announced``.
     """
 
     announced: Value
@@ -79,7 +81,7 @@ def bind_axi_read(h: Harness, axi, config, outstanding: int, n_ids: int) -> list
 
     Returns the number of bursts under way of each id, counted from the address's handshake.
 
-    Assumed of the memory: R is a proper stream, and comes only for bursts whose address was taken.
+    It assumes that the memory's R is a proper stream, and comes only for bursts whose address was taken.
     """
     _address_channel(h, axi, "ar", config)
     asked, ended = axi.arvalid & axi.arready, axi.rvalid & axi.rready & axi.rlast
@@ -93,10 +95,10 @@ def bind_axi_read(h: Harness, axi, config, outstanding: int, n_ids: int) -> list
 
 
 def bind_axi_write(h: Harness, axi, config, outstanding: int, n_ids: int) -> tuple[list, Followed]:
-    """Write channels of a master, as :func:`bind_axi_read`; returns also what its beats are held against.
+    """Write channels of a master, as :func:`bind_axi_read`; returns the followed burst too.
 
-    Beats are held against their burst: one arbitrary burst is followed from its address to its last beat. Assumed of
-    the memory: B comes only for bursts whose address and last beat were taken.
+    One arbitrary burst is followed from its address to its last beat, and its beats must fit its address. It assumes
+    that the memory's B comes only for bursts whose address and last beat were taken.
     """
     m = h.m
     _address_channel(h, axi, "aw", config)

@@ -9,9 +9,10 @@ __all__ = ["reports_rule", "resets_rule"]
 
 
 def resets_rule(h: Harness, reset_cycles: int) -> tuple[Signal, Value]:
-    """In which cycles of a reset ``reset`` is high: those 1 to ``reset_cycles`` of twice as many, at first also 0.
+    """A reset lasts 2 * ``reset_cycles`` cycles; ``reset`` is high in cycles 1 to ``reset_cycles``, at first also in 0.
 
-    Returns whether it was high in each of the last cycles, the latest first, and what that is as a reset ends.
+    Returns a bit for each of the last cycles, 1 if ``reset`` was high, the latest first; and these bits' value at a
+    reset's end.
     """
     dut = h.dut
     expected = [1 <= cycle <= reset_cycles for cycle in range(2 * reset_cycles)]
@@ -31,7 +32,7 @@ def resets_rule(h: Harness, reset_cycles: int) -> tuple[Signal, Value]:
 
 
 def reports_rule(h: Harness) -> None:
-    """Reports on their way to the earliest ones: what is lost comes with what has failed, and stops commands."""
+    """Reports on their way to the earliest ones: a loss is reported together with a failure, and stops commands."""
     dut, level, there = h.dut, 0, []
     width = dut.n_errors
     while width > 1:

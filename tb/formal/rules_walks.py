@@ -28,7 +28,7 @@ def levels_of(h: Harness, path: str) -> range:
 
 
 def skid_rule(h: Harness, path: str, meant: Callable | None = None) -> None:
-    """The skid at ``path`` has its second item behind a first one; both are ``meant``, if that is asked."""
+    """The skid at ``path`` has a second item only after a first one; both satisfy ``meant``, if given."""
     skid, spare = h.block(path), h.signal(f"{_inside(path)}spare")
     h.prove(f"{path}: the second item is behind a first", skid.i.ready | skid.o.valid)
     if meant is not None:
@@ -38,7 +38,7 @@ def skid_rule(h: Harness, path: str, meant: Callable | None = None) -> None:
 
 
 def segments_rule(h: Harness, path: str) -> None:
-    """The registered flags of :class:`.bursts.Segments` say of its counters what they are to say."""
+    """The registered flags of :class:`.bursts.Segments` agree with its counters."""
     inside, valid = _inside(path), h.block(path).o.valid
     several, double, more, nearly, steps, anew, turning = (
         h.signal(f"{inside}{name}") for name in ("several", "double", "more", "nearly", "steps", "anew", "turning")
@@ -64,7 +64,7 @@ def _segments_of_walk(h, inside):
 
 
 def burst_walk_rule(h: Harness, path: str) -> Value:
-    """A :class:`.bursts.BurstWalk`: whether its burst is the segment's end; returns the beats left of the segment."""
+    """The last-burst flag of a :class:`.bursts.BurstWalk` is right; returns the beats left of the segment."""
     inside, valid = _inside(path), h.block(path).o.valid
     _segments_of_walk(h, inside)
     left, end, final = (h.signal(inside + name) for name in ("left", "end", "final"))
@@ -75,7 +75,7 @@ def burst_walk_rule(h: Harness, path: str) -> Value:
 
 
 def beat_walk_rule(h: Harness, path: str) -> None:
-    """A :class:`.bursts.BeatWalk`: whether its beat ends the segment."""
+    """The last-beat flag of a :class:`.bursts.BeatWalk` is right."""
     inside, valid = _inside(path), h.block(path).o.valid
     _segments_of_walk(h, inside)
     left, end, final = (h.signal(inside + name) for name in ("left", "end", "final"))
@@ -125,7 +125,7 @@ def unpack_rule(h: Harness, path: str) -> Value:
 def chunks_rule(h: Harness, path: str, weights: int, check: Callable) -> Value:
     """Chunks of ``weights`` weights: their flags; returns the weights left, those of the present chunk included.
 
-    By ``check`` (assume or prove), a step comes only while there is a chunk, and not behind another.
+    By ``check`` (assume or prove), a step comes only while there is a chunk, and not right after another step.
     """
     inside, chunks = _inside(path), h.block(path)
     counter, rest, stepped = (h.signal(inside + name) for name in ("left", "rest", "stepped"))

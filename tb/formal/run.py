@@ -1,8 +1,8 @@
 """Formal verification of the blocks at preset ``tiny``: part ``formal`` of ``results/robustness.json``.
 
 Each job (``--list``) is a block of ``rtl/`` with all inputs and the reset free. Its assertions are proved for good, by
-k-induction or property directed reachability; what neither settles is searched for a failure up to the job's depth. All
-covers are to be reached. A job's results are kept in ``build/formal`` for as long as its netlist stays the same.
+k-induction or property directed reachability. If neither settles an assertion, a bounded search looks for a failure up
+to the job's depth. All covers must be reached. A job's results stay in ``build/formal`` while its netlist is the same.
 """
 
 import argparse
@@ -29,11 +29,11 @@ __all__ = ["check", "figures", "main"]
 COMMAND = "python -m tb.formal"
 WORK = Path("build/formal")
 SOURCES = ("harness.py", "netlist.py", "solver.py")
-"""Modules on which results depend beside the netlist."""
+"""Modules on which results depend, besides the netlist."""
 
 
 def check(name: str, work: Path = WORK, limit: int | None = None) -> dict:
-    """Results of a job: those of an earlier run if its netlist and the solver are as they were."""
+    """Results of a job: those of an earlier run if its netlist and the solver haven't changed."""
     job, begin = JOBS[name], time.monotonic()
     limit = job.limit if limit is None else limit
     harness = job.harness()
@@ -72,9 +72,9 @@ def _left_out(far: list[str], results: list[dict]) -> dict[str, list[str]]:
 
 
 def figures(records: dict[str, dict]) -> dict[str, int]:
-    """Counts over all jobs; a failure is an assertion that fails, or that couldn't be searched as far as it should.
+    """Counts over all jobs. A failure is an assertion that fails, or whose search ended before the depth it needs.
 
-    Jobs of a block with its full and with smaller chunks prove the same rules of each, and count both.
+    Two jobs of a block, one with full and one with smaller chunks, prove the same rules, and both count.
     """
     results = [result for record in records.values() for result in record["results"]]
     asserts = [result["outcome"] for result in results if result["kind"] == "assert"]
@@ -93,7 +93,7 @@ def figures(records: dict[str, dict]) -> dict[str, int]:
 
 
 def _silence():
-    """Yosys writes each command to standard output, whatever it is told."""
+    """Discard standard output: Yosys writes each command there, and no option stops it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

@@ -1,10 +1,10 @@
 """A second opinion on jobs' assertions, by another solver: part ``formal_sby`` of the results.
 
-sby lets Yosys' smtbmc and the solver z3 prove all assertions of a job together by k-induction, which is what
-:mod:`.solver` tries first with ABC; the rules and the netlist are the same. It takes longer, so by default only
-``JOBS_ASKED`` are asked: the AXI master's rules, what counts tokens, bursts and batches, and the orderly stop. The
-register port's rules (``csr``) aren't inductive together; ABC proves them by reachability. A rule that doesn't hold is
-asked about, too, and must be refused. ``nox -s formal_sby`` installs sby and z3 in an environment of their own.
+sby lets Yosys' smtbmc and the solver z3 prove all assertions of a job together by k-induction. :mod:`.solver` tries the
+same first with ABC; the rules and the netlist are the same. sby takes longer, so by default it gets only the jobs
+``JOBS_ASKED``: the AXI master's rules, the counters of tokens, bursts and batches, and the orderly stop. The register
+port's rules (``csr``) aren't inductive together; ABC proves them by reachability. One rule that doesn't hold is asked
+too, and must be refused. ``nox -s formal_sby`` installs sby and z3 in an environment of their own.
 """
 
 import argparse
@@ -51,9 +51,9 @@ design.il
 
 
 def ask(name: str, seconds: int, tools: Path, spoil: bool = False) -> dict:
-    """The word of sby, in folder ``tools``, on the assertions of job ``name`` as ``status``: PROVED if it proves them.
+    """Let sby, in folder ``tools``, prove the assertions of job ``name``; ``status`` is PROVED if it does.
 
-    With ``spoil`` there is one among them that doesn't hold: nothing stays as it is for ever.
+    ``spoil`` adds an assertion that doesn't hold.
     """
     job, folder, begin = JOBS[name], WORK / name, time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)

@@ -17,14 +17,14 @@ __all__ = [
 ]  # fmt: skip
 
 FEW_WEIGHTS = 8
-"""In a chunk: its arrays fill more than a beat each."""
+"""Weights of a small chunk; each of its arrays still fills more than a beat."""
 BEAT_BITS = (CONFIG.beat_bytes - 1).bit_length()
 MEMORY = ("t:$mem_v2",)
-"""Cut: what lies in FIFOs is of no interest."""
+"""Cells to cut: the contents of FIFOs don't matter."""
 
 
 def weights():
-    """In a full chunk of the job that is being bound."""
+    """Weights in a full chunk of the job that is being bound."""
     return chunks.chunk_weights(CONFIG)
 
 
@@ -73,9 +73,9 @@ def between(h, name, first: Place, second: Place):
 
 
 def walk_rule(h, path):
-    """A walk whose descriptors are one segment each, from a whole beat on. Returns the beats it has left to ask for.
+    """A walk whose descriptors are one segment each and begin at a whole beat.
 
-    With those of the descriptor in the slice before it.
+    Returns the beats that it has yet to ask for, with those of the descriptor in the slice before it.
     """
     ones = Cat(h.signal(f"{path}.segments.left{level}") == 1 for level in range(2))
     left = burst_walk_rule(h, path)
@@ -92,7 +92,7 @@ def walk_rule(h, path):
 
 
 def segments_of(h, path):
-    """The segments that wait for a walk's bursts, the latest first: whether each is there, and what it is."""
+    """The segments that wait for a walk's bursts, the latest first, each as (valid, segment)."""
     latest, skid = h.block(f"{path}.segments").o, h.block(f"{path}.skid")
     spare = skid.o.p.shape()(h.signal(f"{path}.skid.spare"))
     return [(latest.valid, latest.p), (~skid.i.ready, spare), (skid.o.valid, skid.o.p)]

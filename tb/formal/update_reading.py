@@ -24,7 +24,7 @@ def beats_due(h, read):
 
 
 def waiting_groups(h, prefix):
-    """The groups behind the reader ``prefix`` that wait to be taken, the latest first: whether each is there."""
+    """The groups of the reader ``prefix`` that wait to be taken, the latest first, each with a valid bit."""
     skid = h.block(f"{prefix}skid")
     spare = skid.o.p.shape()(h.signal(f"{prefix}skid.spare"))
     return [(~skid.i.ready, spare), (skid.o.valid, skid.o.p)]
@@ -44,7 +44,7 @@ def reading_rule(h, prefix, due):
     asking, coming = h.signals(f"{prefix}array")
     number, first, final, slots = (h.signal(prefix + name) for name in ("number", "first", "final", "slots"))
     beat, place = number - 1, place_given(h, prefix, emitted)
-    # A beat, in the register behind the port; arrays of one at the end; the flush of the arrays' groups.
+    # A beat, in the register after the port; arrays of one at the end; the flush of the arrays' groups.
     arrived, single, _flush = h.signals(f"{prefix}stage")
     in_use = between(h, f"{prefix}requested, not given out", requested, emitted)
     landed = between(h, f"{prefix}received, not given out", received, emitted)
@@ -70,7 +70,7 @@ def reading_rule(h, prefix, due):
         rest = sum(beats_of(weights[:size_bits], bytes_) for bytes_ in sizes.values())
         return weights[size_bits : size_bits + UNDER_WAY_BITS] * full + rest
 
-    # Beats of the command that aren't asked for yet, and that haven't come; both modulo what is ever under way.
+    # Beats of the command that aren't asked for yet, and that haven't come; both modulo the most ever under way.
     to_ask, to_come = (Signal(UNDER_WAY_BITS, name=name) for name in ("to_ask", "to_come"))
     asks, reader, beats = h.block(f"{prefix}segment").i, h.block(prefix[:-1]), h.block(prefix[:-1]).read.beats
     h.prove(f"{prefix}a beat is taken a cycle after it comes", arrived == h.before(beats.valid & beats.ready))
@@ -95,7 +95,7 @@ def reading_rule(h, prefix, due):
     for k, (name, bytes_) in enumerate(sizes.items()):
         fifo = h.block(f"{prefix}beats_{name}")
         held = unpack_rule(h, f"{prefix}unpack_{name}") + unpacked.o.valid + ~unpacked.i.ready
-        left = Mux(flush, 0, held)  # but for what is dropped in this cycle
+        left = Mux(flush, 0, held)  # except groups dropped in this cycle
         gone = h.signal(f"{prefix}gone_{name}")  # the first beat of the FIFO has been taken
         groups = CONFIG.beat_bytes // bytes_ // CONFIG.update_lanes
         whole = beats_of(received.size, bytes_)

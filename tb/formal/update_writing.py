@@ -44,7 +44,7 @@ def answered(h, write):
 
 
 def writing_rule(h, prefix, inside):
-    """The places of the beats of the writer ``prefix``, which has what :func:`groups_given` says."""
+    """The places of the beats of the writer ``prefix``, whose input :func:`groups_given` describes."""
     given, place = inside.chunk, inside.place
     writing = chunk_place(h, f"{prefix}chunks")
     states = ("CHUNK", "REQUEST", "BEATS", "ARRAY")
@@ -105,7 +105,7 @@ def writing_rule(h, prefix, inside):
 
 
 def delivering_rule(h, prefix, moving, left):
-    """At the port: beats of the bursts that were requested only, and from the second cycle after it without a pause.
+    """At the port: only beats of requested bursts, and without a pause from the second cycle after the request.
 
     A burst's beats may be offered before its request is taken, but not before it is offered.
     """
@@ -136,9 +136,9 @@ def delivering_rule(h, prefix, moving, left):
 
 @dataclass(frozen=True)
 class Given:
-    """A writer's input: the chunk, its weights so far, whether a group would end it; it moves ``on`` by it.
+    """A writer's input: the chunk, its weights so far, and a flag for a next group that ends it; ``on`` moves it.
 
-    What was given last waits in a register, ``ending`` if it is a chunk's end.
+    The group given last waits in a register; ``ending`` is 1 if it ends a chunk.
     """
 
     chunk: Place
@@ -161,7 +161,7 @@ def _chunk_of(left):
 
 
 def groups_given(h, prefix, count):
-    """Counts off what the writer ``prefix`` is given, as the reader does: what is in it, and with its register's."""
+    """Count the groups that the writer ``prefix`` is given, as the reader counts; without and with its register's."""
     writer = h.block(prefix[:-1])
     left, place = Signal(32, name="given_left"), Signal(range(weights()), name="given_place")
     inside, there = Given(_chunk_of(left), place, Const(0)), h.signals(f"{prefix}stage")[0]
