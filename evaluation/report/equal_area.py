@@ -141,10 +141,12 @@ its PEs.
 Some assumptions favour the baseline, others MAX. The blocks that fetch operands and move results are taken to serve a
 larger array as they are, and memories to be large enough. The baseline gets nothing for the flip-flops and memory that
 MAX adds. Multipliers are counted as if there were only those that MAX adds, though most of an FPGA's are free, and LUTs
-can multiply: the row with them is the kindest to MAX. The larger array is at best as much faster as it has more PEs:
+can multiply: the row with them is the kindest to MAX. The larger array's speed-up is at best its ratio of PEs, because
 layers don't always fill it, and it may wait for memory.
 
 MAX's speed-up is measured, by the paper's schedule: VGG13's with `paper`, the digits CNN's with `ecp5`. It is in
 cycles, so it holds in time only at equal clocks, which the paper assumes. The last row has the speed-up at each
-design's own clock, where clocks are measured. {text} The paper gives its baseline {100 * paper.EQUAL_AREA_PES:.0f} %
-more PEs for MAX's area in standard cells, and a mean speed-up of {least:.1f} to {most:.1f} %."""
+design's own clock, where clocks are measured.
+{text}
+The paper gives its baseline {100 * paper.EQUAL_AREA_PES:.0f} % more PEs for MAX's area in standard cells, and a mean
+speed-up of {least:.1f} to {most:.1f} %."""
