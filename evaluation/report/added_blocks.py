@@ -1,4 +1,4 @@
-"""LUTs that a design has more than the baseline, by block, and the reason for each block's size."""
+"""LUTs that a design adds to the baseline, by block, and the reason for each block's size."""
 
 import re
 from collections import Counter
@@ -53,8 +53,8 @@ REASONS = {
     "writes": "arbiter of one more client where there is a second core",
     "writes.grants.client2": "requests of the second core",
 }
-"""Why what is added is as large as it is, by path of the block. A block that isn't here counts with the one around it;
-but where the baseline lacks it, only with one that the baseline lacks too, or if it is small."""
+"""Reasons for the size of each addition, by path of the block. A block that isn't here counts with the block around it.
+A block that the baseline lacks does so only if the baseline lacks that one too, or if it is small."""
 _NUMBER = re.compile(r"\$\d+(?=\.|$)")
 
 
@@ -89,10 +89,10 @@ def _row(block, baseline):
 
 
 def added(design: Tree, baseline: Tree, title: str) -> dict[str, int]:
-    """LUTs that ``design`` has more, by block of ``REASONS``; together they are all that it has more.
+    """LUTs that ``design`` adds, by block of ``REASONS``; together they are all that it adds.
 
-    Which side of a border between blocks a LUT counts with is by chance, so blocks that both have are taken together.
-    Raises ValueError, beginning with ``title``, where something adds ``UNEXPLAINED_LUTS`` without a reason, or where
+    Chance decides on which side of a border between blocks a LUT counts, so blocks that both have are taken together.
+    Raises ValueError, beginning with ``title``, if something adds ``UNEXPLAINED_LUTS`` without a reason, or if
     too much is elsewhere.
     """
     design, baseline = plain(design), plain(baseline)

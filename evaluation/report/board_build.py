@@ -1,8 +1,7 @@
-"""The report of a real build in ``docs/boards.md``: what it takes of the device, and what its clocks reach.
+"""The report of a real build in ``docs/boards.md``: its share of the device, and the rates that its clocks reach.
 
-``python -m adagp.evaluation.report.board_build [PATH]`` writes that section from ``results/board_build.json``;
-``--check`` only says
-whether the committed copy is up to date and of the hardware as it is.
+``python -m adagp.evaluation.report.board_build [PATH]`` writes that section from ``results/board_build.json``.
+``--check`` only says whether the committed copy is up to date and of the present hardware.
 """
 
 import json
@@ -20,7 +19,7 @@ MODULE = "adagp.evaluation.report.board_build"
 PATH = Path(__file__).parents[2] / "docs" / "boards.md"
 """The committed copy."""
 SOURCE = "board_build"
-"""The result that it is made of, by :mod:`.bench_build`."""
+"""The result that the section is made of; :mod:`adagp.evaluation.benches.board_build` measures it."""
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
 
 

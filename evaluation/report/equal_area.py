@@ -12,19 +12,19 @@ from .reference import table
 __all__ = ["COLUMN_BLOCKS", "MEASURED", "EqualArea", "equal_area", "equal_area_section"]
 
 COLUMN_BLOCKS = ("core.compute.array", "core.compute.accumulator", "core.drain.epilogue")
-"""Blocks that a PE's logic is taken from: the array, and what each of its columns ends in."""
+"""Blocks that a PE's logic is counted in: the array, and the blocks at the end of each of its columns."""
 
 
 @dataclass(frozen=True)
 class EqualArea:
-    """By resource, what MAX adds and what a PE of the baseline takes, which has ``n_pes``."""
+    """MAX's additions and the cost of one PE of the baseline, by resource; the baseline has ``n_pes`` PEs."""
 
     added: Mapping[str, float]
     a_pe: Mapping[str, float]
     n_pes: int
 
     def more(self, resources: Sequence[str]) -> int:
-        """PEs for what MAX adds of ``resources``, of which each must suffice; none for one that it adds none of."""
+        """PEs that MAX's additions of ``resources`` pay for: as many as the scarcest one allows."""
         return min(int(max(self.added[name], 0) / self.a_pe[name]) for name in resources)
 
     def speedup(self, more: int) -> float:
@@ -35,8 +35,8 @@ class EqualArea:
 def equal_area(designs: Mapping[str, Mapping], logic: str, multiplier: str | None, n_pes: int) -> EqualArea:
     """From details of baseline and MAX, as :func:`adagp.synth.flow.run` has them.
 
-    ``logic``, ``multiplier``: what the resources are called; multipliers are the array's alone, and None where they are
-    logic too.
+    ``logic`` and ``multiplier`` name the resources. Multipliers are counted in the array alone; None means that they
+    are logic too.
     """
     base, largest = designs["baseline"], designs["max"]
     blocks = plain(base["blocks"])
@@ -50,7 +50,7 @@ MEASURED = {
     "xilinx": ("7 series", "lut", "dsp48"), "ecp5": ("ECP5", "lut", "multiplier"),
     "asic": ("Standard cells", "cell_area", None),
 }  # fmt: skip
-"""By results: what they are of, and what logic and multipliers are called."""
+"""By results: the title, and the names of logic and multipliers."""
 CYCLES = {"paper": "variants_vgg13", "ecp5": "variants_digits"}
 """Results with the cycles of a preset."""
 ROWS = (
@@ -81,7 +81,7 @@ def _timed(placed: Mapping, cycles: Mapping | None, designs: Mapping[str, Mappin
 
 
 def _column(results: Results, name: str) -> tuple[dict[str, str], str]:
-    """Cells by row, and what follows from them in a sentence."""
+    """Cells by row, and the conclusion in a sentence."""
     title, logic, multiplier = MEASURED[name]
     designs = results.designs(name)
     found = results.read(name)
@@ -113,7 +113,7 @@ def _column(results: Results, name: str) -> tuple[dict[str, str], str]:
 
 
 def equal_area_section(results: Results) -> str:
-    """The section, with a column for what baseline and MAX are measured on."""
+    """The section, with a column for each device on which baseline and MAX are measured."""
     there = [name for name in MEASURED if "max" in results.designs(name)]
     columns, sentences = {}, []
     for name in there:

@@ -1,4 +1,4 @@
-"""Plot of the four designs synthesised, for ``docs/implementation.md``: what is where in each, and its clocks."""
+"""Plot of the four designs synthesised, for ``docs/implementation.md``: the logic of each by block, and its clocks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ OTHERS = "elsewhere"
 
 
 def shares(blocks: Mapping[str, Mapping[str, int]], resource: str) -> dict[str, int]:
-    """A resource by outermost block of ``SHOWN``, and of all ``OTHERS``; together what the whole design takes."""
+    """A resource by outermost block of ``SHOWN``, and of all ``OTHERS``; together they are the whole design's."""
     found = {block: blocks[block][resource] for block in SHOWN if block in blocks}
     return {**found, OTHERS: blocks[""][resource] - sum(found.values())}
 
@@ -40,7 +40,7 @@ line is the target. The sections below give the origin and age of each result.""
 
 
 def plot_synthesis(results: Results, path: Path) -> None:
-    """Draw what of ``MEASURED`` has results, if anything has: a panel each, and one of what was routed on ECP5.
+    """Draw a panel for each of ``MEASURED`` that has results, and one of the designs routed on ECP5.
 
     A bar is a design, coloured by block; a dot is a seed, a line their median, a cross at 0 one without a route.
     """
