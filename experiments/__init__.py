@@ -1,1 +1,1 @@
-"""The paper's networks and data sets, for training with the library in golden/training."""
+"""The paper's networks and data sets, for training with the library in algorithm/."""

@@ -1,9 +1,9 @@
 """Errors of experiments."""
 
-__all__ = ["ExperimentError", "ModelError"]
+__all__ = ["ExperimentError", "NetworkError"]
 
 
-class ModelError(ValueError):
+class NetworkError(ValueError):
     """A network that can't be built; the message names the field, or the package that is missing."""
 
 

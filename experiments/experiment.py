@@ -19,7 +19,7 @@ __all__ = ["Experiment"]
 class Experiment:
     """An experiment of given settings, with the data set in ``data_folder`` and its outcomes in ``folder``.
 
-    Raises DataError, ModelError and SettingsError for what can't be; nothing is written yet.
+    Raises DataError, NetworkError and SettingsError for what can't be; nothing is written yet.
     """
 
     def __init__(self, settings: ExperimentSettings, data_folder: Path | None, folder: ExperimentFolder):

@@ -98,7 +98,7 @@ class Outcome:
 
 
 def network_of(run: Run, data: Splits) -> nn.Module:
-    """The run's network as it begins; raises ModelError."""
+    """The run's network as it begins; raises NetworkError."""
     if run.image_size:
         return build(run.model, data.n_classes, run.image_size, run.seed, channels=run.channels)
     return build(run.model, data.n_classes, None, run.seed, source_words=len(data.train.source_words))

@@ -31,7 +31,7 @@ from rich.progress import track
 from ...algorithm.metrics import MEASURES
 from ...experiments.comparison import SEEDS, Comparison, Tuned
 from ...experiments.data import SHIPPED, DataError
-from ...experiments.errors import ExperimentError, ModelError
+from ...experiments.errors import ExperimentError, NetworkError
 from ...experiments.experiment_folder import ExperimentFolder, without_nan
 from ...experiments.methods.methods import METHODS
 from ...experiments.methods.optimisation import DEVICES
@@ -234,7 +234,7 @@ def main() -> None:
             regime = replace(REGIMES[name], device=options.device)
             measure(regime, places.get(regime.data), options.methods, range(options.seeds), options.jobs,
                     options.output)  # fmt: skip
-    except (DataError, RunError, ModelError, ExperimentError) as error:
+    except (DataError, RunError, NetworkError, ExperimentError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

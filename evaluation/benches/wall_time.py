@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...algorithm import AdaGP, schedule
-from ...experiments.errors import ModelError
+from ...experiments.errors import NetworkError
 from ...experiments.networks.models import build
 from ...gen.provenance import commit, provenance
 from ...host.console import at_least_one, screen, writable
@@ -195,7 +195,7 @@ def main() -> None:
         shown = partial(track, description=model, console=screen)
         try:
             found[model] = times(model, options.batch, options.rounds, options.device, shown, options.size)
-        except ModelError as error:
+        except NetworkError as error:
             parser.exit(2, f"error: {error}\n")
         figures |= figures_of(model, part, found[model].seconds)
     used = {"batch": options.batch, "size": options.size, "rounds": options.rounds, "threads": options.threads,

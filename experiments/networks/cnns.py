@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from torch import nn
 
-from ..errors import ModelError
+from ..errors import NetworkError
 
 __all__ = ["DENSENETS", "INCEPTIONS", "MOBILENETS", "RESNETS", "VGGS", "cnn"]
 
@@ -34,7 +34,7 @@ _MOBILENET_SMALL = (
 
 
 def cnn(name: str, n_classes: int, image_size: int) -> nn.Module:
-    """One of the thirteen with new weights, for colour images; raises ModelError if a package is missing."""
+    """One of the thirteen with new weights, for colour images; raises NetworkError if a package is missing."""
     if name in INCEPTIONS:
         make = _inception_v4 if name == "inception-v4" else _inception_v3
         return make(n_classes, image_size < _LARGE_INCEPTION)
@@ -48,7 +48,7 @@ def cnn(name: str, n_classes: int, image_size: int) -> nn.Module:
 
 def _unusable(package, error):
     reason = "isn't installed" if isinstance(error, ModuleNotFoundError) else f"doesn't import ({error})"
-    return ModelError(f"{package}, which builds this network, {reason}: pip install 'adagp[models]'")
+    return NetworkError(f"{package}, which builds this network, {reason}: pip install 'adagp[models]'")
 
 
 def _torchvision():

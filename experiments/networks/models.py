@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from ..errors import ModelError
+from ..errors import NetworkError
 from .cnns import DENSENETS, INCEPTIONS, MOBILENETS, RESNETS, VGGS, cnn
 from .small import SmallResNet, small_cnn, small_cnn5
 from .transformer import TranslationTransformer
@@ -59,20 +59,20 @@ def build(
     Classifiers turn [N, channels, image_size, image_size] into [N, n_classes]; what becomes of an ImageNet network on
     small images is told in :mod:`.cnns`. ``yolo-v3`` gives [N, priors, 5 + n_classes], see :mod:`.yolo`.
     ``transformer`` has no ``image_size``; ``n_classes`` are words of the target language, ``source_words`` those of the
-    other (as many by default). Raises ModelError that names the field, or the package that is missing.
+    other (as many by default). Raises NetworkError that names the field, or the package that is missing.
     """
     if name not in MODELS:
-        raise ModelError(f"name is {name!r}; there are {', '.join(MODELS)}")
+        raise NetworkError(f"name is {name!r}; there are {', '.join(MODELS)}")
     for field, value in (("n_classes", n_classes), ("channels", channels), ("source_words", source_words)):
         if value is not None and value < 1:
-            raise ModelError(f"{field} is {value}, and must be at least 1")
+            raise NetworkError(f"{field} is {value}, and must be at least 1")
     if name == "transformer":
         if image_size is not None:
-            raise ModelError(f"image_size is {image_size}, and transformer has no images: leave it out")
+            raise NetworkError(f"image_size is {image_size}, and transformer has no images: leave it out")
         make: Callable[[], nn.Module] = partial(TranslationTransformer, source_words or n_classes, n_classes)
     else:
         if source_words is not None:
-            raise ModelError(f"source_words is {source_words}, and {name} has no words: leave it out")
+            raise NetworkError(f"source_words is {source_words}, and {name} has no words: leave it out")
         make = partial(_KINDS[name].make, n_classes, _checked_size(name, image_size, channels), channels)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -83,7 +83,7 @@ def _checked_size(name, image_size, channels):
     kind = _KINDS[name]
     if image_size is None or image_size < kind.smallest or image_size % kind.step:
         multiple = f" and a multiple of {kind.step}" if kind.step > 1 else ""
-        raise ModelError(f"image_size is {image_size}, and {name} needs at least {kind.smallest}{multiple}")
+        raise NetworkError(f"image_size is {image_size}, and {name} needs at least {kind.smallest}{multiple}")
     if kind.colour_only and channels != 3:
-        raise ModelError(f"channels is {channels}, and {name} has 3")
+        raise NetworkError(f"channels is {channels}, and {name} has 3")
     return image_size

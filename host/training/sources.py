@@ -10,8 +10,8 @@ FOLDERS = ("golden", "spec", "host/compiler")
 """Folders all of whose files decide the result."""
 FILES = (
     "host/program.py", "host/training/gradient_state.py", "host/training/inference.py", "host/training/loss.py",
-    "host/training/models.py", "host/training/network.py", "host/training/plateau.py", "host/training/settings.py",
-    "host/training/tensor_access.py", "host/training/trainer.py",
+    "host/training/models.py", "host/training/network.py", "host/training/plateau.py", "host/training/progress.py",
+    "host/training/settings.py", "host/training/tensor_access.py", "host/training/trainer.py",
 )  # fmt: skip
 """Further files that decide it."""
 

@@ -38,7 +38,9 @@ ALL = [*PIECES, *BENCHES]
 KINDS = (LINE, TOGGLE)
 WORK = Path("build/coverage")
 ROOT = Path(__file__).parents[2]
-SOURCES = ("golden", "host", "sim", "spec", "tb/cocotb", "tb/host", "tb/mutation", "tb/robustness", "tb/unit")
+SOURCES = (
+    "golden", "host", "sim", "spec", "tb/support", "tb/cocotb", "tb/host", "tb/mutation", "tb/robustness", "tb/unit",
+)  # fmt: skip
 """Folders whose sources affect workloads and benches, besides the files of OWN."""
 OWN = ("benches.py", "statements.py", "workloads.py")
 
@@ -57,8 +59,8 @@ def _blocks() -> dict[str, str]:
 
     def walk(fragment, path, owner):
         for origin in fragment.origins or ():
-            package, _, module = type(origin).__module__.rpartition(".")
-            owner = module if package.startswith("adagp.rtl") else owner
+            module = type(origin).__module__
+            owner = module.removeprefix("adagp.rtl.") if module.startswith("adagp.rtl.") else owner
         found[".".join(path)] = owner
         for index, (inner, name, *_) in enumerate(fragment.subfragments):
             walk(inner, (*path, name or f"U${index}"), owner)

@@ -101,7 +101,9 @@ def main() -> int:
     again = f"{COMMAND} --predicting" if arguments.predicting else COMMAND
     for row in details["mutants"]:
         if row["result"] == "survived":
-            place = f"rtl/{row['block']}.py:{row['line']}, {row['module']}, {row['cell']} ({row['kind']})"
+            place = (
+                f"rtl/{row['block'].replace('.', '/')}.py:{row['line']}, {row['module']}, {row['cell']} ({row['kind']})"
+            )
             break_ = f"{row['mode']} of {row['port']}[{row['portbit']}]"
             print(f"SURVIVED {place}: {break_}; again: {again} --only {row['number']}")
     argued = {finding.mutant.command for finding in findings if finding.reason}

@@ -19,7 +19,7 @@ LEAST = 3
 _MODULE = re.compile(r"module \\(\S+)")
 _CELL = re.compile(r"  cell (\S+) (\S+)")
 _SOURCE = re.compile(r'\s*attribute \\src "(.*)"')
-_FILE = re.compile(r"/rtl/(\w+)\.py:(\d+)")
+_FILE = re.compile(r"/rtl/((?:\w+/)*\w+)\.py:(\d+)")
 _CLOCK = re.compile(r"(?:^|_)clk$", re.IGNORECASE)
 _OPTION = re.compile(r"-(\w+) (\S+)")
 
@@ -28,8 +28,8 @@ _OPTION = re.compile(r"-(\w+) (\S+)")
 class Mutant:
     """One mutant: the options of Yosys' ``mutate``, and the place of its cell.
 
-    ``block`` is the file of rtl/ that the cell comes from, ``line`` its line there (0: the whole block), ``kind`` the
-    cell's type.
+    ``block`` is the file of rtl/ that the cell comes from, ``update.control`` for update/control.py; ``line`` is its
+    line there (0: the whole block), ``kind`` the cell's type.
     """
 
     number: int
@@ -54,11 +54,16 @@ class Mutant:
         return asdict(self)
 
 
+def _dotted(place: re.Match) -> str:
+    """The file's path in rtl/, with dots, which neither file names nor Yosys' selections take for anything else."""
+    return place[1].replace("/", ".")
+
+
 def _owner(modules: dict[str, str], name: str) -> str:
     """The block that a module belongs to: its own file, or that of the module around it where it is a library's."""
     while name:
         if found := _FILE.search(modules.get(name, "")):
-            return found[1]
+            return _dotted(found)
         name = name.rpartition(".")[0]
     return ""
 
@@ -83,7 +88,7 @@ def blocks(netlist: str) -> tuple[str, dict[tuple[str, str], tuple[str, int, str
             module = found[1]
         elif found := _CELL.match(line):
             place = _FILE.search(source)
-            block = place[1] if place else _owner(modules, module)
+            block = _dotted(place) if place else _owner(modules, module)
             if block:
                 places[module, found[2].removeprefix("\\")] = block, int(place[2]) if place else 0, found[1]
                 lines.append(f'  attribute \\block "{block}"')

@@ -49,7 +49,7 @@ def attempts(mutant: Mutant) -> Iterator[tuple[str, ...]]:
     instance = mutant.kind.startswith("\\") and mutant.kind != f"\\{CELL}"
     alone = mutant.module, "alone", *([mutant.kind[1:]] if instance else [])
     yield alone
-    if mutant.block == "clock_gate":
+    if mutant.block == "lib.clock_gate":
         yield *alone, "wide"
     for scope in scopes(mutant.module):
         yield (scope,)

@@ -34,7 +34,7 @@ POINTS = [
     Point(LINE, "adagp.fill", 5, 23, "cond_else", 7),
 ]
 TEXT = ["", "  output bus__ready;", "wire [1:0] start;", "wire ready;", "  assign y = s ? a : b;"]
-BLOCKS = {"adagp": "top", "adagp.fill": "dma_read"}
+BLOCKS = {"adagp": "top", "adagp.fill": "dma.fill"}
 COUNTS = np.array([1, 1, 5, 0, 0, 1, 9, 0], np.uint64)
 
 
@@ -58,7 +58,7 @@ def test_a_counter_without_a_point_is_refused(tmp_path):
 
 def test_holes_belong_to_the_innermost_module():
     found, totals = seen()
-    assert totals == {(TOGGLE, "dma_read"): 6, (LINE, "dma_read"): 1, (BRANCH, "dma_read"): 2}
+    assert totals == {(TOGGLE, "dma.fill"): 6, (LINE, "dma.fill"): 1, (BRANCH, "dma.fill"): 2}
     assert [(hole.kind, hole.line, hole.what) for hole in found] == [
         (TOGGLE, 3, "$1.start[0] rises"), (TOGGLE, 3, "$1.start[1] falls"), (BRANCH, 5, "cond_else"),
     ]  # fmt: skip
@@ -84,9 +84,9 @@ def test_excluded_holes_count_neither_as_covered_nor_as_open():
         "toggle_coverage": 80.0,
     }  # of 6 edges one is excluded
     assert details["excluded"] == {"constant": 1} and len(left) == 2
-    assert details["blocks"]["dma_read"] == details["all"]
+    assert details["blocks"]["dma.fill"] == details["all"]
     assert details["all"]["toggle_counters"] == 6 and details["all"]["toggle_excluded"] == 1
-    assert details["open"] == {"dma_read": ["adagp.fill:5 cond_else: assign y = s ? a : b;"]}
+    assert details["open"] == {"dma.fill": ["adagp.fill:5 cond_else: assign y = s ? a : b;"]}
     assert table(details).splitlines()[-1] == "| all | 1 | 0 | 0 | 100.0 | 2 | 0 | 1 | 50.0 | 6 | 1 | 1 | 80.0 |"
 
 
@@ -131,7 +131,7 @@ def test_holes_of_toggles_by_their_bits():
         "bits that change once": 1,
     }  # fmt: skip
     assert found["most"] == {
-        "dma_read still": 4, "dma_read upper": 4, "dma_read middle": 2, "dma_read once": 1,
+        "dma.fill still": 4, "dma.fill upper": 4, "dma.fill middle": 2, "dma.fill once": 1,
     }  # fmt: skip
 
 

@@ -12,11 +12,11 @@ def test_choice_is_spread_seeded_and_leaves_clocks_alone(tools):
     choice = tools("tb.mutation.choice")
     chosen = [choice.choose(RTLIL, 10, seed) for seed in (1, 1, 2)]
     assert chosen[0] == chosen[1] != chosen[2]
-    assert {m.block for m in chosen[0]} == {"counter", "other"} and len(chosen[0]) >= 10
+    assert {m.block for m in chosen[0]} == {"compute.counter", "other"} and len(chosen[0]) >= 10
     assert all(m.port != "CLK" for m in chosen[0])
-    assert {m.line for m in chosen[0] if m.block == "counter"} <= {7, 8}
-    assert choice.files(RTLIL) == {"counter", "other"}
-    assert {m.block for m in choice.choose(RTLIL, 10, 1, {"counter"})} == {"counter"}
+    assert {m.line for m in chosen[0] if m.block == "compute.counter"} <= {7, 8}
+    assert choice.files(RTLIL) == {"compute.counter", "other"}
+    assert {m.block for m in choice.choose(RTLIL, 10, 1, {"compute.counter"})} == {"compute.counter"}
     assert choice.shares({"large": 400, "small": 1}, 20) == {"large": 17, "small": 3}
 
 
@@ -95,7 +95,7 @@ def test_an_argument_holds_for_one_netlist(tools, mutant, monkeypatch, netlist, 
 
 
 def test_figures(tools):
-    apart, choice, table = (tools(f"tb.mutation.{name}") for name in ("apart", "choice", "table"))
+    apart, choice, table = (tools(f"tb.mutation.{name}") for name in ("isolated_process", "choice", "table"))
     nothing = apart.verdict()
     late, other = apart.verdict("x", apart.Kind.TIMEOUT), apart.verdict("registers: y", apart.Kind.INTACT)
     said = [

@@ -28,3 +28,13 @@ def test_every_block_is_an_instance_with_a_reset(tools, config, blocks):
     resets = {name: (module, reset) for module in modules for name, reset in instance.findall(module)}
     assert names <= set(resets)
     assert [name for name in sorted(names) if constant(*resets[name])] == []
+
+
+def test_mutants_come_from_files_in_all_folders(tools):
+    """Cells of the accelerator's netlist are of files all over rtl/, by their paths."""
+    netlist, choice, seen = (tools(f"tb.mutation.{name}") for name in ("netlist", "choice", "observations"))
+    found = choice.files("".join(netlist.netlists(Top(seen.CONFIG))))
+    assert len(found) > 40 and {"core", "update.control", "control.control", "compute.pe"} <= found
+    assert {name.partition(".")[0] for name in found if "." in name} >= {
+        "compute", "control", "dma", "drain", "lib", "memory", "sequencer", "update",
+    }  # fmt: skip

@@ -3,7 +3,7 @@
 __all__ = ["INSIDE", "MEMORY", "RTLIL"]
 
 RTLIL = r"""
-attribute \src "/rtl/counter.py:1"
+attribute \src "/rtl/compute/counter.py:1"
 module \adagp
   wire input 1 \clk
   wire input 2 \up
@@ -17,7 +17,7 @@ module \adagp
   wire \lost
   attribute \init 1'0
   wire \stuck
-  attribute \src "/rtl/counter.py:7"
+  attribute \src "/rtl/compute/counter.py:7"
   cell $add \more
     parameter \A_SIGNED 0
     parameter \A_WIDTH 2
@@ -28,7 +28,7 @@ module \adagp
     connect \B \up
     connect \Y \next
   end
-  attribute \src "/rtl/counter.py:8"
+  attribute \src "/rtl/compute/counter.py:8"
   cell $dff \register
     parameter \CLK_POLARITY 1
     parameter \WIDTH 2

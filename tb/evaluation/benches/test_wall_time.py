@@ -8,7 +8,7 @@ import torch
 from adagp.algorithm.predictor import Predictor
 from adagp.evaluation.benches import wall_time
 from adagp.evaluation.benches.wall_time import KINDS, Times, figures_of, times
-from adagp.experiments.errors import ModelError
+from adagp.experiments.errors import NetworkError
 
 
 def test_each_kind_of_batch_is_what_it_says(monkeypatch):
@@ -104,7 +104,7 @@ def test_without_a_gpu_that_is_said(monkeypatch, capsys):
 
 def test_mistakes_are_said_in_a_line(monkeypatch, capsys):
     def build(*_):
-        raise ModelError("torchvision isn't installed")
+        raise NetworkError("torchvision isn't installed")
 
     monkeypatch.setattr(wall_time, "build", build)
     for options, message in ((["--rounds", "2"], "torchvision isn't installed"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from adagp import AdaGP, schedule
 from adagp.experiments.data.vocabulary import BEGIN
-from adagp.experiments.errors import ModelError
+from adagp.experiments.errors import NetworkError
 from adagp.experiments.networks.models import CNNS, MODELS, PAPER_MODELS, SMALL_MODELS, build
 from adagp.experiments.networks.transformer import translation_loss
 from adagp.experiments.networks.yolo_boxes import priors
@@ -51,7 +51,7 @@ def test_the_papers_fifteen_are_there():
     (("transformer", 100), {"source_words": 0}, "source_words is 0, and must be at least 1"),
 ))  # fmt: skip
 def test_errors_name_the_field(arguments, options, why):
-    with pytest.raises(ModelError, match=why):
+    with pytest.raises(NetworkError, match=why):
         build(*arguments, **options)
 
 
@@ -60,7 +60,7 @@ def test_a_missing_package_is_named_with_what_to_install(name, package, monkeypa
     for module in [module for module in sys.modules if module.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ModelError, match=rf"{package}, .*isn't installed: pip install 'adagp\[models\]'"):
+    with pytest.raises(NetworkError, match=rf"{package}, .*isn't installed: pip install 'adagp\[models\]'"):
         build(name, 10, 32)
 
 
@@ -77,7 +77,7 @@ def test_a_package_that_doesnt_import_is_named(name, files, why, monkeypatch, tm
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModelError, match=why):
+    with pytest.raises(NetworkError, match=why):
         build(name, 10, 32)
     for module in [module for module in sys.modules if module.split(".")[0] in ("torchvision", "timm")]:
         del sys.modules[module]
