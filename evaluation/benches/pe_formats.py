@@ -154,7 +154,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def _bench(arguments):
     source = commit()
-    origin = provenance(COMMAND, CONFIG, list(arguments.seeds), source)
+    origin = provenance(COMMAND, CONFIG, list(arguments.seeds), source, "PEs")
     origin["tools"] |= tools("ecp5", True)  # and a missing one is better known before the work than after
     work = [(name, form) for name, (_, _, forms) in TARGETS.items() for form in forms]
     steps = sum(len(MESHES) + TARGETS[name][1] * len(arguments.seeds) for name, _ in work)

@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             runs = [tenths(splits, size, options.batches, held, seed) for seed in seeds]
             figures |= figures_of(f"{data}_{kind}", runs)
             details[kind] = runs
-        origin = provenance(COMMAND, None, list(range(options.seeds)), source, library=True)
+        origin = provenance(COMMAND, None, list(range(options.seeds)), source, "library")
         merge_results(options.output, data, figures, {"batches": options.batches, "tenths": details}, origin)
         for name, value in figures.items():
             print(f"{name}: {value}")

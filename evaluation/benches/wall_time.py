@@ -200,7 +200,7 @@ def main() -> None:
         figures |= figures_of(model, part, found[model].seconds)
     used = {"batch": options.batch, "size": options.size, "rounds": options.rounds, "threads": options.threads,
             "at_once": AT_ONCE}  # fmt: skip
-    origin = provenance(command, None, SEED, sources, library=True)
+    origin = provenance(command, None, SEED, sources, "library")
     if options.device == "cuda":
         origin["processor"] = torch.cuda.get_device_name()
     measured = {"seconds": {model: one.seconds for model, one in found.items()},

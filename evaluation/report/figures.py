@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ...gen.provenance import LIBRARY, NOW, hardware_of
+from ...gen.provenance import NOW, hardware_of
 from ...spec.config import VARIANTS
 from ..checkout import require_checkout
 from .provenance import details, fold, session
@@ -36,9 +36,10 @@ OF_METHODS = (*OF_ALL, "cycles", "above", "error")
 """Beginnings of the names of a training method's figures. ``OF_ALL``: columns that always exist."""
 
 AS_OF = """Digests when this was written: {now}.
-A preset's digest is one of its generated Verilog, the library's one of its code. Figures are *current* if they were
-measured on these, otherwise *of earlier hardware* or *of an earlier library*; `python -m {module} --check` fails unless
-these digests are those of the sources at hand and all figures are current."""
+A preset's digest is one of its generated Verilog; the others are digests of code: of the PyTorch library, of the host
+link and boards, of the PEs. Figures measured on these are *current*, others are *of earlier hardware*, *of an earlier
+library* and so on. `python -m {module} --check` fails unless these digests are those of the sources at hand and all
+figures are current."""
 """The statement of a document of figures about its age."""
 HEAD = f"""# Figures
 
@@ -112,9 +113,11 @@ def age(origin: dict, now: Mapping[str, str], flow: str | None = None) -> str:
 
     ``now``: digests of the presets' hardware and of the library, by name.
     """
-    if LIBRARY in origin and origin[LIBRARY] != now[LIBRARY]:
-        return "Of an earlier library"
-    if "config" in origin and origin.get("hardware") != hardware_of(origin["config"], now):
+    for name, known in origin.get("code", {}).items():
+        if known != now[name]:
+            return f"Of an earlier {name}" if name == "library" else f"Of earlier {name}"
+    hardware = hardware_of(origin["config"], now) if "config" in origin else None
+    if origin.get("hardware") != hardware or hardware == "":
         return "Of earlier hardware"
     return CURRENT if flow in (None, origin.get("flow")) else "Of an earlier flow"
 

@@ -5,7 +5,11 @@ hardware that ``docs/figures.md`` names.
 """
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +66,17 @@ def _mutants(found: Mapping[str, Any], prefix: str) -> str:
     )
 
 
+@cache
+def formal_jobs() -> int:
+    """Number of formal jobs that the checkout has, with or without a recorded outcome."""
+    code = "from formal.properties import JOBS; print(len(JOBS))"
+    path = os.pathsep.join(str(PATH.parent / folder) for folder in ("tb", "tb/support"))
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    return int(found.stdout)
+
+
 def proofs(folder: Path, now: Any) -> str:
     """A table of what holds the hardware to its contract, with the age of each result."""
     read = json.loads((folder / "robustness.json").read_text())
@@ -77,7 +92,7 @@ def proofs(folder: Path, now: Any) -> str:
         ("random networks and commands, faults, resets", "`bench_robustness`",
          f"{sum(found[name] for name in cases):,} cases, {failures:,} failures", "; ".join(ages)),
         ("formal proofs", "`formal`", f"{found['formal_proved']:,} of {found['formal_properties']:,} properties of"
-         f" {len(details['formal']['details'])} jobs", figures.age(origins["formal"], now)),
+         f" {len(details['formal']['details'])} of {formal_jobs()} jobs", figures.age(origins["formal"], now)),
         ("mutants of the baseline", "`mutate`", _mutants(found, ""), figures.age(origins["mutation"], now)),
         ("mutants of the predicting designs", "`mutate -- --predicting`", _mutants(found, "predicting_"),
          figures.age(origins["mutation_predicting"], now)),
@@ -86,6 +101,13 @@ def proofs(folder: Path, now: Any) -> str:
          figures.age(origins["coverage"], now)),
     ]  # fmt: skip
     return table(("proof", "session", "result", "age"), rows)
+
+
+def _test_time(folder: Path) -> str:
+    """A sentence on the time of all tests, if it was measured."""
+    path = folder / "house.json"
+    seconds = json.loads(path.read_text())["figures"].get("test_seconds") if path.exists() else None
+    return f"\n`./adagp test` took {seconds / 60:.0f} minutes on two cores that did nothing else." if seconds else ""
 
 
 def section(folder: Path, now: Any) -> str:
@@ -103,7 +125,9 @@ has what is left of one when each design runs at its own clock.
 
 {_designs(read, ecp5["clock_hz"] / 1e6)}
 
-The default run reaches {100 * run["sim_test_accuracy"]:.1f} % on test images in {run["training_cycles"]:,} cycles.
+The default run reaches {100 * run["sim_test_accuracy"]:.1f} % on test images in {run["training_cycles"]:,} cycles,
+which took {run["command_seconds_warm"]:.0f} s on two cores, {run["command_seconds_cold"]:.0f} s with its simulator's
+build.{_test_time(folder)}
 Simulated hardware and golden model end with {"equal" if run["hash_equal"] else "different"} weights, bit for bit.
 [All figures](docs/figures.md) say where they come from.
 

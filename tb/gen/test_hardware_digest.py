@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from adagp.evaluation.report import figures
 from adagp.gen import provenance
 from adagp.gen.cache import code, digest
 from adagp.gen.generated import generated
@@ -45,7 +46,7 @@ def test_figures_name_it():
     config = preset("tiny")
     found = provenance.provenance("a command", replace(config, variant="low"), 0, "abc")
     assert found["hardware"] == hardware_digest(config) == provenance.NOW["tiny"]
-    assert list(provenance.NOW) == ["tiny", "ecp5", "paper", "library"] and len(provenance.NOW) == 4
+    assert list(provenance.NOW) == ["tiny", "ecp5", "paper", "library", "link", "PEs"] and len(provenance.NOW) == 6
 
 
 def test_a_label_names_the_hardware_of_its_presets():
@@ -81,3 +82,8 @@ def test_sources_that_verilog_is_made_from(tmp_path):
     assert seen == 6
     (tmp_path / "rtl/d/e.py").rename(tmp_path / "rtl/d/g.py")
     assert sources_digest(texts(tmp_path)) != found
+
+
+def test_documents_name_the_hardware_at_hand():
+    """A change of the hardware makes figures old, which the documents must say."""
+    assert figures.named(figures.PATH.read_text())["tiny"] == hardware_digest(preset("tiny")), "run nox -s docs"

@@ -207,7 +207,7 @@ def document(folder: Path = figures.RESULTS, now: Mapping[str, str] = NOW) -> st
         legend({method for found in by_regime.values() for method in found.details["methods"]}),
         f"## Methods with GP batches, over plain training of no higher cost\n\n{pairs(by_regime)}",
         REGIMES_HEAD, *(_regime(name, found, now) for name, found in by_regime.items()),
-        predictions(by_regime), learning(folder), _table_1(by_regime), times(folder),
+        predictions(by_regime), learning(folder), _table_1(by_regime), times(folder, now),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...benches.wall_time import HOWS, SIZE, half_predicted
-from ..provenance import details, fold, session
+from ..figures import where
 from ..reference import table
 
 __all__ = ["times"]
@@ -52,7 +52,7 @@ def _ratios(detail: Mapping, figures: Mapping[str, float], part: str, hows: Sequ
     return rows
 
 
-def _part(written: Mapping, part: str) -> str:
+def _part(written: Mapping, part: str, now: Mapping[str, str]) -> str:
     """The measurements of a part, in two tables and sentences."""
     origin, detail = written["provenance"][part], written["details"][part]["details"]
     size, kinds = detail.get("size", SIZE), next(iter(detail["seconds"].values()))
@@ -65,7 +65,7 @@ def _part(written: Mapping, part: str) -> str:
     return f"""Milliseconds on {origin["processor"]} ({part}, threads: {detail["threads"]}),
 images of {size} x {size}, {detail["batch"]} in a batch, medians of {detail["rounds"]}{spread}{at_once}.
 
-{fold(f"Measured by <code>{session(origin['command'])}</code>", details(origin))}
+{where(origin, now)}
 
 {table(("network", *(f"`{kind}`" for kind in kinds)), _milliseconds(detail))}
 
@@ -74,13 +74,13 @@ images of {size} x {size}, {detail["batch"]} in a batch, medians of {detail["rou
 {" ".join(_worth(detail, written["figures"], part, how) for how in hows)}"""
 
 
-def times(folder: Path) -> str:
-    """The section on ``wall_time.json``; "" if that isn't there."""
+def times(folder: Path, now: Mapping[str, str]) -> str:
+    """The section on ``wall_time.json``; "" if that isn't there; ages as of ``now``."""
     path = folder / "wall_time.json"
     if not path.exists():
         return ""
     written = json.loads(path.read_text())
-    told = "\n\n".join(_part(written, part) for part in written["provenance"])
+    told = "\n\n".join(_part(written, part, now) for part in written["provenance"])
     return f"""## Times of batches in PyTorch
 
 `bp` is a batch of plain training. `ada_bp` and `gp` are batches of `adagp.AdaGP` with true and with predicted
@@ -88,10 +88,11 @@ gradients. `forward`, `predictor` and `update` are the parts of a GP batch, each
 beyond these three, as a share of their sum; the aim is {100 * OVERHEAD:.0f} % at most. *Half* is a GP batch and a BP
 batch of AdaGP's, over two of plain training. In BP batches the predictor learns, which takes time too.
 
-The overhead includes a step of the optimizer for each weight, and reorganisation. These are many small pieces of work.
-They weigh little where layers are large, and much where a batch takes a GPU some milliseconds. `gp_at_once` uses
-`weights_at_once`, which makes fewer and larger pieces; its overhead is over the faster of both predictors. All batches
-have `metrics=False`; metrics take time in BP batches. A table without `gp_at_once` is older than that option. Its
-`update` is a step with all parameters instead of the predicted ones, which makes its overhead somewhat too small.
+The overhead includes reorganisation and, in tables of an earlier library, a step of the optimizer for each weight; now
+there is one step a batch. These are many small pieces of work. They weigh little where layers are large, and much
+where a batch takes a GPU some milliseconds. `gp_at_once` uses `weights_at_once`, which makes fewer and larger pieces;
+its overhead is over the faster of both predictors. All batches have `metrics=False`; metrics take time in BP batches. A
+table without `gp_at_once` is older than that option. Its `update` is a step with all parameters instead of the
+predicted ones, which makes its overhead somewhat too small.
 
 {told}"""

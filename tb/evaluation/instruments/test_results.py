@@ -26,9 +26,10 @@ def test_provenance_says_what_ran():
 
 
 def test_provenance_of_the_library_names_no_hardware():
-    found = origins.provenance("a command", None, 0, "abc", library=True)
-    assert set(found) == PROVENANCE - {"hardware", "config", "config_hash", "clock_hz", "memory_part"} | {"library"}
-    assert re.fullmatch(r"[0-9a-f]{16}", found["library"]) and found["library"] == origins.library_digest()
+    found = origins.provenance("a command", None, 0, "abc", "library")
+    assert set(found) == PROVENANCE - {"hardware", "config", "config_hash", "clock_hz", "memory_part"} | {"code"}
+    assert found["code"] == {"library": origins.code_digest("library")}
+    assert re.fullmatch(r"[0-9a-f]{16}", found["code"]["library"])
 
 
 def test_commit_is_that_of_the_checkout():
@@ -70,7 +71,7 @@ def test_committed_results_have_the_form(path):
     always = {"commit", "command", "seed", "tools"}
     assert origins and all(set(origin) >= always for origin in origins)
     known = PROVENANCE - {"hardware", "processor"}
-    assert all(set(origin) >= known or "library" in origin for origin in origins)
+    assert all(set(origin) >= known or "code" in origin for origin in origins)
     assert not re.search(r"/(work|home|root|tmp|opt)/", path.read_text())
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from adagp.evaluation.instruments import results
 from adagp.evaluation.report import figures
+from adagp.gen.provenance import CODE, code_digest
 from digests import AA, BB
 
 
@@ -82,11 +83,24 @@ def test_figures_are_checked(tmp_path, capsys, monkeypatch):
     ({"config": "tiny"}, "Of earlier hardware"),
     ({"config": "tiny max, wide max, ecp5", "hardware": "aa, aa"}, "Current"),
     ({"config": "tiny max, ecp5", "hardware": "aa"}, "Of earlier hardware"),
-    ({"library": "aa"}, "Current"),
-    ({"library": "bb"}, "Of an earlier library"),
-    ({"library": "aa", "config": "ecp5", "hardware": "bb"}, "Of earlier hardware"),
-    ({"library": "bb", "config": "ecp5", "hardware": "aa"}, "Of an earlier library"),
+    ({"code": {"library": "aa"}}, "Current"),
+    ({"code": {"library": "bb"}}, "Of an earlier library"),
+    ({"code": {"library": "aa"}, "config": "ecp5", "hardware": "bb"}, "Of earlier hardware"),
+    ({"code": {"library": "bb"}, "config": "ecp5", "hardware": "aa"}, "Of an earlier library"),
+    ({"code": {"PEs": "bb"}, "config": "ecp5", "hardware": "aa"}, "Of earlier PEs"),
+    ({"config": "wide", "hardware": ""}, "Of earlier hardware"),
     ({"config": "tiny", "hardware": "aa", "flow": "f"}, "Of an earlier flow"),
 ])  # fmt: skip
 def test_age(origin, age):
     assert figures.age(origin, AA, "g" if "flow" in origin else None) == age
+
+
+def test_documents_name_the_code_at_hand():
+    """A change of the library, the link or the PEs makes their figures old, which the documents must say."""
+    paths = [path for path in figures.PATH.parent.glob("*.md") if "Digests when this was written" in path.read_text()]
+    assert len(paths) >= 4
+    for path in paths:
+        named = figures.named(path.read_text())
+        assert {name: named.get(name) for name in CODE} == {name: code_digest(name) for name in CODE}, (
+            f"{path.name}: run nox -s docs"
+        )

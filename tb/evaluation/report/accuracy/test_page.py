@@ -44,9 +44,9 @@ def test_times(tmp_path):
 
     def text():
         (tmp_path / "wall_time.json").write_text(json.dumps(found))
-        return times(tmp_path)
+        return times(tmp_path, AA)
 
-    assert times(tmp_path) == ""
+    assert times(tmp_path, AA) == ""
     assert "| vgg13 | 500.0 | 250.0 | 250.0 | 250.0 | 250.0 | 250.0 |\n" in text()
     assert "| vgg13 | 0.500 | 0.500 | 12.5 % |\n" in text()
     assert text().endswith(
@@ -151,7 +151,7 @@ def test_a_regime_that_is_not_simulated_is_of_no_hardware(tmp_path):
         origin.pop(name, None)
     path.write_text(json.dumps(results))
     for library, age in (("aa", "Current"), ("bb", "Of an earlier library")):
-        origin["library"] = library
+        origin["code"] = {"library": library}
         path.write_text(json.dumps(results))
         text = page.document(tmp_path, AA)
         assert f"<summary>{age}, by <code>make it</code></summary>Commit <code>000000000000</code>; seed [0]; " in text
