@@ -1,6 +1,11 @@
-"""The command line in this process, and a run that it made."""
+"""The command line in this process, and a run that it made; Ctrl-C for processes that tests start."""
+
+import signal
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background: children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

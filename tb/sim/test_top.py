@@ -23,7 +23,7 @@ BYTES = replace(CONFIG, name="bytes", operand_width=8, acc_width=32, update_lane
 GENERATE = """
 from adagp.gen.verilog import to_verilog
 from adagp.spec.presets import preset
-from copier import Copier
+from memory_traffic_dut import Copier
 print(to_verilog(Copier(preset("tiny"))))
 """
 

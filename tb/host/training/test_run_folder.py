@@ -5,13 +5,13 @@ import json
 import multiprocessing
 import os
 import random
-import signal
 
 import numpy as np
 import pytest
 from adagp.host.training.owned_folder import MARKER, VERSION
 from adagp.host.training.run_folder import RunError, RunFolder
 from adagp.host.training.settings import TrainSettings
+from folder_holder import hold
 
 SEED = 5
 N_FLIPS = 1500
@@ -91,18 +91,10 @@ def test_a_folder_in_which_nothing_was_begun_goes_again(tmp_path):
 # --- who is at work in it ---------------------------------------------------------------------
 
 
-def hold(path, held):
-    """Hold the folder until this process is killed."""
-    with RunFolder(path).in_use():
-        RunFolder(path).begin(SETTINGS)
-        held.send("held")
-        signal.pause()
-
-
 def test_one_process_at_a_time_which_others_are_told(tmp_path):
     context = multiprocessing.get_context("forkserver")
     ours, theirs = context.Pipe()
-    process = context.Process(target=hold, args=(tmp_path, theirs))
+    process = context.Process(target=hold, args=(tmp_path, SETTINGS, theirs))
     process.start()
     try:
         assert ours.poll(120) and ours.recv() == "held"
