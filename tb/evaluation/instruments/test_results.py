@@ -71,7 +71,7 @@ def test_committed_results_have_the_form(path):
     always = {"commit", "command", "seed", "tools"}
     assert origins and all(set(origin) >= always for origin in origins)
     known = PROVENANCE - {"hardware", "processor"}
-    assert all(set(origin) >= known or "code" in origin for origin in origins)
+    assert all(set(origin) >= known or "config" not in origin for origin in origins)
     assert not re.search(r"/(work|home|root|tmp|opt)/", path.read_text())
 
 
