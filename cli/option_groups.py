@@ -34,7 +34,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         command(**values)
 
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    with_groups.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_groups.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect's hook
     with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_groups
 

@@ -149,7 +149,7 @@ def test_a_batch_whose_clip_raises_is_as_if_it_had_not_been(phase):
 
 
 def test_plain_training_is_not_warned():
-    """Where nobody learns from gradients, they aren't looked at."""
+    """Gradients aren't checked if nobody learns from them."""
     network, (batch,) = without_statistics(), image_batches(1)
     ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.05), schedule(9), source="skip", metrics=False)
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Where there is no checkout: documents aren't written."""
+"""Without a checkout documents aren't written."""
 
 import subprocess
 import sys

@@ -168,7 +168,7 @@ def _seen(run: Run, number: int) -> int:
 
 
 def _check_fetch(run: Run, place: tuple[int, int]) -> None:
-    """Of the commands that make bursts, all before the one at ``place`` must be complete, and no other begun."""
+    """All commands that make bursts before the one at ``place`` must be complete, and no later one begun."""
     seen = {number: work for number, work in enumerate(run.load.works) if work.reads or work.writes}
     done = {number for number in seen if run.whole(number)}
     wanted = {number for number, work in seen.items() if work.place < place}

@@ -12,7 +12,7 @@ __all__ = ["BEHIND", "network_shares", "shares"]
 NO_WORK = {"skipped", Opcode.HEADER.name, *(opcode.name for opcode in BARRIERS)}
 """Fates of commands that were spoilt into something else."""
 BEHIND = ("none behind executed", "some behind executed")
-"""Commands behind the failing one that might have been executed."""
+"""Commands after the failing one that might have been executed."""
 
 
 def shares(outcomes: Mapping[str, int]) -> dict[str, float]:

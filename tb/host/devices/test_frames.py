@@ -34,7 +34,7 @@ def test_bodies_come_back_in_pieces_of_any_size(size):
 
 
 def test_a_line_without_flags_costs_no_more_than_its_bytes():
-    """What is kept stays below a bound, and with it what each further piece costs."""
+    """Kept bytes stay below a bound, and so does the cost of each further piece."""
     unframer, most, pieces = Unframer(), 0, in_pieces(b"\x55" * (100 * LONGEST), 64)
     for piece in pieces:
         assert unframer.feed(piece) == []
