@@ -56,8 +56,9 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
 
 
 def _name(settings: TrainSettings, device: str) -> str:
-    """Name of the run's folder in ``runs/``."""
-    parts = [settings.model.rsplit(":")[-1], settings.data, settings.preset, device, settings.seed]
+    """Name of the run's folder in ``runs/``; of a model's file the name without folder and ending."""
+    where, _, which = settings.model.rpartition(":")
+    parts = [*filter(None, [Path(where).stem]), which, settings.data, settings.preset, device, settings.seed]
     if settings.predicts:
         parts += [settings.variant, settings.gradient_source]
     return "-".join(map(str, parts))

@@ -1,12 +1,15 @@
-"""Networks by name, as torch.nn.Sequential, and networks of the user's own by file and function."""
+"""Networks by name: the built-in ones, those of libraries, and the user's own by file and function."""
 
 import hashlib
 import importlib.util
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import nn
+
+from .library_models import LIBRARIES, LibraryError, library_model
 
 __all__ = ["MODELS", "ModelError", "build_model", "model_digest", "model_file"]
 
@@ -82,17 +85,19 @@ MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Sequential]] = {
 
 
 def model_file(name: str) -> Path | None:
-    """The file of a network called ``file.py:function``, None for one of ours; raises ModelError if it's missing."""
+    """The file of a network called ``file.py:function``, None for others; raises ModelError if it's missing."""
+    if name.endswith(".py"):
+        raise ModelError(f"{name} names a file without a function: give {name}:FUNCTION")
     if ".py:" not in name:
         return None
     path = Path(name.rpartition(":")[0])
     if not path.is_file():
-        raise ModelError(f"no file {path}")
+        raise ModelError(f"{name}: the file {path} is missing")
     return path
 
 
 def model_digest(name: str) -> str | None:
-    """SHA-256 of a network's file, None for one of ours."""
+    """SHA-256 of a network's file, None for a network without one."""
     path = model_file(name)
     return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -111,25 +116,34 @@ def _load(path: Path, function: str) -> Callable:
     return builder
 
 
-def build_model(name: str, shape: tuple[int, int, int], n_classes: int, seed: int) -> nn.Sequential:
-    """The network ``name`` (or ``file.py:function``) with weights drawn from ``seed``.
-
-    A function of a user's file is called as ``function(shape, n_classes)`` with shape = (channels,
-    height, width) and must return a ``torch.nn.Sequential``. Raises ModelError.
-    """
+def _builder(name: str) -> Callable[[tuple[int, int, int], int], nn.Module]:
+    """The function that builds the network ``name``; raises ModelError if there is none."""
     path = model_file(name)
     if path is not None:
-        builder = _load(path, name.rpartition(":")[2])
-    elif name in MODELS:
-        builder = MODELS[name]
-    else:
-        raise ModelError(f"no model {name!r}; there are: {', '.join(MODELS)}, or give file.py:function")
+        return _load(path, name.rpartition(":")[2])
+    if name.partition(":")[0] in LIBRARIES:
+        return partial(library_model, name)
+    if name not in MODELS:
+        libraries = ", ".join(f"{library}:NAME" for library in LIBRARIES)
+        raise ModelError(f"no model {name!r}; there are: {', '.join(MODELS)}, {libraries}, or give file.py:function")
+    return MODELS[name]
+
+
+def build_model(name: str, shape: tuple[int, int, int], n_classes: int, seed: int) -> nn.Module:
+    """The network ``name`` with weights drawn from ``seed``.
+
+    A function of a user's file is called as ``function(shape, n_classes)`` with shape = (channels,
+    height, width) and must return a ``torch.nn.Module``. Raises ModelError.
+    """
+    builder = _builder(name)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         try:
             model = builder(shape, n_classes)
+        except LibraryError as error:
+            raise ModelError(f"{name}: {error}") from None
         except Exception as error:  # it may be the user's code: anything can happen
             raise ModelError(f"{name} can't be built for images of {shape}: {type(error).__name__}: {error}") from error
-    if not isinstance(model, nn.Sequential):
-        raise ModelError(f"{name} gave a {type(model).__name__}; a torch.nn.Sequential is needed")
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"{name} gave a {type(model).__name__}; a torch.nn.Module is needed")
     return model
