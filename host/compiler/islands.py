@@ -1,0 +1,64 @@
+"""Islands: parts of a network that the machine lacks and the host computes, and the stops at which it does.
+
+An island is a run of operators between values that lie in the machine's memory. At a HOST command the host reads the
+island's inputs, computes in float64, and writes each result at an exponent of its own; so all devices give the same
+bits.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ...spec.commands import Phase
+
+__all__ = ["Function", "Island", "Stop"]
+
+
+class Function(Protocol):
+    """An island's computation: torch tensors of float64 in and out, of torch's own shapes, differentiable.
+
+    ``parameters`` and ``buffers`` by state-dict name; ``inputs`` in the order of the island's. Values that torch has
+    as integers or booleans come and go as float64 too. Random operators draw from ``seed`` alone. Returns the outputs
+    and the buffers that have changed; buffers change only if ``training``.
+    """
+
+    def __call__(
+        self, parameters: dict[str, Any], buffers: dict[str, Any], inputs: list[Any], *, training: bool, seed: int
+    ) -> tuple[list[Any], dict[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class Island:
+    """A part of a network that the host computes.
+
+    Parameters
+    ----------
+    name: module path and type of its first operator, such as ``layer1.0.bn1.BatchNorm2d``
+    operators: operators as ``aten`` names them, in their order
+    inputs, outputs: names of values; each is the name of a tensor in memory, of ``Compiled.values`` too
+    parameters, buffers: state-dict names; the host trains the parameters and keeps the buffers
+    function: the computation
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    parameters: tuple[str, ...]
+    buffers: tuple[str, ...]
+    function: Function
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A HOST command: why the machine waits, which tensors the host reads and which it writes.
+
+    ``forward``: the island's inputs and outputs. ``loss``: the network's results and the loss's gradient.
+    ``backward``: gradients of the island's outputs and of its inputs, in their order, "" for one that isn't needed or,
+    of an output, is zero; the inputs themselves are still in memory.
+    """
+
+    kind: str
+    island: Island | None
+    phases: Phase
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()

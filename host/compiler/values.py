@@ -1,0 +1,38 @@
+"""Values of a network: torch tensors, and how each lies in the machine's memory as ``[n][y][x][channel]``."""
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+__all__ = ["Value"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that a network computes, or its input.
+
+    ``shape`` is torch's, the batch included. Four dimensions are images and lie as NHWC; all others are rows, with the
+    last dimension as channels. ``dtype`` is torch's name of the type, such as ``float32``.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def memory_shape(self) -> tuple[int, int, int, int]:
+        """The shape in memory."""
+        if len(self.shape) == 4:
+            n, c, h, w = self.shape
+            return n, h, w, c
+        n = self.shape[0] if len(self.shape) > 1 else 1
+        return n, 1, prod(self.shape[1:-1]), self.shape[-1] if self.shape else 1
+
+    def to_memory(self, array: np.ndarray) -> np.ndarray:
+        """An array of torch's shape as it lies in memory."""
+        return array.transpose(0, 2, 3, 1) if len(self.shape) == 4 else array.reshape(self.memory_shape)
+
+    def from_memory(self, array: np.ndarray) -> np.ndarray:
+        """Inverse of :meth:`to_memory`."""
+        return array.transpose(0, 3, 1, 2) if len(self.shape) == 4 else array.reshape(self.shape)
