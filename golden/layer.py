@@ -92,6 +92,16 @@ def _sums_exponent(command: Command, exps: LayerExponents) -> int:
     return exps.a + command.const_exponent if command.opcode >= Opcode.AVGPOOL else exps.a
 
 
+def _dry_exponent(command: Command, exps: LayerExponents, config: Config) -> int:
+    """Exponent of a dry run's result: the sums', or the least at which a bias keeps its maximum."""
+    exp_acc = _sums_exponent(command, exps)
+    if command.bias and command.opcode == Opcode.FORWARD:
+        return max(exp_acc, exps.b - config.bias_room)
+    if command.bias and command.opcode == Opcode.BACKWARD_WEIGHT:
+        return max(exp_acc, exps.b - config.bias_gradient_room)
+    return exp_acc
+
+
 def compute(
     command: Command, x: Mapping[str, np.ndarray], exps: LayerExponents, config: Config, dry: bool = False
 ) -> tuple[Result, np.ndarray | None]:
@@ -104,7 +114,7 @@ def compute(
     bias = command.bias and command.opcode == Opcode.FORWARD
     bias_gradient = command.bias and command.opcode == Opcode.BACKWARD_WEIGHT
     result = epilogue(
-        acc, exp_acc, exp_acc if dry else exps.out,
+        acc, exp_acc, _dry_exponent(command, exps, config) if dry else exps.out,
         acc_width=config.acc_width, operand_width=config.operand_width,
         last_exp=exps.b if bias_gradient else None, bias=x["b"][:, -1] if bias else None, exp_bias=exps.b,
         c=x["c"][..., : acc.shape[-1]] if "c" in x else None, exp_c=exps.c,

@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 
 from .dram_part import DramPart
-from .numerics import CONSTANT_MAX, HIDDEN, operand_max
+from .numerics import CONSTANT_MAX, HIDDEN, SHIFT_MIN, operand_max
 from .validation import ConfigError, is_power_of_two, require, require_types
 
 __all__ = ["FAMILIES", "VARIANTS", "VERSION", "Config"]
@@ -188,6 +188,16 @@ class Config:
     def max_reduction(self) -> int:
         """Longest sum that can't overflow an accumulator: n * operand_max^2 < 2^(acc_width-1)."""
         return ((1 << (self.acc_width - 1)) - 1) // operand_max(self.operand_width) ** 2
+
+    @property
+    def bias_room(self) -> int:
+        """Places by which a bias is shifted to the left at most in a dry FORWARD; the accumulator has them."""
+        return min(31, self.acc_width - self.operand_width)
+
+    @property
+    def bias_gradient_room(self) -> int:
+        """Places by which a bias gradient is shifted to the left at most in a dry BACKWARD_WEIGHT."""
+        return min(self.operand_width, -SHIFT_MIN)
 
     @property
     def max_average_taps(self) -> int:

@@ -49,7 +49,10 @@ def _instruction_layout(program: Program) -> data.StructLayout:
 
 
 def _code(program: Program) -> list[dict]:
-    """Words of the code memory, as initial values of the layout."""
+    """Words of the code memory, as initial values of the layout: the program, and ENDs at all other addresses.
+
+    Fetching runs ahead of execution, past the program's end, and goes anywhere after an error.
+    """
     every = [*[Instruction(Op.END)] * FORWARDED, *program.instructions]
 
     def written_by(operand, place):
@@ -69,7 +72,7 @@ def _code(program: Program) -> list[dict]:
         if word["op"] == Op.LOAD:  # a field's place in its group, and its group; for a short path
             group, place = divmod(program.fields.index(word["a"]), FIELD_GROUP)
             word |= {"a": place, "b": 1 << group}
-    return words
+    return words + [vars(Instruction(Op.END))] * ((1 << (len(words) - 1).bit_length()) - len(words))
 
 
 class SequencerProcessor(wiring.Component):

@@ -16,7 +16,7 @@ TASK_FIELDS = (*(field.name for field in FIELDS), "a_base", "exp_a", "exp_b", "e
 
 _CONFIG_NAMES = (
     "rows", "cols", "banks", "operand_bytes", "acc_depth", "a_elements", "b_elements", "c_elements",
-    "bias_elements", "max_reduction", "max_average_taps", "max_index",
+    "bias_elements", "bias_room", "bias_gradient_room", "max_reduction", "max_average_taps", "max_index",
     "n_filters",
 )  # fmt: skip
 

@@ -85,7 +85,13 @@ def exponents(c, k, t):
     exp_acc = c.exp_a + c.exp_b
     if t.pool:
         exp_acc = c.exp_a + c.const_exponent if c.opcode >= k.AVGPOOL else c.exp_a
-    t.exp_out = exp_acc if c.dry else c.exp_out
+    t.exp_out = c.exp_out
+    if c.dry:
+        t.exp_out = exp_acc
+        if c.bias and c.opcode == k.FORWARD:
+            t.exp_out = max(exp_acc, c.exp_b - k.bias_room)
+        if c.bias and t.weight:
+            t.exp_out = max(exp_acc, c.exp_b - k.bias_gradient_room)
     t.shift = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - exp_acc))
     t.shift_ones = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - c.exp_b))
     t.shift_bias = max(-31, min(31, t.exp_out - c.exp_b))

@@ -10,7 +10,7 @@ from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.numerics import operand_max
 
-__all__ = ["UNWRITTEN", "Layer", "random_layer"]
+__all__ = ["UNWRITTEN", "Layer", "accumulate", "random_layer"]
 
 torch.set_num_threads(1)
 
@@ -31,8 +31,11 @@ class Layer:
     saturations: int = 0
 
 
-def random_layer(config, rng, opcode=None, base=0, limit=600, **fixed):
-    """A layer whose tiles fit, at most about ``limit`` elements a tensor, tensors from byte ``base`` on."""
+def random_layer(config, rng, opcode=None, base=0, limit=600, run=(), **fixed):
+    """A layer whose tiles fit, at most about ``limit`` elements a tensor, tensors from byte ``base`` on.
+
+    ``run``: values of the task that the command doesn't say, such as ``dry`` and ``exp_a``.
+    """
     while True:
         f = _fields(rng, opcode or rng.choice([op for op in Opcode if 1 <= op <= 7]), limit, config.operand_width)
         f.update(fixed)
@@ -40,7 +43,7 @@ def random_layer(config, rng, opcode=None, base=0, limit=600, **fixed):
             descriptors(tile_program, config, [task(f)])
         except TileError:
             continue
-        return _tensors(config, rng, f, base)
+        return _tensors(config, rng, f, base, dict(run))
 
 
 def _fields(rng, opcode, limit, width):
@@ -86,8 +89,9 @@ def _random_operands(config, rng, count):
     return x
 
 
-def _tensors(config, rng, f, base):
+def _tensors(config, rng, f, base, run):
     exps = {f"exp_{name}": rng.randint(-20, 5) for name in ("a", "b", "c", "scale")}
+    exps.update((name, value) for name, value in run.items() if name in exps)
     f = dict(f)
     opcode = f["opcode"]
     x, y = f["n"] * f["h"] * f["w"] * f["c"], f["n"] * f["oh"] * f["ow"] * f["q"]
@@ -113,7 +117,7 @@ def _tensors(config, rng, f, base):
     shift = rng.randint(8, 20) if opcode in GEMMS or opcode >= 6 else rng.randint(-1, 2)
     if rng.random() < 0.1:
         shift = rng.randint(-20, 70)
-    dry = int(rng.random() < 0.1)
+    dry = run.get("dry", int(rng.random() < 0.1))
     exp_out = max(-128, min(127, exp_acc + shift))
     layer.task = task(f, **exps, exp_out=exp_out, dry=dry, index=rng.getrandbits(16))
     _expect(config, layer)
@@ -165,8 +169,14 @@ def _expect(config, layer):
     read = {name: layer.operands.get(getattr(t, f"{name}_addr")) for name in "abc"}
     pitched = _pitched(t.opcode) if t.y_pitch else ()
     read |= {name: _gathered(read[name], t.q, t.y_pitch) for name in pitched if name != "out"}
-    acc, exponent, idx = _accumulate(t, read["a"], read["b"])
-    exp_out = max(exponent.ravel()[0], -999) if t.dry else t.exp_out
+    acc, exponent, idx = accumulate(t, read["a"], read["b"])
+    exp_out = t.exp_out
+    if t.dry:  # a bias is moved left by as much as the sums' exponent asks for, up to a limit
+        w = config.operand_width
+        room = {Opcode.FORWARD: min(31, config.acc_width - w), Opcode.BACKWARD_WEIGHT: min(16, w)}
+        exp_out = exponent.ravel()[0]
+        if t.bias and t.opcode in room:
+            exp_out = max(exp_out, t.exp_b - room[t.opcode])
     x = np.empty_like(acc)
     for e in set(exponent.ravel()):
         part = exponent == e
@@ -207,7 +217,7 @@ def _padded(t, x, value=0.0):
     return F.pad(x, (t.pad_x, right, t.pad_y, below), value=value)  # negative padding crops
 
 
-def _accumulate(t, a, b):
+def accumulate(t, a, b):
     """(acc, its exponent per element, indices or None); shapes as the result tensor in memory."""
     exponent, idx = t.exp_a + t.exp_b, None
     if t.opcode in (Opcode.FORWARD, Opcode.MAXPOOL, Opcode.AVGPOOL):

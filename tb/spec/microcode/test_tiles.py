@@ -1,6 +1,8 @@
 """The tile program against torch: random layers and tiles, run by a plain model of the engines."""
 
+import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from adagp.spec.presets import PRESETS, preset
 from engine_model import Emulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layers import UNWRITTEN, random_layer
+from layers import UNWRITTEN, accumulate, random_layer
 
 COMPUTE_OPCODES = [opcode for opcode in Opcode if Opcode.FORWARD <= opcode <= Opcode.AVGPOOL_BACKWARD]
 
@@ -68,6 +70,36 @@ def test_queue_of_layers(config):
 def test_any_layer(seed, name):
     rng = random.Random(seed)
     assert check(preset(name), rng, [random_layer(preset(name), rng)]) == 1
+
+
+NARROW = replace(preset("tiny"), name="narrow", acc_width=41)
+
+
+@pytest.mark.parametrize("config", [*PRESETS.values(), NARROW], ids=lambda config: config.name)
+@pytest.mark.parametrize("opcode", [Opcode.FORWARD, Opcode.BACKWARD_WEIGHT], ids=lambda opcode: opcode.name)
+def test_dry_runs_with_small_operands(config, opcode):
+    """They report a maximum that is the true one to half a per cent, however small operand A is beside a bias."""
+    rng = random.Random(f"{config.name} {opcode.name} small")
+    exact = 0
+    for exp_a in (*range(-12, -40, -1), -100):
+        run = {"dry": 1, "exp_a": exp_a, "exp_b": -10}
+        layer = random_layer(config, rng, opcode, run=run, bias=1, relu=0, c_mode=0, track=1, y_pitch=0)
+        assert check(config, rng, [layer]) == 1
+        largest = largest_result(layer)
+        low, high = (math.frexp(float(largest) * factor)[1] for factor in (0.995, 1.005))
+        assert low <= layer.top <= high, (exp_a, layer.task)
+        exact += low == high
+    assert exact > 20
+
+
+def largest_result(layer):
+    """Largest magnitude of a FORWARD's or BACKWARD_WEIGHT's result, in float64."""
+    t = layer.task
+    acc, exponent, _ = accumulate(t, *(layer.operands[address] for address in (t.a_addr, t.b_addr)))
+    result = acc.astype(float) * 2.0**exponent
+    if t.opcode == Opcode.FORWARD:
+        result += layer.operands[t.b_addr].reshape(t.q, -1)[:, -1] * 2.0**t.exp_b
+    return np.abs(result).max()
 
 
 FIT = {"opcode": Opcode.FORWARD, "n": 2, "c": 4, "h": 8, "w": 8, "oh": 8, "ow": 8, "q": 4, "r": 3, "s": 3,

@@ -1,13 +1,17 @@
 """The sequencer's register machine on programs of its own: what results are forwarded to, and products that fail."""
 
+import re
 from types import SimpleNamespace
 
+import pytest
 from adagp.rtl.sequencer.processor import N_SLOTS, SequencerProcessor
 from adagp.spec.errors import ErrorCode
+from adagp.spec.microcode.compiler import compile_program
 from adagp.spec.microcode.descriptors import ENGINES
 from adagp.spec.microcode.isa import Instruction, Op, Program, interpret
 from adagp.spec.microcode.machine import TASK_FIELDS
-from adagp.spec.presets import preset
+from adagp.spec.presets import PRESETS, preset
+from amaranth.back import rtlil
 from bench import seeded, simulate
 
 CONFIG = preset("tiny")
@@ -93,3 +97,12 @@ def test_product_that_fails():
     for products in range(1, 4):
         code = end([Instruction(Op.LOAD, 3, FIELD), *[product] * products, Instruction(Op.PUSH)])
         assert run(Program(code, [0, 1 << 20, 1 << 12, 0, 0, 0]), 60) == (None, [ErrorCode.BAD_GEOMETRY], None)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_address_has_a_word(name):
+    """So that nothing is read past the memory's last word, wherever the program counter goes."""
+    text = rtlil.convert(SequencerProcessor(preset(name), compile_program(preset(name))))
+    (size,) = re.findall(r"memory width \d+ size (\d+) \\code\n", text)
+    address_bits = set(re.findall(r'parameter \\MEMID "\\\\code"\n\s*parameter \\ABITS (\d+)\n', text))
+    assert 1 << max(map(int, address_bits)) == int(size)  # those of the initial values are 0
