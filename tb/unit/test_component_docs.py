@@ -1,12 +1,79 @@
-"""Docstrings of the hardware's components: each port can be looked up in them."""
+"""Docstrings of the hardware: every port of a component is listed under Members, by its name and direction."""
 
 import ast
 import re
 from pathlib import Path
 
+import pytest
+
 RTL = Path(__file__).parents[2] / "rtl"
-SECTIONS = ("Parameters", "Members", "Attributes", "Raises", "Timing")
+SECTIONS = ("Parameters", "Members", "Attributes", "Raises", "Timing", "Notes")
 """In this order."""
+ITEM = re.compile(r"^(?P<names>\w+(?:, \w+)*)(?: : (?P<type>\S.*))?$")
+
+
+def sections(docstring: str) -> dict[str, list[str]]:
+    """The lines of each section, by its title."""
+    lines, found, title = docstring.splitlines(), {}, ""
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line and set(following) == {"-"} and len(following) == len(line):
+            title = line
+            found[title] = []
+        elif title and line and set(line) != {"-"}:
+            found[title].append(line)
+    return found
+
+
+def items(lines: list[str]) -> list[tuple[str, str]]:
+    """Names of a section's items, each with the direction it is given, if any; all other lines are indented."""
+    found = []
+    for line in lines:
+        match = ITEM.match(line)
+        assert match or line.startswith("    "), line
+        if match:
+            names, directions = match["names"].split(", "), re.findall(r"(?:^|, )(In|Out)\b", match["type"] or "")
+            directions = directions * len(names) if len(directions) == 1 else directions or [""] * len(names)
+            found += zip(names, directions, strict=True)
+    return found
+
+
+def ports(component: ast.ClassDef) -> tuple[dict[str, str], bool]:
+    """Directions of the ports that the class names, "" where it gives a signature; and a bit: it makes names of others.
+
+    Ports are annotated, or members of dictionaries in the constructor: those that it hands on, and others of ports.
+    """
+    named = {node.target.id: _direction(node.annotation) for node in component.body if isinstance(node, ast.AnnAssign)}
+    made = False
+    for function in component.body:
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__":
+            handed_on = {id(each) for each in _handed_on(function)}
+            for members in (node for node in ast.walk(function) if isinstance(node, ast.Dict)):
+                made |= None in members.keys
+                for key, value in zip(members.keys, members.values, strict=True):
+                    if isinstance(key, ast.Constant) and (id(members) in handed_on or _direction(value)):
+                        named[key.value] = _direction(value)
+    return named, made
+
+
+def _handed_on(constructor: ast.FunctionDef) -> list[ast.Dict]:
+    """Dictionaries of the signature, and those in what is unpacked into them."""
+    calls = [node for node in ast.walk(constructor) if isinstance(node, ast.Call)]
+    found = [each for call in calls if ast.unparse(call.func) == "super().__init__" for each in call.args]
+    found = [each for each in found if isinstance(each, ast.Dict)]
+    unpacked = [v for each in found for k, v in zip(each.keys, each.values, strict=True) if k is None]
+    return found + [inner for value in unpacked for inner in ast.walk(value) if isinstance(inner, ast.Dict)]
+
+
+def _direction(node: ast.expr) -> str:
+    """``In`` or ``Out``, if the expression is a port or an array of ports."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "array":
+        node = node.func.value
+    port = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("In", "Out")
+    return node.func.id if port else ""
+
+
+def files() -> list[Path]:
+    return sorted(RTL.rglob("*.py"))
 
 
 def components(text: str) -> list[ast.ClassDef]:
@@ -15,39 +82,37 @@ def components(text: str) -> list[ast.ClassDef]:
     return [each for each in classes if "wiring.Component" in map(ast.unparse, each.bases)]
 
 
-def ports(component: ast.ClassDef) -> list[str]:
-    """Ports that the class names: annotated ones, and those of the signature that its constructor hands on."""
-    names = [node.target.id for node in component.body if isinstance(node, ast.AnnAssign)]
-    for call in ast.walk(component):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "super().__init__":
-            for members in (each for each in call.args if isinstance(each, ast.Dict)):
-                unpacked = [v for k, v in zip(members.keys, members.values, strict=True) if k is None]
-                inner = [d for value in unpacked for d in ast.walk(value) if isinstance(d, ast.Dict)]
-                keys = [key for each in (members, *inner) for key in each.keys]
-                names += [key.value for key in keys if isinstance(key, ast.Constant)]
-    return names
-
-
 def faults(component: ast.ClassDef) -> list[str]:
-    """Ports that the docstring doesn't name, and sections that are missing or out of order."""
-    doc = ast.get_docstring(component) or ""
-    found = re.findall(r"^(\w+)\n-+$", doc, re.M)
-    wrong = [] if found == [each for each in SECTIONS if each in found] else [f"sections {found}"]
-    described = doc.partition("Members\n")[2]
-    return wrong + [name for name in ports(component) if not re.search(rf"\b{name}\b", described)]
+    """Differences of the docstring's Members from the ports, and sections that are unknown or out of order."""
+    named, made = ports(component)
+    described = sections(ast.get_docstring(component) or "")
+    listed = items(described.get("Members", []))
+    own = [name for name, _ in listed if not name[:2].isupper()]  # SOURCE_result stands for a name of each source
+    found = [] if list(described) == [each for each in SECTIONS if each in described] else [f"sections {[*described]}"]
+    found += ["no ports"] * (not named and not made)
+    found += [f"{name} is missing" for name in named if name not in own]
+    found += [f"{name} is listed twice" for name in sorted(set(own)) if own.count(name) > 1]
+    found += [f"{name} is no port" for name in own if name not in named and not made]
+    return found + [
+        f"{name} isn't {direction}" for name, direction in listed if direction not in ("", named.get(name) or direction)
+    ]  # fmt: skip
 
 
-def test_every_port_is_described():
-    named, missing = 0, []
-    for path in sorted(RTL.rglob("*.py")):
-        for component in components(path.read_text()):
-            named += len(ports(component))
-            missing += [f"{path.relative_to(RTL)}: {component.name}: {fault}" for fault in faults(component)]
-    assert named > 700 and not missing
+COMPONENTS = [(path, component) for path in files() for component in components(path.read_text())]
 
 
-def test_what_is_missing_is_found():
-    text = '''
+@pytest.mark.parametrize(
+    "component", [pytest.param(one, id=f"{path.relative_to(RTL)}:{one.name}") for path, one in COMPONENTS]
+)
+def test_members_are_the_ports(component):
+    assert faults(component) == []
+
+
+def test_there_are_components():
+    assert len(COMPONENTS) > 80 and sum(len(ports(component)[0]) for _, component in COMPONENTS) > 700
+
+
+FAULTY = '''
 class A(wiring.Component):
     """A box.
 
@@ -57,17 +122,78 @@ class A(wiring.Component):
 
     Members
     -------
-    i : In(1)
-        input
+    i, j : In(1)
+        inputs
+    j : In(1)
+        again
     """
 
     def __init__(self):
-        super().__init__({"i": In(1), "o": Out(1), **({"extra": In(1)} if True else {}), f"{self}_x": In(1)})
+        more = {"extra": In(1)}
+        super().__init__({"i": Out(1), "j": In(1), "o": Out(1), **({"e": Stream} if True else {}), f"{self}_x": In(1)})
 
 
 class B(wiring.Component):
-    """Another one."""
+    """Another one.
+
+    Members
+    -------
+    ready : In(1)
+        no port
+    """
 
     valid: Out(1)
+
+
+class C(wiring.Component):
+    """Without a port, and with a section of its own.
+
+    Remarks
+    -------
+    none
+    """
 '''
-    assert [faults(each) for each in components(text)] == [["sections ['Timing', 'Members']", "o", "extra"], ["valid"]]
+
+
+def test_what_is_wrong_is_found():
+    assert [faults(each) for each in components(FAULTY)] == [
+        ["sections ['Timing', 'Members']", "extra is missing", "o is missing", "e is missing", "j is listed twice",
+         "i isn't In"],
+        ["valid is missing", "ready is no port"],
+        ["sections ['Remarks']", "no ports"],
+    ]  # fmt: skip
+
+
+def test_a_wrong_list_is_found():
+    text = 'class A:\n    def __init__(self):\n        super().__init__({"a": In(1), "b": Out(1), **c})\n'
+    assert ports(ast.parse(text).body[0]) == ({"a": "In", "b": "Out"}, True)
+    assert sections("A.\n\nMembers\n-------\na, b : In(1)\n    text\nc\n    text") == {
+        "Members": ["a, b : In(1)", "    text", "c", "    text"],
+    }  # fmt: skip
+    assert items(["a, b : In(1)", "    text", "c"]) == [("a", "In"), ("b", "In"), ("c", "")]
+    assert items(["a, b : In(1), Out(2)"]) == [("a", "In"), ("b", "Out")]
+    with pytest.raises(AssertionError, match="no item"):
+        items(["no item"])
+
+
+def test_no_docstring_begins_with_a_question_word():
+    openings, total = [], 0
+    for path in files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            text = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else None
+            if isinstance(text, str):
+                total += 1
+                if re.match(r"(Of|What|Whether|Where|How)\b", text):
+                    openings.append(f"{path.relative_to(RTL)}:{node.lineno}: {text.splitlines()[0]}")
+    assert total > 400 and not openings
+
+
+def test_every_folder_lists_its_files():
+    folders = [path for path in sorted(RTL.iterdir()) if (path / "__init__.py").exists()]
+    assert len(folders) == 10
+    for folder in folders:
+        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+        listed = {
+            name for part in re.findall(r"[-;] ([\w, ]+):", " ".join(text.split())) for name in part.split(", ")
+        }  # fmt: skip
+        assert listed == {path.stem for path in folder.glob("*.py")} - {"__init__"}, folder.name
