@@ -6,7 +6,7 @@ import numpy as np
 
 from ..spec.commands import CMode
 from ..spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max
-from .requantise import requantise, saturate
+from .requantise import requantise, requantise_each, saturate
 
 __all__ = ["Result", "epilogue", "top_of"]
 
@@ -36,16 +36,20 @@ def _shift(exp_to: int, exp_from: int, low: int = -_OPERAND_SHIFT, high: int = _
 
 
 def epilogue(
-    acc: np.ndarray, exp_acc: int, exp_out: int, *, acc_width: int, operand_width: int,
+    acc: np.ndarray, exp_acc: int | np.ndarray, exp_out: int, *, acc_width: int, operand_width: int,
     last_exp: int | None = None, bias: np.ndarray | None = None, exp_bias: int = 0,
     c: np.ndarray | None = None, exp_c: int = 0, c_mode: CMode = CMode.NONE, relu: bool = False,
 ) -> Result:  # fmt: skip
     """Operands with exponent ``exp_out`` from sums ``acc`` with exponent ``exp_acc``.
 
-    ``last_exp``: exponent of the last element of each row of ``acc``, where it is another one (bias
-    gradients). ``bias`` broadcasts over the last axis; ``c`` is shaped like ``acc``.
+    ``exp_acc``: an array for batch norm, with an exponent for each place along the last axis. ``last_exp``: exponent of
+    the last element of each row of ``acc``, where it is another one (bias gradients). ``bias`` broadcasts over the last
+    axis; ``c`` is shaped like ``acc``.
     """
-    x = requantise(acc, _shift(exp_out, exp_acc, SHIFT_MIN, SHIFT_MAX), acc_width)
+    if isinstance(exp_acc, np.ndarray):
+        x = requantise_each(acc, np.clip(exp_out - exp_acc, SHIFT_MIN, SHIFT_MAX), acc_width)
+    else:
+        x = requantise(acc, _shift(exp_out, exp_acc, SHIFT_MIN, SHIFT_MAX), acc_width)
     if last_exp is not None:
         x[..., -1] = requantise(acc[..., -1], _shift(exp_out, last_exp, SHIFT_MIN, SHIFT_MAX), acc_width)
     if bias is not None:

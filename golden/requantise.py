@@ -4,7 +4,7 @@ import numpy as np
 
 from ..spec.numerics import operand_max
 
-__all__ = ["requantise", "round_shift", "saturate"]
+__all__ = ["requantise", "requantise_each", "round_shift", "saturate"]
 
 
 def round_shift(v: np.ndarray, shift: int) -> np.ndarray:
@@ -35,3 +35,12 @@ def requantise(v: np.ndarray, shift: int, width: int) -> np.ndarray:
     else:
         v = round_shift(v, shift)
     return np.clip(v, -limit, limit)
+
+
+def requantise_each(v: np.ndarray, shifts: np.ndarray, width: int) -> np.ndarray:
+    """:func:`requantise` with a shift of its own for each place along the last axis; ``|v| < 2^53``, ``width <= 53``.
+
+    A double holds such a number, and its product with a power of two, exactly; ``rint`` rounds half to even.
+    """
+    limit = operand_max(width)
+    return np.clip(np.rint(np.ldexp(v.astype(np.float64), -shifts)), -limit, limit).astype(np.int64)
