@@ -14,6 +14,7 @@ from .batch import batch_steps, first_trained
 from .dependencies import with_waits
 from .gradient_source import GradientSource, TrueGradients
 from .ir import Step
+from .islands import Stop
 from .lowering import Kind, Layer, LoweringError
 from .mapping import choose_mapping
 from .memory_plan import ALIGNMENT as BLOCK_BYTES
@@ -22,6 +23,7 @@ from .predictor import Predictor
 from .quantise import operand_type
 from .substitutes import Substitute
 from .tensors import INPUT, LOSS_GRADIENT, PREDICTOR_UNUSED, Tensor, layer_tensor, predictor_tensor
+from .values import Value
 
 __all__ = ["Compiled", "compile_network"]
 
@@ -48,6 +50,8 @@ class Compiled:
     source: GradientSource
     copies: dict[str, Program] = field(default_factory=dict)
     """The source's programs beside the batch's."""
+    stops: tuple[Stop, ...] = ()
+    values: dict[str, Value] = field(default_factory=dict)
 
     @property
     def window(self) -> range:

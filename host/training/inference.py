@@ -19,10 +19,10 @@ def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
         padded[: len(part)] = part
         network.write_input(device, padded)
         network.start(device, EVALUATION)
-        device.wait()
+        network.wait(device)
         parts.append(network.read_logits(device)[: len(part)])
         device.resume()
-        device.wait()
+        network.wait(device)
     return np.concatenate(parts)
 
 

@@ -1,12 +1,13 @@
 """A network on the accelerator: its tensors by name, its weights in and out, its batches."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ...spec.config import Config
 from ...spec.numerics import EXP_MIN
+from ...spec.registers import Status
 from ..compiler.compiler import Compiled, compile_network
 from ..compiler.ir import HYPER
 from ..compiler.lowering import Kind, Layer, LoweringError, lower
@@ -14,6 +15,8 @@ from ..compiler.predictor_steps import ADAM_HYPER, BETAS
 from ..compiler.quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
 from ..compiler.tensors import INPUT, LOSS_GRADIENT, Tensor, layer_tensor
 from ..devices.device import Device, DeviceError
+from ..islands.runtime import Islands, Moment
+from ..islands.state import Hyper
 from ..program import Program
 from .gradient_state import GradientState, gradient_state
 from .tensor_access import read_tensor, write_tensor, zero_tensor
@@ -27,8 +30,8 @@ STATE = ("weight", "low", "momentum")
 class Network:
     """A torch.nn.Sequential bound to an input shape, a batch size and a configuration.
 
-    A batch: :meth:`write_input`, :meth:`start`, ``device.wait()``, :meth:`read_logits`, in training
-    :meth:`write_loss_gradient`, ``device.resume()``, ``device.wait()``.
+    A batch: :meth:`write_input`, :meth:`start`, :meth:`wait`, :meth:`read_logits`, in training
+    :meth:`write_loss_gradient`, ``device.resume()``, :meth:`wait`.
 
     Parameters
     ----------
@@ -43,6 +46,7 @@ class Network:
     ----------
     compiled: layers, tensors, memory plan, program and gradient source
     gradient_state: the gradient source's state on a device
+    islands: parts that the host computes, with their state
 
     Raises
     ------
@@ -60,6 +64,9 @@ class Network:
         layers = lower(module, self.input_shape, config)
         self.compiled: Compiled = compile_network(layers, batch, config, ring_entries, source)
         self.gradient_state: GradientState = gradient_state(self.compiled)
+        self._names = list(module.state_dict())
+        on_device = {name for layer in self.trained for name in layer.parameters}
+        self.islands = Islands(self.compiled, [name for name in self._names if name not in on_device])
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -121,6 +128,7 @@ class Network:
                 zero_tensor(device, self._tensor(layer, part))
             device.set_exponents(self._tensor(layer, "weight").number, exponent, exponent)
             device.set_exponents(self._tensor(layer, "momentum").number, EXP_MIN, EXP_MIN)
+        self.islands.state.load(state)
         self.gradient_state.load(device, seed)
 
     def _rows(self, layer, state):
@@ -137,10 +145,10 @@ class Network:
     # --- state ------------------------------------------------------------------------------------
 
     def state_dict(self, device: Device) -> dict:
-        """The master weights as a torch state dict (float64)."""
+        """The master weights and the islands' state as a torch state dict (float64), by the module's names."""
         import torch
 
-        state = {}
+        state = self.islands.state.state_dict()
         for layer in self.trained:
             exponent, _ = device.exponents(self._tensor(layer, "weight").number)
             high, low = (read_tensor(device, self._tensor(layer, part)) for part in ("weight", "low"))
@@ -150,7 +158,7 @@ class Network:
             state[weight] = torch.from_numpy(filters.reshape(layer.torch_shape).copy())
             if bias:
                 state[bias] = torch.from_numpy(rows[:, -1].copy())
-        return state
+        return {name: state[name] for name in self._names}
 
     def snapshot(self, device: Device) -> dict[str, np.ndarray]:
         """Everything that later batches depend on, as arrays by name: weights, momentum, all exponents."""
@@ -160,7 +168,7 @@ class Network:
         persistent = [following is not None for _, following in table]
         following = [following or 0 for _, following in table]
         arrays["exponents"] = np.array([current, persistent, following], np.int16)
-        return arrays | self.gradient_state.snapshot(device)
+        return arrays | self.islands.state.snapshot() | self.gradient_state.snapshot(device)
 
     def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
         """Install the network with the state of a :meth:`snapshot`, bit for bit."""
@@ -173,16 +181,21 @@ class Network:
             self._numbers(), arrays["exponents"].T.tolist(), strict=True
         ):
             device.set_exponents(number, current, following if persistent else None)
+        self.islands.state.restore(arrays)
         self.gradient_state.restore(device, arrays)
 
     def weights_hash(self, device: Device) -> str:
-        """SHA-256 of master weights, momentum and their exponents: equal on all devices after equal training."""
+        """SHA-256 of master weights, momentum and their exponents, and of the islands' state.
+
+        It is equal on all devices after equal training.
+        """
         digest = hashlib.sha256()
         for layer in self.trained:
             for part in STATE:
                 digest.update(read_tensor(device, self._tensor(layer, part)).tobytes())
             for part in ("weight", "momentum"):
                 digest.update(repr(device.exponents(self._tensor(layer, part).number)).encode())
+        self.islands.state.add_to(digest)
         return digest.hexdigest()
 
     def _state_names(self):
@@ -199,6 +212,7 @@ class Network:
         """Set the parameters of SGD for the batches from now on."""
         for index, value in enumerate((learning_rate, momentum, weight_decay)):
             device.set_hyper(HYPER + index, *constant(value))
+        self.islands.hyper = Hyper(learning_rate, momentum, weight_decay)
 
     def set_adam(self, device: Device, learning_rate: float) -> None:
         """Set the parameters of the predictor's Adam for the batches from now on; betas are torch's."""
@@ -225,8 +239,13 @@ class Network:
         mantissas = quantise(x_NHWC, self.input_exponent, self.config.operand_width)
         device.write(tensor.address + entry * self.compiled.entry_bytes, mantissas)
 
-    def start(self, device: Device, phase: int | None, *, batches: int = 1, calibrate: bool = False) -> None:
+    def start(
+        self, device: Device, phase: int | None, *, batches: int = 1, calibrate: bool = False,
+        scheduled: Sequence[int] = (), moment: Moment | None = None,
+    ) -> None:  # fmt: skip
         """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation; None: as scheduled), at entry 0 of the ring.
+
+        Islands need to know the ``scheduled`` phases, and the run's ``moment`` if they draw random numbers.
 
         Only those of training change state. Raises ValueError for a batch that can't calibrate: any of GP, and with a
         predictor those of BP, in which no command sees all of its weights.
@@ -235,7 +254,12 @@ class Network:
             raise ValueError(f"the batch that calibrates is one of warm-up, not of phase {phase}")
         if self.ring_entries > 1:
             device.set_ring_index(0)
+        self.islands.begin(scheduled if phase is None else [phase] * batches, moment)
         device.start(self.program, phase, batches, calibrate)
+
+    def wait(self, device: Device) -> Status:
+        """Wait until the program needs the loss's gradient or has ended, and compute islands meanwhile."""
+        return self.islands.wait(device)
 
     def read_logits(self, device: Device) -> np.ndarray:
         """The last layer's output, [N, ...] as torch's module gives it (flattened beyond the batch), float64."""

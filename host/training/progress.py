@@ -23,6 +23,9 @@ class Progress:
     """Training counters since the run began, as of the last :meth:`Trainer.read_counters`."""
     device_seconds: float = 0.0
     host_seconds: float = 0.0
+    """All seconds of batches but the device's."""
+    island_seconds: float = 0.0
+    """Those of the host's seconds that islands took."""
     batches: list[int] = field(default_factory=lambda: [0, 0, 0])
     """Batches run so far, by phase."""
     by_phase: list[dict[str, int]] = field(default_factory=lambda: [{}, {}, {}])

@@ -12,6 +12,7 @@ from ...spec.phases import GP, WARMUP
 from ...spec.schedule import Schedule, following
 from ..compiler.quantise import constant
 from ..devices.device import Device
+from ..islands.runtime import Moment
 from .dataset import Dataset, array_digest
 from .divergence import check_loss
 from .inference import evaluate
@@ -198,6 +199,7 @@ class Trainer:
             **(progress.phases() if self.schedule is not None else {}),
             "device_seconds": round(progress.device_seconds, 3),
             "host_seconds": round(progress.host_seconds, 3),
+            **({"island_seconds": round(progress.island_seconds, 3)} if self.network.islands else {}),
         })  # fmt: skip
         progress.epoch += 1
         progress.step, progress.loss_sum, progress.correct, progress.images = 0, 0.0, 0, 0
@@ -249,7 +251,10 @@ class Trainer:
             self.timeline.begin(step, len(phases))
         phase = WARMUP if self.schedule is None else None
         fresh = not any(progress.batches)
-        device_seconds = self._timed(lambda: network.start(device, phase, batches=len(phases), calibrate=fresh))
+        moment, islands_before = Moment(settings.seed, progress.epoch, first), network.islands.seconds
+        device_seconds = self._timed(
+            lambda: network.start(device, phase, batches=len(phases), calibrate=fresh, scheduled=phases, moment=moment)
+        )
         if phases[-1] != GP:
             loss, seconds = self._backpropagate(self.train_y_N[images[-1]])
             device_seconds += seconds
@@ -258,6 +263,9 @@ class Trainer:
         for phase in phases:
             progress.batches[phase] += 1
         self._uncounted |= set(phases)
+        island_seconds = network.islands.seconds - islands_before
+        device_seconds -= island_seconds
+        progress.island_seconds += island_seconds
         progress.device_seconds += device_seconds
         progress.host_seconds += time.perf_counter() - began - device_seconds
         return loss
@@ -276,5 +284,5 @@ class Trainer:
     def _timed(self, begin: Callable[[], None]) -> float:
         began = time.perf_counter()
         begin()
-        self.device.wait()
+        self.network.wait(self.device)
         return time.perf_counter() - began

@@ -1,0 +1,6 @@
+"""Host islands: parts of a network that the host computes in float64 while the program waits at HOST.
+
+* :mod:`.places`: values and gradients in a device's memory.
+* :mod:`.state`: parameters, momenta and buffers, with SGD.
+* :mod:`.runtime`: the stops of a batch, one after the other.
+"""

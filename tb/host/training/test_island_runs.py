@@ -1,0 +1,174 @@
+"""Training with a host island: against torch in float64, golden against simulated RTL, resumed runs, evaluation."""
+
+from copy import deepcopy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.islands.runtime import IslandError
+from adagp.host.training.dataset import Dataset
+from adagp.host.training.inference import predict
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.network import Network
+from adagp.host.training.settings import TrainSettings
+from adagp.host.training.trainer import Trainer
+from adagp.spec.presets import preset
+from adagp.spec.registers import Status
+from hand_islands import NormReLU, put_island
+from scheduled_runs import config_of, simulated
+from torch import nn
+
+pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
+
+SEED, BATCH, IMAGE, N_CLASSES = 5, 8, (2, 4, 4), 3
+TINY, MEMORY = preset("tiny"), 1 << 20
+HYPER = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
+
+
+def setting(monkeypatch, **options):
+    print(f"seed {SEED}")
+    torch.manual_seed(SEED)
+    module = NormReLU(IMAGE[0], N_CLASSES, **options).double()
+    put_island(monkeypatch, module, IMAGE, BATCH)
+    images = np.random.default_rng(SEED).uniform(-1, 1, (BATCH, *IMAGE))
+    return module, Network(module, IMAGE, BATCH, TINY), images, np.arange(BATCH) % N_CLASSES
+
+
+def train_batch(network, device, images, labels, calibrate=False, phase=0):
+    network.write_input(device, images)
+    network.start(device, phase, calibrate=calibrate)
+    assert network.wait(device) & Status.HOST
+    logits = network.read_logits(device)
+    network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
+    device.resume()
+    assert network.wait(device) & Status.DONE
+    return logits
+
+
+def test_training_follows_torch(monkeypatch):
+    module, network, images, labels = setting(monkeypatch)
+    device = GoldenDevice(TINY, MEMORY)
+    network.load_state(device, module.state_dict())
+    network.set_hyper(device, *HYPER.values())
+    optimiser = torch.optim.SGD(module.parameters(), **HYPER)
+    first = {name: value.clone() for name, value in module.state_dict().items()}
+    for step in range(6):
+        logits = train_batch(network, device, images, labels, calibrate=step == 0)
+        expected = module(torch.from_numpy(images))
+        np.testing.assert_allclose(logits, expected.detach().numpy(), atol=2e-3)
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(expected, torch.from_numpy(labels)).backward()
+        optimiser.step()
+    state = network.state_dict(device)
+    assert list(state) == list(module.state_dict())
+    for name, value in module.state_dict().items():
+        assert (value != first[name]).any() and state[name].dtype == value.dtype, name
+        np.testing.assert_allclose(state[name], value, atol=1e-3)
+    assert state["norm.num_batches_tracked"] == 6
+    NormReLU(IMAGE[0], N_CLASSES).load_state_dict(state)
+    module.eval()
+    before = network.snapshot(device)
+    np.testing.assert_allclose(
+        predict(network, device, images[:5]), module(torch.from_numpy(images[:5])).detach().numpy(), atol=2e-3
+    )
+    after = network.snapshot(device)
+    changed = {name for name in before if not np.array_equal(before[name], after[name])}
+    assert changed <= {"exponents"} and len(before) > 10  # those of tensors that the host writes are batches' own
+
+
+class Run:
+    """Training by a schedule with warm-up, runs of GP batches and BP batches, on a device."""
+
+    def __init__(self, monkeypatch, device, variant, seed=SEED, **options):
+        torch.manual_seed(SEED)
+        module = NormReLU(IMAGE[0], N_CLASSES, **options).double()
+        with monkeypatch.context() as patch:
+            put_island(patch, module, IMAGE, BATCH)
+            source = None if variant == "baseline" else "predicted"
+            self.network = Network(module, IMAGE, BATCH, config_of(variant), ring_entries=4, source=source)
+        self.device, self.hashes, self.stop_after = device, [], None
+        self.network.load_state(device, module.state_dict(), SEED)
+        rng = np.random.default_rng(SEED)
+        x, y = rng.uniform(-1, 1, (6 * BATCH, *IMAGE)), rng.integers(0, N_CLASSES, 6 * BATCH)
+        data = Dataset("random", x[: 5 * BATCH], y[: 5 * BATCH], x[-3:], y[-3:], N_CLASSES)
+        settings = TrainSettings(
+            preset="tiny", variant=variant, epochs=2, batch=BATCH, learning_rate=0.05, schedule="constant", seed=seed,
+            phases="3:1",
+        )  # fmt: skip
+        self.trainer = Trainer(settings, self.network, device, data)
+        self.trainer.on_batch = self._seen
+
+    def _seen(self, progress, loss):
+        self.hashes.append(self.network.weights_hash(self.device))
+        if len(self.hashes) == self.stop_after:
+            raise InterruptedError
+
+    def go(self):
+        self.trainer.run()
+        return self.hashes
+
+
+def golden(variant):
+    return GoldenDevice(config_of(variant), MEMORY)
+
+
+@pytest.mark.parametrize("variant", ["baseline", "max"])
+def test_golden_and_simulated_rtl_end_with_the_same_bits(monkeypatch, variant):
+    runs = [Run(monkeypatch, device, variant, dropout=0.25) for device in (golden(variant), simulated(variant))]
+    one, other = (run.go() for run in runs)
+    progress = runs[0].trainer.progress
+    gp, n_starts = (4, 7) if variant == "max" else (0, 10)
+    assert progress.batches[2] == gp and sum(progress.batches) == 10
+    assert one == other and len(set(one)) == len(one) == n_starts
+    assert runs[0].network.state_dict(runs[0].device)["norm.num_batches_tracked"] == 10  # those of GP too
+    assert 0 < progress.island_seconds < progress.host_seconds
+    runs[1].device.close()
+
+
+def test_islands_learn_in_backpropagation_alone_but_their_statistics_move_in_every_batch(monkeypatch):
+    run, seen = Run(monkeypatch, golden("low"), "low"), []
+    run.trainer.on_batch = lambda progress, loss: seen.append((
+        list(progress.batches), {name: value.clone() for name, value in run.network.islands.state.parameters.items()},
+        run.network.islands.state.buffers["norm.num_batches_tracked"].item(),
+    ))  # fmt: skip
+    run.trainer.run()
+    only_gp = 0
+    for (before, parameters, _), (after, later, tracked) in pairwise(seen):
+        same = all(value.equal(later[name]) for name, value in parameters.items())
+        assert tracked == sum(after) and same == (before[:2] == after[:2])
+        only_gp += same
+    assert only_gp > 0
+
+
+@pytest.mark.parametrize("variant", ["baseline", "max"])
+def test_a_killed_run_goes_on_with_the_same_bits(monkeypatch, variant):
+    undisturbed = Run(monkeypatch, golden(variant), variant, dropout=0.25).go()
+    first = Run(monkeypatch, golden(variant), variant, dropout=0.25)
+    first.stop_after = 4
+    with pytest.raises(InterruptedError):
+        first.go()
+    arrays, progress = first.network.snapshot(first.device), deepcopy(first.trainer.progress)
+    second = Run(monkeypatch, golden(variant), variant, dropout=0.25)
+    second.network.restore(second.device, arrays)
+    second.trainer.progress = progress
+    assert first.hashes + second.go() == undisturbed
+    del arrays["island.momentum.norm.weight"]
+    with pytest.raises(KeyError, match=r"island\.momentum\.norm\.weight"):
+        second.network.restore(second.device, arrays)
+
+
+def test_random_operators_depend_on_the_seed(monkeypatch):
+    hashes = [Run(monkeypatch, golden("baseline"), "baseline", seed, dropout=0.5).go()[0] for seed in (1, 1, 2)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_results_beyond_all_exponents_are_refused(monkeypatch):
+    module, network, images, _ = setting(monkeypatch)
+    device = GoldenDevice(TINY, MEMORY)
+    network.load_state(device, {**module.state_dict(), "norm.weight": torch.full((6,), float("inf"))})
+    network.write_input(device, images)
+    network.start(device, 0, calibrate=True)
+    with pytest.raises(IslandError, match="norm, forward on the host: a tensor's largest magnitude must be finite"):
+        network.wait(device)
