@@ -51,7 +51,9 @@ class Compiled:
     copies: dict[str, Program] = field(default_factory=dict)
     """The source's programs beside the batch's."""
     stops: tuple[Stop, ...] = ()
+    """The HOST commands in program order."""
     values: dict[str, Value] = field(default_factory=dict)
+    """Values by name, of those at least that stops read or write."""
 
     @property
     def window(self) -> range:

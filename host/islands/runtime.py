@@ -74,10 +74,13 @@ class Islands:
     def __bool__(self) -> bool:
         return bool(self.islands)
 
-    def begin(self, phases: Sequence[int], moment: Moment | None = None) -> None:
-        """Get ready for batches of these phases; ``moment``: the place of the first one in the run."""
+    def begin(self, phases: Sequence[int], moment: Moment | None = None, whole: bool = True) -> None:
+        """Get ready for batches of these phases; ``moment``: the place of the first one in the run.
+
+        Not ``whole``: the program may end before its last stop.
+        """
         self._moment = moment or Moment()
-        self._coming = self._stops(phases)
+        self._coming, self._whole = self._stops(phases), whole
         self._tapes: dict[str, _Tape] = {}
         self._gradients: dict[str, torch.Tensor] = {}
 
@@ -109,9 +112,9 @@ class Islands:
             self.seconds += time.perf_counter() - began
             device.resume()
         if not status & Status.HOST:
-            left = next(self._coming, None)
-            if left is not None:
-                raise IslandError(f"the program ended before its {left[2].kind} stop")
+            left = [stop.kind for _, _, stop in self._coming]
+            if left and self._whole:
+                raise IslandError(f"the program ended before its {left[0]} stop")
         return status
 
     def _compute(self, stop: Stop, places: Places, batch: int, phase: int) -> None:

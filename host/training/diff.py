@@ -6,6 +6,7 @@ import numpy as np
 
 from ...spec.commands import Command, Opcode, Phase
 from ...spec.phases import BP, GP, WARMUP
+from ...spec.registers import Status
 from ..compiler.tensors import Tensor, part_of
 from ..devices.device import Device
 from ..program import Line, Program
@@ -60,14 +61,15 @@ def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, 
 def _run_batch(network: Network, device: Device, program: Program, rng, phase: int, calibrate: bool) -> None:
     device.write(program.address, program.words())
     network.write_input(device, rng.random((network.batch, *network.input_shape)))
+    network.islands.begin([phase], whole=False)
     device.start(program, phase, 1, calibrate)
-    device.wait()
-    if any(line.command.opcode == Opcode.HOST and line.command.phase_mask & 1 << phase for line in program):
+    status = network.wait(device)
+    if status & Status.HOST:
         logits_NK = network.read_logits(device)
         labels_N = rng.integers(0, logits_NK.shape[1], network.batch)
         network.write_loss_gradient(device, softmax_cross_entropy(logits_NK, labels_N)[1])
         device.resume()
-        device.wait()
+        network.wait(device)
 
 
 def _contents(network: Network, device: Device) -> dict[str, np.ndarray]:

@@ -9,11 +9,13 @@ import torch
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.islands.runtime import IslandError
 from adagp.host.training.dataset import Dataset
+from adagp.host.training.diff import compare
 from adagp.host.training.inference import predict
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
 from adagp.host.training.settings import TrainSettings
 from adagp.host.training.trainer import Trainer
+from adagp.spec.commands import Opcode
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 from hand_islands import NormReLU, put_island
@@ -172,3 +174,22 @@ def test_results_beyond_all_exponents_are_refused(monkeypatch):
     network.start(device, 0, calibrate=True)
     with pytest.raises(IslandError, match="norm, forward on the host: a tensor's largest magnitude must be finite"):
         network.wait(device)
+
+
+def test_two_devices_are_compared_command_by_command(monkeypatch):
+    """A prefix of the program may end before its last stop."""
+    module, network, *_ = setting(monkeypatch)
+    one, other = GoldenDevice(TINY, MEMORY), GoldenDevice(TINY, MEMORY)
+    assert compare(network, one, other, module.state_dict(), SEED) is None
+    address = network.tensors["norm.output"].address
+    correct = other.machine.step
+
+    def step():
+        index = correct()
+        if index is not None and network.program[index].command.opcode == Opcode.BACKWARD_DATA:
+            other.machine.memory[address] ^= 1
+        return index
+
+    other.machine.step = step
+    found = compare(network, one, other, module.state_dict(), SEED)
+    assert found.tensor == "norm.output" and "backward_data" in found.line
