@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.host.devices.golden import GoldenDevice
-from adagp.host.islands.runtime import IslandError
+from adagp.host.islands.runtime import IslandError, Moment
 from adagp.host.training.dataset import Dataset
 from adagp.host.training.diff import compare
 from adagp.host.training.inference import predict
@@ -166,6 +166,18 @@ def test_random_operators_depend_on_the_seed(monkeypatch):
     assert hashes[0] == hashes[1] != hashes[2]
 
 
+def test_every_island_of_every_batch_draws_its_own(monkeypatch):
+    """Seeds depend on the batch's place in the run, not on the batches that are started together."""
+    seeds, draw = [], Moment.draw
+    monkeypatch.setattr(Moment, "draw", lambda *place: seeds.append(draw(*place)) or seeds[-1])
+    run = Run(monkeypatch, golden("low"), "low")
+    assert len(run.go()) == 7
+    places = [Moment(SEED, epoch, batch) for epoch in (0, 1) for batch in range(5)]
+    training = [seed for seed in dict.fromkeys(seeds) if seed in {draw(place, 0, 0) for place in places}]
+    assert training == [draw(place, 0, 0) for place in places] and len(set(training)) == 10
+    assert draw(places[0], 2, 0) == draw(places[2], 0, 0) != draw(places[2], 0, 1)
+
+
 def test_results_beyond_all_exponents_are_refused(monkeypatch):
     module, network, images, _ = setting(monkeypatch)
     device = GoldenDevice(TINY, MEMORY)
@@ -182,14 +194,11 @@ def test_two_devices_are_compared_command_by_command(monkeypatch):
     one, other = GoldenDevice(TINY, MEMORY), GoldenDevice(TINY, MEMORY)
     assert compare(network, one, other, module.state_dict(), SEED) is None
     address = network.tensors["norm.output"].address
-    correct = other.machine.step
 
-    def step():
-        index = correct()
-        if index is not None and network.program[index].command.opcode == Opcode.BACKWARD_DATA:
+    def wrong(index, command):
+        if command.opcode == Opcode.BACKWARD_DATA:
             other.machine.memory[address] ^= 1
-        return index
 
-    other.machine.step = step
+    other.machine.on_command = wrong
     found = compare(network, one, other, module.state_dict(), SEED)
     assert found.tensor == "norm.output" and "backward_data" in found.line
