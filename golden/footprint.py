@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from ..spec.commands import CMode, Command, Opcode
 from ..spec.config import Config
-from ..spec.operands import UPDATES, Operand, operands, outputs
+from ..spec.opcodes import UPDATES
+from ..spec.operands import Operand, operands, outputs
 
 __all__ = ["Runs", "reads", "writes"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..spec.commands import Command
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
-from ..spec.operands import COMPUTE, UPDATES
+from ..spec.opcodes import COMPUTE, UPDATES
 from .footprint import Runs, reads, writes
 from .occupancy import Tile, misfit
 from .validate import validate

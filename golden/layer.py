@@ -11,6 +11,7 @@ import numpy as np
 
 from ..spec.commands import CMode, Command, Opcode
 from ..spec.config import Config
+from ..spec.opcodes import AVERAGES, GEMMS
 from . import pool
 from .array import matmul
 from .epilogue import Result, epilogue
@@ -87,9 +88,9 @@ def _sums(command: Command, x: Mapping[str, np.ndarray], config: Config) -> tupl
 
 
 def _sums_exponent(command: Command, exps: LayerExponents) -> int:
-    if command.opcode < Opcode.MAXPOOL:
+    if command.opcode in GEMMS:
         return exps.a + exps.b
-    return exps.a + command.const_exponent if command.opcode >= Opcode.AVGPOOL else exps.a
+    return exps.a + command.const_exponent if command.opcode in AVERAGES else exps.a
 
 
 def _dry_exponent(command: Command, exps: LayerExponents, config: Config) -> int:

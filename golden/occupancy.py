@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from ..spec.commands import Command, Opcode
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
+from ..spec.opcodes import BACKWARD, POOLS
 
 __all__ = ["Misfit", "Tile", "misfit"]
 
-_BACKWARD = (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD)
 _PRODUCT = 1 << 30
 
 
@@ -35,8 +35,8 @@ class Tile:
 
     def __init__(self, command: Command):
         g = command
-        back = g.opcode in _BACKWARD
-        self.weight, self.pool = g.opcode == Opcode.BACKWARD_WEIGHT, g.opcode >= Opcode.MAXPOOL
+        back = g.opcode in BACKWARD
+        self.weight, self.pool = g.opcode == Opcode.BACKWARD_WEIGHT, g.opcode in POOLS
         self.height, self.width = (g.h, g.w) if back else (g.oh, g.ow)
         self.inner, self.outer = (g.q, g.c) if back else (g.c, g.q)
         i_tile, o_tile = (g.qb, g.cb) if back else (g.cb, g.qb)

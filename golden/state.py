@@ -5,7 +5,8 @@ import numpy as np
 from ..spec.commands import Command, Phase
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
-from ..spec.operands import UPDATES, Operand, operands, outputs
+from ..spec.opcodes import UPDATES
+from ..spec.operands import Operand, operands, outputs
 from ..spec.registers import N_REGIONS
 from ..spec.schedule import Schedule, State
 from .adam import Powers

@@ -6,15 +6,11 @@ from ..spec.commands import Adam, CMode, Command, Opcode, Source
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from ..spec.numerics import CONSTANT_MAX, operand_max, window_sizes
-from ..spec.operands import COMPUTE, UPDATES
+from ..spec.opcodes import AVERAGES, COMPUTE, GEMMS, MAXIMA, POOLS, UPDATES, built
 
 __all__ = ["validate"]
 
-_POOLS = range(Opcode.MAXPOOL, Opcode.UPDATE)
-_MAXIMA = (Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD)
-_AVERAGES = (Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD, Opcode.REORGANISE)
 _HYPERS = {Opcode.UPDATE: 3, Opcode.ADAM: len(Adam)}
-_GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 _PRODUCT = 1 << 30
 
 
@@ -46,7 +42,7 @@ def _geometry(command: Command, config: Config) -> ErrorCode:
     for size, out, kernel, pad in ((g.h, g.oh, g.r, g.pad_y), (g.w, g.ow, g.s, g.pad_x)):
         if (out - 1) * g.stride + kernel > size + 2 * pad:
             return ErrorCode.BAD_GEOMETRY
-    if (g.opcode in _POOLS and g.q != g.c) or 0 < g.y_pitch < g.q:
+    if (g.opcode in POOLS and g.q != g.c) or 0 < g.y_pitch < g.q:
         return ErrorCode.BAD_GEOMETRY
     return _sizes(command, config)
 
@@ -60,7 +56,7 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
     reduction = g.n * g.oh * g.ow if g.opcode == Opcode.BACKWARD_WEIGHT else taps * channels
     if max(filter_elements, reduction) >= _PRODUCT:
         return ErrorCode.BAD_GEOMETRY
-    if g.opcode not in _POOLS and reduction > config.max_reduction:
+    if g.opcode not in POOLS and reduction > config.max_reduction:
         return ErrorCode.ACC_OVERFLOW
     operand = operand_max(config.operand_width)
     if g.opcode == Opcode.FORWARD and g.reorganise:
@@ -72,13 +68,13 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
     several = max(g.n, g.h, g.w, g.oh, g.ow, g.r, g.s) > 1  # pixels or taps
     if g.opcode == Opcode.REORGANISE and (several or g.c > 4 * config.n_filters):
         return ErrorCode.BAD_GEOMETRY
-    if g.opcode in _AVERAGES and taps * CONSTANT_MAX * operand >= 1 << (config.acc_width - 1):
+    if g.opcode in AVERAGES and taps * CONSTANT_MAX * operand >= 1 << (config.acc_width - 1):
         return ErrorCode.ACC_OVERFLOW
-    if g.opcode in _MAXIMA and taps > operand:
+    if g.opcode in MAXIMA and taps > operand:
         return ErrorCode.BAD_GEOMETRY
-    pixel = g.q if g.opcode in _POOLS else max(g.q, g.y_pitch)
+    pixel = g.q if g.opcode in POOLS else max(g.q, g.y_pitch)
     tensors = [g.n * g.h * g.w * g.c, g.n * g.oh * g.ow * pixel]
-    if g.opcode not in _POOLS:
+    if g.opcode not in POOLS:
         tensors.append(g.q * (filter_elements + 1))
     return ErrorCode.BAD_GEOMETRY if max(tensors) * config.operand_bytes >= _PRODUCT else ErrorCode.NONE
 
@@ -87,8 +83,8 @@ def _predicts(command: Command) -> bool:
     """Return whether the command takes hardware that only variants with a predictor have."""
     g = command
     if g.opcode in COMPUTE:
-        return g.opcode == Opcode.REORGANISE or g.c_mode == CMode.SUB or bool(g.reorganise or g.predictor)
-    return g.opcode == Opcode.ADAM or bool(g.quality or g.source)
+        return g.c_mode == CMode.SUB or bool(g.reorganise or g.predictor)
+    return bool(g.quality or g.source)
 
 
 def validate(command: Command, config: Config, given: Mapping[str, int] | None = None) -> ErrorCode:
@@ -98,13 +94,15 @@ def validate(command: Command, config: Config, given: Mapping[str, int] | None =
     """
     if command.opcode not in COMPUTE and command.opcode not in UPDATES:
         return ErrorCode.NONE
+    if command.opcode not in built(config):
+        return ErrorCode.BAD_OPCODE
     if command.opcode in COMPUTE and command.c_mode not in tuple(CMode):
         return ErrorCode.BAD_OPCODE
     if _predicts(command) and not config.predicts:
         return ErrorCode.BAD_OPCODE
     if command.opcode == Opcode.UPDATE and command.source > (Source.RANDOM if config.random_signs else Source.ZERO):
         return ErrorCode.BAD_OPCODE
-    if command.opcode in COMPUTE and command.predictor and (command.opcode not in _GEMMS or command.reorganise):
+    if command.opcode in COMPUTE and command.predictor and (command.opcode not in GEMMS or command.reorganise):
         return ErrorCode.BAD_OPCODE
     if given is not None and any(getattr(command, name) > count for name, count in given.items()):
         return ErrorCode.BAD_WAIT

@@ -6,7 +6,8 @@ import numpy as np
 
 from ..spec.commands import Adam, CMode, Command, Opcode, Source
 from ..spec.numerics import unpredicted
-from ..spec.operands import COMPUTE, macs
+from ..spec.opcodes import COMPUTE
+from ..spec.operands import macs
 from . import layer
 from .adam import AdamExponents, adam, step_rate
 from .quality import Quality, quality_sums, rms_exponent

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase, command_field
 from ..spec.config import VERSION, Config
+from ..spec.opcodes import BACKWARD, POOLS, UPDATES
 from ..spec.operands import WAITS
 
 __all__ = ["ALIGNMENT", "AssemblerError", "Line", "Program", "describe", "disassemble", "header"]
@@ -28,7 +29,6 @@ _OPCODE = command_field("opcode")
 _PHASES = {Phase.ALL: "all phases", Phase.TRAIN: "training"}
 _CONTROL = (Opcode.HEADER, Opcode.COMMIT, Opcode.HOST, Opcode.END)
 _FLAGS = ("bias", "relu", "swap", "out_outer", "ring", "track", "reorganise", "predictor")
-_POOLS = range(Opcode.MAXPOOL, Opcode.UPDATE)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def describe(index: int, command: Command, name: str = "") -> str:
     parts = [f"{index:4}  {command.opcode.name.lower():16} {name:16}"]
     if command.opcode == Opcode.HEADER:
         parts.append(f"config {command.config_hash:08x} version {command.version:08x}")
-    elif command.opcode in (Opcode.UPDATE, Opcode.ADAM):
+    elif command.opcode in UPDATES:
         parts.append(f"{command.count} weights hyper {command.hyper}")
     elif command.opcode not in _CONTROL:
         parts += _shape(command)
@@ -145,7 +145,7 @@ def _shape(c):
     small = f"[{c.n}x{c.oh}x{c.ow}x{c.q}]"
     if c.opcode == Opcode.BACKWARD_WEIGHT:
         yield f"{big}*{small}->[{c.q}x{c.r}x{c.s}x{c.c}]"
-    elif c.opcode in (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD):
+    elif c.opcode in BACKWARD:
         yield f"{small}*{kernel}->{big}"
     else:
         yield f"{big}*{kernel}->{small}"
@@ -158,7 +158,7 @@ def _shape(c):
     yield from (name for name in _FLAGS if getattr(c, name))
     if c.c_mode:
         yield CMode(c.c_mode).name.lower() if c.c_mode in iter(CMode) else f"c_mode {c.c_mode}"
-    yield f"tile n{c.nb} y{c.yb} c{c.cb}" + ("" if c.opcode in _POOLS else f" q{c.qb}")
+    yield f"tile n{c.nb} y{c.yb} c{c.cb}" + ("" if c.opcode in POOLS else f" q{c.qb}")
 
 
 def _operands(c):

@@ -102,7 +102,7 @@ class Core(wiring.Component):
             "read": Out(ReadClient(config)), "write": Out(WriteClient(config)),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
             "stop": In(StopLayout), "lost": In(LostLayout), "hold": Out(1), "writing": Out(1),
-            "result_valid": Out(1), "result": Out(ResultLayout),
+            "result_valid": Out(1), "result": Out(ResultLayout(config)),
             "errors": Out(data.ArrayLayout(ErrorLayout, self.ERRORS)), "losses": Out(self.ERRORS),
             "macs": Out(range(config.n_pes + 1)), "saturations": Out(range(n_lanes(config) + 1)),
             "active": Out(1), **{stall: Out(1) for stall in STALLS},

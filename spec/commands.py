@@ -34,24 +34,42 @@ class Opcode(IntEnum):
     """Y = window maximum; idx receives 1 + the winning tap's index: a = X, b = idx, out = Y."""
     MAXPOOL_BACKWARD = 5
     """dX = sum of the dY whose idx names this element: a = dY, b = idx, out = dX."""
-    AVGPOOL = 6
+    DEPTHWISE = 6
+    """Y = X conv W, each channel with a filter of its own: a = X, b = W (with bias as FORWARD's), out = Y."""
+    DEPTHWISE_BACKWARD_DATA = 7
+    """dX of a DEPTHWISE: a = dY, b = W, out = dX."""
+    DEPTHWISE_BACKWARD_WEIGHT = 8
+    """dW of a DEPTHWISE: a = X, b = dY, out = dW."""
+    NORM_SUMS = 9
+    """Sums of each channel: of x and x*x (a = X), or of g and g*x (a = dY, b = X)."""
+    NORM_CONSTANTS = 10
+    """Constants of batch norm's forward pass, a row a channel, from the sums and the parameters."""
+    NORM_APPLY = 11
+    """Y = each channel's A * x + B, by its constants."""
+    NORM_GRADIENT = 12
+    """Gradients of the parameters of a batch norm, from the sums."""
+    NORM_BACKWARD = 13
+    """Constants of batch norm's backward pass."""
+    NORM_APPLY_BACKWARD = 14
+    """dX = each channel's P * g + Q * x + R, by its constants."""
+    AVGPOOL = 15
     """Y = window sum times the constant: a = X, out = Y. With a 1x1 window: copy, scale, add."""
-    AVGPOOL_BACKWARD = 7
+    AVGPOOL_BACKWARD = 16
     """dX = sum of the covering windows' dY times the constant: a = dY, out = dX."""
-    REORGANISE = 8
+    REORGANISE = 17
     """The sums that the last FORWARD with ``reorganise`` made, times the constant, as [n, 1, 1, c] with n = h = w = 1
     and c = four a filter: out = the result. a_id is that FORWARD's out_id."""
-    UPDATE = 9
+    UPDATE = 18
     """SGD with momentum and weight decay over ``count`` weights: a = dW, b = W (operand copy),
     c = low halves of the master weights, out = momentum. With ``quality``, d = errors of the prediction."""
-    ADAM = 10
+    ADAM = 19
     """Adam over ``count`` weights: a = dW, b = W (operand copy), c = low halves of the master weights,
     out = first moments, d = second moments."""
-    COMMIT = 11
+    COMMIT = 20
     """Wait for everything before it, then adjust all exponents from the batch's maxima."""
-    HOST = 12
+    HOST = 21
     """Wait for everything before it, raise the interrupt, go on at the next doorbell."""
-    END = 13
+    END = 22
     """Wait for everything before it, count a batch; start over while batches remain, else stop."""
 
 
@@ -108,7 +126,6 @@ FIELDS = (
     Field("phase_mask", 0, 8, 8, "phases in which the command is executed (see Phase)"),
     Field("layer", 0, 16, 16, "layer number, for traces, messages and random signs only"),
     Field("relu", 1, 0, 1, "epilogue: negative results become 0"),
-    Field("c_mode", 1, 1, 2, "epilogue: use of the C operand (see CMode)"),
     Field("bias", 1, 3, 1, "FORWARD: add the bias; BACKWARD_WEIGHT: also make the bias gradient"),
     Field("swap", 1, 4, 1, "GEMM: operand A is stationary and B streams, instead of B and A"),
     Field("ring", 1, 5, 1, "operand A is the current entry of the input ring; a_addr is an offset"),
@@ -118,16 +135,15 @@ FIELDS = (
     Field("quality", 1, 9, 1, "UPDATE: also sum up errors and gradients; the layer's scale takes part in the commit"),
     Field("source", 1, 10, 2, "UPDATE: see Source"),
     Field("predictor", 1, 12, 1, "GEMM of the predictor: on its own array, where there is one"),
+    Field("c_mode", 1, 16, 3, "epilogue: use of the C operand (see CMode)"),
     Field("wait_main", 2, 0, 16, "compute commands of this batch (executed, not the predictor's) to complete first"),
     Field("wait_update", 2, 16, 16, "UPDATE and ADAM commands of this batch (executed ones) to complete first"),
     Field("a_addr", 3, 0, 32, "byte address of operand A"),
     Field("b_addr", 4, 0, 32, "byte address of operand B"),
     Field("c_addr", 5, 0, 32, "byte address of operand C"),
     Field("out_addr", 6, 0, 32, "byte address of the result"),
-    Field("a_id", 7, 0, 8, "tensor (exponent) number of operand A"),
-    Field("b_id", 7, 8, 8, "tensor number of operand B"),
-    Field("c_id", 7, 16, 8, "tensor number of operand C"),
-    Field("out_id", 7, 24, 8, "tensor number of the result"),
+    Field("a_id", 7, 0, 16, "tensor (exponent) number of operand A"),
+    Field("b_id", 7, 16, 16, "tensor number of operand B"),
     Field("n", 8, 0, 16, "images in the batch"),
     Field("c", 8, 16, 16, "input channels"),
     Field("h", 9, 0, 16, "input height"),
@@ -148,11 +164,13 @@ FIELDS = (
     Field("const_exponent", 15, 16, 8, "AVGPOOL: its exponent", signed=True),
     Field("count", 16, 0, 32, "UPDATE, ADAM: weights in the tensor, biases included"),
     Field("hyper", 17, 0, 8, "UPDATE: table index of the learning rate, then momentum, weight decay. ADAM: see Adam"),
-    Field("scale_id", 17, 8, 8, "number of the tensor whose exponent is the layer's scale; 0: none (scale 1)"),
-    Field("d_id", 17, 16, 8, "tensor number of operand D"),
     Field("d_addr", 20, 0, 32, "byte address of operand D"),
     Field("y_pitch", 21, 0, 24, "elements from a pixel of Y (in any role) to the next one; 0: q"),
     Field("wait_predictor", 22, 0, 16, "predictor's commands of this batch (executed ones) to complete first"),
+    Field("c_id", 23, 0, 16, "tensor number of operand C"),
+    Field("out_id", 23, 16, 16, "tensor number of the result"),
+    Field("scale_id", 24, 0, 16, "number of the tensor whose exponent is the layer's scale; 0: none (scale 1)"),
+    Field("d_id", 24, 16, 16, "tensor number of operand D"),
     Field("config_hash", 18, 0, 32, "HEADER: Config.config_hash"),
     Field("version", 19, 0, 32, "HEADER: adagp.spec.config.VERSION"),
 )

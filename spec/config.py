@@ -10,7 +10,7 @@ from .validation import ConfigError, is_power_of_two, require, require_types
 
 __all__ = ["FAMILIES", "VARIANTS", "VERSION", "Config"]
 
-VERSION = 0x0001_0000
+VERSION = 0x0002_0000
 """Version of the hardware/software contract (major in the upper half word)."""
 
 FAMILIES = ("ecp5", "ice40", "xilinx")
@@ -35,6 +35,9 @@ class Config:
     ``n_predicted`` weights. With ``random_signs`` they can also change the signs at random, for comparison. Only
     ``max`` has an array of its own for this, of ``predictor_rows`` by ``predictor_cols``; a core where these are 0 is
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
+
+    ``depthwise``, ``batch_norm`` and ``clamps`` are switches of hardware for depthwise convolutions, batch norm, and
+    bounds and slopes of ReLUs. None of it is built yet, so they must be False.
 
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
@@ -61,6 +64,9 @@ class Config:
     predictor_cols: int = 4
     predictor_depth: int = 2
     random_signs: bool = False
+    depthwise: bool = False
+    batch_norm: bool = False
+    clamps: bool = False
     variant: str = "baseline"
 
     def __post_init__(self):
@@ -76,7 +82,7 @@ class Config:
             require(elements <= 65536, field, getattr(self, field), f"{field} * banks({self.banks}) <= 65536 elements")
         require(16 <= self.acc_depth <= 65536, "acc_depth", self.acc_depth, "16 <= acc_depth <= 65536")
         require(self.c_depth * self.banks >= self.cols * 4, "c_depth", self.c_depth, "c_depth * banks >= 4 * cols")
-        require(16 <= self.n_tensors <= 256, "n_tensors", self.n_tensors, "16 <= n_tensors <= 256")
+        require(16 <= self.n_tensors <= 4096, "n_tensors", self.n_tensors, "16 <= n_tensors <= 4096")
         require(4 <= self.n_hyper <= 256, "n_hyper", self.n_hyper, "4 <= n_hyper <= 256")
         momenta = self.port_width // 32
         require(
@@ -99,6 +105,8 @@ class Config:
         require(1 <= self.n_predicted <= 65535, "n_predicted", self.n_predicted, "1 <= n_predicted <= 65535")
         depth = self.predictor_depth
         require(is_power_of_two(depth) and 2 <= depth <= 64, "predictor_depth", depth, "a power of two in 2..64")
+        for field in ("depthwise", "batch_norm", "clamps"):
+            require(not getattr(self, field), field, getattr(self, field), f"{field} is False (not built yet)")
         require(self.variant in VARIANTS, "variant", self.variant, f"variant in {{{', '.join(VARIANTS)}}}")
         if self.predicts and self.predictor_rows:
             require(self.operand_width == 16, "operand_width", self.operand_width, "16 where gradients are predicted")

@@ -5,22 +5,14 @@ from dataclasses import dataclass
 
 from .commands import CMode, Command, Opcode, Source
 from .config import Config
+from .opcodes import BACKWARD, GEMMS, MAXIMA, UPDATES
 
-__all__ = ["COMPUTE", "UPDATES", "WAITS", "Operand", "counted", "macs", "operands", "outputs"]
-
-COMPUTE = frozenset(range(Opcode.FORWARD, Opcode.UPDATE))
-"""Opcodes that the sequencer executes."""
-
-UPDATES = (Opcode.UPDATE, Opcode.ADAM)
-"""Opcodes that the update unit executes."""
+__all__ = ["WAITS", "Operand", "counted", "macs", "operands", "outputs"]
 
 WAITS = ("wait_main", "wait_update", "wait_predictor")
 """Fields that say how many earlier commands of each kind must be complete."""
 
-_PITCHED = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
-_READS_Y = (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD)
 _WITH_FILTERS = (Opcode.FORWARD, Opcode.BACKWARD_DATA)
-_WITH_INDEX = (Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD)
 
 
 @dataclass(frozen=True)
@@ -62,18 +54,18 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
         places = {"a": a_base, "b": g.b_addr, "c": g.c_addr, "d": g.d_addr, "out": g.out_addr}
         return {name: Operand(places[name], (g.count,), sizes[name]) for name in sizes}
     x, y, filters = (g.n, g.h, g.w, g.c), (g.n, g.oh, g.ow, g.q), (g.q, g.r * g.s * g.c + 1)
-    out = filters if g.opcode == Opcode.BACKWARD_WEIGHT else x if g.opcode in _READS_Y else y
-    pitch = g.y_pitch if g.opcode in _PITCHED else 0
+    out = filters if g.opcode == Opcode.BACKWARD_WEIGHT else x if g.opcode in BACKWARD else y
+    pitch = g.y_pitch if g.opcode in GEMMS else 0
 
     def place(address, shape):
         return Operand(address, shape, operand, pitch if shape is y else 0)
 
     found = {"out": place(g.out_addr, out)}
     if g.opcode != Opcode.REORGANISE:
-        found["a"] = place(a_base, y if g.opcode in _READS_Y else x)
+        found["a"] = place(a_base, y if g.opcode in BACKWARD else x)
     if g.opcode in _WITH_FILTERS:
         found["b"] = place(g.b_addr, filters)
-    elif g.opcode == Opcode.BACKWARD_WEIGHT or g.opcode in _WITH_INDEX:
+    elif g.opcode == Opcode.BACKWARD_WEIGHT or g.opcode in MAXIMA:
         found["b"] = place(g.b_addr, y)
     if g.c_mode != CMode.NONE:
         found["c"] = place(g.c_addr, out)

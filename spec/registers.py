@@ -104,7 +104,7 @@ _BASE = (
     ("RING_COUNT", Access.RW, "input ring: entries"),
     ("RING_INDEX", Access.RW, "input ring: current entry"),
     ("PREDICTOR", Access.RW, "byte address of the predictor memory, a multiple of Config.predictor_window; 0: nowhere"),
-    ("TENSOR", Access.RW, "tensor number that EXPONENT shows", 8),
+    ("TENSOR", Access.RW, "tensor number that EXPONENT shows", 12),
     (
         "EXPONENT",
         Access.RW,

@@ -30,7 +30,8 @@ from ...host.training.session import open_session
 from ...host.training.settings import TrainSettings
 from ...host.training.trainer import Trainer
 from ...spec.commands import Opcode, Phase
-from ...spec.operands import COMPUTE, operands
+from ...spec.opcodes import COMPUTE
+from ...spec.operands import operands
 from ...spec.presets import preset
 from ..instruments.results import FOLDER, write_results
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from ...spec.commands import Command, Phase
 from ...spec.config import Config
-from ...spec.operands import COMPUTE, UPDATES, WAITS, counted, operands, outputs
+from ...spec.opcodes import COMPUTE, UPDATES
+from ...spec.operands import WAITS, counted, operands, outputs
 from ..program import Line
 
 __all__ = ["Access", "access", "with_waits"]

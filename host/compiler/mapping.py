@@ -9,6 +9,7 @@ import numpy as np
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
 from ...spec.numerics import TENSOR_BYTES
+from ...spec.opcodes import AVERAGES, MAXIMA
 from .cost_model import Tiling
 from .occupancy import LIMITS, Shape, limits, occupancy
 
@@ -81,9 +82,9 @@ def _too_large(shape, config):
     """The limit that the layer exceeds however it is cut, as a message; None if it exceeds none."""
     if not shape.pool and shape.reduction > config.max_reduction:
         return f"sums of {shape.reduction} products exceed the accumulator's {config.max_reduction}"
-    if shape.opcode in (Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD) and shape.taps > config.max_average_taps:
+    if shape.opcode in AVERAGES and shape.taps > config.max_average_taps:
         return f"averages of {shape.taps} elements exceed the accumulator's {config.max_average_taps}"
-    if shape.opcode in (Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD) and shape.taps > config.max_index:
+    if shape.opcode in MAXIMA and shape.taps > config.max_index:
         return f"an operand can number {config.max_index} elements of a window, not {shape.taps}"
     read, written = shape.in_h * shape.in_w * shape.ic, shape.out_h * shape.out_w * shape.oc
     c, q = (shape.oc, shape.ic) if shape.opcode == Opcode.BACKWARD_DATA else (shape.ic, shape.oc)

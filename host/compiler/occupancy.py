@@ -11,13 +11,12 @@ import numpy as np
 
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
+from ...spec.opcodes import BACKWARD, GEMMS, POOLS
 
 __all__ = ["LIMITS", "Extent", "Shape", "limits", "occupancy"]
 
 LIMITS = ("A scratchpad", "B scratchpad", "C scratchpad", "accumulator", "bias memory")
 """Memories that a tile can exceed, in the order of :func:`occupancy`."""
-
-_BACKWARD = (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD)
 
 
 def align(value, residue, banks):
@@ -67,8 +66,8 @@ class Shape:
         """The shape of command ``c``; its tile fields don't matter."""
         opcode = Opcode.AVGPOOL if c.opcode == Opcode.REORGANISE else c.opcode  # of sums that are there already
         common = {"opcode": opcode, "n": c.n, "r": c.r, "s": c.s, "bias": c.bias, "c_mode": c.c_mode}
-        common["pitch"] = c.y_pitch if c.y_pitch > c.q and c.opcode < Opcode.MAXPOOL else 0
-        if c.opcode in _BACKWARD:
+        common["pitch"] = c.y_pitch if c.y_pitch > c.q and c.opcode in GEMMS else 0
+        if c.opcode in BACKWARD:
             return cls(
                 ic=c.q, oc=c.c, in_h=c.oh, in_w=c.ow, out_h=c.h, out_w=c.w, step=1, dilate=c.stride,
                 pad_y=c.r - 1 - c.pad_y, pad_x=c.s - 1 - c.pad_x, **common,
@@ -84,7 +83,7 @@ class Shape:
 
     @property
     def pool(self) -> bool:
-        return self.opcode >= Opcode.MAXPOOL
+        return self.opcode in POOLS
 
     @property
     def taps(self) -> int:

@@ -1,12 +1,13 @@
 """Checks of fetched commands: refuse, skip or accept."""
 
-from amaranth import Cat, Module
+from amaranth import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.commands import Adam, CMode, Opcode, Source
 from ...spec.config import VERSION, Config
 from ...spec.errors import ErrorCode
+from ...spec.opcodes import COMPUTE, GEMMS, UPDATES, built
 from ...spec.registers import N_PHASES
 from ..lib.delay import delayed
 from ..lib.interfaces import HYPER_PER_UPDATE
@@ -19,17 +20,17 @@ __all__ = ["CommandCheck", "is_update", "is_work"]
 
 def is_compute(opcode):
     """True for the opcode of a compute command."""
-    return (opcode >= Opcode.FORWARD) & (opcode < Opcode.UPDATE)
+    return (opcode >= min(COMPUTE)) & (opcode <= max(COMPUTE))
 
 
 def is_work(opcode):
     """True for the opcode of a compute, UPDATE or ADAM command."""
-    return (opcode >= Opcode.FORWARD) & (opcode <= Opcode.ADAM)
+    return (opcode >= min(COMPUTE)) & (opcode <= max(UPDATES))
 
 
 def is_update(opcode):
     """True for the opcode of a command of the update unit."""
-    return (opcode == Opcode.UPDATE) | (opcode == Opcode.ADAM)
+    return opcode.matches(*UPDATES)
 
 
 class CommandCheck(wiring.Component):
@@ -82,15 +83,17 @@ class CommandCheck(wiring.Component):
 
     def _unknown(self, command):
         """True if the command needs hardware that this variant, or the predictor's array, hasn't got."""
-        compute, update = is_compute(command.opcode), is_update(command.opcode)
-        reorganises = (command.opcode == Opcode.REORGANISE) | command.reorganise
-        if self.config.predicts:
-            gemm = command.opcode < Opcode.MAXPOOL
-            last = Source.RANDOM if self.config.random_signs else Source.ZERO
-            source = (command.opcode == Opcode.UPDATE) & (command.source > last)
-            return source | (compute & command.predictor & (~gemm | command.reorganise))
-        learns = (command.opcode == Opcode.ADAM) | command.quality | (command.source != 0)
-        return (compute & (reorganises | command.predictor | (command.c_mode == CMode.SUB))) | (update & learns)
+        config, opcode, c_mode = self.config, command.opcode, command.c_mode
+        compute, update = is_compute(opcode), is_update(opcode)
+        missing = set(Opcode) - set(built(config))
+        wrong = opcode.matches(*sorted(missing)) if missing else Const(0)
+        if config.predicts:
+            last = Source.RANDOM if config.random_signs else Source.ZERO
+            source = (opcode == Opcode.UPDATE) & (command.source > last)
+            aside = command.predictor & (~opcode.matches(*GEMMS) | command.reorganise)
+            return wrong | source | (compute & (aside | (c_mode > max(CMode))))
+        wrong |= compute & (command.reorganise | command.predictor | (c_mode >= CMode.SUB))
+        return wrong | (update & (command.quality | (command.source != 0)))
 
     def _references(self, command):
         """Faults of work's waits, tensors and addresses, with their codes; the conditions of one code are ORed."""

@@ -27,7 +27,7 @@ def result_ports(config: Config) -> dict:
     """Members of a signature for the reports of all sources."""
     return {
         name: member for source in result_sources(config)
-        for name, member in ((f"{source}_result_valid", In(1)), (f"{source}_result", In(ResultLayout)))
+        for name, member in ((f"{source}_result_valid", In(1)), (f"{source}_result", In(ResultLayout(config))))
     }  # fmt: skip
 
 
@@ -38,7 +38,7 @@ class Shadow(wiring.Component):
 
     Members
     -------
-    SOURCE_result_valid, SOURCE_result : In(1), In(ResultLayout)
+    SOURCE_result_valid, SOURCE_result : In(1), In(ResultLayout(config))
         events of a source; at most EVENT_DEPTH that aren't entered
     settled : Out(1)
         all events are entered
@@ -64,8 +64,9 @@ class Shadow(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = BlockMemory(ShadowLayout, self.config.n_tensors)
+        event_layout = ResultLayout(self.config)
         s0_valid = Signal()
-        s0_event = Signal(ResultLayout)
+        s0_event = Signal(event_layout)
         s1_valid, s2_valid = Signal(), Signal()
         earlier = 0  # high if a source before this one has an event
         for name in self.sources:
@@ -74,9 +75,9 @@ class Shadow(wiring.Component):
             chosen = ~Cat(earlier).any() & ~s1_valid & ~s2_valid
             m.d.comb += events.r_en.eq(chosen)
             with m.If(events.r_rdy & chosen):
-                m.d.comb += [s0_valid.eq(1), s0_event.eq(data.View(ResultLayout, events.r_data))]
+                m.d.comb += [s0_valid.eq(1), s0_event.eq(data.View(event_layout, events.r_data))]
             earlier = Cat(earlier, events.r_rdy)
-        s1_event, s2_event = Signal(ResultLayout), Signal(ResultLayout)
+        s1_event, s2_event = Signal(event_layout), Signal(event_layout)
         s1_addr = Signal(range(self.config.n_tensors))
         old = Signal(ShadowLayout)
         m.d.comb += [

@@ -97,7 +97,7 @@ class Drain(wiring.Component):
             "bias_data": In(signed(config.acc_width)),
             "acc_full": Out(Token()), "c_ready": Out(Token()),
             "acc_free": Out(1), "drained": Out(1),
-            "result_valid": Out(1), "result": Out(ResultLayout),
+            "result_valid": Out(1), "result": Out(ResultLayout(config)),
             "saturations": Out(range(n + 1)), "busy": Out(1), "begins": Out(1), "reads_c": Out(1),
         })  # fmt: skip
 
@@ -111,7 +111,7 @@ class Drain(wiring.Component):
         active = epilogue.mask.any() | self.reset
         gate = clock_gate(m, platform, "epilogue", active, Epilogue.LATENCY + 1, reset=False)
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
-        m.submodules.tracker = tracker = Maximum(sum_width(config))
+        m.submodules.tracker = tracker = Maximum(config, sum_width(config))
         en, held, summing = Signal(), Signal(), Signal()
         step = Signal.like(walk.step)
         m.d.comb += [

@@ -59,11 +59,11 @@ HYPER_PER_UPDATE = 3
 
 _SGD = {
     "index": 16, "dry": 1, "count": 32, "a_addr": 32, "b_addr": 32, "c_addr": 32, "out_addr": 32,
-    "b_id": 8, "out_id": 8, "eg": signed(8), "ew": signed(8), "ew_next": signed(8), "ev": signed(8),
+    "eg": signed(8), "ew": signed(8), "ew_next": signed(8), "ev": signed(8),
     "ev_next": signed(8), "ml": 16, "xl": signed(8), "mm": 16, "xm": signed(8), "md": 16, "xd": signed(8),
 }  # fmt: skip
 _PREDICTED = {
-    "adam": 1, "zero": 1, "quality": 1, "layer": 16, "d_addr": 32, "d_id": 8, "scale_id": 8, "eg": signed(9),
+    "adam": 1, "zero": 1, "quality": 1, "layer": 16, "d_addr": 32, "eg": signed(9),
     "ev_next": signed(9), "ed": signed(8), "ed_next": signed(9), "scale": signed(8),
     "more": data.ArrayLayout(HyperLayout, len(Adam) - HYPER_PER_UPDATE),
 }  # fmt: skip
@@ -88,7 +88,9 @@ def UpdateLayout(config: Config) -> data.StructLayout:
         change the gradient's signs at random; only where ``config.flips_signs``
     """
     random = {"random": 1} if config.flips_signs else {}
-    return data.StructLayout({**_SGD, **_PREDICTED, **random} if config.predicts else _SGD)
+    ids = ("b_id", "out_id", *(("d_id", "scale_id") if config.predicts else ()))
+    numbers = dict.fromkeys(ids, range(config.n_tensors))
+    return data.StructLayout({**_SGD, **numbers, **(_PREDICTED | random if config.predicts else {})})
 
 
 QualityLayout = data.StructLayout({
@@ -99,8 +101,11 @@ QualityLayout = data.StructLayout({
 elements, and the exponents of the errors and of the (scaled) gradients.
 """
 
-ResultLayout = data.StructLayout({"id": 8, "nonzero": 1, "top": signed(10)})
-"""A result tensor's report to the shadow exponents: its id, any result was nonzero, max bit length + exponent."""
+
+def ResultLayout(config: Config) -> data.StructLayout:
+    """A result tensor's report to the shadow exponents: its id, any result was nonzero, max bit length + exponent."""
+    return data.StructLayout({"id": range(config.n_tensors), "nonzero": 1, "top": signed(10)})
+
 
 ErrorLayout = data.StructLayout({"valid": 1, "code": 8, "index": 16})
 """A block's report, in a cycle with ``valid``: an :class:`adagp.spec.errors.ErrorCode` and the command's index."""

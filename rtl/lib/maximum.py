@@ -4,6 +4,7 @@ from amaranth import Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...spec.config import Config
 from .bit_length import BitLength
 from .interfaces import ResultLayout
 
@@ -15,6 +16,8 @@ class Maximum(wiring.Component):
 
     Parameters
     ----------
+    config : Config
+        decides how many tensors there are
     width
         bits of a magnitude
 
@@ -26,7 +29,7 @@ class Maximum(wiring.Component):
         OR of any number of magnitudes, taken every cycle; 0 changes nothing
     id, exponent : In
         passed to ``result`` directly
-    result : Out(ResultLayout)
+    result : Out(ResultLayout(config))
         the maximum, with ``id``
 
     Timing
@@ -36,9 +39,10 @@ class Maximum(wiring.Component):
 
     LATENCY = 1 + BitLength.LATENCY
 
-    def __init__(self, width: int):
+    def __init__(self, config: Config, width: int):
         super().__init__({
-            "clear": In(1), "i": In(width), "id": In(8), "exponent": In(signed(10)), "result": Out(ResultLayout),
+            "clear": In(1), "i": In(width), "id": In(range(config.n_tensors)), "exponent": In(signed(10)),
+            "result": Out(ResultLayout(config)),
         })  # fmt: skip
 
     def elaborate(self, platform):

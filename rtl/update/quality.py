@@ -33,7 +33,7 @@ class QualitySums(wiring.Component):
         tensor and exponent of ``result``; passed to it directly
     sums : Out(SumsLayout)
         the sums
-    result : Out(ResultLayout)
+    result : Out(ResultLayout(config))
         power of two near the root of the mean square of the true gradients
 
     Timing
@@ -46,8 +46,8 @@ class QualitySums(wiring.Component):
         lanes = config.update_lanes
         operands = data.ArrayLayout(signed(config.operand_width), lanes)
         super().__init__({
-            "clear": In(1), "mask": In(lanes), "e": In(operands), "t": In(operands), "id": In(8),
-            "exponent": In(signed(9)), "sums": Out(SumsLayout), "result": Out(ResultLayout),
+            "clear": In(1), "mask": In(lanes), "e": In(operands), "t": In(operands), "id": In(range(config.n_tensors)),
+            "exponent": In(signed(9)), "sums": Out(SumsLayout), "result": Out(ResultLayout(config)),
         })  # fmt: skip
 
     def elaborate(self, platform):

@@ -28,7 +28,7 @@ class ThirdResult(wiring.Component):
         errors and gradients
     s_magnitude : In(ROUNDED_WIDTH // 2)
         magnitudes of roots; 0 where there is none
-    result : Out(ResultLayout)
+    result : Out(ResultLayout(config))
         the result
     quality : Out(QualityLayout)
         the quality sums
@@ -46,14 +46,14 @@ class ThirdResult(wiring.Component):
         super().__init__({
             "clear": In(1), "task": In(UpdateLayout(config)), "mask": In(config.update_lanes),
             "e": In(operands), "g": In(operands), "s_magnitude": In(ROUNDED_WIDTH // 2),
-            "result": Out(ResultLayout), "quality": Out(QualityLayout),
+            "result": Out(ResultLayout(config)), "quality": Out(QualityLayout),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
         task = self.task
         m.submodules.sums = sums = QualitySums(self._config)
-        m.submodules.tracker = tracker = Maximum(ROUNDED_WIDTH // 2)
+        m.submodules.tracker = tracker = Maximum(self._config, ROUNDED_WIDTH // 2)
         m.d.comb += [
             sums.clear.eq(self.clear), sums.mask.eq(self.mask), sums.e.eq(self.e), sums.t.eq(self.g),
             sums.id.eq(task.scale_id), sums.exponent.eq(task.eg),

@@ -88,7 +88,7 @@ class Update(wiring.Component):
             "i": In(stream.Signature(UpdateLayout(config))), "reset": In(1),
             "read": Out(ReadClient(config)), "write": Out(WriteClient(config)),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
-            "done": Out(1), "result_valid": Out(1), "result": Out(ResultLayout),
+            "done": Out(1), "result_valid": Out(1), "result": Out(ResultLayout(config)),
             "saturations": Out(range(most_saturations(config) + 1)),
             "fault": Out(1), "fault_code": Out(ErrorCode), "fault_command": Out(16), "busy": Out(1),
             "stop": In(StopLayout), "hold": Out(1), "writing": Out(1),
@@ -181,7 +181,7 @@ class Update(wiring.Component):
 
     def _trackers(self, m, task, clear):
         """Add the maxima. They need no reset: each is cleared by a register of its own, before weights and results."""
-        v_tracker, w_tracker = Maximum(ROUNDED_WIDTH), Maximum(ROUNDED_WIDTH)
+        v_tracker, w_tracker = Maximum(self._config, ROUNDED_WIDTH), Maximum(self._config, ROUNDED_WIDTH)
         m.submodules.v_tracker, m.submodules.w_tracker = self._apart(v_tracker), self._apart(w_tracker)
         clears = Signal(2)
         m.d.sync += clears.eq(Cat(clear, clears))

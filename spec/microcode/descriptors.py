@@ -69,7 +69,7 @@ DRAIN = (
     Bits("lane_step", 17), Bits("lanes_last", 7), Bits("last_inner", 1),
     Bits("shift", 8, True), Bits("shift_ones", 8, True), Bits("ones", 1), Bits("swap", 1),
     Bits("bias", 1), Bits("relu", 1), Bits("c_mode", 2), Bits("shift_c", 8, True),
-    Bits("idx", 18), Bits("dry", 1), Bits("track", 1), Bits("id", 8), Bits("exponent", 10, True),
+    Bits("idx", 18), Bits("dry", 1), Bits("track", 1), Bits("id", 12), Bits("exponent", 10, True),
     Bits("reorganise", 1), Bits("fresh", 1), Bits("at", 16), Bits("mantissa", 16),
     Bits("width", 16), Bits("height", 16), Bits("row", 16), Bits("rows", 16),
 )  # fmt: skip

@@ -76,7 +76,7 @@ def orient(c, k, m, t):
         m.fail(k.BAD_GEOMETRY)  # more sums than there are, or more than one pixel or tap
     if c.opcode >= k.AVGPOOL and t.taps > k.max_average_taps:
         m.fail(k.ACC_OVERFLOW)
-    if t.pool and c.opcode < k.AVGPOOL and t.taps > k.max_index:
+    if t.pool and c.opcode <= k.MAXPOOL_BACKWARD and t.taps > k.max_index:
         m.fail(k.BAD_GEOMETRY)
 
 

@@ -15,6 +15,7 @@ from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.compiler import compile_program
 from adagp.spec.microcode.isa import interpret
 from adagp.spec.microcode.machine import TileError, task
+from adagp.spec.opcodes import POOLS
 from adagp.spec.presets import preset
 from limits import CONFIGS
 
@@ -62,7 +63,7 @@ def random_fields(draw):
     fields |= {name: draw.randrange(2) for name in ("bias", "swap", "out_outer")}
     if draw.random() < 0.5:
         fields["c"] = min(65535, fields["cb"] * draw.randint(1, 3))
-    if opcode >= Opcode.MAXPOOL:
+    if opcode in POOLS:
         fields["q"] = fields["c"]
     return {"opcode": opcode, **fields}
 

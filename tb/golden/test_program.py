@@ -14,7 +14,7 @@ from adagp.spec.microcode.machine import descriptors
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.presets import PRESETS
 from adagp.spec.registers import Status
-from layers import UNWRITTEN, random_layer
+from layers import LAYERS, UNWRITTEN, random_layer
 
 TINY = PRESETS["tiny"]
 PROGRAM = 1 << 14
@@ -174,9 +174,6 @@ def test_write_outside_the_memory():
     golden.regions[0] = (0, 1 << 20)
     golden.start(PROGRAM)
     assert (golden.run(), golden.error) == (Status.ERROR, ErrorCode.WRITE_FAULT)
-
-
-LAYERS = [op for op in Opcode if Opcode.FORWARD <= op < Opcode.REORGANISE]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from adagp.spec.commands import Opcode
 from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.numerics import EXP_MAX, EXP_MIN
-from adagp.spec.operands import COMPUTE
+from adagp.spec.opcodes import GEMMS, POOLS
 
 from .observations import CONFIG, MEMORIES, SEED, Observations, Open
 from .programs import GEOMETRY, Maker, run
@@ -31,7 +31,7 @@ def _long(opcode: Opcode, name: str, draw: random.Random) -> dict:
 
 def _layer(opcode, name, size, tile, swap):
     f = dict.fromkeys(GEOMETRY, 1) | {"pad_y": 0, "pad_x": 0, name: size, "swap": swap}
-    if opcode >= Opcode.MAXPOOL:
+    if opcode in POOLS:
         f["c"] = f["q"] = max(f["c"], f["q"])
     if name == "stride":
         f["h"] = f["w"] = 2 * size + 1
@@ -54,7 +54,7 @@ def fits(opcode: Opcode, fields: dict) -> bool:
 
 def long(name: str, open_device: Open) -> Observations:
     """Layers of all kinds that are long in one direction, in the longest tiles that there is room for."""
-    for opcode in sorted(COMPUTE - {Opcode.REORGANISE}):
+    for opcode in (op for op in (*GEMMS, *POOLS) if op != Opcode.REORGANISE):
         draw = random.Random(SEED)
         maker = Maker(draw)
         fields = _long(Opcode(opcode), name, draw)

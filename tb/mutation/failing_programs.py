@@ -8,6 +8,7 @@ from adagp.host.devices.simulated import SimDevice
 from adagp.host.program import Line, Program, header
 from adagp.sim.native_types import DECERR, SLVERR, Fault
 from adagp.spec.commands import COMMAND_WORDS, Command, Opcode
+from adagp.spec.opcodes import DEPTHWISE, NORMS
 from adagp.spec.registers import N_REGIONS, Status
 
 from ..support import failing_commands
@@ -132,7 +133,7 @@ BASE = {
 """A layer that is as it should be."""
 BAD_LAYER = {
     "pad_y": 2, "pad_x": 2, "oh": 6, "ow": 6, "c_mode": 3, "wait_main": 1, "wait_update": 1, "a_addr": 0x1001,
-    "b_addr": 0x2001, "c_addr": 1, "out_addr": 3, "a_id": 64, "b_id": 65, "c_id": 128, "out_id": 255,
+    "b_addr": 0x2001, "c_addr": 1, "out_addr": 3, "a_id": 64, "b_id": 65, "c_id": 128, "out_id": 65535,
     "wait_predictor": 1, "y_pitch": 2, "reorganise": 1, "predictor": 1,
 }  # fmt: skip
 UPDATE = {"count": 3, "a_addr": 0, "b_addr": 64, "c_addr": 128, "out_addr": 192}
@@ -140,7 +141,7 @@ BAD_UPDATE = {
     "hyper": 14, "a_addr": 4, "b_addr": 68, "c_addr": 2, "out_addr": 1, "a_id": 64, "b_id": 64, "c_id": 64,
     "out_id": 64, "wait_main": 1, "wait_update": 1, "wait_predictor": 1, "quality": 1, "source": 1,
 }  # fmt: skip
-BAD_OPCODES = (14, 15, 16, 32, 64, 128, 255)
+BAD_OPCODES = (*DEPTHWISE, *NORMS, 23, 24, 32, 64, 128, 255)
 
 
 def refused() -> list[tuple[str, list[Command]]]:

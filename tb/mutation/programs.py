@@ -8,7 +8,8 @@ from adagp.host.devices.device import Device
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.program import Line, Program, header
 from adagp.spec.commands import CMode, Command, Opcode
-from adagp.spec.operands import COMPUTE, operands, outputs
+from adagp.spec.opcodes import COMPUTE
+from adagp.spec.operands import operands, outputs
 from adagp.spec.registers import Control, Status
 
 from ..support.layers import random_layer

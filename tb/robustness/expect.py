@@ -9,7 +9,8 @@ from adagp.golden.judge import Surroundings, Verdict, judge
 from adagp.golden.program import GoldenMachine
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.errors import ErrorCode
-from adagp.spec.operands import UPDATES, WAITS, counted, operands
+from adagp.spec.opcodes import UPDATES
+from adagp.spec.operands import WAITS, counted, operands
 from adagp.spec.registers import Status
 
 from .extent import HUGE, Interval, a_base, is_work, mask, overlap, spans, work

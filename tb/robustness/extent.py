@@ -7,7 +7,7 @@ from adagp.golden.validate import validate
 from adagp.spec.commands import Command
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
-from adagp.spec.operands import COMPUTE, UPDATES
+from adagp.spec.opcodes import COMPUTE, UPDATES
 
 __all__ = ["HUGE", "Interval", "a_base", "core", "is_work", "mask", "overlap", "spans", "work"]
 

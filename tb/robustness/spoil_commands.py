@@ -8,7 +8,8 @@ from adagp.host.program import header
 from adagp.spec.commands import COMMAND_WORDS, FIELDS, Adam, CMode, Command, Opcode, Phase, Source, command_field
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
-from adagp.spec.operands import UPDATES, WAITS, counted, operands
+from adagp.spec.opcodes import GEMMS, POOLS, UPDATES
+from adagp.spec.operands import WAITS, counted, operands
 
 from .extent import HUGE, core, work
 
@@ -29,9 +30,8 @@ GEOMETRY = ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride", "pad_y", "p
             "y_pitch")  # fmt: skip
 PRODUCTS = (("n", "c"), ("n", "q"), ("c", "q"), ("h", "w"), ("r", "s"), ("oh", "ow"))
 """Fields that are multiplied with each other, and then with more."""
-OPCODES = [op for op in Opcode if Opcode.FORWARD <= op <= Opcode.UPDATE and op != Opcode.REORGANISE]
+OPCODES = (*GEMMS, *(op for op in POOLS if op != Opcode.REORGANISE), Opcode.UPDATE)
 PREDICTING = (*OPCODES, Opcode.FORWARD, Opcode.FORWARD, Opcode.ADAM, Opcode.ADAM)
-GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 ASKED = (
     {"opcode": Opcode.REORGANISE}, {"opcode": Opcode.ADAM}, {"reorganise": 1}, {"predictor": 1}, {"quality": 1},
     {"c_mode": CMode.SUB}, {"source": Source.ZERO}, {"source": Source.RANDOM}, {"source": 3}, {"wait_predictor": 1},
@@ -76,7 +76,7 @@ def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
             (f[size] + 2 * f[pad] - f[kernel]) // stride + 1
             for size, pad, kernel in (("h", "pad_y", "r"), ("w", "pad_x", "s"))
         )
-        if opcode >= Opcode.MAXPOOL:
+        if opcode in POOLS:
             f["q"] = f["c"]
         else:
             f["y_pitch"] = draw.choice((0, 0, f["q"], f["q"] + draw.randint(1, 9)))

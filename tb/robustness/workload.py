@@ -11,7 +11,8 @@ from adagp.host.program import Program
 from adagp.host.training.network import Network
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import Config
-from adagp.spec.operands import COMPUTE, UPDATES, counted
+from adagp.spec.opcodes import COMPUTE, UPDATES
+from adagp.spec.operands import counted
 from adagp.spec.registers import Status
 from adagp.spec.schedule import Entry, Schedule
 

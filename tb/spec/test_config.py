@@ -45,7 +45,7 @@ REFUSED = {
     "operand_width": st.integers().filter(lambda x: x not in (8, 16)),
     **{field: no_power() | st.integers(17, 40).map(lambda bits: 1 << bits) for field in DEPTHS},
     "acc_depth": no_power() | powers(1, 8) | st.integers(17, 40).map(lambda bits: 1 << bits),
-    "n_tensors": no_power() | powers(1, 8) | powers(512, 1 << 16),
+    "n_tensors": no_power() | powers(1, 8) | powers(8192, 1 << 16),
     "n_hyper": no_power() | powers(1, 2) | powers(512, 1 << 16),
     "update_lanes": no_power() | powers(16, 1 << 16),
     "acc_width": outside(41, 48),  # 40 bits hold 511 products of 16 bits

@@ -10,7 +10,7 @@ from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.descriptors import ENGINES, Target, VectorMode
 from adagp.spec.microcode.machine import Recorder, TileError, constants, descriptors, task
 from adagp.spec.microcode.program import tile_program
-from adagp.spec.operands import COMPUTE
+from adagp.spec.opcodes import COMPUTE, GEMMS, POOLS
 from adagp.spec.presets import PRESETS, preset
 from amaranth.hdl import Fragment
 from bench import seeded
@@ -57,7 +57,7 @@ REORGANISE = ELEMENT | {"c": 16, "q": 16, "cb": 16, "opcode": Opcode.REORGANISE}
 
 def reorganising(config, draw, layer):
     """A command whose results are summed up, with the geometry of ``layer``, and one that takes such sums out."""
-    opcode = Opcode.FORWARD if layer.opcode < Opcode.MAXPOOL else layer.opcode
+    opcode = Opcode.FORWARD if layer.opcode in GEMMS else layer.opcode
     yield Command(opcode, layer.fields | {"reorganise": 1, "y_pitch": 0})
     n_sums = draw.choice((1, 4, 4 * config.n_filters, 4 * draw.randint(1, config.n_filters)))
     cb = draw.choice((n_sums, n_sums + 1, draw.randint(1, n_sums)))
@@ -141,6 +141,6 @@ def test_malformed_commands(config):
                 executed.add((command.opcode, command.swap, *(getattr(command, name) for name in GEOMETRY)))
     print(f"{len(executed)} layers, {refused} refused, {grammar.taken.total()} descriptors")
     assert len(executed) >= 2 * N_PROGRAMS
-    assert {layer[:2] for layer in executed} == {(opcode, swap) for opcode in COMPUTE for swap in range(2)}
+    assert {layer[:2] for layer in executed} == {(opcode, swap) for opcode in (*GEMMS, *POOLS) for swap in range(2)}
     assert set(grammar.checked) == set(RULES)
     assert set(grammar.taken) == set(ENGINES)

@@ -21,7 +21,7 @@ FIELDS = {
 }  # fmt: skip
 """Least bit, width and signedness of every field: programs and drivers rely on them."""
 WIDTHS = {
-    "CONTROL": 4, "STATUS": 4, "ERROR": 8, "ERROR_INDEX": 16, "IRQ_ENABLE": 1, "PHASE": 3, "CALIBRATE": 1, "TENSOR": 8,
+    "CONTROL": 4, "STATUS": 4, "ERROR": 8, "ERROR_INDEX": 16, "IRQ_ENABLE": 1, "PHASE": 3, "CALIBRATE": 1, "TENSOR": 12,
     "EXPONENT": 18, "HYPER": 8, "HYPER_VALUE": 24, "COUNTER": 6, "WARMUP_EPOCHS": 16, "ENTRIES": 4, "ENTRY": 3,
     "ENTRY_EPOCHS": 16, "POSITION_RUN": 17, "PHASE_NOW": 2, "GATE": 1,
 }  # fmt: skip

@@ -9,15 +9,17 @@ from adagp.spec.commands import CMode, Opcode
 from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.numerics import operand_max
+from adagp.spec.opcodes import AVERAGES, GEMMS, POOLS
 
-__all__ = ["UNWRITTEN", "Layer", "accumulate", "random_layer"]
+__all__ = ["LAYERS", "UNWRITTEN", "Layer", "accumulate", "random_layer"]
 
 torch.set_num_threads(1)
 
+LAYERS = (*GEMMS, Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD)
+"""Opcodes of layers: of all commands of the sequencer but REORGANISE."""
+
 UNWRITTEN = 0x2AAA
 """The content of result memory before a run; no operand has this value."""
-
-GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 
 
 @dataclass
@@ -37,7 +39,7 @@ def random_layer(config, rng, opcode=None, base=0, limit=600, run=(), **fixed):
     ``run``: values of the task that the command doesn't say, such as ``dry`` and ``exp_a``.
     """
     while True:
-        f = _fields(rng, opcode or rng.choice([op for op in Opcode if 1 <= op <= 7]), limit, config.operand_width)
+        f = _fields(rng, opcode or rng.choice(LAYERS), limit, config.operand_width)
         f.update(fixed)
         try:
             descriptors(tile_program, config, [task(f)])
@@ -61,7 +63,7 @@ def _fields(rng, opcode, limit, width):
         if oh < 1 or ow < 1:
             continue
         f["oh"], f["ow"] = (n if rng.random() < 0.7 else rng.randint(1, n) for n in (oh, ow))
-        if opcode >= Opcode.MAXPOOL:
+        if opcode in POOLS:
             f["q"] = f["c"]
         sizes = f["n"] * f["c"] * h * w, f["n"] * f["q"] * f["oh"] * f["ow"], f["q"] * (r * s * f["c"] + 1)
         if max(sizes) > limit:
@@ -113,8 +115,8 @@ def _tensors(config, rng, f, base, run):
     if opcode == Opcode.MAXPOOL_BACKWARD:
         choice = np.random.default_rng(rng.getrandbits(32))
         layer.operands[f["b_addr"]] = choice.integers(1, f["r"] * f["s"] + 1, b)
-    exp_acc = exps["exp_a"] + (exps["exp_b"] if opcode in GEMMS else f["const_exponent"] if opcode >= 6 else 0)
-    shift = rng.randint(8, 20) if opcode in GEMMS or opcode >= 6 else rng.randint(-1, 2)
+    exp_acc = exps["exp_a"] + (exps["exp_b"] if opcode in GEMMS else f["const_exponent"] if opcode in AVERAGES else 0)
+    shift = rng.randint(8, 20) if opcode in (*GEMMS, *AVERAGES) else rng.randint(-1, 2)
     if rng.random() < 0.1:
         shift = rng.randint(-20, 70)
     dry = run.get("dry", int(rng.random() < 0.1))

@@ -36,11 +36,14 @@ class PredictedBench(UpdateBench):
 
     def task(self, count, kind="given", **fields):
         rng = self.rng
-        t = super().task(count, ed=rng.randint(-9, 9), layer=rng.getrandbits(16), d_id=rng.getrandbits(8), **fields)
+        t = super().task(
+            count, ed=rng.randint(-9, 9), layer=rng.getrandbits(16), d_id=rng.randrange(self.config.n_tensors), **fields
+        )
         size = 8 if kind == "adam" else 2
         t.update(
             {"d_addr": self.array(count, size, self.second if kind == "adam" else self.operand),
-             "scale_id": rng.randint(1, 255), "scale": rng.randint(-30, 30), **KINDS[kind], **fields}
+             "scale_id": rng.randrange(1, self.config.n_tensors), "scale": rng.randint(-30, 30),
+             **KINDS[kind], **fields}
         )  # fmt: skip
         t["ed_next"] = t["ed"] + rng.randint(-2, 2)
         t["more"] = [{"mantissa": rng.getrandbits(16), "exponent": -16} for _ in range(3)]

@@ -168,7 +168,7 @@ class UpdateBench:
             "b_addr": self.array(count, size, lambda: some(limit)),
             "c_addr": self.array(count, 2, lambda: some(0x7FFF)),
             "out_addr": self.array(count, 4, lambda: some(2**31 - 1)),
-            "b_id": rng.randrange(256), "out_id": rng.randrange(256),
+            "b_id": rng.randrange(self.config.n_tensors), "out_id": rng.randrange(self.config.n_tensors),
             "eg": scale + rng.randint(-3, 3), "ew": rng.randint(-12, -4), "ev": scale + rng.randint(-3, 3),
             "ml": rng.randrange(1 << 16), "xl": rng.randint(-30, -14), "mm": rng.randrange(1 << 16),
             "xm": rng.randint(-17, -14), "md": rng.randrange(1 << 16), "xd": rng.randint(-40, -14),

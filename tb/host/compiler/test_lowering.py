@@ -8,12 +8,12 @@ from adagp.host.compiler.lowering import Kind, LoweringError, lower
 from adagp.host.compiler.memory_plan import PlanError
 from adagp.host.training.models import MODELS
 from adagp.spec.commands import CMode, Opcode, Phase
+from adagp.spec.opcodes import COMPUTE
 from adagp.spec.presets import preset
 from torch import nn
 
 TINY = preset("tiny")
 UPDATE_ONLY = Opcode.UPDATE
-COMPUTE = range(Opcode.FORWARD, Opcode.UPDATE)
 
 SMALL = nn.Sequential(
     nn.Conv2d(2, 5, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),

@@ -13,12 +13,12 @@ from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.descriptors import VectorMode
 from adagp.spec.microcode.machine import constants, task
 from adagp.spec.microcode.program import tile_program
+from adagp.spec.opcodes import GEMMS, POOLS
 from adagp.spec.presets import PRESETS, preset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
-COMPUTE = tuple(Opcode(value) for value in range(Opcode.FORWARD, Opcode.REORGANISE))
+LAYERS = [op for op in (*GEMMS, *POOLS) if op != Opcode.REORGANISE]
 
 
 class Refused(Exception):
@@ -80,7 +80,7 @@ def run_tiles(command, config, **capacities):
 def layer(opcode, n=2, c=8, h=8, w=None, q=8, r=3, s=None, stride=1, pad_y=1, pad_x=None, bias=0, c_mode=0):
     w, s = w or h, s or r
     pad_x = pad_y if pad_x is None else pad_x
-    q = c if opcode >= Opcode.MAXPOOL else q
+    q = c if opcode in POOLS else q
     oh, ow = (h + 2 * pad_y - r) // stride + 1, (w + 2 * pad_x - s) // stride + 1
     return Command(opcode, {
         "n": n, "c": c, "h": h, "w": w, "q": q, "oh": oh, "ow": ow, "r": r, "s": s, "stride": stride,
@@ -96,7 +96,7 @@ def mapped(command, config):
 def layers(draw):
     r, s = draw(st.integers(1, 5)), draw(st.integers(1, 5))
     command = layer(
-        draw(st.sampled_from(COMPUTE)), n=draw(st.integers(1, 9)), c=draw(st.integers(1, 40)),
+        draw(st.sampled_from(LAYERS)), n=draw(st.integers(1, 9)), c=draw(st.integers(1, 40)),
         h=draw(st.integers(r, 20)), w=draw(st.integers(s, 20)), q=draw(st.integers(1, 40)), r=r, s=s,
         stride=draw(st.integers(1, 3)), pad_y=draw(st.integers(0, r - 1)), pad_x=draw(st.integers(0, s - 1)),
         bias=draw(st.integers(0, 1)), c_mode=draw(st.integers(0, 3)),

@@ -11,7 +11,7 @@ import pytest
 from adagp.host.program import Program
 from adagp.sim import IDEAL
 from adagp.spec.commands import Command
-from adagp.spec.operands import COMPUTE, UPDATES
+from adagp.spec.opcodes import COMPUTE, UPDATES
 from scheduled_runs import SEED, Run, config_of, differences, golden, settings, simulated
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first

@@ -14,9 +14,7 @@ from adagp.spec.presets import PRESETS, preset
 from engine_model import Emulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layers import UNWRITTEN, accumulate, random_layer
-
-COMPUTE_OPCODES = [opcode for opcode in Opcode if Opcode.FORWARD <= opcode <= Opcode.AVGPOOL_BACKWARD]
+from layers import LAYERS, UNWRITTEN, accumulate, random_layer
 
 
 def check(config, rng, layers):
@@ -49,7 +47,7 @@ def check(config, rng, layers):
     return len(layers)
 
 
-@pytest.mark.parametrize("opcode", COMPUTE_OPCODES, ids=lambda opcode: opcode.name)
+@pytest.mark.parametrize("opcode", LAYERS, ids=lambda opcode: opcode.name)
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
 def test_layer(config, opcode):
     rng = random.Random(f"{config.name} {opcode.name}")

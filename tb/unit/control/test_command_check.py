@@ -8,12 +8,13 @@ from adagp.golden.validate import validate
 from adagp.rtl.control.command_check import CommandCheck
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.errors import ErrorCode
+from adagp.spec.opcodes import DEPTHWISE, GEMMS, NORMS, POOLS
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 
 JUDGED = (ErrorCode.BAD_OPCODE, ErrorCode.BAD_WAIT, ErrorCode.BAD_TENSOR, ErrorCode.BAD_ADDRESS)
 """Errors that are found here; the sequencer finds the rest."""
-WORK = (*range(Opcode.FORWARD, Opcode.COMMIT), Opcode.UPDATE, Opcode.UPDATE, Opcode.ADAM)
+WORK = (*(*GEMMS, *POOLS) * 3, *DEPTHWISE, *NORMS, *(Opcode.UPDATE, Opcode.ADAM) * 4)
 GIVEN = 5
 
 
@@ -28,7 +29,7 @@ def random_command(config, rng):
     for name in ("a", "b", "c", "d", "out"):
         fields[f"{name}_addr"] = rarely(rng.choice((1, 2, 4)), config.beat_bytes * rng.randrange(9))
     return Command(rng.choice(WORK), {
-        **fields, "phase_mask": 15, "c_mode": rarely(3, rng.randrange(3)), "reorganise": rarely(1, 0),
+        **fields, "phase_mask": 15, "c_mode": rarely(rng.randint(3, 7), rng.randrange(3)), "reorganise": rarely(1, 0),
         "predictor": rarely(1, 0), "quality": rarely(1, 0), "source": rarely(rng.randrange(4), 0),
         "hyper": config.n_hyper - rng.choice((0, 2, 3, 5, 6, 7, 8)), "wait_main": rarely(GIVEN + 1, GIVEN),
         "wait_update": rarely(GIVEN + 1, rng.randrange(GIVEN + 1)),

@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 from adagp.rtl.control.dispatch import WaitLayout
 from adagp.spec.commands import Command, Opcode
+from adagp.spec.opcodes import COMPUTE, GEMMS, built
 from adagp.spec.presets import preset
 from adagp.spec.registers import COUNTERS, Status, register
 from bench import seeded
 from control_bench import ControlBench, header
 
-COMPUTE = range(Opcode.FORWARD, Opcode.UPDATE)
-GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 COMMANDS = [name for name, _ in COUNTERS].index("commands")
 COPIED = ("count", "a_addr", "b_addr", "c_addr", "out_addr", "b_id", "out_id")
 
@@ -25,7 +24,7 @@ def random_program(config, rng, length, phase):
     """Header, ``length`` commands, END; the waits are right in ``phase``. Now and then a COMMIT."""
     program = [header(config)]
     given = dict.fromkeys(WaitLayout.members, 0)
-    compute = COMPUTE if config.predicts else [opcode for opcode in COMPUTE if opcode != Opcode.REORGANISE]
+    compute = [opcode for opcode in COMPUTE if opcode in built(config)]
     for i in range(length):
         opcode = rng.choice((*compute, Opcode.UPDATE, Opcode.UPDATE, Opcode.UPDATE))
         mask = rng.choice((1, 2, 3, 3, 3, 3, 15, 12))

@@ -3,6 +3,7 @@
 import pytest
 from adagp.spec.commands import COMMAND_BYTES, Opcode
 from adagp.spec.errors import ErrorCode
+from adagp.spec.opcodes import DEPTHWISE, NORMS
 from adagp.spec.registers import Control as Bit
 from adagp.spec.registers import Status
 from bench import seeded
@@ -11,8 +12,9 @@ from control_bench import CONFIG, END, HOST, PROGRAM, ControlBench, header, upda
 REFUSED = [
     ([work(), END], ErrorCode.NO_HEADER, 0),
     ([header(CONFIG, config_hash=CONFIG.config_hash ^ 1), END], ErrorCode.CONFIG_MISMATCH, 0),
-    ([header(CONFIG, version=1), END], ErrorCode.CONFIG_MISMATCH, 0),
-    ([header(CONFIG), work(), work(14), END], ErrorCode.BAD_OPCODE, 2),
+    ([header(CONFIG, version=0x0001_0000), END], ErrorCode.CONFIG_MISMATCH, 0),
+    ([header(CONFIG), work(), work(23), END], ErrorCode.BAD_OPCODE, 2),
+    *(([header(CONFIG), work(), work(opcode), END], ErrorCode.BAD_OPCODE, 2) for opcode in (*DEPTHWISE, *NORMS)),
     ([header(CONFIG), work(), work(255, phase_mask=1), END], ErrorCode.NONE, None),
     ([header(CONFIG), work(c_mode=2), work(Opcode.AVGPOOL_BACKWARD, c_mode=3, wait_main=9), END],
      ErrorCode.BAD_OPCODE, 2),

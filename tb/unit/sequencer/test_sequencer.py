@@ -64,7 +64,7 @@ def small_task(config, rng, opcode, max_tiles=2):
 
 
 @pytest.mark.parametrize(
-    ("name", "stall", "opcodes"), [("tiny", 0.5, (3, 4, 6)), ("ecp5", 0.95, (2, 5)), ("paper", 0.0, (1, 7))]
+    ("name", "stall", "opcodes"), [("tiny", 0.5, (3, 4, 15)), ("ecp5", 0.95, (2, 5)), ("paper", 0.0, (1, 16))]
 )
 def test_descriptors(name, stall, opcodes):
     rng = seeded(3)

@@ -25,8 +25,8 @@ def test_results_of_both_commands():
             task |= {
                 "adam": adam,
                 "layer": rng.getrandbits(16),
-                "d_id": rng.getrandbits(8),
-                "scale_id": rng.getrandbits(8),
+                "d_id": rng.randrange(CONFIG.n_tensors),
+                "scale_id": rng.randrange(CONFIG.n_tensors),
             }
             for name, value in task.items():
                 ctx.set(getattr(dut.task, name), value)
