@@ -70,6 +70,7 @@ class TranslationTransformer(nn.Module):
         later = torch.ones(length, length, dtype=torch.bool, device=target_NT.device).triu(1)
         decoded = self.decoder(
             self._embedded(self.target_embedding, target_NT), memory_NSD, tgt_mask=later,
+            tgt_is_causal=True,  # else PyTorch asks the mask's values, which an export doesn't know
             tgt_key_padding_mask=target_NT == PAD, memory_key_padding_mask=source_NS == PAD,
         )  # fmt: skip
         return self.output(decoded)
