@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from .library_models import LIBRARIES, LibraryError, library_model
+from .siblings import densenet_small, mobilenet_small, resnet18_small, resnet20
 
 __all__ = ["MODELS", "ModelError", "build_model", "model_digest", "model_file"]
 
@@ -79,8 +80,10 @@ def vgg13(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
     return _he(nn.Sequential(*layers, nn.Flatten(), nn.Linear(c * h * w, n_classes)))
 
 
-MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Sequential]] = {
+MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
     "digits-cnn": digits_cnn, "mlp": mlp, "lenet": lenet, "vgg-small": vgg_small, "vgg13": vgg13,
+    "resnet20": resnet20, "resnet18-small": resnet18_small, "densenet-small": densenet_small,
+    "mobilenet-small": mobilenet_small,
 }  # fmt: skip
 
 
