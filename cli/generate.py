@@ -1,5 +1,6 @@
 """``adagp generate``: the accelerator as Verilog, its description and a C header."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -41,8 +42,17 @@ def generate(
     from ..gen.verilog import GATED, Vendor  # here, because Amaranth takes a while to import
     from ..gen.verilog import generate as write_files
 
-    with screen.status(f"generating {preset_name} {variant} ({config.rows}x{config.cols} PEs)"):
-        folder = write_files(config, output, platform=GATED if target is None else Vendor(target)).parent
+    began = time.perf_counter()
+    screen.print(f"generating {preset_name} {variant} ({config.rows}x{config.cols} PEs)")
+
+    def begins(step: str) -> None:
+        shown.update(step)
+        screen.print(f"{time.perf_counter() - began:5.0f} s  {step}")
+
+    with screen.status("describing the design") as shown:
+        platform = GATED if target is None else Vendor(target)
+        folder = write_files(config, output, platform=platform, progress=begins).parent
+    screen.print(f"{time.perf_counter() - began:5.0f} s  done")
     paths = [str(folder / name) for name in ("top.v", "top.json", "adagp.h")]
     print("\n".join(paths))
     found = {"preset": preset_name, "variant": variant, "config_hash": config.config_hash, "files": paths}

@@ -48,7 +48,12 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
         table.add_column(column.replace("_", " "), justify="right")
     for row in log:
         table.add_row(
-            *(f"{row[c]:.4f}" if isinstance(row[c], float) else "-" if row[c] is None else f"{row[c]}" for c in columns)
+            *(
+                f"{row[c]:.4f}" if isinstance(row[c], float) else "-" if row[c] is None else f"{row[c]}"
+                for c in columns[:-2]
+            ),
+            f"{row['cycles']}" if row["cycles"] else "not measured",  # the golden model has no clock
+            f"{row['saturations']}",
         )
     Console().print(table)
     last = log[-1]

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..host.console import screen
 from ..host.devices.device import DeviceError
@@ -29,6 +27,7 @@ from .options import (
     transfer_shown,
 )
 from .report import batches_by_phase, draw
+from .train_progress import recorded_once, shown_progress
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from ..host.devices.board import Port
@@ -118,7 +117,8 @@ def train(
     ] = False,
     checkpoint_every: Annotated[int, typer.Option(help="Batches between checkpoints.", min=1)] = 50,
     trace: Annotated[
-        str | None, typer.Option(help="Record waveforms of the commands `FIRST:LAST` (see disasm) in `trace.fst`.")
+        str | None,
+        typer.Option(help="Record waveforms of the commands `FIRST:LAST` (see disasm), once, in `trace.fst`."),
     ] = None,
     timeline: Annotated[
         str | None, typer.Option(help="Record what the units do in the batches `FIRST:LAST`, in `timeline.json`.")
@@ -155,10 +155,11 @@ def train(
         plateau_patience=plateau_patience, validation_fraction=validation_fraction, gate=gate,
     )  # fmt: skip
     if settings.unused:
-        raise SettingsError(
-            f"{', '.join(settings.unused)}: of no effect with variant = {variant!r}, gradient_source ="
-            f" {gradient_source!r}, schedule = {schedule!r}"
-        )
+        parts = [
+            f"{', '.join(names)}: of no effect with {why} = {getattr(settings, why)!r}"
+            for why, names in settings.unused.items()
+        ]
+        raise SettingsError("; ".join(parts))
     port = line.port_of(device)
     folder = RunFolder(output or Path("runs") / _name(settings, device))
     began = time.perf_counter()
@@ -230,7 +231,8 @@ def _run(
                 screen.print(f"replacing the finished run in {folder.path}")
             folder.begin(settings.to_dict())
         screen.print(str(session.dataset))
-        with _events(trainer, folder, tensorboard) as events, _progress(trainer, events):
+        recorded = None if trace is None else recorded_once(trace, trainer)
+        with _events(trainer, folder, tensorboard) as events, shown_progress(trainer, events, recorded):
             trainer.run()
         session.save_state(folder)
         return trainer, session.network.weights_hash(session.device)
@@ -261,39 +263,3 @@ def _events(trainer: "Trainer", folder: RunFolder, wanted: bool) -> "Iterator[Ep
         events.write(trainer.progress.log)
     finally:
         events.close()
-
-
-@contextlib.contextmanager
-def _progress(trainer: "Trainer", events: "EpochEvents | None") -> Iterator[None]:
-    """A progress bar over all batches; one line an epoch stays on the screen, and goes to TensorBoard's events."""
-    total = trainer.settings.epochs * trainer.steps_per_epoch
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("batches"),
-        TimeElapsedColumn(), TextColumn("<"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=screen) as bar:
-        done = trainer.progress.epoch * trainer.steps_per_epoch + trainer.progress.step
-        task = bar.add_task("training", total=total, completed=done)
-        shown = len(trainer.progress.log)
-
-        def on_batch(progress, loss):
-            nonlocal shown
-            done = progress.epoch * trainer.steps_per_epoch + progress.step
-            known = "" if loss is None else f"  loss {loss:.3f}"
-            bar.update(task, completed=done, description=f"epoch {progress.epoch + 1}{known}")
-            shown = _print_rows(bar.console, progress.log, shown)
-            if events is not None:
-                events.write(progress.log)
-
-        trainer.on_batch = on_batch
-        yield
-        _print_rows(bar.console, trainer.progress.log, shown)
-
-
-def _print_rows(console: Console, log: list[dict], shown: int) -> int:
-    for row in log[shown:]:
-        known = "train loss unknown, no batch was backpropagated"
-        if row["train_loss"] is not None:
-            known = f"train loss {row['train_loss']:.4f}  train {100 * row['train_accuracy']:.2f} %"
-        console.print(f"epoch {row['epoch']:3d}  {known}  test {100 * row['test_accuracy']:.2f} %", highlight=False)
-    return len(log)

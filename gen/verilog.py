@@ -4,6 +4,7 @@ import gc
 import json
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -156,15 +157,20 @@ def to_rtlil(component: wiring.Component, platform, name: str = MODULE) -> str:
         gc.enable()
 
 
-def to_verilog(component: wiring.Component, platform: Gated | Vendor = GATED) -> str:
+def to_verilog(
+    component: wiring.Component, platform: Gated | Vendor = GATED, progress: Callable[[str], None] | None = None
+) -> str:
     """Verilog-2005 text of ``component`` as module ``adagp``, the same for every run.
 
     For a vendor's FPGAs it instantiates their primitives, whose models come with the vendor's tools. Assertions are
-    there only where ``ASSERT_MACRO`` is defined.
+    there only where ``ASSERT_MACRO`` is defined. ``progress`` is told each step as it begins.
     """
+    begins = progress or (lambda _: None)
+    begins("elaborating the hardware")
     with patch.object(rtlil, "ModuleEmitter", _Emitter):
         text = to_rtlil(Flat(component), platform)
     script = f"read_rtlil <<rtlil\n{text}\nrtlil\n{NETLIST_PASSES}{_WRITE}"
+    begins("writing Verilog with Yosys")
     text = find_yosys(lambda version: version >= (0, 40)).run(["-q", "-"], script, ignore_warnings=True)
     text = _REPEATED.sub(_replicated, _guard_assertions(_clear_memories(_YOSYS_NAME.sub(_readable, text))))
     return text + CLOCK_GATE if CELL in text else text
@@ -201,12 +207,12 @@ def _clear_memories(text):
 
 def generate(
     config: Config, directory: Path | str, component: wiring.Component | None = None,
-    platform: Gated | Vendor = GATED,
+    platform: Gated | Vendor = GATED, progress: Callable[[str], None] | None = None,
 ) -> Path:  # fmt: skip
     """Write ``top.v``, ``top.json`` and ``adagp.h`` for ``config``; returns the path of ``top.v``.
 
-    ``component`` replaces the accelerator by another component with the same ports; ``platform``: see
-    :func:`to_verilog`.
+    ``component`` replaces the accelerator by another component with the same ports; ``platform`` and ``progress``:
+    see :func:`to_verilog`.
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -218,7 +224,7 @@ def generate(
             from ..rtl.top import Top  # here, so that the description of a configuration needs no hardware
 
             component = Top(config)
-        path.write_text(to_verilog(component, platform))
+        path.write_text(to_verilog(component, platform, progress))
     except BaseException:
         warnings.simplefilter("ignore", UnusedElaboratable)  # components that an interrupt leaves are no mistake
         raise

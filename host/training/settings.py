@@ -148,17 +148,19 @@ class TrainSettings:
         return rate
 
     @property
-    def unused(self) -> list[str]:
-        """Settings that differ from their defaults but have no effect together with the others."""
-        idle: list[str] = []
+    def unused(self) -> dict[str, list[str]]:
+        """Settings that differ from their defaults but have no effect, by the setting that leaves them without one."""
+        idle: dict[str, list[str]] = {"variant": [], "gradient_source": [], "schedule": []}
+        of_predictor = ["predictor_rate", "predictor_milestones", "predictor_gamma", "gate"]
         if not self.predicts:
-            idle += ["warmup_epochs", "phases"]
-        if not self.predicts or self.gradient_source not in PREDICTING:
-            idle += ["predictor_rate", "predictor_milestones", "predictor_gamma", "gate"]
+            idle["variant"] = ["warmup_epochs", "phases", *of_predictor]
+        elif self.gradient_source not in PREDICTING:
+            idle["gradient_source"] = of_predictor
         if self.schedule != "plateau":
-            idle += ["plateau_factor", "plateau_patience", "validation_fraction"]
+            idle["schedule"] = ["plateau_factor", "plateau_patience", "validation_fraction"]
         defaults = {each.name: each.default for each in fields(self)}
-        return [name for name in idle if getattr(self, name) != defaults[name]]
+        found = {why: [name for name in idle[why] if getattr(self, name) != defaults[name]] for why in idle}
+        return {why: names for why, names in found.items() if names}
 
     @property
     def predicts(self) -> bool:

@@ -9,7 +9,14 @@ from adagp.spec.presets import preset
 def test_generate(adagp, tmp_path):
     code, out, err = adagp("generate", "--preset", "tiny", "-o", tmp_path / "made", "--json", tmp_path / "files.json")
     files = [str(tmp_path / "made" / name) for name in ("top.v", "top.json", "adagp.h")]
-    assert (code, err) == (0, "") and out.split() == files
+    assert code == 0 and out.split() == files
+    first, *steps = err.splitlines()
+    assert first == "generating tiny baseline (4x4 PEs)"
+    assert [step.split(" s  ")[1] for step in steps] == [
+        "elaborating the hardware",
+        "writing Verilog with Yosys",
+        "done",
+    ]
     assert (tmp_path / "made" / "top.v").read_text().count("\nmodule adagp(") == 1
     summary = json.loads((tmp_path / "files.json").read_text())
     hashed = preset("tiny").config_hash

@@ -68,11 +68,11 @@ MISTAKES = {
     ),
     "options without effect": (
         ("train", "--phases", "2:1", "--plateau-patience", "3"),
-        "phases, plateau_patience: of no effect with variant = 'baseline', gradient_source = 'predicted', schedule =",
+        "phases: of no effect with variant = 'baseline'; plateau_patience: of no effect with schedule = 'cosine'",
     ),
     "predictor's rate of none": (
         ("train", "--variant", "low", "--gradient-source", "zero", "--predictor-rate", "0.1"),
-        "predictor_rate: of no effect with variant = 'low', gradient_source = 'zero'",
+        "error: predictor_rate: of no effect with gradient_source = 'zero'\n",
     ),
     "no warm-up": (("train", "--variant", "max", "--warmup-epochs", "0"), "warmup_epochs = 0 must satisfy 1 <= "),
     "no warm-up of a control": (

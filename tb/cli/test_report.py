@@ -15,6 +15,14 @@ def test_report(adagp, trained, tmp_path):
     assert figures["log"] == RunFolder(trained).log and figures["settings"]["preset"] == "tiny"
 
 
+def test_cycles_of_the_golden_model(adagp, tmp_path):
+    """It has no clock: nothing was measured, which isn't 0."""
+    assert adagp("train", "--device", "golden", *SMALL, "-o", tmp_path / "run")[0] == 0
+    code, out, _ = adagp("report", tmp_path / "run")
+    log = RunFolder(tmp_path / "run").log
+    assert code == 0 and all(row["cycles"] == 0 for row in log) and out.count("not measured") == len(log) > 0
+
+
 def test_an_epoch_without_backpropagation_has_no_training_loss(adagp, tmp_path):
     """The log says that it isn't known, and so do table, plot and file."""
     options = ("--variant", "low", "--warmup-epochs", "1", "--phases", "9:0", "-o", tmp_path / "run")
