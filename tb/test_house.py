@@ -54,7 +54,7 @@ BANNED = {
 TWINS = {
     name: name for name in (
         "requantise", "array", "epilogue", "pool", "update", "exponents", "im2col", "reorganise", "quality",
-        "random_signs",
+        "random_signs", "channel_constants",
     )
 } | {"adam": "adam_lane", "bfloat16": "pe"}  # fmt: skip
 """Datapath blocks: golden/KEY.py computes the same as the hardware of VALUE.py somewhere in rtl/."""
@@ -73,7 +73,7 @@ WHOLES = {
     "work",
 }
 """Files of golden/ that put blocks together."""
-BOXES = ("lib", "memory", "dma", "compute", "drain", "sequencer", "update", "control", "link", "bfloat16")
+BOXES = ("lib", "norm", "memory", "dma", "compute", "drain", "sequencer", "update", "control", "link", "bfloat16")
 """Folders of rtl/; each may import those before it, and none imports the files that put them together."""
 MOST_LINES = 300
 

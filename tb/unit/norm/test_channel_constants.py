@@ -1,0 +1,132 @@
+"""Constants of batch norm's channels against the golden model: random sums, exponents, gammas, and their limits."""
+
+import pytest
+from adagp.golden import channel_constants as golden
+from adagp.golden.channel_constants import ZERO, Affine, NormConstants, Number, State
+from adagp.rtl.norm.channel_constants import ChannelConstants
+from adagp.rtl.norm.layouts import Task
+from adagp.spec.norm import MAX_VALUES
+from bench import seeded, simulate
+
+
+def rounded_constants(n, momentum, epsilon=1e-5):
+    """Constants whose mantissas have 16 bits."""
+
+    def number(value):
+        exponent = 0
+        while value < 1 << 15:
+            value, exponent = value * 2, exponent - 1
+        while value >= 1 << 16:
+            value, exponent = value / 2, exponent + 1
+        return Number(int(value), exponent)
+
+    return NormConstants(n, number(epsilon * n * n), momentum, number(momentum / 65536 / max(1, n * (n - 1))))
+
+
+def drawn_number(rng):
+    if rng.random() < 0.1:
+        return ZERO
+    return Number(rng.randrange(1 << 30, 1 << 31) * rng.choice((-1, 1)), rng.randint(-80, 20))
+
+
+def drawn_values(rng):
+    """The sums of a few kinds of channels: x and g, n times over."""
+    kind = rng.choice(("narrow", "wide", "same", "limits", "zeros", "step"))
+    repeats = rng.choice((1, 1, rng.randint(1, 1000), MAX_VALUES // 8))
+    base = rng.randint(-32000, 32000) if rng.random() < 0.5 else 0
+    spread = {"narrow": rng.choice((1, 5, 50)), "wide": 32767, "same": 0, "limits": 0, "zeros": 0, "step": 0}[kind]
+    if kind == "limits":
+        x = [rng.choice((-32767, 32767)) for _ in range(8)]
+    elif kind == "zeros":
+        x = [0] * 8
+    else:
+        x = [max(-32767, min(32767, base + rng.randint(-spread, spread))) for _ in range(8)]
+    g = [rng.choice((0, 32767, -32767, rng.randint(-32767, 32767), rng.randint(-9, 9))) for _ in range(8)]
+    if rng.random() < 0.1:
+        g = [0] * 8
+    if kind == "step":  # the steepest gradient over x, which lowers P
+        g = [rng.choice((-1, 1)) * rng.choice((32767, 20000, 8000))] * 8
+        x[0], g[0] = x[0] + 1, -g[0]
+    of_x = (sum(x) * repeats, sum(each * each for each in x) * repeats)
+    return 8 * repeats, of_x, (sum(g) * repeats, sum(a * b for a, b in zip(g, x, strict=True)) * repeats)
+
+
+class Driver:
+    def __init__(self, rng):
+        self.dut, self.rng, self.longest, self.checked = ChannelConstants(), rng, dict.fromkeys(Task, 0), 0
+
+    async def make(self, ctx, task, **inputs):
+        for name, value in inputs.items():
+            ctx.set(getattr(self.dut, name), value)
+        ctx.set(self.dut.task, task)
+        while self.rng.random() < 0.3:
+            await ctx.tick()
+        ctx.set(self.dut.start, 1)
+        await ctx.tick()
+        ctx.set(self.dut.start, 0)
+        cycles = 1
+        while not ctx.get(self.dut.ready):
+            await ctx.tick()
+            cycles += 1
+        self.longest[task] = max(self.longest[task], cycles)
+        assert cycles <= self.dut.CYCLES
+
+    def compare(self, ctx, port, expected):
+        found = {name: ctx.get(getattr(port, name)) for name in expected}
+        assert found == expected
+        self.checked += 1
+
+    async def channel(self, ctx, n, of_x, of_g, affine, state, constants, ex, eg):
+        command = {
+            "n": n, "epsilon": constants.epsilon.mantissa, "epsilon_exponent": constants.epsilon.exponent,
+            "momentum": constants.momentum, "unbiased": constants.unbiased.mantissa,
+            "unbiased_exponent": constants.unbiased.exponent, "w_exponent": affine.exponent, "x_exponent": ex,
+            "g_exponent": eg,
+        }  # fmt: skip
+        words = {
+            "mean": state.mean.mantissa, "mean_exponent": state.mean.exponent,
+            "variance": state.variance.mantissa, "variance_exponent": state.variance.exponent,
+        }  # fmt: skip
+        await self.make(
+            ctx, Task.BATCH, command=command, first=of_x[0], second=of_x[1], gamma=affine.gamma, beta=affine.beta,
+            state=words,
+        )  # fmt: skip
+        row = golden.forward_constants(of_x, affine, ex, constants)
+        self.compare(ctx, self.dut.forward, vars(row))
+        after = golden.running_state(state, of_x, ex, constants)
+        self.compare(ctx, self.dut.next_state, {
+            "mean": after.mean.mantissa, "mean_exponent": after.mean.exponent,
+            "variance": after.variance.mantissa, "variance_exponent": after.variance.exponent,
+        })  # fmt: skip
+        await self.make(ctx, Task.BACKWARD, first=of_g[0], second=of_g[1], row=vars(row))
+        back = golden.backward_constants(row, of_g, ex, eg, n)
+        expected = {name: getattr(back, name) for name in ("p", "p_exponent", "q", "q_shift", "r")}
+        self.compare(ctx, self.dut.backward, expected | {
+            "gradient": back.gradient.mantissa, "gradient_exponent": back.gradient.exponent,
+        })  # fmt: skip
+        await self.make(ctx, Task.RUNNING, first=0)
+        frozen = golden.running_constants(state, affine, ex, constants)
+        self.compare(ctx, self.dut.forward, vars(frozen))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_channels(seed):
+    rng = seeded(seed)
+    driver = Driver(rng)
+
+    async def bench(ctx):
+        for _ in range(40):
+            n, of_x, of_g = drawn_values(rng)
+            operands = [rng.choice((0, 1, -1, 32767, -32767, rng.randint(-32767, 32767))) for _ in range(2)]
+            ew, ex, eg = (rng.choice((rng.randint(-20, -8), rng.randint(-128, 127))) for _ in range(3))
+            state = State(drawn_number(rng), drawn_number(rng))
+            state = State(state.mean, Number(abs(state.variance.mantissa), state.variance.exponent))
+            constants = rounded_constants(n, rng.choice((1, 6554, 65535, rng.randint(1, 65535))))
+            if rng.random() < 0.5:  # statistics whose exponents lie near those of the batch
+                near = golden.running_state(state, of_x, ex, rounded_constants(n, 65000))
+                state = near if rng.random() < 0.8 else State(near.variance, near.variance)
+            await driver.channel(ctx, n, of_x, of_g, Affine(*operands, ew), state, constants, ex, eg)
+
+    simulate(driver.dut, bench)
+    print({task.name: cycles for task, cycles in driver.longest.items()})
+    assert driver.checked == 4 * 40
