@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ..host.console import screen
 from .board import boards
+from .compile import compile_network
 from .diff import diff
 from .disasm import disasm
 from .evaluate import evaluate
@@ -28,17 +29,19 @@ app = typer.Typer(
 COMMANDS: dict[str, tuple[Any, ...]] = {
     "Train a network": (train, evaluate, report),
     "Make the hardware": (generate, synth, boards),
-    "Look inside": (disasm, diff, info),
+    "Look inside": (compile_network, disasm, diff, info),
     "Compare methods of training, in PyTorch": (experiment,),
 }
 """The commands by what people want."""
+NAMES = {compile_network: "compile"}
+"""Names of commands that aren't their functions'."""
 
 for panel, commands in COMMANDS.items():
     for command in commands:
         if isinstance(command, typer.Typer):
             app.add_typer(command, rich_help_panel=panel)
         else:
-            app.command(rich_help_panel=panel)(command)
+            app.command(NAMES.get(command), rich_help_panel=panel)(command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -16,11 +16,12 @@ from ..spec.presets import PRESETS
 from ..spec.schedule import SOURCES
 
 if TYPE_CHECKING:
+    from ..host.compiler.costs import Share
     from ..host.devices.board import Port
 
 __all__ = [
     "NO_LINE", "DeviceOption", "JsonOption", "LineOptions", "PresetOption", "RunArgument", "SourceOption",
-    "VariantOption", "summarise", "transfer_shown",
+    "StrictOption", "VariantOption", "refuse_host", "summarise", "transfer_shown",
 ]  # fmt: skip
 
 
@@ -62,7 +63,14 @@ def _json_file(path: Path | None) -> Path | None:
 JsonOption = Annotated[
     Path | None, typer.Option("--json", help="Also write the result to a JSON file.", callback=_json_file)
 ]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse a network of which a part would run on the host.")]
 RunArgument = Annotated[Path, typer.Argument(help="A run's folder, as `adagp train` made it.")]
+
+
+def refuse_host(share: "Share") -> None:
+    """Raise SettingsError if a part of a network runs on the host."""
+    if share.host_operators:
+        raise SettingsError(f"--strict: the machine lacks {', '.join(share.named())}, which would run on the host")
 
 
 def summarise(summary: dict, path: Path | None) -> None:

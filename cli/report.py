@@ -13,6 +13,9 @@ from .options import JsonOption, RunArgument, summarise
 
 __all__ = ["batches_by_phase", "draw", "report"]
 
+SHARES = ("device_share_of_macs", "device_share_of_bytes", "host_operators")
+"""Entries of a summary if a part of the network ran on the host."""
+
 
 def batches_by_phase(row: dict, source: str) -> str:
     """Tell the number of batches by phase in a row of the log (or a summary), and the cycles that each took.
@@ -61,10 +64,20 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
         busy = last["macs"] / last["cycles"] / preset(settings.preset).n_pes
         moved = (last["read_bytes"] + last["write_bytes"]) / 1e6
         print(f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding included)  DRAM {moved:.1f} MB")
+    on_host = _on_host(folder)
+    if on_host:
+        named = ", ".join(f"{name} ({' '.join(each)})" for name, each in on_host["host_operators"].items())
+        print(f"on the host: {named}; {last['island_seconds']} s of {last['host_seconds']} s of the host")
     if "batches_gp" in last:
         print(batches_by_phase(last, settings.gradient_source))
     print(*draw(folder), sep="\n")
-    summarise({"settings": settings.to_dict(), "log": log}, json_path)
+    summarise({"settings": settings.to_dict(), "log": log, **on_host}, json_path)
+
+
+def _on_host(folder: RunFolder) -> dict:
+    """The host's operators and the device's shares of a finished run; empty if it had none."""
+    summary = folder.summary if folder.finished else {}
+    return {name: summary[name] for name in SHARES if name in summary}
 
 
 def draw(folder: RunFolder) -> list[Path]:

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,9 @@ from .options import (
     LineOptions,
     PresetOption,
     SourceOption,
+    StrictOption,
     VariantOption,
+    refuse_host,
     summarise,
     transfer_shown,
 )
@@ -49,7 +52,7 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
         "test_accuracy": last["test_accuracy"], "train_loss": last["train_loss"],
         "cycles": last["cycles"], "macs": last["macs"], "saturations": last["saturations"],
         **{name: value for name, value in last.items() if name.startswith(("batches_", "cycles_"))},
-        "device_seconds": last["device_seconds"], "host_seconds": last["host_seconds"], "seconds": round(seconds, 1),
+        **{name: value for name, value in last.items() if name.endswith("_seconds")}, "seconds": round(seconds, 1),
         **({} if link is None else {"link": link.statistics.to_dict()}),
     }  # fmt: skip
 
@@ -126,6 +129,7 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard's events (pip install 'adagp[tensorboard]').")
     ] = False,
+    strict: StrictOption = False,
     json_path: JsonOption = None,
 ) -> None:
     """Train a network on the accelerator.
@@ -135,7 +139,7 @@ def train(
     the same command is given again, and ends with the same bits.
 
     A network of your own is a function `build(shape, n_classes)`, shape being (channels, height, width),
-    that returns a `torch.nn.Sequential` of Conv2d, Linear, ReLU, MaxPool2d, AvgPool2d and Flatten.
+    that returns a `torch.nn.Module`. Operators that the machine lacks run on the host; the first line says which.
 
     With another variant than `baseline` batches have phases: warm-up, then GP batches, which do without a backward
     pass, and BP batches, from whose true gradients a predictor learns.
@@ -165,8 +169,8 @@ def train(
     began = time.perf_counter()
     with folder.in_use():
         try:
-            trainer, weights_hash = _run(
-                settings, device, folder, fresh, checkpoint_every, trace, timeline, tensorboard, port
+            trainer, weights_hash, on_host = _run(
+                settings, device, folder, fresh, checkpoint_every, trace, timeline, tensorboard, port, strict
             )  # fmt: skip
         except KeyboardInterrupt:
             goes_on = folder.has_checkpoint() and not folder.finished
@@ -179,7 +183,7 @@ def train(
         except DivergenceError as error:
             kept = "; the last checkpoint is kept" if folder.has_checkpoint() else ""
             raise DivergenceError(f"{error}{kept}") from None
-        summary = _summary(trainer, device, weights_hash, time.perf_counter() - began)
+        summary = _summary(trainer, device, weights_hash, time.perf_counter() - began) | on_host
         draw(folder)
         folder.write_summary(summary)
     cycles = f", {summary['cycles']:,} cycles" if summary["cycles"] else ""
@@ -203,8 +207,10 @@ def _run(
     timeline: str | None,
     tensorboard: bool = False,
     port: "Port | None" = None,
-) -> tuple["Trainer", str]:
+    strict: bool = False,
+) -> tuple["Trainer", str, dict]:
     """Train to the end, from the folder's checkpoint if it holds an unfinished run; returns the weights' hash too."""
+    from ..host.compiler.costs import costs, share
     from ..host.training.events import events_writer
     from ..host.training.session import open_session
     from ..host.training.timeline import check_window
@@ -220,6 +226,10 @@ def _run(
     if goes_on and folder.settings != settings.to_dict():
         raise RunError(f"{folder.path} holds a run with other settings: give another --output, or --fresh")
     with open_session(settings, device, trace=trace, folder=folder, port=port, progress=transfer_shown()) as session:
+        shared = share(costs(session.network.compiled, session.network.islands.state.state_dict()))
+        if strict:
+            refuse_host(shared)
+        on_host = asdict(shared) if shared.host_operators else {}
         trainer = Trainer(settings, session.network, session.device, session.dataset, folder, checkpoint_every)
         if timeline is not None:
             trainer.timeline = _timeline(timeline, trainer)
@@ -231,11 +241,15 @@ def _run(
                 screen.print(f"replacing the finished run in {folder.path}")
             folder.begin(settings.to_dict())
         screen.print(str(session.dataset))
+        if on_host:
+            screen.print(str(shared), soft_wrap=True, highlight=False)
+        if on_host and settings.predicts:
+            screen.print("in GP batches the program waits for the host at each of these operators, in the forward pass")
         recorded = None if trace is None else recorded_once(trace, trainer)
         with _events(trainer, folder, tensorboard) as events, shown_progress(trainer, events, recorded):
             trainer.run()
         session.save_state(folder)
-        return trainer, session.network.weights_hash(session.device)
+        return trainer, session.network.weights_hash(session.device), on_host
 
 
 def _timeline(text: str, trainer: "Trainer") -> "Timeline":

@@ -21,11 +21,11 @@ MODULE = "norm"
 class NormReLU(nn.Module):
     """Two convolutions with batch norm, dropout and ReLU between them, whose device layers are a Sequential."""
 
-    def __init__(self, channels, n_classes, dropout=0.0):
+    def __init__(self, channels, n_classes, dropout=0.0, size=4):
         super().__init__()
         self.first = nn.Conv2d(channels, 6, 3, padding=1)
         self.norm, self.dropout = nn.BatchNorm2d(6), dropout
-        self.second = nn.Conv2d(6, n_classes, 4)
+        self.second = nn.Conv2d(6, n_classes, size)
 
     def forward(self, x):
         x = nn.functional.relu(self.norm(self.first(x)))

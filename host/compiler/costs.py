@@ -1,0 +1,127 @@
+"""The cost of each operator of a compiled network in a BP batch, and the host's share of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ...spec.commands import Command, Opcode, Phase
+from ...spec.config import Config
+from ...spec.operands import COMPUTE, UPDATES, macs, operands
+from .compiler import Compiled
+from .cost_model import Tiling
+from .islands import Island
+from .occupancy import Shape
+
+__all__ = ["Cost", "Share", "costs", "share"]
+
+BACKWARD = 2
+"""Products of gradients for each product of the forward pass: by operands of either side."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An operator's cost in a BP batch, backward pass and update included.
+
+    ``where``: device or host. ``operators``: opcodes, or the island's operators. ``bytes``: of operands and results,
+    each command's once. ``cycles``: as the cost model expects them; of the host none.
+    """
+
+    name: str
+    where: str
+    operators: tuple[str, ...]
+    macs: int
+    bytes: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """The device's shares of multiplications and bytes of a BP batch, and the host's operators by their island."""
+
+    device_share_of_macs: float
+    device_share_of_bytes: float
+    host_operators: dict[str, list[str]]
+
+    def __str__(self) -> str:
+        return (
+            f"on the host: {', '.join(self.named())}; {100 * (1 - self.device_share_of_macs):.1f} % of MACs,"
+            f" {100 * (1 - self.device_share_of_bytes):.1f} % of bytes"
+        )
+
+    def named(self) -> list[str]:
+        """The islands with their operators, one text each."""
+        return [f"{name} ({' '.join(each)})" for name, each in self.host_operators.items()]
+
+
+def costs(compiled: Compiled, state: Mapping) -> list[Cost]:
+    """The costs of all operators, those of the device in the order of their first commands, then the host's.
+
+    ``state``: a state dict with the islands' parameters and buffers, for their shapes.
+    """
+    found: dict[str, list[tuple[Command, int, int, int]]] = {}
+    for line in compiled.program:
+        command = line.command
+        if command.phase_mask & Phase.BP and (command.opcode in COMPUTE or command.opcode in UPDATES):
+            moved = sum(operand.n_bytes for operand in operands(command, compiled.config).values())
+            work = (command, macs(command), moved, _cycles(command, compiled.config, moved))
+            found.setdefault(line.name, []).append(work)
+    device = [
+        Cost(
+            name, "device", tuple(dict.fromkeys(command.opcode.name.lower() for command, *_ in work)),
+            *(sum(column) for column in zip(*(numbers for _, *numbers in work), strict=True)),
+        )
+        for name, work in found.items()
+    ]  # fmt: skip
+    islands = {stop.island.name: stop.island for stop in compiled.stops if stop.island is not None}
+    return device + [_island(island, compiled, state) for island in islands.values()]
+
+
+def share(found: list[Cost]) -> Share:
+    """The device's share of costs."""
+
+    def of_device(column: str) -> float:
+        total = sum(getattr(cost, column) for cost in found)
+        return sum(getattr(cost, column) for cost in found if cost.where == "device") / total if total else 1.0
+
+    host = {cost.name: list(cost.operators) for cost in found if cost.where == "host"}
+    return Share(of_device("macs"), of_device("bytes"), host)
+
+
+def _cycles(command: Command, config: Config, moved: int) -> int:
+    """Expected cycles; the memory port alone decides those of updates."""
+    if command.opcode in UPDATES:
+        return -(-moved // config.beat_bytes)
+    own = config.predictor_core if command.predictor and config.n_cores > 1 else config
+    i, o = (command.qb, command.cb) if command.opcode == Opcode.BACKWARD_DATA else (command.cb, command.qb)
+    if command.opcode not in _GEMMS:
+        o = i
+    extents = (np.array([extent]) for extent in (command.nb, command.yb, i, o))
+    tiling = Tiling(Shape.of(command), own, *extents, command.swap, command.out_outer)
+    return int(np.max(tiling.cycles()))
+
+
+_GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
+
+
+def _island(island: Island, compiled: Compiled, state: Mapping) -> Cost:
+    """The cost of an island: products of the kinds that torch counts, and each value's bytes read or written."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    stops = [stop for stop in compiled.stops if stop.island == island and stop.phases & Phase.BP]
+    inputs = [torch.zeros(compiled.values[name].shape, dtype=torch.float64) for name in island.inputs]
+    parameters, buffers = (
+        {name: _wide(state[name]) for name in names} for names in (island.parameters, island.buffers)
+    )
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        island.function(parameters, buffers, inputs, training=True, seed=0)
+    products = counter.get_total_flops() // 2
+    back = any(stop.kind == "backward" for stop in stops)
+    moved = sum(compiled.tensors[name].n_bytes for stop in stops for name in (*stop.reads, *stop.writes) if name)
+    return Cost(island.name, "host", island.operators, products * (1 + BACKWARD * back), moved, 0)
+
+
+def _wide(value) -> torch.Tensor:
+    tensor = torch.as_tensor(value)
+    return tensor.double() if tensor.is_floating_point() else tensor

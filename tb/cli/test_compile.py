@@ -1,0 +1,99 @@
+"""``adagp compile``, and what ``train`` and ``report`` say about operators on the host."""
+
+import json
+
+import pytest
+import torch
+from adagp.host.compiler.costs import costs, share
+from adagp.host.training import models, session
+from adagp.host.training.network import Network
+from adagp.host.training.run_folder import RunFolder
+from adagp.spec.presets import preset
+from command_line import SMALL
+from hand_islands import NormReLU, put_island
+
+BATCH = 8
+
+
+@pytest.fixture
+def with_island(monkeypatch):
+    """The built-in networks have an island."""
+    torch.manual_seed(2)
+    module = NormReLU(1, 10, size=8)
+    put_island(monkeypatch, module, (1, 8, 8), BATCH)
+    for place in (models, session):
+        monkeypatch.setattr(place, "build_model", lambda *_: module)
+    return module
+
+
+def test_costs_are_those_of_the_commands(adagp, tmp_path):
+    path = tmp_path / "costs.json"
+    code, out, err = adagp("compile", "mlp", "--batch", 4, "--preset", "tiny", "--json", path)
+    assert code == 0, err
+    found = json.loads(path.read_text())
+    rows = {row["name"]: row for row in found["operators"]}
+    assert list(rows) == ["1.Linear", "3.Linear", "5.Linear"] and all(row["where"] == "device" for row in rows.values())
+    first, second = rows["1.Linear"], rows["3.Linear"]
+    assert first["operators"] == ["forward", "backward_weight", "update"]
+    assert first["macs"] == 4 * 128 * (64 + 65)  # forward; gradients of weights and biases
+    assert second["macs"] == 4 * 128 * (128 + 128 + 129)
+    weights = 128 * 129
+    forward, data = 2 * (4 * 128 * 2 + weights), 2 * (4 * 128 * 3 + weights)  # the latter with the mask of the ReLU
+    assert second["bytes"] == forward + data + 2 * (4 * 128 * 2 + weights) + (2 + 2 + 2 + 4) * weights
+    assert found["total"] == {
+        column: sum(row[column] for row in rows.values()) for column in ("macs", "bytes", "cycles")
+    }
+    assert all(row["cycles"] > row["macs"] / preset("tiny").n_pes for row in rows.values())
+    assert (found["device_share_of_macs"], found["device_share_of_bytes"], found["host_operators"]) == (1, 1, {})
+    assert "total" in out and "device" in out and "host" not in out
+
+
+def test_stages(adagp):
+    code, out, _ = adagp("compile", "mlp", "--stage", "memory", "--stage", "program")
+    assert code == 0 and "1.Linear.momentum" in out and "bytes in all" in out and "commit" in out
+    code, _, err = adagp("compile", "mlp", "--stage", "all")
+    assert code == 2 and "stage = 'all' must be one of " in err
+
+
+def test_the_share_of_the_host(with_island):
+    network = Network(with_island, (1, 8, 8), BATCH, preset("tiny"))
+    found = costs(network.compiled, with_island.state_dict())
+    device, host = sum(cost.bytes for cost in found[:2]), found[2].bytes
+    assert [cost.where for cost in found] == ["device", "device", "host"]
+    assert host == 4 * BATCH * 6 * 8 * 8 * 2 and found[2].macs == 0  # value, result and their gradients
+    assert share(found).device_share_of_bytes == device / (device + host) and share(found).device_share_of_macs == 1
+
+
+def test_operators_on_the_host_are_said_and_strict_refuses_them(adagp, tmp_path, with_island):
+    for command in (("compile", "--batch", BATCH, "--preset", "tiny"), ("train", "--device", "golden", *SMALL)):
+        more = ("-o", tmp_path / "strict") if command[0] == "train" else ()
+        code, out, err = adagp(*command, *more, "--strict")
+        assert code == 2 and not out and err.count("\n") == 1
+        assert "--strict: the machine lacks norm (aten.batch_norm aten.relu), which would run on the host" in err
+    assert not list(tmp_path.iterdir())
+    code, out, _ = adagp("compile", "--batch", BATCH, "--preset", "tiny")
+    assert code == 0 and "on the host: norm (aten.batch_norm aten.relu); 0.0 % of MACs" in out
+    run = tmp_path / "run"
+    code, _, err = adagp("train", "--device", "golden", *SMALL, "-o", run)
+    assert code == 0 and "on the host: norm (aten.batch_norm aten.relu); 0.0 % of MACs" in err
+    assert "GP batches" not in err
+    summary = RunFolder(run).summary
+    assert summary["host_operators"] == {"norm": ["aten.batch_norm", "aten.relu"]}
+    assert 0 < summary["device_share_of_bytes"] < 1 == summary["device_share_of_macs"]
+    assert 0 < summary["island_seconds"] < summary["host_seconds"]
+    path = tmp_path / "report.json"
+    code, out, _ = adagp("report", run, "--json", path)
+    assert code == 0 and "on the host: norm (aten.batch_norm aten.relu); " in out
+    assert json.loads(path.read_text())["host_operators"] == summary["host_operators"]
+    state = torch.load(run / "weights.pt")
+    NormReLU(1, 10, size=8).load_state_dict(state)
+    assert state["norm.num_batches_tracked"] == summary["settings"]["epochs"] * (
+        summary["settings"]["train_images"] // 8
+    )
+    code, out, _ = adagp("evaluate", run)
+    assert code == 0 and f"accuracy {100 * summary['test_accuracy']:.2f} %" in out
+
+
+def test_gp_batches_wait_for_the_host_and_it_is_said(adagp, tmp_path, with_island):
+    code, _, err = adagp("train", "--device", "golden", *SMALL, "--variant", "low", "-o", tmp_path / "run")
+    assert code == 0 and "in GP batches the program waits for the host" in err
