@@ -8,7 +8,8 @@ import torch
 
 from ...spec.commands import Command, Opcode, Phase
 from ...spec.config import Config
-from ...spec.operands import COMPUTE, UPDATES, macs, operands
+from ...spec.opcodes import COMPUTE, GEMMS, UPDATES
+from ...spec.operands import macs, operands
 from .compiler import Compiled
 from .cost_model import Tiling
 from .islands import Island
@@ -95,14 +96,11 @@ def _cycles(command: Command, config: Config, moved: int) -> int:
         return -(-moved // config.beat_bytes)
     own = config.predictor_core if command.predictor and config.n_cores > 1 else config
     i, o = (command.qb, command.cb) if command.opcode == Opcode.BACKWARD_DATA else (command.cb, command.qb)
-    if command.opcode not in _GEMMS:
+    if command.opcode not in GEMMS:
         o = i
     extents = (np.array([extent]) for extent in (command.nb, command.yb, i, o))
     tiling = Tiling(Shape.of(command), own, *extents, command.swap, command.out_outer)
     return int(np.max(tiling.cycles()))
-
-
-_GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 
 
 def _island(island: Island, compiled: Compiled, state: Mapping) -> Cost:

@@ -8,7 +8,7 @@ import pytest
 from adagp.cli.main import app
 from adagp.gen import provenance
 
-COMMANDS = ("train", "evaluate", "report", "generate", "synth", "disasm", "diff", "info", "experiment")
+COMMANDS = ("train", "evaluate", "report", "generate", "synth", "compile", "disasm", "diff", "info", "experiment")
 
 
 def test_help_lists_every_command_under_its_purpose(adagp):
@@ -16,7 +16,7 @@ def test_help_lists_every_command_under_its_purpose(adagp):
     assert code == 0
     shown = [line.split()[1] for line in out.splitlines() if line.startswith("│ ") and line[2].isalpha()]
     assert sorted(shown) == sorted((*COMMANDS, "board"))
-    assert [command.callback.__name__ for command in app.registered_commands] == list(COMMANDS)
+    assert [command.name or command.callback.__name__ for command in app.registered_commands] == list(COMMANDS)
     panels = [line.strip("╭─╮ ") for line in out.splitlines() if line.startswith("╭")]
     assert panels[-4:] == [
         "Train a network", "Make the hardware", "Look inside", "Compare methods of training, in PyTorch",
