@@ -84,7 +84,9 @@ def reads(command: Command, config: Config, a_base: int) -> dict[str, Runs]:
         found["b"] = _rows(g, unit, g.b_addr, g.bias if g.opcode == Opcode.FORWARD else 0)
     elif g.opcode in (Opcode.BACKWARD_WEIGHT, Opcode.MAXPOOL_BACKWARD):
         found["b"] = _images(g, places["b"])
+    result = writes(g, config)["out"]
     if g.c_mode != CMode.NONE:
-        result = writes(g, config)["out"]
         found["c"] = Runs(g.c_addr, result.length, result.count, result.pitch)
+    if g.c_mode == CMode.ADD_MASK:
+        found["d"] = Runs(g.d_addr, result.length, result.count, result.pitch)
     return found

@@ -106,7 +106,7 @@ def _dry_exponent(command: Command, exps: LayerExponents, config: Config) -> int
 def compute(
     command: Command, x: Mapping[str, np.ndarray], exps: LayerExponents, config: Config, dry: bool = False
 ) -> tuple[Result, np.ndarray | None]:
-    """Result of a compute command from its operands ``x`` (by name: a, b, c), and MAXPOOL's index tensor.
+    """Result of a compute command from its operands ``x`` (by name: a, b, c, d), and MAXPOOL's index tensor.
 
     A REORGANISE takes ``x["sums"]``. BACKWARD_WEIGHT without ``bias`` has one element less per filter.
     """
@@ -119,6 +119,7 @@ def compute(
         acc_width=config.acc_width, operand_width=config.operand_width,
         last_exp=exps.b if bias_gradient else None, bias=x["b"][:, -1] if bias else None, exp_bias=exps.b,
         c=x["c"][..., : acc.shape[-1]] if "c" in x else None, exp_c=exps.c,
+        d=x["d"][..., : acc.shape[-1]] if "d" in x else None,
         c_mode=CMode(command.c_mode), relu=bool(command.relu),
     )  # fmt: skip
     return result, index

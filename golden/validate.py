@@ -17,9 +17,8 @@ _PRODUCT = 1 << 30
 def _references(command: Command, config: Config) -> ErrorCode:
     """Tensor numbers, hyper-parameters, addresses: what can be told without knowing the layer."""
     g = command
-    ids, addresses = [g.a_id, g.b_id, g.c_id, g.out_id], [g.a_addr, g.b_addr, g.c_addr, g.out_addr]
-    if config.predicts:
-        ids, addresses = [*ids, g.d_id, g.scale_id], [*addresses, g.d_addr]
+    ids = [g.a_id, g.b_id, g.c_id, g.d_id, g.out_id, *[g.scale_id] * config.predicts]
+    addresses = [g.a_addr, g.b_addr, g.c_addr, g.d_addr, g.out_addr]
     if max(ids) >= config.n_tensors:
         return ErrorCode.BAD_TENSOR
     if g.opcode in UPDATES and g.hyper + _HYPERS[g.opcode] > config.n_hyper:

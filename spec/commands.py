@@ -94,6 +94,9 @@ class CMode(IntEnum):
     """Add C: residual connections and gradient fan-in."""
     SUB = 3
     """Subtract C: a prediction's error."""
+    ADD_MASK = 4
+    """Add C, then zero where D <= 0 (or C is the least value, -2^(W-1)): a gradient's fan-in after a ReLU whose output
+    is D, shaped like the result too."""
 
 
 class Source(IntEnum):

@@ -69,6 +69,8 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
         found["b"] = place(g.b_addr, y)
     if g.c_mode != CMode.NONE:
         found["c"] = place(g.c_addr, out)
+    if g.c_mode == CMode.ADD_MASK:
+        found["d"] = place(g.d_addr, out)
     return found
 
 

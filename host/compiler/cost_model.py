@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...spec.commands import Opcode
+from ...spec.commands import CMode, Opcode
 from ...spec.config import Config
 from .occupancy import Extent, Shape, occupancy
 
@@ -151,7 +151,8 @@ class Tiling:
         if shape.opcode == Opcode.FORWARD and shape.bias:
             total = total + shape.oc * self.spots * self._run(1)
         results = 2 if shape.opcode == Opcode.MAXPOOL else 1  # of which C is like one
-        return total + self.result_traffic()[0] / results if shape.c_mode else total
+        added = {CMode.NONE: 0, CMode.ADD_MASK: 2}.get(shape.c_mode, 1)  # operands shaped like the result
+        return total + added * self.result_traffic()[0] / results
 
     def _fill_b(self):
         """Traffic of operand B, read once."""

@@ -12,7 +12,6 @@ from ...spec.registers import N_PHASES
 from ..lib.delay import delayed
 from ..lib.interfaces import HYPER_PER_UPDATE
 from .dispatch import WaitLayout
-from .exponents import operands
 from .prefetch import FetchedLayout
 
 __all__ = ["CommandCheck", "is_update", "is_work"]
@@ -92,7 +91,7 @@ class CommandCheck(wiring.Component):
             source = (opcode == Opcode.UPDATE) & (command.source > last)
             aside = command.predictor & (~opcode.matches(*GEMMS) | command.reorganise)
             return wrong | source | (compute & (aside | (c_mode > max(CMode))))
-        wrong |= compute & (command.reorganise | command.predictor | (c_mode >= CMode.SUB))
+        wrong |= compute & (command.reorganise | command.predictor | (c_mode == CMode.SUB) | (c_mode > max(CMode)))
         return wrong | (update & (command.quality | (command.source != 0)))
 
     def _references(self, command):
@@ -104,7 +103,7 @@ class CommandCheck(wiring.Component):
             (command.opcode == opcode) & (command.hyper > config.n_hyper - count) for opcode, count in takes.items()
         ]  # fmt: skip
         bad_addresses = []
-        for operand in operands(config):
+        for operand in ("a", "b", "c", "d", "out", *["scale"] * config.predicts):
             bad_tensors.append(command[f"{operand}_id"] >= config.n_tensors)
             if operand != "scale":
                 address = command[f"{operand}_addr"]

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
 from ...spec.microcode.descriptors import FILL, Target
-from ...spec.numerics import operand_max
+from ...spec.numerics import operand_max, unpredicted
 from ..lib.delay import delayed
 from ..lib.interfaces import PadWrite, ReadClient, Token, descriptor_layout, descriptor_stream
 from ..lib.requantise import Requantise
@@ -212,18 +212,21 @@ class Fill(wiring.Component):
         """Write to the scratchpads from registers: one set of lanes, and a mask for each scratchpad."""
         config = self._config
         bank_bits = (config.banks - 1).bit_length()
-        n_beat = config.beat_elements
-        operands = ArrayLayout(signed(config.operand_width), n_beat)(self.client.beats.payload.data)
+        n_beat, width = config.beat_elements, config.operand_width
+        operands = ArrayLayout(signed(width), n_beat)(self.client.beats.payload.data)
         lanes = walk.o.payload
-        cleared = Mux(d.clear_min, -operand_max(config.operand_width), 0)
+        cleared = Mux(d.clear_min, -operand_max(width), 0)
         words = Signal(ArrayLayout(pad_element_bits(config) - bank_bits, config.banks))
-        values = Signal(ArrayLayout(signed(config.operand_width), config.banks))
+        values = Signal(ArrayLayout(signed(width), config.banks))
         rot, mask, s1_half = Signal(bank_bits), Signal(config.banks), Signal()
         m.d.comb += mask.eq(Mux(clearing, (1 << config.banks) - 1, Mux(moving, lanes.mask, 0)))
         m.d.sync += [s1_half.eq(half), rot.eq(Mux(clearing, 0, lanes.addr[0]))]
+        for j, operand in enumerate(operands):  # a marking descriptor writes its mark where operands are <= 0
+            with m.If(d.mark & ~clearing & (operand > 0)):
+                m.d.comb += mask[j].eq(0)
         for j in range(config.banks):
             word = Mux(clearing, clear_word, lanes.addr[j] >> bank_bits) if j < n_beat else clear_word
-            value = Mux(clearing, cleared, operands[j]) if j < n_beat else cleared
+            value = Mux(clearing, cleared, Mux(d.mark, unpredicted(width), operands[j])) if j < n_beat else cleared
             m.d.sync += [words[j].eq(word), values[j].eq(value)]
         for target, pad in ((Target.A, self.a), (Target.B, self.b), (Target.C, self.c)):
             m.d.sync += pad.mask.eq(Mux(d.target == target, mask, 0))

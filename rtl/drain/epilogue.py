@@ -44,7 +44,7 @@ class EpilogueLane(wiring.Component):
     subtract : In(1)
         subtract C; stands still; where gradients are predicted (the baseline only adds)
     masked : In(1)
-        give zero where C <= 0
+        give zero where C <= 0; with ``add``, where C is the mark of a masked element, the least value
     relu : In(1)
         give zero for negative results; stands still
     o : Out(signed(config.operand_width))
@@ -91,7 +91,8 @@ class EpilogueLane(wiring.Component):
         if self._predicts:
             m.d.comb += scale_c.negate.eq(self.subtract)
         drop = Signal()
-        m.d.comb += drop.eq(self.masked & (self.c <= 0))
+        low = self.c[:-1].any()  # the least value has its sign only
+        m.d.comb += drop.eq(self.masked & Mux(self.add, self.c[-1] & ~low, self.c[-1] | ~low))
         s4_drop = delayed(m, drop, Requantise.LATENCY + 2, reset=False)
 
         s3_sum = Signal(signed(self._acc_width + 1), reset_less=True)
@@ -166,12 +167,12 @@ class Epilogue(wiring.Component):
         m = Module()
         add = Signal()
         masked = Signal()
-        added = self.c_mode == CMode.ADD
+        added = (self.c_mode == CMode.ADD) | (self.c_mode == CMode.ADD_MASK)
         if self._config.predicts:
             added |= self.c_mode == CMode.SUB
         m.d.comb += [
             add.eq(added & ~self.plain),
-            masked.eq((self.c_mode == CMode.MASK) & ~self.plain),
+            masked.eq(((self.c_mode == CMode.MASK) | (self.c_mode == CMode.ADD_MASK)) & ~self.plain),
         ]
         tracked = delayed(m, Mux(self.plain, 0, self.mask), self.LATENCY)
         m.d.comb += self.o_mask.eq(delayed(m, self.mask, self.LATENCY))

@@ -48,11 +48,12 @@ FILL = (
     Bits("command", 16), Bits("target", 2), Bits("half", 1), Bits("open", 1), Bits("ready", 1),
     Bits("clear", 17), Bits("clear_min", 1), Bits("shift", 8, True),
     Bits("dram", 32), *_many("n", 3, 16), *_many("d", 3, 32, True),
-    Bits("sp", 18, True), *_many("s", 3, 18, True), Bits("length", 20), Bits("step", 17),
+    Bits("sp", 18, True), *_many("s", 3, 18, True), Bits("length", 20), Bits("step", 17), Bits("mark", 1),
 )  # fmt: skip
 """for i0 < n0, i1 < n1, i2 < n2, e < length: pad[sp + i0*s0 + i1*s1 + i2*s2 + e*step] =
 dram[dram + i0*d0 + i1*d1 + i2*d2 + e*operand_bytes]; first, ``clear`` operands from 0 on are set to
-zero (to the least mantissa if clear_min). ``step`` is 1 modulo banks."""
+zero (to the least mantissa if clear_min). ``step`` is 1 modulo banks. With ``mark`` only operands <= 0 are written,
+each as the mark of numerics.unpredicted."""
 
 COMPUTE = (
     Bits("mode", 2), Bits("new_a", 1), Bits("new_b", 1), Bits("first", 1), Bits("last", 1),
@@ -68,7 +69,7 @@ DRAIN = (
     Bits("n_out", 17), Bits("s_out", 18, True), Bits("n_in", 17), Bits("s_in", 18, True),
     Bits("lane_step", 17), Bits("lanes_last", 7), Bits("last_inner", 1),
     Bits("shift", 8, True), Bits("shift_ones", 8, True), Bits("ones", 1), Bits("swap", 1),
-    Bits("bias", 1), Bits("relu", 1), Bits("c_mode", 2), Bits("shift_c", 8, True),
+    Bits("bias", 1), Bits("relu", 1), Bits("c_mode", 3), Bits("shift_c", 8, True),
     Bits("idx", 18), Bits("dry", 1), Bits("track", 1), Bits("id", 12), Bits("exponent", 10, True),
     Bits("reorganise", 1), Bits("fresh", 1), Bits("at", 16), Bits("mantissa", 16),
     Bits("width", 16), Bits("height", 16), Bits("row", 16), Bits("rows", 16),

@@ -106,18 +106,26 @@ def fill_c(c, k, m, t):
             n0=t.o_t, n1=1, n2=1, d0=t.filter_bytes, s0=1, length=1, step=1,
         )  # fmt: skip
     if c.c_mode:
-        m.fill(
-            target=k.C, open=1 - opened, ready=1 - t.tail,
-            dram=c.c_addr + t.out_offset,
-            n0=t.out_n0, n1=t.out_n1, n2=1, d0=t.out_d0, d1=t.out_d1,
-            s0=t.out_s0, s1=t.out_s1, length=t.out_length, step=1,
-        )  # fmt: skip
-        if t.tail:
+        address = c.c_addr
+        mark = 0
+        more = 1 if c.c_mode == k.ADD_MASK else 0  # D is marked over C
+        while mark <= more:
+            full = 1 if mark == more else 0
             m.fill(
-                target=k.C, ready=1,
-                dram=c.c_addr + t.tail_offset,
-                n0=t.o_t, n1=1, n2=1, d0=t.out_d0, sp=t.taps * t.i_t, s0=t.out_s0, length=1, step=1,
+                target=k.C, open=1 - opened, ready=full if t.tail == 0 else 0, mark=mark,
+                dram=address + t.out_offset,
+                n0=t.out_n0, n1=t.out_n1, n2=1, d0=t.out_d0, d1=t.out_d1,
+                s0=t.out_s0, s1=t.out_s1, length=t.out_length, step=1,
             )  # fmt: skip
+            if t.tail:
+                m.fill(
+                    target=k.C, ready=full, mark=mark,
+                    dram=address + t.tail_offset,
+                    n0=t.o_t, n1=1, n2=1, d0=t.out_d0, sp=t.taps * t.i_t, s0=t.out_s0, length=1, step=1,
+                )  # fmt: skip
+            opened = 1
+            address = c.d_addr
+            mark = mark + 1
     elif opened == 0:
         m.fill(target=k.C, open=1, ready=1, step=1)
 

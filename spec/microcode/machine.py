@@ -34,7 +34,7 @@ def constants(config: Config) -> SimpleNamespace:
     names = {name: getattr(config, name) for name in _CONFIG_NAMES}
     for enum in (Opcode, ErrorCode, Target, VectorMode):
         names.update({member.name: int(member) for member in enum})
-    names["SUB"] = int(CMode.SUB)
+    names |= {"SUB": int(CMode.SUB), "ADD_MASK": int(CMode.ADD_MASK)}
     return SimpleNamespace(**names, SHIFT_MIN=SHIFT_MIN, SHIFT_MAX=SHIFT_MAX, TENSOR_BYTES=TENSOR_BYTES)
 
 

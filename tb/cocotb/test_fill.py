@@ -11,7 +11,7 @@ from axi import OnAxi, axi_ram
 from dma_bench import CONFIGS, LEAST, loops
 from harness import Bench, parameters
 from runner import SIMULATORS, run
-from unit.dma.test_fill import DRAM_BYTES, LEVELS, random_fill
+from unit.dma.test_fill import DRAM_BYTES, LEVELS, random_fill, random_memory
 
 SEED = 25
 COUNT = 30
@@ -55,7 +55,9 @@ class Meaning:
         image[:cleared] = [LEAST[self.config.operand_width] if d["clear_min"] else 0] * cleared
         for address, element in segments:
             for e in range(d["length"]):
-                image[element + e * d["step"]] = self.operand(address + e * self.config.operand_bytes)
+                value = self.operand(address + e * self.config.operand_bytes)
+                if not d["mark"] or value <= 0:
+                    image[element + e * d["step"]] = -(1 << self.config.operand_width - 1) if d["mark"] else value
         return list(image)
 
 
@@ -66,7 +68,7 @@ async def random_descriptors(dut):
     bench = Bench(dut, OnAxi(config, Fill(config), read="client"))
     await bench.start()
     ram = axi_ram(bench, "r_axi", DRAM_BYTES, STALL, write=False)
-    dram = bench.rng.randbytes(DRAM_BYTES)
+    dram = random_memory(bench.rng, config)
     ram.write(0, dram)
     meaning, program, halves, expected = Meaning(config, dram), [], dict.fromkeys(PADS, 0), {pad: [] for pad in PADS}
     for n in range(COUNT):

@@ -103,6 +103,10 @@ def test_epilogue_by_hand():
     mask = epilogue(acc, 0, 4, **widths, c=np.array([[1, 0, -1, 5]]), exp_c=90, c_mode=CMode.MASK)
     assert mask.out.tolist() == [[6, 0, 0, 2]]
     assert (mask.top, mask.saturations) == (3 + 4, 0)
+    c, d = np.array([[3, 3, -32768, -2]]), np.array([[1, -5, 7, 0]])
+    both = epilogue(acc, 0, 4, **widths, c=c, exp_c=5, d=d, c_mode=CMode.ADD_MASK)
+    assert both.out.tolist() == [[6 + 6, 0, 0, 0]]
+    assert (both.top, both.saturations) == (4 + 4, 0)
     last = epilogue(acc, 0, 4, **widths, last_exp=2)
     assert last.out.tolist() == [[6, -6, 32767, 10]]
     assert epilogue(acc * 0, 0, 4, **widths).top is None

@@ -120,7 +120,7 @@ OF_PREDICTOR = (
 
 @pytest.mark.parametrize(("fields", "code"), [
     ({"opcode": Opcode.FORWARD, "c_mode": 3, "wait_main": 9}, ErrorCode.BAD_OPCODE),
-    *(({"opcode": Opcode.FORWARD, "c_mode": mode, "variant": "max"}, ErrorCode.BAD_OPCODE) for mode in range(4, 8)),
+    *(({"opcode": Opcode.FORWARD, "c_mode": mode, "variant": "max"}, ErrorCode.BAD_OPCODE) for mode in range(5, 8)),
     *(({"opcode": opcode, "wait_main": 9, "variant": v}, ErrorCode.BAD_OPCODE)
       for opcode in UNBUILT for v in ("baseline", "max")),
     ({"opcode": Opcode.FORWARD, "c_mode": 2, "wait_main": 9, "a_addr": 1}, ErrorCode.BAD_WAIT),

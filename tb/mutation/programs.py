@@ -73,6 +73,8 @@ class Maker:
         fields = {name: getattr(t, name) for name in (*GEOMETRY, *OTHERS)}
         fields |= {f"{name}_id": self.number(getattr(t, f"exp_{name}")) for name in ("a", "b", "c", "out")}
         values = {name: layer.operands.get(getattr(t, f"{name}_addr")) for name in ("a", "b", "c")}
+        if t.c_mode == CMode.ADD_MASK:
+            values["d"] = layer.operands.get(t.d_addr)
         given = {name: value.astype(np.int16) for name, value in values.items() if value is not None}
         self.add(Opcode(t.opcode), fields, given)
 

@@ -119,7 +119,7 @@ def _command(
         f = _update(config, draw, opcode, LONG if long else 24)
     else:
         f = _layer(config, draw, opcode, large)
-    ids = ("a", "b", "c", "d", "out") if config.predicts else ("a", "b", "c", "out")
+    ids = ("a", "b", "c", "d", "out")
     f |= {f"{operand}_id": draw.randrange(config.n_tensors) for operand in ids}
     f |= {**ALWAYS, **given, "layer": draw.randrange(1 << 16), "track": draw.randrange(2)}
     unit = config.beat_bytes if opcode in UPDATES else config.operand_bytes

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 from adagp.spec.commands import CMode
 from adagp.spec.microcode.descriptors import DRAIN
+from adagp.spec.numerics import unpredicted
 
 __all__ = ["DrainModel"]
 
@@ -52,7 +53,7 @@ class DrainModel:
             shift=rng.choice((rng.randint(-16, 63), rng.randint(0, config.acc_width - 8), 0)),
             relu=rng.randrange(2), c_mode=int(rng.choice(list(CMode))), shift_c=rng.randint(-31, 31),
             dry=int(rng.random() < 0.2), track=int(rng.random() < 0.8),
-            id=rng.randrange(256), exponent=rng.randint(-256, 254),
+            id=rng.randrange(self.config.n_tensors), exponent=rng.randint(-256, 254),
         )  # fmt: skip
         if reorganise:
             self._reorganise(d, n_stat if swap else n_stream, n_stream if swap else n_stat)
@@ -143,10 +144,11 @@ class DrainModel:
 
     def element(self, d, x, bias, c, shift):
         x = requantise(x, shift, self.config.acc_width) + bias
-        if d["c_mode"] == CMode.ADD:
+        if d["c_mode"] in (CMode.ADD, CMode.ADD_MASK):
             x += requantise(c, d["shift_c"], self.config.acc_width)
         if d["c_mode"] == CMode.SUB and self.config.predicts:
             x -= requantise(c, d["shift_c"], self.config.acc_width)
-        if (d["relu"] and x < 0) or (d["c_mode"] == CMode.MASK and c <= 0):
+        dropped = {CMode.MASK: c <= 0, CMode.ADD_MASK: c == unpredicted(self.config.operand_width)}
+        if (d["relu"] and x < 0) or dropped.get(d["c_mode"], False):
             x = 0
         return x

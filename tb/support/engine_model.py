@@ -11,7 +11,7 @@ from collections import deque
 
 import numpy as np
 from adagp.spec.microcode.descriptors import Target, VectorMode
-from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max
+from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max, unpredicted
 from descriptor_grammar import Grammar
 from engine_arithmetic import grid, odometer, requantise, window_sums
 
@@ -120,6 +120,8 @@ class Emulator:
             assert (values != JUNK).all(), "read where nothing was written"
             if d["target"] == Target.BIAS:
                 values = requantise(values.astype(object), d["shift"], self.config.acc_width)
+            if d["mark"]:
+                to, values = to[values <= 0], unpredicted(self.config.operand_width)
             pad[to % len(pad)] = values
         if d["ready"]:
             name = {Target.A: "a_full", Target.B: "b_full"}.get(d["target"], "c_ready")
@@ -252,13 +254,13 @@ class Emulator:
         if d["bias"]:
             channel = i if d["swap"] else o * self.config.cols + lane
             x += int(self.bias[d["half"], channel])
-        if d["c_mode"] == 2:
+        if d["c_mode"] in (2, 4):
             x += int(requantise(int(c[to]), d["shift_c"], width))
         if d["c_mode"] == 3:
             x -= int(requantise(int(c[to]), d["shift_c"], width))
         if d["relu"]:
             x = max(x, 0)
-        if d["c_mode"] == 1 and c[to] <= 0:
+        if (d["c_mode"] == 1 and c[to] <= 0) or (d["c_mode"] == 4 and c[to] == unpredicted(self.config.operand_width)):
             x = 0
         if d["track"]:
             old = self.results.get(d["id"])

@@ -71,7 +71,7 @@ def _fields(rng, opcode, limit, width):
         for name, extent in (("nb", f["n"]), ("yb", max(h, oh)), ("cb", f["c"]), ("qb", f["q"])):
             f[name] = rng.randint(1, extent) if rng.random() < 0.7 else extent + rng.randrange(3)
         f |= {name: rng.randrange(2) for name in ("bias", "swap", "relu", "track", "out_outer")}
-        f |= {"c_mode": rng.choice(list(CMode) if width == 16 else [0, 0, 1, 2]), "out_id": rng.randrange(8)}
+        f |= {"c_mode": rng.choice(list(CMode) if width == 16 else [0, 0, 1, 2, 4]), "out_id": rng.randrange(8)}
         if opcode in GEMMS and rng.random() < 0.3:
             f["y_pitch"] = f["q"] + rng.randrange(4)
         if opcode not in (Opcode.FORWARD, Opcode.BACKWARD_WEIGHT):
@@ -105,7 +105,8 @@ def _tensors(config, rng, f, base, run):
     }[opcode]  # fmt: skip
     layer = Layer(None)
     pitched = _pitched(opcode) if f.get("y_pitch") else ()
-    for name, count in (("a", a), ("b", b), ("c", out), ("out", out)):
+    masks = [("d", out)] * (f["c_mode"] == CMode.ADD_MASK)
+    for name, count in (("a", a), ("b", b), ("c", out), *masks, ("out", out)):
         f[f"{name}_addr"] = base
         if name in pitched:
             count = _spread(np.zeros(count), f["q"], f["y_pitch"]).size
@@ -128,7 +129,7 @@ def _tensors(config, rng, f, base, run):
 
 def _pitched(opcode):
     """Names of the operands that are shaped like Y."""
-    return {Opcode.FORWARD: ("c", "out"), Opcode.BACKWARD_DATA: ("a",), Opcode.BACKWARD_WEIGHT: ("b",)}[opcode]
+    return {Opcode.FORWARD: ("c", "d", "out"), Opcode.BACKWARD_DATA: ("a",), Opcode.BACKWARD_WEIGHT: ("b",)}[opcode]
 
 
 def _spread(x, q, pitch):
@@ -168,9 +169,10 @@ def _integers(tensor):
 
 def _expect(config, layer):
     t = layer.task
-    read = {name: layer.operands.get(getattr(t, f"{name}_addr")) for name in "abc"}
+    names = "abcd" if t.c_mode == CMode.ADD_MASK else "abc"
+    read = {name: layer.operands.get(getattr(t, f"{name}_addr")) for name in names}
     pitched = _pitched(t.opcode) if t.y_pitch else ()
-    read |= {name: _gathered(read[name], t.q, t.y_pitch) for name in pitched if name != "out"}
+    read |= {name: _gathered(read[name], t.q, t.y_pitch) for name in pitched if name in read}
     acc, exponent, idx = accumulate(t, read["a"], read["b"])
     exp_out = t.exp_out
     if t.dry:  # a bias is moved left by as much as the sums' exponent asks for, up to a limit
@@ -187,7 +189,7 @@ def _expect(config, layer):
         bias = read["b"].reshape(t.q, -1)[:, -1].astype(object)
         x = x + _clip(_round_shift(bias, max(-31, min(31, exp_out - t.exp_b))), config.acc_width)
     c = read["c"].astype(object).reshape(x.shape)
-    if t.c_mode == CMode.ADD:
+    if t.c_mode in (CMode.ADD, CMode.ADD_MASK):
         x = x + _clip(_round_shift(c, max(-31, min(31, exp_out - t.exp_c))), config.acc_width)
     if t.c_mode == CMode.SUB:
         x = x - _clip(_round_shift(c, max(-31, min(31, exp_out - (t.exp_c - t.exp_scale)))), config.acc_width)
@@ -195,6 +197,8 @@ def _expect(config, layer):
         x = np.maximum(x, 0)
     if t.c_mode == CMode.MASK:
         x = np.where(c <= 0, 0, x)
+    if t.c_mode == CMode.ADD_MASK:
+        x = np.where(read["d"].reshape(x.shape) <= 0, 0, x)
     written = np.ones(x.shape, bool)
     if t.opcode == Opcode.BACKWARD_WEIGHT and not t.bias:
         written[:, -1] = False

@@ -27,7 +27,7 @@ def random_command(rng, slots):
     if opcode in OTHERS:
         return Command(opcode, {"phase_mask": 15})
     shape = {"n": 2, "c": 3, "h": 5, "w": 5, "q": 3, "oh": 5, "ow": 5, "r": 3, "s": 3, "stride": 1, "count": 84}
-    places = {f"{operand}_addr": SLOT * rng.randrange(slots) for operand in ("a", "b", "c", "out")}
+    places = {f"{operand}_addr": SLOT * rng.randrange(slots) for operand in ("a", "b", "c", "d", "out")}
     mode = CMode.NONE if opcode == Opcode.UPDATE else rng.choice(list(CMode))
     fields = {
         "phase_mask": 15,
@@ -41,6 +41,7 @@ def conflict(earlier, later):
     reads, writes = ({name: set() for name in ("earlier", "later")} for _ in range(2))
     for name, command in (("earlier", earlier), ("later", later)):
         operands = set(READS[command.opcode]) | ({"c"} if command.c_mode else set())
+        operands |= {"d"} if command.c_mode == CMode.ADD_MASK else set()
         if command.ring and command.opcode != Opcode.UPDATE:
             operands.discard("a")
         reads[name] = {getattr(command, f"{operand}_addr") for operand in operands}

@@ -8,7 +8,7 @@ import pytest
 from adagp.host.compiler.cost_model import Tiling
 from adagp.host.compiler.mapping import MappingError, choose_mapping, tile_bound
 from adagp.host.compiler.occupancy import Shape, occupancy
-from adagp.spec.commands import Command, Opcode
+from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.descriptors import VectorMode
 from adagp.spec.microcode.machine import constants, task
@@ -99,7 +99,7 @@ def layers(draw):
         draw(st.sampled_from(LAYERS)), n=draw(st.integers(1, 9)), c=draw(st.integers(1, 40)),
         h=draw(st.integers(r, 20)), w=draw(st.integers(s, 20)), q=draw(st.integers(1, 40)), r=r, s=s,
         stride=draw(st.integers(1, 3)), pad_y=draw(st.integers(0, r - 1)), pad_x=draw(st.integers(0, s - 1)),
-        bias=draw(st.integers(0, 1)), c_mode=draw(st.integers(0, 3)),
+        bias=draw(st.integers(0, 1)), c_mode=draw(st.sampled_from(CMode)),
     )  # fmt: skip
     pitch = command.q + draw(st.integers(1, 9)) if command.opcode in GEMMS and draw(st.booleans()) else 0
     return Command(command.opcode, {**command.fields, "y_pitch": pitch})

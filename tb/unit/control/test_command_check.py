@@ -29,7 +29,8 @@ def random_command(config, rng):
     for name in ("a", "b", "c", "d", "out"):
         fields[f"{name}_addr"] = rarely(rng.choice((1, 2, 4)), config.beat_bytes * rng.randrange(9))
     return Command(rng.choice(WORK), {
-        **fields, "phase_mask": 15, "c_mode": rarely(rng.randint(3, 7), rng.randrange(3)), "reorganise": rarely(1, 0),
+        **fields, "phase_mask": 15, "c_mode": rarely(rng.choice((3, 5, 6, 7)), rng.choice((0, 1, 2, 4))),
+        "reorganise": rarely(1, 0),
         "predictor": rarely(1, 0), "quality": rarely(1, 0), "source": rarely(rng.randrange(4), 0),
         "hyper": config.n_hyper - rng.choice((0, 2, 3, 5, 6, 7, 8)), "wait_main": rarely(GIVEN + 1, GIVEN),
         "wait_update": rarely(GIVEN + 1, rng.randrange(GIVEN + 1)),

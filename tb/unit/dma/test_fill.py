@@ -38,7 +38,14 @@ def random_fill(rng, config, target):
     d.update(target=target, clear=0, clear_min=0, shift=rng.randint(-31, 31), command=rng.randrange(1 << 16))
     if target != Target.BIAS and rng.random() < 0.4:
         d.update(clear=rng.randint(0, size), clear_min=rng.randrange(2))
+    d["mark"] = int(target == Target.C and rng.random() < 0.5)
     return d
+
+
+def random_memory(rng, config):
+    """Random operands, some of them 0."""
+    size = config.operand_bytes
+    return b"".join(bytes(size) if rng.random() < 0.1 else rng.randbytes(size) for _ in range(DRAM_BYTES // size))
 
 
 def _program(rng, config, count):
@@ -83,7 +90,11 @@ def _apply(config, dram, d, pads):
     pad[:cleared] = [LEAST[config.operand_width] if d.get("clear_min") else 0] * cleared
     for address, element in loops(d, LEVELS):
         for e in range(d["length"]):
-            pad[element + e * d["step"]] = _operand(config, dram, address + e * config.operand_bytes)
+            value = _operand(config, dram, address + e * config.operand_bytes)
+            if not d.get("mark"):
+                pad[element + e * d["step"]] = value
+            elif value <= 0:
+                pad[element + e * d["step"]] = -(1 << config.operand_width - 1)
     return []
 
 
@@ -209,7 +220,7 @@ def _run(config, program, dram, rng, stall, faulty=(), chance=0.1):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_descriptors(name, stall):
     config, rng = CONFIGS[name], seeded(3)
-    dram = rng.randbytes(DRAM_BYTES)
+    dram = random_memory(rng, config)
     program = _program(rng, config, 25)
     monitor, memory = _run(config, program, dram, rng, stall)
     assert not memory.beats and not monitor.faults

@@ -19,11 +19,11 @@ def requantise(v, shift):
 
 def element(x, shift, bias, c, shift_c, mode, relu, sign=1):
     x = requantise(x, shift) + bias
-    if mode == CMode.ADD:
+    if mode in (CMode.ADD, CMode.ADD_MASK):
         x += sign * requantise(c, shift_c)
     if relu:
         x = max(x, 0)
-    if mode == CMode.MASK and c <= 0:
+    if (mode == CMode.MASK and c <= 0) or (mode == CMode.ADD_MASK and c == -32768):
         x = 0
     out = max(-32767, min(32767, x))
     return out, abs(x), int(out != x)
@@ -48,8 +48,8 @@ def run(items, shift_c, relu, subtract=None):
                 ctx.set(dut.x, x)
                 ctx.set(dut.shift, shift)
                 ctx.set(dut.c, c)
-                ctx.set(dut.add, mode == CMode.ADD)
-                ctx.set(dut.masked, mode == CMode.MASK)
+                ctx.set(dut.add, mode in (CMode.ADD, CMode.ADD_MASK))
+                ctx.set(dut.masked, mode in (CMode.MASK, CMode.ADD_MASK))
             if 0 <= n - dut.BIAS_LATENCY < len(items):
                 ctx.set(dut.bias, items[n - dut.BIAS_LATENCY][2])
             if n >= dut.LATENCY:
@@ -64,8 +64,10 @@ def test_by_hand():
     items = [
         (5, 1, 0, 0, CMode.NONE), (7, 1, 10, 3, CMode.ADD), (-100, 0, 0, 0, CMode.MASK), (-100, 0, 0, 1, CMode.MASK),
         (1 << 20, 0, 0, 0, CMode.NONE), (-(1 << 20), 4, 0, -1, CMode.ADD),
+        (7, 1, 10, -32768, CMode.ADD_MASK), (7, 1, 10, -1, CMode.ADD_MASK), (7, 1, 10, 0, CMode.ADD_MASK),
     ]  # fmt: skip
     expected = [(2, 2, 0), (26, 26, 0), (0, 0, 0), (-100, 100, 0), (32767, 1 << 20, 1), (-32767, 65540, 1)]
+    expected += [(0, 0, 0), (10, 10, 0), (14, 14, 0)]
     assert run(items, shift_c=-2, relu=0) == expected
 
 
@@ -80,7 +82,7 @@ def test_random(shift_c, relu, subtract):
         most = (1 << (CONFIG.acc_width - 1)) - 1
         x, bias = (rng.choice((rng.randint(-1 << bits, 1 << bits), most, -most, 0)) for _ in range(2))
         x, bias = max(-most, min(most, x)), rng.choice((0, bias >> 40, max(-most, min(most, bias))))
-        c = rng.choice((0, 1, -1, 32767, -32767, rng.randint(-32767, 32767)))
+        c = rng.choice((0, 1, -1, 32767, -32767, -32768, rng.randint(-32767, 32767)))
         items.append((x, rng.choice((bits - 14, rng.randint(-16, 63))), bias, c, rng.choice(list(CMode))))
     items = [(x, max(-16, shift), *rest) for x, shift, *rest in items]
     seen = run(items, shift_c, relu, subtract)
