@@ -134,6 +134,12 @@ def bench_variants_vgg13(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_models(session: nox.Session) -> None:
+    """The paper's networks on the simulated RTL and on the golden model: writes results/models.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.models", *session.posargs)
+
+
+@nox.session
 def bench_controls(session: nox.Session) -> None:
     """Predicted gradients against the other sources of gradients, on the golden model: writes results/controls.json."""
     session.run("python", "-m", "adagp.evaluation.benches.controls", *session.posargs)
