@@ -2,8 +2,9 @@
 
 Each network has its full width, in the form for small images (``experiments/networks/cnns.py``), and two images a
 batch, drawn at random. The golden model runs the first batch, which calibrates; its state is where all devices begin.
-Then come a batch of BP and, where gradients are predicted, one of GP. ``hash_equal_*``: after each the simulated machine and
-the golden model have the same weights, momenta, exponents and state of host islands. Needs the extra ``models``.
+Then come a batch of BP and, where gradients are predicted, one of GP. ``hash_equal_*``: after each the simulated
+machine and the golden model have the same weights, momenta, exponents and state of host islands. Needs the extra
+``models``.
 
 A network that is finished is kept in ``build/bench_models``: a bench that was stopped goes on after the last one.
 """

