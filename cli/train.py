@@ -139,7 +139,8 @@ def train(
     the same command is given again, and ends with the same bits.
 
     A network of your own is a function `build(shape, n_classes)`, shape being (channels, height, width),
-    that returns a `torch.nn.Module`. Operators that the machine lacks run on the host; the first line says which.
+    that returns a `torch.nn.Module`; `adagp compile` shows where its operators run. `torchvision:NAME` and
+    `timm:NAME` are networks of these libraries.
 
     With another variant than `baseline` batches have phases: warm-up, then GP batches, which do without a backward
     pass, and BP batches, from whose true gradients a predictor learns.

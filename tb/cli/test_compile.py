@@ -48,6 +48,14 @@ def test_costs_are_those_of_the_commands(adagp, tmp_path):
     assert "total" in out and "device" in out and "host" not in out
 
 
+def test_commands_of_gp_batches_alone_do_not_count(adagp, tmp_path):
+    found = []
+    for more in ((), ("--variant", "low", "--gradient-source", "zero")):
+        assert adagp("compile", "mlp", "--preset", "tiny", *more, "--json", tmp_path / "costs.json")[0] == 0
+        found.append(json.loads((tmp_path / "costs.json").read_text())["total"])
+    assert found[0] == found[1]
+
+
 def test_stages(adagp):
     code, out, _ = adagp("compile", "mlp", "--stage", "memory", "--stage", "program")
     assert code == 0 and "1.Linear.momentum" in out and "bytes in all" in out and "commit" in out
