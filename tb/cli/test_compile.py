@@ -77,21 +77,22 @@ def test_operators_on_the_host_are_said_and_strict_refuses_them(adagp, tmp_path,
         more = ("-o", tmp_path / "strict") if command[0] == "train" else ()
         code, out, err = adagp(*command, *more, "--strict")
         assert code == 2 and not out and err.count("\n") == 1
-        assert "--strict: the machine lacks norm (aten.batch_norm aten.relu), which would run on the host" in err
+        assert "--strict: the machine lacks norm" in err and "batch_norm" in err and "would run on the host" in err
     assert not list(tmp_path.iterdir())
     code, out, _ = adagp("compile", "--batch", BATCH, "--preset", "tiny")
-    assert code == 0 and "on the host: norm (aten.batch_norm aten.relu); 0.0 % of MACs" in out
+    assert code == 0 and "on the host: norm" in out
     run = tmp_path / "run"
     code, _, err = adagp("train", "--device", "golden", *SMALL, "-o", run)
-    assert code == 0 and "on the host: norm (aten.batch_norm aten.relu); 0.0 % of MACs" in err
+    assert code == 0 and "on the host: norm" in err and "; 0.0 % of MACs, " in err
     assert "GP batches" not in err
     summary = RunFolder(run).summary
-    assert summary["host_operators"] == {"norm": ["aten.batch_norm", "aten.relu"]}
+    ((name, operators),) = summary["host_operators"].items()
+    assert name.startswith("norm") and any("batch_norm" in each for each in operators)
     assert 0 < summary["device_share_of_bytes"] < 1 == summary["device_share_of_macs"]
     assert 0 < summary["island_seconds"] < summary["host_seconds"]
     path = tmp_path / "report.json"
     code, out, _ = adagp("report", run, "--json", path)
-    assert code == 0 and "on the host: norm (aten.batch_norm aten.relu); " in out
+    assert code == 0 and f"on the host: {name} ({' '.join(operators)}); " in out
     assert json.loads(path.read_text())["host_operators"] == summary["host_operators"]
     state = torch.load(run / "weights.pt")
     NormReLU(1, 10, size=8).load_state_dict(state)
