@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..spec.commands import CMode, Command, Opcode
+from ..spec.commands import Command, Opcode
 from ..spec.config import Config
 from ..spec.opcodes import UPDATES
 from ..spec.operands import Operand, operands, outputs
@@ -52,6 +52,13 @@ def _images(g: Command, place: Operand) -> Runs:
     return Runs(place.address, n_bytes, g.n, n_bytes)
 
 
+def _result(g: Command, place: Operand) -> Runs:
+    """An operand shaped like the result of a compute command."""
+    if g.opcode == Opcode.BACKWARD_WEIGHT:
+        return _rows(g, place.element_bytes, place.address, g.bias)
+    return _images(g, place)
+
+
 def writes(command: Command, config: Config) -> dict[str, Runs]:
     """Runs that a compute, UPDATE or ADAM command writes, by operand; no write burst goes beyond a run."""
     places = operands(command, config)
@@ -60,10 +67,8 @@ def writes(command: Command, config: Config) -> dict[str, Runs]:
         place = places[name]
         if command.opcode in UPDATES:
             found[name] = Runs(place.address, place.n_bytes)
-        elif command.opcode == Opcode.BACKWARD_WEIGHT:
-            found[name] = _rows(command, config.operand_bytes, place.address, command.bias)
         else:
-            found[name] = _images(command, place)
+            found[name] = _result(command, place)
     return found
 
 
@@ -77,16 +82,13 @@ def reads(command: Command, config: Config, a_base: int) -> dict[str, Runs]:
     if g.opcode in _READS_X:
         rows = _window_rows(g.h, g.oh, g.r, g.stride, g.pad_y)
         columns = _window_rows(g.w, g.ow, g.s, g.stride, g.pad_x)
-        found["a"] = Runs(a_base, ((rows - 1) * g.w + columns) * g.c * unit, g.n, g.h * g.w * g.c * unit)
+        pitch = max(g.c, g.x_pitch)
+        n_operands = ((rows - 1) * g.w + columns - 1) * pitch + g.c
+        found["a"] = Runs(a_base, n_operands * unit, g.n, g.h * g.w * pitch * unit)
     elif g.opcode != Opcode.REORGANISE:
         found["a"] = _images(g, places["a"])
     if g.opcode in (Opcode.FORWARD, Opcode.BACKWARD_DATA):
         found["b"] = _rows(g, unit, g.b_addr, g.bias if g.opcode == Opcode.FORWARD else 0)
     elif g.opcode in (Opcode.BACKWARD_WEIGHT, Opcode.MAXPOOL_BACKWARD):
         found["b"] = _images(g, places["b"])
-    result = writes(g, config)["out"]
-    if g.c_mode != CMode.NONE:
-        found["c"] = Runs(g.c_addr, result.length, result.count, result.pitch)
-    if g.c_mode == CMode.ADD_MASK:
-        found["d"] = Runs(g.d_addr, result.length, result.count, result.pitch)
-    return found
+    return found | {name: _result(g, places[name]) for name in ("c", "d") if name in places}

@@ -6,7 +6,7 @@ from ..spec.commands import Adam, CMode, Command, Opcode, Source
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from ..spec.numerics import CONSTANT_MAX, operand_max, window_sizes
-from ..spec.opcodes import AVERAGES, COMPUTE, GEMMS, MAXIMA, POOLS, UPDATES, built
+from ..spec.opcodes import AVERAGES, BACKWARD, COMPUTE, GEMMS, MAXIMA, POOLS, UPDATES, built
 
 __all__ = ["validate"]
 
@@ -41,7 +41,10 @@ def _geometry(command: Command, config: Config) -> ErrorCode:
     for size, out, kernel, pad in ((g.h, g.oh, g.r, g.pad_y), (g.w, g.ow, g.s, g.pad_x)):
         if (out - 1) * g.stride + kernel > size + 2 * pad:
             return ErrorCode.BAD_GEOMETRY
-    if (g.opcode in POOLS and g.q != g.c) or 0 < g.y_pitch < g.q:
+    if (g.opcode in POOLS and g.q != g.c) or 0 < g.y_pitch < g.q or 0 < g.x_pitch < g.c:
+        return ErrorCode.BAD_GEOMETRY
+    channels = g.c if g.opcode in BACKWARD else g.q
+    if g.opcode != Opcode.BACKWARD_WEIGHT and any(0 < pitch < channels for pitch in (g.c_pitch, g.d_pitch)):
         return ErrorCode.BAD_GEOMETRY
     return _sizes(command, config)
 
@@ -71,8 +74,10 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
         return ErrorCode.ACC_OVERFLOW
     if g.opcode in MAXIMA and taps > operand:
         return ErrorCode.BAD_GEOMETRY
-    pixel = g.q if g.opcode in POOLS else max(g.q, g.y_pitch)
-    tensors = [g.n * g.h * g.w * g.c, g.n * g.oh * g.ow * pixel]
+    big, small = g.n * g.h * g.w, g.n * g.oh * g.ow
+    tensors = [big * max(g.c, g.x_pitch), small * max(g.q, g.y_pitch)]
+    if g.opcode != Opcode.BACKWARD_WEIGHT:
+        tensors.append((big if g.opcode in BACKWARD else small) * max(g.c_pitch, g.d_pitch))
     if g.opcode not in POOLS:
         tensors.append(g.q * (filter_elements + 1))
     return ErrorCode.BAD_GEOMETRY if max(tensors) * config.operand_bytes >= _PRODUCT else ErrorCode.NONE

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from .commands import CMode, Command, Opcode, Source
 from .config import Config
-from .opcodes import BACKWARD, GEMMS, MAXIMA, UPDATES
+from .opcodes import BACKWARD, MAXIMA, UPDATES
 
 __all__ = ["WAITS", "Operand", "counted", "macs", "operands", "outputs"]
 
@@ -55,10 +55,10 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
         return {name: Operand(places[name], (g.count,), sizes[name]) for name in sizes}
     x, y, filters = (g.n, g.h, g.w, g.c), (g.n, g.oh, g.ow, g.q), (g.q, g.r * g.s * g.c + 1)
     out = filters if g.opcode == Opcode.BACKWARD_WEIGHT else x if g.opcode in BACKWARD else y
-    pitch = g.y_pitch if g.opcode in GEMMS else 0
 
-    def place(address, shape):
-        return Operand(address, shape, operand, pitch if shape is y else 0)
+    def place(address, shape, own_pitch=0):
+        pitch = g.y_pitch if shape is y else g.x_pitch if shape is x else 0
+        return Operand(address, shape, operand, own_pitch if own_pitch and shape is not filters else pitch)
 
     found = {"out": place(g.out_addr, out)}
     if g.opcode != Opcode.REORGANISE:
@@ -68,9 +68,9 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
     elif g.opcode == Opcode.BACKWARD_WEIGHT or g.opcode in MAXIMA:
         found["b"] = place(g.b_addr, y)
     if g.c_mode != CMode.NONE:
-        found["c"] = place(g.c_addr, out)
+        found["c"] = place(g.c_addr, out, g.c_pitch)
     if g.c_mode == CMode.ADD_MASK:
-        found["d"] = place(g.d_addr, out)
+        found["d"] = place(g.d_addr, out, g.d_pitch)
     return found
 
 

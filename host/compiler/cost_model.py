@@ -119,8 +119,7 @@ class Tiling:
 
     def _pitch(self, channels):
         """Elements from a pixel with these channels to the next one."""
-        pitched = self.inner if self.shape.opcode == Opcode.BACKWARD_DATA else self.outer
-        return self.shape.pitch or channels.size if channels is pitched else channels.size
+        return (self.shape.in_pitch if channels is self.inner else self.shape.out_pitch) or channels.size
 
     def clear_cycles(self):
         """Cycles, about, in which tiles that will hold padding or dilation are cleared."""
@@ -139,7 +138,7 @@ class Tiling:
         shape = self.shape
         heights, which = np.unique(self.lines.tile, return_inverse=True)
         lines = shape.n * np.array([shape.rows_read(y) for y in heights.tolist()])[which]
-        apart = shape.weight or shape.dilate > 1 or (shape.pitch and shape.opcode == Opcode.BACKWARD_DATA)
+        apart = shape.weight or shape.dilate > 1 or shape.in_pitch
         whole = (self.inner.count == 1) & (not apart)
         pieces = shape.columns * self._pieces(self.inner)
         total = lines * np.where(whole, self._run(shape.columns * shape.ic, shape.in_w * shape.ic), pieces)
@@ -183,7 +182,7 @@ class Tiling:
             pixels = shape.n * shape.out_h * shape.out_w
             channels = self.inner if shape.pool else self.outer
             packed = not self.swap or shape.oc % self.config.banks == 1  # the C scratchpad has no gaps
-            joined = (channels.count == 1) & packed & (not shape.pitch)
+            joined = (channels.count == 1) & packed & (not shape.out_pitch)
             whole = shape.n * self.lines.total(lambda y: self._run(y * shape.out_w * shape.oc, shape.out_w * shape.oc))
             whole_runs = shape.n * self.lines.count
             pieces, piece_runs = pixels * self._pieces(channels), pixels * channels.count

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
-from ...spec.opcodes import BACKWARD, GEMMS, POOLS
+from ...spec.opcodes import BACKWARD, POOLS
 
 __all__ = ["LIMITS", "Extent", "Shape", "limits", "occupancy"]
 
@@ -58,23 +58,26 @@ class Shape:
     pad_x: int
     bias: int
     c_mode: int
-    pitch: int = 0
-    """Elements between neighbouring pixels of the forward result, whatever its role here; 0: its channels."""
+    in_pitch: int = 0
+    out_pitch: int = 0
+    """Operands from a pixel of what is read, and of what is written, to the next one; 0: without gaps.
+
+    BACKWARD_WEIGHT: of X and of Y, whose pixels are both read."""
 
     @classmethod
     def of(cls, c: Command) -> "Shape":
         """The shape of command ``c``; its tile fields don't matter."""
         opcode = Opcode.AVGPOOL if c.opcode == Opcode.REORGANISE else c.opcode  # of sums that are there already
         common = {"opcode": opcode, "n": c.n, "r": c.r, "s": c.s, "bias": c.bias, "c_mode": c.c_mode}
-        common["pitch"] = c.y_pitch if c.y_pitch > c.q and c.opcode in GEMMS else 0
+        x_pitch, y_pitch = c.x_pitch if c.x_pitch > c.c else 0, c.y_pitch if c.y_pitch > c.q else 0
         if c.opcode in BACKWARD:
             return cls(
                 ic=c.q, oc=c.c, in_h=c.oh, in_w=c.ow, out_h=c.h, out_w=c.w, step=1, dilate=c.stride,
-                pad_y=c.r - 1 - c.pad_y, pad_x=c.s - 1 - c.pad_x, **common,
+                pad_y=c.r - 1 - c.pad_y, pad_x=c.s - 1 - c.pad_x, in_pitch=y_pitch, out_pitch=x_pitch, **common,
             )  # fmt: skip
         return cls(
             ic=c.c, oc=c.q, in_h=c.h, in_w=c.w, out_h=c.oh, out_w=c.ow, step=c.stride, dilate=1,
-            pad_y=c.pad_y, pad_x=c.pad_x, **common,
+            pad_y=c.pad_y, pad_x=c.pad_x, in_pitch=x_pitch, out_pitch=y_pitch, **common,
         )  # fmt: skip
 
     @property

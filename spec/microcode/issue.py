@@ -21,7 +21,7 @@ def fill_a(c, k, m, t):
         t.a_key_i = t.i0
         length = t.i_t
         run = t.columns
-        if t.weight == 0 and t.dilate == 1 and t.i_t == t.ic and (t.dense or t.backward == 0):
+        if t.weight == 0 and t.dilate == 1 and t.i_t == t.ic and t.in_pitch == t.ic:
             length = t.columns * t.ic
             run = 1
         a_offset = t.in_image * t.n0 + t.in_line * t.lo + t.i0 * k.operand_bytes
@@ -107,15 +107,27 @@ def fill_c(c, k, m, t):
         )  # fmt: skip
     if c.c_mode:
         address = c.c_addr
+        pitch = c.c_pitch
         mark = 0
         more = 1 if c.c_mode == k.ADD_MASK else 0  # D is marked over C
         while mark <= more:
             full = 1 if mark == more else 0
+            image = t.out_d0
+            pixel = t.out_d1
+            place = t.out_offset
+            count = t.out_n1
+            length = t.out_length
+            if pitch > 0 and pitch != t.out_pitch and t.weight == 0:  # pixel by pixel
+                pixel = pitch * k.operand_bytes
+                line = pixel * t.out_w
+                image = line * t.out_h
+                place = image * t.n0 + line * t.y0 + t.o0 * k.operand_bytes
+                count = t.out_w * t.y_t
+                length = t.o_t
             m.fill(
                 target=k.C, open=1 - opened, ready=full if t.tail == 0 else 0, mark=mark,
-                dram=address + t.out_offset,
-                n0=t.out_n0, n1=t.out_n1, n2=1, d0=t.out_d0, d1=t.out_d1,
-                s0=t.out_s0, s1=t.out_s1, length=t.out_length, step=1,
+                dram=address + place, n0=t.out_n0, n1=count, n2=1, d0=image, d1=pixel,
+                s0=t.out_s0, s1=t.out_s1, length=length, step=1,
             )  # fmt: skip
             if t.tail:
                 m.fill(
@@ -125,6 +137,7 @@ def fill_c(c, k, m, t):
                 )  # fmt: skip
             opened = 1
             address = c.d_addr
+            pitch = c.d_pitch
             mark = mark + 1
     elif opened == 0:
         m.fill(target=k.C, open=1, ready=1, step=1)

@@ -22,13 +22,17 @@ def check(c, k, m, t):
         m.fail(k.BAD_GEOMETRY)
     if c.opcode >= k.MAXPOOL and c.q != c.c:
         m.fail(k.BAD_GEOMETRY)
-    if c.y_pitch > 0 and c.y_pitch < c.q:
+    if (c.y_pitch > 0 and c.y_pitch < c.q) or (c.x_pitch > 0 and c.x_pitch < c.c):
         m.fail(k.BAD_GEOMETRY)
     t.pool = 1 if c.opcode >= k.MAXPOOL else 0
     t.weight = 1 if c.opcode == k.BACKWARD_WEIGHT else 0
     t.backward = 0
     if c.opcode == k.BACKWARD_DATA or c.opcode == k.MAXPOOL_BACKWARD or c.opcode == k.AVGPOOL_BACKWARD:
         t.backward = 1
+    if t.weight == 0:
+        channels = c.c if t.backward else c.q
+        if (c.c_pitch > 0 and c.c_pitch < channels) or (c.d_pitch > 0 and c.d_pitch < channels):
+            m.fail(k.BAD_GEOMETRY)
 
 
 def orient(c, k, m, t):
@@ -48,6 +52,8 @@ def orient(c, k, m, t):
     t.dilate = 1
     t.pad_y = c.pad_y
     t.pad_x = c.pad_x
+    t.in_pitch = max(c.x_pitch, c.c)
+    t.out_pitch = max(c.y_pitch, c.q)
     if t.backward:
         t.in_h = c.oh
         t.in_w = c.ow
@@ -61,6 +67,8 @@ def orient(c, k, m, t):
         t.dilate = c.stride
         t.pad_y = c.r - 1 - c.pad_y
         t.pad_x = c.s - 1 - c.pad_x
+        t.in_pitch = max(c.y_pitch, c.q)
+        t.out_pitch = max(c.x_pitch, c.c)
     if t.pool:
         t.oc_tile = t.ic_tile  # one channel loop: the output's
     t.filter_elements = t.taps * c.c + 1
@@ -105,15 +113,8 @@ def sizes(c, k, m, t):
     t.grid_w = (t.out_w - 1) * t.step + 1
     t.wide = t.grid_w - 1 + c.s
     t.columns = min(t.in_w, (t.wide - t.pad_x + t.dilate - 1) // t.dilate)
-    t.in_pixel = t.ic * k.operand_bytes
-    t.out_pixel = t.oc * k.operand_bytes
-    t.dense = 1  # no gaps between the pixels of Y
-    if c.y_pitch > c.q and t.pool == 0:
-        t.dense = 0
-        if t.backward:
-            t.in_pixel = c.y_pitch * k.operand_bytes
-        else:
-            t.out_pixel = c.y_pitch * k.operand_bytes
+    t.in_pixel = t.in_pitch * k.operand_bytes
+    t.out_pixel = t.out_pitch * k.operand_bytes
     t.in_line = t.in_pixel * t.in_w
     t.in_image = t.in_line * t.in_h
     t.out_line = t.out_pixel * t.out_w
@@ -122,6 +123,9 @@ def sizes(c, k, m, t):
     t.tap_bytes = c.c * k.operand_bytes
     # So that no offset in a tensor is a product too large, which would be noticed in the middle of the command.
     if t.in_image * c.n >= k.TENSOR_BYTES or t.out_image * c.n >= k.TENSOR_BYTES:
+        m.fail(k.BAD_GEOMETRY)
+    added = max(c.c_pitch, c.d_pitch)
+    if t.weight == 0 and added * k.operand_bytes * t.out_w * t.out_h * c.n >= k.TENSOR_BYTES:
         m.fail(k.BAD_GEOMETRY)
     if t.pool == 0 and t.filter_bytes * c.q >= k.TENSOR_BYTES:
         m.fail(k.BAD_GEOMETRY)

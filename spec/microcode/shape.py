@@ -130,7 +130,7 @@ def layout_c(c, k, m, t):
         t.out_s1 = t.pitch_o
         t.out_length = t.o_t
         t.out_offset = t.out_image * t.n0 + t.out_line * t.y0 + t.o0 * k.operand_bytes
-        if t.o_t == t.oc and t.pitch_o == t.oc and t.dense:
+        if t.o_t == t.oc and t.pitch_o == t.oc and t.out_pitch == t.oc:
             t.out_length = t.out_s0
             t.out_n1 = 1
     t.n_stream = t.n_a

@@ -180,6 +180,12 @@ def test_bytes_touched_where_gradients_are_predicted():
     assert writes(command(1, **pitched), TINY)["out"] == Runs(0x400, 4, 4, 14)
     assert reads(command(2, **pitched), TINY, 0x100)["a"] == Runs(0x100, 4, 4, 14)
     assert reads(command(3, **pitched), TINY, 0x100)["b"] == Runs(0x200, 4, 4, 14)
+    apart = {**LAYER, "x_pitch": LAYER["c"] + 2, "c_mode": 4, "c_pitch": 5, "d_addr": 0x800}
+    read = reads(command(1, **apart), TINY, 0x100)
+    assert read["c"] == Runs(LAYER["c_addr"], 4, 4, 10) and read["d"] == Runs(0x800, 8, 2, 8)
+    pixel, image = 2 * (LAYER["c"] + 2), LAYER["h"] * LAYER["w"]
+    assert read["a"].pitch == image * pixel and read["a"].length % pixel == 2 * LAYER["c"]
+    assert writes(command(2, **apart), TINY)["out"] == Runs(0x400, 2 * LAYER["c"], 2 * image, pixel)
     assert writes(command(1, **{**LAYER, "y_pitch": 2}), TINY) == writes(command(1, **LAYER), TINY)
     assert reads(command(Opcode.REORGANISE, **LAYER), MAX, 0) == {}
     arrays = {"count": 5, "a_addr": 0x100, "b_addr": 0x200, "c_addr": 0x300, "out_addr": 0x400, "d_addr": 0x500}

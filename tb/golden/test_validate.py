@@ -78,7 +78,10 @@ def commands(draw):
     }
     fields |= {name: draw(st.sampled_from([0, 1, 1, 1, 2, 5])) for name in ("nb", "yb", "cb", "qb")}
     fields |= {name: draw(st.integers(0, 1)) for name in ("bias", "swap", "out_outer", "reorganise")}
-    fields["y_pitch"] = draw(st.sampled_from([0, 0, 0, fields["q"], fields["q"] + 1, 1, 5, 1 << 20, (1 << 24) - 1]))
+    for name, channels in (("x", "c"), ("y", "q"), ("c", "q"), ("d", "c")):
+        least = fields[channels]
+        pitches = [0] * 6 + [least, least + 1, 1, 5, 1 << 20, (1 << 24) - 1]
+        fields[f"{name}_pitch"] = draw(st.sampled_from(pitches))
     fields = {name: value & (1 << WIDTHS[name]) - 1 for name, value in fields.items()}
     opcode = draw(st.sampled_from((*GEMMS, *POOLS)))
     if draw(st.booleans()):

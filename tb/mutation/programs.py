@@ -23,7 +23,8 @@ SPACE = 1 << 32
 PROGRAM = 0x8000_0080
 MARGIN = 1 << 12
 GEOMETRY = ("n", "c", "h", "w", "q", "r", "s", "stride", "pad_y", "pad_x", "oh", "ow", "nb", "yb", "cb", "qb")
-OTHERS = ("bias", "swap", "relu", "track", "out_outer", "c_mode", "const_mantissa", "const_exponent")
+OTHERS = ("bias", "swap", "relu", "track", "out_outer", "c_mode", "const_mantissa", "const_exponent",
+          "x_pitch", "y_pitch", "c_pitch", "d_pitch")  # fmt: skip
 
 
 class Maker:

@@ -8,7 +8,7 @@ from adagp.host.program import header
 from adagp.spec.commands import COMMAND_WORDS, FIELDS, Adam, CMode, Command, Opcode, Phase, Source, command_field
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
-from adagp.spec.opcodes import GEMMS, POOLS, UPDATES
+from adagp.spec.opcodes import BACKWARD, GEMMS, POOLS, UPDATES
 from adagp.spec.operands import WAITS, counted, operands
 
 from .extent import HUGE, core, work
@@ -27,7 +27,7 @@ LONG = 300
 """Weights of an UPDATE that is to be under way when another command fails, at most."""
 ALWAYS = {"phase_mask": int(Phase.ALL)}
 GEOMETRY = ("n", "c", "h", "w", "oh", "ow", "q", "r", "s", "stride", "pad_y", "pad_x", "nb", "yb", "cb", "qb",
-            "y_pitch")  # fmt: skip
+            "x_pitch", "y_pitch", "c_pitch", "d_pitch")  # fmt: skip
 PRODUCTS = (("n", "c"), ("n", "q"), ("c", "q"), ("h", "w"), ("r", "s"), ("oh", "ow"))
 """Fields that are multiplied with each other, and then with more."""
 OPCODES = (*GEMMS, *(op for op in POOLS if op != Opcode.REORGANISE), Opcode.UPDATE)
@@ -79,8 +79,10 @@ def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
         if opcode in POOLS:
             f["q"] = f["c"]
         else:
-            f["y_pitch"] = draw.choice((0, 0, f["q"], f["q"] + draw.randint(1, 9)))
             f |= _for_prediction(config, draw, opcode) if config.predicts else {}
+        written = f["c"] if opcode in BACKWARD else f["q"]
+        for operand, least in (("x", f["c"]), ("y", f["q"]), ("c", written), ("d", written)):
+            f[f"{operand}_pitch"] = draw.choice((0, 0, least, least + draw.randint(1, 9)))
         for tile, extent in (("nb", "n"), ("yb", "h"), ("cb", "c"), ("qb", "q")):
             f[tile] = draw.randint(1, f[extent]) if draw.random() < tiled else f[extent]
         command = Command(opcode, f)

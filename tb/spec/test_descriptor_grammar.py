@@ -19,7 +19,7 @@ from formal.properties import JOBS
 from robustness.spoil_commands import GEOMETRY, neighbours, spoilt
 
 MEMORY = 1 << 15
-N_PROGRAMS, N_SPOILT = 90, 12
+N_PROGRAMS, N_SPOILT = 130, 12
 MOST_TILES = 100
 """Commands of more tiles take too long."""
 

@@ -9,7 +9,7 @@ from adagp.spec.commands import CMode, Opcode
 from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.numerics import operand_max
-from adagp.spec.opcodes import AVERAGES, GEMMS, POOLS
+from adagp.spec.opcodes import AVERAGES, BACKWARD, GEMMS, MAXIMA, POOLS
 
 __all__ = ["LAYERS", "UNWRITTEN", "Layer", "accumulate", "random_layer"]
 
@@ -72,8 +72,9 @@ def _fields(rng, opcode, limit, width):
             f[name] = rng.randint(1, extent) if rng.random() < 0.7 else extent + rng.randrange(3)
         f |= {name: rng.randrange(2) for name in ("bias", "swap", "relu", "track", "out_outer")}
         f |= {"c_mode": rng.choice(list(CMode) if width == 16 else [0, 0, 1, 2, 4]), "out_id": rng.randrange(8)}
-        if opcode in GEMMS and rng.random() < 0.3:
-            f["y_pitch"] = f["q"] + rng.randrange(4)
+        channels = f["c"] if opcode in BACKWARD else f["q"]
+        for name, least in (("x", f["c"]), ("y", f["q"]), ("c", channels), ("d", channels)):
+            f[f"{name}_pitch"] = least + rng.randrange(4) if rng.random() < 0.3 else 0
         if opcode not in (Opcode.FORWARD, Opcode.BACKWARD_WEIGHT):
             f["bias"] = 0
         f |= {"const_mantissa": rng.randrange(1 << 16), "const_exponent": rng.randint(-20, 2)}
@@ -104,18 +105,19 @@ def _tensors(config, rng, f, base, run):
         Opcode.MAXPOOL_BACKWARD: (y, y, x), Opcode.AVGPOOL: (x, 0, y), Opcode.AVGPOOL_BACKWARD: (y, 0, x),
     }[opcode]  # fmt: skip
     layer = Layer(None)
-    pitched = _pitched(opcode) if f.get("y_pitch") else ()
+    gaps = _gaps(f)
     masks = [("d", out)] * (f["c_mode"] == CMode.ADD_MASK)
     for name, count in (("a", a), ("b", b), ("c", out), *masks, ("out", out)):
         f[f"{name}_addr"] = base
-        if name in pitched:
-            count = _spread(np.zeros(count), f["q"], f["y_pitch"]).size
+        if name in gaps and count:
+            count = _spread(np.zeros(count), *gaps[name]).size
         if name != "out" and not (name == "b" and opcode == Opcode.MAXPOOL):
             layer.operands[base] = _random_operands(config, rng, count)
         base += (count + rng.randrange(1, 40)) * config.operand_bytes
     if opcode == Opcode.MAXPOOL_BACKWARD:
         choice = np.random.default_rng(rng.getrandbits(32))
-        layer.operands[f["b_addr"]] = choice.integers(1, f["r"] * f["s"] + 1, b)
+        index = choice.integers(1, f["r"] * f["s"] + 1, b)
+        layer.operands[f["b_addr"]] = _spread(index, *gaps["b"]) if "b" in gaps else index
     exp_acc = exps["exp_a"] + (exps["exp_b"] if opcode in GEMMS else f["const_exponent"] if opcode in AVERAGES else 0)
     shift = rng.randint(8, 20) if opcode in (*GEMMS, *AVERAGES) else rng.randint(-1, 2)
     if rng.random() < 0.1:
@@ -127,9 +129,19 @@ def _tensors(config, rng, f, base, run):
     return layer
 
 
-def _pitched(opcode):
-    """Names of the operands that are shaped like Y."""
-    return {Opcode.FORWARD: ("c", "d", "out"), Opcode.BACKWARD_DATA: ("a",), Opcode.BACKWARD_WEIGHT: ("b",)}[opcode]
+def _gaps(f):
+    """(channels, pitch) of the operands that have gaps between their pixels, by name."""
+    opcode = f["opcode"]
+    x, y = (f["c"], f.get("x_pitch", 0)), (f["q"], f.get("y_pitch", 0))
+    shapes = {"a": y, "out": x} if opcode in BACKWARD else {"a": x, "out": y}
+    if opcode == Opcode.BACKWARD_WEIGHT:
+        shapes = {"a": x, "b": y}
+    else:
+        channels, pitch = shapes["out"]
+        shapes |= {name: (channels, f.get(f"{name}_pitch") or pitch) for name in ("c", "d")}
+    if opcode in MAXIMA:
+        shapes["b"] = y
+    return {name: shape for name, shape in shapes.items() if shape[1]}
 
 
 def _spread(x, q, pitch):
@@ -171,8 +183,8 @@ def _expect(config, layer):
     t = layer.task
     names = "abcd" if t.c_mode == CMode.ADD_MASK else "abc"
     read = {name: layer.operands.get(getattr(t, f"{name}_addr")) for name in names}
-    pitched = _pitched(t.opcode) if t.y_pitch else ()
-    read |= {name: _gathered(read[name], t.q, t.y_pitch) for name in pitched if name in read}
+    gaps = _gaps(vars(t))
+    read |= {name: _gathered(read[name], *gaps[name]) for name in gaps if read.get(name) is not None}
     acc, exponent, idx = accumulate(t, read["a"], read["b"])
     exp_out = t.exp_out
     if t.dry:  # a bias is moved left by as much as the sums' exponent asks for, up to a limit
@@ -207,9 +219,10 @@ def _expect(config, layer):
     out = _clip(x, config.operand_width)
     layer.saturations = 0 if t.dry else int((out != x)[written].sum())
     flat = np.where(written & (not t.dry), out, UNWRITTEN).ravel()
-    layer.expected = {t.out_addr: _spread(flat, t.q, t.y_pitch) if "out" in pitched else flat}
+    layer.expected = {t.out_addr: _spread(flat, *gaps["out"]) if "out" in gaps else flat}
     if idx is not None:
-        layer.expected[t.b_addr] = np.full(idx.size, UNWRITTEN) if t.dry else idx.ravel()
+        index = np.full(idx.size, UNWRITTEN) if t.dry else idx.ravel()
+        layer.expected[t.b_addr] = _spread(index, *gaps["b"]) if "b" in gaps else index
 
 
 def _images(x, n, h, w, c):

@@ -101,8 +101,9 @@ def layers(draw):
         stride=draw(st.integers(1, 3)), pad_y=draw(st.integers(0, r - 1)), pad_x=draw(st.integers(0, s - 1)),
         bias=draw(st.integers(0, 1)), c_mode=draw(st.sampled_from(CMode)),
     )  # fmt: skip
-    pitch = command.q + draw(st.integers(1, 9)) if command.opcode in GEMMS and draw(st.booleans()) else 0
-    return Command(command.opcode, {**command.fields, "y_pitch": pitch})
+    least = {"x_pitch": command.c, "y_pitch": command.q}
+    pitches = {name: size + draw(st.integers(1, 9)) if draw(st.booleans()) else 0 for name, size in least.items()}
+    return Command(command.opcode, command.fields | pitches)
 
 
 @pytest.mark.parametrize("name", PRESETS)

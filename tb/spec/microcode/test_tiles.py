@@ -81,7 +81,7 @@ def test_dry_runs_with_small_operands(config, opcode):
     exact = 0
     for exp_a in (*range(-12, -40, -1), -100):
         run = {"dry": 1, "exp_a": exp_a, "exp_b": -10}
-        layer = random_layer(config, rng, opcode, run=run, bias=1, relu=0, c_mode=0, track=1, y_pitch=0)
+        layer = random_layer(config, rng, opcode, run=run, bias=1, relu=0, c_mode=0, track=1, x_pitch=0, y_pitch=0)
         assert check(config, rng, [layer]) == 1
         largest = largest_result(layer)
         low, high = (math.frexp(float(largest) * factor)[1] for factor in (0.995, 1.005))
