@@ -63,6 +63,9 @@ class AdaGP:
         for settings that mean nothing
     """
 
+    _checks = True
+    """Batches whose gradients aren't finite are found, for which the device is waited for."""
+
     def __init__(
         self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule = PAPER, *,
         predictor: PredictorSettings | None = None, source: str = "predicted", gate: float | None = None,
@@ -137,13 +140,13 @@ class AdaGP:
         """
         gate_open = self._teacher.is_open()
         phase = self._position.next(gate_open)
-        if phase is Phase.GP:
-            loss = None if self.source.kind == "skip" else self._predict(compute, clip)
-        else:
-            loss = self._backpropagate(compute, clip, phase)
+        loss = None if phase is Phase.GP and self.source.kind == "skip" else self._batch(phase, compute, clip)
         self._position.advance(gate_open)
         self.phase = phase
         return loss
+
+    def _batch(self, phase, compute, clip):
+        return self._predict(compute, clip) if phase is Phase.GP else self._backpropagate(compute, clip, phase)
 
     def _predict(self, compute, clip):
         self.optimizer.zero_grad(set_to_none=True)
@@ -151,9 +154,9 @@ class AdaGP:
             with self._recorder.recording(self.source.predicts) as outputs:
                 loss = _loss_of(compute)
             gradients = self._predictions(outputs)
-            bad = not_finite(gradients)
+            bad = not_finite(gradients) if self._checks else []
         if bad:
-            _warn(3, f"predicted gradients of {bad[0]} aren't finite; this GP batch is skipped, and changes no weight")
+            _warn(4, f"predicted gradients of {bad[0]} aren't finite; this GP batch is skipped, and changes no weight")
         elif gradients:
             with full_precision(self.predictor.scales.device):
                 self._updates.apply({self._weights[name].weight: g for name, g in gradients.items()}, clip)
@@ -196,16 +199,17 @@ class AdaGP:
         if not (self._teaches or self.source.keeps):
             return
         seen = {name: output for name in true if (output := outputs[name]) is not None}
-        bad = not_finite({**{f"gradients of {name}": gradient for name, gradient in true.items()},
-                          **{f"outputs that {name} makes": output for name, output in seen.items()}})  # fmt: skip
+        bad = self._checks and not_finite({**{f"gradients of {name}": gradient for name, gradient in true.items()},
+                                           **{f"outputs that {name} makes": output
+                                              for name, output in seen.items()}})  # fmt: skip
         if bad and not self._scaler:  # which expects some
-            _warn(4, f"{bad[0]} aren't finite; nothing is learned from this batch")
+            _warn(5, f"{bad[0]} aren't finite; nothing is learned from this batch")
         if bad or not true:
             return
         with full_precision(self.predictor.scales.device):
             self.source.learn(true)
-            if seen and not self._teacher.teach(phase, seen, true):
-                _warn(4, "the predictor's own gradients aren't finite; it learns nothing from this batch")
+            if seen and not self._teacher.teach(phase, seen, true, self._checks):
+                _warn(5, "the predictor's own gradients aren't finite; it learns nothing from this batch")
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: tuple(self._weights[name].weight.shape) for name in self.predicted}

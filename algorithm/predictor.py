@@ -74,6 +74,7 @@ class Predictor(nn.Module):
             bound = layer.weight[0].numel() ** -0.5
             for parameter in layer.parameters():
                 nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        self._last: tuple[tuple[str, ...], Tensor] = (), torch.empty(0, dtype=torch.long)
         self.register_buffer("scales", torch.zeros(len(elements)))
         """Running mean square of each layer's true gradient; 0 before the first."""
 
@@ -90,6 +91,12 @@ class Predictor(nn.Module):
         hidden = self._hidden(joined(outputs)).split([len(output) for output in outputs])
         return {name: self._rows(h, name) for name, h in zip(reorganised, hidden, strict=True)}
 
+    def _indexes(self, names: tuple[str, ...]) -> Tensor:
+        """Places of layers as a tensor. The last is kept, as the device would be waited for."""
+        if self._last[0] != names or self._last[1].device != self.scales.device:
+            self._last = names, torch.tensor([self.places[name] for name in names], device=self.scales.device)
+        return self._last[1]
+
     def scale(self, name: str) -> Tensor:
         """Factor from a layer's normalised gradients to its gradients."""
         scale = self.scales[self.places[name]]
@@ -103,7 +110,7 @@ class Predictor(nn.Module):
     @torch.no_grad()
     def observe(self, gradients: Mapping[str, Tensor]) -> None:
         """Take true gradients into the layers' scales."""
-        places = torch.tensor([self.places[name] for name in gradients], device=self.scales.device)
+        places = self._indexes(tuple(gradients))
         now = torch.stack([gradient.float().square().mean() for gradient in gradients.values()])
         before = self.scales[places]
         decay = self.settings.decay

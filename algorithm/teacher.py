@@ -25,14 +25,21 @@ class Teacher:
         self._optimizer = torch.optim.Adam(predictor.parameters(), predictor.settings.lr)
         self._open = torch.tensor(False)
 
+    def stay_on_device(self) -> None:
+        """Count Adam's steps on the device, as a CUDA graph needs it; for before the first batch."""
+        for group in self._optimizer.param_groups:
+            group["capturable"] = True
+
     def is_open(self) -> bool:
         """Return whether GP batches may begin; without a gate they always may."""
         return self._gate is None or bool(self._open)
 
-    def teach(self, phase: Phase, reorganised: Mapping[str, Tensor], true: Mapping[str, Tensor]) -> bool:
+    def teach(
+        self, phase: Phase, reorganised: Mapping[str, Tensor], true: Mapping[str, Tensor], checks: bool = True
+    ) -> bool:  # fmt: skip
         """Learn from reorganised outputs [filters, P, P] and true gradients [filters, elements], by layer.
 
-        Returns False, and leaves the predictor as it was, if the step of Adam would not be finite.
+        With ``checks`` it returns False, and leaves the predictor as it was, if the step of Adam would not be finite.
         """
         normalised = self._predictor.normalised(reorganised)
         self._measure(phase, normalised, true)
@@ -42,7 +49,7 @@ class Teacher:
         with torch.enable_grad():
             self._predictor.loss(normalised, true).backward()
         gradients = {name: p.grad for name, p in self._predictor.named_parameters() if p.grad is not None}
-        if not_finite({"scales": self._predictor.scales, **gradients}, squares=True):  # Adam squares them
+        if checks and not_finite({"scales": self._predictor.scales, **gradients}, squares=True):  # Adam squares them
             self._predictor.scales.copy_(scales)
             return False
         self._optimizer.step()

@@ -16,13 +16,14 @@ __all__ = ["History", "restore", "save"]
 
 @dataclass
 class History:
-    """Batches by phase of a run so far; by epoch the last loss, and if it is followed the validation part's score
-    and loss."""
+    """Batches by phase of a run so far; by epoch the last loss, if it is followed the validation part's score and loss,
+    and if they are taken seconds."""
 
     phases: dict[str, int] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
     validations: list[float] = field(default_factory=list)
     validation_losses: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
 
 
 def save(path: Path, parts: dict[str, Any], epoch: int, history: History) -> None:
