@@ -20,7 +20,7 @@ from .data import Splits
 from .data.on_device import DeviceImages
 from .methods.methods import METHODS
 from .methods.optimisation import Rates, optimizer
-from .run_state import History, restore, save
+from .run_state import restore, save
 from .runs import Run, Standing, network_of
 
 __all__ = ["AT_ONCE", "DeviceRun"]
@@ -92,7 +92,7 @@ class DeviceRun:
         return max(self.history.seconds, default=0.0)
 
     def _train_epoch(self, tell) -> float:
-        """Returns the mean loss of batches that were run."""
+        """Returns the mean loss of batches that were run; where all were left out, the last epoch's."""
         phases = self.history.phases
         total, n_run = torch.zeros((), device=self.run.device), 0
         batches = self._parts["train"].batches(self.run.batch_size, self.run.seed, self.epoch)
@@ -103,8 +103,11 @@ class DeviceRun:
             if loss is not None:
                 total, n_run = total + loss, n_run + 1
             if number % 64 == 0:
-                tell(self._standing(number, self.history.losses[-1] if self.history.losses else math.nan))
-        return float(total) / n_run if n_run else math.nan
+                tell(self._standing(number, self._last_loss()))
+        return float(total) / n_run if n_run else self._last_loss()
+
+    def _last_loss(self) -> float:
+        return self.history.losses[-1] if self.history.losses else math.nan
 
     def _step(self, x: Tensor, y: Tensor) -> Tensor | None:
         if self._x.shape != x.shape:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...algorithm import AdaGP, schedule
+from ...algorithm.graphed import WARM, GraphedAdaGP
 from ...experiments.errors import NetworkError
 from ...experiments.networks.models import build
 from ...gen.provenance import commit, provenance
@@ -53,7 +54,8 @@ class Times:
 class _Training:
     """A copy of the network in training; each method is a batch, or a part of one."""
 
-    def __init__(self, model: str, images: Tensor, labels: Tensor):
+    def __init__(self, model: str, images: Tensor, labels: Tensor, graphs: bool = False):
+        self._graphs = graphs
         self.network = build(model, CLASSES, images.shape[-1], SEED).to(images.device).train()
         self.optimizer = torch.optim.SGD(self.network.parameters(), LR, momentum=MOMENTUM)
         self._images, self._labels = images, labels
@@ -73,9 +75,13 @@ class _Training:
     def trainer(self, gp: bool, at_once: int = 1) -> Callable[[], object]:
         """A batch of AdaGP's after its warm-up, with true gradients or with predicted ones."""
         phases = schedule(1, (1, 1, 0) if gp else (1, 0, 1))
-        ada = AdaGP(self.network, self.optimizer, phases, metrics=False, weights_at_once=at_once, seed=SEED)
+        make = GraphedAdaGP if self._graphs else AdaGP
+        ada = make(self.network, self.optimizer, phases, metrics=False, weights_at_once=at_once, seed=SEED)
         for _ in ada.epoch(range(1)):
             ada.step(self.loss)
+        if self._graphs:
+            for _ in range(WARM):
+                ada.step(self.loss)
         return lambda: ada.step(self.loss)
 
     def parts(self) -> tuple[Callable[[], object], ...]:
@@ -102,22 +108,31 @@ class _Training:
 
 
 def times(
-    model: str, batch: int, rounds: int, device: str, tell: Callable[[range], Iterable[int]] = iter, size: int = SIZE
+    model: str,
+    batch: int,
+    rounds: int,
+    device: str,
+    tell: Callable[[range], Iterable[int]] = iter,
+    size: int = SIZE,
+    graphs: bool = False,
 ) -> Times:
     """For ``rounds`` batches of each kind, two at least, with images of ``size`` x ``size``.
 
     ``bp``: plain training. ``ada_bp``, ``gp``: AdaGP's, without metrics; ``gp_at_once``: with AT_ONCE weights at once.
     ``forward``: in training mode, nothing kept for a backward pass. ``predictor``: of outputs as if they were
     reorganised, for all weights one by one, or AT_ONCE by AT_ONCE. ``update``: of all these weights by the optimizer at
-    once. Networks of plain kinds have no hooks.
+    once. Networks of plain kinds have no hooks. With ``graphs`` each kind is a CUDA graph.
     """
     torch.manual_seed(SEED)
     x = torch.randn(batch, 3, size, size, device=device)
     y = torch.randint(CLASSES, (batch,), device=device)
-    plain, true, predicted, together = (_Training(model, x, y) for _ in range(4))
+    plain, true, predicted, together = (_Training(model, x, y, graphs) for _ in range(4))
     plain.bp()  # the optimizer has its momentum
     batches = plain.bp, true.trainer(False), predicted.trainer(True), together.trainer(True, AT_ONCE)
     kinds = dict(zip(KINDS, (*batches, plain.forward, *plain.parts()), strict=True))
+    if graphs:
+        ours = ("ada_bp", "gp", "gp_at_once")  # which record themselves
+        kinds = {kind: run if kind in ours else _recorded(run) for kind, run in kinds.items()}
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
     for number in tell(range(rounds + 1)):
         for kind, run in kinds.items():
@@ -129,6 +144,18 @@ def times(
         {kind: middle for kind, (_, middle, _) in quartiles.items()},
         {kind: (high - low) / middle for kind, (low, middle, high) in quartiles.items()},
     )
+
+
+def _recorded(run: Callable[[], object]) -> Callable[[], object]:
+    """The same work as a CUDA graph."""
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        for _ in range(WARM):
+            run()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        run()
+    return graph.replay
 
 
 def _timed(run: Callable[[], object], device: str) -> float:
@@ -169,7 +196,9 @@ def _named(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tupl
     given = {name: getattr(options, name) for name in ("device", "size", "batch", "threads", "rounds")}
     other = {name: value for name, value in given.items() if value != parser.get_default(name)}
     apart = (f"-{name}-{other[name]}" for name in ("size", "batch", "threads") if name in other)
-    return options.device + "".join(apart), " ".join((COMMAND, *(f"--{name} {other[name]}" for name in other)))
+    graphs = ["--graphs"] * options.graphs
+    said = (*(f"--{name} {other[name]}" for name in other), *graphs)
+    return options.device + "-graphs" * options.graphs + "".join(apart), " ".join((COMMAND, *said))
 
 
 def main() -> None:
@@ -179,6 +208,7 @@ def main() -> None:
     parser.add_argument("--batch", type=at_least_one, default=BATCH, help="images in a batch (default: %(default)s)")
     parser.add_argument("--size", type=at_least_one, default=SIZE, help="of an image (default: %(default)s pixels)")
     parser.add_argument("--device", default=CPU, choices=(CPU, "cuda"))
+    parser.add_argument("--graphs", action="store_true", help="each kind of batch as a CUDA graph, on a GPU")
     parser.add_argument("--threads", type=at_least_one, default=1, help="of PyTorch, on the CPU (default: %(default)s)")
     parser.add_argument("-o", "--output", type=writable, default=FOLDER / "wall_time.json")
     options = parser.parse_args()
@@ -186,6 +216,8 @@ def main() -> None:
         parser.error("--rounds must be 2 or more, or there are no quartiles")
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda, and PyTorch finds no GPU")
+    if options.graphs and options.device != "cuda":
+        parser.error("--graphs needs --device cuda")
     torch.set_num_threads(options.threads)
     sources = commit()
     part, command = _named(parser, options)
@@ -194,7 +226,9 @@ def main() -> None:
     for model in MODELS:
         shown = partial(track, description=model, console=screen)
         try:
-            found[model] = times(model, options.batch, options.rounds, options.device, shown, options.size)
+            found[model] = times(
+                model, options.batch, options.rounds, options.device, shown, options.size, options.graphs
+            )
         except NetworkError as error:
             parser.exit(2, f"error: {error}\n")
         figures |= figures_of(model, part, found[model].seconds)

@@ -6,11 +6,11 @@ import numpy as np
 
 from ...host.training.cifar_batches import CIFAR_URL, IMAGE_BYTES, read_cifar_batch
 from ...host.training.dataset import DataError
-from .compact import read_compact
+from .compact import quality_of, read_compact
 from .images import Part, image_splits
 from .splits import VALIDATION, Splits, needed_folder
 
-__all__ = ["cifar10", "cifar100"]
+__all__ = ["cifar10", "cifar100", "jpeg_quality"]
 
 COMPACT = "cifar10_jpeg.npz"
 
@@ -54,6 +54,12 @@ def cifar10(folder: Path | None, *, validation: float = VALIDATION, seed: int = 
             f"cifar10: {folder} holds neither data_batch_1 nor data_batch_1.bin of {files}, from {CIFAR_URL}"
         )
     return image_splits("cifar10", _joined(parts), test, 10, validation, seed, augment)
+
+
+def jpeg_quality(folder: Path) -> int | None:
+    """The quality with which CIFAR-10's images in ``folder`` are compressed; None if they are as published."""
+    path = folder if folder.suffix == ".npz" else folder / COMPACT
+    return quality_of(path) if path.is_file() else None
 
 
 def cifar100(folder: Path | None, *, validation: float = VALIDATION, seed: int = 0, augment: bool = False) -> Splits:

@@ -5,6 +5,7 @@ For each part: PART_jpeg, bytes of all files; PART_off, where each begins and th
 
 import zipfile
 import zlib
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from ...host.training.data import DataError
 from .images import Part, image_splits, opened, pixels
 from .splits import VALIDATION, Splits, needed_folder
 
-__all__ = ["read_compact", "tiny_imagenet10"]
+__all__ = ["quality_of", "read_compact", "tiny_imagenet10"]
 
 _NAMES = ("names", "name")
 """Arrays with names of classes, of which a file may have one."""
@@ -34,6 +35,29 @@ def read_compact(path: Path, test: str) -> tuple[Part, Part, int]:
     labels = {part: arrays[2].astype(np.int64) for part, arrays in parts.items()}
     n_classes = int(max(y.max() for y in labels.values())) + 1 if names is None else len(names)
     return (images["train"], labels["train"]), (images[test], labels[test]), n_classes
+
+
+def quality_of(path: Path) -> int | None:
+    """The quality, by Pillow's scale, with which the first training image was compressed; None for another scale."""
+    from PIL import Image
+
+    with np.load(path, allow_pickle=False) as file:
+        first, end = file["train_off"][:2]
+        image = _tables(file["train_jpeg"][first:end].tobytes())
+    for quality in range(100, 0, -1):
+        written = BytesIO()
+        Image.new("RGB", (8, 8)).save(written, "JPEG", quality=quality)
+        if _tables(written.getvalue()) == image:
+            return quality
+    return None
+
+
+def _tables(raw: bytes) -> dict:
+    """Quantisation tables of a JPEG file."""
+    from PIL import Image
+
+    with Image.open(BytesIO(raw)) as file:
+        return dict(file.quantization)  # type: ignore[attr-defined]
 
 
 def _images(path, part, jpeg, offsets, labels):
