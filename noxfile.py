@@ -98,6 +98,12 @@ def bench_wall_time(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_table1(session: nox.Session) -> None:
+    """Rows of the paper's Table 1 on CIFAR-10, trained on a GPU: goes on with results/table1.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.table1", *session.posargs)
+
+
+@nox.session
 def bench_accuracy(session: nox.Session) -> None:
     """All ways to train in PyTorch, at equal cost, in several regimes: writes results/accuracy.json."""
     session.run("python", "-m", "adagp.evaluation.benches.accuracy", *session.posargs)

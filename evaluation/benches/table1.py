@@ -212,7 +212,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     end = time.monotonic() + 60 * options.minutes
     torch.backends.cudnn.benchmark = True
     given = {"data": DATA, "methods": methods, "seeds": tuple(range(options.seeds)), "batch": options.batch,
-             "augment": True, "lr_schedule": "plateau", "device": options.device, "epochs": options.epochs, "images": options.images}  # fmt: skip
+             "augment": True, "lr_schedule": "plateau", "device": options.device, "epochs": options.epochs,
+             "images": options.images}  # fmt: skip
     try:
         settings = chosen(options.model, options.model in CNNS, given)
         work = _Work(options, settings, _part(options))

@@ -21,6 +21,7 @@ from .findings import LEVEL, Findings, Gap, close
 from .methods import legend
 from .plot import draw
 from .predictions import learning, predictions
+from .table1 import here, trained
 from .times import times
 from .verdicts import in_a_sentence, pairs, verdicts
 
@@ -31,7 +32,7 @@ PATH = Path(__file__).parents[3] / "docs" / "accuracy.md"
 """The committed copy."""
 PLOT = PATH.parent / "images" / "accuracy.png"
 RESULTS = figures.RESULTS / "accuracy.json"
-"""Results that the page is made of, with ``wall_time.json`` if that exists."""
+"""Results that the page is made of, with ``table1.json`` and ``wall_time.json`` if they exist."""
 HEAD = """# Accuracy
 
 Written by `python -m {module}` from `results/` and from Table 1 of the paper (`algorithm/paper_numbers.py`);
@@ -173,16 +174,17 @@ def _some(images: int) -> str:
     return f"{images:,}" if images else "all"
 
 
-def _table_1(by_regime: Mapping[str, Findings]) -> str:
+def _table_1(by_regime: Mapping[str, Findings], folder: Path) -> str:
+    found_here = here(folder)
     run = {(f.regime["model"], f.regime["data"]): name for name, f in by_regime.items()}
     rows = []
     for model, by_data in paper.ACCURACY.items():
         for data, (plain, ada_gp) in by_data.items():
-            here = f"not run: `./adagp experiment --paper --model {model} --data {data} --data-dir FOLDER`"
+            text = f"not run: `./adagp experiment --paper --model {model} --data {data} --data-dir FOLDER`"
             if name := run.get((model, data)):
                 few = by_regime[name].regime
-                here += f"; for {few['epochs']} epochs of {_some(few['images'])} images, see {name}"
-            rows.append((model, data, f"{plain}", f"{ada_gp}", here))
+                text += f"; for {few['epochs']} epochs of {_some(few['images'])} images, see {name}"
+            rows.append((model, data, f"{plain}", f"{ada_gp}", found_here.get((model, data), text)))
     gains = {
         data: fmean(by_data[data][1] - by_data[data][0] for by_data in paper.ACCURACY.values())
         for data in paper.ACCURACY_GAINS
@@ -207,7 +209,8 @@ def document(folder: Path = figures.RESULTS, now: Mapping[str, str] = NOW) -> st
         legend({method for found in by_regime.values() for method in found.details["methods"]}),
         f"## Methods with GP batches, over plain training of no higher cost\n\n{pairs(by_regime)}",
         REGIMES_HEAD, *(_regime(name, found, now) for name, found in by_regime.items()),
-        predictions(by_regime), learning(folder), _table_1(by_regime), times(folder, now),
+        predictions(by_regime), learning(folder), _table_1(by_regime, folder), trained(folder, now),
+        times(folder, now),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -93,6 +93,7 @@ there is one step a batch. These are many small pieces of work. They weigh littl
 where a batch takes a GPU some milliseconds. `gp_at_once` uses `weights_at_once`, which makes fewer and larger pieces;
 its overhead is over the faster of both predictors. All batches have `metrics=False`; metrics take time in BP batches. A
 table without `gp_at_once` is older than that option. Its `update` is a step with all parameters instead of the
-predicted ones, which makes its overhead somewhat too small.
+predicted ones, which makes its overhead somewhat too small. In a table of `graphs` every kind, also of plain training,
+is a CUDA graph (`adagp.algorithm.graphed`): the host sends a batch as one piece, so what is left is the GPU's own time.
 
 {told}"""
