@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from ..algorithm import AdaGP
 from ..algorithm.graphed import GraphedAdaGP
@@ -41,7 +42,8 @@ class DeviceRun:
     def __init__(self, run: Run, data: Splits, parts: dict[str, DeviceImages], folder: Path):
         self.run, self._parts = run, parts
         self._state = folder / f"{run.identity}.pt"
-        self.network = network_of(run, data).to(run.device, memory_format=torch.channels_last).train()
+        self.network = network_of(run, data).to(run.device).train()
+        convert_conv2d_weight_memory_format(self.network, torch.channels_last)
         trained = optimizer(run.optimizer, self.network.parameters(), run.lr, run.momentum, run.weight_decay)
         self.n_batches = len(parts["train"]) // run.batch_size
         self._rates = Rates(run.lr_schedule, trained, run.epochs * self.n_batches)
@@ -134,7 +136,3 @@ class DeviceRun:
         score = self.history.validations[-1] if self.history.validations else math.nan
         shown = min(self.epoch + 1, self.run.epochs)
         return Standing(done, self.run.epochs * self.n_batches, shown, self.run.epochs, loss, score)
-
-    def close(self) -> None:
-        """Give back what the run holds."""
-        self.trainer.close()

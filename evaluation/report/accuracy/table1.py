@@ -47,7 +47,7 @@ def here(folder: Path) -> dict[tuple[str, str], str]:
 
 
 def _rows(detail: Mapping) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for method in dict.fromkeys(run["method"] for run in detail["runs"]):
         runs = [run for run in detail["runs"] if run["method"] == method]
         counts = [run["batches"] for run in runs]

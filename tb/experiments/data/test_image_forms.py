@@ -2,13 +2,16 @@
 
 import gzip
 import struct
+from io import BytesIO
 
 import numpy as np
 import public_forms as forms
 import pytest
 import torch
 from adagp.experiments.data import Batches, DataError, load
+from adagp.experiments.data.cifar import jpeg_quality
 from adagp.experiments.data.images import opened, pixels
+from PIL import Image
 
 
 def test_imagenet_has_classes_by_folder(tmp_path, rng):
@@ -120,3 +123,13 @@ def test_fashion_mnist_is_read_as_the_host_reads_it(tmp_path, rng):
 def test_an_unknown_name_is_refused():
     with pytest.raises(DataError, match="no data set 'mnist'; there are cifar10, "):
         load("mnist")
+
+
+@pytest.mark.parametrize("quality", [30, 75, 95])
+def test_the_quality_of_compressed_images_is_found(quality, tmp_path):
+    written = BytesIO()
+    Image.new("RGB", (32, 32), (9, 80, 200)).save(written, "JPEG", quality=quality)
+    raw = np.frombuffer(written.getvalue(), np.uint8)
+    np.savez(tmp_path / "cifar10_jpeg.npz", train_jpeg=raw, train_off=np.array([0, len(raw)]))
+    assert jpeg_quality(tmp_path) == jpeg_quality(tmp_path / "cifar10_jpeg.npz") == quality
+    assert jpeg_quality(tmp_path.parent) is None
