@@ -1,6 +1,6 @@
 """A network as the accelerator runs it: tensors with numbers and addresses, and the program of a batch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -10,11 +10,13 @@ from ...spec.commands import Command, Opcode
 from ...spec.config import Config
 from ...spec.schedule import PREDICTING
 from ..program import ALIGNMENT, Line, Program, header
-from .batch import batch_steps, first_trained
+from .batch import Batch
 from .dependencies import with_waits
 from .gradient_source import GradientSource, TrueGradients
+from .graph import Graph, as_graph
 from .ir import Step
-from .islands import Stop
+from .islands import Island, Stop
+from .lifetimes import lifetimes
 from .lowering import Kind, Layer, LoweringError
 from .mapping import choose_mapping
 from .memory_plan import ALIGNMENT as BLOCK_BYTES
@@ -38,7 +40,9 @@ class Compiled:
 
     ``tensors`` by name: ``input`` as ``[n][y][x][c]`` (``ring_entries`` of them, ``entry_bytes`` apart),
     ``loss.gradient``, and for each layer ``NAME.output``, ``.gradient`` (of its output), ``.index``
-    (MAXPOOL), ``.weight``, ``.low``, ``.momentum``, ``.weight_gradient``; and those of the ``source`` of gradients.
+    (MAXPOOL), ``.weight``, ``.low``, ``.momentum``, ``.weight_gradient``; those of the ``source`` of gradients; each
+    island's results ``NAME.output``, ``.output1`` ..., and partial gradients. ``layers`` are those of the ``graph``.
+    ``stops`` are the HOST commands in program order.
     """
 
     layers: tuple[Layer, ...]
@@ -54,6 +58,7 @@ class Compiled:
     """The HOST commands in program order."""
     values: dict[str, Value] = field(default_factory=dict)
     """Values by name, of those at least that stops read or write."""
+    graph: Graph = field(kw_only=True)
 
     @property
     def window(self) -> range:
@@ -63,25 +68,33 @@ class Compiled:
 
 
 def compile_network(
-    layers: list[Layer], batch: int, config: Config, ring_entries: int = 1, source: str | None = None
+    network: Graph | Sequence[Layer], batch: int, config: Config, ring_entries: int = 1, source: str | None = None
 ) -> Compiled:
     """Plan memory and write the program; raises LoweringError, MappingError, PlanError.
 
-    ``source`` of gradients in phase GP (see spec/schedule.py); None: there is no such phase.
+    ``network``: a graph, or layers one after the other. ``source`` of gradients in phase GP (see spec/schedule.py);
+    None: there is no such phase.
     """
+    graph = as_graph(network, batch)
+    layers = graph.layers
+    if not any(layer.kind is Kind.GEMM for layer in layers):
+        raise LoweringError("the network has no layer with weights that the machine can compute")
     gradients = _gradient_source(layers, batch, config, source)
-    declared = list(_tensors(layers, batch, config))
+    work = Batch.of(graph, gradients, batch, config)
+    declared = list(_tensors(graph, work, config))
     declared += gradients.tensors(1 + max(tensor.number for _, tensor in declared))
     used = max(tensor.number for _, tensor in declared) + 1
     if used > config.n_tensors:
-        raise LoweringError(f"{used} tensors need exponents, {config.name} has room for {config.n_tensors}")
-    steps = {"program": list(batch_steps(layers, gradients)), **gradients.programs()}
+        raise LoweringError(
+            f"{used} tensors need exponents, {config.name} has room for {config.n_tensors} (Config.n_tensors)"
+        )
+    steps = {"program": work.steps, **gradients.programs()}
     lines = {"program": DIFFERENT_PHASES} if gradients.has_gp else {}
     plan = MemoryPlan("program", "host", "state", "predictor", "activations")
     for name, each in steps.items():
         plan.add("program", name, (lines.get(name, 1) * len(each) + 1) * ALIGNMENT, ALIGNMENT)
     _add_tensors(plan, declared, config, ring_entries)
-    plan.place(config.dram.capacity_bytes, config.dram.name, batch)
+    plan.place(config.dram.capacity_bytes, config.dram.name, batch, lifetimes(graph, work))
     tensors = {
         tensor.name: replace(tensor, address=plan[tensor.name].address if group else 0) for group, tensor in declared
     }
@@ -94,7 +107,19 @@ def compile_network(
 
     programs = {name: program(name) for name in steps}
     main, entry = programs.pop("program"), _entry_bytes(tensors[INPUT])
-    return Compiled(tuple(layers), config, tensors, plan, main, entry, gradients, programs)
+    return Compiled(
+        tuple(layers),
+        config,
+        tensors,
+        plan,
+        main,
+        entry,
+        gradients,
+        programs,
+        tuple(work.stops),
+        graph.values,
+        graph=graph,
+    )
 
 
 def _gradient_source(layers: list[Layer], batch: int, config: Config, name: str | None) -> GradientSource:
@@ -127,28 +152,40 @@ def _entry_bytes(tensor: Tensor) -> int:
     return -(-tensor.n_bytes // BLOCK_BYTES) * BLOCK_BYTES
 
 
-def _tensors(layers: list[Layer], batch: int, config: Config) -> Iterator[tuple[str, Tensor]]:
+def _tensors(graph: Graph, work: Batch, config: Config) -> Iterator[tuple[str, Tensor]]:
     """All tensors and their group in memory, numbered."""
     operand, numbers = operand_type(config.operand_width), count()
-    value = next(numbers)
-    first = layers[0]
-    yield "host", Tensor(INPUT, (batch, first.h, first.w, first.c), operand, value)
-    trained = first_trained(layers)
-    for place, layer in enumerate(layers):
-        shape = (batch, layer.oh, layer.ow, layer.q)
-        value = value if layer.copies else next(numbers)  # a copy keeps its input's exponent
-        yield "activations", Tensor(layer_tensor(layer, "output"), shape, operand, value)
-        if layer.kind is Kind.MAXPOOL:
-            yield "activations", Tensor(layer_tensor(layer, "index"), shape, operand, -1)
-        if trained <= place < len(layers) - 1:
-            yield "activations", Tensor(layer_tensor(layer, "gradient"), shape, operand, next(numbers))
-        if layer.kind is Kind.GEMM:
-            rows = (layer.q, layer.filter_elements)
-            yield "state", Tensor(layer_tensor(layer, "weight"), rows, operand, next(numbers))
-            yield "state", Tensor(layer_tensor(layer, "low"), rows, np.dtype("<i2"), -1)
-            yield "state", Tensor(layer_tensor(layer, "momentum"), rows, np.dtype("<i4"), next(numbers))
-            yield "state", Tensor(layer_tensor(layer, "weight_gradient"), rows, operand, next(numbers))
-    yield "host", Tensor(LOSS_GRADIENT, shape, operand, next(numbers))
+    number: dict[str, int] = {}
+
+    def value(group: str, name: str, of: str = "", copied: str = "") -> tuple[str, Tensor]:
+        number[name] = number[copied] if copied else next(numbers)  # a copy keeps its input's exponent
+        return group, Tensor(name, graph.values[of or name].memory_shape, operand, number[name])
+
+    for name in graph.inputs:
+        yield value("host", name)
+    for node in graph.nodes:
+        if isinstance(node, Island):
+            yield from (value("activations", name) for name in node.outputs)
+        else:
+            yield value("activations", node.output, copied=node.inputs[0] if node.copies else "")
+            yield from _layer_tensors(node, graph, operand, numbers)
+    for name, of in work.gradients.items():
+        yield value("activations", name, of)
+    for name, layer in work.parts.items():
+        yield "activations", Tensor(name, (layer.q, layer.filter_elements), operand, next(numbers))
+    yield value("host", LOSS_GRADIENT, graph.result)
+
+
+def _layer_tensors(layer: Layer, graph: Graph, operand: np.dtype, numbers: Iterator[int]):
+    """A layer's index or weights, by group."""
+    if layer.kind is Kind.MAXPOOL:
+        yield "activations", Tensor(layer_tensor(layer, "index"), graph.values[layer.output].memory_shape, operand, -1)
+    if layer.kind is Kind.GEMM:
+        rows = (layer.q, layer.filter_elements)
+        yield "state", Tensor(layer_tensor(layer, "weight"), rows, operand, next(numbers))
+        yield "state", Tensor(layer_tensor(layer, "low"), rows, np.dtype("<i2"), -1)
+        yield "state", Tensor(layer_tensor(layer, "momentum"), rows, np.dtype("<i4"), next(numbers))
+        yield "state", Tensor(layer_tensor(layer, "weight_gradient"), rows, operand, next(numbers))
 
 
 def _line(step: Step, layers: list[Layer], batch: int, config: Config, tensors: dict[str, Tensor]) -> Line:
@@ -156,6 +193,7 @@ def _line(step: Step, layers: list[Layer], batch: int, config: Config, tensors: 
     fields = {"phase_mask": int(step.phases), "layer": step.layer, **step.fields}
     for operand, name in step.operands.items():
         ring = name == INPUT  # its address is where the ring says
+        assert operand == "a" or not ring, f"{step.name}: only operand A can be in the ring"
         offset = step.offsets.get(operand, 0) * tensors[name].dtype.itemsize
         fields[f"{operand}_addr"] = offset if ring else tensors[name].address + offset
         fields[f"{operand}_id"] = max(0, tensors[name].number)
@@ -163,7 +201,7 @@ def _line(step: Step, layers: list[Layer], batch: int, config: Config, tensors: 
             fields["ring"] = 1
     fields |= {f"{operand}_id": tensors[name].number for operand, name in step.numbers.items()}
     if not step.operands:
-        return Line(Command(step.opcode, fields))
+        return Line(Command(step.opcode, fields), step.name)
     name = step.name or layers[step.layer].name
     if step.opcode not in (Opcode.UPDATE, Opcode.ADAM):
         fields |= step.shape if step.shape is not None else {"n": batch, **layers[step.layer].geometry()}

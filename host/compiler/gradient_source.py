@@ -26,6 +26,8 @@ class GradientSource(ABC):
     """True if phase GP differs from BP: no loss and no backward pass."""
     calibrating = WITH_LOSS
     """Phases in which a batch may calibrate."""
+    forward_phases = Phase.ALL
+    """Phases that have a forward pass."""
 
     @property
     def scales(self) -> list[str]:

@@ -8,6 +8,7 @@ from torch import nn
 from ...spec.config import Config
 from ...spec.numerics import operand_max
 from .module_checks import Refused, check_module, check_parameters, require
+from .values import INPUT, output_name
 
 __all__ = ["Kind", "Layer", "LoweringError", "lower"]
 
@@ -22,6 +23,8 @@ class Kind(Enum):
     GEMM = "conv"
     MAXPOOL = "maxpool"
     AVGPOOL = "avgpool"
+    UPSAMPLE = "upsample"
+    """Each value r by s times."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class Layer:
     """A part of a network that one forward command computes: shapes as in spec/commands.py, a ReLU fused if ``relu``.
 
     ``parameters`` are the state-dict names of weight and bias ("" for none), ``torch_shape`` the weight's
-    shape there. ``scale`` is the constant of an AVGPOOL.
+    shape there. ``scale`` is the constant of an AVGPOOL. ``inputs`` are names of values: one, or the two that an
+    AVGPOOL of 1x1 windows adds.
     """
 
     kind: Kind
@@ -49,6 +53,12 @@ class Layer:
     scale: float = 1.0
     parameters: tuple[str, str] = ("", "")
     torch_shape: tuple[int, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> str:
+        """Name of the value that it computes."""
+        return output_name(self.name)
 
     @property
     def bias(self) -> bool:
@@ -62,12 +72,16 @@ class Layer:
     @property
     def copies(self) -> bool:
         """True if results are values of the input (at most with negatives made 0), at its exponent."""
-        return self.kind is Kind.MAXPOOL or (self.kind is Kind.AVGPOOL and self.r * self.s == 1 and self.scale == 1)
+        alone = self.kind is Kind.AVGPOOL and self.r * self.s == 1 and self.scale == 1 and len(self.inputs) < 2
+        return self.kind is Kind.MAXPOOL or alone
 
     def geometry(self) -> dict[str, int]:
-        """The shape by command field, without the batch."""
+        """The shape by command field, without the batch; an upsampling's is that of the pooling that undoes it."""
         names = ("c", "h", "w", "q", "oh", "ow", "r", "s", "stride", "pad_y", "pad_x")
-        return {name: getattr(self, name) for name in names}
+        fields = {name: getattr(self, name) for name in names}
+        if self.kind is Kind.UPSAMPLE:
+            fields |= {"h": self.oh, "w": self.ow, "oh": self.h, "ow": self.w}
+        return fields
 
 
 def lower(network: nn.Sequential, input_shape: tuple[int, ...], config: Config) -> list[Layer]:
@@ -188,7 +202,7 @@ class _Builder:
             more["torch_shape"] = tuple(module.weight.shape)
         for what, value in (("channels", max(channels, self.c)), ("height or width", max(self.h, self.w))):
             require(value <= 65535, f"{value} {what} exceed 65535")
-        more = {**window, **more}
+        more = {**window, **more, "inputs": (self.layers[-1].output if self.layers else INPUT,)}
         self.layers.append(Layer(kind, f"{name}.{type(module).__name__}", self.c, self.h, self.w, channels, **more))
         self.c, self.h, self.w = channels, window["oh"], window["ow"]
 

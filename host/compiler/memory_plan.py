@@ -1,5 +1,6 @@
 """Memory plan: tensors and programs as aligned blocks of DRAM, in groups that are contiguous regions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = ["ALIGNMENT", "Block", "MemoryPlan", "PlanError"]
@@ -47,24 +48,55 @@ class MemoryPlan:
             raise ValueError(f"block {name!r}: {n_bytes} bytes aligned to {alignment} is not allowed")
         self._wanted[group][name] = (n_bytes, alignment)
 
-    def place(self, capacity_bytes: int, part: str, batch: int) -> None:
-        """Lay the groups out one after the other; raises :class:`PlanError` beyond ``capacity_bytes``."""
+    def place(
+        self, capacity_bytes: int, part: str, batch: int, lifetimes: Mapping[str, tuple[int, int]] | None = None
+    ) -> None:
+        """Lay the groups out one after the other; raises :class:`PlanError` beyond ``capacity_bytes``.
+
+        ``lifetimes`` are the first and the last use of blocks in the last group. If memory is too small, those whose
+        lives don't meet share it. They don't otherwise, because a command that overwrites must wait for readers.
+        """
+        self._lay_out({})
+        if self.n_bytes > capacity_bytes and lifetimes:
+            self._lay_out(lifetimes)
+        if self.n_bytes > capacity_bytes:
+            largest = sorted(self._placed.values(), key=lambda block: -block.n_bytes)[:3]
+            names = ", ".join(f"{block.name} {block.n_bytes / _MIB:.1f} MiB" for block in largest)
+            fixed = sum(end - start for start, end in list(self._regions.values())[:-1])
+            fits = max(0, capacity_bytes - fixed) * batch // max(1, self.n_bytes - fixed)
+            hint = f"a batch of about {fits} would fit" if fits else "no batch would fit"
+            raise PlanError(
+                f"network needs {self.n_bytes / _MIB:.1f} MiB at batch {batch}, {part} has "
+                f"{capacity_bytes / _MIB:.1f} MiB ({hint}); largest: {names}"
+            )
+
+    def _lay_out(self, lifetimes: Mapping[str, tuple[int, int]]) -> None:
         address = 0
         for group, blocks in self._wanted.items():
             start = address
             for name, (n_bytes, alignment) in blocks.items():
-                address = -(-address // alignment) * alignment
-                self._placed[name] = Block(name, address, n_bytes)
-                address += -(-n_bytes // ALIGNMENT) * ALIGNMENT
+                if name not in lifetimes:
+                    address = -(-address // alignment) * alignment
+                    self._placed[name] = Block(name, address, n_bytes)
+                    address += -(-n_bytes // ALIGNMENT) * ALIGNMENT
             self._regions[group] = (start, address)
-        self.n_bytes = address
-        if address > capacity_bytes:
-            largest = sorted(self._placed.values(), key=lambda block: -block.n_bytes)[:3]
-            names = ", ".join(f"{block.name} {block.n_bytes / _MIB:.1f} MiB" for block in largest)
-            raise PlanError(
-                f"network needs {address / _MIB:.1f} MiB at batch {batch}, {part} has "
-                f"{capacity_bytes / _MIB:.1f} MiB; largest: {names}"
-            )
+        wanted = {name: n_bytes for name, (n_bytes, _) in blocks.items() if name in lifetimes}
+        self.n_bytes = max(address, self._share(address, wanted, lifetimes))
+        self._regions[group] = (start, self.n_bytes)
+
+    def _share(self, first: int, wanted: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]) -> int:
+        """Place blocks from ``first`` on, the largest first, each at the lowest gap while it lives; returns the end."""
+        placed: list[tuple[int, int, int, int]] = []
+        for name, n_bytes in sorted(wanted.items(), key=lambda item: -item[1]):
+            born, dead = lifetimes[name]
+            address, size = first, -(-n_bytes // ALIGNMENT) * ALIGNMENT
+            for start, end in sorted((s, e) for s, e, b, d in placed if b <= dead and born <= d):
+                if address + size <= start:
+                    break
+                address = max(address, end)
+            placed.append((address, address + size, born, dead))
+            self._placed[name] = Block(name, address, n_bytes)
+        return max((end for _, end, _, _ in placed), default=first)
 
     def __getitem__(self, name: str) -> Block:
         return self._placed[name]

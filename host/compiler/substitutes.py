@@ -35,6 +35,8 @@ class Substitute(GradientSource):
     kind: ``zero``, ``last``, ``mean`` or ``skip``
     """
 
+    forward_phases = WITH_LOSS
+
     def __init__(self, layers: list[Layer], config: Config, kind: str):
         self.layers = [layer for layer in layers if layer.kind is Kind.GEMM]
         self.config, self.kind = config, kind

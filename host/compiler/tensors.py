@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .lowering import Layer
+from .values import INPUT
 
 __all__ = [
     "INPUT", "KEPT_SHIFT", "LAYER_PARTS", "LOSS_GRADIENT", "PREDICTOR", "PREDICTOR_UNUSED", "Tensor", "layer_tensor",
     "part_of", "predictor_tensor",
 ]  # fmt: skip
 
-INPUT = "input"
-"""Batches of images, which the host writes."""
 LOSS_GRADIENT = "loss.gradient"
 """The loss's gradient by the last layer's output, which the host writes."""
 KEPT_SHIFT = "kept.shift"

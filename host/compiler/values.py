@@ -5,7 +5,10 @@ from math import prod
 
 import numpy as np
 
-__all__ = ["Value"]
+__all__ = ["INPUT", "Value", "output_name"]
+
+INPUT = "input"
+"""Batches of images, which the host writes."""
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,8 @@ class Value:
     def from_memory(self, array: np.ndarray) -> np.ndarray:
         """Inverse of :meth:`to_memory`."""
         return array.transpose(0, 3, 1, 2) if len(self.shape) == 4 else array.reshape(self.shape)
+
+
+def output_name(owner: str, number: int = 0) -> str:
+    """Name of a layer's or an island's result; an island may have several."""
+    return f"{owner}.output" + (str(number) if number else "")

@@ -111,7 +111,7 @@ class Islands:
                 raise IslandError(f"{stop.island.name}, {stop.kind} on the host: {error}") from None
             self.seconds += time.perf_counter() - began
             device.resume()
-        if not status & Status.HOST:
+        if self and not status & Status.HOST:
             left = [stop.kind for _, _, stop in self._coming]
             if left and self._whole:
                 raise IslandError(f"the program ended before its {left[0]} stop")
@@ -161,10 +161,8 @@ class Islands:
         ]
         sources = [*(x for _, _, x in wanted), *tape.parameters.values()]
         outputs, gradients = [output for output, _ in known], [gradient for _, gradient in known]
-        found = [torch.zeros_like(x) for x in sources]
-        if known:
-            graded = torch.autograd.grad(outputs, sources, gradients, allow_unused=True)
-            found = [zero if gradient is None else gradient for zero, gradient in zip(found, graded, strict=True)]
+        found = torch.autograd.grad(outputs, sources, gradients, allow_unused=True) if known else [None] * len(sources)
+        found = [torch.zeros_like(x) if g is None else g for x, g in zip(sources, found, strict=True)]
         for (name, value, _), gradient in zip(wanted, found, strict=False):
             places.write(name, value, gradient.numpy())
         for name, gradient in zip(tape.parameters, found[len(wanted) :], strict=True):

@@ -9,11 +9,13 @@ from ...spec.config import Config
 from ...spec.numerics import EXP_MIN
 from ...spec.registers import Status
 from ..compiler.compiler import Compiled, compile_network
+from ..compiler.front_end import graph_of
 from ..compiler.ir import HYPER
-from ..compiler.lowering import Kind, Layer, LoweringError, lower
+from ..compiler.lowering import Kind, Layer, LoweringError
 from ..compiler.predictor_steps import ADAM_HYPER, BETAS
 from ..compiler.quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
 from ..compiler.tensors import INPUT, LOSS_GRADIENT, Tensor, layer_tensor
+from ..compiler.values import Value
 from ..devices.device import Device, DeviceError
 from ..islands.runtime import Islands, Moment
 from ..islands.state import Hyper
@@ -28,7 +30,7 @@ STATE = ("weight", "low", "momentum")
 
 
 class Network:
-    """A torch.nn.Sequential bound to an input shape, a batch size and a configuration.
+    """A torch.nn.Module bound to an input shape, a batch size and a configuration.
 
     A batch: :meth:`write_input`, :meth:`start`, :meth:`wait`, :meth:`read_logits`, in training
     :meth:`write_loss_gradient`, ``device.resume()``, :meth:`wait`.
@@ -61,8 +63,8 @@ class Network:
         self.input_shape, self.batch, self.config, self.ring_entries = tuple(input_shape), batch, config, ring_entries
         self.input_max = input_max
         self.input_exponent = exponent_for(input_max, config.operand_width)
-        layers = lower(module, self.input_shape, config)
-        self.compiled: Compiled = compile_network(layers, batch, config, ring_entries, source)
+        graph = graph_of(module, self.input_shape, batch, config)
+        self.compiled: Compiled = compile_network(graph, batch, config, ring_entries, source)
         self.gradient_state: GradientState = gradient_state(self.compiled)
         self._names = list(module.state_dict())
         on_device = {name for layer in self.trained for name in layer.parameters}
@@ -83,8 +85,11 @@ class Network:
     @property
     def n_outputs(self) -> int:
         """Numbers that the network gives for an image."""
-        last = self.layers[-1]
-        return last.q * last.oh * last.ow
+        return int(np.prod(self._result.shape[1:]))
+
+    @property
+    def _result(self) -> Value:
+        return self.compiled.values[self.compiled.graph.result]
 
     @property
     def trained(self) -> list[Layer]:
@@ -234,9 +239,9 @@ class Network:
         largest = float(np.abs(x).max())
         if not largest <= self.input_max:
             raise ValueError(f"an input of magnitude {largest} exceeds input_max = {self.input_max}")
-        n, h, w, c = tensor.shape
-        x_NHWC = x.reshape(n, c, h, w).transpose(0, 2, 3, 1)
-        mantissas = quantise(x_NHWC, self.input_exponent, self.config.operand_width)
+        value = self.compiled.values[INPUT]
+        stored = value.to_memory(x.reshape(value.shape))
+        mantissas = quantise(stored, self.input_exponent, self.config.operand_width)
         device.write(tensor.address + entry * self.compiled.entry_bytes, mantissas)
 
     def start(
@@ -262,23 +267,21 @@ class Network:
         return self.islands.wait(device)
 
     def read_logits(self, device: Device) -> np.ndarray:
-        """The last layer's output, [N, ...] as torch's module gives it (flattened beyond the batch), float64."""
-        tensor = self._tensor(self.layers[-1], "output")
+        """The network's result, [N, ...] as torch's module gives it (flattened beyond the batch), float64."""
+        tensor = self.tensors[self._result.name]
         exponent, _ = device.exponents(tensor.number)
-        output_NHWC = dequantise(self.read(device, tensor.name), exponent)
-        return output_NHWC.transpose(0, 3, 1, 2).reshape(self.batch, -1)
+        return self._result.from_memory(dequantise(self.read(device, tensor.name), exponent)).reshape(self.batch, -1)
 
     def write_loss_gradient(self, device: Device, gradient: np.ndarray) -> None:
         """Quantise the loss's gradient by the logits [N, ...] at an exponent of its own, and set that."""
         tensor = self.tensors[LOSS_GRADIENT]
         if gradient.size != np.prod(tensor.shape):
             raise ValueError(f"a loss gradient must have {np.prod(tensor.shape)} elements, not {gradient.size}")
-        if self.layers[-1].relu:
+        if self.compiled.graph.masks(self._result.name):
             gradient = np.where(self.read_logits(device) > 0, gradient.reshape(self.batch, -1), 0)
-        n, h, w, c = tensor.shape
-        gradient_NHWC = gradient.reshape(n, c, h, w).transpose(0, 2, 3, 1)
+        stored = self._result.to_memory(gradient.reshape(self._result.shape))
         exponent = exponent_for(float(np.abs(gradient).max()), self.config.operand_width)
-        self.write(device, tensor.name, quantise(gradient_NHWC, exponent, self.config.operand_width))
+        self.write(device, tensor.name, quantise(stored, exponent, self.config.operand_width))
         device.set_exponents(tensor.number, exponent)
 
     # --- tensors ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from adagp.host.training.network import Network
 from adagp.host.training.run_folder import RunFolder
 from adagp.spec.presets import preset
 from command_line import SMALL
-from hand_islands import NormReLU, put_island
+from hand_islands import NormReLU
 
 BATCH = 8
 
@@ -20,7 +20,6 @@ def with_island(monkeypatch):
     """The built-in networks have an island."""
     torch.manual_seed(2)
     module = NormReLU(1, 10, size=8)
-    put_island(monkeypatch, module, (1, 8, 8), BATCH)
     for place in (models, session):
         monkeypatch.setattr(place, "build_model", lambda *_: module)
     return module
@@ -66,9 +65,9 @@ def test_stages(adagp):
 def test_the_share_of_the_host(with_island):
     network = Network(with_island, (1, 8, 8), BATCH, preset("tiny"))
     found = costs(network.compiled, with_island.state_dict())
-    device, host = sum(cost.bytes for cost in found[:2]), found[2].bytes
-    assert [cost.where for cost in found] == ["device", "device", "host"]
-    assert host == 4 * BATCH * 6 * 8 * 8 * 2 and found[2].macs == 0  # value, result and their gradients
+    device, host = sum(cost.bytes for cost in found[:3]), found[3].bytes
+    assert [cost.where for cost in found] == ["device", "device", "device", "host"]
+    assert host == 4 * BATCH * 6 * 8 * 8 * 2 and found[3].macs == 0  # value, result and their gradients
     assert share(found).device_share_of_bytes == device / (device + host) and share(found).device_share_of_macs == 1
 
 

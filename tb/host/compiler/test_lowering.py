@@ -3,6 +3,7 @@
 import pytest
 import torch
 from adagp.host.compiler.compiler import compile_network
+from adagp.host.compiler.front_end import graph_of
 from adagp.host.compiler.ir import BACKPROPAGATION
 from adagp.host.compiler.lowering import Kind, LoweringError, lower
 from adagp.host.compiler.memory_plan import PlanError
@@ -23,7 +24,7 @@ SMALL = nn.Sequential(
 
 
 def compiled(network=SMALL, shape=(2, 8, 8), batch=6, config=TINY, **options):
-    return compile_network(lower(network, shape, config), batch, config, **options)
+    return compile_network(graph_of(network, shape, batch, config), batch, config, **options)
 
 
 def commands(program):

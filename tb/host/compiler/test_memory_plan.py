@@ -40,7 +40,7 @@ def test_too_large_a_network_is_told_what_takes_the_room():
     with pytest.raises(PlanError) as caught:
         plan.place(8 << 20, "ddr9", 64)
     assert str(caught.value) == (
-        "network needs 12.0 MiB at batch 64, ddr9 has 8.0 MiB; "
+        "network needs 12.0 MiB at batch 64, ddr9 has 8.0 MiB (a batch of about 42 would fit); "
         "largest: conv2.output 9.0 MiB, conv1.output 3.0 MiB, small 0.0 MiB"
     )
 

@@ -9,8 +9,8 @@ from adagp.host.compiler.tensors import LAYER_PARTS, layer_tensor, part_of, pred
 
 ROOT = Path(__file__).parents[3]
 LAYER = Layer(Kind.GEMM, "0.Conv2d", 1, 4, 4, 2, 4, 4)
-TORCH_NAMES = {"host/compiler/lowering.py": ["f'{name}.weight'"]}
-"""Names that aren't tensors' but parameters' in a state dict, by file."""
+TORCH_NAMES = {"host/compiler/lowering.py": ["f'{name}.weight'"], "host/compiler/values.py": ["f'{owner}.output'"]}
+"""Names that are parameters' in a state dict, or values', by file."""
 
 
 def test_names_are_made_and_taken_apart():

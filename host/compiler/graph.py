@@ -1,0 +1,85 @@
+"""The machine's graph of a network: layers and islands in topological order, each with the values that it reads."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from .islands import Island
+from .lowering import Kind, Layer
+from .tensors import INPUT, layer_tensor
+from .values import Value
+
+__all__ = ["Graph", "as_graph", "chain"]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network as layers, which the machine computes, and islands, which the host computes.
+
+    ``nodes`` are in topological order. ``values`` are by name, the ``inputs`` among them. ``result`` is the value that
+    the loss is of.
+    """
+
+    nodes: tuple[Layer | Island, ...]
+    values: dict[str, Value]
+    result: str
+    inputs: tuple[str, ...] = (INPUT,)
+    producers: dict[str, Layer | Island] = field(init=False, repr=False)
+
+    def __post_init__(self):
+        producers = {name: node for node in self.nodes for name in outputs(node)}
+        object.__setattr__(self, "producers", producers)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The nodes that the machine computes."""
+        return [node for node in self.nodes if isinstance(node, Layer)]
+
+    @property
+    def islands(self) -> list[Island]:
+        """The nodes that the host computes."""
+        return [node for node in self.nodes if isinstance(node, Island)]
+
+    def masks(self, value: str) -> bool:
+        """True if the value is a ReLU's result, so that its gradient is zero where it isn't positive."""
+        producer = self.producers.get(value)
+        return isinstance(producer, Layer) and producer.relu
+
+    def describe(self) -> str:
+        """One line a node: where it runs, its name, shapes, multiplications of a batch's forward pass, bytes."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for node in self.nodes:
+            elements = sum(prod(self.values[name].shape) for name in (*node.inputs, *outputs(node)))
+            shapes = [" ".join(str(list(self.values[name].shape)) for name in names)
+                      for names in (node.inputs, outputs(node))]  # fmt: skip
+            if isinstance(node, Layer):
+                n = self.values[node.output].memory_shape[0]
+                macs = n * node.oh * node.ow * node.q * (node.filter_elements - 1) if node.kind is Kind.GEMM else 0
+                what = f"device {node.name} {node.kind.value}{' relu' * node.relu}"
+            else:
+                macs, what = 0, f"host   {node.name} {' '.join(node.operators)}"
+            yield f"{what}: {shapes[0]} -> {shapes[1]}, {macs} MACs, {2 * elements} bytes"
+
+
+def outputs(node: Layer | Island) -> tuple[str, ...]:
+    """Names of the values that a node computes."""
+    return (node.output,) if isinstance(node, Layer) else node.outputs
+
+
+def chain(layers: Sequence[Layer], batch: int = 1) -> Graph:
+    """The graph of layers of which each reads the result of the one before."""
+    first = layers[0]
+    values = {INPUT: Value(INPUT, (batch, first.c, first.h, first.w))}
+    value, linked = INPUT, []
+    for layer in layers:
+        linked.append(replace(layer, inputs=(value,)))
+        value = layer_tensor(layer, "output")
+        values[value] = Value(value, (batch, layer.q, layer.oh, layer.ow))
+    return Graph(tuple(linked), values, value)
+
+
+def as_graph(network: "Graph | Sequence[Layer]", batch: int = 1) -> Graph:
+    """A graph as it is, a list of layers as a chain."""
+    return network if isinstance(network, Graph) else chain(network, batch)

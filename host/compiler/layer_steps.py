@@ -1,0 +1,91 @@
+"""The commands of a layer: forward, gradient of its input, gradient of its weights, and sums and masks of gradients."""
+
+from ...spec.commands import CMode, Opcode, Phase
+from .ir import BACKPROPAGATION, Step
+from .lowering import Kind, Layer
+from .quantise import constant
+from .tensors import layer_tensor
+
+__all__ = ["forward_step", "input_gradient_step", "sum_step", "weight_gradient_steps"]
+
+_FORWARD = {
+    Kind.GEMM: Opcode.FORWARD, Kind.MAXPOOL: Opcode.MAXPOOL, Kind.AVGPOOL: Opcode.AVGPOOL,
+    Kind.UPSAMPLE: Opcode.AVGPOOL_BACKWARD,
+}  # fmt: skip
+_BACKWARD = {
+    Kind.GEMM: Opcode.BACKWARD_DATA, Kind.MAXPOOL: Opcode.MAXPOOL_BACKWARD, Kind.AVGPOOL: Opcode.AVGPOOL_BACKWARD,
+    Kind.UPSAMPLE: Opcode.AVGPOOL,
+}  # fmt: skip
+
+
+def forward_step(layer: Layer, place: int) -> Step:
+    """A layer's output from its inputs."""
+    fields = {"relu": int(layer.relu), "track": int(not layer.copies), **_average_fields(layer)}
+    operands = {"a": layer.inputs[0], "out": layer.output}
+    if layer.kind is Kind.GEMM:
+        operands["b"], fields["bias"] = layer_tensor(layer, "weight"), int(layer.bias)
+    if layer.kind is Kind.MAXPOOL:
+        operands["b"] = layer_tensor(layer, "index")
+    if len(layer.inputs) > 1:
+        operands["c"], fields["c_mode"] = layer.inputs[1], int(CMode.ADD)
+    return Step(_FORWARD[layer.kind], Phase.ALL, place, operands, fields)
+
+
+def input_gradient_step(layer: Layer, place: int, gradient: str, result: str, mode: CMode, other: str) -> Step:
+    """The gradient of a layer's input from that of its output, with the tensor ``other`` as C operand."""
+    fields = {"track": 1, "c_mode": int(mode), **_average_fields(layer)}
+    operands = {"a": gradient, "out": result}
+    if mode is not CMode.NONE:
+        operands["c"] = other
+    if layer.kind in (Kind.GEMM, Kind.MAXPOOL):
+        operands["b"] = layer_tensor(layer, "index" if layer.kind is Kind.MAXPOOL else "weight")
+    return Step(_BACKWARD[layer.kind], BACKPROPAGATION, place, operands, fields)
+
+
+def sum_step(shape: tuple[int, int, int, int], name: str, value: str, result: str, mode: CMode, other: str) -> Step:
+    """A tensor of ``shape`` with ``other`` added, or masked by it; ``name`` is its owner's."""
+    n, h, w, c = shape
+    geometry = {"n": n, "h": h, "w": w, "c": c, "oh": h, "ow": w, "q": c, "r": 1, "s": 1, "stride": 1}
+    return Step(
+        Opcode.AVGPOOL, BACKPROPAGATION, 0, {"a": value, "c": other, "out": result},
+        {"track": 1, "c_mode": int(mode), "const_mantissa": 1}, geometry, name=name,
+    )  # fmt: skip
+
+
+def weight_gradient_steps(
+    layer: Layer, place: int, gradient: str, batch: int, most: int
+) -> tuple[list[Step], list[str]]:
+    """The gradient of a layer's weights, and the names of partial ones.
+
+    One command sums over at most ``most`` images. Further ones add their part to the result so far, which has a tensor
+    of its own.
+    """
+    result = layer_tensor(layer, "weight_gradient")
+    fields = {"bias": int(layer.bias), "track": 1}
+    operands = {"a": layer.inputs[0], "b": gradient, "out": result}
+    if batch <= most:
+        return [Step(Opcode.BACKWARD_WEIGHT, BACKPROPAGATION, place, operands, fields)], []
+    pieces = -(-batch // most)
+    size = -(-batch // pieces)
+    firsts = list(range(0, batch, size))
+    names = [f"{result}.part{piece}" for piece in range(len(firsts) - 1)]
+    steps = []
+    for first, name, before in zip(firsts, [*names, result], ["", *names], strict=True):
+        more = {"c": before} if before else {}
+        mode = CMode.ADD if before else CMode.NONE
+        steps.append(Step(
+            Opcode.BACKWARD_WEIGHT, BACKPROPAGATION, place, {**operands, **more, "out": name},
+            {**fields, "c_mode": int(mode)}, {"n": min(size, batch - first), **layer.geometry()},
+            offsets={"a": first * layer.h * layer.w * layer.c, "b": first * layer.oh * layer.ow * layer.q},
+        ))  # fmt: skip
+    return steps, names
+
+
+def _average_fields(layer: Layer) -> dict[str, int]:
+    """The factor of an average, by command field."""
+    if layer.kind is Kind.UPSAMPLE:
+        return {"const_mantissa": 1}
+    if layer.kind is not Kind.AVGPOOL:
+        return {}
+    mantissa, exponent = constant(layer.scale)
+    return {"const_mantissa": mantissa, "const_exponent": exponent}

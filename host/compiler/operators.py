@@ -1,0 +1,171 @@
+"""Operators that the machine computes: from a captured node to the geometry of a layer.
+
+Each handler returns a :class:`Layer` without name and inputs, or raises Refused with the reason why the machine can't
+compute this one; the host then does.
+"""
+
+from collections.abc import Callable
+from math import prod
+
+import torch
+from torch import fx
+
+from ...spec.config import Config
+from ...spec.numerics import operand_max
+from .capture import shape_of
+from .lowering import Kind, Layer
+from .module_checks import require
+
+__all__ = ["IDENTITIES", "VIEWS", "argument", "layer_of"]
+
+_ATEN = torch.ops.aten
+IDENTITIES = frozenset(
+    {_ATEN.alias.default, _ATEN.clone.default, _ATEN.contiguous.default, _ATEN.lift_fresh_copy.default}
+)
+"""Operators whose result is their operand."""
+VIEWS = IDENTITIES | {
+    _ATEN.view.default, _ATEN.reshape.default, _ATEN._unsafe_view.default, _ATEN.flatten.using_ints,
+    _ATEN.unsqueeze.default, _ATEN.squeeze.dim, _ATEN.squeeze.dims, _ATEN.squeeze.default, _ATEN.permute.default,
+    _ATEN.transpose.int, _ATEN.t.default, _ATEN.expand.default, _ATEN.select.int, _ATEN.slice.Tensor,
+    _ATEN.split_with_sizes.default, _ATEN.split.Tensor, _ATEN.chunk.default, _ATEN.unflatten.int,
+}  # fmt: skip
+"""Operators that only arrange values; the host repeats them wherever it needs them."""
+
+
+def argument(node: fx.Node, place: int, name: str, default=None):
+    """An argument of an operator, by place or by name."""
+    if place < len(node.args):
+        return node.args[place]
+    return node.kwargs.get(name, default)
+
+
+def layer_of(
+    node: fx.Node, shapes: list[tuple[int, int, int, int]], flat: bool, batch: int, config: Config
+) -> Layer | None:
+    """The layer that computes ``node``, None if the machine has no such operator; raises Refused.
+
+    ``shapes`` are those of its operands in memory [n, y, x, channel]. ``flat``: the node sees the first one flattened.
+    """
+    handler = _HANDLERS.get(node.target)
+    if handler is None:
+        return None
+    require(not flat or handler in (_linear, _relu), "its operand is flattened")
+    if handler is not _linear or not flat:
+        shapes = [_by_batch(shape, batch) for shape in shapes]
+    layer = handler(node, shapes, flat)
+    result = shape_of(node)
+    if len(result) == 4 and handler is not _relu:
+        got = (batch, layer.q, layer.oh, layer.ow)
+        require(result == got, f"its result has the shape {result}, and the machine's would have {got}")
+    require(max(layer.r, layer.s, layer.stride) <= 255, "a kernel or stride above 255")
+    require(max(layer.c, layer.q, layer.h, layer.w, layer.oh, layer.ow) <= 65535, "more than 65535 channels or pixels")
+    taps = layer.r * layer.s
+    require(layer.kind is not Kind.MAXPOOL or taps <= operand_max(config.operand_width), f"a window of {taps} elements")
+    averages = layer.kind in (Kind.AVGPOOL, Kind.UPSAMPLE)
+    require(not averages or taps <= config.max_average_taps, f"a window of {taps} elements")
+    return layer
+
+
+def _by_batch(shape, batch):
+    """Rows of any number as those of ``batch`` images."""
+    n, h, w, c = shape
+    if n == batch:
+        return shape
+    require(h == 1 and n * w % batch == 0, f"{n * h * w} rows can't be split into {batch} images")
+    return batch, 1, n * w // batch, c
+
+
+def _pair(value):
+    value = [value] if isinstance(value, int) else list(value)
+    return tuple(value * 2 if len(value) == 1 else value)
+
+
+def _window(shape, kernel, stride, padding):
+    (r, s), (down, right), (pad_y, pad_x) = _pair(kernel), _pair(stride), _pair(padding)
+    _, h, w, c = shape
+    require(down == right, f"stride = {(down, right)}, it must be the same in both directions")
+    require(pad_y < r and pad_x < s, f"padding {pad_y},{pad_x} must be below the kernel's {r}x{s}")
+    oh, ow = (h + 2 * pad_y - r) // down + 1, (w + 2 * pad_x - s) // down + 1
+    require(oh > 0 and ow > 0, f"a kernel of {r}x{s} doesn't fit an input of {h}x{w}")
+    return {"c": c, "h": h, "w": w, "oh": oh, "ow": ow, "r": r, "s": s, "stride": down, "pad_y": pad_y, "pad_x": pad_x}
+
+
+def _convolution(node, shapes, flat):
+    weight = shape_of(node.args[1])
+    q, _, r, s = weight
+    stride, padding = argument(node, 3, "stride", 1), argument(node, 4, "padding", 0)
+    dilation, groups = argument(node, 5, "dilation", 1), argument(node, 6, "groups", 1)
+    require(groups == 1, f"groups = {groups}")
+    require(_pair(dilation) == (1, 1), f"dilation = {dilation}")
+    if padding == "same":
+        require(r % 2 and s % 2, f"padding 'same' needs an odd kernel, not {r}x{s}")
+        padding = (r // 2, s // 2)
+    padding = 0 if padding == "valid" else padding
+    return Layer(Kind.GEMM, "", q=q, torch_shape=weight, **_window(shapes[0], (r, s), stride, padding))
+
+
+def _linear(node, shapes, flat):
+    weight = shape_of(node.args[1])
+    _, h, w, c = shapes[0]
+    if flat:
+        return Layer(Kind.GEMM, "", c, h, w, weight[0], 1, 1, h, w, torch_shape=weight)
+    require(len(shape_of(node.args[0])) != 4, "its operand has four dimensions, which lie as images")
+    return Layer(Kind.GEMM, "", c, h, w, weight[0], h, w, torch_shape=weight)
+
+
+def _relu(node, shapes, flat):
+    _, h, w, c = shapes[0]
+    return Layer(Kind.AVGPOOL, "", c, h, w, c, h, w, relu=True)
+
+
+def _add(node, shapes, flat):
+    require(len(shapes) == 2 and shapes[0] == shapes[1], "its operands differ in shape")
+    require(shape_of(node.args[0]) == shape_of(node.args[1]), "its operands differ in shape")
+    require(argument(node, 2, "alpha", 1) == 1, "alpha isn't 1")
+    _, h, w, c = shapes[0]
+    return Layer(Kind.AVGPOOL, "", c, h, w, c, h, w)
+
+
+def _max_pool(node, shapes, flat):
+    kernel = node.args[1]
+    require(_pair(argument(node, 4, "dilation", 1)) == (1, 1), "dilation")
+    window = _window(shapes[0], kernel, argument(node, 2, "stride") or kernel, argument(node, 3, "padding", 0))
+    return Layer(Kind.MAXPOOL, "", q=shapes[0][3], **window)
+
+
+def _average_pool(node, shapes, flat):
+    kernel, padding = node.args[1], _pair(argument(node, 3, "padding", 0))
+    counts = argument(node, 5, "count_include_pad", True)
+    require(counts or not any(padding), "count_include_pad = False with padding")
+    window = _window(shapes[0], kernel, argument(node, 2, "stride") or kernel, padding)
+    divisor = argument(node, 6, "divisor_override") or window["r"] * window["s"]
+    return Layer(Kind.AVGPOOL, "", q=shapes[0][3], scale=1 / divisor, **window)
+
+
+def _adaptive_pool(node, shapes, flat):
+    _, h, w, c = shapes[0]
+    oh, ow = _pair(node.args[1])
+    require((h % oh == 0 and w % ow == 0 and h // oh == w // ow) or (oh, ow) == (1, 1), "windows that aren't even")
+    kernel, stride = (h // oh, w // ow), (h // oh if (oh, ow) != (1, 1) else 1)
+    return Layer(Kind.AVGPOOL, "", q=c, scale=1 / prod(kernel), **_window(shapes[0], kernel, stride, 0))
+
+
+def _mean(node, shapes, flat):
+    dims = {dim % len(shape_of(node.args[0])) for dim in argument(node, 1, "dim") or ()}
+    require(len(shape_of(node.args[0])) == 4 and dims == {2, 3}, "a mean over other dimensions than height and width")
+    _, h, w, c = shapes[0]
+    return Layer(Kind.AVGPOOL, "", q=c, scale=1 / (h * w), **_window(shapes[0], (h, w), 1, 0))
+
+
+def _upsample(node, shapes, flat):
+    (_, h, w, c), (_, _, oh, ow) = shapes[0], shape_of(node)
+    require(oh % h == 0 and oh // h == ow / w, "a factor that isn't a whole number, the same in both directions")
+    return Layer(Kind.UPSAMPLE, "", c, h, w, c, oh, ow, oh // h, oh // h, oh // h)
+
+
+_HANDLERS: dict[object, Callable] = {
+    _ATEN.conv2d.default: _convolution, _ATEN.conv2d.padding: _convolution, _ATEN.linear.default: _linear,
+    _ATEN.relu.default: _relu, _ATEN.add.Tensor: _add, _ATEN.max_pool2d.default: _max_pool,
+    _ATEN.avg_pool2d.default: _average_pool, _ATEN.adaptive_avg_pool2d.default: _adaptive_pool,
+    _ATEN.mean.dim: _mean, _ATEN.upsample_nearest2d.vec: _upsample, _ATEN.upsample_nearest2d.default: _upsample,
+}  # fmt: skip

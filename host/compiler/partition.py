@@ -1,0 +1,242 @@
+"""Partition of captured operators: those of the machine, those of the host in islands, and those that only arrange.
+
+Operators that the host can repeat (views, and what depends on integers or constants alone, such as masks) belong to
+every island that uses them.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import fx
+
+from ...spec.config import Config
+from .capture import Captured, shape_of
+from .lowering import Kind, Layer
+from .module_checks import Refused
+from .operators import IDENTITIES, VIEWS, layer_of
+from .values import Value
+
+__all__ = ["Partition"]
+
+_ELEMENTWISE = (torch.ops.aten.relu.default, torch.ops.aten.add.Tensor)
+_RANDOM = torch.Tag.nondeterministic_seeded
+
+
+class Partition:
+    """Who computes each node.
+
+    Attributes
+    ----------
+    layers: nodes that the machine computes, with their geometry
+    islands: the host's nodes, in lists
+    reasons: why the host computes operators that the machine has in other forms
+    """
+
+    def __init__(self, captured: Captured, batch: int, config: Config):
+        self.captured, self.batch, self.config = captured, batch, config
+        calls = [node for node in captured.nodes if node.op == "call_function"]
+        self.order = {node: place for place, node in enumerate(captured.nodes)}
+        live = self._live()
+        self.layers: dict[fx.Node, Layer] = {}
+        self.reasons: dict[fx.Node, str] = {}
+        self.bases: dict[fx.Node, tuple[fx.Node, bool, tuple[int, ...]]] = {
+            node: (node, False, shape_of(node)) for node in captured.inputs
+        }
+        self.repeated: set[fx.Node] = set()
+        self.host: list[fx.Node] = []
+        self._from_input: set[fx.Node] = set(captured.inputs)
+        self._trainable = {node for node in captured.nodes if node.name in captured.parameters}
+        self._real = {node for node in captured.inputs if node.meta["val"].dtype.is_floating_point}
+        for node in calls:
+            if node in live:
+                self._classify(node)
+        if captured.result not in self.bases:
+            self._to_host(captured.result)
+        self._absorb()
+        self.islands = self._islands()
+
+    def base(self, node: fx.Node) -> tuple[fx.Node, bool, tuple[int, ...]] | None:
+        """The node whose result lies in memory as this one's, if it is flattened, and the shape that decides how."""
+        return self.bases.get(node)
+
+    def operands(self, node: fx.Node) -> list[fx.Node]:
+        """The values in memory that a layer reads."""
+        count = 2 if node.target is torch.ops.aten.add.Tensor else 1
+        return [self.bases[arg][0] for arg in node.args[:count]]
+
+    def closure(self, nodes: Iterable[fx.Node]) -> set[fx.Node]:
+        """The nodes with all repeated ones that they use."""
+        found, ahead = set(), list(nodes)
+        while ahead:
+            node = ahead.pop()
+            if node not in found:
+                found.add(node)
+                ahead += [each for each in node.all_input_nodes if each in self.repeated]
+        return found
+
+    def sources(self, nodes: Iterable[fx.Node]) -> set[fx.Node]:
+        """What nodes and the repeated ones that they use read from elsewhere, placeholders included."""
+        inside = self.closure(nodes)
+        return {each for node in inside for each in node.all_input_nodes if each not in inside}
+
+    def users(self, node: fx.Node) -> set[fx.Node]:
+        """Nodes that use a result, directly or by repeated ones; the network's result counts as a user."""
+        found: set[fx.Node] = set()
+        for user in node.users:
+            found |= self.users(user) if user in self.repeated else {user}
+        return found
+
+    # --- who computes a node ------------------------------------------------------------------------
+
+    def _live(self) -> set[fx.Node]:
+        """Nodes that the result or a buffer depends on."""
+        found, ahead = set(), [self.captured.result]
+        ahead += [node for node in self.captured.nodes if node.name in self.captured.mutated]
+        while ahead:
+            node = ahead.pop()
+            if node not in found:
+                found.add(node)
+                ahead += node.all_input_nodes
+        return found
+
+    def _classify(self, node: fx.Node) -> None:
+        inputs = node.all_input_nodes
+        for kind in (self._from_input, self._trainable, self._real):
+            if any(each in kind for each in inputs):
+                kind.add(node)
+        random = isinstance(node.target, torch._ops.OpOverload) and _RANDOM in node.target.tags
+        if node.target is torch.ops.aten.native_dropout.default:
+            random = True
+        if random:
+            self._real.add(node)
+        views = node.target in VIEWS or (
+            getattr(node.target, "__name__", "") == "getitem" and inputs[0] in self.repeated
+        )
+        if views or (node not in self._real and not (node in self._trainable and node in self._from_input)):
+            self._repeat(node)
+            return
+        layer = self._layer(node)
+        if layer is None:
+            self._to_host(node)
+            return
+        self.layers[node] = layer
+        _, flat, shape = self.bases[node.args[0]]
+        relu = node.target is torch.ops.aten.relu.default
+        self.bases[node] = (node, flat, shape) if relu else (node, False, shape_of(node))
+
+    def _to_host(self, node: fx.Node) -> None:
+        self.repeated.discard(node)
+        self.layers.pop(node, None)
+        self.host.append(node)
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            self.bases[node] = (node, False, tuple(value.shape))
+
+    def _repeat(self, node: fx.Node) -> None:
+        """The host repeats the node; it may also be another name of its operand's memory."""
+        self.repeated.add(node)
+        before = self.bases.get(node.args[0]) if node.args and isinstance(node.args[0], fx.Node) else None
+        if before is None or node.target not in VIEWS or not isinstance(node.meta["val"], torch.Tensor):
+            return
+        root, flat, shape = before
+        mine, seen = shape_of(node), shape_of(node.args[0])
+        if node.target in IDENTITIES or (mine == seen and node.target not in _MOVING):
+            self.bases[node] = (root, flat, shape)
+        elif node.target in _MOVING or flat:
+            return
+        elif len(shape) == 4 and len(mine) == 2 and mine == (shape[0], shape[1] * shape[2] * shape[3]):
+            self.bases[node] = (root, shape[2] * shape[3] > 1, shape)
+        elif Value("", mine).memory_shape[-1] == Value("", shape).memory_shape[-1]:
+            single = shape[2] * shape[3] == 1 if len(shape) == 4 else len(mine) != 4 or mine[2] * mine[3] == 1
+            same_images = len(mine) != 4 or mine[0] == shape[0]
+            if single and same_images and (len(mine) != 4 or len(shape) == 2):
+                self.bases[node] = (root, False, mine)
+
+    def _layer(self, node: fx.Node) -> Layer | None:
+        count = 2 if node.target is torch.ops.aten.add.Tensor else 1
+        data = node.args[:count]
+        if not all(isinstance(arg, fx.Node) and arg in self.bases for arg in data):
+            return None
+        if any(not self.bases[arg][0].meta["val"].dtype.is_floating_point for arg in data):
+            return None
+        weights = [arg for arg in (*node.args[count:], *node.kwargs.values()) if isinstance(arg, fx.Node)]
+        if any(arg.name not in self.captured.parameters or len(arg.users) > 1 for arg in weights):
+            return None
+        _, flat, _ = self.bases[data[0]]
+        shapes = [Value("", self.bases[arg][2]).memory_shape for arg in data]
+        if count == 2 and any(self.bases[arg][1] for arg in data):
+            return None
+        if count == 2 and all(self.bases[arg][0] in self.captured.inputs for arg in data):
+            return None  # only operand A of a command can be in the ring of inputs
+        try:
+            layer = layer_of(node, shapes, flat, self.batch, self.config)
+        except Refused as refused:
+            self.reasons[node] = str(refused)
+            return None
+        if layer is None or layer.kind is not Kind.GEMM:
+            return layer
+        return layer if weights else None
+
+    def _absorb(self) -> None:
+        """Elementwise layers between operators of the host go to the host: it has their operands at hand."""
+        host = set(self.host)
+        for node in list(self.layers):
+            if node.target not in _ELEMENTWISE or self.bases[node][1]:
+                continue
+            users = self.users(node)
+            if all(each in host for each in self.operands(node)) and users and users <= host:
+                self._to_host(node)
+                host.add(node)
+        self.host.sort(key=self.order.__getitem__)
+
+    # --- islands ------------------------------------------------------------------------------------
+
+    def _islands(self) -> list[list[fx.Node]]:
+        """The host's nodes in islands: neighbours are together if no path between them leaves."""
+        owner: dict[fx.Node, list[fx.Node]] = {}
+        for node in self.host:
+            neighbours = []
+            for each in self.sources([node]):
+                island = owner.get(each)
+                if island is not None and island not in neighbours:
+                    neighbours.append(island)
+            neighbours.sort(key=lambda island: -self.order[island[-1]])
+            choices = [neighbours, *([island] for island in neighbours)] if len(neighbours) > 1 else [neighbours]
+            for chosen in choices:
+                members = sorted([*(each for island in chosen for each in island), node], key=self.order.__getitem__)
+                if not chosen or not self._returns(members, owner):
+                    break
+            else:
+                members = [node]
+            for each in members:
+                owner[each] = members
+        found = []
+        for node in self.host:
+            if owner[node][0] is node:
+                found.append(owner[node])
+        return found
+
+    def _returns(self, members: list[fx.Node], owner: dict[fx.Node, list[fx.Node]]) -> bool:
+        """True if a path leaves the members and comes back."""
+        inside, first = set(members), self.order[members[0]]
+        ahead = [each for each in self.sources(members) if each not in inside]
+        seen: set[fx.Node] = set()
+        while ahead:
+            node = ahead.pop()
+            if node in inside:
+                return True
+            if node in seen or node.op == "placeholder":
+                continue
+            group = owner.get(node, [node])
+            seen.update(group)
+            if self.order[group[-1]] > first:
+                ahead += self.sources(group) if node not in self.layers else self.operands(node)
+        return False
+
+
+_MOVING = frozenset({
+    torch.ops.aten.permute.default, torch.ops.aten.transpose.int, torch.ops.aten.t.default,
+    torch.ops.aten.expand.default, torch.ops.aten.select.int, torch.ops.aten.slice.Tensor,
+    torch.ops.aten.split_with_sizes.default, torch.ops.aten.split.Tensor, torch.ops.aten.chunk.default,
+})  # fmt: skip
+"""Views that are no other name of the same memory."""

@@ -1,0 +1,100 @@
+"""Random graphs: golden's forward pass and gradients against PyTorch in float64, and golden against simulated RTL."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.islands.runtime import Moment
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.network import Network
+from adagp.spec.presets import preset
+from adagp.spec.registers import Status
+from random_graphs import RandomGraph
+from torch import nn
+
+pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
+
+BATCH, IMAGE, N_CLASSES, MEMORY = 6, (2, 8, 8), 3, 4 << 20
+TINY = preset("tiny")
+SEEDS = range(24)
+RATE = 0.25
+
+
+def made(seed, config=TINY):
+    print(f"seed {seed}")
+    torch.manual_seed(seed)
+    module = RandomGraph(seed, 6 + seed % 9, IMAGE[0], IMAGE[1], N_CLASSES).double().train()
+    rng = np.random.default_rng(seed)
+    images, labels = rng.uniform(-1, 1, (BATCH, *IMAGE)), rng.integers(0, N_CLASSES, BATCH)
+    return module, Network(module, IMAGE, BATCH, config), images, labels
+
+
+def train_batch(network, device, images, labels, calibrate):
+    network.write_input(device, images)
+    network.start(device, 0, calibrate=calibrate, moment=Moment())
+    assert network.wait(device) & Status.HOST
+    logits = network.read_logits(device)
+    network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
+    device.resume()
+    assert network.wait(device) & Status.DONE
+    return logits
+
+
+def relative(found, expected):
+    scale = float(expected.abs().max())
+    return float((found - expected).abs().max()) / max(scale, 1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gradients_are_those_of_torch(seed):
+    wide = replace(TINY, n_tensors=512)
+    module, network, images, labels = made(seed, wide)
+    device = GoldenDevice(wide, MEMORY)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    network.load_state(device, before)
+    network.set_hyper(device, RATE, 0.0, 0.0)
+    logits = train_batch(network, device, images, labels, calibrate=True)
+    twin = deepcopy(module)
+    expected = twin(torch.from_numpy(images))
+    nn.functional.cross_entropy(expected, torch.from_numpy(labels)).backward()
+    assert relative(torch.from_numpy(logits), expected.detach()) < 5e-3
+    after, checked = network.state_dict(device), 0
+    assert list(after) == list(before)
+    for name, parameter in twin.named_parameters():
+        step = (before[name] - after[name].double()) / RATE
+        norm = float(parameter.grad.norm())
+        if norm > 1e-3:  # a smaller one is lost among a weight's last bits
+            assert float((step - parameter.grad).norm()) < 0.02 * norm, name
+            checked += 1
+    assert checked > 0
+    for name, buffer in twin.named_buffers():
+        torch.testing.assert_close(after[name].double(), buffer.double(), atol=5e-3, rtol=5e-3)
+
+
+def test_the_graphs_have_what_is_to_be_tested():
+    layers = islands = sums = masks = shared = 0
+    for seed in SEEDS:
+        _, network, _, _ = made(seed, replace(TINY, n_tensors=512))
+        graph = network.compiled.graph
+        layers, islands = layers + len(graph.layers), islands + len(graph.islands)
+        sums += sum(len(layer.inputs) == 2 for layer in graph.layers)
+        masks += sum(layer.relu for layer in graph.layers)
+        shared += sum(".part" in name for name in network.tensors)
+    assert min(layers, islands) > 50 and min(sums, masks, shared) > 10
+
+
+@pytest.mark.parametrize("seed", [1, 4, 11])
+def test_golden_and_simulated_rtl_train_alike(seed):
+    hashes = []
+    for device in (GoldenDevice(TINY, MEMORY), SimDevice(TINY, memory_bytes=MEMORY)):
+        module, network, images, labels = made(seed)
+        network.load_state(device, module.state_dict())
+        network.set_hyper(device, 0.05, 0.9, 1e-3)
+        for step in range(3):
+            train_batch(network, device, images, labels, calibrate=step == 0)
+        hashes.append(network.weights_hash(device))
+    assert hashes[0] == hashes[1]

@@ -1,0 +1,71 @@
+"""Random modules with branches: convolutions, additions, norms, pools, ReLUs and operators of the host."""
+
+import random
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+__all__ = ["RandomGraph"]
+
+
+class RandomGraph(nn.Module):
+    """A directed graph of ``size`` operators on images, drawn from ``seed``, then an average and a linear layer."""
+
+    def __init__(self, seed: int, size: int, channels: int, side: int, n_classes: int):
+        super().__init__()
+        rng = random.Random(seed)
+        self.parts, self.plan = nn.ModuleList(), []
+        shapes, unused = [(channels, side)], {0}
+        for _ in range(size):
+            source = rng.choice(sorted(unused) if rng.random() < 0.6 else range(len(shapes)))
+            depth, width = shapes[source]
+            alike = [place for place, shape in enumerate(shapes) if shape == shapes[source] and place != source]
+            kind = rng.choice(["conv", "conv", "norm", "relu", "pool", "average", "sigmoid", "add", "add", "cat", "up"])
+            if width < 2 and kind in ("pool", "average"):
+                kind = "conv"
+            if kind in ("add", "cat") and (not alike or (depth > 12 and kind == "cat")):
+                kind = "relu"
+            if kind == "up" and width > 4:
+                kind = "norm"
+            operands = [source, rng.choice(alike)] if kind in ("add", "cat") else [source]
+            part: nn.Module = nn.Identity()
+            if kind == "conv":
+                after = rng.choice([3, 5, 8])
+                stride, kernel = rng.choice([(1, 1), (1, 3), (2, 3)]) if width > 2 else (1, 1)
+                part = nn.Conv2d(depth, after, kernel, stride, kernel // 2, bias=rng.random() < 0.5)
+                depth, width = after, (width - 1) // stride + 1
+            elif kind == "norm":
+                part = nn.BatchNorm2d(depth)
+            elif kind in ("pool", "average"):
+                part, width = (nn.MaxPool2d(2) if kind == "pool" else nn.AvgPool2d(2)), width // 2
+            elif kind == "cat":
+                depth *= 2
+            elif kind == "up":
+                width *= 2
+            self.parts.append(part)
+            self.plan.append((kind, operands))
+            unused = (unused - set(operands)) | {len(shapes)}
+            shapes.append((depth, width))
+        self.ends = sorted(unused)
+        self.head = nn.Linear(sum(shapes[place][0] for place in self.ends), n_classes)
+
+    def forward(self, x):
+        values = [x]
+        for part, (kind, operands) in zip(self.parts, self.plan, strict=True):
+            taken = [values[place] for place in operands]
+            if kind == "add":
+                value = taken[0] + taken[1]
+            elif kind == "cat":
+                value = torch.cat(taken, 1)
+            elif kind == "relu":
+                value = functional.relu(taken[0])
+            elif kind == "sigmoid":
+                value = torch.sigmoid(taken[0])
+            elif kind == "up":
+                value = functional.interpolate(taken[0], scale_factor=2, mode="nearest")
+            else:
+                value = part(taken[0])
+            values.append(value)
+        means = [functional.adaptive_avg_pool2d(values[place], 1).flatten(1) for place in self.ends]
+        return self.head(torch.cat(means, 1) if len(means) > 1 else means[0])
