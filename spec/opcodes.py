@@ -40,7 +40,7 @@ BACKWARD = (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWA
 
 def built(config: Config) -> tuple[Opcode, ...]:
     """The opcodes that ``config`` builds; the others are BAD_OPCODE."""
-    missing = () if config.predicts else (Opcode.REORGANISE, Opcode.ADAM)
+    missing: tuple[Opcode, ...] = () if config.predicts else (Opcode.REORGANISE, Opcode.ADAM)
     missing += () if config.depthwise else DEPTHWISE
     missing += () if config.batch_norm else NORMS
     return tuple(opcode for opcode in Opcode if opcode not in missing)

@@ -43,8 +43,8 @@ RATES = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 5e-4}
 PREDICTOR_RATE = 1e-3
 DESIGNS = {"baseline": (BP,), "max": (BP, GP)}
 """Phases of the batches after the first, by variant."""
-ROOM = {"n_tensors": 4096, "n_filters": 2048}
-"""Fields of the preset that are enlarged for the largest of the networks."""
+N_TENSORS, N_FILTERS = 4096, 2048
+"""The preset is enlarged to these for the largest of the networks."""
 
 
 def network_of(name: str, config: Config) -> tuple[Network, dict]:
@@ -141,7 +141,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--json", type=writable, default=FOLDER / "models.json", metavar="PATH")
     given = parser.parse_args(None if arguments is None else list(arguments))
     begun = commit()
-    base = replace(preset(given.preset), **ROOM)
+    base = replace(preset(given.preset), n_tensors=N_TENSORS, n_filters=N_FILTERS)
     records: dict[str, dict[str, dict]] = {}
     for name in given.networks:
         for variant in given.variants:

@@ -119,7 +119,7 @@ class Bench:
         self.top = generated(built)
         self.simulator = library(built).name  # names all that it's made of, the DRAM model too
 
-    def __call__(self, name: str, network: Network, module: nn.Sequential, config: Config, program: Program) -> dict:
+    def __call__(self, name: str, network: Network, module: nn.Module, config: Config, program: Program) -> dict:
         path = self.folder / f"{name}.json"
         known = {
             "simulator": self.simulator, "program": program.digest, "clock_hz": config.clock_hz,

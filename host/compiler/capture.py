@@ -53,7 +53,7 @@ def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
     return _captured(program)
 
 
-def shape_of(node: fx.Node) -> tuple[int, ...]:
+def shape_of(node: Any) -> tuple[int, ...]:
     """The shape of a node's result."""
     return tuple(node.meta["val"].shape)
 

@@ -150,7 +150,7 @@ class Tiling:
         if shape.opcode == Opcode.FORWARD and shape.bias:
             total = total + shape.oc * self.spots * self._run(1)
         results = 2 if shape.opcode == Opcode.MAXPOOL else 1  # of which C is like one
-        added = {CMode.NONE: 0, CMode.ADD_MASK: 2}.get(shape.c_mode, 1)  # operands shaped like the result
+        added = {CMode.NONE: 0, CMode.ADD_MASK: 2}.get(CMode(shape.c_mode), 1)  # operands shaped like the result
         return total + added * self.result_traffic()[0] / results
 
     def _fill_b(self):

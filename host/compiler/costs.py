@@ -98,8 +98,8 @@ def _cycles(command: Command, config: Config, moved: int) -> int:
     i, o = (command.qb, command.cb) if command.opcode == Opcode.BACKWARD_DATA else (command.cb, command.qb)
     if command.opcode not in GEMMS:
         o = i
-    extents = (np.array([extent]) for extent in (command.nb, command.yb, i, o))
-    tiling = Tiling(Shape.of(command), own, *extents, command.swap, command.out_outer)
+    n, y, i, o = (np.array([extent]) for extent in (command.nb, command.yb, i, o))
+    tiling = Tiling(Shape.of(command), own, n, y, i, o, command.swap, command.out_outer)
     return int(np.max(tiling.cycles()))
 
 

@@ -128,9 +128,8 @@ class _Builder:
             else:
                 read = self.partition.sources(unit)
             needs.append({home[each] for each in read if each in home} - {place})
-        order = self.partition.order
-        ahead = sorted(range(len(units)), key=lambda place: order[units[place] if isinstance(units[place], fx.Node)
-                                                                   else units[place][-1]])  # fmt: skip
+        ends = [unit if isinstance(unit, fx.Node) else unit[-1] for unit in units]
+        ahead = sorted(range(len(units)), key=lambda place: self.partition.order[ends[place]])
         done: set[int] = set()
         while ahead:
             ready = next(place for place in ahead if needs[place] <= done)
@@ -151,7 +150,7 @@ class _Builder:
         return replace(
             layer, name=name, relu=layer.relu or own is not node,
             inputs=tuple(sorted((self.value[each] for each in self.partition.operands(own)), key=INPUT.__ne__)),
-            parameters=(*parameters, "", "")[:2],
+            parameters=(parameters[0] if parameters else "", parameters[1] if len(parameters) > 1 else ""),
         )  # fmt: skip
 
     def _island(self, members: list[fx.Node]) -> Island:

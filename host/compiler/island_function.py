@@ -1,5 +1,6 @@
 """An island's computation: its captured operators executed one by one in float64."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +82,7 @@ def _attention(training, query, key, value, mask=None, p=0.0, causal=False, **mo
     return functional.scaled_dot_product_attention(query, key, value, mask, p, causal, **more)
 
 
-_OWN = {
+_OWN: dict[object, Callable] = {
     _ATEN._native_batch_norm_legit_functional.default: _batch_norm,
     _ATEN.native_dropout.default: _dropout,
     _ATEN.scaled_dot_product_attention.default: _attention,

@@ -98,7 +98,7 @@ def _convolution(node, shapes, flat):
     require(groups == 1, f"groups = {groups}")
     require(_pair(dilation) == (1, 1), f"dilation = {dilation}")
     if padding == "same":
-        require(r % 2 and s % 2, f"padding 'same' needs an odd kernel, not {r}x{s}")
+        require(r % 2 == s % 2 == 1, f"padding 'same' needs an odd kernel, not {r}x{s}")
         padding = (r // 2, s // 2)
     padding = 0 if padding == "valid" else padding
     return Layer(Kind.GEMM, "", q=q, torch_shape=weight, **_window(shapes[0], (r, s), stride, padding))

@@ -5,6 +5,7 @@ every island that uses them.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import fx
@@ -39,7 +40,7 @@ class Partition:
         live = self._live()
         self.layers: dict[fx.Node, Layer] = {}
         self.reasons: dict[fx.Node, str] = {}
-        self.bases: dict[fx.Node, tuple[fx.Node, bool, tuple[int, ...]]] = {
+        self.bases: dict[Any, tuple[fx.Node, bool, tuple[int, ...]]] = {  # fx has no type for arguments that are nodes
             node: (node, False, shape_of(node)) for node in captured.inputs
         }
         self.repeated: set[fx.Node] = set()

@@ -161,8 +161,10 @@ class Islands:
         ]
         sources = [*(x for _, _, x in wanted), *tape.parameters.values()]
         outputs, gradients = [output for output, _ in known], [gradient for _, gradient in known]
-        found = torch.autograd.grad(outputs, sources, gradients, allow_unused=True) if known else [None] * len(sources)
-        found = [torch.zeros_like(x) if g is None else g for x, g in zip(sources, found, strict=True)]
+        found = [torch.zeros_like(x) for x in sources]
+        if known:
+            graded = torch.autograd.grad(outputs, sources, gradients, allow_unused=True)
+            found = [zero if gradient is None else gradient for zero, gradient in zip(found, graded, strict=True)]
         for (name, value, _), gradient in zip(wanted, found, strict=False):
             places.write(name, value, gradient.numpy())
         for name, gradient in zip(tape.parameters, found[len(wanted) :], strict=True):
