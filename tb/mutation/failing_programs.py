@@ -180,7 +180,7 @@ def malformed(open_device: Open) -> Observations:
     code = Program([Line(header(CONFIG)), Line(Command(Opcode.END, ALWAYS))], address)
     for opcode in BAD_OPCODES:
         words = code.words().copy()
-        words[COMMAND_WORDS] += opcode - Opcode.END
+        words[COMMAND_WORDS] ^= opcode ^ Opcode.END
         device.write(address, words)
         device.start(code, 0)
         yield f"opcode {opcode}", outcome(device)
