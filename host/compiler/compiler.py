@@ -1,6 +1,6 @@
 """A network as the accelerator runs it: tensors with numbers and addresses, and the program of a batch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -81,7 +81,8 @@ def compile_network(
         raise LoweringError("the network has no layer with weights that the machine can compute")
     gradients = _gradient_source(layers, batch, config, source)
     work = Batch.of(graph, gradients, batch, config)
-    declared = list(_tensors(graph, work, config))
+    lives = lifetimes(graph, work)
+    declared = list(_tensors(graph, work, config, lives))
     declared += gradients.tensors(1 + max(tensor.number for _, tensor in declared))
     used = max(tensor.number for _, tensor in declared) + 1
     if used > config.n_tensors:
@@ -94,7 +95,7 @@ def compile_network(
     for name, each in steps.items():
         plan.add("program", name, (lines.get(name, 1) * len(each) + 1) * ALIGNMENT, ALIGNMENT)
     _add_tensors(plan, declared, config, ring_entries)
-    plan.place(config.dram.capacity_bytes, config.dram.name, batch, lifetimes(graph, work))
+    plan.place(config.dram.capacity_bytes, config.dram.name, batch, lives)
     tensors = {
         tensor.name: replace(tensor, address=plan[tensor.name].address if group else 0) for group, tensor in declared
     }
@@ -152,8 +153,13 @@ def _entry_bytes(tensor: Tensor) -> int:
     return -(-tensor.n_bytes // BLOCK_BYTES) * BLOCK_BYTES
 
 
-def _tensors(graph: Graph, work: Batch, config: Config) -> Iterator[tuple[str, Tensor]]:
-    """All tensors and their group in memory, numbered."""
+def _tensors(
+    graph: Graph, work: Batch, config: Config, lives: Mapping[str, tuple[int, int]]
+) -> Iterator[tuple[str, Tensor]]:
+    """All tensors and their group in memory, numbered.
+
+    Gradients that the host writes share numbers if their ``lives`` don't meet: it sets the exponent anew each time.
+    """
     operand, numbers = operand_type(config.operand_width), count()
     number: dict[str, int] = {}
 
@@ -169,8 +175,13 @@ def _tensors(graph: Graph, work: Batch, config: Config) -> Iterator[tuple[str, T
         else:
             yield value("activations", node.output, copied=node.inputs[0] if node.copies else "")
             yield from _layer_tensors(node, graph, operand, numbers)
+    written = {name for stop in work.stops if stop.kind == "backward" for name in stop.writes}
+    holder: dict[int, str] = {}  # the last gradient written by the host, by number
     for name, of in work.gradients.items():
-        yield value("activations", name, of)
+        free = (last for last in holder.values() if name in written and lives[last][1] < lives[name][0])
+        yield value("activations", name, of, copied=next(free, ""))
+        if name in written:
+            holder[number[name]] = name
     for name, layer in work.parts.items():
         yield "activations", Tensor(name, (layer.q, layer.filter_elements), operand, next(numbers))
     yield value("host", LOSS_GRADIENT, graph.result)

@@ -192,7 +192,7 @@ def test_two_devices_are_compared_command_by_command():
     module, network, *_ = setting()
     one, other = GoldenDevice(TINY, MEMORY), GoldenDevice(TINY, MEMORY)
     assert compare(network, one, other, module.state_dict(), SEED) is None
-    address = network.tensors["norm.output"].address
+    address = network.tensors["norm.BatchNorm2d.output"].address
 
     def wrong(index, command):
         if command.opcode == Opcode.BACKWARD_DATA:
@@ -200,4 +200,4 @@ def test_two_devices_are_compared_command_by_command():
 
     other.machine.on_command = wrong
     found = compare(network, one, other, module.state_dict(), SEED)
-    assert found.tensor == "norm.output" and "backward_data" in found.line
+    assert found.tensor == "norm.BatchNorm2d.output" and "backward_data" in found.line
