@@ -68,7 +68,7 @@ def figures_of(part: str, runs: Sequence[Mapping]) -> dict[str, float]:
 
 
 def _row(run: DeviceRun) -> dict:
-    """What the results keep of a run, over or not."""
+    """The part of a run, over or not, that the results keep."""
     history = run.history
     return without_nan({
         "identity": run.run.identity, "method": run.run.method, "seed": run.run.seed, "epochs": run.epoch,

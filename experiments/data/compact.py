@@ -57,7 +57,7 @@ def _tables(raw: bytes) -> dict:
     from PIL import Image
 
     with Image.open(BytesIO(raw)) as file:
-        return dict(file.quantization)  # type: ignore[attr-defined]
+        return dict(file.quantization)  # type: ignore[attr-defined]  # JPEG files have it
 
 
 def _images(path, part, jpeg, offsets, labels):

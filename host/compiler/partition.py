@@ -76,7 +76,7 @@ class Partition:
         return found
 
     def sources(self, nodes: Iterable[fx.Node]) -> set[fx.Node]:
-        """What nodes and the repeated ones that they use read from elsewhere, placeholders included."""
+        """Nodes outside, placeholders included, that these nodes and the repeated ones that they use read."""
         inside = self.closure(nodes)
         return {each for node in inside for each in node.all_input_nodes if each not in inside}
 
