@@ -10,7 +10,7 @@ SIBLINGS = ("resnet20", "resnet18-small", "densenet-small", "mobilenet-small")
 TABLE_2 = (
     (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
 )  # fmt: skip
-"""Row of blocks in the paper on MobileNet-V2."""
+"""Rows of blocks in the paper on MobileNet-V2: expansion, channels, blocks, stride of the first."""
 
 
 def size(network):
