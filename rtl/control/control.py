@@ -213,7 +213,7 @@ class Control(wiring.Component):
             m.d.sync += scheduled.eq(asked)
         m.d.comb += [
             phases.decide.eq(fetch.begin & asked | fetch.batch_end & ~batches.last & scheduled),
-            phases.ready.eq(batches.located), fetch.located.eq(batches.located & ~phases.busy),
+            phases.ready.eq(batches.located), fetch.located.eq(batches.located & ~phases.busy & ~phases.decide),
             fetch.phase.eq(phase), counters.phase.eq(phase), csr.phase_now.eq(phase),
             phases.warmup.eq(csr.warmup_epochs), phases.batches.eq(csr.epoch_batches), phases.entries.eq(csr.entries),
             phases.index.eq(csr.entry), phases.show.eq(csr.look), phases.value.eq(csr.write_data),

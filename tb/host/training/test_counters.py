@@ -13,10 +13,6 @@ pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
 SETTINGS = {"preset": "tiny", "model": "mlp", "batch": 4, "epochs": 2, "train_images": 20, "test_images": 4}
 VARIANTS = {"baseline": {}, "max": {"variant": "max", "phases": "1:1"}}
-STEPS = SETTINGS["train_images"] // SETTINGS["batch"]
-STARTING = 3
-"""Cycles at the begin of a start by schedule that may count for the phase before, as the counters' turn falls, or be
-lost where the counters are reset before it."""
 
 
 class Stopped(Exception):
@@ -53,10 +49,7 @@ def test_whenever_they_are_read(tmp_path, variant):
     seldom = log(tmp_path / "seldom", variant)
     assert len(often) == len(seldom) == 2 and {name for name, _ in COUNTERS} <= often[0].keys()
     for a, b in zip(often, seldom, strict=True):
-        different = {name for name in a.keys() | b.keys() if a[name] != b[name]}
-        assert different <= ({"stall_idle", "cycles", "cycles_bp", "cycles_gp"} if variant == "max" else set())
-        for name in different:
-            assert abs(a[name] - b[name]) <= STARTING * STEPS * a["epoch"], (name, a[name], b[name])
+        assert {name: (a[name], b[name]) for name in a.keys() | b.keys() if a[name] != b[name]} == {}
     assert len(read) > 4 and read == sorted(set(read)) and 0 < often[0]["cycles"] < often[1]["cycles"] == read[-1]
 
 
