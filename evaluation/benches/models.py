@@ -1,63 +1,102 @@
-"""The paper's networks on the simulated RTL and on the golden model, bit for bit: writes ``results/models.json``.
+"""Published networks on the simulated RTL and on the golden model, bit for bit: goes on with ``results/models.json``.
 
 Each network has its full width, in the form for small images (``experiments/networks/cnns.py``), and two images a
-batch, drawn at random. The golden model runs the first batch, which calibrates; its state is where all devices begin.
-Then come a batch of BP and, where gradients are predicted, one of GP. ``hash_equal_*``: after each the simulated
-machine and the golden model have the same weights, momenta, exponents and state of host islands. Needs the extra
-``models``.
+batch, drawn at random: of 16x16 pixels, VGG's of 32x32 and YOLO-v3's of 64x64, so that batch norm has eight values a
+channel or more. The loss is the softmax cross-entropy of all outputs. The golden model runs the first batch, which
+calibrates; its state is where both devices begin. Then come a batch of BP and, where gradients are predicted, one of
+GP. ``hash_equal_*``: after each the simulated machine and the golden model have the same weights, momenta, exponents
+and state of host islands, and others than before. ``device_share_*``, ``cycles_bp_*``: of a BP batch of the baseline
+design; ``cycles_gp_*``: of a GP batch of MAX. Each row names the commit and the hardware that it is of.
 
-A network that is finished is kept in ``build/bench_models``: a bench that was stopped goes on after the last one.
+A design of a network that is finished is kept in ``build/bench_models``, and a network that is finished is in the
+results: a bench that was stopped goes on after the last one. A network that can't be measured, or whose hashes differ,
+doesn't stop the others; the bench fails at its end. The paper's networks need the extra ``models``; smaller ones by
+the names of ``adagp train`` don't.
 """
 
 import argparse
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from torch import nn
 
+from ...experiments.errors import NetworkError
 from ...experiments.networks.models import CNNS, build
 from ...gen.files import write_atomically
+from ...gen.generated import generated
+from ...gen.hardware_digest import text_digest
 from ...gen.provenance import commit, provenance
+from ...host.compiler.costs import costs, share
+from ...host.compiler.lowering import LoweringError
+from ...host.compiler.mapping import MappingError
+from ...host.compiler.memory_plan import PlanError
 from ...host.console import writable
 from ...host.devices.device import Device
 from ...host.devices.golden import GoldenDevice
 from ...host.devices.simulated import SimDevice
 from ...host.training.loss import softmax_cross_entropy
+from ...host.training.models import MODELS, build_model
 from ...host.training.network import Network
 from ...host.training.sources import training_sources
 from ...sim.build import library
 from ...spec.config import Config
 from ...spec.phases import BP, GP, PHASE_NAMES, WARMUP
-from ...spec.presets import preset
-from ..instruments.results import FOLDER, write_results
+from ...spec.presets import PRESETS, preset
+from ..instruments.results import FOLDER, merge_results
 
-__all__ = ["DESIGNS", "figures", "main"]
+__all__ = ["DESIGNS", "PAPER", "figures", "main"]
 
 COMMAND = "python -m adagp.evaluation.benches.models"
 WORK = Path("build/bench_models")
-SHAPE, CLASSES, BATCH, SEED = (3, 32, 32), 10, 2, 1
+PAPER = (*reversed(CNNS), "yolo-v3")
+"""The paper's networks that take images, small ones first."""
+SMALL = tuple(name for name in MODELS if name not in PAPER)
+SIDES = {"yolo-v3": 64, "vgg13": 32, "vgg16": 32, "vgg19": 32}
+"""Sides of images that aren't of ``SIDE``."""
+SIDE, CHANNELS, CLASSES, BATCH, SEED = 16, 3, 10, 2, 1
+BUILT_FOR = 32
+"""Side of the images that the paper's networks are built for; theirs is an adaptive pooling."""
 RATES = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 5e-4}
 PREDICTOR_RATE = 1e-3
 DESIGNS = {"baseline": (BP,), "max": (BP, GP)}
 """Phases of the batches after the first, by variant."""
-N_TENSORS, N_FILTERS = 4096, 2048
-"""The preset is enlarged to these for the largest of the networks."""
+ENLARGED = {"n_tensors": 4096, "n_filters": 2048}
+"""Sizes that the largest of the networks need; a preset's are theirs if they are larger."""
+
+Say = Callable[[str], None]
 
 
-def network_of(name: str, config: Config) -> tuple[Network, dict]:
-    """A network for a design, and its first weights."""
-    module = build(name, CLASSES, SHAPE[1], SEED)
-    source = "predicted" if config.predicts else None
-    return Network(module, SHAPE, BATCH, config, source=source), module.state_dict()
+def shape_of(name: str) -> tuple[int, int, int]:
+    """The shape of a network's images."""
+    side = SIDES.get(name, SIDE)
+    return CHANNELS, side, side
+
+
+def module_of(name: str) -> nn.Module:
+    """A network by name, with its first weights."""
+    if name in SMALL:
+        return build_model(name, shape_of(name), CLASSES, SEED)
+    return build(name, CLASSES, max(BUILT_FOR, SIDES.get(name, SIDE)), SEED)
+
+
+def config_of(name: str, variant: str) -> Config:
+    """The design of a preset that the networks fit."""
+    base = preset(name)
+    larger = {field: max(size, getattr(base, field)) for field, size in ENLARGED.items()}
+    return replace(base, **larger, variant=variant)
 
 
 def run(network: Network, device: Device, number: int, phase: int, calibrate: bool = False) -> None:
     """Run batch ``number`` of a phase."""
     draw = np.random.default_rng([SEED, number])
-    images, labels = draw.random((BATCH, *SHAPE), np.float32), draw.integers(0, CLASSES, BATCH)
+    images = draw.random((network.batch, *network.input_shape), np.float32)
+    labels = draw.integers(0, CLASSES, network.batch)
     network.write_input(device, images)
     network.start(device, phase, calibrate=calibrate)
     network.wait(device)
@@ -74,83 +113,113 @@ def _settings(network: Network, device: Device) -> None:
         network.set_adam(device, PREDICTOR_RATE)
 
 
-def measure(name: str, variant: str, config: Config, say: Callable[[str], None]) -> dict:
-    """A network's batches on both devices: whether their hashes are equal, cycles and seconds by phase."""
-    network, weights = network_of(name, config)
-    phases = DESIGNS[variant]
-    record = WORK / f"{config.name}-{variant}-{name}.json"
-    key = [network.program.digest, library(config).name, training_sources(), list(phases), list(RATES.values())]
+def measure(name: str, config: Config, source: str, say: Say) -> dict:
+    """A network's batches on both devices of a design: whether their hashes are equal, cycles and seconds by phase."""
+    module = module_of(name)
+    network = Network(
+        module, shape_of(name), BATCH, config, source="predicted" if config.predicts else None
+    )  # fmt: skip
+    record = WORK / f"{config.name}-{config.variant}-{name}.json"
+    key = [network.program.digest, library(config).name, training_sources(), *RATES.values(), PREDICTOR_RATE]
     if record.exists() and (kept := json.loads(record.read_text()))["of"] == key:
         return kept
-    devices: dict[str, Device] = {"golden": GoldenDevice(config)}
-    network.load_state(devices["golden"], weights, SEED)
-    _settings(network, devices["golden"])
-    began = time.perf_counter()
-    run(network, devices["golden"], 0, WARMUP, calibrate=True)
-    say(f"{name}, {variant}: calibrated in {time.perf_counter() - began:.0f} s")
-    state = network.snapshot(devices["golden"])
-    devices["sim"] = SimDevice(config)
-    found: dict = {"of": key, "commands": len(network.program), "batches": {}}
-    hashes: dict[str, list[str]] = {}
-    try:
-        for kind, device in devices.items():
-            network.restore(device, state)  # which also puts host islands where the first batch left them
-            _settings(network, device)
-            device.reset_counters()
-            hashes[kind] = []
-            for number, phase in enumerate(phases, 1):
-                began = time.perf_counter()
-                run(network, device, number, phase)
-                seconds = time.perf_counter() - began
-                hashes[kind].append(network.weights_hash(device))
-                batch = found["batches"].setdefault(PHASE_NAMES[phase], {})
-                batch[f"{kind}_seconds"] = round(seconds, 1)
-                if kind == "sim":
-                    batch["equal"] = hashes["sim"][-1] == hashes["golden"][number - 1]
-                    batch |= {part: device.counters(phase)[part] for part in ("cycles", "macs")}
-                say(f"{name}, {variant}, {kind}: batch of {PHASE_NAMES[phase]} in {seconds:.0f} s")
-    finally:
-        for device in devices.values():
-            device.close()
+    found = {"of": key, **_about(network, module, config), "commit": source}
+    found["batches"] = _batches(network, module, partial(_tell, say, f"{name}, {config.variant}"))
     WORK.mkdir(parents=True, exist_ok=True)
     write_atomically(record, json.dumps(found).encode())
     return found
 
 
-def figures(records: Mapping[str, Mapping[str, Mapping]]) -> dict[str, bool | int]:
-    """Equality by network and phase, over all designs, and how many networks have it; ``records`` by name, variant."""
-    found: dict[str, bool | int] = {}
-    for name, variants in records.items():
-        for phase in ("bp", "gp"):
-            equal = [record["batches"][phase]["equal"] for record in variants.values() if phase in record["batches"]]
-            if equal:
-                found[f"hash_equal_{phase}_{name.replace('-', '_')}"] = all(equal)
-    for phase in ("bp", "gp"):
-        found[f"networks_equal_{phase}"] = sum(
-            value for key, value in found.items() if key.startswith(f"hash_equal_{phase}_")
-        )
+def _about(network: Network, module: nn.Module, config: Config) -> dict:
+    """A design and the part of a network that it computes."""
+    of_device = share(costs(network.compiled, module.state_dict()))
+    operators = Counter(each for island in of_device.host_operators.values() for each in island)
+    return {
+        "config": {"preset": config.name, "variant": config.variant, "hash": f"{config.config_hash:08x}"},
+        "hardware": text_digest(generated(config).read_text()), "image": list(network.input_shape),
+        "batch": network.batch, "commands": len(network.program),
+        "device_share_of_macs": round(of_device.device_share_of_macs, 5),
+        "device_share_of_bytes": round(of_device.device_share_of_bytes, 5),
+        "islands": len(of_device.host_operators), "host_operators": dict(operators.most_common()),
+    }  # fmt: skip
+
+
+def _tell(say: Say, of: str, text: str) -> None:
+    say(f"{of}: {text}")
+
+
+def _batches(network: Network, module: nn.Module, say: Say) -> dict[str, dict]:
+    """The batches of a design, golden model first."""
+    config, phases = network.config, DESIGNS[network.config.variant]
+    found: dict[str, dict] = {PHASE_NAMES[phase]: {} for phase in phases}
+    first = GoldenDevice(config)
+    network.load_state(first, module.state_dict(), SEED)
+    _settings(network, first)
+    run(network, first, 0, WARMUP, calibrate=True)
+    state, before = network.snapshot(first), network.weights_hash(first)
+    say("calibrated")
+    hashes: dict[str, list[str]] = {}
+    for kind, device in (("golden", first), ("sim", SimDevice(config))):
+        try:
+            network.restore(device, state)  # which also puts host islands where the first batch left them
+            _settings(network, device)
+            device.reset_counters()
+            hashes[kind] = [before]
+            for number, phase in enumerate(phases, 1):
+                began, name = time.perf_counter(), PHASE_NAMES[phase]
+                run(network, device, number, phase)
+                seconds = time.perf_counter() - began
+                hashes[kind].append(network.weights_hash(device))
+                found[name][f"{kind}_seconds"] = round(seconds, 1)
+                say(f"batch of {name} on {kind} in {seconds:.0f} s")
+                if kind == "sim":
+                    found[name] |= {part: device.counters(phase)[part] for part in ("cycles", "macs")}
+        finally:
+            device.close()
+    for number, phase in enumerate(phases, 1):
+        golden, sim = hashes["golden"], hashes["sim"]
+        found[PHASE_NAMES[phase]]["equal"] = sim[number] == golden[number] != golden[number - 1]
     return found
+
+
+def figures(name: str, rows: Mapping[str, Mapping]) -> dict[str, bool | int | float]:
+    """The figures of a network from its rows by variant."""
+    found: dict[str, bool | int | float] = {}
+    for phase in ("bp", "gp"):
+        found[f"hash_equal_{phase}"] = all(
+            row["batches"][phase]["equal"] for row in rows.values() if phase in row["batches"]
+        )
+    found |= {part: rows["baseline"][part] for part in ("device_share_of_macs", "device_share_of_bytes")}
+    found["cycles_bp"] = rows["baseline"]["batches"]["bp"]["cycles"]
+    found["cycles_gp"] = rows["max"]["batches"]["gp"]["cycles"]
+    return {f"{key}_{name.replace('-', '_')}": value for key, value in found.items()}
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Run the bench."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--networks", nargs="+", choices=CNNS, default=CNNS, help="some of the networks only")
-    parser.add_argument("--variants", nargs="+", choices=tuple(DESIGNS), default=tuple(DESIGNS))
-    parser.add_argument("--preset", default="paper", help="size of the machine (default: paper)")
+    parser.add_argument("--networks", nargs="+", choices=(*PAPER, *SMALL), default=PAPER, metavar="NAME",
+                        help=f"of {', '.join(PAPER)} (default: all of these), {', '.join(SMALL)}")  # fmt: skip
+    parser.add_argument("--preset", choices=PRESETS, default="paper", help="size of the machine (default: %(default)s)")
     parser.add_argument("--json", type=writable, default=FOLDER / "models.json", metavar="PATH")
     given = parser.parse_args(None if arguments is None else list(arguments))
-    begun = commit()
-    base = replace(preset(given.preset), n_tensors=N_TENSORS, n_filters=N_FILTERS)
-    records: dict[str, dict[str, dict]] = {}
+    source, mistakes = commit(), []
     for name in given.networks:
-        for variant in given.variants:
-            config = replace(base, variant=variant)
-            records.setdefault(name, {})[variant] = measure(name, variant, config, lambda text: print(text, flush=True))
-    write_results(given.json, figures(records), records, provenance(COMMAND, base, SEED, begun))
-    unequal = [key for key, value in figures(records).items() if value is False]
-    if unequal:
-        raise SystemExit(f"not equal: {', '.join(unequal)}")
+        try:
+            rows = {
+                variant: measure(name, config_of(given.preset, variant), source, partial(print, flush=True))
+                for variant in DESIGNS
+            }
+        except (NetworkError, LoweringError, MappingError, PlanError) as error:
+            mistakes.append(f"{name}: {error}")
+            print(mistakes[-1], flush=True)
+            continue
+        found = figures(name, rows)
+        shown = {variant: {key: value for key, value in row.items() if key != "of"} for variant, row in rows.items()}
+        merge_results(given.json, name, found, shown, provenance(COMMAND, preset(given.preset), SEED, source))
+        mistakes += [f"{key}: the simulated RTL ends with other bits" for key, value in found.items() if value is False]
+    if mistakes:
+        raise SystemExit("\n".join(mistakes))
 
 
 if __name__ == "__main__":
