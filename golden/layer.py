@@ -14,7 +14,7 @@ from ..spec.config import Config
 from ..spec.opcodes import AVERAGES, GEMMS
 from . import pool
 from .array import matmul
-from .epilogue import Result, epilogue
+from .epilogue import Bound, Result, epilogue
 from .im2col import col2im, im2col
 
 __all__ = ["LayerExponents", "backward_data", "backward_weight", "compute", "forward"]
@@ -103,6 +103,14 @@ def _dry_exponent(command: Command, exps: LayerExponents, config: Config) -> int
     return exp_acc
 
 
+def _clamp(command: Command, config: Config) -> dict:
+    """Bound and slope of a command's results, where the machine has them."""
+    if not config.clamps:
+        return {}
+    bound = Bound(command.bound_mantissa, command.bound_exponent) if command.bound_mantissa else None
+    return {"bound": bound, "slope": command.slope}
+
+
 def compute(
     command: Command, x: Mapping[str, np.ndarray], exps: LayerExponents, config: Config, dry: bool = False
 ) -> tuple[Result, np.ndarray | None]:
@@ -120,6 +128,6 @@ def compute(
         last_exp=exps.b if bias_gradient else None, bias=x["b"][:, -1] if bias else None, exp_bias=exps.b,
         c=x["c"][..., : acc.shape[-1]] if "c" in x else None, exp_c=exps.c,
         d=x["d"][..., : acc.shape[-1]] if "d" in x else None,
-        c_mode=CMode(command.c_mode), relu=bool(command.relu),
+        c_mode=CMode(command.c_mode), relu=bool(command.relu), **_clamp(command, config),
     )  # fmt: skip
     return result, index

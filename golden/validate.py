@@ -108,6 +108,9 @@ def validate(command: Command, config: Config, given: Mapping[str, int] | None =
         return ErrorCode.BAD_OPCODE
     if command.opcode in COMPUTE and command.predictor and (command.opcode not in GEMMS or command.reorganise):
         return ErrorCode.BAD_OPCODE
+    clamped = config.clamps and command.opcode in COMPUTE and (command.bound_mantissa or command.slope)
+    if clamped and (command.predictor or command.c_mode == CMode.ADD_MASK):
+        return ErrorCode.BAD_OPCODE
     if given is not None and any(getattr(command, name) > count for name, count in given.items()):
         return ErrorCode.BAD_WAIT
     found = _references(command, config)

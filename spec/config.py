@@ -130,7 +130,7 @@ class Config:
         """The array of the predictor's own in ``max``, whose limits the predictor's commands must respect."""
         core = replace(
             self, rows=self.predictor_rows, cols=self.predictor_cols, predictor_rows=0, predictor_cols=0,
-            port_width=min(self.port_width, PREDICTOR_PORT), update_lanes=1,
+            port_width=min(self.port_width, PREDICTOR_PORT), update_lanes=1, clamps=False,
         )  # fmt: skip
         # In elements, a quarter of each operand, and half of the results, which are what is large; the accumulator has
         # as many words as the main core's, but narrower ones.

@@ -1,9 +1,9 @@
 """Numbers that golden model and hardware must share: exponents, shifts, rounding limits."""
 
 __all__ = [
-    "CHANNELS", "CONSTANT_MAX", "EXP_MAX", "EXP_MIN", "HEADROOM_BITS", "HIDDEN", "KERNEL", "MEAN_SHIFT", "SHIFT_MAX",
-    "SHIFT_MIN", "TENSOR_BYTES", "UNIT_FRACTION", "UPDATE_GUARD_BITS", "WINDOWS", "ZERO_STEP", "operand_max",
-    "unpredicted", "window_sizes",
+    "BOUND_BITS", "BOUND_SHIFT", "CHANNELS", "CONSTANT_MAX", "EXP_MAX", "EXP_MIN", "HEADROOM_BITS", "HIDDEN", "KERNEL",
+    "MEAN_SHIFT", "SHIFT_MAX", "SHIFT_MIN", "SLOPE_BITS", "TENSOR_BYTES", "UNIT_FRACTION", "UPDATE_GUARD_BITS",
+    "WINDOWS", "ZERO_STEP", "operand_max", "unpredicted", "window_sizes",
 ]  # fmt: skip
 
 EXP_MIN, EXP_MAX = -128, 127
@@ -23,6 +23,12 @@ UPDATE_GUARD_BITS = 8
 
 CONSTANT_MAX = (1 << 16) - 1
 """Largest mantissa of AVGPOOL's constant factor."""
+
+BOUND_BITS, SLOPE_BITS = 16, 16
+"""Bits of the mantissa of a bound, and of a slope, which is a fraction."""
+
+BOUND_SHIFT = 40
+"""Shifts of bounds are clamped to plus or minus this."""
 
 WINDOWS = 2
 """Windows into which a layer's output is cut for the predictor, in each direction."""
