@@ -1,5 +1,7 @@
 """int16 block floating point against fp32 PyTorch on equal terms: writes ``results/numerics.json``.
 
+With ``--graphs`` it is networks with branches and batch norm: writes ``results/numerics_graphs.json``.
+
 Each pair of runs has the same initial weights, order of images, schedule and SGD. The learning rate is the one with
 which fp32 does best on validation images, other seeds than those of the comparison: test images choose nothing.
 A finished run is kept in ``build/bench_numerics``: a bench that was stopped goes on after the last one.
@@ -36,8 +38,8 @@ from ...spec.presets import preset
 from ..instruments.results import FOLDER, write_results
 
 __all__ = [
-    "CASES", "Case", "best_rate", "digest", "figures", "main", "results_per_batch", "run_float", "run_integer",
-    "validation",
+    "CASES", "GRAPHS", "Case", "best_rate", "digest", "figures", "main", "results_per_batch", "run_float",
+    "run_integer", "validation",
 ]  # fmt: skip
 
 SEEDS = range(5)
@@ -48,17 +50,18 @@ VALIDATION_IMAGES = 5000
 stands aside for it."""
 KINDS = ("fp32", "int16")
 WORK = Path("build/bench_numerics")
-COMMAND = "python -m adagp.evaluation.benches.numerics --data-dir FOLDER_OF_FASHION_MNIST"
+COMMAND = "python -m adagp.evaluation.benches.numerics --data-dir FOLDER_OF_DATA"
 EVALUATION_IMAGES = 500
 """Images that PyTorch evaluates at a time."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A comparison: its name, and the settings of its runs but for seed and learning rate."""
+    """A comparison: its name, the settings of its runs but for seed and learning rate, and the rates to choose from."""
 
     name: str
     settings: dict = field(default_factory=dict)
+    rates: tuple[float, ...] = LEARNING_RATES
 
 
 CASES = (
@@ -69,6 +72,16 @@ CASES = (
     Case("fashion_vgg", {
         "model": "vgg-small", "data": "fashion-mnist", "epochs": 2, "train_images": 8_000,
     }),
+)  # fmt: skip
+
+GRAPHS = (
+    Case("cifar_resnet20", {
+        "model": "resnet20", "data": "cifar10", "epochs": 5, "train_images": 5_000, "batch": 64, "preset": "paper",
+    }, (0.05, 0.1, 0.2, 0.4)),
+    Case("cifar_mobilenet", {
+        "model": "mobilenet-small", "data": "cifar10", "epochs": 5, "train_images": 5_000, "batch": 64,
+        "preset": "paper",
+    }, (0.05, 0.1, 0.2, 0.4)),
 )  # fmt: skip
 
 
@@ -92,6 +105,7 @@ def run_float(settings: TrainSettings, dataset: Dataset) -> dict:
             loss.backward()
             sgd.step()
             loss_sum += loss.item()
+    model.eval()
     with torch.no_grad():
         logits = [model(part) for part in torch.from_numpy(dataset.test_x_NCHW).split(EVALUATION_IMAGES)]
     accuracy = np.mean(torch.cat(logits).argmax(dim=1).numpy() == dataset.test_y_N)
@@ -195,8 +209,8 @@ def _saturated(runs: list[dict]) -> float:
 def _tune(case: Case, settings: TrainSettings, dataset: Dataset, source: str, progress: Progress) -> dict:
     """Validation accuracies of fp32 by learning rate."""
     aside = validation(dataset, settings.train_images)
-    accuracies: dict[float, list[float]] = {rate: [] for rate in LEARNING_RATES}
-    for rate in LEARNING_RATES:
+    accuracies: dict[float, list[float]] = {rate: [] for rate in case.rates}
+    for rate in case.rates:
         for seed in TUNING_SEEDS:
             chosen = replace(settings, seed=seed, learning_rate=rate)
             accuracies[rate].append(_run(case.name, "validation", chosen, aside, source)["test_accuracy"])
@@ -226,8 +240,9 @@ def compare(case: Case, folder: Path | None, source: str, progress: Progress) ->
 def main() -> None:
     """Entry point of ``nox -s bench_numerics``."""
     parser = argparse.ArgumentParser(prog="python -m adagp.evaluation.benches.numerics", description=__doc__)
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder with the files of Fashion-MNIST")
-    parser.add_argument("--output", type=writable, default=FOLDER / "numerics.json")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder with Fashion-MNIST's or CIFAR-10's files")
+    parser.add_argument("--graphs", action="store_true", help="networks with branches and batch norm, on CIFAR-10")
+    parser.add_argument("--output", type=writable, help="default: results/numerics.json or numerics_graphs.json")
     parser.add_argument("--fresh", action="store_true", help="forget the runs of a bench that was stopped")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -236,16 +251,19 @@ def main() -> None:
             path.unlink()
     source = commit()
     runs, tuning = {}, {}
-    total = len(CASES) * (len(LEARNING_RATES) * len(TUNING_SEEDS) + len(SEEDS) * len(KINDS))
+    cases = GRAPHS if arguments.graphs else CASES
+    total = sum(len(case.rates) * len(TUNING_SEEDS) + len(SEEDS) * len(KINDS) for case in cases)
     with Progress() as progress:
         progress.add_task("runs", total=total)
-        for case in CASES:
+        for case in cases:
             runs[case.name], tuning[case.name] = compare(case, arguments.data_dir, source, progress)
     found, details = figures(runs)
     for name, found_rate in tuning.items():
         details[name]["tuning"] = found_rate
-    origin = provenance(COMMAND, preset(TrainSettings().preset), list(SEEDS), source)
-    write_results(arguments.output, found, details, origin)
+    config = preset(TrainSettings(**cases[0].settings).preset)
+    origin = provenance(COMMAND + " --graphs" * arguments.graphs, config, list(SEEDS), source)
+    default = FOLDER / ("numerics_graphs.json" if arguments.graphs else "numerics.json")
+    write_results(arguments.output or default, found, details, origin)
     for figure, value in found.items():
         print(f"{figure}: {value}")
 

@@ -103,6 +103,31 @@ def test_float_run_learns():
     assert result["test_accuracy"] > 0.6 and result["train_loss"] < 2
 
 
+def test_float_run_tests_with_running_statistics(monkeypatch):
+    built = []
+
+    def build(name, shape, n_classes, seed):
+        torch.manual_seed(seed)
+        built.append(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, n_classes)))
+        return built[-1]
+
+    monkeypatch.setattr(numerics, "build_model", build)
+    accuracies = set()
+    for images in (500, 1):  # one image has no statistics of its own
+        monkeypatch.setattr(numerics, "EVALUATION_IMAGES", images)
+        accuracies.add(numerics.run_float(TrainSettings(epochs=1), load_dataset("digits"))["test_accuracy"])
+    assert len(accuracies) == 1 and accuracies.pop() > 0.8
+    assert all((network[1].running_mean != 0).any() for network in built)
+
+
+def test_comparisons_of_graphs():
+    for case in numerics.GRAPHS:
+        settings = TrainSettings(**case.settings)
+        network = build_model(settings.model, (3, 32, 32), 10, 0)
+        assert any(isinstance(module, torch.nn.BatchNorm2d) for module in network.modules())
+        assert len(case.rates) > 2
+
+
 def test_validation_images_are_neither_trained_on_nor_tested_on():
     dataset = load_dataset("digits")
     for train_images, used, aside in ((None, 1149, 288), (300, 300, 1137), (5000, 1149, 288)):
