@@ -146,6 +146,12 @@ def bench_models(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_kinds(session: nox.Session) -> None:
+    """Cycles of a BP batch by kind of operator, on the simulated RTL: writes results/kinds.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.kinds", *session.posargs)
+
+
+@nox.session
 def bench_controls(session: nox.Session) -> None:
     """Predicted gradients against the other sources of gradients, on the golden model: writes results/controls.json."""
     session.run("python", "-m", "adagp.evaluation.benches.controls", *session.posargs)
