@@ -14,7 +14,7 @@ from .ir import BACKPROPAGATION, Step
 from .islands import Island, Stop
 from .layer_steps import input_gradient_step, sum_step, weight_gradient_steps
 from .lowering import Kind, Layer
-from .tensors import LOSS_GRADIENT
+from .tensors import LOSS_GRADIENT, loss_gradient
 
 __all__ = ["Backward"]
 
@@ -47,13 +47,13 @@ class Backward:
         """Values that depend on a parameter, and whose gradient is therefore wanted."""
         wanted: set[str] = set()
         for node in self.graph.nodes:
-            trains = bool(node.parameters) if isinstance(node, Island) else node.kind is Kind.GEMM
+            trains = bool(node.parameters) if isinstance(node, Island) else node.trains
             if trains or wanted.intersection(node.inputs):
                 wanted.update(name for name in outputs(node) if self.graph.values[name].dtype.startswith("float"))
         return wanted
 
     def _contributions(self) -> Counter[str]:
-        left = Counter({self.graph.result: 1} if self.graph.result in self._wanted else {})
+        left = Counter(result.name for result in self.graph.results if result.name in self._wanted)
         for node in reversed(self.graph.nodes):
             if any(left[name] for name in outputs(node)):
                 left.update(name for name in node.inputs if name in self._wanted)
@@ -65,8 +65,9 @@ class Backward:
         A layer's gradient of activations goes before that of its weights: the weight gradient then keeps the array
         busy while the results that the next layer needs are on their way to memory and back.
         """
-        if self.graph.result in self._wanted:
-            yield from self._pass_on(self.graph.result, LOSS_GRADIENT)
+        for number, result in enumerate(self.graph.results):
+            if result.name in self._wanted:
+                yield from self._pass_on(result.name, loss_gradient(number))
         for node in reversed(self.graph.nodes):
             if any(name in self._sums for name in outputs(node)):
                 yield from self._island(node) if isinstance(node, Island) else self._layer(node)
@@ -86,14 +87,12 @@ class Backward:
 
     def _layer(self, layer: Layer) -> Iterator[Step]:
         place, gradient = self._places[layer.name], self._sums[layer.output]
-        for value in layer.inputs:
-            if value not in self._wanted:
-                continue
-            if len(layer.inputs) > 1 or (layer.copies and layer.kind is Kind.AVGPOOL):
-                yield from self._pass_on(value, gradient)
-            else:
-                yield from self._compute(value, layer, place, gradient)
-        if layer.kind is Kind.GEMM:
+        value, alike = layer.inputs[0], layer.kind is Kind.AVGPOOL and (layer.addend or layer.copies)
+        if layer.addend in self._wanted:
+            yield from self._pass_on(layer.addend, gradient)
+        if value in self._wanted:
+            yield from self._pass_on(value, gradient) if alike else self._compute(value, layer, place, gradient)
+        if layer.trains:
             most = self.batch
             if self.config is not None:
                 most = max(1, self.config.max_reduction // (layer.oh * layer.ow))
@@ -107,35 +106,26 @@ class Backward:
         so_far, masked = self._sums.get(value), self.graph.masks(value)
         self._left[value] -= 1
         last = not self._left[value]
-        if so_far:
-            result = self._fresh(value, last and not masked)
-            yield input_gradient_step(layer, place, gradient, result, CMode.ADD, so_far)
-            if last and masked:
-                yield from self._mask(value)
-            return
-        alone = last and masked
-        result = self._fresh(value, last)
-        yield input_gradient_step(layer, place, gradient, result, CMode.MASK if alone else CMode.NONE, value)
+        mode, others = self._fan_in(value, so_far, last and masked)
+        yield input_gradient_step(layer, place, gradient, self._fresh(value, last), mode, *others)
 
     def _pass_on(self, value: str, gradient: str) -> Iterator[Step]:
         """A tensor that is there already takes part in a value's gradient."""
         so_far, masked = self._sums.get(value), self.graph.masks(value)
         self._left[value] -= 1
         last = not self._left[value]
-        if so_far:
-            yield self._elementwise(value, gradient, self._fresh(value, last and not masked), CMode.ADD, so_far)
-        else:
+        mode, others = self._fan_in(value, so_far, last and masked and not gradient.startswith(LOSS_GRADIENT))
+        if mode is CMode.NONE:
             self._sums[value] = gradient
-        if last and masked and gradient != LOSS_GRADIENT:  # the host masks the loss's gradient
-            yield from self._mask(value)
+            return
+        owner, shape = self.graph.producers[value].name, self.graph.values[value].memory_shape
+        yield sum_step(shape, owner, gradient, self._fresh(value, last), mode, *others)
 
-    def _mask(self, value: str) -> Iterator[Step]:
-        total = self._sums[value]
-        yield self._elementwise(value, total, self._fresh(value, True), CMode.MASK, value)
-
-    def _elementwise(self, value: str, gradient: str, result: str, mode: CMode, other: str) -> Step:
-        owner = self.graph.producers[value].name
-        return sum_step(self.graph.values[value].memory_shape, owner, gradient, result, mode, other)
+    def _fan_in(self, value: str, so_far: str | None, masked: bool) -> tuple[CMode, tuple[str, ...]]:
+        """The mode and the operands C and D by which a gradient joins the sum so far, and is masked."""
+        if so_far:
+            return (CMode.ADD_MASK, (so_far, value)) if masked else (CMode.ADD, (so_far,))
+        return (CMode.MASK, (value,)) if masked else (CMode.NONE, ())
 
     def _fresh(self, value: str, final: bool) -> str:
         """A new tensor, which becomes the sum of the value's gradients so far."""

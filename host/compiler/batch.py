@@ -12,7 +12,7 @@ from .ir import WITH_LOSS, Step
 from .islands import Island, Stop
 from .layer_steps import forward_step
 from .lowering import Layer
-from .tensors import LOSS_GRADIENT
+from .tensors import loss_gradient
 
 __all__ = ["Batch", "batch_steps"]
 
@@ -61,7 +61,8 @@ def _batch(graph: Graph, source: GradientSource, backward: Backward) -> Iterator
             place = places[node.name]
             yield from source.forward(place, node, forward_step(node, place))
     loss = WITH_LOSS if source.has_gp else Phase.ALL
-    yield Stop("loss", None, loss, (graph.result,), (LOSS_GRADIENT,))
+    written = tuple(loss_gradient(number) for number in range(len(graph.results)))
+    yield Stop("loss", None, loss, tuple(result.name for result in graph.results), written)
     yield from source.before_backward()
     yield from backward.steps()
     yield from source.after_backward()

@@ -19,7 +19,7 @@ class Captured:
 
     ``parameters``, ``buffers`` and ``mutated`` map nodes' names to state-dict names, ``mutated`` those of nodes whose
     results are buffers' new values. ``constants`` are tensors by node's name that no state dict holds. ``inputs`` are
-    the module's arguments.
+    the module's arguments, ``results`` the nodes that it returns, in order. ``frozen``: parameters that aren't trained.
     """
 
     nodes: tuple[fx.Node, ...]
@@ -28,16 +28,17 @@ class Captured:
     constants: dict[str, torch.Tensor]
     mutated: dict[str, str]
     inputs: tuple[fx.Node, ...]
-    result: fx.Node
+    results: tuple[fx.Node, ...]
+    frozen: frozenset[str]
 
 
 def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
     """The operators that ``module`` executes on ``args`` when it trains; raises LoweringError."""
-    owners: dict[int, str] = {}
+    owners: dict[int, tuple[str, nn.Parameter]] = {}
     for name, part in module.named_modules(remove_duplicate=False):
         try:
             check_module(part)
-            check_parameters(part, owners, name)
+            check_parameters(part, owners, name, shared=True)
         except Refused as refused:
             raise LoweringError(f"{name or 'the network'} ({type(part).__name__}): {refused}") from None
     modes = {part: part.training for part in module.modules()}
@@ -50,7 +51,7 @@ def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
     finally:
         for part, training in modes.items():
             part.training = training
-    return _captured(program)
+    return _captured(program, module)
 
 
 def shape_of(node: Any) -> tuple[int, ...]:
@@ -74,7 +75,7 @@ def _told(module: nn.Module, error: Exception) -> str:
     return f"{where or 'the network'} can't be captured by torch.export: {kind}: {text}"
 
 
-def _captured(program: torch.export.ExportedProgram) -> Captured:
+def _captured(program: torch.export.ExportedProgram, module: nn.Module) -> Captured:
     signature = program.graph_signature
     stored = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
     constants = {node: program.constants[name] for node, name in stored.items() if name in program.constants}
@@ -83,24 +84,31 @@ def _captured(program: torch.export.ExportedProgram) -> Captured:
     for node in program.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             raise LoweringError(f"{path_of(node) or 'the network'}: {node.target.name()} isn't supported")
-    results = signature.user_outputs
-    if len(results) != 1 or results[0] not in by_name:
-        names = ", ".join(map(str, results))
-        raise LoweringError(f"the network gives {len(results)} results ({names}), and the loss is of one tensor")
-    result = by_name[results[0]]
-    if not result.meta["val"].dtype.is_floating_point:
-        raise LoweringError(f"the network's result is of {result.meta['val'].dtype}, and must be real")
+    results = tuple(_result(by_name.get(str(name)), number) for number, name in enumerate(signature.user_outputs))
     complexes = [node for node in program.graph.nodes if _is_complex(node)]
     if complexes:
         raise LoweringError(f"{path_of(complexes[0]) or 'the network'}: complex tensors aren't supported")
-    unused = [name for node, name in signature.inputs_to_parameters.items() if not by_name[node].users]
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    used = {id(parameters[name]) for node, name in signature.inputs_to_parameters.items() if by_name[node].users}
+    unused = [name for name in signature.inputs_to_parameters.values() if id(parameters[name]) not in used]
     if unused:
         raise LoweringError(f"nothing uses the parameter {unused[0]}: remove it")
     inputs = tuple(by_name[name] for name in signature.user_inputs if isinstance(name, str) and name in by_name)
     return Captured(
         tuple(program.graph.nodes), dict(signature.inputs_to_parameters), buffers, constants,
-        dict(signature.buffers_to_mutate), inputs, result,
+        dict(signature.buffers_to_mutate), inputs, results,
+        frozenset(name for name, parameter in parameters.items() if not parameter.requires_grad),
     )  # fmt: skip
+
+
+def _result(node: fx.Node | None, number: int) -> fx.Node:
+    """A node that the network returns, after checks."""
+    where = "the network's result" + (f" {number}" if number else "")
+    if node is None or node.op != "call_function":
+        raise LoweringError(f"{where} must be a tensor that the network computes")
+    if not node.meta["val"].dtype.is_floating_point:
+        raise LoweringError(f"{where} is of {node.meta['val'].dtype}, and must be real")
+    return node
 
 
 def path_of(node: fx.Node) -> str:

@@ -24,7 +24,7 @@ from .memory_plan import MemoryPlan
 from .predictor import Predictor
 from .quantise import operand_type
 from .substitutes import Substitute
-from .tensors import INPUT, LOSS_GRADIENT, PREDICTOR_UNUSED, Tensor, layer_tensor, predictor_tensor
+from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, layer_tensor, loss_gradient, predictor_tensor
 from .values import Value
 
 __all__ = ["Compiled", "compile_network"]
@@ -38,10 +38,11 @@ evaluation."""
 class Compiled:
     """A network bound to a batch size and a configuration.
 
-    ``tensors`` by name: ``input`` as ``[n][y][x][c]`` (``ring_entries`` of them, ``entry_bytes`` apart),
-    ``loss.gradient``, and for each layer ``NAME.output``, ``.gradient`` (of its output), ``.index``
-    (MAXPOOL), ``.weight``, ``.low``, ``.momentum``, ``.weight_gradient``; those of the ``source`` of gradients; each
-    island's results ``NAME.output``, ``.output1`` ..., and partial gradients. ``layers`` are those of the ``graph``.
+    ``tensors`` by name: ``input``, ``input1`` ... as ``[n][y][x][c]`` (``ring_entries`` of them, ``entry_bytes``
+    apart), ``loss.gradient``, ``loss.gradient1`` ..., and for each layer ``NAME.output``, ``.gradient`` (of its
+    output), ``.index`` (MAXPOOL), ``.weight``, ``.low``, ``.momentum``, ``.weight_gradient``; those of the ``source``
+    of gradients; each island's results ``NAME.output``, ``.output1`` ..., and partial gradients. ``layers`` are those
+    of the ``graph``.
     ``stops`` are the HOST commands in program order.
     """
 
@@ -77,7 +78,7 @@ def compile_network(
     """
     graph = as_graph(network, batch)
     layers = graph.layers
-    if not any(layer.kind is Kind.GEMM for layer in layers):
+    if not any(layer.weighted for layer in layers):
         raise LoweringError("the network has no layer with weights that the machine can compute")
     gradients = _gradient_source(layers, batch, config, source)
     work = Batch.of(graph, gradients, batch, config)
@@ -94,20 +95,21 @@ def compile_network(
     plan = MemoryPlan("program", "host", "state", "predictor", "activations")
     for name, each in steps.items():
         plan.add("program", name, (lines.get(name, 1) * len(each) + 1) * ALIGNMENT, ALIGNMENT)
-    _add_tensors(plan, declared, config, ring_entries)
+    _add_tensors(plan, declared, config, graph, ring_entries)
     plan.place(config.dram.capacity_bytes, config.dram.name, batch, lives)
+    entry, within = _ring_entry(graph, declared)
     tensors = {
-        tensor.name: replace(tensor, address=plan[tensor.name].address if group else 0) for group, tensor in declared
+        tensor.name: replace(tensor, address=_address(tensor, group, plan, within)) for group, tensor in declared
     }
 
     def program(name):
-        lines = [Line(header(config)), *(_line(step, layers, batch, config, tensors) for step in steps[name])]
+        lines = [Line(header(config)), *(_line(step, graph, batch, config, tensors) for step in steps[name])]
         written = Program(with_waits(lines, config), plan[name].address)
         assert len(written.bytes()) <= plan[name].n_bytes, f"{name}: more lines than there is room for"
         return written
 
     programs = {name: program(name) for name in steps}
-    main, entry = programs.pop("program"), _entry_bytes(tensors[INPUT])
+    main = programs.pop("program")
     return Compiled(
         tuple(layers),
         config,
@@ -130,7 +132,25 @@ def _gradient_source(layers: list[Layer], batch: int, config: Config, name: str 
     return Predictor(layers, batch, config, name) if name in PREDICTING else Substitute(layers, config, name)
 
 
-def _add_tensors(plan: MemoryPlan, declared: list[tuple[str, Tensor]], config: Config, ring_entries: int) -> None:
+def _ring_entry(graph: Graph, declared: list[tuple[str, Tensor]]) -> tuple[int, dict[str, int]]:
+    """Bytes of an entry of the input ring, and the place of each argument in it."""
+    within, end = {}, 0
+    for _, tensor in declared:
+        if tensor.name in graph.inputs:
+            within[tensor.name] = end
+            end += _entry_bytes(tensor)
+    return end, within
+
+
+def _address(tensor: Tensor, group: str, plan: MemoryPlan, within: Mapping[str, int]) -> int:
+    if tensor.name in within:
+        return plan[INPUT].address + within[tensor.name]
+    return plan[tensor.name].address if group else 0
+
+
+def _add_tensors(
+    plan: MemoryPlan, declared: list[tuple[str, Tensor]], config: Config, graph: Graph, ring_entries: int
+) -> None:
     """Ask for memory for all tensors, and for the rest of the predictor memory if one is in it.
 
     The rest is asked for because the device may have no other memory at those addresses.
@@ -139,12 +159,15 @@ def _add_tensors(plan: MemoryPlan, declared: list[tuple[str, Tensor]], config: C
     for group, tensor in declared:
         if not group:
             continue
-        copies = ring_entries if tensor.name == INPUT else 1
+        if tensor.name in graph.inputs:
+            if tensor.name == INPUT:
+                plan.add(group, INPUT, ring_entries * _ring_entry(graph, declared)[0])
+            continue
         alignment = BLOCK_BYTES
         if group == "predictor":
             alignment = config.predictor_window if left == config.predictor_bytes else BLOCK_BYTES
             left -= _entry_bytes(tensor)
-        plan.add(group, tensor.name, copies * _entry_bytes(tensor), alignment)
+        plan.add(group, tensor.name, _entry_bytes(tensor), alignment)
     if left < config.predictor_bytes:
         plan.add("predictor", PREDICTOR_UNUSED, left)
 
@@ -184,14 +207,15 @@ def _tensors(
             holder[number[name]] = name
     for name, layer in work.parts.items():
         yield "activations", Tensor(name, (layer.q, layer.filter_elements), operand, next(numbers))
-    yield value("host", LOSS_GRADIENT, graph.result)
+    for place, result in enumerate(graph.results):
+        yield value("host", loss_gradient(place), result.name)
 
 
 def _layer_tensors(layer: Layer, graph: Graph, operand: np.dtype, numbers: Iterator[int]):
     """A layer's index or weights, by group."""
     if layer.kind is Kind.MAXPOOL:
         yield "activations", Tensor(layer_tensor(layer, "index"), graph.values[layer.output].memory_shape, operand, -1)
-    if layer.kind is Kind.GEMM:
+    if layer.weighted:
         rows = (layer.q, layer.filter_elements)
         yield "state", Tensor(layer_tensor(layer, "weight"), rows, operand, next(numbers))
         yield "state", Tensor(layer_tensor(layer, "low"), rows, np.dtype("<i2"), -1)
@@ -199,14 +223,15 @@ def _layer_tensors(layer: Layer, graph: Graph, operand: np.dtype, numbers: Itera
         yield "state", Tensor(layer_tensor(layer, "weight_gradient"), rows, operand, next(numbers))
 
 
-def _line(step: Step, layers: list[Layer], batch: int, config: Config, tensors: dict[str, Tensor]) -> Line:
+def _line(step: Step, graph: Graph, batch: int, config: Config, tensors: dict[str, Tensor]) -> Line:
     """The step as a command: shapes, tile, addresses and numbers filled in."""
+    layers = graph.layers
     fields = {"phase_mask": int(step.phases), "layer": step.layer, **step.fields}
     for operand, name in step.operands.items():
-        ring = name == INPUT  # its address is where the ring says
+        ring = name in graph.inputs  # its address is where the ring says
         assert operand == "a" or not ring, f"{step.name}: only operand A can be in the ring"
         offset = step.offsets.get(operand, 0) * tensors[name].dtype.itemsize
-        fields[f"{operand}_addr"] = offset if ring else tensors[name].address + offset
+        fields[f"{operand}_addr"] = tensors[name].address + offset - (tensors[INPUT].address if ring else 0)
         fields[f"{operand}_id"] = max(0, tensors[name].number)
         if ring:
             fields["ring"] = 1

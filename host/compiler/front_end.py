@@ -1,36 +1,40 @@
 """From any ``torch.nn.Module`` to the machine's graph."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import fx, nn
 
 from ...spec.config import Config
-from .capture import Captured, capture, path_of
+from .capture import Captured, capture, path_of, shape_of
 from .graph import Graph, chain
 from .island_function import IslandFunction
 from .islands import Island
 from .lowering import Kind, Layer, LoweringError, lower
 from .partition import Partition
-from .values import INPUT, Value, output_name
+from .values import INPUT, Input, Value, inputs_of, output_name
 
 __all__ = ["build_graph", "graph_of"]
 
 
-def graph_of(module: nn.Module, input_shape: tuple[int, ...], batch: int, config: Config) -> Graph:
-    """The graph of a network for inputs of ``input_shape`` without the batch; raises LoweringError.
+def graph_of(module: nn.Module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config) -> Graph:
+    """The graph of a network for batches of its arguments, or of its only one's shape; raises LoweringError.
 
     A ``torch.nn.Sequential`` of the machine's layers alone becomes them one by one; all else is captured.
     """
-    if isinstance(module, nn.Sequential) and len(input_shape) in (1, 3):
+    given = inputs_of(inputs)
+    shape = given[0].shape
+    if isinstance(module, nn.Sequential) and len(shape) in (1, 3) and not given[0].whole:
         try:
-            return chain(lower(module, input_shape, config), batch)
+            flat = len(shape) == 1 or any(isinstance(part, nn.Flatten) for part in module.modules())
+            return chain(lower(module, shape, config), batch, flat)
         except LoweringError as refused:
             if not captured_types(module):
                 raise refused from None
     dtype = next((parameter.dtype for parameter in module.parameters()), torch.float32)
-    return build_graph(module, (torch.zeros(batch, *input_shape, dtype=dtype),), config)
+    args = [torch.zeros(batch, *each.shape, dtype=torch.int64 if each.whole else dtype) for each in given]
+    return build_graph(module, tuple(args), config)
 
 
 def captured_types(module: nn.Module) -> bool:
@@ -78,21 +82,24 @@ class _Builder:
         self.names = _Names(modules, set())
         self.value: dict[fx.Node, str] = {}  # by the node whose result lies in memory
         self.values: dict[str, Value] = {}
-        self.fused: dict[fx.Node, fx.Node] = {}  # a layer's node by its ReLU's
+        self.fused: dict[fx.Node, list[fx.Node]] = {}  # the nodes of a layer by the last of several
 
     def graph(self) -> Graph:
         """The graph."""
         for number, node in enumerate(self.captured.inputs):
             self._declare(node, INPUT + (f"{number}" if number else ""))
-        result = self.partition.base(self.captured.result)
-        assert result is not None
-        self._fuse(result[0])
+        results = [self.partition.bases[node][0] for node in self.captured.results]
+        self._fuse(set(results))
         nodes = [self._layer(unit) if isinstance(unit, fx.Node) else self._island(unit) for unit in self._units()]
         if not any(isinstance(node, Layer) for node in nodes):
             raise LoweringError("the network has no operator that the machine can compute")
         self._check_parameters(nodes)
         inputs = tuple(self.value[node] for node in self.captured.inputs)
-        return Graph(tuple(nodes), self.values, self.value[result[0]], inputs)
+        found = (
+            replace(self.values[self.value[base]], shape=shape_of(node))
+            for base, node in zip(results, self.captured.results, strict=True)
+        )
+        return Graph(tuple(nodes), self.values, tuple(found), inputs)
 
     def _declare(self, node: fx.Node, name: str) -> str:
         shape = self.partition.bases[node][2]
@@ -100,33 +107,38 @@ class _Builder:
         self.value[node], self.values[name] = name, Value(name, tuple(shape), dtype)
         return name
 
-    def _fuse(self, result: fx.Node) -> None:
-        """A ReLU that alone uses a layer's result becomes part of the layer."""
-        layers = self.partition.layers
+    def _fuse(self, results: set[fx.Node]) -> None:
+        """An addition that alone uses a weighted layer's result becomes part of that layer, and so does a ReLU."""
+        partition, layers = self.partition, self.partition.layers
+
+        def alone(before: fx.Node, node: fx.Node) -> bool:
+            return before in layers and partition.users(before) == {node} and before not in results
+
         for node, layer in layers.items():
-            if not (layer.relu and layer.kind is Kind.AVGPOOL):
-                continue
-            before = self.partition.operands(node)[0]
-            alone = self.partition.users(before) == {node} and before is not result
-            if alone and before in layers and before not in self.fused:
-                self.fused[node] = before
+            both = partition.operands(node)
+            if len(both) > 1:
+                pairs = [(one, other) for one, other in (both, both[::-1]) if other is not one]
+                able = [
+                    one for one, other in pairs
+                    if alone(one, node) and layers[one].weighted and other not in self.captured.inputs
+                ]  # fmt: skip
+                if able:
+                    self.fused[node] = [max(able, key=partition.order.__getitem__), node]
+            elif layer.relu and layer.kind is Kind.AVGPOOL and alone(both[0], node) and not layers[both[0]].relu:
+                self.fused[node] = [*self.fused.pop(both[0], both), node]
 
     def _units(self) -> Iterator[fx.Node | list[fx.Node]]:
         """Layers' nodes and islands, each after what it reads."""
-        inside = set(self.fused.values())
-        relus = {layer: relu for relu, layer in self.fused.items()}
+        inside = {each: last for last, nodes in self.fused.items() for each in nodes[:-1]}
         units: list[fx.Node | list[fx.Node]] = [node for node in self.partition.layers if node not in inside]
         units += self.partition.islands
         home = {
             each: place for place, unit in enumerate(units) for each in ([unit] if isinstance(unit, fx.Node) else unit)
         }
-        home |= {layer: home[relu] for layer, relu in relus.items()}
+        home |= {each: home[last] for each, last in inside.items()}
         needs = []
         for place, unit in enumerate(units):
-            if isinstance(unit, fx.Node):
-                read = set(self.partition.operands(self.fused.get(unit, unit)))
-            else:
-                read = self.partition.sources(unit)
+            read = set(self._read(unit)) if isinstance(unit, fx.Node) else self.partition.sources(unit)
             needs.append({home[each] for each in read if each in home} - {place})
         ends = [unit if isinstance(unit, fx.Node) else unit[-1] for unit in units]
         ahead = sorted(range(len(units)), key=lambda place: self.partition.order[ends[place]])
@@ -137,8 +149,14 @@ class _Builder:
             done.add(ready)
             yield units[ready]
 
+    def _read(self, node: fx.Node) -> list[fx.Node]:
+        """The values that the layer which ends in a node reads, the one that it computes from first."""
+        nodes = self.fused.get(node, [node])
+        read = [each for part in nodes for each in self.partition.operands(part) if each not in nodes]
+        return read if len(nodes) > 1 else sorted(read, key=lambda each: each not in self.captured.inputs)
+
     def _layer(self, node: fx.Node) -> Layer:
-        own = self.fused.get(node, node)
+        own = self.fused.get(node, [node])[0]
         layer, name = self.partition.layers[own], self.names.name(own)
         parameters = [
             self.captured.parameters[arg.name]
@@ -148,8 +166,8 @@ class _Builder:
         if own is not node:
             self.values[value] = replace(self.values[value], shape=tuple(self.partition.bases[own][2]))
         return replace(
-            layer, name=name, relu=layer.relu or own is not node,
-            inputs=tuple(sorted((self.value[each] for each in self.partition.operands(own)), key=INPUT.__ne__)),
+            layer, name=name, relu=self.partition.layers[node].relu,
+            inputs=tuple(self.value[each] for each in self._read(node)),
             parameters=(parameters[0] if parameters else "", parameters[1] if len(parameters) > 1 else ""),
         )  # fmt: skip
 
@@ -167,10 +185,12 @@ class _Builder:
         for number, node in enumerate(results):
             self._declare(node, output_name(name, number))
         captured = self.captured
+        trained = {node: captured.parameters[node.name] for node in sources if node.name in captured.parameters}
         function = IslandFunction(
             tuple(steps), tuple(inputs), tuple(results),
-            {node: captured.parameters[node.name] for node in sources if node.name in captured.parameters},
-            {node: captured.buffers[node.name] for node in sources if node.name in captured.buffers},
+            {node: name for node, name in trained.items() if name not in captured.frozen},
+            {node: captured.buffers[node.name] for node in sources if node.name in captured.buffers}
+            | {node: name for node, name in trained.items() if name in captured.frozen},
             {node: captured.constants[node.name] for node in sources if node.name in captured.constants},
             {node: captured.mutated[node.name] for node in steps if node.name in captured.mutated},
         )  # fmt: skip
@@ -184,15 +204,15 @@ class _Builder:
     def _used_outside(self, node: fx.Node, inside: set[fx.Node]) -> bool:
         """True if a layer, another island or the network's result uses the node."""
         used = self.partition.users(node) - inside
-        return bool({each for each in used if each.op != "output"}) or (
-            self.partition.bases.get(self.captured.result, (None,))[0] is node
-        )
+        results = (self.partition.bases[result][0] for result in self.captured.results)
+        return bool({each for each in used if each.op != "output"}) or node in results
 
     def _check_parameters(self, nodes: list[Layer | Island]) -> None:
         """Each layer's parameters are its own; those that several islands use, the host has once."""
         owners: dict[str, Layer | Island] = {}
         for node in nodes:
-            for parameter in filter(None, node.parameters):
+            names = node.parameters if isinstance(node, Layer) else (*node.parameters, *node.buffers)
+            for parameter in filter(None, names):
                 other = owners.setdefault(parameter, node)
                 if other is not node and not (isinstance(node, Island) and isinstance(other, Island)):
                     raise LoweringError(

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from .islands import Island
-from .lowering import Kind, Layer
+from .lowering import Layer
 from .tensors import INPUT, layer_tensor
 from .values import Value
 
@@ -16,13 +17,13 @@ __all__ = ["Graph", "as_graph", "chain"]
 class Graph:
     """A network as layers, which the machine computes, and islands, which the host computes.
 
-    ``nodes`` are in topological order. ``values`` are by name, the ``inputs`` among them. ``result`` is the value that
-    the loss is of.
+    ``nodes`` are in topological order. ``values`` are by name, the ``inputs`` among them. ``results`` are those that
+    the loss is of, each with the name of its value and with the shape that torch's module gives.
     """
 
     nodes: tuple[Layer | Island, ...]
     values: dict[str, Value]
-    result: str
+    results: tuple[Value, ...]
     inputs: tuple[str, ...] = (INPUT,)
     producers: dict[str, Layer | Island] = field(init=False, repr=False)
 
@@ -30,7 +31,7 @@ class Graph:
         producers = {name: node for node in self.nodes for name in outputs(node)}
         object.__setattr__(self, "producers", producers)
 
-    @property
+    @cached_property
     def layers(self) -> list[Layer]:
         """The nodes that the machine computes."""
         return [node for node in self.nodes if isinstance(node, Layer)]
@@ -56,7 +57,7 @@ class Graph:
                       for names in (node.inputs, outputs(node))]  # fmt: skip
             if isinstance(node, Layer):
                 n = self.values[node.output].memory_shape[0]
-                macs = n * node.oh * node.ow * node.q * (node.filter_elements - 1) if node.kind is Kind.GEMM else 0
+                macs = n * node.oh * node.ow * node.q * (node.filter_elements - 1) if node.weighted else 0
                 what = f"device {node.name} {node.kind.value}{' relu' * node.relu}"
             else:
                 macs, what = 0, f"host   {node.name} {' '.join(node.operators)}"
@@ -68,8 +69,9 @@ def outputs(node: Layer | Island) -> tuple[str, ...]:
     return (node.output,) if isinstance(node, Layer) else node.outputs
 
 
-def chain(layers: Sequence[Layer], batch: int = 1) -> Graph:
-    """The graph of layers of which each reads the result of the one before."""
+def chain(layers: Sequence[Layer], batch: int = 1, flat: bool = False) -> Graph:
+    """The graph of layers of which each reads the result of the one before; ``flat``: its result has no dimensions
+    but the batch and the channels."""
     first = layers[0]
     values = {INPUT: Value(INPUT, (batch, first.c, first.h, first.w))}
     value, linked = INPUT, []
@@ -77,7 +79,9 @@ def chain(layers: Sequence[Layer], batch: int = 1) -> Graph:
         linked.append(replace(layer, inputs=(value,)))
         value = layer_tensor(layer, "output")
         values[value] = Value(value, (batch, layer.q, layer.oh, layer.ow))
-    return Graph(tuple(linked), values, value)
+    shape = values[value].shape
+    result = Value(value, (batch, prod(shape[1:])) if flat else shape)
+    return Graph(tuple(linked), values, (result,))
 
 
 def as_graph(network: "Graph | Sequence[Layer]", batch: int = 1) -> Graph:

@@ -35,7 +35,8 @@ class Island:
     name: module path and type of its first operator, such as ``layer1.0.bn1.BatchNorm2d``
     operators: operators as ``aten`` names them, in their order
     inputs, outputs: names of values; each is the name of a tensor in memory, of ``Compiled.values`` too
-    parameters, buffers: state-dict names; the host trains the parameters and keeps the buffers
+    parameters, buffers: state-dict names; the host trains the parameters and keeps the buffers, to which frozen
+        parameters belong
     function: the computation
     """
 

@@ -26,28 +26,28 @@ def forward_step(layer: Layer, place: int) -> Step:
         operands["b"], fields["bias"] = layer_tensor(layer, "weight"), int(layer.bias)
     if layer.kind is Kind.MAXPOOL:
         operands["b"] = layer_tensor(layer, "index")
-    if len(layer.inputs) > 1:
-        operands["c"], fields["c_mode"] = layer.inputs[1], int(CMode.ADD)
+    if layer.addend:
+        operands["c"], fields["c_mode"] = layer.addend, int(CMode.ADD)
     return Step(_FORWARD[layer.kind], Phase.ALL, place, operands, fields)
 
 
-def input_gradient_step(layer: Layer, place: int, gradient: str, result: str, mode: CMode, other: str) -> Step:
-    """The gradient of a layer's input from that of its output, with the tensor ``other`` as C operand."""
+def input_gradient_step(layer: Layer, place: int, gradient: str, result: str, mode: CMode, *others: str) -> Step:
+    """The gradient of a layer's input from that of its output, with the tensors ``others`` as operands C and D."""
     fields = {"track": 1, "c_mode": int(mode), **_average_fields(layer)}
-    operands = {"a": gradient, "out": result}
-    if mode is not CMode.NONE:
-        operands["c"] = other
+    operands = {"a": gradient, "out": result, **dict(zip("cd", others, strict=False))}
     if layer.kind in (Kind.GEMM, Kind.MAXPOOL):
         operands["b"] = layer_tensor(layer, "index" if layer.kind is Kind.MAXPOOL else "weight")
     return Step(_BACKWARD[layer.kind], BACKPROPAGATION, place, operands, fields)
 
 
-def sum_step(shape: tuple[int, int, int, int], name: str, value: str, result: str, mode: CMode, other: str) -> Step:
-    """A tensor of ``shape`` with ``other`` added, or masked by it; ``name`` is its owner's."""
+def sum_step(
+    shape: tuple[int, int, int, int], name: str, value: str, result: str, mode: CMode, *others: str
+) -> Step:  # fmt: skip
+    """A tensor of ``shape`` with the operands C and D of a ``mode``; ``name`` is its owner's."""
     n, h, w, c = shape
     geometry = {"n": n, "h": h, "w": w, "c": c, "oh": h, "ow": w, "q": c, "r": 1, "s": 1, "stride": 1}
     return Step(
-        Opcode.AVGPOOL, BACKPROPAGATION, 0, {"a": value, "c": other, "out": result},
+        Opcode.AVGPOOL, BACKPROPAGATION, 0, {"a": value, "out": result, **dict(zip("cd", others, strict=False))},
         {"track": 1, "c_mode": int(mode), "const_mantissa": 1}, geometry, name=name,
     )  # fmt: skip
 

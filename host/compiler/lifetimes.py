@@ -9,7 +9,7 @@ __all__ = ["lifetimes"]
 
 
 def lifetimes(graph: Graph, work: Batch) -> dict[str, tuple[int, int]]:
-    """The first and the last step that uses each tensor of a batch; the result lives until the end.
+    """The first and the last step that uses each tensor of a batch; results live until the end.
 
     State and the gradient source's tensors, which may outlive a batch, aren't among them.
     """
@@ -25,5 +25,6 @@ def lifetimes(graph: Graph, work: Batch) -> dict[str, tuple[int, int]]:
             used = {*stop.reads, *stop.writes, *(stop.island.inputs if stop.island else ())}
         for name in used & mortal:
             lives[name] = (lives.get(name, (place, 0))[0], place)
-    lives[graph.result] = (lives[graph.result][0], len(work.steps))
+    for result in graph.results:
+        lives[result.name] = (lives[result.name][0], len(work.steps))
     return lives

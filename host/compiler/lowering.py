@@ -32,8 +32,8 @@ class Layer:
     """A part of a network that one forward command computes: shapes as in spec/commands.py, a ReLU fused if ``relu``.
 
     ``parameters`` are the state-dict names of weight and bias ("" for none), ``torch_shape`` the weight's
-    shape there. ``scale`` is the constant of an AVGPOOL. ``inputs`` are names of values: one, or the two that an
-    AVGPOOL of 1x1 windows adds.
+    shape there; ``frozen``: they aren't trained. ``scale`` is the constant of an AVGPOOL. ``inputs`` are names of
+    values: the one that it computes from, and perhaps another that is added to the result, before a ReLU.
     """
 
     kind: Kind
@@ -54,6 +54,22 @@ class Layer:
     parameters: tuple[str, str] = ("", "")
     torch_shape: tuple[int, ...] = ()
     inputs: tuple[str, ...] = ()
+    frozen: bool = False
+
+    @property
+    def weighted(self) -> bool:
+        """True if it has weights."""
+        return self.kind is Kind.GEMM
+
+    @property
+    def trains(self) -> bool:
+        """True if its weights are trained."""
+        return self.weighted and not self.frozen
+
+    @property
+    def addend(self) -> str:
+        """The value that is added to its result; "" if there is none."""
+        return self.inputs[1] if len(self.inputs) > 1 else ""
 
     @property
     def output(self) -> str:
@@ -109,7 +125,7 @@ def lower(network: nn.Sequential, input_shape: tuple[int, ...], config: Config) 
             add(builder, name, module)
         except Refused as refused:
             raise LoweringError(f"{where}: {refused}") from None
-    if not any(layer.kind is Kind.GEMM for layer in builder.layers):
+    if not any(layer.weighted for layer in builder.layers):
         raise LoweringError("the network has no layer with weights")
     return builder.layers
 
@@ -126,7 +142,7 @@ class _Builder:
         self.flat = len(shape) == 1
         self.c, self.h, self.w = (*shape, 1, 1) if self.flat else shape
         self.layers = []
-        self.owners = {}
+        self.owners: dict[int, tuple[str, nn.Parameter]] = {}
 
     def conv(self, name, module):
         require(module.groups == 1, f"groups = {module.groups}, only 1 is supported")
@@ -198,6 +214,9 @@ class _Builder:
     def _add(self, kind, name, module, channels, window, **more):
         if kind is Kind.GEMM:
             check_parameters(module, self.owners, name)
+            frozen = {not parameter.requires_grad for parameter in module.parameters()}
+            require(len(frozen) == 1, "only one of weight and bias is frozen, which isn't supported in a Sequential")
+            more["frozen"] = frozen.pop()
             more["parameters"] = (f"{name}.weight", f"{name}.bias" if module.bias is not None else "")
             more["torch_shape"] = tuple(module.weight.shape)
         for what, value in (("channels", max(channels, self.c)), ("height or width", max(self.h, self.w))):

@@ -40,16 +40,19 @@ def check_module(module: nn.Module) -> None:
         require(not getattr(module, attribute), f"has a {kind}, which isn't called: remove it")
 
 
-def check_parameters(module: nn.Module, owners: dict[int, str], name: str) -> None:
-    """Refuse parameters that aren't real floats, are frozen or hooked, or that an earlier module has.
+def check_parameters(
+    module: nn.Module, owners: dict[int, tuple[str, nn.Parameter]], name: str, shared: bool = False
+) -> None:
+    """Refuse parameters that aren't real floats or are hooked, or that an earlier module has.
 
-    ``owners``: names of earlier modules by the place in memory of their parameters; this module's are added.
+    ``owners``: names of earlier modules and their parameters by the place in memory; this module's are added.
+    ``shared``: modules may have the same parameter, but not two parameters in the same memory.
     """
     for part, parameter in module.named_parameters(recurse=False):
         dtype = str(parameter.dtype).removeprefix("torch.")
         require(parameter.dtype in DTYPES, f"its {part} is {dtype}, only float32 and float64 are supported")
-        require(parameter.requires_grad, "frozen parameters are not supported yet")
         require(not parameter._backward_hooks, f"its {part} has a gradient hook, which isn't called: remove it")
         place = parameter.data_ptr() or id(parameter)
-        first = owners.setdefault(place, name)
-        require(first == name, f"shares its {part} with {first}, shared weights are not supported")
+        first, other = owners.setdefault(place, (name, parameter))
+        same = shared and other is parameter
+        require(first == name or same, f"shares its {part} with {first}, shared weights are not supported")

@@ -5,6 +5,7 @@ every island that uses them.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import fx
 
 from ...spec.config import Config
 from .capture import Captured, shape_of
-from .lowering import Kind, Layer
+from .lowering import Layer
 from .module_checks import Refused
 from .operators import IDENTITIES, VIEWS, layer_of
 from .values import Value
@@ -51,8 +52,9 @@ class Partition:
         for node in calls:
             if node in live:
                 self._classify(node)
-        if captured.result not in self.bases:
-            self._to_host(captured.result)
+        for result in captured.results:
+            if result not in self.bases or self.bases[result][0].op == "placeholder":
+                self._to_host(result)
         self._absorb()
         self.islands = self._islands()
 
@@ -91,7 +93,7 @@ class Partition:
 
     def _live(self) -> set[fx.Node]:
         """Nodes that the result or a buffer depends on."""
-        found, ahead = set(), [self.captured.result]
+        found, ahead = set(), list(self.captured.results)
         ahead += [node for node in self.captured.nodes if node.name in self.captured.mutated]
         while ahead:
             node = ahead.pop()
@@ -163,6 +165,10 @@ class Partition:
         weights = [arg for arg in (*node.args[count:], *node.kwargs.values()) if isinstance(arg, fx.Node)]
         if any(arg.name not in self.captured.parameters or len(arg.users) > 1 for arg in weights):
             return None
+        frozen = {self.captured.parameters[arg.name] in self.captured.frozen for arg in weights}
+        if len(frozen) > 1:
+            self.reasons[node] = "only one of its weight and bias is frozen"
+            return None
         _, flat, _ = self.bases[data[0]]
         shapes = [Value("", self.bases[arg][2]).memory_shape for arg in data]
         if count == 2 and any(self.bases[arg][1] for arg in data):
@@ -174,9 +180,9 @@ class Partition:
         except Refused as refused:
             self.reasons[node] = str(refused)
             return None
-        if layer is None or layer.kind is not Kind.GEMM:
+        if layer is None or not layer.weighted:
             return layer
-        return layer if weights else None
+        return replace(layer, frozen=frozen.pop()) if weights else None
 
     def _absorb(self) -> None:
         """Elementwise layers between operators of the host go to the host: it has their operands at hand."""

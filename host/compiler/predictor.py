@@ -16,7 +16,7 @@ from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS
 from .filter_split import Part, cut
 from .gradient_source import GradientSource, sgd_update
 from .ir import BACKPROPAGATION, WITH_LOSS, Step
-from .lowering import Kind, Layer, LoweringError
+from .lowering import Layer, LoweringError
 from .predictor_steps import PredictorSteps
 from .quantise import operand_type
 from .tensors import Tensor, layer_tensor, predictor_tensor
@@ -46,7 +46,7 @@ class Predictor(GradientSource):
 
     def __init__(self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted"):
         self.kind = kind
-        self.places = [place for place, layer in enumerate(layers) if layer.kind is Kind.GEMM]
+        self.places = [place for place, layer in enumerate(layers) if layer.trains]
         self.layers = [layers[place] for place in self.places]
         self.batch, self.config = batch, config
         for layer in self.layers:
@@ -107,7 +107,7 @@ class Predictor(GradientSource):
 
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         """The layer's forward pass, its prediction, and in GP its update; filters that are cut, part by part."""
-        if layer.kind is not Kind.GEMM:
+        if not layer.trains:
             yield forward
             return
         forward = replace(forward, fields={**forward.fields, "reorganise": 1})
@@ -125,7 +125,7 @@ class Predictor(GradientSource):
             rows = part.first * layer.filter_elements
             yield replace(
                 forward, phases=Phase.GP, shape=shape, fields={**forward.fields, "y_pitch": layer.q},
-                offsets={"b": rows, "out": part.first},
+                offsets={"b": rows, "out": part.first, "c": part.first},
             )  # fmt: skip
             yield from self.steps.predict(place, layer, part, Phase.GP)
             fields = {**update.fields, "count": part.filters * layer.filter_elements}

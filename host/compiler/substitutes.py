@@ -15,7 +15,7 @@ from ...spec.config import Config
 from ...spec.numerics import MEAN_SHIFT
 from .gradient_source import GradientSource, sgd_update
 from .ir import BACKPROPAGATION, WITH_LOSS, Step
-from .lowering import Kind, Layer
+from .lowering import Layer
 from .quantise import constant, operand_type
 from .tensors import KEPT_SHIFT, Tensor, layer_tensor
 
@@ -38,7 +38,7 @@ class Substitute(GradientSource):
     forward_phases = WITH_LOSS
 
     def __init__(self, layers: list[Layer], config: Config, kind: str):
-        self.layers = [layer for layer in layers if layer.kind is Kind.GEMM]
+        self.layers = [layer for layer in layers if layer.trains]
         self.config, self.kind = config, kind
 
     @property
@@ -62,7 +62,7 @@ class Substitute(GradientSource):
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         """The forward pass, which GP batches do without; they only update."""
         yield replace(forward, phases=WITH_LOSS)
-        if layer.kind is Kind.GEMM and self.kind != "skip":
+        if layer.trains and self.kind != "skip":
             yield self.gp_gradient(layer, sgd_update(place, layer, Phase.GP))
 
     def gp_gradient(self, layer: Layer, update: Step) -> Step:

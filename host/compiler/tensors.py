@@ -12,11 +12,11 @@ from .values import INPUT
 
 __all__ = [
     "INPUT", "KEPT_SHIFT", "LAYER_PARTS", "LOSS_GRADIENT", "PREDICTOR", "PREDICTOR_UNUSED", "Tensor", "layer_tensor",
-    "part_of", "predictor_tensor",
+    "loss_gradient", "part_of", "predictor_tensor",
 ]  # fmt: skip
 
 LOSS_GRADIENT = "loss.gradient"
-"""The loss's gradient by the last layer's output, which the host writes."""
+"""The loss's gradient by the network's first result, which the host writes."""
 KEPT_SHIFT = "kept.shift"
 """Number of the exponent that is added to those of gradients kept from earlier batches."""
 PREDICTOR = "predictor"
@@ -44,6 +44,11 @@ class Tensor:
     @property
     def n_bytes(self) -> int:
         return int(np.prod(self.shape)) * self.dtype.itemsize
+
+
+def loss_gradient(number: int) -> str:
+    """Name of the loss's gradient by the result of that number."""
+    return LOSS_GRADIENT + (str(number) if number else "")
 
 
 def layer_tensor(layer: Layer, part: str) -> str:

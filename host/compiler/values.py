@@ -1,14 +1,36 @@
 """Values of a network: torch tensors, and how each lies in the machine's memory as ``[n][y][x][channel]``."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-__all__ = ["INPUT", "Value", "output_name"]
+__all__ = ["INPUT", "Input", "Value", "inputs_of", "output_name"]
 
 INPUT = "input"
-"""Batches of images, which the host writes."""
+"""The first argument, such as a batch of images, which the host writes; further ones have numbers."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """An argument of a network.
+
+    ``shape`` is that of one example, without the batch. ``largest``: largest magnitude it may have. ``whole``: it has
+    integers, such as the numbers of words, and torch gets them as int64.
+    """
+
+    shape: tuple[int, ...]
+    largest: float = 1.0
+    whole: bool = False
+
+
+def inputs_of(inputs: "Sequence[int] | Sequence[Input]", largest: float = 1.0) -> tuple[Input, ...]:
+    """Arguments as they are; a mere shape is that of the only one, with reals up to ``largest``."""
+    given = tuple(inputs)
+    if any(isinstance(each, Input) for each in given):
+        return tuple(each for each in given if isinstance(each, Input))
+    return (Input(tuple(each for each in given if isinstance(each, int)), largest),)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import numpy as np
 
 from ..compiler.compiler import Compiled
 from ..compiler.quantise import dequantise, exponent_for, quantise
-from ..compiler.tensors import INPUT
 from ..devices.device import Device
 
 __all__ = ["Places"]
@@ -26,7 +25,8 @@ class Places:
     def read(self, name: str, value: str) -> np.ndarray:
         """A tensor's numbers."""
         tensor = self.compiled.tensors[name]
-        address = tensor.address + (self.entry * self.compiled.entry_bytes if name == INPUT else 0)
+        ring = name in self.compiled.graph.inputs
+        address = tensor.address + (self.entry * self.compiled.entry_bytes if ring else 0)
         stored = self.device.read(address, tensor.n_bytes).view(tensor.dtype).reshape(tensor.shape)
         exponent, _ = self.device.exponents(tensor.number)
         return np.ascontiguousarray(self.compiled.values[value].from_memory(dequantise(stored, exponent)))

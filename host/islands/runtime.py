@@ -16,7 +16,7 @@ from ..devices.device import Device
 from .places import Places
 from .state import Hyper, IslandState
 
-__all__ = ["IslandError", "Islands", "Moment"]
+__all__ = ["IslandError", "Islands", "Moment", "fixed_threads"]
 
 THREADS = 1
 """Threads of torch in an island: sums in another order have other last bits."""
@@ -105,7 +105,7 @@ class Islands:
                 return status
             began = time.perf_counter()
             try:
-                with _fixed_threads():
+                with fixed_threads():
                     self._compute(stop, Places(self.compiled, device, batch), batch, phase)
             except ValueError as error:
                 raise IslandError(f"{stop.island.name}, {stop.kind} on the host: {error}") from None
@@ -178,7 +178,7 @@ class Islands:
 
 
 @contextlib.contextmanager
-def _fixed_threads() -> Iterator[None]:
+def fixed_threads() -> Iterator[None]:
     """Compute with THREADS threads of torch."""
     before = torch.get_num_threads()
     torch.set_num_threads(THREADS)

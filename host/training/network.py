@@ -11,16 +11,19 @@ from ...spec.registers import Status
 from ..compiler.compiler import Compiled, compile_network
 from ..compiler.front_end import graph_of
 from ..compiler.ir import HYPER
-from ..compiler.lowering import Kind, Layer, LoweringError
+from ..compiler.lowering import Layer
 from ..compiler.predictor_steps import ADAM_HYPER, BETAS
-from ..compiler.quantise import constant, dequantise, exponent_for, join_master, master_exponent, quantise, split_master
-from ..compiler.tensors import INPUT, LOSS_GRADIENT, Tensor, layer_tensor
-from ..compiler.values import Value
+from ..compiler.quantise import constant, join_master, master_exponent, split_master
+from ..compiler.tensors import INPUT, Tensor, layer_tensor
+from ..compiler.values import Input, inputs_of
 from ..devices.device import Device, DeviceError
 from ..islands.runtime import Islands, Moment
 from ..islands.state import Hyper
 from ..program import Program
+from .exchange import input_exponent, read_results, write_inputs, write_loss_gradients
 from .gradient_state import GradientState, gradient_state
+from .layer_weights import canonical_names, from_rows, to_rows
+from .loss import Loss, loss_and_gradients
 from .tensor_access import read_tensor, write_tensor, zero_tensor
 
 __all__ = ["Network"]
@@ -30,17 +33,17 @@ STATE = ("weight", "low", "momentum")
 
 
 class Network:
-    """A torch.nn.Module bound to an input shape, a batch size and a configuration.
+    """A torch.nn.Module bound to the shapes of its arguments, a batch size and a configuration.
 
-    A batch: :meth:`write_input`, :meth:`start`, :meth:`wait`, :meth:`read_logits`, in training
-    :meth:`write_loss_gradient`, ``device.resume()``, :meth:`wait`.
+    A batch: :meth:`write_input`, :meth:`start`, :meth:`wait`, :meth:`read_results`, in training
+    :meth:`write_loss` or :meth:`write_loss_gradient`, ``device.resume()``, :meth:`wait`.
 
     Parameters
     ----------
     module: the network; its parameters aren't kept (see :meth:`load_state`)
-    input_shape: (C, H, W) or (features,)
+    inputs: its arguments (see :class:`Input`), or the shape of its only one, (C, H, W) or (features,)
     batch: images of a batch, always all of them
-    input_max: largest magnitude an input may have; decides the input's exponent
+    input_max: largest magnitude an argument given by its shape may have; decides the exponent
     ring_entries: batches of input that memory has room for
     source: name of the source of gradients in phase GP (see settings); None: there is no such phase
 
@@ -57,18 +60,23 @@ class Network:
     """
 
     def __init__(
-        self, module, input_shape: tuple[int, ...], batch: int, config: Config, *, input_max: float = 1.0,
+        self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, *, input_max: float = 1.0,
         ring_entries: int = 1, source: str | None = None,
     ):  # fmt: skip
-        self.input_shape, self.batch, self.config, self.ring_entries = tuple(input_shape), batch, config, ring_entries
-        self.input_max = input_max
-        self.input_exponent = exponent_for(input_max, config.operand_width)
-        graph = graph_of(module, self.input_shape, batch, config)
+        self.inputs, self.batch, self.config, self.ring_entries = (
+            inputs_of(inputs, input_max),
+            batch,
+            config,
+            ring_entries,
+        )
+        exponents = [input_exponent(each, config.operand_width) for each in self.inputs]
+        graph = graph_of(module, self.inputs, batch, config)
+        self._input_exponents = dict(zip(graph.inputs, exponents, strict=True))
         self.compiled: Compiled = compile_network(graph, batch, config, ring_entries, source)
         self.gradient_state: GradientState = gradient_state(self.compiled)
-        self._names = list(module.state_dict())
-        on_device = {name for layer in self.trained for name in layer.parameters}
-        self.islands = Islands(self.compiled, [name for name in self._names if name not in on_device])
+        self._names = canonical_names(module, graph)
+        on_device = {name for layer in self.weighted for name in layer.parameters}
+        self.islands = Islands(self.compiled, [name for name in self._names.values() if name not in on_device])
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -83,18 +91,24 @@ class Network:
         return self.compiled.tensors
 
     @property
-    def n_outputs(self) -> int:
-        """Numbers that the network gives for an image."""
-        return int(np.prod(self._result.shape[1:]))
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of the first argument, without the batch."""
+        return self.inputs[0].shape
 
     @property
-    def _result(self) -> Value:
-        return self.compiled.values[self.compiled.graph.result]
+    def n_outputs(self) -> int:
+        """Numbers of the network's first result for an image."""
+        return int(np.prod(self.compiled.graph.results[0].shape[1:]))
+
+    @property
+    def weighted(self) -> list[Layer]:
+        """The layers with weights."""
+        return [layer for layer in self.layers if layer.weighted]
 
     @property
     def trained(self) -> list[Layer]:
-        """The layers with weights."""
-        return [layer for layer in self.layers if layer.kind is Kind.GEMM]
+        """The layers whose weights are trained."""
+        return [layer for layer in self.layers if layer.trains]
 
     # --- setting up -------------------------------------------------------------------------------
 
@@ -122,9 +136,10 @@ class Network:
         for tensor in self.tensors.values():
             if tensor.number >= 0:
                 device.set_exponents(tensor.number, 0)
-        device.set_exponents(self.tensors[INPUT].number, self.input_exponent)
-        for layer in self.trained:
-            rows = self._rows(layer, state)
+        for name, exponent in self._input_exponents.items():
+            device.set_exponents(self.tensors[name].number, exponent)
+        for layer in self.weighted:
+            rows = to_rows(layer, state)
             exponent = master_exponent(rows, self.config.operand_width)
             high, low = split_master(rows, exponent, self.config.operand_width)
             write_tensor(device, self._tensor(layer, "weight"), high)
@@ -136,34 +151,17 @@ class Network:
         self.islands.state.load(state)
         self.gradient_state.load(device, seed)
 
-    def _rows(self, layer, state):
-        """A layer's filters as rows [r][s][c] and bias."""
-        shape = (layer.q, layer.c, layer.r, layer.s)
-        weight, bias = layer.parameters
-        filters = np.asarray(state[weight], np.float64).reshape(shape).transpose(0, 2, 3, 1).reshape(layer.q, -1)
-        biases = np.asarray(state[bias], np.float64) if bias else np.zeros(layer.q)
-        rows = np.concatenate([filters, biases[:, None]], axis=1)
-        if not np.isfinite(rows).all():
-            raise LoweringError(f"{layer.name}: weights must be finite")
-        return rows
-
     # --- state ------------------------------------------------------------------------------------
 
     def state_dict(self, device: Device) -> dict:
         """The master weights and the islands' state as a torch state dict (float64), by the module's names."""
-        import torch
-
         state = self.islands.state.state_dict()
-        for layer in self.trained:
+        for layer in self.weighted:
             exponent, _ = device.exponents(self._tensor(layer, "weight").number)
             high, low = (read_tensor(device, self._tensor(layer, part)) for part in ("weight", "low"))
             rows = join_master(high, low, exponent)
-            weight, bias = layer.parameters
-            filters = rows[:, :-1].reshape(layer.q, layer.r, layer.s, layer.c).transpose(0, 3, 1, 2)
-            state[weight] = torch.from_numpy(filters.reshape(layer.torch_shape).copy())
-            if bias:
-                state[bias] = torch.from_numpy(rows[:, -1].copy())
-        return {name: state[name] for name in self._names}
+            state |= from_rows(layer, rows)
+        return {name: state[canonical].clone() for name, canonical in self._names.items()}
 
     def snapshot(self, device: Device) -> dict[str, np.ndarray]:
         """Everything that later batches depend on, as arrays by name: weights, momentum, all exponents."""
@@ -178,7 +176,7 @@ class Network:
     def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
         """Install the network with the state of a :meth:`snapshot`, bit for bit."""
         self.install(device)
-        for layer in self.trained:
+        for layer in self.weighted:
             zero_tensor(device, self._tensor(layer, "weight_gradient"))
         for name in self._state_names():
             self.write(device, name, arrays[name])
@@ -195,7 +193,7 @@ class Network:
         It is equal on all devices after equal training.
         """
         digest = hashlib.sha256()
-        for layer in self.trained:
+        for layer in self.weighted:
             for part in STATE:
                 digest.update(read_tensor(device, self._tensor(layer, part)).tobytes())
             for part in ("weight", "momentum"):
@@ -204,7 +202,7 @@ class Network:
         return digest.hexdigest()
 
     def _state_names(self):
-        return [layer_tensor(layer, part) for layer in self.trained for part in STATE]
+        return [layer_tensor(layer, part) for layer in self.weighted for part in STATE]
 
     def _numbers(self):
         """Numbers of the tensors that have exponents."""
@@ -226,23 +224,14 @@ class Network:
         for place, pair in enumerate([constant(learning_rate), *((value, -16) for value in fractions), (1, 0)]):
             device.set_hyper(ADAM_HYPER + place, *pair)
 
-    def write_input(self, device: Device, x: np.ndarray, entry: int = 0) -> None:
-        """Quantise a batch [N, *input_shape] into an entry of the input ring.
+    def write_input(self, device: Device, x: np.ndarray | Sequence[np.ndarray], entry: int = 0) -> None:
+        """Quantise a batch [N, *shape] of the argument, or one of each of several, into an entry of the input ring.
 
-        Raises ValueError for another shape, an entry that isn't there, or values beyond ``input_max``.
+        Raises ValueError for another shape, an entry that isn't there, or values that are too large.
         """
-        tensor = self.tensors[INPUT]
-        if x.shape != (self.batch, *self.input_shape):
-            raise ValueError(f"an input must have the shape {(self.batch, *self.input_shape)}, not {x.shape}")
         if not 0 <= entry < self.ring_entries:
             raise ValueError(f"the input ring has {self.ring_entries} entries, there is no number {entry}")
-        largest = float(np.abs(x).max())
-        if not largest <= self.input_max:
-            raise ValueError(f"an input of magnitude {largest} exceeds input_max = {self.input_max}")
-        value = self.compiled.values[INPUT]
-        stored = value.to_memory(x.reshape(value.shape))
-        mantissas = quantise(stored, self.input_exponent, self.config.operand_width)
-        device.write(tensor.address + entry * self.compiled.entry_bytes, mantissas)
+        write_inputs(self.compiled, device, self.inputs, [x] if isinstance(x, np.ndarray) else x, entry)
 
     def start(
         self, device: Device, phase: int | None, *, batches: int = 1, calibrate: bool = False,
@@ -266,23 +255,23 @@ class Network:
         """Wait until the program needs the loss's gradient or has ended, and compute islands meanwhile."""
         return self.islands.wait(device)
 
-    def read_logits(self, device: Device) -> np.ndarray:
-        """The network's result, [N, ...] as torch's module gives it (flattened beyond the batch), float64."""
-        tensor = self.tensors[self._result.name]
-        exponent, _ = device.exponents(tensor.number)
-        return self._result.from_memory(dequantise(self.read(device, tensor.name), exponent)).reshape(self.batch, -1)
+    def read_results(self, device: Device) -> list[np.ndarray]:
+        """The network's results as torch's module gives them, float64."""
+        return read_results(self.compiled, device)
 
-    def write_loss_gradient(self, device: Device, gradient: np.ndarray) -> None:
-        """Quantise the loss's gradient by the logits [N, ...] at an exponent of its own, and set that."""
-        tensor = self.tensors[LOSS_GRADIENT]
-        if gradient.size != np.prod(tensor.shape):
-            raise ValueError(f"a loss gradient must have {np.prod(tensor.shape)} elements, not {gradient.size}")
-        if self.compiled.graph.masks(self._result.name):
-            gradient = np.where(self.read_logits(device) > 0, gradient.reshape(self.batch, -1), 0)
-        stored = self._result.to_memory(gradient.reshape(self._result.shape))
-        exponent = exponent_for(float(np.abs(gradient).max()), self.config.operand_width)
-        self.write(device, tensor.name, quantise(stored, exponent, self.config.operand_width))
-        device.set_exponents(tensor.number, exponent)
+    def read_logits(self, device: Device) -> np.ndarray:
+        """The network's first result, flattened beyond the batch [N, ...], float64."""
+        return self.read_results(device)[0].reshape(self.batch, -1)
+
+    def write_loss_gradient(self, device: Device, *gradients: np.ndarray) -> None:
+        """Quantise the loss's gradient by each result at an exponent of its own, and set that."""
+        write_loss_gradients(self.compiled, device, gradients)
+
+    def write_loss(self, device: Device, loss: Loss, *targets) -> float:
+        """Give the device the gradients of a loss, which is called with the results and ``targets``; returns it."""
+        value, gradients = loss_and_gradients(loss, self.read_results(device), *targets)
+        self.write_loss_gradient(device, *gradients)
+        return value
 
     # --- tensors ----------------------------------------------------------------------------------
 

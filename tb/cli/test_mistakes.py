@@ -11,8 +11,8 @@ from command_line import SMALL
 MODEL = """
 from torch import nn
 
-def frozen(shape, n_classes):
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, n_classes).requires_grad_(False))
+def half(shape, n_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, n_classes).half())
 
 def wrong_size(shape, n_classes):
     return nn.Sequential(nn.Flatten(), nn.Linear(63, n_classes))
@@ -41,7 +41,7 @@ MISTAKES = {
     "model file": (("disasm", "--model", "HERE/none.py:net"), "HERE/none.py:net: the file HERE/none.py is missing"),
     "model function": (("disasm", "--model", "HERE/net.py:net"), "HERE/net.py has no function net"),
     "model syntax": (("disasm", "--model", "HERE/torn.py:net"), "HERE/torn.py can't be loaded: SyntaxError"),
-    "model layer": (("disasm", "--model", "HERE/net.py:frozen"), "1 (Linear): frozen"),
+    "model layer": (("disasm", "--model", "HERE/net.py:half"), "1 (Linear): its weight is float16"),
     "model size": (("disasm", "--model", "HERE/net.py:wrong_size"), "Linear"),
     "model crash": (("disasm", "--model", "HERE/net.py:crashes"), "ZeroDivisionError: division by zero"),
     "model type": (("disasm", "--model", "HERE/net.py:no_network"), "gave a str; a torch.nn.Module is needed"),

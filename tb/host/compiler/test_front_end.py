@@ -54,21 +54,47 @@ def test_a_residual_block_is_layers_alone():
     found = graph(lambda m, x: functional.relu(m.one(x) + m.two(functional.relu(m.one_more(x)))),
                   one=conv(k=1), two=conv(), one_more=conv())  # fmt: skip
     assert not found.islands and [(layer.name, layer.relu) for layer in found.layers] == [
-        ("one.Conv2d", False), ("one_more.Conv2d", True), ("two.Conv2d", False), ("add", True),
+        ("one.Conv2d", False), ("one_more.Conv2d", True), ("two.Conv2d", True),
     ]  # fmt: skip
-    assert found.nodes[-1].inputs == ("one.Conv2d.output", "two.Conv2d.output")
+    assert found.nodes[-1].inputs == ("one_more.Conv2d.output", "one.Conv2d.output")
+    program = compile_network(found, BATCH, TINY).program
+    modes = [CMode(line.command.c_mode) for line in program if line.command.opcode == Opcode.FORWARD]
+    assert modes == [CMode.NONE, CMode.NONE, CMode.ADD]
+    assert not [line for line in program if line.command.opcode == Opcode.AVGPOOL]
 
 
-def test_gradients_of_a_value_with_two_consumers_are_added_and_masked():
-    found = graph(lambda m, x: (lambda y: m.two(y) + m.three(y))(functional.relu(m.one(x))), one=conv(), two=conv(),
+ADDITIONS = {
+    "with the input": (lambda m, x: m.one(x) + x, [("one.Conv2d", 1), ("add", 2)]),
+    "both twice": (lambda m, x: (lambda a, b: (a + b) * torch.sigmoid(a - b))(m.one(x), m.two(x)),
+                   [("one.Conv2d", 1), ("two.Conv2d", 1), ("add", 2)]),
+    "the other used too": (lambda m, x: (lambda a: m.two(a) + a)(m.one(x)), [("one.Conv2d", 1), ("two.Conv2d", 2)]),
+    "after a ReLU": (lambda m, x: functional.relu(m.one(x)) + functional.relu(m.two(x)),
+                     [("one.Conv2d", 1), ("two.Conv2d", 1), ("add", 2)]),
+    "an island's": (lambda m, x: torch.sigmoid(m.two(x)) + m.one(x), [("two.Conv2d", 1), ("one.Conv2d", 2)]),
+    "with itself": (lambda m, x: (lambda a: m.two(a + a))(m.one(x)),
+                    [("one.Conv2d", 1), ("add", 2), ("two.Conv2d", 1)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADDITIONS)
+def test_additions_are_part_of_a_convolution_that_nothing_else_uses(name):
+    forward, expected = ADDITIONS[name]
+    parts = {"one": conv()} if name == "with the input" else {"one": conv(), "two": conv()}
+    found = graph(forward, **parts)
+    assert [(layer.name, len(layer.inputs)) for layer in found.layers] == expected
+
+
+def test_gradients_of_a_value_with_two_consumers_are_added_and_masked_at_once():
+    found = graph(lambda m, x: (lambda y: (m.two(y), m.three(y)))(functional.relu(m.one(x))), one=conv(), two=conv(),
                   three=conv())  # fmt: skip
     program = compile_network(found, BATCH, TINY).program
     backward = [line.command for line in program if line.command.opcode == Opcode.BACKWARD_DATA]
-    masks = [line.command for line in program if line.command.opcode == Opcode.AVGPOOL and
-             line.command.c_mode == CMode.MASK]  # fmt: skip
-    assert [command.c_mode for command in backward] == [CMode.NONE, CMode.ADD]
-    assert backward[1].c_addr == backward[0].out_addr != backward[1].out_addr == masks[0].a_addr
-    assert backward[0].out_id != backward[1].out_id and len(masks) == 1
+    first = next(line.command for line in program if line.command.opcode == Opcode.FORWARD)
+    assert [command.c_mode for command in backward] == [CMode.NONE, CMode.ADD_MASK]
+    assert backward[1].c_addr == backward[0].out_addr != backward[1].out_addr
+    assert backward[1].d_addr == first.out_addr and first.relu
+    assert backward[0].out_id != backward[1].out_id
+    assert not [line for line in program if line.command.opcode == Opcode.AVGPOOL]
 
 
 def test_neighbours_on_the_host_are_one_island_unless_a_path_leaves_it():
@@ -134,7 +160,8 @@ def _hooked(m, x):
 
 
 REFUSALS = {
-    "two results": (lambda m, x: (m.one(x), m.one(x)), {"one": conv()}, "gives 2 results"),
+    "no result": (lambda m, x: (m.one(x), 3), {"one": conv()}, "result 1 must be a tensor that the network computes"),
+    "input as result": (lambda m, x: (x, m.one(x)), {"one": conv()}, "result must be a tensor that the network comp"),
     "complex": (lambda m, x: torch.fft.fft2(m.one(x)).abs(), {"one": conv()}, "complex tensors aren't supported"),
     "data": (lambda m, x: m.one(x) if x.sum() > 0 else x, {"one": conv()}, "depends on data"),
     "unused": (_hooked, {"one": conv(), "two": conv()}, "nothing uses the parameter two.weight: remove it"),
@@ -156,9 +183,9 @@ def test_checks_of_modules_name_the_path():
     part[1].register_forward_hook(lambda *_: None)
     with pytest.raises(LoweringError, match=r"^part\.1 \(BatchNorm2d\): has a forward hook"):
         graph(lambda m, x: m.part(x), part=part)
-    part = nn.Sequential(conv())
-    part[0].weight.requires_grad_(False)
-    with pytest.raises(LoweringError, match=r"^part\.0 \(Conv2d\): frozen parameters"):
+    part = nn.Sequential(conv(), conv())
+    part[1].weight = nn.Parameter(part[0].weight.detach())  # the same memory by two parameters
+    with pytest.raises(LoweringError, match=r"^part\.1 \(Conv2d\): shares its weight with part\.0"):
         graph(lambda m, x: m.part(x), part=part)
 
 

@@ -1,0 +1,44 @@
+"""Layers' weights as rows in memory, from a torch state dict and back, and the names of shared ones."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..compiler.graph import Graph
+from ..compiler.islands import Island
+from ..compiler.lowering import Layer, LoweringError
+
+__all__ = ["canonical_names", "from_rows", "to_rows"]
+
+
+def to_rows(layer: Layer, state: Mapping) -> np.ndarray:
+    """A layer's filters as rows [r][s][c] and bias, float64; raises LoweringError if one isn't finite."""
+    shape = (layer.q, layer.c, layer.r, layer.s)
+    weight, bias = layer.parameters
+    filters = np.asarray(state[weight], np.float64).reshape(shape).transpose(0, 2, 3, 1).reshape(layer.q, -1)
+    biases = np.asarray(state[bias], np.float64) if bias else np.zeros(layer.q)
+    rows = np.concatenate([filters, biases[:, None]], axis=1)
+    if not np.isfinite(rows).all():
+        raise LoweringError(f"{layer.name}: weights must be finite")
+    return rows
+
+
+def from_rows(layer: Layer, rows: np.ndarray) -> dict[str, torch.Tensor]:
+    """The layer's part of a state dict."""
+    weight, bias = layer.parameters
+    filters = rows[:, :-1].reshape(layer.q, layer.r, layer.s, layer.c).transpose(0, 3, 1, 2)
+    found = {weight: torch.from_numpy(filters.reshape(layer.torch_shape).copy())}
+    return found | ({bias: torch.from_numpy(rows[:, -1].copy())} if bias else {})
+
+
+def canonical_names(module: nn.Module, graph: Graph) -> dict[str, str]:
+    """The state dict's names in order, each with the one under which the graph has the same tensor."""
+    used = {name for node in graph.nodes for name in node.parameters}
+    used |= {name for node in graph.nodes if isinstance(node, Island) for name in node.buffers}
+    shared: dict[int, str] = {}
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    for name in sorted(parameters, key=lambda name: name not in used):
+        shared.setdefault(id(parameters[name]), name)
+    return {name: shared.get(id(parameters.get(name)), name) for name in module.state_dict()}
