@@ -212,6 +212,12 @@ def bench_robustness(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_switches(session: nox.Session) -> None:
+    """Area that each switch of the generator adds, on two FPGA families: writes results/switches.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.switches", *session.posargs)
+
+
+@nox.session
 def bench_boards(session: nox.Session) -> None:
     """Bandwidth of the boards' memories to the accelerator, in simulation: writes results/board_memory.json."""
     session.run("python", "-m", "tb.boards", *session.posargs)

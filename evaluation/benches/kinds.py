@@ -37,14 +37,13 @@ from ...spec.presets import PRESETS, preset
 from ..instruments.results import FOLDER, merge_results
 from ..instruments.single_command import bound
 from .models import CHANNELS, CLASSES, ENLARGED, RATES, SEED, run
+from .switches import SWITCHES
 
-__all__ = ["SWITCHES", "figures", "kind_of", "main", "spans"]
+__all__ = ["figures", "kind_of", "main", "spans"]
 
 COMMAND = "python -m adagp.evaluation.benches.kinds"
 NETWORKS = ("mobilenetv2", "resnet50")
 SIDE, BATCH = 32, 8
-SWITCHES = ("depthwise", "batch_norm", "clamps")
-"""Fields of Config that build what a preset may leave out."""
 
 
 def config_of(name: str) -> Config:
