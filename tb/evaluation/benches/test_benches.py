@@ -141,14 +141,18 @@ def test_best_rate():
     assert numerics.best_rate({0.1: [0.9, 0.7], 0.01: [0.8, 0.8], 0.05: [0.7, 0.8]}) == 0.01
 
 
-def test_a_run_of_other_sources_is_done_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("kind", "of"), [("fp32", "model_sources"), ("int16", "training_sources")])
+def test_a_run_of_other_sources_is_done_again(tmp_path, monkeypatch, kind, of):
     monkeypatch.setattr(numerics, "WORK", tmp_path)
     done = []
-    monkeypatch.setattr(numerics, "run_float", lambda *_: done.append(1) or {"test_accuracy": 0.5})
+    for run in ("run_float", "run_integer"):
+        monkeypatch.setattr(numerics, run, lambda *_, run=run: done.append(run) or {"test_accuracy": 0.5})
     dataset, settings = load_dataset("digits"), TrainSettings()
-    for source in ("a", "a", "b", "b-dirty", "b-dirty"):
-        assert numerics._run("x", "fp32", settings, dataset, source)["commit"] == source
-    assert len(done) == 4
+    for sources, commit in (("a", "1"), ("a", "2"), ("b", "3"), ("b", "3-dirty")):
+        monkeypatch.setattr(numerics, of, lambda sources=sources: sources)
+        record = numerics._run("x", kind, settings, dataset, commit)
+        assert record["sources"] == sources and record["commit"] == {"a": "1", "b": "3"}[sources]
+    assert done == [{"fp32": "run_float", "int16": "run_integer"}[kind]] * 2
 
 
 CONV = {"n": 32, "c": 64, "h": 32, "w": 32, "q": 64, "oh": 32, "ow": 32, "r": 3, "s": 3, "stride": 1, "bias": 1,
