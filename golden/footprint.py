@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 from ..spec.commands import Command, Opcode
 from ..spec.config import Config
-from ..spec.opcodes import UPDATES
+from ..spec.opcodes import BACKWARD_WEIGHTS, DEPTHWISE, UPDATES, WITH_FILTERS
 from ..spec.operands import Operand, operands, outputs
 
 __all__ = ["Runs", "reads", "writes"]
 
-_READS_X = (Opcode.FORWARD, Opcode.BACKWARD_WEIGHT, Opcode.MAXPOOL, Opcode.AVGPOOL)
+_READS_X = (
+    Opcode.FORWARD, Opcode.BACKWARD_WEIGHT, Opcode.MAXPOOL, Opcode.AVGPOOL,
+    Opcode.DEPTHWISE, Opcode.DEPTHWISE_BACKWARD_WEIGHT,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def _window_rows(size: int, out: int, kernel: int, stride: int, pad: int) -> int
 
 def _rows(g: Command, unit: int, address: int, bias: int) -> Runs:
     """Filters with or without their biases."""
-    filter_elements = g.r * g.s * g.c
+    filter_elements = g.r * g.s * (1 if g.opcode in DEPTHWISE else g.c)
     return Runs(address, (filter_elements + bias) * unit, g.q, (filter_elements + 1) * unit)
 
 
@@ -54,7 +57,7 @@ def _images(g: Command, place: Operand) -> Runs:
 
 def _result(g: Command, place: Operand) -> Runs:
     """An operand shaped like the result of a compute command."""
-    if g.opcode == Opcode.BACKWARD_WEIGHT:
+    if g.opcode in BACKWARD_WEIGHTS:
         return _rows(g, place.element_bytes, place.address, g.bias)
     return _images(g, place)
 
@@ -87,8 +90,8 @@ def reads(command: Command, config: Config, a_base: int) -> dict[str, Runs]:
         found["a"] = Runs(a_base, n_operands * unit, g.n, g.h * g.w * pitch * unit)
     elif g.opcode != Opcode.REORGANISE:
         found["a"] = _images(g, places["a"])
-    if g.opcode in (Opcode.FORWARD, Opcode.BACKWARD_DATA):
-        found["b"] = _rows(g, unit, g.b_addr, g.bias if g.opcode == Opcode.FORWARD else 0)
-    elif g.opcode in (Opcode.BACKWARD_WEIGHT, Opcode.MAXPOOL_BACKWARD):
+    if g.opcode in WITH_FILTERS:
+        found["b"] = _rows(g, unit, g.b_addr, g.bias if g.opcode in (Opcode.FORWARD, Opcode.DEPTHWISE) else 0)
+    elif g.opcode in (*BACKWARD_WEIGHTS, Opcode.MAXPOOL_BACKWARD):
         found["b"] = _images(g, places["b"])
     return found | {name: _result(g, places[name]) for name in ("c", "d") if name in places}

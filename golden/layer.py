@@ -11,9 +11,10 @@ import numpy as np
 
 from ..spec.commands import CMode, Command, Opcode
 from ..spec.config import Config
-from ..spec.opcodes import AVERAGES, GEMMS
+from ..spec.opcodes import AVERAGES, BACKWARD_WEIGHTS, DEPTHWISE, GEMMS
 from . import pool
 from .array import matmul
+from .depthwise import depthwise, depthwise_backward_data, depthwise_backward_weight
 from .epilogue import Bound, Result, epilogue
 from .im2col import col2im, im2col
 
@@ -76,6 +77,13 @@ def _sums(command: Command, x: Mapping[str, np.ndarray], config: Config) -> tupl
     if opcode == Opcode.BACKWARD_WEIGHT:
         dw = backward_weight(x["a"], x["b"], command)
         return dw if command.bias else dw[:, :-1], None
+    if opcode == Opcode.DEPTHWISE:
+        return depthwise(x["a"], x["b"], command), None
+    if opcode == Opcode.DEPTHWISE_BACKWARD_DATA:
+        return depthwise_backward_data(x["a"], x["b"], command), None
+    if opcode == Opcode.DEPTHWISE_BACKWARD_WEIGHT:
+        dw = depthwise_backward_weight(x["a"], x["b"], command)
+        return dw if command.bias else dw[:, :-1], None
     if opcode == Opcode.MAXPOOL:
         return pool.maxpool(x["a"], command, config.operand_width)
     if opcode == Opcode.MAXPOOL_BACKWARD:
@@ -88,7 +96,7 @@ def _sums(command: Command, x: Mapping[str, np.ndarray], config: Config) -> tupl
 
 
 def _sums_exponent(command: Command, exps: LayerExponents) -> int:
-    if command.opcode in GEMMS:
+    if command.opcode in (*GEMMS, *DEPTHWISE):
         return exps.a + exps.b
     return exps.a + command.const_exponent if command.opcode in AVERAGES else exps.a
 
@@ -96,9 +104,9 @@ def _sums_exponent(command: Command, exps: LayerExponents) -> int:
 def _dry_exponent(command: Command, exps: LayerExponents, config: Config) -> int:
     """Exponent of a dry run's result: the sums', or the least at which a bias keeps its maximum."""
     exp_acc = _sums_exponent(command, exps)
-    if command.bias and command.opcode == Opcode.FORWARD:
+    if command.bias and command.opcode in (Opcode.FORWARD, Opcode.DEPTHWISE):
         return max(exp_acc, exps.b - config.bias_room)
-    if command.bias and command.opcode == Opcode.BACKWARD_WEIGHT:
+    if command.bias and command.opcode in BACKWARD_WEIGHTS:
         return max(exp_acc, exps.b - config.bias_gradient_room)
     return exp_acc
 
@@ -116,12 +124,12 @@ def compute(
 ) -> tuple[Result, np.ndarray | None]:
     """Result of a compute command from its operands ``x`` (by name: a, b, c, d), and MAXPOOL's index tensor.
 
-    A REORGANISE takes ``x["sums"]``. BACKWARD_WEIGHT without ``bias`` has one element less per filter.
+    A REORGANISE takes ``x["sums"]``. A weight gradient without ``bias`` has one element less per filter.
     """
     acc, index = _sums(command, x, config)
     exp_acc = _sums_exponent(command, exps)
-    bias = command.bias and command.opcode == Opcode.FORWARD
-    bias_gradient = command.bias and command.opcode == Opcode.BACKWARD_WEIGHT
+    bias = command.bias and command.opcode in (Opcode.FORWARD, Opcode.DEPTHWISE)
+    bias_gradient = command.bias and command.opcode in BACKWARD_WEIGHTS
     result = epilogue(
         acc, exp_acc, _dry_exponent(command, exps, config) if dry else exps.out,
         acc_width=config.acc_width, operand_width=config.operand_width,

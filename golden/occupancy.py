@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..spec.commands import Command, Opcode
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
-from ..spec.opcodes import BACKWARD, POOLS
+from ..spec.opcodes import BACKWARD, DEPTHWISE, GEMMS
 
 __all__ = ["Misfit", "Tile", "misfit"]
 
@@ -36,7 +36,7 @@ class Tile:
     def __init__(self, command: Command):
         g = command
         back = g.opcode in BACKWARD
-        self.weight, self.pool = g.opcode == Opcode.BACKWARD_WEIGHT, g.opcode in POOLS
+        self.weight, self.pool = g.opcode == Opcode.BACKWARD_WEIGHT, g.opcode not in GEMMS
         self.height, self.width = (g.h, g.w) if back else (g.oh, g.ow)
         self.inner, self.outer = (g.q, g.c) if back else (g.c, g.q)
         i_tile, o_tile = (g.qb, g.cb) if back else (g.cb, g.qb)
@@ -85,6 +85,22 @@ def _result(t: Tile, command: Command, config: Config, rows: int) -> ErrorCode:
     return ErrorCode.C_OVERFLOW if used > config.c_elements else ErrorCode.NONE
 
 
+def _depthwise_misfit(t: Tile, command: Command, config: Config) -> ErrorCode:
+    """Memories beside operand A's for a tile of a depthwise convolution."""
+    sums = command.opcode == Opcode.DEPTHWISE_BACKWARD_WEIGHT
+    residue = -1 if command.opcode == Opcode.DEPTHWISE_BACKWARD_DATA else 1
+    filters = t.pixels * t.o if sums else t.taps * _align(t.o, residue, config.banks)
+    if filters > config.b_elements:
+        return ErrorCode.B_OVERFLOW
+    elements = t.taps + command.bias
+    if sums and -(-t.o // config.rows) * elements > config.kept_words:
+        return ErrorCode.ACC_OVERFLOW
+    if t.o * (_align(elements, 1, config.banks) if sums else t.pixels) > config.c_elements:
+        return ErrorCode.C_OVERFLOW
+    biases = t.o if command.opcode == Opcode.DEPTHWISE and command.bias else 0
+    return ErrorCode.BIAS_OVERFLOW if biases > config.bias_words * config.rows else ErrorCode.NONE
+
+
 def misfit(command: Command, config: Config) -> Misfit | None:
     """The first tile that doesn't fit, of a command that :func:`.validate.validate` finds legal; None if all fit."""
     t = Tile(command)
@@ -93,6 +109,9 @@ def misfit(command: Command, config: Config) -> Misfit | None:
         return Misfit(ErrorCode.BAD_GEOMETRY, reads=False)
     if sizes[-1] > config.a_elements:
         return Misfit(ErrorCode.A_OVERFLOW, reads=False)
+    if command.opcode in DEPTHWISE:
+        code = _depthwise_misfit(t, command, config)
+        return None if code == ErrorCode.NONE else Misfit(code)
     if command.opcode == Opcode.MAXPOOL_BACKWARD and sizes[-1] > config.b_elements:
         return Misfit(ErrorCode.B_OVERFLOW)
     vector = t.grid_w * t.grid_h * t.images if t.weight else t.taps * t.i

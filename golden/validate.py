@@ -6,7 +6,9 @@ from ..spec.commands import Adam, CMode, Command, Opcode, Source
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from ..spec.numerics import CONSTANT_MAX, operand_max, window_sizes
-from ..spec.opcodes import AVERAGES, BACKWARD, COMPUTE, GEMMS, MAXIMA, POOLS, UPDATES, built
+from ..spec.opcodes import (
+    AVERAGES, BACKWARD, BACKWARD_WEIGHTS, COMPUTE, DEPTHWISE, GEMMS, MAXIMA, POOLS, UPDATES, built,
+)  # fmt: skip
 
 __all__ = ["validate"]
 
@@ -41,10 +43,10 @@ def _geometry(command: Command, config: Config) -> ErrorCode:
     for size, out, kernel, pad in ((g.h, g.oh, g.r, g.pad_y), (g.w, g.ow, g.s, g.pad_x)):
         if (out - 1) * g.stride + kernel > size + 2 * pad:
             return ErrorCode.BAD_GEOMETRY
-    if (g.opcode in POOLS and g.q != g.c) or 0 < g.y_pitch < g.q or 0 < g.x_pitch < g.c:
+    if (g.opcode not in GEMMS and g.q != g.c) or 0 < g.y_pitch < g.q or 0 < g.x_pitch < g.c:
         return ErrorCode.BAD_GEOMETRY
     channels = g.c if g.opcode in BACKWARD else g.q
-    if g.opcode != Opcode.BACKWARD_WEIGHT and any(0 < pitch < channels for pitch in (g.c_pitch, g.d_pitch)):
+    if g.opcode not in BACKWARD_WEIGHTS and any(0 < pitch < channels for pitch in (g.c_pitch, g.d_pitch)):
         return ErrorCode.BAD_GEOMETRY
     return _sizes(command, config)
 
@@ -54,8 +56,8 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
     g = command
     taps = g.r * g.s
     filter_elements = taps * g.c
-    channels = g.q if g.opcode == Opcode.BACKWARD_DATA else g.c
-    reduction = g.n * g.oh * g.ow if g.opcode == Opcode.BACKWARD_WEIGHT else taps * channels
+    channels = g.q if g.opcode == Opcode.BACKWARD_DATA else 1 if g.opcode in DEPTHWISE else g.c
+    reduction = g.n * g.oh * g.ow if g.opcode in BACKWARD_WEIGHTS else taps * channels
     if max(filter_elements, reduction) >= _PRODUCT:
         return ErrorCode.BAD_GEOMETRY
     if g.opcode not in POOLS and reduction > config.max_reduction:
@@ -76,10 +78,10 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
         return ErrorCode.BAD_GEOMETRY
     big, small = g.n * g.h * g.w, g.n * g.oh * g.ow
     tensors = [big * max(g.c, g.x_pitch), small * max(g.q, g.y_pitch)]
-    if g.opcode != Opcode.BACKWARD_WEIGHT:
+    if g.opcode not in BACKWARD_WEIGHTS:
         tensors.append((big if g.opcode in BACKWARD else small) * max(g.c_pitch, g.d_pitch))
     if g.opcode not in POOLS:
-        tensors.append(g.q * (filter_elements + 1))
+        tensors.append(g.q * ((taps if g.opcode in DEPTHWISE else filter_elements) + 1))
     return ErrorCode.BAD_GEOMETRY if max(tensors) * config.operand_bytes >= _PRODUCT else ErrorCode.NONE
 
 

@@ -158,7 +158,8 @@ class Core(wiring.Component):
         vectors = engine("vectors", RegisterSlice(VectorLayout(config)), draining)  # between engines that are far apart
         connect(m, self.compute.vector, vectors.i)
         connect(m, vectors.o, self.drain.vector)
-        for name in ("bias_valid", "bias_half", "bias_start", "bias_data"):
+        biases = ("bias_valid", "bias_half", "bias_start", "bias_data")
+        for name in (*biases, "bias_vector") if config.convolves_channels else biases:
             m.d.comb += getattr(self.drain, name).eq(getattr(self.fill, name))
         self._connect(m)
         self._reports(m)

@@ -37,7 +37,7 @@ class Config:
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
     ``depthwise``, ``batch_norm`` and ``clamps`` are switches of hardware for depthwise convolutions, batch norm, and
-    bounds and slopes of ReLUs. None of it is built yet, so they must be False.
+    bounds and slopes of ReLUs. ``batch_norm`` and ``clamps`` aren't built yet, so they must be False.
 
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
@@ -105,7 +105,7 @@ class Config:
         require(1 <= self.n_predicted <= 65535, "n_predicted", self.n_predicted, "1 <= n_predicted <= 65535")
         depth = self.predictor_depth
         require(is_power_of_two(depth) and 2 <= depth <= 64, "predictor_depth", depth, "a power of two in 2..64")
-        for field in ("depthwise", "batch_norm", "clamps"):
+        for field in ("batch_norm", "clamps"):
             require(not getattr(self, field), field, getattr(self, field), f"{field} is False (not built yet)")
         require(self.variant in VARIANTS, "variant", self.variant, f"variant in {{{', '.join(VARIANTS)}}}")
         if self.predicts and self.predictor_rows:
@@ -152,6 +152,11 @@ class Config:
     def pools(self) -> bool:
         """True if the core has a pool unit: it has unless its array is only the predictor's."""
         return self.predictor_rows > 0
+
+    @property
+    def convolves_channels(self) -> bool:
+        """True if the core has hardware for depthwise convolutions."""
+        return self.pools and self.depthwise
 
     @property
     def predictor_bytes(self) -> int:
@@ -218,12 +223,19 @@ class Config:
         return operand_max(self.operand_width)
 
     @property
-    def bias_elements(self) -> int:
-        """Most biases of a tile: half of the bias memory has 64 words of ``cols``.
+    def kept_words(self) -> int:
+        """Vectors of sums that the pool unit keeps from tile to tile, a memory block's depth."""
+        return 512
 
-        An array that is only the predictor's has few columns, so its bias memory has 128 words in each half.
-        """
-        return (64 if self.pools else 128) * self.cols
+    @property
+    def bias_words(self) -> int:
+        """Words in half of the bias memory: an array that is only the predictor's has few columns."""
+        return 64 if self.pools else 128
+
+    @property
+    def bias_elements(self) -> int:
+        """Most biases of a tile of the array: ``cols`` a word. (DEPTHWISE has ``rows`` a word.)"""
+        return self.bias_words * self.cols
 
     @property
     def a_elements(self) -> int:

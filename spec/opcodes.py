@@ -4,7 +4,8 @@ from .commands import Opcode
 from .config import Config
 
 __all__ = [
-    "AVERAGES", "BACKWARD", "COMPUTE", "DEPTHWISE", "GEMMS", "MAXIMA", "NORMS", "POOLS", "UPDATES", "built",
+    "AVERAGES", "BACKWARD", "BACKWARD_WEIGHTS", "COMPUTE", "DEPTHWISE", "GEMMS", "MAXIMA", "NORMS", "POOLS", "UPDATES",
+    "WITH_FILTERS", "built",
 ]  # fmt: skip
 
 GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
@@ -34,8 +35,16 @@ COMPUTE = tuple(Opcode(number) for number in range(Opcode.FORWARD, Opcode.UPDATE
 UPDATES = (Opcode.UPDATE, Opcode.ADAM)
 """Opcodes that the update unit executes."""
 
-BACKWARD = (Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD)
+BACKWARD = (
+    Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD, Opcode.DEPTHWISE_BACKWARD_DATA,
+)  # fmt: skip
 """Commands that read what is shaped like Y through operand A, and write what is shaped like X."""
+
+BACKWARD_WEIGHTS = (Opcode.BACKWARD_WEIGHT, Opcode.DEPTHWISE_BACKWARD_WEIGHT)
+"""Commands that sum up gradients of filters, over the pixels."""
+
+WITH_FILTERS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.DEPTHWISE, Opcode.DEPTHWISE_BACKWARD_DATA)
+"""Commands that read filters as operand B."""
 
 
 def built(config: Config) -> tuple[Opcode, ...]:

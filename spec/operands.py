@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 from .commands import CMode, Command, Opcode, Source
 from .config import Config
-from .opcodes import BACKWARD, MAXIMA, UPDATES
+from .opcodes import BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, MAXIMA, UPDATES, WITH_FILTERS
 
 __all__ = ["WAITS", "Operand", "counted", "macs", "operands", "outputs"]
 
 WAITS = ("wait_main", "wait_update", "wait_predictor")
 """Fields that say how many earlier commands of each kind must be complete."""
-
-_WITH_FILTERS = (Opcode.FORWARD, Opcode.BACKWARD_DATA)
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,9 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
             del sizes["a"]
         places = {"a": a_base, "b": g.b_addr, "c": g.c_addr, "d": g.d_addr, "out": g.out_addr}
         return {name: Operand(places[name], (g.count,), sizes[name]) for name in sizes}
-    x, y, filters = (g.n, g.h, g.w, g.c), (g.n, g.oh, g.ow, g.q), (g.q, g.r * g.s * g.c + 1)
-    out = filters if g.opcode == Opcode.BACKWARD_WEIGHT else x if g.opcode in BACKWARD else y
+    depth = 1 if g.opcode in DEPTHWISE else g.c
+    x, y, filters = (g.n, g.h, g.w, g.c), (g.n, g.oh, g.ow, g.q), (g.q, g.r * g.s * depth + 1)
+    out = filters if g.opcode in BACKWARD_WEIGHTS else x if g.opcode in BACKWARD else y
 
     def place(address, shape, own_pitch=0):
         pitch = g.y_pitch if shape is y else g.x_pitch if shape is x else 0
@@ -63,9 +62,9 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
     found = {"out": place(g.out_addr, out)}
     if g.opcode != Opcode.REORGANISE:
         found["a"] = place(a_base, y if g.opcode in BACKWARD else x)
-    if g.opcode in _WITH_FILTERS:
+    if g.opcode in WITH_FILTERS:
         found["b"] = place(g.b_addr, filters)
-    elif g.opcode == Opcode.BACKWARD_WEIGHT or g.opcode in MAXIMA:
+    elif g.opcode in (*BACKWARD_WEIGHTS, *MAXIMA):
         found["b"] = place(g.b_addr, y)
     if g.c_mode != CMode.NONE:
         found["c"] = place(g.c_addr, out, g.c_pitch)
@@ -89,7 +88,7 @@ def outputs(command: Command) -> tuple[str, ...]:
 
 
 def macs(command: Command) -> int:
-    """Multiply-accumulates of a command, padding and dilation zeros included.
+    """Multiply-accumulates of the array in a command, padding and dilation zeros included.
 
     BACKWARD_WEIGHT reduces over output rows dilated by the stride, without zeros between its tiles.
     """

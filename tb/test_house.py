@@ -56,7 +56,7 @@ TWINS = {
         "requantise", "array", "epilogue", "pool", "update", "exponents", "im2col", "reorganise", "quality",
         "random_signs", "channel_constants",
     )
-} | {"adam": "adam_lane", "bfloat16": "pe"}  # fmt: skip
+} | {"adam": "adam_lane", "bfloat16": "pe", "depthwise": "pool"}  # fmt: skip
 """Datapath blocks: golden/KEY.py computes the same as the hardware of VALUE.py somewhere in rtl/."""
 WHOLES = {
     "__init__",

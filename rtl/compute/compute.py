@@ -118,24 +118,28 @@ class Compute(wiring.Component):
     def _describe(self, m, fetch_a, fetch_b, feeder, pool):
         """Give each unit its part of the descriptor.
 
-        Returns three bits, valid a cycle after the descriptor: it is a GEMM, it is SELECT, it swaps the operands.
+        Returns three bits, valid a cycle after the descriptor: it is a GEMM, it is another one that reads B, it swaps
+        the operands.
         """
         job = self.i.payload
         a, b = fetch_a.walk.payload, fetch_b.walk.payload
         outer, reduction = range(N_OUTER), range(N_REDUCTION)
         # A descriptor is shown when it has been valid for a cycle, so flags made from it alone can be registers.
-        gemm, selects, swapped = (Signal(name=name) for name in ("gemm", "selects", "swapped"))
+        gemm, selects, swapped, dots = (Signal(name=name) for name in ("gemm", "selects", "swapped", "dots"))
         m.d.sync += [
             gemm.eq((job.mode == VectorMode.GEMM) | (not self.config.pools)),
             selects.eq(job.mode == VectorMode.SELECT), swapped.eq(job.swap),
+            dots.eq((job.mode == VectorMode.DOT) & self.config.convolves_channels),
         ]  # fmt: skip
         m.d.comb += [
-            a.new.eq(job.new_a), a.n_k.eq(job.n_k), a.ones.eq(job.ones), a.repeat.eq(Mux(gemm & ~swapped, job.n_b, 1)),
+            a.new.eq(job.new_a), a.n_k.eq(job.n_k), a.ones.eq(job.ones), a.n_ones.eq(Mux(gemm, 1, job.n_a)),
+            a.repeat.eq(Mux(gemm & ~swapped, job.n_b, 1)),
             [a.n[i].eq(job[f"n{i}"]) for i in outer], [a.jump[i].eq(job[f"jump{i}"]) for i in outer],
             [a.k[i].eq(job[f"k{i}"]) for i in reduction], [a.kjump[i].eq(job[f"kjump{i}"]) for i in reduction],
             feeder.gemm.payload.first.eq(job.first), feeder.gemm.payload.last.eq(job.last),
             pool.job.payload.mode.eq(job.mode), pool.job.payload.n_taps.eq(job.n_a),
             pool.job.payload.mantissa.eq(job.mantissa),
+            pool.job.payload.adds.eq(~job.first), pool.job.payload.keeps.eq(~job.last),
         ]  # fmt: skip
         # A walk is offered a cycle after its descriptor is shown, so B's, which is selected, can come from a register.
         chosen = Signal(WalkLayout, reset_less=True)
@@ -147,11 +151,20 @@ class Compute(wiring.Component):
                 chosen.n[-1].eq(job.n_b), chosen.jump[-1].eq(job.b_stride),
                 chosen.k[-1].eq(job.n_k), chosen.kjump[-1].eq(1),
             ]  # fmt: skip
+        if self.config.convolves_channels:
+            with m.Elif(dots):
+                m.d.sync += [
+                    chosen.n_k.eq(job.n_k), chosen.ones.eq(0), chosen.repeat.eq(1),
+                    [n.eq(1) for n in (*list(chosen.n)[:-2], *chosen.k)],
+                    chosen.n[-2].eq(job.n_b), chosen.jump[-2].eq(job.kjump0),
+                    chosen.n[-1].eq(job.n_a), chosen.jump[-1].eq(job.b_stride),
+                    chosen.k[-1].eq(job.n_k), chosen.kjump[-1].eq(1),
+                ]  # fmt: skip
         if self.config.pools:
             with m.Else():  # SELECT reads B where it reads A
                 m.d.sync += chosen.eq(a)
         m.d.sync += chosen.new.eq(job.new_b)
-        return gemm, selects, swapped
+        return gemm, selects | dots, swapped
 
     def _dispatch(self, m, fetch_a, fetch_b, feeder, pool, gemm, selects, swapped):
         """Show the descriptor to its units until each has taken it.

@@ -1,6 +1,6 @@
 """Operand fetch: walks a tile in a scratchpad and streams vectors of reduction elements."""
 
-from amaranth import Cat, Module, Signal, signed
+from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,12 +20,12 @@ WalkLayout = data.StructLayout({
     "new": 1,
     "n": data.ArrayLayout(COUNT_BITS, N_OUTER), "jump": data.ArrayLayout(signed(JUMP_BITS), N_OUTER),
     "k": data.ArrayLayout(COUNT_BITS, N_REDUCTION), "kjump": data.ArrayLayout(signed(JUMP_BITS), N_REDUCTION),
-    "n_k": COUNT_BITS, "ones": 1, "repeat": COUNT_BITS,
+    "n_k": COUNT_BITS, "ones": 1, "n_ones": COUNT_BITS, "repeat": COUNT_BITS,
 })  # fmt: skip
 """A walk through one tile. ``new`` changes to the other half first. ``n``, ``jump`` (outer positions) and ``k``,
 ``kjump`` (reduction) are odometers over operands, ``n_k`` is the reduction's length. ``ones`` adds an outer position
-that reads as ones. For each group of ``rows`` reduction elements the outer positions are walked ceil(repeat / cols)
-times.
+that reads as ones, with ``Config.depthwise`` ``n_ones`` of them. For each group of ``rows`` reduction elements the
+outer positions are walked ceil(repeat / cols) times.
 """
 
 
@@ -181,9 +181,10 @@ class Im2col(wiring.Component):
         prepared = Signal()
         end_group, taken = Signal(), Signal()
         final, single = Signal(), Signal()  # the group's last repetition, its only one
+        start = Signal()
+        last_extra = self._count_ones(m, walk, start, taken, extra)
 
         armed = Signal()  # the walk may start when its predecessor has ended
-        start = Signal()
         arming = self.walk.valid & prepared & (~walk.new | self.full.avail)
         m.d.sync += armed.eq(arming & ~start)
         offers, takes = self._prepare(m, offsets, prepared)
@@ -204,14 +205,14 @@ class Im2col(wiring.Component):
         m.d.comb += [
             position.valid.eq(busy & group_valid), position.half.eq(half), position.free.eq(first),
             position.ones.eq(extra), position.lanes.eq(group.lanes),
-            position.end_pass.eq(extra | (odometer.last & ~ones)),
+            position.end_pass.eq((extra & last_extra) | (odometer.last & ~ones & ~extra)),
             position.end_sweep.eq(position.end_pass & final),
             position.end_walk.eq(position.end_sweep & group.last),
             taken.eq(position.valid & step), odometer.step.eq(taken & ~extra), end_group.eq(taken & position.end_sweep),
             following.o.ready.eq(~group_valid | end_group),
         ]  # fmt: skip
         with m.If(taken):
-            m.d.sync += [first.eq(0), extra.eq(ones & odometer.last & ~extra)]
+            m.d.sync += [first.eq(0), extra.eq(Mux(extra, ~last_extra, ones & odometer.last))]
             with m.If(position.end_pass):
                 m.d.sync += [left.eq(left - config.cols), final.eq(left <= 2 * config.cols)]
             with m.If(position.end_sweep):
@@ -223,6 +224,20 @@ class Im2col(wiring.Component):
         loading = following.o.valid & following.o.ready
         walking = (arming & ~armed) | start | offsets.busy | loading | offers | takes
         return odometer.address, group.offset, walking
+
+    def _count_ones(self, m, walk, start, taken, extra):
+        """Whether an added position is its pass's last."""
+        if not self.config.convolves_channels:
+            return 1
+        n_ones, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        single, last = Signal(), Signal()
+        with m.If(taken & extra):
+            m.d.sync += [left.eq(left - 1), last.eq(left == 2)]
+        with m.If(taken & ~extra):
+            m.d.sync += [left.eq(n_ones), last.eq(single)]
+        with m.If(start):
+            m.d.sync += [n_ones.eq(walk.n_ones), single.eq(walk.n_ones == 1)]
+        return last
 
     def _prepare(self, m, offsets, prepared):
         """Begin the offsets' walk ahead of the outer one, which waits for its tile and its predecessor.

@@ -6,15 +6,20 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
 from ...spec.microcode.descriptors import VectorMode
+from ..lib.block_memory import BlockMemory
 from ..lib.interfaces import VectorLayout
 from ..lib.multiplier import Multiplier
 from ..lib.odometer import COUNT_BITS
+from ..lib.skid import Skid
 from .im2col import OperandVector
 
 __all__ = ["Pool", "PoolLayout"]
 
-PoolLayout = data.StructLayout({"mode": 2, "n_taps": COUNT_BITS, "mantissa": 16})
-"""A job of the pool unit; MAX and SELECT expect mantissa 1."""
+PoolLayout = data.StructLayout({"mode": 3, "n_taps": COUNT_BITS, "mantissa": 16, "adds": 1, "keeps": 1})
+"""A job of the pool unit; MAX and SELECT expect mantissa 1.
+
+DOT with ``keeps`` keeps its results, up to ``kept_words``; with ``adds`` it adds to those kept by the job before.
+"""
 
 
 class Pool(wiring.Component):
@@ -22,13 +27,14 @@ class Pool(wiring.Component):
 
     SUM gives the mantissa times the sum. MAX gives the maximum, of equal ones the first, then 1 + the number of its
     tap. SELECT gives the sum of those lanes whose lane of ``b`` is the tap's number, counted from n_taps down to 1.
+    DOT, with ``Config.depthwise``, gives the sum of the lanes' products.
 
     Members
     -------
     job : In(stream.Signature(PoolLayout))
         the jobs
     a, b : In(stream.Signature(OperandVector(config)))
-        vectors of taps; SELECT takes both
+        vectors of taps; SELECT and DOT take both
     o : Out(stream.Signature(VectorLayout(config)))
         the results
     busy : Out(1)
@@ -36,7 +42,7 @@ class Pool(wiring.Component):
 
     Timing
     ------
-    A tap a cycle, as long as results leave as fast: a result takes two cycles, MAX's three.
+    A tap a cycle, as long as results leave as fast: a result takes a cycle, MAX's two.
     """
 
     def __init__(self, config: Config):
@@ -51,14 +57,14 @@ class Pool(wiring.Component):
         m = Module()
         config = self.config
         job = Signal(PoolLayout)
-        is_max, selects, taking = Signal(), Signal(), Signal()
+        is_max, selects, multiplies, taking = Signal(), Signal(), Signal(), Signal()
+        working = Signal()  # until the job's last result has been given to ``skid``
         countdown = Signal(COUNT_BITS)
         first, last, single = Signal(), Signal(), Signal()  # the tap is its window's first, last, only one
         s1, s2, s3 = (Signal(data.StructLayout({
             "valid": 1, "first": 1, "last": 1, "end": 1, "missed": config.rows,
         }), name=f"s{stage}") for stage in (1, 2, 3))  # fmt: skip
-        step, taken = Signal(init=1), Signal()
-        may = Signal(init=1, reset_less=True)  # a copy of ``step`` for the operands, as each has many loads
+        step, taken = Signal(), Signal()
         lanes = range(config.rows)
         value = [Signal(signed(config.acc_width), name=f"value{i}", reset_less=True) for i in lanes]
         index = [Signal(COUNT_BITS, name=f"index{i}", reset_less=True) for i in lanes]
@@ -66,14 +72,15 @@ class Pool(wiring.Component):
 
         m.d.comb += [
             self.job.ready.eq(~self.busy),
-            taken.eq(taking & may & self.a.valid & (self.b.valid | ~selects)),
-            self.a.ready.eq(taken), self.b.ready.eq(taken & selects),
+            taken.eq(taking & step & self.a.valid & (self.b.valid | ~(selects | multiplies))),
+            self.a.ready.eq(taken), self.b.ready.eq(taken & (selects | multiplies)),
         ]  # fmt: skip
         with m.If(self.job.valid & self.job.ready):
             m.d.sync += [
-                self.busy.eq(1), taking.eq(1), job.eq(self.job.payload), countdown.eq(self.job.payload.n_taps),
+                working.eq(1), taking.eq(1), job.eq(self.job.payload), countdown.eq(self.job.payload.n_taps),
                 is_max.eq(self.job.payload.mode == VectorMode.MAX),
                 selects.eq(self.job.payload.mode == VectorMode.SELECT),
+                multiplies.eq((self.job.payload.mode == VectorMode.DOT) & config.convolves_channels),
                 first.eq(1), last.eq(self.job.payload.n_taps == 1), single.eq(self.job.payload.n_taps == 1),
             ]  # fmt: skip
         with m.If(taken):
@@ -92,18 +99,22 @@ class Pool(wiring.Component):
             ]  # fmt: skip
             with m.If(s2.valid):
                 m.d.sync += number.eq(Mux(s2.first, 1, number + 1))
+        kept = self._keep(m, job, multiplies, step, s1, done, value) if config.convolves_channels else [0] * config.rows
         width = max(config.operand_width, PoolLayout["mantissa"].width + 1)
         for lane in lanes:
             m.submodules[f"multiplier{lane}"] = multiplier = Multiplier(width)
             m.d.comb += [
-                multiplier.a.eq(self.a.payload.data[lane]), multiplier.b.eq(job.mantissa), multiplier.b_en.eq(1),
+                multiplier.a.eq(self.a.payload.data[lane]), multiplier.b_en.eq(Mux(multiplies, step, 1)),
                 multiplier.en.eq(step),
             ]  # fmt: skip
-            self._reduce(m, lane, step, is_max, s2, multiplier.o, number, value[lane], index[lane])
-        self._give(m, step, may, s3.last, done, is_max, value, index)
+            m.d.comb += multiplier.b.eq(job.mantissa)
+            with m.If(multiplies):
+                m.d.comb += multiplier.b.eq(self.b.payload.data[lane])
+            self._reduce(m, lane, step, is_max, s2, multiplier.o, number, value[lane], index[lane], kept[lane])
+        self._give(m, step, done, is_max, job.keeps & multiplies, working, value, index)
         return m
 
-    def _reduce(self, m, lane, step, is_max, tap, scaled, number, value, index):
+    def _reduce(self, m, lane, step, is_max, tap, scaled, number, value, index, kept):
         """Join one lane's tap, from the second stage, to its sum or maximum in the third.
 
         The tap is compared a cycle before, with the maximum and with the tap ahead, which may become the maximum
@@ -128,28 +139,51 @@ class Pool(wiring.Component):
                 beats_ahead.eq(tap.valid & (always | beats(s3_scaled))),
             ]  # fmt: skip
             with m.If(takes):
-                m.d.sync += [value.eq(Mux(fresh, 0, value) + s3_scaled), index.eq(number)]
+                m.d.sync += [value.eq(Mux(fresh, kept, value) + s3_scaled), index.eq(number)]
 
-    def _give(self, m, step, may, finishes, done, is_max, value, index):
-        """Move a finished window into result registers, and give it from there, before its indices if any.
+    def _keep(self, m, job, multiplies, step, s1, done, value):
+        """Keep finished windows in a memory; what the next windows add to, each lane's, when they are in stage 3.
 
-        It leaves while the next window is reduced. When that one is ``done`` too, everything waits (``step`` is low).
+        A window is read when its first tap is in stage 1, so long before the same window is written.
         """
-        takes, index_next, final = Signal(), Signal(), Signal()
-        m.d.comb += takes.eq(done.valid & ~self.o.valid)
-        moves = Mux(step, ~(finishes & (done.valid | self.o.valid)), ~self.o.valid)
-        m.d.sync += [step.eq(moves), may.eq(moves)]
-        with m.If(takes):
-            m.d.sync += [self.o.valid.eq(1), index_next.eq(is_max), final.eq(done.end)]
-        with m.Elif(self.o.ready & index_next):
-            m.d.sync += index_next.eq(0)
-        with m.Elif(self.o.valid & self.o.ready):
-            m.d.sync += [self.o.valid.eq(0), self.busy.eq(~final)]
+        config = self.config
+        m.submodules.sums = sums = BlockMemory(
+            data.ArrayLayout(signed(config.acc_width), config.rows), config.kept_words
+        )  # fmt: skip
+        starts = self.job.valid & self.job.ready
+        for address, moves in ((sums.r_addr, s1.valid & s1.last), (sums.w_addr, done.valid)):
+            word = Signal.like(address)
+            m.d.comb += address.eq(word)
+            with m.If(step & moves):
+                m.d.sync += word.eq(word + 1)
+            with m.If(starts):
+                m.d.sync += word.eq(0)
+        m.d.comb += [sums.r_en.eq(step), sums.w_en.eq(step & done.valid & job.keeps & multiplies)]
+        kept = [Signal.like(each, name=f"kept{lane}") for lane, each in enumerate(value)]
+        for lane, each in enumerate(kept):
+            m.d.comb += sums.w_data[lane].eq(value[lane])
+            with m.If(step):
+                m.d.sync += each.eq(Mux(job.adds & multiplies, sums.r_data[lane], 0))
+        return kept
+
+    def _give(self, m, step, done, is_max, keeps, working, value, index):
+        """Give finished windows, each before its indices if any, which leave while the next window is reduced.
+
+        While that can't leave, everything waits.
+        """
+        m.submodules.skid = skid = Skid(self.o.payload.shape())
+        wiring.connect(m, skid.o, wiring.flipped(self.o))
+        pending = Signal()  # indices are to leave
+        m.d.comb += [
+            skid.i.valid.eq(pending | (done.valid & ~keeps)), step.eq(skid.i.ready & ~(pending & done.valid)),
+            self.busy.eq(working | pending | self.o.valid),
+        ]  # fmt: skip
+        with m.If(step & done.valid & done.end):
+            m.d.sync += working.eq(0)
+        with m.If(skid.i.ready):
+            m.d.sync += pending.eq(~pending & done.valid & is_max)
         for lane in range(self.config.rows):
-            result = Signal(signed(self.config.acc_width), name=f"result{lane}", reset_less=True)
             second = Signal(COUNT_BITS, name=f"second{lane}", reset_less=True)
-            m.d.comb += self.o.payload[lane].eq(result)
-            with m.If(~self.o.valid):
-                m.d.sync += [result.eq(value[lane]), second.eq(index[lane])]
-            with m.Elif(self.o.ready):
-                m.d.sync += result.eq(second)
+            m.d.comb += skid.i.payload[lane].eq(Mux(pending, second, value[lane]))
+            with m.If(~pending):
+                m.d.sync += second.eq(index[lane])

@@ -98,6 +98,8 @@ class Fill(wiring.Component):
         writes to the scratchpads
     bias_valid, bias_start, bias_half, bias_data : Out
         biases in order, ``bias_start`` with a descriptor's first
+    bias_vector : Out(1)
+        biases of DEPTHWISE; with ``Config.depthwise``
     a_free, b_free, c_free : Out(Token())
         free halves of the scratchpads
     a_full, b_full, c_ready : Out(1)
@@ -125,6 +127,7 @@ class Fill(wiring.Component):
             "b": Out(PadWrite(config, 2 * config.b_depth)),
             "c": Out(PadWrite(config, 2 * config.c_depth)),
             "bias_valid": Out(1), "bias_half": Out(1), "bias_start": Out(1), "bias_data": Out(signed(config.acc_width)),
+            **({"bias_vector": Out(1)} if config.convolves_channels else {}),
             "a_free": Out(Token()), "b_free": Out(Token()), "c_free": Out(Token()),
             "a_full": Out(1), "b_full": Out(1), "c_ready": Out(1),
             "fault": Out(1), "fault_command": Out(_LAYOUT["command"].width), "busy": Out(1),
@@ -255,3 +258,5 @@ class Fill(wiring.Component):
             Cat(self.bias_valid, self.bias_start, self.bias_half).eq(delayed(m, flags, 1 + Requantise.LATENCY)),
             self.bias_data.eq(requantise.o),
         ]
+        if config.convolves_channels:
+            m.d.comb += self.bias_vector.eq(delayed(m, d.vector, 1 + Requantise.LATENCY))

@@ -54,6 +54,8 @@ class Drain(wiring.Component):
         ports of the C scratchpad
     bias_valid, bias_half, bias_start, bias_data : In
         biases, see :class:`.bias.BiasMemory`
+    bias_vector : In(1)
+        ``rows`` biases to a word, see :class:`.bias.BiasMemory`; with ``Config.depthwise``
     acc_full, c_ready : Out(Token())
         tokens that are taken
     acc_free, drained : Out(1)
@@ -95,6 +97,7 @@ class Drain(wiring.Component):
             "c_write": Out(PadWrite(config, 2 * config.c_depth)),
             "bias_valid": In(1), "bias_half": In(1), "bias_start": In(1),
             "bias_data": In(signed(config.acc_width)),
+            **({"bias_vector": In(1)} if config.convolves_channels else {}),
             "acc_full": Out(Token()), "c_ready": Out(Token()),
             "acc_free": Out(1), "drained": Out(1),
             "result_valid": Out(1), "result": Out(ResultLayout(config)),
@@ -127,7 +130,7 @@ class Drain(wiring.Component):
             en.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))), self.vector.ready.eq(wanted),
         ]  # fmt: skip
         self._operands(m, d, en, delayed(m, step.valid, 1, en), asking, epilogue)
-        self._bias(m, d, entering, entering.valid & ~held, epilogue)
+        self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
         full, tail = lane_masks(m, config, d)
@@ -269,5 +272,7 @@ class Drain(wiring.Component):
             bias.r_serial.eq(d.swap),
             bias.r_none.eq(~d.bias),
         ]
+        if self._config.convolves_channels:
+            m.d.comb += bias.vector.eq(self.bias_vector)
         for lane, value in enumerate(bias.o):
             m.d.comb += epilogue.bias[lane].eq(value)

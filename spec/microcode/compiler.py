@@ -94,6 +94,8 @@ class _Compiler:
                 return int(value)
             case ast.Attribute(value=ast.Name(id="k"), attr=name):
                 return int(self.k[name])
+            case ast.IfExp(test=test, body=body, orelse=orelse) if (known := self._known(test)) is not None:
+                return self._fold(body if known else orelse)
             case ast.UnaryOp(op=ast.USub(), operand=operand) if self._fold(operand) is not None:
                 return -self._fold(operand)
             case ast.BinOp(left=left, op=op, right=right):
@@ -109,6 +111,8 @@ class _Compiler:
         match node:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY and self._fold(node) is None:
                 self._binary(to, _BINARY[type(op)], left, right)
+            case ast.IfExp(test=test, body=body, orelse=orelse) if (known := self._known(test)) is not None:
+                self._into(to, body if known else orelse)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 to_else = self._branch(test, False)
                 self._into(to, body)
@@ -150,6 +154,9 @@ class _Compiler:
     def _branch(self, test, sense):
         """Emit code that branches if ``test`` is ``sense`` and falls through otherwise; the open branches."""
         match test:
+            case ast.BoolOp(op=op, values=values) if any(self._known(value) is not None for value in values):
+                open_ones = [value for value in values if self._known(value) is None]  # the others don't decide
+                return self._branch(ast.BoolOp(op, open_ones) if len(open_ones) > 1 else open_ones[0], sense)
             case ast.BoolOp(op=op, values=values):
                 if isinstance(op, ast.Or) == sense:  # any value alone decides
                     return [branch for value in values for branch in self._branch(value, sense)]
@@ -178,6 +185,19 @@ class _Compiler:
             if name != loops[-1]:
                 self._block(ast.parse(f"t.{name}0 = 0").body)
         return branches
+
+    def _known(self, test):
+        """The condition's value if switches of the configuration alone decide it, else None."""
+        match test:
+            case ast.BoolOp(op=op, values=values):
+                known = [self._known(value) for value in values]
+                decides = isinstance(op, ast.Or)
+                return decides if decides in known else None if None in known else not decides
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                known = self._known(operand)
+                return None if known is None else not known
+        value = self._fold(test)
+        return None if value is None else bool(value)
 
     # --- statements ------------------------------------------------------------------------------
 
@@ -213,6 +233,8 @@ class _Compiler:
                 self._into(self._named(ast.unparse(target)), value)
             case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=given, keywords=[])) if self._fits(name, given):
                 self._block(self.steps[name].body)
+            case ast.If(test=test, body=body, orelse=orelse) if (known := self._known(test)) is not None:
+                self._block(body if known else orelse)
             case ast.If(test=test, body=body, orelse=orelse):
                 branches = self._branch(test, False)
                 self._block(body)

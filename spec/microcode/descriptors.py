@@ -29,6 +29,8 @@ class VectorMode(IntEnum):
     SUM = 2
     SELECT = 3
     """Sum of the A lanes whose B lane equals the tap's number, counted from n_taps down to 1."""
+    DOT = 4
+    """Sum of the products of A's and B's lanes, over all tiles from one with ``first`` to one with ``last``."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +50,26 @@ FILL = (
     Bits("command", 16), Bits("target", 2), Bits("half", 1), Bits("open", 1), Bits("ready", 1),
     Bits("clear", 17), Bits("clear_min", 1), Bits("shift", 8, True),
     Bits("dram", 32), *_many("n", 3, 16), *_many("d", 3, 32, True),
-    Bits("sp", 18, True), *_many("s", 3, 18, True), Bits("length", 20), Bits("step", 17), Bits("mark", 1),
+    Bits("sp", 18, True), *_many("s", 3, 18, True), Bits("length", 20), Bits("step", 18, True), Bits("mark", 1),
+    Bits("vector", 1),
 )  # fmt: skip
 """for i0 < n0, i1 < n1, i2 < n2, e < length: pad[sp + i0*s0 + i1*s1 + i2*s2 + e*step] =
 dram[dram + i0*d0 + i1*d1 + i2*d2 + e*operand_bytes]; first, ``clear`` operands from 0 on are set to
 zero (to the least mantissa if clear_min). ``step`` is 1 modulo banks. With ``mark`` only operands <= 0 are written,
-each as the mark of numerics.unpredicted."""
+each as the mark of numerics.unpredicted. ``vector``: biases of DEPTHWISE, whose vectors have ``rows`` lanes."""
 
 COMPUTE = (
-    Bits("mode", 2), Bits("new_a", 1), Bits("new_b", 1), Bits("first", 1), Bits("last", 1),
+    Bits("mode", 3), Bits("new_a", 1), Bits("new_b", 1), Bits("first", 1), Bits("last", 1),
     Bits("swap", 1), Bits("ones", 1), *_many("n", 6, 16), *_many("jump", 6, 18, True),
     *_many("k", 3, 16), *_many("kjump", 3, 18, True), Bits("n_k", 17),
     Bits("n_a", 17), Bits("n_b", 17), Bits("b_stride", 17), Bits("mantissa", 16),
 )  # fmt: skip
 """Odometers walk A's outer positions (n0 outermost .. n5, jump_i added when level i steps) and its
-reduction (k0..k2); B's outer position q starts at q*b_stride and its reduction is contiguous."""
+reduction (k0..k2); B's outer position q starts at q*b_stride and its reduction is contiguous.
+
+DOT: for each group of ``rows`` of the n_k channels, n_b windows of n_a positions each. In B a position is b_stride
+after the one before, and kjump0 (A has k0 = 1) leads from the last position of a window to the next window. ``ones``:
+the last window reads A as all ones."""
 
 DRAIN = (
     Bits("vector", 1), Bits("half", 1),

@@ -5,6 +5,7 @@ Steps of the tile program: compiled like it (see :mod:`adagp.spec.microcode.prog
 steps hand to each other, other names are a step's own.
 """
 
+from .depthwise import compute_depthwise, drain_depthwise, fill_vectors
 from .shape import align
 
 __all__ = ["compute", "fill_a", "fill_b", "fill_c", "store"]
@@ -48,6 +49,14 @@ def fill_a(c, k, m, t):
 
 def fill_b(c, k, m, t):
     """Fill B, unless it holds this very tile."""
+    if k.convolves_channels and t.depthwise:
+        fill_vectors(c, k, m, t)
+    else:
+        fill_filters(c, k, m, t)
+
+
+def fill_filters(c, k, m, t):
+    """Fill B for a GEMM."""
     t.b_stride = t.n_k if c.opcode == k.FORWARD else align(t.n_k, 1, k.banks)
     if t.pool == 0 and (
         t.o0 != t.b_key_o
@@ -96,14 +105,18 @@ def fill_c(c, k, m, t):
     One engine opens every half, so that halves are taken in program order, also from command to command.
     """
     opened = 0
-    if c.opcode == k.FORWARD and c.bias:
-        if t.o_t > k.bias_elements:
+    if c.bias and (c.opcode == k.FORWARD or (k.convolves_channels and c.opcode == k.DEPTHWISE)):
+        if k.convolves_channels and t.depthwise:
+            if t.o_t > k.bias_words * k.rows:
+                m.fail(k.BIAS_OVERFLOW)
+        elif t.o_t > k.bias_elements:
             m.fail(k.BIAS_OVERFLOW)
         opened = 1
         m.fill(
             target=k.BIAS, open=1, ready=0 if c.c_mode else 1, shift=t.shift_bias,
             dram=c.b_addr + t.tail_offset,
             n0=t.o_t, n1=1, n2=1, d0=t.filter_bytes, s0=1, length=1, step=1,
+            vector=t.depthwise if k.convolves_channels else 0,
         )  # fmt: skip
     if c.c_mode:
         address = c.c_addr
@@ -117,7 +130,7 @@ def fill_c(c, k, m, t):
             place = t.out_offset
             count = t.out_n1
             length = t.out_length
-            if pitch > 0 and pitch != t.out_pitch and t.weight == 0:  # pixel by pixel
+            if pitch > 0 and pitch != t.out_pitch and t.over_pixels == 0:  # pixel by pixel
                 pixel = pitch * k.operand_bytes
                 line = pixel * t.out_w
                 image = line * t.out_h
@@ -150,6 +163,10 @@ def compute(c, k, m, t):
     t.s_walk = t.pitch_x * (c.s - 1)
     if c.opcode == k.REORGANISE:
         drain_sums(c, m, t)
+    elif k.convolves_channels and t.depthwise:
+        compute_depthwise(c, k, m, t)
+        if t.last:
+            drain_depthwise(c, k, m, t)
     elif t.pool:
         compute_pool(c, k, m, t)
     else:

@@ -26,10 +26,17 @@ def check(c, k, m, t):
         m.fail(k.BAD_GEOMETRY)
     t.pool = 1 if c.opcode >= k.MAXPOOL else 0
     t.weight = 1 if c.opcode == k.BACKWARD_WEIGHT else 0
+    t.over_pixels = t.weight  # tiles of images and rows are parts of one sum
     t.backward = 0
     if c.opcode == k.BACKWARD_DATA or c.opcode == k.MAXPOOL_BACKWARD or c.opcode == k.AVGPOOL_BACKWARD:
         t.backward = 1
-    if t.weight == 0:
+    if k.convolves_channels:
+        t.depthwise = 1 if c.opcode >= k.DEPTHWISE and c.opcode <= k.DEPTHWISE_BACKWARD_WEIGHT else 0
+        if c.opcode == k.DEPTHWISE_BACKWARD_DATA:
+            t.backward = 1
+        if c.opcode == k.DEPTHWISE_BACKWARD_WEIGHT:
+            t.over_pixels = 1
+    if t.over_pixels == 0:
         channels = c.c if t.backward else c.q
         if (c.c_pitch > 0 and c.c_pitch < channels) or (c.d_pitch > 0 and c.d_pitch < channels):
             m.fail(k.BAD_GEOMETRY)
@@ -72,8 +79,12 @@ def orient(c, k, m, t):
     if t.pool:
         t.oc_tile = t.ic_tile  # one channel loop: the output's
     t.filter_elements = t.taps * c.c + 1
-    reduction = c.n * c.oh * c.ow if t.weight else t.taps * t.ic
-    if t.pool == 0 and reduction > k.max_reduction:
+    reduction = c.n * c.oh * c.ow if t.over_pixels else t.taps * t.ic
+    if k.convolves_channels and t.depthwise:
+        t.filter_elements = t.taps + 1
+        if t.over_pixels == 0:
+            reduction = t.taps
+    if (t.pool == 0 or (k.convolves_channels and t.depthwise)) and reduction > k.max_reduction:
         m.fail(k.ACC_OVERFLOW)
     if c.opcode == k.FORWARD and c.reorganise:
         if c.q > k.n_filters:
@@ -93,12 +104,14 @@ def exponents(c, k, t):
     exp_acc = c.exp_a + c.exp_b
     if t.pool:
         exp_acc = c.exp_a + c.const_exponent if c.opcode >= k.AVGPOOL else c.exp_a
+    if k.convolves_channels and t.depthwise:
+        exp_acc = c.exp_a + c.exp_b
     t.exp_out = c.exp_out
     if c.dry:
         t.exp_out = exp_acc
-        if c.bias and c.opcode == k.FORWARD:
+        if c.bias and (c.opcode == k.FORWARD or (k.convolves_channels and c.opcode == k.DEPTHWISE)):
             t.exp_out = max(exp_acc, c.exp_b - k.bias_room)
-        if c.bias and t.weight:
+        if c.bias and t.over_pixels:
             t.exp_out = max(exp_acc, c.exp_b - k.bias_gradient_room)
     t.shift = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - exp_acc))
     t.shift_ones = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - c.exp_b))
@@ -125,7 +138,7 @@ def sizes(c, k, m, t):
     if t.in_image * c.n >= k.TENSOR_BYTES or t.out_image * c.n >= k.TENSOR_BYTES:
         m.fail(k.BAD_GEOMETRY)
     added = max(c.c_pitch, c.d_pitch)
-    if t.weight == 0 and added * k.operand_bytes * t.out_w * t.out_h * c.n >= k.TENSOR_BYTES:
+    if t.over_pixels == 0 and added * k.operand_bytes * t.out_w * t.out_h * c.n >= k.TENSOR_BYTES:
         m.fail(k.BAD_GEOMETRY)
-    if t.pool == 0 and t.filter_bytes * c.q >= k.TENSOR_BYTES:
+    if (t.pool == 0 or (k.convolves_channels and t.depthwise)) and t.filter_bytes * c.q >= k.TENSOR_BYTES:
         m.fail(k.BAD_GEOMETRY)

@@ -49,11 +49,11 @@ def extent(c, t):
         t.i0 = t.o0
     t.i_t = min(t.ic_tile, t.ic - t.i0)
     t.first = 1
-    if (t.weight and t.n0 + t.y0 > 0) or (t.weight == 0 and t.pool == 0 and t.i0 > 0):
+    if (t.over_pixels and t.n0 + t.y0 > 0) or (t.weight == 0 and t.pool == 0 and t.i0 > 0):
         t.first = 0
 
     # Rows of the input this tile touches: lo..hi, the first at virtual row ``top`` of the tile.
-    if t.weight or t.first:
+    if t.over_pixels or t.first:
         t.n_t = min(c.nb, c.n - t.n0)
         t.y_t = min(c.yb, t.out_h - t.y0)
         t.pixels = t.out_w * t.y_t * t.n_t
@@ -69,8 +69,10 @@ def extent(c, t):
         t.top = t.dilate * t.lo - row0 if t.height > 0 else 0
         t.holes = 1 if t.columns * t.height < t.wide * t.tall else 0  # some of it is padding or dilation
     t.last = 1
-    if (t.weight and (t.n0 + t.n_t < c.n or t.y0 + t.y_t < t.out_h)) or (t.weight == 0 and t.i0 + t.i_t < t.ic):
-        t.last = 0 if t.pool == 0 else 1
+    if t.over_pixels:
+        t.last = 0 if t.n0 + t.n_t < c.n or t.y0 + t.y_t < t.out_h else 1
+    elif t.pool == 0 and t.i0 + t.i_t < t.ic:
+        t.last = 0
 
 
 def layout_a(c, k, m, t):
@@ -101,11 +103,13 @@ def layout_c(c, k, m, t):
     The layout is ``[pixel][channel]`` or ``[filter][element]``; the tile goes to runs of the output tensor, one per
     image and pixel (or per filter and tap).
     """
-    if t.weight:
+    if k.convolves_channels and t.depthwise and t.over_pixels:
+        layout_filters(c, k, m, t)
+    elif t.weight:
         t.ones = 1 if c.bias and t.i0 + t.i_t == t.ic else 0
         t.n_a = t.taps * t.i_t + t.ones
         t.pitch_o = t.n_a if c.swap else align(t.n_a, 1, k.banks)
-        c_used = t.pitch_o * t.o_t
+        t.c_used = t.pitch_o * t.o_t
         t.out_n0 = t.o_t
         t.out_n1 = t.taps
         t.out_d0 = t.filter_bytes
@@ -121,7 +125,7 @@ def layout_c(c, k, m, t):
         t.ones = 0
         t.n_a = t.pixels
         t.pitch_o = align(t.o_t, 1, k.banks) if c.swap and t.pool == 0 else t.o_t
-        c_used = t.pitch_o * t.pixels
+        t.c_used = t.pitch_o * t.pixels
         t.out_n0 = t.n_t
         t.out_n1 = t.out_w * t.y_t
         t.out_d0 = t.out_image
@@ -143,15 +147,33 @@ def layout_c(c, k, m, t):
         m.fail(k.ACC_OVERFLOW)
     t.idx = 0
     if c.opcode == k.MAXPOOL:
-        t.idx = c_used
-        c_used = 2 * c_used
-    if c_used > k.c_elements:
+        t.idx = t.c_used
+        t.c_used = 2 * t.c_used
+    if t.c_used > k.c_elements:
         m.fail(k.C_OVERFLOW)
+
+
+def layout_filters(c, k, m, t):
+    """A tile of DEPTHWISE_BACKWARD_WEIGHT: whole filters, of which the pool unit keeps a vector for each element."""
+    t.ones = c.bias
+    t.n_a = t.taps + t.ones
+    if (t.o_t + k.rows - 1) // k.rows * t.n_a > k.kept_words:
+        m.fail(k.ACC_OVERFLOW)
+    t.pitch_o = align(t.n_a, 1, k.banks)
+    t.c_used = t.pitch_o * t.o_t
+    t.out_n0 = t.o_t
+    t.out_n1 = 1
+    t.out_d0 = t.filter_bytes
+    t.out_d1 = 0
+    t.out_s0 = t.pitch_o
+    t.out_s1 = 0
+    t.out_length = t.n_a
+    t.out_offset = t.filter_bytes * t.o0
 
 
 def layout_tail(k, t):
     """The part of the result that isn't in those runs: bias gradients, when channels come in tiles."""
-    t.tail = 1 if t.ones and t.i_t < t.ic else 0
+    t.tail = 1 if t.weight and t.ones and t.i_t < t.ic else 0
     t.tail_offset = t.filter_bytes * t.o0 + t.filter_bytes - k.operand_bytes
 
 
@@ -173,10 +195,13 @@ def over(c, t, *loops: str) -> bool:
 
 def next_tile(c, t):
     """Next tile: reduction first, then the output loops in the order asked for."""
-    if t.weight:
+    if t.over_pixels:
         if over(c, t, "y", "n"):
             t.n0 = 0
-            if c.out_outer:
+            if t.pool:
+                if over(c, t, "o"):
+                    t.final = 1
+            elif c.out_outer:
                 if over(c, t, "i", "o"):
                     t.final = 1
             elif over(c, t, "o", "i"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from adagp.golden import layer, pool
+from adagp.golden import depthwise, layer, pool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,3 +108,21 @@ def test_a_batch_in_pieces_is_the_same(images, monkeypatch):
     monkeypatch.setattr(layer, "_COLUMN_ELEMENTS", 2 * 6 * 5 * 27)
     pieces = layer.forward(x, w, g), layer.backward_data(dy, w, g), layer.backward_weight(x, dy, g)
     assert all(np.array_equal(a, b) for a, b in zip(whole, pieces, strict=True))
+
+
+@EXAMPLES
+@given(shapes())
+def test_depthwise_convolution_and_its_gradients(g):
+    rng = np.random.default_rng(g.seed)
+    g.q = g.c
+    x, w = mantissas(rng, g.n, g.h, g.w, g.c), mantissas(rng, g.c, g.r * g.s + 1)
+    dy = mantissas(rng, g.n, g.oh, g.ow, g.c)
+    xt, bias = nchw(x), torch.tensor(w[:, -1], dtype=torch.float64, requires_grad=True)
+    wt = nchw(w[:, :-1].reshape(g.c, g.r, g.s, 1))
+    y = F.conv2d(padded(xt, g), wt, bias, stride=g.stride, groups=g.c)
+    y.backward(nchw(dy).detach())
+    assert np.array_equal(depthwise.depthwise(x, w, g) + w[:, -1], nhwc(y))
+    assert np.array_equal(depthwise.depthwise_backward_data(dy, w, g), nhwc(xt.grad))
+    dw = depthwise.depthwise_backward_weight(x, dy, g)
+    assert np.array_equal(dw[:, :-1].reshape(g.c, g.r, g.s, 1), nhwc(wt.grad))
+    assert np.array_equal(dw[:, -1], bias.grad.numpy())

@@ -12,6 +12,7 @@ from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.machine import descriptors
 from adagp.spec.microcode.program import tile_program
+from adagp.spec.opcodes import DEPTHWISE
 from adagp.spec.presets import PRESETS
 from adagp.spec.registers import Status
 from layers import LAYERS, UNWRITTEN, random_layer
@@ -179,11 +180,12 @@ def test_write_outside_the_memory():
 @pytest.mark.parametrize(
     ("opcode", "width"),
     # With 8 bits the least mantissa is frequent, and the reference's padding is less than that.
-    [(opcode, 16) for opcode in LAYERS] + [(opcode, 8) for opcode in LAYERS if opcode != Opcode.MAXPOOL],
+    [(opcode, 16) for opcode in (*LAYERS, *DEPTHWISE)]
+    + [(opcode, 8) for opcode in (*LAYERS, *DEPTHWISE) if opcode != Opcode.MAXPOOL],
 )
 def test_random_layers(opcode, width):
     """Single commands through the whole machine, against torch with the epilogue in Python integers."""
-    config = replace(PRESETS["tiny"], operand_width=width, variant="low" if width == 16 else "baseline")
+    config = replace(PRESETS["tiny"], operand_width=width, depthwise=True, variant="low" if width == 16 else "baseline")
     rng = random.Random(opcode * 100 + width)
     print(f"seed {opcode * 100 + width}")
     seen = 0

@@ -48,6 +48,8 @@ def _addresses(job, name):
     if name == "b" and job["mode"] == VectorMode.GEMM:
         return np.arange(job["n_b"])[:, None] * job["b_stride"] + np.arange(job["n_k"])
     outer = _walk([job[f"n{i}"] for i in range(6)], [job[f"jump{i}"] for i in range(6)])
+    if name == "b" and job["mode"] == VectorMode.DOT:
+        outer = _walk([job["n_b"], job["n_a"]], [job["kjump0"], job["b_stride"]])
     offsets = _walk([job[f"k{i}"] for i in range(3)], [job[f"kjump{i}"] for i in range(3)])
     assert len(offsets) == job["n_k"]
     return outer[:, None] + offsets
@@ -61,7 +63,8 @@ def extent(job, name):
 def operand_a(job, tile):
     """Matrix A, n_a x n_k (vector modes: all positions x rows), out of its tile."""
     matrix = tile[_addresses(job, "a")].astype(object)
-    return np.vstack([matrix, np.ones((job["ones"], job["n_k"]), dtype=object)])
+    n_ones = job["ones"] * (job["n_a"] if job["mode"] == VectorMode.DOT else 1)
+    return np.vstack([matrix, np.ones((n_ones, job["n_k"]), dtype=object)])
 
 
 def _operand_b(job, tile):
@@ -90,6 +93,13 @@ def _pooled(job, a, select):
     return (windows.sum(axis=1) * job["mantissa"]).tolist()
 
 
+def _dots(config, job, a, b):
+    """A DOT's sums, group by group, a vector a window."""
+    sums = (a * b).reshape(job["n_b"], job["n_a"], -1).sum(axis=1)
+    sums = np.pad(sums, ((0, 0), (0, -job["n_k"] % config.rows)))
+    return [row for group in np.split(sums, sums.shape[1] // config.rows, axis=1) for row in group.tolist()]
+
+
 class Expectation:
     """Tiles to fill and results to see, for a list of descriptors, with random tile contents."""
 
@@ -97,7 +107,7 @@ class Expectation:
         self.tiles = {"a": [], "b": []}
         self.words, self.vectors, self.macs = [], [], 0
         largest = (1 << (config.operand_width - 1)) - 1
-        total = None
+        total = kept = None
         for job in jobs:
             small = job["mode"] in (VectorMode.SELECT, VectorMode.MAX)
             low, high = (0, job["n_a"]) if small else (-largest, largest)
@@ -115,6 +125,12 @@ class Expectation:
                 total = words
                 if job["last"]:
                     self.words.append(words)
+            elif job["mode"] == VectorMode.DOT:
+                vectors = _dots(config, job, a, _operand_b(job, self.tiles["b"][-1]))
+                if not job["first"]:
+                    vectors = (np.array(kept) + np.array(vectors)).tolist()
+                kept = vectors
+                self.vectors += kept if job["last"] else []
             else:
                 select = _operand_b(job, self.tiles["b"][-1]) if job["mode"] == VectorMode.SELECT else None
                 self.vectors += _pooled(job, a, select)

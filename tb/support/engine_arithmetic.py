@@ -1,9 +1,10 @@
 """Arithmetic of the engine model: requantisation, sums, and the addresses that descriptors walk."""
 
 import numpy as np
+from adagp.spec.microcode.descriptors import VectorMode
 from adagp.spec.numerics import operand_max
 
-__all__ = ["grid", "odometer", "requantise", "window_sums"]
+__all__ = ["drained", "grid", "odometer", "requantise", "window_sums"]
 
 
 def requantise(values, shift, width):
@@ -25,6 +26,11 @@ def grid(*levels):
     for count, stride in levels:
         total = (total[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
     return total
+
+
+def drained(d):
+    """True if the vectors of COMPUTE descriptor ``d`` go to a drain at the same time."""
+    return d["mode"] != VectorMode.GEMM and (d["mode"] != VectorMode.DOT or d["last"])
 
 
 def odometer(counts, jumps):

@@ -13,7 +13,7 @@ import numpy as np
 from adagp.spec.microcode.descriptors import Target, VectorMode
 from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max, unpredicted
 from descriptor_grammar import Grammar
-from engine_arithmetic import grid, odometer, requantise, window_sums
+from engine_arithmetic import drained, grid, odometer, requantise, window_sums
 
 __all__ = ["Emulator"]
 
@@ -31,7 +31,8 @@ class Emulator:
         self.config, self.memory, self.rng = config, memory, rng
         self.a, self.b = (np.full((2, n), JUNK, np.int64) for n in (config.a_elements, config.b_elements))
         self.c = np.full((2, config.c_elements), JUNK, np.int64)
-        self.bias = np.full((2, config.bias_elements), JUNK, dtype=object)
+        biases = config.bias_words * max(config.rows, config.cols)
+        self.bias = np.full((2, biases), JUNK, dtype=object)
         self.acc = np.full((2, config.acc_depth, config.cols), JUNK, np.int64)
         self.tokens = dict.fromkeys(("a_full", "b_full", "acc_full", "c_ready", "drained"), 0)
         self.tokens.update(dict.fromkeys(("a_free", "b_free", "acc_free", "c_free"), 2))
@@ -57,7 +58,7 @@ class Emulator:
                 moves.append(("issue", None))
             for name, queue in queues.items():
                 if name in running:
-                    if name != "compute" or running[name]["mode"] == VectorMode.GEMM or "drain" in running:
+                    if name != "compute" or not drained(running[name]) or "drain" in running:
                         moves.append(("end", name))
                 elif queue and all(self.tokens[t] >= 1 for t in self._takes(name, queue[0])):
                     moves.append(("start", name))
@@ -148,10 +149,7 @@ class Emulator:
 
     def _compute_end(self, d):
         outer = odometer([d[f"n{i}"] for i in range(6)], [d[f"jump{i}"] for i in range(6)])
-        if d["mode"] == VectorMode.GEMM:
-            self._gemm(d, outer)
-        else:
-            self._pool(d, outer)
+        {VectorMode.GEMM: self._gemm, VectorMode.DOT: self._dot}.get(d["mode"], self._pool)(d, outer)
 
     def _gemm(self, d, outer):
         rows, cols = self.config.rows, self.config.cols
@@ -180,6 +178,21 @@ class Emulator:
         if d["last"]:
             self.tokens["acc_full"] += 1
             self.acc_compute ^= 1
+
+    def _dot(self, d, outer):
+        """Windows of products, group by group; kept until the descriptor with ``last``."""
+        assert d["k0"] == d["k1"] == d["kjump2"] == 1 and d["n_k"] == d["k2"]
+        b = odometer([d["n_b"], d["n_a"]], [d["kjump0"], d["b_stride"]])
+        rows, sums = self.config.rows, []
+        for k in range(0, d["n_k"], rows):
+            lane_k = k + np.arange(min(rows, d["n_k"] - k))
+            products = self._lanes(self.b[self.held["b"]], b[:, None] + lane_k)
+            products[: len(outer)] *= self._lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
+            windows = products.reshape(d["n_b"], d["n_a"], -1).sum(axis=1)
+            sums.extend(np.pad(windows, ((0, 0), (0, rows - len(lane_k)))))
+        assert (d["last"] and d["first"]) or len(sums) <= self.config.kept_words
+        self.kept = sums if d["first"] else [new + old for new, old in zip(sums, self.kept, strict=True)]
+        self.vectors.extend(self.kept if d["last"] else ())
 
     def _pool(self, d, outer):
         taps = d["n4"] * d["n5"]
@@ -244,7 +257,7 @@ class Emulator:
         self.sums[to] = sums + (0 if d["fresh"] else self.sums[to])
 
     def _element(self, d, acc, to, o, i, lane, lanes):
-        width = self.config.acc_width
+        width, word = self.config.acc_width, self.config.rows if d["vector"] else self.config.cols
         c = self.c[d["half"]]
         to %= len(c)
         last = (o == d["n_out"] - 1 and lane == lanes - 1) if d["swap"] else i == d["n_in"] - 1
@@ -252,12 +265,9 @@ class Emulator:
         assert SHIFT_MIN <= shift <= SHIFT_MAX
         x = int(requantise(acc, shift, width))
         if d["bias"]:
-            channel = i if d["swap"] else o * self.config.cols + lane
-            x += int(self.bias[d["half"], channel])
-        if d["c_mode"] in (2, 4):
-            x += int(requantise(int(c[to]), d["shift_c"], width))
-        if d["c_mode"] == 3:
-            x -= int(requantise(int(c[to]), d["shift_c"], width))
+            x += int(self.bias[d["half"], i if d["swap"] else o * word + lane])
+        if d["c_mode"] in (2, 3, 4):
+            x += (-1 if d["c_mode"] == 3 else 1) * int(requantise(int(c[to]), d["shift_c"], width))
         if d["relu"]:
             x = max(x, 0)
         if (d["c_mode"] == 1 and c[to] <= 0) or (d["c_mode"] == 4 and c[to] == unpredicted(self.config.operand_width)):

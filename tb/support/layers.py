@@ -9,7 +9,7 @@ from adagp.spec.commands import CMode, Opcode
 from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.numerics import operand_max
-from adagp.spec.opcodes import AVERAGES, BACKWARD, GEMMS, MAXIMA, POOLS
+from adagp.spec.opcodes import AVERAGES, BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, GEMMS, MAXIMA, POOLS, WITH_FILTERS
 
 __all__ = ["LAYERS", "UNWRITTEN", "Layer", "accumulate", "random_layer"]
 
@@ -48,6 +48,11 @@ def random_layer(config, rng, opcode=None, base=0, limit=600, run=(), **fixed):
         return _tensors(config, rng, f, base, dict(run))
 
 
+def _depth(opcode, channels):
+    """Channels of a filter."""
+    return 1 if opcode in DEPTHWISE else channels
+
+
 def _fields(rng, opcode, limit, width):
     while True:
         r, s = rng.choice([1, 1, 2, 3, 3, 5]), rng.choice([1, 1, 2, 3, 3, 4])
@@ -63,9 +68,13 @@ def _fields(rng, opcode, limit, width):
         if oh < 1 or ow < 1:
             continue
         f["oh"], f["ow"] = (n if rng.random() < 0.7 else rng.randint(1, n) for n in (oh, ow))
-        if opcode in POOLS:
+        if opcode in (*POOLS, *DEPTHWISE):
             f["q"] = f["c"]
-        sizes = f["n"] * f["c"] * h * w, f["n"] * f["q"] * f["oh"] * f["ow"], f["q"] * (r * s * f["c"] + 1)
+        sizes = (
+            f["n"] * f["c"] * h * w,
+            f["n"] * f["q"] * f["oh"] * f["ow"],
+            f["q"] * (r * s * _depth(opcode, f["c"]) + 1),
+        )
         if max(sizes) > limit:
             continue
         for name, extent in (("nb", f["n"]), ("yb", max(h, oh)), ("cb", f["c"]), ("qb", f["q"])):
@@ -75,7 +84,7 @@ def _fields(rng, opcode, limit, width):
         channels = f["c"] if opcode in BACKWARD else f["q"]
         for name, least in (("x", f["c"]), ("y", f["q"]), ("c", channels), ("d", channels)):
             f[f"{name}_pitch"] = least + rng.randrange(4) if rng.random() < 0.3 else 0
-        if opcode not in (Opcode.FORWARD, Opcode.BACKWARD_WEIGHT):
+        if opcode not in (Opcode.FORWARD, Opcode.DEPTHWISE, *BACKWARD_WEIGHTS):
             f["bias"] = 0
         f |= {"const_mantissa": rng.randrange(1 << 16), "const_exponent": rng.randint(-20, 2)}
         return f
@@ -98,11 +107,13 @@ def _tensors(config, rng, f, base, run):
     f = dict(f)
     opcode = f["opcode"]
     x, y = f["n"] * f["h"] * f["w"] * f["c"], f["n"] * f["oh"] * f["ow"] * f["q"]
-    weights = f["q"] * (f["r"] * f["s"] * f["c"] + 1)
+    weights = f["q"] * (f["r"] * f["s"] * _depth(opcode, f["c"]) + 1)
     a, b, out = {
         Opcode.FORWARD: (x, weights, y), Opcode.BACKWARD_DATA: (y, weights, x),
         Opcode.BACKWARD_WEIGHT: (x, y, weights), Opcode.MAXPOOL: (x, y, y),
         Opcode.MAXPOOL_BACKWARD: (y, y, x), Opcode.AVGPOOL: (x, 0, y), Opcode.AVGPOOL_BACKWARD: (y, 0, x),
+        Opcode.DEPTHWISE: (x, weights, y), Opcode.DEPTHWISE_BACKWARD_DATA: (y, weights, x),
+        Opcode.DEPTHWISE_BACKWARD_WEIGHT: (x, y, weights),
     }[opcode]  # fmt: skip
     layer = Layer(None)
     gaps = _gaps(f)
@@ -118,8 +129,10 @@ def _tensors(config, rng, f, base, run):
         choice = np.random.default_rng(rng.getrandbits(32))
         index = choice.integers(1, f["r"] * f["s"] + 1, b)
         layer.operands[f["b_addr"]] = _spread(index, *gaps["b"]) if "b" in gaps else index
-    exp_acc = exps["exp_a"] + (exps["exp_b"] if opcode in GEMMS else f["const_exponent"] if opcode in AVERAGES else 0)
-    shift = rng.randint(8, 20) if opcode in (*GEMMS, *AVERAGES) else rng.randint(-1, 2)
+    products = (*GEMMS, *DEPTHWISE)
+    second = exps["exp_b"] if opcode in products else f["const_exponent"] if opcode in AVERAGES else 0
+    exp_acc = exps["exp_a"] + second
+    shift = rng.randint(8, 20) if opcode in (*products, *AVERAGES) else rng.randint(-1, 2)
     if rng.random() < 0.1:
         shift = rng.randint(-20, 70)
     dry = run.get("dry", int(rng.random() < 0.1))
@@ -134,7 +147,7 @@ def _gaps(f):
     opcode = f["opcode"]
     x, y = (f["c"], f.get("x_pitch", 0)), (f["q"], f.get("y_pitch", 0))
     shapes = {"a": y, "out": x} if opcode in BACKWARD else {"a": x, "out": y}
-    if opcode == Opcode.BACKWARD_WEIGHT:
+    if opcode in BACKWARD_WEIGHTS:
         shapes = {"a": x, "b": y}
     else:
         channels, pitch = shapes["out"]
@@ -189,7 +202,8 @@ def _expect(config, layer):
     exp_out = t.exp_out
     if t.dry:  # a bias is moved left by as much as the sums' exponent asks for, up to a limit
         w = config.operand_width
-        room = {Opcode.FORWARD: min(31, config.acc_width - w), Opcode.BACKWARD_WEIGHT: min(16, w)}
+        room = dict.fromkeys((Opcode.FORWARD, Opcode.DEPTHWISE), min(31, config.acc_width - w))
+        room |= dict.fromkeys(BACKWARD_WEIGHTS, min(16, w))
         exp_out = exponent.ravel()[0]
         if t.bias and t.opcode in room:
             exp_out = max(exp_out, t.exp_b - room[t.opcode])
@@ -197,7 +211,7 @@ def _expect(config, layer):
     for e in set(exponent.ravel()):
         part = exponent == e
         x[part] = _clip(_round_shift(acc[part], max(-16, min(63, exp_out - e))), config.acc_width)
-    if t.opcode == Opcode.FORWARD and t.bias:
+    if t.opcode in (Opcode.FORWARD, Opcode.DEPTHWISE) and t.bias:
         bias = read["b"].reshape(t.q, -1)[:, -1].astype(object)
         x = x + _clip(_round_shift(bias, max(-31, min(31, exp_out - t.exp_b))), config.acc_width)
     c = read["c"].astype(object).reshape(x.shape)
@@ -212,7 +226,7 @@ def _expect(config, layer):
     if t.c_mode == CMode.ADD_MASK:
         x = np.where(read["d"].reshape(x.shape) <= 0, 0, x)
     written = np.ones(x.shape, bool)
-    if t.opcode == Opcode.BACKWARD_WEIGHT and not t.bias:
+    if t.opcode in BACKWARD_WEIGHTS and not t.bias:
         written[:, -1] = False
     biggest = max(abs(v) for v in x[written])
     layer.top = biggest.bit_length() + exp_out if biggest else None
@@ -236,14 +250,20 @@ def _padded(t, x, value=0.0):
     return F.pad(x, (t.pad_x, right, t.pad_y, below), value=value)  # negative padding crops
 
 
+def _convolved(t, x, b):
+    """x convolved with the filters in operand b, each with all channels or with one."""
+    depth = _depth(t.opcode, t.c)
+    w = _images(b.reshape(t.q, -1)[:, :-1], t.q, t.r, t.s, depth)
+    return F.conv2d(_padded(t, x), w, stride=t.stride, groups=t.c // depth)
+
+
 def accumulate(t, a, b):
     """(acc, its exponent per element, indices or None); shapes as the result tensor in memory."""
     exponent, idx = t.exp_a + t.exp_b, None
-    if t.opcode in (Opcode.FORWARD, Opcode.MAXPOOL, Opcode.AVGPOOL):
+    if t.opcode in (Opcode.FORWARD, Opcode.DEPTHWISE, Opcode.MAXPOOL, Opcode.AVGPOOL):
         x = _images(a, t.n, t.h, t.w, t.c)
-        if t.opcode == Opcode.FORWARD:
-            w = _images(b.reshape(t.q, -1)[:, :-1], t.q, t.r, t.s, t.c)
-            y = F.conv2d(_padded(t, x), w, stride=t.stride)
+        if t.opcode in WITH_FILTERS:
+            y = _convolved(t, x, b)
         else:
             windows = _padded(t, x, -1e9 if t.opcode == Opcode.MAXPOOL else 0.0)
             windows = windows.unfold(2, t.r, t.stride).unfold(3, t.s, t.stride).flatten(4)
@@ -256,10 +276,11 @@ def accumulate(t, a, b):
                 y = windows.sum(4) * t.const_mantissa
                 exponent += t.const_exponent
         acc = y.permute(0, 2, 3, 1)
-    elif t.opcode == Opcode.BACKWARD_WEIGHT:
+    elif t.opcode in BACKWARD_WEIGHTS:
         x, dy = _images(a, t.n, t.h, t.w, t.c), _images(b, t.n, t.oh, t.ow, t.q)
         windows = _padded(t, x).unfold(2, t.r, t.stride).unfold(3, t.s, t.stride)
-        dw = torch.einsum("nqyx,ncyxrs->qrsc", dy, windows).reshape(t.q, -1)
+        pairs = "nqyx,nqyxrs->qrs" if t.opcode in DEPTHWISE else "nqyx,ncyxrs->qrsc"
+        dw = torch.einsum(pairs, dy, windows).reshape(t.q, -1)
         acc = torch.cat([dw, dy.sum((0, 2, 3))[:, None]], 1)
         exponent = np.full(acc.shape, exponent)
         exponent[:, -1] = t.exp_b
@@ -271,9 +292,8 @@ def accumulate(t, a, b):
 def _backward(t, a, b, exponent):
     dy = _images(a, t.n, t.oh, t.ow, t.q)
     x = torch.zeros(t.n, t.c, t.h, t.w, dtype=torch.float64, requires_grad=True)
-    if t.opcode == Opcode.BACKWARD_DATA:
-        w = _images(b.reshape(t.q, -1)[:, :-1], t.q, t.r, t.s, t.c)
-        F.conv2d(_padded(t, x), w, stride=t.stride).backward(dy)
+    if t.opcode in WITH_FILTERS:
+        _convolved(t, x, b).backward(dy)
     else:
         windows = _padded(t, x).unfold(2, t.r, t.stride).unfold(3, t.s, t.stride).flatten(4)
         exponent = t.exp_a

@@ -1,14 +1,16 @@
 """The tile program compiled: its interpreter issues what the Python function issues."""
 
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from adagp.spec.microcode.compiler import compile_program
-from adagp.spec.microcode.isa import interpret
+from adagp.spec.microcode.isa import Op, interpret
 from adagp.spec.microcode.machine import Recorder, descriptors, task
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.microcode.shape import align, over
+from adagp.spec.opcodes import DEPTHWISE
 from adagp.spec.presets import PRESETS, preset
 from layers import random_layer
 
@@ -16,10 +18,11 @@ from layers import random_layer
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
 def test_layers(config):
     rng = random.Random(5)
+    config = replace(config, depthwise=True)
     program = compile_program(config)
     seen = 0
-    for _ in range(40):
-        t = random_layer(config, rng).task
+    for opcode in [None] * 40 + list(DEPTHWISE) * 10:
+        t = random_layer(config, rng, opcode).task
         t.dry = rng.randrange(2)
         machine = Recorder()
         machine.index = t.index
@@ -48,6 +51,26 @@ def outside_step(c, k, m):
     t = SimpleNamespace()
     shared(t, c)
     m.fill(length=t.x)
+
+
+def switched(c, k, m):
+    if k.convolves_channels and c.n > 2:
+        m.fail(k.BAD_TILE)
+    elif not k.convolves_channels or c.n == 7:
+        m.fill(length=c.h, vector=c.w if k.convolves_channels else 0)
+
+
+def test_switches_leave_no_code():
+    """Conditions that the configuration decides cost nothing where it decides against them."""
+    without, both = (compile_program(replace(preset("tiny"), depthwise=on), switched) for on in (False, True))
+    assert [step.op for step in without.instructions] == [Op.LOAD, Op.LOAD, Op.LOAD, Op.ADD, Op.PUSH, Op.END]
+    assert len(both.instructions) > len(without.instructions)
+    for config, program in ((preset("tiny"), without), (replace(preset("tiny"), depthwise=True), both)):
+        for n in (1, 7):
+            if n < 3 or not config.depthwise:
+                machine = Recorder()
+                interpret(program, config, task({"n": n, "h": 5, "w": 6}), machine)
+                assert machine.issued == descriptors(switched, config, [task({"n": n, "h": 5, "w": 6})])
 
 
 @pytest.mark.parametrize("function", [outside_loop, outside_power, outside_step])

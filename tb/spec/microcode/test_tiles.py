@@ -10,6 +10,7 @@ from adagp.spec.commands import Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
+from adagp.spec.opcodes import DEPTHWISE
 from adagp.spec.presets import PRESETS, preset
 from engine_model import Emulator
 from hypothesis import given, settings
@@ -53,6 +54,19 @@ def test_layer(config, opcode):
     rng = random.Random(f"{config.name} {opcode.name}")
     seen = sum(check(config, rng, [random_layer(config, rng, opcode)]) for _ in range(12))
     assert seen == 12
+
+
+@pytest.mark.parametrize("opcode", DEPTHWISE, ids=lambda opcode: opcode.name)
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_depthwise_layer(config, opcode):
+    config = replace(config, depthwise=True)
+    rng = random.Random(f"{config.name} {opcode.name}")
+    seen = sum(check(config, rng, [random_layer(config, rng, opcode)]) for _ in range(20))
+    layers = [
+        random_layer(config, rng, each, base=20_000 * i, limit=300)
+        for i, each in enumerate((opcode, Opcode.FORWARD, opcode))
+    ]
+    assert seen + check(config, rng, layers) == 23
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)

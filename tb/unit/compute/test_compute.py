@@ -10,6 +10,7 @@ from adagp.rtl.compute.feeder import Feeder
 from adagp.rtl.lib.token import TokenCounter
 from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.commands import Opcode
+from adagp.spec.opcodes import DEPTHWISE
 from adagp.spec.presets import PRESETS
 from amaranth import Module
 from amaranth.lib import wiring
@@ -189,6 +190,22 @@ def test_convolutions(opcode, swap):
 def test_pools(opcode):
     jobs = layer(small(TINY), opcode, const_mantissa=0xFFFF, **POOL, **(TILE | {"nb": 1, "cb": 5, "qb": 5}))
     run(small(TINY), jobs)
+
+
+@pytest.mark.parametrize("opcode", DEPTHWISE)
+@pytest.mark.parametrize("rows", [4, 3])
+def test_depthwise(opcode, rows):
+    """Between other modes; with ``nb`` 1 a weight gradient comes in several tiles."""
+    config = replace(small(TINY), rows=rows, depthwise=True)
+    tile = TILE | {"nb": 1, "cb": 5, "qb": 5}
+    jobs = [
+        *layer(config, opcode, bias=1, **POOL, **tile),
+        *layer(config, Opcode.FORWARD, **CONV, **TILE)[:4],
+        *layer(config, opcode, bias=0, **POOL, **tile),
+        *layer(config, Opcode.MAXPOOL, **POOL, **tile)[:1],
+        *layer(config, opcode, bias=1, **POOL, **tile),
+    ]
+    run(config, jobs)
 
 
 def test_gemms_and_pools_in_turn():

@@ -1,5 +1,7 @@
 """Pool unit: every mode against numpy, with operands that tie and results that wait."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from adagp.rtl.compute.pool import Pool
@@ -55,7 +57,7 @@ def test_modes_in_turn(name, stall):
     assert seen == len(expected) > 0
 
 
-@pytest.mark.parametrize(("mode", "n_taps", "cycles"), [("MAX", 4, 4), ("MAX", 1, 3), ("SUM", 4, 4), ("SUM", 1, 2)])
+@pytest.mark.parametrize(("mode", "n_taps", "cycles"), [("MAX", 4, 4), ("MAX", 1, 2), ("SUM", 4, 4), ("SUM", 1, 1)])
 def test_windows_follow_one_another(mode, n_taps, cycles):
     """A tap per cycle, while results go as fast."""
     dut = Pool(PRESETS["tiny"])
@@ -77,3 +79,47 @@ def test_windows_follow_one_another(mode, n_taps, cycles):
         limit=n_windows * cycles + 8,
     )
     assert len(gone) >= n_windows
+
+
+@pytest.mark.parametrize("name", ["tiny", "paper"])
+@pytest.mark.parametrize("stall", [0, 0.4])
+def test_products_are_kept_from_job_to_job(name, stall):
+    """DOT in one job or in several, which add to what the one before kept, with other modes in between."""
+    config = replace(PRESETS[name], depthwise=True)
+    dut = Pool(config)
+    rng = seeded(7)
+    numbers = np.random.default_rng(rng.randrange(1 << 30))
+    largest = (1 << (config.operand_width - 1)) - 1
+    jobs, a_vectors, b_vectors, expected = [], [], [], []
+    for n_windows, taps in ((1, [1]), (9, [1]), (5, [3]), (1, [1, 1]), (7, [1, 1, 2]), (20, [4, 1, 2]), (512, [1, 1])):
+        total = 0
+        for part, n_taps in enumerate(taps):
+            jobs.append({
+                "mode": VectorMode.DOT.value, "n_taps": n_taps, "mantissa": 3,
+                "adds": part > 0, "keeps": part < len(taps) - 1,
+            })  # fmt: skip
+            a, b = numbers.integers(-largest, largest, (2, n_windows, n_taps, config.rows), endpoint=True)
+            total = total + (a * b).sum(axis=1)
+            for vectors, operand in ((a_vectors, a), (b_vectors, b)):
+                flat = operand.reshape(-1, config.rows).tolist()
+                vectors += [{"data": row, "end_walk": row is flat[-1]} for row in flat]
+        expected += total.tolist()
+        jobs.append({"mode": VectorMode.SUM.value, "n_taps": 1, "mantissa": 5, "adds": 1, "keeps": 1})
+        a_vectors.append({"data": [n_windows] * config.rows, "end_walk": 1})
+        expected.append([5 * n_windows] * config.rows)
+    seen = 0
+
+    async def collect(ctx):
+        nonlocal seen
+        for got, want in zip(await sink(ctx, dut.o, len(expected), rng, stall), expected, strict=True):
+            assert list(got) == want
+            seen += 1
+
+    simulate(
+        dut,
+        lambda ctx: source(ctx, dut.job, jobs, rng, stall),
+        lambda ctx: source(ctx, dut.a, a_vectors, rng, stall),
+        lambda ctx: source(ctx, dut.b, b_vectors, rng, stall),
+        collect,
+    )
+    assert seen == len(expected) > 0

@@ -62,3 +62,37 @@ def test_words_and_elements(cols):
         assert seen == (cols + 2) * (N_READS // cols) > 0
 
     simulate(dut, bench)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(4, 4), (7, 5), (3, 6)])
+def test_words_of_either_size(rows, cols):
+    """Tiles of the pool unit have ``rows`` biases to a word, those of the array ``cols``."""
+    config = replace(preset("tiny"), rows=rows, cols=cols, depthwise=True)
+    rng = seeded(10 * rows + cols)
+    dut = BiasMemory(config)
+
+    async def bench(ctx):
+        seen = 0
+        ctx.set(dut.r_none, 0)
+        for _ in range(12):
+            vector, half = rng.randrange(2), rng.randrange(2)
+            lanes = rows if vector else cols
+            values = [rng.randint(-1000, 1000) for _ in range(rng.randint(1, config.bias_words * lanes))]
+            for n, value in enumerate(values):
+                ctx.set(dut.valid, 1)
+                ctx.set(dut.vector, vector)
+                ctx.set(dut.half, half)
+                ctx.set(dut.start, n == 0)
+                ctx.set(dut.data, value)
+                await ctx.tick()
+            ctx.set(dut.valid, 0)
+            ctx.set(dut.vector, rng.randrange(2))
+            ctx.set(dut.r_half, half)
+            for word in range(len(values) // lanes):
+                ctx.set(dut.r_word, word)
+                await ctx.tick().repeat(dut.LATENCY)
+                assert list(ctx.get(dut.o))[:lanes] == values[word * lanes : (word + 1) * lanes]
+                seen += 1
+        assert seen > 0
+
+    simulate(dut, bench)
