@@ -226,7 +226,7 @@ class Im2col(wiring.Component):
         return odometer.address, group.offset, walking
 
     def _count_ones(self, m, walk, start, taken, extra):
-        """Whether an added position is its pass's last."""
+        """Count the added positions of a pass; true at the last of them."""
         if not self.config.convolves_channels:
             return 1
         n_ones, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
