@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from ..spec.commands import Command, Opcode
 from ..spec.config import Config
-from ..spec.opcodes import BACKWARD_WEIGHTS, DEPTHWISE, UPDATES, WITH_FILTERS
-from ..spec.operands import Operand, operands, outputs
+from ..spec.opcodes import BACKWARD_WEIGHTS, UPDATES, WITH_FILTERS
+from ..spec.operands import Operand, filter_channels, operands, outputs
 
 __all__ = ["Runs", "reads", "writes"]
 
@@ -42,7 +42,7 @@ def _window_rows(size: int, out: int, kernel: int, stride: int, pad: int) -> int
 
 def _rows(g: Command, unit: int, address: int, bias: int) -> Runs:
     """Filters with or without their biases."""
-    filter_elements = g.r * g.s * (1 if g.opcode in DEPTHWISE else g.c)
+    filter_elements = g.r * g.s * filter_channels(g.opcode, g.c)
     return Runs(address, (filter_elements + bias) * unit, g.q, (filter_elements + 1) * unit)
 
 

@@ -7,7 +7,16 @@ from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from ..spec.numerics import CONSTANT_MAX, operand_max, window_sizes
 from ..spec.opcodes import (
-    AVERAGES, BACKWARD, BACKWARD_WEIGHTS, COMPUTE, DEPTHWISE, GEMMS, MAXIMA, POOLS, UPDATES, built,
+    AVERAGES,
+    BACKWARD,
+    BACKWARD_WEIGHTS,
+    COMPUTE,
+    DEPTHWISE,
+    GEMMS,
+    MAXIMA,
+    POOLS,
+    UPDATES,
+    built,
 )  # fmt: skip
 
 __all__ = ["validate"]

@@ -7,7 +7,7 @@ from .commands import CMode, Command, Opcode, Source
 from .config import Config
 from .opcodes import BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, MAXIMA, UPDATES, WITH_FILTERS
 
-__all__ = ["WAITS", "Operand", "counted", "macs", "operands", "outputs"]
+__all__ = ["WAITS", "Operand", "counted", "filter_channels", "macs", "operands", "outputs"]
 
 WAITS = ("wait_main", "wait_update", "wait_predictor")
 """Fields that say how many earlier commands of each kind must be complete."""
@@ -51,7 +51,7 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
             del sizes["a"]
         places = {"a": a_base, "b": g.b_addr, "c": g.c_addr, "d": g.d_addr, "out": g.out_addr}
         return {name: Operand(places[name], (g.count,), sizes[name]) for name in sizes}
-    depth = 1 if g.opcode in DEPTHWISE else g.c
+    depth = filter_channels(g.opcode, g.c)
     x, y, filters = (g.n, g.h, g.w, g.c), (g.n, g.oh, g.ow, g.q), (g.q, g.r * g.s * depth + 1)
     out = filters if g.opcode in BACKWARD_WEIGHTS else x if g.opcode in BACKWARD else y
 
@@ -71,6 +71,11 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
     if g.c_mode == CMode.ADD_MASK:
         found["d"] = place(g.d_addr, out, g.d_pitch)
     return found
+
+
+def filter_channels(opcode: Opcode, channels: int) -> int:
+    """Channels of a filter of a command with ``channels`` input channels."""
+    return 1 if opcode in DEPTHWISE else channels
 
 
 def counted(command: Command) -> str:

@@ -10,6 +10,7 @@ from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.numerics import operand_max
 from adagp.spec.opcodes import AVERAGES, BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, GEMMS, MAXIMA, POOLS, WITH_FILTERS
+from adagp.spec.operands import filter_channels
 
 __all__ = ["LAYERS", "UNWRITTEN", "Layer", "accumulate", "random_layer"]
 
@@ -48,11 +49,6 @@ def random_layer(config, rng, opcode=None, base=0, limit=600, run=(), **fixed):
         return _tensors(config, rng, f, base, dict(run))
 
 
-def _depth(opcode, channels):
-    """Channels of a filter."""
-    return 1 if opcode in DEPTHWISE else channels
-
-
 def _fields(rng, opcode, limit, width):
     while True:
         r, s = rng.choice([1, 1, 2, 3, 3, 5]), rng.choice([1, 1, 2, 3, 3, 4])
@@ -73,7 +69,7 @@ def _fields(rng, opcode, limit, width):
         sizes = (
             f["n"] * f["c"] * h * w,
             f["n"] * f["q"] * f["oh"] * f["ow"],
-            f["q"] * (r * s * _depth(opcode, f["c"]) + 1),
+            f["q"] * (r * s * filter_channels(opcode, f["c"]) + 1),
         )
         if max(sizes) > limit:
             continue
@@ -107,7 +103,7 @@ def _tensors(config, rng, f, base, run):
     f = dict(f)
     opcode = f["opcode"]
     x, y = f["n"] * f["h"] * f["w"] * f["c"], f["n"] * f["oh"] * f["ow"] * f["q"]
-    weights = f["q"] * (f["r"] * f["s"] * _depth(opcode, f["c"]) + 1)
+    weights = f["q"] * (f["r"] * f["s"] * filter_channels(opcode, f["c"]) + 1)
     a, b, out = {
         Opcode.FORWARD: (x, weights, y), Opcode.BACKWARD_DATA: (y, weights, x),
         Opcode.BACKWARD_WEIGHT: (x, y, weights), Opcode.MAXPOOL: (x, y, y),
@@ -129,10 +125,8 @@ def _tensors(config, rng, f, base, run):
         choice = np.random.default_rng(rng.getrandbits(32))
         index = choice.integers(1, f["r"] * f["s"] + 1, b)
         layer.operands[f["b_addr"]] = _spread(index, *gaps["b"]) if "b" in gaps else index
-    products = (*GEMMS, *DEPTHWISE)
-    second = exps["exp_b"] if opcode in products else f["const_exponent"] if opcode in AVERAGES else 0
-    exp_acc = exps["exp_a"] + second
-    shift = rng.randint(8, 20) if opcode in (*products, *AVERAGES) else rng.randint(-1, 2)
+    exp_acc = exps["exp_a"] + (f["const_exponent"] if opcode in AVERAGES else 0 if opcode in MAXIMA else exps["exp_b"])
+    shift = rng.randint(-1, 2) if opcode in MAXIMA else rng.randint(8, 20)
     if rng.random() < 0.1:
         shift = rng.randint(-20, 70)
     dry = run.get("dry", int(rng.random() < 0.1))
@@ -252,7 +246,7 @@ def _padded(t, x, value=0.0):
 
 def _convolved(t, x, b):
     """x convolved with the filters in operand b, each with all channels or with one."""
-    depth = _depth(t.opcode, t.c)
+    depth = filter_channels(t.opcode, t.c)
     w = _images(b.reshape(t.q, -1)[:, :-1], t.q, t.r, t.s, depth)
     return F.conv2d(_padded(t, x), w, stride=t.stride, groups=t.c // depth)
 
