@@ -69,10 +69,11 @@ class Record:
 
 
 def configured(name: str) -> Config:
-    """A configuration by its name: a preset or WIDE, then a variant, then "signs" if it has random signs."""
+    """A configuration by its name: a preset or WIDE, then a variant, then what else it has."""
     first, *rest = name.split()
     config = WIDE if first == WIDE.name else preset(first)
-    return replace(config, variant=rest[0], random_signs="signs" in rest[1:]) if rest else config
+    switches = {"random_signs": "signs" in rest[1:], "depthwise": "depthwise" in rest[1:]}
+    return replace(config, variant=rest[0], **switches) if rest else config
 
 
 def random_numbers(seed: int, name: str, index: int) -> np.random.Generator:

@@ -8,7 +8,7 @@ from adagp.host.program import header
 from adagp.spec.commands import COMMAND_WORDS, FIELDS, Adam, CMode, Command, Opcode, Phase, Source, command_field
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
-from adagp.spec.opcodes import BACKWARD, GEMMS, POOLS, UPDATES
+from adagp.spec.opcodes import BACKWARD, DEPTHWISE, GEMMS, POOLS, UPDATES
 from adagp.spec.operands import WAITS, counted, operands
 
 from .extent import HUGE, core, work
@@ -76,10 +76,10 @@ def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
             (f[size] + 2 * f[pad] - f[kernel]) // stride + 1
             for size, pad, kernel in (("h", "pad_y", "r"), ("w", "pad_x", "s"))
         )
-        if opcode in POOLS:
+        if opcode not in GEMMS:
             f["q"] = f["c"]
-        else:
-            f |= _for_prediction(config, draw, opcode) if config.predicts else {}
+        elif config.predicts:
+            f |= _for_prediction(config, draw, opcode)
         written = f["c"] if opcode in BACKWARD else f["q"]
         for operand, least in (("x", f["c"]), ("y", f["q"]), ("c", written), ("d", written)):
             f[f"{operand}_pitch"] = draw.choice((0, 0, least, least + draw.randint(1, 9)))
@@ -114,7 +114,8 @@ def _command(
     ``long``: often an UPDATE that writes for long. ``sums``: how many there are for a REORGANISE.
     """
     long = long and draw.random() < 0.5
-    opcode = Opcode.UPDATE if long else draw.choice(PREDICTING if config.predicts else OPCODES)
+    opcodes = (PREDICTING if config.predicts else OPCODES) + DEPTHWISE * 2 * config.depthwise
+    opcode = Opcode.UPDATE if long else draw.choice(opcodes)
     if sums and not long and draw.random() < 0.7:
         opcode, f = Opcode.REORGANISE, _reorganise(draw, sums)
     elif opcode in UPDATES:

@@ -57,6 +57,15 @@ def test_malformed_commands_where_gradients_are_predicted(variant):
     assert found.total() == N_PREDICTING > 0
 
 
+@pytest.mark.parametrize("variant", ["baseline", "max"])
+def test_malformed_depthwise_commands(variant):
+    found = outcomes(Malformed(configured(f"tiny {variant} depthwise")), f"random_commands_{variant}", N_PREDICTING)
+    share = shares(found)
+    assert share["share_executed"] >= 0.15 and share["share_executed_behind"] > 0
+    assert {"BAD_GEOMETRY", "BAD_TILE", "BAD_WAIT", "BAD_TENSOR"} <= set(found)
+    assert found.total() == N_PREDICTING > 0
+
+
 def test_spoilt_commands_differ_and_some_do_not_wait():
     print(f"seed {SEED}")
     config, draw, seen, two, free = preset("tiny"), Random(SEED), 0, 0, 0

@@ -20,23 +20,16 @@ from layers import random_layer
 pytestmark = pytest.mark.timeout(900)  # Verilog and a simulator may have to be made first
 
 TINY = replace(preset("tiny"), depthwise=True)
-WIDE = replace(TINY, name="wide", rows=6, cols=3, variant="low")
-PROGRAM = 1 << 19
+CONFIGS = {
+    "baseline": TINY,
+    "low": replace(TINY, name="wide", rows=6, cols=3, variant="low"),
+    "efficient": replace(TINY, name="narrow", rows=3, cols=5, variant="efficient"),
+    "max": replace(TINY, variant="max"),
+}
+PROGRAM, MEMORY = 1 << 19, 1 << 20
 GEOMETRY = ("n", "c", "h", "w", "q", "r", "s", "stride", "pad_y", "pad_x", "oh", "ow", "nb", "yb", "cb", "qb")
-OTHERS = (
-    "x_pitch",
-    "y_pitch",
-    "c_pitch",
-    "d_pitch",
-    "bias",
-    "swap",
-    "relu",
-    "track",
-    "out_outer",
-    "c_mode",
-    "const_mantissa",
-    "const_exponent",
-)
+PITCHES = ("x_pitch", "y_pitch", "c_pitch", "d_pitch")
+EPILOGUE = ("bias", "swap", "relu", "track", "out_outer", "c_mode", "const_mantissa", "const_exponent")
 
 
 class Maker:
@@ -48,9 +41,10 @@ class Maker:
 
     def add(self, opcode):
         """A command; its operands are read from a copy of the layer's memory."""
-        layer = random_layer(self.config, self.draw, opcode, limit=1000, c_mode=self.draw.randrange(3))
+        modes = 5 if self.config.predicts else 3
+        layer = random_layer(self.config, self.draw, opcode, limit=1000, c_mode=self.draw.randrange(modes))
         t, index = layer.task, len(self.commands)
-        fields = {name: getattr(t, name) for name in (*GEOMETRY, *OTHERS)}
+        fields = {name: getattr(t, name) for name in (*GEOMETRY, *PITCHES, *EPILOGUE)}
         for place, name in enumerate(("a", "b", "c", "out")):
             fields[f"{name}_id"] = number = 4 * index + place + 1
             self.exponents[number] = getattr(t, f"exp_{name}")
@@ -84,20 +78,41 @@ class Maker:
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("config", [TINY, WIDE], ids=lambda config: config.name)
-@pytest.mark.parametrize("seed", range(4))
-def test_random_commands(config, seed):
-    """Depthwise commands of all shapes, strides, tiles and epilogues, between those of the array and of pools."""
-    draw = random.Random(f"depthwise {config.name} {seed}")
+def program(config, draw):
+    """Commands of depthwise convolutions of all shapes, strides, tiles, epilogues, between those of other units."""
     maker = Maker(config, draw)
     for opcode in draw.sample([*DEPTHWISE * 3, *GEMMS, Opcode.MAXPOOL, Opcode.AVGPOOL], 12):
         maker.add(opcode)
+    return maker
+
+
+@pytest.mark.parametrize("variant", CONFIGS)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_commands(variant, seed):
+    """On an ideal memory (seed 0), on one that stalls at random, and in calibration (seed 3)."""
+    print(f"seed {seed}")
+    config = CONFIGS[variant]
+    maker = program(config, random.Random(f"depthwise {variant} {seed}"))
     calibrate = seed == 3
-    expected = maker.run(GoldenDevice(config, 1 << 20), calibrate)
+    expected = maker.run(GoldenDevice(config, MEMORY), calibrate)
     memory = {"part": IDEAL} if seed == 0 else {"stall": 0.3, "seed": seed}
-    with contextlib.closing(SimDevice(config, memory_bytes=1 << 20, limit=10_000_000, **memory)) as device:
+    with contextlib.closing(SimDevice(config, memory_bytes=MEMORY, limit=10_000_000, **memory)) as device:
         found = maker.run(device, calibrate)
     wrong = np.flatnonzero(found[0] != expected[0])
     assert wrong.size == 0, f"{wrong.size} bytes differ, the first at {wrong[0]}"
     assert found[1:] == expected[1:]
     assert sum(size for _, size in maker.results) > 0 and expected[2]["commands"] == 15
+
+
+def test_what_the_programs_hold():
+    """All three directions, each at strides 1 and 2 with padding, in one tile and in several."""
+    seen = set()
+    for variant, config in CONFIGS.items():
+        for seed in range(4):
+            for c in program(config, random.Random(f"depthwise {variant} {seed}")).commands:
+                padded, tiled = c.pad_y + c.pad_x > 0, c.nb < c.n or c.cb < c.c or c.yb < c.oh
+                seen |= {(c.opcode, c.stride, padded), (c.opcode, "tiles", tiled), (c.opcode, "bias", c.bias)}
+    for opcode in DEPTHWISE:
+        assert {(opcode, stride, True) for stride in (1, 2)} <= seen
+        assert {(opcode, "tiles", tiled) for tiled in (True, False)} <= seen
+    assert {(opcode, "bias", bias) for opcode in (DEPTHWISE[0], DEPTHWISE[2]) for bias in (0, 1)} <= seen

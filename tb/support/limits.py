@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from adagp.spec.commands import Opcode
 from adagp.spec.errors import ErrorCode
+from adagp.spec.opcodes import DEPTHWISE
 from adagp.spec.presets import preset
 
 __all__ = ["CASES", "CONFIGS"]
@@ -17,9 +18,11 @@ CONFIGS = {
     "tiny": TINY,
     "bytes": replace(TINY, name="bytes", operand_width=8, acc_width=32),
     "narrow": replace(TINY, name="narrow", acc_width=41),
+    "depthwise": replace(TINY, name="depthwise", depthwise=True),
 }
 OK, BAD, ACC = ErrorCode.NONE, ErrorCode.BAD_GEOMETRY, ErrorCode.ACC_OVERFLOW
 FORWARD, DATA, WEIGHT = Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT
+CHANNELS, CHANNELS_DATA, CHANNELS_WEIGHT = DEPTHWISE
 
 
 def layer(opcode, r=1, s=1, h=None, w=None, **more):
@@ -78,4 +81,17 @@ CASES = [
         (FORWARD, {"n": 0, "nb": 0}, BAD), (FORWARD, {"pad_x": 1, "qb": 0}, ErrorCode.BAD_TILE),
         (Opcode.MAXPOOL, {"r": 255, "s": 255, "q": 2}, BAD),
     ),
+    # One filter for each channel: as many results, a reduction of taps or pixels, filters of one channel.
+    *layers(
+        *((opcode, fields, BAD) for opcode in DEPTHWISE for fields in ({"q": 2}, {"c": 2}, {"stride": 0})),
+        *((opcode, {"r": 255, "s": 255, "c": c, "q": c}, BAD) for opcode in DEPTHWISE for c in (8257, 16513)),
+        (CHANNELS, {"qb": 0, "q": 2}, ErrorCode.BAD_TILE),
+        (CHANNELS_WEIGHT, {"n": 2, "h": 32770, "w": 2, "oh": 32770, "ow": 2}, OK),
+        (CHANNELS_WEIGHT, {"n": 2, "h": 32771, "w": 2, "oh": 32771, "ow": 2}, ACC),
+        (CHANNELS_WEIGHT, {"n": 16384, "h": 256, "w": 256, "oh": 256, "ow": 256}, BAD),
+        (CHANNELS, {"c": 3, "q": 3, "c_pitch": 2}, BAD), (CHANNELS_DATA, {"c": 3, "q": 3, "d_pitch": 2}, BAD),
+        (CHANNELS_WEIGHT, {"c": 3, "q": 3, "c_pitch": 2}, OK), (CHANNELS_WEIGHT, {"c": 3, "q": 3, "y_pitch": 2}, BAD),
+        config="depthwise",
+    ),
+    *(("depthwise", layer(opcode, 255, 255, c=8256, q=8256), OK, FULL) for opcode in (CHANNELS, CHANNELS_WEIGHT)),
 ]  # fmt: skip
