@@ -1,12 +1,14 @@
 """``adagp compile``: where each operator of a network runs, and its cost."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..gen.files import write_atomically
 from ..host.training.settings import SettingsError
 from .network_options import NetworkOptions
 from .option_groups import grouped
@@ -19,7 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["compile_network"]
 
 DEFAULTS = NetworkOptions()
-STAGES = ("memory", "program")
+STAGES = {
+    "capture": "the operators that PyTorch captures",
+    "graph": "layers of the accelerator and islands of the host",
+    "memory": "the memory plan",
+    "program": "the commands",
+}
+"""What the compiler makes of a network, one after the other."""
 
 
 @grouped
@@ -29,7 +37,20 @@ def compile_network(
     ] = None,
     compiled: NetworkOptions = DEFAULTS,
     stage: Annotated[
-        list[str] | None, typer.Option(help=f"Also show a stage: {', '.join(STAGES)}. May be given twice.")
+        list[str] | None,
+        typer.Option(
+            help="Also show what the compiler makes of the network, stage by stage: "
+            + "; ".join(f"`{name}`, {text}" for name, text in STAGES.items())
+            + ". May be given several times."
+        ),
+    ] = None,
+    drawing: Annotated[
+        Path | None,
+        typer.Option(
+            "--dot",
+            help="Also draw the graph, in Graphviz' language: the accelerator's layers blue, the host's islands orange,"
+            " with the shapes that they pass on. `dot -Tsvg FILE` makes a picture of it.",
+        ),
     ] = None,
     strict: StrictOption = False,
     json_path: JsonOption = None,
@@ -37,9 +58,12 @@ def compile_network(
     """Compile a network and show, for each operator, where it runs, and its cost in a BP batch.
 
     MACs and bytes are those of the batch's commands, operands and results once each; cycles are expected by the cost
-    model that tiles are chosen by, as if commands didn't overlap. What the machine lacks runs on the host.
+    model that tiles are chosen by, as if commands didn't overlap. What the machine lacks runs on the host, which
+    `--strict` refuses.
 
     Example: `adagp compile vgg13 --shape 3,32,32 --preset paper --batch 8 --stage memory`
+
+    Example: `adagp compile torchvision:resnet18 --shape 3,32,32 --preset paper --batch 8 --dot resnet18.dot`
     """
     for name in stage or ():
         if name not in STAGES:
@@ -56,8 +80,30 @@ def compile_network(
     if of_device.host_operators:
         print(of_device)
     for name in stage or ():
-        print(_memory(built) if name == "memory" else built.program.listing())
+        print(_stage(name, built, options))
+    if drawing is not None:
+        from ..host.compiler.drawing import dot
+
+        write_atomically(drawing, dot(built.compiled.graph, f"{options.model}, batch {options.batch}").encode())
     summarise({"operators": [asdict(cost) for cost in found], "total": _total(found), **asdict(of_device)}, json_path)
+
+
+def _stage(name: str, network: "Network", options: NetworkOptions) -> str:
+    """A stage as text."""
+    if name == "capture":
+        return _captured(options)
+    if name == "graph":
+        return network.compiled.graph.describe()
+    return _memory(network) if name == "memory" else network.program.listing()
+
+
+def _captured(options: NetworkOptions) -> str:
+    """The captured operators, one a line; of chains of the machine's layers too, which are compiled without."""
+    import torch
+
+    from ..host.compiler.capture import capture
+
+    return capture(options.module(), (torch.zeros(options.batch, *options.image),)).describe()
 
 
 def _total(found: list["Cost"]) -> dict[str, int]:

@@ -9,6 +9,8 @@ from ..host.training.settings import SettingsError, TrainSettings
 from .options import PresetOption, SourceOption, VariantOption
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from ..host.training.network import Network
 
 __all__ = ["NetworkOptions"]
@@ -30,19 +32,28 @@ class NetworkOptions:
 
     def build(self, seed: int = 0) -> tuple["Network", dict]:
         """Compile the network; returns it and the weights that it starts from."""
-        settings = TrainSettings(
+        settings, module = self._settings(seed), self.module(seed)
+        from ..host.training.network import Network  # here, because torch takes seconds to import
+
+        source = settings.gradient_source if settings.predicts else None
+        return Network(module, self.image, settings.batch, settings.config, source=source), module.state_dict()
+
+    def module(self, seed: int = 0) -> "nn.Module":
+        """The network as PyTorch has it, with the weights that it starts from."""
+        settings = self._settings(seed)
+        from ..host.training.models import build_model
+
+        return build_model(settings.model, self.image, self.classes, settings.seed)
+
+    def _settings(self, seed: int) -> TrainSettings:
+        return TrainSettings(
             model=self.model, batch=self.batch, preset=self.preset, variant=self.variant,
             gradient_source=self.gradient_source, seed=seed,
         )  # fmt: skip
-        config, image = settings.config, self._image()
-        from ..host.training.models import build_model  # here, because torch takes seconds to import
-        from ..host.training.network import Network
 
-        module = build_model(settings.model, image, self.classes, settings.seed)
-        source = settings.gradient_source if settings.predicts else None
-        return Network(module, image, settings.batch, config, source=source), module.state_dict()
-
-    def _image(self) -> tuple[int, int, int]:
+    @property
+    def image(self) -> tuple[int, int, int]:
+        """Shape of an image; raises SettingsError."""
         try:
             c, h, w = (int(part) for part in self.shape.split(","))
         except ValueError:

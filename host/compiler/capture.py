@@ -1,12 +1,18 @@
 """Any module's operators by torch.export, after checks of its modules and parameters."""
 
+import contextlib
+import io
+import logging
+import operator
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx, nn
 
+from .gradient_check import check_gradients, innermost
 from .lowering import LoweringError
 from .module_checks import Refused, check_module, check_parameters
 
@@ -31,6 +37,20 @@ class Captured:
     results: tuple[fx.Node, ...]
     frozen: frozenset[str]
 
+    def describe(self) -> str:
+        """One line an operator: the module that executes it, its operands and its results' shapes."""
+        names, lines = {**self.parameters, **self.buffers}, []
+        for node in self.nodes:
+            if node.target is operator.getitem:
+                (source,) = node.all_input_nodes
+                names[node.name] = f"{source.name}[{node.args[1]}]"
+            elif node.op == "call_function":
+                operands = ", ".join(names.get(each.name, each.name) for each in node.all_input_nodes)
+                shapes = " ".join(str(list(tensor.shape)) for tensor in _results(node))
+                where = path_of(node) or "the network"
+                lines.append(f"{where}: {node.name} = {_operator(node)}({operands}) -> {shapes}")
+        return "\n".join(lines)
+
 
 def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
     """The operators that ``module`` executes on ``args`` when it trains; raises LoweringError."""
@@ -43,15 +63,20 @@ def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
             raise LoweringError(f"{name or 'the network'} ({type(part).__name__}): {refused}") from None
     modes = {part: part.training for part in module.modules()}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _quiet():
             program = torch.export.export(module.train(), args).run_decompositions({})
+        captured = _captured(program, module)
+        check_gradients(module, args)
+    except LoweringError:
+        raise
+    except Refused as refused:
+        raise LoweringError(str(refused)) from None
     except Exception as error:  # a forward of the user's: anything can happen
         raise LoweringError(_told(module, error)) from None
     finally:
         for part, training in modes.items():
             part.training = training
-    return _captured(program, module)
+    return captured
 
 
 def shape_of(node: Any) -> tuple[int, ...]:
@@ -61,18 +86,29 @@ def shape_of(node: Any) -> tuple[int, ...]:
 
 def _told(module: nn.Module, error: Exception) -> str:
     """One line on why a module can't be captured, with the path of the innermost module at fault."""
-    paths = {part: name for name, part in module.named_modules()}
-    where, trace = "", error.__traceback__
+    frames, trace = [], error.__traceback__
     while trace is not None:
-        owner = trace.tb_frame.f_locals.get("self")
-        if isinstance(owner, nn.Module) and owner in paths:
-            where = paths[owner]
+        frames.append(trace.tb_frame)
         trace = trace.tb_next
+    where = innermost(module, frames)
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")
     kind = type(error).__name__
     if "DataDependent" in kind or "data-dependent" in text.lower():
         text = f"its control flow or a shape depends on data: {text}"
     return f"{where or 'the network'} can't be captured by torch.export: {kind}: {text}"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch.export from printing; what it raises says the same."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _captured(program: torch.export.ExportedProgram, module: nn.Module) -> Captured:
@@ -84,8 +120,13 @@ def _captured(program: torch.export.ExportedProgram, module: nn.Module) -> Captu
     for node in program.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             raise LoweringError(f"{path_of(node) or 'the network'}: {node.target.name()} isn't supported")
+        if any(not isinstance(extent, int) for tensor in _results(node) for extent in tensor.shape):
+            raise LoweringError(
+                f"{path_of(node) or 'the network'}: the shape of {_operator(node)}'s result depends on data, and shapes"
+                " must be fixed"
+            )
     results = tuple(_result(by_name.get(str(name)), number) for number, name in enumerate(signature.user_outputs))
-    complexes = [node for node in program.graph.nodes if _is_complex(node)]
+    complexes = [node for node in program.graph.nodes if any(tensor.is_complex() for tensor in _results(node))]
     if complexes:
         raise LoweringError(f"{path_of(complexes[0]) or 'the network'}: complex tensors aren't supported")
     parameters = dict(module.named_parameters(remove_duplicate=False))
@@ -107,7 +148,8 @@ def _result(node: fx.Node | None, number: int) -> fx.Node:
     if node is None or node.op != "call_function":
         raise LoweringError(f"{where} must be a tensor that the network computes")
     if not node.meta["val"].dtype.is_floating_point:
-        raise LoweringError(f"{where} is of {node.meta['val'].dtype}, and must be real")
+        maker = f"{path_of(node) or 'the network'}: {_operator(node)}"
+        raise LoweringError(f"{maker} gives {where} as {node.meta['val'].dtype}, and it must be real")
     return node
 
 
@@ -117,6 +159,11 @@ def path_of(node: fx.Node) -> str:
     return str(stack[-1][0]) if stack else ""
 
 
-def _is_complex(node: fx.Node) -> bool:
+def _results(node: fx.Node) -> list[torch.Tensor]:
+    """The tensors that a node gives, without numbers."""
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.is_complex()
+    return [each for each in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(each, torch.Tensor)]
+
+
+def _operator(node: fx.Node) -> str:
+    return str(getattr(node.target, "_opname", node.name))

@@ -92,7 +92,7 @@ def compile_network(
         )
     steps = {"program": work.steps, **gradients.programs()}
     lines = {"program": DIFFERENT_PHASES} if gradients.has_gp else {}
-    plan = MemoryPlan("program", "host", "state", "predictor", "activations")
+    plan = MemoryPlan("program", "host", "state", "predictor", "activations", by_batch=("host",))
     for name, each in steps.items():
         plan.add("program", name, (lines.get(name, 1) * len(each) + 1) * ALIGNMENT, ALIGNMENT)
     _add_tensors(plan, declared, config, graph, ring_entries)

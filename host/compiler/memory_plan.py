@@ -31,10 +31,12 @@ class Block:
 class MemoryPlan:
     """Collects blocks by group (:meth:`add`), then gives them addresses (:meth:`place`).
 
-    ``groups`` fixes which groups there are and their order in memory, from address 0 up.
+    ``groups`` fixes which groups there are and their order in memory, from address 0 up. The last one, and those
+    ``by_batch``, are as large as the batch.
     """
 
-    def __init__(self, *groups: str):
+    def __init__(self, *groups: str, by_batch: tuple[str, ...] = ()):
+        self._by_batch = {*by_batch, groups[-1]}
         self._wanted: dict[str, dict] = {group: {} for group in groups}
         self._placed: dict = {}
         self._regions: dict = {}
@@ -62,7 +64,7 @@ class MemoryPlan:
         if self.n_bytes > capacity_bytes:
             largest = sorted(self._placed.values(), key=lambda block: -block.n_bytes)[:3]
             names = ", ".join(f"{block.name} {block.n_bytes / _MIB:.1f} MiB" for block in largest)
-            fixed = sum(end - start for start, end in list(self._regions.values())[:-1])
+            fixed = sum(end - start for group, (start, end) in self._regions.items() if group not in self._by_batch)
             fits = max(0, capacity_bytes - fixed) * batch // max(1, self.n_bytes - fixed)
             hint = f"a batch of about {fits} would fit" if fits else "no batch would fit"
             raise PlanError(

@@ -1,6 +1,7 @@
 """``adagp compile``, and what ``train`` and ``report`` say about operators on the host."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -60,6 +61,56 @@ def test_stages(adagp):
     assert code == 0 and "1.Linear.momentum" in out and "bytes in all" in out and "commit" in out
     code, _, err = adagp("compile", "mlp", "--stage", "all")
     assert code == 2 and "stage = 'all' must be one of " in err
+
+
+def test_stages_of_a_network_with_an_island(adagp, with_island):
+    code, out, _ = adagp("compile", "--batch", BATCH, "--preset", "tiny", "--stage", "graph", "--stage", "capture")
+    lines = [line.strip() for line in out.splitlines()]
+    assert code == 0
+    assert "device first.Conv2d conv: [8, 1, 8, 8] -> [8, 6, 8, 8], 27648 MACs, 7168 bytes" in lines
+    (island,) = [line for line in lines if line.startswith("host   norm.BatchNorm2d")]
+    assert island.endswith("[8, 6, 8, 8] -> [8, 6, 8, 8], 0 MACs, 12288 bytes")
+    (first,) = [line for line in lines if line.startswith("first: ")]
+    assert first.endswith("= conv2d(x, first.weight, first.bias) -> [8, 6, 8, 8]")
+    assert lines.index(first) > lines.index(island)  # as the stages were asked for
+
+
+def test_the_drawing(adagp, tmp_path, with_island):
+    path = tmp_path / "graph.dot"
+    assert adagp("compile", "--batch", BATCH, "--preset", "tiny", "--dot", path)[0] == 0
+    text = path.read_text()
+    boxes = re.findall(r'^  "([^"]+)" \[(?:shape=\w+, )?fillcolor=(\w+), label="([^"]+)"\];$', text, re.MULTILINE)
+    assert [(name, colour) for name, colour, _ in boxes] == [
+        ("input", "white"), ("first.Conv2d", "lightblue"), ("norm.BatchNorm2d", "orange"), ("relu", "lightblue"),
+        ("second.Conv2d", "lightblue"), ("result", "white"),
+    ]  # fmt: skip
+    labels = {name: label for name, _, label in boxes}
+    assert labels["first.Conv2d"] == r"first.Conv2d\nconv 3x3" and labels["relu"] == r"relu\nrelu"
+    assert (
+        labels["norm.BatchNorm2d"].startswith(r"norm.BatchNorm2d\nhost:\n")
+        and "batch_norm" in labels["norm.BatchNorm2d"]
+    )
+    arrows = re.findall(r'^  "([^"]+)" -> "([^"]+)" \[label="([^"]+)"\];$', text, re.MULTILINE)
+    assert arrows == [
+        ("input", "first.Conv2d", "8x1x8x8"), ("first.Conv2d", "norm.BatchNorm2d", "8x6x8x8"),
+        ("norm.BatchNorm2d", "relu", "8x6x8x8"), ("relu", "second.Conv2d", "8x6x8x8"),
+        ("second.Conv2d", "result", "8x10"),
+    ]  # fmt: skip
+    assert text.startswith("digraph network {\n") and text.endswith("}\n")
+    assert len(boxes) + len(arrows) + 3 == len(text.splitlines())  # each line is one of these
+
+
+def test_a_mistake_in_a_network_is_one_line(adagp, tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(
+        "from torch import nn\n\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = nn.Conv2d(1, 2, 3)\n\n    def forward(self, x):\n"
+        "        return self.conv(x) if x.mean() > 0 else x\n\ndef build(shape, n_classes):\n"
+        "    return nn.Sequential(Net())\n"
+    )
+    code, out, err = adagp("compile", f"{path}:build")
+    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("error: 0 can't be captured"), err
+    assert "depends on data" in err
 
 
 def test_the_share_of_the_host(with_island):

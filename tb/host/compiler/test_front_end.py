@@ -162,10 +162,7 @@ def _hooked(m, x):
 REFUSALS = {
     "no result": (lambda m, x: (m.one(x), 3), {"one": conv()}, "result 1 must be a tensor that the network computes"),
     "input as result": (lambda m, x: (x, m.one(x)), {"one": conv()}, "result must be a tensor that the network comp"),
-    "complex": (lambda m, x: torch.fft.fft2(m.one(x)).abs(), {"one": conv()}, "complex tensors aren't supported"),
-    "data": (lambda m, x: m.one(x) if x.sum() > 0 else x, {"one": conv()}, "depends on data"),
     "unused": (_hooked, {"one": conv(), "two": conv()}, "nothing uses the parameter two.weight: remove it"),
-    "integer": (lambda m, x: m.one(x).argmax(1), {"one": conv()}, "result is of torch.int64, and must be real"),
     "nothing": (lambda m, x: torch.sigmoid(x), {}, "no operator that the machine can compute"),
 }
 
