@@ -1,21 +1,12 @@
-"""Batch norm in training mode: exact sums, rows of constants, and elementwise passes with a factor for each channel.
+"""Batch norm in training mode: exact sums, tables of constants, and elementwise passes with a factor for each channel.
 
-Arrays of values have the channel as their last axis. Rows are as spec/norm.py has them; golden/channel_constants.py
-makes the constants of one channel. Results of the passes are sums for the epilogue, with an exponent each channel.
+The channel is the last axis of all arrays. Tables are as spec/norm.py has them; golden/channel_constants.py makes the
+constants of one channel. Results of the passes are sums for the epilogue, with an exponent each channel.
 """
 
 import numpy as np
 
-from ..spec.norm import (
-    BACKWARD_ROW,
-    FORWARD_ROW,
-    MAX_VALUES,
-    ROW_WORDS,
-    STATE_ROW,
-    STATE_WORDS,
-    pack_row,
-    unpack_row,
-)
+from ..spec.norm import BACKWARD_ROW, FORWARD_ROW, MAX_VALUES, STATE_ROW, SUMS_ROW
 from .channel_constants import (
     Affine,
     Forward,
@@ -27,16 +18,15 @@ from .channel_constants import (
     running_constants,
     running_state,
 )
+from .channel_tables import pack_rows, unpack_rows
 
 __all__ = [
-    "apply", "apply_backward", "backward_rows", "forward_rows", "pack_state", "parameter_gradients", "rows_top",
-    "running_rows", "states_after", "sums", "unpack_state",
+    "apply", "apply_backward", "backward_rows", "forward_rows", "pack_state", "pack_sums", "parameter_gradients",
+    "running_rows", "states_after", "sums", "unpack_state", "unpack_sums",
 ]  # fmt: skip
 
 _CHUNK = 1 << 17
 """Values handled at a time, so that temporaries stay in the cache."""
-_TOP_BITS = 17
-"""Bits that the top of rows lies above their largest exponent: one more than a factor's magnitude has."""
 
 
 def _chunks(*arrays: np.ndarray):
@@ -60,41 +50,49 @@ def sums(x: np.ndarray, g: np.ndarray | None = None) -> tuple[np.ndarray, np.nda
     return first, second
 
 
+def pack_sums(pair: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The table of sums."""
+    return pack_rows(SUMS_ROW, [{"first": first, "second": second} for first, second in _pairs(pair)])
+
+
+def unpack_sums(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Inverse of :func:`pack_sums`."""
+    channels = unpack_rows(SUMS_ROW, table)
+    first, second = (np.array([channel[name] for channel in channels], np.int64) for name in ("first", "second"))
+    return first, second
+
+
 def _pairs(pair: tuple[np.ndarray, np.ndarray]):
     """The sums of each channel."""
     return zip(*(values.tolist() for values in pair), strict=True)
 
 
 def _affine(weights: np.ndarray, exponent: int) -> list[Affine]:
-    """Gamma and beta of each channel, from rows [gamma, beta]."""
-    return [Affine(gamma, beta, exponent) for gamma, beta in weights.tolist()]
-
-
-def _rows(row, constants, words: int) -> np.ndarray:
-    return np.array([pack_row(row, vars(each), words) for each in constants], np.int16)
+    """Gamma and beta of each channel."""
+    return [Affine(gamma, beta, exponent) for gamma, beta in weights.T.tolist()]
 
 
 def forward_rows(
     of_x: tuple[np.ndarray, np.ndarray], weights: np.ndarray, w_exponent: int, x_exponent: int,
     constants: NormConstants,
 ) -> np.ndarray:  # fmt: skip
-    """Rows of the forward pass of a batch."""
+    """The table of the forward pass of a batch."""
     channels = zip(_pairs(of_x), _affine(weights, w_exponent), strict=True)
     each = [forward_constants(pair, affine, x_exponent, constants) for pair, affine in channels]
-    return _rows(FORWARD_ROW, each, ROW_WORDS)
+    return pack_rows(FORWARD_ROW, [vars(channel) for channel in each])
 
 
 def running_rows(
     states: np.ndarray, weights: np.ndarray, w_exponent: int, x_exponent: int, constants: NormConstants
 ) -> np.ndarray:
-    """Rows of the forward pass that use running statistics."""
+    """The table of the forward pass that uses running statistics."""
     channels = zip(unpack_state(states), _affine(weights, w_exponent), strict=True)
     each = [running_constants(state, affine, x_exponent, constants) for state, affine in channels]
-    return _rows(FORWARD_ROW, each, ROW_WORDS)
+    return pack_rows(FORWARD_ROW, [vars(channel) for channel in each])
 
 
 def pack_state(states: list[State]) -> np.ndarray:
-    """Rows of running statistics."""
+    """The table of running statistics."""
     values = [
         {
             "mean": state.mean.mantissa, "mean_exponent": state.mean.exponent,
@@ -102,27 +100,27 @@ def pack_state(states: list[State]) -> np.ndarray:
         }
         for state in states
     ]  # fmt: skip
-    return np.array([pack_row(STATE_ROW, each, STATE_WORDS) for each in values], np.int16)
+    return pack_rows(STATE_ROW, values)
 
 
-def unpack_state(rows: np.ndarray) -> list[State]:
+def unpack_state(table: np.ndarray) -> list[State]:
     """The running statistics of each channel."""
-    fields = [unpack_row(STATE_ROW, row) for row in rows]
     return [
-        State(Number(f["mean"], f["mean_exponent"]), Number(f["variance"], f["variance_exponent"])) for f in fields
+        State(Number(f["mean"], f["mean_exponent"]), Number(f["variance"], f["variance_exponent"]))
+        for f in unpack_rows(STATE_ROW, table)
     ]  # fmt: skip
 
 
 def states_after(
     states: np.ndarray, of_x: tuple[np.ndarray, np.ndarray], x_exponent: int, constants: NormConstants
 ) -> np.ndarray:
-    """Rows of running statistics after a batch."""
+    """The table of running statistics after a batch."""
     channels = zip(unpack_state(states), _pairs(of_x), strict=True)
     return pack_state([running_state(state, pair, x_exponent, constants) for state, pair in channels])
 
 
 def _backward(rows: np.ndarray, of_g: tuple[np.ndarray, np.ndarray], x_exponent: int, g_exponent: int, n: int):
-    forward = [Forward(**unpack_row(FORWARD_ROW, row)) for row in rows]
+    forward = [Forward(**channel) for channel in unpack_rows(FORWARD_ROW, rows)]
     pairs = zip(forward, _pairs(of_g), strict=True)
     return [backward_constants(row, pair, x_exponent, g_exponent, n) for row, pair in pairs]
 
@@ -130,28 +128,23 @@ def _backward(rows: np.ndarray, of_g: tuple[np.ndarray, np.ndarray], x_exponent:
 def parameter_gradients(
     rows: np.ndarray, of_g: tuple[np.ndarray, np.ndarray], x_exponent: int, g_exponent: int, n: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and exponents of the rows [dgamma, dbeta], flat."""
+    """Sums and exponents of the gradients ``[2, channels]`` of gamma and beta."""
     each = [channel.gradient for channel in _backward(rows, of_g, x_exponent, g_exponent, n)]
-    acc = np.stack([np.array([number.mantissa for number in each]), of_g[0]], -1)
-    exponents = np.stack([np.array([number.exponent for number in each]), np.full(len(each), g_exponent)], -1)
-    return acc.reshape(-1), exponents.reshape(-1)
+    acc = np.stack([np.array([number.mantissa for number in each]), of_g[0]])
+    exponents = np.stack([np.array([number.exponent for number in each]), np.full(len(each), g_exponent)])
+    return acc, exponents
 
 
 def backward_rows(
     rows: np.ndarray, of_g: tuple[np.ndarray, np.ndarray], x_exponent: int, g_exponent: int, n: int
 ) -> np.ndarray:
-    """Rows of the backward pass, from those of the forward pass."""
-    return _rows(BACKWARD_ROW, _backward(rows, of_g, x_exponent, g_exponent, n), ROW_WORDS)
+    """The table of the backward pass, from that of the forward pass."""
+    return pack_rows(BACKWARD_ROW, [vars(each) for each in _backward(rows, of_g, x_exponent, g_exponent, n)])
 
 
-def _columns(row, rows: np.ndarray, *names: str) -> list[np.ndarray]:
-    fields = [unpack_row(row, each) for each in rows]
+def _columns(row, table: np.ndarray, *names: str) -> list[np.ndarray]:
+    fields = unpack_rows(row, table, *names)
     return [np.array([field[name] for field in fields]) for name in names]
-
-
-def rows_top(rows: np.ndarray) -> int:
-    """The top of rows of either pass, which their exponent follows."""
-    return int(rows[:, FORWARD_ROW["a_exponent"][0]].max()) + _TOP_BITS
 
 
 def _pass(shape: tuple[int, ...], parts) -> np.ndarray:

@@ -167,7 +167,9 @@ def _blend(old: Number, new: Number, rate: Number, momentum: int) -> Number:
     kept, added = ((1 << MOMENTUM_BITS) - momentum) * old.mantissa, rate.mantissa * new.mantissa
     kept_exponent, added_exponent = old.exponent - MOMENTUM_BITS, new.exponent + rate.exponent
     exponent = max(kept_exponent, added_exponent)
-    return _normalised(_shifted(kept, kept_exponent - exponent) + _shifted(added, added_exponent - exponent), exponent)
+    total = _shifted(kept, kept_exponent - exponent) + _shifted(added, added_exponent - exponent)
+    blended = _normalised(total, exponent)
+    return blended if blended.exponent > LEAST_EXPONENT else ZERO
 
 
 def running_state(state: State, sums: tuple[int, int], x_exponent: int, constants: NormConstants) -> State:

@@ -6,7 +6,7 @@ from ..spec.commands import Command, Phase
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
 from ..spec.opcodes import UPDATES
-from ..spec.operands import Operand, operands, outputs
+from ..spec.operands import Operand, in_place, operands, outputs
 from ..spec.registers import N_REGIONS
 from ..spec.schedule import Schedule, State
 from .adam import Powers
@@ -111,7 +111,8 @@ class MachineState:
         if update:
             targets = {name: self._target(places[name]) for name in written}
             return {name: self.load(place) for name, place in places.items()}, {} if dry else targets
-        sources = {name: self.load(place) for name, place in places.items() if name not in written}
+        unread = set(written) - set(in_place(command))
+        sources = {name: self.load(place) for name, place in places.items() if name not in unread}
         return sources, {} if dry else {name: self._target(places[name]) for name in written}
 
     def scale(self, command: Command) -> int:

@@ -14,6 +14,7 @@ from ..spec.opcodes import (
     DEPTHWISE,
     GEMMS,
     MAXIMA,
+    NORMS,
     POOLS,
     UPDATES,
     built,
@@ -23,13 +24,16 @@ __all__ = ["validate"]
 
 _HYPERS = {Opcode.UPDATE: 3, Opcode.ADAM: len(Adam)}
 _PRODUCT = 1 << 30
+_SUMS_OF_PIXELS = (*BACKWARD_WEIGHTS, Opcode.NORM_SUMS)
+_COUNT_VALUES = (Opcode.NORM_SUMS, Opcode.NORM_CONSTANTS, Opcode.NORM_BACKWARD)
+"""Commands of batch norm that depend on the number of a channel's values."""
 
 
 def _references(command: Command, config: Config) -> ErrorCode:
     """Tensor numbers, hyper-parameters, addresses: what can be told without knowing the layer."""
     g = command
     ids = [g.a_id, g.b_id, g.c_id, g.d_id, g.out_id, *[g.scale_id] * config.predicts]
-    addresses = [g.a_addr, g.b_addr, g.c_addr, g.d_addr, g.out_addr]
+    addresses = [g.a_addr, g.b_addr, g.c_addr, g.d_addr, g.out_addr, *[g.e_addr] * config.batch_norm]
     if max(ids) >= config.n_tensors:
         return ErrorCode.BAD_TENSOR
     if g.opcode in UPDATES and g.hyper + _HYPERS[g.opcode] > config.n_hyper:
@@ -54,8 +58,10 @@ def _geometry(command: Command, config: Config) -> ErrorCode:
             return ErrorCode.BAD_GEOMETRY
     if (g.opcode not in GEMMS and g.q != g.c) or 0 < g.y_pitch < g.q or 0 < g.x_pitch < g.c:
         return ErrorCode.BAD_GEOMETRY
+    if g.opcode in NORMS and (g.r, g.s, g.stride, g.oh, g.ow) != (1, 1, 1, g.h, g.w):
+        return ErrorCode.BAD_GEOMETRY
     channels = g.c if g.opcode in BACKWARD else g.q
-    if g.opcode not in BACKWARD_WEIGHTS and any(0 < pitch < channels for pitch in (g.c_pitch, g.d_pitch)):
+    if g.opcode not in _SUMS_OF_PIXELS and any(0 < pitch < channels for pitch in (g.c_pitch, g.d_pitch)):
         return ErrorCode.BAD_GEOMETRY
     return _sizes(command, config)
 
@@ -66,10 +72,11 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
     taps = g.r * g.s
     filter_elements = taps * g.c
     channels = g.q if g.opcode == Opcode.BACKWARD_DATA else 1 if g.opcode in DEPTHWISE else g.c
-    reduction = g.n * g.oh * g.ow if g.opcode in BACKWARD_WEIGHTS else taps * channels
+    reduction = g.n * g.oh * g.ow if g.opcode in (*BACKWARD_WEIGHTS, *_COUNT_VALUES) else taps * channels
     if max(filter_elements, reduction) >= _PRODUCT:
         return ErrorCode.BAD_GEOMETRY
-    if g.opcode not in POOLS and reduction > config.max_reduction:
+    longest = config.max_values if g.opcode in NORMS else config.max_reduction
+    if g.opcode not in POOLS and reduction > longest:
         return ErrorCode.ACC_OVERFLOW
     operand = operand_max(config.operand_width)
     if g.opcode == Opcode.FORWARD and g.reorganise:
@@ -87,9 +94,9 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
         return ErrorCode.BAD_GEOMETRY
     big, small = g.n * g.h * g.w, g.n * g.oh * g.ow
     tensors = [big * max(g.c, g.x_pitch), small * max(g.q, g.y_pitch)]
-    if g.opcode not in BACKWARD_WEIGHTS:
+    if g.opcode not in _SUMS_OF_PIXELS:
         tensors.append((big if g.opcode in BACKWARD else small) * max(g.c_pitch, g.d_pitch))
-    if g.opcode not in POOLS:
+    if g.opcode not in (*POOLS, *NORMS):
         tensors.append(g.q * ((taps if g.opcode in DEPTHWISE else filter_elements) + 1))
     return ErrorCode.BAD_GEOMETRY if max(tensors) * config.operand_bytes >= _PRODUCT else ErrorCode.NONE
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from ..spec.commands import Adam, CMode, Command, Opcode, Source
 from ..spec.numerics import unpredicted
-from ..spec.opcodes import COMPUTE
+from ..spec.opcodes import COMPUTE, NORM_APPLIES, NORMS
 from ..spec.operands import macs
-from . import layer
+from . import layer, norm_commands
 from .adam import AdamExponents, adam, step_rate
 from .quality import Quality, quality_sums, rms_exponent
 from .random_signs import random_signs
@@ -46,6 +46,9 @@ def _compute(state: MachineState, command: Command, dry: bool) -> None:
         exps = replace(exps, out=int(state.exponents.next[command.out_id]))
     if command.c_mode == CMode.SUB:
         exps = replace(exps, c=exps.c - state.scale(command))
+    if command.opcode in NORMS:
+        _norm(state, command, sources, targets, exps, dry)
+        return
     if command.opcode == Opcode.REORGANISE:
         sources["sums"] = state.sums[: command.c]
     result, index = layer.compute(command, sources, exps, state.config, dry)
@@ -63,6 +66,22 @@ def _compute(state: MachineState, command: Command, dry: bool) -> None:
     targets["out"][..., : result.out.shape[-1]] = result.out
     if index is not None:
         targets["b"][...] = index
+
+
+def _norm(
+    state: MachineState, command: Command, sources: dict[str, np.ndarray], targets: dict[str, np.ndarray],
+    exps: layer.LayerExponents, dry: bool,
+) -> None:  # fmt: skip
+    result, tables = norm_commands.compute(command, sources, exps, state.config, dry)
+    if result and command.track:
+        state.exponents.track(command.out_id, result.top)
+    if dry:
+        return
+    if result:
+        state.counters[state.phase]["saturations"] += result.saturations
+        tables["out"] = result.out if command.opcode in NORM_APPLIES else np.concatenate([result.out, tables["out"]])
+    for name, table in tables.items():
+        targets[name][...] = table
 
 
 def _update(state: MachineState, command: Command, dry: bool) -> None:

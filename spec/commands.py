@@ -41,17 +41,21 @@ class Opcode(IntEnum):
     DEPTHWISE_BACKWARD_WEIGHT = 8
     """dW of a DEPTHWISE: a = X, b = dY, out = dW."""
     NORM_SUMS = 9
-    """Sums of each channel: of x and x*x (a = X), or of g and g*x (a = dY, b = X)."""
+    """Sums of each channel, of b and of a * b: a = X, b = X (or in the backward pass dY), out = sums. Tables of batch
+    norm are as spec/norm.py has them."""
     NORM_CONSTANTS = 10
-    """Constants of batch norm's forward pass, a row a channel, from the sums and the parameters."""
+    """Constants of batch norm's forward pass: e = sums, b = gamma and beta, out = constants; c = running statistics,
+    updated in place. a_id is that of X."""
     NORM_APPLY = 11
-    """Y = each channel's A * x + B, by its constants."""
-    NORM_GRADIENT = 12
-    """Gradients of the parameters of a batch norm, from the sums."""
+    """Y = each channel's A * x + B: a = X, e = constants, out = Y. b_id is that of gamma and beta."""
+    NORM_RUNNING = 12
+    """As NORM_CONSTANTS, but from the running statistics: b = gamma and beta, c = running statistics, out = constants.
+    a_id is that of X."""
     NORM_BACKWARD = 13
-    """Constants of batch norm's backward pass."""
+    """Gradients of gamma and beta, and constants of the backward pass: e = sums, b = constants of the forward pass,
+    out = the gradients, then the constants. a_id is that of dY, b_id that of X."""
     NORM_APPLY_BACKWARD = 14
-    """dX = each channel's P * g + Q * x + R, by its constants."""
+    """dX = each channel's P * g + Q * x + R: a = dY, b = X, e = constants, out = dX."""
     AVGPOOL = 15
     """Y = window sum times the constant: a = X, out = Y. With a 1x1 window: copy, scale, add."""
     AVGPOOL_BACKWARD = 16
@@ -163,10 +167,13 @@ FIELDS = (
     Field("yb", 13, 16, 16, "tile: rows of Y (FORWARD, BACKWARD_WEIGHT, pools) or of dX (others backward)"),
     Field("cb", 14, 0, 16, "tile: input channels"),
     Field("qb", 14, 16, 16, "tile: output channels"),
-    Field("const_mantissa", 15, 0, 16, "AVGPOOL: unsigned constant factor"),
-    Field("const_exponent", 15, 16, 8, "AVGPOOL: its exponent", signed=True),
+    Field(
+        "const_mantissa", 15, 0, 16, "AVGPOOL: unsigned constant factor. NORM_CONSTANTS, NORM_RUNNING: epsilon * n^2"
+    ),
+    Field("const_exponent", 15, 16, 8, "the constant's exponent", signed=True),
     Field("count", 16, 0, 32, "UPDATE, ADAM: weights in the tensor, biases included"),
     Field("hyper", 17, 0, 8, "UPDATE: table index of the learning rate, then momentum, weight decay. ADAM: see Adam"),
+    Field("momentum", 17, 16, 16, "NORM_CONSTANTS: momentum of the running statistics times 2^16"),
     Field("d_addr", 20, 0, 32, "byte address of operand D"),
     Field("x_pitch", 25, 0, 24, "operands from a pixel of X (in any role) to the next one; 0: c"),
     Field("y_pitch", 21, 0, 24, "operands from a pixel of Y (in any role, and of its index) to the next one; 0: q"),
@@ -180,6 +187,9 @@ FIELDS = (
     Field("out_id", 23, 16, 16, "tensor number of the result"),
     Field("scale_id", 24, 0, 16, "number of the tensor whose exponent is the layer's scale; 0: none (scale 1)"),
     Field("d_id", 24, 16, 16, "tensor number of operand D"),
+    Field("e_addr", 30, 0, 32, "byte address of operand E"),
+    Field("unbiased_mantissa", 31, 0, 16, "NORM_CONSTANTS: momentum / (n * (n - 1)), unsigned"),
+    Field("unbiased_exponent", 31, 16, 8, "its exponent", signed=True),
     Field("config_hash", 18, 0, 32, "HEADER: Config.config_hash"),
     Field("version", 19, 0, 32, "HEADER: adagp.spec.config.VERSION"),
 )

@@ -5,6 +5,7 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 
 from .dram_part import DramPart
+from .norm import MAX_VALUES
 from .numerics import CONSTANT_MAX, HIDDEN, SHIFT_MIN, operand_max
 from .validation import ConfigError, is_power_of_two, require, require_types
 
@@ -37,7 +38,8 @@ class Config:
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
     ``depthwise``, ``batch_norm`` and ``clamps`` are switches of hardware for depthwise convolutions, batch norm, and
-    bounds and slopes of ReLUs. ``batch_norm`` and ``clamps`` aren't built yet, so they must be False.
+    bounds and slopes of ReLUs. ``clamps`` aren't built yet, so it must be False; ``batch_norm`` is in the golden model
+    alone. It needs operands of 16 bits and accumulators of 48.
 
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
@@ -105,8 +107,10 @@ class Config:
         require(1 <= self.n_predicted <= 65535, "n_predicted", self.n_predicted, "1 <= n_predicted <= 65535")
         depth = self.predictor_depth
         require(is_power_of_two(depth) and 2 <= depth <= 64, "predictor_depth", depth, "a power of two in 2..64")
-        for field in ("batch_norm", "clamps"):
-            require(not getattr(self, field), field, getattr(self, field), f"{field} is False (not built yet)")
+        require(not self.clamps, "clamps", self.clamps, "clamps is False (not built yet)")
+        if self.batch_norm:
+            require(self.operand_width == 16, "operand_width", self.operand_width, "16 where batch_norm is True")
+            require(self.acc_width >= 48, "acc_width", self.acc_width, "acc_width >= 48 where batch_norm is True")
         require(self.variant in VARIANTS, "variant", self.variant, f"variant in {{{', '.join(VARIANTS)}}}")
         if self.predicts and self.predictor_rows:
             require(self.operand_width == 16, "operand_width", self.operand_width, "16 where gradients are predicted")
@@ -157,6 +161,11 @@ class Config:
     def convolves_channels(self) -> bool:
         """True if the core has hardware for depthwise convolutions."""
         return self.pools and self.depthwise
+
+    @property
+    def max_values(self) -> int:
+        """Most values of a channel in batch norm."""
+        return min(MAX_VALUES, self.max_reduction)
 
     @property
     def predictor_bytes(self) -> int:

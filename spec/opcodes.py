@@ -4,8 +4,8 @@ from .commands import Opcode
 from .config import Config
 
 __all__ = [
-    "AVERAGES", "BACKWARD", "BACKWARD_WEIGHTS", "COMPUTE", "DEPTHWISE", "GEMMS", "MAXIMA", "NORMS", "POOLS", "UPDATES",
-    "WITH_FILTERS", "built",
+    "AVERAGES", "BACKWARD", "BACKWARD_WEIGHTS", "COMPUTE", "DEPTHWISE", "GEMMS", "MAXIMA", "NORMS", "NORM_APPLIES",
+    "POOLS", "UPDATES", "WITH_FILTERS", "built",
 ]  # fmt: skip
 
 GEMMS = (Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
@@ -25,9 +25,12 @@ DEPTHWISE = (Opcode.DEPTHWISE, Opcode.DEPTHWISE_BACKWARD_DATA, Opcode.DEPTHWISE_
 
 NORMS = (
     Opcode.NORM_SUMS, Opcode.NORM_CONSTANTS, Opcode.NORM_APPLY,
-    Opcode.NORM_GRADIENT, Opcode.NORM_BACKWARD, Opcode.NORM_APPLY_BACKWARD,
+    Opcode.NORM_RUNNING, Opcode.NORM_BACKWARD, Opcode.NORM_APPLY_BACKWARD,
 )  # fmt: skip
 """Commands that only ``Config.batch_norm`` builds."""
+
+NORM_APPLIES = (Opcode.NORM_APPLY, Opcode.NORM_APPLY_BACKWARD)
+"""Batch norm's commands that make a result for each value, not for each channel."""
 
 COMPUTE = tuple(Opcode(number) for number in range(Opcode.FORWARD, Opcode.UPDATE))
 """Opcodes that the sequencer executes, in so far as they are built."""
@@ -37,6 +40,7 @@ UPDATES = (Opcode.UPDATE, Opcode.ADAM)
 
 BACKWARD = (
     Opcode.BACKWARD_DATA, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL_BACKWARD, Opcode.DEPTHWISE_BACKWARD_DATA,
+    Opcode.NORM_APPLY_BACKWARD,
 )  # fmt: skip
 """Commands that read what is shaped like Y through operand A, and write what is shaped like X."""
 

@@ -5,9 +5,33 @@ from dataclasses import dataclass
 
 from .commands import CMode, Command, Opcode, Source
 from .config import Config
-from .opcodes import BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, MAXIMA, UPDATES, WITH_FILTERS
+from .norm import (
+    APPLY_PLANES,
+    BACKWARD_ROW,
+    FORWARD_ROW,
+    GRADIENT_PLANES,
+    STATE_ROW,
+    SUMS_ROW,
+    WEIGHT_PLANES,
+    planes,
+)
+from .opcodes import BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, MAXIMA, NORM_APPLIES, NORMS, UPDATES, WITH_FILTERS
 
-__all__ = ["WAITS", "Operand", "counted", "filter_channels", "macs", "operands", "outputs"]
+__all__ = ["WAITS", "Operand", "counted", "filter_channels", "in_place", "macs", "operands", "outputs"]
+
+_TABLES: dict[Opcode, dict[str, int]] = {
+    Opcode.NORM_SUMS: {"out": planes(SUMS_ROW)},
+    Opcode.NORM_CONSTANTS: {
+        "b": WEIGHT_PLANES, "c": planes(STATE_ROW), "e": planes(SUMS_ROW), "out": planes(FORWARD_ROW),
+    },
+    Opcode.NORM_RUNNING: {"b": WEIGHT_PLANES, "c": planes(STATE_ROW), "out": planes(FORWARD_ROW)},
+    Opcode.NORM_APPLY: {"e": APPLY_PLANES},
+    Opcode.NORM_BACKWARD: {
+        "b": planes(FORWARD_ROW), "e": planes(SUMS_ROW), "out": GRADIENT_PLANES + planes(BACKWARD_ROW),
+    },
+    Opcode.NORM_APPLY_BACKWARD: {"e": planes(BACKWARD_ROW)},
+}  # fmt: skip
+"""Operands of batch norm's commands that are tables, with their planes."""
 
 WAITS = ("wait_main", "wait_update", "wait_predictor")
 """Fields that say how many earlier commands of each kind must be complete."""
@@ -34,7 +58,7 @@ class Operand:
 
 
 def operands(command: Command, config: Config, a_base: int | None = None) -> dict[str, Operand]:
-    """Operands ``a``, ``b``, ``c``, ``d``, ``out`` of a compute, UPDATE or ADAM command, those that it has.
+    """Operands ``a`` to ``e`` and ``out`` of a compute, UPDATE or ADAM command, those that it has.
 
     ``a_base`` replaces ``a_addr`` (a command fed by the input ring).
     """
@@ -60,12 +84,19 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
         return Operand(address, shape, operand, own_pitch if own_pitch and shape is not filters else pitch)
 
     found = {"out": place(g.out_addr, out)}
-    if g.opcode != Opcode.REORGANISE:
+    if g.opcode in NORMS:
+        tables = _TABLES[g.opcode]
+        found |= {name: Operand(getattr(g, f"{name}_addr"), (tables[name], g.c), operand) for name in tables}
+    if g.opcode in (Opcode.NORM_SUMS, *NORM_APPLIES) or g.opcode not in (*NORMS, Opcode.REORGANISE):
         found["a"] = place(a_base, y if g.opcode in BACKWARD else x)
     if g.opcode in WITH_FILTERS:
         found["b"] = place(g.b_addr, filters)
-    elif g.opcode in (*BACKWARD_WEIGHTS, *MAXIMA):
+    elif g.opcode in (*BACKWARD_WEIGHTS, *MAXIMA, Opcode.NORM_SUMS):
         found["b"] = place(g.b_addr, y)
+    elif g.opcode == Opcode.NORM_APPLY_BACKWARD:
+        found["b"] = place(g.b_addr, x)
+    if g.opcode in NORMS and g.opcode not in NORM_APPLIES:
+        return found
     if g.c_mode != CMode.NONE:
         found["c"] = place(g.c_addr, out, g.c_pitch)
     if g.c_mode == CMode.ADD_MASK:
@@ -89,7 +120,13 @@ def outputs(command: Command) -> tuple[str, ...]:
     """Names of the operands that a command writes."""
     if command.opcode in UPDATES:
         return ("b", "c", "out", "d") if command.opcode == Opcode.ADAM else ("b", "c", "out")
-    return ("out", "b") if command.opcode == Opcode.MAXPOOL else ("out",)
+    second = {Opcode.MAXPOOL: ("b",), Opcode.NORM_CONSTANTS: ("c",)}
+    return ("out", *second.get(command.opcode, ()))
+
+
+def in_place(command: Command) -> tuple[str, ...]:
+    """Names of the operands that a compute command both reads and writes."""
+    return ("c",) if command.opcode == Opcode.NORM_CONSTANTS else ()
 
 
 def macs(command: Command) -> int:

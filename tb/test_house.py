@@ -61,6 +61,8 @@ TWINS = {
 WHOLES = {
     "__init__",
     "batch_norm",
+    "channel_tables",
+    "norm_commands",
     "channel_constants",
     "footprint",
     "judge",

@@ -1,4 +1,4 @@
-"""Batch norm's numbers on the host's side: the constants of a command, and running statistics to and from rows."""
+"""Batch norm's numbers on the host's side: the constants of a command, and running statistics to and from their table."""
 
 import math
 
@@ -52,7 +52,7 @@ def _number(name: str, value: float) -> Number:
 
 
 def import_states(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Rows of running statistics.
+    """The table of running statistics.
 
     Raises ValueError for values that aren't finite, negative variances, and lengths that differ.
     """
@@ -65,11 +65,11 @@ def import_states(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return pack_state([State(_number("running_mean", m), _number("running_var", v)) for m, v in pairs])
 
 
-def export_states(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def export_states(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Running mean and variance of each channel, float64."""
 
     def value(number: Number) -> float:
         return math.ldexp(number.mantissa, number.exponent)
 
-    states = unpack_state(rows)
+    states = unpack_state(table)
     return np.array([value(s.mean) for s in states]), np.array([value(s.variance) for s in states])

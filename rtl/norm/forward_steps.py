@@ -178,6 +178,7 @@ def _blend_steps(m, unit, steps, name, end, new, new_exponent, new_negative, rat
         m.d.sync += negative.eq(old_negative ^ (arithmetic.total < 0))
         m.next = f"{name}_NEW"
     with step(f"{name}_NEW", end, Kind.NORMALISE, amount=NUMBER_BITS):
-        m.d.sync += [out[0].eq(Mux(negative, -acc[:NUMBER_BITS], acc[:NUMBER_BITS])), out[1].eq(LEAST_EXPONENT)]
-        with m.If(acc != 0):
-            m.d.sync += out[1].eq(exponent + arithmetic.places)
+        place = exponent + arithmetic.places
+        m.d.sync += [out[0].eq(0), out[1].eq(LEAST_EXPONENT)]
+        with m.If((acc != 0) & (place > LEAST_EXPONENT)):
+            m.d.sync += [out[0].eq(Mux(negative, -acc[:NUMBER_BITS], acc[:NUMBER_BITS])), out[1].eq(place)]

@@ -1,4 +1,4 @@
-"""Constants of batch norm's commands, and running statistics to rows and back."""
+"""Constants of batch norm's commands, and running statistics to a table and back."""
 
 from fractions import Fraction
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from adagp.golden.channel_constants import Number
 from adagp.host.compiler.norm_state import evaluation_constants, export_states, import_states, norm_constants
-from adagp.spec.norm import LEAST_EXPONENT, MAX_VALUES, STATE_WORDS
+from adagp.spec.norm import LEAST_EXPONENT, MAX_VALUES, STATE_ROW, planes
 
 
 def exact(number: Number) -> Fraction:
@@ -52,8 +52,8 @@ def test_statistics_come_back():
     variance = rng.random(50) * 2.0 ** rng.integers(-100, 100, 50)
     mean[0], variance[0], mean[1], variance[1] = 0, 0, -1 + 2.0**-40, 1 - 2.0**-40
     rows = import_states(mean, variance)
-    assert rows.shape == (50, STATE_WORDS) and rows.dtype == np.int16 and not rows[:, 6:].any()
-    assert rows[0].tolist() == [0, 0, LEAST_EXPONENT, 0, 0, LEAST_EXPONENT, 0, 0]
+    assert rows.shape == (planes(STATE_ROW), 50) and rows.dtype == np.int16
+    assert rows[:, 0].tolist() == [0, 0, 0, LEAST_EXPONENT, 0, 0, 0, LEAST_EXPONENT]
     for values, back in zip((mean, variance), export_states(rows), strict=True):
         assert (np.abs(back - values) <= 2.0**-31 * np.abs(values)).all()
         single = values.astype(np.float32).astype(np.float64)
