@@ -1,4 +1,4 @@
-"""Batch norm's numbers on the host's side: the constants of a command, and running statistics to and from their table."""
+"""Batch norm's numbers on the host's side: constants of commands, and running statistics to and from their table."""
 
 import math
 
