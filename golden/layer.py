@@ -18,7 +18,7 @@ from .depthwise import depthwise, depthwise_backward_data, depthwise_backward_we
 from .epilogue import Bound, Result, epilogue
 from .im2col import col2im, im2col
 
-__all__ = ["LayerExponents", "backward_data", "backward_weight", "compute", "forward"]
+__all__ = ["LayerExponents", "backward_data", "backward_weight", "clamp", "compute", "forward"]
 
 _COLUMN_ELEMENTS = 1 << 20
 """Size up to which the windows of several images are gathered for one product."""
@@ -111,7 +111,7 @@ def _dry_exponent(command: Command, exps: LayerExponents, config: Config) -> int
     return exp_acc
 
 
-def _clamp(command: Command, config: Config) -> dict:
+def clamp(command: Command, config: Config) -> dict:
     """Bound and slope of a command's results, where the machine has them."""
     if not config.clamps:
         return {}
@@ -136,6 +136,6 @@ def compute(
         last_exp=exps.b if bias_gradient else None, bias=x["b"][:, -1] if bias else None, exp_bias=exps.b,
         c=x["c"][..., : acc.shape[-1]] if "c" in x else None, exp_c=exps.c,
         d=x["d"][..., : acc.shape[-1]] if "d" in x else None,
-        c_mode=CMode(command.c_mode), relu=bool(command.relu), **_clamp(command, config),
+        c_mode=CMode(command.c_mode), relu=bool(command.relu), **clamp(command, config),
     )  # fmt: skip
     return result, index

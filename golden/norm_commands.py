@@ -9,7 +9,7 @@ from ..spec.config import Config
 from . import batch_norm
 from .channel_constants import NormConstants, Number
 from .epilogue import Result, epilogue
-from .layer import LayerExponents
+from .layer import LayerExponents, clamp
 
 __all__ = ["compute"]
 
@@ -42,6 +42,7 @@ def _elementwise(
     return epilogue(
         acc, exponents, exp_dry if dry else exps.out, acc_width=config.acc_width, operand_width=config.operand_width,
         c=x.get("c"), exp_c=exps.c, d=x.get("d"), c_mode=CMode(command.c_mode), relu=bool(command.relu),
+        **clamp(command, config),
     )  # fmt: skip
 
 
