@@ -12,6 +12,7 @@ from .gradient_source import GradientSource
 from .graph import Graph, outputs
 from .ir import BACKPROPAGATION, Step
 from .islands import Island, Stop
+from .joins import Join, Part, firsts
 from .layer_steps import input_gradient_step, sum_step, weight_gradient_steps
 from .lowering import Kind, Layer
 from .tensors import LOSS_GRADIENT, loss_gradient
@@ -31,23 +32,30 @@ class Backward:
     Attributes
     ----------
     gradients: tensors of gradients, each with the value whose shape it has; complete after :meth:`steps`
-    parts: tensors of partial gradients of weights, each with its layer
+    pieces: tensors of partial gradients of weights, each with its layer
+    slices, sliced: tensors that are a part of another, and the value whose gradient each is
+    stacked: tensors of their own that lie in a part of another, which nothing reads any more
     """
 
     def __init__(self, graph: Graph, source: GradientSource, batch: int = 1, config: Config | None = None):
         self.graph, self.source, self.batch, self.config = graph, source, batch, config
         self.gradients: dict[str, str] = {}
-        self.parts: dict[str, Layer] = {}
+        self.pieces: dict[str, Layer] = {}
+        self.slices: dict[str, Part] = {}
+        self.sliced: dict[str, str] = {}
+        self.stacked: dict[str, Part] = {}
+        self._free: set[str] = set()  # slices that their value alone has
         self._places = {layer.name: place for place, layer in enumerate(graph.layers)}
         self._wanted = self._trained_values()
-        self._left = self._contributions()  # gradients of each value that are still to come
+        self._total = self._contributions()
+        self._left = self._total.copy()  # gradients of each value that are still to come
         self._sums: dict[str, str] = {}  # the tensor with the sum so far, by value
 
     def _trained_values(self) -> set[str]:
         """Values that depend on a parameter, and whose gradient is therefore wanted."""
         wanted: set[str] = set()
         for node in self.graph.nodes:
-            trains = bool(node.parameters) if isinstance(node, Island) else node.trains
+            trains = node.trains if isinstance(node, Layer) else bool(node.parameters)
             if trains or wanted.intersection(node.inputs):
                 wanted.update(name for name in outputs(node) if self.graph.values[name].dtype.startswith("float"))
         return wanted
@@ -70,7 +78,10 @@ class Backward:
                 yield from self._pass_on(result.name, loss_gradient(number))
         for node in reversed(self.graph.nodes):
             if any(name in self._sums for name in outputs(node)):
-                yield from self._island(node) if isinstance(node, Island) else self._layer(node)
+                if isinstance(node, Join):
+                    yield from self._join(node)
+                else:
+                    yield from self._island(node) if isinstance(node, Island) else self._layer(node)
 
     def _island(self, island: Island) -> Iterator[Step | Stop]:
         """The host computes the gradients of the inputs; each then takes part in its value's sum."""
@@ -85,8 +96,24 @@ class Backward:
         for name, tensor in written.items():
             yield from self._pass_on(name, tensor)
 
+    def _join(self, join: Join) -> Iterator[Step]:
+        """Each input's gradient is a part of the whole's."""
+        gradient = self._sums[join.output]
+        for number, (name, first) in enumerate(zip(join.inputs, firsts(join, self.graph.values), strict=True)):
+            if name in self._wanted:
+                part = f"{join.name}.gradient.part_of_input{number}"
+                self.slices[part], self.sliced[part] = Part(gradient, first), name
+                if self.gradients.get(gradient) == join.output:  # not another value's as well
+                    self._free.add(part)
+                yield from self._pass_on(name, part)
+
     def _layer(self, layer: Layer) -> Iterator[Step]:
         place, gradient = self._places[layer.name], self._sums[layer.output]
+        if layer.kind is Kind.MAXPOOL and gradient in self.slices | self.stacked:  # its index has no gaps
+            dense = f"{layer.name}.gradient.dense"
+            self.gradients[dense] = layer.output
+            yield self._elementwise(layer.output, gradient, dense, CMode.NONE)
+            gradient = dense
         value, alike = layer.inputs[0], layer.kind is Kind.AVGPOOL and (layer.addend or layer.copies)
         if layer.addend in self._wanted:
             yield from self._pass_on(layer.addend, gradient)
@@ -97,29 +124,72 @@ class Backward:
             if self.config is not None:
                 most = max(1, self.config.max_reduction // (layer.oh * layer.ow))
             steps, names = weight_gradient_steps(layer, place, gradient, self.batch, most)
-            self.parts.update(dict.fromkeys(names, layer))
+            self.pieces.update(dict.fromkeys(names, layer))
             yield from steps
             yield from self.source.update(place, layer)
 
     def _compute(self, value: str, layer: Layer, place: int, gradient: str) -> Iterator[Step]:
         """A layer's part of a value's gradient is computed, added to the sum so far, and masked if it is the last."""
-        so_far, masked = self._sums.get(value), self.graph.masks(value)
+        so_far, masked = self._sums.get(value), self._masks(value)
         self._left[value] -= 1
         last = not self._left[value]
         mode, others = self._fan_in(value, so_far, last and masked)
-        yield input_gradient_step(layer, place, gradient, self._fresh(value, last), mode, *others)
+        result = self._fresh(value, last)
+        if so_far and layer.kind is Kind.GEMM:
+            self._stack(value, result, so_far)
+        yield input_gradient_step(layer, place, gradient, result, mode, *others)
+
+    def _stack(self, value: str, result: str, so_far: str) -> None:
+        """The sum of gradients of a join within a join takes the place of the sum so far, which nothing else reads.
+
+        Dense blocks would take space by the square of their depth otherwise.
+        """
+        if so_far in self._free and isinstance(self.graph.producers.get(value), Join):
+            self.stacked[result] = self.slices[so_far]
+
+    def _masks(self, value: str) -> bool:
+        """True if the machine masks a value's gradient: that of a ReLU, unless the whole's was masked."""
+        return (
+            self._whole_masks(value)
+            if isinstance(self.graph.producers.get(value), Join)
+            else (self.graph.masks(value) and not self._masked_in_whole(value))
+        )
+
+    def _whole_masks(self, value: str) -> bool:
+        """True if all of a join's inputs are ReLUs' results that nothing else uses, so that the whole is masked."""
+        join = self.graph.producers.get(value)
+        result = value in (result.name for result in self.graph.results)
+        return (
+            isinstance(join, Join)
+            and not result
+            and all(
+                self._total[name] == 1 and (self.graph.masks(name) or self._whole_masks(name)) for name in join.inputs
+            )
+        )
+
+    def _masked_in_whole(self, value: str) -> bool:
+        users = (node for node in self.graph.nodes if isinstance(node, Join) and value in node.inputs)
+        return any(self._whole_masks(join.output) for join in users)
 
     def _pass_on(self, value: str, gradient: str) -> Iterator[Step]:
         """A tensor that is there already takes part in a value's gradient."""
-        so_far, masked = self._sums.get(value), self.graph.masks(value)
+        so_far, masked = self._sums.get(value), self._masks(value)
         self._left[value] -= 1
         last = not self._left[value]
         mode, others = self._fan_in(value, so_far, last and masked and not gradient.startswith(LOSS_GRADIENT))
         if mode is CMode.NONE:
             self._sums[value] = gradient
             return
+        result = self._fresh(value, last)
+        if so_far and mode in (CMode.ADD, CMode.ADD_MASK):
+            self._stack(value, result, so_far)
+        if result in self.stacked:  # operand A may lie where the result does
+            gradient, others = so_far or "", (gradient, *others[1:])
+        yield self._elementwise(value, gradient, result, mode, *others)
+
+    def _elementwise(self, value: str, gradient: str, result: str, mode: CMode, *others: str) -> Step:
         owner, shape = self.graph.producers[value].name, self.graph.values[value].memory_shape
-        yield sum_step(shape, owner, gradient, self._fresh(value, last), mode, *others)
+        return sum_step(shape, owner, gradient, result, mode, *others)
 
     def _fan_in(self, value: str, so_far: str | None, masked: bool) -> tuple[CMode, tuple[str, ...]]:
         """The mode and the operands C and D by which a gradient joins the sum so far, and is masked."""

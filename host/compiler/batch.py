@@ -10,6 +10,7 @@ from .gradient_source import GradientSource
 from .graph import Graph, as_graph
 from .ir import WITH_LOSS, Step
 from .islands import Island, Stop
+from .joins import Join, Part
 from .layer_steps import forward_step
 from .lowering import Layer
 from .tensors import loss_gradient
@@ -21,13 +22,17 @@ __all__ = ["Batch", "batch_steps"]
 class Batch:
     """The steps of a batch, the stops at its HOST commands, and the gradients' tensors by name.
 
-    ``gradients`` maps a gradient to the value whose shape it has, ``parts`` a partial gradient of weights to its layer.
+    ``gradients`` maps a gradient to the value whose shape it has, ``pieces`` a partial gradient of weights to its
+    layer. ``slices``, ``sliced`` and ``stacked`` are as in :class:`Backward`.
     """
 
     steps: list[Step] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
     gradients: dict[str, str] = field(default_factory=dict)
-    parts: dict[str, Layer] = field(default_factory=dict)
+    pieces: dict[str, Layer] = field(default_factory=dict)
+    slices: dict[str, Part] = field(default_factory=dict)
+    sliced: dict[str, str] = field(default_factory=dict)
+    stacked: dict[str, Part] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph, source: GradientSource, batch: int = 1, config: Config | None = None) -> "Batch":
@@ -40,7 +45,8 @@ class Batch:
                 self.steps.append(Step(Opcode.HOST, item.phases, name=name))
             else:
                 self.steps.append(item)
-        self.gradients, self.parts = backward.gradients, backward.parts
+        self.gradients, self.pieces = backward.gradients, backward.pieces
+        self.slices, self.sliced, self.stacked = backward.slices, backward.sliced, backward.stacked
         return self
 
 
@@ -55,11 +61,13 @@ def batch_steps(network: Graph | Sequence[Layer], source: GradientSource) -> lis
 def _batch(graph: Graph, source: GradientSource, backward: Backward) -> Iterator[Step | Stop]:
     places = {layer.name: place for place, layer in enumerate(graph.layers)}
     for node in graph.nodes:
+        if isinstance(node, Join):
+            continue
         if isinstance(node, Island):
             yield Stop("forward", node, source.forward_phases, node.inputs, node.outputs)
         else:
             place = places[node.name]
-            yield from source.forward(place, node, forward_step(node, place))
+            yield from source.forward(place, node, forward_step(node, place, graph.copies(node)))
     loss = WITH_LOSS if source.has_gp else Phase.ALL
     written = tuple(loss_gradient(number) for number in range(len(graph.results)))
     yield Stop("loss", None, loss, tuple(result.name for result in graph.results), written)

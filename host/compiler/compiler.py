@@ -1,34 +1,35 @@
 """A network as the accelerator runs it: tensors with numbers and addresses, and the program of a batch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
-
-import numpy as np
 
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
+from ...spec.opcodes import BACKWARD
 from ...spec.schedule import PREDICTING
 from ..program import ALIGNMENT, Line, Program, header
 from .batch import Batch
+from .calibration import calibrating
+from .declarations import declarations
 from .dependencies import with_waits
 from .gradient_source import GradientSource, TrueGradients
 from .graph import Graph, as_graph
 from .ir import Step
-from .islands import Island, Stop
+from .islands import Stop
 from .lifetimes import lifetimes
-from .lowering import Kind, Layer, LoweringError
+from .lowering import Layer, LoweringError
 from .mapping import choose_mapping
 from .memory_plan import ALIGNMENT as BLOCK_BYTES
 from .memory_plan import MemoryPlan
 from .predictor import Predictor
-from .quantise import operand_type
 from .substitutes import Substitute
-from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, layer_tensor, loss_gradient, predictor_tensor
+from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, predictor_tensor
 from .values import Value
 
 __all__ = ["Compiled", "compile_network"]
 
+CALIBRATING = "calibrating"
+"""Name of the program of the batch that calibrates, if it isn't that of all batches."""
 DIFFERENT_PHASES = 3
 """Lines of the program per step, on the average, if there is a phase GP: waits differ between backpropagation, GP and
 evaluation."""
@@ -60,6 +61,10 @@ class Compiled:
     values: dict[str, Value] = field(default_factory=dict)
     """Values by name, of those at least that stops read or write."""
     graph: Graph = field(kw_only=True)
+    calibrating: Program = field(kw_only=True)
+    """The program of a batch that calibrates."""
+    calibrating_stops: tuple[Stop, ...] = field(kw_only=True)
+    """Its HOST commands."""
 
     @property
     def window(self) -> range:
@@ -83,7 +88,7 @@ def compile_network(
     gradients = _gradient_source(layers, batch, config, source)
     work = Batch.of(graph, gradients, batch, config)
     lives = lifetimes(graph, work)
-    declared = list(_tensors(graph, work, config, lives))
+    declared = list(declarations(graph, work, config, lives))
     declared += gradients.tensors(1 + max(tensor.number for _, tensor in declared))
     used = max(tensor.number for _, tensor in declared) + 1
     if used > config.n_tensors:
@@ -91,16 +96,17 @@ def compile_network(
             f"{used} tensors need exponents, {config.name} has room for {config.n_tensors} (Config.n_tensors)"
         )
     steps = {"program": work.steps, **gradients.programs()}
-    lines = {"program": DIFFERENT_PHASES} if gradients.has_gp else {}
+    stops = {"program": work.stops}
+    if graph.parts:
+        steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, work.steps, work.stops)
+    lines = dict.fromkeys(stops, DIFFERENT_PHASES) if gradients.has_gp else {}
     plan = MemoryPlan("program", "host", "state", "predictor", "activations", by_batch=("host",))
     for name, each in steps.items():
         plan.add("program", name, (lines.get(name, 1) * len(each) + 1) * ALIGNMENT, ALIGNMENT)
     _add_tensors(plan, declared, config, graph, ring_entries)
     plan.place(config.dram.capacity_bytes, config.dram.name, batch, lives)
     entry, within = _ring_entry(graph, declared)
-    tensors = {
-        tensor.name: replace(tensor, address=_address(tensor, group, plan, within)) for group, tensor in declared
-    }
+    tensors = {tensor.name: replace(tensor, address=_address(tensor, plan, within)) for _, tensor in declared}
 
     def program(name):
         lines = [Line(header(config)), *(_line(step, graph, batch, config, tensors) for step in steps[name])]
@@ -109,7 +115,7 @@ def compile_network(
         return written
 
     programs = {name: program(name) for name in steps}
-    main = programs.pop("program")
+    main, first = programs.pop("program"), programs.pop(CALIBRATING, None)
     return Compiled(
         tuple(layers),
         config,
@@ -121,6 +127,8 @@ def compile_network(
         programs,
         tuple(work.stops),
         graph.values,
+        calibrating=first or main,
+        calibrating_stops=tuple(stops.get(CALIBRATING, work.stops)),
         graph=graph,
     )
 
@@ -142,10 +150,12 @@ def _ring_entry(graph: Graph, declared: list[tuple[str, Tensor]]) -> tuple[int, 
     return end, within
 
 
-def _address(tensor: Tensor, group: str, plan: MemoryPlan, within: Mapping[str, int]) -> int:
-    if tensor.name in within:
-        return plan[INPUT].address + within[tensor.name]
-    return plan[tensor.name].address if group else 0
+def _address(tensor: Tensor, plan: MemoryPlan, within: Mapping[str, int]) -> int:
+    """A tensor's address, 0 for a mere number."""
+    name = tensor.whole or tensor.name
+    if name in within:
+        return plan[INPUT].address + within[name]
+    return plan[name].address + tensor.first * tensor.dtype.itemsize if name in plan else 0
 
 
 def _add_tensors(
@@ -176,53 +186,6 @@ def _entry_bytes(tensor: Tensor) -> int:
     return -(-tensor.n_bytes // BLOCK_BYTES) * BLOCK_BYTES
 
 
-def _tensors(
-    graph: Graph, work: Batch, config: Config, lives: Mapping[str, tuple[int, int]]
-) -> Iterator[tuple[str, Tensor]]:
-    """All tensors and their group in memory, numbered.
-
-    Gradients that the host writes share numbers if their ``lives`` don't meet: it sets the exponent anew each time.
-    """
-    operand, numbers = operand_type(config.operand_width), count()
-    number: dict[str, int] = {}
-
-    def value(group: str, name: str, of: str = "", copied: str = "") -> tuple[str, Tensor]:
-        number[name] = number[copied] if copied else next(numbers)  # a copy keeps its input's exponent
-        return group, Tensor(name, graph.values[of or name].memory_shape, operand, number[name])
-
-    for name in graph.inputs:
-        yield value("host", name)
-    for node in graph.nodes:
-        if isinstance(node, Island):
-            yield from (value("activations", name) for name in node.outputs)
-        else:
-            yield value("activations", node.output, copied=node.inputs[0] if node.copies else "")
-            yield from _layer_tensors(node, graph, operand, numbers)
-    written = {name for stop in work.stops if stop.kind == "backward" for name in stop.writes}
-    holder: dict[int, str] = {}  # the last gradient written by the host, by number
-    for name, of in work.gradients.items():
-        free = (last for last in holder.values() if name in written and lives[last][1] < lives[name][0])
-        yield value("activations", name, of, copied=next(free, ""))
-        if name in written:
-            holder[number[name]] = name
-    for name, layer in work.parts.items():
-        yield "activations", Tensor(name, (layer.q, layer.filter_elements), operand, next(numbers))
-    for place, result in enumerate(graph.results):
-        yield value("host", loss_gradient(place), result.name)
-
-
-def _layer_tensors(layer: Layer, graph: Graph, operand: np.dtype, numbers: Iterator[int]):
-    """A layer's index or weights, by group."""
-    if layer.kind is Kind.MAXPOOL:
-        yield "activations", Tensor(layer_tensor(layer, "index"), graph.values[layer.output].memory_shape, operand, -1)
-    if layer.weighted:
-        rows = (layer.q, layer.filter_elements)
-        yield "state", Tensor(layer_tensor(layer, "weight"), rows, operand, next(numbers))
-        yield "state", Tensor(layer_tensor(layer, "low"), rows, np.dtype("<i2"), -1)
-        yield "state", Tensor(layer_tensor(layer, "momentum"), rows, np.dtype("<i4"), next(numbers))
-        yield "state", Tensor(layer_tensor(layer, "weight_gradient"), rows, operand, next(numbers))
-
-
 def _line(step: Step, graph: Graph, batch: int, config: Config, tensors: dict[str, Tensor]) -> Line:
     """The step as a command: shapes, tile, addresses and numbers filled in."""
     layers = graph.layers
@@ -230,12 +193,13 @@ def _line(step: Step, graph: Graph, batch: int, config: Config, tensors: dict[st
     for operand, name in step.operands.items():
         ring = name in graph.inputs  # its address is where the ring says
         assert operand == "a" or not ring, f"{step.name}: only operand A can be in the ring"
-        offset = step.offsets.get(operand, 0) * tensors[name].dtype.itemsize
+        offset = tensors[name].place(step.offsets.get(operand, 0))
         fields[f"{operand}_addr"] = tensors[name].address + offset - (tensors[INPUT].address if ring else 0)
         fields[f"{operand}_id"] = max(0, tensors[name].number)
         if ring:
             fields["ring"] = 1
     fields |= {f"{operand}_id": tensors[name].number for operand, name in step.numbers.items()}
+    fields |= _pitches(step, tensors)
     if not step.operands:
         return Line(Command(step.opcode, fields), step.name)
     name = step.name or layers[step.layer].name
@@ -243,3 +207,20 @@ def _line(step: Step, graph: Graph, batch: int, config: Config, tensors: dict[st
         fields |= step.shape if step.shape is not None else {"n": batch, **layers[step.layer].geometry()}
         fields |= choose_mapping(Command(step.opcode, fields), config, name).fields()
     return Line(Command(step.opcode, fields), name)
+
+
+def _pitches(step: Step, tensors: dict[str, Tensor]) -> dict[str, int]:
+    """Pitches of operands that are a part of another tensor; the others have none, or those that the step names."""
+    used = {operand: tensors[name] for operand, name in step.operands.items()}
+    if not any(tensor.pitch for tensor in used.values()):
+        return {}
+    if step.opcode == Opcode.BACKWARD_WEIGHT:
+        roles = {"a": "x", "b": "y"}
+    else:
+        roles = {"a": "y", "out": "x"} if step.opcode in BACKWARD else {"a": "x", "out": "y"}
+    found = {f"{role}_pitch": used[operand].pitch for operand, role in roles.items() if used[operand].pitch}
+    result = used["out"].pitch
+    for operand in {"c", "d"} & set(used):
+        if step.opcode != Opcode.BACKWARD_WEIGHT and (result or used[operand].pitch):
+            found[f"{operand}_pitch"] = used[operand].pitch or used[operand].shape[-1]
+    return found

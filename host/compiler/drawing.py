@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from .graph import Graph, outputs
 from .islands import Island
-from .lowering import Kind, Layer
+from .joins import Join, Node
+from .lowering import Kind
 
 __all__ = ["dot"]
 
@@ -18,7 +19,7 @@ def dot(graph: Graph, title: str) -> str:
     """The text of a drawing: a box for each layer and island, an arrow with its shape for each value that they read."""
     lines = [f"  label={_quoted(title)}; labelloc=t; node [shape=box, style=filled, fontname=sans];"]
     lines += [_box(name, name, OUTER, "shape=ellipse, ") for name in graph.inputs]
-    lines += [_box(node.name, _label(node), DEVICE if isinstance(node, Layer) else HOST) for node in graph.nodes]
+    lines += [_box(node.name, _label(node), HOST if isinstance(node, Island) else DEVICE) for node in graph.nodes]
     lines += [_box(name, name, OUTER, "shape=ellipse, ") for name in _results(graph)]
     lines += [
         f"  {_quoted(source)} -> {_quoted(target)} [label={_quoted(shape)}];"
@@ -42,7 +43,9 @@ def _results(graph: Graph) -> list[str]:
     return ["result" + (f" {number}" if number else "") for number in range(len(graph.results))]
 
 
-def _label(node: Layer | Island) -> str:
+def _label(node: Node) -> str:
+    if isinstance(node, Join):
+        return f"{node.name}\njoin"
     if isinstance(node, Island):
         more = len(node.operators) - SHOWN
         rest = [f"and {more} more"] if more > 0 else []

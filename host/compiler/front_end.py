@@ -11,6 +11,7 @@ from .capture import Captured, capture, path_of, shape_of
 from .graph import Graph, chain
 from .island_function import IslandFunction
 from .islands import Island
+from .joins import Join, Node, placed
 from .lowering import Kind, Layer, LoweringError, lower
 from .partition import Partition
 from .values import INPUT, Input, Value, inputs_of, output_name
@@ -90,7 +91,7 @@ class _Builder:
             self._declare(node, INPUT + (f"{number}" if number else ""))
         results = [self.partition.bases[node][0] for node in self.captured.results]
         self._fuse(set(results))
-        nodes = [self._layer(unit) if isinstance(unit, fx.Node) else self._island(unit) for unit in self._units()]
+        nodes = [self._node(unit) if isinstance(unit, fx.Node) else self._island(unit) for unit in self._units()]
         if not any(isinstance(node, Layer) for node in nodes):
             raise LoweringError("the network has no operator that the machine can compute")
         self._check_parameters(nodes)
@@ -99,7 +100,8 @@ class _Builder:
             replace(self.values[self.value[base]], shape=shape_of(node))
             for base, node in zip(results, self.captured.results, strict=True)
         )
-        return Graph(tuple(nodes), self.values, tuple(found), inputs)
+        whole = placed(nodes, self.values)
+        return Graph(tuple(whole.nodes), whole.values, tuple(found), inputs, whole.parts)
 
     def _declare(self, node: fx.Node, name: str) -> str:
         shape = self.partition.bases[node][2]
@@ -112,10 +114,13 @@ class _Builder:
         partition, layers = self.partition, self.partition.layers
 
         def alone(before: fx.Node, node: fx.Node) -> bool:
-            return before in layers and partition.users(before) == {node} and before not in results
+            able = before in layers and layers[before].kind is not Kind.JOIN and before not in results
+            return able and partition.users(before) == {node}
 
         for node, layer in layers.items():
             both = partition.operands(node)
+            if layer.kind is Kind.JOIN:
+                continue
             if len(both) > 1:
                 pairs = [(one, other) for one, other in (both, both[::-1]) if other is not one]
                 able = [
@@ -154,6 +159,14 @@ class _Builder:
         nodes = self.fused.get(node, [node])
         read = [each for part in nodes for each in self.partition.operands(part) if each not in nodes]
         return read if len(nodes) > 1 else sorted(read, key=lambda each: each not in self.captured.inputs)
+
+    def _node(self, node: fx.Node) -> Layer | Join:
+        layer = self.partition.layers[node]
+        if layer.kind is not Kind.JOIN:
+            return self._layer(node)
+        name = self.names.name(node)
+        self._declare(node, output_name(name))
+        return Join(name, tuple(self.value[each] for each in self.partition.operands(node)))
 
     def _layer(self, node: fx.Node) -> Layer:
         own = self.fused.get(node, [node])[0]
@@ -207,11 +220,11 @@ class _Builder:
         results = (self.partition.bases[result][0] for result in self.captured.results)
         return bool({each for each in used if each.op != "output"}) or node in results
 
-    def _check_parameters(self, nodes: list[Layer | Island]) -> None:
+    def _check_parameters(self, nodes: Sequence[Node]) -> None:
         """Each layer's parameters are its own; those that several islands use, the host has once."""
-        owners: dict[str, Layer | Island] = {}
+        owners: dict[str, Node] = {}
         for node in nodes:
-            names = node.parameters if isinstance(node, Layer) else (*node.parameters, *node.buffers)
+            names = (*node.parameters, *node.buffers) if isinstance(node, Island) else node.parameters
             for parameter in filter(None, names):
                 other = owners.setdefault(parameter, node)
                 if other is not node and not (isinstance(node, Island) and isinstance(other, Island)):

@@ -6,26 +6,29 @@ from functools import cached_property
 from math import prod
 
 from .islands import Island
+from .joins import Join, Node, Part
 from .lowering import Layer
 from .tensors import INPUT, layer_tensor
 from .values import Value
 
-__all__ = ["Graph", "as_graph", "chain"]
+__all__ = ["Graph", "as_graph", "chain", "outputs"]
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A network as layers, which the machine computes, and islands, which the host computes.
+    """A network as layers, which the machine computes, islands, which the host computes, and joins of their results.
 
     ``nodes`` are in topological order. ``values`` are by name, the ``inputs`` among them. ``results`` are those that
-    the loss is of, each with the name of its value and with the shape that torch's module gives.
+    the loss is of, each with the name of its value and with the shape that torch's module gives. ``parts`` are values
+    that lie in a join's.
     """
 
-    nodes: tuple[Layer | Island, ...]
+    nodes: tuple[Node, ...]
     values: dict[str, Value]
     results: tuple[Value, ...]
     inputs: tuple[str, ...] = (INPUT,)
-    producers: dict[str, Layer | Island] = field(init=False, repr=False)
+    parts: dict[str, Part] = field(default_factory=dict)
+    producers: dict[str, Node] = field(init=False, repr=False)
 
     def __post_init__(self):
         producers = {name: node for node in self.nodes for name in outputs(node)}
@@ -46,6 +49,11 @@ class Graph:
         producer = self.producers.get(value)
         return isinstance(producer, Layer) and producer.relu
 
+    def copies(self, layer: Layer) -> bool:
+        """True if a layer's result has its input's exponent; in a join the whole's exponent belongs to all parts."""
+        joined = {*self.parts, *(part.of for part in self.parts.values())}
+        return layer.copies and not joined & {layer.inputs[0], layer.output}
+
     def describe(self) -> str:
         """One line a node: where it runs, its name, shapes, multiplications of a batch's forward pass, bytes."""
         return "\n".join(self._lines())
@@ -55,7 +63,9 @@ class Graph:
             elements = sum(prod(self.values[name].shape) for name in (*node.inputs, *outputs(node)))
             shapes = [" ".join(str(list(self.values[name].shape)) for name in names)
                       for names in (node.inputs, outputs(node))]  # fmt: skip
-            if isinstance(node, Layer):
+            if isinstance(node, Join):
+                macs, elements, what = 0, 0, f"device {node.name} join"
+            elif isinstance(node, Layer):
                 n = self.values[node.output].memory_shape[0]
                 macs = n * node.oh * node.ow * node.q * (node.filter_elements - 1) if node.weighted else 0
                 what = f"device {node.name} {node.kind.value}{' relu' * node.relu}"
@@ -64,9 +74,9 @@ class Graph:
             yield f"{what}: {shapes[0]} -> {shapes[1]}, {macs} MACs, {2 * elements} bytes"
 
 
-def outputs(node: Layer | Island) -> tuple[str, ...]:
+def outputs(node: Node) -> tuple[str, ...]:
     """Names of the values that a node computes."""
-    return (node.output,) if isinstance(node, Layer) else node.outputs
+    return node.outputs if isinstance(node, Island) else (node.output,)
 
 
 def chain(layers: Sequence[Layer], batch: int = 1, flat: bool = False) -> Graph:

@@ -53,9 +53,10 @@ class Island:
 class Stop:
     """A HOST command: why the machine waits, which tensors the host reads and which it writes.
 
-    ``forward``: the island's inputs and outputs. ``loss``: the network's results and the loss's gradient.
-    ``backward``: gradients of the island's outputs and of its inputs, in their order, "" for one that isn't needed or,
-    of an output, is zero; the inputs themselves are still in memory.
+    ``join``: a part of a concatenation and those before it, and the whole. ``forward``: an island's inputs, outputs.
+    ``loss``: the network's results and the loss's gradients. ``backward``: gradients of the island's outputs and of its
+    inputs, in their order, "" for one that isn't needed or, of an output, is zero; the inputs themselves are still in
+    memory.
     """
 
     kind: str

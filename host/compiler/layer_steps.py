@@ -18,9 +18,9 @@ _BACKWARD = {
 }  # fmt: skip
 
 
-def forward_step(layer: Layer, place: int) -> Step:
-    """A layer's output from its inputs."""
-    fields = {"relu": int(layer.relu), "track": int(not layer.copies), **_average_fields(layer)}
+def forward_step(layer: Layer, place: int, copies: bool) -> Step:
+    """A layer's output from its inputs; ``copies``: at the exponent of the first."""
+    fields = {"relu": int(layer.relu), "track": int(not copies), **_average_fields(layer)}
     operands = {"a": layer.inputs[0], "out": layer.output}
     if layer.kind is Kind.GEMM:
         operands["b"], fields["bias"] = layer_tensor(layer, "weight"), int(layer.bias)

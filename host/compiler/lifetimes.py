@@ -15,7 +15,9 @@ def lifetimes(graph: Graph, work: Batch) -> dict[str, tuple[int, int]]:
     """
     mortal = {name for node in graph.nodes for name in outputs(node)}
     mortal |= {layer_tensor(node, "index") for node in graph.layers if node.kind is Kind.MAXPOOL}
-    mortal |= {*work.gradients, *work.parts}
+    mortal |= {*work.gradients, *work.pieces}
+    parts = {**graph.parts, **work.slices, **work.stacked}
+    wholes = {name: part.inside(parts).of for name, part in parts.items()}
     lives: dict[str, tuple[int, int]] = {}
     stops = iter(work.stops)
     for place, step in enumerate(work.steps):
@@ -23,8 +25,8 @@ def lifetimes(graph: Graph, work: Batch) -> dict[str, tuple[int, int]]:
         if not used and step.opcode.name == "HOST":
             stop = next(stops)
             used = {*stop.reads, *stop.writes, *(stop.island.inputs if stop.island else ())}
-        for name in used & mortal:
+        for name in {wholes.get(name, name) for name in used} & mortal:
             lives[name] = (lives.get(name, (place, 0))[0], place)
-    for result in graph.results:
-        lives[result.name] = (lives[result.name][0], len(work.steps))
+    for name in {wholes.get(result.name, result.name) for result in graph.results}:
+        lives[name] = (lives[name][0], len(work.steps))
     return lives

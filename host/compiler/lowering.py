@@ -25,6 +25,8 @@ class Kind(Enum):
     AVGPOOL = "avgpool"
     UPSAMPLE = "upsample"
     """Each value r by s times."""
+    JOIN = "join"
+    """A concatenation along channels, which becomes a Join."""
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,9 @@ class MemoryPlan:
     def __getitem__(self, name: str) -> Block:
         return self._placed[name]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._placed
+
     def __iter__(self):
         return iter(self._placed.values())
 

@@ -6,6 +6,7 @@ compute this one; the host then does.
 
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import torch
 from torch import fx
@@ -16,7 +17,7 @@ from .capture import shape_of
 from .lowering import Kind, Layer
 from .module_checks import require
 
-__all__ = ["IDENTITIES", "VIEWS", "argument", "layer_of"]
+__all__ = ["IDENTITIES", "VIEWS", "argument", "data_of", "layer_of"]
 
 _ATEN = torch.ops.aten
 IDENTITIES = frozenset(
@@ -37,6 +38,14 @@ def argument(node: fx.Node, place: int, name: str, default=None):
     if place < len(node.args):
         return node.args[place]
     return node.kwargs.get(name, default)
+
+
+def data_of(node: fx.Node) -> list[Any]:
+    """The arguments of an operator of the machine that are values, not weights."""
+    args: list[Any] = list(node.args)
+    if node.target is _ATEN.cat.default:
+        return list(args[0])
+    return args[: 2 if node.target is _ATEN.add.Tensor else 1]
 
 
 def layer_of(
@@ -126,6 +135,16 @@ def _add(node, shapes, flat):
     return Layer(Kind.AVGPOOL, "", c, h, w, c, h, w)
 
 
+def _cat(node, shapes, flat):
+    ranks = {len(shape_of(each)) for each in data_of(node)}
+    require(len(ranks) == 1 and argument(node, 1, "dim", 0) % (rank := ranks.pop()) == (1 if rank == 4 else rank - 1),
+            "a dimension other than that of channels")  # fmt: skip
+    require(len({shape[:3] for shape in shapes}) == 1, "its operands differ in shape")
+    _, h, w, _ = shapes[0]
+    channels = sum(shape[3] for shape in shapes)
+    return Layer(Kind.JOIN, "", channels, h, w, channels, h, w)
+
+
 def _max_pool(node, shapes, flat):
     kernel = node.args[1]
     require(_pair(argument(node, 4, "dilation", 1)) == (1, 1), "dilation")
@@ -165,7 +184,7 @@ def _upsample(node, shapes, flat):
 
 _HANDLERS: dict[object, Callable] = {
     _ATEN.conv2d.default: _convolution, _ATEN.conv2d.padding: _convolution, _ATEN.linear.default: _linear,
-    _ATEN.relu.default: _relu, _ATEN.add.Tensor: _add, _ATEN.max_pool2d.default: _max_pool,
+    _ATEN.relu.default: _relu, _ATEN.add.Tensor: _add, _ATEN.cat.default: _cat, _ATEN.max_pool2d.default: _max_pool,
     _ATEN.avg_pool2d.default: _average_pool, _ATEN.adaptive_avg_pool2d.default: _adaptive_pool,
     _ATEN.mean.dim: _mean, _ATEN.upsample_nearest2d.vec: _upsample, _ATEN.upsample_nearest2d.default: _upsample,
 }  # fmt: skip

@@ -15,12 +15,13 @@ from ...spec.config import Config
 from .capture import Captured, shape_of
 from .lowering import Layer
 from .module_checks import Refused
-from .operators import IDENTITIES, VIEWS, layer_of
+from .operators import IDENTITIES, VIEWS, data_of, layer_of
 from .values import Value
 
 __all__ = ["Partition"]
 
-_ELEMENTWISE = (torch.ops.aten.relu.default, torch.ops.aten.add.Tensor)
+_CAT = torch.ops.aten.cat.default
+_ELEMENTWISE = (torch.ops.aten.relu.default, torch.ops.aten.add.Tensor, _CAT)
 _RANDOM = torch.Tag.nondeterministic_seeded
 
 
@@ -64,8 +65,7 @@ class Partition:
 
     def operands(self, node: fx.Node) -> list[fx.Node]:
         """The values in memory that a layer reads."""
-        count = 2 if node.target is torch.ops.aten.add.Tensor else 1
-        return [self.bases[arg][0] for arg in node.args[:count]]
+        return [self.bases[arg][0] for arg in data_of(node)]
 
     def closure(self, nodes: Iterable[fx.Node]) -> set[fx.Node]:
         """The nodes with all repeated ones that they use."""
@@ -123,7 +123,7 @@ class Partition:
             self._to_host(node)
             return
         self.layers[node] = layer
-        _, flat, shape = self.bases[node.args[0]]
+        _, flat, shape = self.bases[data_of(node)[0]]
         relu = node.target is torch.ops.aten.relu.default
         self.bases[node] = (node, flat, shape) if relu else (node, False, shape_of(node))
 
@@ -156,13 +156,14 @@ class Partition:
                 self.bases[node] = (root, False, mine)
 
     def _layer(self, node: fx.Node) -> Layer | None:
-        count = 2 if node.target is torch.ops.aten.add.Tensor else 1
-        data = node.args[:count]
+        data = data_of(node)
         if not all(isinstance(arg, fx.Node) and arg in self.bases for arg in data):
             return None
         if any(not self.bases[arg][0].meta["val"].dtype.is_floating_point for arg in data):
             return None
-        weights = [arg for arg in (*node.args[count:], *node.kwargs.values()) if isinstance(arg, fx.Node)]
+        weights = [
+            arg for arg in (*node.args[1:], *node.kwargs.values()) if isinstance(arg, fx.Node) and arg not in data
+        ]
         if any(arg.name not in self.captured.parameters or len(arg.users) > 1 for arg in weights):
             return None
         frozen = {self.captured.parameters[arg.name] in self.captured.frozen for arg in weights}
@@ -170,10 +171,10 @@ class Partition:
             self.reasons[node] = "only one of its weight and bias is frozen"
             return None
         _, flat, _ = self.bases[data[0]]
-        shapes = [Value("", self.bases[arg][2]).memory_shape for arg in data]
-        if count == 2 and any(self.bases[arg][1] for arg in data):
+        shapes, cat = [Value("", self.bases[arg][2]).memory_shape for arg in data], node.target is _CAT
+        if (len(data) > 1 or cat) and any(self.bases[arg][1] for arg in data):
             return None
-        if count == 2 and all(self.bases[arg][0] in self.captured.inputs for arg in data):
+        if len(data) > 1 and not cat and all(self.bases[arg][0] in self.captured.inputs for arg in data):
             return None  # only operand A of a command can be in the ring of inputs
         try:
             layer = layer_of(node, shapes, flat, self.batch, self.config)
@@ -191,7 +192,8 @@ class Partition:
             if node.target not in _ELEMENTWISE or self.bases[node][1]:
                 continue
             users = self.users(node)
-            if all(each in host for each in self.operands(node)) and users and users <= host:
+            alone = node.target is _CAT or (users and users <= host)
+            if alone and not any(each in self.layers for each in self.operands(node)):
                 self._to_host(node)
                 host.add(node)
         self.host.sort(key=self.order.__getitem__)

@@ -11,12 +11,14 @@ from .lowering import Layer
 from .values import INPUT
 
 __all__ = [
-    "INPUT", "KEPT_SHIFT", "LAYER_PARTS", "LOSS_GRADIENT", "PREDICTOR", "PREDICTOR_UNUSED", "Tensor", "layer_tensor",
-    "loss_gradient", "part_of", "predictor_tensor",
+    "INPUT", "JOINING", "KEPT_SHIFT", "LAYER_PARTS", "LOSS_GRADIENT", "PREDICTOR", "PREDICTOR_UNUSED", "Tensor",
+    "layer_tensor", "loss_gradient", "part_of", "predictor_tensor",
 ]  # fmt: skip
 
 LOSS_GRADIENT = "loss.gradient"
 """The loss's gradient by the network's first result, which the host writes."""
+JOINING = "joining"
+"""Number of the exponent of a join's part in the batch that calibrates, until the host has joined it."""
 KEPT_SHIFT = "kept.shift"
 """Number of the exponent that is added to those of gradients kept from earlier batches."""
 PREDICTOR = "predictor"
@@ -33,17 +35,38 @@ LAYER_PARTS = (
 
 @dataclass(frozen=True)
 class Tensor:
-    """An array in DRAM. ``number`` is its place in the exponent table, -1 if it has no exponent of its own."""
+    """An array in DRAM. ``number`` is its place in the exponent table, -1 if it has no exponent of its own.
+
+    ``pitch``: elements from a row of its last axis to the next one, if it is a part of the tensor ``whole``, from the
+    element ``first`` of each row on; 0: it is a tensor of its own.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
     number: int
     address: int = 0
+    pitch: int = 0
+    whole: str = ""
+    first: int = 0
+
+    @property
+    def rows(self) -> int:
+        return int(np.prod(self.shape[:-1]))
 
     @property
     def n_bytes(self) -> int:
-        return int(np.prod(self.shape)) * self.dtype.itemsize
+        """Bytes from the first to the last."""
+        if not self.pitch:
+            return int(np.prod(self.shape)) * self.dtype.itemsize
+        return ((self.rows - 1) * self.pitch + self.shape[-1]) * self.dtype.itemsize
+
+    def place(self, offset: int) -> int:
+        """Bytes from the first element to the one that is so many elements on."""
+        if self.pitch:
+            row, channel = divmod(offset, self.shape[-1])
+            offset = row * self.pitch + channel
+        return offset * self.dtype.itemsize
 
 
 def loss_gradient(number: int) -> str:

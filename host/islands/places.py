@@ -1,12 +1,13 @@
 """A compiled network's values and gradients in a device's memory, in torch's shapes as float64."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..compiler.compiler import Compiled
 from ..compiler.quantise import dequantise, exponent_for, quantise
 from ..devices.device import Device
+from .tensor_access import read_tensor
 
 __all__ = ["Places"]
 
@@ -27,7 +28,7 @@ class Places:
         tensor = self.compiled.tensors[name]
         ring = name in self.compiled.graph.inputs
         address = tensor.address + (self.entry * self.compiled.entry_bytes if ring else 0)
-        stored = self.device.read(address, tensor.n_bytes).view(tensor.dtype).reshape(tensor.shape)
+        stored = read_tensor(self.device, replace(tensor, address=address))
         exponent, _ = self.device.exponents(tensor.number)
         return np.ascontiguousarray(self.compiled.values[value].from_memory(dequantise(stored, exponent)))
 

@@ -13,6 +13,7 @@ from ...spec.registers import Status
 from ..compiler.compiler import Compiled
 from ..compiler.islands import Island, Stop
 from ..devices.device import Device
+from .joining import join
 from .places import Places
 from .state import Hyper, IslandState
 
@@ -74,12 +75,15 @@ class Islands:
     def __bool__(self) -> bool:
         return bool(self.islands)
 
-    def begin(self, phases: Sequence[int], moment: Moment | None = None, whole: bool = True) -> None:
+    def begin(
+        self, phases: Sequence[int], moment: Moment | None = None, whole: bool = True, calibrate: bool = False
+    ) -> None:
         """Get ready for batches of these phases; ``moment``: the place of the first one in the run.
 
         Not ``whole``: the program may end before its last stop.
         """
         self._moment = moment or Moment()
+        self._all_stops = self.compiled.calibrating_stops if calibrate else self.compiled.stops
         self._coming, self._whole = self._stops(phases), whole
         self._tapes: dict[str, _Tape] = {}
         self._gradients: dict[str, torch.Tensor] = {}
@@ -87,7 +91,7 @@ class Islands:
     def _stops(self, phases: Sequence[int]) -> Iterator[tuple[int, int, Stop]]:
         """The stops of batches, each with the batch's number and phase."""
         for batch, phase in enumerate(phases):
-            for stop in self.compiled.stops:
+            for stop in self._all_stops:
                 if stop.phases >> phase & 1:
                     yield batch, phase, stop
             self._learn()
@@ -97,10 +101,14 @@ class Islands:
 
         Raises DeviceError when the program failed, IslandError for an island whose results can't be stored.
         """
-        while (status := device.wait()) & Status.HOST and self:
+        while (status := device.wait()) & Status.HOST and (self or self.compiled.graph.parts):
             batch, phase, stop = next(self._coming, (0, 0, None))
             if stop is None:
                 raise IslandError("the program waits at a HOST command that the network has no stop for")
+            if stop.kind == "join":
+                join(stop, self.compiled.tensors, device)
+                device.resume()
+                continue
             if stop.island is None:
                 return status
             began = time.perf_counter()
@@ -111,7 +119,7 @@ class Islands:
                 raise IslandError(f"{stop.island.name}, {stop.kind} on the host: {error}") from None
             self.seconds += time.perf_counter() - began
             device.resume()
-        if self and not status & Status.HOST:
+        if (self or self.compiled.graph.parts) and not status & Status.HOST:
             left = [stop.kind for _, _, stop in self._coming]
             if left and self._whole:
                 raise IslandError(f"the program ended before its {left[0]} stop")

@@ -41,17 +41,23 @@ def _phases(network: Network) -> tuple[int, ...]:
     return (WARMUP, WARMUP, BP, GP) if network.compiled.source.has_gp else (WARMUP, WARMUP)
 
 
+def _program(network: Network, batch: int) -> Program:
+    """The program of a batch; the first one calibrates."""
+    return network.program if batch else network.compiled.calibrating
+
+
 def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, length: int) -> None:
     """Load initial weights, then train up to the first ``length`` commands of a batch."""
     end = Line(Command(Opcode.END, {"phase_mask": int(Phase.ALL)}))
-    prefix = Program([*network.program.lines[:length], end], network.program.address)
+    whole = _program(network, batch)
+    prefix = Program([*whole.lines[:length], end], whole.address)
     network.load_state(device, state, seed)
     network.set_hyper(device, 0.05, 0.9, 5e-4)
     if network.compiled.source.has_gp:
         network.set_adam(device, 1e-3)
     rng, phases = np.random.default_rng(seed), _phases(network)
     for before in range(batch):
-        _run_batch(network, device, network.program, rng, phases[before], calibrate=not before)
+        _run_batch(network, device, _program(network, before), rng, phases[before], calibrate=not before)
     for tensor in network.tensors.values():
         if part_of(tensor.name) in ("output", "index", "gradient"):
             device.write(tensor.address, np.zeros(tensor.n_bytes, np.uint8))
@@ -61,7 +67,7 @@ def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, 
 def _run_batch(network: Network, device: Device, program: Program, rng, phase: int, calibrate: bool) -> None:
     device.write(program.address, program.words())
     network.write_input(device, rng.random((network.batch, *network.input_shape)))
-    network.islands.begin([phase], whole=False)
+    network.islands.begin([phase], whole=False, calibrate=calibrate)
     device.start(program, phase, 1, calibrate)
     status = network.wait(device)
     if status & Status.HOST:
@@ -119,7 +125,8 @@ def compare(network: Network, reference: Device, other: Device, state, seed: int
         return _first_difference(network, reference, other)
 
     for batch in range(len(_phases(network))):
-        low, high = 1, len(network.program) - 1  # prefixes known to agree, and to differ
+        program = _program(network, batch)
+        low, high = 1, len(program) - 1  # prefixes known to agree, and to differ
         found = differs(batch, high)
         while found is not None and high - low > 1:
             middle = (low + high) // 2
@@ -129,5 +136,5 @@ def compare(network: Network, reference: Device, other: Device, state, seed: int
             else:
                 high, found = middle, result
         if found is not None:
-            return Difference(batch, high - 1, network.program.describe(high - 1).strip(), *found)
+            return Difference(batch, high - 1, program.describe(high - 1).strip(), *found)
     return None

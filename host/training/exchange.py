@@ -9,7 +9,7 @@ from ..compiler.quantise import dequantise, exponent_for, quantise
 from ..compiler.tensors import loss_gradient
 from ..compiler.values import Input
 from ..devices.device import Device
-from .tensor_access import read_tensor, write_tensor
+from ..islands.tensor_access import read_tensor, write_tensor
 
 __all__ = ["input_exponent", "read_results", "write_inputs", "write_loss_gradients"]
 

@@ -18,7 +18,7 @@ from ..compiler.quantise import master_exponent, split_master
 from ..compiler.substitutes import Substitute
 from ..compiler.tensors import KEPT_SHIFT, Tensor, layer_tensor, predictor_tensor
 from ..devices.device import Device
-from .tensor_access import read_tensor, write_tensor, zero_tensor
+from ..islands.tensor_access import read_tensor, write_tensor, zero_tensor
 
 __all__ = ["GradientState", "first_weights", "gradient_state"]
 

@@ -19,12 +19,12 @@ from ..compiler.values import Input, inputs_of
 from ..devices.device import Device, DeviceError
 from ..islands.runtime import Islands, Moment
 from ..islands.state import Hyper
+from ..islands.tensor_access import read_tensor, write_tensor, zero_tensor
 from ..program import Program
 from .exchange import input_exponent, read_results, write_inputs, write_loss_gradients
 from .gradient_state import GradientState, gradient_state
 from .layer_weights import canonical_names, from_rows, to_rows
 from .loss import Loss, loss_and_gradients
-from .tensor_access import read_tensor, write_tensor, zero_tensor
 
 __all__ = ["Network"]
 
@@ -119,7 +119,8 @@ class Network:
         plan = self.compiled.plan
         if plan.n_bytes > device.memory_size:
             raise DeviceError(f"the network needs {plan.n_bytes} bytes of memory, the device has {device.memory_size}")
-        device.write(self.program.address, self.program.words())
+        for program in (self.program, self.compiled.calibrating):
+            device.write(program.address, program.words())
         regions = [plan.region(group) for group in ("state", "predictor", "activations")]
         device.set_regions([(first, end) for first, end in regions if first < end])
         device.set_ring(self.tensors[INPUT].address, self.compiled.entry_bytes, self.ring_entries)
@@ -248,8 +249,8 @@ class Network:
             raise ValueError(f"the batch that calibrates is one of warm-up, not of phase {phase}")
         if self.ring_entries > 1:
             device.set_ring_index(0)
-        self.islands.begin(scheduled if phase is None else [phase] * batches, moment)
-        device.start(self.program, phase, batches, calibrate)
+        self.islands.begin(scheduled if phase is None else [phase] * batches, moment, calibrate=calibrate)
+        device.start(self.compiled.calibrating if calibrate else self.program, phase, batches, calibrate)
 
     def wait(self, device: Device) -> Status:
         """Wait until the program needs the loss's gradient or has ended, and compute islands meanwhile."""

@@ -14,9 +14,10 @@ MODELS = (
 )  # fmt: skip
 """Files that decide data and networks, whoever trains them."""
 FILES = (
-    *MODELS, "host/program.py", "host/training/gradient_state.py", "host/training/inference.py",
-    "host/training/loss.py", "host/training/network.py", "host/training/plateau.py", "host/training/progress.py",
-    "host/training/settings.py", "host/training/tensor_access.py", "host/training/trainer.py",
+    *MODELS, "host/program.py", "host/training/exchange.py", "host/training/gradient_state.py",
+    "host/training/inference.py", "host/training/layer_weights.py", "host/training/loss.py",
+    "host/training/network.py", "host/training/plateau.py", "host/training/progress.py", "host/training/settings.py",
+    "host/training/trainer.py",
 )  # fmt: skip
 """Further files that decide it."""
 ROOT = Path(__file__).parents[2]

@@ -163,6 +163,7 @@ class Timeline:
     def __init__(self, device: "SimDevice", program: Program, path: Path, first: int, last: int):
         self.device, self.program, self.path, self.first, self.last = device, program, path, first, last
         self.slices: list[Slice] = []
+        self._running = program
         self._shift: int | None = None  # from the device's cycles to those of the file
         self._batch: int | None = None  # the first of those being recorded
         self._saved = True
@@ -172,8 +173,9 @@ class Timeline:
         if self.path.exists():
             self.slices = [s for s in read_trace(self.path) if s.batch < batch]
 
-    def begin(self, batch: int, count: int) -> None:
-        """Begin to record if one of the ``count`` batches from ``batch`` on is wanted."""
+    def begin(self, batch: int, count: int, program: Program | None = None) -> None:
+        """Begin to record if one of the ``count`` batches from ``batch`` on is wanted, which ``program`` runs."""
+        self._running = program or self.program
         if batch <= self.last and batch + count > self.first:
             self._batch = batch
             self.device.record_events()
@@ -182,7 +184,7 @@ class Timeline:
         """Take the slices of the batches since :meth:`begin`, which are complete."""
         if self._batch is None:
             return
-        new = slices(self.device.events, self.program, self._batch)
+        new = slices(self.device.events, self._running, self._batch)
         new = [s for s in new if self.first <= s.batch <= self.last]
         self.device.record_events(False)
         if self._shift is None:

@@ -247,10 +247,10 @@ class Trainer:
         network.set_hyper(device, rate, settings.momentum, settings.weight_decay)
         for entry, batch in enumerate(images):
             network.write_input(device, self.train_x_NCHW[batch], entry)
-        if self.timeline is not None:
-            self.timeline.begin(step, len(phases))
-        phase = WARMUP if self.schedule is None else None
         fresh = not any(progress.batches)
+        if self.timeline is not None:
+            self.timeline.begin(step, len(phases), network.compiled.calibrating if fresh else network.program)
+        phase = WARMUP if self.schedule is None else None
         moment, islands_before = Moment(settings.seed, progress.epoch, first), network.islands.seconds
         device_seconds = self._timed(
             lambda: network.start(device, phase, batches=len(phases), calibrate=fresh, scheduled=phases, moment=moment)

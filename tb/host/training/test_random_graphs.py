@@ -6,11 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from adagp.host.compiler.joins import Join
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.islands.runtime import Moment
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
+from adagp.spec.phases import BP, GP, WARMUP
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 from random_graphs import RandomGraph
@@ -24,19 +26,23 @@ SEEDS = range(24)
 RATE = 0.25
 
 
-def made(seed, config=TINY):
+def made(seed, config=TINY, **options):
     print(f"seed {seed}")
     torch.manual_seed(seed)
     module = RandomGraph(seed, 6 + seed % 9, IMAGE[0], IMAGE[1], N_CLASSES).double().train()
     rng = np.random.default_rng(seed)
     images, labels = rng.uniform(-1, 1, (BATCH, *IMAGE)), rng.integers(0, N_CLASSES, BATCH)
-    return module, Network(module, IMAGE, BATCH, config), images, labels
+    return module, Network(module, IMAGE, BATCH, config, **options), images, labels
 
 
-def train_batch(network, device, images, labels, calibrate):
+def train_batch(network, device, images, labels, calibrate, phase=WARMUP):
     network.write_input(device, images)
-    network.start(device, 0, calibrate=calibrate, moment=Moment())
-    assert network.wait(device) & Status.HOST
+    network.start(device, phase, calibrate=calibrate, moment=Moment())
+    status = network.wait(device)
+    if phase == GP:
+        assert status & Status.DONE
+        return None
+    assert status & Status.HOST
     logits = network.read_logits(device)
     network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
     device.resume()
@@ -76,7 +82,7 @@ def test_gradients_are_those_of_torch(seed):
 
 
 def test_the_graphs_have_what_is_to_be_tested():
-    layers = islands = sums = masks = shared = 0
+    layers = islands = sums = masks = shared = joins = 0
     for seed in SEEDS:
         _, network, _, _ = made(seed, replace(TINY, n_tensors=512))
         graph = network.compiled.graph
@@ -84,17 +90,25 @@ def test_the_graphs_have_what_is_to_be_tested():
         sums += sum(len(layer.inputs) == 2 for layer in graph.layers)
         masks += sum(layer.relu for layer in graph.layers)
         shared += sum(".part" in name for name in network.tensors)
-    assert min(layers, islands) > 50 and min(sums, masks, shared) > 10
+        joins += sum(isinstance(node, Join) for node in graph.nodes)
+    assert layers > 100 and islands > 40 and min(sums, masks, shared, joins) > 10
 
 
-@pytest.mark.parametrize("seed", [1, 4, 11])
-def test_golden_and_simulated_rtl_train_alike(seed):
+@pytest.mark.parametrize("seed, variant", [(1, "baseline"), (4, "baseline"), (11, "baseline"), (2, "max"), (9, "max")])
+def test_golden_and_simulated_rtl_train_alike(seed, variant):
+    config = replace(TINY, n_tensors=512, variant=variant)
+    source, phases = (None, (WARMUP,) * 3) if variant == "baseline" else ("predicted", (WARMUP, BP, GP, GP, BP))
     hashes = []
-    for device in (GoldenDevice(TINY, MEMORY), SimDevice(TINY, memory_bytes=MEMORY)):
-        module, network, images, labels = made(seed)
-        network.load_state(device, module.state_dict())
+    for device in (GoldenDevice(config, MEMORY), SimDevice(config, memory_bytes=MEMORY)):
+        module, network, images, labels = made(seed, config, source=source)
+        network.load_state(device, module.state_dict(), seed)
         network.set_hyper(device, 0.05, 0.9, 1e-3)
-        for step in range(3):
-            train_batch(network, device, images, labels, calibrate=step == 0)
-        hashes.append(network.weights_hash(device))
-    assert hashes[0] == hashes[1]
+        if source:
+            network.set_adam(device, 1e-3)
+        found = []
+        for step, phase in enumerate(phases):
+            train_batch(network, device, images, labels, step == 0, phase)
+            found.append(network.weights_hash(device))
+        hashes.append(found)
+        device.close()
+    assert hashes[0] == hashes[1] and len(set(hashes[0])) == len(phases)

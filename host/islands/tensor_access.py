@@ -10,12 +10,23 @@ __all__ = ["read_tensor", "write_tensor", "zero_tensor"]
 
 def read_tensor(device: Device, tensor: Tensor) -> np.ndarray:
     """A tensor's mantissas."""
-    return device.read(tensor.address, tensor.n_bytes).view(tensor.dtype).reshape(tensor.shape)
+    found = device.read(tensor.address, tensor.n_bytes).view(tensor.dtype)
+    if not tensor.pitch:
+        return found.reshape(tensor.shape)
+    whole = np.zeros(tensor.rows * tensor.pitch, tensor.dtype)
+    whole[: len(found)] = found
+    return whole.reshape(tensor.rows, tensor.pitch)[:, : tensor.shape[-1]].reshape(tensor.shape)
 
 
 def write_tensor(device: Device, tensor: Tensor, array: np.ndarray) -> None:
     """Set a tensor's mantissas, which must have its shape and type."""
     assert array.shape == tensor.shape and array.dtype == tensor.dtype, tensor.name
+    if tensor.pitch:
+        whole = np.zeros(tensor.rows * tensor.pitch, tensor.dtype)
+        used = tensor.n_bytes // tensor.dtype.itemsize
+        whole[:used] = device.read(tensor.address, tensor.n_bytes).view(tensor.dtype)
+        whole.reshape(tensor.rows, tensor.pitch)[:, : tensor.shape[-1]] = array.reshape(tensor.rows, -1)
+        array = whole[:used]
     device.write(tensor.address, array)
 
 

@@ -1,0 +1,48 @@
+"""The program of the batch that calibrates, if tensors are concatenated.
+
+Calibration finds a tensor's exponent from one command. The parts of a whole share one exponent, but come from several,
+of which the later ones depend on the earlier. So in this batch each part gets an exponent of its own, and then the
+program stops: the host joins the part to those that are there, at the larger of the two exponents.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ...spec.commands import Opcode
+from .graph import Graph
+from .ir import WITH_LOSS, Step
+from .islands import Stop
+from .tensors import JOINING
+
+__all__ = ["calibrating"]
+
+
+def calibrating(graph: Graph, steps: Iterable[Step], stops: Iterable[Stop]) -> tuple[list[Step], list[Stop]]:
+    """The steps and stops of the batch that calibrates, from those of any batch."""
+    found: tuple[list[Step], list[Stop]] = ([], [])
+    for step, stop in _joined(graph, steps, iter(stops)):
+        found[0].append(step)
+        found[1].extend([stop] if stop else [])
+    return found
+
+
+def _joined(graph: Graph, steps: Iterable[Step], stops: Iterator[Stop]) -> Iterator[tuple[Step, Stop | None]]:
+    there: dict[str, list[str]] = {}  # parts that are joined already, by whole
+    ahead = [step for step in steps if step.phases & WITH_LOSS]
+    for place, step in enumerate(ahead):
+        written = step.operands.get("out", "")
+        if step.opcode == Opcode.REORGANISE and ahead[place - 1].operands.get("out") in graph.parts:
+            yield replace(step, numbers={**step.numbers, "a": JOINING}), None
+            written = ahead[place - 1].operands["out"]
+        elif written in graph.parts:
+            yield replace(step, numbers={**step.numbers, "out": JOINING}), None
+            if place + 1 < len(ahead) and ahead[place + 1].opcode == Opcode.REORGANISE:
+                continue  # which reads the part's exponent
+        else:
+            yield step, next(stops) if step.opcode == Opcode.HOST else None
+            continue
+        whole = graph.parts[written].of
+        earlier = there.setdefault(whole, [])
+        stop = Stop("join", None, WITH_LOSS, (written, *earlier), (whole,))
+        yield Step(Opcode.HOST, WITH_LOSS, name=step.name or written.rpartition(".")[0]), stop
+        earlier.append(written)

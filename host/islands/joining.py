@@ -1,0 +1,29 @@
+"""Parts of a concatenation joined by the host, in the batch that calibrates."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...golden.requantise import requantise
+from ..compiler.islands import Stop
+from ..compiler.tensors import JOINING, Tensor
+from ..devices.device import Device
+from .tensor_access import read_tensor, write_tensor
+
+__all__ = ["join"]
+
+
+def join(stop: Stop, tensors: Mapping[str, Tensor], device: Device) -> None:
+    """Bring a new part and the earlier ones of its whole to one exponent, the largest that any of them needs."""
+    (name, *earlier), (whole,) = stop.reads, stop.writes
+    number = tensors[whole].number
+    mine, _ = device.exponents(tensors[JOINING].number)
+    theirs = device.exponents(number)[0] if earlier else mine
+    exponent = max(mine, theirs)
+    for each, now in ((name, mine), *((other, theirs) for other in earlier)):
+        if now < exponent:
+            stored = read_tensor(device, tensors[each])
+            width = 8 * stored.dtype.itemsize
+            moved = requantise(stored.astype(np.int64), exponent - now, width)
+            write_tensor(device, tensors[each], moved.astype(stored.dtype))
+    device.set_exponents(number, exponent)
