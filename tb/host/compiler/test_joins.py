@@ -84,7 +84,7 @@ def test_a_dense_block_is_one_tensor_without_a_copy(flat):
     assert len(written) == 4 and all(c.y_pitch == 4 * GROWTH and c.q == GROWTH and c.track for c in written)
     read = [c for c in commands(found.program, Opcode.FORWARD) if c.a_id == found.tensors[whole].number]
     assert [c.c for c in read] == [GROWTH, 2 * GROWTH, 3 * GROWTH, 4 * GROWTH]
-    assert [c.x_pitch for c in read] == [4 * GROWTH] * 4  # of which the last has no gaps
+    assert [c.x_pitch for c in read] == [4 * GROWTH] * 3 + [0]  # the last one reads the whole
 
 
 @pytest.mark.parametrize("flat", [False, True])
@@ -124,7 +124,7 @@ def test_copies_are_made_where_a_part_can_not_be_written_in_place(name):
     check_gradients(module)
 
 
-def check_gradients(module, rate=0.25):
+def check_gradients(module, rate=2**-6):
     network, device = Network(module, SHAPE, BATCH, CONFIG), GoldenDevice(CONFIG, 4 << 20)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     network.load_state(device, before)
