@@ -16,6 +16,7 @@ from .norm import (
     planes,
 )
 from .opcodes import BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, MAXIMA, NORM_APPLIES, NORMS, UPDATES, WITH_FILTERS
+from .residues import residues
 
 __all__ = ["WAITS", "Operand", "counted", "filter_channels", "in_place", "macs", "operands", "outputs"]
 
@@ -130,19 +131,14 @@ def in_place(command: Command) -> tuple[str, ...]:
 
 
 def macs(command: Command) -> int:
-    """Multiply-accumulates of the array in a command, padding and dilation zeros included.
-
-    BACKWARD_WEIGHT reduces over output rows dilated by the stride, without zeros between its tiles.
-    """
+    """Multiply-accumulates of the array in a command, zeros of the padding included."""
     g = command
     taps = g.r * g.s
     if g.opcode == Opcode.FORWARD:
         return g.n * g.oh * g.ow * g.q * taps * g.c
     if g.opcode == Opcode.BACKWARD_DATA:
-        return g.n * g.h * g.w * g.c * taps * g.q
+        met = (sum(line.pixels * line.taps for line in lines) for lines in residues(g))
+        return g.n * g.c * g.q * math.prod(met)
     if g.opcode == Opcode.BACKWARD_WEIGHT:
-        tiles = -(-g.oh // min(g.yb, g.oh))
-        grid_h = g.oh * g.stride - tiles * (g.stride - 1)
-        grid_w = (g.ow - 1) * g.stride + 1
-        return g.n * grid_h * grid_w * g.q * (taps * g.c + g.bias)
+        return g.n * g.oh * g.ow * g.q * (taps * g.c + g.bias)
     return 0

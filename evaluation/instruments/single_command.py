@@ -59,11 +59,13 @@ def bars() -> Progress:
 def bound(command: Command, config: Config) -> int:
     """Fewest array cycles of a GEMM command, whatever the tiles: one streamed vector a cycle, no pauses."""
     shape = Shape.of(command)
-    whole = (shape.n, shape.out_h, shape.ic, shape.oc)
-    return min(
-        -(-reduction // config.rows) * -(-stationary // config.cols) * streamed
-        for reduction, streamed, stationary in (shape.gemm(*whole, swap) for swap in (0, 1))
-    )
+
+    def cycles(part, swap):
+        reduction, streamed, stationary = part.gemm(part.n, part.out_h, part.ic, part.oc, swap)
+        return -(-reduction // config.rows) * -(-stationary // config.cols) * streamed
+
+    parts = shape.parts or ((shape, 1),)
+    return min(sum(times * cycles(part, swap) for part, times in parts) for swap in (0, 1))
 
 
 def alone(line: Line, network: Network) -> Program:

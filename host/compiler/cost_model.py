@@ -1,5 +1,7 @@
 """Cost model by which mappings are chosen: cycles of a command from each engine's work, as if they overlap fully."""
 
+from functools import wraps
+
 import numpy as np
 
 from ...spec.commands import CMode, Opcode
@@ -22,6 +24,21 @@ EXPOSED = 0.01
 """Share of the other engines' work that is expected not to overlap with the slowest one's."""
 
 
+def _of_parts(method):
+    """``method``, which for a command that runs by residue classes is the sum over them."""
+
+    @wraps(method)
+    def summed(self, *given):
+        if not self.parts:
+            return method(self, *given)
+        each = [(getattr(part, method.__name__)(*given), times) for part, times in self.parts]
+        if isinstance(each[0][0], tuple):
+            return tuple(sum(found[place] * times for found, times in each) for place in range(len(each[0][0])))
+        return sum(found * times for found, times in each)
+
+    return summed
+
+
 class Tiling:
     """A command cut into tiles, and the work this makes for each engine.
 
@@ -35,12 +52,17 @@ class Tiling:
         self.extents = (n, y, i, o)
         self.images, self.lines = Extent(shape.n, n), Extent(shape.out_h, y)
         self.inner, self.outer = Extent(shape.ic, i), Extent(shape.oc, o)
+        self.parts = [(type(self)(part, config, n, y, i, o, swap, out_outer), times) for part, times in shape.parts]
+        if self.parts:
+            self.results = sum(part.results * times for part, times in self.parts)
+            self.tiles = sum(part.tiles * times for part, times in self.parts)
+            return
         self.spots = self.images.count * self.lines.count
         if shape.pool:
             self.results = self.tiles = self.spots * self.inner.count
         else:
             self.results = self.outer.count * (self.inner.count if shape.weight else self.spots)
-            self.tiles = self.results * (self.spots if shape.weight else self.inner.count)
+            self.tiles = self.results * (self.spots if shape.weight else self.inner.count) * (shape.taps > 0)
 
     def cycles(self):
         """Expected cycles: those of the slowest engine, and of the first fill and the last drain and store.
@@ -62,17 +84,19 @@ class Tiling:
             slowest = np.maximum(slowest, (fill + drain + stored) / 2)
         return slowest + exposed + SETUP_CYCLES + fill / self.tiles + (drain + store) / self.results
 
+    @_of_parts
     def array_cycles(self, shortest: int = 0):
         """Cycles in which the array (or pool unit) takes a vector, when no pass is shorter than ``shortest``."""
         shape = self.shape
         if shape.pool:
             return self.drain_cycles() * shape.taps
         if shape.weight:
-            reduce = self._over_spots(lambda n, y: self._row_groups(n * shape.grid(y) * shape.grid_w))
+            reduce = self._over_spots(lambda n, y: self._row_groups(n * y * shape.out_w))
         else:
             reduce = self.inner.total(lambda i: self._row_groups(shape.taps * i))
         return reduce * self._results_by(shortest)
 
+    @_of_parts
     def drain_cycles(self):
         """Cycles of the drain engine: one vector of results each."""
         if self.shape.pool:
@@ -121,18 +145,18 @@ class Tiling:
         """Elements from a pixel with these channels to the next one."""
         return (self.shape.in_pitch if channels is self.inner else self.shape.out_pitch) or channels.size
 
+    @_of_parts
     def clear_cycles(self):
         """Cycles, about, in which tiles that will hold padding or dilation are cleared."""
         shape = self.shape
-        used_a, used_b, *_ = occupancy(shape, self.config, *self.extents, self.swap)
-        times_a, times_b = (1, 1) if shape.pool else self._refills()
+        used_a, *_ = occupancy(shape, self.config, *self.extents, self.swap)
+        times_a = 1 if shape.pool else self._refills()[0]
         total = used_a * self.spots * self.inner.count * times_a * shape.clears
         if shape.opcode == Opcode.MAXPOOL_BACKWARD:
             total = 2 * total
-        if shape.weight and shape.step > 1:
-            total = total + used_b * self.spots * self.outer.count * times_b
         return total // self.config.banks
 
+    @_of_parts
     def fill_traffic(self):
         """Traffic of operands A, B, bias and C."""
         shape = self.shape
@@ -146,7 +170,7 @@ class Tiling:
             total = 2 * total
         elif not shape.pool:
             times_a, times_b = self._refills()
-            total = total * times_a + self._fill_b() * times_b
+            total = (total * times_a + self._fill_b() * times_b) * (shape.taps > 0)
         if shape.opcode == Opcode.FORWARD and shape.bias:
             total = total + shape.oc * self.spots * self._run(1)
         results = 2 if shape.opcode == Opcode.MAXPOOL else 1  # of which C is like one
@@ -170,11 +194,12 @@ class Tiling:
         keeps_b = (reduced == 1) & ((self.outer.count == 1) | bool(self.out_outer))
         return np.where(keeps_a, 1, self.outer.count), np.where(keeps_b, 1, own)
 
+    @_of_parts
     def result_traffic(self):
         """Traffic of the result, written once, and the number of its runs."""
         shape, single = self.shape, np.ones_like(self.outer.tile)
         if shape.weight:
-            joined = self.inner.count == 1
+            joined = (self.inner.count == 1) & (not shape.strided)
             whole, whole_runs = shape.oc * self._run(shape.taps * shape.ic + shape.bias), shape.oc
             pieces = shape.oc * (shape.taps * self.inner.total(self._run) + shape.bias * self._run(1))
             piece_runs = shape.oc * (shape.taps * self.inner.count + shape.bias)
@@ -182,7 +207,7 @@ class Tiling:
             pixels = shape.n * shape.out_h * shape.out_w
             channels = self.inner if shape.pool else self.outer
             packed = not self.swap or shape.oc % self.config.banks == 1  # the C scratchpad has no gaps
-            joined = (channels.count == 1) & packed & (not shape.out_pitch)
+            joined = (channels.count == 1) & packed & (not shape.out_pitch) & (not shape.strided)
             whole = shape.n * self.lines.total(lambda y: self._run(y * shape.out_w * shape.oc, shape.out_w * shape.oc))
             whole_runs = shape.n * self.lines.count
             pieces, piece_runs = pixels * self._pieces(channels), pixels * channels.count

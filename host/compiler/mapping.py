@@ -95,10 +95,11 @@ def _too_large(shape, config):
 
 def _candidates(shape, config, swap):
     """Extents (n, y, i, o) of all legal mappings worth a look, as four arrays."""
-    rows_of = _sizes(shape.out_h)
-    pairs = {(1, y) for y in rows_of} | {(n, shape.out_h) for n in _sizes(shape.n)}
+    out_h = max((part.out_h for part, _ in shape.parts), default=shape.out_h)
+    pairs = {(1, y) for y in _sizes(out_h)} | {(n, out_h) for n in _sizes(shape.n)}
     granule = config.cols if shape.weight else config.rows
-    inner = _sizes(shape.ic, granule // math.gcd(granule, shape.taps), config.beat_elements)
+    taps = {part.taps for part, _ in shape.parts if part.taps} or {shape.taps}
+    inner = _sizes(shape.ic, *sorted({granule // math.gcd(granule, each) for each in taps}), config.beat_elements)
     if shape.pool:
         inner = _sizes(shape.ic, config.rows, config.beat_elements)
     outer = [1] if shape.pool else _sizes(shape.oc, config.cols, config.beat_elements)

@@ -5,18 +5,24 @@ The functions take tile extents as integers, or as numpy arrays for many mapping
 those of the one written (BACKWARD_WEIGHT: input channels and filters).
 """
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
 
 import numpy as np
 
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
 from ...spec.opcodes import BACKWARD, POOLS
+from ...spec.residues import residues
 
 __all__ = ["LIMITS", "Extent", "Shape", "limits", "occupancy"]
 
 LIMITS = ("A scratchpad", "B scratchpad", "C scratchpad", "accumulator", "bias memory")
 """Memories that a tile can exceed, in the order of :func:`occupancy`."""
+
+_SPLIT = (Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT)
 
 
 def align(value, residue, banks):
@@ -63,6 +69,10 @@ class Shape:
     """Operands from a pixel of what is read, and of what is written, to the next one; 0: without gaps.
 
     BACKWARD_WEIGHT: of X and of Y, whose pixels are both read."""
+    strided: bool = False
+    """Pixels of X, and taps, lie a stride apart: those of a residue class."""
+    parts: "tuple[tuple[Shape, int], ...]" = ()
+    """What a strided layer's backward GEMM is computed as, with the number of times: its residue classes."""
 
     @classmethod
     def of(cls, c: Command) -> "Shape":
@@ -70,14 +80,17 @@ class Shape:
         opcode = Opcode.AVGPOOL if c.opcode == Opcode.REORGANISE else c.opcode  # of sums that are there already
         common = {"opcode": opcode, "n": c.n, "r": c.r, "s": c.s, "bias": c.bias, "c_mode": c.c_mode}
         x_pitch, y_pitch = c.x_pitch if c.x_pitch > c.c else 0, c.y_pitch if c.y_pitch > c.q else 0
+        parts = _parts(c, common, x_pitch, y_pitch) if c.opcode in _SPLIT and c.stride > 1 else ()
         if c.opcode in BACKWARD:
             return cls(
                 ic=c.q, oc=c.c, in_h=c.oh, in_w=c.ow, out_h=c.h, out_w=c.w, step=1, dilate=c.stride,
-                pad_y=c.r - 1 - c.pad_y, pad_x=c.s - 1 - c.pad_x, in_pitch=y_pitch, out_pitch=x_pitch, **common,
+                pad_y=c.r - 1 - c.pad_y, pad_x=c.s - 1 - c.pad_x, in_pitch=y_pitch, out_pitch=x_pitch,
+                parts=parts, **common,
             )  # fmt: skip
         return cls(
             ic=c.c, oc=c.q, in_h=c.h, in_w=c.w, out_h=c.oh, out_w=c.ow, step=c.stride, dilate=1,
-            pad_y=c.pad_y, pad_x=c.pad_x, in_pitch=x_pitch, out_pitch=y_pitch, **common,
+            pad_y=c.pad_y, pad_x=c.pad_x, in_pitch=x_pitch, out_pitch=y_pitch, parts=parts,
+            **common,
         )  # fmt: skip
 
     @property
@@ -98,14 +111,9 @@ class Shape:
         return (self.out_w - 1) * self.step + self.s
 
     @property
-    def grid_w(self) -> int:
-        """Columns of the grid that BACKWARD_WEIGHT reduces over."""
-        return (self.out_w - 1) * self.step + 1
-
-    @property
     def columns(self) -> int:
         """Columns of the input that are read."""
-        return min(self.in_w, -(-max(0, self.wide - self.pad_x) // self.dilate))
+        return min(self.in_w, -(-max(0, self.wide - self.pad_x) // self.dilate)) - max(0, -self.pad_x)
 
     @property
     def clears(self) -> bool:
@@ -117,28 +125,51 @@ class Shape:
         """Length of a GEMM's sums."""
         return self.n * self.out_h * self.out_w if self.weight else self.taps * self.ic
 
-    def grid(self, y):
-        """Rows of the grid under ``y`` output rows."""
-        return (y - 1) * self.step + 1
+    def tall(self, y):
+        """Rows of the padded, dilated input that ``y`` rows of windows cover."""
+        return (y - 1) * self.step + self.r
 
     def rows_read(self, y: int) -> int:
         """Input rows read for one image in tiles of ``y`` output rows, halos repeated."""
         rows = 0
         for y0 in range(0, self.out_h, y):
             first = y0 * self.step - self.pad_y
-            tall = self.grid(min(y, self.out_h - y0)) - 1 + self.r
             low = -(-max(0, first) // self.dilate)
-            high = min(self.in_h, -(-max(0, first + tall) // self.dilate))
+            end = first + self.tall(min(y, self.out_h - y0))
+            high = min(self.in_h, -(-max(0, end) // self.dilate))
             rows += max(0, high - low)
         return rows
 
     def gemm(self, n, y, i, o, swap):
         """(reduction length, stream length, stationary length) of a tile."""
         if self.weight:
-            n_k, n_a = n * self.grid(y) * self.grid_w, self.taps * i + self.bias
+            n_k, n_a = n * y * self.out_w, self.taps * i + self.bias
         else:
             n_k, n_a = self.taps * i, n * y * self.out_w
         return (n_k, o, n_a) if swap else (n_k, n_a, o)
+
+
+def _parts(c: Command, common: dict, x_pitch: int, y_pitch: int) -> tuple[tuple[Shape, int], ...]:
+    """Residue classes of a strided layer's backward GEMM; only the first takes the bias gradients."""
+    found = Counter()
+    lines, columns = map(Counter, residues(c))
+    for place, ((row, many), (column, more)) in enumerate(product(lines.items(), columns.items())):
+        sizes = common | {
+            "ic": c.c, "oc": c.q, "r": row.taps, "s": column.taps, "step": 1, "dilate": 1, "strided": True,
+            "in_h": row.pixels, "in_w": column.pixels, "out_h": c.oh, "out_w": c.ow,
+            "pad_y": row.padding, "pad_x": column.padding, "in_pitch": x_pitch, "out_pitch": y_pitch,
+        }  # fmt: skip
+        if c.opcode == Opcode.BACKWARD_DATA:
+            sizes |= {
+                "ic": c.q, "oc": c.c, "in_h": c.oh, "in_w": c.ow, "out_h": row.pixels, "out_w": column.pixels,
+                "pad_y": row.taps - 1 - row.padding, "pad_x": column.taps - 1 - column.padding,
+                "in_pitch": y_pitch, "out_pitch": x_pitch,
+            }  # fmt: skip
+        found[Shape(**sizes)] += 1 if place == 0 else many * more
+        if place == 0 and many * more > 1:
+            found[replace(Shape(**sizes), bias=0)] += many * more - 1
+        common = common | {"bias": 0}
+    return tuple(found.items())
 
 
 def limits(config: Config) -> tuple[int, ...]:
@@ -148,14 +179,17 @@ def limits(config: Config) -> tuple[int, ...]:
 
 def occupancy(shape: Shape, config: Config, n, y, i, o, swap) -> tuple:
     """Elements (accumulator: words) of each of the LIMITS that a tile of the given extents occupies."""
+    if shape.parts:
+        each = [occupancy(part, config, n, np.minimum(y, part.out_h), i, o, swap) for part, _ in shape.parts]
+        return tuple(reduce(np.maximum, used) for used in zip(*each, strict=True))
     banks = config.banks
-    tall = shape.grid(y) - 1 + shape.r
+    tall = shape.tall(y)
     pixels = n * y * shape.out_w
     if shape.weight:
-        pitch_y = align(shape.wide, shape.grid_w, banks)
-        pitch_n = align(tall * pitch_y, shape.grid(y) * shape.grid_w, banks)
+        pitch_y = align(shape.wide, shape.out_w, banks)
+        pitch_n = align(tall * pitch_y, y * shape.out_w, banks)
         a_used = i * align(n * pitch_n, 1, banks)
-        b_used = o * align(n * shape.grid(y) * shape.grid_w, 1, banks)
+        b_used = o * align(pixels, 1, banks)
         n_a = shape.taps * i + shape.bias
         c_used = o * (n_a if swap else align(n_a, 1, banks))
     else:
@@ -167,6 +201,8 @@ def occupancy(shape: Shape, config: Config, n, y, i, o, swap) -> tuple:
         b_used = a_used if shape.opcode == Opcode.MAXPOOL_BACKWARD else 0
         c_used = pixels * o * (2 if shape.opcode == Opcode.MAXPOOL else 1)
         return a_used, b_used, c_used, 0, 0
+    if shape.taps == 0:  # nothing to compute
+        a_used = b_used = 0
     _, stream, stationary = shape.gemm(n, y, i, o, swap)
     biases = o if shape.opcode == Opcode.FORWARD and shape.bias else 0
     return a_used, b_used, c_used, stream * -(-stationary // config.cols), biases

@@ -36,9 +36,9 @@ class Drain(wiring.Component):
     """Turns accumulated sums or pooled vectors into results in C, as DRAIN descriptors say.
 
     A descriptor's vectors pass, in order, ``DrainWalk`` and a ``Skid``, C's read port, the accumulator's (or the stream
-    ``vector``), ``Epilogue``, C's write port. Before the epilogue the pipeline waits for ``vector``, or for
-    ``Reorganise`` if that takes part; from there on nothing waits. A descriptor starts when its tokens are there and
-    its predecessor has left the pipeline.
+    ``vector``; with ``zeros`` none of both), ``Epilogue``, C's write port. Before the epilogue the pipeline waits for
+    ``vector``, or for ``Reorganise`` if that takes part; from there on nothing waits. A descriptor starts when its
+    tokens are there and its predecessor has left the pipeline.
 
     Members
     -------
@@ -115,9 +115,10 @@ class Drain(wiring.Component):
         gate = clock_gate(m, platform, "epilogue", active, Epilogue.LATENCY + 1, reset=False)
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
         m.submodules.tracker = tracker = Maximum(config, sum_width(config))
-        en, held, summing = Signal(), Signal(), Signal()
+        en, held, summing, summed = Signal(), Signal(), Signal(), Signal()  # summed: by the array
         step = Signal.like(walk.step)
         m.d.comb += [
+            summed.eq(~d.vector & ~d.zeros),
             walk.d.eq(d), walk.en.eq(steps.i.ready), steps.i.valid.eq(walk.step.valid), steps.i.payload.eq(walk.step),
             steps.o.ready.eq(en), step.eq(steps.o.payload), step.valid.eq(steps.o.valid),
         ]  # fmt: skip
@@ -129,7 +130,7 @@ class Drain(wiring.Component):
         m.d.comb += [
             en.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))), self.vector.ready.eq(wanted),
         ]  # fmt: skip
-        self._operands(m, d, en, delayed(m, step.valid, 1, en), asking, epilogue)
+        self._operands(m, d, summed, en, delayed(m, step.valid, 1, en), asking, epilogue)
         self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
@@ -159,9 +160,9 @@ class Drain(wiring.Component):
             self.result.eq(tracker.result),
         ]
         last_read = entering.valid & en & entering.last
-        m.d.sync += self.acc_free.eq(last_read & ~d.vector)
+        m.d.sync += self.acc_free.eq(last_read & summed)
         done = delayed(m, last_read, Epilogue.LATENCY + 1 + Maximum.LATENCY)
-        self._control(m, d, walk.start, done, summing)
+        self._control(m, d, walk.start, done, summing, summed)
         return m
 
     def _later(self, m, step, cycles, en):
@@ -170,14 +171,14 @@ class Drain(wiring.Component):
         fields = {name: later[name] for name in step.shape().members}
         return SimpleNamespace(**(fields | {"valid": delayed(m, step.valid, cycles, en)}))
 
-    def _control(self, m, d, start, done, summing):
+    def _control(self, m, d, start, done, summing, summed):
         """Take a descriptor, wait for its tokens, start the walk, report its end.
 
         The bits that say that it is taken and that it starts are registers, since many signals depend on them.
         """
-        ready = (self.acc_full.avail | d.vector) & self.c_ready.avail
+        ready = (self.acc_full.avail | ~summed) & self.c_ready.avail
         m.d.sync += [self.i.ready.eq(0), start.eq(0)]
-        m.d.comb += [self.acc_full.take.eq(start & ~d.vector), self.c_ready.take.eq(start)]
+        m.d.comb += [self.acc_full.take.eq(start & summed), self.c_ready.take.eq(start)]
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.sync += d.eq(self.i.payload)
@@ -223,7 +224,7 @@ class Drain(wiring.Component):
         with m.If(d.vector & d.reorganise):
             m.d.comb += epilogue.x[0].eq(reorganise.o.payload)
 
-    def _operands(self, m, d, en, first, asking, epilogue):
+    def _operands(self, m, d, summed, en, first, asking, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
         sums = data.View(
             self.acc.data.shape().elem_shape,
@@ -235,16 +236,16 @@ class Drain(wiring.Component):
             m.d.sync += self.acc.addr.eq(self.acc.addr + 1)
         m.d.comb += [
             self.acc.en.eq(en),
-            self.acc.valid.eq(asking.valid & ~d.vector),
+            self.acc.valid.eq(asking.valid & summed),
             self.c_read.en.eq(en),
             self.c_read.valid.eq(first & (d.c_mode != 0)),
         ]
-        chosen = Signal()  # ``d.vector`` for the data, a cycle later; each register has fewer loads
-        m.d.sync += chosen.eq(d.vector)
+        chosen, zeros = Signal(), Signal()  # of ``d``, for the data, a cycle later; each register has fewer loads
+        m.d.sync += [chosen.eq(d.vector), zeros.eq(d.zeros)]
         for lane, x in enumerate(epilogue.x):
             psum = sums[lane] if lane < self._config.cols else 0
             pooled = self.vector.payload[lane] if lane < self._config.rows else 0
-            m.d.comb += [x.eq(Mux(chosen, pooled, psum)), epilogue.c[lane].eq(self.c_read.data[lane])]
+            m.d.comb += [x.eq(Mux(zeros, 0, Mux(chosen, pooled, psum))), epilogue.c[lane].eq(self.c_read.data[lane])]
 
     def _bias(self, m, d, entering, moving, epilogue):
         """Read biases by lane (word o) or, with swap, by position (element i on all lanes)."""

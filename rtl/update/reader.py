@@ -182,7 +182,10 @@ class UpdateReader(wiring.Component):
         array = Signal(range(len(self._bytes)))
         addr = Signal.like(self.addr, reset_less=True)
         segment = ahead.i.p
-        m.d.comb += [ahead.i.valid.eq(chunks.valid & (slots != 0)), segment.n0.eq(1), segment.n1.eq(1)]
+        m.d.comb += [
+            ahead.i.valid.eq(chunks.valid & (slots != 0)),
+            *(n.eq(1) for n in (segment.n0, segment.n1, segment.n2)),
+        ]
         with m.If(self.start):
             m.d.sync += addr.eq(self.addr)
         with m.Switch(array):

@@ -127,7 +127,7 @@ class UpdateWriter(wiring.Component):
         ]
         m.d.comb += [
             walk.i.payload.eq(segment),
-            *(count.eq(1) for count in (walk.i.p.n0, walk.i.p.n1)),
+            *(count.eq(1) for count in (walk.i.p.n0, walk.i.p.n1, walk.i.p.n2)),
             request.i.p.addr.eq(walk.o.p.addr),
             request.i.p.length.eq(walk.o.p.length),
         ]

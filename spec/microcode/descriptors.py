@@ -79,11 +79,13 @@ DRAIN = (
     Bits("bias", 1), Bits("relu", 1), Bits("c_mode", 3), Bits("shift_c", 8, True),
     Bits("idx", 18), Bits("dry", 1), Bits("track", 1), Bits("id", 12), Bits("exponent", 10, True),
     Bits("reorganise", 1), Bits("fresh", 1), Bits("at", 16), Bits("mantissa", 16),
-    Bits("width", 16), Bits("height", 16), Bits("row", 16), Bits("rows", 16),
+    Bits("width", 16), Bits("height", 16), Bits("row", 16), Bits("rows", 16), Bits("zeros", 1),
 )  # fmt: skip
 """for o < n_out, i < n_in: lane l of the vector goes to C[o*s_out + i*s_in + l*lane_step]; lanes from
 lanes_last on are dropped in the last o (the last i if last_inner). idx != 0: the pool unit's index
 vector follows each value vector, at the address plus idx.
+
+``zeros``: all sums are 0, as those of a GEMM that reduces nothing; the accumulator isn't read.
 
 ``reorganise``: the results of a GEMM's tile are added to the sums of filters and windows, from sum ``at`` (the
 tile's first filter times 4) on, or with ``fresh`` replace them. The tile is ``rows`` rows from ``row`` on of images of
@@ -92,10 +94,11 @@ vectors, one to a vector."""
 
 STORE = (
     Bits("command", 16), Bits("half", 1), Bits("begin", 1), Bits("close", 1), Bits("done", 1), Bits("dry", 1),
-    Bits("dram", 32), *_many("n", 2, 17), *_many("d", 2, 32, True),
-    Bits("sp", 18), *_many("s", 2, 18, True), Bits("length", 20),
+    Bits("dram", 32), *_many("n", 3, 16), *_many("d", 3, 32, True),
+    Bits("sp", 18), *_many("s", 3, 18, True), Bits("length", 20),
 )  # fmt: skip
-"""for i0 < n0, i1 < n1: length operands from C[sp + i0*s0 + i1*s1] to dram + i0*d0 + i1*d1, unless
-dry. ``done`` on a command's last one: the command is complete when its writes are answered."""
+"""for i0 < n0, i1 < n1, i2 < n2: length operands from C[sp + i0*s0 + i1*s1 + i2*s2] to
+dram + i0*d0 + i1*d1 + i2*d2, unless dry. ``done`` on a command's last one: the command is complete when its
+writes are answered."""
 
 ENGINES = {"fill": FILL, "compute": COMPUTE, "drain": DRAIN, "store": STORE}

@@ -31,7 +31,7 @@ def fill_a(c, k, m, t):
         s2 = t.pitch_x * t.dilate
         m.fill(
             target=k.A, open=1, ready=1, clear=t.clear_a, clear_min=1 if c.opcode == k.MAXPOOL else 0,
-            dram=c.a_base + a_offset,
+            dram=t.a_base + a_offset,
             n0=t.n_t, n1=t.height, n2=run, d0=t.in_image, d1=t.in_line, d2=t.in_pixel,
             sp=a_origin, s0=t.pitch_n, s1=s1, s2=s2, length=length, step=t.pitch_c,
         )  # fmt: skip
@@ -86,16 +86,16 @@ def fill_filters(c, k, m, t):
         if t.backward:  # transposed, taps reversed
             m.fill(
                 target=k.B, open=1, ready=1,
-                dram=c.b_addr + t.filter_bytes * t.i0 + t.o0 * k.operand_bytes,
-                n0=t.i_t, n1=t.taps, n2=1, d0=t.filter_bytes, d1=t.tap_bytes,
-                sp=t.n_k - t.i_t, s0=1, s1=0 - t.i_t, length=t.o_t, step=t.b_stride,
+                dram=t.b_base + t.filter_bytes * t.i0 + t.o0 * k.operand_bytes,
+                n0=t.i_t, n1=t.r, n2=t.s, d0=t.filter_bytes, d1=t.tap_d1, d2=t.tap_d2,
+                sp=t.n_k - t.i_t, s0=1, s1=0 - t.s * t.i_t, s2=0 - t.i_t, length=t.o_t, step=t.b_stride,
             )  # fmt: skip
         if t.weight:
             m.fill(
-                target=k.B, open=1, ready=1, clear=b_used if t.step > 1 else 0,
+                target=k.B, open=1, ready=1,
                 dram=c.b_addr + t.out_image * t.n0 + t.out_line * t.y0 + t.o0 * k.operand_bytes,
                 n0=t.n_t, n1=t.y_t, n2=c.ow, d0=t.out_image, d1=t.out_line, d2=t.out_pixel,
-                s0=t.grid_w * t.grid_t, s1=t.grid_w * t.step, s2=t.step, length=t.o_t, step=t.b_stride,
+                s0=t.out_w * t.y_t, s1=t.out_w, s2=1, length=t.o_t, step=t.b_stride,
             )  # fmt: skip
 
 
@@ -126,21 +126,30 @@ def fill_c(c, k, m, t):
         while mark <= more:
             full = 1 if mark == more else 0
             image = t.out_d0
-            pixel = t.out_d1
+            line = t.out_d1
+            pixel = t.out_d2
             place = t.out_offset
-            count = t.out_n1
+            rows = t.out_n1
+            columns = t.out_n2
             length = t.out_length
             if pitch > 0 and pitch != t.out_pitch and t.over_pixels == 0:  # pixel by pixel
                 pixel = pitch * k.operand_bytes
-                line = pixel * t.out_w
-                image = line * t.out_h
-                place = image * t.n0 + line * t.y0 + t.o0 * k.operand_bytes
-                count = t.out_w * t.y_t
+                line = pixel * t.full_w
+                image = line * t.full_h
+                place = image * t.n0 + t.o0 * k.operand_bytes
+                if t.split:
+                    place = place + line * t.row + pixel * t.column
+                    line = line * min(c.stride, c.h)
+                    pixel = pixel * min(c.stride, c.w)
+                place = place + line * t.y0
+                rows = t.y_t
+                columns = t.out_w
                 length = t.o_t
             m.fill(
                 target=k.C, open=1 - opened, ready=full if t.tail == 0 else 0, mark=mark,
-                dram=address + place, n0=t.out_n0, n1=count, n2=1, d0=image, d1=pixel,
-                s0=t.out_s0, s1=t.out_s1, length=length, step=1,
+                dram=address + place,
+                n0=t.out_n0, n1=rows, n2=columns, d0=image, d1=line, d2=pixel,
+                s0=t.out_s0, s1=t.out_s1, s2=t.out_s2, length=length, step=1,
             )  # fmt: skip
             if t.tail:
                 m.fill(
@@ -160,7 +169,7 @@ def compute(c, k, m, t):
     """Compute, and drain what is finished. jump_i: what the odometer adds to the address when level i steps."""
     t.x_step = t.pitch_x * t.step
     t.y_step = t.pitch_y * t.step
-    t.s_walk = t.pitch_x * (c.s - 1)
+    t.s_walk = t.pitch_x * (t.s - 1)
     if c.opcode == k.REORGANISE:
         drain_sums(c, m, t)
     elif k.convolves_channels and t.depthwise:
@@ -170,7 +179,8 @@ def compute(c, k, m, t):
     elif t.pool:
         compute_pool(c, k, m, t)
     else:
-        compute_gemm(c, k, m, t)
+        if t.taps:
+            compute_gemm(c, k, m, t)
         if t.last:
             drain_gemm(c, k, m, t)
 
@@ -184,13 +194,13 @@ def compute_pool(c, k, m, t):
         vector = k.SELECT
     t.groups = (t.i_t + k.rows - 1) // k.rows
     lanes_last = t.i_t - (t.groups - 1) * k.rows
-    taps_walk = t.pitch_y * (c.r - 1) + t.s_walk
+    taps_walk = t.pitch_y * (t.r - 1) + t.s_walk
     groups_walk = taps_walk + t.i_t - lanes_last
     x_walk = groups_walk + t.x_step * (t.out_w - 1)
     y_walk = x_walk + t.y_step * (t.y_t - 1)
     m.compute(
         mode=vector, new_a=t.new_a, new_b=t.new_b, first=1, last=1,
-        n0=t.n_t, n1=t.y_t, n2=t.out_w, n3=t.groups, n4=c.r, n5=c.s,
+        n0=t.n_t, n1=t.y_t, n2=t.out_w, n3=t.groups, n4=t.r, n5=t.s,
         jump0=t.pitch_n - y_walk, jump1=t.y_step - x_walk, jump2=t.x_step - groups_walk,
         jump3=k.rows - taps_walk, jump4=t.pitch_y - t.s_walk, jump5=t.pitch_x,
         k0=1, k1=1, k2=k.rows, kjump2=1, n_k=k.rows,
@@ -211,11 +221,11 @@ def compute_gemm(c, k, m, t):
         m.compute(
             mode=k.GEMM, new_a=t.new_a, new_b=t.new_b, first=t.first, last=t.last,
             swap=c.swap, ones=t.ones,
-            n0=1, n1=1, n2=1, n3=c.r, n4=c.s, n5=t.i_t,
+            n0=1, n1=1, n2=1, n3=t.r, n4=t.s, n5=t.i_t,
             jump3=t.pitch_y - t.s_walk - c_walk, jump4=1 - c_walk, jump5=t.pitch_c,
-            k0=t.n_t, k1=t.grid_t, k2=t.grid_w,
-            kjump0=t.pitch_n - t.pitch_y * (t.grid_t - 1) - (t.grid_w - 1),
-            kjump1=t.pitch_y - (t.grid_w - 1), kjump2=1,
+            k0=t.n_t, k1=t.y_t, k2=t.out_w,
+            kjump0=t.pitch_n - t.pitch_y * (t.y_t - 1) - (t.out_w - 1),
+            kjump1=t.pitch_y - (t.out_w - 1), kjump2=1,
             n_k=t.n_k, n_a=t.n_a, n_b=t.o_t, b_stride=t.b_stride,
         )  # fmt: skip
     else:
@@ -226,7 +236,7 @@ def compute_gemm(c, k, m, t):
             swap=c.swap,
             n0=1, n1=1, n2=1, n3=t.n_t, n4=t.y_t, n5=t.out_w,
             jump3=t.pitch_n - y_walk, jump4=t.y_step - x_walk, jump5=t.x_step,
-            k0=c.r, k1=c.s, k2=t.i_t,
+            k0=t.r, k1=t.s, k2=t.i_t,
             kjump0=t.pitch_y - t.s_walk - (t.i_t - 1), kjump1=1, kjump2=1,
             n_k=t.n_k, n_a=t.n_a, n_b=t.o_t, b_stride=t.b_stride,
         )  # fmt: skip
@@ -247,7 +257,7 @@ def drain_gemm(c, k, m, t):
         relu=c.relu, c_mode=c.c_mode, shift_c=t.shift_c,
         dry=c.dry, track=c.track, exponent=t.exp_out, id=c.out_id,
         reorganise=c.reorganise if c.opcode == k.FORWARD else 0, fresh=1 if t.n0 + t.y0 == 0 else 0,
-        at=t.o0 * 4, width=t.out_w, height=t.out_h, row=t.y0, rows=t.y_t,
+        at=t.o0 * 4, width=t.out_w, height=t.out_h, row=t.y0, rows=t.y_t, zeros=t.zeros,
     )  # fmt: skip
 
 
@@ -262,22 +272,22 @@ def drain_sums(c, m, t):
 
 
 def store(c, m, t):
-    """Store the finished output tile."""
+    """Store the finished output tile; ``done`` is the lowest bit of ``final``, set in the command's last tile alone."""
     more = 1 if t.tail or t.idx else 0
     m.store(
         begin=1, close=1 - more, done=t.final * (1 - more), dry=c.dry,
-        dram=c.out_addr + t.out_offset, n0=t.out_n0, n1=t.out_n1, d0=t.out_d0, d1=t.out_d1,
-        s0=t.out_s0, s1=t.out_s1, length=t.out_length,
+        dram=c.out_addr + t.out_offset, n0=t.out_n0, n1=t.out_n1, n2=t.out_n2, d0=t.out_d0, d1=t.out_d1, d2=t.out_d2,
+        s0=t.out_s0, s1=t.out_s1, s2=t.out_s2, length=t.out_length,
     )  # fmt: skip
     if t.idx:
         m.store(
             close=1, done=t.final, dry=c.dry,
-            dram=c.b_addr + t.out_offset, n0=t.out_n0, n1=t.out_n1, d0=t.out_d0, d1=t.out_d1,
-            sp=t.idx, s0=t.out_s0, s1=t.out_s1, length=t.out_length,
+            dram=c.b_addr + t.out_offset, n0=t.out_n0, n1=t.out_n1, n2=t.out_n2, d0=t.out_d0, d1=t.out_d1, d2=t.out_d2,
+            sp=t.idx, s0=t.out_s0, s1=t.out_s1, s2=t.out_s2, length=t.out_length,
         )  # fmt: skip
     if t.tail:
         m.store(
             close=1, done=t.final, dry=c.dry,
             dram=c.out_addr + t.tail_offset,
-            n0=t.out_n0, n1=1, d0=t.out_d0, sp=t.taps * t.i_t, s0=t.out_s0, length=1,
+            n0=t.out_n0, n1=1, n2=1, d0=t.out_d0, sp=t.taps * t.i_t, s0=t.out_s0, length=1,
         )  # fmt: skip

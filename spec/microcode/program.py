@@ -13,7 +13,7 @@ Names: ``in_*``/``out_*`` are the tensor that is read through the A scratchpad a
 from types import SimpleNamespace
 
 from .issue import compute, fill_a, fill_b, fill_c, store
-from .setup import check, exponents, orient, sizes
+from .setup import check, exponents, orient, residue, sizes
 from .shape import extent, first_tile, layout_a, layout_c, layout_tail, next_tile
 
 __all__ = ["tile_program"]
@@ -31,18 +31,22 @@ def tile_program(c, k, m):
     orient(c, k, m, t)
     exponents(c, k, t)
     sizes(c, k, m, t)
-    first_tile(t)
-    while t.final == 0:
-        extent(c, t)
-        layout_a(c, k, m, t)
-        fill_a(c, k, m, t)
-        fill_b(c, k, m, t)
-        if t.first:
-            layout_c(c, k, m, t)
-        layout_tail(k, t)
-        if t.last:
-            fill_c(c, k, m, t)
-        compute(c, k, m, t)
-        next_tile(c, t)
-        if t.last:
-            store(c, m, t)
+    while t.final != 1:
+        if t.split:
+            residue(c, t)
+        first_tile(t)
+        while t.final == 0:
+            extent(c, t)
+            if t.taps:
+                layout_a(c, k, m, t)
+                fill_a(c, k, m, t)
+                fill_b(c, k, m, t)
+            if t.first:
+                layout_c(c, k, m, t)
+            layout_tail(k, t)
+            if t.last:
+                fill_c(c, k, m, t)
+            compute(c, k, m, t)
+            next_tile(c, t)
+            if t.last:
+                store(c, m, t)

@@ -6,8 +6,8 @@ names. ``t`` holds the values that steps hand to each other, other names are a s
 The A scratchpad is laid out so that the ``rows`` operands of one reduction vector always lie in
 different banks at consecutive residues (consecutive reduction indices differ by 1 modulo banks):
 ``[n][y][x][c]`` with a row pitch congruent to S*c when channels are reduced, ``[c][n][y][x]`` with a row
-pitch congruent to the row's length when pixels are (BACKWARD_WEIGHT). Zero rows, columns and the
-zeros between strided gradients are really stored, so that reading needs no bounds checks.
+pitch congruent to the row's length when pixels are (BACKWARD_WEIGHT). Zero rows, columns and the zeros between
+the gradients of strided pools are really stored, so that reading needs no bounds checks.
 """
 
 __all__ = [
@@ -57,8 +57,7 @@ def extent(c, t):
         t.n_t = min(c.nb, c.n - t.n0)
         t.y_t = min(c.yb, t.out_h - t.y0)
         t.pixels = t.out_w * t.y_t * t.n_t
-        t.grid_t = (t.y_t - 1) * t.step + 1
-        t.tall = t.grid_t - 1 + c.r
+        t.tall = (t.y_t - 1) * t.step + t.r
         row0 = t.y0 * t.step - t.pad_y
         t.lo = max(0, row0)
         hi = row0 + t.tall
@@ -67,7 +66,7 @@ def extent(c, t):
             hi = (hi + t.dilate - 1) // t.dilate
         t.height = max(0, min(t.in_h, hi) - t.lo)
         t.top = t.dilate * t.lo - row0 if t.height > 0 else 0
-        t.holes = 1 if t.columns * t.height < t.wide * t.tall else 0  # some of it is padding or dilation
+        t.holes = t.wide * t.tall - t.columns * t.height  # padding and dilation
     t.last = 1
     if t.over_pixels:
         t.last = 0 if t.n0 + t.n_t < c.n or t.y0 + t.y_t < t.out_h else 1
@@ -79,15 +78,15 @@ def layout_a(c, k, m, t):
     """The A scratchpad's layout."""
     if t.weight:
         t.pitch_x = 1
-        t.pitch_y = align(t.wide, t.grid_w, k.banks)
-        t.n_k = t.grid_w * t.grid_t
+        t.pitch_y = align(t.wide, t.out_w, k.banks)
+        t.n_k = t.out_w * t.y_t
         t.pitch_n = align(t.pitch_y * t.tall, t.n_k, k.banks)
         t.pitch_c = align(t.pitch_n * t.n_t, 1, k.banks)
         t.n_k = t.n_k * t.n_t
         t.a_used = t.pitch_c * t.i_t
     else:
         t.pitch_x = t.i_t
-        t.pitch_y = align(t.wide * t.i_t, c.s * t.i_t, k.banks)
+        t.pitch_y = align(t.wide * t.i_t, t.s * t.i_t, k.banks)
         t.pitch_n = t.pitch_y * t.tall
         t.pitch_c = 1
         t.n_k = t.taps * t.i_t
@@ -101,42 +100,44 @@ def layout_c(c, k, m, t):
     """A new output tile: shape of the GEMM, layout of the C scratchpad, place in the output tensor.
 
     The layout is ``[pixel][channel]`` or ``[filter][element]``; the tile goes to runs of the output tensor, one per
-    image and pixel (or per filter and tap).
+    image, row and column (or per filter and the tap's row and column).
     """
     if k.convolves_channels and t.depthwise and t.over_pixels:
         layout_filters(c, k, m, t)
     elif t.weight:
-        t.ones = 1 if c.bias and t.i0 + t.i_t == t.ic else 0
+        t.ones = 1 if t.bias and t.i0 + t.i_t == t.ic else 0
         t.n_a = t.taps * t.i_t + t.ones
         t.pitch_o = t.n_a if c.swap else align(t.n_a, 1, k.banks)
         t.c_used = t.pitch_o * t.o_t
         t.out_n0 = t.o_t
-        t.out_n1 = t.taps
-        t.out_d0 = t.filter_bytes
-        t.out_d1 = t.tap_bytes
+        t.out_n1 = t.r
+        t.out_n2 = t.s
         t.out_s0 = t.pitch_o
-        t.out_s1 = t.i_t
+        t.out_s1 = t.s * t.i_t
+        t.out_s2 = t.i_t
         t.out_length = t.i_t
-        t.out_offset = t.filter_bytes * t.o0 + t.i0 * k.operand_bytes
-        if t.i_t == t.ic:
+        t.out_offset = t.filter_bytes * t.o0 + t.out_origin + t.i0 * k.operand_bytes
+        if t.i_t == t.ic and t.split == 0:
             t.out_n1 = 1
+            t.out_n2 = 1
             t.out_length = t.n_a
     else:
         t.ones = 0
         t.n_a = t.pixels
         t.pitch_o = align(t.o_t, 1, k.banks) if c.swap and t.pool == 0 else t.o_t
-        t.c_used = t.pitch_o * t.pixels
+        t.c_used = t.pixels * t.pitch_o
         t.out_n0 = t.n_t
-        t.out_n1 = t.out_w * t.y_t
-        t.out_d0 = t.out_image
-        t.out_d1 = t.out_pixel
-        t.out_s0 = t.pitch_o * t.out_n1
-        t.out_s1 = t.pitch_o
+        t.out_n1 = t.y_t
+        t.out_n2 = t.out_w
+        t.out_s1 = t.pitch_o * t.out_w
+        t.out_s2 = t.pitch_o
+        t.out_s0 = t.out_s1 * t.y_t
         t.out_length = t.o_t
-        t.out_offset = t.out_image * t.n0 + t.out_line * t.y0 + t.o0 * k.operand_bytes
-        if t.o_t == t.oc and t.pitch_o == t.oc and t.out_pitch == t.oc:
+        t.out_offset = t.out_image * t.n0 + t.out_d1 * t.y0 + t.out_origin + t.o0 * k.operand_bytes
+        if t.o_t == t.oc and t.pitch_o == t.oc and t.out_pitch == t.oc and t.split == 0:
             t.out_length = t.out_s0
             t.out_n1 = 1
+            t.out_n2 = 1
     t.n_stream = t.n_a
     t.n_stat = t.o_t
     if c.swap:
@@ -163,17 +164,18 @@ def layout_filters(c, k, m, t):
     t.c_used = t.pitch_o * t.o_t
     t.out_n0 = t.o_t
     t.out_n1 = 1
+    t.out_n2 = 1
     t.out_d0 = t.filter_bytes
-    t.out_d1 = 0
     t.out_s0 = t.pitch_o
     t.out_s1 = 0
+    t.out_s2 = 0
     t.out_length = t.n_a
     t.out_offset = t.filter_bytes * t.o0
 
 
 def layout_tail(k, t):
-    """The part of the result that isn't in those runs: bias gradients, when channels come in tiles."""
-    t.tail = 1 if t.weight and t.ones and t.i_t < t.ic else 0
+    """The part of the result that isn't in those runs: bias gradients, unless their filters are whole."""
+    t.tail = 1 if t.weight and t.ones and (t.i_t < t.ic or t.split) else 0
     t.tail_offset = t.filter_bytes * t.o0 + t.filter_bytes - k.operand_bytes
 
 
@@ -194,24 +196,24 @@ def over(c, t, *loops: str) -> bool:
 
 
 def next_tile(c, t):
-    """Next tile: reduction first, then the output loops in the order asked for."""
+    """Next tile: reduction first, then the output loops in the order asked for; ``final`` after the last one."""
     if t.over_pixels:
         if over(c, t, "y", "n"):
             t.n0 = 0
             if t.pool:
                 if over(c, t, "o"):
-                    t.final = 1
+                    t.final = t.ending
             elif c.out_outer:
                 if over(c, t, "i", "o"):
-                    t.final = 1
+                    t.final = t.ending
             elif over(c, t, "o", "i"):
-                t.final = 1
+                t.final = t.ending
     else:
         t.i0 = t.ic if t.pool else t.i0 + t.i_t
         if t.i0 == t.ic:
             t.i0 = 0
             if c.out_outer:
                 if over(c, t, "y", "n", "o"):
-                    t.final = 1
+                    t.final = t.ending
             elif over(c, t, "o", "y", "n"):
-                t.final = 1
+                t.final = t.ending

@@ -160,7 +160,7 @@ def _drain(h):
         h.m.d.sync += held.eq(held + taken - getattr(dut, name))
         h.prove(f"{name}: given once for each token taken", held <= 1)
         h.cover(f"{name}: given", getattr(dut, name))
-        now = runs if name == "drained" else (ahead.any() | behind[0]) & ~walk.d.vector
+        now = runs if name == "drained" else (ahead.any() | behind[0]) & ~walk.d.vector & ~walk.d.zeros
         h.prove(f"{name}: one is held until the end", held == now)
     h.prove("result_valid comes with drained", ~dut.result_valid | dut.drained)
     if dut._config.reorganises:

@@ -1,8 +1,11 @@
 """The work of a command, and the memory that it touches."""
 
+from collections import Counter
+from itertools import product
+
 import numpy as np
 from adagp.golden.footprint import Runs
-from adagp.golden.occupancy import Tile
+from adagp.golden.occupancy import Tile, classes_of
 from adagp.golden.validate import validate
 from adagp.spec.commands import Command
 from adagp.spec.config import Config
@@ -36,17 +39,24 @@ def work(command: Command | None, config: Config) -> int:
         return 0
     if command.opcode in UPDATES:
         return 400 + 8 * command.count
-    t = Tile(command)
-    tiles = int(np.prod(t.counts, dtype=object))
+    classes = [Counter(lines) for lines in classes_of(command)]
+    parts = product(*(lines.items() for lines in classes))
+    return 1500 + sum(many * more * _tiles(Tile(command, (row, column)), command, config)
+                      for (row, many), (column, more) in parts)  # fmt: skip
+
+
+def _tiles(t: Tile, command: Command, config: Config) -> int:
+    """About the cycles of all tiles of a residue class."""
+    tiles = int(np.prod(t.counts[:-1], dtype=object))
     rows = t.taps * t.i if t.weight else t.pixels
-    depth = t.images * t.grid_h * t.grid_w if t.weight else t.taps * t.i
+    depth = t.pixels if t.weight else t.taps * t.i
     fills = t.images * t.wide * t.tall * t.i + depth * t.o
     held, streamed = (rows, t.o) if command.swap else (t.o, rows)
     config = core(command, config)
     load = config.rows + config.cols + 4
     passes = -(-depth // config.rows) * -(-held // config.cols)
     array = depth * t.pixels if t.pool else passes * max(streamed, load)
-    return 1500 + tiles * (600 + fills + array + 3 * rows * t.o)
+    return tiles * (600 + fills + array + 3 * rows * t.o)
 
 
 def a_base(command: Command, ring_base: int) -> int:

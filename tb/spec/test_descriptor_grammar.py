@@ -1,6 +1,7 @@
 """Descriptors of commands of any kind are as the formal jobs assume, and one that isn't is seen."""
 
 from dataclasses import replace
+from math import prod
 
 import pytest
 from adagp.golden.occupancy import Tile, misfit
@@ -32,8 +33,7 @@ def legal(config, words):
         return None
     if command.opcode not in COMPUTE or validate(command, config) != ErrorCode.NONE:
         return None
-    images, rows, inner, outer = Tile(command).counts
-    return command if images * rows * inner * outer <= MOST_TILES else None
+    return command if prod(Tile(command).counts) <= MOST_TILES else None
 
 
 def test_rules_are_what_is_assumed():

@@ -71,6 +71,7 @@ class DrainModel:
             d.update(
                 n_out=groups, s_out=lanes * across, n_in=n_stream, s_in=along, lane_step=across,
                 ones=rng.randrange(2), shift_ones=rng.randint(-16, 63), bias=rng.randrange(2),
+                zeros=int(not reorganise and rng.random() < 0.4),
             )  # fmt: skip
         return d
 
@@ -109,6 +110,8 @@ class DrainModel:
             for i in range(d["n_in"]):
                 tail = i == d["n_in"] - 1 if d["last_inner"] else o == d["n_out"] - 1
                 xs = [self.sum() for _ in range(lanes)] if d["vector"] else self.acc[self.acc_half][word]
+                if d["zeros"]:
+                    xs = [0] * lanes
                 if d["vector"] and d["reorganise"]:
                     xs = [self.sums[d["at"] + word] * d["mantissa"]]
                 word += 1
@@ -137,7 +140,7 @@ class DrainModel:
                         self.written += 1
         if d["reorganise"] and not d["vector"]:
             self._sum_up(d, reorganised)
-        if not d["vector"]:
+        if not d["vector"] and not d["zeros"]:
             self.acc_half = 1 - self.acc_half
         if d["track"]:
             self.results.append((d["id"], int(nonzero), top if nonzero else None))

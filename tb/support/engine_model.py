@@ -87,7 +87,7 @@ class Emulator:
             takes = [f"{x}_full" for x in "ab" if d[f"new_{x}"]]
             return takes + ["acc_free"] * (d["mode"] == VectorMode.GEMM and d["first"])
         if name == "drain":
-            return ["c_ready"] + ["acc_full"] * (not d["vector"])
+            return ["c_ready"] + ["acc_full"] * (not d["vector"] and not d["zeros"])
         return ["drained"] * (name == "store" and d["begin"])
 
     # --- FILL --------------------------------------------------------------------------------------
@@ -227,6 +227,8 @@ class Emulator:
                 elif d["vector"]:
                     vector = self.vectors.popleft()
                     index = self.vectors.popleft() if d["idx"] else None
+                elif d["zeros"]:
+                    vector = np.zeros(cols, int)
                 else:
                     vector = self.acc[self.acc_drain][o * d["n_in"] + i]
                 lanes = cols
@@ -239,7 +241,7 @@ class Emulator:
                 if index is not None:
                     self._lanes(self.c[d["half"]], to + d["idx"])
                     self.c[d["half"], (to + d["idx"]) % self.config.c_elements] = index[:lanes]
-        if not d["vector"]:
+        if not d["vector"] and not d["zeros"]:
             self._reorganise(d)
             self.tokens["acc_free"] += 1
             self.acc_drain ^= 1
@@ -289,8 +291,9 @@ class Emulator:
     def _store_end(self, d):
         size = self.config.operand_bytes
         if not d["dry"]:
-            read = grid((d["n0"], d["s0"]), (d["n1"], d["s1"]), (d["length"], 1)) + d["sp"]
-            to = grid((d["n0"], d["d0"] // size), (d["n1"], d["d1"] // size), (d["length"], 1)) + d["dram"] // size
+            levels = [(d[f"n{i}"], d[f"s{i}"], d[f"d{i}"] // size) for i in range(3)]
+            read = grid(*((n, s) for n, s, _ in levels), (d["length"], 1)) + d["sp"]
+            to = grid(*((n, step) for n, _, step in levels), (d["length"], 1)) + d["dram"] // size
             assert (self.memory[to] == JUNK).all(), "written twice, or where it must not"
             self.memory[to] = self.c[d["half"], read % self.config.c_elements]
         self.tokens["c_free"] += d["close"]

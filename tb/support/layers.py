@@ -51,8 +51,8 @@ def random_layer(config, rng, opcode=None, base=0, limit=600, run=(), **fixed):
 
 def _fields(rng, opcode, limit, width):
     while True:
-        r, s = rng.choice([1, 1, 2, 3, 3, 5]), rng.choice([1, 1, 2, 3, 3, 4])
-        stride = rng.choice([1, 1, 2, 3])
+        r, s = rng.choice([1, 1, 2, 3, 3, 5, 7]), rng.choice([1, 1, 2, 3, 3, 4])
+        stride = rng.choice([1, 1, 2, 3, 4])
         h, w = rng.randint(1, 9), rng.randint(1, 9)
         f = {
             "opcode": opcode, "n": rng.randint(1, 5), "c": rng.randint(1, 19), "h": h, "w": w,

@@ -63,9 +63,9 @@ class Recorder:
     def drain(self, **_):
         pass
 
-    def store(self, n0, n1, length, **_):
-        self.stored += n0 * n1 * any_run(length, self.config)
-        self.runs += n0 * n1
+    def store(self, n0, n1, n2, length, **_):
+        self.stored += n0 * n1 * n2 * any_run(length, self.config)
+        self.runs += n0 * n1 * n2
 
 
 def run_tiles(command, config, **capacities):
@@ -98,7 +98,7 @@ def layers(draw):
     command = layer(
         draw(st.sampled_from(LAYERS)), n=draw(st.integers(1, 9)), c=draw(st.integers(1, 40)),
         h=draw(st.integers(r, 20)), w=draw(st.integers(s, 20)), q=draw(st.integers(1, 40)), r=r, s=s,
-        stride=draw(st.integers(1, 3)), pad_y=draw(st.integers(0, r - 1)), pad_x=draw(st.integers(0, s - 1)),
+        stride=draw(st.integers(1, 4)), pad_y=draw(st.integers(0, r - 1)), pad_x=draw(st.integers(0, s - 1)),
         bias=draw(st.integers(0, 1)), c_mode=draw(st.sampled_from(CMode)),
     )  # fmt: skip
     least = {"x_pitch": command.c, "y_pitch": command.q}

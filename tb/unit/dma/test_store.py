@@ -12,7 +12,7 @@ from bench import seeded, simulate, source
 from dma_bench import CONFIGS, check_burst, loops, place, token
 
 DRAM_BYTES = 16384
-LEVELS = 2
+LEVELS = 3
 EVERYWHERE = ((0, DRAM_BYTES),)
 
 
@@ -38,7 +38,7 @@ def random_store(rng, config):
     unit = config.operand_bytes
     while True:
         short = rng.random() < 0.5
-        d = {f"n{level}": rng.choice((0, 1, 2, 3, 7)) for level in range(LEVELS)}
+        d = {f"n{level}": rng.choice((0, 1, 1, 2, 3, 7)) for level in range(LEVELS)}
         d["length"] = rng.randint(1, 9) if short else rng.randint(0, 70)
         counts = [max(1, d[f"n{level}"]) for level in range(LEVELS)]
         strides = [rng.randint(-30, 30) for _ in range(LEVELS)]
@@ -228,7 +228,16 @@ def test_random_descriptors(name, stall):
 
 def _segments(config, n, length, **fields):
     """A STORE of ``n`` segments of ``length`` operands, a tile of its own."""
-    d = {"n0": 1, "n1": n, "d1": length * config.operand_bytes, "s1": length, "length": length, "dram": 0, "sp": 0}
+    d = {
+        "n0": 1,
+        "n1": n,
+        "n2": 1,
+        "d1": length * config.operand_bytes,
+        "s1": length,
+        "length": length,
+        "dram": 0,
+        "sp": 0,
+    }
     return {**d, "half": 0, "begin": 1, "close": 1, "done": 1, "command": 5, "dry": 0, **fields}
 
 
