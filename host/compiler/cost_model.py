@@ -1,6 +1,7 @@
 """Cost model by which mappings are chosen: cycles of a command from each engine's work, as if they overlap fully."""
 
 from functools import wraps
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,8 @@ class Tiling:
         self.images, self.lines = Extent(shape.n, n), Extent(shape.out_h, y)
         self.inner, self.outer = Extent(shape.ic, i), Extent(shape.oc, o)
         self.parts = [(type(self)(part, config, n, y, i, o, swap, out_outer), times) for part, times in shape.parts]
+        self.results: Any
+        self.tiles: Any
         if self.parts:
             self.results = sum(part.results * times for part, times in self.parts)
             self.tiles = sum(part.tiles * times for part, times in self.parts)

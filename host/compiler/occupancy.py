@@ -151,8 +151,8 @@ class Shape:
 
 def _parts(c: Command, common: dict, x_pitch: int, y_pitch: int) -> tuple[tuple[Shape, int], ...]:
     """Residue classes of a strided layer's backward GEMM; only the first takes the bias gradients."""
-    found = Counter()
-    lines, columns = map(Counter, residues(c))
+    found: Counter[Shape] = Counter()
+    lines, columns = (Counter(classes) for classes in residues(c))
     for place, ((row, many), (column, more)) in enumerate(product(lines.items(), columns.items())):
         sizes = common | {
             "ic": c.c, "oc": c.q, "r": row.taps, "s": column.taps, "step": 1, "dilate": 1, "strided": True,
