@@ -68,16 +68,21 @@ def plant_fault(source: str) -> str:
 def training_macs(network: Network, batches: int) -> int:
     """MACs of a run, from layer shapes alone; the first batch, which calibrates, is computed twice.
 
-    Only for strides of 1: the array also multiplies by the zeros between strided gradients.
+    Zeros of the padding count. In the gradient of the input, a pixel meets the taps that a stride leaves to it.
     """
+
+    def met(size, kernel, padding, stride):
+        return sum((place + padding - tap) % stride == 0 for place in range(size) for tap in range(kernel))
+
     total = 0
     for place, layer in enumerate(layer for layer in network.layers if layer.kind is Kind.GEMM):
-        assert layer.stride == 1, layer.name
         taps, pixels = layer.r * layer.s, network.batch * layer.oh * layer.ow
         total += pixels * layer.q * taps * layer.c  # forward
         total += pixels * layer.q * (taps * layer.c + layer.bias)  # gradient of weights and bias
         if place:
-            total += network.batch * layer.h * layer.w * layer.c * taps * layer.q  # gradient of the input
+            rows = met(layer.h, layer.r, layer.pad_y, layer.stride)
+            columns = met(layer.w, layer.s, layer.pad_x, layer.stride)
+            total += network.batch * rows * columns * layer.c * layer.q  # gradient of the input
     return total * (batches + 1)
 
 

@@ -9,12 +9,23 @@ from ...spec.commands import CMode, Opcode
 from ...spec.config import Config
 from .occupancy import Extent, Shape, occupancy
 
-__all__ = ["EXPOSED", "GAP_CYCLES", "LOAD_CYCLES", "RUN_CYCLES", "SETUP_CYCLES", "TILE_CYCLES", "Tiling"]
+__all__ = [
+    "CLASS_CYCLES",
+    "EXPOSED",
+    "GAP_CYCLES",
+    "LOAD_CYCLES",
+    "RUN_CYCLES",
+    "SETUP_CYCLES",
+    "TILE_CYCLES",
+    "Tiling",
+]
 
 SETUP_CYCLES = 800
 """Sequencer: from a command to its first descriptor."""
 TILE_CYCLES = 400
 """Sequencer: the descriptors of one tile."""
+CLASS_CYCLES = 450
+"""Sequencer: setup of one residue class."""
 GAP_CYCLES = 24
 """Array: pause between two tiles."""
 LOAD_CYCLES = 4
@@ -70,22 +81,34 @@ class Tiling:
     def cycles(self):
         """Expected cycles: those of the slowest engine, and of the first fill and the last drain and store.
 
-        Nothing overlaps with the latter. Engines are array or pool unit, drain, fill, store, DRAM and sequencer; the
-        users of the C scratchpad count as one if they take turns at it.
+        Nothing overlaps with the latter, and little between residue classes, whose slowest engines differ.
+        """
+        fill = self.fill_traffic()[0] + self.clear_cycles()
+        (stored, _), runs = self.result_traffic()
+        ends = fill / self.tiles + (self.drain_cycles() + stored + RUN_CYCLES * runs) / self.results
+        setup = SETUP_CYCLES + CLASS_CYCLES * bool(self.parts)
+        return setup + self._steady_cycles() + ends
+
+    @_of_parts
+    def _steady_cycles(self):
+        """Cycles while all engines have work: array or pool unit, drain, fill, store, DRAM and sequencer.
+
+        The users of the C scratchpad count as one if they take turns at it.
         """
         array = self.array_cycles(self.config.rows + self.config.cols + LOAD_CYCLES) + GAP_CYCLES * self.tiles
         drain = self.drain_cycles()
         (stored, store_dram), runs = self.result_traffic()
         fill, fill_dram = self.fill_traffic()
         fill = fill + self.clear_cycles()
-        store = stored + RUN_CYCLES * runs
-        engines = (array, drain, fill, store, fill_dram + store_dram, TILE_CYCLES * self.tiles)
-        together = np.broadcast_arrays(*engines)
+        sequenced = TILE_CYCLES * np.maximum(self.tiles, self.results) + CLASS_CYCLES * self.shape.strided
+        together = np.broadcast_arrays(
+            array, drain, fill, stored + RUN_CYCLES * runs, fill_dram + store_dram, sequenced
+        )
         slowest = np.max(together, axis=0)
         exposed = EXPOSED * (np.sum(together, axis=0) - slowest)
         if self.shape.c_mode:  # a half of C is filled after the tile's other operands, then drained to and stored from
             slowest = np.maximum(slowest, (fill + drain + stored) / 2)
-        return slowest + exposed + SETUP_CYCLES + fill / self.tiles + (drain + store) / self.results
+        return slowest + exposed
 
     @_of_parts
     def array_cycles(self, shortest: int = 0):

@@ -10,6 +10,7 @@ import torch
 from adagp.evaluation.benches import numerics, train, utilisation
 from adagp.evaluation.instruments import single_command
 from adagp.gen.generated import generated
+from adagp.host.devices.golden import GoldenDevice
 from adagp.host.training.data import load_dataset
 from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
@@ -19,6 +20,7 @@ from adagp.host.training.trainer import Trainer
 from adagp.spec import operands
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.presets import preset
+from torch import nn
 
 MODULE = (
     "module \\top.drain.epilogue.{} (a, b);\n  wire s;\n  assign s = $signed(a) + $signed({{ 1'h0, b }});\nendmodule\n"
@@ -30,6 +32,25 @@ def test_macs_from_shapes_are_those_counted():
     with open_session(settings, "golden") as session:
         progress = Trainer(settings, session.network, session.device, session.dataset).run()
         assert train.training_macs(session.network, 3) == progress.counters["macs"] > 0
+
+
+def test_macs_of_strides_are_those_counted():
+    settings = TrainSettings(epochs=1, train_images=96, test_images=32)
+    dataset = load_dataset(settings.data)
+    torch.manual_seed(1)
+    module = nn.Sequential(
+        nn.Conv2d(1, 5, 3, padding=1), nn.ReLU(), nn.Conv2d(5, 7, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(7, 6, (1, 2), stride=3), nn.Flatten(), nn.Linear(12, 10),
+    )  # fmt: skip
+    config = preset("tiny")
+    network = Network(module, dataset.shape, settings.batch, config)
+    device = GoldenDevice(config)
+    try:
+        network.load_state(device, module.state_dict())
+        progress = Trainer(settings, network, device, dataset).run()
+    finally:
+        device.close()
+    assert train.training_macs(network, 3) == progress.counters["macs"] > 0
 
 
 def test_one_operator_is_changed():
