@@ -43,7 +43,8 @@ class Tile:
         self.weight, self.pool = g.opcode == Opcode.BACKWARD_WEIGHT, g.opcode not in GEMMS
         rows, columns = classes_of(g)
         row, column = residue or (rows[0], columns[0])
-        self.height, self.width = (row.pixels, column.pixels) if back else (g.oh, g.ow)
+        self.height: int = row.pixels if back else g.oh
+        self.width: int = column.pixels if back else g.ow
         self.inner, self.outer = (g.q, g.c) if back else (g.c, g.q)
         i_tile, o_tile = (g.qb, g.cb) if back else (g.cb, g.qb)
         self.images, self.rows = min(g.nb, g.n), min(g.yb, self.height)
@@ -115,9 +116,9 @@ def _depthwise_misfit(t: Tile, command: Command, config: Config) -> ErrorCode:
 
 def misfit(command: Command, config: Config) -> Misfit | None:
     """The first tile that doesn't fit, of a command that :func:`.validate.validate` finds legal; None if all fit."""
-    distinct = (dict.fromkeys(lines) for lines in classes_of(command))
-    for place, residue in enumerate(product(*distinct)):
-        found = _misfit(Tile(command, residue), command, config, ones=command.bias if place == 0 else 0)
+    rows, columns = (dict.fromkeys(lines) for lines in classes_of(command))
+    for place, (row, column) in enumerate(product(rows, columns)):
+        found = _misfit(Tile(command, (row, column)), command, config, ones=command.bias if place == 0 else 0)
         if found:
             return replace(found, reads=found.reads or place > 0, later=found.later or place > 0)
     return None
