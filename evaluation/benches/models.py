@@ -2,7 +2,8 @@
 
 Each network has its full width, in the form for small images (``experiments/networks/cnns.py``), and two images a
 batch, drawn at random: of 16x16 pixels, VGG's of 32x32 and YOLO-v3's of 64x64, so that batch norm has eight values a
-channel or more. The loss is the softmax cross-entropy of all outputs. The golden model runs the first batch, which
+channel or more. The Transformer reads and writes sentences of 12 words. The loss is the softmax cross-entropy of all
+outputs. The golden model runs the first batch, which
 calibrates; its state is where both devices begin. Then come a batch of BP and, where gradients are predicted, one of
 GP. ``hash_equal_*``: after each the simulated machine and the golden model have the same weights, momenta, exponents
 and state of host islands, and others than before. ``device_share_*``, ``cycles_bp_*``: of a BP batch of the baseline
@@ -36,6 +37,7 @@ from ...host.compiler.costs import costs, share
 from ...host.compiler.lowering import LoweringError
 from ...host.compiler.mapping import MappingError
 from ...host.compiler.memory_plan import PlanError
+from ...host.compiler.values import Input
 from ...host.console import writable
 from ...host.devices.device import Device
 from ...host.devices.golden import GoldenDevice
@@ -56,12 +58,14 @@ COMMAND = "python -m adagp.evaluation.benches.models"
 WORK = Path("build/bench_models")
 PAPER = (
     "mobilenet-v2", "vgg13", "densenet121", "vgg16", "resnet50", "densenet169", "inception-v3", "vgg19", "densenet201",
-    "yolo-v3", "densenet161", "resnet101", "inception-v4", "resnet152",
+    "transformer", "yolo-v3", "densenet161", "resnet101", "inception-v4", "resnet152",
 )  # fmt: skip
-"""The paper's networks that take images, those of few cycles first."""
+"""The paper's networks, those of few cycles first."""
 SMALL = tuple(name for name in MODELS if name not in PAPER)
 SIDES = {"yolo-v3": 64, "vgg13": 32, "vgg16": 32, "vgg19": 32}
 """Sides of images that aren't of ``SIDE``."""
+SENTENCE, WORDS = 12, {"source": 7853, "target": 5893}
+"""Words of a sentence; of Multi30k's German and English that occur twice."""
 SIDE, CHANNELS, CLASSES, BATCH, SEED = 16, 3, 10, 2, 1
 BUILT_FOR = 32
 """Side of the images that the paper's networks are built for; theirs is an adaptive pooling."""
@@ -70,37 +74,43 @@ PREDICTOR_RATE = 1e-3
 DESIGNS = {"baseline": (BP,), "max": (BP, GP)}
 """Phases of the batches after the first, by variant."""
 ENLARGED = {"n_tensors": 4096, "n_filters": 2048}
-"""Sizes that the largest of the networks need; a preset's are theirs if they are larger."""
+"""Sizes that the networks need; a preset's are theirs if they are larger."""
+LARGER = {"transformer": {"n_filters": 8192}}
+"""Sizes that a network needs beyond these: a filter for each word that it may write."""
 
 Say = Callable[[str], None]
 
 
-def shape_of(name: str) -> tuple[int, int, int]:
-    """The shape of a network's images."""
+def inputs_of(name: str) -> list[Input]:
+    """The arguments of a network."""
+    if name == "transformer":
+        return [Input((SENTENCE,), words - 1, whole=True) for words in WORDS.values()]
     side = SIDES.get(name, SIDE)
-    return CHANNELS, side, side
+    return [Input((CHANNELS, side, side))]
 
 
 def module_of(name: str) -> nn.Module:
     """A network by name, with its first weights."""
+    if name == "transformer":
+        return build(name, WORDS["target"], seed=SEED, source_words=WORDS["source"])
     if name in SMALL:
-        return build_model(name, shape_of(name), CLASSES, SEED)
+        return build_model(name, (CHANNELS, SIDE, SIDE), CLASSES, SEED)
     return build(name, CLASSES, max(BUILT_FOR, SIDES.get(name, SIDE)), SEED)
 
 
-def config_of(name: str, variant: str) -> Config:
-    """The design of a preset that the networks fit."""
+def config_of(network: str, name: str, variant: str) -> Config:
+    """The design of a preset that a network fits."""
     base = preset(name)
-    larger = {field: max(size, getattr(base, field)) for field, size in ENLARGED.items()}
+    sizes = ENLARGED | LARGER.get(network, {})
+    larger = {field: max(size, getattr(base, field)) for field, size in sizes.items()}
     return replace(base, **larger, variant=variant)
 
 
 def run(network: Network, device: Device, number: int, phase: int, calibrate: bool = False) -> None:
     """Run batch ``number`` of a phase."""
     draw = np.random.default_rng([SEED, number])
-    images = draw.random((network.batch, *network.input_shape), np.float32)
+    network.write_input(device, [_drawn(draw, each, network.batch) for each in network.inputs])
     labels = draw.integers(0, CLASSES, network.batch)
-    network.write_input(device, images)
     network.start(device, phase, calibrate=calibrate)
     network.wait(device)
     if phase != GP:
@@ -108,6 +118,11 @@ def run(network: Network, device: Device, number: int, phase: int, calibrate: bo
         network.write_loss_gradient(device, gradient)
         device.resume()
         network.wait(device)
+
+
+def _drawn(draw: np.random.Generator, argument: Input, batch: int) -> np.ndarray:
+    shape = (batch, *argument.shape)
+    return draw.integers(1, int(argument.largest) + 1, shape) if argument.whole else draw.random(shape, np.float32)
 
 
 def _settings(network: Network, device: Device) -> None:
@@ -119,9 +134,7 @@ def _settings(network: Network, device: Device) -> None:
 def measure(name: str, config: Config, source: str, say: Say) -> dict:
     """A network's batches on both devices of a design: whether their hashes are equal, cycles and seconds by phase."""
     module = module_of(name)
-    network = Network(
-        module, shape_of(name), BATCH, config, source="predicted" if config.predicts else None
-    )  # fmt: skip
+    network = Network(module, inputs_of(name), BATCH, config, source="predicted" if config.predicts else None)
     record = WORK / f"{config.name}-{config.variant}-{name}.json"
     key = [network.program.digest, library(config).name, training_sources(), *RATES.values(), PREDICTOR_RATE]
     if record.exists() and (kept := json.loads(record.read_text()))["of"] == key:
@@ -139,7 +152,7 @@ def _about(network: Network, module: nn.Module, config: Config) -> dict:
     operators = Counter(each for island in of_device.host_operators.values() for each in island)
     return {
         "config": {"preset": config.name, "variant": config.variant, "hash": f"{config.config_hash:08x}"},
-        "hardware": text_digest(generated(config).read_text()), "image": list(network.input_shape),
+        "hardware": text_digest(generated(config).read_text()), "inputs": [list(each.shape) for each in network.inputs],
         "batch": network.batch, "commands": len(network.program),
         "device_share_of_macs": round(of_device.device_share_of_macs, 5),
         "device_share_of_bytes": round(of_device.device_share_of_bytes, 5),
@@ -210,7 +223,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     for name in given.networks:
         try:
             rows = {
-                variant: measure(name, config_of(given.preset, variant), source, partial(print, flush=True))
+                variant: measure(name, config_of(name, given.preset, variant), source, partial(print, flush=True))
                 for variant in DESIGNS
             }
         except (NetworkError, LoweringError, MappingError, PlanError) as error:

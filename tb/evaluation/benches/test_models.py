@@ -5,7 +5,7 @@ import json
 import pytest
 from adagp.evaluation.benches import models
 from adagp.evaluation.benches.models import main
-from adagp.experiments.networks.models import CNNS
+from adagp.experiments.networks.models import PAPER_MODELS
 from adagp.host.compiler.lowering import LoweringError
 from adagp.host.devices.golden import GoldenDevice
 from adagp.spec.commands import Opcode
@@ -60,7 +60,7 @@ def test_the_simulated_rtl_has_the_bits_of_the_golden_model(bench):
     assert 0 < figures["cycles_gp_mlp"] < figures["cycles_bp_mlp"]
     assert [list(row["batches"]) for row in rows.values()] == [["bp"], ["bp", "gp"]]
     assert all(row["commit"] == "c0ffee" and row["host_operators"] == {} and "of" not in row for row in rows.values())
-    assert rows["baseline"]["hardware"] != rows["max"]["hardware"] and rows["max"]["image"] == [3, 16, 16]
+    assert rows["baseline"]["hardware"] != rows["max"]["hardware"] and rows["max"]["inputs"] == [[3, 16, 16]]
     order = [kind for variant, kind, _ in bench.seen if variant == "max"]
     assert order == ["GoldenDevice"] * 3 + ["SimDevice"] * 2
 
@@ -143,6 +143,7 @@ def test_a_network_that_cannot_be_measured_does_not_stop_the_others(bench, witho
 
 
 def test_all_networks_have_images_that_they_are_built_for():
-    assert len(models.PAPER) == 14 and set(models.PAPER) == {*CNNS, "yolo-v3"}
+    assert len(models.PAPER) == 15 and set(models.PAPER) == set(PAPER_MODELS)
     assert models.SIDES["yolo-v3"] % 32 == 0 and set(models.SIDES) <= set(models.PAPER)
-    assert [models.config_of(name, "max").n_filters for name in ("paper", "tiny")] == [2048, 2048]
+    sizes = [models.config_of("vgg13", name, "max").n_filters for name in ("paper", "tiny")]
+    assert sizes == [2048, 2048] and models.config_of("transformer", "paper", "max").n_filters > 5893
