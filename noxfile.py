@@ -243,9 +243,10 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Regenerate the documents that derive from spec/ and results/."""
+    """Regenerate the documents that derive from spec/, the compiler and results/."""
     session.run("python", "-m", "adagp.evaluation.report.reference")
     session.run("python", "-m", "adagp.evaluation.report.decisions")
+    session.run("python", "-m", "adagp.evaluation.report.operators")
     session.run("python", "-m", "adagp.evaluation.report.figures")
     session.run("python", "-m", "adagp.evaluation.report.implementation")
     session.run("python", "-m", "adagp.evaluation.report.board_build")

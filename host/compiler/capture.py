@@ -94,7 +94,7 @@ def _told(module: nn.Module, error: Exception) -> str:
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")
     kind = type(error).__name__
     if "DataDependent" in kind or "data-dependent" in text.lower():
-        text = f"its control flow or a shape depends on data: {text}"
+        return f"{where or 'the network'}: its control flow or a shape depends on data, and both must be fixed"
     return f"{where or 'the network'} can't be captured by torch.export: {kind}: {text}"
 
 
@@ -125,10 +125,10 @@ def _captured(program: torch.export.ExportedProgram, module: nn.Module) -> Captu
                 f"{path_of(node) or 'the network'}: the shape of {_operator(node)}'s result depends on data, and shapes"
                 " must be fixed"
             )
-    results = tuple(_result(by_name.get(str(name)), number) for number, name in enumerate(signature.user_outputs))
     complexes = [node for node in program.graph.nodes if any(tensor.is_complex() for tensor in _results(node))]
     if complexes:
         raise LoweringError(f"{path_of(complexes[0]) or 'the network'}: complex tensors aren't supported")
+    results = tuple(_result(by_name.get(str(name)), number) for number, name in enumerate(signature.user_outputs))
     parameters = dict(module.named_parameters(remove_duplicate=False))
     used = {id(parameters[name]) for node, name in signature.inputs_to_parameters.items() if by_name[node].users}
     unused = [name for name in signature.inputs_to_parameters.values() if id(parameters[name]) not in used]
