@@ -79,13 +79,16 @@ def compile_network(
     Console().print(_table(found, f"{options.model}, batch {options.batch}, {options.preset} {options.variant}"))
     if of_device.host_operators:
         print(of_device)
+    if unpredicted := built.compiled.source.unpredicted:
+        print(f"still in GP batches, since their gradients aren't predicted: {', '.join(unpredicted)}")
     for name in stage or ():
         print(_stage(name, built, options))
     if drawing is not None:
         from ..host.compiler.drawing import dot
 
         write_atomically(drawing, dot(built.compiled.graph, f"{options.model}, batch {options.batch}").encode())
-    summarise({"operators": [asdict(cost) for cost in found], "total": _total(found), **asdict(of_device)}, json_path)
+    rows = {"operators": [asdict(cost) for cost in found], "total": _total(found)}
+    summarise({**rows, **asdict(of_device), "unpredicted": list(unpredicted)}, json_path)
 
 
 def _stage(name: str, network: "Network", options: NetworkOptions) -> str:

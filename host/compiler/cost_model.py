@@ -73,7 +73,8 @@ class Tiling:
             return
         self.spots = self.images.count * self.lines.count
         if shape.pool:
-            self.results = self.tiles = self.spots * self.inner.count
+            self.tiles = self.spots * self.inner.count
+            self.results = self.inner.count if shape.over_pixels else self.tiles
         else:
             self.results = self.outer.count * (self.inner.count if shape.weight else self.spots)
             self.tiles = self.results * (self.spots if shape.weight else self.inner.count) * (shape.taps > 0)
@@ -114,6 +115,8 @@ class Tiling:
     def array_cycles(self, shortest: int = 0):
         """Cycles in which the array (or pool unit) takes a vector, when no pass is shorter than ``shortest``."""
         shape = self.shape
+        if shape.depthwise and shape.over_pixels:
+            return self.drain_cycles() * shape.reduction
         if shape.pool:
             return self.drain_cycles() * shape.taps
         if shape.weight:
@@ -125,9 +128,10 @@ class Tiling:
     @_of_parts
     def drain_cycles(self):
         """Cycles of the drain engine: one vector of results each."""
-        if self.shape.pool:
-            pixels = self.shape.n * self.shape.out_h * self.shape.out_w
-            return pixels * self.inner.total(self._row_groups)
+        shape = self.shape
+        if shape.pool:
+            vectors = shape.elements if shape.over_pixels else shape.n * shape.out_h * shape.out_w
+            return vectors * self.inner.total(self._row_groups)
         return self._results_by(0)
 
     def _results_by(self, shortest):
@@ -194,10 +198,12 @@ class Tiling:
         total = lines * np.where(whole, self._run(shape.columns * shape.ic, shape.in_w * shape.ic), pieces)
         if shape.opcode == Opcode.MAXPOOL_BACKWARD:
             total = 2 * total
+        elif shape.depthwise:
+            total = total + self._fill_filters()
         elif not shape.pool:
             times_a, times_b = self._refills()
             total = (total * times_a + self._fill_b() * times_b) * (shape.taps > 0)
-        if shape.opcode == Opcode.FORWARD and shape.bias:
+        if shape.opcode in (Opcode.FORWARD, Opcode.DEPTHWISE) and shape.bias:
             total = total + shape.oc * self.spots * self._run(1)
         results = 2 if shape.opcode == Opcode.MAXPOOL else 1  # of which C is like one
         added = {CMode.NONE: 0, CMode.ADD_MASK: 2}.get(CMode(shape.c_mode), 1)  # operands shaped like the result
@@ -213,6 +219,17 @@ class Tiling:
         rows = self._run(shape.taps * self.inner.tile)
         return shape.oc * np.where(self.inner.count == 1, rows, shape.taps * self.inner.total(self._run))
 
+    def _fill_filters(self):
+        """Traffic of a depthwise convolution's filters, or of dY in its weight gradient."""
+        shape = self.shape
+        if not shape.over_pixels:
+            again = (self.inner.count > 1) & (not self.out_outer)  # then no tile finds its filters there
+            return shape.oc * self._run(shape.taps) * np.where(again, self.spots, 1)
+        lines = shape.n * shape.out_h
+        whole = (self.inner.count == 1) & (not shape.out_pitch)
+        apart = lines * shape.out_w * self._pieces(self.outer)
+        return np.where(whole, lines * self._run(shape.out_w * shape.oc), apart)
+
     def _refills(self):
         """The times that all of A and all of B are read; a tile stays only while consecutive tiles share it."""
         own, reduced = (self.inner.count, self.spots) if self.shape.weight else (self.spots, self.inner.count)
@@ -224,6 +241,8 @@ class Tiling:
     def result_traffic(self):
         """Traffic of the result, written once, and the number of its runs."""
         shape, single = self.shape, np.ones_like(self.outer.tile)
+        if shape.depthwise and shape.over_pixels:
+            return shape.oc * self._run(shape.elements) * single, shape.oc * single
         if shape.weight:
             joined = (self.inner.count == 1) & (not shape.strided)
             whole, whole_runs = shape.oc * self._run(shape.taps * shape.ic + shape.bias), shape.oc

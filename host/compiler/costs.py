@@ -8,7 +8,7 @@ import torch
 
 from ...spec.commands import Command, Opcode, Phase
 from ...spec.config import Config
-from ...spec.opcodes import COMPUTE, GEMMS, UPDATES
+from ...spec.opcodes import COMPUTE, DEPTHWISE, GEMMS, UPDATES
 from ...spec.operands import macs, operands
 from .compiler import Compiled
 from .cost_model import Tiling
@@ -66,7 +66,7 @@ def costs(compiled: Compiled, state: Mapping) -> list[Cost]:
         command = line.command
         if command.phase_mask & Phase.BP and (command.opcode in COMPUTE or command.opcode in UPDATES):
             moved = sum(operand.n_bytes for operand in operands(command, compiled.config).values())
-            work = (command, macs(command), moved, _cycles(command, compiled.config, moved))
+            work = (command, macs(command) + _depthwise_macs(command), moved, _cycles(command, compiled.config, moved))
             found.setdefault(line.name, []).append(work)
     device = [
         Cost(
@@ -88,6 +88,15 @@ def share(found: list[Cost]) -> Share:
 
     host = {cost.name: list(cost.operators) for cost in found if cost.where == "host"}
     return Share(of_device("macs"), of_device("bytes"), host)
+
+
+def _depthwise_macs(command: Command) -> int:
+    """Multiply-accumulates of a depthwise convolution, whose products the pool unit makes; 0 for other commands."""
+    if command.opcode not in DEPTHWISE:
+        return 0
+    data = command.opcode == Opcode.DEPTHWISE_BACKWARD_DATA
+    height, width = (command.h, command.w) if data else (command.oh, command.ow)
+    return command.n * height * width * command.c * command.r * command.s
 
 
 def _cycles(command: Command, config: Config, moved: int) -> int:

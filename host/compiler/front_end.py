@@ -42,7 +42,8 @@ def captured_types(module: nn.Module) -> bool:
     """True if the network has modules that only a capture understands."""
     from .lowering import _HANDLERS
 
-    return any(type(part) not in {*_HANDLERS, nn.Sequential} for part in module.modules())
+    known = {*_HANDLERS, nn.Sequential}
+    return any(type(part) not in known or getattr(part, "groups", 1) > 1 for part in module.modules())
 
 
 def build_graph(module: nn.Module, args: tuple[torch.Tensor, ...], config: Config) -> Graph:

@@ -9,7 +9,7 @@ are any, and what it must learn or keep from the true ones for that. There are t
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...spec.commands import Opcode, Phase
 from .ir import BACKPROPAGATION, HYPER, WITH_LOSS, Step
@@ -28,6 +28,8 @@ class GradientSource(ABC):
     """Phases in which a batch may calibrate."""
     forward_phases = Phase.ALL
     """Phases that have a forward pass."""
+    unpredicted: Sequence[str] = ()
+    """Names of layers on the device that train only where there are true gradients."""
 
     @property
     def scales(self) -> list[str]:

@@ -9,20 +9,21 @@ from .tensors import layer_tensor
 __all__ = ["forward_step", "input_gradient_step", "sum_step", "weight_gradient_steps"]
 
 _FORWARD = {
-    Kind.GEMM: Opcode.FORWARD, Kind.MAXPOOL: Opcode.MAXPOOL, Kind.AVGPOOL: Opcode.AVGPOOL,
-    Kind.UPSAMPLE: Opcode.AVGPOOL_BACKWARD,
+    Kind.GEMM: Opcode.FORWARD, Kind.DEPTHWISE: Opcode.DEPTHWISE, Kind.MAXPOOL: Opcode.MAXPOOL,
+    Kind.AVGPOOL: Opcode.AVGPOOL, Kind.UPSAMPLE: Opcode.AVGPOOL_BACKWARD,
 }  # fmt: skip
 _BACKWARD = {
-    Kind.GEMM: Opcode.BACKWARD_DATA, Kind.MAXPOOL: Opcode.MAXPOOL_BACKWARD, Kind.AVGPOOL: Opcode.AVGPOOL_BACKWARD,
-    Kind.UPSAMPLE: Opcode.AVGPOOL,
+    Kind.GEMM: Opcode.BACKWARD_DATA, Kind.DEPTHWISE: Opcode.DEPTHWISE_BACKWARD_DATA,
+    Kind.MAXPOOL: Opcode.MAXPOOL_BACKWARD, Kind.AVGPOOL: Opcode.AVGPOOL_BACKWARD, Kind.UPSAMPLE: Opcode.AVGPOOL,
 }  # fmt: skip
+_BACKWARD_WEIGHT = {Kind.GEMM: Opcode.BACKWARD_WEIGHT, Kind.DEPTHWISE: Opcode.DEPTHWISE_BACKWARD_WEIGHT}
 
 
 def forward_step(layer: Layer, place: int, copies: bool) -> Step:
     """A layer's output from its inputs; ``copies``: at the exponent of the first."""
     fields = {"relu": int(layer.relu), "track": int(not copies), **_average_fields(layer)}
     operands = {"a": layer.inputs[0], "out": layer.output}
-    if layer.kind is Kind.GEMM:
+    if layer.weighted:
         operands["b"], fields["bias"] = layer_tensor(layer, "weight"), int(layer.bias)
     if layer.kind is Kind.MAXPOOL:
         operands["b"] = layer_tensor(layer, "index")
@@ -35,7 +36,7 @@ def input_gradient_step(layer: Layer, place: int, gradient: str, result: str, mo
     """The gradient of a layer's input from that of its output, with the tensors ``others`` as operands C and D."""
     fields = {"track": 1, "c_mode": int(mode), **_average_fields(layer)}
     operands = {"a": gradient, "out": result, **dict(zip("cd", others, strict=False))}
-    if layer.kind in (Kind.GEMM, Kind.MAXPOOL):
+    if layer.weighted or layer.kind is Kind.MAXPOOL:
         operands["b"] = layer_tensor(layer, "index" if layer.kind is Kind.MAXPOOL else "weight")
     return Step(_BACKWARD[layer.kind], BACKPROPAGATION, place, operands, fields)
 
@@ -60,11 +61,11 @@ def weight_gradient_steps(
     One command sums over at most ``most`` images. Further ones add their part to the result so far, which has a tensor
     of its own.
     """
-    result = layer_tensor(layer, "weight_gradient")
+    opcode, result = _BACKWARD_WEIGHT[layer.kind], layer_tensor(layer, "weight_gradient")
     fields = {"bias": int(layer.bias), "track": 1}
     operands = {"a": layer.inputs[0], "b": gradient, "out": result}
     if batch <= most:
-        return [Step(Opcode.BACKWARD_WEIGHT, BACKPROPAGATION, place, operands, fields)], []
+        return [Step(opcode, BACKPROPAGATION, place, operands, fields)], []
     pieces = -(-batch // most)
     size = -(-batch // pieces)
     firsts = list(range(0, batch, size))
@@ -74,7 +75,7 @@ def weight_gradient_steps(
         more = {"c": before} if before else {}
         mode = CMode.ADD if before else CMode.NONE
         steps.append(Step(
-            Opcode.BACKWARD_WEIGHT, BACKPROPAGATION, place, {**operands, **more, "out": name},
+            opcode, BACKPROPAGATION, place, {**operands, **more, "out": name},
             {**fields, "c_mode": int(mode)}, {"n": min(size, batch - first), **layer.geometry()},
             offsets={"a": first * layer.h * layer.w * layer.c, "b": first * layer.oh * layer.ow * layer.q},
         ))  # fmt: skip

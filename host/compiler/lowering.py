@@ -21,6 +21,8 @@ class Kind(Enum):
     """The function of a layer."""
 
     GEMM = "conv"
+    DEPTHWISE = "depthwise"
+    """A convolution with a filter of one channel for each channel."""
     MAXPOOL = "maxpool"
     AVGPOOL = "avgpool"
     UPSAMPLE = "upsample"
@@ -61,7 +63,7 @@ class Layer:
     @property
     def weighted(self) -> bool:
         """True if it has weights."""
-        return self.kind is Kind.GEMM
+        return self.kind in (Kind.GEMM, Kind.DEPTHWISE)
 
     @property
     def trains(self) -> bool:
@@ -83,9 +85,14 @@ class Layer:
         return bool(self.parameters[1])
 
     @property
+    def depth(self) -> int:
+        """Channels of a filter."""
+        return 1 if self.kind is Kind.DEPTHWISE else self.c
+
+    @property
     def filter_elements(self) -> int:
         """Operands of a filter's row in DRAM: its weights and the place of its bias."""
-        return self.r * self.s * self.c + 1
+        return self.r * self.s * self.depth + 1
 
     @property
     def copies(self) -> bool:
@@ -147,7 +154,12 @@ class _Builder:
         self.owners: dict[int, tuple[str, nn.Parameter]] = {}
 
     def conv(self, name, module):
-        require(module.groups == 1, f"groups = {module.groups}, only 1 is supported")
+        depthwise = module.groups == module.in_channels == module.out_channels > 1
+        kind = Kind.DEPTHWISE if depthwise and self.config.depthwise else Kind.GEMM
+        require(
+            module.groups == 1 or kind is Kind.DEPTHWISE,
+            f"groups = {module.groups}, supported are 1 and, with Config.depthwise, one for each channel",
+        )
         require(_pair(module.dilation) == (1, 1), f"dilation = {module.dilation}, only 1 is supported")
         require(module.padding_mode == "zeros", f"padding_mode = {module.padding_mode!r}, only 'zeros' is supported")
         r, s = module.kernel_size
@@ -158,7 +170,7 @@ class _Builder:
         padding = (0, 0) if padding == "valid" else padding
         require(module.in_channels == self.c, f"takes {module.in_channels} channels, but {self.c} arrive")
         window = self._window(module.kernel_size, module.stride, padding)
-        self._add(Kind.GEMM, name, module, module.out_channels, window)
+        self._add(kind, name, module, module.out_channels, window)
 
     def linear(self, name, module):
         require(self.flat, f"needs Flatten before it, the value is {self.c}x{self.h}x{self.w}")
@@ -214,7 +226,7 @@ class _Builder:
         return {"r": r, "s": s, "stride": strides[0], "pad_y": pad_y, "pad_x": pad_x, "oh": oh, "ow": ow}
 
     def _add(self, kind, name, module, channels, window, **more):
-        if kind is Kind.GEMM:
+        if kind in (Kind.GEMM, Kind.DEPTHWISE):
             check_parameters(module, self.owners, name)
             frozen = {not parameter.requires_grad for parameter in module.parameters()}
             require(len(frozen) == 1, "only one of weight and bias is frozen, which isn't supported in a Sequential")

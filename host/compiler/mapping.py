@@ -63,12 +63,13 @@ def _search(shape: Shape, config: Config) -> Mapping | str:
     if refusal := _too_large(shape, config):
         return refusal
     swaps = (0,) if shape.pool else (0, 1)
+    orders = (0,) if shape.pool and not shape.depthwise else (0, 1)
     best = None
     for swap in swaps:
         n, y, i, o = _candidates(shape, config, swap)
         if not n.size:
             continue
-        for out_outer in swaps:
+        for out_outer in orders:
             cycles = Tiling(shape, config, n, y, i, o, swap, out_outer).cycles()
             at = int(np.argmin(cycles))
             if best is None or cycles[at] < best.cycles:
@@ -80,7 +81,8 @@ def _search(shape: Shape, config: Config) -> Mapping | str:
 
 def _too_large(shape, config):
     """The limit that the layer exceeds however it is cut, as a message; None if it exceeds none."""
-    if not shape.pool and shape.reduction > config.max_reduction:
+    filters = shape.depthwise or not shape.pool
+    if filters and shape.reduction > config.max_reduction:
         return f"sums of {shape.reduction} products exceed the accumulator's {config.max_reduction}"
     if shape.opcode in AVERAGES and shape.taps > config.max_average_taps:
         return f"averages of {shape.taps} elements exceed the accumulator's {config.max_average_taps}"
@@ -88,8 +90,8 @@ def _too_large(shape, config):
         return f"an operand can number {config.max_index} elements of a window, not {shape.taps}"
     read, written = shape.in_h * shape.in_w * shape.ic, shape.out_h * shape.out_w * shape.oc
     c, q = (shape.oc, shape.ic) if shape.opcode == Opcode.BACKWARD_DATA else (shape.ic, shape.oc)
-    filters = 0 if shape.pool else q * (shape.taps * c + 1)
-    size = config.operand_bytes * max(shape.n * read, shape.n * written, filters)
+    weights = filters * q * (shape.taps * (1 if shape.depthwise else c) + 1)
+    size = config.operand_bytes * max(shape.n * read, shape.n * written, weights)
     return f"a tensor of {size} bytes exceeds the {TENSOR_BYTES - 1} it may have" if size >= TENSOR_BYTES else None
 
 
@@ -109,7 +111,7 @@ def _candidates(shape, config, swap):
     if shape.pool:
         o = i
     legal = np.ones(n.shape, bool)
-    for used, available in zip(occupancy(shape, config, n, y, i, o, swap), limits(config), strict=True):
+    for used, available in zip(occupancy(shape, config, n, y, i, o, swap), limits(shape, config), strict=True):
         legal &= used <= available
     return n[legal], y[legal], i[legal], o[legal]
 
@@ -128,7 +130,7 @@ def _sizes(size: int, *granules: int) -> list[int]:
 def _why_none(shape, config):
     """The limit that the smallest tile exceeds, as a message."""
     smallest = [occupancy(shape, config, 1, 1, 1, 1, swap) for swap in (0, 1)]
-    for name, available, *used in zip(LIMITS, limits(config), *smallest, strict=True):
+    for name, available, *used in zip(LIMITS, limits(shape, config), *smallest, strict=True):
         if min(used) > available:
             return f"one row of one channel takes {min(used)} of the {name}, which holds {available}"
     return f"no tile fits {', '.join(LIMITS[:-1])} at once"

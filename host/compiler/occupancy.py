@@ -14,7 +14,7 @@ import numpy as np
 
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
-from ...spec.opcodes import BACKWARD, POOLS
+from ...spec.opcodes import BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, GEMMS
 from ...spec.residues import residues
 
 __all__ = ["LIMITS", "Extent", "Shape", "limits", "occupancy"]
@@ -95,11 +95,22 @@ class Shape:
 
     @property
     def weight(self) -> bool:
+        """True for a GEMM's weight gradient."""
         return self.opcode == Opcode.BACKWARD_WEIGHT
 
     @property
     def pool(self) -> bool:
-        return self.opcode in POOLS
+        """True for commands of the pool unit, which write as many channels as they read."""
+        return self.opcode not in GEMMS
+
+    @property
+    def depthwise(self) -> bool:
+        return self.opcode in DEPTHWISE
+
+    @property
+    def over_pixels(self) -> bool:
+        """True if tiles of images and rows are parts of one sum."""
+        return self.opcode in BACKWARD_WEIGHTS
 
     @property
     def taps(self) -> int:
@@ -122,8 +133,15 @@ class Shape:
 
     @property
     def reduction(self) -> int:
-        """Length of a GEMM's sums."""
-        return self.n * self.out_h * self.out_w if self.weight else self.taps * self.ic
+        """Length of the sums of a GEMM or a depthwise convolution."""
+        if self.over_pixels:
+            return self.n * self.out_h * self.out_w
+        return self.taps * (1 if self.depthwise else self.ic)
+
+    @property
+    def elements(self) -> int:
+        """Elements of a depthwise filter's gradient."""
+        return self.taps + self.bias
 
     def tall(self, y):
         """Rows of the padded, dilated input that ``y`` rows of windows cover."""
@@ -172,9 +190,12 @@ def _parts(c: Command, common: dict, x_pitch: int, y_pitch: int) -> tuple[tuple[
     return tuple(found.items())
 
 
-def limits(config: Config) -> tuple[int, ...]:
-    """Sizes of the LIMITS, in elements (accumulator: words)."""
-    return config.a_elements, config.b_elements, config.c_elements, config.acc_depth, config.bias_elements
+def limits(shape: Shape, config: Config) -> tuple[int, ...]:
+    """Sizes of the LIMITS, in elements (accumulator: words); a depthwise convolution's sums are in the pool unit."""
+    pads = config.a_elements, config.b_elements, config.c_elements
+    if shape.depthwise:
+        return *pads, config.kept_words, config.bias_words * config.rows
+    return *pads, config.acc_depth, config.bias_elements
 
 
 def occupancy(shape: Shape, config: Config, n, y, i, o, swap) -> tuple:
@@ -197,6 +218,8 @@ def occupancy(shape: Shape, config: Config, n, y, i, o, swap) -> tuple:
         n_k = shape.taps * i
         b_used = o * (align(n_k, 1, banks) if shape.opcode == Opcode.BACKWARD_DATA else n_k)
         c_used = pixels * (align(o, 1, banks) if swap else o)
+    if shape.depthwise:
+        return a_used, *_depthwise(shape, config, pixels, o)
     if shape.pool:
         b_used = a_used if shape.opcode == Opcode.MAXPOOL_BACKWARD else 0
         c_used = pixels * o * (2 if shape.opcode == Opcode.MAXPOOL else 1)
@@ -206,3 +229,13 @@ def occupancy(shape: Shape, config: Config, n, y, i, o, swap) -> tuple:
     _, stream, stationary = shape.gemm(n, y, i, o, swap)
     biases = o if shape.opcode == Opcode.FORWARD and shape.bias else 0
     return a_used, b_used, c_used, stream * -(-stationary // config.cols), biases
+
+
+def _depthwise(shape, config, pixels, o) -> tuple:
+    """The limits beyond the A scratchpad, for tiles of ``o`` channels."""
+    if shape.over_pixels:
+        kept = -(-o // config.rows) * shape.elements
+        return pixels * o, o * align(shape.elements, 1, config.banks), kept, 0
+    residue = -1 if shape.opcode == Opcode.DEPTHWISE_BACKWARD_DATA else 1
+    biases = o if shape.opcode == Opcode.DEPTHWISE and shape.bias else 0
+    return shape.taps * align(o, residue, config.banks), pixels * o, 0, biases

@@ -68,6 +68,7 @@ def layer_of(
         require(result == got, f"its result has the shape {result}, and the machine's would have {got}")
     require(max(layer.r, layer.s, layer.stride) <= 255, "a kernel or stride above 255")
     require(max(layer.c, layer.q, layer.h, layer.w, layer.oh, layer.ow) <= 65535, "more than 65535 channels or pixels")
+    require(layer.kind is not Kind.DEPTHWISE or config.depthwise, f"groups = {layer.c}, without Config.depthwise")
     taps = layer.r * layer.s
     require(layer.kind is not Kind.MAXPOOL or taps <= operand_max(config.operand_width), f"a window of {taps} elements")
     averages = layer.kind in (Kind.AVGPOOL, Kind.UPSAMPLE)
@@ -104,13 +105,15 @@ def _convolution(node, shapes, flat):
     q, _, r, s = weight
     stride, padding = argument(node, 3, "stride", 1), argument(node, 4, "padding", 0)
     dilation, groups = argument(node, 5, "dilation", 1), argument(node, 6, "groups", 1)
-    require(groups == 1, f"groups = {groups}")
+    depthwise = groups == shapes[0][3] == q > 1
+    require(groups == 1 or depthwise, f"groups = {groups}")
     require(_pair(dilation) == (1, 1), f"dilation = {dilation}")
     if padding == "same":
         require(r % 2 == s % 2 == 1, f"padding 'same' needs an odd kernel, not {r}x{s}")
         padding = (r // 2, s // 2)
     padding = 0 if padding == "valid" else padding
-    return Layer(Kind.GEMM, "", q=q, torch_shape=weight, **_window(shapes[0], (r, s), stride, padding))
+    kind = Kind.DEPTHWISE if depthwise else Kind.GEMM
+    return Layer(kind, "", q=q, torch_shape=weight, **_window(shapes[0], (r, s), stride, padding))
 
 
 def _linear(node, shapes, flat):

@@ -16,7 +16,7 @@ from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS
 from .filter_split import Part, cut
 from .gradient_source import GradientSource, sgd_update
 from .ir import BACKPROPAGATION, WITH_LOSS, Step
-from .lowering import Layer, LoweringError
+from .lowering import Kind, Layer, LoweringError
 from .predictor_steps import PredictorSteps
 from .quantise import operand_type
 from .tensors import Tensor, layer_tensor, predictor_tensor
@@ -32,7 +32,9 @@ PREDICTOR_LOAD, PREDICTOR_SAVE = "predictor.load", "predictor.save"
 class Predictor(GradientSource):
     """The gradient source that predicts.
 
-    Raises LoweringError for layers that are larger than the accelerator's predictor allows.
+    It predicts for layers of the array. The weights of depthwise convolutions stand still in GP, as biases do.
+
+    Raises LoweringError for layers that are larger than the accelerator's predictor allows, and if there are none.
 
     Parameters
     ----------
@@ -46,9 +48,12 @@ class Predictor(GradientSource):
 
     def __init__(self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted"):
         self.kind = kind
-        self.places = [place for place, layer in enumerate(layers) if layer.trains]
+        self.places = [place for place, layer in enumerate(layers) if layer.trains and layer.kind is Kind.GEMM]
         self.layers = [layers[place] for place in self.places]
+        self.unpredicted = [layer.name for layer in layers if layer.trains and layer not in self.layers]
         self.batch, self.config = batch, config
+        if not self.layers:
+            raise LoweringError("the network has no layer whose gradients can be predicted")
         for layer in self.layers:
             for what, value, field in (
                 ("filters", layer.q, "n_filters"), ("weights in a filter", layer.filter_elements - 1, "n_predicted"),
@@ -107,7 +112,7 @@ class Predictor(GradientSource):
 
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         """The layer's forward pass, its prediction, and in GP its update; filters that are cut, part by part."""
-        if not layer.trains:
+        if layer not in self.layers:
             yield forward
             return
         forward = replace(forward, fields={**forward.fields, "reorganise": 1})
@@ -155,6 +160,9 @@ class Predictor(GradientSource):
         up later commands. The predictor's own weights are updated after this layer's: while the array computes
         predictions it leaves the memory no time for anything else.
         """
+        if layer not in self.layers:
+            yield from super().update(place, layer)
+            return
         before = self.layers.index(layer) + 1
         later = list(zip(self.places, self.layers, strict=True))[before : before + 1]
         for place_later, layer_later in later:

@@ -15,7 +15,7 @@ __all__ = ["canonical_names", "from_rows", "to_rows"]
 
 def to_rows(layer: Layer, state: Mapping) -> np.ndarray:
     """A layer's filters as rows [r][s][c] and bias, float64; raises LoweringError if one isn't finite."""
-    shape = (layer.q, layer.c, layer.r, layer.s)
+    shape = (layer.q, layer.depth, layer.r, layer.s)
     weight, bias = layer.parameters
     filters = np.asarray(state[weight], np.float64).reshape(shape).transpose(0, 2, 3, 1).reshape(layer.q, -1)
     biases = np.asarray(state[bias], np.float64) if bias else np.zeros(layer.q)
@@ -28,7 +28,7 @@ def to_rows(layer: Layer, state: Mapping) -> np.ndarray:
 def from_rows(layer: Layer, rows: np.ndarray) -> dict[str, torch.Tensor]:
     """The layer's part of a state dict."""
     weight, bias = layer.parameters
-    filters = rows[:, :-1].reshape(layer.q, layer.r, layer.s, layer.c).transpose(0, 3, 1, 2)
+    filters = rows[:, :-1].reshape(layer.q, layer.r, layer.s, layer.depth).transpose(0, 3, 1, 2)
     found = {weight: torch.from_numpy(filters.reshape(layer.torch_shape).copy())}
     return found | ({bias: torch.from_numpy(rows[:, -1].copy())} if bias else {})
 

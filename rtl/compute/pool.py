@@ -57,7 +57,8 @@ class Pool(wiring.Component):
         m = Module()
         config = self.config
         job = Signal(PoolLayout)
-        is_max, selects, multiplies, taking = Signal(), Signal(), Signal(), Signal()
+        names = "is_max", "selects", "multiplies", "taking"
+        is_max, selects, multiplies, taking = (Signal(name=name) for name in names)
         working = Signal()  # until the job's last result has been given to ``skid``
         countdown = Signal(COUNT_BITS)
         first, last, single = Signal(), Signal(), Signal()  # the tap is its window's first, last, only one

@@ -1,5 +1,7 @@
 """Jobs: operand fetch, feeder, pool, compute, drain."""
 
+from dataclasses import replace
+
 from adagp.rtl.compute.compute import Compute
 from adagp.rtl.compute.feeder import Feeder
 from adagp.rtl.compute.im2col import Im2col, LaneOffsets
@@ -28,6 +30,7 @@ __all__ = []
 
 GAP = 4
 """As the machine's feeder has it, or so: any gap must do."""
+DEPTHWISE = replace(CONFIG, depthwise=True)
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16
 DATA = ("t:$mul",)
@@ -55,6 +58,7 @@ def _lane_offsets(h):
     h.prove("left: there is an element for each group", ~h.dut.o.valid | (h.signal("left") != 0))
 
 
+@job("operand_depthwise", lambda: Im2col(DEPTHWISE, CONFIG.a_depth), depth=50)
 @job("operand", lambda: Im2col(CONFIG, CONFIG.a_depth), depth=50)
 def _operand(h):
     bind_streams(h)
@@ -90,13 +94,20 @@ def _feeder(h):
     h.prove("load: into one column", ~h.dut.load.any() | (h.dut.load == column))
 
 
+@job("pool_depthwise", lambda: Pool(DEPTHWISE), cut=(*DATA, "t:$mem_v2"))
 @job("pool", lambda: Pool(CONFIG), cut=DATA)
 def _pool(h):
     bind_streams(h)
     h.assume("job: has taps", ~h.dut.job.valid | (h.dut.job.p.n_taps != 0))
     h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
+    h.prove("pending: only a maximum has an index", ~h.signal("pending") | h.signal("is_max"))
+    h.prove("pending: its maximum has gone, in a job that may be over", ~h.signal("pending") | h.dut.busy)
+    h.prove("taking: within a job", ~h.signal("taking") | h.signal("working"))
+    h.cover("a result leaves in the cycle after another",
+            h.before(h.dut.o.valid & h.dut.o.ready) & h.dut.o.valid & h.dut.o.ready)  # fmt: skip
 
 
+@job("compute_depthwise", lambda: Compute(DEPTHWISE), cut=("t:$mul", "t:$mem_v2"))
 @job("compute", lambda: Compute(CONFIG), cut=("t:$mul", "t:$mem_v2"))
 def _compute(h):
     bind_streams(h)

@@ -13,12 +13,13 @@ from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.descriptors import VectorMode
 from adagp.spec.microcode.machine import constants, task
 from adagp.spec.microcode.program import tile_program
-from adagp.spec.opcodes import GEMMS, POOLS
+from adagp.spec.opcodes import BACKWARD_WEIGHTS, DEPTHWISE, GEMMS, POOLS
 from adagp.spec.presets import PRESETS, preset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-LAYERS = [op for op in (*GEMMS, *POOLS) if op != Opcode.REORGANISE]
+LAYERS = [op for op in (*GEMMS, *POOLS, *DEPTHWISE) if op != Opcode.REORGANISE]
+WITH_BIAS = (Opcode.FORWARD, Opcode.DEPTHWISE, *BACKWARD_WEIGHTS)
 
 
 class Refused(Exception):
@@ -54,6 +55,9 @@ class Recorder:
 
     def compute(self, mode, n_a, n_b, n_k=0, swap=0, n0=1, n1=1, n2=1, n3=1, **_):
         self.tiles += 1
+        if mode == VectorMode.DOT:
+            self.array += -(-n_k // self.config.rows) * n_a * n_b
+            return
         if mode != VectorMode.GEMM:
             self.array += n0 * n1 * n2 * n3 * n_a
             return
@@ -80,7 +84,7 @@ def run_tiles(command, config, **capacities):
 def layer(opcode, n=2, c=8, h=8, w=None, q=8, r=3, s=None, stride=1, pad_y=1, pad_x=None, bias=0, c_mode=0):
     w, s = w or h, s or r
     pad_x = pad_y if pad_x is None else pad_x
-    q = c if opcode in POOLS else q
+    q = q if opcode in GEMMS else c
     oh, ow = (h + 2 * pad_y - r) // stride + 1, (w + 2 * pad_x - s) // stride + 1
     return Command(opcode, {
         "n": n, "c": c, "h": h, "w": w, "q": q, "oh": oh, "ow": ow, "r": r, "s": s, "stride": stride,
@@ -110,8 +114,8 @@ def layers(draw):
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(command=layers())
 def test_every_mapping_is_legal_and_its_bound_is_that_of_the_tile_program(name, command):
-    config = preset(name)
-    if command.opcode != Opcode.FORWARD and command.opcode != Opcode.BACKWARD_WEIGHT:
+    config = replace(preset(name), depthwise=True)
+    if command.opcode not in WITH_BIAS:
         command = Command(command.opcode, {**command.fields, "bias": 0})
     command = mapped(command, config)
     seen = run_tiles(command, config)
@@ -126,19 +130,23 @@ CAPACITIES = ("a_elements", "b_elements", "c_elements", "acc_depth", "bias_eleme
 @given(command=layers(), data=st.data())
 def test_the_closed_form_is_what_the_tile_program_needs_and_does(name, command, data):
     """Capacities that are just what the closed form says suffice; one element less doesn't."""
-    config = preset(name)
-    if command.opcode not in (Opcode.FORWARD, Opcode.BACKWARD_WEIGHT):
+    config = replace(preset(name), depthwise=True)
+    if command.opcode not in WITH_BIAS:
         command = Command(command.opcode, {**command.fields, "bias": 0})
     shape = Shape.of(command)
     n, y, i, o = (data.draw(st.integers(1, size)) for size in (shape.n, shape.out_h, shape.ic, shape.oc))
     o = i if shape.pool else o
     swap = 0 if shape.pool else data.draw(st.integers(0, 1))
     c, q = (o, i) if command.opcode == Opcode.BACKWARD_DATA else (i, o)
+    order = data.draw(st.integers(0, 1)) if shape.depthwise else 0
     command = Command(
-        command.opcode, {**command.fields, "nb": n, "yb": y, "cb": c, "qb": q, "swap": swap, "out_outer": 0}
+        command.opcode, {**command.fields, "nb": n, "yb": y, "cb": c, "qb": q, "swap": swap, "out_outer": order}
     )
     tiling = Counted(shape, config, n, y, i, o, swap, command.out_outer)
     needed = dict(zip(CAPACITIES, occupancy(shape, config, n, y, i, o, swap), strict=True))
+    if shape.depthwise:
+        needed = {**needed, "kept_words": needed["acc_depth"], "bias_words": -(-needed["bias_elements"] // config.rows)}
+        del needed["acc_depth"], needed["bias_elements"]
     seen = run_tiles(command, config, **needed)
     assert (seen.tiles, seen.array) == (tiling.tiles, tiling.array_cycles())
     (stored, _), runs = tiling.result_traffic()
@@ -221,6 +229,16 @@ def test_limits_are_named():
     for big in (big_batch, layer(Opcode.AVGPOOL, n=2048, c=4, h=256)):
         with pytest.raises(MappingError, match=r"a tensor of \d+ bytes exceeds the 1073741823 it may have"):
             choose_mapping(big, preset("tiny"))
+    channels = replace(preset("tiny"), depthwise=True)
+    for opcode, size, message in (
+        (Opcode.DEPTHWISE_BACKWARD_WEIGHT, 23, "one row of one channel takes 530 of the accumulator, which holds 512"),
+        (Opcode.DEPTHWISE, 46, "one row of one channel takes 2116 of the A scratchpad, which holds 2048"),
+    ):
+        assert choose_mapping(layer(opcode, n=1, c=1, h=22, r=22, pad_y=0, bias=1), channels)
+        with pytest.raises(MappingError, match=message):
+            choose_mapping(layer(opcode, n=1, c=1, h=size, r=size, pad_y=0, bias=1), channels)
+    with pytest.raises(MappingError, match="sums of 200000 products exceed"):
+        choose_mapping(layer(Opcode.DEPTHWISE_BACKWARD_WEIGHT, n=200, h=10, w=100), channels)
     narrow = replace(preset("tiny"), acc_depth=16, a_depth=16384, c_depth=1024)
     with pytest.raises(MappingError, match=r"backward_weight: .* of the B scratchpad, which holds 2048"):
         choose_mapping(layer(Opcode.BACKWARD_WEIGHT, h=3, w=2500), narrow)
