@@ -19,7 +19,7 @@ from layers import random_layer
 
 pytestmark = pytest.mark.timeout(900)  # Verilog and a simulator may have to be made first
 
-TINY = replace(preset("tiny"), depthwise=True)
+TINY = replace(preset("tiny"), depthwise=True, n_tensors=512, n_filters=512)
 CONFIGS = {
     "baseline": TINY,
     "low": replace(TINY, name="wide", rows=6, cols=3, variant="low"),
