@@ -108,11 +108,13 @@ def run(network, state, device, phases):
         yield network.weights_hash(device), network.state_dict(device)
 
 
-def alike(network, module, phases):
-    """What golden and simulated RTL see, which must be the same."""
-    config, seen = network.config, []
+def alike(make, state, phases):
+    """What golden and simulated RTL see, which must be the same; each has a network that ``make`` makes."""
+    networks, seen = (make(), make()), []
+    config = networks[0].config
     with contextlib.closing(SimDevice(config, memory_bytes=MEMORY, limit=50_000_000, stall=0.1, seed=SEED)) as device:
-        pairs = (run(network, module.state_dict(), each, phases) for each in (GoldenDevice(config, MEMORY), device))
+        devices = GoldenDevice(config, MEMORY), device
+        pairs = (run(network, state, each, phases) for network, each in zip(networks, devices, strict=True))
         for expected, found in zip(*pairs, strict=True):
             assert found[0] == expected[0]
             seen.append(found)
@@ -122,14 +124,19 @@ def alike(network, module, phases):
 
 def test_simulated_rtl_trains_as_golden():
     module = build()
-    alike(Network(module, IMAGE, BATCH, TINY), module, [WARMUP] * 3)
+    alike(lambda: Network(module, IMAGE, BATCH, TINY), module.state_dict(), [WARMUP] * 3)
 
 
 def test_weights_that_are_not_predicted_stand_still_in_gp():
     module, config = build(), replace(TINY, variant="max")
-    network = Network(module, IMAGE, BATCH, config, source="predicted")
-    states = alike(network, module, [WARMUP, WARMUP, BP, GP, GP, BP])
-    assert network.compiled.source.unpredicted == ["2.inner.Conv2d", "2.last.Conv2d"]
+    made = []
+
+    def make():
+        made.append(Network(module, IMAGE, BATCH, config, source="predicted"))
+        return made[-1]
+
+    states = alike(make, module.state_dict(), [WARMUP, WARMUP, BP, GP, GP, BP])
+    assert made[0].compiled.source.unpredicted == ["2.inner.Conv2d", "2.last.Conv2d"]
     for name in ("2.inner.weight", "2.last.weight", "2.last.bias", "0.weight"):
         moved = [not torch.equal(one[name], other[name]) for one, other in pairwise(states)]
         assert moved == [True, True, name == "0.weight", name == "0.weight", True]
@@ -140,10 +147,14 @@ def test_mobilenet_trains(variant):
     """Its depthwise convolutions run on the device, what it has besides may run on the host."""
     module = build_model("mobilenet-small", (1, 8, 8), N_CLASSES, SEED).double().train()
     config, predicts = replace(TINY, variant=variant), variant != "baseline"
-    network = Network(module, (1, 8, 8), 4, config, source="predicted" if predicts else None)
-    assert sum(layer.kind is Kind.DEPTHWISE for layer in network.layers) == 6
-    assert not any("conv" in operator for island in network.compiled.graph.islands for operator in island.operators)
-    alike(network, module, [WARMUP, BP, GP] if predicts else [WARMUP, WARMUP])
+
+    def make():
+        network = Network(module, (1, 8, 8), 4, config, source="predicted" if predicts else None)
+        assert sum(layer.kind is Kind.DEPTHWISE for layer in network.layers) == 6
+        assert not any("conv" in operator for island in network.compiled.graph.islands for operator in island.operators)
+        return network
+
+    alike(make, module.state_dict(), [WARMUP, BP, GP] if predicts else [WARMUP, WARMUP])
 
 
 def test_without_the_hardware_the_host_convolves():
