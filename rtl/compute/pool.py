@@ -57,8 +57,7 @@ class Pool(wiring.Component):
         m = Module()
         config = self.config
         job = Signal(PoolLayout)
-        names = "is_max", "selects", "multiplies", "taking"
-        is_max, selects, multiplies, taking = (Signal(name=name) for name in names)
+        is_max, selects, multiplies, taking = (Signal(name=n) for n in ("is_max", "selects", "multiplies", "taking"))
         working = Signal()  # until the job's last result has been given to ``skid``
         countdown = Signal(COUNT_BITS)
         first, last, single = Signal(), Signal(), Signal()  # the tap is its window's first, last, only one
