@@ -12,7 +12,7 @@ from ..gen.files import write_atomically
 from ..host.training.settings import SettingsError
 from .network_options import NetworkOptions
 from .option_groups import grouped
-from .options import JsonOption, StrictOption, refuse_host, summarise
+from .options import JsonOption, StrictOption, refuse_host, summarise, told
 
 if TYPE_CHECKING:
     from ..host.compiler.costs import Cost
@@ -79,16 +79,16 @@ def compile_network(
     Console().print(_table(found, f"{options.model}, batch {options.batch}, {options.preset} {options.variant}"))
     if of_device.host_operators:
         print(of_device)
-    if unpredicted := built.compiled.source.unpredicted:
-        print(f"still in GP batches, since their gradients aren't predicted: {', '.join(unpredicted)}")
+    if unpredicted := told(built.compiled.source):
+        print(unpredicted)
     for name in stage or ():
         print(_stage(name, built, options))
     if drawing is not None:
         from ..host.compiler.drawing import dot
 
         write_atomically(drawing, dot(built.compiled.graph, f"{options.model}, batch {options.batch}").encode())
-    rows = {"operators": [asdict(cost) for cost in found], "total": _total(found)}
-    summarise({**rows, **asdict(of_device), "unpredicted": list(unpredicted)}, json_path)
+    summary = {"operators": [asdict(cost) for cost in found], "total": _total(found), **asdict(of_device)}
+    summarise(summary | {"unpredicted": dict(built.compiled.source.unpredicted)}, json_path)
 
 
 def _stage(name: str, network: "Network", options: NetworkOptions) -> str:

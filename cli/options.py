@@ -17,11 +17,12 @@ from ..spec.schedule import SOURCES
 
 if TYPE_CHECKING:
     from ..host.compiler.costs import Share
+    from ..host.compiler.gradient_source import GradientSource
     from ..host.devices.board import Port
 
 __all__ = [
     "NO_LINE", "DeviceOption", "JsonOption", "LineOptions", "PresetOption", "RunArgument", "SourceOption",
-    "StrictOption", "VariantOption", "refuse_host", "summarise", "transfer_shown",
+    "StrictOption", "VariantOption", "refuse_host", "summarise", "told", "transfer_shown",
 ]  # fmt: skip
 
 
@@ -71,6 +72,12 @@ def refuse_host(share: "Share") -> None:
     """Raise SettingsError if a part of a network runs on the host."""
     if share.host_operators:
         raise SettingsError(f"--strict: the machine lacks {', '.join(share.named())}, which would run on the host")
+
+
+def told(source: "GradientSource") -> str:
+    """A line about the layers that a predictor leaves out; empty if there are none."""
+    kept = "trained with true gradients in BP batches alone, and kept in GP batches"
+    return f"{kept}: {source.told}" if source.unpredicted else ""
 
 
 def summarise(summary: dict, path: Path | None) -> None:

@@ -27,6 +27,7 @@ from .options import (
     VariantOption,
     refuse_host,
     summarise,
+    told,
     transfer_shown,
 )
 from .report import batches_by_phase, draw
@@ -244,6 +245,8 @@ def _run(
         screen.print(str(session.dataset))
         if on_host:
             screen.print(str(shared), soft_wrap=True, highlight=False)
+        if unpredicted := told(session.network.compiled.source):
+            screen.print(unpredicted, soft_wrap=True, highlight=False)
         if on_host and settings.predicts:
             screen.print("in GP batches the program waits for the host at each of these operators, in the forward pass")
         recorded = None if trace is None else recorded_once(trace, trainer)

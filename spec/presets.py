@@ -36,7 +36,7 @@ PRESETS = {
         Config(
             name="paper", rows=12, cols=15, port_width=256, a_depth=4096, b_depth=4096, c_depth=4096,
             acc_depth=4096, n_tensors=4096, n_hyper=16, update_lanes=2, clock_hz=200_000_000,
-            n_filters=512, n_predicted=4608, predictor_rows=4, predictor_cols=4, predictor_depth=8,
+            n_filters=2048, n_predicted=4608, predictor_rows=4, predictor_cols=4, predictor_depth=8,
             dram=DRAM_PARTS["ddr3-1600-sodimm"],
         ),
     )

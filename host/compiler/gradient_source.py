@@ -9,7 +9,8 @@ are any, and what it must learn or keep from the true ones for that. There are t
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from ...spec.commands import Opcode, Phase
 from .ir import BACKPROPAGATION, HYPER, WITH_LOSS, Step
@@ -28,8 +29,13 @@ class GradientSource(ABC):
     """Phases in which a batch may calibrate."""
     forward_phases = Phase.ALL
     """Phases that have a forward pass."""
-    unpredicted: Sequence[str] = ()
-    """Names of layers on the device that train only where there are true gradients."""
+    unpredicted: Mapping[str, str] = MappingProxyType({})
+    """Layers on the device that train only where there are true gradients, and why."""
+
+    @property
+    def told(self) -> str:
+        """The layers that aren't predicted, with reasons, as a text."""
+        return "; ".join(f"{name} ({why})" for name, why in self.unpredicted.items())
 
     @property
     def scales(self) -> list[str]:

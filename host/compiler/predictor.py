@@ -12,7 +12,7 @@ import numpy as np
 
 from ...spec.commands import Opcode, Phase, Source
 from ...spec.config import Config
-from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS
+from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS, window_sizes
 from .filter_split import Part, cut
 from .gradient_source import GradientSource, sgd_update
 from .ir import BACKPROPAGATION, WITH_LOSS, Step
@@ -32,9 +32,8 @@ PREDICTOR_LOAD, PREDICTOR_SAVE = "predictor.load", "predictor.save"
 class Predictor(GradientSource):
     """The gradient source that predicts.
 
-    It predicts for layers of the array. The weights of depthwise convolutions stand still in GP, as biases do.
-
-    Raises LoweringError for layers that are larger than the accelerator's predictor allows, and if there are none.
+    It predicts for layers of the array that its hardware is large enough for. The weights of others, which are
+    ``unpredicted``, stand still in GP, as biases do. Raises LoweringError if that leaves none.
 
     Parameters
     ----------
@@ -48,20 +47,28 @@ class Predictor(GradientSource):
 
     def __init__(self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted"):
         self.kind = kind
-        self.places = [place for place, layer in enumerate(layers) if layer.trains and layer.kind is Kind.GEMM]
-        self.layers = [layers[place] for place in self.places]
-        self.unpredicted = [layer.name for layer in layers if layer.trains and layer not in self.layers]
         self.batch, self.config = batch, config
+        trained = {place: layer for place, layer in enumerate(layers) if layer.trains}
+        self.unpredicted = {layer.name: why for layer in trained.values() if (why := self._why_not(layer))}
+        self.places = [place for place, layer in trained.items() if layer.name not in self.unpredicted]
+        self.layers = [layers[place] for place in self.places]
         if not self.layers:
-            raise LoweringError("the network has no layer whose gradients can be predicted")
-        for layer in self.layers:
-            for what, value, field in (
-                ("filters", layer.q, "n_filters"), ("weights in a filter", layer.filter_elements - 1, "n_predicted"),
-            ):  # fmt: skip
-                if value > getattr(config, field):
-                    most = f"the predictor of {config.name} is for {getattr(config, field)}"
-                    raise LoweringError(f"{layer.name} has {value} {what}, {most}")
+            raise LoweringError(f"no layer can be predicted: {self.told or 'none is trained'}")
         self.steps = PredictorSteps(batch, self.shapes)
+
+    def _why_not(self, layer: Layer) -> str:
+        """The reason why the layer isn't predicted, mostly a limit that it exceeds; empty if it is."""
+        if layer.kind is not Kind.GEMM:
+            return f"{layer.kind.name.lower()}, the predictor is for layers of the array"
+        averaged = self.batch * window_sizes(layer.oh, layer.ow)
+        for what, value, most in (
+            ("filters", layer.q, self.config.n_filters),
+            ("weights in a filter", layer.filter_elements - 1, self.config.n_predicted),
+            ("results of a filter in a window", averaged, self.config.max_average_taps),
+        ):  # fmt: skip
+            if value > most:
+                return f"{value} {what}, the predictor of {self.config.name} is for {most}"
+        return ""
 
     @property
     def rows(self) -> int:
@@ -112,7 +119,7 @@ class Predictor(GradientSource):
 
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         """The layer's forward pass, its prediction, and in GP its update; filters that are cut, part by part."""
-        if layer not in self.layers:
+        if place not in self.places:
             yield forward
             return
         forward = replace(forward, fields={**forward.fields, "reorganise": 1})
@@ -160,7 +167,7 @@ class Predictor(GradientSource):
         up later commands. The predictor's own weights are updated after this layer's: while the array computes
         predictions it leaves the memory no time for anything else.
         """
-        if layer not in self.layers:
+        if place not in self.places:
             yield from super().update(place, layer)
             return
         before = self.layers.index(layer) + 1

@@ -116,6 +116,21 @@ def test_a_mistake_in_a_network_is_one_line(adagp, tmp_path):
     ) and err == "error: 0: its control flow or a shape depends on data, and both must be fixed\n"
 
 
+def test_layers_that_are_unpredicted_are_said(adagp, tmp_path):
+    (tmp_path / "wide.py").write_text(
+        "from torch import nn\ndef wide(shape, n_classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 130), nn.ReLU(), nn.Linear(130, 10))\n"
+    )
+    model, path = f"{tmp_path / 'wide.py'}:wide", tmp_path / "costs.json"
+    code, out, err = adagp("compile", model, "--preset", "tiny", "--variant", "max", "--json", path)
+    assert code == 0, err
+    why = "130 filters, the predictor of tiny is for 128"
+    assert f"BP batches alone, and kept in GP batches: 1.Linear ({why})" in out
+    assert json.loads(path.read_text())["unpredicted"] == {"1.Linear": why}
+    code, out, _ = adagp("compile", model, "--preset", "tiny", "--json", path)
+    assert code == 0 and "alone" not in out and json.loads(path.read_text())["unpredicted"] == {}
+
+
 def test_the_share_of_the_host(with_island):
     network = Network(with_island, (1, 8, 8), BATCH, preset("tiny"))
     found = costs(network.compiled, with_island.state_dict())

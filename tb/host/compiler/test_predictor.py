@@ -243,8 +243,9 @@ def test_without_predicted_batches_the_network_learns_as_without_predictor():
     assert predicted.network.weights_hash(predicted.device) != hashes[2]
 
 
-def test_a_layer_too_large_for_the_predictor_is_named():
-    with pytest.raises(LoweringError, match=r"0\.Conv2d has 600 filters, the predictor of ecp5 is for 128"):
+def test_layers_too_large_for_the_predictor_are_named():
+    says = r"no layer can be predicted: 0\.Conv2d \(600 filters, the predictor of ecp5 is for 128\); 2\.Linear \(21600"
+    with pytest.raises(LoweringError, match=says):
         Network(torch.nn.Sequential(torch.nn.Conv2d(1, 600, 3), torch.nn.Flatten(), torch.nn.Linear(600 * 36, 10)),
                 SHAPE, BATCH, CONFIG, source="predicted")  # fmt: skip
 

@@ -136,7 +136,7 @@ def test_weights_that_are_not_predicted_stand_still_in_gp():
         return made[-1]
 
     states = alike(make, module.state_dict(), [WARMUP, WARMUP, BP, GP, GP, BP])
-    assert made[0].compiled.source.unpredicted == ["2.inner.Conv2d", "2.last.Conv2d"]
+    assert list(made[0].compiled.source.unpredicted) == ["2.inner.Conv2d", "2.last.Conv2d"]
     for name in ("2.inner.weight", "2.last.weight", "2.last.bias", "0.weight"):
         moved = [not torch.equal(one[name], other[name]) for one, other in pairwise(states)]
         assert moved == [True, True, name == "0.weight", name == "0.weight", True]
