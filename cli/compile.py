@@ -57,8 +57,9 @@ def compile_network(
 ) -> None:
     """Compile a network and show, for each operator, where it runs, and its cost in a BP batch.
 
-    MACs and bytes are those of the batch's commands, operands and results once each; cycles are expected by the cost
-    model that tiles are chosen by, as if commands didn't overlap. What the machine lacks runs on the host, which
+    MACs and bytes are those of the batch's commands, operands and results once each. Cycles are the device's, expected
+    by the cost model that tiles are chosen by, as if commands didn't overlap; those of the host aren't known. MACs of
+    the host are those of its convolutions and matrix products. What the machine lacks runs on the host, which
     `--strict` refuses.
 
     Example: `adagp compile vgg13 --shape 3,32,32 --preset paper --batch 8 --stage memory`
@@ -110,12 +111,12 @@ def _captured(options: NetworkOptions) -> str:
 
 
 def _total(found: list["Cost"]) -> dict[str, int]:
-    return {column: sum(getattr(cost, column) for cost in found) for column in ("macs", "bytes", "cycles")}
+    return {column: sum(getattr(cost, column) or 0 for cost in found) for column in ("macs", "bytes", "cycles")}
 
 
 def _table(found: list["Cost"], title: str) -> Table:
     table = Table("operator", "runs on", title=title)
-    for column in ("MACs", "bytes", "cycles"):
+    for column in ("MACs", "bytes", "device cycles"):
         table.add_column(column, justify="right", no_wrap=True)
     for cost in found:
         where = cost.where if cost.where == "device" else f"host: {' '.join(cost.operators)}"
@@ -126,7 +127,7 @@ def _table(found: list["Cost"], title: str) -> Table:
 
 
 def _numbers(row: dict) -> list[str]:
-    return [f"{row[column]:,}" for column in ("macs", "bytes", "cycles")]
+    return ["-" if row[column] is None else f"{row[column]:,}" for column in ("macs", "bytes", "cycles")]
 
 
 def _memory(network: "Network") -> str:

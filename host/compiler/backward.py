@@ -15,7 +15,7 @@ from .islands import Island, Stop
 from .joins import Join, Part, firsts
 from .layer_steps import input_gradient_step, sum_step, weight_gradient_steps
 from .lowering import Kind, Layer
-from .tensors import LOSS_GRADIENT, loss_gradient
+from .tensors import loss_gradient
 
 __all__ = ["Backward"]
 
@@ -75,7 +75,7 @@ class Backward:
         """
         for number, result in enumerate(self.graph.results):
             if result.name in self._wanted:
-                yield from self._pass_on(result.name, loss_gradient(number))
+                yield from self._pass_on(result.name, loss_gradient(number), masked=True)
         for node in reversed(self.graph.nodes):
             if any(name in self._sums for name in outputs(node)):
                 if isinstance(node, Join):
@@ -171,12 +171,12 @@ class Backward:
         users = (node for node in self.graph.nodes if isinstance(node, Join) and value in node.inputs)
         return any(self._whole_masks(join.output) for join in users)
 
-    def _pass_on(self, value: str, gradient: str) -> Iterator[Step]:
-        """A tensor that is there already takes part in a value's gradient."""
-        so_far, masked = self._sums.get(value), self._masks(value)
+    def _pass_on(self, value: str, gradient: str, masked: bool = False) -> Iterator[Step]:
+        """A tensor that is there already takes part in a value's gradient; ``masked``: the host has masked it."""
+        so_far = self._sums.get(value)
         self._left[value] -= 1
         last = not self._left[value]
-        mode, others = self._fan_in(value, so_far, last and masked and not gradient.startswith(LOSS_GRADIENT))
+        mode, others = self._fan_in(value, so_far, last and not masked and self._masks(value))
         if mode is CMode.NONE:
             self._sums[value] = gradient
             return

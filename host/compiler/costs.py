@@ -26,7 +26,7 @@ class Cost:
     """An operator's cost in a BP batch, backward pass and update included.
 
     ``where``: device or host. ``operators``: opcodes, or the island's operators. ``bytes``: of operands and results,
-    each command's once. ``cycles``: as the cost model expects them; of the host none.
+    each command's once. ``cycles``: as the cost model expects them; None on the host.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Cost:
     operators: tuple[str, ...]
     macs: int
     bytes: int
-    cycles: int
+    cycles: int | None
 
 
 @dataclass(frozen=True)
@@ -114,21 +114,25 @@ def _cycles(command: Command, config: Config, moved: int) -> int:
 
 def _island(island: Island, compiled: Compiled, state: Mapping) -> Cost:
     """The cost of an island: products of the kinds that torch counts, and each value's bytes read or written."""
+    from torch._subclasses.fake_tensor import FakeTensorMode  # tensors without data, as torch.export has them
     from torch.utils.flop_counter import FlopCounterMode
 
     stops = [stop for stop in compiled.stops if stop.island == island and stop.phases & Phase.BP]
-    inputs = [torch.zeros(compiled.values[name].shape, dtype=torch.float64) for name in island.inputs]
-    parameters, buffers = (
-        {name: _wide(state[name]) for name in names} for names in (island.parameters, island.buffers)
-    )
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
+    given = [{name: torch.as_tensor(state[name]) for name in names} for names in (island.parameters, island.buffers)]
+    with (
+        FakeTensorMode(allow_non_fake_inputs=True) as fake, FlopCounterMode(display=False) as counter,
+        torch.no_grad(),
+    ):  # fmt: skip
+        inputs = [torch.empty(compiled.values[name].shape, dtype=torch.float64) for name in island.inputs]
+        parameters, buffers = (
+            {name: _wide(fake.from_tensor(value)) for name, value in values.items()} for values in given
+        )
         island.function(parameters, buffers, inputs, training=True, seed=0)
     products = counter.get_total_flops() // 2
     back = any(stop.kind == "backward" for stop in stops)
     moved = sum(compiled.tensors[name].n_bytes for stop in stops for name in (*stop.reads, *stop.writes) if name)
-    return Cost(island.name, "host", island.operators, products * (1 + BACKWARD * back), moved, 0)
+    return Cost(island.name, "host", island.operators, products * (1 + BACKWARD * back), moved, None)
 
 
-def _wide(value) -> torch.Tensor:
-    tensor = torch.as_tensor(value)
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor

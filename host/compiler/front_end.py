@@ -12,7 +12,7 @@ from .graph import Graph, chain
 from .island_function import IslandFunction
 from .islands import Island
 from .joins import Join, Node, placed
-from .lowering import Kind, Layer, LoweringError, lower
+from .lowering import KNOWN, Kind, Layer, LoweringError, lower
 from .partition import Partition
 from .values import INPUT, Input, Value, inputs_of, output_name
 
@@ -22,28 +22,30 @@ __all__ = ["build_graph", "graph_of"]
 def graph_of(module: nn.Module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config) -> Graph:
     """The graph of a network for batches of its arguments, or of its only one's shape; raises LoweringError.
 
-    A ``torch.nn.Sequential`` of the machine's layers alone becomes them one by one; all else is captured.
+    A ``torch.nn.Sequential`` of the machine's layers alone becomes them one by one; all else is captured. The reason
+    why it isn't such a one is that of the error, if the capture is refused too.
     """
     given = inputs_of(inputs)
     shape = given[0].shape
+    chained: LoweringError | None = None
     if isinstance(module, nn.Sequential) and len(shape) in (1, 3) and not given[0].whole:
         try:
             flat = len(shape) == 1 or any(isinstance(part, nn.Flatten) for part in module.modules())
             return chain(lower(module, shape, config), batch, flat)
         except LoweringError as refused:
-            if not captured_types(module):
-                raise refused from None
+            chained = refused
     dtype = next((parameter.dtype for parameter in module.parameters()), torch.float32)
     args = [torch.zeros(batch, *each.shape, dtype=torch.int64 if each.whole else dtype) for each in given]
-    return build_graph(module, tuple(args), config)
+    try:
+        return build_graph(module, tuple(args), config)
+    except LoweringError as refused:
+        raise (chained if chained is not None and known_types(module) else refused) from None
 
 
-def captured_types(module: nn.Module) -> bool:
-    """True if the network has modules that only a capture understands."""
-    from .lowering import _HANDLERS
-
-    known = {*_HANDLERS, nn.Sequential}
-    return any(type(part) not in known or getattr(part, "groups", 1) > 1 for part in module.modules())
+def known_types(module: nn.Module) -> bool:
+    """True if all modules of a Sequential are of types that the machine knows, and take it without groups."""
+    known = (*KNOWN, nn.Sequential)
+    return all(type(part) in known and getattr(part, "groups", 1) == 1 for part in module.modules())
 
 
 def build_graph(module: nn.Module, args: tuple[torch.Tensor, ...], config: Config) -> Graph:

@@ -10,7 +10,7 @@ from ...spec.numerics import operand_max
 from .module_checks import Refused, check_module, check_parameters, require
 from .values import INPUT, output_name
 
-__all__ = ["Kind", "Layer", "LoweringError", "lower"]
+__all__ = ["KNOWN", "Kind", "Layer", "LoweringError", "lower"]
 
 
 class LoweringError(ValueError):
@@ -249,6 +249,8 @@ _HANDLERS = {
     nn.Flatten: _Builder.flatten,
     nn.Identity: _Builder.identity,
 }
+KNOWN = tuple(_HANDLERS)
+"""Types of modules that :func:`lower` takes."""
 
 _HINTS = {
     "BatchNorm": "not supported yet: fold it into the layer before or remove it",

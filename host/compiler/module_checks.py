@@ -34,8 +34,8 @@ def check_module(module: nn.Module) -> None:
         require(not made, MADE.format(name))
     if isinstance(module, nn.Sequential):
         require(type(module).forward is nn.Sequential.forward, "has a forward of its own, which can't be seen")
-    own = type(module).__call__ is not nn.Module.__call__ or "forward" in vars(module)
-    require(not own, "its forward or __call__ is replaced, which can't be seen")
+    called = isinstance(module, nn.ParameterList | nn.ParameterDict) or type(module).__call__ is nn.Module.__call__
+    require(called and "forward" not in vars(module), "its forward or __call__ is replaced, which can't be seen")
     for attribute, kind in HOOKS.items():
         require(not getattr(module, attribute), f"has a {kind}, which isn't called: remove it")
 

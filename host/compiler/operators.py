@@ -59,6 +59,7 @@ def layer_of(
     if handler is None:
         return None
     require(not flat or handler in (_linear, _relu), "its operand is flattened")
+    require(handler not in _OF_IMAGES or len(shape_of(data_of(node)[0])) == 4, "its operand isn't [N, C, H, W]")
     if handler is not _linear or not flat:
         shapes = [_by_batch(shape, batch) for shape in shapes]
     layer = handler(node, shapes, flat)
@@ -191,3 +192,6 @@ _HANDLERS: dict[object, Callable] = {
     _ATEN.avg_pool2d.default: _average_pool, _ATEN.adaptive_avg_pool2d.default: _adaptive_pool,
     _ATEN.mean.dim: _mean, _ATEN.upsample_nearest2d.vec: _upsample, _ATEN.upsample_nearest2d.default: _upsample,
 }  # fmt: skip
+
+_OF_IMAGES = (_convolution, _max_pool, _average_pool, _adaptive_pool, _upsample)
+"""Handlers of operators that take other tensors than [N, C, H, W] for something else."""

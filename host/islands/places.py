@@ -30,7 +30,8 @@ class Places:
         address = tensor.address + (self.entry * self.compiled.entry_bytes if ring else 0)
         stored = read_tensor(self.device, replace(tensor, address=address))
         exponent, _ = self.device.exponents(tensor.number)
-        return np.ascontiguousarray(self.compiled.values[value].from_memory(dequantise(stored, exponent)))
+        shaped = self.compiled.values[value].from_memory(dequantise(stored, exponent))
+        return np.ascontiguousarray(shaped).reshape(shaped.shape)  # which makes a scalar an array
 
     def write(self, name: str, value: str, array: np.ndarray) -> None:
         """Set a tensor, at an exponent of its own; raises ValueError for numbers that can't be stored."""

@@ -11,13 +11,11 @@ __all__ = ["evaluate", "predict"]
 
 
 def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
-    """Logits [N, classes] of any number of images; the last batch is padded with zeros."""
+    """Logits [N, classes] of any number of images; the last batch is filled up with its own images."""
     parts = []
     for start in range(0, len(x_NCHW), network.batch):
         part = x_NCHW[start : start + network.batch]
-        padded = np.zeros((network.batch, *x_NCHW.shape[1:]), x_NCHW.dtype)
-        padded[: len(part)] = part
-        network.write_input(device, padded)
+        network.write_input(device, np.resize(part, (network.batch, *part.shape[1:])))
         network.start(device, EVALUATION)
         network.wait(device)
         parts.append(network.read_logits(device)[: len(part)])
