@@ -71,7 +71,9 @@ RunArgument = Annotated[Path, typer.Argument(help="A run's folder, as `adagp tra
 def refuse_host(share: "Share") -> None:
     """Raise SettingsError if a part of a network runs on the host."""
     if share.host_operators:
-        raise SettingsError(f"--strict: the machine lacks {', '.join(share.named())}, which would run on the host")
+        from ..host.compiler.costs import hosted
+
+        raise SettingsError(f"--strict: the machine lacks {hosted(share.host_operators)}, which would run on the host")
 
 
 def told(source: "GradientSource") -> str:

@@ -66,7 +66,9 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
         print(f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding included)  DRAM {moved:.1f} MB")
     on_host = _on_host(folder)
     if on_host:
-        named = ", ".join(f"{name} ({' '.join(each)})" for name, each in on_host["host_operators"].items())
+        from ..host.compiler.costs import hosted  # here, because torch takes seconds to import
+
+        named = hosted(on_host["host_operators"])
         print(f"on the host: {named}; {last['island_seconds']} s of {last['host_seconds']} s of the host")
     if "batches_gp" in last:
         print(batches_by_phase(last, settings.gradient_source))

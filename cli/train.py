@@ -73,7 +73,11 @@ def train(
     line: LineOptions = NO_LINE,
     preset_name: PresetOption = DEFAULTS.preset,
     model: Annotated[
-        str, typer.Option(help="digits-cnn, mlp, lenet, vgg-small, vgg13, or `file.py:function` (see above).")
+        str,
+        typer.Option(
+            help="digits-cnn, mlp, lenet, vgg-small, vgg13; with branches and batch norm resnet20, resnet18-small,"
+            " densenet-small, mobilenet-small; or `file.py:function`, `torchvision:NAME`, `timm:NAME` (see above)."
+        ),
     ] = DEFAULTS.model,
     data: Annotated[str, typer.Option(help=f"One of {', '.join(DATASETS)}.")] = DEFAULTS.data,
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the files of a data set not shipped.")] = None,

@@ -16,7 +16,7 @@ from .gradient_check import check_gradients, innermost
 from .lowering import LoweringError
 from .module_checks import Refused, check_module, check_parameters
 
-__all__ = ["Captured", "capture", "shape_of"]
+__all__ = ["Captured", "capture", "operator_of", "path_of", "shape_of"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Captured:
                 operands = ", ".join(names.get(each.name, each.name) for each in node.all_input_nodes)
                 shapes = " ".join(str(list(tensor.shape)) for tensor in _results(node))
                 where = path_of(node) or "the network"
-                lines.append(f"{where}: {node.name} = {_operator(node)}({operands}) -> {shapes}")
+                lines.append(f"{where}: {node.name} = {operator_of(node)}({operands}) -> {shapes}")
         return "\n".join(lines)
 
 
@@ -121,9 +121,9 @@ def _captured(program: torch.export.ExportedProgram, module: nn.Module) -> Captu
         if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             raise LoweringError(f"{path_of(node) or 'the network'}: {node.target.name()} isn't supported")
         if any(not isinstance(extent, int) for tensor in _results(node) for extent in tensor.shape):
+            where = path_of(node) or "the network"
             raise LoweringError(
-                f"{path_of(node) or 'the network'}: the shape of {_operator(node)}'s result depends on data, and shapes"
-                " must be fixed"
+                f"{where}: the shape of {operator_of(node)}'s result depends on data, and shapes must be fixed"
             )
     complexes = [node for node in program.graph.nodes if any(tensor.is_complex() for tensor in _results(node))]
     if complexes:
@@ -148,7 +148,7 @@ def _result(node: fx.Node | None, number: int) -> fx.Node:
     if node is None or node.op != "call_function":
         raise LoweringError(f"{where} must be a tensor that the network computes")
     if not node.meta["val"].dtype.is_floating_point:
-        maker = f"{path_of(node) or 'the network'}: {_operator(node)}"
+        maker = f"{path_of(node) or 'the network'}: {operator_of(node)}"
         raise LoweringError(f"{maker} gives {where} as {node.meta['val'].dtype}, and it must be real")
     return node
 
@@ -165,5 +165,7 @@ def _results(node: fx.Node) -> list[torch.Tensor]:
     return [each for each in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(each, torch.Tensor)]
 
 
-def _operator(node: fx.Node) -> str:
-    return str(getattr(node.target, "_opname", node.name))
+def operator_of(node: fx.Node) -> str:
+    """Name of a node's operator as a user knows it: ``batch_norm`` for ``_native_batch_norm_legit_functional``."""
+    name = str(getattr(node.target, "_opname", node.name)).strip("_")
+    return name.removeprefix("native_").removesuffix("_legit_functional")

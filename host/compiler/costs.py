@@ -1,6 +1,7 @@
 """The cost of each operator of a compiled network in a BP batch, and the host's share of it."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,10 @@ from .cost_model import Tiling
 from .islands import Island
 from .occupancy import Shape
 
-__all__ = ["Cost", "Share", "costs", "share"]
+__all__ = ["Cost", "Share", "costs", "hosted", "share"]
 
+NAMED = 4
+"""Islands up to which a line names each."""
 BACKWARD = 2
 """Products of gradients for each product of the forward pass: by operands of either side."""
 
@@ -47,13 +50,17 @@ class Share:
 
     def __str__(self) -> str:
         return (
-            f"on the host: {', '.join(self.named())}; {100 * (1 - self.device_share_of_macs):.1f} % of MACs,"
+            f"on the host: {hosted(self.host_operators)}; {100 * (1 - self.device_share_of_macs):.1f} % of MACs,"
             f" {100 * (1 - self.device_share_of_bytes):.1f} % of bytes"
         )
 
-    def named(self) -> list[str]:
-        """The islands with their operators, one text each."""
-        return [f"{name} ({' '.join(each)})" for name, each in self.host_operators.items()]
+
+def hosted(host_operators: Mapping[str, Sequence[str]]) -> str:
+    """The host's operators in a line: by their island, or, of more than NAMED islands, how many there are of each."""
+    if len(host_operators) <= NAMED:
+        return ", ".join(f"{name} ({' '.join(each)})" for name, each in host_operators.items())
+    counts = Counter(name for operators in host_operators.values() for name in operators)
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common())
 
 
 def costs(compiled: Compiled, state: Mapping) -> list[Cost]:

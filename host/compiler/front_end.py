@@ -7,7 +7,7 @@ import torch
 from torch import fx, nn
 
 from ...spec.config import Config
-from .capture import Captured, capture, path_of, shape_of
+from .capture import Captured, capture, operator_of, path_of, shape_of
 from .graph import Graph, chain
 from .island_function import IslandFunction
 from .islands import Island
@@ -68,7 +68,7 @@ class _Names:
         path = path_of(node)
         module = self.modules.get(path)
         single = module is not None and path and not any(True for _ in module.children())
-        kind = type(module).__name__ if single else str(getattr(node.target, "_opname", node.name))
+        kind = type(module).__name__ if single else operator_of(node)
         base = name = ".".join(filter(None, (path, kind.strip("_"))))
         number = 1
         while name in self.used:
@@ -210,7 +210,7 @@ class _Builder:
             {node: captured.constants[node.name] for node in sources if node.name in captured.constants},
             {node: captured.mutated[node.name] for node in steps if node.name in captured.mutated},
         )  # fmt: skip
-        operators = tuple(str(node.target._opname) for node in members if hasattr(node.target, "_opname"))
+        operators = tuple(operator_of(node) for node in members if hasattr(node.target, "_opname"))
         buffers = dict.fromkeys((*function.buffers.values(), *function.mutated.values()))
         return Island(
             name, operators, tuple(self.value[node] for node in inputs), tuple(self.value[node] for node in results),

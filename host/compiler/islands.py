@@ -33,7 +33,7 @@ class Island:
     Parameters
     ----------
     name: module path and type of its first operator, such as ``layer1.0.bn1.BatchNorm2d``
-    operators: operators as ``aten`` names them, in their order
+    operators: names of its operators, in their order
     inputs, outputs: names of values; each is the name of a tensor in memory, of ``Compiled.values`` too
     parameters, buffers: state-dict names; the host trains the parameters and keeps the buffers, to which frozen
         parameters belong

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from adagp.host.compiler.costs import costs, share
+from adagp.host.compiler.costs import Share, costs, hosted, share
 from adagp.host.training import models, session
 from adagp.host.training.network import Network
 from adagp.host.training.run_folder import RunFolder
@@ -138,6 +138,14 @@ def test_the_share_of_the_host(with_island):
     assert [cost.where for cost in found] == ["device", "device", "device", "host"]
     assert host == 4 * BATCH * 6 * 8 * 8 * 2 and found[3].macs == 0  # value, result and their gradients
     assert share(found).device_share_of_bytes == device / (device + host) and share(found).device_share_of_macs == 1
+
+
+def test_many_islands_are_counted():
+    few = {f"norm{number}.BatchNorm2d": ["batch_norm"] for number in range(4)}
+    assert hosted(few).startswith("norm0.BatchNorm2d (batch_norm), norm1") and hosted({}) == ""
+    many = few | {"end": ["dropout", "batch_norm", "mul"]}
+    assert hosted(many) == "5 batch_norm, 1 dropout, 1 mul"
+    assert str(Share(0.5, 0.25, many)) == f"on the host: {hosted(many)}; 50.0 % of MACs, 75.0 % of bytes"
 
 
 def test_operators_on_the_host_are_said_and_strict_refuses_them(adagp, tmp_path, with_island):

@@ -1,12 +1,16 @@
 """The command line as a whole: its help, its version, and how Python starts it."""
 
+import re
 import subprocess
 import sys
 from importlib import import_module
+from typing import get_type_hints
 
 import pytest
 from adagp.cli.main import app
+from adagp.cli.train import train
 from adagp.gen import provenance
+from adagp.host.training.models import MODELS
 
 COMMANDS = ("train", "evaluate", "report", "generate", "synth", "compile", "disasm", "diff", "info", "experiment")
 
@@ -32,6 +36,12 @@ def test_help_of_a_command_teaches(adagp, command):
     options = [line for line in out.splitlines() if line.startswith("│") and "--" in line]
     assert options and all(line.rstrip("│ ").split("  ")[-1].strip() for line in options)
     assert not [line for line in options if line.rstrip("│ ").endswith(">")]  # an option without a word about it
+
+
+def test_help_of_train_names_every_network():
+    (option,) = get_type_hints(train, include_extras=True)["model"].__metadata__
+    named = set(re.findall(r"[\w-]+", option.help))
+    assert len(MODELS) > 8 and not set(MODELS) - named
 
 
 def test_help_needs_no_torch():

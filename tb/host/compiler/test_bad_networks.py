@@ -30,14 +30,15 @@ class Part(nn.Module):
 
 
 class Network(nn.Module):
-    """The part is two levels down."""
+    """The part is two levels down, and a convolution follows."""
 
     def __init__(self, between):
         super().__init__()
         self.block = nn.Sequential(nn.ReLU(), Part(between))
+        self.head = nn.Conv2d(3, 2, 1)
 
     def forward(self, x):
-        return self.block(x)
+        return self.head(self.block(x))
 
 
 def straight_through(y):
@@ -101,7 +102,7 @@ class Result(nn.Module):
 
 
 @pytest.mark.parametrize(("forward", "message"), [
-    (lambda m, x: m.one(x).int(), r"^part: _to_copy gives the network's result as torch\.int32, and it must be real$"),
+    (lambda m, x: m.one(x).int(), r"^part: to_copy gives the network's result as torch\.int32, and it must be real$"),
     (lambda m, x: m.one(x).argmax(1), r"^part: argmax gives the network's result as torch\.int64, and it must be real"),
     (
         lambda m, x: torch.no_grad()(m.one)(x) + x,
@@ -126,7 +127,11 @@ def test_frozen_parameters_are_no_mistake(between):
 
 def test_gradients_that_go_another_way_are_no_mistake():
     graph = graph_of(Network(straight_through), SHAPE, BATCH, TINY)
-    assert [layer.name for layer in graph.layers if layer.parameters[0]] == ["block.1.one.Conv2d", "block.1.two.Conv2d"]
+    assert [layer.name for layer in graph.layers if layer.parameters[0]] == [
+        "block.1.one.Conv2d",
+        "block.1.two.Conv2d",
+        "head.Conv2d",
+    ]
 
 
 def test_the_check_leaves_weights_statistics_and_random_numbers_as_they_are():
