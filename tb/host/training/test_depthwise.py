@@ -1,7 +1,6 @@
 """Networks with depthwise convolutions: golden against PyTorch in float64, and simulated RTL against golden."""
 
 import contextlib
-from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.host.compiler.costs import costs
-from adagp.host.compiler.lowering import Kind
+from adagp.host.compiler.lowering import Kind, LoweringError, lower
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.islands.runtime import Moment
@@ -172,6 +171,8 @@ def test_without_the_hardware_the_host_convolves():
     forward = [BATCH * 9 * 8 * 18 * 9, BATCH * 5 * 4 * 6 * 15]
     data = [forward[0], BATCH * 9 * 8 * 6 * 15]
     assert [cost.macs for cost in mine] == [2 * f + d for f, d in zip(forward, data, strict=True)]
+    with pytest.raises(LoweringError, match=r"groups = 2, supported are 1 and, with Config.depthwise, one for each"):
+        lower(nn.Sequential(nn.Conv2d(2, 2, 3, groups=2)), IMAGE, replace(TINY, depthwise=False))
     groups = nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.Flatten(), nn.Linear(4 * 7 * 6, N_CLASSES))
     network = Network(groups, IMAGE, BATCH, TINY)
     assert [island.operators for island in network.compiled.graph.islands] == [("conv2d",)]
@@ -180,9 +181,10 @@ def test_without_the_hardware_the_host_convolves():
 def test_one_sequence_of_layers_has_them_too():
     """Without a capture: names and weights as torch has them."""
     layers = nn.Conv2d(2, 2, 3, padding="same", groups=2), nn.ReLU(), nn.Flatten(), nn.Linear(2 * 9 * 8, N_CLASSES)
-    module = deepcopy(nn.Sequential(*layers)).double()
+    module = nn.Sequential(*layers).double()
     network = Network(module, IMAGE, BATCH, TINY)
     first, second = network.layers
+    assert [layer.kind for layer in lower(module, IMAGE, TINY)] == [Kind.DEPTHWISE, Kind.GEMM]
     assert (first.kind, first.relu, first.filter_elements, second.kind) == (Kind.DEPTHWISE, True, 10, Kind.GEMM)
     device = GoldenDevice(TINY, MEMORY)
     network.load_state(device, module.state_dict())
