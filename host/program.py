@@ -162,7 +162,7 @@ def _shape(c):
 
 
 def _operands(c):
-    for operand in ("a", "b", "c", "d", "out"):
-        address, number = getattr(c, f"{operand}_addr"), getattr(c, f"{operand}_id")
+    for operand in ("a", "b", "c", "d", "e", "out"):
+        address, number = getattr(c, f"{operand}_addr"), 0 if operand == "e" else getattr(c, f"{operand}_id")
         if address or number:
             yield f"{operand} {address:x}#{number}"

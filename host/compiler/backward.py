@@ -15,6 +15,7 @@ from .islands import Island, Stop
 from .joins import Join, Part, firsts
 from .layer_steps import input_gradient_step, sum_step, weight_gradient_steps
 from .lowering import Kind, Layer
+from .norm_steps import backward_steps
 from .tensors import loss_gradient
 
 __all__ = ["Backward"]
@@ -35,6 +36,7 @@ class Backward:
     pieces: tensors of partial gradients of weights, each with its layer
     slices, sliced: tensors that are a part of another, and the value whose gradient each is
     stacked: tensors of their own that lie in a part of another, which nothing reads any more
+    gapped: tensors with gaps between their pixels, and their pitch
     """
 
     def __init__(self, graph: Graph, source: GradientSource, batch: int = 1, config: Config | None = None):
@@ -44,6 +46,7 @@ class Backward:
         self.slices: dict[str, Part] = {}
         self.sliced: dict[str, str] = {}
         self.stacked: dict[str, Part] = {}
+        self.gapped: dict[str, int] = {}
         self._free: set[str] = set()  # slices that their value alone has
         self._places = {layer.name: place for place, layer in enumerate(graph.layers)}
         self._wanted = self._trained_values()
@@ -109,17 +112,21 @@ class Backward:
 
     def _layer(self, layer: Layer) -> Iterator[Step]:
         place, gradient = self._places[layer.name], self._sums[layer.output]
-        if layer.kind is Kind.MAXPOOL and gradient in self.slices | self.stacked:  # its index has no gaps
+        if layer.kind is Kind.MAXPOOL and gradient in self.slices | self.stacked | self.gapped:  # its index has no gaps
             dense = f"{layer.name}.gradient.dense"
             self.gradients[dense] = layer.output
             yield self._elementwise(layer.output, gradient, dense, CMode.NONE)
             gradient = dense
+        if layer.kind is Kind.NORM:
+            yield from backward_steps(layer, place, gradient)
         value, alike = layer.inputs[0], layer.kind is Kind.AVGPOOL and (layer.addend or layer.copies)
         if layer.addend in self._wanted:
             yield from self._pass_on(layer.addend, gradient)
         if value in self._wanted:
             yield from self._pass_on(value, gradient) if alike else self._compute(value, layer, place, gradient)
-        if layer.trains:
+        if layer.trains and layer.kind is Kind.NORM:
+            yield from self.source.update(place, layer)
+        elif layer.trains:
             most = self.batch
             if self.config is not None:
                 most = max(1, self.config.max_reduction // (layer.oh * layer.ow))
@@ -135,9 +142,27 @@ class Backward:
         last = not self._left[value]
         mode, others = self._fan_in(value, so_far, last and masked)
         result = self._fresh(value, last)
-        if so_far and layer.kind is Kind.GEMM:
+        if so_far and layer.kind in (Kind.GEMM, Kind.NORM):
             self._stack(value, result, so_far)
+        if layer.kind is Kind.NORM and self._pitch(result) != (pitch := self._value_pitch(value)):
+            self.stacked.pop(result, None)  # X and dX have one pitch in the command
+            self.gapped[result] = pitch
         yield input_gradient_step(layer, place, gradient, result, mode, *others)
+
+    def _value_pitch(self, value: str) -> int:
+        """Elements from a pixel of a value to the next one."""
+        part = self.graph.parts.get(value)
+        return self.graph.values[part.of if part else value].memory_shape[-1]
+
+    def _pitch(self, tensor: str) -> int:
+        """The same of a tensor of gradients."""
+        part = self.stacked.get(tensor)
+        whole = part.inside({**self.slices, **self.stacked}).of if part else tensor
+        if whole in self.gapped:
+            return self.gapped[whole]
+        value = self.gradients.get(whole) or next(r.name for n, r in enumerate(self.graph.results)
+                                                  if loss_gradient(n) == whole)  # fmt: skip
+        return self.graph.values[value].memory_shape[-1]
 
     def _stack(self, value: str, result: str, so_far: str) -> None:
         """The sum of gradients of a join within a join takes the place of the sum so far, which nothing else reads.

@@ -1,7 +1,7 @@
 """The steps of a batch, in order, from a network's graph and the source of its gradients."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...spec.commands import Opcode, Phase
 from ...spec.config import Config
@@ -12,7 +12,8 @@ from .ir import WITH_LOSS, Step
 from .islands import Island, Stop
 from .joins import Join, Part
 from .layer_steps import forward_step
-from .lowering import Layer
+from .lowering import Kind, Layer
+from .norm_steps import constants_steps
 from .tensors import loss_gradient
 
 __all__ = ["Batch", "batch_steps"]
@@ -23,7 +24,7 @@ class Batch:
     """The steps of a batch, the stops at its HOST commands, and the gradients' tensors by name.
 
     ``gradients`` maps a gradient to the value whose shape it has, ``pieces`` a partial gradient of weights to its
-    layer. ``slices``, ``sliced`` and ``stacked`` are as in :class:`Backward`.
+    layer. ``slices``, ``sliced``, ``stacked`` and ``gapped`` are as in :class:`Backward`.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -33,12 +34,13 @@ class Batch:
     slices: dict[str, Part] = field(default_factory=dict)
     sliced: dict[str, str] = field(default_factory=dict)
     stacked: dict[str, Part] = field(default_factory=dict)
+    gapped: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph, source: GradientSource, batch: int = 1, config: Config | None = None) -> "Batch":
         """The batch of a network whose gradients come from ``source``."""
         self = cls()
-        for item in _batch(graph, source, backward := Backward(graph, source, batch, config)):
+        for item in _batch(graph, source, backward := Backward(graph, source, batch, config), batch):
             if isinstance(item, Stop):
                 self.stops.append(item)
                 name = item.island.name if item.island else ""
@@ -46,7 +48,8 @@ class Batch:
             else:
                 self.steps.append(item)
         self.gradients, self.pieces = backward.gradients, backward.pieces
-        self.slices, self.sliced, self.stacked = backward.slices, backward.sliced, backward.stacked
+        self.slices, self.sliced = backward.slices, backward.sliced
+        self.stacked, self.gapped = backward.stacked, backward.gapped
         return self
 
 
@@ -58,7 +61,7 @@ def batch_steps(network: Graph | Sequence[Layer], source: GradientSource) -> lis
     return Batch.of(as_graph(network), source).steps
 
 
-def _batch(graph: Graph, source: GradientSource, backward: Backward) -> Iterator[Step | Stop]:
+def _batch(graph: Graph, source: GradientSource, backward: Backward, batch: int) -> Iterator[Step | Stop]:
     places = {layer.name: place for place, layer in enumerate(graph.layers)}
     for node in graph.nodes:
         if isinstance(node, Join):
@@ -67,6 +70,9 @@ def _batch(graph: Graph, source: GradientSource, backward: Backward) -> Iterator
             yield Stop("forward", node, source.forward_phases, node.inputs, node.outputs)
         else:
             place = places[node.name]
+            if node.kind is Kind.NORM:
+                for step in constants_steps(node, place, batch):
+                    yield replace(step, phases=step.phases & source.forward_phases)
             yield from source.forward(place, node, forward_step(node, place, graph.copies(node)))
     loss = WITH_LOSS if source.has_gp else Phase.ALL
     written = tuple(loss_gradient(number) for number in range(len(graph.results)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
-from ...spec.opcodes import BACKWARD
+from ...spec.opcodes import BACKWARD, BACKWARD_WEIGHTS
 from ...spec.schedule import PREDICTING
 from ..program import ALIGNMENT, Line, Program, header
 from .batch import Batch
@@ -17,7 +17,7 @@ from .graph import Graph, as_graph
 from .ir import Step
 from .islands import Stop
 from .lifetimes import lifetimes
-from .lowering import Layer, LoweringError
+from .lowering import Kind, Layer, LoweringError
 from .mapping import choose_mapping
 from .memory_plan import ALIGNMENT as BLOCK_BYTES
 from .memory_plan import MemoryPlan
@@ -31,8 +31,8 @@ __all__ = ["Compiled", "compile_network"]
 CALIBRATING = "calibrating"
 """Name of the program of the batch that calibrates, if it isn't that of all batches."""
 DIFFERENT_PHASES = 3
-"""Lines of the program per step, on the average, if there is a phase GP: waits differ between backpropagation, GP and
-evaluation."""
+"""Lines of the program per step, on the average, if phases have other steps: waits differ between backpropagation, GP
+and evaluation."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ def compile_network(
     stops = {"program": work.stops}
     if graph.parts:
         steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, work.steps, work.stops)
-    lines = dict.fromkeys(stops, DIFFERENT_PHASES) if gradients.has_gp else {}
+    differ = gradients.has_gp or any(layer.kind is Kind.NORM for layer in layers)
+    lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}
     plan = MemoryPlan("program", "host", "state", "predictor", "activations", by_batch=("host",))
     for name, each in steps.items():
         plan.add("program", name, (lines.get(name, 1) * len(each) + 1) * ALIGNMENT, ALIGNMENT)
@@ -195,7 +196,8 @@ def _line(step: Step, graph: Graph, batch: int, config: Config, tensors: dict[st
         assert operand == "a" or not ring, f"{step.name}: only operand A can be in the ring"
         offset = tensors[name].place(step.offsets.get(operand, 0))
         fields[f"{operand}_addr"] = tensors[name].address + offset - (tensors[INPUT].address if ring else 0)
-        fields[f"{operand}_id"] = max(0, tensors[name].number)
+        if operand != "e":  # a table, which has no exponent
+            fields[f"{operand}_id"] = max(0, tensors[name].number)
         if ring:
             fields["ring"] = 1
     fields |= {f"{operand}_id": tensors[name].number for operand, name in step.numbers.items()}
@@ -214,13 +216,14 @@ def _pitches(step: Step, tensors: dict[str, Tensor]) -> dict[str, int]:
     used = {operand: tensors[name] for operand, name in step.operands.items()}
     if not any(tensor.pitch for tensor in used.values()):
         return {}
-    if step.opcode == Opcode.BACKWARD_WEIGHT:
+    if step.opcode in (*BACKWARD_WEIGHTS, Opcode.NORM_SUMS):
         roles = {"a": "x", "b": "y"}
     else:
         roles = {"a": "y", "out": "x"} if step.opcode in BACKWARD else {"a": "x", "out": "y"}
+        roles |= {"b": "x"} if step.opcode == Opcode.NORM_APPLY_BACKWARD else {}
     found = {f"{role}_pitch": used[operand].pitch for operand, role in roles.items() if used[operand].pitch}
     result = used["out"].pitch
     for operand in {"c", "d"} & set(used):
-        if step.opcode != Opcode.BACKWARD_WEIGHT and (result or used[operand].pitch):
+        if step.opcode not in BACKWARD_WEIGHTS and (result or used[operand].pitch):
             found[f"{operand}_pitch"] = used[operand].pitch or used[operand].shape[-1]
     return found

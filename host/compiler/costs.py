@@ -9,11 +9,12 @@ import torch
 
 from ...spec.commands import Command, Opcode, Phase
 from ...spec.config import Config
-from ...spec.opcodes import COMPUTE, DEPTHWISE, GEMMS, UPDATES
+from ...spec.opcodes import COMPUTE, DEPTHWISE, GEMMS, NORMS, UPDATES
 from ...spec.operands import macs, operands
 from .compiler import Compiled
 from .cost_model import Tiling
 from .islands import Island
+from .norm_tiling import norm_cycles
 from .occupancy import Shape
 
 __all__ = ["Cost", "Share", "costs", "hosted", "share"]
@@ -110,6 +111,8 @@ def _cycles(command: Command, config: Config, moved: int) -> int:
     """Expected cycles; the memory port alone decides those of updates."""
     if command.opcode in UPDATES:
         return -(-moved // config.beat_bytes)
+    if command.opcode in NORMS:
+        return int(norm_cycles(command, config, command.nb, command.yb, command.cb))
     own = config.predictor_core if command.predictor and config.n_cores > 1 else config
     i, o = (command.qb, command.cb) if command.opcode == Opcode.BACKWARD_DATA else (command.cb, command.qb)
     if command.opcode not in GEMMS:

@@ -1,11 +1,13 @@
 """A network's tensors: their numbers in the exponent table, their groups in memory, and those within others."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 
 from ...spec.config import Config
+from ...spec.norm import BACKWARD_ROW, FORWARD_ROW, GRADIENT_PLANES, STATE_ROW, SUMS_ROW, planes
 from .batch import Batch
 from .graph import Graph
 from .islands import Island
@@ -46,7 +48,8 @@ def declarations(
         if name in work.stacked:
             yield own.part(name, of, "")
         else:
-            yield own.value("activations", name, of, copied=next(free, ""))
+            group, tensor = own.value("activations", name, of, copied=next(free, ""))
+            yield group, replace(tensor, pitch=work.gapped.get(name, 0))
         if name in written:
             holder[own.number[name]] = name
     for name, layer in work.pieces.items():
@@ -66,6 +69,7 @@ class _Numbered:
         self.graph, self.operand, self.numbers = graph, operand, count()
         self.number: dict[str, int] = {}
         self.shapes = {name: value.memory_shape for name, value in graph.values.items()}
+        self.gapped = work.gapped
         self.parts: dict[str, Part] = {**graph.parts, **work.slices, **work.stacked}
 
     def value(self, group: str, name: str, of: str = "", copied: str = "") -> tuple[str, Tensor]:
@@ -79,7 +83,7 @@ class _Numbered:
         self.number[name] = self.number[numbered] if numbered else next(self.numbers)
         self.shapes[name] = self.shapes[of]
         place = self.parts[name].inside(self.parts)
-        pitch = self.shapes[place.of][-1]
+        pitch = self.gapped.get(place.of, self.shapes[place.of][-1])
         return "", Tensor(
             name, self.shapes[of], self.operand, self.number[name], pitch=pitch, whole=place.of, first=place.first
         )
@@ -89,8 +93,12 @@ class _Numbered:
         if layer.kind is Kind.MAXPOOL:
             yield "activations", Tensor(layer_tensor(layer, "index"), self.shapes[layer.output], self.operand, -1)
         if layer.weighted:
-            rows = (layer.q, layer.filter_elements)
+            rows = gradient = layer.weight_shape
+            if layer.kind is Kind.NORM:
+                gradient = (GRADIENT_PLANES + planes(BACKWARD_ROW), layer.c)  # and constants that are made with it
+                for part, row in (("statistics", STATE_ROW), ("sums", SUMS_ROW), ("constants", FORWARD_ROW)):
+                    yield "state", Tensor(layer_tensor(layer, part), (planes(row), layer.c), self.operand, -1)
             yield "state", Tensor(layer_tensor(layer, "weight"), rows, self.operand, next(self.numbers))
             yield "state", Tensor(layer_tensor(layer, "low"), rows, np.dtype("<i2"), -1)
             yield "state", Tensor(layer_tensor(layer, "momentum"), rows, np.dtype("<i4"), next(self.numbers))
-            yield "state", Tensor(layer_tensor(layer, "weight_gradient"), rows, self.operand, next(self.numbers))
+            yield "state", Tensor(layer_tensor(layer, "weight_gradient"), gradient, self.operand, next(self.numbers))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -13,6 +14,7 @@ from .island_function import IslandFunction
 from .islands import Island
 from .joins import Join, Node, placed
 from .lowering import KNOWN, Kind, Layer, LoweringError, lower
+from .operators import weights_of
 from .partition import Partition
 from .values import INPUT, Input, Value, inputs_of, output_name
 
@@ -174,10 +176,7 @@ class _Builder:
     def _layer(self, node: fx.Node) -> Layer:
         own = self.fused.get(node, [node])[0]
         layer, name = self.partition.layers[own], self.names.name(own)
-        parameters = [
-            self.captured.parameters[arg.name]
-            for arg in own.all_input_nodes if arg.name in self.captured.parameters
-        ]  # fmt: skip
+        parameters = [self.captured.parameters[arg.name] for arg in weights_of(own)]
         value = self._declare(node, output_name(name))
         if own is not node:
             self.values[value] = replace(self.values[value], shape=tuple(self.partition.bases[own][2]))
@@ -185,7 +184,15 @@ class _Builder:
             layer, name=name, relu=self.partition.layers[node].relu,
             inputs=tuple(self.value[each] for each in self._read(node)),
             parameters=(parameters[0] if parameters else "", parameters[1] if len(parameters) > 1 else ""),
+            buffers=self._statistics(own) if layer.kind is Kind.NORM else (),
         )  # fmt: skip
+
+    def _statistics(self, node: fx.Node) -> tuple[str, ...]:
+        """Names of a batch norm's buffers: running mean, running variance, and the count of batches if it has one."""
+        args: list[Any] = list(node.all_input_nodes[0].args)
+        mean, variance = (self.captured.buffers[arg.name] for arg in args[3:5])
+        count = f"{mean.rpartition('.')[0]}.num_batches_tracked".removeprefix(".")
+        return mean, variance, *(name for name in self.captured.buffers.values() if name == count)
 
     def _island(self, members: list[fx.Node]) -> Island:
         name = self.names.name(members[0])

@@ -10,6 +10,7 @@ are any, and what it must learn or keep from the true ones for that. There are t
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from math import prod
 from types import MappingProxyType
 
 from ...spec.commands import Opcode, Phase
@@ -80,4 +81,4 @@ def sgd_update(place: int, layer: Layer, phases: Phase) -> Step:
     """SGD on a layer's weights with its true gradient."""
     parts = {"a": "weight_gradient", "b": "weight", "c": "low", "out": "momentum"}
     operands = {operand: layer_tensor(layer, part) for operand, part in parts.items()}
-    return Step(Opcode.UPDATE, phases, place, operands, {"count": layer.q * layer.filter_elements, "hyper": HYPER})
+    return Step(Opcode.UPDATE, phases, place, operands, {"count": prod(layer.weight_shape), "hyper": HYPER})

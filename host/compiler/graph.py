@@ -7,7 +7,7 @@ from math import prod
 
 from .islands import Island
 from .joins import Join, Node, Part
-from .lowering import Layer
+from .lowering import Kind, Layer
 from .tensors import INPUT, layer_tensor
 from .values import Value
 
@@ -67,7 +67,11 @@ class Graph:
                 macs, elements, what = 0, 0, f"device {node.name} join"
             elif isinstance(node, Layer):
                 n = self.values[node.output].memory_shape[0]
-                macs = n * node.oh * node.ow * node.q * (node.filter_elements - 1) if node.weighted else 0
+                macs = (
+                    n * node.oh * node.ow * node.q * (node.filter_elements - 1)
+                    if node.weighted and node.kind is not Kind.NORM
+                    else 0
+                )
                 what = f"device {node.name} {node.kind.value}{' relu' * node.relu}"
             else:
                 macs, what = 0, f"host   {node.name} {' '.join(node.operators)}"

@@ -1,6 +1,7 @@
 """The commands of a layer: forward, gradient of its input, gradient of its weights, and sums and masks of gradients."""
 
 from ...spec.commands import CMode, Opcode, Phase
+from ...spec.norm import GRADIENT_PLANES
 from .ir import BACKPROPAGATION, Step
 from .lowering import Kind, Layer
 from .quantise import constant
@@ -10,11 +11,12 @@ __all__ = ["forward_step", "input_gradient_step", "sum_step", "weight_gradient_s
 
 _FORWARD = {
     Kind.GEMM: Opcode.FORWARD, Kind.DEPTHWISE: Opcode.DEPTHWISE, Kind.MAXPOOL: Opcode.MAXPOOL,
-    Kind.AVGPOOL: Opcode.AVGPOOL, Kind.UPSAMPLE: Opcode.AVGPOOL_BACKWARD,
+    Kind.AVGPOOL: Opcode.AVGPOOL, Kind.UPSAMPLE: Opcode.AVGPOOL_BACKWARD, Kind.NORM: Opcode.NORM_APPLY,
 }  # fmt: skip
 _BACKWARD = {
     Kind.GEMM: Opcode.BACKWARD_DATA, Kind.DEPTHWISE: Opcode.DEPTHWISE_BACKWARD_DATA,
     Kind.MAXPOOL: Opcode.MAXPOOL_BACKWARD, Kind.AVGPOOL: Opcode.AVGPOOL_BACKWARD, Kind.UPSAMPLE: Opcode.AVGPOOL,
+    Kind.NORM: Opcode.NORM_APPLY_BACKWARD,
 }  # fmt: skip
 _BACKWARD_WEIGHT = {Kind.GEMM: Opcode.BACKWARD_WEIGHT, Kind.DEPTHWISE: Opcode.DEPTHWISE_BACKWARD_WEIGHT}
 
@@ -23,22 +25,29 @@ def forward_step(layer: Layer, place: int, copies: bool) -> Step:
     """A layer's output from its inputs; ``copies``: at the exponent of the first."""
     fields = {"relu": int(layer.relu), "track": int(not copies), **_average_fields(layer)}
     operands = {"a": layer.inputs[0], "out": layer.output}
-    if layer.weighted:
+    if layer.weighted and layer.kind is not Kind.NORM:
         operands["b"], fields["bias"] = layer_tensor(layer, "weight"), int(layer.bias)
     if layer.kind is Kind.MAXPOOL:
         operands["b"] = layer_tensor(layer, "index")
+    numbers = {}
+    if layer.kind is Kind.NORM:
+        operands["e"], numbers["b"] = layer_tensor(layer, "constants"), layer_tensor(layer, "weight")
     if layer.addend:
         operands["c"], fields["c_mode"] = layer.addend, int(CMode.ADD)
-    return Step(_FORWARD[layer.kind], Phase.ALL, place, operands, fields)
+    return Step(_FORWARD[layer.kind], Phase.ALL, place, operands, fields, numbers=numbers)
 
 
 def input_gradient_step(layer: Layer, place: int, gradient: str, result: str, mode: CMode, *others: str) -> Step:
     """The gradient of a layer's input from that of its output, with the tensors ``others`` as operands C and D."""
     fields = {"track": 1, "c_mode": int(mode), **_average_fields(layer)}
     operands = {"a": gradient, "out": result, **dict(zip("cd", others, strict=False))}
+    offsets = {}
     if layer.weighted or layer.kind is Kind.MAXPOOL:
         operands["b"] = layer_tensor(layer, "index" if layer.kind is Kind.MAXPOOL else "weight")
-    return Step(_BACKWARD[layer.kind], BACKPROPAGATION, place, operands, fields)
+    if layer.kind is Kind.NORM:
+        operands |= {"b": layer.inputs[0], "e": layer_tensor(layer, "weight_gradient")}
+        offsets["e"] = GRADIENT_PLANES * layer.c
+    return Step(_BACKWARD[layer.kind], BACKPROPAGATION, place, operands, fields, offsets=offsets)
 
 
 def sum_step(

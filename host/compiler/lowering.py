@@ -6,6 +6,7 @@ from enum import Enum
 from torch import nn
 
 from ...spec.config import Config
+from ...spec.norm import WEIGHT_PLANES
 from ...spec.numerics import operand_max
 from .module_checks import Refused, check_module, check_parameters, require
 from .values import INPUT, output_name
@@ -27,6 +28,8 @@ class Kind(Enum):
     AVGPOOL = "avgpool"
     UPSAMPLE = "upsample"
     """Each value r by s times."""
+    NORM = "norm"
+    """Batch norm."""
     JOIN = "join"
     """A concatenation along channels, which becomes a Join."""
 
@@ -37,7 +40,8 @@ class Layer:
 
     ``parameters`` are the state-dict names of weight and bias ("" for none), ``torch_shape`` the weight's
     shape there; ``frozen``: they aren't trained. ``scale`` is the constant of an AVGPOOL. ``inputs`` are names of
-    values: the one that it computes from, and perhaps another that is added to the result, before a ReLU.
+    values: the one that it computes from, and perhaps another that is added to the result, before a ReLU. A NORM has
+    gamma and beta as parameters, and the names of its running mean, variance and count of batches as ``buffers``.
     """
 
     kind: Kind
@@ -59,16 +63,29 @@ class Layer:
     torch_shape: tuple[int, ...] = ()
     inputs: tuple[str, ...] = ()
     frozen: bool = False
+    buffers: tuple[str, ...] = ()
+    epsilon: float = 0.0
+    momentum: float = 0.0
 
     @property
     def weighted(self) -> bool:
         """True if it has weights."""
-        return self.kind in (Kind.GEMM, Kind.DEPTHWISE)
+        return self.kind in (Kind.GEMM, Kind.DEPTHWISE, Kind.NORM)
 
     @property
     def trains(self) -> bool:
         """True if its weights are trained."""
         return self.weighted and not self.frozen
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """Its tensors that outlast a batch."""
+        return ("weight", "low", "momentum", *["statistics"] * (self.kind is Kind.NORM))
+
+    @property
+    def weight_shape(self) -> tuple[int, int]:
+        """Shape of its weights in memory: filters, or gamma and beta."""
+        return (WEIGHT_PLANES, self.c) if self.kind is Kind.NORM else (self.q, self.filter_elements)
 
     @property
     def addend(self) -> str:

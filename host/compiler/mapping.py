@@ -9,8 +9,9 @@ import numpy as np
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
 from ...spec.numerics import TENSOR_BYTES
-from ...spec.opcodes import AVERAGES, MAXIMA
+from ...spec.opcodes import AVERAGES, MAXIMA, NORMS
 from .cost_model import Tiling
+from .norm_tiling import norm_cycles, norm_tile
 from .occupancy import LIMITS, Shape, limits, occupancy
 
 __all__ = ["Mapping", "MappingError", "choose_mapping", "tile_bound"]
@@ -42,6 +43,12 @@ def choose_mapping(command: Command, config: Config, name: str = "") -> Mapping:
 
     The command's own tile fields are ignored. Raises :class:`MappingError`, which calls the layer ``name``.
     """
+    if command.opcode in NORMS:
+        tile = norm_tile(command, config)
+        if tile is None:
+            raise MappingError(f"{name or f'layer {command.layer}'} {command.opcode.name.lower()}: no tile fits")
+        n, y, c = tile
+        return Mapping(0, 0, n, y, c, c, norm_cycles(command, config, n, y, c))
     own = config.predictor_core if command.predictor and config.n_cores > 1 else config
     result = _search(Shape.of(command), own)
     if isinstance(result, str):

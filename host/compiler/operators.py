@@ -4,6 +4,7 @@ Each handler returns a :class:`Layer` without name and inputs, or raises Refused
 compute this one; the host then does.
 """
 
+import operator
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -17,9 +18,10 @@ from .capture import shape_of
 from .lowering import Kind, Layer
 from .module_checks import require
 
-__all__ = ["IDENTITIES", "VIEWS", "argument", "data_of", "layer_of"]
+__all__ = ["BATCH_NORM", "IDENTITIES", "VIEWS", "argument", "data_of", "is_norm", "layer_of", "weights_of"]
 
 _ATEN = torch.ops.aten
+BATCH_NORM = _ATEN._native_batch_norm_legit_functional.default
 IDENTITIES = frozenset(
     {_ATEN.alias.default, _ATEN.clone.default, _ATEN.contiguous.default, _ATEN.lift_fresh_copy.default}
 )
@@ -40,9 +42,26 @@ def argument(node: fx.Node, place: int, name: str, default=None):
     return node.kwargs.get(name, default)
 
 
+def is_norm(node: fx.Node) -> bool:
+    """True if a node is the result of a batch norm, beside which that has new statistics."""
+    args: list[Any] = list(node.args)
+    return node.target is operator.getitem and args[0].target is BATCH_NORM and args[1] == 0
+
+
+def weights_of(node: fx.Node) -> list[fx.Node]:
+    """The arguments of an operator that are nodes, but no values."""
+    args: list[Any] = list(node.args)
+    if is_norm(node):
+        return [arg for arg in args[0].args[1:3] if arg is not None]
+    data = data_of(node)
+    return [arg for arg in (*args[1:], *node.kwargs.values()) if isinstance(arg, fx.Node) and arg not in data]
+
+
 def data_of(node: fx.Node) -> list[Any]:
     """The arguments of an operator of the machine that are values, not weights."""
     args: list[Any] = list(node.args)
+    if is_norm(node):
+        return [args[0].args[0]]
     if node.target is _ATEN.cat.default:
         return list(args[0])
     return args[: 2 if node.target is _ATEN.add.Tensor else 1]
@@ -55,8 +74,8 @@ def layer_of(
 
     ``shapes`` are those of its operands in memory [n, y, x, channel]. ``flat``: the node sees the first one flattened.
     """
-    handler = _HANDLERS.get(node.target)
-    if handler is None:
+    handler = _norm if is_norm(node) else _HANDLERS.get(node.target)
+    if handler is None or (handler is _norm and not config.batch_norm):
         return None
     require(not flat or handler in (_linear, _relu), "its operand is flattened")
     require(handler not in _OF_IMAGES or len(shape_of(data_of(node)[0])) == 4, "its operand isn't [N, C, H, W]")
@@ -71,6 +90,8 @@ def layer_of(
     require(max(layer.c, layer.q, layer.h, layer.w, layer.oh, layer.ow) <= 65535, "more than 65535 channels or pixels")
     require(layer.kind is not Kind.DEPTHWISE or config.depthwise, f"groups = {layer.c}, without Config.depthwise")
     taps = layer.r * layer.s
+    values = batch * layer.h * layer.w
+    require(layer.kind is not Kind.NORM or 2 <= values <= config.max_values, f"{values} values a channel")
     require(layer.kind is not Kind.MAXPOOL or taps <= operand_max(config.operand_width), f"a window of {taps} elements")
     averages = layer.kind in (Kind.AVGPOOL, Kind.UPSAMPLE)
     require(not averages or taps <= config.max_average_taps, f"a window of {taps} elements")
@@ -137,6 +158,16 @@ def _add(node, shapes, flat):
     require(argument(node, 2, "alpha", 1) == 1, "alpha isn't 1")
     _, h, w, c = shapes[0]
     return Layer(Kind.AVGPOOL, "", c, h, w, c, h, w)
+
+
+def _norm(node, shapes, flat):
+    _, weight, bias, mean, variance, training, momentum, epsilon = node.args[0].args
+    require(weight is not None and bias is not None, "it has no gamma and beta")
+    require(training and mean is not None and variance is not None, "it has no running statistics")
+    require(momentum and 2**-16 < momentum < 1, f"momentum = {momentum}")
+    require(len(shape_of(node)) in (2, 4), "its channels aren't last in memory")
+    _, h, w, c = shapes[0]
+    return Layer(Kind.NORM, "", c, h, w, c, h, w, torch_shape=(c,), epsilon=epsilon, momentum=momentum)
 
 
 def _cat(node, shapes, flat):

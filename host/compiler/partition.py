@@ -15,7 +15,7 @@ from ...spec.config import Config
 from .capture import Captured, shape_of
 from .lowering import Layer
 from .module_checks import Refused
-from .operators import IDENTITIES, VIEWS, data_of, layer_of
+from .operators import BATCH_NORM, IDENTITIES, VIEWS, data_of, is_norm, layer_of, weights_of
 from .values import Value
 
 __all__ = ["Partition"]
@@ -47,6 +47,7 @@ class Partition:
         }
         self.repeated: set[fx.Node] = set()
         self.host: list[fx.Node] = []
+        self.norms: set[fx.Node] = set()
         self._from_input: set[fx.Node] = set(captured.inputs)
         self._trainable = {node for node in captured.nodes if node.name in captured.parameters}
         self._real = {node for node in captured.inputs if node.meta["val"].dtype.is_floating_point}
@@ -118,6 +119,11 @@ class Partition:
         if views or (node not in self._real and not (node in self._trainable and node in self._from_input)):
             self._repeat(node)
             return
+        if node.target is BATCH_NORM and self._is_layer(node):
+            self.norms.add(node)  # its results are getitem's: the first is a layer, the others are the device's state
+            return
+        if inputs[0] in self.norms and node.args[1] != 0:
+            return
         layer = self._layer(node)
         if layer is None:
             self._to_host(node)
@@ -126,6 +132,11 @@ class Partition:
         _, flat, shape = self.bases[data_of(node)[0]]
         relu = node.target is torch.ops.aten.relu.default
         self.bases[node] = (node, flat, shape) if relu else (node, False, shape_of(node))
+
+    def _is_layer(self, norm: fx.Node) -> bool:
+        """True if the machine computes a batch norm."""
+        results = [each for each in norm.users if each.args[1] == 0]
+        return len(results) == 1 and self._layer(results[0]) is not None
 
     def _to_host(self, node: fx.Node) -> None:
         self.repeated.discard(node)
@@ -161,9 +172,7 @@ class Partition:
             return None
         if any(not self.bases[arg][0].meta["val"].dtype.is_floating_point for arg in data):
             return None
-        weights = [
-            arg for arg in (*node.args[1:], *node.kwargs.values()) if isinstance(arg, fx.Node) and arg not in data
-        ]
+        weights = weights_of(node)
         if any(arg.name not in self.captured.parameters or len(arg.users) > 1 for arg in weights):
             return None
         frozen = {self.captured.parameters[arg.name] in self.captured.frozen for arg in weights}
@@ -176,6 +185,9 @@ class Partition:
             return None
         if len(data) > 1 and not cat and all(self.bases[arg][0] in self.captured.inputs for arg in data):
             return None  # only operand A of a command can be in the ring of inputs
+        if is_norm(node) and self.bases[data[0]][0] in self.captured.inputs:
+            self.reasons[node] = "its operand is an argument, and lies in the ring of inputs"
+            return None
         try:
             layer = layer_of(node, shapes, flat, self.batch, self.config)
         except Refused as refused:

@@ -48,7 +48,7 @@ class Predictor(GradientSource):
     def __init__(self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted"):
         self.kind = kind
         self.batch, self.config = batch, config
-        trained = {place: layer for place, layer in enumerate(layers) if layer.trains}
+        trained = {place: layer for place, layer in enumerate(layers) if layer.trains and layer.kind is not Kind.NORM}
         self.unpredicted = {layer.name: why for layer in trained.values() if (why := self._why_not(layer))}
         self.places = [place for place, layer in trained.items() if layer.name not in self.unpredicted]
         self.layers = [layers[place] for place in self.places]

@@ -15,7 +15,7 @@ from ...spec.config import Config
 from ...spec.numerics import MEAN_SHIFT
 from .gradient_source import GradientSource, sgd_update
 from .ir import BACKPROPAGATION, WITH_LOSS, Step
-from .lowering import Layer
+from .lowering import Kind, Layer
 from .quantise import constant, operand_type
 from .tensors import KEPT_SHIFT, Tensor, layer_tensor
 
@@ -38,7 +38,7 @@ class Substitute(GradientSource):
     forward_phases = WITH_LOSS
 
     def __init__(self, layers: list[Layer], config: Config, kind: str):
-        self.layers = [layer for layer in layers if layer.trains]
+        self.layers = [layer for layer in layers if _trains(layer)]
         self.config, self.kind = config, kind
 
     @property
@@ -62,7 +62,7 @@ class Substitute(GradientSource):
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         """The forward pass, which GP batches do without; they only update."""
         yield replace(forward, phases=WITH_LOSS)
-        if layer.trains and self.kind != "skip":
+        if _trains(layer) and self.kind != "skip":
             yield self.gp_gradient(layer, sgd_update(place, layer, Phase.GP))
 
     def gp_gradient(self, layer: Layer, update: Step) -> Step:
@@ -74,7 +74,7 @@ class Substitute(GradientSource):
 
     def update(self, place: int, layer: Layer) -> Iterator[Step]:
         yield from super().update(place, layer)
-        if self.kind in _KEEPING:
+        if self.kind in _KEEPING and _trains(layer):
             yield self._keep(place, layer)
 
     def _keep(self, place: int, layer: Layer) -> Step:
@@ -90,3 +90,8 @@ class Substitute(GradientSource):
             {"n": 1, "h": layer.q, "w": 1, "c": elements, "oh": layer.q, "ow": 1, "q": elements, "r": 1, "s": 1,
              "stride": 1},
         )  # fmt: skip
+
+
+def _trains(layer: Layer) -> bool:
+    """True if GP batches train a layer: gamma and beta of batch norms are frozen."""
+    return layer.trains and layer.kind is not Kind.NORM

@@ -27,7 +27,7 @@ PREDICTOR_UNUSED = "predictor.unused"
 """Block of the predictor memory that no tensor takes."""
 
 LAYER_PARTS = (
-    "output", "index", "gradient", "weight", "low", "momentum", "weight_gradient",
+    "output", "index", "gradient", "weight", "low", "momentum", "weight_gradient", "statistics", "sums", "constants",
     "scale", "reorganised", "hidden", "hidden_gradient", "predicted", "kept",
 )  # fmt: skip
 """A layer's tensors: its own in the first line, in the second those of the source of its gradients."""

@@ -82,6 +82,11 @@ class IslandState:
             self.momenta[name] = hyper.momentum * momentum + decayed
             self.parameters[name] = parameter - hyper.learning_rate * self.momenta[name]
 
+    def count(self, names: Iterable[str], batches: int) -> None:
+        """Add a number of batches to the counts that batch norms of the device have."""
+        for name in names:
+            self.buffers[name] = self.buffers[name] + batches
+
     def move(self, buffers: Mapping[str, torch.Tensor]) -> None:
         """Replace buffers; they keep their types."""
         for name, value in buffers.items():

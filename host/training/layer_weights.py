@@ -8,18 +8,24 @@ from torch import nn
 
 from ..compiler.graph import Graph
 from ..compiler.islands import Island
-from ..compiler.lowering import Layer, LoweringError
+from ..compiler.lowering import Kind, Layer, LoweringError
+from ..compiler.norm_state import export_states, import_states
 
-__all__ = ["canonical_names", "from_rows", "to_rows"]
+__all__ = ["canonical_names", "from_rows", "from_statistics", "to_rows", "to_statistics"]
 
 
 def to_rows(layer: Layer, state: Mapping) -> np.ndarray:
-    """A layer's filters as rows [r][s][c] and bias, float64; raises LoweringError if one isn't finite."""
+    """A layer's filters as rows [r][s][c] and bias, or a batch norm's planes; LoweringError if one isn't finite."""
     shape = (layer.q, layer.depth, layer.r, layer.s)
     weight, bias = layer.parameters
+    if layer.kind is Kind.NORM:
+        return _finite(layer, np.stack([np.asarray(state[name], np.float64) for name in layer.parameters]))
     filters = np.asarray(state[weight], np.float64).reshape(shape).transpose(0, 2, 3, 1).reshape(layer.q, -1)
     biases = np.asarray(state[bias], np.float64) if bias else np.zeros(layer.q)
-    rows = np.concatenate([filters, biases[:, None]], axis=1)
+    return _finite(layer, np.concatenate([filters, biases[:, None]], axis=1))
+
+
+def _finite(layer: Layer, rows: np.ndarray) -> np.ndarray:
     if not np.isfinite(rows).all():
         raise LoweringError(f"{layer.name}: weights must be finite")
     return rows
@@ -28,9 +34,24 @@ def to_rows(layer: Layer, state: Mapping) -> np.ndarray:
 def from_rows(layer: Layer, rows: np.ndarray) -> dict[str, torch.Tensor]:
     """The layer's part of a state dict."""
     weight, bias = layer.parameters
+    if layer.kind is Kind.NORM:
+        return {name: torch.from_numpy(plane.copy()) for name, plane in zip(layer.parameters, rows, strict=True)}
     filters = rows[:, :-1].reshape(layer.q, layer.r, layer.s, layer.depth).transpose(0, 3, 1, 2)
     found = {weight: torch.from_numpy(filters.reshape(layer.torch_shape).copy())}
     return found | ({bias: torch.from_numpy(rows[:, -1].copy())} if bias else {})
+
+
+def to_statistics(layer: Layer, state: Mapping) -> np.ndarray:
+    """The table of a batch norm's running statistics."""
+    mean, variance = (np.asarray(state[name], np.float64) for name in layer.buffers[:2])
+    return import_states(mean, variance)
+
+
+def from_statistics(layer: Layer, table: np.ndarray) -> dict[str, torch.Tensor]:
+    """Running mean and variance in a state dict."""
+    return {
+        name: torch.from_numpy(array) for name, array in zip(layer.buffers[:2], export_states(table), strict=True)
+    }  # fmt: skip
 
 
 def canonical_names(module: nn.Module, graph: Graph) -> dict[str, str]:

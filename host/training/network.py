@@ -7,11 +7,12 @@ import numpy as np
 
 from ...spec.config import Config
 from ...spec.numerics import EXP_MIN
+from ...spec.phases import EVALUATION
 from ...spec.registers import Status
 from ..compiler.compiler import Compiled, compile_network
 from ..compiler.front_end import graph_of
 from ..compiler.ir import HYPER
-from ..compiler.lowering import Layer
+from ..compiler.lowering import Kind, Layer
 from ..compiler.predictor_steps import ADAM_HYPER, BETAS
 from ..compiler.quantise import constant, join_master, master_exponent, split_master
 from ..compiler.tensors import INPUT, Tensor, layer_tensor
@@ -23,13 +24,10 @@ from ..islands.tensor_access import read_tensor, write_tensor, zero_tensor
 from ..program import Program
 from .exchange import input_exponent, read_results, write_inputs, write_loss_gradients
 from .gradient_state import GradientState, gradient_state
-from .layer_weights import canonical_names, from_rows, to_rows
+from .layer_weights import canonical_names, from_rows, from_statistics, to_rows, to_statistics
 from .loss import Loss, loss_and_gradients
 
 __all__ = ["Network"]
-
-STATE = ("weight", "low", "momentum")
-"""A layer's tensors that make up its state."""
 
 
 class Network:
@@ -75,7 +73,7 @@ class Network:
         self.compiled: Compiled = compile_network(graph, batch, config, ring_entries, source)
         self.gradient_state: GradientState = gradient_state(self.compiled)
         self._names = canonical_names(module, graph)
-        on_device = {name for layer in self.weighted for name in layer.parameters}
+        on_device = {name for layer in self.weighted for name in (*layer.parameters, *layer.buffers[:2])}
         self.islands = Islands(self.compiled, [name for name in self._names.values() if name not in on_device])
 
     @property
@@ -109,6 +107,11 @@ class Network:
     def trained(self) -> list[Layer]:
         """The layers whose weights are trained."""
         return [layer for layer in self.layers if layer.trains]
+
+    @property
+    def normed(self) -> list[Layer]:
+        """The batch norms."""
+        return [layer for layer in self.layers if layer.kind is Kind.NORM]
 
     # --- setting up -------------------------------------------------------------------------------
 
@@ -149,6 +152,8 @@ class Network:
                 zero_tensor(device, self._tensor(layer, part))
             device.set_exponents(self._tensor(layer, "weight").number, exponent, exponent)
             device.set_exponents(self._tensor(layer, "momentum").number, EXP_MIN, EXP_MIN)
+        for layer in self.normed:
+            write_tensor(device, self._tensor(layer, "statistics"), to_statistics(layer, state))
         self.islands.state.load(state)
         self.gradient_state.load(device, seed)
 
@@ -162,6 +167,8 @@ class Network:
             high, low = (read_tensor(device, self._tensor(layer, part)) for part in ("weight", "low"))
             rows = join_master(high, low, exponent)
             state |= from_rows(layer, rows)
+        for layer in self.normed:
+            state |= from_statistics(layer, read_tensor(device, self._tensor(layer, "statistics")))
         return {name: state[canonical].clone() for name, canonical in self._names.items()}
 
     def snapshot(self, device: Device) -> dict[str, np.ndarray]:
@@ -195,7 +202,7 @@ class Network:
         """
         digest = hashlib.sha256()
         for layer in self.weighted:
-            for part in STATE:
+            for part in layer.state:
                 digest.update(read_tensor(device, self._tensor(layer, part)).tobytes())
             for part in ("weight", "momentum"):
                 digest.update(repr(device.exponents(self._tensor(layer, part).number)).encode())
@@ -203,7 +210,7 @@ class Network:
         return digest.hexdigest()
 
     def _state_names(self):
-        return [layer_tensor(layer, part) for layer in self.weighted for part in STATE]
+        return [layer_tensor(layer, part) for layer in self.weighted for part in layer.state]
 
     def _numbers(self):
         """Numbers of the tensors that have exponents."""
@@ -250,6 +257,9 @@ class Network:
         if self.ring_entries > 1:
             device.set_ring_index(0)
         self.islands.begin(scheduled if phase is None else [phase] * batches, moment, calibrate=calibrate)
+        self.islands.state.count(
+            [name for layer in self.normed for name in layer.buffers[2:]], 0 if phase == EVALUATION else batches
+        )
         device.start(self.compiled.calibrating if calibrate else self.program, phase, batches, calibrate)
 
     def wait(self, device: Device) -> Status:

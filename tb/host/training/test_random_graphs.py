@@ -57,7 +57,7 @@ def relative(found, expected):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gradients_are_those_of_torch(seed):
-    wide = replace(TINY, n_tensors=512)
+    wide = replace(TINY, n_tensors=512, batch_norm=seed % 2 == 1)
     module, network, images, labels = made(seed, wide)
     device = GoldenDevice(wide, MEMORY)
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
@@ -82,16 +82,17 @@ def test_gradients_are_those_of_torch(seed):
 
 
 def test_the_graphs_have_what_is_to_be_tested():
-    layers = islands = sums = masks = shared = joins = 0
+    layers = islands = sums = masks = shared = joins = norms = 0
     for seed in SEEDS:
-        _, network, _, _ = made(seed, replace(TINY, n_tensors=512))
+        _, network, _, _ = made(seed, replace(TINY, n_tensors=512, batch_norm=seed % 2 == 1))
         graph = network.compiled.graph
         layers, islands = layers + len(graph.layers), islands + len(graph.islands)
         sums += sum(len(layer.inputs) == 2 for layer in graph.layers)
         masks += sum(layer.relu for layer in graph.layers)
         shared += sum(".part" in name for name in network.tensors)
         joins += sum(isinstance(node, Join) for node in graph.nodes)
-    assert layers > 100 and islands > 40 and min(sums, masks, shared, joins) > 10
+        norms += len(network.normed)
+    assert layers > 100 and islands > 25 and min(sums, masks, shared, joins, norms) > 10
 
 
 @pytest.mark.parametrize("seed, variant", [(1, "baseline"), (4, "baseline"), (11, "baseline"), (2, "max"), (9, "max")])
