@@ -107,7 +107,6 @@ class Config:
         require(1 <= self.n_predicted <= 65535, "n_predicted", self.n_predicted, "1 <= n_predicted <= 65535")
         depth = self.predictor_depth
         require(is_power_of_two(depth) and 2 <= depth <= 64, "predictor_depth", depth, "a power of two in 2..64")
-        require(not self.clamps, "clamps", self.clamps, "clamps is False (not built yet)")
         if self.batch_norm:
             require(self.operand_width == 16, "operand_width", self.operand_width, "16 where batch_norm is True")
             require(self.acc_width >= 48, "acc_width", self.acc_width, "acc_width >= 48 where batch_norm is True")

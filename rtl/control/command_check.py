@@ -86,6 +86,9 @@ class CommandCheck(wiring.Component):
         compute, update = is_compute(opcode), is_update(opcode)
         missing = set(Opcode) - set(built(config))
         wrong = opcode.matches(*sorted(missing)) if missing else Const(0)
+        if config.clamps:
+            clamped = (command.bound_mantissa | command.slope) != 0
+            wrong |= compute & clamped & (command.predictor | (c_mode == CMode.ADD_MASK))
         if config.predicts:
             last = Source.RANDOM if config.random_signs else Source.ZERO
             source = (opcode == Opcode.UPDATE) & (command.source > last)

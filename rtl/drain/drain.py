@@ -2,12 +2,14 @@
 
 from types import SimpleNamespace
 
-from amaranth import Module, Mux, ResetInserter, Signal, signed
+from amaranth import Const, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...spec.commands import CMode
 from ...spec.config import Config
 from ...spec.microcode.descriptors import DRAIN
+from ...spec.numerics import BOUND_BITS, BOUND_SHIFT
 from ..lib.clock_gate import clock_gate
 from ..lib.delay import delayed
 from ..lib.interfaces import (
@@ -21,10 +23,11 @@ from ..lib.interfaces import (
     descriptor_stream,
 )
 from ..lib.maximum import Maximum
+from ..lib.requantise import Requantise
 from ..lib.skid import Skid
 from ..memory.scratchpad import Scratchpad
 from .bias import BiasMemory
-from .epilogue import Epilogue, n_lanes, sum_width
+from .epilogue import Epilogue, n_lanes, result_latency, sum_width
 from .lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts
 from .reorganise import Reorganise
 from .walk import DrainWalk
@@ -110,11 +113,11 @@ class Drain(wiring.Component):
         d = Signal(descriptor_layout(DRAIN))
         m.submodules.walk = walk = DrainWalk(config)
         m.submodules.steps = steps = Skid(walk.step.shape())
-        epilogue = Epilogue(config)
+        epilogue, latency = Epilogue(config), result_latency(config)
         active = epilogue.mask.any() | self.reset
-        gate = clock_gate(m, platform, "epilogue", active, Epilogue.LATENCY + 1, reset=False)
+        gate = clock_gate(m, platform, "epilogue", active, max(Epilogue.LATENCY + 1, latency), reset=False)
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
-        m.submodules.tracker = tracker = Maximum(config, sum_width(config))
+        m.submodules.tracker = tracker = Maximum(config, sum_width(config), limited=config.clamps)
         en, held, summing, summed = Signal(), Signal(), Signal(), Signal()  # summed: by the array
         step = Signal.like(walk.step)
         m.d.comb += [
@@ -134,6 +137,8 @@ class Drain(wiring.Component):
         self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
+        if config.clamps:
+            self._clamps(m, d, epilogue, tracker)
         full, tail = lane_masks(m, config, d)
         lane_shifts(m, d, en, before, tail, epilogue)
         m.d.comb += [
@@ -146,7 +151,7 @@ class Drain(wiring.Component):
 
         offsets = lane_offsets(m, config, d)
         lane_addresses(m, config, d, self.c_read, step.address, offsets, en)
-        leaving = delayed(m, entering.address, Epilogue.LATENCY - 1, reset=False)
+        leaving = delayed(m, entering.address, latency - 1, reset=False)
         lane_addresses(m, config, d, self.c_write, leaving, offsets)
         for lane, operand in enumerate(epilogue.o):
             m.d.comb += self.c_write.data[lane].eq(operand)
@@ -246,6 +251,21 @@ class Drain(wiring.Component):
             psum = sums[lane] if lane < self._config.cols else 0
             pooled = self.vector.payload[lane] if lane < self._config.rows else 0
             m.d.comb += [x.eq(Mux(zeros, 0, Mux(chosen, pooled, psum))), epilogue.c[lane].eq(self.c_read.data[lane])]
+
+    def _clamps(self, m, d, epilogue, tracker):
+        """Bound and slope; they are ready before the first vector enters."""
+        width = self._config.operand_width
+        m.submodules.bound = bound = Requantise(
+            BOUND_BITS + 1, width + 1, shift_min=-BOUND_SHIFT, shift_max=BOUND_SHIFT
+        )
+        bounds, masks = Signal(), Signal()
+        within = bounds & ~bound.o[width - 1]  # there are operands beyond it
+        m.d.sync += [
+            bounds.eq(d.bound != 0), masks.eq(d.c_mode == CMode.MASK), epilogue.bound.eq(bound.o),
+            epilogue.bounded.eq(within & ~masks), epilogue.cut.eq(within & masks),
+            tracker.limit.eq(Mux(bounds & ~masks, BOUND_BITS - d.shift_bound, Const(127, signed(8)))),
+        ]  # fmt: skip
+        m.d.comb += [bound.i.eq(d.bound), bound.shift.eq(d.shift_bound), epilogue.slope.eq(d.slope)]
 
     def _bias(self, m, d, entering, moving, epilogue):
         """Read biases by lane (word o) or, with swap, by position (element i on all lanes)."""

@@ -6,11 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.commands import CMode
 from ...spec.config import Config
-from ...spec.numerics import SHIFT_MAX, SHIFT_MIN
+from ...spec.numerics import SHIFT_MAX, SHIFT_MIN, SLOPE_BITS
 from ..lib.delay import delayed
 from ..lib.requantise import Requantise, beyond, saturated
+from .activation import Activation
 
-__all__ = ["SHIFT_C_MAX", "Epilogue", "EpilogueLane", "n_lanes", "sum_width"]
+__all__ = ["SHIFT_C_MAX", "Epilogue", "EpilogueLane", "n_lanes", "result_latency", "sum_width"]
 
 SHIFT_C_MAX = 31
 """Range of the shift that aligns the C operand and the bias: -31..31."""
@@ -26,8 +27,20 @@ def sum_width(config: Config) -> int:
     return config.acc_width + 2
 
 
+def result_latency(config: Config) -> int:
+    """Cycles from a sum to its result: with ``Config.clamps``, some more than to its maximum."""
+    return EpilogueLane.LATENCY + (Activation.LATENCY - 1 if config.clamps else 0)
+
+
+def _clamp_ports(config):
+    """Ports of bounds and slopes, which stand still."""
+    if not config.clamps:
+        return {}
+    return {"bound": In(config.operand_width - 1), "bounded": In(1), "cut": In(1), "slope": In(SLOPE_BITS)}
+
+
 class EpilogueLane(wiring.Component):
-    """Takes one element a cycle through steps 1 to 5 and 7 of docs/machine.md.
+    """Takes one element a cycle through steps 1 to 6 of docs/machine.md, and those of a bound and a slope.
 
     Members
     -------
@@ -47,8 +60,14 @@ class EpilogueLane(wiring.Component):
         give zero where C <= 0; with ``add``, where C is the mark of a masked element, the least value
     relu : In(1)
         give zero for negative results; stands still
+    bound, slope : In(config.operand_width - 1), In(SLOPE_BITS)
+        bound of results or C, slope in place of zero (if it isn't 0); stand still; with ``Config.clamps``
+    cut : In(1)
+        with ``masked``, give zero where C is not below the bound; stands still; with ``Config.clamps``
+    bounded : In(1)
+        results are at most the bound; ``LATENCY - 1`` cycles after ``x``; with ``Config.clamps``
     o : Out(signed(config.operand_width))
-        the result
+        the result, ``result_latency(config)`` cycles after ``x``
     magnitude : Out(sum_width(config))
         its magnitude before it saturates
     saturated : Out(1)
@@ -56,13 +75,14 @@ class EpilogueLane(wiring.Component):
 
     Timing
     ------
-    Free-running: results follow ``LATENCY`` cycles after ``x``.
+    Free-running: ``magnitude`` and ``saturated`` follow ``LATENCY`` cycles after ``x``.
     """
 
     LATENCY = Requantise.LATENCY + 4
     BIAS_LATENCY = Requantise.LATENCY
 
     def __init__(self, config: Config):
+        self._config = config
         self._acc_width = config.acc_width
         self._operand_width = config.operand_width
         self._predicts = config.predicts
@@ -71,6 +91,7 @@ class EpilogueLane(wiring.Component):
             "c": In(signed(config.operand_width)), "shift_c": In(range(-SHIFT_C_MAX, SHIFT_C_MAX + 1)),
             "bias": In(signed(config.acc_width)),
             "add": In(1), "masked": In(1), "relu": In(1), **({"subtract": In(1)} if config.predicts else {}),
+            **_clamp_ports(config),
             "o": Out(signed(config.operand_width)), "magnitude": Out(sum_width(config)), "saturated": Out(1),
         })  # fmt: skip
 
@@ -91,8 +112,8 @@ class EpilogueLane(wiring.Component):
         if self._predicts:
             m.d.comb += scale_c.negate.eq(self.subtract)
         drop = Signal()
-        low = self.c[:-1].any()  # the least value has its sign only
-        m.d.comb += drop.eq(self.masked & Mux(self.add, self.c[-1] & ~low, self.c[-1] | ~low))
+        rest = self.c[:-1].any()  # the least value has its sign only
+        m.d.comb += drop.eq(self.masked & Mux(self.add, self.c[-1] & ~rest, self.c[-1] | ~rest))
         s4_drop = delayed(m, drop, Requantise.LATENCY + 2, reset=False)
 
         s3_sum = Signal(signed(self._acc_width + 1), reset_less=True)
@@ -107,17 +128,35 @@ class EpilogueLane(wiring.Component):
             s5_sum.eq(Mux(dropped, 0, s4_sum)),
             s5_over.eq(~dropped & beyond(s4_sum, self._operand_width)),
         ]
-        m.d.comb += dropped.eq(s4_drop | (self.relu & (s4_sum < 0)))
+        low = s4_drop | (self.relu & (s4_sum < 0))
 
         operand, over = saturated(s5_sum, self._operand_width, over=s5_over)
         sign = s5_sum[-1]
         magnitude = (s5_sum ^ sign.replicate(len(s5_sum))).as_unsigned() + sign
         results = {"o": operand, "saturated": over, "magnitude": magnitude}
+        if self._config.clamps:
+            m.d.comb += dropped.eq(self._activate(m, low, results.pop("o")))
+            results["saturated"] = over & (sign | ~self.bounded)
+        else:
+            m.d.comb += dropped.eq(low)
         for name, value in results.items():
             s6 = Signal.like(getattr(self, name), name=f"s6_{name}", reset_less=True)
             m.d.sync += s6.eq(value)
             m.d.comb += getattr(self, name).eq(s6)
         return m
+
+    def _activate(self, m, low, operand):
+        """Give ``operand`` its bound or slope; 1 if the sum in stage 4, which is ``low`` or not, becomes 0."""
+        m.submodules.activation = activation = Activation(self._config)
+        s1_c, s1_cut = (delayed(m, each, 1, reset=False) for each in (self.c, self.masked & self.cut))
+        s2_cut, leaky = Signal(reset_less=True), Signal(reset_less=True)
+        m.d.sync += [s2_cut.eq(s1_cut & ~s1_c[-1] & (s1_c[:-1] >= self.bound)), leaky.eq(self.slope != 0)]
+        m.d.comb += [
+            activation.i.eq(operand), activation.low.eq(delayed(m, low & leaky, 1, reset=False)),
+            activation.bounded.eq(self.bounded), activation.bound.eq(self.bound), activation.slope.eq(self.slope),
+            self.o.eq(activation.o),
+        ]  # fmt: skip
+        return (low & ~leaky) | delayed(m, s2_cut, Requantise.LATENCY, reset=False)
 
 
 class Epilogue(wiring.Component):
@@ -135,16 +174,19 @@ class Epilogue(wiring.Component):
         the biases, ``BIAS_LATENCY`` cycles after ``x``
     c_mode, shift_c, relu : In
         stand still
+    bound, bounded, cut, slope : In
+        stand still, see :class:`EpilogueLane`; with ``Config.clamps``
     o, o_mask : Out
         results and their lanes
     magnitudes : Out(sum_width(config))
-        OR of the magnitudes in lanes that count, one cycle after ``o``
+        OR of the magnitudes in lanes that count
     saturations : Out(range(n + 1))
-        number of results that saturated, one cycle after ``o``
+        number of results that saturated
 
     Timing
     ------
-    Free-running: ``o`` follows ``LATENCY`` cycles after ``x``.
+    Free-running: ``magnitudes`` and ``saturations`` follow ``LATENCY + 1`` cycles after ``x``, ``o`` and ``o_mask``
+    ``result_latency(config)`` cycles.
     """
 
     LATENCY = EpilogueLane.LATENCY
@@ -159,6 +201,7 @@ class Epilogue(wiring.Component):
             "x": In(sums), "shift": In(data.ArrayLayout(range(SHIFT_MIN, SHIFT_MAX + 1), n)), "c": In(operands),
             "mask": In(n), "plain": In(1), "bias": In(sums),
             "c_mode": In(CMode), "shift_c": In(range(-SHIFT_C_MAX, SHIFT_C_MAX + 1)), "relu": In(1),
+            **_clamp_ports(config),
             "o": Out(operands), "o_mask": Out(n),
             "magnitudes": Out(sum_width(config)), "saturations": Out(range(n + 1)),
         })  # fmt: skip
@@ -175,7 +218,9 @@ class Epilogue(wiring.Component):
             masked.eq(((self.c_mode == CMode.MASK) | (self.c_mode == CMode.ADD_MASK)) & ~self.plain),
         ]
         tracked = delayed(m, Mux(self.plain, 0, self.mask), self.LATENCY)
-        m.d.comb += self.o_mask.eq(delayed(m, self.mask, self.LATENCY))
+        m.d.comb += self.o_mask.eq(delayed(m, self.mask, result_latency(self._config)))
+        if self._config.clamps:
+            bounded = delayed(m, self.bounded & ~self.plain, self.LATENCY - 1)
 
         magnitudes = 0
         saturations = 0
@@ -194,6 +239,11 @@ class Epilogue(wiring.Component):
             ]
             if self._config.predicts:
                 m.d.comb += lane.subtract.eq(self.c_mode == CMode.SUB)
+            if self._config.clamps:
+                m.d.comb += [
+                    lane.bound.eq(self.bound), lane.slope.eq(self.slope), lane.cut.eq(self.cut),
+                    lane.bounded.eq(bounded),
+                ]  # fmt: skip
             magnitudes |= Mux(tracked[n], lane.magnitude, 0)
             saturations += tracked[n] & lane.saturated
         m.d.sync += [self.magnitudes.eq(magnitudes), self.saturations.eq(saturations)]

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ...spec.config import Config
 from ...spec.microcode.descriptors import DRAIN
 from ..lib.interfaces import descriptor_layout
-from .epilogue import Epilogue
+from .epilogue import result_latency
 from .filter_terms import FilterTerms
 from .pixel_terms import PixelTerms
 from .window_sums import N_WINDOWS, WindowSums
@@ -36,20 +36,24 @@ class Reorganise(wiring.Component):
     ready : Out(1)
         a vector may enter
     i, i_mask : In
-        the epilogue's results and their lanes, ``Epilogue.LATENCY`` cycles later
+        the epilogue's results and their lanes, ``result_latency(config)`` cycles later
     o : Out(stream.Signature(signed(config.acc_width)))
         the sums
+
+    Attributes
+    ----------
+    settle_cycles
+        cycles from the last vector of an o until nothing of it is under way
 
     Timing
     ------
     A vector takes a cycle; with swap, a cycle for each window that its lanes touch. After each o nothing enters for
-    ``SETTLE_CYCLES`` and ``N_WINDOWS`` cycles per filter or, with swap, one per lane.
+    ``settle_cycles`` and ``N_WINDOWS`` cycles per filter or, with swap, one per lane.
     """
-
-    SETTLE_CYCLES = Epilogue.LATENCY + N_WINDOWS
 
     def __init__(self, config: Config):
         self._config = config
+        self.settle_cycles = result_latency(config) + N_WINDOWS
         super().__init__({
             "d": In(descriptor_layout(DRAIN)), "start": In(1), "busy": Out(1),
             "enter": In(1), "row": In(1), "last": In(1), "ready": Out(1),
@@ -83,7 +87,7 @@ class Reorganise(wiring.Component):
         """Take one row of vectors after the other: locate its pixels, let its vectors enter, collect their sums."""
         d, cols = self.d, self._config.cols
         end_cycles = max(pixels.latency, FilterTerms.LATENCY) + WindowSums.ADD_LATENCY
-        count = Signal(range(max(self.SETTLE_CYCLES, cols, end_cycles)))
+        count = Signal(range(max(self.settle_cycles, cols, end_cycles)))
         ended = Signal()
         pace = Signal(N_WINDOWS)  # a bit for each cycle to wait
         others = Signal(N_WINDOWS)  # windows of a vector after its first
@@ -107,7 +111,7 @@ class Reorganise(wiring.Component):
             with m.State("STREAM"):
                 m.d.sync += ready.eq((pace & (pace - 1)) == 0)
                 with m.If(self.enter & ready):
-                    m.d.sync += [count.eq(self.SETTLE_CYCLES - 1), ended.eq(self.last)]
+                    m.d.sync += [count.eq(self.settle_cycles - 1), ended.eq(self.last)]
                     m.d.sync += [pace.eq(others), ready.eq(~self.row & (others == 0))]
                     with m.If(self.row):
                         m.next = "SETTLE"

@@ -20,6 +20,8 @@ class Maximum(wiring.Component):
         decides how many tensors there are
     width
         bits of a magnitude
+    limited
+        add ``limit``
 
     Members
     -------
@@ -29,6 +31,8 @@ class Maximum(wiring.Component):
         OR of any number of magnitudes, taken every cycle; 0 changes nothing
     id, exponent : In
         passed to ``result`` directly
+    limit : In(signed(8))
+        most that the bit length counts as; stands still; only with ``limited``
     result : Out(ResultLayout(config))
         the maximum, with ``id``
 
@@ -39,9 +43,11 @@ class Maximum(wiring.Component):
 
     LATENCY = 1 + BitLength.LATENCY
 
-    def __init__(self, config: Config, width: int):
+    def __init__(self, config: Config, width: int, limited: bool = False):
+        self._limited = limited
         super().__init__({
             "clear": In(1), "i": In(width), "id": In(range(config.n_tensors)), "exponent": In(signed(10)),
+            **({"limit": In(signed(8))} if limited else {}),
             "result": Out(ResultLayout(config)),
         })  # fmt: skip
 
@@ -57,4 +63,9 @@ class Maximum(wiring.Component):
             self.result.nonzero.eq(length.o != 0),
             self.result.top.eq(length.o + self.exponent),
         ]
+        if self._limited:
+            most = Signal.like(self.result.top)
+            m.d.sync += most.eq(self.limit + self.exponent)
+            with m.If(length.o > self.limit):
+                m.d.comb += self.result.top.eq(most)
         return m

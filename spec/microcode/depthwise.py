@@ -91,5 +91,7 @@ def drain_depthwise(c, k, m, t):
         shift=t.shift, shift_ones=t.shift_ones, ones=t.ones,
         bias=c.bias if c.opcode == k.DEPTHWISE else 0,
         relu=c.relu, c_mode=c.c_mode, shift_c=t.shift_c,
+        bound=c.bound_mantissa if k.clamps else 0, shift_bound=t.shift_bound if k.clamps else 0,
+        slope=c.slope if k.clamps else 0,
         dry=c.dry, track=c.track, exponent=t.exp_out, id=c.out_id,
     )  # fmt: skip

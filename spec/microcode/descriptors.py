@@ -9,6 +9,8 @@ the half of the C scratchpad and bias memory in use; the sequencer adds both. Th
 from dataclasses import dataclass
 from enum import IntEnum
 
+from ..numerics import BOUND_BITS, SLOPE_BITS
+
 __all__ = ["COMPUTE", "DRAIN", "ENGINES", "FILL", "STORE", "Bits", "Target", "VectorMode"]
 
 
@@ -80,6 +82,7 @@ DRAIN = (
     Bits("idx", 18), Bits("dry", 1), Bits("track", 1), Bits("id", 12), Bits("exponent", 10, True),
     Bits("reorganise", 1), Bits("fresh", 1), Bits("at", 16), Bits("mantissa", 16),
     Bits("width", 16), Bits("height", 16), Bits("row", 16), Bits("rows", 16), Bits("zeros", 1),
+    Bits("bound", BOUND_BITS), Bits("shift_bound", 8, True), Bits("slope", SLOPE_BITS),
 )  # fmt: skip
 """for o < n_out, i < n_in: lane l of the vector goes to C[o*s_out + i*s_in + l*lane_step]; lanes from
 lanes_last on are dropped in the last o (the last i if last_inner). idx != 0: the pool unit's index
@@ -90,7 +93,9 @@ vector follows each value vector, at the address plus idx.
 ``reorganise``: the results of a GEMM's tile are added to the sums of filters and windows, from sum ``at`` (the
 tile's first filter times 4) on, or with ``fresh`` replace them. The tile is ``rows`` rows from ``row`` on of images of
 ``height`` by ``width``. With ``vector``: sums from ``at`` on, times ``mantissa``, come instead of the pool unit's
-vectors, one to a vector."""
+vectors, one to a vector.
+
+``bound`` (0: none), its shift at the exponent of the results or of C, and ``slope`` are those of the command."""
 
 STORE = (
     Bits("command", 16), Bits("half", 1), Bits("begin", 1), Bits("close", 1), Bits("done", 1), Bits("dry", 1),

@@ -171,7 +171,7 @@ def compute(c, k, m, t):
     t.y_step = t.pitch_y * t.step
     t.s_walk = t.pitch_x * (t.s - 1)
     if c.opcode == k.REORGANISE:
-        drain_sums(c, m, t)
+        drain_sums(c, k, m, t)
     elif k.convolves_channels and t.depthwise:
         compute_depthwise(c, k, m, t)
         if t.last:
@@ -210,6 +210,8 @@ def compute_pool(c, k, m, t):
         vector=1, n_out=t.pixels, s_out=t.pitch_o, n_in=t.groups, s_in=k.rows, lane_step=1,
         lanes_last=lanes_last, last_inner=1,
         shift=t.shift, relu=c.relu, c_mode=c.c_mode, shift_c=t.shift_c, idx=t.idx,
+        bound=c.bound_mantissa if k.clamps else 0, shift_bound=t.shift_bound if k.clamps else 0,
+        slope=c.slope if k.clamps else 0,
         dry=c.dry, track=c.track, exponent=t.exp_out, id=c.out_id,
     )  # fmt: skip
 
@@ -255,18 +257,22 @@ def drain_gemm(c, k, m, t):
         shift=t.shift, shift_ones=t.shift_ones, ones=t.ones, swap=c.swap,
         bias=c.bias if c.opcode == k.FORWARD else 0,
         relu=c.relu, c_mode=c.c_mode, shift_c=t.shift_c,
+        bound=c.bound_mantissa if k.clamps else 0, shift_bound=t.shift_bound if k.clamps else 0,
+        slope=c.slope if k.clamps else 0,
         dry=c.dry, track=c.track, exponent=t.exp_out, id=c.out_id,
         reorganise=c.reorganise if c.opcode == k.FORWARD else 0, fresh=1 if t.n0 + t.y0 == 0 else 0,
         at=t.o0 * 4, width=t.out_w, height=t.out_h, row=t.y0, rows=t.y_t, zeros=t.zeros,
     )  # fmt: skip
 
 
-def drain_sums(c, m, t):
+def drain_sums(c, k, m, t):
     """A tile of a REORGANISE: the drain alone makes it."""
     m.drain(
         vector=1, reorganise=1, at=t.o0, mantissa=c.const_mantissa,
         n_out=t.o_t, s_out=1, n_in=1, lane_step=1, lanes_last=1, last_inner=1,
         shift=t.shift, relu=c.relu, c_mode=c.c_mode, shift_c=t.shift_c,
+        bound=c.bound_mantissa if k.clamps else 0, shift_bound=t.shift_bound if k.clamps else 0,
+        slope=c.slope if k.clamps else 0,
         dry=c.dry, track=c.track, exponent=t.exp_out, id=c.out_id,
     )  # fmt: skip
 

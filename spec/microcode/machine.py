@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from ..commands import FIELDS, CMode, Opcode
 from ..config import Config
 from ..errors import ErrorCode
-from ..numerics import SHIFT_MAX, SHIFT_MIN, TENSOR_BYTES
+from ..numerics import BOUND_SHIFT, SHIFT_MAX, SHIFT_MIN, TENSOR_BYTES
 from .descriptors import ENGINES, Target, VectorMode
 
 __all__ = ["TASK_FIELDS", "Recorder", "TileError", "constants", "descriptors", "task"]
@@ -17,7 +17,7 @@ TASK_FIELDS = (*(field.name for field in FIELDS), "a_base", "exp_a", "exp_b", "e
 _CONFIG_NAMES = (
     "rows", "cols", "banks", "operand_bytes", "acc_depth", "a_elements", "b_elements", "c_elements",
     "bias_elements", "bias_room", "bias_gradient_room", "max_reduction", "max_average_taps", "max_index",
-    "n_filters", "convolves_channels", "kept_words", "bias_words",
+    "n_filters", "convolves_channels", "kept_words", "bias_words", "clamps",
 )  # fmt: skip
 
 
@@ -34,8 +34,9 @@ def constants(config: Config) -> SimpleNamespace:
     names = {name: getattr(config, name) for name in _CONFIG_NAMES}
     for enum in (Opcode, ErrorCode, Target, VectorMode):
         names.update({member.name: int(member) for member in enum})
-    names |= {"SUB": int(CMode.SUB), "ADD_MASK": int(CMode.ADD_MASK)}
-    return SimpleNamespace(**names, SHIFT_MIN=SHIFT_MIN, SHIFT_MAX=SHIFT_MAX, TENSOR_BYTES=TENSOR_BYTES)
+    names |= {mode.name: int(mode) for mode in (CMode.MASK, CMode.SUB, CMode.ADD_MASK)}
+    limits = {"SHIFT_MIN": SHIFT_MIN, "SHIFT_MAX": SHIFT_MAX, "BOUND_SHIFT": BOUND_SHIFT, "TENSOR_BYTES": TENSOR_BYTES}
+    return SimpleNamespace(**names, **limits)
 
 
 def task(fields: Mapping[str, int], **more: int) -> SimpleNamespace:

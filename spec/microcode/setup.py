@@ -127,6 +127,9 @@ def exponents(c, k, t):
     t.shift_bias = max(-31, min(31, t.exp_out - c.exp_b))
     exp_c = c.exp_c - c.exp_scale if c.c_mode == k.SUB else c.exp_c
     t.shift_c = max(-31, min(31, t.exp_out - exp_c))
+    if k.clamps:  # the bound of results, or of C
+        bounded = c.exp_c if c.c_mode == k.MASK else t.exp_out
+        t.shift_bound = max(-k.BOUND_SHIFT, min(k.BOUND_SHIFT, bounded - c.bound_exponent))
 
 
 def sizes(c, k, m, t):

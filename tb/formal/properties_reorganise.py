@@ -7,7 +7,7 @@ wherever tests have some.
 
 from dataclasses import replace
 
-from adagp.rtl.drain.epilogue import Epilogue
+from adagp.rtl.drain.epilogue import result_latency
 from adagp.rtl.drain.filter_terms import FilterTerms
 from adagp.rtl.drain.reorganise import Reorganise
 from adagp.rtl.drain.window_sums import N_WINDOWS, TermLayout, WindowSums
@@ -126,7 +126,7 @@ def sums_given(h, walk, under_way, runs):
 @job("reorganise", lambda: Reorganise(REORGANISES), cut=("t:$mul", "t:$mem_v2"))
 def _reorganise(h):
     """Terms of one sum are apart, and all are in memory when it is no longer busy."""
-    dut, latency = h.dut, Epilogue.LATENCY
+    dut, latency = h.dut, result_latency(REORGANISES)
     bind_streams(h)
     pixels = h.block("pixels")
     entered = dut.enter & dut.ready
@@ -160,7 +160,7 @@ def _reorganise(h):
     h.prove("age: the last that entered is there", Cat((age != k + 1) | line[k] for k in range(latency)).all())
     h.prove("since: later by the epilogue's cycles", (age <= latency) | (since == age - latency)
             | (age.all() & (since >= age - latency)))  # fmt: skip
-    h.prove("SETTLE: until all has settled", ~settles | (age + count == Reorganise.SETTLE_CYCLES))
+    h.prove("SETTLE: until all has settled", ~settles | (age + count == dut.settle_cycles))
     for state in ("FIRST", "LOCATE", "FLUSH", "END"):
         h.prove(f"{state}: nothing is in the epilogue", ~h.state("", state) | (line == 0))
     h.prove("IDLE: nothing is in the epilogue", dut.busy | (line == 0))
@@ -173,7 +173,7 @@ def _reorganise(h):
     cycles = max(pixels.latency, FilterTerms.LATENCY) + WindowSums.ADD_LATENCY
     h.prove(
         "END: with swap, some cycles behind the end",
-        ~(ends & swap) | (age + count == Reorganise.SETTLE_CYCLES + cycles),
+        ~(ends & swap) | (age + count == dut.settle_cycles + cycles),
     )
     h.prove("END: else behind the flush", ~ends | swap | (flushed + count == cycles))
     quiet = Signal(WindowSums.ADD_LATENCY - 1, init=(1 << (WindowSums.ADD_LATENCY - 1)) - 1)

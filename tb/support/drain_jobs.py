@@ -5,6 +5,7 @@ from fractions import Fraction
 from adagp.spec.commands import CMode
 from adagp.spec.microcode.descriptors import DRAIN
 from adagp.spec.numerics import unpredicted
+from clamped_elements import ElementEnd
 
 __all__ = ["DrainModel"]
 
@@ -55,6 +56,8 @@ class DrainModel:
             dry=int(rng.random() < 0.2), track=int(rng.random() < 0.8),
             id=rng.randrange(self.config.n_tensors), exponent=rng.randint(-256, 254),
         )  # fmt: skip
+        if config.clamps and d["c_mode"] != CMode.ADD_MASK:
+            self._clamp(d)
         if reorganise:
             self._reorganise(d, n_stat if swap else n_stream, n_stream if swap else n_stat)
         if vector and reorganise:
@@ -74,6 +77,15 @@ class DrainModel:
                 zeros=int(not reorganise and rng.random() < 0.4),
             )  # fmt: skip
         return d
+
+    def _clamp(self, d):
+        """A bound around the largest operand and far from it, or none, and perhaps a slope."""
+        rng, width = self.rng, self.config.operand_width
+        d.update(
+            bound=rng.choice((0, rng.getrandbits(16), 1 << 15 | rng.getrandbits(15))),
+            shift_bound=rng.choice((rng.randint(16 - width, 18 - width), rng.randint(-40, 40), 16)),
+            slope=rng.choice((0, 0, rng.getrandbits(16), 1 << 15, 65535)),
+        )  # fmt: skip
 
     def _reorganise(self, d, pixels, filters):
         """Let a descriptor sum up, or take sums: pixels of one or several images, whole rows of each."""
@@ -105,7 +117,8 @@ class DrainModel:
         config = self.config
         lanes = config.rows if d["vector"] else config.cols
         before = list(self.c[d["half"]])
-        top, nonzero, word, reorganised = -10000, 0, 0, []
+        tops, word, reorganised = [], 0, []
+        end = ElementEnd(config.operand_width, d["c_mode"], d["relu"], d["bound"], d["shift_bound"], d["slope"])
         for o in range(d["n_out"]):
             for i in range(d["n_in"]):
                 tail = i == d["n_in"] - 1 if d["last_inner"] else o == d["n_out"] - 1
@@ -126,14 +139,15 @@ class DrainModel:
                         o == d["n_out"] - 1 and lane == d["lanes_last"] - 1 if d["swap"] else i == d["n_in"] - 1
                     )
                     bias = self.bias[d["half"]][i if d["swap"] else o * config.cols + lane] if d["bias"] else 0
-                    x = self.element(d, xs[lane], bias, before[address], d["shift_ones"] if is_ones else d["shift"])
-                    top = max(top, abs(x).bit_length() + d["exponent"])
-                    nonzero |= x != 0
-                    limit = (1 << (config.operand_width - 1)) - 1
-                    self.c[d["half"]][address] = max(-limit, min(limit, x))
+                    c, shift = before[address], d["shift_ones"] if is_ones else d["shift"]
+                    masked = {CMode.MASK: c <= 0, CMode.ADD_MASK: c == unpredicted(config.operand_width)}
+                    x = self.added_up(d, xs[lane], bias, c, shift)
+                    out, bits, saturated = end.result(x, c, masked.get(d["c_mode"], False))
+                    tops += [] if bits is None else [bits + d["exponent"]]
+                    self.c[d["half"]][address] = out
                     place = (i, o * lanes + lane) if d["swap"] else (o * lanes + lane, i)
                     reorganised.append((*place, self.c[d["half"]][address]))
-                    self.saturations += abs(x) > limit and not d["dry"]
+                    self.saturations += saturated and not d["dry"]
                     self.written += 1
                     if d["idx"]:
                         self.c[d["half"]][address + d["idx"]] = indices[lane]
@@ -143,15 +157,12 @@ class DrainModel:
         if not d["vector"] and not d["zeros"]:
             self.acc_half = 1 - self.acc_half
         if d["track"]:
-            self.results.append((d["id"], int(nonzero), top if nonzero else None))
+            self.results.append((d["id"], int(bool(tops)), max(tops, default=None)))
 
-    def element(self, d, x, bias, c, shift):
+    def added_up(self, d, x, bias, c, shift):
         x = requantise(x, shift, self.config.acc_width) + bias
         if d["c_mode"] in (CMode.ADD, CMode.ADD_MASK):
             x += requantise(c, d["shift_c"], self.config.acc_width)
         if d["c_mode"] == CMode.SUB and self.config.predicts:
             x -= requantise(c, d["shift_c"], self.config.acc_width)
-        dropped = {CMode.MASK: c <= 0, CMode.ADD_MASK: c == unpredicted(self.config.operand_width)}
-        if (d["relu"] and x < 0) or dropped.get(d["c_mode"], False):
-            x = 0
         return x

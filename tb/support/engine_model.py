@@ -12,6 +12,7 @@ from collections import deque
 import numpy as np
 from adagp.spec.microcode.descriptors import Target, VectorMode
 from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max, unpredicted
+from clamped_elements import ElementEnd
 from descriptor_grammar import Grammar
 from engine_arithmetic import drained, grid, odometer, requantise, window_sums
 
@@ -270,17 +271,14 @@ class Emulator:
             x += int(self.bias[d["half"], i if d["swap"] else o * word + lane])
         if d["c_mode"] in (2, 3, 4):
             x += (-1 if d["c_mode"] == 3 else 1) * int(requantise(int(c[to]), d["shift_c"], width))
-        if d["relu"]:
-            x = max(x, 0)
-        if (d["c_mode"] == 1 and c[to] <= 0) or (d["c_mode"] == 4 and c[to] == unpredicted(self.config.operand_width)):
-            x = 0
+        width = self.config.operand_width
+        masked = (d["c_mode"] == 1 and c[to] <= 0) or (d["c_mode"] == 4 and c[to] == unpredicted(width))
+        end = ElementEnd(width, d["c_mode"], d["relu"], d["bound"], d["shift_bound"], d["slope"])
+        out, bits, saturated = end.result(x, int(c[to]), masked)
         if d["track"]:
-            old = self.results.get(d["id"])
-            top = x and abs(x).bit_length() + d["exponent"]
-            self.results[d["id"]] = max(old, top) if old is not None and x else top if x else old
-        limit = operand_max(self.config.operand_width)
-        out = max(-limit, min(limit, x))
-        self.saturations += out != x and not d["dry"]
+            tops = [self.results.get(d["id"]), None if bits is None else bits + d["exponent"]]
+            self.results[d["id"]] = max((top for top in tops if top is not None), default=None)
+        self.saturations += saturated and not d["dry"]
         c[to] = out
 
     # --- STORE -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from adagp.spec.microcode.program import tile_program
 from adagp.spec.numerics import operand_max
 from adagp.spec.opcodes import AVERAGES, BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, GEMMS, MAXIMA, POOLS, WITH_FILTERS
 from adagp.spec.operands import filter_channels
+from clamped_elements import ElementEnd, random_clamp
 
 __all__ = ["LAYERS", "UNWRITTEN", "Layer", "accumulate", "random_layer"]
 
@@ -131,6 +132,10 @@ def _tensors(config, rng, f, base, run):
         shift = rng.randint(-20, 70)
     dry = run.get("dry", int(rng.random() < 0.1))
     exp_out = max(-128, min(127, exp_acc + shift))
+    if config.clamps:
+        f |= random_clamp(
+            rng, f["c_mode"], exps["exp_c"] if f["c_mode"] == CMode.MASK else exp_out, config.operand_width
+        )
     layer.task = task(f, **exps, exp_out=exp_out, dry=dry, index=rng.getrandbits(16))
     _expect(config, layer)
     return layer
@@ -213,19 +218,18 @@ def _expect(config, layer):
         x = x + _clip(_round_shift(c, max(-31, min(31, exp_out - t.exp_c))), config.acc_width)
     if t.c_mode == CMode.SUB:
         x = x - _clip(_round_shift(c, max(-31, min(31, exp_out - (t.exp_c - t.exp_scale)))), config.acc_width)
-    if t.relu:
-        x = np.maximum(x, 0)
-    if t.c_mode == CMode.MASK:
-        x = np.where(c <= 0, 0, x)
-    if t.c_mode == CMode.ADD_MASK:
-        x = np.where(read["d"].reshape(x.shape) <= 0, 0, x)
+    shift = max(-40, min(40, (t.exp_c if t.c_mode == CMode.MASK else exp_out) - t.bound_exponent))
+    end = ElementEnd(config.operand_width, t.c_mode, t.relu, t.bound_mantissa, shift, t.slope)
+    masks = {CMode.MASK: c, CMode.ADD_MASK: read.get("d")}.get(t.c_mode)
+    masked = np.zeros(x.size, bool) if masks is None else masks.ravel() <= 0
+    ends = [end.result(*each) for each in zip(x.ravel(), c.ravel(), masked, strict=True)]
+    out, bits, saturated = (np.array(each, object).reshape(x.shape) for each in zip(*ends, strict=True))
     written = np.ones(x.shape, bool)
     if t.opcode in BACKWARD_WEIGHTS and not t.bias:
         written[:, -1] = False
-    biggest = max(abs(v) for v in x[written])
-    layer.top = biggest.bit_length() + exp_out if biggest else None
-    out = _clip(x, config.operand_width)
-    layer.saturations = 0 if t.dry else int((out != x)[written].sum())
+    tops = [each + exp_out for each in bits[written] if each is not None]
+    layer.top = max(tops, default=None)
+    layer.saturations = 0 if t.dry else int(saturated[written].sum())
     flat = np.where(written & (not t.dry), out, UNWRITTEN).ravel()
     layer.expected = {t.out_addr: _spread(flat, *gaps["out"]) if "out" in gaps else flat}
     if idx is not None:

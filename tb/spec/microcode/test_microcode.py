@@ -15,10 +15,11 @@ from adagp.spec.presets import PRESETS, preset
 from layers import random_layer
 
 
+@pytest.mark.parametrize("clamps", [False, True])
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
-def test_layers(config):
+def test_layers(config, clamps):
     rng = random.Random(5)
-    config = replace(config, depthwise=True)
+    config = replace(config, depthwise=True, clamps=clamps)
     program = compile_program(config)
     seen = 0
     for opcode in [None] * 40 + list(DEPTHWISE) * 10:

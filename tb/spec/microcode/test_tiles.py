@@ -77,6 +77,12 @@ def test_queue_of_layers(config):
         assert check(config, rng, layers) == 4
 
 
+@pytest.mark.parametrize("opcode", LAYERS, ids=lambda opcode: opcode.name)
+def test_layer_with_bound_and_slope(opcode):
+    config, rng = replace(preset("tiny"), clamps=True), random.Random(opcode.name)
+    assert sum(check(config, rng, [random_layer(config, rng, opcode)]) for _ in range(20)) == 20
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(PRESETS)))
 def test_any_layer(seed, name):

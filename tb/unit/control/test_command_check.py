@@ -30,6 +30,7 @@ def random_command(config, rng):
         fields[f"{name}_addr"] = rarely(rng.choice((1, 2, 4)), config.beat_bytes * rng.randrange(9))
     return Command(rng.choice(WORK), {
         **fields, "phase_mask": 15, "c_mode": rarely(rng.choice((3, 5, 6, 7)), rng.choice((0, 1, 2, 4))),
+        "bound_mantissa": rng.choice((0, 0, 1, 40000)), "slope": rng.choice((0, 0, 1, 40000)),
         "reorganise": rarely(1, 0),
         "predictor": rarely(1, 0), "quality": rarely(1, 0), "source": rarely(rng.randrange(4), 0),
         "hyper": config.n_hyper - rng.choice((0, 2, 3, 5, 6, 7, 8)), "wait_main": rarely(GIVEN + 1, GIVEN),
@@ -37,9 +38,10 @@ def random_command(config, rng):
     })  # fmt: skip
 
 
+@pytest.mark.parametrize("clamps", [False, True])
 @pytest.mark.parametrize("variant", ["baseline", "low"])
-def test_refusals(variant):
-    config = replace(preset("tiny"), variant=variant)
+def test_refusals(variant, clamps):
+    config = replace(preset("tiny"), variant=variant, clamps=clamps)
     rng = seeded(61)
     dut = CommandCheck(config)
     seen = Counter()

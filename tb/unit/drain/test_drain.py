@@ -15,6 +15,9 @@ TINY = preset("tiny")
 WIDE = replace(TINY, rows=7, cols=5, c_depth=512)
 LOW = replace(TINY, variant="low", n_filters=40)
 LOW_WIDE = replace(WIDE, variant="low", n_filters=25, cols=3, rows=5)
+CLAMPS = replace(LOW, clamps=True)
+CLAMPS_WIDE = replace(WIDE, clamps=True)
+CLAMPS_NARROW = replace(TINY, rows=2, cols=6, operand_width=8, acc_width=32, clamps=True)
 NARROW = replace(TINY, rows=2, cols=6, operand_width=8, acc_width=32)
 
 
@@ -109,8 +112,12 @@ async def fill_biases(ctx, dut, model, rng):
 
 
 @pytest.mark.parametrize(
-    ("config", "count"), [(TINY, 30), (WIDE, 30), (NARROW, 30), (LOW, 40), (LOW_WIDE, 40), (preset("paper"), 5)]
-)
+    ("config", "count"),
+    [
+        (TINY, 30), (WIDE, 30), (NARROW, 30), (LOW, 40), (LOW_WIDE, 40), (preset("paper"), 5),
+        (CLAMPS, 80), (CLAMPS_WIDE, 80), (CLAMPS_NARROW, 80),
+    ],
+)  # fmt: skip
 def test_random_descriptors(config, count):
     rng = seeded(count)
     dut = Drain(config)
@@ -142,6 +149,9 @@ def test_random_descriptors(config, count):
     assert any(d["zeros"] for d in descriptors) or count < 30
     assert around.written == model.written > 0
     assert around.drained == count > 0
+    if config.clamps:
+        assert sum(bool(d["bound"] and not d["slope"]) for d in descriptors) > 5
+        assert sum(d["slope"] > 0 for d in descriptors) > 5
     for vector in range(2):
         assert any(d["reorganise"] and d["vector"] == vector for d in descriptors) == config.predicts
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from adagp.rtl.drain.epilogue import EpilogueLane
+from adagp.rtl.drain.epilogue import EpilogueLane, result_latency
 from adagp.spec.commands import CMode
 from adagp.spec.presets import preset
 from bench import seeded, simulate
@@ -17,32 +17,44 @@ def requantise(v, shift):
     return max(-limit, min(limit, round(Fraction(v) / Fraction(2) ** shift)))
 
 
-def element(x, shift, bias, c, shift_c, mode, relu, sign=1):
+def element(x, shift, bias, c, shift_c, mode, relu, sign=1, bound=None, slope=0):
     x = requantise(x, shift) + bias
     if mode in (CMode.ADD, CMode.ADD_MASK):
         x += sign * requantise(c, shift_c)
-    if relu:
-        x = max(x, 0)
-    if (mode == CMode.MASK and c <= 0) or (mode == CMode.ADD_MASK and c == -32768):
+    low = (relu and x < 0) or (mode == CMode.MASK and c <= 0) or (mode == CMode.ADD_MASK and c == -32768)
+    if (low and not slope) or (mode == CMode.MASK and bound is not None and c >= bound):
         x = 0
+    magnitude = abs(x)
+    if bound is not None and mode != CMode.MASK:
+        x = min(x, bound)
     out = max(-32767, min(32767, x))
-    return out, abs(x), int(out != x)
+    saturated = int(out != x)
+    return round(Fraction(out * slope, 1 << 16)) if low and slope else out, magnitude, saturated
 
 
-def run(items, shift_c, relu, subtract=None):
+def run(items, shift_c, relu, subtract=None, clamp=None):
     """Items (x, shift, bias, c, mode), one a cycle; a list of (o, magnitude, saturated).
 
-    ``subtract``: what a lane that can is told; None: one that can't.
+    ``subtract``: what a lane that can is told; None: one that can't. ``clamp``: (bound, slope), likewise.
     """
-    dut = EpilogueLane(CONFIG if subtract is None else replace(CONFIG, variant="low"))
-    seen = []
+    config = CONFIG if subtract is None else replace(CONFIG, variant="low")
+    config = replace(config, clamps=clamp is not None)
+    dut = EpilogueLane(config)
+    seen, outs = [], []
+    latency = result_latency(config)
 
     async def bench(ctx):
         ctx.set(dut.shift_c, shift_c)
         ctx.set(dut.relu, relu)
         if subtract is not None:
             ctx.set(dut.subtract, subtract)
-        for n in range(len(items) + dut.LATENCY):
+        if clamp is not None:
+            bound, slope = clamp
+            ctx.set(dut.bound, bound or 0)
+            ctx.set(dut.cut, bound is not None)
+            ctx.set(dut.slope, slope)
+            await ctx.tick()
+        for n in range(len(items) + latency):
             if n < len(items):
                 x, shift, _, c, mode = items[n]
                 ctx.set(dut.x, x)
@@ -52,12 +64,16 @@ def run(items, shift_c, relu, subtract=None):
                 ctx.set(dut.masked, mode in (CMode.MASK, CMode.ADD_MASK))
             if 0 <= n - dut.BIAS_LATENCY < len(items):
                 ctx.set(dut.bias, items[n - dut.BIAS_LATENCY][2])
-            if n >= dut.LATENCY:
-                seen.append((ctx.get(dut.o), ctx.get(dut.magnitude), ctx.get(dut.saturated)))
+            if clamp is not None and 0 <= n - dut.LATENCY + 1 < len(items):
+                ctx.set(dut.bounded, clamp[0] is not None and items[n - dut.LATENCY + 1][4] != CMode.MASK)
+            if 0 <= n - dut.LATENCY < len(items):
+                seen.append((ctx.get(dut.magnitude), ctx.get(dut.saturated)))
+            if n >= latency:
+                outs.append(ctx.get(dut.o))
             await ctx.tick()
 
     simulate(dut, bench)
-    return seen
+    return [(out, *others) for out, others in zip(outs, seen, strict=True)]
 
 
 def test_by_hand():
@@ -71,11 +87,7 @@ def test_by_hand():
     assert run(items, shift_c=-2, relu=0) == expected
 
 
-@pytest.mark.parametrize("subtract", [None, 0, 1])
-@pytest.mark.parametrize("relu", [0, 1])
-@pytest.mark.parametrize("shift_c", [-31, -3, 0, 2, 31])
-def test_random(shift_c, relu, subtract):
-    rng = seeded(shift_c + relu)
+def random_items(rng, modes):
     items = []
     for _ in range(300):
         bits = rng.randrange(1, CONFIG.acc_width)
@@ -83,9 +95,32 @@ def test_random(shift_c, relu, subtract):
         x, bias = (rng.choice((rng.randint(-1 << bits, 1 << bits), most, -most, 0)) for _ in range(2))
         x, bias = max(-most, min(most, x)), rng.choice((0, bias >> 40, max(-most, min(most, bias))))
         c = rng.choice((0, 1, -1, 32767, -32767, -32768, rng.randint(-32767, 32767)))
-        items.append((x, rng.choice((bits - 14, rng.randint(-16, 63))), bias, c, rng.choice(list(CMode))))
-    items = [(x, max(-16, shift), *rest) for x, shift, *rest in items]
+        items.append((x, rng.choice((bits - 14, rng.randint(-16, 63))), bias, c, rng.choice(modes)))
+    return [(x, max(-16, shift), *rest) for x, shift, *rest in items]
+
+
+@pytest.mark.parametrize("subtract", [None, 0, 1])
+@pytest.mark.parametrize("relu", [0, 1])
+@pytest.mark.parametrize("shift_c", [-31, -3, 0, 2, 31])
+def test_random(shift_c, relu, subtract):
+    items = random_items(seeded(shift_c + relu), list(CMode))
     seen = run(items, shift_c, relu, subtract)
     sign = -1 if subtract else 1
     assert seen == [element(x, shift, bias, c, shift_c, mode, relu, sign) for x, shift, bias, c, mode in items]
     assert len(seen) == 300
+
+
+@pytest.mark.parametrize("relu", [0, 1])
+@pytest.mark.parametrize("bound", [None, 0, 1, 5000, 32766, 32767])
+@pytest.mark.parametrize("slope", [0, 1, 655, 1 << 15, 65535])
+def test_bound_and_slope(bound, slope, relu):
+    rng = seeded(slope + relu)
+    near, items = (bound or 0, 5001, 32767), []
+    for x, shift, bias, c, mode in random_items(rng, [CMode.NONE, CMode.MASK, CMode.ADD]):
+        x, c = x if rng.random() < 0.7 else rng.choice(near), rng.choice((c, c, bound or 0))
+        items.append((x, shift, bias, c, mode))
+    seen = run(items, -1, relu, clamp=(bound, slope))
+    assert seen == [
+        element(x, shift, bias, c, -1, mode, relu, bound=bound, slope=slope) for x, shift, bias, c, mode in items
+    ]
+    assert sum(saturated for _, _, saturated in seen) > 10

@@ -200,7 +200,7 @@ def test_cycles(swap):
             cycles[0] += 1
 
     simulate(dut, bench)
-    settle = dut.SETTLE_CYCLES
+    settle = dut.settle_cycles
     # With swap, four pixels touch the two windows of their line, and the last vector of a row is the next one's wait.
     row = 4 + 2 * (stream - 1) + 1 + settle if swap else stream + settle + 4 * 4
     last = 4 + 2 * (stream - 1) + 1 if swap else stream
