@@ -13,14 +13,14 @@ from adagp.host.program import Line, Program, header
 from adagp.sim import IDEAL
 from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.errors import ErrorCode
-from adagp.spec.opcodes import GEMMS
+from adagp.spec.opcodes import DEPTHWISE, GEMMS
 from adagp.spec.presets import preset
 from layers import LAYERS
 from random_programs import MEMORY, RandomProgram
 
 pytestmark = pytest.mark.timeout(900)  # Verilog and a simulator may have to be made first
 
-TINY = replace(preset("tiny"), clamps=True)
+TINY = replace(preset("tiny"), clamps=True, depthwise=True)
 CONFIGS = {
     "baseline": TINY,
     "low": replace(TINY, name="wide", rows=6, cols=3, variant="low"),
@@ -32,7 +32,7 @@ CONFIGS = {
 def program(config, draw):
     """Commands of all units, of which most have a bound or a slope, with all uses of the C operand."""
     made = RandomProgram(config, draw)
-    for opcode in draw.sample([*GEMMS * 2, *LAYERS], 12):
+    for opcode in draw.sample([*GEMMS, *LAYERS, *DEPTHWISE], 12):
         made.add(opcode)
     return made
 
@@ -70,7 +70,7 @@ def test_what_the_programs_hold():
     for mode in (CMode.NONE, CMode.MASK, CMode.ADD, CMode.SUB):
         assert {("bound", mode, within) for within in (False, True)} <= seen
         assert ("slope", mode, 1) in seen
-    assert {("unit", opcode) for opcode in LAYERS} <= seen
+    assert {("unit", opcode) for opcode in (*LAYERS, *DEPTHWISE)} <= seen
 
 
 @pytest.mark.parametrize(
