@@ -38,8 +38,8 @@ class Config:
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
     ``depthwise``, ``batch_norm`` and ``clamps`` are switches of hardware for depthwise convolutions, batch norm, and
-    bounds and slopes of ReLUs. ``clamps`` aren't built yet, so it must be False; ``batch_norm`` is in the golden model
-    alone. It needs operands of 16 bits and accumulators of 48.
+    bounds and slopes of ReLUs. ``batch_norm`` is in the golden model alone. It needs operands of 16 bits and
+    accumulators of 48.
 
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
