@@ -210,8 +210,18 @@ class _Compiler:
                 self.steps[name] = self._parse(step)
         return tree
 
+    def _alive(self, node):
+        """The nodes of a tree, without what switches of the configuration leave out."""
+        yield node
+        children = list(ast.iter_child_nodes(node))
+        if isinstance(node, (ast.If, ast.IfExp)) and (known := self._known(node.test)) is not None:
+            chosen = node.body if known else node.orelse
+            children = chosen if isinstance(chosen, list) else [chosen]
+        for child in children:
+            yield from self._alive(child)
+
     def compile(self) -> Program:
-        attributes = (n for tree in (self.main, *self.steps.values()) for n in ast.walk(tree))
+        attributes = (n for tree in (self.main, *self.steps.values()) for n in self._alive(tree))
         used = {n.attr for n in attributes if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "c"}
         for name in sorted(used):
             self._emit(Op.LOAD, self._named(f"c.{name}"), TASK_FIELDS.index(name))

@@ -67,12 +67,8 @@ def _fields(rng, opcode, limit, width):
         f["oh"], f["ow"] = (n if rng.random() < 0.7 else rng.randint(1, n) for n in (oh, ow))
         if opcode in (*POOLS, *DEPTHWISE):
             f["q"] = f["c"]
-        sizes = (
-            f["n"] * f["c"] * h * w,
-            f["n"] * f["q"] * f["oh"] * f["ow"],
-            f["q"] * (r * s * filter_channels(opcode, f["c"]) + 1),
-        )
-        if max(sizes) > limit:
+        weights = f["q"] * (r * s * filter_channels(opcode, f["c"]) + 1)
+        if max(f["n"] * f["c"] * h * w, f["n"] * f["q"] * f["oh"] * f["ow"], weights) > limit:
             continue
         for name, extent in (("nb", f["n"]), ("yb", max(h, oh)), ("cb", f["c"]), ("qb", f["q"])):
             f[name] = rng.randint(1, extent) if rng.random() < 0.7 else extent + rng.randrange(3)
@@ -227,8 +223,7 @@ def _expect(config, layer):
     written = np.ones(x.shape, bool)
     if t.opcode in BACKWARD_WEIGHTS and not t.bias:
         written[:, -1] = False
-    tops = [each + exp_out for each in bits[written] if each is not None]
-    layer.top = max(tops, default=None)
+    layer.top = max((each + exp_out for each in bits[written] if each is not None), default=None)
     layer.saturations = 0 if t.dry else int(saturated[written].sum())
     flat = np.where(written & (not t.dry), out, UNWRITTEN).ravel()
     layer.expected = {t.out_addr: _spread(flat, *gaps["out"]) if "out" in gaps else flat}
