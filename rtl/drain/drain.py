@@ -2,14 +2,12 @@
 
 from types import SimpleNamespace
 
-from amaranth import Const, Module, Mux, ResetInserter, Signal, signed
+from amaranth import Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...spec.commands import CMode
 from ...spec.config import Config
 from ...spec.microcode.descriptors import DRAIN
-from ...spec.numerics import BOUND_BITS, BOUND_SHIFT
 from ..lib.clock_gate import clock_gate
 from ..lib.delay import delayed
 from ..lib.interfaces import (
@@ -23,9 +21,9 @@ from ..lib.interfaces import (
     descriptor_stream,
 )
 from ..lib.maximum import Maximum
-from ..lib.requantise import Requantise
 from ..lib.skid import Skid
 from ..memory.scratchpad import Scratchpad
+from .activation import Bound
 from .bias import BiasMemory
 from .epilogue import Epilogue, n_lanes, result_latency, sum_width
 from .lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts
@@ -137,16 +135,12 @@ class Drain(wiring.Component):
         self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
-        if config.clamps:
-            self._clamps(m, d, epilogue, tracker)
+        self._settings(m, d, epilogue, tracker)
         full, tail = lane_masks(m, config, d)
         lane_shifts(m, d, en, before, tail, epilogue)
         m.d.comb += [
             epilogue.mask.eq(Mux(entering.valid & en, Mux(entering.tail, tail, full), 0)),
             epilogue.plain.eq(entering.plain),
-            epilogue.c_mode.eq(d.c_mode),
-            epilogue.shift_c.eq(d.shift_c),
-            epilogue.relu.eq(d.relu),
         ]
 
         offsets = lane_offsets(m, config, d)
@@ -160,8 +154,6 @@ class Drain(wiring.Component):
             self.saturations.eq(Mux(d.dry, 0, epilogue.saturations)),
             tracker.i.eq(epilogue.magnitudes),
             tracker.clear.eq(walk.start),
-            tracker.id.eq(d.id),
-            tracker.exponent.eq(d.exponent),
             self.result.eq(tracker.result),
         ]
         last_read = entering.valid & en & entering.last
@@ -252,20 +244,18 @@ class Drain(wiring.Component):
             pooled = self.vector.payload[lane] if lane < self._config.rows else 0
             m.d.comb += [x.eq(Mux(zeros, 0, Mux(chosen, pooled, psum))), epilogue.c[lane].eq(self.c_read.data[lane])]
 
-    def _clamps(self, m, d, epilogue, tracker):
-        """Bound and slope; they are ready before the first vector enters."""
-        width = self._config.operand_width
-        m.submodules.bound = bound = Requantise(
-            BOUND_BITS + 1, width + 1, shift_min=-BOUND_SHIFT, shift_max=BOUND_SHIFT
-        )
-        bounds, masks = Signal(), Signal()
-        within = bounds & ~bound.o[width - 1]  # there are operands beyond it
-        m.d.sync += [
-            bounds.eq(d.bound != 0), masks.eq(d.c_mode == CMode.MASK), epilogue.bound.eq(bound.o),
-            epilogue.bounded.eq(within & ~masks), epilogue.cut.eq(within & masks),
-            tracker.limit.eq(Mux(bounds & ~masks, BOUND_BITS - d.shift_bound, Const(127, signed(8)))),
+    def _settings(self, m, d, epilogue, tracker):
+        """Connect what stands still."""
+        m.d.comb += [
+            epilogue.c_mode.eq(d.c_mode), epilogue.shift_c.eq(d.shift_c), epilogue.relu.eq(d.relu),
+            tracker.id.eq(d.id), tracker.exponent.eq(d.exponent),
         ]  # fmt: skip
-        m.d.comb += [bound.i.eq(d.bound), bound.shift.eq(d.shift_bound), epilogue.slope.eq(d.slope)]
+        if self._config.clamps:
+            m.submodules.bound = bound = Bound(self._config)
+            m.d.comb += [
+                bound.d.eq(d), epilogue.bound.eq(bound.bound), epilogue.bounded.eq(bound.bounded),
+                epilogue.cut.eq(bound.cut), epilogue.slope.eq(d.slope), tracker.limit.eq(bound.limit),
+            ]  # fmt: skip
 
     def _bias(self, m, d, entering, moving, epilogue):
         """Read biases by lane (word o) or, with swap, by position (element i on all lanes)."""

@@ -111,11 +111,7 @@ class EpilogueLane(wiring.Component):
         ]
         if self._predicts:
             m.d.comb += scale_c.negate.eq(self.subtract)
-        drop = Signal()
-        rest = self.c[:-1].any()  # the least value has its sign only
-        m.d.comb += drop.eq(self.masked & Mux(self.add, self.c[-1] & ~rest, self.c[-1] | ~rest))
-        s4_drop = delayed(m, drop, Requantise.LATENCY + 2, reset=False)
-
+        s4_drop = self._dropped(m)
         s3_sum = Signal(signed(self._acc_width + 1), reset_less=True)
         s3_c = Signal.like(scale_c.o, reset_less=True)
         s4_sum = Signal(signed(len(self.magnitude)), reset_less=True)
@@ -144,6 +140,13 @@ class EpilogueLane(wiring.Component):
             m.d.sync += s6.eq(value)
             m.d.comb += getattr(self, name).eq(s6)
         return m
+
+    def _dropped(self, m):
+        """1 for elements that C masks, in stage 4."""
+        drop = Signal()
+        rest = self.c[:-1].any()  # the least value has its sign only
+        m.d.comb += drop.eq(self.masked & Mux(self.add, self.c[-1] & ~rest, self.c[-1] | ~rest))
+        return delayed(m, drop, Requantise.LATENCY + 2, reset=False)
 
     def _activate(self, m, low, operand):
         """Give ``operand`` its bound or slope; 1 if the sum in stage 4, which is ``low`` or not, becomes 0."""
