@@ -213,10 +213,10 @@ class _Compiler:
     def _alive(self, node):
         """The nodes of a tree, without what switches of the configuration leave out."""
         yield node
-        children = list(ast.iter_child_nodes(node))
+        children: list[ast.AST] = list(ast.iter_child_nodes(node))
         if isinstance(node, (ast.If, ast.IfExp)) and (known := self._known(node.test)) is not None:
             chosen = node.body if known else node.orelse
-            children = chosen if isinstance(chosen, list) else [chosen]
+            children = [*chosen] if isinstance(chosen, list) else [chosen]
         for child in children:
             yield from self._alive(child)
 
