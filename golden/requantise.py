@@ -38,9 +38,10 @@ def requantise(v: np.ndarray, shift: int, width: int) -> np.ndarray:
 
 
 def requantise_each(v: np.ndarray, shifts: np.ndarray, width: int) -> np.ndarray:
-    """:func:`requantise` with a shift of its own for each place along the last axis; ``|v| < 2^53``, ``width <= 53``.
+    """:func:`requantise` with a shift of its own for each place along the last axis; ``|v| < 2^53``, ``width <= 62``.
 
     A double holds such a number, and its product with a power of two, exactly; ``rint`` rounds half to even.
     """
-    limit = operand_max(width)
-    return np.clip(np.rint(np.ldexp(v.astype(np.float64), -shifts)), -limit, limit).astype(np.int64)
+    limit, most = operand_max(width), float(1 << 62)
+    whole = np.clip(np.rint(np.ldexp(v.astype(np.float64), -shifts)), -most, most).astype(np.int64)
+    return np.clip(whole, -limit, limit)

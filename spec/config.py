@@ -91,7 +91,7 @@ class Config:
             self.update_lanes <= momenta, "update_lanes", self.update_lanes,
             f"update_lanes <= port_width/32({momenta}), the momenta in a beat",
         )  # fmt: skip
-        require(32 <= self.acc_width <= 48, "acc_width", self.acc_width, "32 <= acc_width <= 48")
+        require(32 <= self.acc_width <= 56, "acc_width", self.acc_width, "32 <= acc_width <= 56")
         require(
             self.max_reduction >= 1024, "acc_width", self.acc_width,
             "2^(acc_width-1) > 1024 * (2^(operand_width-1) - 1)^2",

@@ -6,7 +6,7 @@ compute this one; the host then does.
 
 import operator
 from collections.abc import Callable
-from math import prod
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -197,11 +197,26 @@ def _average_pool(node, shapes, flat):
 
 
 def _adaptive_pool(node, shapes, flat):
-    _, h, w, c = shapes[0]
-    oh, ow = _pair(node.args[1])
-    require((h % oh == 0 and w % ow == 0 and h // oh == w // ow) or (oh, ow) == (1, 1), "windows that aren't even")
-    kernel, stride = (h // oh, w // ow), (h // oh if (oh, ow) != (1, 1) else 1)
-    return Layer(Kind.AVGPOOL, "", q=c, scale=1 / prod(kernel), **_window(shapes[0], kernel, stride, 0))
+    (_, h, w, c), (_, _, oh, ow) = shapes[0], shape_of(node)
+    if oh > h and oh % h == 0 and oh // h == ow / w:  # each window is one element, which several have
+        return _upsample(node, shapes, flat)
+    (r, down), (s, right) = (_alike(*axis) for axis in ((h, oh), (w, ow)))
+    stride = down or right or 1
+    require({down, right} <= {None, stride}, f"stride = {(down, right)}, it must be the same in both directions")
+    return Layer(Kind.AVGPOOL, "", q=c, scale=1 / (r * s), **_window(shapes[0], (r, s), stride, 0))
+
+
+def _alike(size: int, windows: int) -> tuple[int, int | None]:
+    """Size and stride of an adaptive pooling's windows along an axis; raises Refused unless they are all alike.
+
+    A single window has no stride.
+    """
+    begins = [place * size // windows for place in range(windows)]
+    sizes = {-(-(place + 1) * size // windows) - begin for place, begin in enumerate(begins)}
+    strides: set[int | None] = {after - before for before, after in pairwise(begins)}
+    strides = strides or {None}
+    require(len(sizes) == len(strides) == 1 and 0 not in strides, "windows that aren't even")
+    return sizes.pop(), strides.pop()
 
 
 def _mean(node, shapes, flat):

@@ -48,7 +48,7 @@ REFUSED = {
     "n_tensors": no_power() | powers(1, 8) | powers(8192, 1 << 16),
     "n_hyper": no_power() | powers(1, 2) | powers(512, 1 << 16),
     "update_lanes": no_power() | powers(16, 1 << 16),
-    "acc_width": outside(41, 48),  # 40 bits hold 511 products of 16 bits
+    "acc_width": outside(41, 56),  # 40 bits hold 511 products of 16 bits
     "max_burst_beats": no_power() | powers(1024, 1 << 16),
     "clock_hz": st.integers(max_value=0),
     "predictor_depth": no_power() | powers(1, 1) | powers(128, 1 << 16),
@@ -151,7 +151,7 @@ def test_the_predictors_core():
 FREE = {
     "rows": st.integers(2, 64), "cols": st.integers(2, 64), "port_width": st.sampled_from([64, 128, 256]),
     **{field: powers(1, 1 << 15) for field in DEPTHS}, "acc_depth": powers(16, 1 << 16), "update_lanes": powers(1, 16),
-    "operand_width": st.sampled_from([8, 16]), "acc_width": st.integers(32, 48), "max_burst_beats": powers(1, 256),
+    "operand_width": st.sampled_from([8, 16]), "acc_width": st.integers(32, 56), "max_burst_beats": powers(1, 256),
     "dram": st.sampled_from([*DRAM_PARTS.values(), IDEAL]),
 }  # fmt: skip
 

@@ -18,6 +18,7 @@ CONFIGS = {
     "tiny": TINY,
     "bytes": replace(TINY, name="bytes", operand_width=8, acc_width=32),
     "narrow": replace(TINY, name="narrow", acc_width=41),
+    "wide": replace(TINY, name="wide", acc_width=56),
     "depthwise": replace(TINY, name="depthwise", depthwise=True),
 }
 OK, BAD, ACC = ErrorCode.NONE, ErrorCode.BAD_GEOMETRY, ErrorCode.ACC_OVERFLOW
@@ -50,6 +51,12 @@ CASES = [
     *pools("bytes", AVERAGES, (6, 43, OK, OK), (7, 37, ACC, ACC)),
     *pools("narrow", AVERAGES, (16, 32, OK, OK), (19, 27, ACC, ACC)),
     *pools("tiny", AVERAGES, (255, 255, OK, FULL)),
+    # With the widest accumulator 33556480 products fit.
+    *layers(
+        (WEIGHT, {"n": 32768, "h": 32, "w": 32, "oh": 32, "ow": 32}, OK),
+        (WEIGHT, {"n": 32771, "h": 32, "w": 32, "oh": 32, "ow": 32}, ACC),
+        (FORWARD, {"r": 16, "s": 33, "c": 63553}, OK), (FORWARD, {"r": 16, "s": 33, "c": 63554}, ACC), config="wide",
+    ),
     # Sums of products: 131080 fit. From 2^30 on they can't even be counted.
     *layers(
         (FORWARD, {"s": 3, "c": 43693}, OK), (FORWARD, {"s": 3, "c": 43694}, ACC),

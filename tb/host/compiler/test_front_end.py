@@ -116,6 +116,35 @@ def test_operators_of_the_machine():
     assert "device one.Conv2d conv" in found.describe() and len(found.describe().splitlines()) == 5
 
 
+@pytest.mark.parametrize(("size", "result", "kind"), [
+    ((6, 4), (3, 2), Kind.AVGPOOL), ((7, 5), (3, 2), Kind.AVGPOOL), ((6, 9), (1, 3), Kind.AVGPOOL),
+    ((5, 7), (1, 1), Kind.AVGPOOL), ((4, 4), (4, 4), Kind.AVGPOOL),
+    ((1, 1), (7, 7), Kind.UPSAMPLE), ((3, 2), (6, 4), Kind.UPSAMPLE),
+])  # fmt: skip
+def test_adaptive_pools_of_windows_alike(size, result, kind):
+    """The layer's windows give what torch gives, forward and backward."""
+    pool = nn.Sequential(nn.AdaptiveAvgPool2d(result))
+    shape = (3, *size)
+    found = graph_of(nn.Sequential(nn.Conv2d(3, 3, 1), *pool, nn.Conv2d(3, 2, 1)), shape, BATCH, TINY)
+    assert not found.islands and [layer.kind for layer in found.layers] == [Kind.GEMM, kind, Kind.GEMM]
+    layer, x = found.layers[1], torch.rand(2, *shape, generator=torch.Generator().manual_seed(3))
+    assert (layer.oh, layer.ow) == result
+    if kind is Kind.AVGPOOL:
+        windows = x.unfold(2, layer.r, layer.stride).unfold(3, layer.s, layer.stride)
+        assert torch.allclose(windows.sum((4, 5)) * layer.scale, pool(x))
+    else:
+        assert torch.equal(functional.interpolate(x, scale_factor=layer.stride), pool(x))
+        assert (layer.r, layer.s) == (layer.stride, layer.stride)
+
+
+@pytest.mark.parametrize(("size", "result"), [((7, 7), (4, 4)), ((6, 6), (3, 2)), ((2, 2), (3, 3)), ((1, 1), (2, 3))])
+def test_adaptive_pools_of_windows_that_differ(size, result):
+    network = nn.Sequential(nn.Conv2d(3, 3, 1), nn.AdaptiveAvgPool2d(result), nn.Conv2d(3, 2, 1))
+    assert [island.operators for island in graph_of(network, (3, *size), BATCH, TINY).islands] == [
+        ("adaptive_avg_pool2d",)
+    ]
+
+
 def test_a_module_called_twice_runs_on_the_host():
     found = graph(lambda m, x: m.one(m.two(m.one(x))), one=conv(), two=conv())
     assert [layer.name for layer in found.layers] == ["two.Conv2d"]

@@ -12,15 +12,15 @@ from bench import seeded, simulate
 CONFIG = preset("tiny")
 
 
-def requantise(v, shift):
-    limit = 2 ** (CONFIG.acc_width - 1) - 1
+def requantise(v, shift, width):
+    limit = 2 ** (width - 1) - 1
     return max(-limit, min(limit, round(Fraction(v) / Fraction(2) ** shift)))
 
 
-def element(x, shift, bias, c, shift_c, mode, relu, sign=1, bound=None, slope=0):
-    x = requantise(x, shift) + bias
+def element(x, shift, bias, c, shift_c, mode, relu, sign=1, bound=None, slope=0, width=CONFIG.acc_width):
+    x = requantise(x, shift, width) + bias
     if mode in (CMode.ADD, CMode.ADD_MASK):
-        x += sign * requantise(c, shift_c)
+        x += sign * requantise(c, shift_c, width)
     low = (relu and x < 0) or (mode == CMode.MASK and c <= 0) or (mode == CMode.ADD_MASK and c == -32768)
     if (low and not slope) or (mode == CMode.MASK and bound is not None and c >= bound):
         x = 0
@@ -32,13 +32,13 @@ def element(x, shift, bias, c, shift_c, mode, relu, sign=1, bound=None, slope=0)
     return round(Fraction(out * slope, 1 << 16)) if low and slope else out, magnitude, saturated
 
 
-def run(items, shift_c, relu, subtract=None, clamp=None):
+def run(items, shift_c, relu, subtract=None, clamp=None, width=CONFIG.acc_width):
     """Items (x, shift, bias, c, mode), one a cycle; a list of (o, magnitude, saturated).
 
     ``subtract``: what a lane that can is told; None: one that can't. ``clamp``: (bound, slope), likewise.
     """
     config = CONFIG if subtract is None else replace(CONFIG, variant="low")
-    config = replace(config, clamps=clamp is not None)
+    config = replace(config, clamps=clamp is not None, acc_width=width)
     dut = EpilogueLane(config)
     seen, outs = [], []
     latency = result_latency(config)
@@ -87,11 +87,11 @@ def test_by_hand():
     assert run(items, shift_c=-2, relu=0) == expected
 
 
-def random_items(rng, modes):
+def random_items(rng, modes, width=CONFIG.acc_width):
     items = []
     for _ in range(300):
-        bits = rng.randrange(1, CONFIG.acc_width)
-        most = (1 << (CONFIG.acc_width - 1)) - 1
+        bits = rng.randrange(1, width)
+        most = (1 << (width - 1)) - 1
         x, bias = (rng.choice((rng.randint(-1 << bits, 1 << bits), most, -most, 0)) for _ in range(2))
         x, bias = max(-most, min(most, x)), rng.choice((0, bias >> 40, max(-most, min(most, bias))))
         c = rng.choice((0, 1, -1, 32767, -32767, -32768, rng.randint(-32767, 32767)))
@@ -99,28 +99,34 @@ def random_items(rng, modes):
     return [(x, max(-16, shift), *rest) for x, shift, *rest in items]
 
 
-@pytest.mark.parametrize("subtract", [None, 0, 1])
+@pytest.mark.parametrize(
+    ("subtract", "width"), [(None, CONFIG.acc_width), (0, CONFIG.acc_width), (1, CONFIG.acc_width), (None, 56), (1, 56)]
+)
 @pytest.mark.parametrize("relu", [0, 1])
 @pytest.mark.parametrize("shift_c", [-31, -3, 0, 2, 31])
-def test_random(shift_c, relu, subtract):
-    items = random_items(seeded(shift_c + relu), list(CMode))
-    seen = run(items, shift_c, relu, subtract)
+def test_random(shift_c, relu, subtract, width):
+    items = random_items(seeded(shift_c + relu), list(CMode), width)
+    seen = run(items, shift_c, relu, subtract, width=width)
     sign = -1 if subtract else 1
-    assert seen == [element(x, shift, bias, c, shift_c, mode, relu, sign) for x, shift, bias, c, mode in items]
+    assert seen == [
+        element(x, shift, bias, c, shift_c, mode, relu, sign, width=width) for x, shift, bias, c, mode in items
+    ]
     assert len(seen) == 300
 
 
 @pytest.mark.parametrize("relu", [0, 1])
 @pytest.mark.parametrize("bound", [None, 0, 1, 5000, 32766, 32767])
 @pytest.mark.parametrize("slope", [0, 1, 655, 1 << 15, 65535])
-def test_bound_and_slope(bound, slope, relu):
+@pytest.mark.parametrize("width", [CONFIG.acc_width, 56])
+def test_bound_and_slope(bound, slope, relu, width):
     rng = seeded(slope + relu)
     near, items = (bound or 0, 5001, 32767), []
-    for x, shift, bias, c, mode in random_items(rng, [CMode.NONE, CMode.MASK, CMode.ADD]):
+    for x, shift, bias, c, mode in random_items(rng, [CMode.NONE, CMode.MASK, CMode.ADD], width):
         x, c = x if rng.random() < 0.7 else rng.choice(near), rng.choice((c, c, bound or 0))
         items.append((x, shift, bias, c, mode))
-    seen = run(items, -1, relu, clamp=(bound, slope))
+    seen = run(items, -1, relu, clamp=(bound, slope), width=width)
     assert seen == [
-        element(x, shift, bias, c, -1, mode, relu, bound=bound, slope=slope) for x, shift, bias, c, mode in items
+        element(x, shift, bias, c, -1, mode, relu, bound=bound, slope=slope, width=width)
+        for x, shift, bias, c, mode in items
     ]
     assert len(seen) == 300
