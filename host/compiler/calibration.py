@@ -12,7 +12,7 @@ from ...spec.commands import Opcode
 from .graph import Graph
 from .ir import WITH_LOSS, Step
 from .islands import Stop
-from .tensors import JOINING
+from .tensors import joining
 
 __all__ = ["calibrating"]
 
@@ -32,10 +32,10 @@ def _joined(graph: Graph, steps: Iterable[Step], stops: Iterator[Stop]) -> Itera
     for place, step in enumerate(ahead):
         written = step.operands.get("out", "")
         if step.opcode == Opcode.REORGANISE and ahead[place - 1].operands.get("out") in graph.parts:
-            yield replace(step, numbers={**step.numbers, "a": JOINING}), None
             written = ahead[place - 1].operands["out"]
+            yield replace(step, numbers={**step.numbers, "a": joining(graph.parts[written].of)}), None
         elif written in graph.parts:
-            yield replace(step, numbers={**step.numbers, "out": JOINING}), None
+            yield replace(step, numbers={**step.numbers, "out": joining(graph.parts[written].of)}), None
             if place + 1 < len(ahead) and ahead[place + 1].opcode == Opcode.REORGANISE:
                 continue  # which reads the part's exponent
         else:

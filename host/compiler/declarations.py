@@ -14,7 +14,7 @@ from .islands import Island
 from .joins import Join, Part
 from .lowering import Kind, Layer
 from .quantise import operand_type
-from .tensors import JOINING, Tensor, layer_tensor, loss_gradient
+from .tensors import Tensor, joining, layer_tensor, loss_gradient
 
 __all__ = ["declarations"]
 
@@ -58,8 +58,8 @@ def declarations(
         yield own.value("host", loss_gradient(place), result.name)
     for name, of in work.sliced.items():
         yield own.part(name, of, work.slices[name].of)
-    if graph.parts:
-        yield "", Tensor(JOINING, (), own.operand, next(own.numbers))
+    for whole in dict.fromkeys(part.of for part in graph.parts.values()):
+        yield "", Tensor(joining(whole), (), own.operand, next(own.numbers))
 
 
 class _Numbered:

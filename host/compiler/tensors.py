@@ -11,14 +11,12 @@ from .lowering import Layer
 from .values import INPUT
 
 __all__ = [
-    "INPUT", "JOINING", "KEPT_SHIFT", "LAYER_PARTS", "LOSS_GRADIENT", "PREDICTOR", "PREDICTOR_UNUSED", "Tensor",
-    "layer_tensor", "loss_gradient", "part_of", "predictor_tensor",
+    "INPUT", "KEPT_SHIFT", "LAYER_PARTS", "LOSS_GRADIENT", "PREDICTOR", "PREDICTOR_UNUSED", "Tensor",
+    "joining", "layer_tensor", "loss_gradient", "part_of", "predictor_tensor",
 ]  # fmt: skip
 
 LOSS_GRADIENT = "loss.gradient"
 """The loss's gradient by the network's first result, which the host writes."""
-JOINING = "joining"
-"""Number of the exponent of a join's part in the batch that calibrates, until the host has joined it."""
 KEPT_SHIFT = "kept.shift"
 """Number of the exponent that is added to those of gradients kept from earlier batches."""
 PREDICTOR = "predictor"
@@ -67,6 +65,11 @@ class Tensor:
             row, channel = divmod(offset, self.shape[-1])
             offset = row * self.pitch + channel
         return offset * self.dtype.itemsize
+
+
+def joining(whole: str) -> str:
+    """Number of the exponent of a whole's part in the batch that calibrates, until the host has joined it."""
+    return f"{whole}.joining"
 
 
 def loss_gradient(number: int) -> str:

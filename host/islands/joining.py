@@ -6,7 +6,7 @@ import numpy as np
 
 from ...golden.requantise import requantise
 from ..compiler.islands import Stop
-from ..compiler.tensors import JOINING, Tensor
+from ..compiler.tensors import Tensor, joining
 from ..devices.device import Device
 from .tensor_access import read_tensor, write_tensor
 
@@ -17,7 +17,7 @@ def join(stop: Stop, tensors: Mapping[str, Tensor], device: Device) -> None:
     """Bring a new part and the earlier ones of its whole to one exponent, the largest that any of them needs."""
     (name, *earlier), (whole,) = stop.reads, stop.writes
     number = tensors[whole].number
-    mine, _ = device.exponents(tensors[JOINING].number)
+    mine, _ = device.exponents(tensors[joining(whole)].number)
     theirs = device.exponents(number)[0] if earlier else mine
     exponent = max(mine, theirs)
     for each, now in ((name, mine), *((other, theirs) for other in earlier)):

@@ -177,12 +177,13 @@ def test_a_whole_of_relus_is_masked_at_once():
 
 
 def test_calibration_finds_the_exponent_of_the_largest_part():
-    """A part a thousand times larger follows a small one, and one yet smaller follows it."""
+    """A part a thousand times larger follows a small one, and small ones follow it."""
     torch.manual_seed(SEED)
-    module = Dense(2).double()
+    module = Dense(3).double()
     with torch.no_grad():
         module.wide[0].weight.mul_(1000)
-        module.narrow[1].weight.mul_(1e-3)
+        for narrow in module.narrow[1:]:
+            narrow.weight.mul_(1e-3)
         module.head.weight.mul_(1e-3)
     network, device = Network(module, SHAPE, BATCH, CONFIG), GoldenDevice(CONFIG, 4 << 20)
     network.load_state(device, module.state_dict())
