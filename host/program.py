@@ -9,6 +9,7 @@ import numpy as np
 
 from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase, command_field
 from ..spec.config import VERSION, Config
+from ..spec.numerics import SLOPE_BITS
 from ..spec.opcodes import BACKWARD, POOLS, UPDATES
 from ..spec.operands import WAITS
 
@@ -156,6 +157,10 @@ def _shape(c):
     if c.const_mantissa:
         yield f"times {c.const_mantissa}*2^{c.const_exponent}"
     yield from (name for name in _FLAGS if getattr(c, name))
+    if c.bound_mantissa:
+        yield f"bound {c.bound_mantissa}*2^{c.bound_exponent}"
+    if c.slope:
+        yield f"slope {c.slope / (1 << SLOPE_BITS):.6g}"
     if c.c_mode:
         yield CMode(c.c_mode).name.lower() if c.c_mode in iter(CMode) else f"c_mode {c.c_mode}"
     yield f"tile n{c.nb} y{c.yb} c{c.cb}" + ("" if c.opcode in POOLS else f" q{c.qb}")

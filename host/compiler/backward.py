@@ -5,6 +5,7 @@ Each sum so far is a tensor of its own, with its own exponent. A gradient that a
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...spec.commands import CMode
 from ...spec.config import Config
@@ -13,7 +14,7 @@ from .graph import Graph, outputs
 from .ir import BACKPROPAGATION, Step
 from .islands import Island, Stop
 from .joins import Join, Part, firsts
-from .layer_steps import input_gradient_step, sum_step, weight_gradient_steps
+from .layer_steps import clamp_fields, input_gradient_step, sum_step, weight_gradient_steps
 from .lowering import Kind, Layer
 from .norm_steps import backward_steps
 from .tensors import loss_gradient
@@ -78,7 +79,7 @@ class Backward:
         """
         for number, result in enumerate(self.graph.results):
             if result.name in self._wanted:
-                yield from self._pass_on(result.name, loss_gradient(number), masked=True)
+                yield from self._pass_on(result.name, loss_gradient(number), masked=not self.graph.clamped(result.name))
         for node in reversed(self.graph.nodes):
             if any(name in self._sums for name in outputs(node)):
                 if isinstance(node, Join):
@@ -140,14 +141,17 @@ class Backward:
         so_far, masked = self._sums.get(value), self._masks(value)
         self._left[value] -= 1
         last = not self._left[value]
-        mode, others = self._fan_in(value, so_far, last and masked)
-        result = self._fresh(value, last)
+        apart = self._masked_apart(value, so_far, last and masked)
+        mode, others = self._fan_in(value, so_far, last and masked and not apart)
+        result = self._fresh(value, last and not apart)
         if so_far and layer.kind in (Kind.GEMM, Kind.NORM):
             self._stack(value, result, so_far)
         if layer.kind is Kind.NORM and self._pitch(result) != (pitch := self._value_pitch(value)):
             self.stacked.pop(result, None)  # X and dX have one pitch in the command
             self.gapped[result] = pitch
-        yield input_gradient_step(layer, place, gradient, result, mode, *others)
+        yield self._clamped(value, input_gradient_step(layer, place, gradient, result, mode, *others))
+        if apart:
+            yield self._mask(value)
 
     def _value_pitch(self, value: str) -> int:
         """Elements from a pixel of a value to the next one."""
@@ -188,7 +192,10 @@ class Backward:
             isinstance(join, Join)
             and not result
             and all(
-                self._total[name] == 1 and (self.graph.masks(name) or self._whole_masks(name)) for name in join.inputs
+                self._total[name] == 1
+                and not self.graph.clamped(name)
+                and (self.graph.masks(name) or self._whole_masks(name))
+                for name in join.inputs
             )
         )
 
@@ -201,20 +208,39 @@ class Backward:
         so_far = self._sums.get(value)
         self._left[value] -= 1
         last = not self._left[value]
-        mode, others = self._fan_in(value, so_far, last and not masked and self._masks(value))
+        masks = last and not masked and self._masks(value)
+        apart = self._masked_apart(value, so_far, masks)
+        mode, others = self._fan_in(value, so_far, masks and not apart)
         if mode is CMode.NONE:
             self._sums[value] = gradient
             return
-        result = self._fresh(value, last)
+        result = self._fresh(value, last and not apart)
         if so_far and mode in (CMode.ADD, CMode.ADD_MASK):
             self._stack(value, result, so_far)
         if result in self.stacked:  # operand A may lie where the result does
             gradient, others = so_far or "", (gradient, *others[1:])
         yield self._elementwise(value, gradient, result, mode, *others)
+        if apart:
+            yield self._mask(value)
+
+    def _masked_apart(self, value: str, so_far: str | None, masked: bool) -> bool:
+        """True if a sum's mask is a command of its own, as that of a ReLU with a bound or a slope must be."""
+        return masked and bool(so_far) and self.graph.clamped(value) is not None
+
+    def _mask(self, value: str) -> Step:
+        total = self._sums[value]
+        return self._elementwise(value, total, self._fresh(value, True), CMode.MASK, value)
+
+    def _clamped(self, value: str, step: Step) -> Step:
+        """The step, which makes a gradient of a value; where it masks, with bound and slope of the ReLU."""
+        relu = self.graph.clamped(value)
+        if relu is None or step.fields["c_mode"] != CMode.MASK:
+            return step
+        return replace(step, fields={**step.fields, **clamp_fields(relu)})
 
     def _elementwise(self, value: str, gradient: str, result: str, mode: CMode, *others: str) -> Step:
         owner, shape = self.graph.producers[value].name, self.graph.values[value].memory_shape
-        return sum_step(shape, owner, gradient, result, mode, *others)
+        return self._clamped(value, sum_step(shape, owner, gradient, result, mode, *others))
 
     def _fan_in(self, value: str, so_far: str | None, masked: bool) -> tuple[CMode, tuple[str, ...]]:
         """The mode and the operands C and D by which a gradient joins the sum so far, and is masked."""

@@ -52,7 +52,7 @@ def _label(node: Node) -> str:
         return "\n".join([node.name, "host:", *node.operators[:SHOWN], *rest])
     elementwise = node.kind is Kind.AVGPOOL and node.r * node.s == 1
     words = ["add"] * (len(node.inputs) > 1) if elementwise else [node.kind.value, f"{node.r}x{node.s}"]
-    words += [f"stride {node.stride}"] * (node.stride > 1) + ["relu"] * node.relu
+    words += [f"stride {node.stride}"] * (node.stride > 1) + [node.activation] * node.relu
     return f"{node.name}\n{' '.join(words)}"
 
 

@@ -180,8 +180,9 @@ class _Builder:
         value = self._declare(node, output_name(name))
         if own is not node:
             self.values[value] = replace(self.values[value], shape=tuple(self.partition.bases[own][2]))
+        last = self.partition.layers[node]
         return replace(
-            layer, name=name, relu=self.partition.layers[node].relu,
+            layer, name=name, relu=last.relu, bound=last.bound, slope=last.slope,
             inputs=tuple(self.value[each] for each in self._read(node)),
             parameters=(parameters[0] if parameters else "", parameters[1] if len(parameters) > 1 else ""),
             buffers=self._statistics(own) if layer.kind is Kind.NORM else (),

@@ -49,6 +49,11 @@ class Graph:
         producer = self.producers.get(value)
         return isinstance(producer, Layer) and producer.relu
 
+    def clamped(self, value: str) -> Layer | None:
+        """The layer whose ReLU gives the value and has a bound or a slope, which its gradient's mask needs too."""
+        producer = self.producers.get(value)
+        return producer if isinstance(producer, Layer) and producer.clamps else None
+
     def copies(self, layer: Layer) -> bool:
         """True if a layer's result has its input's exponent; in a join the whole's exponent belongs to all parts."""
         joined = {*self.parts, *(part.of for part in self.parts.values())}
@@ -72,7 +77,7 @@ class Graph:
                     if node.weighted and node.kind is not Kind.NORM
                     else 0
                 )
-                what = f"device {node.name} {node.kind.value}{' relu' * node.relu}"
+                what = f"device {node.name} {node.kind.value}{' ' * node.relu}{node.activation}"
             else:
                 macs, what = 0, f"host   {node.name} {' '.join(node.operators)}"
             yield f"{what}: {shapes[0]} -> {shapes[1]}, {macs} MACs, {2 * elements} bytes"

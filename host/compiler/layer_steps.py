@@ -4,10 +4,10 @@ from ...spec.commands import CMode, Opcode, Phase
 from ...spec.norm import GRADIENT_PLANES
 from .ir import BACKPROPAGATION, Step
 from .lowering import Kind, Layer
-from .quantise import constant
+from .quantise import bound_of, constant
 from .tensors import layer_tensor
 
-__all__ = ["forward_step", "input_gradient_step", "sum_step", "weight_gradient_steps"]
+__all__ = ["clamp_fields", "forward_step", "input_gradient_step", "sum_step", "weight_gradient_steps"]
 
 _FORWARD = {
     Kind.GEMM: Opcode.FORWARD, Kind.DEPTHWISE: Opcode.DEPTHWISE, Kind.MAXPOOL: Opcode.MAXPOOL,
@@ -23,7 +23,7 @@ _BACKWARD_WEIGHT = {Kind.GEMM: Opcode.BACKWARD_WEIGHT, Kind.DEPTHWISE: Opcode.DE
 
 def forward_step(layer: Layer, place: int, copies: bool) -> Step:
     """A layer's output from its inputs; ``copies``: at the exponent of the first."""
-    fields = {"relu": int(layer.relu), "track": int(not copies), **_average_fields(layer)}
+    fields = {"relu": int(layer.relu), "track": int(not copies), **clamp_fields(layer), **_average_fields(layer)}
     operands = {"a": layer.inputs[0], "out": layer.output}
     if layer.weighted and layer.kind is not Kind.NORM:
         operands["b"], fields["bias"] = layer_tensor(layer, "weight"), int(layer.bias)
@@ -89,6 +89,14 @@ def weight_gradient_steps(
             offsets={"a": first * layer.h * layer.w * layer.c, "b": first * layer.oh * layer.ow * layer.q},
         ))  # fmt: skip
     return steps, names
+
+
+def clamp_fields(layer: Layer) -> dict[str, int]:
+    """Bound and slope of a layer's ReLU, by command field: for its results, and for the mask of their gradient."""
+    fields = {"slope": layer.slope} if layer.slope else {}
+    if layer.bound:
+        fields["bound_mantissa"], fields["bound_exponent"] = bound_of(layer.bound)
+    return fields
 
 
 def _average_fields(layer: Layer) -> dict[str, int]:

@@ -7,7 +7,7 @@ from torch import nn
 
 from ...spec.config import Config
 from ...spec.norm import WEIGHT_PLANES
-from ...spec.numerics import operand_max
+from ...spec.numerics import SLOPE_BITS, operand_max
 from .module_checks import Refused, check_module, check_parameters, require
 from .values import INPUT, output_name
 
@@ -42,6 +42,7 @@ class Layer:
     shape there; ``frozen``: they aren't trained. ``scale`` is the constant of an AVGPOOL. ``inputs`` are names of
     values: the one that it computes from, and perhaps another that is added to the result, before a ReLU. A NORM has
     gamma and beta as parameters, and the names of its running mean, variance and count of batches as ``buffers``.
+    ``bound``: the most that the ReLU gives, 0 for no bound; ``slope``: its slope below zero, in 2^-SLOPE_BITS.
     """
 
     kind: Kind
@@ -66,6 +67,8 @@ class Layer:
     buffers: tuple[str, ...] = ()
     epsilon: float = 0.0
     momentum: float = 0.0
+    bound: float = 0.0
+    slope: int = 0
 
     @property
     def weighted(self) -> bool:
@@ -112,8 +115,20 @@ class Layer:
         return self.r * self.s * self.depth + 1
 
     @property
+    def clamps(self) -> bool:
+        """True if its ReLU takes hardware for bounds and slopes."""
+        return bool(self.bound or self.slope)
+
+    @property
+    def activation(self) -> str:
+        """Its ReLU in words; "" if it has none."""
+        bound = f" up to {self.bound:g}" if self.bound else ""
+        slope = f" with slope {self.slope / (1 << SLOPE_BITS):.4g}" if self.slope else ""
+        return f"relu{bound}{slope}" if self.relu else ""
+
+    @property
     def copies(self) -> bool:
-        """True if results are values of the input (at most with negatives made 0), at its exponent."""
+        """True if results are values of the input (at most after a ReLU), at its exponent."""
         alone = self.kind is Kind.AVGPOOL and self.r * self.s == 1 and self.scale == 1 and len(self.inputs) < 2
         return self.kind is Kind.MAXPOOL or alone
 

@@ -6,6 +6,7 @@ compute this one; the host then does.
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,12 +14,14 @@ import torch
 from torch import fx
 
 from ...spec.config import Config
-from ...spec.numerics import operand_max
+from ...spec.numerics import SLOPE_BITS, operand_max
 from .capture import shape_of
 from .lowering import Kind, Layer
 from .module_checks import require
 
-__all__ = ["BATCH_NORM", "IDENTITIES", "VIEWS", "argument", "data_of", "is_norm", "layer_of", "weights_of"]
+__all__ = [
+    "BATCH_NORM", "IDENTITIES", "RELUS", "VIEWS", "argument", "data_of", "is_norm", "layer_of", "weights_of",
+]  # fmt: skip
 
 _ATEN = torch.ops.aten
 BATCH_NORM = _ATEN._native_batch_norm_legit_functional.default
@@ -33,6 +36,12 @@ VIEWS = IDENTITIES | {
     _ATEN.split_with_sizes.default, _ATEN.split.Tensor, _ATEN.chunk.default, _ATEN.unflatten.int,
 }  # fmt: skip
 """Operators that only arrange values; the host repeats them wherever it needs them."""
+
+RELUS = frozenset({
+    _ATEN.relu.default, _ATEN.relu6.default, _ATEN.hardtanh.default, _ATEN.clamp.default, _ATEN.clamp_min.default,
+    _ATEN.leaky_relu.default,
+})  # fmt: skip
+"""ReLU, and operators that can be one with a bound or a slope."""
 
 
 def argument(node: fx.Node, place: int, name: str, default=None):
@@ -77,17 +86,19 @@ def layer_of(
     handler = _norm if is_norm(node) else _HANDLERS.get(node.target)
     if handler is None or (handler is _norm and not config.batch_norm):
         return None
-    require(not flat or handler in (_linear, _relu), "its operand is flattened")
+    relu = node.target in RELUS
+    require(not flat or relu or handler is _linear, "its operand is flattened")
     require(handler not in _OF_IMAGES or len(shape_of(data_of(node)[0])) == 4, "its operand isn't [N, C, H, W]")
     if handler is not _linear or not flat:
         shapes = [_by_batch(shape, batch) for shape in shapes]
     layer = handler(node, shapes, flat)
     result = shape_of(node)
-    if len(result) == 4 and handler is not _relu:
+    if len(result) == 4 and not relu:
         got = (batch, layer.q, layer.oh, layer.ow)
         require(result == got, f"its result has the shape {result}, and the machine's would have {got}")
     require(max(layer.r, layer.s, layer.stride) <= 255, "a kernel or stride above 255")
     require(max(layer.c, layer.q, layer.h, layer.w, layer.oh, layer.ow) <= 65535, "more than 65535 channels or pixels")
+    require(not layer.clamps or config.clamps, "a bound or a slope, without Config.clamps")
     require(layer.kind is not Kind.DEPTHWISE or config.depthwise, f"groups = {layer.c}, without Config.depthwise")
     taps = layer.r * layer.s
     values = batch * layer.h * layer.w
@@ -150,6 +161,24 @@ def _linear(node, shapes, flat):
 def _relu(node, shapes, flat):
     _, h, w, c = shapes[0]
     return Layer(Kind.AVGPOOL, "", c, h, w, c, h, w, relu=True)
+
+
+def _clamp(node, shapes, flat):
+    """ReLU6 and its like: hardtanh and clamp from 0 on."""
+    low, high = argument(node, 1, "min"), argument(node, 2, "max")
+    if node.target is _ATEN.hardtanh.default:
+        low, high = argument(node, 1, "min_val", -1), argument(node, 2, "max_val", 1)
+    if node.target is _ATEN.relu6.default:
+        low, high = 0, 6
+    require(low == 0, f"its lower bound is {low}, not 0")
+    require(high is None or (isinstance(high, (int, float)) and 2**-64 < high < 2**64), f"its upper bound is {high}")
+    return replace(_relu(node, shapes, flat), bound=float(high or 0))
+
+
+def _leaky_relu(node, shapes, flat):
+    slope = argument(node, 1, "negative_slope", 0.01)
+    require(0 <= slope < 1, f"its slope is {slope}, not from 0 up to 1")
+    return replace(_relu(node, shapes, flat), slope=min(round(slope * 2**SLOPE_BITS), 2**SLOPE_BITS - 1))
 
 
 def _add(node, shapes, flat):
@@ -234,7 +263,9 @@ def _upsample(node, shapes, flat):
 
 _HANDLERS: dict[object, Callable] = {
     _ATEN.conv2d.default: _convolution, _ATEN.conv2d.padding: _convolution, _ATEN.linear.default: _linear,
-    _ATEN.relu.default: _relu, _ATEN.add.Tensor: _add, _ATEN.cat.default: _cat, _ATEN.max_pool2d.default: _max_pool,
+    _ATEN.relu.default: _relu, _ATEN.relu6.default: _clamp, _ATEN.hardtanh.default: _clamp,
+    _ATEN.clamp.default: _clamp, _ATEN.clamp_min.default: _clamp, _ATEN.leaky_relu.default: _leaky_relu,
+    _ATEN.add.Tensor: _add, _ATEN.cat.default: _cat, _ATEN.max_pool2d.default: _max_pool,
     _ATEN.avg_pool2d.default: _average_pool, _ATEN.adaptive_avg_pool2d.default: _adaptive_pool,
     _ATEN.mean.dim: _mean, _ATEN.upsample_nearest2d.vec: _upsample, _ATEN.upsample_nearest2d.default: _upsample,
 }  # fmt: skip

@@ -15,13 +15,13 @@ from ...spec.config import Config
 from .capture import Captured, shape_of
 from .lowering import Layer
 from .module_checks import Refused
-from .operators import BATCH_NORM, IDENTITIES, VIEWS, data_of, is_norm, layer_of, weights_of
+from .operators import BATCH_NORM, IDENTITIES, RELUS, VIEWS, data_of, is_norm, layer_of, weights_of
 from .values import Value
 
 __all__ = ["Partition"]
 
 _CAT = torch.ops.aten.cat.default
-_ELEMENTWISE = (torch.ops.aten.relu.default, torch.ops.aten.add.Tensor, _CAT)
+_ELEMENTWISE = (*RELUS, torch.ops.aten.add.Tensor, _CAT)
 _RANDOM = torch.Tag.nondeterministic_seeded
 
 
@@ -130,7 +130,7 @@ class Partition:
             return
         self.layers[node] = layer
         _, flat, shape = self.bases[data_of(node)[0]]
-        relu = node.target is torch.ops.aten.relu.default
+        relu = node.target in RELUS
         self.bases[node] = (node, flat, shape) if relu else (node, False, shape_of(node))
 
     def _is_layer(self, norm: fx.Node) -> bool:

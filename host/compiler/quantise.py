@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from ...spec.numerics import EXP_MAX, EXP_MIN, HEADROOM_BITS, operand_max
+from ...spec.numerics import BOUND_BITS, EXP_MAX, EXP_MIN, HEADROOM_BITS, operand_max
 
 __all__ = [
-    "constant", "dequantise", "exponent_for", "join_master", "master_exponent", "operand_type", "quantise",
+    "bound_of", "constant", "dequantise", "exponent_for", "join_master", "master_exponent", "operand_type", "quantise",
     "split_master",
 ]  # fmt: skip
 
@@ -83,3 +83,10 @@ def constant(value: float, bits: int = 16) -> tuple[int, int]:
     if not EXP_MIN <= exponent <= EXP_MAX:
         raise ValueError(f"{value!r} needs the exponent {exponent}, which is outside {EXP_MIN}..{EXP_MAX}")
     return mantissa, exponent
+
+
+def bound_of(value: float) -> tuple[int, int]:
+    """(mantissa, exponent) of a bound above 0, with all bits of the mantissa in use."""
+    mantissa, exponent = constant(value, BOUND_BITS)
+    unused = BOUND_BITS - mantissa.bit_length()
+    return mantissa << unused, exponent - unused

@@ -75,7 +75,7 @@ def write_loss_gradients(compiled: Compiled, device: Device, gradients: Sequence
         if gradient.size != np.prod(tensor.shape):
             raise ValueError(f"a loss gradient must have {np.prod(tensor.shape)} elements, not {gradient.size}")
         shaped = gradient.reshape(value.shape)
-        if graph.masks(result.name):
+        if graph.masks(result.name) and not graph.clamped(result.name):  # else the machine masks it
             of_value = compiled.tensors[result.name]
             shaped = np.where(value.from_memory(read_tensor(device, of_value)) > 0, shaped, 0)
         exponent = exponent_for(float(np.abs(shaped).max()), width)
