@@ -19,7 +19,6 @@ from amaranth.lib.wiring import In
 
 from ..rtl.lib.clock_gate import CELL
 from ..spec.config import FAMILIES, Config
-from ..spec.validation import require
 from .description import MODULE, describe
 from .header import header
 
@@ -215,7 +214,6 @@ def generate(
     ``component`` replaces the accelerator by another component with the same ports; ``platform`` and ``progress``:
     see :func:`to_verilog`.
     """
-    require(not config.batch_norm, "batch_norm", config.batch_norm, "batch_norm is False (no hardware yet)")
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "top.json").write_text(json.dumps(describe(config), indent=2) + "\n")

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from ..spec.commands import Command, Opcode
 from ..spec.config import Config
-from ..spec.opcodes import BACKWARD_WEIGHTS, UPDATES, WITH_FILTERS
-from ..spec.operands import Operand, filter_channels, operands, outputs
+from ..spec.norm import FORWARD_ROW, KEPT_PLANES, planes
+from ..spec.opcodes import BACKWARD_WEIGHTS, NORMS, UPDATES, WITH_FILTERS
+from ..spec.operands import Operand, filter_channels, in_place, operands, outputs
 
 __all__ = ["Runs", "reads", "writes"]
 
@@ -59,7 +60,23 @@ def _result(g: Command, place: Operand) -> Runs:
     """An operand shaped like the result of a compute command."""
     if g.opcode in BACKWARD_WEIGHTS:
         return _rows(g, place.element_bytes, place.address, g.bias)
-    return _images(g, place)
+    return _images(g, place) if len(place.shape) > 2 else _table(place)
+
+
+def _table(place: Operand, first: int = 0) -> Runs:
+    """The planes of a table, from the ``first`` on."""
+    count, channels = place.shape
+    length = channels * place.element_bytes
+    return Runs(place.address + first * length, length, count - first, length)
+
+
+def _norm_reads(g: Command, places: dict[str, Operand]) -> dict[str, Runs]:
+    """Runs that a command of batch norm reads."""
+    unread = set(outputs(g)) - set(in_place(g))
+    found = {name: _result(g, place) for name, place in places.items() if name not in unread}
+    if g.opcode == Opcode.NORM_BACKWARD:  # of the forward pass' constants the last planes
+        found["b"] = _table(places["b"], planes(FORWARD_ROW) - KEPT_PLANES)
+    return found
 
 
 def writes(command: Command, config: Config) -> dict[str, Runs]:
@@ -81,6 +98,8 @@ def reads(command: Command, config: Config, a_base: int) -> dict[str, Runs]:
     places = operands(command, config, a_base)
     if g.opcode in UPDATES:
         return {name: Runs(place.address, place.n_bytes) for name, place in places.items()}
+    if g.opcode in NORMS:
+        return _norm_reads(g, places)
     found = {}
     if g.opcode in _READS_X:
         rows = _window_rows(g.h, g.oh, g.r, g.stride, g.pad_y)

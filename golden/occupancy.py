@@ -12,12 +12,30 @@ from itertools import product
 from ..spec.commands import Command, Opcode
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
-from ..spec.opcodes import BACKWARD, DEPTHWISE, GEMMS
+from ..spec.norm import (
+    APPLY_PLANES,
+    BACKWARD_ROW,
+    FORWARD_ROW,
+    GRADIENT_PLANES,
+    KEPT_PLANES,
+    STATE_ROW,
+    SUMS_ROW,
+    WEIGHT_PLANES,
+    planes,
+)
+from ..spec.opcodes import BACKWARD, DEPTHWISE, GEMMS, NORMS
 from ..spec.residues import Residue, residues
 
 __all__ = ["Misfit", "Tile", "classes_of", "misfit"]
 
 _PRODUCT = 1 << 30
+_FORWARD, _STATE, _SUMS = planes(FORWARD_ROW), planes(STATE_ROW), planes(SUMS_ROW)
+_TABLES = {
+    Opcode.NORM_CONSTANTS: (_SUMS + WEIGHT_PLANES + _STATE, _FORWARD + _STATE),
+    Opcode.NORM_RUNNING: (WEIGHT_PLANES + _STATE, _FORWARD),
+    Opcode.NORM_BACKWARD: (_SUMS + KEPT_PLANES, GRADIENT_PLANES + planes(BACKWARD_ROW)),
+}  # fmt: skip
+"""Planes in A and in C of batch norm's commands of channels without values."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +71,8 @@ class Tile:
         self.kernel_width, self.taps = column.taps, row.taps * column.taps
         step = 1 if back or self.weight else g.stride
         self.wide, self.tall = (self.width - 1) * step + column.taps, (self.rows - 1) * step + row.taps
+        if g.opcode in _TABLES:
+            self.images, self.rows = g.n, self.height
         sizes = ((g.n, self.images), (self.height, self.rows), (self.inner, self.i), (self.outer, self.o))
         self.counts = [*(-(-whole // part) for whole, part in sizes), len(rows) * len(columns)]
 
@@ -114,8 +134,30 @@ def _depthwise_misfit(t: Tile, command: Command, config: Config) -> ErrorCode:
     return ErrorCode.BIAS_OVERFLOW if biases > config.bias_words * config.rows else ErrorCode.NONE
 
 
+def _norm_misfit(t: Tile, command: Command, config: Config) -> ErrorCode:
+    """Memories beside operand A's for a tile of batch norm."""
+    sums = command.opcode == Opcode.NORM_SUMS
+    constants = planes(BACKWARD_ROW) if command.opcode == Opcode.NORM_APPLY_BACKWARD else APPLY_PLANES
+    if t.o * (t.pixels if sums else constants) > config.b_elements:
+        return ErrorCode.B_OVERFLOW
+    if t.o * (_SUMS if sums else t.pixels) > config.c_elements:
+        return ErrorCode.C_OVERFLOW
+    kept = len(SUMS_ROW) * -(-t.o // config.rows) if sums else 0
+    return ErrorCode.ACC_OVERFLOW if kept > config.kept_words else ErrorCode.NONE
+
+
+def _table_misfit(t: Tile, command: Command, config: Config) -> Misfit | None:
+    """A and C for a tile of tables; nothing is read before both are checked."""
+    given, made = (count * t.o for count in _TABLES[command.opcode])
+    if given > config.a_elements:
+        return Misfit(ErrorCode.A_OVERFLOW, reads=False)
+    return Misfit(ErrorCode.C_OVERFLOW, reads=False) if made > config.c_elements else None
+
+
 def misfit(command: Command, config: Config) -> Misfit | None:
     """The first tile that doesn't fit, of a command that :func:`.validate.validate` finds legal; None if all fit."""
+    if command.opcode in _TABLES:
+        return _table_misfit(Tile(command), command, config)
     rows, columns = (dict.fromkeys(lines) for lines in classes_of(command))
     for place, (row, column) in enumerate(product(rows, columns)):
         found = _misfit(Tile(command, (row, column)), command, config, ones=command.bias if place == 0 else 0)
@@ -129,8 +171,12 @@ def _misfit(t: Tile, command: Command, config: Config, ones: int) -> Misfit | No
     sizes = _a_sizes(t, config.banks) if t.taps else [t.wide * t.tall]
     if max(sizes) >= _PRODUCT:
         return Misfit(ErrorCode.BAD_GEOMETRY, reads=False)
-    if t.taps and sizes[-1] > config.a_elements:
+    tiles = 2 if command.opcode == Opcode.NORM_APPLY_BACKWARD else 1  # of dY and of X
+    if t.taps and tiles * sizes[-1] > config.a_elements:
         return Misfit(ErrorCode.A_OVERFLOW, reads=False)
+    if command.opcode in NORMS:
+        code = _norm_misfit(t, command, config)
+        return None if code == ErrorCode.NONE else Misfit(code)
     if command.opcode in DEPTHWISE:
         code = _depthwise_misfit(t, command, config)
         return None if code == ErrorCode.NONE else Misfit(code)

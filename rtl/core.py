@@ -14,6 +14,7 @@ from .drain.drain import Drain
 from .drain.epilogue import n_lanes
 from .lib.clock_gate import clock_gate
 from .lib.interfaces import (  # fmt: skip
+    DrainVector,
     ErrorLayout,
     LostLayout,
     ReadClient,
@@ -21,7 +22,6 @@ from .lib.interfaces import (  # fmt: skip
     ResultLayout,
     StopLayout,
     TaskLayout,
-    VectorLayout,
     WriteClient,
 )
 from .lib.register_slice import RegisterSlice
@@ -155,7 +155,7 @@ class Core(wiring.Component):
 
         self._scratchpads(m, pad_a, pad_b, pad_c)
         connect(m, self.drain.acc, self.compute.acc)
-        vectors = engine("vectors", RegisterSlice(VectorLayout(config)), draining)  # between engines that are far apart
+        vectors = engine("vectors", RegisterSlice(DrainVector(config)), draining)  # between engines that are far apart
         connect(m, self.compute.vector, vectors.i)
         connect(m, vectors.o, self.drain.vector)
         biases = ("bias_valid", "bias_half", "bias_start", "bias_data")

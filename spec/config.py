@@ -38,8 +38,7 @@ class Config:
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
     ``depthwise``, ``batch_norm`` and ``clamps`` are switches of hardware for depthwise convolutions, batch norm, and
-    bounds and slopes of ReLUs. ``batch_norm`` is in the golden model alone. It needs operands of 16 bits and
-    accumulators of 48.
+    bounds and slopes of ReLUs. ``batch_norm`` needs operands of 16 bits and accumulators of 48.
 
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
@@ -107,9 +106,8 @@ class Config:
         require(1 <= self.n_predicted <= 65535, "n_predicted", self.n_predicted, "1 <= n_predicted <= 65535")
         depth = self.predictor_depth
         require(is_power_of_two(depth) and 2 <= depth <= 64, "predictor_depth", depth, "a power of two in 2..64")
-        if self.batch_norm:
-            require(self.operand_width == 16, "operand_width", self.operand_width, "16 where batch_norm is True")
-            require(self.acc_width >= 48, "acc_width", self.acc_width, "acc_width >= 48 where batch_norm is True")
+        wide = not self.batch_norm or (self.operand_width == 16 and self.acc_width >= 48)
+        require(wide, "batch_norm", True, "False unless operand_width is 16 and acc_width >= 48")
         require(self.variant in VARIANTS, "variant", self.variant, f"variant in {{{', '.join(VARIANTS)}}}")
         if self.predicts and self.predictor_rows:
             require(self.operand_width == 16, "operand_width", self.operand_width, "16 where gradients are predicted")
@@ -160,6 +158,21 @@ class Config:
     def convolves_channels(self) -> bool:
         """True if the core has hardware for depthwise convolutions."""
         return self.pools and self.depthwise
+
+    @property
+    def normalises(self) -> bool:
+        """True if the core has hardware for batch norm."""
+        return self.pools and self.batch_norm
+
+    @property
+    def adds_products(self) -> bool:
+        """True if the pool unit adds up products, as depthwise convolutions and batch norm's sums do."""
+        return self.convolves_channels or self.normalises
+
+    @property
+    def norm_units(self) -> int:
+        """Units that make constants of channels: one for 15 PEs, if they share the rows evenly."""
+        return max(n for n in range(1, self.rows + 1) if self.rows % n == 0 and (n == 1 or 15 * n <= self.n_pes))
 
     @property
     def max_values(self) -> int:

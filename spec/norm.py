@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from .numerics import operand_max
 
 __all__ = [
-    "APPLY_PLANES", "BACKWARD_ROW", "DIGIT_BITS", "FORWARD_ROW", "GRADIENT_PLANES", "LEAST_EXPONENT", "MAX_VALUES",
+    "APPLY_PLANES", "BACKWARD_ROW", "DIGIT_BITS", "FORWARD_ROW", "GRADIENT_PLANES", "KEPT_PLANES",
+    "LEAST_EXPONENT", "MAX_VALUES",
     "MOMENTUM_BITS", "STATE_ROW", "SUMS_ROW", "SUM_DIGITS", "WEIGHT_PLANES", "Row", "planes",
 ]  # fmt: skip
 
@@ -25,13 +26,17 @@ SUMS_ROW: Row = {"second": (0, SUM_DIGITS), "first": (SUM_DIGITS, SUM_DIGITS)}
 """Sums of x * x and of x, or of g * x and of g."""
 
 FORWARD_ROW: Row = {
-    "a": (0, 2), "a_exponent": (2, 1), "b": (3, 4), "inverse": (7, 2), "inverse_exponent": (9, 1), "sum": (10, 3),
+    "b": (0, 4), "a": (4, 2), "a_exponent": (6, 1), "inverse": (7, 2), "inverse_exponent": (9, 1), "sum": (10, 3),
 }  # fmt: skip
-"""Constants of the forward pass. The first APPLY_PLANES are those that values need."""
+"""Constants of the forward pass."""
 
 APPLY_PLANES = 7
+"""The first planes of these, which values need."""
 
-BACKWARD_ROW: Row = {"q": (0, 2), "q_shift": (2, 1), "p": (3, 2), "p_exponent": (5, 1), "r": (6, 4)}
+KEPT_PLANES = 10
+"""The last planes of these, in which the backward pass finds all that it needs."""
+
+BACKWARD_ROW: Row = {"q": (0, 2), "q_shift": (2, 1), "r": (3, 4), "p": (7, 2), "p_exponent": (9, 1)}
 """Constants of the backward pass. They end as those of the forward pass that values need."""
 
 STATE_ROW: Row = {"mean": (0, 3), "mean_exponent": (3, 1), "variance": (4, 3), "variance_exponent": (7, 1)}

@@ -11,12 +11,14 @@ from ...spec.config import Config
 from ...spec.microcode.descriptors import COMPUTE, VectorMode
 from ..lib.clock_gate import clock_gate
 from ..lib.delay import delayed, registered
-from ..lib.interfaces import AccRead, PadRead, Token, VectorLayout, descriptor_stream
+from ..lib.interfaces import AccRead, DrainVector, PadRead, Token, descriptor_stream
+from ..norm.layouts import CommandLayout
+from ..norm.norm import Norm
 from .accumulator import Accumulator, SumLayout
 from .array import Array
 from .feeder import Feeder
 from .im2col import N_OUTER, N_REDUCTION, Im2col, WalkLayout
-from .pool import Pool
+from .pool import Pool, products
 
 __all__ = ["Compute"]
 
@@ -42,8 +44,8 @@ class Compute(wiring.Component):
         give a token in each cycle they are 1
     acc : In(AccRead(config))
         read port of the accumulator, for the drain
-    vector : Out(stream.Signature(VectorLayout(config)))
-        the pool unit's results
+    vector : Out(stream.Signature(DrainVector(config)))
+        results of the pool unit and of batch norm's
     macs : Out(range(config.n_pes + 1))
         products of valid operands in the vector the array took ``Feeder.MACS_LATENCY`` cycles ago
     active : Out(1)
@@ -73,7 +75,7 @@ class Compute(wiring.Component):
             "a": Out(PadRead(config, 2 * config.a_depth)), "b": Out(PadRead(config, 2 * config.b_depth)),
             "a_full": Out(Token()), "b_full": Out(Token()), "acc_free": Out(Token()),
             "a_free": Out(1), "b_free": Out(1), "acc_full": Out(1),
-            "acc": In(AccRead(config)), "vector": Out(stream.Signature(VectorLayout(config))),
+            "acc": In(AccRead(config)), "vector": Out(stream.Signature(DrainVector(config))),
             "macs": Out(range(config.n_pes + 1)),
             "active": Out(1), "stall_a": Out(1), "stall_b": Out(1), "stall_load": Out(1), "stall_drain": Out(1),
             "stall_idle": Out(1), "reads_a": Out(1), "reads_b": Out(1),
@@ -105,15 +107,37 @@ class Compute(wiring.Component):
             m.d.comb += free.eq(fetch.free)
         connect(m, feeder.acc_free, flipped(self.acc_free))
         connect(m, accumulator.read, flipped(self.acc))
-        connect(m, pool.o, flipped(self.vector))
+        norm = self._norm(m, platform, pool) if config.normalises else None
+        if norm is None:
+            connect(m, pool.o, flipped(self.vector))
         m.d.comb += self.acc_full.eq(accumulator.full)
 
         described = self._describe(m, fetch_a, fetch_b, feeder, pool)
-        here, swap, vector = self._dispatch(m, fetch_a, fetch_b, feeder, pool, *described)
-        self._route(m, fetch_a, fetch_b, feeder, pool, swap, vector)
+        here, swap, vector, normed = self._dispatch(m, fetch_a, fetch_b, feeder, pool, norm, *described)
+        self._route(m, fetch_a, fetch_b, feeder, pool, norm, swap, vector, normed)
         self._sum(m, feeder, array, accumulator)
         self._count(m, fetch_a, fetch_b, feeder, here)
         return m
+
+    def _norm(self, m, platform, pool):
+        """Add batch norm's unit, whose vectors go where the pool unit's do."""
+        norm, job, reset = Norm(self.config), self.i.payload, self.resets[-1]
+        gate = clock_gate(m, platform, "norm", norm.busy | norm.job.valid | reset, 1, reset=False)
+        m.submodules.norm = gate(ResetInserter(reset)(norm))
+        to, vector = norm.job.payload, self.vector
+        command = to.table.command
+        m.d.comb += [
+            to.is_table.eq(job.mode == VectorMode.TABLES),
+            to.scale.exponent.eq(job.exponent), to.scale.pairs.eq(job.n5 == 2),
+            to.table.task.eq(job.task), to.table.exponent.eq(job.exponent),
+            command.n.eq(job.n_values), command.epsilon.eq(job.mantissa),
+            *(command[name].eq(job[name]) for name in CommandLayout.members if name not in ("n", "epsilon")),
+            vector.valid.eq(pool.o.valid | norm.o.valid),
+            vector.payload.eq(norm.o.payload), norm.o.ready.eq(vector.ready), pool.o.ready.eq(vector.ready),
+        ]  # fmt: skip
+        with m.If(pool.o.valid):
+            m.d.comb += vector.payload.sums.eq(pool.o.payload)
+        return norm
 
     def _describe(self, m, fetch_a, fetch_b, feeder, pool):
         """Give each unit its part of the descriptor.
@@ -129,7 +153,7 @@ class Compute(wiring.Component):
         m.d.sync += [
             gemm.eq((job.mode == VectorMode.GEMM) | (not self.config.pools)),
             selects.eq(job.mode == VectorMode.SELECT), swapped.eq(job.swap),
-            dots.eq((job.mode == VectorMode.DOT) & self.config.convolves_channels),
+            dots.eq(job.mode.matches(*products(self.config), *[VectorMode.SCALE] * self.config.normalises)),
         ]  # fmt: skip
         m.d.comb += [
             a.new.eq(job.new_a), a.n_k.eq(job.n_k), a.ones.eq(job.ones), a.n_ones.eq(Mux(gemm, 1, job.n_a)),
@@ -151,7 +175,7 @@ class Compute(wiring.Component):
                 chosen.n[-1].eq(job.n_b), chosen.jump[-1].eq(job.b_stride),
                 chosen.k[-1].eq(job.n_k), chosen.kjump[-1].eq(1),
             ]  # fmt: skip
-        if self.config.convolves_channels:
+        if self.config.adds_products:
             with m.Elif(dots):
                 m.d.sync += [
                     chosen.n_k.eq(job.n_k), chosen.ones.eq(0), chosen.repeat.eq(1),
@@ -166,14 +190,17 @@ class Compute(wiring.Component):
         m.d.sync += chosen.new.eq(job.new_b)
         return gemm, selects | dots, swapped
 
-    def _dispatch(self, m, fetch_a, fetch_b, feeder, pool, gemm, selects, swapped):
+    def _dispatch(self, m, fetch_a, fetch_b, feeder, pool, norm, gemm, selects, swapped):
         """Show the descriptor to its units until each has taken it.
 
         Returns whether the consumer works on the descriptor shown, and the roles of the operands.
         """
+        norms = Signal()  # it is batch norm's unit's
+        if norm is not None:
+            m.d.sync += norms.eq(self.i.payload.mode.matches(VectorMode.SCALE, VectorMode.TABLES))
         shown = Signal()
         m.d.sync += shown.eq(self.i.valid & ~self.i.ready)
-        swap, vector = Signal(), Signal()
+        swap, vector, normed = Signal(), Signal(), Signal()
         same, leaves = Signal(), Signal()
         done = []  # from registers, as they lead to a long path
         here = Signal()
@@ -191,22 +218,27 @@ class Compute(wiring.Component):
         start = Signal()
         new = shown & ~here
         idle = ~feeder.busy & ~pool.busy
+        others = pool.job.valid
+        if norm is not None:
+            idle &= ~norm.busy
+            m.d.comb += norm.job.valid.eq(new & norms & idle)
+            others |= norm.job.valid
         m.d.comb += [
             same.eq(feeder.busy & gemm & (swapped == swap)),
             feeder.gemm.valid.eq(new & gemm & (idle | same)),
-            pool.job.valid.eq(new & ~gemm & idle),
-            start.eq((feeder.gemm.valid & feeder.gemm.ready) | pool.job.valid),
+            pool.job.valid.eq(new & ~gemm & ~norms & idle),
+            start.eq((feeder.gemm.valid & feeder.gemm.ready) | others),
             self.i.ready.eq(leaves),
         ]  # fmt: skip
         m.d.sync += leaves.eq(shown & here & done[0] & done[1] & ~leaves)
         with m.If(start):
-            m.d.sync += [here.eq(1), swap.eq(swapped), vector.eq(~gemm)]
+            m.d.sync += [here.eq(1), swap.eq(swapped), vector.eq(~gemm), normed.eq(norms)]
         with m.If(self.i.ready):
             m.d.sync += here.eq(0)
-        return here, swap, vector
+        return here, swap, vector, normed
 
-    def _route(self, m, fetch_a, fetch_b, feeder, pool, swap, vector):
-        """Lead vectors of A and B to the stream, the stationary or the pool side."""
+    def _route(self, m, fetch_a, fetch_b, feeder, pool, norm, swap, vector, normed):
+        """Lead vectors of A and B to the stream, the stationary or the pool side, or to batch norm's unit."""
         crosses = delayed(m, swap, 1)  # for the data, a cycle later; each register has fewer loads
         m.d.comb += [
             pool.a.payload.eq(fetch_a.o.payload),
@@ -218,8 +250,13 @@ class Compute(wiring.Component):
             fetch_a: (pool.a, feeder.stream, feeder.stationary),
             fetch_b: (pool.b, feeder.stationary, feeder.stream),
         }
+        if norm is not None:
+            for fetch, port in ((fetch_a, norm.a), (fetch_b, norm.b)):
+                m.d.comb += port.payload.eq(fetch.o.payload)
+                with m.If(normed):
+                    m.d.comb += [port.valid.eq(fetch.o.valid), fetch.o.ready.eq(port.ready)]
         for fetch, (pooled, straight, crossed) in sides.items():
-            for port, chosen in ((pooled, vector), (straight, ~vector & ~swap), (crossed, ~vector & swap)):
+            for port, chosen in ((pooled, vector & ~normed), (straight, ~vector & ~swap), (crossed, ~vector & swap)):
                 with m.If(chosen):
                     m.d.comb += [port.valid.eq(fetch.o.valid), fetch.o.ready.eq(port.ready)]
 

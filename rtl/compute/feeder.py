@@ -5,9 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
-from ..lib.interfaces import Token
+from ..lib.interfaces import OperandVector, Token
 from .accumulator import SumLayout
-from .im2col import OperandVector
 
 __all__ = ["Feeder", "GemmLayout"]
 

@@ -5,13 +5,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
-from ..lib.interfaces import PadRead, Token
+from ..lib.interfaces import OperandVector, PadRead, Token
 from ..lib.odometer import COUNT_BITS, JUMP_BITS, Odometer
 from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from ..memory.scratchpad import Scratchpad
 
-__all__ = ["Im2col", "OperandVector", "WalkLayout"]
+__all__ = ["Im2col", "WalkLayout"]
 
 N_OUTER = 6
 N_REDUCTION = 3
@@ -24,19 +24,9 @@ WalkLayout = data.StructLayout({
 })  # fmt: skip
 """A walk through one tile. ``new`` changes to the other half first. ``n``, ``jump`` (outer positions) and ``k``,
 ``kjump`` (reduction) are odometers over operands, ``n_k`` is the reduction's length. ``ones`` adds an outer position
-that reads as ones, with ``Config.depthwise`` ``n_ones`` of them. For each group of ``rows`` reduction elements the
+that reads as ones, with ``Config.adds_products`` ``n_ones`` of them. For each group of ``rows`` reduction elements the
 outer positions are walked ceil(repeat / cols) times.
 """
-
-
-def OperandVector(config: Config) -> data.StructLayout:
-    """``rows`` operands, zeros from lane ``lanes`` on, and flags: with them ends the pass over the outer positions, the
-    sweep of all passes over a reduction group, the walk.
-    """
-    return data.StructLayout({
-        "data": data.ArrayLayout(signed(config.operand_width), config.rows),
-        "lanes": range(config.rows + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
-    })  # fmt: skip
 
 
 class LaneOffsets(wiring.Component):
@@ -227,7 +217,7 @@ class Im2col(wiring.Component):
 
     def _count_ones(self, m, walk, start, taken, extra):
         """Count the added positions of a pass; true at the last of them."""
-        if not self.config.convolves_channels:
+        if not self.config.adds_products:
             return 1
         n_ones, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
         single, last = Signal(), Signal()

@@ -6,20 +6,26 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
 from ...spec.microcode.descriptors import VectorMode
+from ...spec.norm import DIGIT_BITS, SUM_DIGITS
 from ..lib.block_memory import BlockMemory
-from ..lib.interfaces import VectorLayout
+from ..lib.interfaces import OperandVector, VectorLayout
 from ..lib.multiplier import Multiplier
 from ..lib.odometer import COUNT_BITS
 from ..lib.skid import Skid
-from .im2col import OperandVector
 
-__all__ = ["Pool", "PoolLayout"]
+__all__ = ["Pool", "PoolLayout", "products"]
 
 PoolLayout = data.StructLayout({"mode": 3, "n_taps": COUNT_BITS, "mantissa": 16, "adds": 1, "keeps": 1})
 """A job of the pool unit; MAX and SELECT expect mantissa 1.
 
-DOT with ``keeps`` keeps its results, up to ``kept_words``; with ``adds`` it adds to those kept by the job before.
+DOT and DIGITS with ``keeps`` keep their results, up to ``kept_words``; with ``adds`` they add to those kept by the job
+before.
 """
+
+
+def products(config: Config) -> list[VectorMode]:
+    """Modes that add up products."""
+    return [VectorMode.DOT] * config.adds_products + [VectorMode.DIGITS] * config.normalises
 
 
 class Pool(wiring.Component):
@@ -27,7 +33,8 @@ class Pool(wiring.Component):
 
     SUM gives the mantissa times the sum. MAX gives the maximum, of equal ones the first, then 1 + the number of its
     tap. SELECT gives the sum of those lanes whose lane of ``b`` is the tap's number, counted from n_taps down to 1.
-    DOT, with ``Config.depthwise``, gives the sum of the lanes' products.
+    DOT gives the sum of the lanes' products, with ``Config.depthwise``; DIGITS gives its digits, with
+    ``Config.batch_norm``.
 
     Members
     -------
@@ -42,7 +49,7 @@ class Pool(wiring.Component):
 
     Timing
     ------
-    A tap a cycle, as long as results leave as fast: a result takes a cycle, MAX's two.
+    A tap a cycle, as long as results leave as fast: a result takes a cycle, MAX's two, that of DIGITS one a digit.
     """
 
     def __init__(self, config: Config):
@@ -80,7 +87,7 @@ class Pool(wiring.Component):
                 working.eq(1), taking.eq(1), job.eq(self.job.payload), countdown.eq(self.job.payload.n_taps),
                 is_max.eq(self.job.payload.mode == VectorMode.MAX),
                 selects.eq(self.job.payload.mode == VectorMode.SELECT),
-                multiplies.eq((self.job.payload.mode == VectorMode.DOT) & config.convolves_channels),
+                multiplies.eq(self.job.payload.mode.matches(*products(config))),
                 first.eq(1), last.eq(self.job.payload.n_taps == 1), single.eq(self.job.payload.n_taps == 1),
             ]  # fmt: skip
         with m.If(taken):
@@ -99,7 +106,7 @@ class Pool(wiring.Component):
             ]  # fmt: skip
             with m.If(s2.valid):
                 m.d.sync += number.eq(Mux(s2.first, 1, number + 1))
-        kept = self._keep(m, job, multiplies, step, s1, done, value) if config.convolves_channels else [0] * config.rows
+        kept = self._keep(m, job, multiplies, step, s1, done, value) if config.adds_products else [0] * config.rows
         width = max(config.operand_width, PoolLayout["mantissa"].width + 1)
         for lane in lanes:
             m.submodules[f"multiplier{lane}"] = multiplier = Multiplier(width)
@@ -169,21 +176,41 @@ class Pool(wiring.Component):
     def _give(self, m, step, done, is_max, keeps, working, value, index):
         """Give finished windows, each before its indices if any, which leave while the next window is reduced.
 
-        While that can't leave, everything waits.
+        While that can't leave, everything waits. With batch norm a window may leave as its digits.
         """
         m.submodules.skid = skid = Skid(self.o.payload.shape())
         wiring.connect(m, skid.o, wiring.flipped(self.o))
-        pending = Signal()  # indices are to leave
+        normalises = self.config.normalises
+        pending = Signal(range(SUM_DIGITS) if normalises else 1)  # vectors of a window to leave after the first
+        digits = Signal()
+        if normalises:
+            with m.If(self.job.valid & self.job.ready):
+                m.d.sync += digits.eq(self.job.payload.mode == VectorMode.DIGITS)
+        others = pending != 0
         m.d.comb += [
-            skid.i.valid.eq(pending | (done.valid & ~keeps)), step.eq(skid.i.ready & ~(pending & done.valid)),
-            self.busy.eq(working | pending | self.o.valid),
+            skid.i.valid.eq(others | (done.valid & ~keeps)), step.eq(skid.i.ready & ~(others & done.valid)),
+            self.busy.eq(working | others | self.o.valid),
         ]  # fmt: skip
         with m.If(step & done.valid & done.end):
             m.d.sync += working.eq(0)
         with m.If(skid.i.ready):
-            m.d.sync += pending.eq(~pending & done.valid & is_max)
+            m.d.sync += pending.eq(Mux(others, pending - 1, done.valid & is_max))
+            if normalises:
+                with m.If(~others & done.valid & ~keeps & digits):
+                    m.d.sync += pending.eq(SUM_DIGITS - 1)
         for lane in range(self.config.rows):
-            second = Signal(COUNT_BITS, name=f"second{lane}", reset_less=True)
-            m.d.comb += skid.i.payload[lane].eq(Mux(pending, second, value[lane]))
-            with m.If(~pending):
+            width = self.config.acc_width - DIGIT_BITS if normalises else COUNT_BITS
+            second = Signal(signed(width) if normalises else COUNT_BITS, name=f"second{lane}", reset_less=True)
+            first = value[lane]
+            m.d.comb += skid.i.payload[lane].eq(Mux(others, second, first))
+            with m.If(~others):
                 m.d.sync += second.eq(index[lane])
+            if normalises:
+                with m.If(digits):
+                    m.d.comb += skid.i.payload[lane].eq(Mux(others, second, first)[:DIGIT_BITS])
+                    with m.If(pending == 1):
+                        m.d.comb += skid.i.payload[lane].eq(second)
+                    with m.If(~others):
+                        m.d.sync += second.eq(first >> DIGIT_BITS)
+                    with m.Elif(skid.i.ready):
+                        m.d.sync += second.eq(second >> DIGIT_BITS)

@@ -106,8 +106,9 @@ class CommandCheck(wiring.Component):
             (command.opcode == opcode) & (command.hyper > config.n_hyper - count) for opcode, count in takes.items()
         ]  # fmt: skip
         bad_addresses = []
-        for operand in ("a", "b", "c", "d", "out", *["scale"] * config.predicts):
-            bad_tensors.append(command[f"{operand}_id"] >= config.n_tensors)
+        for operand in ("a", "b", "c", "d", "out", *["scale"] * config.predicts, *["e"] * config.batch_norm):
+            if operand != "e":
+                bad_tensors.append(command[f"{operand}_id"] >= config.n_tensors)
             if operand != "scale":
                 address = command[f"{operand}_addr"]
                 beat = update & (address % config.beat_bytes != 0)

@@ -12,11 +12,11 @@ from ..lib.clock_gate import clock_gate
 from ..lib.delay import delayed
 from ..lib.interfaces import (
     AccRead,
+    DrainVector,
     PadRead,
     PadWrite,
     ResultLayout,
     Token,
-    VectorLayout,
     descriptor_layout,
     descriptor_stream,
 )
@@ -49,8 +49,8 @@ class Drain(wiring.Component):
         for the block inside whose clock is gated; the rest needs a ResetInserter around the engine
     acc : Out(AccRead(config))
         read port of the accumulator
-    vector : In(stream.Signature(VectorLayout(config)))
-        vectors from the pool unit
+    vector : In(stream.Signature(DrainVector(config)))
+        vectors from the pool unit and batch norm's
     c_read, c_write : Out
         ports of the C scratchpad
     bias_valid, bias_half, bias_start, bias_data : In
@@ -93,7 +93,7 @@ class Drain(wiring.Component):
         super().__init__({
             "i": In(descriptor_stream(DRAIN)), "reset": In(1),
             "acc": Out(AccRead(config)),
-            "vector": In(stream.Signature(VectorLayout(config))),
+            "vector": In(stream.Signature(DrainVector(config))),
             "c_read": Out(PadRead(config, 2 * config.c_depth)),
             "c_write": Out(PadWrite(config, 2 * config.c_depth)),
             "bias_valid": In(1), "bias_half": In(1), "bias_start": In(1),
@@ -137,10 +137,10 @@ class Drain(wiring.Component):
             self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
         self._settings(m, d, epilogue, tracker)
         full, tail = lane_masks(m, config, d)
-        lane_shifts(m, d, en, before, tail, epilogue)
+        plain = lane_shifts(m, config, d, en, before, tail, self.vector.payload, epilogue)
         m.d.comb += [
             epilogue.mask.eq(Mux(entering.valid & en, Mux(entering.tail, tail, full), 0)),
-            epilogue.plain.eq(entering.plain),
+            epilogue.plain.eq(entering.plain | plain),
         ]
 
         offsets = lane_offsets(m, config, d)
@@ -239,9 +239,11 @@ class Drain(wiring.Component):
         ]
         chosen, zeros = Signal(), Signal()  # of ``d``, for the data, a cycle later; each register has fewer loads
         m.d.sync += [chosen.eq(d.vector), zeros.eq(d.zeros)]
+        vector = self.vector.payload
+        sums_of_vector = vector.sums if self._config.normalises else vector
         for lane, x in enumerate(epilogue.x):
             psum = sums[lane] if lane < self._config.cols else 0
-            pooled = self.vector.payload[lane] if lane < self._config.rows else 0
+            pooled = sums_of_vector[lane] if lane < self._config.rows else 0
             m.d.comb += [x.eq(Mux(zeros, 0, Mux(chosen, pooled, psum))), epilogue.c[lane].eq(self.c_read.data[lane])]
 
     def _settings(self, m, d, epilogue, tracker):

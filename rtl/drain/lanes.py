@@ -23,13 +23,25 @@ def lane_masks(m, config: Config, d):
     return full, tail
 
 
-def lane_shifts(m, d, en, before, tail, epilogue):
-    """Drive every lane's shift, one cycle after ``before``: 0 for index vectors, ``shift_ones`` for bias gradients."""
+def lane_shifts(m, config: Config, d, en, before, tail, vector, epilogue):
+    """Drive every lane's shift, one cycle after ``before``: 0 for index vectors, ``shift_ones`` for bias gradients.
+
+    With ``scaled`` they are those that a ``vector`` brings. True if such a vector isn't among the results.
+    """
+    shifts = Signal.like(epilogue.shift) if config.normalises else epilogue.shift
     for lane in range(len(tail)):
         corner = tail[lane] & ~tail[lane + 1] if lane + 1 < len(tail) else tail[lane]
         ones = d.ones & Mux(d.swap, before.last_out & corner, before.last_in)
         with m.If(en):
-            m.d.sync += epilogue.shift[lane].eq(Mux(before.plain, 0, Mux(ones, d.shift_ones, d.shift)))
+            m.d.sync += shifts[lane].eq(Mux(before.plain, 0, Mux(ones, d.shift_ones, d.shift)))
+    if not config.normalises:
+        return 0
+    scaled = Signal()  # a cycle after the descriptor, which is soon enough
+    m.d.sync += scaled.eq(d.scaled)
+    m.d.comb += epilogue.shift.eq(shifts)
+    with m.If(scaled):
+        m.d.comb += [epilogue.shift[lane].eq(vector.shift[lane]) for lane in range(config.rows)]
+    return scaled & vector.plain
 
 
 def lane_offsets(m, config: Config, d):

@@ -7,13 +7,14 @@ from amaranth.lib.wiring import In, Out
 from ...spec.commands import FIELDS, Adam
 from ...spec.config import Config
 from ...spec.microcode.descriptors import Bits
+from ...spec.numerics import SHIFT_MAX, SHIFT_MIN
 from ...spec.registers import register
 
 __all__ = [
-    "HYPER_PER_UPDATE", "AccRead", "CommandLayout", "ErrorLayout", "HyperLayout", "LostLayout", "PadRead",
-    "PadWrite", "QualityLayout", "ReadClient", "RegionLayout", "ResultLayout", "SignsLayout", "StopLayout",
-    "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient", "descriptor_layout", "descriptor_stream",
-    "register_layout",
+    "HYPER_PER_UPDATE", "AccRead", "CommandLayout", "DrainVector", "ErrorLayout", "HyperLayout", "LostLayout",
+    "OperandVector", "PadRead", "PadWrite", "QualityLayout", "ReadClient", "RegionLayout", "ResultLayout",
+    "SignsLayout", "StopLayout", "TaskLayout", "Token", "UpdateLayout", "VectorLayout", "WriteClient",
+    "descriptor_layout", "descriptor_stream", "register_layout",
 ]  # fmt: skip
 
 
@@ -126,6 +127,34 @@ RegionLayout = data.StructLayout({"start": 32, "end": 32})
 def VectorLayout(config: Config) -> data.ArrayLayout:
     """A vector of ``rows`` results from the pool unit."""
     return data.ArrayLayout(signed(config.acc_width), config.rows)
+
+
+def OperandVector(config: Config) -> data.StructLayout:
+    """``rows`` operands, zeros from lane ``lanes`` on, and flags: with them ends the pass over the outer positions, the
+    sweep of all passes over a reduction group, the walk.
+    """
+    return data.StructLayout({
+        "data": data.ArrayLayout(signed(config.operand_width), config.rows),
+        "lanes": range(config.rows + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
+    })  # fmt: skip
+
+
+def DrainVector(config: Config) -> data.Layout:
+    """A vector on its way to the drain; with ``Config.batch_norm`` with shifts of its own.
+
+    Members
+    -------
+    sums
+        the vector
+    shift
+        with a ``scaled`` descriptor, each lane's shift
+    plain
+        with a ``scaled`` descriptor: it doesn't count among its results
+    """
+    if not config.normalises:
+        return VectorLayout(config)
+    shifts = data.ArrayLayout(range(SHIFT_MIN, SHIFT_MAX + 1), config.rows)
+    return data.StructLayout({"sums": VectorLayout(config), "shift": shifts, "plain": 1})
 
 
 class AccRead(wiring.Signature):

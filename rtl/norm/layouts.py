@@ -2,14 +2,16 @@
 
 from contextlib import contextmanager
 
-from amaranth import Module, Mux, signed
+from amaranth import Cat, Module, Mux, Value, signed
 from amaranth.lib import data, enum
 
+from ...spec.norm import DIGIT_BITS, Row
+from ...spec.numerics import SHIFT_MAX, SHIFT_MIN
 from .serial_arithmetic import AMOUNT_WIDTH, SerialArithmetic
 
 __all__ = [
     "N_WIDTH", "ROOT_WIDTH", "WIDE", "BackwardLayout", "CommandLayout", "ForwardLayout", "StateLayout", "Steps", "Task",
-    "magnitude",
+    "clamped", "digits_of", "magnitude", "number",
 ]  # fmt: skip
 
 WIDE = signed(AMOUNT_WIDTH)
@@ -56,6 +58,29 @@ class Task(enum.Enum, shape=2):
 def magnitude(value):
     """The magnitude of a signed value that isn't the least one."""
     return Mux(value < 0, -value, value)[: len(value)]
+
+
+def number(digits, row: Row, name: str, at: int = 0) -> Value:
+    """A number out of the ``digits`` of a row, which begins at digit ``at``."""
+    first, count = row[name]
+    places = [digits[at + first + place] for place in range(count)]
+    return Cat(*(place[:DIGIT_BITS] for place in places[:-1]), places[-1]).as_signed()
+
+
+def digits_of(row: Row, values: dict[str, Value]) -> list[Value]:
+    """The digits of a row, plane by plane."""
+    digits = []
+    for name, (_, count) in row.items():
+        value = values[name]
+        for digit in range(count - 1):
+            digits.append((value >> DIGIT_BITS * digit)[:DIGIT_BITS])
+        digits.append(value >> DIGIT_BITS * (count - 1))
+    return digits
+
+
+def clamped(shift: Value) -> Value:
+    """A shift as far as the epilogue shifts."""
+    return Mux(shift < SHIFT_MIN, SHIFT_MIN, Mux(shift > SHIFT_MAX, SHIFT_MAX, shift))
 
 
 class Steps:

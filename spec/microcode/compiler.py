@@ -4,8 +4,9 @@ The subset is one function of ``c``, ``k``, ``m`` with integer locals; ``+ - * /
 ``align``; comparisons, ``and``, ``or``, ``not``, plain numbers and ``over`` as conditions; ``if``, ``while``,
 conditional expressions; ``m.fill/compute/drain/store`` with keyword arguments and ``m.fail``; and calls of
 steps, functions of some of ``c``, ``k``, ``m`` and ``t``, a namespace of integers that steps share. ``k.*`` are
-folded into constants, ``c.*`` are loaded once at the start, steps are compiled in their place. Locals of the same
-name in different steps share a register: Python itself sees to it that a step reads none that it hasn't assigned.
+folded into constants, ``c.*`` that are read are loaded once at the start, steps are compiled in their place. Locals of
+the same name in different steps share a register: Python itself sees to it that a step reads none that it hasn't
+assigned.
 """
 
 import ast
@@ -45,6 +46,7 @@ class _Compiler:
         self.program = Program()
         self.constants = {0: _ZERO}
         self.free: list[int] = []
+        self.fields: set[str] = set()  # of the task, that the code reads
 
     # --- registers -------------------------------------------------------------------------------
 
@@ -67,6 +69,8 @@ class _Compiler:
         if isinstance(node, ast.Name):
             return self.program.names[node.id], False
         if isinstance(node, ast.Attribute):
+            if isinstance(node.value, ast.Name) and node.value.id == "c":
+                self.fields.add(node.attr)
             return self.program.names[ast.unparse(node)], False
         temporary = self.free.pop() if self.free else self._register()
         self._into(temporary, node)
@@ -210,20 +214,12 @@ class _Compiler:
                 self.steps[name] = self._parse(step)
         return tree
 
-    def _alive(self, node):
-        """The nodes of a tree, without what switches of the configuration leave out."""
-        yield node
-        children: list[ast.AST] = list(ast.iter_child_nodes(node))
-        if isinstance(node, (ast.If, ast.IfExp)) and (known := self._known(node.test)) is not None:
-            chosen = node.body if known else node.orelse
-            children = [*chosen] if isinstance(chosen, list) else [chosen]
-        for child in children:
-            yield from self._alive(child)
-
-    def compile(self) -> Program:
-        attributes = (n for tree in (self.main, *self.steps.values()) for n in self._alive(tree))
-        used = {n.attr for n in attributes if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "c"}
-        for name in sorted(used):
+    def compile(self, fields: set[str] | None = None) -> Program:
+        """The program; it loads the task's ``fields``, by default all that any step names."""
+        if fields is None:
+            attributes = (n for tree in (self.main, *self.steps.values()) for n in ast.walk(tree))
+            fields = {n.attr for n in attributes if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "c"}
+        for name in sorted(fields):
             self._emit(Op.LOAD, self._named(f"c.{name}"), TASK_FIELDS.index(name))
         self._block(self.main.body)
         self._emit(Op.END)
@@ -282,4 +278,7 @@ class _Compiler:
 
 def compile_program(config: Config, function=tile_program) -> Program:
     """``function`` (of c, k, m) as microcode for ``config``; raises SyntaxError outside the subset."""
-    return _Compiler(config, vars(constants(config)), function).compile()
+    names = vars(constants(config))
+    draft = _Compiler(config, names, function)
+    draft.compile()
+    return _Compiler(config, names, function).compile(draft.fields)

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from ..numerics import BOUND_BITS, SLOPE_BITS
 
-__all__ = ["COMPUTE", "DRAIN", "ENGINES", "FILL", "STORE", "Bits", "Target", "VectorMode"]
+__all__ = ["COMPUTE", "DRAIN", "ENGINES", "FILL", "STORE", "Bits", "NormTask", "Target", "VectorMode"]
 
 
 class Target(IntEnum):
@@ -33,6 +33,23 @@ class VectorMode(IntEnum):
     """Sum of the A lanes whose B lane equals the tap's number, counted from n_taps down to 1."""
     DOT = 4
     """Sum of the products of A's and B's lanes, over all tiles from one with ``first`` to one with ``last``."""
+    DIGITS = 5
+    """DOT whose sums leave as vectors of their digits (see :mod:`adagp.spec.norm`)."""
+    SCALE = 6
+    """A's lanes times factors plus an offset, each lane's own: planes of constants in B."""
+    TABLES = 7
+    """Constants of channels, from planes in A."""
+
+
+class NormTask(IntEnum):
+    """Kinds of TABLES, by what they make."""
+
+    BATCH = 0
+    """Constants of the forward pass and running statistics, from a batch's sums."""
+    RUNNING = 1
+    """Constants of the forward pass, from running statistics."""
+    BACKWARD = 2
+    """Gradients and constants of the backward pass, from sums and constants of the forward pass."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +82,22 @@ COMPUTE = (
     Bits("swap", 1), Bits("ones", 1), *_many("n", 6, 16), *_many("jump", 6, 18, True),
     *_many("k", 3, 16), *_many("kjump", 3, 18, True), Bits("n_k", 17),
     Bits("n_a", 17), Bits("n_b", 17), Bits("b_stride", 17), Bits("mantissa", 16),
+    Bits("exponent", 11, True), Bits("task", 2), Bits("n_values", 25), Bits("epsilon_exponent", 8, True),
+    Bits("momentum", 16), Bits("unbiased", 16), Bits("unbiased_exponent", 8, True),
+    Bits("w_exponent", 8, True), Bits("x_exponent", 8, True), Bits("g_exponent", 8, True),
 )  # fmt: skip
 """Odometers walk A's outer positions (n0 outermost .. n5, jump_i added when level i steps) and its
 reduction (k0..k2); B's outer position q starts at q*b_stride and its reduction is contiguous.
 
 DOT: for each group of ``rows`` of the n_k channels, n_b windows of n_a positions each. In B a position is b_stride
 after the one before, and kjump0 (A has k0 = 1) leads from the last position of a window to the next window. ``ones``:
-the last window reads A as all ones."""
+the last window reads A as all ones.
+
+SCALE: for each group of ``rows`` of the n_k channels first n_a planes of B, b_stride apart; then all outer positions of
+A, of which n5 belong to a pixel. Results have the exponent of their channel, and go to exponent ``exponent``, counted
+from A's. TABLES: for each group the outer positions of A are planes. ``task`` says what is made of them (see
+:class:`NormTask`); ``mantissa`` and the fields from ``n_values`` on are the command's numbers. Gradients go to
+``exponent``."""
 
 DRAIN = (
     Bits("vector", 1), Bits("half", 1),
@@ -82,11 +108,11 @@ DRAIN = (
     Bits("idx", 18), Bits("dry", 1), Bits("track", 1), Bits("id", 12), Bits("exponent", 10, True),
     Bits("reorganise", 1), Bits("fresh", 1), Bits("at", 16), Bits("mantissa", 16),
     Bits("width", 16), Bits("height", 16), Bits("row", 16), Bits("rows", 16), Bits("zeros", 1),
-    Bits("bound", BOUND_BITS), Bits("shift_bound", 8, True), Bits("slope", SLOPE_BITS),
+    Bits("bound", BOUND_BITS), Bits("shift_bound", 8, True), Bits("slope", SLOPE_BITS), Bits("scaled", 1),
 )  # fmt: skip
 """for o < n_out, i < n_in: lane l of the vector goes to C[o*s_out + i*s_in + l*lane_step]; lanes from
 lanes_last on are dropped in the last o (the last i if last_inner). idx != 0: the pool unit's index
-vector follows each value vector, at the address plus idx.
+vector follows each value vector, at the address plus idx. ``scaled``: every vector has its lanes' shifts with it.
 
 ``zeros``: all sums are 0, as those of a GEMM that reduces nothing; the accumulator isn't read.
 

@@ -1,14 +1,14 @@
 """A tile's descriptors for the engines.
 
 Steps of the tile program: compiled like it (see :mod:`adagp.spec.microcode.program` for their language and names).
-``t`` holds what
-steps hand to each other, other names are a step's own.
+``t`` holds what steps hand to each other, other names are a step's own.
 """
 
 from .depthwise import compute_depthwise, drain_depthwise, fill_vectors
+from .norm import compute_norm, fill_norm
 from .shape import align
 
-__all__ = ["compute", "fill_a", "fill_b", "fill_c", "store"]
+__all__ = ["compute", "fill_a", "fill_b", "fill_c"]
 
 
 def fill_a(c, k, m, t):
@@ -30,7 +30,8 @@ def fill_a(c, k, m, t):
         s1 = t.pitch_y * t.dilate
         s2 = t.pitch_x * t.dilate
         m.fill(
-            target=k.A, open=1, ready=1, clear=t.clear_a, clear_min=1 if c.opcode == k.MAXPOOL else 0,
+            target=k.A, open=1, ready=0 if k.normalises and t.second else 1,
+            clear=t.clear_a, clear_min=1 if c.opcode == k.MAXPOOL else 0,
             dram=t.a_base + a_offset,
             n0=t.n_t, n1=t.height, n2=run, d0=t.in_image, d1=t.in_line, d2=t.in_pixel,
             sp=a_origin, s0=t.pitch_n, s1=s1, s2=s2, length=length, step=t.pitch_c,
@@ -49,8 +50,10 @@ def fill_a(c, k, m, t):
 
 def fill_b(c, k, m, t):
     """Fill B, unless it holds this very tile."""
-    if k.convolves_channels and t.depthwise:
+    if (k.convolves_channels and t.depthwise) or (k.normalises and t.norm and t.over_pixels):
         fill_vectors(c, k, m, t)
+    elif k.normalises and t.norm:
+        fill_norm(c, k, m, t)
     else:
         fill_filters(c, k, m, t)
 
@@ -118,7 +121,9 @@ def fill_c(c, k, m, t):
             n0=t.o_t, n1=1, n2=1, d0=t.filter_bytes, s0=1, length=1, step=1,
             vector=t.depthwise if k.convolves_channels else 0,
         )  # fmt: skip
-    if c.c_mode:
+    if k.normalises and t.norm and t.over_pixels:
+        m.fill(target=k.C, open=1, ready=1, step=1)
+    elif c.c_mode:
         address = c.c_addr
         pitch = c.c_pitch
         mark = 0
@@ -176,6 +181,8 @@ def compute(c, k, m, t):
         compute_depthwise(c, k, m, t)
         if t.last:
             drain_depthwise(c, k, m, t)
+    elif k.normalises and t.norm:
+        compute_norm(c, k, m, t)
     elif t.pool:
         compute_pool(c, k, m, t)
     else:
@@ -275,25 +282,3 @@ def drain_sums(c, k, m, t):
         slope=c.slope if k.clamps else 0,
         dry=c.dry, track=c.track, exponent=t.exp_out, id=c.out_id,
     )  # fmt: skip
-
-
-def store(c, m, t):
-    """Store the finished output tile; ``done`` is the lowest bit of ``final``, set in the command's last tile alone."""
-    more = 1 if t.tail or t.idx else 0
-    m.store(
-        begin=1, close=1 - more, done=t.final * (1 - more), dry=c.dry,
-        dram=c.out_addr + t.out_offset, n0=t.out_n0, n1=t.out_n1, n2=t.out_n2, d0=t.out_d0, d1=t.out_d1, d2=t.out_d2,
-        s0=t.out_s0, s1=t.out_s1, s2=t.out_s2, length=t.out_length,
-    )  # fmt: skip
-    if t.idx:
-        m.store(
-            close=1, done=t.final, dry=c.dry,
-            dram=c.b_addr + t.out_offset, n0=t.out_n0, n1=t.out_n1, n2=t.out_n2, d0=t.out_d0, d1=t.out_d1, d2=t.out_d2,
-            sp=t.idx, s0=t.out_s0, s1=t.out_s1, s2=t.out_s2, length=t.out_length,
-        )  # fmt: skip
-    if t.tail:
-        m.store(
-            close=1, done=t.final, dry=c.dry,
-            dram=c.out_addr + t.tail_offset,
-            n0=t.out_n0, n1=1, n2=1, d0=t.out_d0, sp=t.taps * t.i_t, s0=t.out_s0, length=1,
-        )  # fmt: skip

@@ -6,8 +6,19 @@ from types import SimpleNamespace
 from ..commands import FIELDS, CMode, Opcode
 from ..config import Config
 from ..errors import ErrorCode
+from ..norm import (
+    APPLY_PLANES,
+    BACKWARD_ROW,
+    FORWARD_ROW,
+    GRADIENT_PLANES,
+    KEPT_PLANES,
+    STATE_ROW,
+    SUMS_ROW,
+    WEIGHT_PLANES,
+    planes,
+)
 from ..numerics import BOUND_SHIFT, SHIFT_MAX, SHIFT_MIN, TENSOR_BYTES
-from .descriptors import ENGINES, Target, VectorMode
+from .descriptors import ENGINES, NormTask, Target, VectorMode
 
 __all__ = ["TASK_FIELDS", "Recorder", "TileError", "constants", "descriptors", "task"]
 
@@ -17,8 +28,15 @@ TASK_FIELDS = (*(field.name for field in FIELDS), "a_base", "exp_a", "exp_b", "e
 _CONFIG_NAMES = (
     "rows", "cols", "banks", "operand_bytes", "acc_depth", "a_elements", "b_elements", "c_elements",
     "bias_elements", "bias_room", "bias_gradient_room", "max_reduction", "max_average_taps", "max_index",
-    "n_filters", "convolves_channels", "kept_words", "bias_words", "clamps",
+    "n_filters", "convolves_channels", "kept_words", "bias_words", "clamps", "normalises", "max_values",
 )  # fmt: skip
+
+
+_PLANES = {
+    "APPLY_PLANES": APPLY_PLANES, "BACKWARD_PLANES": planes(BACKWARD_ROW), "FORWARD_PLANES": planes(FORWARD_ROW),
+    "GRADIENT_PLANES": GRADIENT_PLANES, "KEPT_PLANES": KEPT_PLANES, "STATE_PLANES": planes(STATE_ROW),
+    "SUMS_PLANES": planes(SUMS_ROW), "WEIGHT_PLANES": WEIGHT_PLANES,
+}  # fmt: skip
 
 
 class TileError(Exception):
@@ -32,8 +50,9 @@ class TileError(Exception):
 def constants(config: Config) -> SimpleNamespace:
     """The ``k`` of tile_program: configuration, opcodes, error codes, targets, vector modes, limits."""
     names = {name: getattr(config, name) for name in _CONFIG_NAMES}
-    for enum in (Opcode, ErrorCode, Target, VectorMode):
+    for enum in (Opcode, ErrorCode, Target, VectorMode, NormTask):
         names.update({member.name: int(member) for member in enum})
+    names |= _PLANES
     names |= {mode.name: int(mode) for mode in (CMode.MASK, CMode.SUB, CMode.ADD_MASK)}
     limits = {"SHIFT_MIN": SHIFT_MIN, "SHIFT_MAX": SHIFT_MAX, "BOUND_SHIFT": BOUND_SHIFT, "TENSOR_BYTES": TENSOR_BYTES}
     return SimpleNamespace(**names, **limits)

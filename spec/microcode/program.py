@@ -12,9 +12,11 @@ Names: ``in_*``/``out_*`` are the tensor that is read through the A scratchpad a
 
 from types import SimpleNamespace
 
-from .issue import compute, fill_a, fill_b, fill_c, store
+from .issue import compute, fill_a, fill_b, fill_c
+from .norm import tables_tile
 from .setup import check, exponents, orient, residue, sizes
 from .shape import extent, first_tile, layout_a, layout_c, layout_tail, next_tile
+from .store import store
 
 __all__ = ["tile_program"]
 
@@ -37,16 +39,24 @@ def tile_program(c, k, m):
         first_tile(t)
         while t.final == 0:
             extent(c, t)
-            if t.taps:
-                layout_a(c, k, m, t)
-                fill_a(c, k, m, t)
-                fill_b(c, k, m, t)
-            if t.first:
-                layout_c(c, k, m, t)
-            layout_tail(k, t)
-            if t.last:
-                fill_c(c, k, m, t)
-            compute(c, k, m, t)
-            next_tile(c, t)
-            if t.last:
-                store(c, m, t)
+            if k.normalises and t.tables:
+                tables_tile(c, k, m, t)
+            else:
+                values_tile(c, k, m, t)
+
+
+def values_tile(c, k, m, t):
+    """A tile of a command that makes values, from the filling of the scratchpads to the storing of results."""
+    if t.taps:
+        layout_a(c, k, m, t)
+        fill_a(c, k, m, t)
+        fill_b(c, k, m, t)
+    if t.first:
+        layout_c(c, k, m, t)
+    layout_tail(k, t)
+    if t.last:
+        fill_c(c, k, m, t)
+    compute(c, k, m, t)
+    next_tile(c, t)
+    if t.last:
+        store(c, m, t)

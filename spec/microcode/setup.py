@@ -4,6 +4,8 @@ Steps of the tile program, compiled like it; :mod:`adagp.spec.microcode.program`
 names. ``t`` holds the values that steps hand to each other, other names are a step's own.
 """
 
+from .norm import norm_dry_exponent, norm_kind
+
 __all__ = ["check", "exponents", "orient", "residue", "sizes"]
 
 
@@ -38,6 +40,8 @@ def check(c, k, m, t):
             t.backward = 1
         if c.opcode == k.DEPTHWISE_BACKWARD_WEIGHT:
             t.over_pixels = 1
+    if k.normalises:
+        norm_kind(c, k, m, t)
     if t.over_pixels == 0:
         channels = c.c if t.backward else c.q
         if (c.c_pitch > 0 and c.c_pitch < channels) or (c.d_pitch > 0 and c.d_pitch < channels):
@@ -95,6 +99,8 @@ def orient(c, k, m, t):
             reduction = t.taps
     if (t.pool == 0 or (k.convolves_channels and t.depthwise)) and reduction > k.max_reduction:
         m.fail(k.ACC_OVERFLOW)
+    if k.normalises and t.counts and c.n * c.oh * c.ow > k.max_values:
+        m.fail(k.ACC_OVERFLOW)
     if c.opcode == k.FORWARD and c.reorganise:
         if c.q > k.n_filters:
             m.fail(k.BAD_GEOMETRY)
@@ -122,6 +128,8 @@ def exponents(c, k, t):
             t.exp_out = max(exp_acc, c.exp_b - k.bias_room)
         if c.bias and t.over_pixels:
             t.exp_out = max(exp_acc, c.exp_b - k.bias_gradient_room)
+    if k.normalises and t.norm and c.dry:
+        norm_dry_exponent(c, k, t)
     t.shift = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - exp_acc))
     t.shift_ones = max(k.SHIFT_MIN, min(k.SHIFT_MAX, t.exp_out - c.exp_b))
     t.shift_bias = max(-31, min(31, t.exp_out - c.exp_b))

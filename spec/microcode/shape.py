@@ -11,7 +11,8 @@ the gradients of strided pools are really stored, so that reading needs no bound
 """
 
 __all__ = [
-    "LOOP_ENDS", "align", "extent", "first_tile", "layout_a", "layout_c", "layout_tail", "next_tile", "over",
+    "LOOP_ENDS", "align", "extent", "first_tile", "layout_a", "layout_c", "layout_sums", "layout_tail", "next_tile",
+    "over",
 ]  # fmt: skip
 
 LOOP_ENDS = {"n": ("c", "n"), "y": ("t", "out_h"), "i": ("t", "ic"), "o": ("t", "oc")}
@@ -91,6 +92,11 @@ def layout_a(c, k, m, t):
         t.pitch_c = 1
         t.n_k = t.taps * t.i_t
         t.a_used = t.pitch_n * t.n_t
+    if k.normalises:
+        t.second = 0
+        if t.norm and t.backward:  # X lies after dY
+            t.second = t.a_used
+            t.a_used = t.a_used * 2
     if t.a_used > k.a_elements:
         m.fail(k.A_OVERFLOW)
     t.clear_a = t.a_used if t.holes else 0
@@ -104,6 +110,8 @@ def layout_c(c, k, m, t):
     """
     if k.convolves_channels and t.depthwise and t.over_pixels:
         layout_filters(c, k, m, t)
+    elif k.normalises and t.norm and t.over_pixels:
+        layout_sums(c, k, t)
     elif t.weight:
         t.ones = 1 if t.bias and t.i0 + t.i_t == t.ic else 0
         t.n_a = t.taps * t.i_t + t.ones
@@ -171,6 +179,22 @@ def layout_filters(c, k, m, t):
     t.out_s2 = 0
     t.out_length = t.n_a
     t.out_offset = t.filter_bytes * t.o0
+
+
+def layout_sums(c, k, t):
+    """A tile of NORM_SUMS: planes of whole channels."""
+    t.n_a = k.SUMS_PLANES
+    t.pitch_o = t.o_t
+    t.c_used = t.o_t * t.n_a
+    t.out_n0 = t.n_a
+    t.out_n1 = 1
+    t.out_n2 = 1
+    t.out_d0 = c.c * k.operand_bytes
+    t.out_s0 = t.o_t
+    t.out_s1 = 0
+    t.out_s2 = 0
+    t.out_length = t.o_t
+    t.out_offset = t.o0 * k.operand_bytes
 
 
 def layout_tail(k, t):

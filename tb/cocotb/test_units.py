@@ -11,6 +11,7 @@ from adagp.rtl.control.cosine import Cosine
 from adagp.rtl.control.phase_control import PhaseControl
 from adagp.rtl.control.quality_gate import Gate
 from adagp.rtl.drain.reorganise import Reorganise
+from adagp.rtl.norm.norm import Norm
 from adagp.rtl.update.adam_rate import AdamRate
 from adagp.rtl.update.quality import QualitySums
 from adagp.spec.presets import preset
@@ -21,6 +22,7 @@ from unit_bench import unit_module, unit_test
 
 SEED = 1
 CONFIG = replace(preset("tiny"), variant="max")
+NORM = replace(CONFIG, batch_norm=True)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ UNITS = {
     ),
     "Cosine": Unit(Cosine, "test_quality_gate", (("test_cosine",),)),
     "Gate": Unit(Gate, "test_quality_gate", (("test_gate",),)),
+    "Norm": Unit(partial(Norm, NORM), "test_norm", (("test_random_jobs", "tiny", 0.3),)),
     "PhaseControl": Unit(
         PhaseControl, "test_phase_control",
         (

@@ -13,6 +13,9 @@ from adagp.rtl.drain.walk import DrainWalk
 from adagp.rtl.lib.gearbox import Pack, Unpack
 from adagp.rtl.lib.maximum import Maximum
 from adagp.rtl.lib.odometer import COUNT_BITS, Odometer
+from adagp.rtl.norm.norm import Norm
+from adagp.rtl.norm.scale import Scale
+from adagp.rtl.norm.tables import Tables
 from adagp.rtl.update.chunks import Chunks, chunk_weights
 from amaranth import Cat, Mux, ResetSignal, Signal
 
@@ -31,6 +34,7 @@ __all__ = []
 GAP = 4
 """As the machine's feeder has it, or so: any gap must do."""
 DEPTHWISE = replace(CONFIG, depthwise=True)
+NORM = replace(CONFIG, batch_norm=True)
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16
 DATA = ("t:$mul",)
@@ -105,6 +109,28 @@ def _pool(h):
     h.prove("taking: within a job", ~h.signal("taking") | h.signal("working"))
     h.cover("a result leaves in the cycle after another",
             h.before(h.dut.o.valid & h.dut.o.ready) & h.dut.o.valid & h.dut.o.ready)  # fmt: skip
+
+
+@job("norm_scale", lambda: Scale(NORM), cut=DATA)
+def _norm_scale(h):
+    bind_streams(h)
+    h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
+    h.cover("o: a result", h.dut.o.valid & h.dut.o.ready)
+
+
+@job("norm_tables", lambda: Tables(NORM), cut=(*DATA, "t:$mem_v2"), far=("o: ",))
+def _norm_tables(h):
+    bind_streams(h)
+    h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
+
+
+@job("norm", lambda: Norm(NORM), cut=(*DATA, "t:$mem_v2"), far=("o: ",))
+def _norm(h):
+    bind_streams(h)
+    is_table = h.signal("is_table")
+    for name, other in (("scale", is_table), ("tables", ~is_table)):
+        h.prove(f"{name}: works on jobs of its own alone", ~(h.block(name).busy & other))
+    h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
 
 
 @job("compute_depthwise", lambda: Compute(DEPTHWISE), cut=("t:$mul", "t:$mem_v2"))

@@ -228,7 +228,8 @@ def test_tables_give_back_what_they_hold():
         channels += [limits, least]
         table = pack_rows(row, channels)
         assert unpack_rows(row, table) == channels and table.min() > -32768
-        assert unpack_rows(row, table[: row["mean" if row is STATE_ROW else "a"][1]], next(iter(row)))
+        first = next(iter(row))
+        assert unpack_rows(row, table[: row[first][1]], first) == [{first: channel[first]} for channel in channels]
         for name, limit in limits.items():
             with pytest.raises(OverflowError, match=f"{name} = {limit + 1} has more than {row[name][1]} digits"):
                 pack_rows(row, [{**limits, name: limit + 1}])

@@ -15,7 +15,7 @@ from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.compiler import compile_program
 from adagp.spec.microcode.isa import interpret
 from adagp.spec.microcode.machine import TileError, task
-from adagp.spec.opcodes import DEPTHWISE, GEMMS, POOLS
+from adagp.spec.opcodes import DEPTHWISE, GEMMS, NORMS, POOLS
 from adagp.spec.presets import preset
 from limits import CONFIGS
 
@@ -65,7 +65,20 @@ def random_fields(draw):
         fields["c"] = min(65535, fields["cb"] * draw.randint(1, 3))
     if opcode not in GEMMS:
         fields["q"] = fields["c"]
+    if draw.random() < 0.2:
+        return normed(draw, fields)
     return {"opcode": opcode, **fields}
+
+
+def normed(draw, fields):
+    """A command of batch norm for the same layer, with as many channels in a tile as there may be room for."""
+    alone = {"r": 1, "s": 1, "stride": 1, "pad_y": 0, "pad_x": 0, "oh": fields["h"], "ow": fields["w"]}
+    if draw.random() < 0.7:
+        alone |= {"h": 1, "oh": 1, "w": draw.choice((1, 1, 2))}
+        alone |= {"ow": alone["w"], "n": draw.choice((1, 1, 3)), "nb": draw.randint(1, 3)}
+    tile = draw.choice([draw.randint(*sizes) for sizes in ((1, 30), (40, 60), (100, 150), (200, 210), (285, 300))])
+    channels = tile * draw.randint(1, 2)
+    return {**fields, **alone, "opcode": draw.choice(NORMS), "c": channels, "q": channels, "cb": tile, "qb": tile}
 
 
 def biased(draw):
@@ -106,11 +119,11 @@ def command(opcode, **fields):
 def test_golden_knows_which_tile_does_not_fit():
     """The code, whether operands were read before, and whether results may have been written."""
     print(f"seed {SEED}")
-    draw, seen, depthwise = Random(SEED), Counter(), Counter()
+    draw, seen, depthwise, norms = Random(SEED), Counter(), Counter(), Counter()
     for _ in range(N_COMMANDS):
         make = draw.choices((biased, later, narrow, random_fields), (3, 3, 2, 92))[0]
         name, fields = draw.choice(sorted(CONFIGS)), make(draw)
-        name = "depthwise" if fields["opcode"] in DEPTHWISE else name
+        name = "depthwise" if fields["opcode"] in DEPTHWISE else "norm" if fields["opcode"] in NORMS else name
         config, given = CONFIGS[name], command(**fields)
         if validate(given, config) != ErrorCode.NONE:
             continue
@@ -122,12 +135,13 @@ def test_golden_knows_which_tile_does_not_fit():
             found = None
         except TileError as error:
             found = error.code
-        assert found == (expected and expected.code), fields
+        assert found == (expected and expected.code), str(fields)
         if expected is not None:
             assert (machine.fills > 0, machine.stores > 0) == (expected.reads, expected.later), fields
         seen[expected and (expected.code, expected.later)] += 1
         depthwise[expected and expected.code] += fields["opcode"] in DEPTHWISE
-    print(dict(seen), dict(depthwise))
+        norms[expected and expected.code] += fields["opcode"] in NORMS
+    print(dict(seen), dict(depthwise), dict(norms))
     overflows = {(code, False) for code in ErrorCode if ErrorCode.BAD_TILE < code <= ErrorCode.BIAS_OVERFLOW}
     assert {
         None,
@@ -137,6 +151,7 @@ def test_golden_knows_which_tile_does_not_fit():
         (ErrorCode.B_OVERFLOW, True),
     } <= set(seen)
     assert {None, *(code for code, _ in overflows)} <= set(+depthwise)
+    assert {None, ErrorCode.A_OVERFLOW, ErrorCode.B_OVERFLOW, ErrorCode.C_OVERFLOW} <= set(+norms)
 
 
 LAYER = {

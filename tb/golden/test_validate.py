@@ -83,7 +83,7 @@ def commands(draw):
         pitches = [0] * 6 + [least, least + 1, 1, 5, 1 << 20, (1 << 24) - 1]
         fields[f"{name}_pitch"] = draw(st.sampled_from(pitches))
     fields = {name: value & (1 << WIDTHS[name]) - 1 for name, value in fields.items()}
-    opcode = draw(st.sampled_from((*GEMMS, *POOLS, *DEPTHWISE)))
+    opcode = draw(st.sampled_from((*GEMMS, *POOLS, *DEPTHWISE, *NORMS)))
     if draw(st.booleans()):
         fields |= {name: max(1, fields[name]) for name in fields if name not in ("pad_y", "pad_x")}
         fields["pad_y"], fields["pad_x"] = fields["pad_y"] % fields["r"], fields["pad_x"] % fields["s"]
@@ -93,6 +93,8 @@ def commands(draw):
             fields[out] = draw(st.integers(1, min(most, 65535)))
         if opcode not in GEMMS:
             fields["q"] = fields["c"]
+        if opcode in NORMS and draw(st.integers(0, 3)):
+            fields |= {"r": 1, "s": 1, "stride": 1, "pad_y": 0, "pad_x": 0, "oh": fields["h"], "ow": fields["w"]}
     return {"opcode": opcode, **fields}
 
 
@@ -103,7 +105,7 @@ def test_golden_predicts_the_microcode(name, fields):
     if CONFIGS[name].operand_width == 8:
         fields |= {"reorganise": 0}  # nothing of the predictor's
         fields |= {"opcode": Opcode.AVGPOOL} if fields["opcode"] == Opcode.REORGANISE else {}
-    name = "depthwise" if fields["opcode"] in DEPTHWISE else name
+    name = "depthwise" if fields["opcode"] in DEPTHWISE else "norm" if fields["opcode"] in NORMS else name
     expected, found = by_golden(name, fields), by_microcode(name, fields)
     if expected != ErrorCode.NONE:
         assert found == expected

@@ -66,6 +66,8 @@ class DrainModel:
             pitch = n_stat + rng.randrange(5)
             d.update(n_out=n_stream, s_out=pitch, n_in=groups, s_in=lanes, last_inner=1)
             d.update(idx=rng.choice((0, pitch * n_stream + rng.randrange(9))))
+            if config.normalises and rng.random() < 0.6:
+                d.update(scaled=1, idx=0)
         else:
             pitch = (n_stream if swap else n_stat) + rng.randrange(5)
             if swap:
@@ -128,26 +130,30 @@ class DrainModel:
                 if d["vector"] and d["reorganise"]:
                     xs = [self.sums[d["at"] + word] * d["mantissa"]]
                 word += 1
+                shifts = [self.rng.randint(-16, 63) for _ in range(lanes)]
+                plain = int(d["scaled"] and self.rng.random() < 0.3)
                 if d["vector"] and not d["reorganise"]:
-                    self.vectors.append(xs)
+                    own = {"shift": shifts, "plain": plain if d["scaled"] else self.rng.randrange(2)}
+                    self.vectors.append({"sums": xs, **own} if config.normalises else xs)
                     indices = [self.rng.randrange(100) for _ in range(lanes)]
                     if d["idx"]:
-                        self.vectors.append(indices)
+                        self.vectors.append({"sums": indices, **own} if config.normalises else indices)
                 for lane in range(d["lanes_last"] if tail else lanes):
                     address = o * d["s_out"] + i * d["s_in"] + lane * d["lane_step"]
                     is_ones = d["ones"] and (
                         o == d["n_out"] - 1 and lane == d["lanes_last"] - 1 if d["swap"] else i == d["n_in"] - 1
                     )
                     bias = self.bias[d["half"]][i if d["swap"] else o * config.cols + lane] if d["bias"] else 0
-                    c, shift = before[address], d["shift_ones"] if is_ones else d["shift"]
+                    c = before[address]
+                    shift = shifts[lane] if d["scaled"] else d["shift_ones"] if is_ones else d["shift"]
                     masked = {CMode.MASK: c <= 0, CMode.ADD_MASK: c == unpredicted(config.operand_width)}
-                    x = self.added_up(d, xs[lane], bias, c, shift)
-                    out, bits, saturated = end.result(x, c, masked.get(d["c_mode"], False))
-                    tops += [] if bits is None else [bits + d["exponent"]]
+                    x = self.added_up(d, xs[lane], bias, c, shift, plain)
+                    out, bits, saturated = end.result(x, c, masked.get(d["c_mode"], False) and not plain)
+                    tops += [] if bits is None or plain else [bits + d["exponent"]]
                     self.c[d["half"]][address] = out
                     place = (i, o * lanes + lane) if d["swap"] else (o * lanes + lane, i)
                     reorganised.append((*place, self.c[d["half"]][address]))
-                    self.saturations += saturated and not d["dry"]
+                    self.saturations += saturated and not d["dry"] and not plain
                     self.written += 1
                     if d["idx"]:
                         self.c[d["half"]][address + d["idx"]] = indices[lane]
@@ -159,8 +165,10 @@ class DrainModel:
         if d["track"]:
             self.results.append((d["id"], int(bool(tops)), max(tops, default=None)))
 
-    def added_up(self, d, x, bias, c, shift):
+    def added_up(self, d, x, bias, c, shift, plain=0):
         x = requantise(x, shift, self.config.acc_width) + bias
+        if plain:  # nothing is added to it
+            return x
         if d["c_mode"] in (CMode.ADD, CMode.ADD_MASK):
             x += requantise(c, d["shift_c"], self.config.acc_width)
         if d["c_mode"] == CMode.SUB and self.config.predicts:

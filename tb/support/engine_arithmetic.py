@@ -4,7 +4,7 @@ import numpy as np
 from adagp.spec.microcode.descriptors import VectorMode
 from adagp.spec.numerics import operand_max
 
-__all__ = ["drained", "grid", "odometer", "requantise", "window_sums"]
+__all__ = ["drained", "grid", "odometer", "requantise", "sum_up"]
 
 
 def requantise(values, shift, width):
@@ -30,7 +30,7 @@ def grid(*levels):
 
 def drained(d):
     """True if the vectors of COMPUTE descriptor ``d`` go to a drain at the same time."""
-    return d["mode"] != VectorMode.GEMM and (d["mode"] != VectorMode.DOT or d["last"])
+    return d["mode"] != VectorMode.GEMM and (d["mode"] not in (VectorMode.DOT, VectorMode.DIGITS) or d["last"])
 
 
 def odometer(counts, jumps):
@@ -57,3 +57,14 @@ def window_sums(results, d):
         np.array([at // max(1, extent // 2) == (k if extent > 1 else 0) for k in range(2)]) for extent, at in places
     ]
     return np.einsum("fnyx,ry,cx->frc", images, *(each.astype(np.int64) for each in inside)).reshape(-1, 4)
+
+
+def sum_up(engines, d):
+    """Add a tile's results, as they are in C, to the sums of their filters and windows."""
+    groups = grid((d["n_out"], d["s_out"]), (engines.config.cols, d["lane_step"]))
+    lanes = groups[: (d["n_out"] - 1) * engines.config.cols + d["lanes_last"]]
+    places = lanes[:, None] + np.arange(d["n_in"]) * d["s_in"]
+    tile = engines.c[d["half"]][places % engines.config.c_elements]
+    sums = window_sums(tile.T if d["swap"] else tile, d).ravel()
+    to = slice(d["at"], d["at"] + len(sums))
+    engines.sums[to] = sums + (0 if d["fresh"] else engines.sums[to])

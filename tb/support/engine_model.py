@@ -14,7 +14,8 @@ from adagp.spec.microcode.descriptors import Target, VectorMode
 from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max, unpredicted
 from clamped_elements import ElementEnd
 from descriptor_grammar import Grammar
-from engine_arithmetic import drained, grid, odometer, requantise, window_sums
+from engine_arithmetic import drained, grid, odometer, requantise, sum_up
+from norm_model import digits, norm_vectors, own_fields
 
 __all__ = ["Emulator"]
 
@@ -24,8 +25,8 @@ JUNK = 0x2AAA
 class Emulator:
     """``memory`` is a numpy array of operands (byte address / operand_bytes). ``run`` works on it in place.
 
-    After a run: ``results`` (id -> (seen, top or None)), ``saturations``, ``done`` (commands completed), ``grammar``
-    (which the descriptors passed through).
+    ``overwritten``: places that may be written though they hold something. After a run: ``results`` (id -> (seen, top
+    or None)), ``saturations``, ``done`` (commands completed), ``grammar`` (which the descriptors passed through).
     """
 
     def __init__(self, config, memory, rng):
@@ -43,7 +44,7 @@ class Emulator:
         self.vectors = deque()
         self.sums = np.full(4 * config.n_filters, JUNK, np.int64)
         self.results, self.saturations, self.done = {}, 0, 0
-        self.macs = 0
+        self.macs, self.overwritten = 0, range(0)
         self.grammar = Grammar(config)
 
     # --- scheduling ------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class Emulator:
         if d["mode"] == VectorMode.GEMM and d["first"]:
             self.acc[self.acc_compute] = JUNK
 
-    def _lanes(self, pad, addresses):
+    def lanes(self, pad, addresses):
         """pad[addresses], with lane i in bank (address of lane 0 + i) % banks, as the crossbar reads it."""
         lanes = np.arange(addresses.shape[-1])
         assert ((addresses - addresses[..., :1] - lanes) % self.config.banks == 0).all(), "lanes share a bank"
@@ -150,7 +151,11 @@ class Emulator:
 
     def _compute_end(self, d):
         outer = odometer([d[f"n{i}"] for i in range(6)], [d[f"jump{i}"] for i in range(6)])
-        {VectorMode.GEMM: self._gemm, VectorMode.DOT: self._dot}.get(d["mode"], self._pool)(d, outer)
+        if d["mode"] in (VectorMode.SCALE, VectorMode.TABLES):
+            self.vectors.extend(norm_vectors(self, d, outer))
+        else:
+            modes = {VectorMode.GEMM: self._gemm, VectorMode.DOT: self._dot, VectorMode.DIGITS: self._dot}
+            modes.get(d["mode"], self._pool)(d, outer)
 
     def _gemm(self, d, outer):
         rows, cols = self.config.rows, self.config.cols
@@ -163,11 +168,11 @@ class Emulator:
         sums = np.zeros((d["n_a"], d["n_b"]), np.int64)
         for k in range(0, d["n_k"], rows):
             lane_k = inner[k : k + rows]
-            a = self._lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
+            a = self.lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
             if d["ones"]:
                 a = np.concatenate([a, np.ones((1, len(lane_k)), np.int64)])
             b_address = np.arange(d["n_b"])[:, None] * d["b_stride"] + k + np.arange(len(lane_k))
-            b = self._lanes(self.b[self.held["b"]], b_address)
+            b = self.lanes(self.b[self.held["b"]], b_address)
             sums += a @ b.T
         self.macs += d["n_a"] * d["n_b"] * d["n_k"]
         if not d["swap"]:
@@ -187,25 +192,26 @@ class Emulator:
         rows, sums = self.config.rows, []
         for k in range(0, d["n_k"], rows):
             lane_k = k + np.arange(min(rows, d["n_k"] - k))
-            products = self._lanes(self.b[self.held["b"]], b[:, None] + lane_k)
-            products[: len(outer)] *= self._lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
+            products = self.lanes(self.b[self.held["b"]], b[:, None] + lane_k)
+            products[: len(outer)] *= self.lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
             windows = products.reshape(d["n_b"], d["n_a"], -1).sum(axis=1)
             sums.extend(np.pad(windows, ((0, 0), (0, rows - len(lane_k)))))
         assert (d["last"] and d["first"]) or len(sums) <= self.config.kept_words
         self.kept = sums if d["first"] else [new + old for new, old in zip(sums, self.kept, strict=True)]
-        self.vectors.extend(self.kept if d["last"] else ())
+        if d["last"]:
+            self.vectors.extend(digits(self.kept) if d["mode"] == VectorMode.DIGITS else self.kept)
 
     def _pool(self, d, outer):
         taps = d["n4"] * d["n5"]
         assert taps == d["n_a"] and d["n_k"] == d["k2"] == self.config.rows and d["k0"] == d["k1"] == 1
         addresses = outer.reshape(-1, taps)[:, :, None] + np.arange(self.config.rows) * d["kjump2"]
-        a = self._lanes(self.a[self.held["a"]], addresses)
+        a = self.lanes(self.a[self.held["a"]], addresses)
         if d["mode"] == VectorMode.MAX:
             first = a.argmax(axis=1)
             self.vectors.extend(itertools.chain(*zip(a.max(axis=1) * d["mantissa"], first + 1, strict=True)))
             return
         if d["mode"] == VectorMode.SELECT:
-            b = self._lanes(self.b[self.held["b"]], addresses)
+            b = self.lanes(self.b[self.held["b"]], addresses)
             a = np.where(b == np.arange(taps, 0, -1)[:, None], a, 0)
         self.vectors.extend(a.sum(axis=1) * d["mantissa"])
 
@@ -225,6 +231,8 @@ class Emulator:
                 index = None
                 if d["vector"] and d["reorganise"]:
                     vector = self.sums[[d["at"] + o * d["n_in"] + i]] * d["mantissa"]
+                elif d["scaled"]:
+                    vector, *own_way = self.vectors.popleft()
                 elif d["vector"]:
                     vector = self.vectors.popleft()
                     index = self.vectors.popleft() if d["idx"] else None
@@ -236,28 +244,19 @@ class Emulator:
                 if (i == d["n_in"] - 1) if d["last_inner"] else (o == d["n_out"] - 1):
                     lanes = d["lanes_last"]
                 to = o * d["s_out"] + i * d["s_in"] + np.arange(lanes) * d["lane_step"]
-                self._lanes(self.c[d["half"]], to)
+                self.lanes(self.c[d["half"]], to)
                 for lane in range(lanes):
-                    self._element(d, int(vector[lane]), int(to[lane]), o, i, lane, lanes)
+                    own = d | own_fields(*own_way, lane) if d["scaled"] else d
+                    self._element(own, int(vector[lane]), int(to[lane]), o, i, lane, lanes)
                 if index is not None:
-                    self._lanes(self.c[d["half"]], to + d["idx"])
+                    self.lanes(self.c[d["half"]], to + d["idx"])
                     self.c[d["half"], (to + d["idx"]) % self.config.c_elements] = index[:lanes]
         if not d["vector"] and not d["zeros"]:
-            self._reorganise(d)
+            if d["reorganise"]:
+                sum_up(self, d)
             self.tokens["acc_free"] += 1
             self.acc_drain ^= 1
         self.tokens["drained"] += 1
-
-    def _reorganise(self, d):
-        """Add the tile's results, as they are in C, to the sums of their filters and windows."""
-        if not d["reorganise"]:
-            return
-        groups = grid((d["n_out"], d["s_out"]), (self.config.cols, d["lane_step"]))
-        lanes = groups[: (d["n_out"] - 1) * self.config.cols + d["lanes_last"]]
-        tile = self.c[d["half"]][(lanes[:, None] + np.arange(d["n_in"]) * d["s_in"]) % self.config.c_elements]
-        sums = window_sums(tile.T if d["swap"] else tile, d).ravel()
-        to = slice(d["at"], d["at"] + len(sums))
-        self.sums[to] = sums + (0 if d["fresh"] else self.sums[to])
 
     def _element(self, d, acc, to, o, i, lane, lanes):
         width, word = self.config.acc_width, self.config.rows if d["vector"] else self.config.cols
@@ -292,7 +291,8 @@ class Emulator:
             levels = [(d[f"n{i}"], d[f"s{i}"], d[f"d{i}"] // size) for i in range(3)]
             read = grid(*((n, s) for n, s, _ in levels), (d["length"], 1)) + d["sp"]
             to = grid(*((n, step) for n, _, step in levels), (d["length"], 1)) + d["dram"] // size
-            assert (self.memory[to] == JUNK).all(), "written twice, or where it must not"
+            may = np.isin(to, self.overwritten) | (self.memory[to] == JUNK)
+            assert may.all(), "written twice, or where it must not"
             self.memory[to] = self.c[d["half"], read % self.config.c_elements]
         self.tokens["c_free"] += d["close"]
         self.done += d["done"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from adagp.spec.commands import Opcode
 from adagp.spec.errors import ErrorCode
-from adagp.spec.opcodes import DEPTHWISE
+from adagp.spec.opcodes import DEPTHWISE, NORM_APPLIES, NORMS
 from adagp.spec.presets import preset
 
 __all__ = ["CASES", "CONFIGS"]
@@ -19,10 +19,12 @@ CONFIGS = {
     "bytes": replace(TINY, name="bytes", operand_width=8, acc_width=32),
     "narrow": replace(TINY, name="narrow", acc_width=41),
     "wide": replace(TINY, name="wide", acc_width=56),
+    "norm": replace(TINY, name="norm", batch_norm=True),
     "depthwise": replace(TINY, name="depthwise", depthwise=True),
 }
 OK, BAD, ACC = ErrorCode.NONE, ErrorCode.BAD_GEOMETRY, ErrorCode.ACC_OVERFLOW
 FORWARD, DATA, WEIGHT = Opcode.FORWARD, Opcode.BACKWARD_DATA, Opcode.BACKWARD_WEIGHT
+COUNTING = (Opcode.NORM_SUMS, Opcode.NORM_CONSTANTS, Opcode.NORM_BACKWARD)
 CHANNELS, CHANNELS_DATA, CHANNELS_WEIGHT = DEPTHWISE
 
 
@@ -99,6 +101,21 @@ CASES = [
         (CHANNELS, {"c": 3, "q": 3, "c_pitch": 2}, BAD), (CHANNELS_DATA, {"c": 3, "q": 3, "d_pitch": 2}, BAD),
         (CHANNELS_WEIGHT, {"c": 3, "q": 3, "c_pitch": 2}, OK), (CHANNELS_WEIGHT, {"c": 3, "q": 3, "y_pitch": 2}, BAD),
         config="depthwise",
+    ),
+    # Batch norm: one value of Y for each of X, and sums of as many values as the accumulators hold.
+    *layers(
+        *((opcode, fields, BAD) for opcode in NORMS for fields in (
+            {"q": 2}, {"s": 2, "w": 2}, {"h": 2}, {"h": 3, "w": 3, "stride": 2, "oh": 2, "ow": 2},
+            {"n": 8, "c": 65535, "q": 65535, "h": 129, "oh": 129, "w": 8, "ow": 8}, {"pad_x": 1},
+            {"x_pitch": 1, "c": 2},
+        )),
+        *((opcode, {"n": 2, "h": 32770, "oh": 32770, "w": 2, "ow": 2}, OK) for opcode in NORMS),
+        *((opcode, {"n": 2, "h": 32771, "oh": 32771, "w": 2, "ow": 2}, ACC) for opcode in COUNTING),
+        *((opcode, {"n": 65535, "h": 32771, "oh": 32771}, BAD) for opcode in NORMS),
+        *((opcode, {"n": 2, "h": 32771, "oh": 32771, "w": 2, "ow": 2}, OK) for opcode in NORM_APPLIES),
+        *((opcode, {"c": 3, "q": 3, "c_pitch": 2}, BAD) for opcode in NORM_APPLIES),
+        (NORMS[0], {"c": 3, "q": 3, "c_pitch": 2}, OK), (NORMS[0], {"c": 3, "q": 3, "y_pitch": 2}, BAD),
+        config="norm",
     ),
     *(("depthwise", layer(opcode, 255, 255, c=8256, q=8256), OK, FULL) for opcode in (CHANNELS, CHANNELS_WEIGHT)),
 ]  # fmt: skip

@@ -10,20 +10,21 @@ from adagp.spec.microcode.isa import Op, interpret
 from adagp.spec.microcode.machine import Recorder, descriptors, task
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.microcode.shape import align, over
-from adagp.spec.opcodes import DEPTHWISE
+from adagp.spec.opcodes import DEPTHWISE, NORMS
 from adagp.spec.presets import PRESETS, preset
 from layers import random_layer
+from norm_tasks import random_norm_task
 
 
 @pytest.mark.parametrize("clamps", [False, True])
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
 def test_layers(config, clamps):
     rng = random.Random(5)
-    config = replace(config, depthwise=True, clamps=clamps)
+    config = replace(config, depthwise=True, batch_norm=True, clamps=clamps)
     program = compile_program(config)
     seen = 0
-    for opcode in [None] * 40 + list(DEPTHWISE) * 10:
-        t = random_layer(config, rng, opcode).task
+    for opcode in [None] * 40 + list(DEPTHWISE) * 10 + list(NORMS) * 10:
+        t = random_norm_task(config, rng, opcode) if opcode in NORMS else random_layer(config, rng, opcode).task
         t.dry = rng.randrange(2)
         machine = Recorder()
         machine.index = t.index

@@ -81,11 +81,18 @@ def test_windows_follow_one_another(mode, n_taps, cycles):
     assert len(gone) >= n_windows
 
 
+def digits_of(sums):
+    """Vectors of the digits of a vector, the least first; the last one signed."""
+    places = [[x >> 15 * place & 0x7FFF for x in sums] for place in range(3)]
+    return [*places, [x >> 45 for x in sums]]
+
+
 @pytest.mark.parametrize("name", ["tiny", "paper"])
 @pytest.mark.parametrize("stall", [0, 0.4])
-def test_products_are_kept_from_job_to_job(name, stall):
-    """DOT in one job or in several, which add to what the one before kept, with other modes in between."""
-    config = replace(PRESETS[name], depthwise=True)
+@pytest.mark.parametrize("digits", [False, True])
+def test_products_are_kept_from_job_to_job(name, stall, digits):
+    """DOT or DIGITS in one job or in several, which add to what the one before kept, with other modes in between."""
+    config = replace(PRESETS[name], depthwise=not digits, batch_norm=digits)
     dut = Pool(config)
     rng = seeded(7)
     numbers = np.random.default_rng(rng.randrange(1 << 30))
@@ -95,7 +102,7 @@ def test_products_are_kept_from_job_to_job(name, stall):
         total = 0
         for part, n_taps in enumerate(taps):
             jobs.append({
-                "mode": VectorMode.DOT.value, "n_taps": n_taps, "mantissa": 3,
+                "mode": (VectorMode.DIGITS if digits else VectorMode.DOT).value, "n_taps": n_taps, "mantissa": 3,
                 "adds": part > 0, "keeps": part < len(taps) - 1,
             })  # fmt: skip
             a, b = numbers.integers(-largest, largest, (2, n_windows, n_taps, config.rows), endpoint=True)
@@ -103,7 +110,7 @@ def test_products_are_kept_from_job_to_job(name, stall):
             for vectors, operand in ((a_vectors, a), (b_vectors, b)):
                 flat = operand.reshape(-1, config.rows).tolist()
                 vectors += [{"data": row, "end_walk": row is flat[-1]} for row in flat]
-        expected += total.tolist()
+        expected += [vector for sums in total.tolist() for vector in (digits_of(sums) if digits else [sums])]
         jobs.append({"mode": VectorMode.SUM.value, "n_taps": 1, "mantissa": 5, "adds": 1, "keeps": 1})
         a_vectors.append({"data": [n_windows] * config.rows, "end_walk": 1})
         expected.append([5 * n_windows] * config.rows)

@@ -18,6 +18,8 @@ LOW_WIDE = replace(WIDE, variant="low", n_filters=25, cols=3, rows=5)
 CLAMPS = replace(LOW, clamps=True)
 CLAMPS_WIDE = replace(WIDE, clamps=True)
 CLAMPS_NARROW = replace(TINY, rows=2, cols=6, operand_width=8, acc_width=32, clamps=True)
+NORM = replace(TINY, batch_norm=True)
+NORM_WIDE = replace(LOW_WIDE, batch_norm=True, rows=6)
 NARROW = replace(TINY, rows=2, cols=6, operand_width=8, acc_width=32)
 
 
@@ -116,6 +118,7 @@ async def fill_biases(ctx, dut, model, rng):
     [
         (TINY, 30), (WIDE, 30), (NARROW, 30), (LOW, 40), (LOW_WIDE, 40), (preset("paper"), 5),
         (CLAMPS, 80), (CLAMPS_WIDE, 80), (CLAMPS_NARROW, 80),
+        (NORM, 80), (NORM_WIDE, 80),
     ],
 )  # fmt: skip
 def test_random_descriptors(config, count):
@@ -154,6 +157,7 @@ def test_random_descriptors(config, count):
         assert sum(d["slope"] > 0 for d in descriptors) > 5
     for vector in range(2):
         assert any(d["reorganise"] and d["vector"] == vector for d in descriptors) == config.predicts
+    assert any(d["scaled"] and d["track"] for d in descriptors) == config.batch_norm
 
 
 @pytest.mark.parametrize(("vector", "zeros"), [(0, 0), (1, 0), (0, 1)])
