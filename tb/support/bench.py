@@ -6,13 +6,23 @@ from contextlib import nullcontext
 from amaranth.hdl import Fragment
 from amaranth.sim import Simulator
 
-__all__ = ["seeded", "simulate", "sink", "source"]
+__all__ = ["cycles_until", "seeded", "simulate", "sink", "source"]
 
 
 def seeded(seed: int) -> random.Random:
     """A generator of random numbers whose seed is on the test's output."""
     print(f"seed {seed}")
     return random.Random(seed)
+
+
+async def cycles_until(ctx, done, most):
+    """Wait for a signal after the cycle of a start; returns the cycles from there, which are ``most`` at most."""
+    cycles = 1
+    while not ctx.get(done):
+        await ctx.tick()
+        cycles += 1
+        assert cycles <= most
+    return cycles
 
 
 async def source(ctx, port, payloads, rng, stall=0.3):

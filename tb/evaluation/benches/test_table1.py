@@ -9,6 +9,7 @@ from adagp.evaluation.benches import table1
 from adagp.evaluation.benches.table1 import figures_of, main
 from adagp.experiments.data import DataError
 from adagp.experiments.data.images import image_splits
+from adagp.experiments.data.on_device import DeviceImages
 from adagp.experiments.device_run import DeviceRun
 from adagp.gen.provenance import NOW
 
@@ -54,6 +55,18 @@ def test_a_run_that_stops_goes_on_as_if_it_had_not(small, monkeypatch, capsys):
     monkeypatch.setattr(DeviceRun, "train", lambda *_: pytest.fail("nothing is left to train"))
     assert _ends(small("parts", "--methods", "bp-1,ada-gp", "--seeds", "1")) == _ends(expected)
     assert "2 of 2 runs are over\n" in capsys.readouterr().out
+
+
+def test_every_epoch_of_every_seed_has_an_order_of_its_own(small, monkeypatch):
+    orders, batches = [], DeviceImages.batches
+
+    def seen(images, size, seed, epoch):
+        orders.append((seed, epoch))
+        return batches(images, size, seed, epoch)
+
+    monkeypatch.setattr(DeviceImages, "batches", seen)
+    small("orders", "--methods", "bp-1", "--seeds", "2")
+    assert orders == [(seed, epoch) for seed in (0, 1) for epoch in range(EPOCHS)]
 
 
 def test_results_say_where_they_are_from(small, tmp_path):

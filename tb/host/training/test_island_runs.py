@@ -11,13 +11,12 @@ from adagp.host.islands.runtime import IslandError, Moment
 from adagp.host.training.dataset import Dataset
 from adagp.host.training.diff import compare
 from adagp.host.training.inference import predict
-from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
 from adagp.host.training.settings import TrainSettings
 from adagp.host.training.trainer import Trainer
 from adagp.spec.commands import Opcode
 from adagp.spec.presets import preset
-from adagp.spec.registers import Status
+from batches import train_batch
 from hand_islands import NormReLU
 from scheduled_runs import config_of, simulated
 from torch import nn
@@ -37,17 +36,6 @@ def setting(**options):
     return module, Network(module, IMAGE, BATCH, TINY), images, np.arange(BATCH) % N_CLASSES
 
 
-def train_batch(network, device, images, labels, calibrate=False, phase=0):
-    network.write_input(device, images)
-    network.start(device, phase, calibrate=calibrate)
-    assert network.wait(device) & Status.HOST
-    logits = network.read_logits(device)
-    network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
-    device.resume()
-    assert network.wait(device) & Status.DONE
-    return logits
-
-
 def test_training_follows_torch():
     module, network, images, labels = setting()
     device = GoldenDevice(TINY, MEMORY)
@@ -56,7 +44,7 @@ def test_training_follows_torch():
     optimiser = torch.optim.SGD(module.parameters(), **HYPER)
     first = {name: value.clone() for name, value in module.state_dict().items()}
     for step in range(6):
-        logits = train_batch(network, device, images, labels, calibrate=step == 0)
+        _, logits = train_batch(network, device, images, labels, calibrate=step == 0)
         expected = module(torch.from_numpy(images))
         np.testing.assert_allclose(logits, expected.detach().numpy(), atol=2e-3)
         optimiser.zero_grad()

@@ -5,10 +5,10 @@ import pytest
 import torch
 from adagp.host.devices.device import DeviceError
 from adagp.host.devices.golden import GoldenDevice
-from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
+from batches import train_batch
 from torch import nn
 
 TINY = preset("tiny")
@@ -36,18 +36,6 @@ def setting(name, batch=16):
     module = build().double()
     images = np.random.default_rng(SEED).uniform(-1, 1, (batch, *shape))
     return module, Network(module, shape, batch, TINY), images, np.arange(batch) % 3
-
-
-def train_batch(network, device, images, labels, calibrate=False):
-    network.write_input(device, images)
-    network.start(device, 0, calibrate=calibrate)
-    assert device.wait() & Status.HOST
-    logits = network.read_logits(device)
-    loss, gradient = softmax_cross_entropy(logits, labels)
-    network.write_loss_gradient(device, gradient)
-    device.resume()
-    assert device.wait() & Status.DONE
-    return loss, logits
 
 
 @pytest.mark.parametrize("name", NETWORKS)

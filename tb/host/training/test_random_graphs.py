@@ -9,12 +9,10 @@ import torch
 from adagp.host.compiler.joins import Join
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
-from adagp.host.islands.runtime import Moment
-from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
 from adagp.spec.phases import BP, GP, WARMUP
 from adagp.spec.presets import preset
-from adagp.spec.registers import Status
+from batches import train_batch
 from random_graphs import RandomGraph
 from torch import nn
 
@@ -35,21 +33,6 @@ def made(seed, config=TINY, **options):
     return module, Network(module, IMAGE, BATCH, config, **options), images, labels
 
 
-def train_batch(network, device, images, labels, calibrate, phase=WARMUP):
-    network.write_input(device, images)
-    network.start(device, phase, calibrate=calibrate, moment=Moment())
-    status = network.wait(device)
-    if phase == GP:
-        assert status & Status.DONE
-        return None
-    assert status & Status.HOST
-    logits = network.read_logits(device)
-    network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
-    device.resume()
-    assert network.wait(device) & Status.DONE
-    return logits
-
-
 def relative(found, expected):
     scale = float(expected.abs().max())
     return float((found - expected).abs().max()) / max(scale, 1e-6)
@@ -63,7 +46,7 @@ def test_gradients_are_those_of_torch(seed):
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     network.load_state(device, before)
     network.set_hyper(device, RATE, 0.0, 0.0)
-    logits = train_batch(network, device, images, labels, calibrate=True)
+    _, logits = train_batch(network, device, images, labels, calibrate=True)
     twin = deepcopy(module)
     expected = twin(torch.from_numpy(images))
     nn.functional.cross_entropy(expected, torch.from_numpy(labels)).backward()

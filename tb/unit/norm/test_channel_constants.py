@@ -6,7 +6,7 @@ from adagp.golden.channel_constants import ZERO, Affine, NormConstants, Number, 
 from adagp.rtl.norm.channel_constants import ChannelConstants
 from adagp.rtl.norm.layouts import Task
 from adagp.spec.norm import MAX_VALUES
-from bench import seeded, simulate
+from bench import cycles_until, seeded, simulate
 
 
 def rounded_constants(n, momentum, epsilon=1e-5):
@@ -64,12 +64,7 @@ class Driver:
         ctx.set(self.dut.start, 1)
         await ctx.tick()
         ctx.set(self.dut.start, 0)
-        cycles = 1
-        while not ctx.get(self.dut.ready):
-            await ctx.tick()
-            cycles += 1
-        self.longest[task] = max(self.longest[task], cycles)
-        assert cycles <= self.dut.CYCLES
+        self.longest[task] = max(self.longest[task], await cycles_until(ctx, self.dut.ready, self.dut.CYCLES))
 
     def compare(self, ctx, port, expected):
         found = {name: ctx.get(getattr(port, name)) for name in expected}

@@ -2,7 +2,7 @@
 
 import pytest
 from adagp.rtl.norm.serial_divide import SerialDivide
-from bench import seeded, simulate
+from bench import cycles_until, seeded, simulate
 
 
 def test_quotients():
@@ -21,11 +21,7 @@ def test_quotients():
             await ctx.tick()
             ctx.set(dut.start, 0)
             ctx.set(dut.by, 0)
-            cycles = 1
-            while not ctx.get(dut.ready):
-                await ctx.tick()
-                cycles += 1
-            assert cycles == 48 and ctx.get(dut.o) == value // by
+            assert await cycles_until(ctx, dut.ready, 48) == 48 and ctx.get(dut.o) == value // by
             results.append(value // by)
 
     simulate(dut, bench)

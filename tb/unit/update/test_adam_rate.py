@@ -3,7 +3,7 @@
 from math import isqrt
 
 from adagp.rtl.update.adam_rate import AdamRate
-from bench import seeded, simulate
+from bench import cycles_until, seeded, simulate
 
 ONE = (1 << 32) - 1
 
@@ -42,11 +42,7 @@ class Driver:
         ctx.set(dut.dry, dry)
         await self.pulse(ctx, "start")
         ctx.set(dut.dry, not dry)
-        cycles = 1
-        while not ctx.get(dut.done):
-            await ctx.tick()
-            cycles += 1
-            assert cycles <= dut.LATENCY
+        cycles = await cycles_until(ctx, dut.done, dut.LATENCY)
         after = stepped(self.powers, betas)
         for _ in range(2):
             assert (ctx.get(dut.o.mantissa), ctx.get(dut.o.exponent)) == corrected(*rate, after)
