@@ -3,10 +3,10 @@
 Each network has its full width, in the form for small images (``experiments/networks/cnns.py``), and two images a
 batch, drawn at random: of 16x16 pixels, VGG's of 32x32 and YOLO-v3's of 64x64, so that batch norm has eight values a
 channel or more. The Transformer reads and writes sentences of 12 words. The loss is the softmax cross-entropy of all
-outputs. The golden model runs the first batch, which
-calibrates; its state is where both devices begin. Then come a batch of BP and, where gradients are predicted, one of
-GP. ``hash_equal_*``: after each the simulated machine and the golden model have the same weights, momenta, exponents
-and state of host islands, and others than before. ``device_share_*``, ``cycles_bp_*``: of a BP batch of the baseline
+outputs. The golden model runs the first batch, which calibrates; its state is where both devices begin. The machine has
+all that its switches can build. Then come a batch of BP and, where gradients are predicted, one of GP.
+``hash_equal_*``: after each the simulated machine and the golden model have the same weights, momenta, exponents and
+state of host islands, and others than before. ``device_share_*``, ``cycles_bp_*``: of a BP batch of the baseline
 design; ``cycles_gp_*``: of a GP batch of MAX. Each row names the commit and the hardware that it is of.
 
 A design of a network that is finished is kept in ``build/bench_models``, and a network that is finished is in the
@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -51,6 +52,7 @@ from ...spec.config import Config
 from ...spec.phases import BP, GP, PHASE_NAMES, WARMUP
 from ...spec.presets import PRESETS, preset
 from ..instruments.results import FOLDER, merge_results
+from .switches import SWITCHES
 
 __all__ = ["DESIGNS", "PAPER", "figures", "main"]
 
@@ -75,8 +77,6 @@ DESIGNS = {"baseline": (BP,), "max": (BP, GP)}
 """Phases of the batches after the first, by variant."""
 ENLARGED = {"n_tensors": 4096, "n_filters": 2048}
 """Sizes that the networks need; a preset's are theirs if they are larger."""
-LARGER = {"transformer": {"n_filters": 8192}}
-"""Sizes that a network needs beyond these: a filter for each word that it may write."""
 
 Say = Callable[[str], None]
 
@@ -98,12 +98,11 @@ def module_of(name: str) -> nn.Module:
     return build(name, CLASSES, max(BUILT_FOR, SIDES.get(name, SIDE)), SEED)
 
 
-def config_of(network: str, name: str, variant: str) -> Config:
-    """The design of a preset that a network fits."""
+def config_of(name: str, variant: str) -> Config:
+    """The design of a preset that the networks fit, with all that its switches build."""
     base = preset(name)
-    sizes = ENLARGED | LARGER.get(network, {})
-    larger = {field: max(size, getattr(base, field)) for field, size in sizes.items()}
-    return replace(base, **larger, variant=variant)
+    fields: dict[str, Any] = {field: max(size, getattr(base, field)) for field, size in ENLARGED.items()}
+    return replace(base, **fields | dict.fromkeys(SWITCHES, True), variant=variant)
 
 
 def run(network: Network, device: Device, number: int, phase: int, calibrate: bool = False) -> None:
@@ -151,7 +150,10 @@ def _about(network: Network, module: nn.Module, config: Config) -> dict:
     of_device = share(costs(network.compiled, module.state_dict()))
     operators = Counter(each for island in of_device.host_operators.values() for each in island)
     return {
-        "config": {"preset": config.name, "variant": config.variant, "hash": f"{config.config_hash:08x}"},
+        "config": {
+            "preset": config.name, "variant": config.variant, "hash": f"{config.config_hash:08x}",
+            "switches": [switch for switch in SWITCHES if getattr(config, switch)],
+        },
         "hardware": text_digest(generated(config).read_text()), "inputs": [list(each.shape) for each in network.inputs],
         "batch": network.batch, "commands": len(network.program),
         "device_share_of_macs": round(of_device.device_share_of_macs, 5),
@@ -223,7 +225,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     for name in given.networks:
         try:
             rows = {
-                variant: measure(name, config_of(name, given.preset, variant), source, partial(print, flush=True))
+                variant: measure(name, config_of(given.preset, variant), source, partial(print, flush=True))
                 for variant in DESIGNS
             }
         except (NetworkError, LoweringError, MappingError, PlanError) as error:
