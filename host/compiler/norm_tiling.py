@@ -9,6 +9,7 @@ from ...spec.norm import (
     BACKWARD_ROW,
     FORWARD_ROW,
     GRADIENT_PLANES,
+    KEPT_PLANES,
     STATE_ROW,
     SUMS_ROW,
     WEIGHT_PLANES,
@@ -24,7 +25,7 @@ CHANNEL_CYCLES = 256
 _READ = {
     Opcode.NORM_CONSTANTS: planes(SUMS_ROW) + WEIGHT_PLANES + planes(STATE_ROW),
     Opcode.NORM_RUNNING: WEIGHT_PLANES + planes(STATE_ROW),
-    Opcode.NORM_BACKWARD: planes(SUMS_ROW) + planes(FORWARD_ROW),
+    Opcode.NORM_BACKWARD: planes(SUMS_ROW) + KEPT_PLANES,
 }
 """Planes that the commands of channels read."""
 _MADE = {
