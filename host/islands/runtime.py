@@ -146,8 +146,7 @@ class Islands:
             outputs, moved = island.function(parameters, buffers, inputs, training=training, seed=seed)
         for name, value, output in zip(stop.writes, island.outputs, outputs, strict=True):
             places.write(name, value, output.detach().numpy())
-        if training:
-            self.state.move(moved)
+        self.state.move(moved)
         if back is not None:
             self._tapes[island.name] = _Tape(inputs, outputs, parameters)
 
