@@ -9,10 +9,13 @@ from .norm import MAX_VALUES
 from .numerics import CONSTANT_MAX, HIDDEN, SHIFT_MIN, operand_max
 from .validation import ConfigError, is_power_of_two, require, require_types
 
-__all__ = ["FAMILIES", "VARIANTS", "VERSION", "Config"]
+__all__ = ["FAMILIES", "SWITCHES", "VARIANTS", "VERSION", "Config"]
 
 VERSION = 0x0002_0000
 """Version of the hardware/software contract (major in the upper half word)."""
+
+SWITCHES = ("depthwise", "batch_norm", "clamps")
+"""Fields that build hardware for further operators; off by default."""
 
 FAMILIES = ("ecp5", "ice40", "xilinx")
 """FPGA families whose own blocks generated Verilog may contain."""

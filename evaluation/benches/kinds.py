@@ -30,14 +30,13 @@ from ...host.training.models import MODELS, build_model
 from ...host.training.network import Network
 from ...host.training.timeline import Slice, slices
 from ...spec.commands import CMode, Command
-from ...spec.config import Config
+from ...spec.config import SWITCHES, Config
 from ...spec.opcodes import GEMMS
 from ...spec.phases import BP, WARMUP
 from ...spec.presets import PRESETS, preset
 from ..instruments.results import FOLDER, merge_results
 from ..instruments.single_command import bound
 from .models import CHANNELS, CLASSES, ENLARGED, RATES, SEED, run
-from .switches import SWITCHES
 
 __all__ = ["figures", "kind_of", "main", "spans"]
 

@@ -48,11 +48,10 @@ from ...host.training.models import MODELS, build_model
 from ...host.training.network import Network
 from ...host.training.sources import training_sources
 from ...sim.build import library
-from ...spec.config import Config
+from ...spec.config import SWITCHES, Config
 from ...spec.phases import BP, GP, PHASE_NAMES, WARMUP
 from ...spec.presets import PRESETS, preset
 from ..instruments.results import FOLDER, merge_results
-from .switches import SWITCHES
 
 __all__ = ["DESIGNS", "PAPER", "figures", "main"]
 

@@ -1,4 +1,4 @@
-"""What each switch of the generator adds, synthesised for an ECP5 and for Xilinx' 7 series: ``results/switches.json``.
+"""The area that each switch of the generator adds, on an ECP5 and on Xilinx' 7 series: ``results/switches.json``.
 
 Preset ``tiny`` with all switches off, with each alone, and with all. Figures are ``RESOURCE_FAMILY_VARIANT_SWITCHES``;
 ``none`` and ``all`` stand for no switch and for all of them.
@@ -12,18 +12,17 @@ from typing import Any
 
 from ...gen.provenance import commit, provenance
 from ...host.console import screen
+from ...spec.config import SWITCHES
 from ...spec.presets import preset
 from ...synth import flow
 from ...synth.design import Design
 from ..instruments.results import write_results
 from ..instruments.synthesis import complain, mistakes_in_a_line, parser, progress_of
 
-__all__ = ["SWITCHES", "main"]
+__all__ = ["main"]
 
 COMMAND = "python -m adagp.evaluation.benches.switches"
 PRESET = "tiny"
-SWITCHES = ("depthwise", "batch_norm", "clamps")
-"""Fields of Config that build what a preset may leave out."""
 VARIANTS = ("baseline", "max")
 RESOURCES = {
     "ecp5": ("lut", "ff", "ebr", "multiplier"), "xilinx": ("lut", "ff", "ramb36", "ramb18", "dsp48"),

@@ -33,6 +33,12 @@ def test_kinds_of_commands(opcode, fields, kind):
     assert kinds.kind_of(Command(Opcode[opcode], {"r": 3, "s": 3, "stride": 1, **fields})) == kind
 
 
+def test_the_machine_has_every_switch():
+    for name in ("tiny", "paper"):
+        config = kinds.config_of(name)
+        assert config.depthwise and config.batch_norm and config.clamps and config.n_tensors == 4096
+
+
 def test_a_network(tmp_path, monkeypatch):
     """All cycles of a batch are some kind's, or waits."""
     monkeypatch.setattr(kinds, "SWITCHES", ())
