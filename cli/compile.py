@@ -27,7 +27,7 @@ STAGES = {
     "memory": "the memory plan",
     "program": "the commands",
 }
-"""What the compiler makes of a network, one after the other."""
+"""Stages of the compiler whose results can be shown, in their order."""
 
 
 @grouped

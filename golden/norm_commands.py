@@ -49,7 +49,7 @@ def _elementwise(
 def compute(
     command: Command, x: Mapping[str, np.ndarray], exps: LayerExponents, config: Config, dry: bool = False
 ) -> tuple[Result | None, dict[str, np.ndarray]]:
-    """What a command of batch norm makes from its operands ``x``: a result of the epilogue, and tables by operand."""
+    """Compute a command of batch norm from its operands ``x``: a result of the epilogue, and tables by operand."""
     constants = _constants(command)
     if command.opcode == Opcode.NORM_SUMS:
         return None, {"out": batch_norm.pack_sums(batch_norm.sums(x["a"], x["b"]))}

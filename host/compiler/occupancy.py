@@ -72,7 +72,7 @@ class Shape:
     strided: bool = False
     """Pixels of X, and taps, lie a stride apart: those of a residue class."""
     parts: "tuple[tuple[Shape, int], ...]" = ()
-    """What a strided layer's backward GEMM is computed as, with the number of times: its residue classes."""
+    """Residue classes as which a strided layer's backward GEMM runs, each with the number of times that it occurs."""
 
     @classmethod
     def of(cls, c: Command) -> "Shape":

@@ -81,7 +81,7 @@ def test_what_the_programs_hold():
     ],
 )  # fmt: skip
 def test_refusals(variant, fields):
-    """Where a bound or a slope can't be: BAD_OPCODE, and nothing is written."""
+    """A bound or a slope in a command that can't have one is BAD_OPCODE, and nothing is written."""
     config = CONFIGS[variant]
     ones = dict.fromkeys(("n", "c", "h", "w", "q", "r", "s", "stride", "oh", "ow", "nb", "yb", "cb", "qb"), 1)
     bad = Command(Opcode.FORWARD, {**ones, "phase_mask": 15, "out_addr": 4096, **fields})

@@ -113,7 +113,7 @@ def features(command):
 
 @pytest.mark.parametrize("opcode", STEPS, ids=lambda opcode: opcode.name.lower())
 def test_cycles_are_as_the_cost_model_expects(opcode):
-    """Of strided convolutions with one and with many tiles in a residue class, cut as the mapping says."""
+    """Strided convolutions have one or many tiles in a residue class, cut as the mapping says."""
     config = preset("tiny")
     device = SimDevice(config, memory_bytes=LARGE)
     try:

@@ -108,7 +108,7 @@ def run(network, state, device, phases):
 
 
 def alike(make, state, phases):
-    """What golden and simulated RTL see, which must be the same; each has a network that ``make`` makes."""
+    """Run golden and simulated RTL, each with a network of ``make``; return their states, which must be the same."""
     networks, seen = (make(), make()), []
     config = networks[0].config
     with contextlib.closing(SimDevice(config, memory_bytes=MEMORY, limit=50_000_000, stall=0.1, seed=SEED)) as device:

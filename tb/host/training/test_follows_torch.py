@@ -108,8 +108,8 @@ def test_a_batch(name):
         np.testing.assert_allclose(found, gradient, atol=0.01 * float(gradient.abs().max()) + 1e-3, err_msg=key)
 
 
-class ByBatch(nn.Module):
-    """What an image becomes depends on the others of its batch, and is infinite for images that are zero."""
+class Scaled(nn.Module):
+    """A network whose results are infinite for images that are zero, and finite for all others."""
 
     def __init__(self):
         super().__init__()
@@ -121,7 +121,7 @@ class ByBatch(nn.Module):
 
 def test_the_last_images_are_not_filled_up_with_zeros():
     torch.manual_seed(1)
-    module = ByBatch().double()
+    module = Scaled().double()
     network, device = Network(module, IMAGE, BATCH, TINY), GoldenDevice(TINY, MEMORY)
     network.load_state(device, module.state_dict())
     images = np.random.default_rng(3).uniform(-1, 1, (BATCH + 1, *IMAGE))
