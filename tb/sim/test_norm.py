@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,35 +9,22 @@ from adagp.host.compiler.norm_state import evaluation_constants, import_states, 
 from adagp.host.devices.device import DeviceError
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
-from adagp.host.program import Line, Program, header
-from adagp.sim import IDEAL
 from adagp.spec.commands import CMode, Command, Opcode, Phase
 from adagp.spec.norm import BACKWARD_ROW, FORWARD_ROW, GRADIENT_PLANES, SUMS_ROW, planes
 from adagp.spec.opcodes import DEPTHWISE, NORMS, WITH_FILTERS
 from adagp.spec.operands import filter_channels
-from adagp.spec.presets import preset
-from adagp.spec.registers import Status
 from layers import random_layer
+from random_programs import DESIGNS, MEMORY, PROGRAM, MadeProgram, same_bits
 
 pytestmark = pytest.mark.timeout(900)  # Verilog and a simulator may have to be made first
 
-TINY = replace(preset("tiny"), batch_norm=True)
-CONFIGS = {
-    "baseline": TINY,
-    "low": replace(TINY, name="wide", rows=6, cols=5, port_width=128, variant="low", depthwise=True),
-    "efficient": replace(TINY, name="narrow", rows=3, cols=6, variant="efficient"),
-    "max": replace(TINY, variant="max"),
-}
-MEMORY, PROGRAM = 1 << 20, 1 << 19
 
-
-class Maker:
-    """Makes programs of batch norms with their operands in memory."""
+class NormProgram(MadeProgram):
+    """A program of batch norms with their operands in memory."""
 
     def __init__(self, config, draw):
-        self.config, self.draw = config, draw
-        self.address, self.numbers = 0, 1
-        self.commands, self.data, self.exponents = [], {}, {}
+        super().__init__(config, draw)
+        self.numbers = 1
 
     def tensor(self, values, exponent=None):
         """Address and number of a tensor, whose values may be missing."""
@@ -148,31 +134,6 @@ class Maker:
             "c_pitch": pitch, "d_pitch": pitch,
         }  # fmt: skip
 
-    def run(self, device, calibrate):
-        """What a device makes of it: memory, exponents, counters."""
-        ends = [Command(opcode, {"phase_mask": int(Phase.ALL)}) for opcode in (Opcode.COMMIT, Opcode.END)]
-        program = Program([Line(c) for c in (header(self.config), *self.commands, *ends)], PROGRAM)
-        device.write(PROGRAM, program.words())
-        for address, values in self.data.items():
-            device.write(address, values)
-        for number, exponent in self.exponents.items():
-            device.set_exponents(number, exponent)
-        device.set_regions([(0, PROGRAM)])
-        device.start(program, 0, calibrate=calibrate)
-        assert device.wait() == Status.DONE
-        counters = device.counters(0)
-        return (
-            device.read(0, self.address), [device.exponents(number) for number in self.exponents],
-            {name: counters[name] for name in ("macs", "saturations", "commands")},
-        )  # fmt: skip
-
-    def where(self, byte):
-        """The tensor that a byte of memory lies in, as a hint."""
-        start = max(address for address in self.data if address <= byte)
-        return f"{start:#x}+{(byte - start) // 2}: " + str([
-            c.opcode.name for c in self.commands if start in (c.out_addr, c.c_addr)
-        ])  # fmt: skip
-
 
 SHAPE = (
     "n", "c", "h", "w", "q", "r", "s", "stride", "pad_y", "pad_x", "oh", "ow", "nb", "yb", "cb", "qb", "x_pitch",
@@ -182,34 +143,22 @@ SHAPE = (
 
 def program(config, draw):
     """Several batch norms, between commands of the array and of pools."""
-    maker = Maker(config, draw)
+    maker = NormProgram(config, draw)
     while maker.numbers < 40:
         maker.norm(evaluate=draw.random() < 0.3)
     return maker
 
 
-@pytest.mark.parametrize("variant", CONFIGS)
+@pytest.mark.parametrize("variant", DESIGNS)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_batch_norms(variant, seed):
-    """On an ideal memory (seed 0), on one that stalls at random, and in calibration (seed 3)."""
-    print(f"seed {seed}")
-    config = CONFIGS[variant]
-    maker = program(config, random.Random(f"norm {variant} {seed}"))
-    calibrate = seed == 3
-    expected = maker.run(GoldenDevice(config, MEMORY), calibrate)
-    memory = {"part": IDEAL} if seed == 0 else {"stall": 0.3, "seed": seed}
-    with contextlib.closing(SimDevice(config, memory_bytes=MEMORY, limit=10_000_000, **memory)) as device:
-        found = maker.run(device, calibrate)
-    wrong = np.flatnonzero(found[0] != expected[0])
-    assert wrong.size == 0, f"{wrong.size} bytes differ, the first in {maker.where(wrong[0])}"
-    assert found[1:] == expected[1:]
-    assert expected[2]["commands"] == len(maker.commands) + 3
+    same_bits(program(DESIGNS[variant], random.Random(f"norm {variant} {seed}")), seed)
 
 
 def test_what_the_programs_hold():
     """All commands, in one tile and in several, with and without gaps, with all uses of operand C."""
     seen = set()
-    for variant, config in CONFIGS.items():
+    for variant, config in DESIGNS.items():
         for seed in range(4):
             for c in program(config, random.Random(f"norm {variant} {seed}")).commands:
                 channels, values = min(c.cb, c.qb) < c.c, c.nb < c.n or c.yb < c.h
@@ -227,7 +176,7 @@ def test_what_the_programs_hold():
 MISTAKES = (
     (Opcode.NORM_SUMS, {"r": 2}), (Opcode.NORM_SUMS, {"cb": 0}), (Opcode.NORM_CONSTANTS, {"e_addr": 1}),
     (Opcode.NORM_CONSTANTS, {"h": 9}), (Opcode.NORM_APPLY, {"c_mode": 5}), (Opcode.NORM_APPLY, {"stride": 2}),
-    (Opcode.NORM_BACKWARD, {"b_id": 64}), (Opcode.NORM_APPLY_BACKWARD, {"q": 99}),
+    (Opcode.NORM_BACKWARD, {"b_id": 512}), (Opcode.NORM_APPLY_BACKWARD, {"q": 99}),
     (Opcode.NORM_CONSTANTS, {"c_addr": PROGRAM}), (Opcode.NORM_BACKWARD, {"out_addr": PROGRAM}),
     (Opcode.NORM_APPLY_BACKWARD, {"e_addr": MEMORY}), (Opcode.NORM_CONSTANTS, {"n": 65535, "h": 65535, "oh": 65535}),
 )  # fmt: skip
@@ -237,21 +186,22 @@ MISTAKES = (
 def test_mistakes_are_refused(opcode, change):
     """Each with the code and the place that the golden model says; what comes before it is complete."""
     draw = random.Random(f"{opcode} {change}")
-    maker = Maker(TINY, draw)
+    config = DESIGNS["baseline"]
+    maker = NormProgram(config, draw)
     maker.norm()
     place = next(at for at, command in enumerate(maker.commands) if command.opcode == opcode)
     command = maker.commands[place]
     maker.commands[place] = Command(opcode, command.fields | change)
     with pytest.raises(DeviceError) as expected:
-        maker.run(GoldenDevice(TINY, MEMORY), False)
-    with contextlib.closing(SimDevice(TINY, memory_bytes=MEMORY, limit=10_000_000, stall=0.3, seed=5)) as device:
+        maker.run(GoldenDevice(config, MEMORY), False)
+    with contextlib.closing(SimDevice(config, memory_bytes=MEMORY, limit=10_000_000, stall=0.3, seed=5)) as device:
         with pytest.raises(DeviceError) as found:
             maker.run(device, False)
         memory = device.read(0, maker.address)
     assert (found.value.code, found.value.index) == (expected.value.code, expected.value.index)
     assert expected.value.index == place + 1
     del maker.commands[place:]
-    before = maker.run(GoldenDevice(TINY, MEMORY), False)[0]
+    before = maker.run(GoldenDevice(config, MEMORY), False)[0]
     mine = {command.out_addr, command.c_addr}
     for address, values in maker.data.items():
         if address not in mine:

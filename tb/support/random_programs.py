@@ -1,12 +1,21 @@
-"""Programs of random compute commands, each with operands and tensors of its own, and what a device makes of them."""
+"""Programs of random compute commands, and golden and simulated RTL compared over them."""
 
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
 from adagp.host.program import Line, Program, header
+from adagp.sim import IDEAL
 from adagp.spec.commands import Command, Opcode, Phase
+from adagp.spec.config import SWITCHES
 from adagp.spec.operands import operands, outputs
+from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 from layers import random_layer
 
-__all__ = ["MEMORY", "RandomProgram"]
+__all__ = ["DESIGNS", "MEMORY", "PROGRAM", "MadeProgram", "RandomProgram", "same_bits"]
 
 PROGRAM, MEMORY = 1 << 19, 1 << 20
 _FIELDS = (
@@ -16,12 +25,45 @@ _FIELDS = (
 )  # fmt: skip
 
 
-class RandomProgram:
-    """Random layers one after the other; each reads its operands from a place of its own."""
+class MadeProgram:
+    """Commands, the operands in memory by address, and exponents by number of tensor; ``address`` is the first free."""
 
     def __init__(self, config, draw):
         self.config, self.draw, self.address = config, draw, 0
-        self.commands, self.data, self.exponents, self.results = [], {}, {}, []
+        self.commands, self.data, self.exponents = [], {}, {}
+
+    def run(self, device, calibrate):
+        """Run the program on a device: memory, exponents and counters after it."""
+        ends = [Command(opcode, {"phase_mask": int(Phase.ALL)}) for opcode in (Opcode.COMMIT, Opcode.END)]
+        program = Program([Line(c) for c in (header(self.config), *self.commands, *ends)], PROGRAM)
+        device.write(PROGRAM, program.words())
+        for address, values in self.data.items():
+            device.write(address, values)
+        for number, exponent in self.exponents.items():
+            device.set_exponents(number, exponent)
+        device.set_regions([(0, PROGRAM)])
+        device.start(program, 0, calibrate=calibrate)
+        assert device.wait() == Status.DONE
+        counters = device.counters(0)
+        return (
+            device.read(0, self.address), [device.exponents(number) for number in self.exponents],
+            {name: counters[name] for name in ("macs", "saturations", "commands")},
+        )  # fmt: skip
+
+    def where(self, byte):
+        """The tensor that a byte of memory lies in, with the commands that write it, as a hint."""
+        start = max((address for address in self.data if address <= byte), default=0)
+        return f"{start:#x}+{byte - start}: " + str([
+            c.opcode.name for c in self.commands if start in (c.out_addr, c.c_addr)
+        ])  # fmt: skip
+
+
+class RandomProgram(MadeProgram):
+    """Random layers one after the other; each reads its operands from a place of its own."""
+
+    def __init__(self, config, draw):
+        super().__init__(config, draw)
+        self.results = []
 
     def add(self, opcode):
         """A command with random fields, operands and exponents."""
@@ -43,20 +85,28 @@ class RandomProgram:
         fields["wait_main"] = self.draw.randint(0, index)
         self.commands.append(Command(opcode, {"phase_mask": int(Phase.ALL), **fields}))
 
-    def run(self, device, calibrate):
-        """What a device makes of it: results, exponents, counters."""
-        ends = [Command(opcode, {"phase_mask": int(Phase.ALL)}) for opcode in (Opcode.COMMIT, Opcode.END)]
-        program = Program([Line(c) for c in (header(self.config), *self.commands, *ends)], PROGRAM)
-        device.write(PROGRAM, program.words())
-        for address, values in self.data.items():
-            device.write(address, values)
-        for number, exponent in self.exponents.items():
-            device.set_exponents(number, exponent)
-        device.set_regions([(0, PROGRAM)])
-        device.start(program, 0, calibrate=calibrate)
-        assert device.wait() == Status.DONE
-        counters = device.counters(0)
-        return (
-            device.read(0, self.address), [device.exponents(number) for number in self.exponents],
-            {name: counters[name] for name in ("macs", "saturations", "commands")},
-        )  # fmt: skip
+
+EVERYTHING = replace(preset("tiny"), **dict.fromkeys(SWITCHES, True), n_tensors=512, n_filters=512)
+DESIGNS = {
+    "baseline": EVERYTHING, "low": replace(EVERYTHING, name="wide", rows=6, cols=5, port_width=128, variant="low"),
+    "efficient": replace(EVERYTHING, name="narrow", rows=3, cols=6, variant="efficient"),
+    "max": replace(EVERYTHING, variant="max"),
+}  # fmt: skip
+"""A design of each variant with all that the generator's switches build, two of them of other shapes."""
+
+
+def same_bits(made, seed):
+    """Compare golden and simulated RTL over a program, and return golden's counters.
+
+    Memory is ideal with seed 0, else it stalls at random; with seed 3 the run calibrates.
+    """
+    print(f"seed {seed}")
+    memory = {"part": IDEAL} if seed == 0 else {"stall": 0.3, "seed": seed}
+    expected = made.run(GoldenDevice(made.config, MEMORY), seed == 3)
+    with contextlib.closing(SimDevice(made.config, memory_bytes=MEMORY, limit=10_000_000, **memory)) as device:
+        found = made.run(device, seed == 3)
+    wrong = np.flatnonzero(found[0] != expected[0])
+    assert wrong.size == 0, f"{wrong.size} bytes differ, the first in {made.where(wrong[0])}"
+    assert found[1:] == expected[1:]
+    assert expected[2]["commands"] == len(made.commands) + 3 > 3  # header, COMMIT, END
+    return expected[2]
