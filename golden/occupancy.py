@@ -12,30 +12,13 @@ from itertools import product
 from ..spec.commands import Command, Opcode
 from ..spec.config import Config
 from ..spec.errors import ErrorCode
-from ..spec.norm import (
-    APPLY_PLANES,
-    BACKWARD_ROW,
-    FORWARD_ROW,
-    GRADIENT_PLANES,
-    KEPT_PLANES,
-    STATE_ROW,
-    SUMS_ROW,
-    WEIGHT_PLANES,
-    planes,
-)
+from ..spec.norm import APPLY_PLANES, BACKWARD_ROW, SUMS_ROW, TABLES, planes
 from ..spec.opcodes import BACKWARD, DEPTHWISE, GEMMS, NORMS
 from ..spec.residues import Residue, residues
 
 __all__ = ["Misfit", "Tile", "classes_of", "misfit"]
 
 _PRODUCT = 1 << 30
-_FORWARD, _STATE, _SUMS = planes(FORWARD_ROW), planes(STATE_ROW), planes(SUMS_ROW)
-_TABLES = {
-    Opcode.NORM_CONSTANTS: (_SUMS + WEIGHT_PLANES + _STATE, _FORWARD + _STATE),
-    Opcode.NORM_RUNNING: (WEIGHT_PLANES + _STATE, _FORWARD),
-    Opcode.NORM_BACKWARD: (_SUMS + KEPT_PLANES, GRADIENT_PLANES + planes(BACKWARD_ROW)),
-}  # fmt: skip
-"""Planes in A and in C of batch norm's commands of channels without values."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +54,7 @@ class Tile:
         self.kernel_width, self.taps = column.taps, row.taps * column.taps
         step = 1 if back or self.weight else g.stride
         self.wide, self.tall = (self.width - 1) * step + column.taps, (self.rows - 1) * step + row.taps
-        if g.opcode in _TABLES:
+        if g.opcode in TABLES:
             self.images, self.rows = g.n, self.height
         sizes = ((g.n, self.images), (self.height, self.rows), (self.inner, self.i), (self.outer, self.o))
         self.counts = [*(-(-whole // part) for whole, part in sizes), len(rows) * len(columns)]
@@ -140,7 +123,7 @@ def _norm_misfit(t: Tile, command: Command, config: Config) -> ErrorCode:
     constants = planes(BACKWARD_ROW) if command.opcode == Opcode.NORM_APPLY_BACKWARD else APPLY_PLANES
     if t.o * (t.pixels if sums else constants) > config.b_elements:
         return ErrorCode.B_OVERFLOW
-    if t.o * (_SUMS if sums else t.pixels) > config.c_elements:
+    if t.o * (planes(SUMS_ROW) if sums else t.pixels) > config.c_elements:
         return ErrorCode.C_OVERFLOW
     kept = len(SUMS_ROW) * -(-t.o // config.rows) if sums else 0
     return ErrorCode.ACC_OVERFLOW if kept > config.kept_words else ErrorCode.NONE
@@ -148,7 +131,7 @@ def _norm_misfit(t: Tile, command: Command, config: Config) -> ErrorCode:
 
 def _table_misfit(t: Tile, command: Command, config: Config) -> Misfit | None:
     """A and C for a tile of tables; nothing is read before both are checked."""
-    given, made = (count * t.o for count in _TABLES[command.opcode])
+    given, made = (count * t.o for count in TABLES[command.opcode])
     if given > config.a_elements:
         return Misfit(ErrorCode.A_OVERFLOW, reads=False)
     return Misfit(ErrorCode.C_OVERFLOW, reads=False) if made > config.c_elements else None
@@ -156,7 +139,7 @@ def _table_misfit(t: Tile, command: Command, config: Config) -> Misfit | None:
 
 def misfit(command: Command, config: Config) -> Misfit | None:
     """The first tile that doesn't fit, of a command that :func:`.validate.validate` finds legal; None if all fit."""
-    if command.opcode in _TABLES:
+    if command.opcode in TABLES:
         return _table_misfit(Tile(command), command, config)
     rows, columns = (dict.fromkeys(lines) for lines in classes_of(command))
     for place, (row, column) in enumerate(product(rows, columns)):

@@ -7,12 +7,13 @@ through the datapath as other operands do.
 
 from collections.abc import Mapping
 
+from .commands import Opcode
 from .numerics import operand_max
 
 __all__ = [
     "APPLY_PLANES", "BACKWARD_ROW", "DIGIT_BITS", "FORWARD_ROW", "GRADIENT_PLANES", "KEPT_PLANES",
     "LEAST_EXPONENT", "MAX_VALUES",
-    "MOMENTUM_BITS", "STATE_ROW", "SUMS_ROW", "SUM_DIGITS", "WEIGHT_PLANES", "Row", "planes",
+    "MOMENTUM_BITS", "STATE_ROW", "SUMS_ROW", "SUM_DIGITS", "TABLES", "WEIGHT_PLANES", "Row", "planes",
 ]  # fmt: skip
 
 DIGIT_BITS = 15
@@ -58,3 +59,13 @@ MOMENTUM_BITS = 16
 def planes(row: Row) -> int:
     """Planes of a table."""
     return sum(digits for _, digits in row.values())
+
+
+TABLES = {
+    Opcode.NORM_CONSTANTS: (
+        planes(SUMS_ROW) + WEIGHT_PLANES + planes(STATE_ROW), planes(FORWARD_ROW) + planes(STATE_ROW),
+    ),
+    Opcode.NORM_RUNNING: (WEIGHT_PLANES + planes(STATE_ROW), planes(FORWARD_ROW)),
+    Opcode.NORM_BACKWARD: (planes(SUMS_ROW) + KEPT_PLANES, GRADIENT_PLANES + planes(BACKWARD_ROW)),
+}  # fmt: skip
+"""Planes that the commands of channels without values read, and planes that they make."""

@@ -4,17 +4,7 @@ import math
 
 from ...spec.commands import CMode, Command, Opcode
 from ...spec.config import Config
-from ...spec.norm import (
-    APPLY_PLANES,
-    BACKWARD_ROW,
-    FORWARD_ROW,
-    GRADIENT_PLANES,
-    KEPT_PLANES,
-    STATE_ROW,
-    SUMS_ROW,
-    WEIGHT_PLANES,
-    planes,
-)
+from ...spec.norm import APPLY_PLANES, BACKWARD_ROW, SUMS_ROW, TABLES, planes
 from .cost_model import RUN_CYCLES, SETUP_CYCLES, TILE_CYCLES
 from .occupancy import align
 
@@ -22,19 +12,6 @@ __all__ = ["norm_cycles", "norm_tile"]
 
 CHANNEL_CYCLES = 256
 """Cycles, about, in which a channel's constants are made."""
-_READ = {
-    Opcode.NORM_CONSTANTS: planes(SUMS_ROW) + WEIGHT_PLANES + planes(STATE_ROW),
-    Opcode.NORM_RUNNING: WEIGHT_PLANES + planes(STATE_ROW),
-    Opcode.NORM_BACKWARD: planes(SUMS_ROW) + KEPT_PLANES,
-}
-"""Planes that the commands of channels read."""
-_MADE = {
-    Opcode.NORM_CONSTANTS: planes(FORWARD_ROW) + planes(STATE_ROW),
-    Opcode.NORM_RUNNING: planes(FORWARD_ROW),
-    Opcode.NORM_BACKWARD: GRADIENT_PLANES + planes(BACKWARD_ROW),
-}
-"""Planes that they make."""
-_SUMS = 2
 
 
 def norm_tile(command: Command, config: Config) -> tuple[int, int, int] | None:
@@ -52,12 +29,13 @@ def _halves(size: int, unit: int = 1) -> list[int]:
 
 def _fits(command: Command, config: Config, n: int, y: int, c: int) -> bool:
     opcode = command.opcode
-    if opcode in _READ:
-        return _READ[opcode] * c <= config.a_elements and _MADE[opcode] * c <= config.c_elements
+    if opcode in TABLES:
+        read, made = TABLES[opcode]
+        return read * c <= config.a_elements and made * c <= config.c_elements
     a_used = n * y * align(command.w * c, c, config.banks)
     pixels = n * y * command.w
     if opcode == Opcode.NORM_SUMS:
-        kept = _SUMS * -(-c // config.rows) <= config.kept_words
+        kept = len(SUMS_ROW) * -(-c // config.rows) <= config.kept_words
         results = planes(SUMS_ROW) * c
         return kept and a_used <= config.a_elements and pixels * c <= config.b_elements and results <= config.c_elements
     back = opcode == Opcode.NORM_APPLY_BACKWARD
@@ -75,14 +53,14 @@ def norm_cycles(command: Command, config: Config, n: int, y: int, c: int) -> flo
         """Cycles for ``per_row`` operands of each pixel's row."""
         return -(-per_row * config.operand_bytes // config.beat_bytes) + RUN_CYCLES
 
-    if opcode in _READ:
-        moved = (_READ[opcode] + _MADE[opcode]) * parts * port(c)
+    if opcode in TABLES:
+        moved = sum(TABLES[opcode]) * parts * port(c)
         return SETUP_CYCLES + parts * TILE_CYCLES + max(moved, g.c * CHANNEL_CYCLES)
     pixels = g.n * g.h * g.w
     values = spots * port(n * y * g.w * g.c) if parts == 1 else pixels * parts * port(c)
     back = opcode == Opcode.NORM_APPLY_BACKWARD
     if opcode == Opcode.NORM_SUMS:
-        moved, busy = 2 * values, _SUMS * pixels
+        moved, busy = 2 * values, len(SUMS_ROW) * pixels
     else:
         added = {CMode.NONE: 0, CMode.ADD_MASK: 2}.get(CMode(g.c_mode), 1)
         moved, busy = (2 + back + added) * values, (1 + back) * pixels
