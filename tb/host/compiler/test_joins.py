@@ -10,13 +10,12 @@ from adagp.host.compiler.front_end import graph_of
 from adagp.host.compiler.joins import Join
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
-from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
 from adagp.spec.commands import CMode, Opcode, Phase
 from adagp.spec.phases import BP, GP, WARMUP
 from adagp.spec.presets import preset
-from adagp.spec.registers import Status
+from batches import train_batch
 from torch import nn
 from torch.nn import functional
 
@@ -131,7 +130,7 @@ def check_gradients(module, rate=2**-6):
     network.set_hyper(device, rate, 0.0, 0.0)
     images, labels = np.random.default_rng(SEED).uniform(-1, 1, (BATCH, *SHAPE)), np.arange(BATCH) % 3
     for step in range(2):  # the second batch has the exponents that the first one left, and no calibration
-        logits = train(network, device, images, labels, calibrate=not step)
+        _, logits = train_batch(network, device, images, labels, calibrate=not step)
         expected = module(torch.from_numpy(images))
         np.testing.assert_allclose(logits, expected.detach().numpy(), atol=4e-3)
         module.zero_grad()
@@ -143,18 +142,6 @@ def check_gradients(module, rate=2**-6):
             assert float((moved - parameter.grad).norm()) < 0.02 * norm + 2e-3, name
         before = after
         module.load_state_dict(before)
-
-
-def train(network, device, images, labels, phase=WARMUP, calibrate=False):
-    network.write_input(device, images)
-    network.start(device, phase, calibrate=calibrate)
-    if not network.wait(device) & Status.HOST:
-        return None
-    logits = network.read_logits(device)
-    network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
-    device.resume()
-    assert network.wait(device) & Status.DONE
-    return logits
 
 
 @pytest.mark.parametrize("flat, relu", [(False, False), (True, False), (False, True), (True, True)])
@@ -192,7 +179,7 @@ def test_calibration_finds_the_exponent_of_the_largest_part():
     whole = network.tensors[[node for node in network.compiled.graph.nodes if isinstance(node, Join)][-1].output]
     exponents = []
     for step in range(3):
-        logits = train(network, device, images, labels, calibrate=not step)
+        _, logits = train_batch(network, device, images, labels, calibrate=not step)
         np.testing.assert_allclose(logits, module(torch.from_numpy(images)).detach().numpy(), atol=4e-3)
         exponents.append(device.exponents(whole.number)[0])
     assert len(set(exponents)) == 1 and device.counters(WARMUP)["saturations"] == 0
@@ -218,7 +205,7 @@ def test_golden_and_simulated_rtl_train_alike(name, variant):
         rng, found = np.random.default_rng(SEED), []
         for number, phase in enumerate(phases):
             images, labels = rng.uniform(-1, 1, (BATCH, *shape)), rng.integers(0, classes, BATCH)
-            train(network, device, images, labels, phase, calibrate=not number)
+            train_batch(network, device, images, labels, not number, phase)
             found.append(network.weights_hash(device))
         hashes.append(found)
         device.close()

@@ -11,13 +11,11 @@ from adagp.host.compiler.costs import costs
 from adagp.host.compiler.lowering import Kind, LoweringError, lower
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
-from adagp.host.islands.runtime import Moment
-from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
 from adagp.spec.opcodes import DEPTHWISE
 from adagp.spec.presets import preset
-from adagp.spec.registers import Status
+from batches import train_batch
 from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
@@ -56,19 +54,6 @@ def batches(network, count):
         yield rng.uniform(-1, 1, (network.batch, *network.input_shape)), rng.integers(0, N_CLASSES, network.batch)
 
 
-def train(network, device, images, labels, phase=WARMUP, calibrate=False):
-    """One batch; returns the logits where there is a loss."""
-    network.write_input(device, images)
-    network.start(device, phase, calibrate=calibrate, moment=Moment())
-    logits = None
-    if network.wait(device) & Status.HOST:
-        logits = network.read_logits(device)
-        network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
-        device.resume()
-        network.wait(device)
-    return logits
-
-
 def test_gradients_are_those_of_torch():
     module = build()
     network = Network(module, IMAGE, BATCH, TINY)
@@ -84,7 +69,7 @@ def test_gradients_are_those_of_torch():
         torch.testing.assert_close(tensor, before[name], atol=1e-6, rtol=1e-6)
     network.set_hyper(device, 0.25, 0.0, 0.0)
     (images, labels) = next(batches(network, 1))
-    logits = train(network, device, images, labels, calibrate=True)
+    _, logits = train_batch(network, device, images, labels, calibrate=True)
     expected = module(torch.from_numpy(images))
     nn.functional.cross_entropy(expected, torch.from_numpy(labels)).backward()
     torch.testing.assert_close(torch.from_numpy(logits), expected.detach(), atol=5e-3, rtol=5e-3)
@@ -103,7 +88,7 @@ def run(network, state, device, phases):
     if network.config.predicts:
         network.set_adam(device, 0.01)
     for number, (phase, batch) in enumerate(zip(phases, batches(network, len(phases)), strict=True)):
-        train(network, device, *batch, phase, calibrate=number == 0)
+        train_batch(network, device, *batch, number == 0, phase)
         yield network.weights_hash(device), network.state_dict(device)
 
 
@@ -189,7 +174,7 @@ def test_one_sequence_of_layers_has_them_too():
     device = GoldenDevice(TINY, MEMORY)
     network.load_state(device, module.state_dict())
     images, labels = next(batches(network, 1))
-    logits = train(network, device, images, labels, calibrate=True)
+    _, logits = train_batch(network, device, images, labels, calibrate=True)
     torch.testing.assert_close(
         torch.from_numpy(logits), module(torch.from_numpy(images)).detach(), atol=5e-3, rtol=5e-3
     )

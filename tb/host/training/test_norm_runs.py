@@ -9,13 +9,12 @@ from adagp.host.compiler.front_end import graph_of
 from adagp.host.compiler.lowering import Kind
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.training.inference import predict
-from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
 from adagp.spec.commands import Opcode, Phase
 from adagp.spec.phases import BP, EVALUATION, GP, WARMUP
 from adagp.spec.presets import preset
-from adagp.spec.registers import Status
+from batches import train_batch
 from torch import nn
 from torch.nn import functional
 
@@ -61,16 +60,8 @@ def drawn(number):
 
 
 def train(network, device, number, phase=WARMUP, calibrate=False):
-    images, labels = drawn(number)
-    network.write_input(device, images)
-    network.start(device, phase, calibrate=calibrate)
-    if not network.wait(device) & Status.HOST:
-        return None
-    logits = network.read_logits(device)
-    network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
-    device.resume()
-    assert network.wait(device) & Status.DONE
-    return logits
+    found = train_batch(network, device, *drawn(number), calibrate, phase)
+    return found and found[1]
 
 
 def loaded(network, module, config=TINY):
