@@ -15,8 +15,7 @@ VERSION = 0x0002_0000
 """Version of the hardware/software contract (major in the upper half word)."""
 
 SWITCHES = ("depthwise", "batch_norm", "clamps")
-"""Fields that build hardware for further operators; off by default."""
-
+"""Fields that build hardware for further operators."""
 FAMILIES = ("ecp5", "ice40", "xilinx")
 """FPGA families whose own blocks generated Verilog may contain."""
 
@@ -40,8 +39,8 @@ class Config:
     ``max`` has an array of its own for this, of ``predictor_rows`` by ``predictor_cols``; a core where these are 0 is
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
-    ``depthwise``, ``batch_norm`` and ``clamps`` are switches of hardware for depthwise convolutions, batch norm, and
-    bounds and slopes of ReLUs. ``batch_norm`` needs operands of 16 bits and accumulators of 48.
+    SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), and bounds and
+    slopes of ReLUs.
 
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
