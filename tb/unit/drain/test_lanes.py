@@ -40,7 +40,7 @@ class Lanes(wiring.Component):
         class Epilogue:
             shift = shifts
 
-        lane_shifts(m, self.d, self.en, self.before, tail, Epilogue)
+        lane_shifts(m, config, self.d, self.en, self.before, tail, None, Epilogue)  # no vector brings shifts
         m.d.comb += [to.eq(shift) for to, shift in zip(self.shift, shifts, strict=True)]
         lane_addresses(m, config, self.d, self, self.address, lane_offsets(m, config, self.d), self.en)
         return m
