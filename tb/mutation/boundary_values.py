@@ -34,7 +34,8 @@ def _layer(opcode, name, size, tile, swap):
     if opcode in POOLS:
         f["c"] = f["q"] = max(f["c"], f["q"])
     if name == "stride":
-        f["h"] = f["w"] = 2 * size + 1
+        f["h"] = 2 * size + 1
+        f["w"] = 1 if opcode == Opcode.BACKWARD_DATA else f["h"]  # which runs stride * stride residue classes
     for extent, out, kernel, pad in (("h", "oh", "r", "pad_y"), ("w", "ow", "s", "pad_x")):
         f[kernel] = max(f[kernel], f[pad] + 1)
         f[extent] = max(f[extent], f[kernel] - f[pad])
