@@ -165,7 +165,7 @@ def test_operators_on_the_host_are_said_and_strict_refuses_them(adagp, tmp_path,
     ((name, operators),) = summary["host_operators"].items()
     assert name.startswith("norm") and any("batch_norm" in each for each in operators)
     assert 0 < summary["device_share_of_bytes"] < 1 == summary["device_share_of_macs"]
-    assert 0 < summary["island_seconds"] < summary["host_seconds"]
+    assert 0 < summary["island_seconds"] <= summary["host_seconds"]  # rounded
     path = tmp_path / "report.json"
     code, out, _ = adagp("report", run, "--json", path)
     assert code == 0 and f"on the host: {name} ({' '.join(operators)}); " in out
