@@ -12,6 +12,26 @@ from bench import seeded, simulate, sink, source
 N_WINDOWS = 12
 
 
+def check(dut, jobs, a_vectors, b_vectors, expected, rng, stall):
+    """Give the pool unit its jobs and operands, and compare all results."""
+    seen = 0
+
+    async def collect(ctx):
+        nonlocal seen
+        for got, want in zip(await sink(ctx, dut.o, len(expected), rng, stall), expected, strict=True):
+            assert list(got) == want
+            seen += 1
+
+    simulate(
+        dut,
+        lambda ctx: source(ctx, dut.job, jobs, rng, stall),
+        lambda ctx: source(ctx, dut.a, a_vectors, rng, stall),
+        lambda ctx: source(ctx, dut.b, b_vectors, rng, stall),
+        collect,
+    )
+    assert seen == len(expected) > 0
+
+
 @pytest.mark.parametrize("name", ["tiny", "paper"])
 @pytest.mark.parametrize("stall", [0, 0.4])
 def test_modes_in_turn(name, stall):
@@ -39,22 +59,7 @@ def test_modes_in_turn(name, stall):
                 else:
                     hit = taps == np.arange(n_taps, 0, -1)[:, None]
                     expected.append(np.where(hit, window, 0).sum(axis=0).tolist())
-    seen = 0
-
-    async def collect(ctx):
-        nonlocal seen
-        for got, want in zip(await sink(ctx, dut.o, len(expected), rng, stall), expected, strict=True):
-            assert list(got) == want
-            seen += 1
-
-    simulate(
-        dut,
-        lambda ctx: source(ctx, dut.job, jobs, rng, stall),
-        lambda ctx: source(ctx, dut.a, a_vectors, rng, stall),
-        lambda ctx: source(ctx, dut.b, b_vectors, rng, stall),
-        collect,
-    )
-    assert seen == len(expected) > 0
+    check(dut, jobs, a_vectors, b_vectors, expected, rng, stall)
 
 
 @pytest.mark.parametrize(("mode", "n_taps", "cycles"), [("MAX", 4, 4), ("MAX", 1, 2), ("SUM", 4, 4), ("SUM", 1, 1)])
@@ -114,19 +119,4 @@ def test_products_are_kept_from_job_to_job(name, stall, digits):
         jobs.append({"mode": VectorMode.SUM.value, "n_taps": 1, "mantissa": 5, "adds": 1, "keeps": 1})
         a_vectors.append({"data": [n_windows] * config.rows, "end_walk": 1})
         expected.append([5 * n_windows] * config.rows)
-    seen = 0
-
-    async def collect(ctx):
-        nonlocal seen
-        for got, want in zip(await sink(ctx, dut.o, len(expected), rng, stall), expected, strict=True):
-            assert list(got) == want
-            seen += 1
-
-    simulate(
-        dut,
-        lambda ctx: source(ctx, dut.job, jobs, rng, stall),
-        lambda ctx: source(ctx, dut.a, a_vectors, rng, stall),
-        lambda ctx: source(ctx, dut.b, b_vectors, rng, stall),
-        collect,
-    )
-    assert seen == len(expected) > 0
+    check(dut, jobs, a_vectors, b_vectors, expected, rng, stall)
