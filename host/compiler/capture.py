@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from .capture_guards import check_operator, check_statistics, own_gradients_refused, stop_gradients
 from .gradient_check import check_gradients, innermost
 from .lowering import LoweringError
 from .module_checks import Refused, check_module, check_parameters
 
-__all__ = ["Captured", "capture", "operator_of", "path_of", "shape_of"]
+__all__ = ["Captured", "capture", "capture_evaluation", "operator_of", "path_of", "shape_of"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Captured:
     ``parameters``, ``buffers`` and ``mutated`` map nodes' names to state-dict names, ``mutated`` those of nodes whose
     results are buffers' new values. ``constants`` are tensors by node's name that no state dict holds. ``inputs`` are
     the module's arguments, ``results`` the nodes that it returns, in order. ``frozen``: parameters that aren't trained.
+    ``unused``: parameters that no operator reads.
     """
 
     nodes: tuple[fx.Node, ...]
@@ -36,6 +38,7 @@ class Captured:
     inputs: tuple[fx.Node, ...]
     results: tuple[fx.Node, ...]
     frozen: frozenset[str]
+    unused: frozenset[str] = frozenset()
 
     def describe(self) -> str:
         """One line an operator: the module that executes it, its operands and its results' shapes."""
@@ -53,20 +56,49 @@ class Captured:
 
 
 def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
-    """The operators that ``module`` executes on ``args`` when it trains; raises LoweringError."""
+    """The operators that ``module`` executes on ``args`` when it trains; raises LoweringError.
+
+    Parts in evaluation mode of a module in training mode stay in evaluation mode.
+    """
     owners: dict[int, tuple[str, nn.Parameter]] = {}
     for name, part in module.named_modules(remove_duplicate=False):
         try:
             check_module(part)
+            check_statistics(part)
             check_parameters(part, owners, name, shared=True)
         except Refused as refused:
             raise LoweringError(f"{name or 'the network'} ({type(part).__name__}): {refused}") from None
-    modes = {part: part.training for part in module.modules()}
+    captured = _exported(module, args, training=True)
+    unused = next((name for name in captured.parameters.values() if name in captured.unused), None)
+    if unused is not None:
+        raise LoweringError(f"nothing uses the parameter {unused}: remove it")
+    return captured
+
+
+def capture_evaluation(module: nn.Module, args: tuple[Any, ...]) -> Captured:
+    """The operators that a module which :func:`capture` takes executes in evaluation; raises LoweringError."""
     try:
-        with _quiet():
-            program = torch.export.export(module.train(), args).run_decompositions({})
-        captured = _captured(program, module)
-        check_gradients(module, args)
+        return _exported(module, args, training=False)
+    except LoweringError as refused:
+        raise LoweringError(f"in evaluation, {refused}") from None
+
+
+def _exported(module: nn.Module, args: tuple[Any, ...], training: bool) -> Captured:
+    modes = {part: part.training for part in module.modules()}
+    fixed = [part for part, mode in modes.items() if module.training and not mode]
+    trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    try:
+        module.train(training)
+        for part in fixed:
+            part.training = False
+        with own_gradients_refused(module):
+            with _quiet():
+                program = torch.export.export(module, args)
+                stop_gradients(program, trained)
+                program = program.run_decompositions({})
+            captured = _captured(program, module)
+            if training:
+                check_gradients(module, args)
     except LoweringError:
         raise
     except Refused as refused:
@@ -74,8 +106,8 @@ def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
     except Exception as error:  # a forward of the user's: anything can happen
         raise LoweringError(_told(module, error)) from None
     finally:
-        for part, training in modes.items():
-            part.training = training
+        for part, mode in modes.items():
+            part.training = mode
     return captured
 
 
@@ -120,6 +152,11 @@ def _captured(program: torch.export.ExportedProgram, module: nn.Module) -> Captu
     for node in program.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             raise LoweringError(f"{path_of(node) or 'the network'}: {node.target.name()} isn't supported")
+        if node.op == "call_function":
+            try:
+                check_operator(node)
+            except Refused as refused:
+                raise LoweringError(f"{path_of(node) or 'the network'}: {refused}") from None
         if any(not isinstance(extent, int) for tensor in _results(node) for extent in tensor.shape):
             where = path_of(node) or "the network"
             raise LoweringError(
@@ -132,13 +169,14 @@ def _captured(program: torch.export.ExportedProgram, module: nn.Module) -> Captu
     parameters = dict(module.named_parameters(remove_duplicate=False))
     used = {id(parameters[name]) for node, name in signature.inputs_to_parameters.items() if by_name[node].users}
     unused = [name for name in signature.inputs_to_parameters.values() if id(parameters[name]) not in used]
-    if unused:
-        raise LoweringError(f"nothing uses the parameter {unused[0]}: remove it")
+    for name, parameter in signature.parameters_to_mutate.items():
+        maker = f"{path_of(by_name[name]) or 'the network'}: {operator_of(by_name[name])}"
+        raise LoweringError(f"{maker} changes the parameter {parameter} in the forward pass, which isn't supported")
     inputs = tuple(by_name[name] for name in signature.user_inputs if isinstance(name, str) and name in by_name)
     return Captured(
         tuple(program.graph.nodes), dict(signature.inputs_to_parameters), buffers, constants,
         dict(signature.buffers_to_mutate), inputs, results,
-        frozenset(name for name, parameter in parameters.items() if not parameter.requires_grad),
+        frozenset(name for name, parameter in parameters.items() if not parameter.requires_grad), frozenset(unused),
     )  # fmt: skip
 
 

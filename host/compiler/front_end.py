@@ -8,7 +8,8 @@ import torch
 from torch import fx, nn
 
 from ...spec.config import Config
-from .capture import Captured, capture, operator_of, path_of, shape_of
+from .capture import Captured, capture, capture_evaluation, operator_of, path_of, shape_of
+from .evaluation import Evaluation
 from .graph import Graph, chain
 from .island_function import IslandFunction
 from .islands import Island
@@ -55,7 +56,10 @@ def build_graph(module: nn.Module, args: tuple[torch.Tensor, ...], config: Confi
     captured = capture(module, args)
     batch = args[0].shape[0]
     modules = dict(module.named_modules())
-    return _Builder(captured, Partition(captured, batch, config), modules).graph()
+    evaluation, hosted = Evaluation(captured, capture_evaluation(module, args)), set()
+    while unlike := evaluation.unlike(partition := Partition(captured, batch, config, frozenset(hosted))):
+        hosted |= unlike
+    return _Builder(captured, partition, evaluation, modules).graph()
 
 
 @dataclass
@@ -83,8 +87,8 @@ class _Names:
 class _Builder:
     """Layers and islands from a partition, in topological order."""
 
-    def __init__(self, captured: Captured, partition: Partition, modules: dict[str, nn.Module]):
-        self.captured, self.partition = captured, partition
+    def __init__(self, captured: Captured, partition: Partition, evaluation: Evaluation, modules: dict[str, nn.Module]):
+        self.captured, self.partition, self.evaluation = captured, partition, evaluation
         self.names = _Names(modules, set())
         self.value: dict[fx.Node, str] = {}  # by the node whose result lies in memory
         self.values: dict[str, Value] = {}
@@ -98,7 +102,8 @@ class _Builder:
         self._fuse(set(results))
         nodes = [self._node(unit) if isinstance(unit, fx.Node) else self._island(unit) for unit in self._units()]
         if not any(isinstance(node, Layer) for node in nodes):
-            raise LoweringError("the network has no operator that the machine can compute")
+            reasons = [f"{path_of(node) or 'the network'}: {why}" for node, why in self.partition.reasons.items()]
+            raise LoweringError("; ".join(["the network has no operator that the machine can compute", *reasons[:1]]))
         self._check_parameters(nodes)
         inputs = tuple(self.value[node] for node in self.captured.inputs)
         found = (
@@ -110,6 +115,8 @@ class _Builder:
 
     def _declare(self, node: fx.Node, name: str) -> str:
         shape = self.partition.bases[node][2]
+        if 0 in shape:
+            raise LoweringError(f"{path_of(node) or 'the network'}: {name} has no elements: its shape is {shape}")
         dtype = str(node.meta["val"].dtype).removeprefix("torch.")
         self.value[node], self.values[name] = name, Value(name, tuple(shape), dtype)
         return name
@@ -197,11 +204,8 @@ class _Builder:
 
     def _island(self, members: list[fx.Node]) -> Island:
         name = self.names.name(members[0])
-        own = {node.name: node for node in self.captured.nodes}
         partition, inside = self.partition, set(members)
-        extra = {own[node] for node in self.captured.mutated if own[node] in partition.repeated}
-        prefixes = {path_of(node) for node in members}
-        extra = {node for node in extra if path_of(node) in prefixes}
+        extra = partition.counters.get(members[0], ())
         steps = sorted(partition.closure({*members, *extra}), key=partition.order.__getitem__)
         sources = sorted(partition.sources({*members, *extra}), key=partition.order.__getitem__)
         inputs = [node for node in sources if node in self.value]
@@ -216,10 +220,12 @@ class _Builder:
             {node: captured.buffers[node.name] for node in sources if node.name in captured.buffers}
             | {node: name for node, name in trained.items() if name in captured.frozen},
             {node: captured.constants[node.name] for node in sources if node.name in captured.constants},
-            {node: captured.mutated[node.name] for node in steps if node.name in captured.mutated},
+            {node: captured.mutated[node.name] for node in (*members, *extra) if node.name in captured.mutated},
         )  # fmt: skip
+        function = self.evaluation.function(function)
         operators = tuple(operator_of(node) for node in members if hasattr(node.target, "_opname"))
-        buffers = dict.fromkeys((*function.buffers.values(), *function.mutated.values()))
+        others = function.evaluation.buffers.values() if function.evaluation else ()
+        buffers = dict.fromkeys((*function.buffers.values(), *function.mutated.values(), *others))
         return Island(
             name, operators, tuple(self.value[node] for node in inputs), tuple(self.value[node] for node in results),
             tuple(function.parameters.values()), tuple(buffers), function,

@@ -1,7 +1,8 @@
 """Checks that training reaches every parameter of a module: autograd goes through it once, without numbers."""
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from .module_checks import require
 
-__all__ = ["check_gradients", "innermost"]
+__all__ = ["check_gradients", "frames", "innermost"]
 
 
 def innermost(module: nn.Module, frames: list[FrameType]) -> str:
@@ -31,7 +32,7 @@ def check_gradients(module: nn.Module, args: tuple[Any, ...]) -> None:
     fake, watch = FakeTensorMode(allow_non_fake_inputs=True), _Watch(module)
     state = {name: _like(fake, tensor, False) for name, tensor in module.named_buffers()}
     named = {name: _like(fake, each, each.requires_grad) for name, each in module.named_parameters()}
-    with fake, torch.enable_grad(), torch.random.fork_rng(devices=[]):
+    with _restored(module), fake, torch.enable_grad(), torch.random.fork_rng(devices=[]):
         inputs = tuple(_like(fake, value, False) if isinstance(value, torch.Tensor) else value for value in args)
         with watch:
             results = _tensors(torch.func.functional_call(module, state | named, inputs))
@@ -43,6 +44,18 @@ def check_gradients(module: nn.Module, args: tuple[Any, ...]) -> None:
             found = torch.autograd.grad(sums, list(trained.values()), allow_unused=True)
     lost = next((name for name, gradient in zip(trained, found, strict=True) if gradient is None), None)
     require(lost is None, f"no gradient reaches the parameter {lost}{watch.reason}")
+
+
+@contextlib.contextmanager
+def _restored(module: nn.Module) -> Iterator[None]:
+    """Put parameters and buffers back; functional_call leaves fake ones in a module that has two names."""
+    before = [(part, dict(part._parameters), dict(part._buffers)) for part in module.modules()]
+    try:
+        yield
+    finally:
+        for part, parameters, buffers in before:
+            part._parameters.update(parameters)
+            part._buffers.update(buffers)
 
 
 def _like(fake: FakeTensorMode, tensor: torch.Tensor, grad: bool) -> torch.Tensor:
@@ -65,7 +78,7 @@ class _Watch(TorchFunctionMode):
         return result
 
     def _where(self) -> str:
-        return innermost(self._module, _frames()) or "the network"
+        return innermost(self._module, frames()) or "the network"
 
 
 def _name(function: Any) -> str:
@@ -89,11 +102,11 @@ def _real(values: Any) -> bool:
     return any(tensor.dtype is not torch.bool for tensor in _tensors(values))
 
 
-def _frames() -> list[FrameType]:
+def frames() -> list[FrameType]:
     """The frames that are being executed, the outermost first."""
-    frames: list[FrameType] = []
+    found: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        frames.append(frame)
+        found.append(frame)
         frame = frame.f_back
-    return frames[::-1]
+    return found[::-1]

@@ -8,9 +8,12 @@ import torch
 from torch import fx
 from torch.nn import functional
 
+from .capture import path_of
+
 __all__ = ["IslandFunction"]
 
 _ATEN = torch.ops.aten
+_NOTHING = torch.zeros((), dtype=torch.float64)
 _REAL = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -19,24 +22,32 @@ class IslandFunction:
     """Operators in order, and how their placeholders get their values; called as :class:`islands.Function`.
 
     ``parameters`` and ``buffers`` map nodes to state-dict names, ``constants`` to tensors. ``mutated`` are nodes with
-    buffers' new values.
+    buffers' new values. ``evaluation`` is the computation in evaluation if it is another; inputs that it doesn't read
+    and outputs that nothing reads then are None.
     """
 
     steps: tuple[fx.Node, ...]
-    inputs: tuple[fx.Node, ...]
-    outputs: tuple[fx.Node, ...]
+    inputs: tuple[fx.Node | None, ...]
+    outputs: tuple[fx.Node | None, ...]
     parameters: dict[fx.Node, str]
     buffers: dict[fx.Node, str]
     constants: dict[fx.Node, torch.Tensor]
     mutated: dict[fx.Node, str]
+    evaluation: "IslandFunction | None" = None
 
     def __call__(
         self, parameters: dict[str, Any], buffers: dict[str, Any], inputs: list[Any], *, training: bool, seed: int
     ) -> tuple[list[Any], dict[str, Any]]:
+        if not training and self.evaluation is not None:
+            found, _ = self.evaluation(parameters, buffers, inputs, training=False, seed=seed)
+            shapes = [node.meta["val"].shape for node in self.outputs if node is not None]
+            return [output.expand(shape) for output, shape in zip(found, shapes, strict=True)], {}
         values: dict[fx.Node, Any] = {node: parameters[name] for node, name in self.parameters.items()}
         values |= {node: _real(buffers[name]) for node, name in self.buffers.items()}
         values |= {node: _real(tensor) for node, tensor in self.constants.items()}
         for node, value in zip(self.inputs, inputs, strict=True):
+            if node is None:
+                continue
             meta = node.meta["val"]
             whole = not meta.dtype.is_floating_point
             values[node] = (value.detach().round().to(meta.dtype) if whole else value).reshape(meta.shape)
@@ -45,20 +56,23 @@ class IslandFunction:
             for node in self.steps:
                 args = fx.node.map_arg(node.args, values.__getitem__)
                 kwargs = fx.node.map_arg(node.kwargs, values.__getitem__)
-                values[node] = _execute(node.target, args, kwargs, training)
+                try:
+                    values[node] = _execute(node.target, args, kwargs)
+                except Exception as error:
+                    raise RuntimeError(f"{path_of(node) or 'the network'}: {node.target}: {error}") from error
         changed = {name: values[node].detach() for node, name in self.mutated.items()} if training else {}
-        return [values[node].to(torch.float64) for node in self.outputs], changed
+        return [_NOTHING if node is None else values[node].to(torch.float64) for node in self.outputs], changed
 
 
 def _real(tensor):
     return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
 
 
-def _execute(target, args, kwargs, training):
-    """One operator; floats are float64, and without ``training`` norms use their statistics and nothing drops."""
+def _execute(target, args, kwargs):
+    """One operator; floats are float64."""
     own = _OWN.get(target)
     if own is not None:
-        return own(training, *args, **kwargs)
+        return own(*args, **kwargs)
     return target(*map(_wide, args), **{name: _wide(value) for name, value in kwargs.items()})
 
 
@@ -67,18 +81,17 @@ def _wide(argument):
     return torch.float64 if isinstance(argument, torch.dtype) and argument in _REAL else argument
 
 
-def _batch_norm(training, x, weight, bias, mean, variance, own_training, momentum, epsilon):
+def _batch_norm(x, weight, bias, mean, variance, training, momentum, epsilon):
     mean, variance = mean.clone(), variance.clone()
-    result = functional.batch_norm(x, mean, variance, weight, bias, training and own_training, momentum, epsilon)
+    result = functional.batch_norm(x, mean, variance, weight, bias, training, momentum, epsilon)
     return result, None, None, mean, variance
 
 
-def _dropout(training, x, p, train):
-    return functional.dropout(x, p, training and train is not False), None
+def _dropout(x, p, train):
+    return functional.dropout(x, p, train is not False), None
 
 
-def _attention(training, query, key, value, mask=None, p=0.0, causal=False, **more):
-    p = p if training else 0.0
+def _attention(query, key, value, mask=None, p=0.0, causal=False, **more):
     return functional.scaled_dot_product_attention(query, key, value, mask, p, causal, **more)
 
 
@@ -87,4 +100,4 @@ _OWN: dict[object, Callable] = {
     _ATEN.native_dropout.default: _dropout,
     _ATEN.scaled_dot_product_attention.default: _attention,
 }
-"""Operators with a function of their own, which is told whether the network trains."""
+"""Operators with a function of their own: in float64 PyTorch's has no derivative, or draws other numbers."""

@@ -51,6 +51,7 @@ def check_parameters(
     for part, parameter in module.named_parameters(recurse=False):
         dtype = str(parameter.dtype).removeprefix("torch.")
         require(parameter.dtype in DTYPES, f"its {part} is {dtype}, only float32 and float64 are supported")
+        require(parameter.numel() > 0, f"its {part} has no elements")
         require(not parameter._backward_hooks, f"its {part} has a gradient hook, which isn't called: remove it")
         place = parameter.data_ptr() or id(parameter)
         first, other = owners.setdefault(place, (name, parameter))

@@ -20,7 +20,8 @@ from .lowering import Kind, Layer
 from .module_checks import require
 
 __all__ = [
-    "BATCH_NORM", "IDENTITIES", "RELUS", "VIEWS", "argument", "data_of", "is_norm", "layer_of", "weights_of",
+    "BATCH_NORM", "IDENTITIES", "RELUS", "VIEWS", "WEIGHTED", "argument", "data_of", "is_norm", "layer_of",
+    "weights_of",
 ]  # fmt: skip
 
 _ATEN = torch.ops.aten
@@ -42,6 +43,10 @@ RELUS = frozenset({
     _ATEN.leaky_relu.default,
 })  # fmt: skip
 """ReLU, and operators that can be one with a bound or a slope."""
+
+
+WEIGHTED = (_ATEN.conv2d.default, _ATEN.conv2d.padding, _ATEN.linear.default)
+"""Operators with weights."""
 
 
 def argument(node: fx.Node, place: int, name: str, default=None):

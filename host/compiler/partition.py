@@ -12,10 +12,10 @@ import torch
 from torch import fx
 
 from ...spec.config import Config
-from .capture import Captured, shape_of
+from .capture import Captured, path_of, shape_of
 from .lowering import Layer
 from .module_checks import Refused
-from .operators import BATCH_NORM, IDENTITIES, RELUS, VIEWS, data_of, is_norm, layer_of, weights_of
+from .operators import BATCH_NORM, IDENTITIES, RELUS, VIEWS, WEIGHTED, data_of, is_norm, layer_of, weights_of
 from .values import Value
 
 __all__ = ["Partition"]
@@ -33,10 +33,11 @@ class Partition:
     layers: nodes that the machine computes, with their geometry
     islands: the host's nodes, in lists
     reasons: why the host computes operators that the machine has in other forms
+    counters: nodes that change a buffer and depend on no value, by the first node of the island that they belong to
     """
 
-    def __init__(self, captured: Captured, batch: int, config: Config):
-        self.captured, self.batch, self.config = captured, batch, config
+    def __init__(self, captured: Captured, batch: int, config: Config, hosted: frozenset[fx.Node] = frozenset()):
+        self.captured, self.batch, self.config, self.hosted = captured, batch, config, hosted
         calls = [node for node in captured.nodes if node.op == "call_function"]
         self.order = {node: place for place, node in enumerate(captured.nodes)}
         live = self._live()
@@ -59,6 +60,7 @@ class Partition:
                 self._to_host(result)
         self._absorb()
         self.islands = self._islands()
+        self.counters = self._counters()
 
     def base(self, node: fx.Node) -> tuple[fx.Node, bool, tuple[int, ...]] | None:
         """The node whose result lies in memory as this one's, if it is flattened, and the shape that decides how."""
@@ -117,7 +119,8 @@ class Partition:
             getattr(node.target, "__name__", "") == "getitem" and inputs[0] in self.repeated
         )
         if views or (node not in self._real and not (node in self._trainable and node in self._from_input)):
-            self._repeat(node)
+            moving = node.name in self.captured.mutated and node in self._from_input
+            self._to_host(node) if moving else self._repeat(node)
             return
         if node.target is BATCH_NORM and self._is_layer(node):
             self.norms.add(node)  # its results are getitem's: the first is a layer, the others are the device's state
@@ -125,7 +128,7 @@ class Partition:
         if inputs[0] in self.norms and node.args[1] != 0:
             return
         layer = self._layer(node)
-        if layer is None:
+        if layer is None or node.name in self.captured.mutated:
             self._to_host(node)
             return
         self.layers[node] = layer
@@ -167,6 +170,25 @@ class Partition:
                 self.bases[node] = (root, False, mine)
 
     def _layer(self, node: fx.Node) -> Layer | None:
+        """The layer that computes a node; the host writes an arrangement of values that it reads."""
+        if node in self.hosted:
+            self.reasons[node] = "evaluation computes something else"
+            return None
+        moved = [arg for arg in data_of(node)[:1] if node.target in WEIGHTED and self._arranged(arg)]
+        self.bases |= {arg: (arg, False, shape_of(arg)) for arg in moved}
+        layer = self._of_operands(node)
+        for arg in moved:
+            if layer is None:
+                del self.bases[arg]
+            else:
+                self._to_host(arg)
+        return layer
+
+    def _arranged(self, arg: Any) -> bool:
+        moves = arg in self.repeated and arg in self._real and arg in self._from_input
+        return moves and arg not in self.bases and isinstance(arg.meta["val"], torch.Tensor)
+
+    def _of_operands(self, node: fx.Node) -> Layer | None:
         data = data_of(node)
         if not all(isinstance(arg, fx.Node) and arg in self.bases for arg in data):
             return None
@@ -235,6 +257,19 @@ class Partition:
         for node in self.host:
             if owner[node][0] is node:
                 found.append(owner[node])
+        return found
+
+    def _counters(self) -> dict[fx.Node, list[fx.Node]]:
+        """Each belongs to one island: of its module if there is one, else to the first, or to one of its own."""
+        found: dict[fx.Node, list[fx.Node]] = {}
+        counted = {path_of(norm) for norm in self.norms}  # by the device's layers
+        for node in self.captured.nodes:
+            if node.name in self.captured.mutated and node in self.repeated and path_of(node) not in counted:
+                near = (i for i in self.islands if path_of(node) in {path_of(member) for member in i})
+                island = next(near, self.islands[0] if self.islands else [node])
+                if not self.islands:
+                    self.islands.append(island)
+                found.setdefault(island[0], []).append(node)
         return found
 
     def _returns(self, members: list[fx.Node], owner: dict[fx.Node, list[fx.Node]]) -> bool:

@@ -24,7 +24,7 @@ THREADS = 1
 
 
 class IslandError(RuntimeError):
-    """An island whose results can't be stored, or that the program's stops don't fit."""
+    """An island that fails or whose results can't be stored, or that the program's stops don't fit."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class Islands:
         self._coming, self._whole = self._stops(phases), whole
         self._tapes: dict[str, _Tape] = {}
         self._gradients: dict[str, torch.Tensor] = {}
+        self._moved: dict[str, torch.Tensor] = {}
 
     def _stops(self, phases: Sequence[int]) -> Iterator[tuple[int, int, Stop]]:
         """The stops of batches, each with the batch's number and phase."""
@@ -115,8 +116,8 @@ class Islands:
             try:
                 with fixed_threads():
                     self._compute(stop, Places(self.compiled, device, batch), batch, phase)
-            except ValueError as error:
-                raise IslandError(f"{stop.island.name}, {stop.kind} on the host: {error}") from None
+            except Exception as error:  # an operator of PyTorch's: anything can happen
+                raise IslandError(f"{stop.island.name}, {stop.kind} on the host: {_told(error)}") from error
             self.seconds += time.perf_counter() - began
             device.resume()
         if (self or self.compiled.graph.parts) and not status & Status.HOST:
@@ -146,7 +147,7 @@ class Islands:
             outputs, moved = island.function(parameters, buffers, inputs, training=training, seed=seed)
         for name, value, output in zip(stop.writes, island.outputs, outputs, strict=True):
             places.write(name, value, output.detach().numpy())
-        self.state.move(moved)
+        self._moved |= moved
         if back is not None:
             self._tapes[island.name] = _Tape(inputs, outputs, parameters)
 
@@ -168,20 +169,26 @@ class Islands:
         ]
         sources = [*(x for _, _, x in wanted), *tape.parameters.values()]
         outputs, gradients = [output for output, _ in known], [gradient for _, gradient in known]
-        found = [torch.zeros_like(x) for x in sources]
+        found: Sequence[torch.Tensor | None] = [None] * len(sources)
         if known:
-            graded = torch.autograd.grad(outputs, sources, gradients, allow_unused=True)
-            found = [zero if gradient is None else gradient for zero, gradient in zip(found, graded, strict=True)]
-        for (name, value, _), gradient in zip(wanted, found, strict=False):
-            places.write(name, value, gradient.numpy())
+            found = torch.autograd.grad(outputs, sources, gradients, allow_unused=True)
+        for (name, value, x), gradient in zip(wanted, found, strict=False):
+            places.write(name, value, (torch.zeros_like(x) if gradient is None else gradient).numpy())
         for name, gradient in zip(tape.parameters, found[len(wanted) :], strict=True):
-            before = self._gradients.get(name)
-            self._gradients[name] = gradient if before is None else before + gradient
+            if gradient is not None:  # one without has no decay either, as in PyTorch
+                before = self._gradients.get(name)
+                self._gradients[name] = gradient if before is None else before + gradient
 
     def _learn(self) -> None:
-        """Update parameters at a batch's end."""
+        """Update parameters and buffers at a batch's end: all islands of a batch see those of its begin."""
         self.state.step(self._gradients, self.hyper)
-        self._gradients = {}
+        self.state.move(self._moved)
+        self._gradients, self._moved = {}, {}
+
+
+def _told(error: Exception) -> str:
+    """The first line of an error that isn't empty."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 @contextlib.contextmanager
