@@ -3,6 +3,7 @@
 import contextlib
 import operator
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -34,7 +35,7 @@ def check_operator(node: fx.Node) -> None:
 @contextlib.contextmanager
 def own_gradients_refused(module: nn.Module) -> Iterator[None]:
     """Raise LoweringError when ``module`` calls a function with a backward pass of its own or hooks a gradient."""
-    apply = torch.autograd.Function.apply.__func__
+    apply = vars(torch.autograd.Function)["apply"].__func__
 
     def where() -> str:
         return innermost(module, frames()) or "the network"
@@ -47,7 +48,7 @@ def own_gradients_refused(module: nn.Module) -> Iterator[None]:
     def refuse_hook(tensor, *args, **kwargs):
         raise LoweringError(f"{where()}: a hook on a tensor's gradient isn't called: remove it")
 
-    changes = [(torch.autograd.Function, "apply", classmethod(refuse_function))]
+    changes: list[tuple[type, str, Any]] = [(torch.autograd.Function, "apply", classmethod(refuse_function))]
     changes += [(torch.Tensor, name, refuse_hook) for name in _HOOKS]
     before = [vars(owner).get(name) for owner, name, _ in changes]
     try:
@@ -71,7 +72,8 @@ def stop_gradients(program: torch.export.ExportedProgram, trained: set[str]) -> 
 
 
 def _detach(module: fx.GraphModule, node: fx.Node, within: bool) -> None:
-    enabled, part = node.args[0], operator.attrgetter(str(node.args[1].target))(module)
+    args: list[Any] = list(node.args)
+    enabled, part = args[0], operator.attrgetter(str(args[1].target))(module)
     if enabled and within:
         raise LoweringError("torch.enable_grad within torch.no_grad isn't supported")
     for each in part.graph.nodes:

@@ -49,7 +49,8 @@ class Evaluation:
 
     def unlike(self, partition: Partition) -> set[fx.Node]:
         """Layers that compute something else in evaluation, or of something else; they must be the host's."""
-        host, found = set(partition.host), set()
+        found: set[fx.Node] = set()
+        host = set(partition.host)
         self._bound, self._unlike = {}, found
         for node in partition.layers:
             if not self._computes_alike(node, partition, host):
@@ -63,8 +64,8 @@ class Evaluation:
                     )
                 found.add(base)
         for node in partition.host:  # what only the host reads
-            other = self._alike.get(node)
-            pairs = zip(_operands(node), _operands(other), strict=False) if other is not None else ()
+            like = self._alike.get(node)
+            pairs = zip(_operands(node), _operands(like), strict=False) if like is not None else ()
             for mine, its in pairs:
                 if mine in host and mine not in self._alike:
                     self._same(mine, its, partition, host)
@@ -158,7 +159,12 @@ def _constants(node: fx.Node) -> str:
 
 def _operands(node: fx.Node) -> list[fx.Node]:
     found: list[fx.Node] = []
-    fx.node.map_arg((node.args, dict(node.kwargs)), lambda each: found.append(each) or each)
+
+    def note(each: fx.Node) -> fx.Node:
+        found.append(each)
+        return each
+
+    fx.node.map_arg((node.args, dict(node.kwargs)), note)
     return found
 
 

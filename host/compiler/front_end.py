@@ -56,7 +56,7 @@ def build_graph(module: nn.Module, args: tuple[torch.Tensor, ...], config: Confi
     captured = capture(module, args)
     batch = args[0].shape[0]
     modules = dict(module.named_modules())
-    evaluation, hosted = Evaluation(captured, capture_evaluation(module, args)), set()
+    evaluation, hosted = Evaluation(captured, capture_evaluation(module, args)), set[fx.Node]()
     while unlike := evaluation.unlike(partition := Partition(captured, batch, config, frozenset(hosted))):
         hosted |= unlike
     return _Builder(captured, partition, evaluation, modules).graph()
