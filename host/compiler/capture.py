@@ -68,11 +68,7 @@ def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
             check_parameters(part, owners, name, shared=True)
         except Refused as refused:
             raise LoweringError(f"{name or 'the network'} ({type(part).__name__}): {refused}") from None
-    captured = _exported(module, args, training=True)
-    unused = next((name for name in captured.parameters.values() if name in captured.unused), None)
-    if unused is not None:
-        raise LoweringError(f"nothing uses the parameter {unused}: remove it")
-    return captured
+    return _exported(module, args, training=True)
 
 
 def capture_evaluation(module: nn.Module, args: tuple[Any, ...]) -> Captured:
@@ -98,6 +94,9 @@ def _exported(module: nn.Module, args: tuple[Any, ...], training: bool) -> Captu
                 program = program.run_decompositions({})
             captured = _captured(program, module)
             if training:
+                unused = next((name for name in captured.parameters.values() if name in captured.unused), None)
+                if unused is not None:
+                    raise LoweringError(f"nothing uses the parameter {unused}: remove it")
                 check_gradients(module, args)
     except LoweringError:
         raise
