@@ -200,7 +200,9 @@ TRAINING_CASES = {
     "a count without an island": counted(lambda m, x: m.three(m.two(m.one(x)))),
     "a count beside two islands": counted(lambda m, x: m.three(torch.sigmoid(m.two(torch.sigmoid(m.one(x)))))),
     "a count in two islands": counted(
-        lambda m, x: m.three(torch.sigmoid(m.two(torch.sigmoid(m.one(x)) * (m.n + 8) / 8)) * (4 + m.mean.sum()) * (m.n + 8) / 8)
+        lambda m, x: m.three(
+            torch.sigmoid(m.two(torch.sigmoid(m.one(x)) * (m.n + 8) / 8)) * (m.mean.sum() + 4) / (m.n + 8)
+        )
     ),
     "a mean in two islands": lambda: Made(averaged, one=conv(), two=conv(4, 4, 1), three=conv(4, 3, 1),
                                           mean=torch.zeros(4, 1, 1)),
