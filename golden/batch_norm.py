@@ -6,23 +6,20 @@ constants of one channel. Results of the passes are sums for the epilogue, with 
 
 import numpy as np
 
-from ..spec.norm import BACKWARD_ROW, FORWARD_ROW, MAX_VALUES, STATE_ROW, SUMS_ROW
+from ..spec.norm import BACKWARD_ROW, FORWARD_ROW, MAX_VALUES, SUMS_ROW, NormConstants
 from .channel_constants import (
     Affine,
     Forward,
-    NormConstants,
-    Number,
-    State,
     backward_constants,
     forward_constants,
     running_constants,
     running_state,
 )
-from .channel_tables import pack_rows, unpack_rows
+from .channel_tables import pack_rows, pack_state, unpack_rows, unpack_state
 
 __all__ = [
-    "apply", "apply_backward", "backward_rows", "forward_rows", "pack_state", "pack_sums", "parameter_gradients",
-    "running_rows", "states_after", "sums", "unpack_state", "unpack_sums",
+    "apply", "apply_backward", "backward_rows", "forward_rows", "pack_sums", "parameter_gradients", "running_rows",
+    "states_after", "sums", "unpack_sums",
 ]  # fmt: skip
 
 _CHUNK = 1 << 17
@@ -89,26 +86,6 @@ def running_rows(
     channels = zip(unpack_state(states), _affine(weights, w_exponent), strict=True)
     each = [running_constants(state, affine, x_exponent, constants) for state, affine in channels]
     return pack_rows(FORWARD_ROW, [vars(channel) for channel in each])
-
-
-def pack_state(states: list[State]) -> np.ndarray:
-    """The table of running statistics."""
-    values = [
-        {
-            "mean": state.mean.mantissa, "mean_exponent": state.mean.exponent,
-            "variance": state.variance.mantissa, "variance_exponent": state.variance.exponent,
-        }
-        for state in states
-    ]  # fmt: skip
-    return pack_rows(STATE_ROW, values)
-
-
-def unpack_state(table: np.ndarray) -> list[State]:
-    """The running statistics of each channel."""
-    return [
-        State(Number(f["mean"], f["mean_exponent"]), Number(f["variance"], f["variance_exponent"]))
-        for f in unpack_rows(STATE_ROW, table)
-    ]  # fmt: skip
 
 
 def states_after(

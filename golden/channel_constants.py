@@ -7,11 +7,10 @@ unless ``rounded`` says otherwise.
 from dataclasses import dataclass
 from math import isqrt
 
-from ..spec.norm import LEAST_EXPONENT, MOMENTUM_BITS
+from ..spec.norm import LEAST_EXPONENT, MOMENTUM_BITS, ZERO, NormConstants, Number, State
 
 __all__ = [
-    "ZERO", "Affine", "Backward", "Forward", "NormConstants", "Number", "State", "backward_constants",
-    "forward_constants", "running_constants", "running_state",
+    "Affine", "Backward", "Forward", "backward_constants", "forward_constants", "running_constants", "running_state",
 ]  # fmt: skip
 
 _NUMBER_BITS = 31
@@ -31,45 +30,12 @@ _Q_BITS, _Q_SHIFT_MAX = 16, 14
 
 
 @dataclass(frozen=True)
-class Number:
-    """``mantissa * 2^exponent``."""
-
-    mantissa: int
-    exponent: int
-
-
-ZERO = Number(0, LEAST_EXPONENT)
-"""A number in floating point that is 0."""
-
-
-@dataclass(frozen=True)
-class NormConstants:
-    """Constants of a command: values a channel, epsilon * n^2, momentum * 2^16, and momentum / (n * (n - 1)).
-
-    Where the running statistics are used n is 1. The mantissas of the numbers are unsigned, of 16 bits.
-    """
-
-    n: int
-    epsilon: Number
-    momentum: int
-    unbiased: Number
-
-
-@dataclass(frozen=True)
 class Affine:
     """Gamma and beta, with their exponent."""
 
     gamma: int
     beta: int
     exponent: int
-
-
-@dataclass(frozen=True)
-class State:
-    """Running mean and variance of a channel."""
-
-    mean: Number
-    variance: Number
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..spec.commands import CMode, Command, Opcode
 from ..spec.config import Config
+from ..spec.norm import NormConstants, Number
 from . import batch_norm
-from .channel_constants import NormConstants, Number
 from .epilogue import Result, epilogue
 from .layer import LayerExponents, clamp
 

@@ -6,6 +6,7 @@ through the datapath as other operands do.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from .commands import Opcode
 from .numerics import operand_max
@@ -13,7 +14,8 @@ from .numerics import operand_max
 __all__ = [
     "APPLY_PLANES", "BACKWARD_ROW", "DIGIT_BITS", "FORWARD_ROW", "GRADIENT_PLANES", "KEPT_PLANES",
     "LEAST_EXPONENT", "MAX_VALUES",
-    "MOMENTUM_BITS", "STATE_ROW", "SUMS_ROW", "SUM_DIGITS", "TABLES", "WEIGHT_PLANES", "Row", "planes",
+    "MOMENTUM_BITS", "STATE_ROW", "SUMS_ROW", "SUM_DIGITS", "TABLES", "WEIGHT_PLANES", "ZERO",
+    "NormConstants", "Number", "Row", "State", "planes",
 ]  # fmt: skip
 
 DIGIT_BITS = 15
@@ -54,6 +56,39 @@ MAX_VALUES = 1 << 24
 
 MOMENTUM_BITS = 16
 """Fraction bits of the momentum of running statistics."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """``mantissa * 2^exponent``."""
+
+    mantissa: int
+    exponent: int
+
+
+ZERO = Number(0, LEAST_EXPONENT)
+"""A number in floating point that is 0."""
+
+
+@dataclass(frozen=True)
+class NormConstants:
+    """Constants of a command: values a channel, epsilon * n^2, momentum * 2^16, and momentum / (n * (n - 1)).
+
+    Where the running statistics are used n is 1. The mantissas of the numbers are unsigned, of 16 bits.
+    """
+
+    n: int
+    epsilon: Number
+    momentum: int
+    unbiased: Number
+
+
+@dataclass(frozen=True)
+class State:
+    """Running mean and variance of a channel."""
+
+    mean: Number
+    variance: Number
 
 
 def planes(row: Row) -> int:

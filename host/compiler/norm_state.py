@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from ...golden.batch_norm import pack_state, unpack_state
-from ...golden.channel_constants import ZERO, NormConstants, Number, State
-from ...spec.norm import MAX_VALUES, MOMENTUM_BITS
+from ...spec.channel_tables import pack_state, unpack_state
+from ...spec.norm import MAX_VALUES, MOMENTUM_BITS, ZERO, NormConstants, Number, State
 from .quantise import constant
 
 __all__ = ["evaluation_constants", "export_states", "import_states", "norm_constants"]
@@ -62,7 +61,8 @@ def import_states(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     if least < 0:
         raise ValueError(f"running_var must not be negative, not {least!r}")
     pairs = zip(np.asarray(mean, np.float64).tolist(), np.asarray(variance, np.float64).tolist(), strict=True)
-    return pack_state([State(_number("running_mean", m), _number("running_var", v)) for m, v in pairs])
+    states = [State(_number("running_mean", m), _number("running_var", v)) for m, v in pairs]
+    return np.array(pack_state(states), np.int16)
 
 
 def export_states(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -71,5 +71,5 @@ def export_states(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     def value(number: Number) -> float:
         return math.ldexp(number.mantissa, number.exponent)
 
-    states = unpack_state(table)
+    states = unpack_state(table.tolist())
     return np.array([value(s.mean) for s in states]), np.array([value(s.variance) for s in states])

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from ...golden.requantise import requantise
 from ..compiler.islands import Stop
+from ..compiler.quantise import quantise
 from ..compiler.tensors import Tensor, joining
 from ..devices.device import Device
 from .tensor_access import read_tensor, write_tensor
@@ -24,6 +22,5 @@ def join(stop: Stop, tensors: Mapping[str, Tensor], device: Device) -> None:
         if now < exponent:
             stored = read_tensor(device, tensors[each])
             width = 8 * stored.dtype.itemsize
-            moved = requantise(stored.astype(np.int64), exponent - now, width)
-            write_tensor(device, tensors[each], moved.astype(stored.dtype))
+            write_tensor(device, tensors[each], quantise(stored, exponent - now, width))
     device.set_exponents(number, exponent)

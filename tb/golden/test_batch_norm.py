@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.golden import batch_norm
-from adagp.golden.channel_constants import (
-    ZERO,
-    Affine,
-    Number,
-    State,
-    forward_constants,
-    running_constants,
-    running_state,
-)
+from adagp.golden.channel_constants import Affine, forward_constants, running_constants, running_state
 from adagp.golden.channel_tables import pack_rows, unpack_rows
 from adagp.golden.epilogue import epilogue
 from adagp.host.compiler.norm_state import (
@@ -24,7 +16,7 @@ from adagp.host.compiler.norm_state import (
     norm_constants,
 )
 from adagp.host.compiler.quantise import dequantise, exponent_for, quantise
-from adagp.spec.norm import FORWARD_ROW, LEAST_EXPONENT, MAX_VALUES, STATE_ROW
+from adagp.spec.norm import FORWARD_ROW, LEAST_EXPONENT, MAX_VALUES, STATE_ROW, ZERO, Number, State
 
 EPSILON, MOMENTUM = 1e-5, round(0.1 * 2**16) / 2**16
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from adagp.golden import batch_norm
-from adagp.golden.channel_constants import Forward, NormConstants, Number, backward_constants
+from adagp.golden.channel_constants import Forward, backward_constants
 from adagp.golden.channel_tables import pack_rows, unpack_rows
 from adagp.spec.microcode.descriptors import NormTask, VectorMode
 from adagp.spec.norm import (
@@ -14,6 +14,8 @@ from adagp.spec.norm import (
     SUM_DIGITS,
     SUMS_ROW,
     WEIGHT_PLANES,
+    NormConstants,
+    Number,
     planes,
 )
 from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN

@@ -4,9 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from adagp.golden.channel_constants import Number
 from adagp.host.compiler.norm_state import evaluation_constants, export_states, import_states, norm_constants
-from adagp.spec.norm import LEAST_EXPONENT, MAX_VALUES, STATE_ROW, planes
+from adagp.spec.norm import LEAST_EXPONENT, MAX_VALUES, STATE_ROW, Number, planes
 
 
 def exact(number: Number) -> Fraction:

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adagp.golden import batch_norm
-from adagp.golden.channel_constants import NormConstants, Number
 from adagp.golden.layer import LayerExponents
 from adagp.golden.norm_commands import compute
 from adagp.golden.operands import load
@@ -14,6 +13,7 @@ from adagp.host.compiler.norm_state import import_states
 from adagp.spec.commands import FIELDS, Command, Opcode
 from adagp.spec.microcode.machine import descriptors
 from adagp.spec.microcode.program import tile_program
+from adagp.spec.norm import NormConstants, Number
 from adagp.spec.opcodes import NORM_APPLIES, NORMS
 from adagp.spec.operands import in_place, operands, outputs
 from adagp.spec.presets import PRESETS

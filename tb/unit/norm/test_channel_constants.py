@@ -2,10 +2,10 @@
 
 import pytest
 from adagp.golden import channel_constants as golden
-from adagp.golden.channel_constants import ZERO, Affine, NormConstants, Number, State
+from adagp.golden.channel_constants import Affine
 from adagp.rtl.norm.channel_constants import ChannelConstants
 from adagp.rtl.norm.layouts import Task
-from adagp.spec.norm import MAX_VALUES
+from adagp.spec.norm import MAX_VALUES, ZERO, NormConstants, Number, State
 from bench import cycles_until, seeded, simulate
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adagp.golden import channel_constants as golden
-from adagp.golden.channel_constants import Affine, NormConstants, Number, State
+from adagp.golden.channel_constants import Affine
 from adagp.golden.channel_tables import pack_rows
 from adagp.rtl.norm.layouts import Task
 from adagp.rtl.norm.norm import Norm
@@ -17,6 +17,9 @@ from adagp.spec.norm import (
     KEPT_PLANES,
     STATE_ROW,
     SUMS_ROW,
+    NormConstants,
+    Number,
+    State,
 )
 from adagp.spec.presets import preset
 from bench import seeded, simulate
