@@ -12,24 +12,12 @@ from adagp.host.compiler.memory_plan import PlanError
 from adagp.spec.commands import CMode, Opcode
 from adagp.spec.dram_part import DramPart
 from adagp.spec.presets import preset
+from made_modules import Made
 from torch import nn
 from torch.nn import functional
 
 TINY = preset("tiny")
 SHAPE, BATCH = (3, 8, 8), 4
-
-
-class Made(nn.Module):
-    """A module whose forward pass is a function of it and its input."""
-
-    def __init__(self, forward, **parts):
-        super().__init__()
-        self.function = forward
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x):
-        return self.function(self, x)
 
 
 def conv(c=3, q=3, k=3, **more):

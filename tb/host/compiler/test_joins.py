@@ -16,6 +16,7 @@ from adagp.spec.commands import CMode, Opcode, Phase
 from adagp.spec.phases import BP, GP, WARMUP
 from adagp.spec.presets import preset
 from batches import train_batch
+from made_modules import Made
 from torch import nn
 from torch.nn import functional
 
@@ -43,17 +44,6 @@ class Dense(nn.Module):
             y = functional.relu(y) if self.relu else y
             values = [*values, y] if self.flat else [torch.cat([*values, y], 1)]
         return self.head(torch.cat(values, 1) if self.flat else values[0]).flatten(1)
-
-
-class Made(nn.Module):
-    def __init__(self, forward, **parts):
-        super().__init__()
-        self.function = forward
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x):
-        return self.function(self, x)
 
 
 def conv(c=3, q=3):

@@ -6,22 +6,10 @@ from adagp.host.compiler.front_end import graph_of
 from adagp.host.compiler.lowering import LoweringError
 from adagp.host.compiler.values import Input
 from adagp.spec.presets import preset
+from made_modules import Made
 from torch import nn
 
 TINY, BATCH, IMAGE = preset("tiny"), 4, (2, 6, 6)
-
-
-class Made(nn.Module):
-    """A module whose forward pass is a function of it and its input."""
-
-    def __init__(self, forward, **parts):
-        super().__init__()
-        self.function = forward
-        for name, part in parts.items():
-            self.register_buffer(name, part) if isinstance(part, torch.Tensor) else setattr(self, name, part)
-
-    def forward(self, *args):
-        return self.function(self, *args)
 
 
 def conv(c=2, q=4):

@@ -13,25 +13,13 @@ from adagp.host.training.network import Network
 from adagp.spec.phases import EVALUATION, WARMUP
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
+from made_modules import Made
 from torch import nn
 from torch.nn import functional
 
 SEED, BATCH, IMAGE = 3, 4, (2, 6, 6)
 TINY = replace(preset("tiny"), n_tensors=512)
 RATE = 2.0**-7
-
-
-class Made(nn.Module):
-    """A module whose forward pass is a function of it and its input."""
-
-    def __init__(self, forward, **parts):
-        super().__init__()
-        self.function = forward
-        for name, part in parts.items():
-            self.register_buffer(name, part) if isinstance(part, torch.Tensor) else setattr(self, name, part)
-
-    def forward(self, *args):
-        return self.function(self, *args)
 
 
 class Run:

@@ -11,24 +11,12 @@ from adagp.host.training.inference import predict
 from adagp.host.training.network import Network
 from adagp.spec.phases import WARMUP
 from adagp.spec.presets import preset
+from made_modules import Made
 from torch import nn
 from torch.nn import functional
 
 TINY, MEMORY, BATCH, IMAGE = preset("tiny"), 4 << 20, 4, (2, 6, 6)
 RATE = 2**-7
-
-
-class Of(nn.Module):
-    """A function of its parts and the input."""
-
-    def __init__(self, forward, **parts):
-        super().__init__()
-        self._forward = forward
-        for name, part in parts.items():
-            self.add_module(name, part)
-
-    def forward(self, x):
-        return self._forward(self, x)
 
 
 def conv(channels=2):
@@ -77,7 +65,7 @@ def made(name):
     for part in (one, two):
         for parameter in part.parameters():
             nn.init.uniform_(parameter, -0.5, 0.5)
-    return Of(forward, one=one, two=two).double()
+    return Made(forward, one=one, two=two).double()
 
 
 @pytest.mark.parametrize("name", CASES)
