@@ -3,15 +3,15 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..host.console import screen
-from ..host.training.settings import SettingsError
+from ..host.training.settings import SettingsError, parse_switches
 from ..spec.config import FAMILIES
 from ..spec.presets import preset
-from .options import JsonOption, PresetOption, VariantOption, summarise
+from .options import JsonOption, PresetOption, SwitchesOption, VariantOption, summarise
 
 __all__ = ["generate"]
 
@@ -19,6 +19,7 @@ __all__ = ["generate"]
 def generate(
     preset_name: PresetOption = "ecp5",
     variant: VariantOption = "baseline",
+    switches: SwitchesOption = "",
     random_signs: Annotated[
         bool, typer.Option("--random-signs", help="With what `adagp train --gradient-source random` needs.")
     ] = False,
@@ -33,7 +34,8 @@ def generate(
 
     Example: `adagp generate --preset paper --variant max -o build/paper-max`
     """
-    config = replace(preset(preset_name), variant=variant, random_signs=random_signs)
+    more: dict[str, Any] = {"variant": variant, "random_signs": random_signs, **parse_switches(switches)}
+    config = replace(preset(preset_name), **more)
     if random_signs and not config.predicts:
         raise SettingsError("random_signs = True needs a variant that predicts gradients")
     if target is not None and target not in FAMILIES:
@@ -55,5 +57,5 @@ def generate(
     screen.print(f"{time.perf_counter() - began:5.0f} s  done")
     paths = [str(folder / name) for name in ("top.v", "top.json", "adagp.h")]
     print("\n".join(paths))
-    found = {"preset": preset_name, "variant": variant, "config_hash": config.config_hash, "files": paths}
-    summarise(found, json_path)
+    made = {"preset": preset_name, "variant": variant, "switches": switches}
+    summarise({**made, "config_hash": config.config_hash, "files": paths}, json_path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..host.training.settings import SettingsError, TrainSettings
-from .options import PresetOption, SourceOption, VariantOption
+from .options import PresetOption, SourceOption, SwitchesOption, VariantOption
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,6 +28,7 @@ class NetworkOptions:
     batch: Annotated[int, typer.Option(help="Images per batch.", min=1)] = 32
     preset: PresetOption = "ecp5"
     variant: VariantOption = "baseline"
+    switches: SwitchesOption = ""
     gradient_source: SourceOption = "predicted"
 
     def build(self, seed: int = 0) -> tuple["Network", dict]:
@@ -48,7 +49,7 @@ class NetworkOptions:
     def _settings(self, seed: int) -> TrainSettings:
         return TrainSettings(
             model=self.model, batch=self.batch, preset=self.preset, variant=self.variant,
-            gradient_source=self.gradient_source, seed=seed,
+            switches=self.switches, gradient_source=self.gradient_source, seed=seed,
         )  # fmt: skip
 
     @property

@@ -12,6 +12,7 @@ import typer
 from ..gen.files import write_atomically
 from ..host.console import screen, writable
 from ..host.training.settings import VARIANTS, SettingsError
+from ..spec.config import SWITCHES
 from ..spec.presets import PRESETS
 from ..spec.schedule import SOURCES
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_LINE", "DeviceOption", "JsonOption", "LineOptions", "PresetOption", "RunArgument", "SourceOption",
-    "StrictOption", "VariantOption", "refuse_host", "summarise", "told", "transfer_shown",
+    "StrictOption", "SwitchesOption", "VariantOption", "refuse_host", "summarise", "told", "transfer_shown",
 ]  # fmt: skip
 
 
@@ -41,6 +42,14 @@ VariantOption = Annotated[
     typer.Option(
         help=f"Design: {', '.join(VARIANTS)}. All but the first predict gradients, with the predictor's weights in"
         " DRAM, on chip, and on chip with an array of its own."
+    ),
+]
+SwitchesOption = Annotated[
+    str,
+    typer.Option(
+        "--switches",
+        help=f"Hardware that a preset leaves out, for further operators: {', '.join(SWITCHES)}, several with commas"
+        " between them, or `all`.",
     ),
 ]
 SourceOption = Annotated[

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..host.console import numbers, resumable, screen, writable_folder
-from ..host.training.settings import SettingsError
+from ..host.training.settings import SettingsError, parse_switches
 from ..spec.config import VARIANTS, Config
 from ..spec.presets import preset
-from .options import JsonOption, PresetOption, summarise
+from .options import JsonOption, PresetOption, SwitchesOption, summarise
 
 __all__ = ["changed", "synth"]
 
@@ -37,6 +37,7 @@ def synth(
     variant: Annotated[
         list[str] | None, typer.Option(help=f"Design, may be given several times: {', '.join(VARIANTS)}. Default: all.")
     ] = None,
+    switches: SwitchesOption = "",
     changes: Annotated[
         list[str] | None, typer.Option("--set", help="Change the preset: `--set rows=2 --set cols=4`.")
     ] = None,
@@ -80,7 +81,8 @@ def synth(
 
     `adagp synth --target ice40 --preset tiny --variant baseline --block array --set rows=2 --seeds 1-3`
     """
-    config = changed(preset(preset_name), changes or ())
+    on: dict[str, Any] = parse_switches(switches)
+    config = changed(replace(preset(preset_name), **on), changes or ())
     chosen = [] if seeds is None else numbers(seeds)
     if target not in TARGETS:
         raise SettingsError(f"target = {target!r} must be one of: {', '.join(TARGETS)}")
@@ -100,8 +102,8 @@ def synth(
         raise SettingsError(f"--freq {freq:g} must be from 1 to {LARGEST_MHZ} MHz")
     if freq is not None and not chosen:
         raise SettingsError("--freq is for place and route: it needs --seeds")
-    if power and changes:
-        raise SettingsError("--power simulates a preset as it is: it can't go with --set")
+    if power and (changes or switches):
+        raise SettingsError("--power simulates a preset as it is: it can't go with --set or --switches")
     for name, folder in (("output", output), ("vivado", vivado)):
         if folder is not None:
             writable_folder(name, folder)

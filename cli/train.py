@@ -24,6 +24,7 @@ from .options import (
     PresetOption,
     SourceOption,
     StrictOption,
+    SwitchesOption,
     VariantOption,
     refuse_host,
     summarise,
@@ -64,6 +65,8 @@ def _name(settings: TrainSettings, device: str) -> str:
     parts = [*filter(None, [Path(where).stem]), which, settings.data, settings.preset, device, settings.seed]
     if settings.predicts:
         parts += [settings.variant, settings.gradient_source]
+    if settings.switches:
+        parts.append(settings.switches.replace(",", "+"))
     return "-".join(map(str, parts))
 
 
@@ -93,6 +96,7 @@ def train(
     train_images: Annotated[int | None, typer.Option(help="Use only the first so many training images.")] = None,
     test_images: Annotated[int | None, typer.Option(help="Use only the first so many test images.")] = None,
     variant: VariantOption = DEFAULTS.variant,
+    switches: SwitchesOption = DEFAULTS.switches,
     gradient_source: SourceOption = DEFAULTS.gradient_source,
     warmup_epochs: Annotated[int, typer.Option(help="Epochs before the first GP batch.")] = DEFAULTS.warmup_epochs,
     phases: Annotated[
@@ -160,7 +164,8 @@ def train(
         model=model, data=data, data_dir=str(data_dir) if data_dir else None, preset=preset_name, epochs=epochs,
         batch=batch, learning_rate=learning_rate, schedule=schedule, momentum=momentum, weight_decay=weight_decay,
         seed=seed, train_images=train_images, test_images=test_images, variant=variant,
-        gradient_source=gradient_source, warmup_epochs=warmup_epochs, phases=phases, predictor_rate=predictor_rate,
+        switches=switches, gradient_source=gradient_source, warmup_epochs=warmup_epochs, phases=phases,
+        predictor_rate=predictor_rate,
         predictor_milestones=predictor_milestones, predictor_gamma=predictor_gamma, plateau_factor=plateau_factor,
         plateau_patience=plateau_patience, validation_fraction=validation_fraction, gate=gate,
     )  # fmt: skip

@@ -7,12 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ...spec.config import VARIANTS, Config
+from ...spec.config import SWITCHES, VARIANTS, Config
 from ...spec.presets import preset
 from ...spec.schedule import ENTRIES, PREDICTING, SOURCES, Entry
 
 __all__ = [
     "PHASES", "SCHEDULES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones", "parse_phases",
+    "parse_switches",
 ]  # fmt: skip
 
 PHASES = "4*4:1 4*3:1 4*2:1 1:1"
@@ -52,6 +53,14 @@ def parse_phases(text: str) -> tuple[Entry, ...]:
     return entries
 
 
+def parse_switches(text: str) -> dict[str, bool]:
+    """Parse names of the generator's switches, ``all`` of them, or none; raises SettingsError."""
+    names = SWITCHES if text == "all" else tuple(filter(None, text.split(",")))
+    if unknown := [name for name in names if name not in SWITCHES]:
+        raise SettingsError(f"switches = {text!r}: {unknown[0]!r} must be one of {', '.join(SWITCHES)}, or all alone")
+    return dict.fromkeys(names, True)
+
+
 @dataclass(frozen=True)
 class TrainSettings:
     """All settings that decide a run's result; the device isn't one of them."""
@@ -70,6 +79,7 @@ class TrainSettings:
     train_images: int | None = None
     test_images: int | None = None
     variant: str = "baseline"
+    switches: str = ""
     gradient_source: str = "predicted"
     warmup_epochs: int = 1
     phases: str = PHASES
@@ -115,6 +125,7 @@ class TrainSettings:
         if not 1e-9 <= self.predictor_rate <= 1:
             raise SettingsError(f"predictor_rate = {self.predictor_rate} must satisfy 1e-9 <= predictor_rate <= 1")
         parse_phases(self.phases)
+        parse_switches(self.switches)
         parse_milestones(self.predictor_milestones)
         for name in ("predictor_gamma", "plateau_factor", "validation_fraction"):
             if not 0 < getattr(self, name) < 1:
@@ -171,7 +182,8 @@ class TrainSettings:
     def config(self) -> Config:
         """The accelerator's configuration; raises ConfigError."""
         signs = self.predicts and self.gradient_source == "random"
-        return replace(preset(self.preset), variant=self.variant, random_signs=signs)
+        more: dict[str, Any] = {"variant": self.variant, "random_signs": signs, **parse_switches(self.switches)}
+        return replace(preset(self.preset), **more)
 
     def to_dict(self) -> dict:
         """The settings as plain data, for run folders and checkpoints."""

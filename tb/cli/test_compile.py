@@ -182,3 +182,16 @@ def test_operators_on_the_host_are_said_and_strict_refuses_them(adagp, tmp_path,
 def test_gp_batches_wait_for_the_host_and_it_is_said(adagp, tmp_path, with_island):
     code, _, err = adagp("train", "--device", "golden", *SMALL, "--variant", "low", "-o", tmp_path / "run")
     assert code == 0 and "in GP batches the program waits for the host" in err
+
+
+def test_switches_take_operators_from_the_host(adagp, with_island):
+    found = []
+    for switches in ("", "depthwise,clamps", "batch_norm", "all"):
+        code, out, err = adagp("compile", "--batch", BATCH, "--preset", "tiny", "--switches", switches)
+        assert code == 0, err
+        found.append("host: batch_norm" in out)
+    assert found == [True, True, False, False]
+    assert adagp("compile", "--batch", BATCH, "--preset", "tiny", "--strict")[0] == 2
+    assert adagp("compile", "--batch", BATCH, "--preset", "tiny", "--strict", "--switches", "all")[0] == 0
+    code, out, err = adagp("compile", "--switches", "batch_norm,relu")
+    assert (code, out) == (2, "") and "'relu' must be one of depthwise, batch_norm, clamps, or all alone" in err

@@ -20,7 +20,8 @@ def test_generate(adagp, tmp_path):
     assert (tmp_path / "made" / "top.v").read_text().count("\nmodule adagp(") == 1
     summary = json.loads((tmp_path / "files.json").read_text())
     hashed = preset("tiny").config_hash
-    assert summary == {"preset": "tiny", "variant": "baseline", "config_hash": hashed, "files": files}
+    named = {"preset": "tiny", "variant": "baseline", "switches": ""}
+    assert summary == {**named, "config_hash": hashed, "files": files}
 
 
 def test_generate_a_design_that_predicts(adagp, tmp_path):
@@ -29,4 +30,13 @@ def test_generate_a_design_that_predicts(adagp, tmp_path):
     text = (tmp_path / "top.v").read_text()
     assert "predictor.drain" in text and "signs" in text
     design = replace(preset("tiny"), variant="max", random_signs=True)
+    assert json.loads((tmp_path / "files.json").read_text())["config_hash"] == design.config_hash
+
+
+def test_generate_a_design_with_switches(adagp, tmp_path):
+    options = ("generate", "--preset", "tiny", "-o", tmp_path, "--json", tmp_path / "files.json")
+    assert adagp(*options, "--switches", "batch_norm,clamps")[0] == 0
+    text = (tmp_path / "top.v").read_text()
+    assert "core.compute.norm.scale" in text and "core.drain.bound" in text
+    design = replace(preset("tiny"), batch_norm=True, clamps=True)
     assert json.loads((tmp_path / "files.json").read_text())["config_hash"] == design.config_hash
