@@ -69,7 +69,7 @@ def train(memory, cut=None):
     if cut is not None:
         network = run.network
         program, n_waits = without(network.program, *cut)
-        network.compiled = replace(network.compiled, program=program)
+        network.compiled = replace(network.compiled, program=program, calibrating=program)
         network.install(device)
     run.go()
     device.close()

@@ -137,7 +137,7 @@ def test_a_line_that_is_cut(plug, train):
     code, golden, _ = train("golden", folder="golden")
     assert code == 0
     board = a_board()
-    plug(board, cut_at=11_000)  # by then there is a checkpoint
+    plug(board, cut_at=15_000)  # by then there is a checkpoint
     code, run, said = train("board")
     assert code == 1 and not run.finished and run.has_checkpoint(), said
     assert "the board doesn't answer any more after 8 repetitions; it was asked" in said
