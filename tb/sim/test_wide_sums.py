@@ -12,12 +12,12 @@ from adagp.host.program import Line, Program
 from adagp.spec.commands import FIELDS, CMode, Command, Opcode, Phase
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
-from adagp.spec.presets import preset
 from layers import LAYERS, random_layer
+from random_programs import DESIGNS
 
 pytestmark = pytest.mark.timeout(900)  # Verilog and a simulator may have to be made first
 
-CONFIG = replace(preset("tiny"), name="tiny-acc56", acc_width=56)
+CONFIG = DESIGNS["efficient"]
 SEED, COMMANDS = 56, 60
 SPACE, LARGE = 1 << 15, 1 << 20
 TENSORS = {"a_id": 1, "b_id": 2, "c_id": 3, "out_id": 4, "scale_id": 0, "d_id": 0, "phase_mask": Phase.ALL}

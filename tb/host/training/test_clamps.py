@@ -18,14 +18,14 @@ from adagp.host.training.network import Network
 from adagp.host.training.settings import TrainSettings
 from adagp.host.training.trainer import Trainer
 from adagp.spec.commands import CMode
-from adagp.spec.presets import preset
 from adagp.spec.registers import Status
+from random_programs import DESIGNS
 from torch import nn
 from torch.nn import functional
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
-TINY = replace(preset("tiny"), clamps=True, depthwise=True)
+TINY = DESIGNS["baseline"]
 BATCH, IMAGE, N_CLASSES, MEMORY, RATE = 6, (2, 8, 8), 3, 4 << 20, 0.25
 
 
@@ -147,7 +147,7 @@ def train(device, variant):
 @pytest.mark.parametrize("variant", ["baseline", "max"])
 def test_golden_and_simulated_rtl_train_alike(variant):
     """Batches of BP, and of GP where gradients are predicted; the memory stalls at random."""
-    config = replace(TINY, variant=variant)
+    config = DESIGNS[variant]
     expected = train(GoldenDevice(config, MEMORY), variant)
     with contextlib.closing(SimDevice(config, memory_bytes=MEMORY, limit=20_000_000, stall=0.2, seed=3)) as device:
         assert train(device, variant) == expected

@@ -14,13 +14,13 @@ from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
 from adagp.spec.opcodes import DEPTHWISE
-from adagp.spec.presets import preset
 from batches import train_batch
+from random_programs import DESIGNS
 from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
-TINY = replace(preset("tiny"), depthwise=True, n_tensors=512, n_filters=512)
+TINY = DESIGNS["baseline"]
 BATCH, IMAGE, N_CLASSES, MEMORY = 5, (2, 9, 8), 4, 8 << 20
 SEED = 3
 WARMUP, BP, GP = 0, 1, 2
@@ -112,7 +112,7 @@ def test_simulated_rtl_trains_as_golden():
 
 
 def test_weights_that_are_not_predicted_stand_still_in_gp():
-    module, config = build(), replace(TINY, variant="max")
+    module, config = build(), DESIGNS["max"]
     made = []
 
     def make():
@@ -130,7 +130,7 @@ def test_weights_that_are_not_predicted_stand_still_in_gp():
 def test_mobilenet_trains(variant):
     """Its depthwise convolutions run on the device, what it has besides may run on the host."""
     module = build_model("mobilenet-small", (1, 8, 8), N_CLASSES, SEED).double().train()
-    config, predicts = replace(TINY, variant=variant), variant != "baseline"
+    config, predicts = DESIGNS[variant], variant != "baseline"
 
     def make():
         network = Network(module, (1, 8, 8), 4, config, source="predicted" if predicts else None)
