@@ -60,7 +60,7 @@ def compile_network(
     MACs and bytes are those of the batch's commands, operands and results once each. Cycles are the device's, expected
     by the cost model that tiles are chosen by, as if commands didn't overlap; those of the host aren't known. MACs of
     the host are those of its convolutions and matrix products. What the machine lacks runs on the host, which
-    `--strict` refuses.
+    `--strict` refuses; the reasons stand below the table. So does what GP batches don't train.
 
     Example: `adagp compile vgg13 --shape 3,32,32 --preset paper --batch 8 --stage memory`
 
@@ -72,6 +72,7 @@ def compile_network(
     options = compiled if network is None else replace(compiled, model=network)
     built, state = options.build()
     from ..host.compiler.costs import costs, share  # here, because torch takes seconds to import
+    from ..host.compiler.reasons import host_reasons
 
     found = costs(built.compiled, state)
     of_device = share(found)
@@ -80,7 +81,8 @@ def compile_network(
     Console().print(_table(found, f"{options.model}, batch {options.batch}, {options.preset} {options.variant}"))
     if of_device.host_operators:
         print(of_device)
-    if unpredicted := told(built.compiled.source):
+        print("\n".join(f"  {line}" for line in host_reasons(built.compiled.graph.islands)))
+    if unpredicted := told(built.compiled):
         print(unpredicted)
     for name in stage or ():
         print(_stage(name, built, options))
@@ -89,7 +91,8 @@ def compile_network(
 
         write_atomically(drawing, dot(built.compiled.graph, f"{options.model}, batch {options.batch}").encode())
     summary = {"operators": [asdict(cost) for cost in found], "total": _total(found), **asdict(of_device)}
-    summarise(summary | {"unpredicted": dict(built.compiled.source.unpredicted)}, json_path)
+    reasons = {island.name: [list(pair) for pair in island.reasons] for island in built.compiled.graph.islands}
+    summarise(summary | {"host_reasons": reasons, "unpredicted": built.compiled.unpredicted}, json_path)
 
 
 def _stage(name: str, network: "Network", options: NetworkOptions) -> str:

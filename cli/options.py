@@ -17,8 +17,8 @@ from ..spec.presets import PRESETS
 from ..spec.schedule import SOURCES
 
 if TYPE_CHECKING:
+    from ..host.compiler.compiler import Compiled
     from ..host.compiler.costs import Share
-    from ..host.compiler.gradient_source import GradientSource
     from ..host.devices.board import Port
 
 __all__ = [
@@ -85,10 +85,12 @@ def refuse_host(share: "Share") -> None:
         raise SettingsError(f"--strict: the machine lacks {hosted(share.host_operators)}, which would run on the host")
 
 
-def told(source: "GradientSource") -> str:
-    """A line about the layers that a predictor leaves out; empty if there are none."""
-    kept = "trained with true gradients in BP batches alone, and kept in GP batches"
-    return f"{kept}: {source.told}" if source.unpredicted else ""
+def told(compiled: "Compiled") -> str:
+    """A line about what GP batches leave as it is, beside biases; empty if there is none."""
+    from ..host.compiler.reasons import by_reason
+
+    kept = "trained with true gradients in BP batches alone, and kept in GP batches, as biases are"
+    return f"{kept}: {'; '.join(by_reason(compiled.unpredicted))}" if compiled.unpredicted else ""
 
 
 def summarise(summary: dict, path: Path | None) -> None:

@@ -254,7 +254,7 @@ def _run(
         screen.print(str(session.dataset))
         if on_host:
             screen.print(str(shared), soft_wrap=True, highlight=False)
-        if unpredicted := told(session.network.compiled.source):
+        if unpredicted := told(session.network.compiled):
             screen.print(unpredicted, soft_wrap=True, highlight=False)
         if on_host and settings.predicts:
             screen.print("in GP batches the program waits for the host at each of these operators, in the forward pass")

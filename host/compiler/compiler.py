@@ -30,6 +30,8 @@ __all__ = ["Compiled", "compile_network"]
 
 CALIBRATING = "calibrating"
 """Name of the program of the batch that calibrates, if it isn't that of all batches."""
+HOST_TRAINS = "the host's parameters, which no predictor is for"
+"""The reason why GP batches leave an island's parameters as they are."""
 DIFFERENT_PHASES = 3
 """Lines of the program per step, on the average, if phases have other steps: waits differ between backpropagation, GP
 and evaluation."""
@@ -65,6 +67,14 @@ class Compiled:
     """The program of a batch that calibrates."""
     calibrating_stops: tuple[Stop, ...] = field(kw_only=True)
     """Its HOST commands."""
+
+    @property
+    def unpredicted(self) -> dict[str, str]:
+        """Layers and islands with parameters that GP batches don't train though other batches do, and why."""
+        if not self.source.trains_in_gp:
+            return {}
+        hosted = {island.name: HOST_TRAINS for island in self.graph.islands if island.parameters}
+        return {**self.source.unpredicted, **hosted}
 
     @property
     def window(self) -> range:

@@ -17,6 +17,7 @@ from .joins import Join, Node, placed
 from .lowering import KNOWN, Kind, Layer, LoweringError, lower
 from .operators import weights_of
 from .partition import Partition
+from .reasons import why_on_host
 from .values import INPUT, Input, Value, inputs_of, output_name
 
 __all__ = ["build_graph", "graph_of"]
@@ -223,12 +224,14 @@ class _Builder:
             {node: captured.mutated[node.name] for node in (*members, *extra) if node.name in captured.mutated},
         )  # fmt: skip
         function = self.evaluation.function(function)
-        operators = tuple(operator_of(node) for node in members if hasattr(node.target, "_opname"))
+        computed = [node for node in members if hasattr(node.target, "_opname")]
+        operators = tuple(map(operator_of, computed))
         others = function.evaluation.buffers.values() if function.evaluation else ()
         buffers = dict.fromkeys((*function.buffers.values(), *function.mutated.values(), *others))
         return Island(
             name, operators, tuple(self.value[node] for node in inputs), tuple(self.value[node] for node in results),
             tuple(function.parameters.values()), tuple(buffers), function,
+            tuple(dict.fromkeys((operator_of(node), why_on_host(node, partition)) for node in computed)),
         )  # fmt: skip
 
     def _used_outside(self, node: fx.Node, inside: set[fx.Node]) -> bool:

@@ -16,9 +16,13 @@ from types import MappingProxyType
 from ...spec.commands import Opcode, Phase
 from .ir import BACKPROPAGATION, HYPER, WITH_LOSS, Step
 from .lowering import Layer
+from .reasons import by_reason
 from .tensors import Tensor, layer_tensor
 
-__all__ = ["GradientSource", "TrueGradients", "sgd_update"]
+__all__ = ["FROZEN_NORM", "GradientSource", "TrueGradients", "sgd_update"]
+
+FROZEN_NORM = "batch norm's gamma and beta, which no predictor is for"
+"""The reason why GP batches leave a batch norm as it is."""
 
 
 class GradientSource(ABC):
@@ -26,6 +30,8 @@ class GradientSource(ABC):
 
     has_gp = True
     """True if phase GP differs from BP: no loss and no backward pass."""
+    trains_in_gp = True
+    """True if batches of GP change weights."""
     calibrating = WITH_LOSS
     """Phases in which a batch may calibrate."""
     forward_phases = Phase.ALL
@@ -36,7 +42,7 @@ class GradientSource(ABC):
     @property
     def told(self) -> str:
         """The layers that aren't predicted, with reasons, as a text."""
-        return "; ".join(f"{name} ({why})" for name, why in self.unpredicted.items())
+        return "; ".join(by_reason(self.unpredicted))
 
     @property
     def scales(self) -> list[str]:
@@ -71,7 +77,7 @@ class GradientSource(ABC):
 class TrueGradients(GradientSource):
     """The source of networks that only know true gradients; phase GP is like BP."""
 
-    has_gp = False
+    has_gp = trains_in_gp = False
 
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         yield forward

@@ -38,6 +38,7 @@ class Island:
     parameters, buffers: state-dict names; the host trains the parameters and keeps the buffers, to which frozen
         parameters belong
     function: the computation
+    reasons: operators, each with the reason why the machine doesn't compute it
     """
 
     name: str
@@ -47,6 +48,7 @@ class Island:
     parameters: tuple[str, ...]
     buffers: tuple[str, ...]
     function: Function
+    reasons: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from .lowering import Kind, Layer
 from .module_checks import require
 
 __all__ = [
-    "BATCH_NORM", "IDENTITIES", "RELUS", "VIEWS", "WEIGHTED", "argument", "data_of", "is_norm", "layer_of",
-    "weights_of",
+    "BATCH_NORM", "IDENTITIES", "RELUS", "VIEWS", "WEIGHTED", "argument", "data_of", "handled", "is_norm",
+    "layer_of", "weights_of",
 ]  # fmt: skip
 
 _ATEN = torch.ops.aten
@@ -79,6 +79,11 @@ def data_of(node: fx.Node) -> list[Any]:
     if node.target is _ATEN.cat.default:
         return list(args[0])
     return args[: 2 if node.target is _ATEN.add.Tensor else 1]
+
+
+def handled(node: fx.Node) -> bool:
+    """True if the machine computes such an operator in some form."""
+    return is_norm(node) or node.target in _HANDLERS
 
 
 def layer_of(

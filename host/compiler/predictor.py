@@ -1,6 +1,7 @@
 """The predictor of gradients (paper, section 3.6) as a source: one small network, shared by all layers.
 
-Its input is a layer's reorganised output, four values a filter, with the filters as its batch. It consists of a
+Its input is a layer's reorganised output, four values a filter, with the filters as its batch: the drain sums them up
+while the array computes the layer, and the array those of a depthwise layer, which the pool unit computes. It is a
 convolution with a ReLU (``conv``) and a linear layer (``fc``), of which a layer with r weights a filter uses the first
 r rows. Its output times the layer's scale predicts the gradients of the filters; biases aren't predicted.
 """
@@ -14,12 +15,13 @@ from ...spec.commands import Opcode, Phase, Source
 from ...spec.config import Config
 from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS, window_sizes
 from .filter_split import Part, cut
-from .gradient_source import GradientSource, sgd_update
+from .gradient_source import FROZEN_NORM, GradientSource, sgd_update
 from .ir import BACKPROPAGATION, WITH_LOSS, Step
 from .lowering import Kind, Layer, LoweringError
 from .predictor_steps import PredictorSteps
 from .quantise import operand_type
 from .tensors import Tensor, layer_tensor, predictor_tensor
+from .window_sums import SUMS, windows_of
 
 __all__ = ["PREDICTION_EXPONENT", "PREDICTOR_LOAD", "PREDICTOR_SAVE", "Predictor"]
 
@@ -32,8 +34,9 @@ PREDICTOR_LOAD, PREDICTOR_SAVE = "predictor.load", "predictor.save"
 class Predictor(GradientSource):
     """The gradient source that predicts.
 
-    It predicts for layers of the array that its hardware is large enough for. The weights of others, which are
-    ``unpredicted``, stand still in GP, as biases do. Raises LoweringError if that leaves none.
+    It predicts for convolutions and linear layers that its hardware is large enough for. The weights of others and
+    batch norm's factors, which are ``unpredicted``, stand still in GP, as biases do. Raises LoweringError if that
+    leaves none.
 
     Parameters
     ----------
@@ -48,7 +51,7 @@ class Predictor(GradientSource):
     def __init__(self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted"):
         self.kind = kind
         self.batch, self.config = batch, config
-        trained = {place: layer for place, layer in enumerate(layers) if layer.trains and layer.kind is not Kind.NORM}
+        trained = {place: layer for place, layer in enumerate(layers) if layer.trains}
         self.unpredicted = {layer.name: why for layer in trained.values() if (why := self._why_not(layer))}
         self.places = [place for place, layer in trained.items() if layer.name not in self.unpredicted]
         self.layers = [layers[place] for place in self.places]
@@ -58,14 +61,18 @@ class Predictor(GradientSource):
 
     def _why_not(self, layer: Layer) -> str:
         """The reason why the layer isn't predicted, mostly a limit that it exceeds; empty if it is."""
-        if layer.kind is not Kind.GEMM:
-            return f"{layer.kind.name.lower()}, the predictor is for layers of the array"
-        averaged = self.batch * window_sizes(layer.oh, layer.ow)
-        for what, value, most in (
-            ("filters", layer.q, self.config.n_filters),
-            ("weights in a filter", layer.filter_elements - 1, self.config.n_predicted),
-            ("results of a filter in a window", averaged, self.config.max_average_taps),
-        ):  # fmt: skip
+        if layer.kind is Kind.NORM:
+            return FROZEN_NORM
+        limits = [("weights in a filter", layer.filter_elements - 1, self.config.n_predicted)]
+        if layer.kind is Kind.DEPTHWISE:
+            limits += [("results of a filter", self.batch * layer.oh * layer.ow, self.config.max_reduction)]
+        else:
+            averaged = self.batch * window_sizes(layer.oh, layer.ow)
+            limits = [
+                ("filters", layer.q, self.config.n_filters), *limits,
+                ("results of a filter in a window", averaged, self.config.max_average_taps),
+            ]  # fmt: skip
+        for what, value, most in limits:
             if value > most:
                 return f"{value} {what}, the predictor of {self.config.name} is for {most}"
         return ""
@@ -84,6 +91,11 @@ class Predictor(GradientSource):
     def scales(self) -> list[str]:
         return [layer_tensor(layer, "scale") for layer in self.layers]
 
+    @property
+    def windows(self) -> dict[str, tuple[int, int]]:
+        """Height and width of depthwise layers' results, by the table of their windows, which the host writes."""
+        return {windows_of(layer): (layer.oh, layer.ow) for layer in self.layers if layer.kind is Kind.DEPTHWISE}
+
     def tensors(self, number: int) -> Iterator[tuple[str, Tensor]]:
         operand = operand_type(self.config.operand_width)
 
@@ -101,8 +113,12 @@ class Predictor(GradientSource):
             yield numbered("state", predictor_tensor("gradient", name), shape)
         for name in ("reorganised", "hidden", "hidden_gradient", "prediction", "error"):
             yield numbered("", predictor_tensor(name), ())
+        for name, (height, width) in self.windows.items():
+            yield numbered("host", name, (self.batch, height, width, SUMS))
         for layer in self.layers:
             yield numbered("", layer_tensor(layer, "scale"), ())
+            if layer.kind is Kind.DEPTHWISE:
+                yield "activations", Tensor(layer_tensor(layer, "sums"), (layer.q, SUMS + 1), operand, -1)
             values, hidden = (layer.q, WINDOWS, WINDOWS, 1), (layer.q, WINDOWS, WINDOWS, CHANNELS)
             yield "activations", Tensor(layer_tensor(layer, "reorganised"), values, operand, -1)
             yield "activations", Tensor(layer_tensor(layer, "hidden"), hidden, operand, -1)
@@ -112,8 +128,8 @@ class Predictor(GradientSource):
     # --- forward ----------------------------------------------------------------------------------
 
     def parts(self, layer: Layer) -> list[Part]:
-        """The layer's filters as cut in GP; only predictions that are taken as they are allow more than one part."""
-        if self.kind != "predicted":
+        """The layer's filters as cut in GP; more than one only on the array, of predictions taken as they are."""
+        if self.kind != "predicted" or layer.kind is Kind.DEPTHWISE:
             return [Part(0, layer.q)]
         return cut(layer, self.layers[self.layers.index(layer) + 1 :], self.batch, self.config)
 
@@ -122,7 +138,8 @@ class Predictor(GradientSource):
         if place not in self.places:
             yield forward
             return
-        forward = replace(forward, fields={**forward.fields, "reorganise": 1})
+        if layer.kind is Kind.GEMM:
+            forward = replace(forward, fields={**forward.fields, "reorganise": 1})
         update = self.gp_gradient(layer, sgd_update(place, layer, Phase.GP))
         parts = self.parts(layer)
         if len(parts) == 1:

@@ -7,9 +7,10 @@ from ...spec.commands import CMode, Opcode, Phase
 from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS, window_sizes
 from .filter_split import Part
 from .ir import BACKPROPAGATION, HYPER, Step
-from .lowering import Layer
+from .lowering import Kind, Layer
 from .quantise import constant
 from .tensors import PREDICTOR, layer_tensor, predictor_tensor
+from .window_sums import SUMS, sum_steps
 
 __all__ = ["ADAM_HYPER", "BETAS", "PredictorSteps"]
 
@@ -27,15 +28,11 @@ class PredictorSteps:
 
     def predict(self, place: int, layer: Layer, part: Part, phases: Phase) -> Iterator[Step]:
         """After the forward pass of some filters: their reorganised output, hidden values, and in GP predictions."""
-        mantissa, exponent = constant(1 / (self.batch * window_sizes(layer.oh, layer.ow)))
-        elements = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride"), 1)
-        elements |= dict.fromkeys(("c", "q"), part.filters * WINDOWS * WINDOWS)
-        values, hidden = part.first * WINDOWS * WINDOWS, part.first * HIDDEN
-        yield Step(
-            Opcode.REORGANISE, phases, place, {"out": layer_tensor(layer, "reorganised")},
-            {"const_mantissa": mantissa, "const_exponent": exponent, "track": 1}, elements,
-            {"a": layer_tensor(layer, "output"), "out": predictor_tensor("reorganised")}, {"out": values},
-        )  # fmt: skip
+        values, hidden = part.first * SUMS, part.first * HIDDEN
+        if layer.kind is Kind.DEPTHWISE:
+            yield from sum_steps(self.batch, place, layer, phases)
+        else:
+            yield self._reorganise(place, layer, part, phases)
         yield Step(
             Opcode.FORWARD, phases, place,
             {"a": layer_tensor(layer, "reorganised"), "b": predictor_tensor("weight", "conv"),
@@ -47,6 +44,17 @@ class PredictorSteps:
             shape = {**_fc_shape(layer), "n": part.filters}
             offsets = {"a": hidden, "out": part.first * layer.filter_elements}
             yield replace(self._fc(place, layer, Phase.GP, "prediction"), shape=shape, offsets=offsets)
+
+    def _reorganise(self, place: int, layer: Layer, part: Part, phases: Phase) -> Step:
+        """The means of some filters' windows, from the sums that the drain has of the forward pass."""
+        mantissa, exponent = constant(1 / (self.batch * window_sizes(layer.oh, layer.ow)))
+        elements = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride"), 1)
+        elements |= dict.fromkeys(("c", "q"), part.filters * SUMS)
+        return Step(
+            Opcode.REORGANISE, phases, place, {"out": layer_tensor(layer, "reorganised")},
+            {"const_mantissa": mantissa, "const_exponent": exponent, "track": 1}, elements,
+            {"a": layer_tensor(layer, "output"), "out": predictor_tensor("reorganised")}, {"out": part.first * SUMS},
+        )  # fmt: skip
 
     def error(self, place: int, layer: Layer) -> Step:
         """The prediction less the true gradient, over the layer's scale."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ...spec.commands import CMode, Opcode, Phase, Source
 from ...spec.config import Config
 from ...spec.numerics import MEAN_SHIFT
-from .gradient_source import GradientSource, sgd_update
+from .gradient_source import FROZEN_NORM, GradientSource, sgd_update
 from .ir import BACKPROPAGATION, WITH_LOSS, Step
 from .lowering import Kind, Layer
 from .quantise import constant, operand_type
@@ -39,7 +39,9 @@ class Substitute(GradientSource):
 
     def __init__(self, layers: list[Layer], config: Config, kind: str):
         self.layers = [layer for layer in layers if _trains(layer)]
-        self.config, self.kind = config, kind
+        self.config, self.kind, self.trains_in_gp = config, kind, kind != "skip"
+        norms = (layer for layer in layers if layer.trains and layer.kind is Kind.NORM)
+        self.unpredicted = {layer.name: FROZEN_NORM for layer in norms}
 
     @property
     def kept(self) -> list[str]:
@@ -62,7 +64,7 @@ class Substitute(GradientSource):
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         """The forward pass, which GP batches do without; they only update."""
         yield replace(forward, phases=WITH_LOSS)
-        if _trains(layer) and self.kind != "skip":
+        if _trains(layer) and self.trains_in_gp:
             yield self.gp_gradient(layer, sgd_update(place, layer, Phase.GP))
 
     def gp_gradient(self, layer: Layer, update: Step) -> Step:

@@ -17,6 +17,7 @@ from ..compiler.predictor import PREDICTION_EXPONENT, PREDICTOR_LOAD, PREDICTOR_
 from ..compiler.quantise import master_exponent, split_master
 from ..compiler.substitutes import Substitute
 from ..compiler.tensors import KEPT_SHIFT, Tensor, layer_tensor, predictor_tensor
+from ..compiler.window_sums import windows_table
 from ..devices.device import Device
 from ..islands.tensor_access import read_tensor, write_tensor, zero_tensor
 
@@ -140,12 +141,12 @@ class PredictorState(ScheduledState):
         device.set_exponents(self.tensor(predictor_tensor("prediction")).number, PREDICTION_EXPONENT)
         for name in self.source.scales:
             device.set_scale(self.tensor(name).number, 0)
-        self._mark(device)
+        self._write_constants(device)
         self._copy(device, PREDICTOR_LOAD)
 
     def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
         super().restore(device, arrays)
-        self._mark(device)
+        self._write_constants(device)
 
     def _read(self, device: Device) -> dict[str, np.ndarray]:
         self._copy(device, PREDICTOR_SAVE)
@@ -160,8 +161,12 @@ class PredictorState(ScheduledState):
         device.start(self.compiled.copies[name], EVALUATION)
         device.wait()
 
-    def _mark(self, device: Device) -> None:
-        """Mark all weights as not predicted; predictions leave the marks of biases."""
+    def _write_constants(self, device: Device) -> None:
+        """Mark all weights as not predicted; predictions leave the marks of biases. Write the tables of windows."""
+        for name, (height, columns) in self.source.windows.items():
+            table, exponent = windows_table(self.source.batch, height, columns, self.compiled.config.operand_width)
+            write_tensor(device, self.tensor(name), table)
+            device.set_exponents(self.tensor(name).number, exponent)
         mark = unpredicted(self.compiled.config.operand_width)
         for layer in self.source.layers:
             tensor = self.tensor(layer_tensor(layer, "predicted"))

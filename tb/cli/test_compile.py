@@ -2,16 +2,21 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 import torch
+from adagp.cli.options import told
+from adagp.host.compiler.compiler import compile_network
 from adagp.host.compiler.costs import Share, costs, hosted, share
+from adagp.host.compiler.front_end import graph_of
 from adagp.host.training import models, session
 from adagp.host.training.network import Network
 from adagp.host.training.run_folder import RunFolder
 from adagp.spec.presets import preset
 from command_line import SMALL
 from hand_islands import NormReLU
+from torch import nn
 
 BATCH = 8
 
@@ -125,10 +130,54 @@ def test_layers_that_are_unpredicted_are_said(adagp, tmp_path):
     code, out, err = adagp("compile", model, "--preset", "tiny", "--variant", "max", "--json", path)
     assert code == 0, err
     why = "130 filters, the predictor of tiny is for 128"
-    assert f"BP batches alone, and kept in GP batches: 1.Linear ({why})" in out
+    line = f"BP batches alone, and kept in GP batches, as biases are: 1.Linear ({why})"
+    assert line in out
     assert json.loads(path.read_text())["unpredicted"] == {"1.Linear": why}
+    small = ("--epochs", 1, "--batch", 4, "--train-images", 4, "--test-images", 4, "--output", tmp_path / "run")
+    code, _, err = adagp(
+        "train", "--device", "golden", "--model", model, "--preset", "tiny", "--variant", "max", *small
+    )
+    assert code == 0 and line in err
     code, out, _ = adagp("compile", model, "--preset", "tiny", "--json", path)
     assert code == 0 and "alone" not in out and json.loads(path.read_text())["unpredicted"] == {}
+
+
+def test_batch_norms_and_the_host_s_parameters_are_said_to_stay():
+    norms = [part for _ in range(6) for part in (nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4))]
+    module = nn.Sequential(nn.Conv2d(1, 4, 3), *norms, nn.LayerNorm(6), nn.Flatten(), nn.Linear(144, 10))
+    config = replace(preset("ecp5"), batch_norm=True, variant="low")
+    graph = graph_of(module, (1, 8, 8), BATCH, config)
+    for source, kept in (("predicted", True), ("mean", True), ("skip", False), (None, False)):
+        compiled = compile_network(graph, BATCH, config, source=source)
+        assert len(compiled.unpredicted) == 7 * kept
+        assert told(compiled) == kept * (
+            "trained with true gradients in BP batches alone, and kept in GP batches, as biases are: 2.BatchNorm2d and"
+            " 5 more (batch norm's gamma and beta, which no predictor is for); 13.LayerNorm (the host's parameters,"
+            " which no predictor is for)"
+        )
+
+
+def test_each_operator_of_the_host_has_its_reason(adagp, tmp_path):
+    (tmp_path / "hosted.py").write_text(
+        "from torch import nn\ndef hosted(shape, n_classes):\n"
+        "    norms = [part for _ in range(5) for part in (nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8))]\n"
+        "    return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.Sigmoid(), nn.Conv2d(8, 8, 1, groups=2),\n"
+        "        nn.Conv2d(8, 8, 1, groups=8), *norms, nn.ReLU6(), nn.Conv2d(8, 8, 1), nn.ReLU(), nn.LayerNorm(8),\n"
+        "        nn.Flatten(), nn.Linear(512, n_classes))\n"
+    )
+    path = tmp_path / "costs.json"
+    code, out, err = adagp("compile", f"{tmp_path / 'hosted.py'}:hosted", "--preset", "ecp5", "--json", path)
+    assert code == 0, err
+    lines = [line[2:] for line in out.splitlines() if line.startswith("  ") and " in " in line]
+    assert lines == [
+        "sigmoid in 1.Sigmoid: the machine has no such operator",
+        "conv2d in 1.Sigmoid: groups = 2",
+        "conv2d in 1.Sigmoid: groups = 8, without Config.depthwise",
+        "batch_norm in 5.BatchNorm2d and 4 more: without Config.batch_norm",
+        "hardtanh in 13.BatchNorm2d: a bound or a slope, without Config.clamps",
+        "layer_norm in 17.LayerNorm: the machine has no such operator",
+    ]
+    assert json.loads(path.read_text())["host_reasons"]["1.Sigmoid"][1] == ["conv2d", "groups = 2"]
 
 
 def test_the_share_of_the_host(with_island):

@@ -1,4 +1,4 @@
-"""Random modules with branches: convolutions, additions, norms, pools, ReLUs and operators of the host."""
+"""Random modules with branches: convolutions, additions, norms, pools, ReLUs of all kinds and operators of the host."""
 
 import random
 
@@ -7,6 +7,12 @@ from torch import nn
 from torch.nn import functional
 
 __all__ = ["RandomGraph"]
+
+KINDS = (
+    "conv", "conv", "depthwise", "norm", "relu", "clamp", "pool", "average", "sigmoid", "add", "add", "cat", "up",
+)  # fmt: skip
+CLAMPS = (nn.ReLU6, lambda: nn.Hardtanh(0.0, 0.4), lambda: nn.LeakyReLU(0.1))
+"""ReLUs with a bound or a slope; values seldom reach the bound of the first."""
 
 
 class RandomGraph(nn.Module):
@@ -21,7 +27,7 @@ class RandomGraph(nn.Module):
             source = rng.choice(sorted(unused) if rng.random() < 0.6 else range(len(shapes)))
             depth, width = shapes[source]
             alike = [place for place, shape in enumerate(shapes) if shape == shapes[source] and place != source]
-            kind = rng.choice(["conv", "conv", "norm", "relu", "pool", "average", "sigmoid", "add", "add", "cat", "up"])
+            kind = rng.choice(KINDS)
             if width < 2 and kind in ("pool", "average"):
                 kind = "conv"
             if kind in ("add", "cat") and (not alike or (depth > 12 and kind == "cat")):
@@ -30,11 +36,14 @@ class RandomGraph(nn.Module):
                 kind = "norm"
             operands = [source, rng.choice(alike)] if kind in ("add", "cat") else [source]
             part: nn.Module = nn.Identity()
-            if kind == "conv":
-                after = rng.choice([3, 5, 8])
+            if kind in ("conv", "depthwise"):
+                after = rng.choice([3, 5, 8]) if kind == "conv" else depth
+                groups = 1 if kind == "conv" else depth
                 stride, kernel = rng.choice([(1, 1), (1, 3), (2, 3)]) if width > 2 else (1, 1)
-                part = nn.Conv2d(depth, after, kernel, stride, kernel // 2, bias=rng.random() < 0.5)
+                part = nn.Conv2d(depth, after, kernel, stride, kernel // 2, 1, groups, bias=rng.random() < 0.5)
                 depth, width = after, (width - 1) // stride + 1
+            elif kind == "clamp":
+                part = rng.choice(CLAMPS)()
             elif kind == "norm":
                 part = nn.BatchNorm2d(depth)
             elif kind in ("pool", "average"):

@@ -1,23 +1,26 @@
 """The predictor's forward, its error, its gradient and its step, against PyTorch in float64."""
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 import torch
 from adagp.host.compiler.lowering import LoweringError
-from adagp.host.compiler.predictor_steps import ADAM_HYPER
-from adagp.host.compiler.quantise import constant, dequantise, join_master
 from adagp.host.devices.golden import GoldenDevice
-from adagp.host.training.loss import softmax_cross_entropy
-from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
-from adagp.spec.commands import Adam, Opcode, Phase
-from adagp.spec.presets import preset
+from adagp.spec.commands import Opcode, Phase
+from predicted_networks import (
+    BATCH,
+    BETA1,
+    BETA2,
+    CONFIG,
+    RATE,
+    SHAPE,
+    Reference,
+    Run,
+    near,
+    pooled,
+    positive,
+    set_adam,
+)
 
-CONFIG = replace(preset("ecp5"), variant="efficient")
-SHAPE, CLASSES, BATCH = (1, 8, 8), 10, 16
-RATE, BETA1, BETA2 = 1e-3, 0.9, 0.999
 WARMUP, BP, GP = 0, 1, 2
 STEPS = 8
 
@@ -42,103 +45,8 @@ class WindowedDevice(GoldenDevice):
         return max(address, self.window.start) < min(address + n_bytes, self.window.stop)
 
 
-def set_adam(device):
-    first, second = round(BETA1 * 65536), round(BETA2 * 65536)
-    values = {
-        Adam.RATE: constant(RATE), Adam.BETA1: (first, -16), Adam.REST1: (65536 - first, -16),
-        Adam.BETA2: (second, -16), Adam.REST2: (65536 - second, -16), Adam.EPSILON: (1, 0),
-    }  # fmt: skip
-    for place, value in values.items():
-        device.set_hyper(ADAM_HYPER + place, *value)
-
-
-def single_layer():
-    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(SHAPE[1] * SHAPE[2], CLASSES))
-
-
-class Run:
-    """A network on the golden device, trained with random images."""
-
-    def __init__(self, model="digits-cnn", predict=True, device=GoldenDevice):
-        torch.manual_seed(1)
-        self.rng = np.random.default_rng(1)
-        module = single_layer() if model == "single" else build_model(model, SHAPE, CLASSES, 1)
-        self.network = Network(module, SHAPE, BATCH, CONFIG, source="predicted" if predict else None)
-        self.device = device(CONFIG)
-        self.network.load_state(self.device, module.state_dict(), seed=1)
-        self.network.set_hyper(self.device, 0.05, 0.9, 0.0)
-        set_adam(self.device)
-        self.calibrate = True
-
-    def batch(self, phase):
-        """One batch; returns exponents as they were in it."""
-        x = self.rng.random((BATCH, *SHAPE))
-        self.network.write_input(self.device, x)
-        self.network.start(self.device, phase, calibrate=self.calibrate)
-        self.calibrate = False
-        exponents = self.exponents()
-        self.device.wait()
-        if phase != GP:
-            labels = self.rng.integers(0, CLASSES, BATCH)
-            _, gradient = softmax_cross_entropy(self.network.read_logits(self.device), labels)
-            self.network.write_loss_gradient(self.device, gradient)
-            self.device.resume()
-            self.device.wait()
-        return exponents
-
-    def exponents(self):
-        table = self.device.machine.exponents
-        return {name: int(table.cur[tensor.number]) for name, tensor in self.network.tensors.items()}
-
-    def values(self, name, exponent):
-        return torch.from_numpy(dequantise(self.network.read(self.device, name), exponent))
-
-    def master(self, name, exponents):
-        high, low = (self.network.read(self.device, f"{name}.{part}") for part in ("weight", "low"))
-        return torch.from_numpy(join_master(high, low, exponents[f"{name}.weight"]))
-
-
-def near(found, expected, tolerance):
-    scale = expected.abs().max()
-    assert scale > 0
-    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0, atol=tolerance * float(scale))
-
-
-class Reference(torch.nn.Module):
-    """The predictor in PyTorch, with the weights that the device has now."""
-
-    def __init__(self, run, exponents):
-        super().__init__()
-        conv = run.values("predictor.conv.weight", exponents["predictor.conv.weight"])
-        fc = run.values("predictor.fc.weight", exponents["predictor.fc.weight"])
-        self.filters = torch.nn.Parameter(conv[:, :-1].reshape(3, 3, 3)[:, None])
-        self.bias = torch.nn.Parameter(conv[:, -1].clone())
-        self.fc = torch.nn.Parameter(fc.clone())
-
-    def forward(self, pooled, rows, positive):
-        """[filters, 2, 2] to [filters, rows]; ``positive``: which hidden values the device's ReLU has let through."""
-        hidden = torch.nn.functional.conv2d(pooled[:, None], self.filters, self.bias, padding=1)
-        hidden = (hidden.permute(0, 2, 3, 1) * positive).flatten(1)
-        return hidden @ self.fc[:rows, :-1].T + self.fc[:rows, -1]
-
-    def gradients(self):
-        conv = torch.cat([self.filters.grad.reshape(3, 9), self.bias.grad[:, None]], 1)
-        return {"conv": conv, "fc": self.fc.grad}
-
-
-def pooled(run, layer, exponents):
-    output_NCHW = run.values(f"{layer.name}.output", exponents[f"{layer.name}.output"]).permute(0, 3, 1, 2)
-    size = max(1, layer.oh // 2), max(1, layer.ow // 2)
-    found = torch.nn.functional.avg_pool2d(output_NCHW, size).mean(0)
-    return found.expand(-1, 2, 2) if found.shape[-1] == 1 else found
-
-
-def positive(run, layer, exponents):
-    return run.values(f"{layer.name}.hidden", exponents["predictor.hidden"]) > 0
-
-
 @pytest.mark.parametrize("phase", [WARMUP, BP])
-@pytest.mark.parametrize("model", ["digits-cnn", "mlp"])
+@pytest.mark.parametrize("model", ["digits-cnn", "mlp", "depthwise"])
 def test_a_batch_against_pytorch(model, phase):
     """The predictor's output, its errors, the sum of its gradients over the layers, one step of Adam."""
     run = Run(model)
@@ -205,8 +113,9 @@ def test_only_warm_up_calibrates_a_predictor():
             run.network.start(run.device, phase, calibrate=True)
 
 
-def test_a_predicted_batch_moves_weights_by_the_prediction_and_leaves_biases():
-    run = Run()
+@pytest.mark.parametrize("model", ["digits-cnn", "depthwise"])
+def test_a_predicted_batch_moves_weights_by_the_prediction_and_leaves_biases(model):
+    run = Run(model)
     for _ in range(4):
         run.batch(WARMUP)
     now = run.exponents()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from adagp.host.compiler.joins import Join
+from adagp.host.compiler.lowering import Kind
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.network import Network
@@ -15,12 +16,15 @@ from adagp.spec.phases import BP, GP, WARMUP
 from adagp.spec.presets import preset
 from batches import train_batch
 from random_graphs import RandomGraph
+from random_programs import DESIGNS
 from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
 BATCH, IMAGE, N_CLASSES, MEMORY = 6, (2, 8, 8), 3, 4 << 20
-TINY = preset("tiny")
+TINY = replace(preset("tiny"), n_tensors=512)
+CONFIGS = TINY, DESIGNS["baseline"]
+"""By the seed's last bit: without and with all that the switches build."""
 SEEDS = range(24)
 RATE = 0.25
 
@@ -36,8 +40,8 @@ def made(seed, config=TINY, **options):
 
 @cache
 def trained(seed):
-    """What golden trains: half of the graphs have their norms on the device."""
-    return made(seed, replace(TINY, n_tensors=512, batch_norm=seed % 2 == 1))
+    """What golden trains."""
+    return made(seed, CONFIGS[seed % 2])
 
 
 def relative(found, expected):
@@ -71,7 +75,7 @@ def test_gradients_are_those_of_torch(seed):
 
 
 def test_the_graphs_have_what_is_to_be_tested():
-    layers = islands = sums = masks = shared = joins = norms = 0
+    layers = islands = sums = masks = shared = joins = norms = depthwise = clamps = 0
     for seed in SEEDS:
         _, network, _, _ = trained(seed)
         graph = network.compiled.graph
@@ -81,12 +85,14 @@ def test_the_graphs_have_what_is_to_be_tested():
         shared += sum(".part" in name for name in network.tensors)
         joins += sum(isinstance(node, Join) for node in graph.nodes)
         norms += len(network.normed)
-    assert layers > 100 and islands > 25 and min(sums, masks, shared, joins, norms) > 10
+        depthwise += sum(layer.kind is Kind.DEPTHWISE for layer in graph.layers)
+        clamps += sum(layer.clamps for layer in graph.layers)
+    assert layers > 100 and islands > 25 and min(sums, masks, shared, joins, norms, depthwise, clamps) > 8
 
 
 @pytest.mark.parametrize("seed, variant", [(1, "baseline"), (4, "baseline"), (11, "baseline"), (2, "max"), (9, "max")])
 def test_golden_and_simulated_rtl_train_alike(seed, variant):
-    config = replace(TINY, n_tensors=512, variant=variant)
+    config = DESIGNS[variant]
     source, phases = (None, (WARMUP,) * 3) if variant == "baseline" else ("predicted", (WARMUP, BP, GP, GP, BP))
     hashes = []
     for device in (GoldenDevice(config, MEMORY), SimDevice(config, memory_bytes=MEMORY)):

@@ -1,0 +1,50 @@
+"""Reasons why the host computes operators, and what GP batches don't train, in words."""
+
+from collections.abc import Iterable, Mapping
+
+from torch import fx
+
+from .islands import Island
+from .operators import BATCH_NORM, data_of, handled, is_norm
+from .partition import Partition
+
+__all__ = ["by_reason", "host_reasons", "why_on_host"]
+
+NAMED = 4
+"""Names up to which a text has each."""
+
+
+def why_on_host(node: fx.Node, partition: Partition) -> str:
+    """The reason why the host computes a node."""
+    results = [node, *(user for user in node.users if is_norm(user))]
+    for each in results:
+        if each in partition.reasons:
+            return partition.reasons[each]
+    if node.target is BATCH_NORM and not partition.config.batch_norm:
+        return "without Config.batch_norm"
+    if not any(handled(each) for each in results):
+        return "the machine has no such operator"
+    if any(isinstance(each, fx.Node) and each in partition.host for each in data_of(node)):
+        return "its operand is the host's"
+    return "its operands don't lie in the machine's memory as it takes them"
+
+
+def host_reasons(islands: Iterable[Island]) -> list[str]:
+    """Operators of islands with the reasons why the host computes them, each pair once."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for island in islands:
+        for pair in island.reasons:
+            names.setdefault(pair, []).append(island.name)
+    return [f"{operator} in {_some(each)}: {why}" for (operator, why), each in names.items()]
+
+
+def by_reason(reasons: Mapping[str, str]) -> list[str]:
+    """Names with their reasons, each reason once; of more than NAMED names the first, and how many follow."""
+    names: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        names.setdefault(why, []).append(name)
+    return [f"{_some(each)} ({why})" for why, each in names.items()]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= NAMED else f"{names[0]} and {len(names) - 1} more"
