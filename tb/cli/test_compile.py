@@ -157,6 +157,12 @@ def test_batch_norms_and_the_host_s_parameters_are_said_to_stay():
         )
 
 
+def test_a_norm_that_the_hardware_could_have_has_its_reason():
+    module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, affine=False), nn.Flatten(), nn.Linear(144, 10))
+    (island,) = graph_of(module, (1, 8, 8), BATCH, replace(preset("ecp5"), batch_norm=True)).islands
+    assert island.reasons == (("batch_norm", "it has no gamma and beta"),)
+
+
 def test_each_operator_of_the_host_has_its_reason(adagp, tmp_path):
     (tmp_path / "hosted.py").write_text(
         "from torch import nn\ndef hosted(shape, n_classes):\n"
