@@ -168,10 +168,15 @@ class _Builder:
             yield units[ready]
 
     def _read(self, node: fx.Node) -> list[fx.Node]:
-        """The values that the layer which ends in a node reads, the one that it computes from first."""
+        """The values that the layer which ends in a node reads, the one that it computes from first.
+
+        Of an addition that is an argument, if one is, as only operand A can be in the ring of inputs.
+        """
         nodes = self.fused.get(node, [node])
         read = [each for part in nodes for each in self.partition.operands(part) if each not in nodes]
-        return read if len(nodes) > 1 else sorted(read, key=lambda each: each not in self.captured.inputs)
+        if self.partition.layers[nodes[0]].weighted:
+            return read
+        return sorted(read, key=lambda each: each not in self.captured.inputs)
 
     def _node(self, node: fx.Node) -> Layer | Join:
         layer = self.partition.layers[node]

@@ -209,3 +209,13 @@ def test_capture_leaves_the_module_as_it_was():
     graph_of(module, SHAPE, BATCH, TINY)
     assert not module.norm.training and not module.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
+
+
+def test_an_argument_that_is_added_is_operand_a():
+    """The only operand that can be in the ring of inputs, after a ReLU became part of the sum too."""
+    found = graph(
+        lambda m, x: m.last(functional.relu(m.pool(x) + x)), pool=nn.AvgPool2d(3, 1, 1), last=nn.Conv2d(3, 4, 8)
+    )
+    (added,) = [layer for layer in found.layers if len(layer.inputs) == 2]
+    assert added.relu and added.inputs == ("input", "pool.AvgPool2d.output")
+    assert compile_network(found, BATCH, TINY).program

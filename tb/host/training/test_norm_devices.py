@@ -19,8 +19,8 @@ MEMORY, SEED, BATCH, CLASSES = 16 << 20, 13, 4, 3
 NETWORKS = {
     "resnet20": ((3, 4, 4), lambda: build_model("resnet20", (3, 4, 4), CLASSES, SEED)),
     "densenet-small": ((3, 8, 8), lambda: build_model("densenet-small", (3, 8, 8), CLASSES, SEED)),
-    "random 5": ((2, 8, 8), lambda: RandomGraph(5, 11, 2, 8, CLASSES)),
-    "random 22": ((2, 8, 8), lambda: RandomGraph(22, 12, 2, 8, CLASSES)),
+    "random 12": ((2, 8, 8), lambda: RandomGraph(12, 12, 2, 8, CLASSES)),
+    "random 28": ((2, 8, 8), lambda: RandomGraph(28, 12, 2, 8, CLASSES)),
 }
 
 
