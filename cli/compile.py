@@ -98,19 +98,19 @@ def compile_network(
 def _stage(name: str, network: "Network", options: NetworkOptions) -> str:
     """A stage as text."""
     if name == "capture":
-        return _captured(options)
+        return _captured(options, network.config.matmul)
     if name == "graph":
         return network.compiled.graph.describe()
     return _memory(network) if name == "memory" else network.program.listing()
 
 
-def _captured(options: NetworkOptions) -> str:
+def _captured(options: NetworkOptions, products: bool) -> str:
     """The captured operators, one a line; of chains of the machine's layers too, which are compiled without."""
     import torch
 
     from ..host.compiler.capture import capture
 
-    return capture(options.module(), (torch.zeros(options.batch, *options.image),)).describe()
+    return capture(options.module(), (torch.zeros(options.batch, *options.image),), products).describe()
 
 
 def _total(found: list["Cost"]) -> dict[str, int]:

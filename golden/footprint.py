@@ -41,10 +41,10 @@ def _window_rows(size: int, out: int, kernel: int, stride: int, pad: int) -> int
     return min(size, (out - 1) * stride + kernel - pad)
 
 
-def _rows(g: Command, unit: int, address: int, bias: int) -> Runs:
+def _rows(g: Command, place: Operand, bias: int) -> Runs:
     """Filters with or without their biases."""
-    filter_elements = g.r * g.s * filter_channels(g.opcode, g.c)
-    return Runs(address, (filter_elements + bias) * unit, g.q, (filter_elements + 1) * unit)
+    filter_elements, unit = g.r * g.s * filter_channels(g.opcode, g.c), place.element_bytes
+    return Runs(place.address, (filter_elements + bias) * unit, g.q, (place.pitch or filter_elements + 1) * unit)
 
 
 def _images(g: Command, place: Operand) -> Runs:
@@ -59,7 +59,7 @@ def _images(g: Command, place: Operand) -> Runs:
 def _result(g: Command, place: Operand) -> Runs:
     """An operand shaped like the result of a compute command."""
     if g.opcode in BACKWARD_WEIGHTS:
-        return _rows(g, place.element_bytes, place.address, g.bias)
+        return _rows(g, place, g.bias)
     return _images(g, place) if len(place.shape) > 2 else _table(place)
 
 
@@ -110,7 +110,7 @@ def reads(command: Command, config: Config, a_base: int) -> dict[str, Runs]:
     elif g.opcode != Opcode.REORGANISE:
         found["a"] = _images(g, places["a"])
     if g.opcode in WITH_FILTERS:
-        found["b"] = _rows(g, unit, g.b_addr, g.bias if g.opcode in (Opcode.FORWARD, Opcode.DEPTHWISE) else 0)
+        found["b"] = _rows(g, places["b"], g.bias if g.opcode in (Opcode.FORWARD, Opcode.DEPTHWISE) else 0)
     elif g.opcode in (*BACKWARD_WEIGHTS, Opcode.MAXPOOL_BACKWARD):
         found["b"] = _images(g, places["b"])
     return found | {name: _result(g, places[name]) for name in ("c", "d") if name in places}

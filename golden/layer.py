@@ -1,7 +1,7 @@
 """Whole layers on NHWC tensors: what one compute command does, in one direction.
 
-Weights and their gradients are one row per filter, ``[q, r*s*c + 1]``, the bias last. A shape ``g`` is
-anything with a command's geometry fields.
+Weights and their gradients are one row per filter, ``[q, r*s*c + 1]``, the bias last, or without biases one less. A
+shape ``g`` is anything with a command's geometry fields.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,14 +44,14 @@ def forward(x_NHWC: np.ndarray, w_K: np.ndarray, g) -> np.ndarray:
     """``x`` convolved with the filters, bias left out: int64 ``[n, oh, ow, q]``."""
     y = np.empty((g.n, g.oh, g.ow, g.q), np.int64)
     for part in _images(g):
-        y[part] = matmul(im2col(x_NHWC[part], g), w_K[:, :-1].T).reshape(-1, g.oh, g.ow, g.q)
+        y[part] = matmul(im2col(x_NHWC[part], g), w_K[:, : g.r * g.s * g.c].T).reshape(-1, g.oh, g.ow, g.q)
     return y
 
 
 def backward_data(dy_NHWK: np.ndarray, w_K: np.ndarray, g) -> np.ndarray:
     """Gradient of ``x`` from that of ``y``: int64 ``[n, h, w, c]``."""
     dx = np.empty((g.n, g.h, g.w, g.c), np.int64)
-    filters = w_K[:, :-1].reshape(g.q, g.r * g.s, g.c).swapaxes(0, 1)
+    filters = w_K[:, : g.r * g.s * g.c].reshape(g.q, g.r * g.s, g.c).swapaxes(0, 1)
     for part in _images(g):
         taps = matmul(dy_NHWK[part].reshape(-1, g.q), filters).reshape(g.r, g.s, -1, g.oh, g.ow, g.c)
         dx[part] = col2im(taps, g)

@@ -19,6 +19,7 @@ from ..spec.opcodes import (
     UPDATES,
     built,
 )  # fmt: skip
+from ..spec.operands import filter_pitch
 
 __all__ = ["validate"]
 
@@ -61,9 +62,14 @@ def _geometry(command: Command, config: Config) -> ErrorCode:
     if g.opcode in NORMS and (g.r, g.s, g.stride, g.oh, g.ow) != (1, 1, 1, g.h, g.w):
         return ErrorCode.BAD_GEOMETRY
     channels = g.c if g.opcode in BACKWARD else g.q
-    if g.opcode not in _SUMS_OF_PIXELS and any(0 < pitch < channels for pitch in (g.c_pitch, g.d_pitch)):
+    if g.opcode not in _SUMS_OF_PIXELS and any(0 < pitch < channels for pitch in _added_pitches(g, config)):
         return ErrorCode.BAD_GEOMETRY
     return _sizes(command, config)
+
+
+def _added_pitches(command: Command, config: Config) -> tuple[int, int]:
+    """Pitches of operands C and D."""
+    return command.c_pitch, 0 if filter_pitch(command, config) else command.d_pitch
 
 
 def _sizes(command: Command, config: Config) -> ErrorCode:
@@ -73,7 +79,8 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
     filter_elements = taps * g.c
     channels = g.q if g.opcode == Opcode.BACKWARD_DATA else 1 if g.opcode in DEPTHWISE else g.c
     reduction = g.n * g.oh * g.ow if g.opcode in (*BACKWARD_WEIGHTS, *_COUNT_VALUES) else taps * channels
-    if max(filter_elements, reduction) >= _PRODUCT:
+    apart = filter_pitch(g, config)
+    if max(filter_elements, reduction) >= _PRODUCT or (apart and (g.bias or apart < filter_elements)):
         return ErrorCode.BAD_GEOMETRY
     longest = config.max_values if g.opcode in NORMS else config.max_reduction
     if g.opcode not in POOLS and reduction > longest:
@@ -95,9 +102,9 @@ def _sizes(command: Command, config: Config) -> ErrorCode:
     big, small = g.n * g.h * g.w, g.n * g.oh * g.ow
     tensors = [big * max(g.c, g.x_pitch), small * max(g.q, g.y_pitch)]
     if g.opcode not in _SUMS_OF_PIXELS:
-        tensors.append((big if g.opcode in BACKWARD else small) * max(g.c_pitch, g.d_pitch))
+        tensors.append((big if g.opcode in BACKWARD else small) * max(_added_pitches(g, config)))
     if g.opcode not in (*POOLS, *NORMS):
-        tensors.append(g.q * ((taps if g.opcode in DEPTHWISE else filter_elements) + 1))
+        tensors.append(g.q * (apart or (taps if g.opcode in DEPTHWISE else filter_elements) + 1))
     return ErrorCode.BAD_GEOMETRY if max(tensors) * config.operand_bytes >= _PRODUCT else ErrorCode.NONE
 
 

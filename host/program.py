@@ -10,7 +10,7 @@ import numpy as np
 from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase, command_field
 from ..spec.config import VERSION, Config
 from ..spec.numerics import SLOPE_BITS
-from ..spec.opcodes import BACKWARD, POOLS, UPDATES
+from ..spec.opcodes import BACKWARD, GEMMS, POOLS, UPDATES
 from ..spec.operands import WAITS
 
 __all__ = ["ALIGNMENT", "AssemblerError", "Line", "Program", "describe", "disassemble", "header"]
@@ -154,6 +154,8 @@ def _shape(c):
         yield f"stride {c.stride}"
     if c.pad_y or c.pad_x:
         yield f"pad {c.pad_y},{c.pad_x}"
+    if c.opcode in GEMMS and c.c_mode != CMode.ADD_MASK and c.d_pitch:
+        yield f"filters {c.d_pitch} apart"
     if c.const_mantissa:
         yield f"times {c.const_mantissa}*2^{c.const_exponent}"
     yield from (name for name in _FLAGS if getattr(c, name))

@@ -181,7 +181,14 @@ FIELDS = (
     Field("bound_mantissa", 27, 0, 16, "epilogue: mantissa of the bound of results (MASK: of C); 0: none"),
     Field("bound_exponent", 27, 16, 8, "epilogue: exponent of the bound", signed=True),
     Field("slope", 28, 0, 16, "epilogue: factor, in 2^-16, of results that relu or MASK would make 0"),
-    Field("d_pitch", 29, 0, 24, "compute: operands from a pixel of operand D to the next one; 0: as the result"),
+    Field(
+        "d_pitch",
+        29,
+        0,
+        24,
+        "compute: operands from a pixel of operand D to the next one; 0: as the result. GEMM without"
+        " D, with Config.matmul: operands from a filter to the next one, without biases; 0: as a layer's filters",
+    ),
     Field("wait_predictor", 22, 0, 16, "predictor's commands of this batch (executed ones) to complete first"),
     Field("c_id", 23, 0, 16, "tensor number of operand C"),
     Field("out_id", 23, 16, 16, "tensor number of the result"),

@@ -14,7 +14,7 @@ __all__ = ["FAMILIES", "SWITCHES", "VARIANTS", "VERSION", "Config"]
 VERSION = 0x0002_0000
 """Version of the hardware/software contract (major in the upper half word)."""
 
-SWITCHES = ("depthwise", "batch_norm", "clamps")
+SWITCHES = ("depthwise", "batch_norm", "clamps", "matmul")
 """Fields that build hardware for further operators."""
 FAMILIES = ("ecp5", "ice40", "xilinx")
 """FPGA families whose own blocks generated Verilog may contain."""
@@ -31,16 +31,15 @@ class Config:
     """One accelerator: PE array, scratchpads, port, clock.
 
     Widths are in bits, depths in words. A word of the A, B or C scratchpad holds ``banks`` operands, a word of the
-    accumulator holds ``cols`` psums. Each scratchpad and the accumulator have two halves of the given depth (double
-    buffering).
+    accumulator holds ``cols`` psums. Each scratchpad and the accumulator have two halves of the given depth.
 
     Variants other than ``baseline`` can predict gradients of layers with up to ``n_filters`` filters of up to
     ``n_predicted`` weights. With ``random_signs`` they can also change the signs at random, for comparison. Only
     ``max`` has an array of its own for this, of ``predictor_rows`` by ``predictor_cols``; a core where these are 0 is
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
-    SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), and bounds and
-    slopes of ReLUs.
+    SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), bounds and
+    slopes of ReLUs, and products of two activations.
 
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
@@ -70,6 +69,7 @@ class Config:
     depthwise: bool = False
     batch_norm: bool = False
     clamps: bool = False
+    matmul: bool = False
     variant: str = "baseline"
 
     def __post_init__(self):
@@ -284,8 +284,7 @@ class Config:
     def from_dict(cls, data: dict) -> "Config":
         """Inverse of :meth:`to_dict`; raises ConfigError for unknown or missing fields."""
         known = {f.name for f in fields(cls)}
-        unknown = sorted(set(data) - known)
-        if unknown:
+        if unknown := sorted(set(data) - known):
             raise ConfigError(f"unknown field {unknown[0]!r}; known fields: {', '.join(sorted(known))}")
         try:
             return cls(**{**data, "dram": DramPart(**data["dram"])})
@@ -295,6 +294,7 @@ class Config:
     @property
     def config_hash(self) -> int:
         """32-bit digest of everything that decides whether a program fits this accelerator."""
-        data = {k: v for k, v in self.to_dict().items() if k not in ("name", "clock_hz", "dram", "variant")}
+        unhashed = ("name", "clock_hz", "dram", "variant", *["matmul"] * (not self.matmul))  # without it: as ever
+        data = {k: v for k, v in self.to_dict().items() if k not in unhashed}
         text = json.dumps([VERSION, data], sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")

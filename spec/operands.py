@@ -15,10 +15,12 @@ from .norm import (
     WEIGHT_PLANES,
     planes,
 )
-from .opcodes import BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, MAXIMA, NORM_APPLIES, NORMS, UPDATES, WITH_FILTERS
+from .opcodes import BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, GEMMS, MAXIMA, NORM_APPLIES, NORMS, UPDATES, WITH_FILTERS
 from .residues import residues
 
-__all__ = ["WAITS", "Operand", "counted", "filter_channels", "in_place", "macs", "operands", "outputs"]
+__all__ = [
+    "WAITS", "Operand", "counted", "filter_channels", "filter_pitch", "in_place", "macs", "operands", "outputs",
+]  # fmt: skip
 
 _TABLES: dict[Opcode, dict[str, int]] = {
     Opcode.NORM_SUMS: {"out": planes(SUMS_ROW)},
@@ -76,12 +78,12 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
             del sizes["a"]
         places = {"a": a_base, "b": g.b_addr, "c": g.c_addr, "d": g.d_addr, "out": g.out_addr}
         return {name: Operand(places[name], (g.count,), sizes[name]) for name in sizes}
-    depth = filter_channels(g.opcode, g.c)
-    x, y, filters = (g.n, g.h, g.w, g.c), (g.n, g.oh, g.ow, g.q), (g.q, g.r * g.s * depth + 1)
+    depth, apart = filter_channels(g.opcode, g.c), filter_pitch(g, config)
+    x, y, filters = (g.n, g.h, g.w, g.c), (g.n, g.oh, g.ow, g.q), (g.q, g.r * g.s * depth + (not apart))
     out = filters if g.opcode in BACKWARD_WEIGHTS else x if g.opcode in BACKWARD else y
 
     def place(address, shape, own_pitch=0):
-        pitch = g.y_pitch if shape is y else g.x_pitch if shape is x else 0
+        pitch = g.y_pitch if shape is y else g.x_pitch if shape is x else apart
         return Operand(address, shape, operand, own_pitch if own_pitch and shape is not filters else pitch)
 
     found = {"out": place(g.out_addr, out)}
@@ -108,6 +110,12 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
 def filter_channels(opcode: Opcode, channels: int) -> int:
     """Channels of a filter of a command with ``channels`` input channels."""
     return 1 if opcode in DEPTHWISE else channels
+
+
+def filter_pitch(command: Command, config: Config) -> int:
+    """Operands from a filter to the next one in a GEMM whose filters have no biases between them; 0 for others."""
+    apart = config.matmul and command.opcode in GEMMS and command.c_mode != CMode.ADD_MASK
+    return command.d_pitch if apart else 0
 
 
 def counted(command: Command) -> str:

@@ -95,6 +95,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     ),
     "Linear layers and products": (
         _of(nn.Linear, 4, 6, rows=True), _of(nn.Linear, 8, 6), _of(torch.matmul, X, Y, rows=False),
+        Example(lambda x, y: x @ y.transpose(1, 2), (X, Y), rows=True, shown="x @ y.transpose(1, 2)"),
         _of(functional.scaled_dot_product_attention, X, Y, Y, rows=True),
         _of(nn.TransformerEncoderLayer, 4, 2, 8, 0.1, batch_first=True, rows=True),
     ),
@@ -168,9 +169,9 @@ class _Part(nn.Module):
         return result[0] if isinstance(result, tuple) else result
 
 
-def _captured(example: Example) -> Captured:
+def _captured(example: Example, products: bool = False) -> Captured:
     shape = (BATCH, 6, CHANNELS) if example.rows else (BATCH, 3, SIDE, SIDE)
-    return capture(_Network(example), (torch.zeros(shape),))
+    return capture(_Network(example), (torch.zeros(shape),), products)
 
 
 def place(captured: Captured, config: Config) -> tuple[str, str]:
@@ -191,12 +192,12 @@ def _designs() -> Iterator[tuple[str, Config]]:
 
 
 def _row(example: Example, designs: Sequence[tuple[str, Config]]) -> tuple[str, str, str]:
-    captured = _captured(example)
-    found = {name: place(captured, config) for name, config in designs}
+    captured = {products: _captured(example, products) for products in (False, True)}
+    found = {name: place(captured[config.matmul], config) for name, config in designs}
     where, why = found[""]
-    switch = next((name for name, (there, _) in found.items() if there == "device"), "")
+    switch, there = next(((name, there) for name, (there, _) in found.items() if there != "host"), ("", ""))
     if where == "host" and switch:
-        where, why = f"with `{switch}`", ""
+        where, why = f"with `{switch}`" + (", device and host" if there != "device" else ""), ""
     return f"`{example.text}`{', rows' * example.rows}", where, why
 
 

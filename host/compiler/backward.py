@@ -17,6 +17,7 @@ from .joins import Join, Part, firsts
 from .layer_steps import clamp_fields, input_gradient_step, sum_step, weight_gradient_steps
 from .lowering import Kind, Layer
 from .norm_steps import backward_steps
+from .products import Product, product_steps, shared_gradients
 from .tensors import loss_gradient
 
 __all__ = ["Backward"]
@@ -53,6 +54,8 @@ class Backward:
         self._wanted = self._trained_values()
         self._total = self._contributions()
         self._left = self._total.copy()  # gradients of each value that are still to come
+        active = (node for node in reversed(graph.products) if self._total[node.output])
+        self._shared = shared_gradients(active, graph.values, self._wanted)
         self._sums: dict[str, str] = {}  # the tensor with the sum so far, by value
 
     def _trained_values(self) -> set[str]:
@@ -84,6 +87,8 @@ class Backward:
             if any(name in self._sums for name in outputs(node)):
                 if isinstance(node, Join):
                     yield from self._join(node)
+                elif isinstance(node, Product):
+                    yield from self._product(node)
                 else:
                     yield from self._island(node) if isinstance(node, Island) else self._layer(node)
 
@@ -111,13 +116,35 @@ class Backward:
                     self._free.add(part)
                 yield from self._pass_on(name, part)
 
+    def _dense(self, node: Layer | Product) -> Iterator[Step]:
+        """The gradient of a node's result becomes one without gaps."""
+        if (gradient := self._sums[node.output]) in self.slices | self.stacked | self.gapped:
+            dense = self._sums[node.output] = f"{node.name}.gradient.dense"
+            self.gradients[dense] = node.output
+            yield self._elementwise(node.output, gradient, dense, CMode.NONE)
+
+    def _product(self, product: Product) -> Iterator[Step]:
+        """Each operand's gradient is a product too; those that are parts of one value make one gradient."""
+        yield from self._dense(product)
+        for number, value in enumerate(product.inputs):
+            if value not in self._wanted:
+                continue
+            shared = self._shared[product.name, number]
+            if shared.tensor not in self.gradients:
+                self.gradients[shared.tensor] = value
+                yield from shared.zeros(product.name)
+            multiplication = product.gradient(number, self._sums[product.output], shared.tensor)
+            yield from product_steps(multiplication, BACKPROPAGATION)
+            shared.left -= 1
+            if shared.left:
+                self._left[value] -= 1
+            else:
+                yield from self._pass_on(value, shared.tensor)
+
     def _layer(self, layer: Layer) -> Iterator[Step]:
+        if layer.kind is Kind.MAXPOOL:  # its index has no gaps
+            yield from self._dense(layer)
         place, gradient = self._places[layer.name], self._sums[layer.output]
-        if layer.kind is Kind.MAXPOOL and gradient in self.slices | self.stacked | self.gapped:  # its index has no gaps
-            dense = f"{layer.name}.gradient.dense"
-            self.gradients[dense] = layer.output
-            yield self._elementwise(layer.output, gradient, dense, CMode.NONE)
-            gradient = dense
         if layer.kind is Kind.NORM:
             yield from backward_steps(layer, place, gradient)
         value, alike = layer.inputs[0], layer.kind is Kind.AVGPOOL and (layer.addend or layer.copies)

@@ -14,6 +14,7 @@ from .joins import Join, Part
 from .layer_steps import forward_step
 from .lowering import Kind, Layer
 from .norm_steps import constants_steps
+from .products import Product, product_steps
 from .tensors import loss_gradient
 
 __all__ = ["Batch", "batch_steps"]
@@ -68,6 +69,8 @@ def _batch(graph: Graph, source: GradientSource, backward: Backward, batch: int)
             continue
         if isinstance(node, Island):
             yield Stop("forward", node, source.forward_phases, node.inputs, node.outputs)
+        elif isinstance(node, Product):
+            yield from product_steps(node.forward(), source.forward_phases)
         else:
             place = places[node.name]
             if node.kind is Kind.NORM:

@@ -1,8 +1,11 @@
-"""The program of the batch that calibrates, if tensors are concatenated.
+"""The program of the batch that calibrates, if tensors are concatenated or multiplied.
 
 Calibration finds a tensor's exponent from one command. The parts of a whole share one exponent, but come from several,
 of which the later ones depend on the earlier. So in this batch each part gets an exponent of its own, and then the
 program stops: the host joins the part to those that are there, at the larger of the two exponents.
+
+A product's result comes from several commands too. Before them the program stops, and the host sets the exponent that
+the largest of all their results needs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,9 +31,18 @@ def calibrating(graph: Graph, steps: Iterable[Step], stops: Iterable[Stop]) -> t
 
 def _joined(graph: Graph, steps: Iterable[Step], stops: Iterator[Stop]) -> Iterator[tuple[Step, Stop | None]]:
     there: dict[str, list[str]] = {}  # parts that are joined already, by whole
+    multiplied: set[str] = set()  # results of products that have begun
     ahead = [step for step in steps if step.phases & WITH_LOSS]
     for place, step in enumerate(ahead):
         written = step.operands.get("out", "")
+        if step.product is not None:
+            if not place or ahead[place - 1].product is not step.product:
+                reads = step.product.a.tensor, step.product.b.tensor, *[written] * (written in multiplied)
+                stop = Stop("product", None, step.phases, reads, (written,), step.product)
+                yield Step(Opcode.HOST, step.phases, name=step.name), stop
+                multiplied.add(written)
+            yield replace(step, fields={**step.fields, "track": 0}), None
+            continue
         if step.opcode == Opcode.REORGANISE and ahead[place - 1].operands.get("out") in graph.parts:
             written = ahead[place - 1].operands["out"]
             yield replace(step, numbers={**step.numbers, "a": joining(graph.parts[written].of)}), None

@@ -13,6 +13,7 @@ import torch
 from torch import fx, nn
 
 from .capture_guards import check_operator, check_statistics, own_gradients_refused, stop_gradients
+from .decompositions import PRODUCTS
 from .gradient_check import check_gradients, innermost
 from .lowering import LoweringError
 from .module_checks import Refused, check_module, check_parameters
@@ -55,10 +56,11 @@ class Captured:
         return "\n".join(lines)
 
 
-def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
+def capture(module: nn.Module, args: tuple[Any, ...], products: bool = False) -> Captured:
     """The operators that ``module`` executes on ``args`` when it trains; raises LoweringError.
 
-    Parts in evaluation mode of a module in training mode stay in evaluation mode.
+    Parts in evaluation mode of a module in training mode stay in evaluation mode. With ``products``, attention is
+    captured as the products and the softmax that it consists of.
     """
     owners: dict[int, tuple[str, nn.Parameter]] = {}
     for name, part in module.named_modules(remove_duplicate=False):
@@ -68,18 +70,18 @@ def capture(module: nn.Module, args: tuple[Any, ...]) -> Captured:
             check_parameters(part, owners, name, shared=True)
         except Refused as refused:
             raise LoweringError(f"{name or 'the network'} ({type(part).__name__}): {refused}") from None
-    return _exported(module, args, training=True)
+    return _exported(module, args, training=True, products=products)
 
 
-def capture_evaluation(module: nn.Module, args: tuple[Any, ...]) -> Captured:
+def capture_evaluation(module: nn.Module, args: tuple[Any, ...], products: bool = False) -> Captured:
     """The operators that a module which :func:`capture` takes executes in evaluation; raises LoweringError."""
     try:
-        return _exported(module, args, training=False)
+        return _exported(module, args, training=False, products=products)
     except LoweringError as refused:
         raise LoweringError(f"in evaluation, {refused}") from None
 
 
-def _exported(module: nn.Module, args: tuple[Any, ...], training: bool) -> Captured:
+def _exported(module: nn.Module, args: tuple[Any, ...], training: bool, products: bool) -> Captured:
     modes = {part: part.training for part in module.modules()}
     fixed = [part for part, mode in modes.items() if module.training and not mode]
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
@@ -91,7 +93,7 @@ def _exported(module: nn.Module, args: tuple[Any, ...], training: bool) -> Captu
             with _quiet():
                 program = torch.export.export(module, args)
                 stop_gradients(program, trained)
-                program = program.run_decompositions({})
+                program = program.run_decompositions(PRODUCTS if products else {})
             captured = _captured(program, module)
             if training:
                 unused = next((name for name in captured.parameters.values() if name in captured.unused), None)

@@ -107,7 +107,7 @@ def compile_network(
         )
     steps = {"program": work.steps, **gradients.programs()}
     stops = {"program": work.stops}
-    if graph.parts:
+    if graph.parts or graph.products:
         steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, work.steps, work.stops)
     differ = gradients.has_gp or any(layer.kind is Kind.NORM for layer in layers)
     lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}

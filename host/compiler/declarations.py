@@ -13,6 +13,7 @@ from .graph import Graph
 from .islands import Island
 from .joins import Join, Part
 from .lowering import Kind, Layer
+from .products import Product
 from .quantise import operand_type
 from .tensors import Tensor, joining, layer_tensor, loss_gradient
 
@@ -39,6 +40,8 @@ def declarations(
             yield own.part(node.output, node.output, graph.parts[node.output].of)
         elif isinstance(node, Layer):
             yield own.value("activations", node.output, copied=node.inputs[0] if graph.copies(node) else "")
+        elif isinstance(node, Product):
+            yield own.value("activations", node.output)
         if isinstance(node, Layer):
             yield from own.of_layer(node)
     written = {name for stop in work.stops if stop.kind == "backward" for name in stop.writes}

@@ -6,6 +6,7 @@ from .graph import Graph, outputs
 from .islands import Island
 from .joins import Join, Node
 from .lowering import Kind
+from .products import Product
 
 __all__ = ["dot"]
 
@@ -46,6 +47,8 @@ def _results(graph: Graph) -> list[str]:
 def _label(node: Node) -> str:
     if isinstance(node, Join):
         return f"{node.name}\njoin"
+    if isinstance(node, Product):
+        return f"{node.name}\n{len(node.places[0].firsts)} of {node.rows}x{node.inner}x{node.columns}"
     if isinstance(node, Island):
         more = len(node.operators) - SHOWN
         rest = [f"and {more} more"] if more > 0 else []

@@ -17,8 +17,10 @@ from .joins import Join, Node, placed
 from .lowering import KNOWN, Kind, Layer, LoweringError, lower
 from .operators import weights_of
 from .partition import Partition
+from .products import Product
 from .reasons import why_on_host
 from .values import INPUT, Input, Value, inputs_of, output_name
+from .weight_parts import rows_of, torn
 
 __all__ = ["build_graph", "graph_of"]
 
@@ -54,13 +56,19 @@ def known_types(module: nn.Module) -> bool:
 
 def build_graph(module: nn.Module, args: tuple[torch.Tensor, ...], config: Config) -> Graph:
     """The graph of a network that trains on arguments like ``args``; raises LoweringError."""
-    captured = capture(module, args)
+    captured = capture(module, args, config.matmul)
     batch = args[0].shape[0]
     modules = dict(module.named_modules())
-    evaluation, hosted = Evaluation(captured, capture_evaluation(module, args)), set[fx.Node]()
-    while unlike := evaluation.unlike(partition := Partition(captured, batch, config, frozenset(hosted))):
-        hosted |= unlike
+    evaluation, hosted = Evaluation(captured, capture_evaluation(module, args, config.matmul)), dict[fx.Node, str]()
+    while more := _hosted(partition := Partition(captured, batch, config, hosted), evaluation):
+        hosted |= more
     return _Builder(captured, partition, evaluation, modules).graph()
+
+
+def _hosted(partition: Partition, evaluation: Evaluation) -> dict[fx.Node, str]:
+    """Layers that must be the host's, and why."""
+    unlike = dict.fromkeys(evaluation.unlike(partition), "evaluation computes something else")
+    return unlike | torn(partition.layers, partition.captured)
 
 
 @dataclass
@@ -127,12 +135,13 @@ class _Builder:
         partition, layers = self.partition, self.partition.layers
 
         def alone(before: fx.Node, node: fx.Node) -> bool:
-            able = before in layers and layers[before].kind is not Kind.JOIN and before not in results
+            able = before in layers and before not in results
+            able = able and layers[before].kind not in (Kind.JOIN, Kind.PRODUCT)
             return able and partition.users(before) == {node}
 
         for node, layer in layers.items():
             both = partition.operands(node)
-            if layer.kind is Kind.JOIN:
+            if layer.kind in (Kind.JOIN, Kind.PRODUCT):
                 continue
             if len(both) > 1:
                 pairs = [(one, other) for one, other in (both, both[::-1]) if other is not one]
@@ -178,8 +187,13 @@ class _Builder:
             return read
         return sorted(read, key=lambda each: each not in self.captured.inputs)
 
-    def _node(self, node: fx.Node) -> Layer | Join:
-        layer = self.partition.layers[node]
+    def _node(self, node: fx.Node) -> Layer | Join | Product:
+        layer, products = self.partition.layers[node], self.partition.products
+        if layer.kind is Kind.PRODUCT:
+            name = self.names.name(products.own[node])
+            self._declare(node, output_name(name))
+            one, other = (self.value[each] for each in products.sources[node])
+            return Product(name, (one, other), products.places[node], *products.sizes[node])
         if layer.kind is not Kind.JOIN:
             return self._layer(node)
         name = self.names.name(node)
@@ -189,7 +203,8 @@ class _Builder:
     def _layer(self, node: fx.Node) -> Layer:
         own = self.fused.get(node, [node])[0]
         layer, name = self.partition.layers[own], self.names.name(own)
-        parameters = [self.captured.parameters[arg.name] for arg in weights_of(own)]
+        rows = [rows_of(arg, self.captured) for arg in weights_of(own)]
+        parameters = [each.parameter for each in rows if each is not None]
         value = self._declare(node, output_name(name))
         if own is not node:
             self.values[value] = replace(self.values[value], shape=tuple(self.partition.bases[own][2]))
@@ -252,7 +267,9 @@ class _Builder:
             names = (*node.parameters, *node.buffers) if isinstance(node, Island) else node.parameters
             for parameter in filter(None, names):
                 other = owners.setdefault(parameter, node)
-                if other is not node and not (isinstance(node, Island) and isinstance(other, Island)):
+                parts = isinstance(node, Layer) and isinstance(other, Layer) and node.first_row != other.first_row
+                islands = isinstance(node, Island) and isinstance(other, Island)
+                if other is not node and not parts and not islands:
                     raise LoweringError(
                         f"{node.name} uses {parameter}, as {other.name} does: shared weights aren't supported"
                     )

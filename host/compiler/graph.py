@@ -8,6 +8,7 @@ from math import prod
 from .islands import Island
 from .joins import Join, Node, Part
 from .lowering import Kind, Layer
+from .products import Product
 from .tensors import INPUT, layer_tensor
 from .values import Value
 
@@ -40,6 +41,11 @@ class Graph:
         return [node for node in self.nodes if isinstance(node, Layer)]
 
     @property
+    def products(self) -> list[Product]:
+        """The products of two values, which the machine computes too."""
+        return [node for node in self.nodes if isinstance(node, Product)]
+
+    @property
     def islands(self) -> list[Island]:
         """The nodes that the host computes."""
         return [node for node in self.nodes if isinstance(node, Island)]
@@ -70,10 +76,11 @@ class Graph:
                       for names in (node.inputs, outputs(node))]  # fmt: skip
             if isinstance(node, Join):
                 macs, elements, what = 0, 0, f"device {node.name} join"
+            elif isinstance(node, Product):
+                macs, what = node.macs, f"device {node.name} product"
             elif isinstance(node, Layer):
-                n = self.values[node.output].memory_shape[0]
                 macs = (
-                    n * node.oh * node.ow * node.q * (node.filter_elements - 1)
+                    prod(self.values[node.output].memory_shape) * (node.filter_elements - 1)
                     if node.weighted and node.kind is not Kind.NORM
                     else 0
                 )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from ...spec.commands import Opcode, Phase
+from .matrices import Multiplication
 
 __all__ = ["BACKPROPAGATION", "HYPER", "WITH_LOSS", "Step"]
 
@@ -30,6 +31,7 @@ class Step:
     numbers: tensors whose exponents are used instead of the operands' own, by operand; and the tensor of the ``scale``
     offsets: elements from the beginning of an operand's tensor to the first that is used
     name: its owner, if that isn't the layer
+    product: the product that it is a part of
     """
 
     opcode: Opcode
@@ -41,3 +43,4 @@ class Step:
     numbers: dict[str, str] = field(default_factory=dict)
     offsets: dict[str, int] = field(default_factory=dict)
     name: str = ""
+    product: Multiplication | None = None

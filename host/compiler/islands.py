@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ...spec.commands import Phase
+from .matrices import Multiplication
 
 __all__ = ["Function", "Island", "Stop"]
 
@@ -55,7 +56,8 @@ class Island:
 class Stop:
     """A HOST command: why the machine waits, which tensors the host reads and which it writes.
 
-    ``join``: a part of a concatenation and those before it, and the whole. ``forward``: an island's inputs, outputs.
+    ``join``: a part of a concatenation and those before it, and the whole. ``product``: operands of a product, and the
+    result, which is read too if another product has written to it. ``forward``: an island's inputs, outputs.
     ``loss``: the network's results and the loss's gradients. ``backward``: gradients of the island's outputs and of its
     inputs, in their order, "" for one that isn't needed or, of an output, is zero; the inputs themselves are still in
     memory.
@@ -66,3 +68,4 @@ class Stop:
     phases: Phase
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    product: Multiplication | None = None

@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from .islands import Island
 from .lowering import Kind, Layer
+from .products import Product
 from .values import Value, output_name
 
 __all__ = ["Join", "Part", "Placed", "firsts", "placed"]
@@ -42,7 +43,7 @@ class Part:
         return self if outer is None else Part(outer.of, outer.first + self.first).inside(parts)
 
 
-Node = Layer | Island | Join
+Node = Layer | Island | Join | Product
 
 
 @dataclass
@@ -63,10 +64,11 @@ def placed(nodes: Sequence[Node], values: Mapping[str, Value]) -> Placed:
     """Give all inputs of joins a place in a whole, the largest first.
 
     A layer writes to its place, but a MAXPOOL doesn't, for its index would lie there too. An input of another kind, or
-    one that has a place elsewhere, is copied.
+    one that has a place elsewhere or is a product's operand, is copied.
     """
     found = Placed([], dict(values), {})
     producers = {node.output: node for node in nodes if not isinstance(node, Island)}
+    multiplied = {name for node in nodes if isinstance(node, Product) for name in node.inputs}
     copies: dict[str, list[Layer]] = {}
     joins = _nested([node for node in nodes if isinstance(node, Join)])
     changed = {}
@@ -75,7 +77,7 @@ def placed(nodes: Sequence[Node], values: Mapping[str, Value]) -> Placed:
         for number, (name, first) in enumerate(zip(join.inputs, firsts(join, values), strict=True)):
             producer = producers.get(name)
             writes = isinstance(producer, Join) or (isinstance(producer, Layer) and producer.kind is not Kind.MAXPOOL)
-            if not writes or name in found.parts:
+            if not writes or name in found.parts or name in multiplied:
                 copy = _copy(f"{join.name}.copy{number}", values[name])
                 found.values[copy.output] = replace(values[name], name=copy.output)
                 copies.setdefault(join.name, []).append(replace(copy, inputs=(name,)))

@@ -32,6 +32,8 @@ class Kind(Enum):
     """Batch norm."""
     JOIN = "join"
     """A concatenation along channels, which becomes a Join."""
+    PRODUCT = "product"
+    """A product of two values, which becomes a Product."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Layer:
     shape there; ``frozen``: they aren't trained. ``scale`` is the constant of an AVGPOOL. ``inputs`` are names of
     values: the one that it computes from, and perhaps another that is added to the result, before a ReLU. A NORM has
     gamma and beta as parameters, and the names of its running mean, variance and count of batches as ``buffers``.
+    Its filters are the rows of its parameters from ``first_row`` on.
     ``bound``: the most that the ReLU gives, 0 for no bound; ``slope``: its slope below zero, in 2^-SLOPE_BITS.
     """
 
@@ -69,6 +72,7 @@ class Layer:
     momentum: float = 0.0
     bound: float = 0.0
     slope: int = 0
+    first_row: int = 0
 
     @property
     def weighted(self) -> bool:

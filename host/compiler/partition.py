@@ -4,7 +4,7 @@ Operators that the host can repeat (views, and what depends on integers or const
 every island that uses them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,13 @@ from torch import fx
 
 from ...spec.config import Config
 from .capture import Captured, path_of, shape_of
+from .island_groups import island_groups
 from .lowering import Layer
 from .module_checks import Refused
 from .operators import BATCH_NORM, IDENTITIES, RELUS, VIEWS, WEIGHTED, data_of, is_norm, layer_of, weights_of
+from .product_operands import ProductOperands
 from .values import Value
+from .weight_parts import rows_of
 
 __all__ = ["Partition"]
 
@@ -36,8 +39,8 @@ class Partition:
     counters: nodes that change a buffer and depend on no value, by the first node of the island that they belong to
     """
 
-    def __init__(self, captured: Captured, batch: int, config: Config, hosted: frozenset[fx.Node] = frozenset()):
-        self.captured, self.batch, self.config, self.hosted = captured, batch, config, hosted
+    def __init__(self, captured: Captured, batch: int, config: Config, hosted: Mapping[fx.Node, str] | None = None):
+        self.captured, self.batch, self.config, self.hosted = captured, batch, config, hosted or {}
         calls = [node for node in captured.nodes if node.op == "call_function"]
         self.order = {node: place for place, node in enumerate(captured.nodes)}
         live = self._live()
@@ -49,6 +52,7 @@ class Partition:
         self.repeated: set[fx.Node] = set()
         self.host: list[fx.Node] = []
         self.norms: set[fx.Node] = set()
+        self.products = ProductOperands(self)
         self._from_input: set[fx.Node] = set(captured.inputs)
         self._trainable = {node for node in captured.nodes if node.name in captured.parameters}
         self._real = {node for node in captured.inputs if node.meta["val"].dtype.is_floating_point}
@@ -57,9 +61,9 @@ class Partition:
                 self._classify(node)
         for result in captured.results:
             if result not in self.bases or self.bases[result][0].op == "placeholder":
-                self._to_host(result)
+                self.to_host(result)
         self._absorb()
-        self.islands = self._islands()
+        self.islands = island_groups(self)
         self.counters = self._counters()
 
     def base(self, node: fx.Node) -> tuple[fx.Node, bool, tuple[int, ...]] | None:
@@ -68,7 +72,7 @@ class Partition:
 
     def operands(self, node: fx.Node) -> list[fx.Node]:
         """The values in memory that a layer reads."""
-        return [self.bases[arg][0] for arg in data_of(node)]
+        return self.products.sources.get(node) or [self.bases[arg][0] for arg in data_of(node)]
 
     def closure(self, nodes: Iterable[fx.Node]) -> set[fx.Node]:
         """The nodes with all repeated ones that they use."""
@@ -115,12 +119,14 @@ class Partition:
             random = True
         if random:
             self._real.add(node)
+        if self.products.classify(node):
+            return
         views = node.target in VIEWS or (
             getattr(node.target, "__name__", "") == "getitem" and inputs[0] in self.repeated
         )
         if views or (node not in self._real and not (node in self._trainable and node in self._from_input)):
             moving = node.name in self.captured.mutated and node in self._from_input
-            self._to_host(node) if moving else self._repeat(node)
+            self.to_host(node) if moving else self._repeat(node)
             return
         if node.target is BATCH_NORM and self._is_layer(node):
             self.norms.add(node)  # its results are getitem's: the first is a layer, the others are the device's state
@@ -129,7 +135,7 @@ class Partition:
             return
         layer = self._layer(node)
         if layer is None or node.name in self.captured.mutated:
-            self._to_host(node)
+            self.to_host(node)
             return
         self.layers[node] = layer
         _, flat, shape = self.bases[data_of(node)[0]]
@@ -141,7 +147,8 @@ class Partition:
         results = [each for each in norm.users if each.args[1] == 0]
         return len(results) == 1 and self._layer(results[0]) is not None
 
-    def _to_host(self, node: fx.Node) -> None:
+    def to_host(self, node: fx.Node) -> None:
+        """Let the host compute a node."""
         self.repeated.discard(node)
         self.layers.pop(node, None)
         self.host.append(node)
@@ -172,19 +179,20 @@ class Partition:
     def _layer(self, node: fx.Node) -> Layer | None:
         """The layer that computes a node; the host writes an arrangement of values that it reads."""
         if node in self.hosted:
-            self.reasons[node] = "evaluation computes something else"
+            self.reasons[node] = self.hosted[node]
             return None
-        moved = [arg for arg in data_of(node)[:1] if node.target in WEIGHTED and self._arranged(arg)]
+        moved = [arg for arg in data_of(node)[:1] if node.target in WEIGHTED and self.arranged(arg)]
         self.bases |= {arg: (arg, False, shape_of(arg)) for arg in moved}
         layer = self._of_operands(node)
         for arg in moved:
             if layer is None:
                 del self.bases[arg]
             else:
-                self._to_host(arg)
+                self.to_host(arg)
         return layer
 
-    def _arranged(self, arg: Any) -> bool:
+    def arranged(self, arg: Any) -> bool:
+        """True if a node only arranges values, so that the host could write the arrangement."""
         moves = arg in self.repeated and arg in self._real and arg in self._from_input
         return moves and arg not in self.bases and isinstance(arg.meta["val"], torch.Tensor)
 
@@ -194,10 +202,11 @@ class Partition:
             return None
         if any(not self.bases[arg][0].meta["val"].dtype.is_floating_point for arg in data):
             return None
-        weights = weights_of(node)
-        if any(arg.name not in self.captured.parameters or len(arg.users) > 1 for arg in weights):
+        found = [rows_of(arg, self.captured) for arg in weights_of(node)]
+        weights = [rows for rows in found if rows is not None]
+        if len(weights) < len(found) or len({rows.first for rows in weights}) > 1:
             return None
-        frozen = {self.captured.parameters[arg.name] in self.captured.frozen for arg in weights}
+        frozen = {rows.parameter in self.captured.frozen for rows in weights}
         if len(frozen) > 1:
             self.reasons[node] = "only one of its weight and bias is frozen"
             return None
@@ -217,7 +226,7 @@ class Partition:
             return None
         if layer is None or not layer.weighted:
             return layer
-        return replace(layer, frozen=frozen.pop()) if weights else None
+        return replace(layer, frozen=frozen.pop(), first_row=weights[0].first) if weights else None
 
     def _absorb(self) -> None:
         """Elementwise layers between operators of the host go to the host: it has their operands at hand."""
@@ -228,36 +237,9 @@ class Partition:
             users = self.users(node)
             alone = node.target is _CAT or (users and users <= host)
             if alone and not any(each in self.layers for each in self.operands(node)):
-                self._to_host(node)
+                self.to_host(node)
                 host.add(node)
         self.host.sort(key=self.order.__getitem__)
-
-    # --- islands ------------------------------------------------------------------------------------
-
-    def _islands(self) -> list[list[fx.Node]]:
-        """The host's nodes in islands: neighbours are together if no path between them leaves."""
-        owner: dict[fx.Node, list[fx.Node]] = {}
-        for node in self.host:
-            neighbours = []
-            for each in self.sources([node]):
-                island = owner.get(each)
-                if island is not None and island not in neighbours:
-                    neighbours.append(island)
-            neighbours.sort(key=lambda island: -self.order[island[-1]])
-            choices = [neighbours, *([island] for island in neighbours)] if len(neighbours) > 1 else [neighbours]
-            for chosen in choices:
-                members = sorted([*(each for island in chosen for each in island), node], key=self.order.__getitem__)
-                if not chosen or not self._returns(members, owner):
-                    break
-            else:
-                members = [node]
-            for each in members:
-                owner[each] = members
-        found = []
-        for node in self.host:
-            if owner[node][0] is node:
-                found.append(owner[node])
-        return found
 
     def _counters(self) -> dict[fx.Node, list[fx.Node]]:
         """Each belongs to one island: of its module if there is one, else to the first, or to one of its own."""
@@ -271,23 +253,6 @@ class Partition:
                     self.islands.append(island)
                 found.setdefault(island[0], []).append(node)
         return found
-
-    def _returns(self, members: list[fx.Node], owner: dict[fx.Node, list[fx.Node]]) -> bool:
-        """True if a path leaves the members and comes back."""
-        inside, first = set(members), self.order[members[0]]
-        ahead = [each for each in self.sources(members) if each not in inside]
-        seen: set[fx.Node] = set()
-        while ahead:
-            node = ahead.pop()
-            if node in inside:
-                return True
-            if node in seen or node.op == "placeholder":
-                continue
-            group = owner.get(node, [node])
-            seen.update(group)
-            if self.order[group[-1]] > first:
-                ahead += self.sources(group) if node not in self.layers else self.operands(node)
-        return False
 
 
 _MOVING = frozenset({

@@ -15,12 +15,17 @@ from ..compiler.islands import Island, Stop
 from ..devices.device import Device
 from .joining import join
 from .places import Places
+from .product_exponents import settle
 from .state import Hyper, IslandState
 
 __all__ = ["IslandError", "Islands", "Moment", "fixed_threads"]
 
 THREADS = 1
 """Threads of torch in an island: sums in another order have other last bits."""
+
+
+_CALIBRATING = {"join": join, "product": settle}
+"""What the host does at the stops of a batch that calibrates, by kind."""
 
 
 class IslandError(RuntimeError):
@@ -70,6 +75,7 @@ class Islands:
         self.islands: list[Island] = list({s.island.name: s.island for s in stops if s.island is not None}.values())
         self.state = IslandState(self.islands, self.on_host)
         self._numbers = {island.name: number for number, island in enumerate(self.islands)}
+        self._stopping = bool(self.islands or self.compiled.graph.parts or self.compiled.graph.products)
         self.begin(())
 
     def __bool__(self) -> bool:
@@ -102,12 +108,12 @@ class Islands:
 
         Raises DeviceError when the program failed, IslandError for an island whose results can't be stored.
         """
-        while (status := device.wait()) & Status.HOST and (self or self.compiled.graph.parts):
+        while (status := device.wait()) & Status.HOST and self._stopping:
             batch, phase, stop = next(self._coming, (0, 0, None))
             if stop is None:
                 raise IslandError("the program waits at a HOST command that the network has no stop for")
-            if stop.kind == "join":
-                join(stop, self.compiled.tensors, device)
+            if stop.kind in _CALIBRATING:
+                _CALIBRATING[stop.kind](stop, self.compiled.tensors, device)
                 device.resume()
                 continue
             if stop.island is None:
@@ -120,7 +126,7 @@ class Islands:
                 raise IslandError(f"{stop.island.name}, {stop.kind} on the host: {_told(error)}") from error
             self.seconds += time.perf_counter() - began
             device.resume()
-        if (self or self.compiled.graph.parts) and not status & Status.HOST:
+        if self._stopping and not status & Status.HOST:
             left = [stop.kind for _, _, stop in self._coming]
             if left and self._whole:
                 raise IslandError(f"the program ended before its {left[0]} stop")

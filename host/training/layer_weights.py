@@ -1,6 +1,6 @@
 """Layers' weights as rows in memory, from a torch state dict and back, and the names of shared ones."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from ..compiler.islands import Island
 from ..compiler.lowering import Kind, Layer, LoweringError
 from ..compiler.norm_state import export_states, import_states
 
-__all__ = ["canonical_names", "from_rows", "from_statistics", "to_rows", "to_statistics"]
+__all__ = ["canonical_names", "from_rows", "from_statistics", "merged", "to_rows", "to_statistics"]
 
 
 def to_rows(layer: Layer, state: Mapping) -> np.ndarray:
@@ -20,8 +20,9 @@ def to_rows(layer: Layer, state: Mapping) -> np.ndarray:
     weight, bias = layer.parameters
     if layer.kind is Kind.NORM:
         return _finite(layer, np.stack([np.asarray(state[name], np.float64) for name in layer.parameters]))
-    filters = np.asarray(state[weight], np.float64).reshape(shape).transpose(0, 2, 3, 1).reshape(layer.q, -1)
-    biases = np.asarray(state[bias], np.float64) if bias else np.zeros(layer.q)
+    own = slice(layer.first_row, layer.first_row + layer.q)
+    filters = np.asarray(state[weight], np.float64)[own].reshape(shape).transpose(0, 2, 3, 1).reshape(layer.q, -1)
+    biases = np.asarray(state[bias], np.float64)[own] if bias else np.zeros(layer.q)
     return _finite(layer, np.concatenate([filters, biases[:, None]], axis=1))
 
 
@@ -39,6 +40,16 @@ def from_rows(layer: Layer, rows: np.ndarray) -> dict[str, torch.Tensor]:
     filters = rows[:, :-1].reshape(layer.q, layer.r, layer.s, layer.depth).transpose(0, 3, 1, 2)
     found = {weight: torch.from_numpy(filters.reshape(layer.torch_shape).copy())}
     return found | ({bias: torch.from_numpy(rows[:, -1].copy())} if bias else {})
+
+
+def merged(parts: Iterable[tuple[Layer, Mapping[str, torch.Tensor]]]) -> dict[str, torch.Tensor]:
+    """The layers' parts of a state dict as one: rows of a parameter that several layers have come together."""
+    found: dict[str, list[tuple[int, torch.Tensor]]] = {}
+    for layer, state in parts:
+        for name, tensor in state.items():
+            found.setdefault(name, []).append((layer.first_row, tensor))
+    ordered = {name: sorted(each, key=lambda part: part[0]) for name, each in found.items()}
+    return {name: torch.cat([tensor for _, tensor in each]) for name, each in ordered.items()}
 
 
 def to_statistics(layer: Layer, state: Mapping) -> np.ndarray:

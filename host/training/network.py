@@ -24,7 +24,7 @@ from ..islands.tensor_access import read_tensor, write_tensor, zero_tensor
 from ..program import Program
 from .exchange import input_exponent, read_results, write_inputs, write_loss_gradients
 from .gradient_state import GradientState, gradient_state
-from .layer_weights import canonical_names, from_rows, from_statistics, to_rows, to_statistics
+from .layer_weights import canonical_names, from_rows, from_statistics, merged, to_rows, to_statistics
 from .loss import Loss, loss_and_gradients
 
 __all__ = ["Network"]
@@ -161,12 +161,12 @@ class Network:
 
     def state_dict(self, device: Device) -> dict:
         """The master weights and the islands' state as a torch state dict (float64), by the module's names."""
-        state = self.islands.state.state_dict()
+        state, parts = self.islands.state.state_dict(), []
         for layer in self.weighted:
             exponent, _ = device.exponents(self._tensor(layer, "weight").number)
             high, low = (read_tensor(device, self._tensor(layer, part)) for part in ("weight", "low"))
-            rows = join_master(high, low, exponent)
-            state |= from_rows(layer, rows)
+            parts.append((layer, from_rows(layer, join_master(high, low, exponent))))
+        state |= merged(parts)
         for layer in self.normed:
             state |= from_statistics(layer, read_tensor(device, self._tensor(layer, "statistics")))
         return {name: state[canonical].clone() for name, canonical in self._names.items()}

@@ -42,10 +42,24 @@ def check(c, k, m, t):
             t.over_pixels = 1
     if k.normalises:
         norm_kind(c, k, m, t)
-    if t.over_pixels == 0:
+    if k.matmul:
+        pitches(c, k, m, t)
+    elif t.over_pixels == 0:
         channels = c.c if t.backward else c.q
         if (c.c_pitch > 0 and c.c_pitch < channels) or (c.d_pitch > 0 and c.d_pitch < channels):
             m.fail(k.BAD_GEOMETRY)
+
+
+def pitches(c, k, m, t):
+    """Check C's and D's pitch; in a GEMM without operand D, the filters have the latter."""
+    t.filter_pitch = 0
+    t.d_pitch = c.d_pitch
+    if t.pool == 0 and c.c_mode != k.ADD_MASK:
+        t.filter_pitch = c.d_pitch
+        t.d_pitch = 0
+    channels = c.c if t.backward else c.q
+    if t.over_pixels == 0 and ((c.c_pitch > 0 and c.c_pitch < channels) or (t.d_pitch > 0 and t.d_pitch < channels)):
+        m.fail(k.BAD_GEOMETRY)
 
 
 def orient(c, k, m, t):
@@ -92,6 +106,10 @@ def orient(c, k, m, t):
     if t.pool:
         t.oc_tile = t.ic_tile  # one channel loop: the output's
     t.filter_elements = t.taps * c.c + 1
+    if k.matmul and t.filter_pitch > 0:
+        if t.filter_pitch < t.filter_elements - 1 or c.bias:
+            m.fail(k.BAD_GEOMETRY)
+        t.filter_elements = t.filter_pitch
     reduction = c.n * c.oh * c.ow if t.over_pixels else t.taps * t.ic
     if k.convolves_channels and t.depthwise:
         t.filter_elements = t.taps + 1
@@ -169,6 +187,8 @@ def sizes(c, k, m, t):
     if t.in_image * c.n >= k.TENSOR_BYTES or t.out_image * c.n >= k.TENSOR_BYTES:
         m.fail(k.BAD_GEOMETRY)
     added = max(c.c_pitch, c.d_pitch)
+    if k.matmul:
+        added = max(c.c_pitch, t.d_pitch)
     if t.over_pixels == 0 and added * k.operand_bytes * t.out_w * t.out_h * c.n >= k.TENSOR_BYTES:
         m.fail(k.BAD_GEOMETRY)
     if (t.pool == 0 or (k.convolves_channels and t.depthwise)) and t.filter_bytes * c.q >= k.TENSOR_BYTES:

@@ -183,11 +183,13 @@ def test_write_outside_the_memory():
     [(opcode, 16) for opcode in (*LAYERS, *DEPTHWISE)]
     + [(opcode, 8) for opcode in (*LAYERS, *DEPTHWISE) if opcode != Opcode.MAXPOOL],
 )
-@pytest.mark.parametrize("clamps", [False, True])
-def test_random_layers(opcode, width, clamps):
+@pytest.mark.parametrize("switched", [False, True])
+def test_random_layers(opcode, width, switched):
     """Single commands through the whole machine, against torch with the epilogue in Python integers."""
     variant = "low" if width == 16 else "baseline"
-    config = replace(PRESETS["tiny"], operand_width=width, depthwise=True, clamps=clamps, variant=variant)
+    config = replace(
+        PRESETS["tiny"], operand_width=width, depthwise=True, clamps=switched, matmul=switched, variant=variant
+    )
     rng = random.Random(opcode * 100 + width)
     print(f"seed {opcode * 100 + width}")
     seen = 0

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from adagp.host.program import AssemblerError, Program, disassemble, header
+from adagp.host.program import AssemblerError, Line, Program, disassemble, header
 from adagp.spec.commands import COMMAND_BYTES, COMMAND_WORDS, FIELDS, CMode, Command, Opcode, Phase
 from adagp.spec.presets import PRESETS, preset
 
@@ -80,3 +80,11 @@ def test_refusals():
     with pytest.raises(AssemblerError, match="command 1 has the unknown opcode 200"):
         Program.from_bytes(bytes(COMMAND_BYTES) + bytes([200]) + bytes(COMMAND_BYTES - 1))
     assert "not in the program" in Program([]).describe(3)
+
+
+def test_filters_that_lie_apart_are_told():
+    """In GEMMs whose d_pitch isn't operand D's."""
+    for opcode, mode, told in ((Opcode.FORWARD, CMode.ADD, True), (Opcode.FORWARD, CMode.ADD_MASK, False),
+                               (Opcode.AVGPOOL, CMode.NONE, False)):  # fmt: skip
+        line = disassemble(Program([Line(Command(opcode, {"d_pitch": 24, "c_mode": mode}))]).bytes())
+        assert ("filters 24 apart" in line) == told

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from adagp.spec.commands import CMode, Opcode
 from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
@@ -12,10 +10,9 @@ from adagp.spec.numerics import operand_max
 from adagp.spec.opcodes import AVERAGES, BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, GEMMS, MAXIMA, POOLS, WITH_FILTERS
 from adagp.spec.operands import filter_channels
 from clamped_elements import ElementEnd, random_clamp
+from layer_sums import accumulate
 
-__all__ = ["LAYERS", "UNWRITTEN", "Layer", "accumulate", "random_layer"]
-
-torch.set_num_threads(1)
+__all__ = ["LAYERS", "UNWRITTEN", "Layer", "random_layer"]
 
 LAYERS = (*GEMMS, Opcode.MAXPOOL, Opcode.MAXPOOL_BACKWARD, Opcode.AVGPOOL, Opcode.AVGPOOL_BACKWARD)
 """Opcodes of layers: of all commands of the sequencer but REORGANISE."""
@@ -43,6 +40,8 @@ def random_layer(config, rng, opcode=None, base=0, limit=600, run=(), **fixed):
     while True:
         f = _fields(rng, opcode or rng.choice(LAYERS), limit, config.operand_width)
         f.update(fixed)
+        if config.matmul:
+            _part_filters(rng, f)
         try:
             descriptors(tile_program, config, [task(f)])
         except TileError:
@@ -83,6 +82,19 @@ def _fields(rng, opcode, limit, width):
         return f
 
 
+def _part_filters(rng, f):
+    """Filters of some GEMMs lie apart, without biases."""
+    if f["opcode"] in GEMMS and f["c_mode"] != CMode.ADD_MASK:
+        apart = rng.random() < 0.5
+        f["d_pitch"] = f["r"] * f["s"] * f["c"] + rng.randrange(4) if apart else 0
+        f["bias"] = 0 if apart else f["bias"]
+
+
+def _apart(f, config):
+    """True for a GEMM whose filters lie apart."""
+    return config.matmul and f["opcode"] in GEMMS and f["c_mode"] != CMode.ADD_MASK and f["d_pitch"] > 0
+
+
 def _random_operands(config, rng, count):
     values = np.random.default_rng(rng.getrandbits(32))
     limit = operand_max(config.operand_width)
@@ -100,7 +112,7 @@ def _tensors(config, rng, f, base, run):
     f = dict(f)
     opcode = f["opcode"]
     x, y = f["n"] * f["h"] * f["w"] * f["c"], f["n"] * f["oh"] * f["ow"] * f["q"]
-    weights = f["q"] * (f["r"] * f["s"] * filter_channels(opcode, f["c"]) + 1)
+    weights = f["q"] * (f["r"] * f["s"] * filter_channels(opcode, f["c"]) + (not _apart(f, config)))
     a, b, out = {
         Opcode.FORWARD: (x, weights, y), Opcode.BACKWARD_DATA: (y, weights, x),
         Opcode.BACKWARD_WEIGHT: (x, y, weights), Opcode.MAXPOOL: (x, y, y),
@@ -109,7 +121,7 @@ def _tensors(config, rng, f, base, run):
         Opcode.DEPTHWISE_BACKWARD_WEIGHT: (x, y, weights),
     }[opcode]  # fmt: skip
     layer = Layer(None)
-    gaps = _gaps(f)
+    gaps = _gaps(f, config)
     masks = [("d", out)] * (f["c_mode"] == CMode.ADD_MASK)
     for name, count in (("a", a), ("b", b), ("c", out), *masks, ("out", out)):
         f[f"{name}_addr"] = base
@@ -137,8 +149,8 @@ def _tensors(config, rng, f, base, run):
     return layer
 
 
-def _gaps(f):
-    """(channels, pitch) of the operands that have gaps between their pixels, by name."""
+def _gaps(f, config):
+    """(channels, pitch) of the operands that have gaps between their pixels or filters, by name."""
     opcode = f["opcode"]
     x, y = (f["c"], f.get("x_pitch", 0)), (f["q"], f.get("y_pitch", 0))
     shapes = {"a": y, "out": x} if opcode in BACKWARD else {"a": x, "out": y}
@@ -149,6 +161,9 @@ def _gaps(f):
         shapes |= {name: (channels, f.get(f"{name}_pitch") or pitch) for name in ("c", "d")}
     if opcode in MAXIMA:
         shapes["b"] = y
+    if _apart(f, config):
+        filters = f["r"] * f["s"] * f["c"], f["d_pitch"]
+        shapes |= dict.fromkeys(("out", "c") if opcode in BACKWARD_WEIGHTS else ("b",), filters)
     return {name: shape for name, shape in shapes.items() if shape[1]}
 
 
@@ -181,19 +196,18 @@ def _clip(x, width):
     return np.minimum(np.maximum(x, -operand_max(width)), operand_max(width))
 
 
-def _integers(tensor):
-    """A float64 tensor of exact integers as Python integers."""
-    assert tensor.abs().max() < 2**53
-    return tensor.detach().numpy().astype(np.int64).astype(object)
-
-
 def _expect(config, layer):
     t = layer.task
     names = "abcd" if t.c_mode == CMode.ADD_MASK else "abc"
     read = {name: layer.operands.get(getattr(t, f"{name}_addr")) for name in names}
-    gaps = _gaps(vars(t))
+    gaps = _gaps(vars(t), config)
     read |= {name: _gathered(read[name], *gaps[name]) for name in gaps if read.get(name) is not None}
+    apart = _apart(vars(t), config)
+    if apart and t.opcode in WITH_FILTERS:  # with biases, which nothing reads
+        read["b"] = np.pad(read["b"].reshape(t.q, -1), ((0, 0), (0, 1)))
     acc, exponent, idx = accumulate(t, read["a"], read["b"])
+    if apart and t.opcode in BACKWARD_WEIGHTS:
+        acc, exponent = acc[:, :-1], exponent[:, :-1]
     exp_out = t.exp_out
     if t.dry:  # a bias is moved left by as much as the sums' exponent asks for, up to a limit
         w = config.operand_width
@@ -221,7 +235,7 @@ def _expect(config, layer):
     ends = [end.result(*each) for each in zip(x.ravel(), c.ravel(), masked, strict=True)]
     out, bits, saturated = (np.array(each, object).reshape(x.shape) for each in zip(*ends, strict=True))
     written = np.ones(x.shape, bool)
-    if t.opcode in BACKWARD_WEIGHTS and not t.bias:
+    if t.opcode in BACKWARD_WEIGHTS and not t.bias and not apart:
         written[:, -1] = False
     layer.top = max((each + exp_out for each in bits[written] if each is not None), default=None)
     layer.saturations = 0 if t.dry else int(saturated[written].sum())
@@ -230,70 +244,3 @@ def _expect(config, layer):
     if idx is not None:
         index = np.full(idx.size, UNWRITTEN) if t.dry else idx.ravel()
         layer.expected[t.b_addr] = _spread(index, *gaps["b"]) if "b" in gaps else index
-
-
-def _images(x, n, h, w, c):
-    """[n][y][x][c] operands as NCHW."""
-    return torch.tensor(x.reshape(n, h, w, c), dtype=torch.float64).permute(0, 3, 1, 2)
-
-
-def _padded(t, x, value=0.0):
-    """x with the padding its windows see: the asked for rows and columns before, whatever is needed after."""
-    below, right = (t.oh - 1) * t.stride + t.r - t.h - t.pad_y, (t.ow - 1) * t.stride + t.s - t.w - t.pad_x
-    return F.pad(x, (t.pad_x, right, t.pad_y, below), value=value)  # negative padding crops
-
-
-def _convolved(t, x, b):
-    """x convolved with the filters in operand b, each with all channels or with one."""
-    depth = filter_channels(t.opcode, t.c)
-    w = _images(b.reshape(t.q, -1)[:, :-1], t.q, t.r, t.s, depth)
-    return F.conv2d(_padded(t, x), w, stride=t.stride, groups=t.c // depth)
-
-
-def accumulate(t, a, b):
-    """(acc, its exponent per element, indices or None); shapes as the result tensor in memory."""
-    exponent, idx = t.exp_a + t.exp_b, None
-    if t.opcode in (Opcode.FORWARD, Opcode.DEPTHWISE, Opcode.MAXPOOL, Opcode.AVGPOOL):
-        x = _images(a, t.n, t.h, t.w, t.c)
-        if t.opcode in WITH_FILTERS:
-            y = _convolved(t, x, b)
-        else:
-            windows = _padded(t, x, -1e9 if t.opcode == Opcode.MAXPOOL else 0.0)
-            windows = windows.unfold(2, t.r, t.stride).unfold(3, t.s, t.stride).flatten(4)
-            exponent = t.exp_a
-            if t.opcode == Opcode.MAXPOOL:
-                y = windows.amax(4)
-                hit = (windows == y[..., None]) * torch.arange(windows.shape[4], 0, -1)
-                idx = hit.argmax(4).permute(0, 2, 3, 1).numpy() + 1
-            else:
-                y = windows.sum(4) * t.const_mantissa
-                exponent += t.const_exponent
-        acc = y.permute(0, 2, 3, 1)
-    elif t.opcode in BACKWARD_WEIGHTS:
-        x, dy = _images(a, t.n, t.h, t.w, t.c), _images(b, t.n, t.oh, t.ow, t.q)
-        windows = _padded(t, x).unfold(2, t.r, t.stride).unfold(3, t.s, t.stride)
-        pairs = "nqyx,nqyxrs->qrs" if t.opcode in DEPTHWISE else "nqyx,ncyxrs->qrsc"
-        dw = torch.einsum(pairs, dy, windows).reshape(t.q, -1)
-        acc = torch.cat([dw, dy.sum((0, 2, 3))[:, None]], 1)
-        exponent = np.full(acc.shape, exponent)
-        exponent[:, -1] = t.exp_b
-    else:
-        acc, exponent = _backward(t, a, b, exponent)
-    return _integers(acc), np.broadcast_to(exponent, acc.shape), idx
-
-
-def _backward(t, a, b, exponent):
-    dy = _images(a, t.n, t.oh, t.ow, t.q)
-    x = torch.zeros(t.n, t.c, t.h, t.w, dtype=torch.float64, requires_grad=True)
-    if t.opcode in WITH_FILTERS:
-        _convolved(t, x, b).backward(dy)
-    else:
-        windows = _padded(t, x).unfold(2, t.r, t.stride).unfold(3, t.s, t.stride).flatten(4)
-        exponent = t.exp_a
-        if t.opcode == Opcode.AVGPOOL_BACKWARD:
-            (windows.sum(4) * t.const_mantissa).backward(dy)
-            exponent += t.const_exponent
-        else:
-            chosen = _images(b, t.n, t.oh, t.ow, t.q).long() - 1
-            windows.gather(4, chosen[..., None])[..., 0].backward(dy)
-    return x.grad.permute(0, 2, 3, 1), exponent

@@ -148,4 +148,4 @@ def test_all_networks_have_images_that_they_are_built_for():
     assert models.SIDES["yolo-v3"] % 32 == 0 and set(models.SIDES) <= set(models.PAPER)
     larger = [models.config_of(name, "max") for name in ("paper", "tiny")]
     assert [config.n_filters for config in larger] == [2048, 2048]
-    assert all(config.depthwise and config.batch_norm and config.clamps for config in larger)
+    assert all(config.depthwise and config.batch_norm and config.clamps and config.matmul for config in larger)

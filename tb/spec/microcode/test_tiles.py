@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adagp.spec.commands import Opcode
+from adagp.spec.commands import CMode, Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
-from adagp.spec.opcodes import DEPTHWISE
+from adagp.spec.opcodes import DEPTHWISE, GEMMS
 from adagp.spec.presets import PRESETS, preset
 from engine_model import Emulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layers import LAYERS, UNWRITTEN, accumulate, random_layer
+from layer_sums import accumulate
+from layers import LAYERS, UNWRITTEN, random_layer
 
 
 def check(config, rng, layers):
@@ -67,6 +68,18 @@ def test_depthwise_layer(config, opcode):
         for i, each in enumerate((opcode, Opcode.FORWARD, opcode))
     ]
     assert seen + check(config, rng, layers) == 23
+
+
+@pytest.mark.parametrize("opcode", GEMMS, ids=lambda opcode: opcode.name)
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_filters_apart(config, opcode):
+    """About half of the commands have filters with a pitch of their own, which hold no biases."""
+    config = replace(config, matmul=True)
+    rng = random.Random(f"apart {config.name} {opcode.name}")
+    layers = [random_layer(config, rng, opcode) for _ in range(16)]
+    assert sum(check(config, rng, [layer]) for layer in layers) == 16
+    pitches = [layer.task.d_pitch for layer in layers if layer.task.c_mode != CMode.ADD_MASK]
+    assert 0 in pitches and len(set(pitches)) > 3
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)

@@ -1,0 +1,162 @@
+"""Networks with products of activations: against PyTorch, and golden against simulated RTL."""
+
+import contextlib
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from adagp.host.compiler.joins import Join
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.training.network import Network
+from adagp.spec.phases import BP, EVALUATION, GP, WARMUP
+from adagp.spec.registers import Status
+from batches import train_batch
+from random_programs import DESIGNS
+from torch import nn
+from torch.nn import functional
+
+pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
+
+BATCH, LENGTH, INPUTS, N_CLASSES, SEED, RATE, MEMORY = 3, 5, 6, 3, 17, 0.01, 4 << 20
+
+
+class Causal(nn.Module):
+    """Attention as language models have it: queries, keys and values of one layer, two heads of an odd width."""
+
+    def __init__(self, width=14, heads=2):
+        super().__init__()
+        self.heads, self.first, self.qkv = heads, nn.Linear(INPUTS, width), nn.Linear(width, 3 * width)
+        self.out, self.head = nn.Linear(width, width), nn.Linear(width * LENGTH, N_CLASSES)
+
+    def forward(self, x):
+        x = self.first(x)
+        n, length, width = x.shape
+        q, k, v = self.qkv(x).view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, length, width)
+        return self.head((x + self.out(y)).flatten(1))
+
+
+class Encoder(nn.Module):
+    """PyTorch's own layer, whose rows lie as words and then images."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.first, self.layer = nn.Linear(INPUTS, 8), nn.TransformerEncoderLayer(8, 2, 12, dropout, batch_first=True)
+        self.head = nn.Linear(8 * LENGTH, N_CLASSES)
+
+    def forward(self, x):
+        return self.head(self.layer(self.first(x)).flatten(1))
+
+
+class Decoder(nn.Module):
+    """PyTorch's own layer, which attends to itself and to another sequence, by rows of one weight."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.first, self.memory = nn.Linear(INPUTS, 8), nn.Linear(LENGTH, 8)
+        self.layer = nn.TransformerDecoderLayer(8, 2, 12, dropout, batch_first=True)
+        self.head = nn.Linear(8 * LENGTH, N_CLASSES)
+
+    def forward(self, x):
+        return self.head(self.layer(self.first(x), self.memory(x.transpose(1, 2))).flatten(1))
+
+
+class Products(nn.Module):
+    """Products of all forms: of transposed, shared, partly used and joined values, of images, and of ReLUs' results."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(INPUTS, 7), nn.Linear(INPUTS, 16)
+        self.image, self.head, self.other = (
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.Linear(49, N_CLASSES),
+            nn.Linear(95, N_CLASSES),
+        )
+
+    def forward(self, x):
+        a, b = functional.relu(self.a(x)), self.b(x)
+        square = torch.matmul(a.transpose(1, 2), b[..., 2:9])
+        rows = torch.bmm(a, square)
+        other = torch.baddbmm(rows, torch.bmm(rows, a.transpose(1, 2)), a)
+        image = self.image(x[:, None]).flatten(2)  # [N, 4, L * I], whose channels lie together
+        seen = torch.bmm(image.transpose(1, 2)[:, :LENGTH], image[..., :LENGTH])
+        both = torch.cat([other, rows], -1)
+        return self.head(square.flatten(1)) + self.other(torch.cat([both, seen], -1).flatten(1))
+
+
+NETWORKS = {"causal": Causal, "encoder": Encoder, "decoder": Decoder, "products": Products}
+
+
+def made(name, variant="baseline", source=None, **options):
+    print(f"seed {SEED}")
+    torch.manual_seed(SEED)
+    module = NETWORKS[name](**options).double().train()
+    rng = np.random.default_rng(SEED)
+    inputs, labels = rng.uniform(-1, 1, (BATCH, LENGTH, INPUTS)), rng.integers(0, N_CLASSES, BATCH)
+    return module, Network(module, (LENGTH, INPUTS), BATCH, DESIGNS[variant], source=source), inputs, labels
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_gradients_are_those_of_torch(name):
+    """In the batch that calibrates and in the one after it, whose exponents come from all commands of the first."""
+    module, network, inputs, labels = made(name)
+    assert len(network.compiled.graph.products) > 1
+    device = GoldenDevice(DESIGNS["baseline"], MEMORY)
+    network.load_state(device, module.state_dict())
+    network.set_hyper(device, RATE, 0.0, 0.0)
+    for batch in range(3):
+        before = network.state_dict(device)
+        _, logits = train_batch(network, device, inputs, labels, calibrate=not batch)
+        twin = deepcopy(module)
+        twin.load_state_dict(before)
+        expected = twin(torch.from_numpy(inputs))
+        functional.cross_entropy(expected, torch.from_numpy(labels)).backward()
+        assert float((torch.from_numpy(logits) - expected.detach()).abs().max()) < 2e-3
+        after, checked = network.state_dict(device), 0
+        for parameter_name, parameter in twin.named_parameters():
+            step = (before[parameter_name] - after[parameter_name].double()) / RATE
+            norm = float(parameter.grad.norm())
+            if norm > 1e-3:
+                assert float((step - parameter.grad).norm()) < 0.01 * norm, (batch, parameter_name)
+                checked += 1
+        assert checked >= 6
+    assert device.counters(0)["saturations"] == 0
+
+
+def test_what_the_products_are_of():
+    graph = made("products")[1].compiled.graph
+    assert len(graph.products) == 5 and any(isinstance(node, Join) for node in graph.nodes)
+    assert any(graph.masks(name) for product in graph.products for name in product.inputs)
+
+
+@pytest.mark.parametrize("variant", ["baseline", "max"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_golden_and_simulated_rtl_train_alike(name, variant):
+    source = None if variant == "baseline" else "predicted"
+    phases = (WARMUP, BP, EVALUATION) if source is None else (WARMUP, BP, GP, GP, BP, EVALUATION)
+    config, found = DESIGNS[variant], []
+    options = {"dropout": 0.1} if name in ("encoder", "decoder") else {}
+    for device in (GoldenDevice(config, MEMORY), SimDevice(config, memory_bytes=MEMORY)):
+        module, network, inputs, _ = made(name, variant, source, **options)
+        with contextlib.closing(device):
+            network.load_state(device, module.state_dict(), SEED)
+            network.set_hyper(device, 0.02, 0.9, 1e-3)
+            if source:
+                network.set_adam(device, 1e-3)
+            seen = []
+            for number, phase in enumerate(phases):
+                network.write_input(device, inputs)
+                network.start(device, phase, calibrate=not number)
+                if network.wait(device) & Status.HOST:
+                    logits = network.read_logits(device)
+                    seen.append(logits.tolist())
+                    network.write_loss_gradient(device, np.sin(np.arange(logits.size) + number).reshape(logits.shape))
+                    device.resume()
+                    assert network.wait(device) & Status.DONE
+                seen.append(network.weights_hash(device))
+            macs = [device.counters(phase)["macs"] for phase in (WARMUP, GP if source else BP)]
+            found.append([seen, macs])
+    assert found[0] == found[1] and min(found[0][1]) > 0
+    assert len({each for each in found[0][0] if isinstance(each, str)}) == len(phases) - 1
