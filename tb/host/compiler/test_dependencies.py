@@ -1,6 +1,7 @@
 """Waits of random programs against the meaning of the opcodes."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from adagp.host.compiler.dependencies import with_waits
@@ -111,3 +112,26 @@ def test_a_line_whose_waits_differ_by_phase_is_there_for_each():
     ]
     found = with_waits(lines, CONFIG)[3:]
     assert [(line.command.phase_mask, line.command.wait_main) for line in found] == [(1, 0), (2, 1), (4, 2)]
+
+
+@pytest.mark.parametrize(
+    ("place", "pitch", "filters", "wait"),
+    [
+        (8, 8, 4, 0),
+        (-8, 8, 4, 0),
+        (24, 8, 4, 0),
+        (6, 8, 4, 1),
+        (-6, 8, 4, 1),
+        (16, 8, 4, 1),
+        (8, 16, 4, 1),
+        (8, 8, 0, 1),
+    ],
+)
+def test_rows_of_products_lie_between_each_other(place, pitch, filters, wait):
+    """Bytes from one command's result to another's, operands from its row to the next, and the filters' pitch."""
+    shape = {"n": 1, "c": 4, "h": 5, "w": 1, "q": 4, "oh": 5, "ow": 1, "r": 1, "s": 1, "stride": 1, "phase_mask": 15}
+    fields = {**shape, "a_addr": 0, "b_addr": SLOT, "y_pitch": 8, "d_pitch": filters}
+    first = Command(Opcode.FORWARD, {**fields, "out_addr": 2 * SLOT})
+    other = Command(Opcode.FORWARD, {**fields, "y_pitch": pitch, "out_addr": 2 * SLOT + place})
+    lines = with_waits([Line(first), Line(other)], replace(CONFIG, matmul=True))
+    assert [line.command.wait_main for line in lines] == [0, wait]
