@@ -227,4 +227,4 @@ def test_a_small_transformer_trains_alike_on_golden_and_simulated_rtl():
         assert found[0] == pytest.approx(expected.item(), abs=5e-3) and found[-1] < found[0]
         device.close()
     assert hashes[0] == hashes[1] and losses[0] == losses[1]
-    assert len(network.trained) == 10 and len(network.islands.islands) == 6
+    assert len(network.trained) == 10 and len(network.islands.islands) == 8

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adagp.spec.commands import CMode, Opcode
+from adagp.golden.validate import validate
+from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
@@ -80,6 +81,22 @@ def test_filters_apart(config, opcode):
     assert sum(check(config, rng, [layer]) for layer in layers) == 16
     pitches = [layer.task.d_pitch for layer in layers if layer.task.c_mode != CMode.ADD_MASK]
     assert 0 in pitches and len(set(pitches)) > 3
+
+
+def test_pitches_of_filters_are_no_pitches_of_results():
+    """Filters may be nearer to each other than a result has channels, and so far apart that its pixels couldn't be."""
+    config = replace(preset("tiny"), matmul=True)
+    sizes = dict.fromkeys(("n", "w", "ow", "r", "s", "stride", "nb"), 1)
+    tall = {**sizes, "opcode": Opcode.FORWARD, "h": 64, "oh": 64, "yb": 64, "c": 3, "cb": 3}
+    for more in ({"q": 9, "qb": 9, "d_pitch": 3}, {"q": 1, "qb": 1, "d_pitch": (1 << 24) - 1}):
+        fields = {**tall, **more}
+        assert validate(Command(Opcode.FORWARD, {**fields, "phase_mask": 15}), config) == ErrorCode.NONE
+        assert len(descriptors(tile_program, config, [task(fields)])) > 0
+        for wrong in ({"c_mode": CMode.ADD_MASK}, {"bias": 1}, {"c": 20, "q": 40, "d_pitch": 19}):
+            spoiled = {**fields, **wrong}
+            assert validate(Command(Opcode.FORWARD, {**spoiled, "phase_mask": 15}), config) == ErrorCode.BAD_GEOMETRY
+            with pytest.raises(TileError, match="BAD_GEOMETRY"):
+                descriptors(tile_program, config, [task(spoiled)])
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
