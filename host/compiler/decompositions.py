@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["PRODUCTS"]
+__all__ = ["PRODUCTS", "WITH_PRODUCTS"]
 
 _ATEN = torch.ops.aten
 
@@ -66,3 +66,9 @@ PRODUCTS: dict[Any, Callable] = {
     _ATEN.scaled_dot_product_attention.default: _attention,
 }  # fmt: skip
 """Decompositions by operator."""
+
+WITH_PRODUCTS = (
+    _ATEN.bmm.default, _ATEN.mm.default, _ATEN.matmul.default, _ATEN.baddbmm.default,
+    _ATEN.scaled_dot_product_attention.default,
+)  # fmt: skip
+"""Operators that multiply two values."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from torch import fx
 
+from .decompositions import WITH_PRODUCTS
 from .islands import Island
 from .operators import BATCH_NORM, data_of, handled, is_norm
 from .partition import Partition
@@ -22,7 +23,9 @@ def why_on_host(node: fx.Node, partition: Partition) -> str:
             return partition.reasons[each]
     if node.target is BATCH_NORM and not partition.config.batch_norm:
         return "without Config.batch_norm"
-    if not any(handled(each) for each in results):
+    if node.target in WITH_PRODUCTS and not partition.config.matmul:
+        return "without Config.matmul"
+    if node.target not in WITH_PRODUCTS and not any(handled(each) for each in results):
         return "the machine has no such operator"
     if any(isinstance(each, fx.Node) and each in partition.host for each in data_of(node)):
         return "its operand is the host's"

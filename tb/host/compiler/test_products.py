@@ -170,6 +170,7 @@ def test_attention():
     ]
     without = network(forward, replace(CONFIG, matmul=False), **widths)
     assert not without.products and "scaled_dot_product_attention" in without.describe()
+    assert ("scaled_dot_product_attention", "without Config.matmul") in without.islands[0].reasons
 
 
 def test_what_the_host_arranges_is_said():
@@ -202,6 +203,8 @@ def test_an_argument_is_refused():
 
     graph = network(forward, other=WIDTH, last=4, first=3)
     assert nodes(graph)[0] == "host   bmm bmm"
+    (reason,) = graph.islands[0].reasons
+    assert reason == ("bmm", "its operand is an argument, and lies in the ring of inputs")
 
 
 def test_a_joined_operand_is_copied():
