@@ -48,7 +48,21 @@ def single_layer():
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(SHAPE[1] * SHAPE[2], CLASSES))
 
 
-OWN = {"single": single_layer, "depthwise": depthwise_layers}
+class Joined(nn.Module):
+    """A depthwise convolution whose results lie beside another convolution's, a pitch apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.other = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 3, 1)
+        self.inner = nn.Conv2d(4, 4, 3, padding=1, groups=4)
+        self.last = nn.Conv2d(7, CLASSES, 8)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(torch.cat([self.other(x), self.inner(x)], 1)).flatten(1)
+
+
+OWN = {"single": single_layer, "depthwise": depthwise_layers, "joined": Joined}
 """Networks by name, beside the built-in ones."""
 
 
@@ -74,13 +88,13 @@ class Run:
         self.network.start(self.device, phase, calibrate=self.calibrate)
         self.calibrate = False
         exponents = self.exponents()
-        self.device.wait()
+        self.network.wait(self.device)
         if phase != GP:
             labels = self.rng.integers(0, CLASSES, BATCH)
             _, gradient = softmax_cross_entropy(self.network.read_logits(self.device), labels)
             self.network.write_loss_gradient(self.device, gradient)
             self.device.resume()
-            self.device.wait()
+            self.network.wait(self.device)
         return exponents
 
     def exponents(self):

@@ -9,8 +9,8 @@ from adagp.algorithm.reorganise import reorganise
 from adagp.host.compiler.lowering import Kind
 from adagp.host.compiler.window_sums import windows_table
 from adagp.spec.commands import Opcode, Phase
-from adagp.spec.phases import GP, WARMUP
-from predicted_networks import BATCH, SHAPE, Run, near
+from adagp.spec.phases import BP, GP, WARMUP
+from predicted_networks import BATCH, SHAPE, Run, near, pooled
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 5), (2, 2), (3, 7), (8, 1), (9, 6), (5, 16)])
@@ -68,6 +68,20 @@ def test_the_library_predicts_the_same_gradients():
 def scale_of(run, layer):
     """The exponent of a layer's scale; the fraction is for the scale's own average alone."""
     return run.device.scale(run.network.tensors[f"{layer.name}.scale"].number)[0]
+
+
+@pytest.mark.parametrize("model, pitches", [("joined", [7]), ("depthwise", [0, 0])])
+def test_means_are_those_of_the_output_in_memory(model, pitches):
+    """After the batch that calibrates and joins parts, and if the output has gaps."""
+    run = Run(model)
+    found = [layer for layer in run.network.layers if layer.kind is Kind.DEPTHWISE]
+    assert [run.network.tensors[layer.output].pitch for layer in found] == pitches
+    run.batch(WARMUP)
+    for phase in (WARMUP, BP, GP, GP):
+        exponents = run.batch(phase)
+        for layer in found:
+            means = run.values(f"{layer.name}.reorganised", exponents["predictor.reorganised"])[..., 0]
+            near(means, pooled(run, layer, exponents), 1e-3)
 
 
 def test_other_layers_take_no_table():
