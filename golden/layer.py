@@ -91,7 +91,7 @@ def _sums(command: Command, x: Mapping[str, np.ndarray], config: Config) -> tupl
     if opcode == Opcode.REORGANISE:
         return (x["sums"] * constant).reshape(command.n, command.oh, command.ow, command.q), None
     if opcode == Opcode.AVGPOOL:
-        return pool.avgpool(x["a"], command, constant), None
+        return np.where(x.get("kept", True), pool.avgpool(x["a"], command, constant), 0), None
     return pool.avgpool_backward(x["a"], command, constant), None
 
 
@@ -124,7 +124,8 @@ def compute(
 ) -> tuple[Result, np.ndarray | None]:
     """Result of a compute command from its operands ``x`` (by name: a, b, c, d), and MAXPOOL's index tensor.
 
-    A REORGANISE takes ``x["sums"]``. A weight gradient without ``bias`` has one element less per filter.
+    A REORGANISE takes ``x["sums"]``; dropout keeps the elements of the mask ``x["kept"]``. A weight gradient without
+    ``bias`` has one element less per filter.
     """
     acc, index = _sums(command, x, config)
     exp_acc = _sums_exponent(command, exps)

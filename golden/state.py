@@ -35,9 +35,9 @@ class MachineState:
     """State that outlasts a command; settings and tables are plain attributes.
 
     ``memory`` (uint8) is shared with the caller. ``regions`` are pairs of addresses. ``ring_*`` describe the input
-    ring. ``seed`` is that of random signs, ``powers`` are Adam's. ``position`` is the place in the ``schedule``.
-    ``gate_open`` becomes false when a prediction's squared cosine is below ``threshold``; None: never. ``quality`` is
-    that of the last UPDATE that asked for it, by layer. ``counters[phase]`` has COUNTED.
+    ring. ``seed`` is that of random signs and of dropout, ``powers`` are Adam's. ``position`` is the place in the
+    ``schedule``. ``gate_open`` becomes false when a prediction's squared cosine is below ``threshold``; None: never.
+    ``quality`` is that of the last UPDATE that asked for it, by layer. ``counters[phase]`` has COUNTED.
     """
 
     def __init__(self, config: Config, memory: np.ndarray):

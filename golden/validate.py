@@ -52,6 +52,8 @@ def _geometry(command: Command, config: Config) -> ErrorCode:
         return ErrorCode.BAD_GEOMETRY
     if min(g.nb, g.yb, g.cb, g.qb) == 0:
         return ErrorCode.BAD_TILE
+    if config.dropout and g.opcode == Opcode.AVGPOOL and g.momentum and g.nb > 1 and g.yb < g.oh:
+        return ErrorCode.BAD_TILE  # its pixels don't follow each other
     if g.pad_y >= g.r or g.pad_x >= g.s:
         return ErrorCode.BAD_GEOMETRY
     for size, out, kernel, pad in ((g.h, g.oh, g.r, g.pad_y), (g.w, g.ow, g.s, g.pad_x)):

@@ -10,6 +10,7 @@ from ..spec.opcodes import COMPUTE, NORM_APPLIES, NORMS
 from ..spec.operands import macs
 from . import layer, norm_commands
 from .adam import AdamExponents, adam, step_rate
+from .dropout import kept
 from .quality import Quality, quality_sums, rms_exponent
 from .random_signs import random_signs
 from .reorganise import reorganise
@@ -51,6 +52,9 @@ def _compute(state: MachineState, command: Command, dry: bool) -> None:
         return
     if command.opcode == Opcode.REORGANISE:
         sources["sums"] = state.sums[: command.c]
+    if state.config.dropout and command.opcode == Opcode.AVGPOOL and command.momentum:
+        shape = (command.n, command.oh, command.ow, command.q)
+        sources["kept"] = kept(shape, command.momentum, command.layer, state.seed, state.batch)
     result, index = layer.compute(command, sources, exps, state.config, dry)
     if command.track:
         state.exponents.track(command.out_id, result.top)

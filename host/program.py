@@ -9,6 +9,7 @@ import numpy as np
 
 from ..spec.commands import COMMAND_BYTES, COMMAND_WORDS, CMode, Command, Opcode, Phase, command_field
 from ..spec.config import VERSION, Config
+from ..spec.dropout import PROBABILITY_BITS
 from ..spec.numerics import SLOPE_BITS
 from ..spec.opcodes import BACKWARD, GEMMS, POOLS, UPDATES
 from ..spec.operands import WAITS
@@ -158,6 +159,8 @@ def _shape(c):
         yield f"filters {c.d_pitch} apart"
     if c.const_mantissa:
         yield f"times {c.const_mantissa}*2^{c.const_exponent}"
+    if c.opcode == Opcode.AVGPOOL and c.momentum:
+        yield f"dropout {c.momentum / (1 << PROBABILITY_BITS):.6g}"
     yield from (name for name in _FLAGS if getattr(c, name))
     if c.bound_mantissa:
         yield f"bound {c.bound_mantissa}*2^{c.bound_exponent}"

@@ -20,6 +20,7 @@ from .lib.interfaces import (  # fmt: skip
     ReadClient,
     RegionLayout,
     ResultLayout,
+    SignsLayout,
     StopLayout,
     TaskLayout,
     WriteClient,
@@ -83,6 +84,8 @@ class Core(wiring.Component):
         counts, see :class:`.compute.compute.Compute`
     saturations : Out(range(n_lanes(config) + 1))
         number of results that saturated in this cycle
+    key : In(SignsLayout), where ``config.drops``
+        key of dropout's draw
 
     Attributes
     ----------
@@ -106,6 +109,7 @@ class Core(wiring.Component):
             "errors": Out(data.ArrayLayout(ErrorLayout, self.ERRORS)), "losses": Out(self.ERRORS),
             "macs": Out(range(config.n_pes + 1)), "saturations": Out(range(n_lanes(config) + 1)),
             "active": Out(1), **{stall: Out(1) for stall in STALLS},
+            **({"key": In(SignsLayout)} if config.drops else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -161,6 +165,8 @@ class Core(wiring.Component):
         biases = ("bias_valid", "bias_half", "bias_start", "bias_data")
         for name in (*biases, "bias_vector") if config.convolves_channels else biases:
             m.d.comb += getattr(self.drain, name).eq(getattr(self.fill, name))
+        if config.drops:
+            m.d.comb += self.compute.key.eq(self.key)
         self._connect(m)
         self._reports(m)
         return m

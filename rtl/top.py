@@ -77,6 +77,8 @@ class Top(wiring.Component):
         for core, queue in zip(self.cores, of_cores, strict=True):
             task = control.task if queue == "main" else control.predictor_task
             connect(m, task, core.i)
+            if core.config.drops:
+                m.d.comb += core.key.eq(control.drop_key)
             m.d.comb += getattr(control, f"{queue}_done").eq(core.done)
 
     def _learning(self, m, control):

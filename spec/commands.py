@@ -57,7 +57,8 @@ class Opcode(IntEnum):
     NORM_APPLY_BACKWARD = 14
     """dX = each channel's P * g + Q * x + R: a = dY, b = X, e = constants, out = dX."""
     AVGPOOL = 15
-    """Y = window sum times the constant: a = X, out = Y. With a 1x1 window: copy, scale, add."""
+    """Y = window sum times the constant: a = X, out = Y. With a 1x1 window: copy, scale, add. With
+    ``momentum``, here the probability of dropout, sums drawn at random (golden/dropout.py) become 0."""
     AVGPOOL_BACKWARD = 16
     """dX = sum of the covering windows' dY times the constant: a = dY, out = dX."""
     REORGANISE = 17
@@ -131,7 +132,7 @@ class Adam(IntEnum):
 FIELDS = (
     Field("opcode", 0, 0, 8, "see Opcode"),
     Field("phase_mask", 0, 8, 8, "phases in which the command is executed (see Phase)"),
-    Field("layer", 0, 16, 16, "layer number, for traces, messages and random signs only"),
+    Field("layer", 0, 16, 16, "layer number, for traces, messages, random signs and dropout only"),
     Field("relu", 1, 0, 1, "epilogue: negative results become 0"),
     Field("bias", 1, 3, 1, "FORWARD: add the bias; BACKWARD_WEIGHT: also make the bias gradient"),
     Field("swap", 1, 4, 1, "GEMM: operand A is stationary and B streams, instead of B and A"),
@@ -173,7 +174,7 @@ FIELDS = (
     Field("const_exponent", 15, 16, 8, "the constant's exponent", signed=True),
     Field("count", 16, 0, 32, "UPDATE, ADAM: weights in the tensor, biases included"),
     Field("hyper", 17, 0, 8, "UPDATE: table index of the learning rate, then momentum, weight decay. ADAM: see Adam"),
-    Field("momentum", 17, 16, 16, "NORM_CONSTANTS: momentum of the running statistics times 2^16"),
+    Field("momentum", 17, 16, 16, "in 2^-16: NORM_CONSTANTS: momentum of statistics; AVGPOOL: probability of dropout"),
     Field("d_addr", 20, 0, 32, "byte address of operand D"),
     Field("x_pitch", 25, 0, 24, "operands from a pixel of X (in any role) to the next one; 0: c"),
     Field("y_pitch", 21, 0, 24, "operands from a pixel of Y (in any role, and of its index) to the next one; 0: q"),

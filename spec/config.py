@@ -5,8 +5,8 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 
 from .dram_part import DramPart
-from .norm import MAX_VALUES
-from .numerics import CONSTANT_MAX, HIDDEN, SHIFT_MIN, operand_max
+from .limits import Limits
+from .numerics import HIDDEN
 from .validation import ConfigError, is_power_of_two, require, require_types
 
 __all__ = ["FAMILIES", "SWITCHES", "VARIANTS", "VERSION", "Config"]
@@ -14,7 +14,7 @@ __all__ = ["FAMILIES", "SWITCHES", "VARIANTS", "VERSION", "Config"]
 VERSION = 0x0002_0000
 """Version of the hardware/software contract (major in the upper half word)."""
 
-SWITCHES = ("depthwise", "batch_norm", "clamps", "matmul")
+SWITCHES = ("depthwise", "batch_norm", "clamps", "matmul", "dropout")
 """Fields that build hardware for further operators."""
 FAMILIES = ("ecp5", "ice40", "xilinx")
 """FPGA families whose own blocks generated Verilog may contain."""
@@ -27,7 +27,7 @@ PREDICTOR_PORT = 64
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Limits):
     """One accelerator: PE array, scratchpads, port, clock.
 
     Widths are in bits, depths in words. A word of the A, B or C scratchpad holds ``banks`` operands, a word of the
@@ -39,7 +39,7 @@ class Config:
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
     SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), bounds and
-    slopes of ReLUs, and products of two activations.
+    slopes of ReLUs, products of two activations, and dropout.
 
     Raises :class:`ConfigError` naming the field, its value and the inequality.
     """
@@ -70,6 +70,7 @@ class Config:
     batch_norm: bool = False
     clamps: bool = False
     matmul: bool = False
+    dropout: bool = False
     variant: str = "baseline"
 
     def __post_init__(self):
@@ -134,6 +135,7 @@ class Config:
         core = replace(
             self, rows=self.predictor_rows, cols=self.predictor_cols, predictor_rows=0, predictor_cols=0,
             port_width=min(self.port_width, PREDICTOR_PORT), update_lanes=1, clamps=False,
+            dropout=False,
         )  # fmt: skip
         # In elements, a quarter of each operand, and half of the results, which are what is large; the accumulator has
         # as many words as the main core's, but narrower ones.
@@ -152,11 +154,6 @@ class Config:
         return self.predicts and self.predictor_rows > 0
 
     @property
-    def pools(self) -> bool:
-        """True if the core has a pool unit: it has unless its array is only the predictor's."""
-        return self.predictor_rows > 0
-
-    @property
     def convolves_channels(self) -> bool:
         """True if the core has hardware for depthwise convolutions."""
         return self.pools and self.depthwise
@@ -167,6 +164,16 @@ class Config:
         return self.pools and self.batch_norm
 
     @property
+    def drops(self) -> bool:
+        """True if the core has hardware for dropout."""
+        return self.pools and self.dropout
+
+    @property
+    def has_seed(self) -> bool:
+        """True if something draws at random, from a seed in a register."""
+        return self.flips_signs or self.drops
+
+    @property
     def adds_products(self) -> bool:
         """True if the pool unit adds up products, as depthwise convolutions and batch norm's sums do."""
         return self.convolves_channels or self.normalises
@@ -175,11 +182,6 @@ class Config:
     def norm_units(self) -> int:
         """Units that make constants of channels: one for 15 PEs, if they share the rows evenly."""
         return max(n for n in range(1, self.rows + 1) if self.rows % n == 0 and (n == 1 or 15 * n <= self.n_pes))
-
-    @property
-    def max_values(self) -> int:
-        """Most values of a channel in batch norm."""
-        return min(MAX_VALUES, self.max_reduction)
 
     @property
     def predictor_bytes(self) -> int:
@@ -195,12 +197,6 @@ class Config:
     def predictor_on_chip(self) -> bool:
         """True if there is a predictor memory on chip."""
         return self.variant in ("efficient", "max")
-
-    @property
-    def banks(self) -> int:
-        """Banks of a scratchpad: the power of two that serves array side, output side and port."""
-        widest = max(self.rows, self.cols, self.port_width // self.operand_width)
-        return 1 << (widest - 1).bit_length()
 
     @property
     def operand_bytes(self) -> int:
@@ -219,58 +215,6 @@ class Config:
     def psum_width(self) -> int:
         """Width of a psum in a column: a sum of ``rows`` exact products."""
         return 2 * self.operand_width + (self.rows - 1).bit_length()
-
-    @property
-    def max_reduction(self) -> int:
-        """Longest sum that can't overflow an accumulator: n * operand_max^2 < 2^(acc_width-1)."""
-        return ((1 << (self.acc_width - 1)) - 1) // operand_max(self.operand_width) ** 2
-
-    @property
-    def bias_room(self) -> int:
-        """Places by which a bias is shifted to the left at most in a dry FORWARD; the accumulator has them."""
-        return min(31, self.acc_width - self.operand_width)
-
-    @property
-    def bias_gradient_room(self) -> int:
-        """Places by which a bias gradient is shifted to the left at most in a dry BACKWARD_WEIGHT."""
-        return min(self.operand_width, -SHIFT_MIN)
-
-    @property
-    def max_average_taps(self) -> int:
-        """Most taps of an AVGPOOL's window: constant * n * operand_max < 2^(acc_width-1) for every constant."""
-        return ((1 << (self.acc_width - 1)) - 1) // (CONSTANT_MAX * operand_max(self.operand_width))
-
-    @property
-    def max_index(self) -> int:
-        """Most taps of a MAXPOOL's window: an operand holds the number of each, counted from 1."""
-        return operand_max(self.operand_width)
-
-    @property
-    def kept_words(self) -> int:
-        """Vectors of sums that the pool unit keeps from tile to tile, a memory block's depth."""
-        return 512
-
-    @property
-    def bias_words(self) -> int:
-        """Words in half of the bias memory: an array that is only the predictor's has few columns."""
-        return 64 if self.pools else 128
-
-    @property
-    def bias_elements(self) -> int:
-        """Most biases of a tile of the array: ``cols`` a word. (DEPTHWISE has ``rows`` a word.)"""
-        return self.bias_words * self.cols
-
-    @property
-    def a_elements(self) -> int:
-        return self.a_depth * self.banks
-
-    @property
-    def b_elements(self) -> int:
-        return self.b_depth * self.banks
-
-    @property
-    def c_elements(self) -> int:
-        return self.c_depth * self.banks
 
     @property
     def n_pes(self) -> int:
@@ -294,7 +238,8 @@ class Config:
     @property
     def config_hash(self) -> int:
         """32-bit digest of everything that decides whether a program fits this accelerator."""
-        unhashed = ("name", "clock_hz", "dram", "variant", *["matmul"] * (not self.matmul))  # without it: as ever
+        off = [name for name in ("matmul", "dropout") if not getattr(self, name)]  # without them: as ever
+        unhashed = ("name", "clock_hz", "dram", "variant", *off)
         data = {k: v for k, v in self.to_dict().items() if k not in unhashed}
         text = json.dumps([VERSION, data], sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")

@@ -97,7 +97,7 @@ _BASE = (
     ("PROGRAM", Access.RW, "byte address of the program, a multiple of 128"),
     ("PHASE", Access.RW, "index of the phase to run in: 0 warm-up, 1 BP, 2 GP, 3 evaluation, 4 as scheduled", 3),
     ("BATCHES", Access.RW, "batches to run at START"),
-    ("BATCH", Access.RW, "batches counted so far; selects the entry of the input ring"),
+    ("BATCH", Access.RW, "batches counted so far; selects the entry of the input ring, and what dropout draws"),
     ("CALIBRATE", Access.RW, "1: run each command twice, the first time only to find exponents", 1),
     ("RING_BASE", Access.RW, "input ring: byte address of entry 0"),
     ("RING_STRIDE", Access.RW, "input ring: bytes from entry to entry"),
@@ -173,7 +173,7 @@ _PREDICTS = (
     ),
     ("PHASE_NOW", Access.RO, "index of the phase of the current batch, or the last one", 2),
     ("GATE", Access.RW, "1: runs of GP may begin; set by COMMIT from the quality of predictions", 1),
-    ("SEED", Access.RW, "seed of the random signs of gradients"),
+    ("SEED", Access.RW, "seed of the random signs of gradients, and of dropout"),
     (
         "GATE_THRESHOLD",
         Access.RW,
@@ -187,7 +187,7 @@ _PREDICTS = (
     ("ADAM_POWER1", Access.RW, "Adam's beta1 to the power of the steps taken, as a fraction of 2^32"),
     ("ADAM_POWER2", Access.RW, "Adam's beta2 to the power of the steps taken, as a fraction of 2^32"),
 )
-"""Registers of variants with a predictor; other variants read 0 there and ignore writes."""
+"""Registers of variants with a predictor; others read 0 there and ignore writes, except SEED where they draw."""
 
 
 def _register(place: int, name: str, access: Access, doc: str, bits: int | tuple[Field, ...] = 32) -> Register:

@@ -29,7 +29,7 @@ from ...host.program import Program
 from ...host.training.models import MODELS, build_model
 from ...host.training.network import Network
 from ...host.training.timeline import Slice, slices
-from ...spec.commands import CMode, Command
+from ...spec.commands import CMode, Command, Opcode
 from ...spec.config import SWITCHES, Config
 from ...spec.opcodes import GEMMS
 from ...spec.phases import BP, WARMUP
@@ -60,6 +60,8 @@ def kind_of(command: Command) -> str:
             return prefix
     if command.opcode in GEMMS:
         return "strided_" * (command.stride > 1) + name
+    if command.opcode == Opcode.AVGPOOL and command.momentum:
+        return "dropout"
     if name.startswith("avgpool"):
         plain = command.r * command.s == 1
         return "avgpool" if not plain else "add" if command.c_mode != CMode.NONE else "copy"

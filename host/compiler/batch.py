@@ -11,7 +11,7 @@ from .graph import Graph, as_graph
 from .ir import WITH_LOSS, Step
 from .islands import Island, Stop
 from .joins import Join, Part
-from .layer_steps import forward_step
+from .layer_steps import forward_step, undropped_step
 from .lowering import Kind, Layer
 from .norm_steps import constants_steps
 from .products import Product, product_steps
@@ -76,7 +76,10 @@ def _batch(graph: Graph, source: GradientSource, backward: Backward, batch: int)
             if node.kind is Kind.NORM:
                 for step in constants_steps(node, place, batch):
                     yield replace(step, phases=step.phases & source.forward_phases)
-            yield from source.forward(place, node, forward_step(node, place, graph.copies(node)))
+            step = forward_step(node, place, graph.copies(node))
+            yield from source.forward(place, node, step)
+            if node.kind is Kind.DROPOUT:
+                yield undropped_step(step)
     loss = WITH_LOSS if source.has_gp else Phase.ALL
     written = tuple(loss_gradient(number) for number in range(len(graph.results)))
     yield Stop("loss", None, loss, tuple(result.name for result in graph.results), written)

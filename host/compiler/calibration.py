@@ -54,7 +54,8 @@ def _joined(graph: Graph, steps: Iterable[Step], stops: Iterator[Stop]) -> Itera
             yield step, next(stops) if step.opcode == Opcode.HOST else None
             continue
         whole = graph.parts[written].of
-        earlier = there.setdefault(whole, [])
-        stop = Stop("join", None, WITH_LOSS, (written, *earlier), (whole,))
-        yield Step(Opcode.HOST, WITH_LOSS, name=step.name or written.rpartition(".")[0]), stop
-        earlier.append(written)
+        earlier = [part for part in there.setdefault(whole, []) if part != written]  # dropout has two steps
+        phases = step.phases & WITH_LOSS
+        stop = Stop("join", None, phases, (written, *earlier), (whole,))
+        yield Step(Opcode.HOST, phases, name=step.name or written.rpartition(".")[0]), stop
+        there[whole] = [*earlier, written]

@@ -109,7 +109,7 @@ def compile_network(
     stops = {"program": work.stops}
     if graph.parts or graph.products:
         steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, work.steps, work.stops)
-    differ = gradients.has_gp or any(layer.kind is Kind.NORM for layer in layers)
+    differ = gradients.has_gp or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
     lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}
     plan = MemoryPlan("program", "host", "state", "predictor", "activations", by_batch=("host",))
     for name, each in steps.items():

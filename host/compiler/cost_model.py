@@ -7,6 +7,7 @@ import numpy as np
 
 from ...spec.commands import CMode, Opcode
 from ...spec.config import Config
+from ...spec.dropout import BLOCK
 from .occupancy import Extent, Shape, occupancy
 
 __all__ = [
@@ -32,6 +33,8 @@ LOAD_CYCLES = 4
 """Array: a pass takes at least rows + cols + this, the time to load its stationary operands."""
 RUN_CYCLES = 2
 """Store: pause between two runs."""
+DRAW_CYCLES = 9
+"""Pool unit: the draw of a block of a pixel's channels."""
 EXPOSED = 0.01
 """Share of the other engines' work that is expected not to overlap with the slowest one's."""
 
@@ -118,7 +121,8 @@ class Tiling:
         if shape.depthwise and shape.over_pixels:
             return self.drain_cycles() * shape.reduction
         if shape.pool:
-            return self.drain_cycles() * shape.taps
+            drawn = self.inner.total(lambda i: -(-i // BLOCK)) * DRAW_CYCLES if shape.drops else 0
+            return np.maximum(self.drain_cycles() * shape.taps, shape.n * shape.out_h * shape.out_w * drawn)
         if shape.weight:
             reduce = self._over_spots(lambda n, y: self._row_groups(n * y * shape.out_w))
         else:

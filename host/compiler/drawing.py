@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ...spec.dropout import PROBABILITY_BITS
 from .graph import Graph, outputs
 from .islands import Island
 from .joins import Join, Node
@@ -55,6 +56,8 @@ def _label(node: Node) -> str:
         return "\n".join([node.name, "host:", *node.operators[:SHOWN], *rest])
     elementwise = node.kind is Kind.AVGPOOL and node.r * node.s == 1
     words = ["add"] * (len(node.inputs) > 1) if elementwise else [node.kind.value, f"{node.r}x{node.s}"]
+    if node.kind is Kind.DROPOUT:
+        words = [f"dropout {node.drop / (1 << PROBABILITY_BITS):.4g}"]
     words += [f"stride {node.stride}"] * (node.stride > 1) + [node.activation] * node.relu
     return f"{node.name}\n{' '.join(words)}"
 

@@ -15,7 +15,8 @@ from torch import fx
 from .capture import Captured, path_of, shape_of
 from .island_function import IslandFunction
 from .lowering import LoweringError
-from .operators import IDENTITIES
+from .operator_sets import IDENTITIES
+from .operators import data_of, is_dropout
 from .partition import Partition
 
 __all__ = ["Evaluation"]
@@ -46,14 +47,19 @@ class Evaluation:
                 self._alike |= zip(nodes, other[key], strict=True)
         self._bound: dict[Any, fx.Node] = {}
         self._unlike: set[fx.Node] = set()
+        self._dropouts: set[fx.Node] = set()
 
     def unlike(self, partition: Partition) -> set[fx.Node]:
         """Layers that compute something else in evaluation, or of something else; they must be the host's."""
         found: set[fx.Node] = set()
         host = set(partition.host)
         self._bound, self._unlike = {}, found
+        # Evaluation has a dropout's operand in its place, or the host drops in both.
+        self._dropouts = {node for node in partition.layers if is_dropout(node)}
+        if always := self._dropouts.intersection(self._alike):
+            return always
         for node in partition.layers:
-            if not self._computes_alike(node, partition, host):
+            if node not in self._dropouts and not self._computes_alike(node, partition, host):
                 found.add(node)
         for node, other in zip(self.training.results, self.evaluating.results, strict=True):
             if not self._same(node, other, partition, host):
@@ -83,7 +89,7 @@ class Evaluation:
     def _same(self, node: fx.Node, other: fx.Node, partition: Partition, host: set[fx.Node]) -> bool:
         """True if a value is another of the evaluating graph; one of the host becomes it."""
         if node not in host:
-            node = _plain(node)
+            node = _undropped(node, self._dropouts)
         other = _plain(other)
         if node in host:
             return _shape(node) == _shape(other) and self._bound.setdefault(node, other) is other
@@ -99,6 +105,8 @@ class Evaluation:
         """An island's computation with that of its evaluation."""
 
         def counterpart(node: fx.Node | None) -> fx.Node | None:
+            if node in self._dropouts:
+                node = _undropped(node, self._dropouts)
             found = self._bound.get(node, self._alike.get(node))
             return found if found is not None and _shape(found) == _shape(node) else None
 
@@ -172,6 +180,13 @@ def _plain(node: fx.Node) -> fx.Node:
     """The node that an identity is of."""
     while node.target in IDENTITIES:
         node = node.all_input_nodes[0]
+    return node
+
+
+def _undropped(node: Any, dropouts: set[fx.Node]) -> fx.Node:
+    """The node that identities and the machine's dropouts are of in evaluation."""
+    while node.target in IDENTITIES or node in dropouts:
+        node = data_of(node)[0]
     return node
 
 

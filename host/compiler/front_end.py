@@ -15,7 +15,7 @@ from .island_function import IslandFunction
 from .islands import Island
 from .joins import Join, Node, placed
 from .lowering import KNOWN, Kind, Layer, LoweringError, lower
-from .operators import weights_of
+from .operators import is_dropout, weights_of
 from .partition import Partition
 from .products import Product
 from .reasons import why_on_host
@@ -202,7 +202,9 @@ class _Builder:
 
     def _layer(self, node: fx.Node) -> Layer:
         own = self.fused.get(node, [node])[0]
-        layer, name = self.partition.layers[own], self.names.name(own)
+        layer = self.partition.layers[own]
+        named: Any = own.args[0] if is_dropout(own) else own
+        name = self.names.name(named)
         rows = [rows_of(arg, self.captured) for arg in weights_of(own)]
         parameters = [each.parameter for each in rows if each is not None]
         value = self._declare(node, output_name(name))

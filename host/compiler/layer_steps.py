@@ -1,4 +1,6 @@
-"""The commands of a layer: forward, gradient of its input, gradient of its weights, and sums and masks of gradients."""
+"""The commands of a layer: forward, gradients of its input and of its weights, and sums and masks of gradients."""
+
+from dataclasses import replace
 
 from ...spec.commands import CMode, Opcode, Phase
 from ...spec.norm import GRADIENT_PLANES
@@ -7,16 +9,19 @@ from .lowering import Kind, Layer
 from .quantise import bound_of, constant
 from .tensors import layer_tensor
 
-__all__ = ["clamp_fields", "forward_step", "input_gradient_step", "sum_step", "weight_gradient_steps"]
+__all__ = [
+    "clamp_fields", "forward_step", "input_gradient_step", "sum_step", "undropped_step", "weight_gradient_steps",
+]  # fmt: skip
 
 _FORWARD = {
     Kind.GEMM: Opcode.FORWARD, Kind.DEPTHWISE: Opcode.DEPTHWISE, Kind.MAXPOOL: Opcode.MAXPOOL,
     Kind.AVGPOOL: Opcode.AVGPOOL, Kind.UPSAMPLE: Opcode.AVGPOOL_BACKWARD, Kind.NORM: Opcode.NORM_APPLY,
+    Kind.DROPOUT: Opcode.AVGPOOL,
 }  # fmt: skip
 _BACKWARD = {
     Kind.GEMM: Opcode.BACKWARD_DATA, Kind.DEPTHWISE: Opcode.DEPTHWISE_BACKWARD_DATA,
     Kind.MAXPOOL: Opcode.MAXPOOL_BACKWARD, Kind.AVGPOOL: Opcode.AVGPOOL_BACKWARD, Kind.UPSAMPLE: Opcode.AVGPOOL,
-    Kind.NORM: Opcode.NORM_APPLY_BACKWARD,
+    Kind.NORM: Opcode.NORM_APPLY_BACKWARD, Kind.DROPOUT: Opcode.AVGPOOL,
 }  # fmt: skip
 _BACKWARD_WEIGHT = {Kind.GEMM: Opcode.BACKWARD_WEIGHT, Kind.DEPTHWISE: Opcode.DEPTHWISE_BACKWARD_WEIGHT}
 
@@ -34,7 +39,14 @@ def forward_step(layer: Layer, place: int, copies: bool) -> Step:
         operands["e"], numbers["b"] = layer_tensor(layer, "constants"), layer_tensor(layer, "weight")
     if layer.addend:
         operands["c"], fields["c_mode"] = layer.addend, int(CMode.ADD)
-    return Step(_FORWARD[layer.kind], Phase.ALL, place, operands, fields, numbers=numbers)
+    phases = Phase.TRAIN if layer.kind is Kind.DROPOUT else Phase.ALL
+    return Step(_FORWARD[layer.kind], phases, place, operands, fields, numbers=numbers)
+
+
+def undropped_step(forward: Step) -> Step:
+    """The step of a dropout's evaluation, from that of its training: a copy."""
+    fields = {**forward.fields, "momentum": 0, "const_mantissa": 1, "const_exponent": 0}
+    return replace(forward, phases=Phase.EVAL, fields=fields)
 
 
 def input_gradient_step(layer: Layer, place: int, gradient: str, result: str, mode: CMode, *others: str) -> Step:
@@ -100,10 +112,11 @@ def clamp_fields(layer: Layer) -> dict[str, int]:
 
 
 def _average_fields(layer: Layer) -> dict[str, int]:
-    """The factor of an average, by command field."""
+    """The factor of an average or a dropout, and what that drops, by command field."""
     if layer.kind is Kind.UPSAMPLE:
         return {"const_mantissa": 1}
-    if layer.kind is not Kind.AVGPOOL:
+    if layer.kind not in (Kind.AVGPOOL, Kind.DROPOUT):
         return {}
     mantissa, exponent = constant(layer.scale)
-    return {"const_mantissa": mantissa, "const_exponent": exponent}
+    dropped = {"momentum": layer.drop} if layer.kind is Kind.DROPOUT else {}
+    return {"const_mantissa": mantissa, "const_exponent": exponent, **dropped}

@@ -30,6 +30,8 @@ class Kind(Enum):
     """Each value r by s times."""
     NORM = "norm"
     """Batch norm."""
+    DROPOUT = "dropout"
+    """Elements drawn at random become 0 in training, the others are multiplied by a constant."""
     JOIN = "join"
     """A concatenation along channels, which becomes a Join."""
     PRODUCT = "product"
@@ -46,6 +48,7 @@ class Layer:
     gamma and beta as parameters, and the names of its running mean, variance and count of batches as ``buffers``.
     Its filters are the rows of its parameters from ``first_row`` on.
     ``bound``: the most that the ReLU gives, 0 for no bound; ``slope``: its slope below zero, in 2^-SLOPE_BITS.
+    ``drop``: probability of a DROPOUT, in 2^-PROBABILITY_BITS; its ``scale`` is that of elements that stay.
     """
 
     kind: Kind
@@ -73,6 +76,7 @@ class Layer:
     bound: float = 0.0
     slope: int = 0
     first_row: int = 0
+    drop: int = 0
 
     @property
     def weighted(self) -> bool:

@@ -69,6 +69,8 @@ class Shape:
     """Operands from a pixel of what is read, and of what is written, to the next one; 0: without gaps.
 
     BACKWARD_WEIGHT: of X and of Y, whose pixels are both read."""
+    drops: bool = False
+    """Results are drawn at random."""
     strided: bool = False
     """Pixels of X, and taps, lie a stride apart: those of a residue class."""
     parts: "tuple[tuple[Shape, int], ...]" = ()
@@ -90,7 +92,7 @@ class Shape:
         return cls(
             ic=c.c, oc=c.q, in_h=c.h, in_w=c.w, out_h=c.oh, out_w=c.ow, step=c.stride, dilate=1,
             pad_y=c.pad_y, pad_x=c.pad_x, in_pitch=x_pitch, out_pitch=y_pitch, parts=parts,
-            **common,
+            drops=c.opcode == Opcode.AVGPOOL and c.momentum > 0, **common,
         )  # fmt: skip
 
     @property

@@ -14,39 +14,16 @@ import torch
 from torch import fx
 
 from ...spec.config import Config
+from ...spec.dropout import PROBABILITY_BITS
 from ...spec.numerics import SLOPE_BITS, operand_max
 from .capture import shape_of
 from .lowering import Kind, Layer
 from .module_checks import require
+from .operator_sets import BATCH_NORM, DROPOUT, RELUS
 
-__all__ = [
-    "BATCH_NORM", "IDENTITIES", "RELUS", "VIEWS", "WEIGHTED", "argument", "data_of", "handled", "is_norm",
-    "layer_of", "weights_of",
-]  # fmt: skip
+__all__ = ["argument", "data_of", "handled", "is_dropout", "is_norm", "layer_of", "weights_of"]
 
 _ATEN = torch.ops.aten
-BATCH_NORM = _ATEN._native_batch_norm_legit_functional.default
-IDENTITIES = frozenset(
-    {_ATEN.alias.default, _ATEN.clone.default, _ATEN.contiguous.default, _ATEN.lift_fresh_copy.default}
-)
-"""Operators whose result is their operand."""
-VIEWS = IDENTITIES | {
-    _ATEN.view.default, _ATEN.reshape.default, _ATEN._unsafe_view.default, _ATEN.flatten.using_ints,
-    _ATEN.unsqueeze.default, _ATEN.squeeze.dim, _ATEN.squeeze.dims, _ATEN.squeeze.default, _ATEN.permute.default,
-    _ATEN.transpose.int, _ATEN.t.default, _ATEN.expand.default, _ATEN.select.int, _ATEN.slice.Tensor,
-    _ATEN.split_with_sizes.default, _ATEN.split.Tensor, _ATEN.chunk.default, _ATEN.unflatten.int,
-}  # fmt: skip
-"""Operators that only arrange values; the host repeats them wherever it needs them."""
-
-RELUS = frozenset({
-    _ATEN.relu.default, _ATEN.relu6.default, _ATEN.hardtanh.default, _ATEN.clamp.default, _ATEN.clamp_min.default,
-    _ATEN.leaky_relu.default,
-})  # fmt: skip
-"""ReLU, and operators that can be one with a bound or a slope."""
-
-
-WEIGHTED = (_ATEN.conv2d.default, _ATEN.conv2d.padding, _ATEN.linear.default)
-"""Operators with weights."""
 
 
 def argument(node: fx.Node, place: int, name: str, default=None):
@@ -62,6 +39,12 @@ def is_norm(node: fx.Node) -> bool:
     return node.target is operator.getitem and args[0].target is BATCH_NORM and args[1] == 0
 
 
+def is_dropout(node: fx.Node) -> bool:
+    """True if a node is the result of a dropout, beside which that has its mask."""
+    args: list[Any] = list(node.args)
+    return node.target is operator.getitem and args[0].target is DROPOUT and args[1] == 0
+
+
 def weights_of(node: fx.Node) -> list[fx.Node]:
     """The arguments of an operator that are nodes, but no values."""
     args: list[Any] = list(node.args)
@@ -74,7 +57,7 @@ def weights_of(node: fx.Node) -> list[fx.Node]:
 def data_of(node: fx.Node) -> list[Any]:
     """The arguments of an operator of the machine that are values, not weights."""
     args: list[Any] = list(node.args)
-    if is_norm(node):
+    if is_norm(node) or is_dropout(node):
         return [args[0].args[0]]
     if node.target is _ATEN.cat.default:
         return list(args[0])
@@ -83,7 +66,7 @@ def data_of(node: fx.Node) -> list[Any]:
 
 def handled(node: fx.Node) -> bool:
     """True if the machine computes such an operator in some form."""
-    return is_norm(node) or node.target in _HANDLERS
+    return is_norm(node) or is_dropout(node) or node.target in _HANDLERS
 
 
 def layer_of(
@@ -93,17 +76,18 @@ def layer_of(
 
     ``shapes`` are those of its operands in memory [n, y, x, channel]. ``flat``: the node sees the first one flattened.
     """
-    handler = _norm if is_norm(node) else _HANDLERS.get(node.target)
-    if handler is None or (handler is _norm and not config.batch_norm):
+    handler = _norm if is_norm(node) else _dropout if is_dropout(node) else _HANDLERS.get(node.target)
+    lacks = (handler is _norm and not config.batch_norm) or (handler is _dropout and not config.dropout)
+    if handler is None or lacks:
         return None
-    relu = node.target in RELUS
-    require(not flat or relu or handler is _linear, "its operand is flattened")
+    alike = node.target in RELUS or handler is _dropout  # it lies in memory as its operand does
+    require(not flat or alike or handler is _linear, "its operand is flattened")
     require(handler not in _OF_IMAGES or len(shape_of(data_of(node)[0])) == 4, "its operand isn't [N, C, H, W]")
     if handler is not _linear or not flat:
         shapes = [_by_batch(shape, batch) for shape in shapes]
     layer = handler(node, shapes, flat)
     result = shape_of(node)
-    if len(result) == 4 and not relu:
+    if len(result) == 4 and not alike:
         got = (batch, layer.q, layer.oh, layer.ow)
         require(result == got, f"its result has the shape {result}, and the machine's would have {got}")
     require(max(layer.r, layer.s, layer.stride) <= 255, "a kernel or stride above 255")
@@ -171,6 +155,14 @@ def _linear(node, shapes, flat):
 def _relu(node, shapes, flat):
     _, h, w, c = shapes[0]
     return Layer(Kind.AVGPOOL, "", c, h, w, c, h, w, relu=True)
+
+
+def _dropout(node, shapes, flat):
+    drop = round(node.args[0].args[1] * 2**PROBABILITY_BITS)
+    require(drop < 2**PROBABILITY_BITS, "its probability is 1")
+    _, h, w, c = shapes[0]
+    scale = 2**PROBABILITY_BITS / (2**PROBABILITY_BITS - drop)
+    return Layer(Kind.DROPOUT, "", c, h, w, c, h, w, scale=scale, drop=drop)
 
 
 def _clamp(node, shapes, flat):

@@ -16,7 +16,8 @@ from .capture import Captured, path_of, shape_of
 from .island_groups import island_groups
 from .lowering import Layer
 from .module_checks import Refused
-from .operators import BATCH_NORM, IDENTITIES, RELUS, VIEWS, WEIGHTED, data_of, is_norm, layer_of, weights_of
+from .operator_sets import BATCH_NORM, DROPOUT, IDENTITIES, MOVING, RELUS, VIEWS, WEIGHTED
+from .operators import data_of, is_dropout, is_norm, layer_of, weights_of
 from .product_operands import ProductOperands
 from .values import Value
 from .weight_parts import rows_of
@@ -53,6 +54,7 @@ class Partition:
         self.host: list[fx.Node] = []
         self.norms: set[fx.Node] = set()
         self.products = ProductOperands(self)
+        self._dropouts: set[fx.Node] = set()
         self._from_input: set[fx.Node] = set(captured.inputs)
         self._trainable = {node for node in captured.nodes if node.name in captured.parameters}
         self._real = {node for node in captured.inputs if node.meta["val"].dtype.is_floating_point}
@@ -115,9 +117,7 @@ class Partition:
             if any(each in kind for each in inputs):
                 kind.add(node)
         random = isinstance(node.target, torch._ops.OpOverload) and _RANDOM in node.target.tags
-        if node.target is torch.ops.aten.native_dropout.default:
-            random = True
-        if random:
+        if random or node.target is DROPOUT:
             self._real.add(node)
         if self.products.classify(node):
             return
@@ -128,8 +128,9 @@ class Partition:
             moving = node.name in self.captured.mutated and node in self._from_input
             self.to_host(node) if moving else self._repeat(node)
             return
-        if node.target is BATCH_NORM and self._is_layer(node):
-            self.norms.add(node)  # its results are getitem's: the first is a layer, the others are the device's state
+        if node.target in (BATCH_NORM, DROPOUT) and self._is_layer(node):
+            # Its results are getitem's: the first is a layer, the others are the device's state, or aren't used.
+            (self.norms if node.target is BATCH_NORM else self._dropouts).add(node)
             return
         if inputs[0] in self.norms and node.args[1] != 0:
             return
@@ -139,12 +140,12 @@ class Partition:
             return
         self.layers[node] = layer
         _, flat, shape = self.bases[data_of(node)[0]]
-        relu = node.target in RELUS
-        self.bases[node] = (node, flat, shape) if relu else (node, False, shape_of(node))
+        alike = node.target in RELUS or is_dropout(node)
+        self.bases[node] = (node, flat, shape) if alike else (node, False, shape_of(node))
 
-    def _is_layer(self, norm: fx.Node) -> bool:
-        """True if the machine computes a batch norm."""
-        results = [each for each in norm.users if each.args[1] == 0]
+    def _is_layer(self, node: fx.Node) -> bool:
+        """True if the machine computes a batch norm or a dropout."""
+        results = [each for each in node.users if each.args[1] == 0 or node.target is DROPOUT]
         return len(results) == 1 and self._layer(results[0]) is not None
 
     def to_host(self, node: fx.Node) -> None:
@@ -164,9 +165,9 @@ class Partition:
             return
         root, flat, shape = before
         mine, seen = shape_of(node), shape_of(node.args[0])
-        if node.target in IDENTITIES or (mine == seen and node.target not in _MOVING):
+        if node.target in IDENTITIES or (mine == seen and node.target not in MOVING):
             self.bases[node] = (root, flat, shape)
-        elif node.target in _MOVING or flat:
+        elif node.target in MOVING or flat:
             return
         elif len(shape) == 4 and len(mine) == 2 and mine == (shape[0], shape[1] * shape[2] * shape[3]):
             self.bases[node] = (root, shape[2] * shape[3] > 1, shape)
@@ -232,13 +233,14 @@ class Partition:
         """Elementwise layers between operators of the host go to the host: it has their operands at hand."""
         host = set(self.host)
         for node in list(self.layers):
-            if node.target not in _ELEMENTWISE or self.bases[node][1]:
+            if (node.target not in _ELEMENTWISE and not is_dropout(node)) or self.bases[node][1]:
                 continue
             users = self.users(node)
             alone = node.target is _CAT or (users and users <= host)
             if alone and not any(each in self.layers for each in self.operands(node)):
-                self.to_host(node)
-                host.add(node)
+                for each in [*self._dropouts.intersection(node.all_input_nodes), node]:
+                    self.to_host(each)
+                    host.add(each)
         self.host.sort(key=self.order.__getitem__)
 
     def _counters(self) -> dict[fx.Node, list[fx.Node]]:
@@ -253,11 +255,3 @@ class Partition:
                     self.islands.append(island)
                 found.setdefault(island[0], []).append(node)
         return found
-
-
-_MOVING = frozenset({
-    torch.ops.aten.permute.default, torch.ops.aten.transpose.int, torch.ops.aten.t.default,
-    torch.ops.aten.expand.default, torch.ops.aten.select.int, torch.ops.aten.slice.Tensor,
-    torch.ops.aten.split_with_sizes.default, torch.ops.aten.split.Tensor, torch.ops.aten.chunk.default,
-})  # fmt: skip
-"""Views that are no other name of the same memory."""

@@ -18,7 +18,7 @@ from .capture import Captured, shape_of
 from .lowering import Kind, Layer
 from .matrices import Places
 from .module_checks import Refused, require
-from .operators import VIEWS
+from .operator_sets import VIEWS
 from .values import Value
 
 __all__ = ["PRODUCTS", "ProductOperands"]

@@ -6,7 +6,8 @@ from torch import fx
 
 from .decompositions import WITH_PRODUCTS
 from .islands import Island
-from .operators import BATCH_NORM, data_of, handled, is_norm
+from .operator_sets import BATCH_NORM, DROPOUT
+from .operators import data_of, handled, is_dropout, is_norm
 from .partition import Partition
 
 __all__ = ["by_reason", "host_reasons", "why_on_host"]
@@ -17,12 +18,14 @@ NAMED = 4
 
 def why_on_host(node: fx.Node, partition: Partition) -> str:
     """The reason why the host computes a node."""
-    results = [node, *(user for user in node.users if is_norm(user))]
+    results = [node, *(user for user in node.users if is_norm(user) or is_dropout(user))]
     for each in results:
         if each in partition.reasons:
             return partition.reasons[each]
     if node.target is BATCH_NORM and not partition.config.batch_norm:
         return "without Config.batch_norm"
+    if node.target is DROPOUT and not partition.config.dropout:
+        return "without Config.dropout"
     if node.target in WITH_PRODUCTS and not partition.config.matmul:
         return "without Config.matmul"
     if node.target not in WITH_PRODUCTS and not any(handled(each) for each in results):

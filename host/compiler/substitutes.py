@@ -63,7 +63,7 @@ class Substitute(GradientSource):
 
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         """The forward pass, which GP batches do without; they only update."""
-        yield replace(forward, phases=WITH_LOSS)
+        yield replace(forward, phases=forward.phases & WITH_LOSS)
         if _trains(layer) and self.trains_in_gp:
             yield self.gp_gradient(layer, sgd_update(place, layer, Phase.GP))
 

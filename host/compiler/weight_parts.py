@@ -10,7 +10,8 @@ from torch import fx
 
 from .capture import Captured, shape_of
 from .lowering import Layer
-from .operators import WEIGHTED, weights_of
+from .operator_sets import WEIGHTED
+from .operators import weights_of
 
 __all__ = ["Rows", "rows_of", "torn"]
 

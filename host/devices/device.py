@@ -100,7 +100,10 @@ class Device(Protocol):
         """Set the schedule of phases from the next batch on, and the gate's threshold (None: the gate stays)."""
 
     def set_seed(self, seed: int) -> None:
-        """Set the seed of random signs, 32 bits."""
+        """Set the seed of random signs and of dropout, 32 bits."""
+
+    def set_batch(self, batch: int) -> None:
+        """Set the number of the next batch, by which dropout draws; 32 bits. The device counts on from it."""
 
     def set_position(self, position: State, gate_open: bool = True) -> None:
         """Set the place in the schedule, and whether predictions are good enough to begin a run of GP."""
@@ -222,6 +225,9 @@ class RegisterDevice(ABC):
 
     def set_seed(self, seed: int) -> None:
         self.write_register("SEED", seed)
+
+    def set_batch(self, batch: int) -> None:
+        self.write_register("BATCH", batch)
 
     def set_position(self, position: State, gate_open: bool = True) -> None:
         self.write_register("POSITION_EPOCH", position.epoch)

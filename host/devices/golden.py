@@ -62,6 +62,9 @@ class GoldenDevice:
     def set_seed(self, seed: int) -> None:
         self.machine.seed = seed
 
+    def set_batch(self, batch: int) -> None:
+        self.machine.batch = batch
+
     def set_regions(self, regions: Sequence[tuple[int, int]]) -> None:
         self.machine.regions = all_regions(regions)
 

@@ -40,6 +40,16 @@ class Moment:
     epoch: int = 0
     batch: int = 0
 
+    @property
+    def epoch_seed(self) -> int:
+        """The machine's seed for random signs and dropout; its hash adds the batch, but doesn't know the epoch."""
+        return (self.seed + self.epoch * 0x9E3779B9) & 0xFFFFFFFF
+
+    def begin(self, device: Device) -> None:
+        """Let the device's dropout draw by this moment, and later batches of its run by those after it."""
+        device.set_seed(self.epoch_seed)
+        device.set_batch(self.batch)
+
     def draw(self, later: int, island: int) -> int:
         """The seed of an island in the batch ``later`` batches on."""
         words = np.random.SeedSequence([self.seed, self.epoch, self.batch + later, island])

@@ -247,8 +247,7 @@ class Network:
     ) -> None:  # fmt: skip
         """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation; None: as scheduled), at entry 0 of the ring.
 
-        Islands need to know the ``scheduled`` phases, and the run's ``moment`` if they draw random numbers.
-
+        Islands need to know the ``scheduled`` phases. The run's ``moment`` decides what they and dropout draw.
         Only those of training change state. Raises ValueError for a batch that can't calibrate: any of GP, and with a
         predictor those of BP, in which no command sees all of its weights.
         """
@@ -260,6 +259,8 @@ class Network:
         self.islands.state.count(
             [name for layer in self.normed for name in layer.buffers[2:]], 0 if phase == EVALUATION else batches
         )
+        if any(layer.drop for layer in self.layers):
+            (moment or Moment()).begin(device)
         device.start(self.compiled.calibrating if calibrate else self.program, phase, batches, calibrate)
 
     def wait(self, device: Device) -> Status:

@@ -33,11 +33,6 @@ VALIDATION = 0x56414C
 """Part of the seed that chooses the validation images; it differs from those of the epochs' orders."""
 
 
-def seed_of_signs(seed: int, epoch: int) -> int:
-    """Seed of an epoch's random signs; the device's hash adds the batch, but doesn't know the epoch."""
-    return (seed + epoch * 0x9E3779B9) & 0xFFFFFFFF
-
-
 class Trainer:
     """A training run: batches in a seeded order, one log row an epoch, a checkpoint every so often.
 
@@ -165,7 +160,7 @@ class Trainer:
         order = np.random.default_rng([self.settings.seed, progress.epoch]).permutation(len(self.train_x_NCHW))
         if self.schedule is not None:
             self.network.set_adam(self.device, self.settings.predictor_rate_at(progress.epoch))
-            self.device.set_seed(seed_of_signs(self.settings.seed, progress.epoch))
+            self.device.set_seed(Moment(self.settings.seed, progress.epoch).epoch_seed)
         while progress.step < self.steps_per_epoch:
             before, phases = progress.step, self._next_phases()
             batches = range(before, before + len(phases))

@@ -5,5 +5,5 @@ vectors leave.
   them
 - feeder: pairs stationary tiles with passes of stream vectors; array, pe: the systolic array and its element
 - accumulator: adds up the array's psums; pool: reduces windows, for pooling, depthwise convolutions
-  and their gradients
+  and their gradients; dropout: draws the results that become 0
 """

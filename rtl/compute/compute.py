@@ -11,7 +11,7 @@ from ...spec.config import Config
 from ...spec.microcode.descriptors import COMPUTE, VectorMode
 from ..lib.clock_gate import clock_gate
 from ..lib.delay import delayed, registered
-from ..lib.interfaces import AccRead, DrainVector, PadRead, Token, descriptor_stream
+from ..lib.interfaces import AccRead, DrainVector, PadRead, SignsLayout, Token, descriptor_stream
 from ..norm.layouts import CommandLayout
 from ..norm.norm import Norm
 from .accumulator import Accumulator, SumLayout
@@ -60,6 +60,8 @@ class Compute(wiring.Component):
         it waits for operands to arrive or for a stationary tile to be loaded
     reads_a, reads_b : Out(1)
         the scratchpad's read port may be in use
+    key : In(SignsLayout), where ``config.drops``
+        key of dropout's draw
 
     Attributes
     ----------
@@ -79,6 +81,7 @@ class Compute(wiring.Component):
             "macs": Out(range(config.n_pes + 1)),
             "active": Out(1), "stall_a": Out(1), "stall_b": Out(1), "stall_load": Out(1), "stall_drain": Out(1),
             "stall_idle": Out(1), "reads_a": Out(1), "reads_b": Out(1),
+            **({"key": In(SignsLayout)} if config.drops else {}),
         })  # fmt: skip
         self.config = config
 
@@ -165,6 +168,12 @@ class Compute(wiring.Component):
             pool.job.payload.mantissa.eq(job.mantissa),
             pool.job.payload.adds.eq(~job.first), pool.job.payload.keeps.eq(~job.last),
         ]  # fmt: skip
+        if self.config.drops:
+            m.d.comb += [  # of SUM; the pool unit's other jobs have no probability
+                pool.drop.probability.eq(job.momentum), pool.drop.layer.eq(job.unbiased),
+                pool.drop.pixel.eq(job.n_values), pool.drop.first.eq(job.b_stride), pool.drop.channels.eq(job.n_b),
+                pool.key.eq(self.key),
+            ]  # fmt: skip
         # A walk is offered a cycle after its descriptor is shown, so B's, which is selected, can come from a register.
         chosen = Signal(WalkLayout, reset_less=True)
         m.d.comb += b.eq(chosen)

@@ -8,10 +8,11 @@ from ...spec.config import Config
 from ...spec.microcode.descriptors import VectorMode
 from ...spec.norm import DIGIT_BITS, SUM_DIGITS
 from ..lib.block_memory import BlockMemory
-from ..lib.interfaces import OperandVector, VectorLayout
+from ..lib.interfaces import OperandVector, SignsLayout, VectorLayout
 from ..lib.multiplier import Multiplier
 from ..lib.odometer import COUNT_BITS
 from ..lib.skid import Skid
+from .dropout import DropLayout, Dropout
 
 __all__ = ["Pool", "PoolLayout", "products"]
 
@@ -40,6 +41,9 @@ class Pool(wiring.Component):
     -------
     job : In(stream.Signature(PoolLayout))
         the jobs
+    drop, key : In(DropLayout), In(SignsLayout)
+        results of the job that become 0, and the key of the draw, see :class:`.dropout.Dropout`; with
+        ``Config.dropout``
     a, b : In(stream.Signature(OperandVector(config)))
         vectors of taps; SELECT and DOT take both
     o : Out(stream.Signature(VectorLayout(config)))
@@ -49,7 +53,8 @@ class Pool(wiring.Component):
 
     Timing
     ------
-    A tap a cycle, as long as results leave as fast: a result takes a cycle, MAX's two, that of DIGITS one a digit.
+    A tap a cycle, as long as results leave as fast: a result takes a cycle, MAX's two, that of DIGITS one a digit, one
+    with dropout as long as its mask.
     """
 
     def __init__(self, config: Config):
@@ -57,6 +62,7 @@ class Pool(wiring.Component):
             "job": In(stream.Signature(PoolLayout)),
             "a": In(stream.Signature(OperandVector(config))), "b": In(stream.Signature(OperandVector(config))),
             "o": Out(stream.Signature(VectorLayout(config))), "busy": Out(1),
+            **({"drop": In(DropLayout), "key": In(SignsLayout)} if config.drops else {}),
         })  # fmt: skip
         self.config = config
 
@@ -173,6 +179,18 @@ class Pool(wiring.Component):
                 m.d.sync += each.eq(Mux(job.adds & multiplies, sums.r_data[lane], 0))
         return kept
 
+    def _drop(self, m, taken):
+        """Draw the lanes of each finished window that stay; returns whether that is done, and them.
+
+        A window's mask is there before it is finished, or everything waits.
+        """
+        m.submodules.dropout = dropout = Dropout(self.config)
+        m.d.comb += [
+            dropout.start.eq(self.job.valid & self.job.ready), dropout.job.eq(self.drop), dropout.key.eq(self.key),
+            dropout.o.ready.eq(taken),
+        ]  # fmt: skip
+        return dropout.o.valid, dropout.o.payload
+
     def _give(self, m, step, done, is_max, keeps, working, value, index):
         """Give finished windows, each before its indices if any, which leave while the next window is reduced.
 
@@ -187,8 +205,12 @@ class Pool(wiring.Component):
             with m.If(self.job.valid & self.job.ready):
                 m.d.sync += digits.eq(self.job.payload.mode == VectorMode.DIGITS)
         others = pending != 0
+        leaves, goes_on = done.valid & ~keeps, skid.i.ready & ~(others & done.valid)
+        if self.config.drops:
+            drawn, stays = self._drop(m, step & done.valid)
+            leaves, goes_on = leaves & drawn, goes_on & drawn
         m.d.comb += [
-            skid.i.valid.eq(others | (done.valid & ~keeps)), step.eq(skid.i.ready & ~(others & done.valid)),
+            skid.i.valid.eq(others | leaves), step.eq(goes_on),
             self.busy.eq(working | others | self.o.valid),
         ]  # fmt: skip
         with m.If(step & done.valid & done.end):
@@ -201,7 +223,7 @@ class Pool(wiring.Component):
         for lane in range(self.config.rows):
             width = self.config.acc_width - DIGIT_BITS if normalises else COUNT_BITS
             second = Signal(signed(width) if normalises else COUNT_BITS, name=f"second{lane}", reset_less=True)
-            first = value[lane]
+            first = Mux(stays[lane], value[lane], 0) if self.config.drops else value[lane]
             m.d.comb += skid.i.payload[lane].eq(Mux(others, second, first))
             with m.If(~others):
                 m.d.sync += second.eq(index[lane])

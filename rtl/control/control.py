@@ -73,6 +73,8 @@ class Control(wiring.Component):
         register PREDICTOR
     signs : Out(SignsLayout), where ``config.flips_signs``
         seed and batch of random signs
+    drop_key : Out(SignsLayout), where ``config.drops``
+        seed and batch of dropout: registers SEED and BATCH
     quality_valid, quality : In, where ``config.predicts``
         a command's quality, before its done pulse; see :class:`.quality_gate.Gate`
     begin, commit : Out(1), where ``config.predicts``
@@ -108,6 +110,7 @@ class Control(wiring.Component):
             "halt": Out(1), "idle": In(1), "reset": Out(1),
             **({"predictor_window": Out(32)} if config.predictor_on_chip else {}),
             **({"signs": Out(SignsLayout)} if config.flips_signs else {}),
+            **({"drop_key": Out(SignsLayout)} if config.drops else {}),
             **({
                 "quality_valid": In(1), "quality": In(QualityLayout), "commit": Out(1), "begin": Out(1),
                 "adam_value": Out(32),
@@ -160,6 +163,8 @@ class Control(wiring.Component):
             m.d.comb += phases.gate_open.eq(gate.open)
         if config.flips_signs:
             m.d.comb += [self.signs.seed.eq(csr.seed), self.signs.batch.eq(phases.batch)]
+        if config.drops:
+            m.d.comb += [self.drop_key.seed.eq(csr.seed), self.drop_key.batch.eq(batches.batch)]
         for i in range(N_REGIONS):
             m.d.comb += [
                 self.regions[i].start.eq(getattr(csr, f"region{i}_start")),

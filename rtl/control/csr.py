@@ -28,7 +28,7 @@ KEPT_ELSEWHERE = (
 
 def registers(config: Config) -> tuple[Register, ...]:
     """Registers that this variant has."""
-    return tuple(r for r in REGISTERS if config.predicts or not r.predicts)
+    return tuple(r for r in REGISTERS if config.predicts or not r.predicts or (r.name == "SEED" and config.drops))
 
 
 def stored_registers(config: Config) -> dict[str, int]:
@@ -37,7 +37,7 @@ def stored_registers(config: Config) -> dict[str, int]:
         "PHASE": range(AS_SCHEDULED + 1 if config.predicts else N_PHASES),
         "TENSOR": range(config.n_tensors), "HYPER": range(config.n_hyper),
     }  # fmt: skip
-    used = {"PREDICTOR": config.predictor_on_chip, "SEED": config.flips_signs}
+    used = {"PREDICTOR": config.predictor_on_chip, "SEED": config.has_seed}
     elsewhere = (*KEPT_ELSEWHERE, *(name for name, there in used.items() if not there))
     stored = [r for r in registers(config) if r.access == Access.RW and r.name not in elsewhere]
     return {r.name: shapes.get(r.name, r.width) for r in stored}

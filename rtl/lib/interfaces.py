@@ -118,7 +118,7 @@ StopLayout = data.StructLayout({"stopping": 1, "index": 16})
 """An orderly stop, and the index of the earliest command that failed."""
 
 SignsLayout = data.StructLayout({"seed": 32, "batch": 32})
-"""Key of random signs, besides layer and weight: register SEED, and the schedule's batch in the epoch."""
+"""Key of a hash: register SEED, and a batch, for random signs the schedule's in the epoch, for dropout BATCH."""
 
 RegionLayout = data.StructLayout({"start": 32, "end": 32})
 """A write region, ``start <= address < end``."""

@@ -93,6 +93,9 @@ DOT: for each group of ``rows`` of the n_k channels, n_b windows of n_a position
 after the one before, and kjump0 (A has k0 = 1) leads from the last position of a window to the next window. ``ones``:
 the last window reads A as all ones.
 
+SUM with ``momentum``, the probability of dropout: the descriptor's pixels are numbered from ``n_values`` on, their n_b
+channels from ``b_stride`` on, and ``unbiased`` is the layer's number.
+
 SCALE: for each group of ``rows`` of the n_k channels first n_a planes of B, b_stride apart; then all outer positions of
 A, of which n5 belong to a pixel. Results have the exponent of their channel, and go to exponent ``exponent``, counted
 from A's. TABLES: for each group the outer positions of A are planes. ``task`` says what is made of them (see

@@ -205,13 +205,17 @@ def compute_pool(c, k, m, t):
     groups_walk = taps_walk + t.i_t - lanes_last
     x_walk = groups_walk + t.x_step * (t.out_w - 1)
     y_walk = x_walk + t.y_step * (t.y_t - 1)
+    if k.drops:
+        t.drop = c.momentum if c.opcode == k.AVGPOOL else 0
     m.compute(
         mode=vector, new_a=t.new_a, new_b=t.new_b, first=1, last=1,
         n0=t.n_t, n1=t.y_t, n2=t.out_w, n3=t.groups, n4=t.r, n5=t.s,
         jump0=t.pitch_n - y_walk, jump1=t.y_step - x_walk, jump2=t.x_step - groups_walk,
         jump3=k.rows - taps_walk, jump4=t.pitch_y - t.s_walk, jump5=t.pitch_x,
         k0=1, k1=1, k2=k.rows, kjump2=1, n_k=k.rows,
-        n_a=t.taps, n_b=1, mantissa=c.const_mantissa if c.opcode >= k.AVGPOOL else 1,
+        n_a=t.taps, n_b=t.i_t if k.drops else 1, mantissa=c.const_mantissa if c.opcode >= k.AVGPOOL else 1,
+        momentum=t.drop if k.drops else 0, unbiased=c.layer if k.drops else 0, b_stride=t.i0 if k.drops else 0,
+        n_values=(t.n0 * t.out_h + t.y0) * t.out_w if k.drops else 0,
     )  # fmt: skip
     m.drain(
         vector=1, n_out=t.pixels, s_out=t.pitch_o, n_in=t.groups, s_in=k.rows, lane_step=1,

@@ -20,6 +20,8 @@ def check(c, k, m, t):
         m.fail(k.BAD_GEOMETRY)
     if c.nb == 0 or c.yb == 0 or c.cb == 0 or c.qb == 0:
         m.fail(k.BAD_TILE)
+    if k.drops and c.opcode == k.AVGPOOL and c.momentum > 0 and c.nb > 1 and c.yb < c.oh:
+        m.fail(k.BAD_TILE)  # a tile's pixels must follow each other
     if c.pad_y >= c.r or c.pad_x >= c.s:  # also when r or s is 0
         m.fail(k.BAD_GEOMETRY)
     if (c.oh - 1) * c.stride + c.r > c.h + 2 * c.pad_y or (c.ow - 1) * c.stride + c.s > c.w + 2 * c.pad_x:

@@ -249,4 +249,5 @@ def test_switches_take_operators_from_the_host(adagp, with_island):
     assert adagp("compile", "--batch", BATCH, "--preset", "tiny", "--strict")[0] == 2
     assert adagp("compile", "--batch", BATCH, "--preset", "tiny", "--strict", "--switches", "all")[0] == 0
     code, out, err = adagp("compile", "--switches", "batch_norm,relu")
-    assert (code, out) == (2, "") and "'relu' must be one of depthwise, batch_norm, clamps, matmul, or all alone" in err
+    assert (code, out) == (2, "")
+    assert "'relu' must be one of depthwise, batch_norm, clamps, matmul, dropout, or all alone" in err

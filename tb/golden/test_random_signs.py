@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from adagp.golden.hash import ROUNDS
 from adagp.golden.program import GoldenMachine
-from adagp.golden.random_signs import ROUNDS, WORD, hashed, random_signs
+from adagp.golden.random_signs import WORD, random_signs, words
 from adagp.spec.commands import Command, Opcode, Source
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
@@ -35,7 +36,7 @@ def test_the_hash_is_as_defined():
     rng = np.random.default_rng(SEED)
     for _ in range(50):
         block, layer, seed, batch = (int(value) for value in rng.integers(0, 1 << 32, 4))
-        found = hashed(np.array([block, 0, MASK]), layer & 0xFFFF, seed, batch)
+        found = words(np.array([block, 0, MASK]), layer & 0xFFFF, seed, batch)
         assert found.tolist() == [by_definition(b, layer & 0xFFFF, seed, batch) for b in (block, 0, MASK)]
 
 
@@ -55,10 +56,10 @@ def near_half(share, trials):
 
 
 def test_as_many_signs_of_each_kind():
-    words = np.stack([hashed(np.arange(512), *key) for key in itertools.product(range(4), range(4), range(1, 33))])
-    near_half(bits(words).mean(axis=0), words.size)  # by place in the word
-    near_half(bits(words).reshape(len(words), -1).mean(axis=1), 512 * WORD)  # by layer, seed and batch
-    near_half(bits(words).reshape(len(words), -1).mean(axis=0), len(words))  # by weight
+    many = np.stack([words(np.arange(512), *key) for key in itertools.product(range(4), range(4), range(1, 33))])
+    near_half(bits(many).mean(axis=0), many.size)  # by place in the word
+    near_half(bits(many).reshape(len(many), -1).mean(axis=1), 512 * WORD)  # by layer, seed and batch
+    near_half(bits(many).reshape(len(many), -1).mean(axis=0), len(many))  # by weight
 
 
 @pytest.mark.parametrize(("what", "n_bits"), [("block", 18), ("layer", 8), ("seed", 32), ("batch", 24)])
@@ -67,12 +68,12 @@ def test_what_differs_in_a_bit_has_other_signs(what, n_bits):
     for bit in range(n_bits):
         key = {"layer": 3, "seed": 5, "batch": 17}
         blocks = np.arange(2048)
-        before = hashed(blocks, **key)
+        before = words(blocks, **key)
         if what == "block":
             blocks = blocks ^ 1 << bit
         else:
             key[what] ^= 1 << bit
-        near_half(bits(before ^ hashed(blocks, **key)).mean(axis=0), len(blocks))
+        near_half(bits(before ^ words(blocks, **key)).mean(axis=0), len(blocks))
 
 
 def test_signs_are_not_correlated():

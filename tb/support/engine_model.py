@@ -14,6 +14,7 @@ from adagp.spec.microcode.descriptors import Target, VectorMode
 from adagp.spec.numerics import SHIFT_MAX, SHIFT_MIN, operand_max, unpredicted
 from clamped_elements import ElementEnd
 from descriptor_grammar import Grammar
+from dropped_elements import vectors_that_stay
 from engine_arithmetic import drained, grid, odometer, requantise, sum_up
 from norm_model import digits, norm_vectors, own_fields
 
@@ -213,7 +214,8 @@ class Emulator:
         if d["mode"] == VectorMode.SELECT:
             b = self.lanes(self.b[self.held["b"]], addresses)
             a = np.where(b == np.arange(taps, 0, -1)[:, None], a, 0)
-        self.vectors.extend(a.sum(axis=1) * d["mantissa"])
+        drops = self.config.dropout and d["mode"] == VectorMode.SUM and d["momentum"]
+        self.vectors.extend(a.sum(axis=1) * d["mantissa"] * (vectors_that_stay(d, self.config.rows) if drops else 1))
 
     # --- DRAIN -------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from adagp.spec.commands import Opcode
 from adagp.spec.opcodes import BACKWARD_WEIGHTS, DEPTHWISE, WITH_FILTERS
 from adagp.spec.operands import filter_channels
+from dropped_elements import dropped
 
 __all__ = ["accumulate"]
 
@@ -54,7 +55,7 @@ def accumulate(t, a, b):
             else:
                 y = windows.sum(4) * t.const_mantissa
                 exponent += t.const_exponent
-        acc = y.permute(0, 2, 3, 1)
+        acc = dropped(t, y.permute(0, 2, 3, 1))
     elif t.opcode in BACKWARD_WEIGHTS:
         x, dy = _images(a, t.n, t.h, t.w, t.c), _images(b, t.n, t.oh, t.ow, t.q)
         windows = _padded(t, x).unfold(2, t.r, t.stride).unfold(3, t.s, t.stride)

@@ -10,6 +10,7 @@ from adagp.spec.numerics import operand_max
 from adagp.spec.opcodes import AVERAGES, BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, GEMMS, MAXIMA, POOLS, WITH_FILTERS
 from adagp.spec.operands import filter_channels
 from clamped_elements import ElementEnd, random_clamp
+from dropped_elements import random_drop
 from layer_sums import accumulate
 
 __all__ = ["LAYERS", "UNWRITTEN", "Layer", "random_layer"]
@@ -39,7 +40,7 @@ def random_layer(config, rng, opcode=None, base=0, limit=600, run=(), **fixed):
     """
     while True:
         f = _fields(rng, opcode or rng.choice(LAYERS), limit, config.operand_width)
-        f.update(fixed)
+        f |= random_drop(config, rng, f["opcode"]) | fixed
         if config.matmul:
             _part_filters(rng, f)
         try:

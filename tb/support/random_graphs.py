@@ -16,11 +16,15 @@ CLAMPS = (nn.ReLU6, lambda: nn.Hardtanh(0.0, 0.4), lambda: nn.LeakyReLU(0.1))
 
 
 class RandomGraph(nn.Module):
-    """A directed graph of ``size`` operators on images, drawn from ``seed``, then an average and a linear layer."""
+    """A directed graph of ``size`` operators on images, drawn from ``seed``, then an average and a linear layer.
 
-    def __init__(self, seed: int, size: int, channels: int, side: int, n_classes: int):
+    With ``dropout`` some results, a third or so, go through one of that probability.
+    """
+
+    def __init__(self, seed: int, size: int, channels: int, side: int, n_classes: int, dropout: float = 0.0):
         super().__init__()
-        rng = random.Random(seed)
+        rng, draw = random.Random(seed), random.Random(f"dropout {seed}")
+        self.dropout, self.dropped = dropout, [dropout > 0 and draw.random() < 0.35 for _ in range(size)]
         self.parts, self.plan = nn.ModuleList(), []
         shapes, unused = [(channels, side)], {0}
         for _ in range(size):
@@ -61,7 +65,7 @@ class RandomGraph(nn.Module):
 
     def forward(self, x):
         values = [x]
-        for part, (kind, operands) in zip(self.parts, self.plan, strict=True):
+        for part, (kind, operands), dropped in zip(self.parts, self.plan, self.dropped, strict=True):
             taken = [values[place] for place in operands]
             if kind == "add":
                 value = taken[0] + taken[1]
@@ -75,6 +79,6 @@ class RandomGraph(nn.Module):
                 value = functional.interpolate(taken[0], scale_factor=2, mode="nearest")
             else:
                 value = part(taken[0])
-            values.append(value)
+            values.append(functional.dropout(value, self.dropout, self.training) if dropped else value)
         means = [functional.adaptive_avg_pool2d(values[place], 1).flatten(1) for place in self.ends]
         return self.head(torch.cat(means, 1) if len(means) > 1 else means[0])

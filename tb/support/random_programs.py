@@ -21,7 +21,7 @@ PROGRAM, MEMORY = 1 << 19, 1 << 20
 _FIELDS = (
     "n", "c", "h", "w", "q", "r", "s", "stride", "pad_y", "pad_x", "oh", "ow", "nb", "yb", "cb", "qb",
     "x_pitch", "y_pitch", "c_pitch", "d_pitch", "bias", "swap", "relu", "track", "out_outer", "c_mode",
-    "const_mantissa", "const_exponent", "bound_mantissa", "bound_exponent", "slope",
+    "const_mantissa", "const_exponent", "bound_mantissa", "bound_exponent", "slope", "momentum", "layer",
 )  # fmt: skip
 
 
@@ -31,6 +31,7 @@ class MadeProgram:
     def __init__(self, config, draw):
         self.config, self.draw, self.address = config, draw, 0
         self.commands, self.data, self.exponents = [], {}, {}
+        self.seed = self.batch = 0  # of dropout
 
     def run(self, device, calibrate):
         """Run the program on a device: memory, exponents and counters after it."""
@@ -42,6 +43,8 @@ class MadeProgram:
         for number, exponent in self.exponents.items():
             device.set_exponents(number, exponent)
         device.set_regions([(0, PROGRAM)])
+        device.set_seed(self.seed)
+        device.set_batch(self.batch)
         device.start(program, 0, calibrate=calibrate)
         assert device.wait() == Status.DONE
         counters = device.counters(0)
@@ -63,7 +66,7 @@ class RandomProgram(MadeProgram):
 
     def __init__(self, config, draw):
         super().__init__(config, draw)
-        self.results = []
+        self.seed, self.batch, self.results = draw.getrandbits(32), draw.getrandbits(32), []
 
     def add(self, opcode):
         """A command with random fields, operands and exponents."""

@@ -27,6 +27,7 @@ def test_cycles_of_commands():
     ("FORWARD", {"stride": 1}, "forward"), ("BACKWARD_DATA", {"stride": 2}, "strided_backward_data"),
     ("DEPTHWISE_BACKWARD_DATA", {"stride": 2}, "depthwise"), ("NORM_APPLY", {}, "norm"),
     ("AVGPOOL", {"r": 1, "s": 1, "c_mode": CMode.ADD}, "add"), ("AVGPOOL", {"r": 1, "s": 1}, "copy"),
+    ("AVGPOOL", {"r": 1, "s": 1, "momentum": 1}, "dropout"),
     ("AVGPOOL_BACKWARD", {"r": 2, "s": 2}, "avgpool"), ("MAXPOOL_BACKWARD", {"r": 2, "s": 2}, "maxpool"),
 ])  # fmt: skip
 def test_kinds_of_commands(opcode, fields, kind):

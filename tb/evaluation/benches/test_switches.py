@@ -24,7 +24,7 @@ def test_designs_and_figures(tmp_path, monkeypatch):
     one_by_one = [[], *[[name] for name in SWITCHES], list(SWITCHES)]
     assert seen == [(family, "max", on) for on in one_by_one for family in ("ecp5", "xilinx")]
     written = json.loads(path.read_text())
-    assert written["figures"]["lut_ecp5_max_none"] == 1 and written["figures"]["dsp48_xilinx_max_all"] == 412
-    assert written["figures"]["ff_xilinx_max_clamps"] == 108 and len(written["figures"]) == 6 * 9
+    assert written["figures"]["lut_ecp5_max_none"] == 1 and written["figures"]["dsp48_xilinx_max_all"] == 514
+    assert written["figures"]["ff_xilinx_max_clamps"] == 108 and len(written["figures"]) == 7 * 9
     assert [design["switches"] for design in written["details"]["designs"]] == [on for on in one_by_one for _ in "ex"]
     assert "folder" not in written["details"]["designs"][0]

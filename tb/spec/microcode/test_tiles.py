@@ -113,6 +113,20 @@ def test_layer_with_bound_and_slope(opcode):
     assert sum(check(config, rng, [random_layer(config, rng, opcode)]) for _ in range(20)) == 20
 
 
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_layer_with_dropout(config):
+    """Whatever its tiles, however wide the vectors are; a tile whose pixels don't follow each other is refused."""
+    config, rng = replace(config, dropout=True), random.Random(f"{config.name} dropout")
+    layers = [random_layer(config, rng, Opcode.AVGPOOL, limit=400) for _ in range(30)]
+    assert sum(check(config, rng, [layer]) for layer in layers) == 30
+    assert 10 < sum(layer.task.momentum > 0 for layer in layers) < 30
+    bad = {**FIT, "opcode": Opcode.AVGPOOL, "bias": 0, "momentum": 1, "nb": 2}
+    with pytest.raises(TileError) as failed:
+        descriptors(tile_program, config, [task(bad)])
+    assert failed.value.code == ErrorCode.BAD_TILE
+    assert descriptors(tile_program, config, [task({**bad, "yb": 8, "cb": 1})])
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(PRESETS)))
 def test_any_layer(seed, name):

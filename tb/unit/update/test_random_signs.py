@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adagp.golden.random_signs import random_signs
-from adagp.rtl.update.random_signs import ROUNDS, WORD, RandomSigns
+from adagp.rtl.lib.hash import ROUNDS
+from adagp.rtl.update.random_signs import WORD, RandomSigns
 from adagp.spec.commands import Opcode, Source
 from adagp.spec.numerics import unpredicted
 from adagp.spec.registers import AS_SCHEDULED, Status
