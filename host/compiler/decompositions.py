@@ -15,8 +15,10 @@ _ATEN = torch.ops.aten
 
 
 def _matmul(a: Tensor, b: Tensor) -> Any:
-    if a.dim() < 2 or b.dim() < 2 or a.dim() + b.dim() < 5:
+    if a.dim() < 2 or b.dim() < 2:
         return NotImplemented
+    if a.dim() == b.dim() == 2:
+        return torch.mm(a, b)
     lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (each.expand(*lead, *each.shape[-2:]) for each in (a, b))
     return _products(a, b).view(*lead, a.shape[-2], b.shape[-1])
@@ -53,9 +55,11 @@ def _attention(
         scores = scores.masked_fill(later, -torch.inf)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-    weights = torch.softmax(scores, -1)
-    if mask is not None:  # a row that sees nothing gives zeros, as torch's does
-        weights = weights.masked_fill((scores == -torch.inf).all(-1, keepdim=True), 0.0)
+    if mask is None:
+        weights = torch.softmax(scores, -1)
+    else:  # a row that sees nothing gives zeros, as torch's does, and zeros as its gradient
+        blind = (scores == -torch.inf).all(-1, keepdim=True)
+        weights = torch.softmax(scores.masked_fill(blind, 0.0), -1).masked_fill(blind, 0.0)
     if dropout > 0:
         weights = _ATEN.native_dropout.default(weights, dropout, True)[0]
     return _products(weights, value).view(*lead, length, value.shape[-1])

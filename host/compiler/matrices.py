@@ -23,9 +23,9 @@ class Places:
     def of(cls, positions: np.ndarray) -> "Places | None":
         """The places of matrices whose elements have these positions, ``[matrix, row, column]``.
 
-        None if they don't lie so, or have an element in common.
+        None if they don't lie so, have an element in common, or have none.
         """
-        if len(np.unique(positions)) < positions.size:
+        if not positions.size or len(np.unique(positions)) < positions.size:
             return None
         for across in (False, True):
             rows = positions.swapaxes(1, 2) if across else positions

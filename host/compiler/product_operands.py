@@ -85,14 +85,15 @@ class ProductOperands:
 
     def _product(self, node: fx.Node) -> bool:
         partition, config = self.partition, self.partition.config
-        path, result = self._home(node)
-        home = path[-1]
         if not config.matmul or node.name in partition.captured.mutated:
             return False
         try:
-            require(home not in partition.hosted, partition.hosted.get(home, ""))
-            (_, rows, inner), columns = self._matrices(node.args[0]), self._matrices(node.args[1])[2]
+            (count, rows, inner), columns = self._matrices(node.args[0]), self._matrices(node.args[1])[2]
             extents = rows, inner, columns
+            require(count > 0 and min(extents) > 0, f"{count} matrices of {rows}x{inner} and {inner}x{columns}")
+            path, result = self._home(node)
+            home = path[-1]
+            require(home not in partition.hosted, partition.hosted.get(home, ""))
             require(
                 max(extents) <= min(65535, config.max_reduction), f"matrices of {rows}x{inner} and {inner}x{columns}"
             )
@@ -179,7 +180,7 @@ class ProductOperands:
         assert places is not None
         while len(at.users) == 1 and (user := next(iter(at.users))).target in VIEWS:
             elements = _applied(user, elements)
-            if elements.numel() != matrices.size:
+            if not isinstance(elements, torch.Tensor) or elements.numel() != matrices.size:
                 break
             path.append(user)
             at = user

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -44,6 +44,10 @@ class Moment:
     def epoch_seed(self) -> int:
         """The machine's seed for random signs and dropout; its hash adds the batch, but doesn't know the epoch."""
         return (self.seed + self.epoch * 0x9E3779B9) & 0xFFFFFFFF
+
+    def after(self, batches: int) -> "Moment":
+        """The moment so many batches later."""
+        return replace(self, batch=self.batch + batches)
 
     def begin(self, device: Device) -> None:
         """Let the device's dropout draw by this moment, and later batches of its run by those after it."""

@@ -75,6 +75,7 @@ class Network:
         self._names = canonical_names(module, graph)
         on_device = {name for layer in self.weighted for name in (*layer.parameters, *layer.buffers[:2])}
         self.islands = Islands(self.compiled, [name for name in self._names.values() if name not in on_device])
+        self._moment = Moment()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -247,20 +248,20 @@ class Network:
     ) -> None:  # fmt: skip
         """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation; None: as scheduled), at entry 0 of the ring.
 
-        Islands need to know the ``scheduled`` phases. The run's ``moment`` decides what they and dropout draw.
-        Only those of training change state. Raises ValueError for a batch that can't calibrate: any of GP, and with a
-        predictor those of BP, in which no command sees all of its weights.
+        Islands need to know the ``scheduled`` phases. The run's ``moment`` decides what they and dropout draw; None is
+        the one after the batches trained last. Raises ValueError for a batch that can't calibrate: any of GP, and
+        with a predictor those of BP, in which no command sees all of its weights.
         """
         if calibrate and phase is not None and not self.compiled.source.calibrating & 1 << phase:
             raise ValueError(f"the batch that calibrates is one of warm-up, not of phase {phase}")
         if self.ring_entries > 1:
             device.set_ring_index(0)
+        moment, trained = moment or self._moment, 0 if phase == EVALUATION else batches
         self.islands.begin(scheduled if phase is None else [phase] * batches, moment, calibrate=calibrate)
-        self.islands.state.count(
-            [name for layer in self.normed for name in layer.buffers[2:]], 0 if phase == EVALUATION else batches
-        )
+        self.islands.state.count([name for layer in self.normed for name in layer.buffers[2:]], trained)
         if any(layer.drop for layer in self.layers):
-            (moment or Moment()).begin(device)
+            moment.begin(device)
+        self._moment = moment.after(trained)
         device.start(self.compiled.calibrating if calibrate else self.program, phase, batches, calibrate)
 
     def wait(self, device: Device) -> Status:

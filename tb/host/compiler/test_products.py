@@ -45,7 +45,8 @@ def test_places():
     "positions",
     [
         np.arange(12).reshape(1, 3, 4)[:, :, ::2], np.arange(12).reshape(1, 3, 4)[:, [0, 2, 1]],
-        np.zeros((1, 2, 2), int), np.stack([np.arange(4).reshape(2, 2)] * 2), np.arange(12).reshape(1, 3, 4)[:, ::-1],
+        np.zeros((1, 2, 2), int), np.zeros((1, 0, 4), int), np.zeros((1, 4, 0), int),
+        np.stack([np.arange(4).reshape(2, 2)] * 2), np.arange(12).reshape(1, 3, 4)[:, ::-1],
     ],
 )  # fmt: skip
 def test_no_places(positions):
@@ -193,6 +194,30 @@ def test_what_the_host_arranges_is_said():
     assert nodes(network(broadcast, first=WIDTH)) == ["host   view view", "device bmm product"]
     assert nodes(network(transposed, first=WIDTH, other=LENGTH)) == ["host   view view", "device bmm product"]
     assert nodes(network(argument, first=WIDTH)) == ["host   transpose transpose", "device bmm product"]
+
+
+@pytest.mark.parametrize("matmul", [True, False])
+def test_products_of_two_matrices(matmul):
+    """Without images; a view that gives several values ends what a result lies as."""
+
+    def forward(self, x):
+        y = self.first(x)
+        z = torch.mm(y, y.t()).chunk(2, 1)[0]
+        return z.relu() @ self.other(x)[:1]
+
+    parts = {"first": nn.Linear(4, WIDTH), "other": nn.Linear(4, 3)}
+    graph = graph_of(Made(forward, **parts), (4,), BATCH, replace(CONFIG, matmul=matmul))
+    assert [product.macs for product in graph.products] == ([BATCH * WIDTH * BATCH, BATCH * 3] if matmul else [])
+
+
+def test_products_without_elements_are_the_hosts():
+    def forward(self, x):
+        y = self.first(x)
+        return y + torch.bmm(y[..., :0], y[..., :0].transpose(1, 2)).sum()
+
+    graph = network(forward, first=WIDTH)
+    assert not graph.products
+    assert ("bmm", f"{BATCH} matrices of {LENGTH}x0 and 0x{LENGTH}") in graph.islands[0].reasons
 
 
 def test_an_argument_is_refused():
