@@ -9,6 +9,7 @@ from ...spec.phases import BP, GP, WARMUP
 from ...spec.registers import Status
 from ..compiler.tensors import Tensor, part_of
 from ..devices.device import Device
+from ..islands.runtime import Moment
 from ..program import Line, Program
 from .loss import softmax_cross_entropy
 from .network import Network
@@ -57,17 +58,19 @@ def _run_prefix(network: Network, device: Device, state, seed: int, batch: int, 
         network.set_adam(device, 1e-3)
     rng, phases = np.random.default_rng(seed), _phases(network)
     for before in range(batch):
-        _run_batch(network, device, _program(network, before), rng, phases[before], calibrate=not before)
+        _run_batch(network, device, _program(network, before), rng, phases[before], Moment(seed, 0, before))
     for tensor in network.tensors.values():
         if part_of(tensor.name) in ("output", "index", "gradient"):
             device.write(tensor.address, np.zeros(tensor.n_bytes, np.uint8))
-    _run_batch(network, device, prefix, rng, phases[batch], calibrate=not batch)
+    _run_batch(network, device, prefix, rng, phases[batch], Moment(seed, 0, batch))
 
 
-def _run_batch(network: Network, device: Device, program: Program, rng, phase: int, calibrate: bool) -> None:
+def _run_batch(network: Network, device: Device, program: Program, rng, phase: int, moment: Moment) -> None:
+    """Run a batch, or the begin of one; the first one calibrates."""
+    calibrate = not moment.batch
     device.write(program.address, program.words())
     network.write_input(device, rng.random((network.batch, *network.input_shape)))
-    network.islands.begin([phase], whole=False, calibrate=calibrate)
+    network.begin(device, [phase], moment, whole=False, calibrate=calibrate)
     device.start(program, phase, 1, calibrate)
     status = network.wait(device)
     if status & Status.HOST:

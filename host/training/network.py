@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
 import numpy as np
 
@@ -50,6 +51,7 @@ class Network:
     compiled: layers, tensors, memory plan, program and gradient source
     gradient_state: the gradient source's state on a device
     islands: parts that the host computes, with their state
+    moment: place in the run of the next batch of training, unless its start says another
 
     Raises
     ------
@@ -61,12 +63,8 @@ class Network:
         self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, *, input_max: float = 1.0,
         ring_entries: int = 1, source: str | None = None,
     ):  # fmt: skip
-        self.inputs, self.batch, self.config, self.ring_entries = (
-            inputs_of(inputs, input_max),
-            batch,
-            config,
-            ring_entries,
-        )
+        self.inputs, self.batch = inputs_of(inputs, input_max), batch
+        self.config, self.ring_entries = config, ring_entries
         exponents = [input_exponent(each, config.operand_width) for each in self.inputs]
         graph = graph_of(module, self.inputs, batch, config)
         self._input_exponents = dict(zip(graph.inputs, exponents, strict=True))
@@ -75,7 +73,7 @@ class Network:
         self._names = canonical_names(module, graph)
         on_device = {name for layer in self.weighted for name in (*layer.parameters, *layer.buffers[:2])}
         self.islands = Islands(self.compiled, [name for name in self._names.values() if name not in on_device])
-        self._moment = Moment()
+        self.moment = Moment()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -133,9 +131,8 @@ class Network:
     def load_state(self, device: Device, state: Mapping, seed: int = 0) -> None:
         """Install the network with the weights of a state dict (arrays or tensors by name) and zero momentum.
 
-        ``seed`` decides the predictor's first weights.
-
-        The first batch must be a calibrating one: the exponents of everything else aren't known yet.
+        ``seed`` decides the predictor's first weights, and what is drawn in starts without a moment. The first batch
+        must be a calibrating one: the exponents of everything else aren't known yet.
         """
         self.install(device)
         for tensor in self.tensors.values():
@@ -157,6 +154,7 @@ class Network:
             write_tensor(device, self._tensor(layer, "statistics"), to_statistics(layer, state))
         self.islands.state.load(state)
         self.gradient_state.load(device, seed)
+        self.moment = Moment(seed)
 
     # --- state ------------------------------------------------------------------------------------
 
@@ -173,13 +171,12 @@ class Network:
         return {name: state[canonical].clone() for name, canonical in self._names.items()}
 
     def snapshot(self, device: Device) -> dict[str, np.ndarray]:
-        """Everything that later batches depend on, as arrays by name: weights, momentum, all exponents."""
+        """Everything that later batches depend on, as arrays by name: weights, momentum, all exponents, the moment."""
         arrays = {name: self.read(device, name) for name in self._state_names()}
-        table = [device.exponents(number) for number in self._numbers()]
-        current = [cur for cur, _ in table]
-        persistent = [following is not None for _, following in table]
-        following = [following or 0 for _, following in table]
-        arrays["exponents"] = np.array([current, persistent, following], np.int16)
+        current, following = zip(*(device.exponents(number) for number in self._numbers()), strict=True)
+        persistent = [each is not None for each in following]
+        arrays["exponents"] = np.array([current, persistent, [each or 0 for each in following]], np.int16)
+        arrays["moment"] = np.array(astuple(self.moment), np.int64)
         return arrays | self.islands.state.snapshot() | self.gradient_state.snapshot(device)
 
     def restore(self, device: Device, arrays: Mapping[str, np.ndarray]) -> None:
@@ -195,12 +192,10 @@ class Network:
             device.set_exponents(number, current, following if persistent else None)
         self.islands.state.restore(arrays)
         self.gradient_state.restore(device, arrays)
+        self.moment = Moment(*(int(place) for place in arrays.get("moment", ())))  # earlier versions kept none
 
     def weights_hash(self, device: Device) -> str:
-        """SHA-256 of master weights, momentum and their exponents, and of the islands' state.
-
-        It is equal on all devices after equal training.
-        """
+        """SHA-256 of master weights, momentum, their exponents and the islands' state; equal after equal training."""
         digest = hashlib.sha256()
         for layer in self.weighted:
             for part in layer.state:
@@ -248,21 +243,25 @@ class Network:
     ) -> None:  # fmt: skip
         """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation; None: as scheduled), at entry 0 of the ring.
 
-        Islands need to know the ``scheduled`` phases. The run's ``moment`` decides what they and dropout draw; None is
-        the one after the batches trained last. Raises ValueError for a batch that can't calibrate: any of GP, and
-        with a predictor those of BP, in which no command sees all of its weights.
+        Islands need to know the ``scheduled`` phases. The run's ``moment`` decides what they and dropout draw; without
+        one, batches of training follow each other. Only these change state. Raises ValueError for a batch that can't
+        calibrate: any of GP, and with a predictor those of BP, in which no command sees all of its weights.
         """
         if calibrate and phase is not None and not self.compiled.source.calibrating & 1 << phase:
             raise ValueError(f"the batch that calibrates is one of warm-up, not of phase {phase}")
         if self.ring_entries > 1:
             device.set_ring_index(0)
-        moment, trained = moment or self._moment, 0 if phase == EVALUATION else batches
-        self.islands.begin(scheduled if phase is None else [phase] * batches, moment, calibrate=calibrate)
+        trained, moment = 0 if phase == EVALUATION else batches, moment or self.moment
+        self.begin(device, scheduled if phase is None else [phase] * batches, moment, calibrate=calibrate)
+        self.moment = moment.after(trained)
         self.islands.state.count([name for layer in self.normed for name in layer.buffers[2:]], trained)
+        device.start(self.compiled.calibrating if calibrate else self.program, phase, batches, calibrate)
+
+    def begin(self, device: Device, phases: Sequence[int], moment: Moment, whole=True, calibrate=False) -> None:
+        """Get islands ready as :meth:`Islands.begin` does, and let the device's dropout draw by the moment."""
+        self.islands.begin(phases, moment, whole, calibrate)
         if any(layer.drop for layer in self.layers):
             moment.begin(device)
-        self._moment = moment.after(trained)
-        device.start(self.compiled.calibrating if calibrate else self.program, phase, batches, calibrate)
 
     def wait(self, device: Device) -> Status:
         """Wait until the program needs the loss's gradient or has ended, and compute islands meanwhile."""

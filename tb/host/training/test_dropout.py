@@ -15,6 +15,7 @@ from adagp.host.devices.simulated import SimDevice
 from adagp.host.islands.runtime import Moment
 from adagp.host.program import disassemble
 from adagp.host.training.data import Dataset
+from adagp.host.training.diff import compare
 from adagp.host.training.inference import predict
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
@@ -165,6 +166,45 @@ def test_each_batch_has_another_mask_and_evaluation_has_none():
     expected = module.eval()(torch.from_numpy(images)).detach().numpy()
     np.testing.assert_allclose(found, expected, atol=3e-3)
     np.testing.assert_array_equal(predict(network, device, images), found)
+
+
+@pytest.mark.parametrize("config", [BASE, replace(BASE, dropout=False)], ids=["device", "host"])
+def test_batches_without_a_moment_follow_each_other(config):
+    """On the machine and on the host, also in a restored network on a device that has counted other batches."""
+    module, network, images, labels = made(config=config)
+    device, other = GoldenDevice(config, MEMORY), GoldenDevice(config, MEMORY)
+    network.load_state(device, module.state_dict(), SEED)
+    network.set_hyper(device, 0.0, 0.0, 0.0)
+
+    def logits(device, moment, calibrate=False):
+        return train_batch(network, device, images, labels, moment, calibrate).tolist()
+
+    logits(device, None, calibrate=True)
+    state = network.snapshot(device)
+
+    def run(device, *moments):
+        network.restore(device, state)
+        network.set_hyper(device, 0.0, 0.0, 0.0)
+        first = logits(device, moments[0])
+        predict(network, device, images)
+        return [first, *(logits(device, moment) for moment in moments[1:])]
+
+    expected = run(device, *(Moment(SEED, 0, batch) for batch in (1, 2, 3)))
+    other.set_batch(40)
+    assert run(device, None, None, None) == run(other, None, None, None) == expected
+    assert run(device, Moment(SEED), None, None)[1:] == expected[:2] and expected[0] != expected[1] != expected[2]
+
+
+def test_two_devices_are_compared_with_the_same_masks():
+    """Whatever batch each of them has counted to."""
+    module, network, *_ = made()
+    one, other = GoldenDevice(BASE, MEMORY), GoldenDevice(BASE, MEMORY)
+    other.set_batch(9)
+    other.set_seed(5)
+    assert compare(network, one, other, module.state_dict(), SEED) is None
+    other.set_batch = lambda batch: GoldenDevice.set_batch(other, batch + 1)
+    found = compare(network, one, other, module.state_dict(), SEED)
+    assert found.batch == 0 and found.tensor == "early.Dropout.output"
 
 
 class Run:
