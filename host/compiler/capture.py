@@ -13,7 +13,7 @@ import torch
 from torch import fx, nn
 
 from .capture_guards import check_operator, check_statistics, own_gradients_refused, stop_gradients
-from .decompositions import PRODUCTS
+from .decompositions import DECOMPOSITIONS
 from .gradient_check import check_gradients, innermost
 from .lowering import LoweringError
 from .module_checks import Refused, check_module, check_parameters
@@ -93,7 +93,7 @@ def _exported(module: nn.Module, args: tuple[Any, ...], training: bool, products
             with _quiet():
                 program = torch.export.export(module, args)
                 stop_gradients(program, trained)
-                program = program.run_decompositions(PRODUCTS if products else {})
+                program = program.run_decompositions(DECOMPOSITIONS if products else {})
             captured = _captured(program, module)
             if training:
                 unused = next((name for name in captured.parameters.values() if name in captured.unused), None)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["PRODUCTS", "WITH_PRODUCTS"]
+__all__ = ["DECOMPOSITIONS", "WITH_PRODUCTS"]
 
 _ATEN = torch.ops.aten
 
@@ -65,7 +65,7 @@ def _attention(
     return _products(weights, value).view(*lead, length, value.shape[-1])
 
 
-PRODUCTS: dict[Any, Callable] = {
+DECOMPOSITIONS: dict[Any, Callable] = {
     _ATEN.matmul.default: _matmul, _ATEN.baddbmm.default: _baddbmm, _ATEN.unbind.int: _unbind,
     _ATEN.scaled_dot_product_attention.default: _attention,
 }  # fmt: skip

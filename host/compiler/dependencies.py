@@ -6,13 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...spec.commands import Command, Phase
+from ...spec.commands import Command, Phase, command_field
 from ...spec.config import Config
 from ...spec.opcodes import COMPUTE, UPDATES
 from ...spec.operands import WAITS, Operand, counted, filter_pitch, operands, outputs
 from ..program import Line
+from .lowering import LoweringError
 
 __all__ = ["Access", "Range", "access", "with_waits"]
+
+
+LARGEST_WAIT = min((1 << command_field(wait).width) - 1 for wait in WAITS)
+"""Commands of a batch at most that one can wait for."""
 
 
 class Range(NamedTuple):
@@ -94,7 +99,8 @@ def with_waits(lines: Iterable[Line], config: Config) -> list[Line]:
 
     An operand in rows apart counts with the bytes between its rows, but for those of products: the heads of an
     activation lie between each other's rows. Waits count the commands executed in a phase: a
-    line whose counts differ between its phases becomes several, each for the phases that share them.
+    line whose counts differ between its phases becomes several, each for the phases that share them. Raises
+    LoweringError if a command must wait for more than its fields can count.
     """
     before = {phase: {wait: _Queue() for wait in WAITS} for phase in Phase}
     result = []
@@ -105,6 +111,11 @@ def with_waits(lines: Iterable[Line], config: Config) -> list[Line]:
         for phase in Phase:
             if command.phase_mask & phase:
                 waits = tuple(queue.last_conflict(mine) for queue in before[phase].values())
+                if max(waits) > LARGEST_WAIT:
+                    raise LoweringError(
+                        f"{line.name}: a command waits for {max(waits)} others, {LARGEST_WAIT} are the limit; each pair"
+                        " of matrices in a product is a command, and a smaller batch has fewer"
+                    )
                 masks[waits] = masks.get(waits, 0) | phase
                 if command.opcode in UPDATES or command.opcode in COMPUTE:
                     before[phase][counted(command)].add(mine)

@@ -21,9 +21,9 @@ from .module_checks import Refused, require
 from .operator_sets import VIEWS
 from .values import Value
 
-__all__ = ["PRODUCTS", "ProductOperands"]
+__all__ = ["MULTIPLIERS", "ProductOperands"]
 
-PRODUCTS = (torch.ops.aten.bmm.default, torch.ops.aten.mm.default)
+MULTIPLIERS = (torch.ops.aten.bmm.default, torch.ops.aten.mm.default)
 """Operators that multiply matrices."""
 
 LONGEST_PITCH = (1 << 24) - 1
@@ -76,7 +76,7 @@ class ProductOperands:
         if node in self._ahead:
             self._declare(node, self._ahead.pop(node))
         elif node not in self._inside:
-            return node.target in PRODUCTS and self._product(node)
+            return node.target in MULTIPLIERS and self._product(node)
         return True
 
     def _declare(self, node: fx.Node, layer: Layer) -> None:

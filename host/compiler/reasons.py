@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 
 from torch import fx
 
+from .capture import operator_of
 from .decompositions import WITH_PRODUCTS
 from .islands import Island
-from .operator_sets import BATCH_NORM, DROPOUT
+from .operator_sets import BATCH_NORM, DROPOUT, VIEWS
 from .operators import data_of, handled, is_dropout, is_norm
 from .partition import Partition
 
@@ -28,11 +29,19 @@ def why_on_host(node: fx.Node, partition: Partition) -> str:
         return "without Config.dropout"
     if node.target in WITH_PRODUCTS and not partition.config.matmul:
         return "without Config.matmul"
+    if node.target in VIEWS and (reader := _reader(node, partition)) is not None:
+        return f"arranges an operand of {operator_of(reader)}"
     if node.target not in WITH_PRODUCTS and not any(handled(each) for each in results):
         return "the machine has no such operator"
     if any(isinstance(each, fx.Node) and each in partition.host for each in data_of(node)):
         return "its operand is the host's"
     return "its operands don't lie in the machine's memory as it takes them"
+
+
+def _reader(node: fx.Node, partition: Partition) -> fx.Node | None:
+    """An operator of the machine that reads a node's result."""
+    readers = (layer for layer in partition.layers if node in partition.operands(layer))
+    return next((partition.products.own.get(layer, layer) for layer in readers), None)
 
 
 def host_reasons(islands: Iterable[Island]) -> list[str]:

@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from adagp.host.compiler import dependencies
 from adagp.host.compiler.compiler import compile_network
 from adagp.host.compiler.front_end import graph_of
 from adagp.host.compiler.joins import Join
+from adagp.host.compiler.lowering import LoweringError
 from adagp.host.compiler.mapping import choose_mapping
 from adagp.host.compiler.matrices import Matrices, Multiplication, Places
 from adagp.host.compiler.products import product_steps
@@ -190,7 +192,11 @@ def test_what_the_host_arranges_is_said():
     def argument(self, x):
         return torch.bmm(x.transpose(1, 2), self.first(x))
 
-    assert nodes(network(spread, first=WIDTH, other=2 * WIDTH)) == ["host   view view", "device bmm product"]
+    spread_operand = network(spread, first=WIDTH, other=2 * WIDTH)
+    assert nodes(spread_operand) == ["host   view view", "device bmm product"]
+    assert [why for island in spread_operand.islands for why in island.reasons] == [
+        ("view", "arranges an operand of bmm")
+    ]
     assert nodes(network(broadcast, first=WIDTH)) == ["host   view view", "device bmm product"]
     assert nodes(network(transposed, first=WIDTH, other=LENGTH)) == ["host   view view", "device bmm product"]
     assert nodes(network(argument, first=WIDTH)) == ["host   transpose transpose", "device bmm product"]
@@ -244,6 +250,15 @@ def test_a_joined_operand_is_copied():
     (join,) = (node for node in graph.nodes if isinstance(node, Join))
     assert not {name for product in graph.products for name in (*product.inputs, product.output)} & set(graph.parts)
     assert len(join.inputs) == 3 and all("copy" in name for name in join.inputs)
+
+
+def test_too_many_commands_are_refused(monkeypatch):
+    monkeypatch.setattr(dependencies, "LARGEST_WAIT", 5)
+    graph = network(lambda self, x: torch.bmm(self.first(x), self.other(x).transpose(1, 2)), first=WIDTH, other=WIDTH)
+    with pytest.raises(LoweringError, match=r": a command waits for \d+ others, 5 are the limit"):
+        compile_network(graph, BATCH, CONFIG)
+    monkeypatch.setattr(dependencies, "LARGEST_WAIT", 50)
+    compile_network(graph, BATCH, CONFIG)
 
 
 def test_calibration_stops_before_each_product():
