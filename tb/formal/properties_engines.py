@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from adagp.rtl.compute.compute import Compute
+from adagp.rtl.compute.dropout import Dropout
 from adagp.rtl.compute.feeder import Feeder
 from adagp.rtl.compute.im2col import Im2col, LaneOffsets
 from adagp.rtl.compute.pool import Pool
@@ -109,6 +110,19 @@ def _pool(h):
     h.prove("taking: within a job", ~h.signal("taking") | h.signal("working"))
     h.cover("a result leaves in the cycle after another",
             h.before(h.dut.o.valid & h.dut.o.ready) & h.dut.o.valid & h.dut.o.ready)  # fmt: skip
+
+
+@job("dropout", lambda: Dropout(CONFIG), cut=DATA)
+def _dropout(h):
+    o, start, drops = h.dut.o, h.dut.start, h.signal("drops")
+    h.assume("job: has channels", ~start | (h.dut.job.channels != 0))
+    stands = h.before(o.valid & ~o.ready & ~start)
+    h.prove(
+        "o: a mask stands until it is taken or a job begins", ~stands | (o.valid & (o.payload == h.before(o.payload)))
+    )
+    h.prove("o: no mask of the job before", ~(h.before(start) & drops) | ~o.valid)
+    h.prove("o: without a probability all stay", drops | (o.valid & o.payload.all()))
+    h.cover("o: a job begins while a mask waits", stands & drops & start)
 
 
 @job("norm_scale", lambda: Scale(NORM), cut=DATA)

@@ -12,6 +12,7 @@ from adagp.spec.errors import ErrorCode
 from adagp.spec.presets import preset
 from adagp.spec.schedule import State, following
 from failing_commands import FORWARD
+from random_programs import DESIGNS
 
 from robustness.campaign import Campaign, Kind, Record, configured, random_numbers
 from robustness.expect import Expectation
@@ -57,9 +58,9 @@ def test_malformed_commands_where_gradients_are_predicted(variant):
     assert found.total() == N_PREDICTING > 0
 
 
-@pytest.mark.parametrize("variant", ["baseline", "max"])
-def test_malformed_depthwise_commands(variant):
-    found = outcomes(Malformed(configured(f"tiny {variant} depthwise")), f"random_commands_{variant}", N_PREDICTING)
+@pytest.mark.parametrize("config", [configured("tiny max depthwise"), DESIGNS["baseline"]], ids=["alone", "all"])
+def test_malformed_commands_where_there_are_switches(config):
+    found = outcomes(Malformed(config), f"random_commands_{config.variant}", N_PREDICTING)
     share = shares(found)
     assert share["share_executed"] >= 0.15 and share["share_executed_behind"] > 0
     assert {"BAD_GEOMETRY", "BAD_TILE", "BAD_WAIT", "BAD_TENSOR"} <= set(found)

@@ -15,6 +15,7 @@ TOLERANCE = {"lut": 0.03, "ff": 0.02, "ebr": 0, "multiplier": 0}
 """Share that a figure may differ by: other versions of Yosys map logic a little differently."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_size(variant):
