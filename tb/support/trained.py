@@ -33,6 +33,7 @@ def process(rank: int, size: int, path: str) -> None:
     shares = [(x.chunk(size)[rank], y.chunk(size)[rank]) for x, y in image_batches(12)]
     train(ada, parallel, shares)
     torch.save((weights_of(network), weights_of(ada.predictor)), f"{path}/{rank}.pt")
+    distributed.barrier()  # one that ends while the other still talks to it can end it with a signal
     distributed.destroy_process_group()
 
 
