@@ -97,7 +97,7 @@ _BASE = (
     ("PROGRAM", Access.RW, "byte address of the program, a multiple of 128"),
     ("PHASE", Access.RW, "index of the phase to run in: 0 warm-up, 1 BP, 2 GP, 3 evaluation, 4 as scheduled", 3),
     ("BATCHES", Access.RW, "batches to run at START"),
-    ("BATCH", Access.RW, "batches counted so far; selects the entry of the input ring, and what dropout draws"),
+    ("BATCH", Access.RW, "batches counted so far; decides what dropout draws"),
     ("CALIBRATE", Access.RW, "1: run each command twice, the first time only to find exponents", 1),
     ("RING_BASE", Access.RW, "input ring: byte address of entry 0"),
     ("RING_STRIDE", Access.RW, "input ring: bytes from entry to entry"),

@@ -15,7 +15,7 @@ from torch import fx
 from .capture import Captured, path_of, shape_of
 from .island_function import IslandFunction
 from .lowering import LoweringError
-from .operator_sets import IDENTITIES
+from .operator_sets import DROPOUT, IDENTITIES
 from .operators import data_of, is_dropout
 from .partition import Partition
 
@@ -136,7 +136,7 @@ class Evaluation:
 
 
 def _by_name(captured: Captured) -> dict[tuple, list[fx.Node]]:
-    """The nodes that results depend on, by module, operator and names of parameters, in order."""
+    """The nodes that results depend on, by module, operator, names of parameters and dropout's rate, in order."""
     live: set[fx.Node] = set()
     ahead: list[fx.Node] = list(captured.results)
     while ahead:
@@ -149,7 +149,9 @@ def _by_name(captured: Captured) -> dict[tuple, list[fx.Node]]:
         if node in live and node.op == "call_function" and node.target not in IDENTITIES:
             weights = tuple(captured.parameters.get(each.name, "") for each in node.all_input_nodes)
             place = node.args[1] if _name(node) == "getitem" else None
-            found[path_of(node), _name(node), tuple(filter(None, weights)), place].append(node)
+            drawn: Any = node.args[0] if is_dropout(node) else node
+            rate = drawn.args[1] if drawn.target is DROPOUT else None
+            found[path_of(node), _name(node), tuple(filter(None, weights)), place, rate].append(node)
     return found
 
 

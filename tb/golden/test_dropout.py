@@ -51,17 +51,34 @@ def test_as_many_stay_as_shall(p):
         assert np.abs(share.mean(axis=others) - (1 - p)).max() < 5 * sigma / n**0.5 + 2**-17
 
 
-def test_masks_are_independent():
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_masks_are_independent(p):
     """Of batches, seeds and layers; of elements near each other; neighbours share a byte, which shows in one of 2^8."""
-    masks = np.array([kept((4, 8, 8, 64), 1 << 15, *key) for key in KEYS]) * 2.0 - 1
+    masks = np.array([kept((4, 8, 8, 64), round(p * 2**16), *key) for key in KEYS])
+    masks = (masks - (1 - p)) / (p * (1 - p)) ** 0.5
     flat = masks.reshape(len(KEYS), -1)
-    products = flat @ flat.T / flat.shape[1]
-    assert len(KEYS) == 24 and np.abs(products - np.eye(len(KEYS))).max() < 5 / flat.shape[1] ** 0.5
+    products = (flat @ flat.T / flat.shape[1])[~np.eye(len(KEYS), dtype=bool)]
+    assert products.size == 24 * 23 and np.abs(products).max() < 5 / flat.shape[1] ** 0.5
     for axis, distance in itertools.product((1, 2, 3, 4), (1, 2, 3)):
         one, other = (np.take(masks, range(*ends), axis) for ends in (
             (distance, masks.shape[axis]), (0, masks.shape[axis] - distance),
         ))  # fmt: skip
-        assert abs((one * other).mean()) < 5 / one.size**0.5 + 2**-8 * (axis == 4)
+        assert abs((one * other).mean()) < 5 / one.size**0.5 + 2**-8 * (axis == 4 and distance == 1)
+
+
+@pytest.mark.parametrize("probability", [round(0.1 * 2**16), 1 << 15, 127 << 8 | 128])
+def test_covariance_of_neighbours(probability):
+    """A byte is the upper one of an element and the lower one of the next in its block, round about."""
+    upper, lower = divmod(probability, 256)
+    byte, p = np.arange(256), probability / 2**16
+    chances = np.where(byte == upper, lower / 256, byte < upper), (upper + (byte < lower)) / 256  # that both drop
+    expected = (chances[0] * chances[1]).mean() - p**2
+    drops = ~np.array([kept((16, 16, 16, 64), probability, *key) for key in KEYS]).reshape(-1, 8) - np.float32(p)
+    slack = 5 * p * (1 - p) / drops.size**0.5
+    assert {1 << 15: expected == 0, 127 << 8 | 128: expected > 1.5 * slack}.get(probability, expected > 0)
+    for distance in (1, 2, 3, 4):
+        found = (drops * np.roll(drops, distance, 1)).mean(dtype=np.float64)
+        assert abs(found - expected * (distance == 1)) < slack, distance
 
 
 def command(probability, scale=1.0, shape=(3, 4, 5, 11), **fields):
