@@ -75,7 +75,9 @@ def train(adagp, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("options", [(), PREDICTED], ids=["baseline", "max"])
+@pytest.mark.parametrize(
+    "options", [pytest.param((), id="baseline"), pytest.param(PREDICTED, id="max", marks=pytest.mark.slow)]
+)
 def test_trains_like_golden(plug, train, options):
     """The same weights to the bit, whatever happens to bytes in either direction."""
     code, golden, _ = train("golden", *options, folder="golden")
