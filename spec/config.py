@@ -16,6 +16,8 @@ VERSION = 0x0002_0000
 
 SWITCHES = ("depthwise", "batch_norm", "clamps", "matmul", "dropout")
 """Fields that build hardware for further operators."""
+UNHASHED_WHEN_OFF = ("matmul", "dropout")
+"""Switches that are younger than the hash: while one is off, a configuration keeps the hash that it had before."""
 FAMILIES = ("ecp5", "ice40", "xilinx")
 """FPGA families whose own blocks generated Verilog may contain."""
 
@@ -238,7 +240,7 @@ class Config(Limits):
     @property
     def config_hash(self) -> int:
         """32-bit digest of everything that decides whether a program fits this accelerator."""
-        off = [name for name in ("matmul", "dropout") if not getattr(self, name)]  # without them: as ever
+        off = [name for name in UNHASHED_WHEN_OFF if not getattr(self, name)]
         unhashed = ("name", "clock_hz", "dram", "variant", *off)
         data = {k: v for k, v in self.to_dict().items() if k not in unhashed}
         text = json.dumps([VERSION, data], sort_keys=True)

@@ -7,7 +7,7 @@ __all__ = ["Limits"]
 
 
 class Limits:
-    """What an accelerator's widths and depths allow; a base class of :class:`.config.Config`."""
+    """Limits that follow from an accelerator's widths and depths; a base class of :class:`.config.Config`."""
 
     rows: int
     cols: int

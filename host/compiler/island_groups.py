@@ -9,7 +9,7 @@ __all__ = ["island_groups"]
 
 
 class _Partition(Protocol):
-    """What a partition knows of its nodes."""
+    """A partition's knowledge of its nodes."""
 
     host: list[fx.Node]
     order: dict[fx.Node, int]

@@ -31,7 +31,7 @@ LONGEST_PITCH = (1 << 24) - 1
 
 
 class _Partition(Protocol):
-    """What a partition knows of its nodes, and what products tell it."""
+    """A partition's knowledge of its nodes, with that of products."""
 
     captured: Captured
     config: Config

@@ -25,7 +25,7 @@ THREADS = 1
 
 
 _CALIBRATING = {"join": join, "product": settle}
-"""What the host does at the stops of a batch that calibrates, by kind."""
+"""The host's functions for the stops of a batch that calibrates, by kind of stop."""
 
 
 class IslandError(RuntimeError):

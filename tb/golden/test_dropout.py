@@ -53,7 +53,7 @@ def test_as_many_stay_as_shall(p):
 
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_masks_are_independent(p):
-    """Of batches, seeds and layers; of elements near each other; neighbours share a byte, which shows in one of 2^8."""
+    """Masks of other keys and of near elements are independent; neighbours share a byte, which shows in one of 2^8."""
     masks = np.array([kept((4, 8, 8, 64), round(p * 2**16), *key) for key in KEYS])
     masks = (masks - (1 - p)) / (p * (1 - p)) ** 0.5
     flat = masks.reshape(len(KEYS), -1)
@@ -108,7 +108,7 @@ def test_values_that_stay_are_those_of_pytorch(p):
 
 
 def test_a_half_by_hand():
-    """Of 3, -5, 7 and 4 at exponent 0 the second is dropped; twice the others, at exponent 1 and at exponent 2."""
+    """The second of 3, -5, 7 and 4 at exponent 0 is dropped; others are doubled, at exponents 1 and 2."""
     stays = np.array([True, False, True, True]).reshape(1, 1, 1, 4)
     given = {"a": np.array([3, -5, 7, 4]).reshape(1, 1, 1, 4), "kept": stays}
     for exponent, expected in ((1, [3, 0, 7, 4]), (2, [2, 0, 4, 2])):

@@ -239,7 +239,7 @@ def test_an_argument_is_refused():
 
 
 def test_a_joined_operand_is_copied():
-    """What a product reads has no gaps: a join takes a copy of it, and of a product's result."""
+    """A product reads operands without gaps: a join takes copies of them, and of a product's result."""
 
     def forward(self, x):
         a, b = self.first(x), self.other(x)

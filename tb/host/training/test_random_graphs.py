@@ -40,7 +40,7 @@ def made(seed, config=TINY, **options):
 
 @cache
 def trained(seed):
-    """What golden trains."""
+    """A graph as golden trains it: module, network, images and labels."""
     return made(seed, CONFIGS[seed % 2])
 
 
