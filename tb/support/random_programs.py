@@ -1,21 +1,28 @@
 """Programs of random compute commands, and golden and simulated RTL compared over them."""
 
 import contextlib
+import random
 from dataclasses import replace
 
 import numpy as np
+import pytest
+from adagp.host.devices.device import DeviceError
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.program import Line, Program, header
 from adagp.sim import IDEAL
 from adagp.spec.commands import Command, Opcode, Phase
 from adagp.spec.config import SWITCHES
+from adagp.spec.opcodes import DEPTHWISE, GEMMS
 from adagp.spec.operands import operands, outputs
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
-from layers import random_layer
+from layers import LAYERS, random_layer
 
-__all__ = ["DESIGNS", "MEMORY", "PROGRAM", "MadeProgram", "RandomProgram", "same_bits"]
+__all__ = [
+    "DESIGNS", "DRAWS", "MEMORY", "PROGRAM", "SEEDS", "MadeProgram", "RandomProgram", "drawn", "drawn_commands",
+    "is_refused", "same_bits",
+]  # fmt: skip
 
 PROGRAM, MEMORY = 1 << 19, 1 << 20
 _FIELDS = (
@@ -96,6 +103,48 @@ DESIGNS = {
     "max": replace(EVERYTHING, variant="max"),
 }  # fmt: skip
 """A design of each variant with all that the generator's switches build; two have other shapes, one has wide sums."""
+
+
+SEEDS = range(4)
+DRAWS = {
+    "clamps": lambda draw: draw.sample([*GEMMS, *LAYERS, *DEPTHWISE], 12),
+    "depthwise": lambda draw: draw.sample([*DEPTHWISE * 3, *GEMMS, Opcode.MAXPOOL, Opcode.AVGPOOL], 12),
+    "matmul": lambda draw: draw.choices(GEMMS, k=12),
+    "dropout": lambda draw: draw.sample([*LAYERS, *[Opcode.AVGPOOL] * 8], 12),
+}  # fmt: skip
+"""Opcodes of random programs, by the operators that they are to hold most of."""
+
+
+def drawn(name, variant, seed):
+    """The random program of a name of DRAWS for a design."""
+    draw = random.Random(f"{name} {variant} {seed}")
+    made = RandomProgram(DESIGNS[variant], draw)
+    for opcode in DRAWS[name](draw):
+        made.add(opcode)
+    return made
+
+
+def drawn_commands(name):
+    """Program and command, for all commands of the random programs of a name."""
+    for variant in DESIGNS:
+        for seed in SEEDS:
+            made = drawn(name, variant, seed)
+            yield from ((made, command) for command in made.commands)
+
+
+def is_refused(config, bad, code):
+    """Assert that golden and simulated RTL end with an error's code at a command, and write nothing to ``out_addr``."""
+    program, place = Program([Line(header(config)), Line(bad)], 0), bad.out_addr
+    for make in (GoldenDevice, SimDevice):
+        with contextlib.closing(make(config, memory_bytes=MEMORY)) as device:
+            device.write(0, program.words())
+            device.write(place, np.full(64, 0x55, np.uint8))
+            device.set_regions([(0, MEMORY)])
+            device.start(program, 0)
+            with pytest.raises(DeviceError) as failed:
+                device.wait()
+            assert (failed.value.code, failed.value.index) == (code, 1)
+            assert (device.read(place, 64) == 0x55).all()
 
 
 def same_bits(made, seed):

@@ -15,7 +15,7 @@ from small_networks import N_CLASSES, pools, strides
 from torch import nn
 
 __all__ = [
-    "GP_VARIANTS", "MEMORY", "NETWORKS", "SEED", "Run", "config_of", "differences", "golden", "settings",
+    "GP_VARIANTS", "MEMORY", "NETWORKS", "SEED", "HashedRun", "Run", "config_of", "differences", "golden", "settings",
     "simulated",
 ]  # fmt: skip
 
@@ -61,11 +61,11 @@ def golden(variant="max", size="tiny"):
     return GoldenDevice(config_of(variant, size), MEMORY)
 
 
-def _data(shape, images):
-    rng = np.random.default_rng(SEED)
+def _data(shape, images, n_classes=N_CLASSES, seed=SEED):
+    rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (images + TEST_IMAGES, *shape))
-    y = rng.integers(0, N_CLASSES, images + TEST_IMAGES)
-    return Dataset("random", x[:images], y[:images], x[images:], y[images:], N_CLASSES)
+    y = rng.integers(0, n_classes, images + TEST_IMAGES)
+    return Dataset("random", x[:images], y[:images], x[images:], y[images:], n_classes)
 
 
 class Run:
@@ -112,6 +112,39 @@ class Run:
         """Train to the end; returns what each start left behind."""
         self.trainer.run()
         return self.seen
+
+
+class HashedRun:
+    """Training of what ``make`` makes, two epochs of five batches with runs of GP; hashes of weights after each start.
+
+    It is seeded by ``seed``, but for random operators where ``drawn_by`` is given. After ``stop_after`` starts it ends
+    with InterruptedError.
+    """
+
+    def __init__(self, make, shape, batch, device, seed, drawn_by=None):
+        print(f"seed {seed}")
+        torch.manual_seed(seed)
+        module, variant = make().double(), device.config.variant
+        source = "predicted" if device.config.predicts else None
+        self.network, self.device = Network(module, shape, batch, device.config, ring_entries=4, source=source), device
+        self.network.load_state(device, module.state_dict(), seed)
+        settings = TrainSettings(
+            preset="tiny", variant=variant, epochs=2, batch=batch, learning_rate=0.05, schedule="constant",
+            seed=seed if drawn_by is None else drawn_by, phases="3:1",
+        )  # fmt: skip
+        data = _data(shape, 5 * batch, self.network.n_outputs, seed)
+        self.trainer = Trainer(settings, self.network, device, data)
+        self.trainer.on_batch, self.hashes, self.stop_after = self._seen, [], None
+
+    def _seen(self, progress, loss):
+        self.hashes.append(self.network.weights_hash(self.device))
+        if len(self.hashes) == self.stop_after:
+            raise InterruptedError
+
+    def go(self):
+        """Train to the end; returns the hashes."""
+        self.trainer.run()
+        return self.hashes
 
 
 def _exact(counters):

@@ -13,7 +13,7 @@ from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.network import Network
 from adagp.spec.phases import BP, EVALUATION, GP, WARMUP
 from adagp.spec.registers import Status
-from batches import train_batch
+from batches import steps_are_gradients, train_batch
 from random_programs import DESIGNS
 from torch import nn
 from torch.nn import functional
@@ -149,14 +149,7 @@ def test_gradients_are_those_of_torch(name):
         expected = twin(torch.from_numpy(inputs))
         functional.cross_entropy(expected, torch.from_numpy(labels)).backward()
         assert float((torch.from_numpy(logits) - expected.detach()).abs().max()) < 2e-3
-        after, checked = network.state_dict(device), 0
-        for parameter_name, parameter in twin.named_parameters():
-            step = (before[parameter_name] - after[parameter_name].double()) / RATE
-            norm = float(parameter.grad.norm())
-            if norm > 1e-3:
-                assert float((step - parameter.grad).norm()) < share * norm, (batch, parameter_name)
-                checked += 1
-        assert checked >= 6
+        assert steps_are_gradients(twin, before, network.state_dict(device), RATE, share) >= 6
     assert device.counters(0)["saturations"] == 0
 
 

@@ -12,14 +12,11 @@ from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.islands.runtime import Moment
 from adagp.host.program import disassemble
-from adagp.host.training.data import Dataset
-from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
-from adagp.host.training.settings import TrainSettings
-from adagp.host.training.trainer import Trainer
 from adagp.spec.commands import CMode
-from adagp.spec.registers import Status
+from batches import steps_are_gradients, train_batch
 from random_programs import DESIGNS
+from scheduled_runs import HashedRun
 from torch import nn
 from torch.nn import functional
 
@@ -61,17 +58,6 @@ def made(last="plain", config=TINY):
     return module, Network(module, IMAGE, BATCH, config), images, labels
 
 
-def train_batch(network, device, images, labels):
-    network.write_input(device, images)
-    network.start(device, 0, calibrate=True, moment=Moment())
-    assert network.wait(device) & Status.HOST
-    logits = network.read_logits(device)
-    network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
-    device.resume()
-    assert network.wait(device) & Status.DONE
-    return logits
-
-
 @pytest.mark.parametrize("last", LASTS)
 def test_gradients_are_those_of_torch(last):
     module, network, images, labels = made(last)
@@ -79,16 +65,12 @@ def test_gradients_are_those_of_torch(last):
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     network.load_state(device, before)
     network.set_hyper(device, RATE, 0.0, 0.0)
-    logits = train_batch(network, device, images, labels)
+    _, logits = train_batch(network, device, images, labels, calibrate=True, moment=Moment())
     twin = deepcopy(module)
     expected = twin(torch.from_numpy(images))
     nn.functional.cross_entropy(expected, torch.from_numpy(labels)).backward()
     assert float((torch.from_numpy(logits) - expected.detach()).abs().max()) < 2e-3
-    after = network.state_dict(device)
-    for name, parameter in twin.named_parameters():
-        step = (before[name] - after[name].double()) / RATE
-        norm = float(parameter.grad.norm())
-        assert norm > 1e-3 and float((step - parameter.grad).norm()) < 0.02 * norm, name
+    assert steps_are_gradients(twin, before, network.state_dict(device), RATE) == len(list(twin.parameters()))
 
 
 def test_what_runs_where():
@@ -125,31 +107,15 @@ def test_a_fan_in_is_masked_by_a_command_of_its_own():
     assert "slope 0.100006" in text and "bound 39322*2^-17" in text
 
 
-def train(device, variant):
-    """Weights' hashes after each start of a schedule with runs of GP batches, where gradients are predicted."""
-    torch.manual_seed(7)
-    module, source = Clamped(nn.LeakyReLU(0.3)).double(), None if variant == "baseline" else "predicted"
-    network, hashes = Network(module, IMAGE, BATCH, device.config, ring_entries=4, source=source), []
-    network.load_state(device, module.state_dict(), 7)
-    rng = np.random.default_rng(7)
-    x, y = rng.uniform(-1, 1, (6 * BATCH, *IMAGE)), rng.integers(0, N_CLASSES, 6 * BATCH)
-    data = Dataset("random", x[: 5 * BATCH], y[: 5 * BATCH], x[-3:], y[-3:], N_CLASSES)
-    settings = TrainSettings(
-        preset="tiny", variant=variant, epochs=2, batch=BATCH, learning_rate=0.05, schedule="constant", seed=7,
-        phases="3:1",
-    )  # fmt: skip
-    trainer = Trainer(settings, network, device, data)
-    trainer.on_batch = lambda progress, loss: hashes.append(network.weights_hash(device))
-    trainer.run()
-    return hashes, trainer.progress.batches[2], device.counters(0)["saturations"]
-
-
 @pytest.mark.parametrize("variant", ["baseline", "max"])
 def test_golden_and_simulated_rtl_train_alike(variant):
     """Batches of BP, and of GP where gradients are predicted; the memory stalls at random."""
-    config = DESIGNS[variant]
-    expected = train(GoldenDevice(config, MEMORY), variant)
-    with contextlib.closing(SimDevice(config, memory_bytes=MEMORY, limit=20_000_000, stall=0.2, seed=3)) as device:
-        assert train(device, variant) == expected
-    hashes, gp, _ = expected
-    assert gp == (4 if variant == "max" else 0) and len(set(hashes)) == len(hashes) > 5
+    config, found = DESIGNS[variant], []
+    stalling = {"memory_bytes": MEMORY, "limit": 20_000_000, "stall": 0.2, "seed": 3}
+    for device in (GoldenDevice(config, MEMORY), SimDevice(config, **stalling)):
+        with contextlib.closing(device):
+            run = HashedRun(lambda: Clamped(nn.LeakyReLU(0.3)), IMAGE, BATCH, device, 7)
+            found.append((run.go(), device.counters(0)["saturations"]))
+    hashes = found[0][0]
+    assert found[0] == found[1] and len(set(hashes)) == len(hashes) > 5
+    assert run.trainer.progress.batches[2] == (4 if variant == "max" else 0)

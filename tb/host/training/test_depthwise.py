@@ -14,7 +14,7 @@ from adagp.host.devices.simulated import SimDevice
 from adagp.host.training.models import build_model
 from adagp.host.training.network import Network
 from adagp.spec.opcodes import DEPTHWISE
-from batches import train_batch
+from batches import steps_are_gradients, train_batch
 from random_programs import DESIGNS
 from torch import nn
 
@@ -74,12 +74,7 @@ def test_gradients_are_those_of_torch():
     expected = module(torch.from_numpy(images))
     nn.functional.cross_entropy(expected, torch.from_numpy(labels)).backward()
     torch.testing.assert_close(torch.from_numpy(logits), expected.detach(), atol=5e-3, rtol=5e-3)
-    after, checked = network.state_dict(device), 0
-    for name, parameter in module.named_parameters():
-        step, norm = (before[name] - after[name]) / 0.25, parameter.grad.norm()
-        assert (step - parameter.grad).norm() < 0.05 * norm, name
-        checked += norm > 1e-3
-    assert checked == len(before) == 11
+    assert steps_are_gradients(module, before, network.state_dict(device), 0.25, 0.05) == len(before) == 11
 
 
 def run(network, state, device, phases):

@@ -14,16 +14,13 @@ from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.islands.runtime import Moment
 from adagp.host.program import disassemble
-from adagp.host.training.data import Dataset
 from adagp.host.training.diff import compare
 from adagp.host.training.inference import predict
-from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
-from adagp.host.training.settings import TrainSettings
-from adagp.host.training.trainer import Trainer
-from adagp.spec.registers import Status
+from batches import steps_are_gradients, train_batch
 from random_graphs import RandomGraph
 from random_programs import DESIGNS
+from scheduled_runs import HashedRun
 from torch import nn
 from torch.nn import functional
 
@@ -63,17 +60,6 @@ def made(make=Dropped, config=BASE, **options):
     return module, Network(module, IMAGE, BATCH, config, **options), images, labels
 
 
-def train_batch(network, device, images, labels, moment=MOMENT, calibrate=True):
-    network.write_input(device, images)
-    network.start(device, 0, calibrate=calibrate, moment=moment)
-    assert network.wait(device) & Status.HOST
-    logits = network.read_logits(device)
-    network.write_loss_gradient(device, softmax_cross_entropy(logits, labels)[1])
-    device.resume()
-    assert network.wait(device) & Status.DONE
-    return logits
-
-
 def masks(network, moment):
     """Masks [n, channel, y, x] of a batch by the place of their layers, with the factor of what stays."""
     for place, layer in enumerate(network.layers):
@@ -91,7 +77,7 @@ def test_gradients_are_those_of_torch(make, monkeypatch):
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     network.load_state(device, before)
     network.set_hyper(device, RATE, 0.0, 0.0)
-    logits = train_batch(network, device, images, labels)
+    _, logits = train_batch(network, device, images, labels, True, moment=MOMENT)
     drawn = masks(network, MOMENT)
     monkeypatch.setattr(functional, "dropout", lambda x, *_: x * next(drawn).reshape(x.shape))
     twin = deepcopy(module)
@@ -99,14 +85,7 @@ def test_gradients_are_those_of_torch(make, monkeypatch):
     assert next(drawn, None) is None
     nn.functional.cross_entropy(expected, torch.from_numpy(labels)).backward()
     assert float((torch.from_numpy(logits) - expected.detach()).abs().max()) < 5e-3 * max(1, expected.abs().max())
-    after, checked = network.state_dict(device), 0
-    for name, parameter in twin.named_parameters():
-        step = (before[name] - after[name].double()) / RATE
-        norm = float(parameter.grad.norm())
-        if norm > 1e-3:
-            assert float((step - parameter.grad).norm()) < 0.02 * norm, name
-            checked += 1
-    assert checked > 2
+    assert steps_are_gradients(twin, before, network.state_dict(device), RATE) > 2
 
 
 def test_what_runs_where():
@@ -156,7 +135,7 @@ def test_each_batch_has_another_mask_and_evaluation_has_none():
     seen, names = [], [layer.output for layer in network.layers if layer.kind is Kind.DROPOUT]
     moments = [Moment(*place) for place in ((0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 0, 0))]
     for number, moment in enumerate(moments):
-        train_batch(network, device, images, labels, moment, calibrate=number == 0)
+        train_batch(network, device, images, labels, number == 0, moment=moment)
         seen.append([network.read(device, name) == 0 for name in names])
         for zeros, mask in zip(seen[-1], masks(network, moment), strict=True):
             assert zeros.transpose(0, 3, 1, 2)[mask.numpy() == 0].all()
@@ -177,7 +156,7 @@ def test_batches_without_a_moment_follow_each_other(config):
     network.set_hyper(device, 0.0, 0.0, 0.0)
 
     def logits(device, moment, calibrate=False):
-        return train_batch(network, device, images, labels, moment, calibrate).tolist()
+        return train_batch(network, device, images, labels, calibrate, moment=moment)[1].tolist()
 
     logits(device, None, calibrate=True)
     state = network.snapshot(device)
@@ -207,42 +186,18 @@ def test_two_devices_are_compared_with_the_same_masks():
     assert found.batch == 0 and found.tensor == "early.Dropout.output"
 
 
-class Run:
-    """Training by a schedule with runs of GP batches where gradients are predicted; hashes after each start."""
-
-    def __init__(self, device, variant):
-        torch.manual_seed(SEED)
-        module, source = Dropped().double(), None if variant == "baseline" else "predicted"
-        self.network, self.device = Network(module, IMAGE, BATCH, device.config, ring_entries=4, source=source), device
-        self.network.load_state(device, module.state_dict(), SEED)
-        rng = np.random.default_rng(SEED)
-        x, y = rng.uniform(-1, 1, (6 * BATCH, *IMAGE)), rng.integers(0, N_CLASSES, 6 * BATCH)
-        data = Dataset("random", x[: 5 * BATCH], y[: 5 * BATCH], x[-3:], y[-3:], N_CLASSES)
-        settings = TrainSettings(
-            preset="tiny", variant=variant, epochs=2, batch=BATCH, learning_rate=0.05, schedule="constant", seed=SEED,
-            phases="3:1",
-        )  # fmt: skip
-        self.trainer, self.hashes, self.stop_after = Trainer(settings, self.network, device, data), [], None
-        self.trainer.on_batch = self._seen
-
-    def _seen(self, progress, loss):
-        self.hashes.append(self.network.weights_hash(self.device))
-        if len(self.hashes) == self.stop_after:
-            raise InterruptedError
-
-    def go(self):
-        self.trainer.run()
-        return self.hashes
+def run_of(device):
+    return HashedRun(Dropped, IMAGE, BATCH, device, SEED)
 
 
 @pytest.mark.parametrize("variant", ["baseline", "max"])
 def test_golden_and_simulated_rtl_train_alike(variant):
     """Batches of BP, and of GP where gradients are predicted; the memory stalls at random."""
-    run = Run(GoldenDevice(DESIGNS[variant], MEMORY), variant)
+    run = run_of(GoldenDevice(DESIGNS[variant], MEMORY))
     expected = run.go()
     stalling = {"memory_bytes": MEMORY, "limit": 40_000_000, "stall": 0.2, "seed": 3}
     with contextlib.closing(SimDevice(DESIGNS[variant], **stalling)) as device:
-        assert Run(device, variant).go() == expected
+        assert run_of(device).go() == expected
     assert run.trainer.progress.batches[2] == (4 if variant == "max" else 0)
     assert len(set(expected)) == len(expected) > 5
 
@@ -250,12 +205,12 @@ def test_golden_and_simulated_rtl_train_alike(variant):
 @pytest.mark.parametrize("variant", ["baseline", "max"])
 def test_a_killed_run_goes_on_with_the_same_bits(variant):
     """On a device that has counted no batch yet; its masks depend on the place in the run alone."""
-    undisturbed = Run(GoldenDevice(DESIGNS[variant], MEMORY), variant).go()
-    first = Run(GoldenDevice(DESIGNS[variant], MEMORY), variant)
+    undisturbed = run_of(GoldenDevice(DESIGNS[variant], MEMORY)).go()
+    first = run_of(GoldenDevice(DESIGNS[variant], MEMORY))
     first.stop_after = 4
     with pytest.raises(InterruptedError):
         first.go()
-    second = Run(GoldenDevice(DESIGNS[variant], MEMORY), variant)
+    second = run_of(GoldenDevice(DESIGNS[variant], MEMORY))
     second.network.restore(second.device, first.network.snapshot(first.device))
     second.trainer.progress = deepcopy(first.trainer.progress)
     assert first.hashes + second.go() == undisturbed
@@ -275,6 +230,6 @@ def test_random_graphs_in_rtl(seed):
             network.set_hyper(device, RATE, 0.9, 0.0)
             hashes.append([])
             for batch in range(3):
-                train_batch(network, device, images, labels, Moment(0, 0, batch), calibrate=batch == 0)
+                train_batch(network, device, images, labels, batch == 0, moment=Moment(0, 0, batch))
                 hashes[-1].append(network.weights_hash(device))
     assert hashes[0] == hashes[1] and len(set(hashes[0])) == 3

@@ -8,17 +8,14 @@ import pytest
 import torch
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.islands.runtime import IslandError, Moment
-from adagp.host.training.dataset import Dataset
 from adagp.host.training.diff import compare
 from adagp.host.training.inference import predict
 from adagp.host.training.network import Network
-from adagp.host.training.settings import TrainSettings
-from adagp.host.training.trainer import Trainer
 from adagp.spec.commands import Opcode
 from adagp.spec.presets import preset
 from batches import train_batch
 from hand_islands import NormReLU
-from scheduled_runs import config_of, simulated
+from scheduled_runs import HashedRun, config_of, simulated
 from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
@@ -67,34 +64,9 @@ def test_training_follows_torch():
     assert changed <= {"exponents"} and len(before) > 10  # those of tensors that the host writes are batches' own
 
 
-class Run:
+def run_of(device, drawn_by=None, **options):
     """Training by a schedule with warm-up, runs of GP batches and BP batches, on a device."""
-
-    def __init__(self, device, variant, seed=SEED, **options):
-        torch.manual_seed(SEED)
-        module = NormReLU(IMAGE[0], N_CLASSES, **options).double()
-        source = None if variant == "baseline" else "predicted"
-        self.network = Network(module, IMAGE, BATCH, config_of(variant), ring_entries=4, source=source)
-        self.device, self.hashes, self.stop_after = device, [], None
-        self.network.load_state(device, module.state_dict(), SEED)
-        rng = np.random.default_rng(SEED)
-        x, y = rng.uniform(-1, 1, (6 * BATCH, *IMAGE)), rng.integers(0, N_CLASSES, 6 * BATCH)
-        data = Dataset("random", x[: 5 * BATCH], y[: 5 * BATCH], x[-3:], y[-3:], N_CLASSES)
-        settings = TrainSettings(
-            preset="tiny", variant=variant, epochs=2, batch=BATCH, learning_rate=0.05, schedule="constant", seed=seed,
-            phases="3:1",
-        )  # fmt: skip
-        self.trainer = Trainer(settings, self.network, device, data)
-        self.trainer.on_batch = self._seen
-
-    def _seen(self, progress, loss):
-        self.hashes.append(self.network.weights_hash(self.device))
-        if len(self.hashes) == self.stop_after:
-            raise InterruptedError
-
-    def go(self):
-        self.trainer.run()
-        return self.hashes
+    return HashedRun(lambda: NormReLU(IMAGE[0], N_CLASSES, **options), IMAGE, BATCH, device, SEED, drawn_by)
 
 
 def golden(variant):
@@ -103,7 +75,7 @@ def golden(variant):
 
 @pytest.mark.parametrize("variant", ["baseline", "max"])
 def test_golden_and_simulated_rtl_end_with_the_same_bits(variant):
-    runs = [Run(device, variant, dropout=0.25) for device in (golden(variant), simulated(variant))]
+    runs = [run_of(device, dropout=0.25) for device in (golden(variant), simulated(variant))]
     one, other = (run.go() for run in runs)
     progress = runs[0].trainer.progress
     gp, n_starts = (4, 7) if variant == "max" else (0, 10)
@@ -115,7 +87,7 @@ def test_golden_and_simulated_rtl_end_with_the_same_bits(variant):
 
 
 def test_islands_learn_in_backpropagation_alone_but_their_statistics_move_in_every_batch():
-    run, seen = Run(golden("low"), "low"), []
+    run, seen = run_of(golden("low")), []
     run.trainer.on_batch = lambda progress, loss: seen.append((
         list(progress.batches), {name: value.clone() for name, value in run.network.islands.state.parameters.items()},
         run.network.islands.state.buffers["norm.num_batches_tracked"].item(),
@@ -131,13 +103,13 @@ def test_islands_learn_in_backpropagation_alone_but_their_statistics_move_in_eve
 
 @pytest.mark.parametrize("variant", ["baseline", "max"])
 def test_a_killed_run_goes_on_with_the_same_bits(variant):
-    undisturbed = Run(golden(variant), variant, dropout=0.25).go()
-    first = Run(golden(variant), variant, dropout=0.25)
+    undisturbed = run_of(golden(variant), dropout=0.25).go()
+    first = run_of(golden(variant), dropout=0.25)
     first.stop_after = 4
     with pytest.raises(InterruptedError):
         first.go()
     arrays, progress = first.network.snapshot(first.device), deepcopy(first.trainer.progress)
-    second = Run(golden(variant), variant, dropout=0.25)
+    second = run_of(golden(variant), dropout=0.25)
     second.network.restore(second.device, arrays)
     second.trainer.progress = progress
     assert first.hashes + second.go() == undisturbed
@@ -147,7 +119,7 @@ def test_a_killed_run_goes_on_with_the_same_bits(variant):
 
 
 def test_random_operators_depend_on_the_seed():
-    hashes = [Run(golden("baseline"), "baseline", seed, dropout=0.5).go()[0] for seed in (1, 1, 2)]
+    hashes = [run_of(golden("baseline"), seed, dropout=0.5).go()[0] for seed in (1, 1, 2)]
     assert hashes[0] == hashes[1] != hashes[2]
 
 
@@ -155,7 +127,7 @@ def test_every_island_of_every_batch_draws_its_own(monkeypatch):
     """Seeds depend on the batch's place in the run, not on the batches that are started together."""
     seeds, draw = [], Moment.draw
     monkeypatch.setattr(Moment, "draw", lambda *place: seeds.append(draw(*place)) or seeds[-1])
-    run = Run(golden("low"), "low")
+    run = run_of(golden("low"))
     assert len(run.go()) == 7
     places = [Moment(SEED, epoch, batch) for epoch in (0, 1) for batch in range(5)]
     training = [seed for seed in dict.fromkeys(seeds) if seed in {draw(place, 0, 0) for place in places}]
