@@ -20,8 +20,8 @@ from adagp.spec.registers import Status
 from layers import LAYERS, random_layer
 
 __all__ = [
-    "DESIGNS", "DRAWS", "MEMORY", "PROGRAM", "SEEDS", "MadeProgram", "RandomProgram", "drawn", "drawn_commands",
-    "is_refused", "same_bits",
+    "ALONE", "DESIGNS", "DRAWS", "MEMORY", "PROGRAM", "SEEDS", "MadeProgram", "RandomProgram", "drawn",
+    "drawn_commands", "is_refused", "same_bits",
 ]  # fmt: skip
 
 PROGRAM, MEMORY = 1 << 19, 1 << 20
@@ -105,6 +105,11 @@ DESIGNS = {
 """A design of each variant with all that the generator's switches build; two have other shapes, one has wide sums."""
 
 
+ALONE = {
+    "matmul": replace(preset("tiny"), matmul=True, n_tensors=512),
+    "dropout": replace(preset("tiny"), dropout=True, n_tensors=512, variant="max"),
+}
+"""Designs with one switch alone, by its name."""
 SEEDS = range(4)
 DRAWS = {
     "clamps": lambda draw: draw.sample([*GEMMS, *LAYERS, *DEPTHWISE], 12),
@@ -115,10 +120,10 @@ DRAWS = {
 """Opcodes of random programs, by the operators that they are to hold most of."""
 
 
-def drawn(name, variant, seed):
-    """The random program of a name of DRAWS for a design."""
-    draw = random.Random(f"{name} {variant} {seed}")
-    made = RandomProgram(DESIGNS[variant], draw)
+def drawn(name, design, seed):
+    """The random program of a name of DRAWS for a design; that with this switch alone is ``alone``."""
+    draw = random.Random(f"{name} {design} {seed}")
+    made = RandomProgram(ALONE[name] if design == "alone" else DESIGNS[design], draw)
     for opcode in DRAWS[name](draw):
         made.add(opcode)
     return made

@@ -16,6 +16,7 @@ from adagp.spec.phases import BP, GP, WARMUP
 from adagp.spec.presets import preset
 from batches import train_batch
 from made_modules import Made
+from random_programs import ALONE
 from torch import nn
 from torch.nn import functional
 
@@ -174,12 +175,11 @@ def test_calibration_finds_the_exponent_of_the_largest_part():
     assert len(set(exponents)) == 1 and device.counters(WARMUP)["saturations"] == 0
 
 
-@pytest.mark.parametrize("variant", ["baseline", "max"])
+@pytest.mark.parametrize("config", ALONE.values(), ids=ALONE)
 @pytest.mark.parametrize("name", ["dense", "flat"])
-def test_golden_and_simulated_rtl_train_alike(name, variant):
+def test_golden_and_simulated_rtl_train_alike(name, config):
     print(f"seed {SEED}")
-    config = replace(CONFIG, variant=variant)
-    source = None if variant == "baseline" else "predicted"
+    source = "predicted" if config.predicts else None
     phases = (WARMUP, BP) if source is None else (WARMUP, BP, GP, GP, BP)
     hashes = []
     for device in (GoldenDevice(config, 16 << 20), SimDevice(config, memory_bytes=16 << 20)):
