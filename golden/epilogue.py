@@ -10,6 +10,8 @@ from .requantise import requantise, requantise_each, round_shift, saturate
 
 __all__ = ["Bound", "Result", "epilogue", "top_of"]
 
+_CHUNK = 1 << 15
+"""Values handled at a time, so that temporaries stay in the cache."""
 _OPERAND_SHIFT = 31
 """Shifts of biases and C operands are clamped to plus or minus this."""
 
@@ -63,36 +65,61 @@ def epilogue(
     the last element of each row of ``acc``, where it is another one (bias gradients). ``bias`` broadcasts over the last
     axis; ``c`` and ``d`` are shaped like ``acc``. ``slope``: of a ReLU below zero, in 2^-SLOPE_BITS.
     """
+    cut_at, masked_by = (None, bound) if c_mode == CMode.MASK else (bound, None)
+    limit = None if cut_at is None else cut_at.at(exp_out, operand_width)
+    edge = None if masked_by is None else masked_by.at(exp_c, operand_width)
+    added = 0 if bias is None else requantise(bias.astype(np.int64), _shift(exp_out, exp_bias), acc_width)
+    out, largest, saturations = np.empty(acc.shape, np.int64), 0, 0
+    places = acc.shape[-1]
+    step, rows, results = max(1, _CHUNK // places), acc.reshape(-1, places), out.reshape(-1, places)
+    others = [None if each is None else each.reshape(-1, places) for each in (c, d)]
+    for at in range(0, len(rows), step):
+        part = slice(at, at + step)
+        x = _aligned(rows[part], exp_acc, exp_out, last_exp, acc_width) + added
+        c_part, d_part = (None if each is None else each[part] for each in others)
+        x, low = _joined(x, c_part, d_part, _shift(exp_out, exp_c), c_mode, relu, edge, acc_width, operand_width)
+        if not slope:
+            x = np.where(low, 0, x)
+        largest = max(largest, int(x.max()), -int(x.min()))
+        x, cut = saturate(x if limit is None else np.minimum(x, limit), operand_max(operand_width))
+        saturations += cut
+        results[part] = np.where(low, round_shift(x * slope, SLOPE_BITS), x) if slope else x
+    top = top_of(largest, exp_out)
+    if top is not None and cut_at is not None:
+        top = min(top, exp_out + BOUND_BITS - cut_at.shift(exp_out))
+    return Result(out, top, saturations)
+
+
+def _aligned(
+    acc: np.ndarray, exp_acc: int | np.ndarray, exp_out: int, last_exp: int | None, acc_width: int
+) -> np.ndarray:  # fmt: skip
+    """Sums in LSBs of 2^exp_out."""
     if isinstance(exp_acc, np.ndarray):
-        x = requantise_each(acc, np.clip(exp_out - exp_acc, SHIFT_MIN, SHIFT_MAX), acc_width)
-    else:
-        x = requantise(acc, _shift(exp_out, exp_acc, SHIFT_MIN, SHIFT_MAX), acc_width)
+        return requantise_each(acc, np.clip(exp_out - exp_acc, SHIFT_MIN, SHIFT_MAX), acc_width)
+    x = requantise(acc, _shift(exp_out, exp_acc, SHIFT_MIN, SHIFT_MAX), acc_width)
     if last_exp is not None:
         x[..., -1] = requantise(acc[..., -1], _shift(exp_out, last_exp, SHIFT_MIN, SHIFT_MAX), acc_width)
-    if bias is not None:
-        x = x + requantise(bias.astype(np.int64), _shift(exp_out, exp_bias), acc_width)
-    if c_mode in (CMode.ADD, CMode.ADD_MASK):
+    return x
+
+
+def _joined(
+    x: np.ndarray, c: np.ndarray | None, d: np.ndarray | None, shift: int, c_mode: CMode, relu: bool,
+    edge: int | None, acc_width: int, operand_width: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """``x`` with its C operand added or subtracted, and where the result is low: zero, or scaled by the slope.
+
+    A mask lets pass what is below its ``edge``, where there is one.
+    """
+    if c_mode in (CMode.ADD, CMode.ADD_MASK, CMode.SUB):
         assert c is not None
-        x = x + requantise(c.astype(np.int64), _shift(exp_out, exp_c), acc_width)
-    if c_mode == CMode.SUB:
-        assert c is not None
-        x = x - requantise(c.astype(np.int64), _shift(exp_out, exp_c), acc_width)
+        other = requantise(c.astype(np.int64), shift, acc_width)
+        x = x - other if c_mode == CMode.SUB else x + other
     low = (x < 0) & relu
     if c_mode == CMode.MASK:
         assert c is not None
         low |= c <= 0
-        if bound:
-            x = np.where(c >= bound.at(exp_c, operand_width), 0, x)
+        x = x if edge is None else np.where(c >= edge, 0, x)
     if c_mode == CMode.ADD_MASK:
         assert c is not None and d is not None
         low |= (d <= 0) | (c == unpredicted(operand_width))
-    if not slope:
-        x = np.where(low, 0, x)
-    top = top_of(int(np.abs(x).max()), exp_out)
-    if bound and c_mode != CMode.MASK:
-        x = np.minimum(x, bound.at(exp_out, operand_width))
-        top = None if top is None else min(top, exp_out + BOUND_BITS - bound.shift(exp_out))
-    out, saturations = saturate(x, operand_max(operand_width))
-    if slope:
-        out = np.where(low, round_shift(out * slope, SLOPE_BITS), out)
-    return Result(out, top, saturations)
+    return x, low

@@ -43,5 +43,5 @@ def requantise_each(v: np.ndarray, shifts: np.ndarray, width: int) -> np.ndarray
     A double holds such a number, and its product with a power of two, exactly; ``rint`` rounds half to even.
     """
     limit, most = operand_max(width), float(1 << 62)
-    whole = np.clip(np.rint(np.ldexp(v.astype(np.float64), -shifts)), -most, most).astype(np.int64)
+    whole = np.clip(np.rint(v * np.ldexp(1.0, -shifts)), -most, most).astype(np.int64)
     return np.clip(whole, -limit, limit)

@@ -81,7 +81,7 @@ GRAPHS = (
         "switches": "all",
     }, (0.05, 0.1, 0.2)),
     Case("cifar_mobilenet", {
-        "model": "mobilenet-small", "data": "cifar10", "epochs": 5, "train_images": 5_000, "batch": 64,
+        "model": "mobilenet-small", "data": "cifar10", "epochs": 5, "train_images": 2_500, "batch": 64,
         "preset": "paper", "switches": "all",
     }, (0.05, 0.1, 0.2)),
 )  # fmt: skip
