@@ -1,4 +1,4 @@
-"""Benches of tb/unit on the Verilog of their blocks: of those that only predicting designs have, and of a PE apart."""
+"""Benches of tb/unit on the Verilog of their blocks: of those that not every design has, and of a PE apart."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,6 +7,7 @@ from functools import partial
 import cocotb
 import pytest
 from adagp.rtl.bfloat16.pe import PEBfloat16
+from adagp.rtl.compute.dropout import Dropout
 from adagp.rtl.control.cosine import Cosine
 from adagp.rtl.control.phase_control import PhaseControl
 from adagp.rtl.control.quality_gate import Gate
@@ -22,7 +23,7 @@ from unit_bench import unit_module, unit_test
 
 SEED = 1
 CONFIG = replace(preset("tiny"), variant="max")
-NORM = replace(CONFIG, batch_norm=True)
+NORM, DROPOUT = replace(CONFIG, batch_norm=True), replace(CONFIG, dropout=True)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ UNITS = {
         AdamRate, "test_adam_rate", (("test_a_training_run",), ("test_random_orders",), ("test_the_longest_start",))
     ),
     "Cosine": Unit(Cosine, "test_quality_gate", (("test_cosine",),)),
+    "Dropout": Unit(partial(Dropout, DROPOUT), "test_dropout", (("test_masks", 4, 0.5),)),
     "Gate": Unit(Gate, "test_quality_gate", (("test_gate",),)),
     "Norm": Unit(partial(Norm, NORM), "test_norm", (("test_random_jobs", "tiny", 0.3),)),
     "PhaseControl": Unit(

@@ -17,13 +17,24 @@ UNIT = Path(__file__).parents[1] / "unit"
 
 
 class _Tick:
-    """An awaitable that waits for the clock once, or ``repeat`` times."""
+    """An awaitable that waits for the clock once, or ``repeat`` times, or ``until`` a port is high before it."""
 
-    def __init__(self, context, times=1):
-        self._context, self._times = context, times
+    def __init__(self, context, times=1, sampled=()):
+        self._context, self._times, self._sampled = context, times, sampled
 
     def repeat(self, times):
         return _Tick(self._context, times)
+
+    def sample(self, *values):
+        return _Tick(self._context, sampled=values)
+
+    async def until(self, condition):
+        while True:
+            await self._context.delay(1e-12)
+            met, found = self._context.get(condition), [self._context.get(value) for value in self._sampled]
+            await FallingEdge(self._context.dut.clk)
+            if met:
+                return found
 
     def __await__(self):
         async def wait():

@@ -2,3 +2,9 @@
 
 ``python -m tb.mutation`` runs the campaign; see ``__main__.py``.
 """
+
+import sys
+from pathlib import Path
+
+TB = Path(__file__).parents[1]
+sys.path[:0] = [str(TB / "support"), str(TB / "cocotb")]  # the benches import each other by bare names, as under pytest

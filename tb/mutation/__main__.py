@@ -1,4 +1,4 @@
-"""Mutation testing of the accelerator: parts ``mutation`` and ``mutation_predicting`` of results/robustness.json.
+"""Mutation testing of the accelerator: parts ``mutation``, with a suffix or none, of results/robustness.json.
 
 Yosys breaks the netlist of preset tiny in a number of places for every file of rtl/. Each mutant meets its block's
 bench first, if the block has one on Verilog. If that bench doesn't notice it, the top's bench is next. ABC then tries
@@ -19,13 +19,13 @@ from adagp.host.console import at_least_one
 
 from .campaign import WORK, Campaign
 from .choice import Mutant
-from .observations import CONFIG, PREDICTING
+from .parts import PARTS
 from .records import Records
 from .table import figures, table
-from .waivers import ARGUED, MOST_ARGUED, PREDICTING_ARGUED
+from .waivers import MOST_ARGUED
 
 COMMAND = "python -m tb.mutation"
-COUNT, SEED = 250, 1
+SEED = 1
 RESULTS = FOLDER / "robustness.json"
 
 
@@ -33,7 +33,8 @@ def _arguments():
     parser = argparse.ArgumentParser(
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=COUNT, help="mutants, at least (default: %(default)s)")
+    counts = ", ".join(str(part.count) for part in PARTS.values())
+    parser.add_argument("--count", type=int, help=f"mutants, at least (default, by part: {counts})")
     parser.add_argument("--sample", type=int, metavar="N", help="only N of them, from all blocks")
     parser.add_argument("--seed", type=int, default=SEED, help="what chooses them (default: %(default)s)")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
@@ -42,9 +43,10 @@ def _arguments():
         "--check", action="store_true", help="run nothing, say how many rows of the results are current"
     )
     parser.add_argument("--only", type=int, metavar="NUMBER", help="run one mutant alone, whatever is known of it")
-    parser.add_argument(
-        "--predicting", action="store_true", help="of variant max, what the baseline has nothing of: a part of its own"
-    )
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, of in (("predicting", "variant max"), ("switched", "a design with all switches")):
+        help = f"of {of}, what the baseline has nothing of: a part of its own"
+        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=help)
     parser.add_argument("--work", type=Path, default=WORK, help="where answers are kept (default: %(default)s)")
     parser.add_argument(
         "--output", type=Path, metavar="PATH", help=f"result file (default: {RESULTS}, but nothing for a sample)"
@@ -79,10 +81,12 @@ def main() -> int:
     """
     arguments, source = _arguments(), commit()
     torch.set_num_threads(1)
-    campaign = Campaign(arguments.count, arguments.seed, arguments.work, predicting=arguments.predicting)
-    part = "mutation_predicting" if arguments.predicting else "mutation"
+    name, kind = (f"mutation_{arguments.kind}", [f"--{arguments.kind}"]) if arguments.kind else ("mutation", [])
+    part = PARTS[name]
+    count = arguments.count or part.count
+    campaign = Campaign(count, arguments.seed, arguments.work, part)
     if arguments.check:
-        return _check(campaign, arguments.output or RESULTS, part)
+        return _check(campaign, arguments.output or RESULTS, name)
     if arguments.only is not None:
         if not 1 <= arguments.only <= len(campaign.mutants):
             raise SystemExit(f"there is no mutant {arguments.only}: they are 1 to {len(campaign.mutants)}")
@@ -98,7 +102,7 @@ def main() -> int:
         return 1
     found, details = figures(findings)
     print(table(details["blocks"]))
-    again = f"{COMMAND} --predicting" if arguments.predicting else COMMAND
+    again = " ".join([COMMAND, *kind])
     for row in details["mutants"]:
         if row["result"] == "survived":
             place = (
@@ -107,20 +111,16 @@ def main() -> int:
             break_ = f"{row['mode']} of {row['port']}[{row['portbit']}]"
             print(f"SURVIVED {place}: {break_}; again: {again} --only {row['number']}")
     argued = {finding.mutant.command for finding in findings if finding.reason}
-    arguable = PREDICTING_ARGUED if arguments.predicting else ARGUED
-    unused = [] if arguments.sample else sorted(arguable.keys() - argued)
+    unused = [] if arguments.sample else sorted(part.argued.keys() - argued)
     for command in unused:
         print(f"argued of no mutant of this netlist that is left: {command}")
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
     status = int(found["mutants_survived"] > 0 or found["mutants_unproved"] > MOST_ARGUED or bool(unused))
     output = arguments.output or (None if arguments.sample else RESULTS)
     if output is not None:
-        command = f"{COMMAND} --count {arguments.count} --seed {arguments.seed}"
-        config = CONFIG
-        if arguments.predicting:
-            command, config = f"{command} --predicting", PREDICTING
-            found = {f"predicting_{name}": value for name, value in found.items()}
-        merge_results(output, part, found, details, provenance(command, config, arguments.seed, source))
+        command = " ".join([COMMAND, f"--count {count}", f"--seed {arguments.seed}", *kind])
+        found = {f"{part.figures}{name}": value for name, value in found.items()}
+        merge_results(output, name, found, details, provenance(command, part.config, arguments.seed, source))
     return status
 
 

@@ -7,7 +7,6 @@ import math
 import os
 import re
 import resource
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,12 +16,12 @@ from pathlib import Path
 from adagp.spec.presets import preset
 from amaranth.lib import wiring
 
+from . import TB
 from .isolated_process import VARIABLE, Kind, apart, verdict
 
 __all__ = ["TB", "BlockBench"]
 
 CONFIG = preset("tiny")
-TB = Path(__file__).parents[1]
 LIMIT, MORE_SECONDS = 3, 5
 """CPU time that a bench may take: LIMIT times that of the intact block, and MORE_SECONDS more."""
 
@@ -34,8 +33,6 @@ STOPS = "%Error"
 """The beginning of Verilator's message when a simulation can't go on."""
 
 _EXCEPTION = re.compile(r"\b((\w*(?:Error|Timeout))\b.*)$", re.MULTILINE)
-
-sys.path[:0] = [str(TB / "support"), str(TB / "cocotb")]  # the benches import each other by bare names, as under pytest
 
 
 @dataclass(frozen=True)

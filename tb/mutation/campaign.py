@@ -13,16 +13,16 @@ from adagp.rtl.top import Top
 from adagp.sim.build import library
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import equivalence, predicting
+from . import equivalence
 from .bench import Bench
 from .blocks import BENCHES, bench_sources, benches
 from .choice import Mutant, choose, files
 from .finding import Finding
-from .netlist import BLOCKS, PREDICTING_BLOCKS, assemble, netlists, read, under, verilog
-from .observations import CONFIG, PREDICTING
+from .netlist import assemble, netlists, read, under, verilog
+from .observations import CONFIG
+from .parts import PARTS, Part
 from .records import Records
 from .sources import ROOT, digest, sources
-from .stages import STAGES
 
 __all__ = ["WORK", "Campaign", "SourcesChangedError"]
 
@@ -31,8 +31,6 @@ HERE = Path(__file__).parent
 TOP = "top"
 MAKERS = [HERE / f"{name}.py" for name in ("netlist", "choice")]
 """Sources that make netlists and mutants, besides rtl/."""
-TOP_BENCH = [HERE / f"{name}.py" for name in ("bench", "stages")]
-PREDICTING_BENCH = [HERE / f"{name}.py" for name in ("bench", "predicting")]
 
 _bench: Bench | None = None
 
@@ -44,22 +42,21 @@ class SourcesChangedError(RuntimeError):
 class Campaign:
     """At least ``count`` mutants by ``seed``. ``records`` holds all answers, by the digests of their questions.
 
-    With ``predicting`` the mutants are in variant max, in files of rtl/ that the baseline doesn't use. The top's bench
-    then has other stages.
+    ``part`` says where the mutants are, and the stages of the top's bench.
 
     A question's digest covers its netlist (a block's own, for the block's bench), the mutant, and the sources of the
     bench or prover that answers. An answer that is found is therefore current, and only missing answers are sought.
     """
 
-    def __init__(self, count: int, seed: int, work: Path = WORK, *, predicting: bool = False):
+    def __init__(self, count: int, seed: int, work: Path = WORK, part: Part = PARTS["mutation"]):
         made_of = self._hardware()
-        self.predicting, self.config = predicting, PREDICTING if predicting else CONFIG
-        self._blocks = PREDICTING_BLOCKS if predicting else BLOCKS
-        self.folder = work / digest(made_of, count, seed, version("pyosys"), *["predicting"] * predicting)
+        self.part = part
+        self.folder = work / digest(made_of, count, seed, version("pyosys"), *filter(None, [part.figures[:-1]]))
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "mutants.json").exists():
-            top, blocks = netlists(Top(self.config), self._blocks)
-            only = files(top + blocks) - files("".join(netlists(Top(CONFIG)))) if predicting else None
+            top, blocks = netlists(Top(part.config), part.blocks)
+            baseline = set() if part.everywhere else files("".join(netlists(Top(CONFIG))))
+            only = files(top + blocks) - baseline | part.others
             (self.folder / "netlist.il").write_text(top + blocks)
             (self.folder / "blocks.il").write_text(blocks)
             chosen = [mutant.to_dict() for mutant in choose(top + blocks, count, seed, only)]
@@ -87,7 +84,7 @@ class Campaign:
             return self.netlist
         path = self.folder / f"{name}.il"
         if not path.exists():
-            write_atomically(path, read(assemble(BENCHES[name].design(), self._blocks)[0]).encode())
+            write_atomically(path, read(assemble(BENCHES[name].design(), self.part.blocks)[0]).encode())
         return path.read_text() + (self.folder / "blocks.il").read_text()
 
     def _verilog(self, name: str) -> Path:
@@ -106,7 +103,7 @@ class Campaign:
 
     def _sources(self, name: str) -> str:
         if name == TOP:
-            return sources(PREDICTING_BENCH if self.predicting else TOP_BENCH)
+            return sources([HERE / f"{name}.py" for name in ("bench", self.part.bench)])
         return bench_sources(BENCHES[name])
 
     @cached_property
@@ -161,8 +158,8 @@ class Campaign:
     def _top(self) -> Bench:
         global _bench
         if _bench is None:
-            library(self.config, top=self._verilog(TOP))
-            _bench = Bench(self._verilog(TOP), predicting.STAGES if self.predicting else STAGES)
+            library(self.part.config, top=self._verilog(TOP))
+            _bench = Bench(self._verilog(TOP), self.part.stages)
         return _bench
 
     def _ready(self, names: set[str]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from .choice import Mutant
-from .waivers import ARGUED, PREDICTING_ARGUED
+from .waivers import ARGUED, PREDICTING_ARGUED, SWITCHED_ARGUED
 
 __all__ = ["Finding"]
 
@@ -48,7 +48,7 @@ class Finding:
     @property
     def reason(self) -> str | None:
         """Why it can't matter, if that is only argued."""
-        netlist, reason = (ARGUED | PREDICTING_ARGUED).get(self.mutant.command, ("", None))
+        netlist, reason = (ARGUED | PREDICTING_ARGUED | SWITCHED_ARGUED).get(self.mutant.command, ("", None))
         return None if self.caught or self.proof or netlist != self.netlist else reason
 
     @property

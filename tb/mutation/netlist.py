@@ -17,6 +17,7 @@ from adagp.gen.description import MODULE
 from adagp.gen.verilog import CLOCK_GATE, NETLIST_PASSES, Flat, Gated
 from adagp.rtl.compute.array import Array
 from adagp.rtl.compute.compute import Compute
+from adagp.rtl.compute.dropout import Dropout
 from adagp.rtl.control import quality_gate
 from adagp.rtl.control.cosine import Cosine
 from adagp.rtl.control.csr import Csr
@@ -25,6 +26,7 @@ from adagp.rtl.dma.fill import Fill
 from adagp.rtl.dma.store import Store
 from adagp.rtl.drain.drain import Drain
 from adagp.rtl.drain.reorganise import Reorganise
+from adagp.rtl.norm.norm import Norm
 from adagp.rtl.sequencer.sequencer import Sequencer
 from adagp.rtl.update.adam_factors import AdamScale
 from adagp.rtl.update.adam_lane import AdamLane
@@ -40,12 +42,24 @@ from amaranth.lib.wiring import In, Out
 from . import yosys
 from .choice import Mutant
 
-__all__ = ["BLOCKS", "PREDICTING_BLOCKS", "SELECT", "assemble", "netlists", "read", "under", "verilog"]
+__all__ = [
+    "BLOCKS",
+    "PREDICTING_BLOCKS",
+    "SELECT",
+    "SWITCHED_BLOCKS",
+    "assemble",
+    "netlists",
+    "read",
+    "under",
+    "verilog",
+]
 
 BLOCKS = (Array, Compute, Csr, Drain, Fill, Store, Sequencer, Update)
 """Classes that have a bench on Verilog, and that an accelerator with one core has one of."""
 PREDICTING_BLOCKS = (AdamLane, AdamScale, AdamRate, Cosine, quality_gate.Gate, PhaseControl, QualitySums, Reorganise)
 """Such classes of blocks that only predicting designs have; even those with two cores have one of each."""
+SWITCHED_BLOCKS = (Dropout, Norm)
+"""Such classes of blocks that only the generator's switches build."""
 SELECT = "mutant"
 """Signal with the number of the active mutant; 0: none."""
 
@@ -84,12 +98,15 @@ def _instance(component: wiring.Component) -> Module:
     return m
 
 
+_APART = {block.__name__ for block in BLOCKS + PREDICTING_BLOCKS + SWITCHED_BLOCKS}
+
+
 class _Inserter(ResetInserter):
     """Amaranth's, that reaches the registers of blocks that are taken apart too: by the ``rst`` of their instances."""
 
     def on_fragment(self, fragment):
         found = super().on_fragment(fragment)
-        if isinstance(found, Instance) and found.type in {block.__name__ for block in BLOCKS + PREDICTING_BLOCKS}:
+        if isinstance(found, Instance) and found.type in _APART:
             reset = self.controls.get(found.ports["clk"][0].domain)
             if reset is not None:
                 value, direction = found.ports["rst"]

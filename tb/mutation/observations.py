@@ -18,12 +18,15 @@ from adagp.spec.config import Config
 from adagp.spec.presets import preset
 from adagp.spec.registers import N_PHASES
 
+from ..support.random_programs import EVERYTHING
+
 __all__ = [
     "ALWAYS",
     "CONFIG",
     "MEMORIES",
     "PREDICTING",
     "SEED",
+    "SWITCHED",
     "TIMED",
     "Observations",
     "Open",
@@ -37,7 +40,9 @@ __all__ = [
 
 CONFIG = preset("tiny")
 PREDICTING = replace(CONFIG, variant="max")
-"""The configuration that has every block."""
+"""The configuration that has every block of prediction."""
+SWITCHED = EVERYTHING
+"""The configuration that has every block that switches build."""
 SEED = 10
 TIMED = "timed "
 Open = Callable[..., Device]

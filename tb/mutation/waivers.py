@@ -5,7 +5,7 @@ shows the effect. A reason holds only for the module whose digest stands before 
 module changes, the reason must be given anew.
 """
 
-__all__ = ["ARGUED", "MOST_ARGUED", "PREDICTING_ARGUED"]
+__all__ = ["ARGUED", "MOST_ARGUED", "PREDICTING_ARGUED", "SWITCHED_ARGUED"]
 
 ARGUED = {
     "-mode const1 -module Compute.fetch_b.offsets.odometer -cell $auto$ff.cc:337:slice$1272 -port Q -portbit 7":
@@ -44,6 +44,9 @@ PREDICTING_ARGUED = {
          "left after one"),
 }  # fmt: skip
 """Waivers of the blocks that only predicting designs have."""
+
+SWITCHED_ARGUED: dict[str, tuple[str, str]] = {}
+"""Waivers of the blocks that only the generator's switches build."""
 
 MOST_ARGUED = 5
 """A campaign with more mutants that aren't proved, but only argued or proved with an unproved invariant, fails."""

@@ -17,11 +17,11 @@ def constant(module, signal):
     return False
 
 
-@pytest.mark.parametrize(("config", "blocks"), [("CONFIG", "BLOCKS"), ("PREDICTING", "PREDICTING_BLOCKS")])
-def test_every_block_is_an_instance_with_a_reset(tools, config, blocks):
-    netlist, seen = tools("tb.mutation.netlist"), tools("tb.mutation.observations")
-    names = {block.__name__ for block in getattr(netlist, blocks)}
-    whole, texts = netlist.assemble(Top(getattr(seen, config)), getattr(netlist, blocks))
+@pytest.mark.parametrize("name", ["mutation", "mutation_predicting", "mutation_switched"])
+def test_every_block_is_an_instance_with_a_reset(tools, name):
+    netlist, part = tools("tb.mutation.netlist"), tools("tb.mutation.parts").PARTS[name]
+    names = {block.__name__ for block in part.blocks}
+    whole, texts = netlist.assemble(Top(part.config), part.blocks)
     assert set(texts) == names
     modules = re.findall(r"^module .*?^end$", "\n".join([whole, *texts.values()]), re.MULTILINE | re.DOTALL)
     instance = re.compile(r"^  cell \\(\w+) .*?connect \\rst (.*?)\n.*?^  end$", re.MULTILINE | re.DOTALL)

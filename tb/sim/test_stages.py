@@ -9,13 +9,13 @@ from adagp.spec.errors import ErrorCode
 from adagp.spec.operands import WAITS
 
 from ..coverage import workloads
-from ..mutation import failing_programs, predicting
+from ..mutation import failing_programs, predicting, switched
 from ..mutation.observations import CONFIG
 from ..mutation.stages import STAGES
 
 pytestmark = pytest.mark.timeout(900)  # the simulator may have to be built first
 
-GOLDEN = [stage for stage in (*STAGES, *predicting.STAGES) if stage.golden]
+GOLDEN = [stage for stage in (*STAGES, *predicting.STAGES, *switched.STAGES) if stage.golden]
 
 
 @pytest.mark.parametrize("stage", GOLDEN, ids=lambda stage: stage.name)

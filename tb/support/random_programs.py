@@ -17,6 +17,7 @@ from adagp.spec.opcodes import DEPTHWISE, GEMMS
 from adagp.spec.operands import operands, outputs
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
+from dropped_elements import number
 from layers import LAYERS, random_layer
 
 __all__ = [
@@ -40,23 +41,23 @@ class MadeProgram:
         self.commands, self.data, self.exponents = [], {}, {}
         self.seed = self.batch = 0  # of dropout
 
-    def run(self, device, calibrate):
+    def run(self, device, calibrate, batches=1):
         """Run the program on a device: memory, exponents and counters after it."""
         ends = [Command(opcode, {"phase_mask": int(Phase.ALL)}) for opcode in (Opcode.COMMIT, Opcode.END)]
         program = Program([Line(c) for c in (header(self.config), *self.commands, *ends)], PROGRAM)
         device.write(PROGRAM, program.words())
         for address, values in self.data.items():
             device.write(address, values)
-        for number, exponent in self.exponents.items():
-            device.set_exponents(number, exponent)
+        for tensor, exponent in self.exponents.items():
+            device.set_exponents(tensor, exponent)
         device.set_regions([(0, PROGRAM)])
         device.set_seed(self.seed)
         device.set_batch(self.batch)
-        device.start(program, 0, calibrate=calibrate)
+        device.start(program, 0, batches=batches, calibrate=calibrate)
         assert device.wait() == Status.DONE
         counters = device.counters(0)
         return (
-            device.read(0, self.address), [device.exponents(number) for number in self.exponents],
+            device.read(0, self.address), [device.exponents(tensor) for tensor in self.exponents],
             {name: counters[name] for name in ("macs", "saturations", "commands")},
         )  # fmt: skip
 
@@ -81,9 +82,12 @@ class RandomProgram(MadeProgram):
         layer = random_layer(self.config, self.draw, opcode, limit=1000, c_mode=self.draw.randrange(modes))
         t, index = layer.task, len(self.commands)
         fields = {name: getattr(t, name) for name in _FIELDS}
+        if t.opcode == Opcode.AVGPOOL and t.momentum and index % 2:  # about the number of its first result
+            first = number(0, 0, t.layer, self.seed, self.batch)
+            fields["momentum"] = min(max(1, first + index // 2 % 2), 0xFFFF)
         for place, name in enumerate(("a", "b", "c", "out")):
-            fields[f"{name}_id"] = number = 4 * index + place + 1
-            self.exponents[number] = getattr(t, f"exp_{name}")
+            fields[f"{name}_id"] = tensor = 4 * index + place + 1
+            self.exponents[tensor] = getattr(t, f"exp_{name}")
         for name, operand in operands(Command(opcode, fields), self.config).items():
             fields[f"{name}_addr"] = self.address
             if name in outputs(Command(opcode, fields)):
@@ -155,15 +159,17 @@ def is_refused(config, bad, code):
 def same_bits(made, seed):
     """Compare golden and simulated RTL over a program, and return golden's counters.
 
-    Memory is ideal with seed 0, else it stalls at random; with seed 3 the run calibrates.
+    Memory is ideal with seed 0, else it stalls at random; with seed 2 there are two batches, with seed 3 the run
+    calibrates.
     """
     print(f"seed {seed}")
     memory = {"part": IDEAL} if seed == 0 else {"stall": 0.3, "seed": seed}
-    expected = made.run(GoldenDevice(made.config, MEMORY), seed == 3)
+    how = {"calibrate": seed == 3, "batches": 2 if seed == 2 else 1}
+    expected = made.run(GoldenDevice(made.config, MEMORY), **how)
     with contextlib.closing(SimDevice(made.config, memory_bytes=MEMORY, limit=10_000_000, **memory)) as device:
-        found = made.run(device, seed == 3)
+        found = made.run(device, **how)
     wrong = np.flatnonzero(found[0] != expected[0])
     assert wrong.size == 0, f"{wrong.size} bytes differ, the first in {made.where(wrong[0])}"
     assert found[1:] == expected[1:]
-    assert expected[2]["commands"] == len(made.commands) + 3 > 3  # header, COMMIT, END
+    assert expected[2]["commands"] == how["batches"] * (len(made.commands) + 3) > 3  # header, COMMIT, END
     return expected[2]

@@ -58,8 +58,8 @@ def test_masks(rows, stall):
             job, key = some_job(rng), some_key(rng)
             if number_of_job % 5 == 3:
                 job["probability"] = 0
-            if number_of_job % 5 == 1:  # that of the first element, which stays, for it isn't below
-                job["probability"] = number(job["pixel"], job["first"], job["layer"], **key)
+            if number_of_job % 5 in (1, 2):  # that of the first element, which isn't below, or the one after
+                job["probability"] = number(job["pixel"], job["first"], job["layer"], **key) + number_of_job % 5 - 1
             ctx.set(dut.job, job)
             ctx.set(dut.key, key)
             ctx.set(dut.start, 1)
