@@ -10,6 +10,8 @@ Attempts are made in this order, until one succeeds:
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -70,10 +72,13 @@ def prove(netlist: str, command: str, scope: str, *how: str, seconds: float | No
         path.write_text(netlist)
         # Unbuffered: Yosys' output comes before the answer, and isn't lost if an error ends the process.
         prover = [sys.executable, "-u", "-m", f"{__package__}.sequential", str(path), scope, command, *how]
-        try:
-            result = subprocess.run(prover, capture_output=True, text=True, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return {"proved": False, "end": f"no answer in {seconds:g} s"}
-    if result.returncode:
-        return {"proved": False, "end": (result.stderr + result.stdout).strip()[-200:]}
-    return {"module": scope, "how": " ".join(how), **json.loads(result.stdout.splitlines()[-1])}
+        pipe = subprocess.PIPE
+        with subprocess.Popen(prover, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+            try:
+                out, errors = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # ABC too, which would go on for hours
+                return {"proved": False, "end": f"no answer in {seconds:g} s"}
+    if process.returncode:
+        return {"proved": False, "end": (errors + out).strip()[-200:]}
+    return {"module": scope, "how": " ".join(how), **json.loads(out.splitlines()[-1])}

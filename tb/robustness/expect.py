@@ -9,7 +9,7 @@ from adagp.golden.judge import Surroundings, Verdict, judge
 from adagp.golden.program import GoldenMachine
 from adagp.spec.commands import COMMAND_BYTES, Command, Opcode
 from adagp.spec.errors import ErrorCode
-from adagp.spec.opcodes import UPDATES
+from adagp.spec.opcodes import NORMS, UPDATES
 from adagp.spec.operands import WAITS, counted, operands
 from adagp.spec.registers import Status
 
@@ -19,6 +19,8 @@ __all__ = ["BARRIERS", "DECODE", "Behind", "Course", "Expectation"]
 
 DECODE = {ErrorCode[name] for name in ("BAD_OPCODE", "CONFIG_MISMATCH", "BAD_WAIT", "BAD_TENSOR", "BAD_ADDRESS")}
 """Errors of fetch's checks."""
+READ_TABLES = tuple(opcode for opcode in NORMS if opcode != Opcode.NORM_SUMS)
+"""Commands whose results are undefined, since here the numbers in their tables may have any bits."""
 BARRIERS = (Opcode.COMMIT, Opcode.HOST, Opcode.END)
 """Commands that wait for all commands before them."""
 
@@ -109,7 +111,7 @@ class Expectation:
             if not self._known(command):
                 course.open, course.index = True, index
                 huge = work(command, self.config) > HUGE
-                return "too much work" if huge else f"{fate}, tensors beyond memory", False
+                return "too much work" if huge else f"{fate}, {self._unknown(command)}", False
             if doubtful is not None:
                 fate += ", overlapping"
             self.touching[index] = command
@@ -210,7 +212,12 @@ class Expectation:
         """True if golden can compute the result."""
         places = operands(command, self.config, self._a_base(command)).values()
         inside = all(place.address + place.n_bytes <= self.golden.memory.size for place in places)
-        return inside and work(command, self.config) <= HUGE
+        return inside and work(command, self.config) <= HUGE and command.opcode not in READ_TABLES
+
+    @staticmethod
+    def _unknown(command):
+        """Why golden can't compute the result of a command that is small enough."""
+        return "tables of any bits" if command.opcode in READ_TABLES else "tensors beyond memory"
 
     def _doubtful(self, index, command, failing=None):
         """The first command whose result depends on time if ``command`` is executed, None if none does.

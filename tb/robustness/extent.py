@@ -10,6 +10,7 @@ from adagp.golden.validate import validate
 from adagp.spec.commands import Command
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
+from adagp.spec.norm import TABLES
 from adagp.spec.opcodes import COMPUTE, UPDATES
 
 __all__ = ["HUGE", "Interval", "a_base", "core", "is_work", "mask", "overlap", "spans", "work"]
@@ -41,7 +42,8 @@ def work(command: Command | None, config: Config) -> int:
         return 400 + 8 * command.count
     classes = [Counter(lines) for lines in classes_of(command)]
     parts = product(*(lines.items() for lines in classes))
-    return 1500 + sum(many * more * _tiles(Tile(command, (row, column)), command, config)
+    tables = 1000 * command.c if command.opcode in TABLES else 0
+    return 1500 + tables + sum(many * more * _tiles(Tile(command, (row, column)), command, config)
                       for (row, many), (column, more) in parts)  # fmt: skip
 
 

@@ -46,6 +46,8 @@ STOP = 2_000
 STALL = 0.1
 FRACTION = 77
 """Fraction of scales, in 1/256."""
+BATCH = 0x1234_5678
+"""The number of each program's batch."""
 POWERS = 0xE000_0000, 0xFF00_0000
 """Powers of Adam's betas before each program."""
 UNPREDICTED = 0.3
@@ -143,6 +145,7 @@ class Malformed:
         if self.config.predicts:
             device.set_adam_powers(*POWERS)
             self.golden.powers = Powers(*POWERS)
+        device.set_batch(BATCH)
         device.reset_counters()
         for name, value in (("PROGRAM", 0), ("BATCHES", 1), ("CALIBRATE", int(calibrate))):
             device.write_register(name, value)
@@ -170,6 +173,7 @@ class Malformed:
         """The program's outcome against the expected one; returns the spoilt command's fate."""
         status, error, index = state
         self.golden.reset_counters()
+        self.golden.batch = BATCH
         self.golden.start(0, calibrate=calibrate)
         expectation = Expectation(self.golden, image, commands, regions, calibrate)
         course = expectation.follow(place, index if status & Status.ERROR else None)

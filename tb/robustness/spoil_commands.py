@@ -8,7 +8,7 @@ from adagp.host.program import header
 from adagp.spec.commands import COMMAND_WORDS, FIELDS, Adam, CMode, Command, Opcode, Phase, Source, command_field
 from adagp.spec.config import Config
 from adagp.spec.errors import ErrorCode
-from adagp.spec.opcodes import BACKWARD, DEPTHWISE, GEMMS, POOLS, UPDATES
+from adagp.spec.opcodes import BACKWARD, DEPTHWISE, GEMMS, NORMS, POOLS, UPDATES
 from adagp.spec.operands import WAITS, counted, operands
 
 from .extent import HUGE, core, work
@@ -48,6 +48,36 @@ def _for_prediction(config: Config, draw: Random, opcode: Opcode) -> dict:
     return found
 
 
+def _for_switches(config: Config, draw: Random, opcode: Opcode, f: dict) -> dict:
+    """Fields of a layer that switches of the generator build hardware for."""
+    found: dict = {}
+    if config.clamps and f["c_mode"] != CMode.ADD_MASK and not f.get("predictor") and draw.random() < 0.3:
+        found = {name: draw.randrange(1 << 16) * draw.randrange(2) for name in ("bound_mantissa", "slope")}
+        found["bound_exponent"] = draw.randint(-20, 2)
+    if config.dropout and opcode == Opcode.AVGPOOL:
+        found["momentum"] = draw.randrange(1 << 16) * draw.randrange(2)
+    if config.matmul and opcode in GEMMS and f["c_mode"] != CMode.ADD_MASK:
+        found["d_pitch"] = draw.randrange(2) * (f["r"] * f["s"] * f["c"] + draw.randint(0, 9))
+        found["bias"] = 0 if found["d_pitch"] else f["bias"]
+    return found
+
+
+def _norm(draw: Random) -> dict:
+    """The fields of a command of batch norm, addresses apart."""
+    n, size, channels = draw.randint(1, 3), draw.randint(1, 4), draw.randint(1, 6)
+    f = {
+        "n": n, "h": size, "w": draw.randint(2, 4), "c": channels, "q": channels, "r": 1, "s": 1, "stride": 1,
+        "relu": draw.randrange(2), "c_mode": draw.choice([mode for mode in CMode if mode != CMode.SUB]),
+        "momentum": draw.randint(1, 65535),
+    }  # fmt: skip
+    f |= {"oh": f["h"], "ow": f["w"]}
+    f |= {tile: draw.randint(1, f[extent]) for tile, extent in (("nb", "n"), ("yb", "h"), ("cb", "c"), ("qb", "c"))}
+    f |= {f"{operand}_pitch": draw.choice((0, 0, channels + draw.randint(0, 9))) for operand in "xycd"}
+    for name in ("const", "unbiased"):
+        f |= {f"{name}_mantissa": draw.randrange(1 << 15, 1 << 16), f"{name}_exponent": draw.randint(-40, 0)}
+    return f
+
+
 def _reorganise(draw: Random, sums: int) -> dict:
     """The fields of a REORGANISE that takes ``sums`` or fewer, addresses apart."""
     f = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride", "nb", "yb"), 1)
@@ -85,6 +115,7 @@ def _layer(config: Config, draw: Random, opcode: Opcode, large: bool) -> dict:
             f[f"{operand}_pitch"] = draw.choice((0, 0, least, least + draw.randint(1, 9)))
         for tile, extent in (("nb", "n"), ("yb", "h"), ("cb", "c"), ("qb", "q")):
             f[tile] = draw.randint(1, f[extent]) if draw.random() < tiled else f[extent]
+        f |= _for_switches(config, draw, opcode, f)
         command = Command(opcode, f)
         if min(f["oh"], f["ow"]) < 1 or validate(command, config) != ErrorCode.NONE:
             continue
@@ -107,19 +138,23 @@ def _update(config: Config, draw: Random, opcode: Opcode, most: int) -> dict:
 
 
 def _command(
-    config: Config, draw: Random, given: dict, at: int, large: bool, long: bool, sums: int
+    config: Config, draw: Random, given: dict, at: int, spoils: bool, large: bool, long: bool, sums: int
 ) -> tuple[Command, int]:
     """A valid command with operands from ``at`` on, and the waits ``given``; and where its operands end.
 
+    ``spoils``: it is to be spoilt.
     ``long``: often an UPDATE that writes for long. ``sums``: how many there are for a REORGANISE.
     """
     long = long and draw.random() < 0.5
     opcodes = (PREDICTING if config.predicts else OPCODES) + DEPTHWISE * 2 * config.depthwise
+    opcodes += (NORMS if spoils else (Opcode.NORM_SUMS,)) * config.batch_norm  # the others' results aren't known
     opcode = Opcode.UPDATE if long else draw.choice(opcodes)
     if sums and not long and draw.random() < 0.7:
         opcode, f = Opcode.REORGANISE, _reorganise(draw, sums)
     elif opcode in UPDATES:
         f = _update(config, draw, opcode, LONG if long else 24)
+    elif opcode in NORMS:
+        f = _norm(draw)
     else:
         f = _layer(config, draw, opcode, large)
     ids = ("a", "b", "c", "d", "out")
@@ -151,7 +186,8 @@ def neighbours(config: Config, draw: Random, memory_bytes: int) -> tuple[list[li
         for place in range(before + 1 + behind):
             large = place == before and draw.random() < LARGE
             waits = {} if free and draw.random() < 0.8 else given
-            command, at = _command(config, draw, dict(waits), at, large, free and place != before, sums)
+            spoils = place == before
+            command, at = _command(config, draw, dict(waits), at, spoils, large, free and not spoils, sums)
             commands.append(command)
             given[counted(command)] += 1
             sums = 4 * command.q if command.reorganise else sums

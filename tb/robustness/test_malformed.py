@@ -9,6 +9,8 @@ from adagp.golden.program import GoldenMachine
 from adagp.host.program import header
 from adagp.spec.commands import Command, Opcode, Phase
 from adagp.spec.errors import ErrorCode
+from adagp.spec.opcodes import COMPUTE, NORMS
+from adagp.spec.operands import filter_pitch
 from adagp.spec.presets import preset
 from adagp.spec.schedule import State, following
 from failing_commands import FORWARD
@@ -65,6 +67,21 @@ def test_malformed_commands_where_there_are_switches(config):
     assert share["share_executed"] >= 0.15 and share["share_executed_behind"] > 0
     assert {"BAD_GEOMETRY", "BAD_TILE", "BAD_WAIT", "BAD_TENSOR"} <= set(found)
     assert found.total() == N_PREDICTING > 0
+    assert any("tables of any bits" in fate for fate in found) == config.batch_norm
+
+
+def test_spoilt_commands_are_of_all_kinds_that_switches_build():
+    print(f"seed {SEED}")
+    config, draw, seen = DESIGNS["baseline"], Random(SEED), Counter()
+    while seen.total() < 1500:
+        program, places = neighbours(config, draw, MEMORY)
+        for command in (Command.decode(program[place]) for place in places):
+            fields = ("momentum", "bound_mantissa", "slope") if command.opcode not in NORMS else ()
+            seen.update([command.opcode, *((command.opcode, name) for name in fields if getattr(command, name))])
+            seen.update(["products"] if filter_pitch(command, config) else [])
+    kinds = [*COMPUTE, "products", (Opcode.AVGPOOL, "momentum"), (Opcode.FORWARD, "slope")]
+    least = {kind: seen[kind] / seen.total() for kind in kinds if kind != Opcode.REORGANISE}
+    assert min(least.values()) >= 0.002, least
 
 
 def test_spoilt_commands_differ_and_some_do_not_wait():

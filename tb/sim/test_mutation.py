@@ -3,6 +3,9 @@
 import faulthandler
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from small_netlists import INSIDE, RTLIL
@@ -131,3 +134,12 @@ def test_figures(tools):
     assert details["benches"] == {"Csr": 1, "top: registers": 1}
     assert details["caught_by"] == {"timeout": 1, "intact": 1}
     assert "| b | 2 | 1 | 0 | 0 | 1 | 0 | 1 |" in table.table(details["blocks"])
+
+
+@pytest.mark.parametrize("name", ["coverage", "formal", "mutation", "robustness"])
+def test_campaigns_find_their_modules_outside_of_pytest(name):
+    command = [sys.executable, "-m", f"tb.{name}", "--help"]
+    assert (
+        "usage"
+        in subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True).stdout
+    )
