@@ -12,6 +12,7 @@ from adagp.rtl.control.cosine import Cosine
 from adagp.rtl.control.phase_control import PhaseControl
 from adagp.rtl.control.quality_gate import Gate
 from adagp.rtl.drain.reorganise import Reorganise
+from adagp.rtl.norm.channel_constants import ChannelConstants
 from adagp.rtl.norm.norm import Norm
 from adagp.rtl.update.adam_rate import AdamRate
 from adagp.rtl.update.quality import QualitySums
@@ -40,6 +41,9 @@ UNITS = {
     "AdamLane": Unit(lambda: unit_module(LANE).Pair(CONFIG), LANE, (("test_weights_follow_adam", "tiny"),)),
     "AdamRate": Unit(
         AdamRate, "test_adam_rate", (("test_a_training_run",), ("test_random_orders",), ("test_the_longest_start",))
+    ),
+    "ChannelConstants": Unit(
+        ChannelConstants, "test_channel_constants", tuple(("test_random_channels", seed) for seed in range(3))
     ),
     "Cosine": Unit(Cosine, "test_quality_gate", (("test_cosine",),)),
     "Dropout": Unit(partial(Dropout, DROPOUT), "test_dropout", (("test_masks", 4, 0.5),)),

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import cocotb
-from amaranth import ShapeCastable, Signal, Value
+from amaranth import Const, ShapeCastable, Signal, Value
 from amaranth.hdl import _ast
 from cocotb.clock import Clock
 from cocotb.task import bridge, resume
@@ -82,7 +82,7 @@ class Context:
     def set(self, value, to) -> None:
         port, start = self._place(value)
         shape, mask = value.shape(), (1 << len(Value.cast(value))) - 1
-        bits = shape.const(to).as_bits() if isinstance(shape, ShapeCastable) else int(to) & mask
+        bits = Const.cast(shape.const(to)).value if isinstance(shape, ShapeCastable) else int(to) & mask
         self._written[port] = self._written[port] & ~(mask << start) | (bits & mask) << start
         getattr(self.dut, port).value = self._written[port]
 

@@ -51,7 +51,7 @@ BENCHES = {
 }
 """By the block's module; each is seeded."""
 
-AROUND = {"Array": "Compute", "AdamScale": "AdamLane", "Cosine": "Gate"}
+AROUND = {"Array": "Compute", "AdamScale": "AdamLane", "ChannelConstants": "Norm", "Cosine": "Gate"}
 """Blocks within blocks, or beside others that the bench is named after."""
 
 

@@ -29,7 +29,7 @@ __all__ = ["SOURCES", "TOP", "attempts", "prove"]
 SECONDS, PATIENT_SECONDS = 60, 300
 """Time limits of an attempt: the usual one, and that of the last, slow ones."""
 
-ROOTS = {"Array": "Compute"}
+ROOTS = {"Array": "Compute", "ChannelConstants": "Norm"}
 """Blocks within blocks, by their modules."""
 TOP = "adagp"
 WHOLE = ("", TOP, f"{TOP}.accelerator")

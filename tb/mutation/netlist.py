@@ -26,6 +26,7 @@ from adagp.rtl.dma.fill import Fill
 from adagp.rtl.dma.store import Store
 from adagp.rtl.drain.drain import Drain
 from adagp.rtl.drain.reorganise import Reorganise
+from adagp.rtl.norm.channel_constants import ChannelConstants
 from adagp.rtl.norm.norm import Norm
 from adagp.rtl.sequencer.sequencer import Sequencer
 from adagp.rtl.update.adam_factors import AdamScale
@@ -58,7 +59,7 @@ BLOCKS = (Array, Compute, Csr, Drain, Fill, Store, Sequencer, Update)
 """Classes that have a bench on Verilog, and that an accelerator with one core has one of."""
 PREDICTING_BLOCKS = (AdamLane, AdamScale, AdamRate, Cosine, quality_gate.Gate, PhaseControl, QualitySums, Reorganise)
 """Such classes of blocks that only predicting designs have; even those with two cores have one of each."""
-SWITCHED_BLOCKS = (Dropout, Norm)
+SWITCHED_BLOCKS = (ChannelConstants, Dropout, Norm)
 """Such classes of blocks that only the generator's switches build."""
 SELECT = "mutant"
 """Signal with the number of the active mutant; 0: none."""
