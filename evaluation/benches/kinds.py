@@ -41,7 +41,7 @@ from .models import CHANNELS, CLASSES, ENLARGED, RATES, SEED, run
 __all__ = ["figures", "kind_of", "main", "spans"]
 
 COMMAND = "python -m adagp.evaluation.benches.kinds"
-NETWORKS = ("mobilenetv2", "resnet50")
+NETWORKS = ("mobilenet-v2", "resnet50")
 SIDE, BATCH = 32, 8
 
 
