@@ -26,8 +26,8 @@ UNITS = (
     "batch", "update", "fill", "array", "drain", "store", "predictor fill", "predictor array", "predictor drain",
     "predictor store",
 )  # fmt: skip
-"""Units of the machine by number, as `Unit` of recorder.h. "array" is the array of PEs or the pool unit in its place,
-"batch" a batch as a whole; the predictor's are there only where it has engines of its own."""
+"""Units of the machine by number, as `Unit` of recorder.h. "array" is the array of PEs, or the pool unit or batch
+norm's unit in its place, "batch" a batch as a whole; the predictor's are there only where it has engines of its own."""
 
 EVENT = np.dtype([
     (name, np.int64) for name in ("unit", "command", "dry", "phase", "batch", "begin", "end", "busy")

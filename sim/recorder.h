@@ -106,9 +106,15 @@ class Core {
           drain_busy_(required<uint8_t>(context, prefix + "drain", port_name(context, prefix + "drain", "busy").c_str())),
           stored_(required<uint8_t>(context, prefix + "store", "main_done")),
           beat_(context, prefix + "store", "client__beats__valid", "client__beats__ready") {
-        if (!find_block(context, prefix + "compute.pool")) return;
-        to_pool_.emplace_back(context, prefix + "compute.pool", "job__valid", "job__ready");
-        tap_ = required<uint8_t>(context, prefix + "compute.pool", "taken");
+        if (find_block(context, prefix + "compute.pool")) {
+            to_others_.emplace_back(context, prefix + "compute.pool", "job__valid", "job__ready");
+            tap_ = required<uint8_t>(context, prefix + "compute.pool", "taken");
+        }
+        for (const std::string part : {"compute.norm.scale", "compute.norm.tables"}) {
+            if (!find_block(context, prefix + part)) continue;
+            to_others_.emplace_back(context, prefix + part, "job__valid", "job__valid");
+            normed_.emplace_back(context, prefix + part, "a__valid", "a__ready");
+        }
     }
 
     bool in_reset() const { return *reset_; }
@@ -128,7 +134,7 @@ class Core {
     // A cycle: the engines work on the jobs they had at its beginning, then take new ones.
     void look(Log& log, uint64_t cycle) {
         if (landing_beat_) fill_.work(log, filling_, filling_.since, cycle);
-        if (*active_ || *tap_) array_.work(log, computing_, cycle, cycle);
+        if (*active_ || *tap_ || any(normed_)) array_.work(log, computing_, cycle, cycle);
         if (*drain_busy_) drain_.work(log, draining_, cycle, cycle);
         if (beat_ && !stores_.empty()) stores_.back().busy++;
         if (*stored_ && !stores_.empty()) finish_store(log, cycle);
@@ -138,7 +144,7 @@ class Core {
             asking_.since = cycle;
             landing_.push_back(asking_);
         }
-        if (to_array_ || (!to_pool_.empty() && to_pool_[0])) take(made_[1], computing_);
+        if (to_array_ || any(to_others_)) take(made_[1], computing_);
         if (to_drain_) take(made_[2], draining_);
         if (to_store_ && take(made_[3], storing_)) begin_store(cycle);
         if (push_ && *engine_ < N_CORE) made_[*engine_].push_back({*index_, *dry_, cycle});
@@ -157,7 +163,8 @@ class Core {
     Both to_fill_, to_drain_, to_store_, to_landing_, landing_beat_, to_array_;
     const uint8_t *active_, *drain_busy_, *stored_;
     Both beat_;
-    std::vector<Both> to_pool_;
+    std::vector<Both> to_others_;  // jobs of the pool unit and of batch norm's
+    std::vector<Both> normed_;     // vectors that batch norm's unit takes
     const uint8_t* tap_ = &NEVER;
 
     std::deque<Job> made_[N_CORE];  // descriptors in the queues of the engines
@@ -165,6 +172,10 @@ class Core {
     std::deque<Event> stores_;      // commands whose writes aren't all answered
     Job asking_, filling_, computing_, draining_, storing_;
     uint64_t store_end_ = 0;
+
+    static bool any(const std::vector<Both>& signals) {
+        return std::any_of(signals.begin(), signals.end(), [](const Both& both) { return bool(both); });
+    }
 
     static bool take(std::deque<Job>& from, Job& to) {
         if (from.empty()) return false;

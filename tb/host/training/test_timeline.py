@@ -17,6 +17,7 @@ from adagp.spec.commands import Opcode
 from adagp.spec.phases import PHASE_TITLES
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
+from random_programs import DESIGNS
 from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
@@ -30,13 +31,14 @@ CORE = ("fill", "array", "drain", "store")
 MEMORY = 1 << 20
 
 
-def network():
+def network(norms):
     torch.manual_seed(SEED)
     module = nn.Sequential(
-        nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 7, (2, 1), stride=2), nn.ReLU(),
-        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(7, N_CLASSES),
+        *([nn.Conv2d(3, 3, 3, padding=1, groups=3, bias=False), nn.BatchNorm2d(3), nn.ReLU()] if norms else []),
+        nn.Conv2d(3, 6, 3, padding=1), *([nn.BatchNorm2d(6)] if norms else []), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 7, (2, 1), stride=2), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(7, N_CLASSES),
     )  # fmt: skip
-    return Network(module, SHAPE, BATCH, CONFIG), module.state_dict()
+    return Network(module, SHAPE, BATCH, DESIGNS["baseline"] if norms else CONFIG), module.state_dict()
 
 
 def batch(net, device, rng, phase, calibrate=False, count=1):
@@ -53,12 +55,12 @@ def batch(net, device, rng, phase, calibrate=False, count=1):
     return device.counters(phase)
 
 
-def run(record, **options):
+def run(record, norms=False, **options):
     """Three batches of training, two of evaluation: slices, counters by start, cycles, memory."""
     print(f"seed {SEED}")
-    net, state = network()
+    net, state = network(norms)
     rng = np.random.default_rng(SEED)
-    device = SimDevice(CONFIG, memory_bytes=MEMORY, seed=SEED, **options)
+    device = SimDevice(net.config, memory_bytes=MEMORY, seed=SEED, **options)
     net.load_state(device, state)
     net.set_hyper(device, 0.1, 0.9, 0.001)
     if record:
@@ -70,7 +72,10 @@ def run(record, **options):
     return net, events, counters, cycles, memory
 
 
-@pytest.fixture(scope="module", params=[{}, {"stall": 0.3, "write_latency": 40}], ids=["smooth", "stalls"])
+KINDS = {"smooth": {}, "stalls": {"stall": 0.3, "write_latency": 40}, "norms": {"norms": True, "stall": 0.1}}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
 def recorded(request):
     net, events, counters, cycles, memory = run(True, **request.param)
     return net, slices(events, net.program), counters, cycles, memory, request.param
@@ -119,7 +124,10 @@ def test_every_command_has_its_slices(recorded):
                 expected[number, unit, index, line.name, opcode.name.lower(), PHASE_TITLES[phase], dry] += 1
     seen = Counter((s.batch, s.unit, s.command, s.layer, s.opcode, s.phase, s.dry) for s in found)
     assert seen == expected and len(expected) > 100
-    assert {"maxpool", "avgpool_backward", "backward_data", "update"} <= {s.opcode for s in found}
+    opcodes = {s.opcode for s in found}
+    assert {"maxpool", "avgpool_backward", "backward_data", "update"} <= opcodes
+    if net.config.batch_norm:
+        assert {"norm_sums", "norm_constants", "norm_apply", "norm_backward", "depthwise"} <= opcodes
 
 
 def test_the_array_works_as_long_as_the_counters_say(recorded):
@@ -178,9 +186,10 @@ def test_results_pass_from_unit_to_unit(recorded):
 
 def test_a_program_that_fails_leaves_no_trace_on_the_next(recorded):
     *_, options = recorded
-    net, state = network()
+    net, state = network(options.get("norms", False))
     rng = np.random.default_rng(SEED)
-    device = SimDevice(CONFIG, memory_bytes=MEMORY, seed=SEED, **options)
+    options = {name: value for name, value in options.items() if name != "norms"}
+    device = SimDevice(net.config, memory_bytes=MEMORY, seed=SEED, **options)
     net.load_state(device, state)
     net.set_hyper(device, 0.1, 0.9, 0.001)
     batch(net, device, rng, WARMUP, calibrate=True)
@@ -207,7 +216,7 @@ def test_a_program_that_fails_leaves_no_trace_on_the_next(recorded):
 
 
 def test_trace(recorded, tmp_path):
-    _, found, *_ = recorded
+    net, found, *_ = recorded
     made = trace(found, CONFIG)
     (tmp_path / "timeline.json").write_text(json.dumps(made))
     assert read_trace(tmp_path / "timeline.json") == sorted(found, key=lambda s: (s.begin, TRACKS.index(s.unit)))
@@ -221,9 +230,8 @@ def test_trace(recorded, tmp_path):
         assert event["ts"] * CONFIG.clock_hz == pytest.approx(args["begin"] * 1e6)
         assert event["dur"] * CONFIG.clock_hz == pytest.approx(args["cycles"] * 1e6)
         assert args["cycles"] == args["end"] - args["begin"]
-    assert {"0.Conv2d forward warm-up", "0.Conv2d forward warm-up dry", "batch 4 evaluation"} <= {
-        event["name"] for event in events
-    }
+    first = next(f"{line.name} {line.command.opcode.name.lower()} warm-up" for _, line in executed(net, WARMUP))
+    assert {first, f"{first} dry", "batch 4 evaluation"} <= {event["name"] for event in events}
 
 
 def test_work(recorded):
