@@ -26,6 +26,7 @@ from .lib.interfaces import (  # fmt: skip
     WriteClient,
 )
 from .lib.register_slice import RegisterSlice
+from .lib.skid import Skid
 from .lib.token import TokenCounter
 from .memory.scratchpad import PingPong, Scratchpad
 from .sequencer.sequencer import Sequencer
@@ -159,7 +160,8 @@ class Core(wiring.Component):
 
         self._scratchpads(m, pad_a, pad_b, pad_c)
         connect(m, self.drain.acc, self.compute.acc)
-        vectors = engine("vectors", RegisterSlice(DrainVector(config)), draining)  # between engines that are far apart
+        between = Skid if config.normalises else RegisterSlice  # engines that are far apart; norms give one a cycle
+        vectors = engine("vectors", between(DrainVector(config)), draining)
         connect(m, self.compute.vector, vectors.i)
         connect(m, vectors.o, self.drain.vector)
         biases = ("bias_valid", "bias_half", "bias_start", "bias_data")

@@ -1,6 +1,4 @@
-"""Tiles of batch norm's commands: the largest ones that fit, as their cost is that of the memory port."""
-
-import math
+"""Tiles of batch norm's commands: those with the fewest expected cycles."""
 
 from ...spec.commands import CMode, Command, Opcode
 from ...spec.config import Config
@@ -10,6 +8,8 @@ from .occupancy import align
 
 __all__ = ["norm_cycles", "norm_tile"]
 
+GROUP_CYCLES = 14
+"""Cycles, about, between two groups of channels: loading constants, and the last results' way out."""
 CHANNEL_CYCLES = {Opcode.NORM_CONSTANTS: 300, Opcode.NORM_RUNNING: 300, Opcode.NORM_BACKWARD: 208}
 """Cycles, about, in which a unit makes a channel's constants: measured on whole commands of 96 channels on one unit."""
 
@@ -45,24 +45,24 @@ def _fits(command: Command, config: Config, n: int, y: int, c: int) -> bool:
 
 
 def norm_cycles(command: Command, config: Config, n: int, y: int, c: int) -> float:
-    """Expected cycles: of the memory port, or of the pool unit, or of the unit that makes constants."""
+    """Expected cycles: those of the slowest engine, and of the first fill and the last store, which nothing hides."""
     g, opcode = command, command.opcode
     parts, spots = -(-g.c // c), -(-g.n // n) * -(-g.h // y)
+    tiles = parts if opcode in TABLES else spots * parts
 
     def port(per_row: int) -> float:
         """Cycles for ``per_row`` operands of each pixel's row."""
         return -(-per_row * config.operand_bytes // config.beat_bytes) + RUN_CYCLES
 
     if opcode in TABLES:
-        moved = sum(TABLES[opcode]) * parts * port(c)
-        return SETUP_CYCLES + parts * TILE_CYCLES + max(moved, -(-g.c // config.norm_units) * CHANNEL_CYCLES[opcode])
-    pixels = g.n * g.h * g.w
-    values = spots * port(n * y * g.w * g.c) if parts == 1 else pixels * parts * port(c)
-    back = opcode == Opcode.NORM_APPLY_BACKWARD
-    if opcode == Opcode.NORM_SUMS:
-        moved, busy = 2 * values, len(SUMS_ROW) * pixels
+        filled, stored = (planes * parts * port(c) for planes in TABLES[opcode])
+        busy = -(-g.c // config.norm_units) * CHANNEL_CYCLES[opcode]
     else:
+        pixels = g.n * g.h * g.w
+        values = spots * port(n * y * g.w * g.c) if parts == 1 else pixels * parts * port(c)
+        groups, back = parts * -(-c // config.rows), opcode == Opcode.NORM_APPLY_BACKWARD
         added = {CMode.NONE: 0, CMode.ADD_MASK: 2}.get(CMode(g.c_mode), 1)
-        moved, busy = (2 + back + added) * values, (1 + back) * pixels
-    groups = parts * -(-c // config.rows)
-    return SETUP_CYCLES + spots * parts * TILE_CYCLES + max(moved, busy * groups) + math.log2(spots * parts + 1)
+        sums = opcode == Opcode.NORM_SUMS
+        filled, stored = (2 if sums else 1 + back + added) * values, 0 if sums else values
+        busy = groups * ((len(SUMS_ROW) if sums else 1 + back) * pixels + GROUP_CYCLES * spots)
+    return SETUP_CYCLES + max(filled, stored, busy, tiles * TILE_CYCLES) + (filled + stored) / tiles

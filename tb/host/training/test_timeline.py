@@ -139,6 +139,14 @@ def test_the_array_works_as_long_as_the_counters_say(recorded):
         assert sum(s.cycles for s in mine) >= counted["array_cycles"]
 
 
+def test_batch_norm_gives_a_vector_a_cycle(recorded):
+    net, found, *_ = recorded
+    passes = [s for s in found if s.unit == "array" and s.opcode == "norm_apply"]
+    assert len(passes) == (2 * 5 + 2 if net.config.batch_norm else 0)  # two norms in five batches, and a dry run
+    if passes:  # those in one tile wait for nothing
+        assert min(s.cycles - s.busy for s in passes) < 30 < min(s.busy for s in passes)
+
+
 def test_batches_hold_their_commands(recorded):
     _, found, counters, cycles, *_ = recorded
     whole = batches(found)
