@@ -35,10 +35,14 @@ _FLAGS = ("bias", "relu", "swap", "out_outer", "ring", "track", "reorganise", "p
 
 @dataclass(frozen=True)
 class Line:
-    """A command and the name of the layer it belongs to ("" if to none)."""
+    """A command and the name of the layer it belongs to ("" if to none).
+
+    ``apart``: other commands use what lies between the rows of its operands.
+    """
 
     command: Command
     name: str = ""
+    apart: bool = False
 
 
 def header(config: Config) -> Command:

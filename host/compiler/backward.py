@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ...spec.commands import CMode
 from ...spec.config import Config
+from .borders import border_steps
 from .gradient_source import GradientSource
 from .graph import Graph, outputs
 from .ir import BACKPROPAGATION, Step
@@ -151,6 +152,12 @@ class Backward:
         if layer.addend in self._wanted:
             yield from self._pass_on(layer.addend, gradient)
         if value in self._wanted:
+            if borders := [*border_steps(layer, place, f"{layer.name}.gradient.raised", self.batch, BACKPROPAGATION)]:
+                raised = borders[0].operands["out"]
+                self.gradients[raised] = layer.output
+                yield self._elementwise(layer.output, gradient, raised, CMode.NONE)
+                yield from borders
+                gradient = raised
             yield from self._pass_on(value, gradient) if alike else self._compute(value, layer, place, gradient)
         if layer.trains and layer.kind is Kind.NORM:
             yield from self.source.update(place, layer)

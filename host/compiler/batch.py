@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from ...spec.commands import Opcode, Phase
 from ...spec.config import Config
 from .backward import Backward
+from .borders import border_steps
+from .channel_groups import by_group
 from .gradient_source import GradientSource
 from .graph import Graph, as_graph
 from .ir import WITH_LOSS, Step
@@ -41,7 +43,8 @@ class Batch:
     def of(cls, graph: Graph, source: GradientSource, batch: int = 1, config: Config | None = None) -> "Batch":
         """The batch of a network whose gradients come from ``source``."""
         self = cls()
-        for item in _batch(graph, source, backward := Backward(graph, source, batch, config), batch):
+        items = _batch(graph, source, backward := Backward(graph, source, batch, config), batch)
+        for item in by_group(items, graph.layers, batch):
             if isinstance(item, Stop):
                 self.stops.append(item)
                 name = item.island.name if item.island else ""
@@ -78,6 +81,8 @@ def _batch(graph: Graph, source: GradientSource, backward: Backward, batch: int)
                     yield replace(step, phases=step.phases & source.forward_phases)
             step = forward_step(node, place, graph.copies(node))
             yield from source.forward(place, node, step)
+            for each in border_steps(node, place, node.output, batch, step.phases):
+                yield from source.forward(place, node, each)
             if node.kind is Kind.DROPOUT:
                 yield undropped_step(step)
     loss = WITH_LOSS if source.has_gp else Phase.ALL

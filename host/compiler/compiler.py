@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
-from ...spec.opcodes import BACKWARD, BACKWARD_WEIGHTS
+from ...spec.opcodes import BACKWARD, BACKWARD_WEIGHTS, GEMMS
 from ...spec.schedule import PREDICTING
 from ..program import ALIGNMENT, Line, Program, header
 from .batch import Batch
 from .calibration import calibrating
+from .channel_groups import tensors_of_groups
 from .declarations import declarations
 from .dependencies import with_waits
 from .gradient_source import GradientSource, TrueGradients
@@ -99,6 +100,9 @@ def compile_network(
     work = Batch.of(graph, gradients, batch, config)
     lives = lifetimes(graph, work)
     declared = list(declarations(graph, work, config, lives))
+    first = 1 + max(tensor.number for _, tensor in declared)
+    by_name = {tensor.name: tensor for _, tensor in declared}
+    declared += (("", tensor) for tensor in tensors_of_groups(graph, work.steps, by_name, first))
     declared += gradients.tensors(1 + max(tensor.number for _, tensor in declared))
     used = max(tensor.number for _, tensor in declared) + 1
     if used > config.n_tensors:
@@ -107,7 +111,7 @@ def compile_network(
         )
     steps = {"program": work.steps, **gradients.programs()}
     stops = {"program": work.stops}
-    if graph.parts or graph.products:
+    if graph.calibrates_apart:
         steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, work.steps, work.stops)
     differ = gradients.has_gp or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
     lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}
@@ -218,14 +222,20 @@ def _line(step: Step, graph: Graph, batch: int, config: Config, tensors: dict[st
     if step.opcode not in (Opcode.UPDATE, Opcode.ADAM):
         fields |= step.shape if step.shape is not None else {"n": batch, **layers[step.layer].geometry()}
         fields |= choose_mapping(Command(step.opcode, fields), config, name).fields()
-    return Line(Command(step.opcode, fields), name)
+    return Line(Command(step.opcode, fields), name, apart=step.group is not None)
 
 
 def _pitches(step: Step, tensors: dict[str, Tensor]) -> dict[str, int]:
-    """Pitches of operands that are a part of another tensor; the others have none, or those that the step names."""
+    """Pitches of operands that are a part of another tensor, or of which a group of channels is used.
+
+    The others have none, or those that the step names.
+    """
     used = {operand: tensors[name] for operand, name in step.operands.items()}
-    if not any(tensor.pitch for tensor in used.values()):
+    apart = step.group is not None and step.opcode in GEMMS
+    if not apart and not any(tensor.pitch for tensor in used.values()):
         return {}
+    if apart:
+        used = {operand: replace(each, pitch=each.pitch or each.shape[-1]) for operand, each in used.items()}
     if step.opcode in (*BACKWARD_WEIGHTS, Opcode.NORM_SUMS):
         roles = {"a": "x", "b": "y"}
     else:

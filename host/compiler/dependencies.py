@@ -40,11 +40,11 @@ class Access:
     writes: tuple[Range, ...] = ()
 
 
-def access(c: Command, config: Config) -> Access:
-    """Bytes that command ``c`` reads and writes."""
+def access(c: Command, config: Config, apart: bool = False) -> Access:
+    """Bytes that command ``c`` reads and writes, of a product or ``apart`` without those between rows."""
     if c.opcode not in COMPUTE and c.opcode not in UPDATES:
         return Access()
-    written, rows = outputs(c), filter_pitch(c, config) > 0
+    written, rows = outputs(c), apart or filter_pitch(c, config) > 0
     ranges = {name: _range(place, rows) for name, place in operands(c, config).items()}
     kept = written if c.opcode in UPDATES else ()
     ring = c.ring and c.opcode not in UPDATES
@@ -97,16 +97,16 @@ class _Queue:
 def with_waits(lines: Iterable[Line], config: Config) -> list[Line]:
     """The same lines with the least sufficient waits.
 
-    An operand in rows apart counts with the bytes between its rows, but for those of products: the heads of an
-    activation lie between each other's rows. Waits count the commands executed in a phase: a
-    line whose counts differ between its phases becomes several, each for the phases that share them. Raises
-    LoweringError if a command must wait for more than its fields can count.
+    An operand in rows apart counts with the bytes between its rows, but for those of products and of convolutions in
+    groups: the heads and the groups of an activation lie between each other's rows. Waits count the commands executed
+    in a phase: a line whose counts differ between its phases becomes several, each for the phases that share them.
+    Raises LoweringError if a command must wait for more than its fields can count.
     """
     before = {phase: {wait: _Queue() for wait in WAITS} for phase in Phase}
     result = []
     for line in lines:
         command = line.command
-        mine = access(command, config)
+        mine = access(command, config, line.apart)
         masks: dict[tuple[int, ...], int] = {}
         for phase in Phase:
             if command.phase_mask & phase:
@@ -114,7 +114,8 @@ def with_waits(lines: Iterable[Line], config: Config) -> list[Line]:
                 if max(waits) > LARGEST_WAIT:
                     raise LoweringError(
                         f"{line.name}: a command waits for {max(waits)} others, {LARGEST_WAIT} are the limit; each pair"
-                        " of matrices in a product is a command, and a smaller batch has fewer"
+                        " of matrices in a product is a command, and each group of a convolution; a smaller batch has"
+                        " fewer products"
                     )
                 masks[waits] = masks.get(waits, 0) | phase
                 if command.opcode in UPDATES or command.opcode in COMPUTE:

@@ -58,6 +58,7 @@ def _label(node: Node) -> str:
     words = ["add"] * (len(node.inputs) > 1) if elementwise else [node.kind.value, f"{node.r}x{node.s}"]
     if node.kind is Kind.DROPOUT:
         words = [f"dropout {node.drop / (1 << PROBABILITY_BITS):.4g}"]
+    words += [f"in {node.groups} groups"] * (node.groups > 1)
     words += [f"stride {node.stride}"] * (node.stride > 1) + [node.activation] * node.relu
     return f"{node.name}\n{' '.join(words)}"
 

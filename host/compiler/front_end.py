@@ -152,6 +152,8 @@ class _Builder:
                 if able:
                     self.fused[node] = [max(able, key=partition.order.__getitem__), node]
             elif layer.relu and layer.kind is Kind.AVGPOOL and alone(both[0], node) and not layers[both[0]].relu:
+                if layer.bound and layers[both[0]].inside:
+                    continue  # which is only complete after its borders
                 self.fused[node] = [*self.fused.pop(both[0], both), node]
 
     def _units(self) -> Iterator[fx.Node | list[fx.Node]]:

@@ -41,6 +41,15 @@ class Graph:
         return [node for node in self.nodes if isinstance(node, Layer)]
 
     @property
+    def calibrates_apart(self) -> bool:
+        """True if several commands write one tensor, so that the batch that calibrates has a program of its own."""
+        return bool(self.parts or self.products or any(each.groups > 1 or each.inside for each in self.layers))
+
+    def numbered(self, name: str) -> str:
+        """The tensor that has a tensor's number: its whole if it is a part of a join."""
+        return self.parts[name].of if name in self.parts else name
+
+    @property
     def products(self) -> list[Product]:
         """The products of two values, which the machine computes too."""
         return [node for node in self.nodes if isinstance(node, Product)]
@@ -84,7 +93,8 @@ class Graph:
                     if node.weighted and node.kind is not Kind.NORM
                     else 0
                 )
-                what = f"device {node.name} {node.kind.value}{' ' * node.relu}{node.activation}"
+                groups = f" in {node.groups} groups" if node.groups > 1 else ""
+                what = f"device {node.name} {node.kind.value}{groups}{' ' * node.relu}{node.activation}"
             else:
                 macs, what = 0, f"host   {node.name} {' '.join(node.operators)}"
             yield f"{what}: {shapes[0]} -> {shapes[1]}, {macs} MACs, {2 * elements} bytes"

@@ -32,6 +32,8 @@ class Step:
     offsets: elements from the beginning of an operand's tensor to the first that is used
     name: its owner, if that isn't the layer
     product: the product that it is a part of
+    group: the group of its layer's channels that it computes; None: all of them
+    rest: it changes, in place, a part of what the step before made
     """
 
     opcode: Opcode
@@ -44,3 +46,5 @@ class Step:
     offsets: dict[str, int] = field(default_factory=dict)
     name: str = ""
     product: Multiplication | None = None
+    group: int | None = None
+    rest: bool = False

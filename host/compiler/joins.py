@@ -63,8 +63,9 @@ def firsts(join: Join, values: Mapping[str, Value]) -> list[int]:
 def placed(nodes: Sequence[Node], values: Mapping[str, Value]) -> Placed:
     """Give all inputs of joins a place in a whole, the largest first.
 
-    A layer writes to its place, but a MAXPOOL doesn't, for its index would lie there too. An input of another kind, or
-    one that has a place elsewhere or is a product's operand, is copied.
+    A layer writes to its place, but a MAXPOOL doesn't, for its index would lie there too, nor an average whose borders
+    are changed in place. An input of another kind, or one that has a place elsewhere or is a product's operand, is
+    copied.
     """
     found = Placed([], dict(values), {})
     producers = {node.output: node for node in nodes if not isinstance(node, Island)}
@@ -76,7 +77,9 @@ def placed(nodes: Sequence[Node], values: Mapping[str, Value]) -> Placed:
         inputs = []
         for number, (name, first) in enumerate(zip(join.inputs, firsts(join, values), strict=True)):
             producer = producers.get(name)
-            writes = isinstance(producer, Join) or (isinstance(producer, Layer) and producer.kind is not Kind.MAXPOOL)
+            writes = isinstance(producer, Join) or (
+                isinstance(producer, Layer) and producer.kind is not Kind.MAXPOOL and not producer.inside
+            )
             if not writes or name in found.parts or name in multiplied:
                 copy = _copy(f"{join.name}.copy{number}", values[name])
                 found.values[copy.output] = replace(values[name], name=copy.output)

@@ -8,7 +8,7 @@ from torch import nn
 from ...spec.config import Config
 from ...spec.norm import WEIGHT_PLANES
 from ...spec.numerics import SLOPE_BITS, operand_max
-from .module_checks import Refused, check_module, check_parameters, require
+from .module_checks import Refused, check_module, check_parameters, is_depthwise, require
 from .values import INPUT, output_name
 
 __all__ = ["KNOWN", "Kind", "Layer", "LoweringError", "lower"]
@@ -49,6 +49,7 @@ class Layer:
     Its filters are the rows of its parameters from ``first_row`` on.
     ``bound``: the most that the ReLU gives, 0 for no bound; ``slope``: its slope below zero, in 2^-SLOPE_BITS.
     ``drop``: probability of a DROPOUT, in 2^-PROBABILITY_BITS; its ``scale`` is that of elements that stay.
+    ``groups``: those of a GEMM's channels and filters. ``inside``: an AVGPOOL averages without its padding.
     """
 
     kind: Kind
@@ -77,6 +78,8 @@ class Layer:
     slope: int = 0
     first_row: int = 0
     drop: int = 0
+    groups: int = 1
+    inside: bool = False
 
     @property
     def weighted(self) -> bool:
@@ -115,7 +118,7 @@ class Layer:
     @property
     def depth(self) -> int:
         """Channels of a filter."""
-        return 1 if self.kind is Kind.DEPTHWISE else self.c
+        return 1 if self.kind is Kind.DEPTHWISE else self.c // self.groups
 
     @property
     def filter_elements(self) -> int:
@@ -194,12 +197,8 @@ class _Builder:
         self.owners: dict[int, tuple[str, nn.Parameter]] = {}
 
     def conv(self, name, module):
-        depthwise = module.groups == module.in_channels == module.out_channels > 1
-        kind = Kind.DEPTHWISE if depthwise and self.config.depthwise else Kind.GEMM
-        require(
-            module.groups == 1 or kind is Kind.DEPTHWISE,
-            f"groups = {module.groups}, supported are 1 and, with Config.depthwise, one for each channel",
-        )
+        depthwise = is_depthwise(module.groups, module.in_channels, module.out_channels)
+        require(not depthwise or self.config.depthwise, f"groups = {module.groups}, without Config.depthwise")
         require(_pair(module.dilation) == (1, 1), f"dilation = {module.dilation}, only 1 is supported")
         require(module.padding_mode == "zeros", f"padding_mode = {module.padding_mode!r}, only 'zeros' is supported")
         r, s = module.kernel_size
@@ -210,7 +209,8 @@ class _Builder:
         padding = (0, 0) if padding == "valid" else padding
         require(module.in_channels == self.c, f"takes {module.in_channels} channels, but {self.c} arrive")
         window = self._window(module.kernel_size, module.stride, padding)
-        self._add(kind, name, module, module.out_channels, window)
+        kind, groups = (Kind.DEPTHWISE, 1) if depthwise else (Kind.GEMM, module.groups)
+        self._add(kind, name, module, module.out_channels, window, groups=groups)
 
     def linear(self, name, module):
         require(self.flat, f"needs Flatten before it, the value is {self.c}x{self.h}x{self.w}")
@@ -233,11 +233,10 @@ class _Builder:
         self._add(Kind.MAXPOOL, name, module, self.c, window)
 
     def avgpool(self, name, module):
-        padded = any(_pair(module.padding))
-        require(module.count_include_pad or not padded, "count_include_pad = False is not supported with padding")
         window = self._pool_window(module)
         divisor = module.divisor_override or window["r"] * window["s"]
-        self._add(Kind.AVGPOOL, name, module, self.c, window, scale=1 / divisor)
+        inside = any(_pair(module.padding)) and not (module.count_include_pad or module.divisor_override)
+        self._add(Kind.AVGPOOL, name, module, self.c, window, scale=1 / divisor, inside=inside)
 
     def flatten(self, name, module):
         ends = (module.start_dim, module.end_dim)

@@ -5,7 +5,10 @@ from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import parametrize
 
-__all__ = ["Refused", "check_module", "check_parameters", "require"]
+__all__ = ["Refused", "check_module", "check_parameters", "is_depthwise", "require"]
+
+MOST_GROUPS = 256
+"""Groups of a convolution at most that the machine computes: each takes commands of its own."""
 
 HOOKS = {
     "_forward_hooks": "forward hook", "_forward_pre_hooks": "forward pre-hook",
@@ -24,6 +27,13 @@ def require(ok: bool, reason: str) -> None:
     """Raise :class:`Refused` with the reason unless ``ok``."""
     if not ok:
         raise Refused(reason)
+
+
+def is_depthwise(groups: int, channels: int, filters: int) -> bool:
+    """True if each channel of a convolution has one filter of its own; refuses more other groups than MOST_GROUPS."""
+    alone = groups == channels == filters > 1
+    require(alone or groups <= MOST_GROUPS, f"groups = {groups}, more than {MOST_GROUPS}")
+    return alone
 
 
 def check_module(module: nn.Module) -> None:

@@ -18,7 +18,7 @@ from ...spec.dropout import PROBABILITY_BITS
 from ...spec.numerics import SLOPE_BITS, operand_max
 from .capture import shape_of
 from .lowering import Kind, Layer
-from .module_checks import require
+from .module_checks import is_depthwise, require
 from .operator_sets import BATCH_NORM, DROPOUT, RELUS
 
 __all__ = ["argument", "data_of", "handled", "is_dropout", "is_norm", "layer_of", "weights_of"]
@@ -132,15 +132,14 @@ def _convolution(node, shapes, flat):
     q, _, r, s = weight
     stride, padding = argument(node, 3, "stride", 1), argument(node, 4, "padding", 0)
     dilation, groups = argument(node, 5, "dilation", 1), argument(node, 6, "groups", 1)
-    depthwise = groups == shapes[0][3] == q > 1
-    require(groups == 1 or depthwise, f"groups = {groups}")
+    depthwise = is_depthwise(groups, shapes[0][3], q)
     require(_pair(dilation) == (1, 1), f"dilation = {dilation}")
     if padding == "same":
         require(r % 2 == s % 2 == 1, f"padding 'same' needs an odd kernel, not {r}x{s}")
         padding = (r // 2, s // 2)
     padding = 0 if padding == "valid" else padding
-    kind = Kind.DEPTHWISE if depthwise else Kind.GEMM
-    return Layer(kind, "", q=q, torch_shape=weight, **_window(shapes[0], (r, s), stride, padding))
+    kind, groups = (Kind.DEPTHWISE, 1) if depthwise else (Kind.GEMM, groups)
+    return Layer(kind, "", q=q, torch_shape=weight, groups=groups, **_window(shapes[0], (r, s), stride, padding))
 
 
 def _linear(node, shapes, flat):
@@ -219,12 +218,12 @@ def _max_pool(node, shapes, flat):
 
 
 def _average_pool(node, shapes, flat):
-    kernel, padding = node.args[1], _pair(argument(node, 3, "padding", 0))
-    counts = argument(node, 5, "count_include_pad", True)
-    require(counts or not any(padding), "count_include_pad = False with padding")
+    kernel, divisor = node.args[1], argument(node, 6, "divisor_override")
+    padding = _pair(argument(node, 3, "padding", 0))
+    inside = any(padding) and not (argument(node, 5, "count_include_pad", True) or divisor)
     window = _window(shapes[0], kernel, argument(node, 2, "stride") or kernel, padding)
-    divisor = argument(node, 6, "divisor_override") or window["r"] * window["s"]
-    return Layer(Kind.AVGPOOL, "", q=shapes[0][3], scale=1 / divisor, **window)
+    scale = 1 / (divisor or window["r"] * window["s"])
+    return Layer(Kind.AVGPOOL, "", q=shapes[0][3], scale=scale, inside=inside, **window)
 
 
 def _adaptive_pool(node, shapes, flat):

@@ -69,7 +69,7 @@ class Predictor(GradientSource):
         else:
             averaged = self.batch * window_sizes(layer.oh, layer.ow)
             limits = [
-                ("filters", layer.q, self.config.n_filters), *limits,
+                ("filters", layer.q // layer.groups, self.config.n_filters), *limits,
                 ("results of a filter in a window", averaged, self.config.max_average_taps),
             ]  # fmt: skip
         for what, value, most in limits:
@@ -129,7 +129,7 @@ class Predictor(GradientSource):
 
     def parts(self, layer: Layer) -> list[Part]:
         """The layer's filters as cut in GP; more than one only on the array, of predictions taken as they are."""
-        if self.kind != "predicted" or layer.kind is Kind.DEPTHWISE:
+        if self.kind != "predicted" or layer.kind is Kind.DEPTHWISE or layer.groups > 1:
             return [Part(0, layer.q)]
         return cut(layer, self.layers[self.layers.index(layer) + 1 :], self.batch, self.config)
 

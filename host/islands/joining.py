@@ -1,4 +1,4 @@
-"""Parts of a concatenation joined by the host, in the batch that calibrates."""
+"""Parts of a tensor joined by the host, in the batch that calibrates: of a concatenation, or of a group of channels."""
 
 from collections.abc import Mapping
 
@@ -12,11 +12,22 @@ __all__ = ["join"]
 
 
 def join(stop: Stop, tensors: Mapping[str, Tensor], device: Device) -> None:
-    """Bring a new part and the earlier ones of its whole to one exponent, the largest that any of them needs."""
+    """Bring a new part and the earlier ones of its whole to one exponent, the largest that any of them needs.
+
+    A part of zeros needs none: the machine's for it says nothing about the others.
+    """
     (name, *earlier), (whole,) = stop.reads, stop.writes
     number = tensors[whole].number
     mine, _ = device.exponents(tensors[joining(whole)].number)
     theirs = device.exponents(number)[0] if earlier else mine
+
+    def zero(part: str) -> bool:
+        return not read_tensor(device, tensors[part]).any()
+
+    if mine > theirs and zero(name):
+        mine = theirs
+    elif theirs > mine and all(map(zero, earlier)):
+        theirs = mine
     exponent = max(mine, theirs)
     for each, now in ((name, mine), *((other, theirs) for other in earlier)):
         if now < exponent:

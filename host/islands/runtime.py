@@ -89,7 +89,7 @@ class Islands:
         self.islands: list[Island] = list({s.island.name: s.island for s in stops if s.island is not None}.values())
         self.state = IslandState(self.islands, self.on_host)
         self._numbers = {island.name: number for number, island in enumerate(self.islands)}
-        self._stopping = bool(self.islands or self.compiled.graph.parts or self.compiled.graph.products)
+        self._stopping = bool(self.islands) or self.compiled.graph.calibrates_apart
         self.begin(())
 
     def __bool__(self) -> bool:

@@ -1,6 +1,7 @@
 """Random modules with branches: convolutions, additions, norms, pools, ReLUs of all kinds and operators of the host."""
 
 import random
+from math import gcd
 
 import torch
 from torch import nn
@@ -18,10 +19,13 @@ CLAMPS = (nn.ReLU6, lambda: nn.Hardtanh(0.0, 0.4), lambda: nn.LeakyReLU(0.1))
 class RandomGraph(nn.Module):
     """A directed graph of ``size`` operators on images, drawn from ``seed``, then an average and a linear layer.
 
-    With ``dropout`` some results, a third or so, go through one of that probability.
+    With ``dropout`` some results, a third or so, go through one of that probability. With ``more``, convolutions have
+    groups where they can, and averages have padding that doesn't count.
     """
 
-    def __init__(self, seed: int, size: int, channels: int, side: int, n_classes: int, dropout: float = 0.0):
+    def __init__(
+        self, seed: int, size: int, channels: int, side: int, n_classes: int, dropout: float = 0.0, more=False
+    ):
         super().__init__()
         rng, draw = random.Random(seed), random.Random(f"dropout {seed}")
         self.dropout, self.dropped = dropout, [dropout > 0 and draw.random() < 0.35 for _ in range(size)]
@@ -42,7 +46,9 @@ class RandomGraph(nn.Module):
             part: nn.Module = nn.Identity()
             if kind in ("conv", "depthwise"):
                 after = rng.choice([3, 5, 8]) if kind == "conv" else depth
-                groups = 1 if kind == "conv" else depth
+                shared = gcd(depth, after)
+                groups = draw.choice([n for n in range(1 + (shared > 1), shared + 1) if shared % n == 0]) if more else 1
+                groups = groups if kind == "conv" else depth
                 stride, kernel = rng.choice([(1, 1), (1, 3), (2, 3)]) if width > 2 else (1, 1)
                 part = nn.Conv2d(depth, after, kernel, stride, kernel // 2, 1, groups, bias=rng.random() < 0.5)
                 depth, width = after, (width - 1) // stride + 1
@@ -51,7 +57,8 @@ class RandomGraph(nn.Module):
             elif kind == "norm":
                 part = nn.BatchNorm2d(depth)
             elif kind in ("pool", "average"):
-                part, width = (nn.MaxPool2d(2) if kind == "pool" else nn.AvgPool2d(2)), width // 2
+                average = nn.AvgPool2d(4, 2, 1, count_include_pad=False) if more else nn.AvgPool2d(2)
+                part, width = (nn.MaxPool2d(2) if kind == "pool" else average), width // 2
             elif kind == "cat":
                 depth *= 2
             elif kind == "up":

@@ -25,14 +25,15 @@ BATCH, IMAGE, N_CLASSES, MEMORY = 6, (2, 8, 8), 3, 4 << 20
 TINY = replace(preset("tiny"), n_tensors=512)
 CONFIGS = TINY, DESIGNS["baseline"]
 """By the seed's last bit: without and with all that the switches build."""
-SEEDS = range(24)
+SEEDS, MORE = range(34), 24
+"""From MORE on graphs have groups, and averages without their padding."""
 RATE = 0.25
 
 
 def made(seed, config=TINY, **options):
     print(f"seed {seed}")
     torch.manual_seed(seed)
-    module = RandomGraph(seed, 6 + seed % 9, IMAGE[0], IMAGE[1], N_CLASSES).double().train()
+    module = RandomGraph(seed, 6 + seed % 9, IMAGE[0], IMAGE[1], N_CLASSES, more=seed >= MORE).double().train()
     rng = np.random.default_rng(seed)
     images, labels = rng.uniform(-1, 1, (BATCH, *IMAGE)), rng.integers(0, N_CLASSES, BATCH)
     return module, Network(module, IMAGE, BATCH, config, **options), images, labels
@@ -68,7 +69,7 @@ def test_gradients_are_those_of_torch(seed):
 
 
 def test_the_graphs_have_what_is_to_be_tested():
-    layers = islands = sums = masks = shared = joins = norms = depthwise = clamps = 0
+    layers = islands = sums = masks = shared = joins = norms = depthwise = clamps = groups = borders = 0
     for seed in SEEDS:
         _, network, _, _ = trained(seed)
         graph = network.compiled.graph
@@ -80,10 +81,16 @@ def test_the_graphs_have_what_is_to_be_tested():
         norms += len(network.normed)
         depthwise += sum(layer.kind is Kind.DEPTHWISE for layer in graph.layers)
         clamps += sum(layer.clamps for layer in graph.layers)
+        groups += sum(layer.groups > 1 for layer in graph.layers)
+        borders += sum(layer.inside for layer in graph.layers)
     assert layers > 100 and islands > 25 and min(sums, masks, shared, joins, norms, depthwise, clamps) > 8
+    assert groups > 6 and borders > 4
 
 
-@pytest.mark.parametrize("seed, variant", [(1, "baseline"), (4, "baseline"), (11, "baseline"), (2, "max"), (9, "max")])
+@pytest.mark.parametrize(
+    "seed, variant",
+    [(1, "baseline"), (4, "baseline"), (11, "baseline"), (33, "baseline"), (2, "max"), (9, "max"), (32, "max")],
+)
 def test_golden_and_simulated_rtl_train_alike(seed, variant):
     config = DESIGNS[variant]
     source, phases = (None, (WARMUP,) * 3) if variant == "baseline" else ("predicted", (WARMUP, BP, GP, GP, BP))
