@@ -7,7 +7,8 @@
 3. graph (``graph.py``, ``values.py``; ``front_end.py`` runs stages 1 to 3): layers, with ReLUs as part of them, and
    islands in topological order;
 4. batch (``batch.py``, ``layer_steps.py``, ``backward.py``, ``gradient_source.py``): the graph and the source of its
-   gradients become steps, which are commands with tensors by name (``ir.py``, ``tensors.py``). Sources are true
+   gradients become steps, which are commands with tensors by name (``ir.py``, ``tensors.py``). Convolutions in groups
+   and averages without their padding take several (``channel_groups.py``, ``borders.py``). Sources are true
    gradients, the predictor (``predictor.py``, ``predictor_steps.py``, ``window_sums.py``, ``filter_split.py``) and what
    replaces it (``substitutes.py``);
 5. memory plan (``memory_plan.py``, with ``lifetimes.py``): tensors and programs get addresses;

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import torch
@@ -73,7 +74,8 @@ def costs(compiled: Compiled, state: Mapping) -> list[Cost]:
     for line in compiled.program:
         command = line.command
         if command.phase_mask & Phase.BP and (command.opcode in COMPUTE or command.opcode in UPDATES):
-            moved = sum(operand.n_bytes for operand in operands(command, compiled.config).values())
+            read = operands(command, compiled.config).values()
+            moved = sum(prod(operand.shape) * operand.element_bytes for operand in read)  # not the gaps between rows
             work = (command, macs(command) + _depthwise_macs(command), moved, _cycles(command, compiled.config, moved))
             found.setdefault(line.name, []).append(work)
     device = [

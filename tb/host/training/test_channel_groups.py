@@ -128,6 +128,28 @@ def test_simulated_rtl_trains_as_golden(variant):
     assert biases == [True, True, False, False, True]
 
 
+def test_the_predictor_sees_the_means_of_all_filters_windows():
+    module, config = build(), DESIGNS["max"]
+    network, device = Network(module, IMAGE, BATCH, config, source="predicted"), GoldenDevice(config, MEMORY)
+    seen = {}
+    for name in GROUPS:
+        module.get_submodule(name).register_forward_hook(lambda _, args, out, name=name: seen.update({name: out}))
+    (*_, (_, state)) = run(network, module.state_dict(), device, [WARMUP, BP])  # then all layers have one exponent
+    network.set_hyper(device, 0.0, 0.0, 0.0)
+    module.load_state_dict(state)
+    images, labels = batches(1)[0]
+    train_batch(network, device, images, labels, False, BP)
+    module(torch.from_numpy(images))
+    for name in ("wide", "beside", "last"):  # the other one adds a value before the sums
+        out = torch.relu(seen[name]) if name == "last" else seen[name]
+        h, w = out.shape[2] // 2, out.shape[3] // 2
+        out = out[:, :, : 2 * h, : 2 * w].reshape(BATCH, -1, 2, h, 2, w).mean((0, 3, 5))
+        expected, found = out.detach().numpy().ravel(), network.read(device, f"{name}.Conv2d.reorganised").ravel()
+        assert (
+            np.corrcoef(expected, found)[0, 1] > 0.9999 and len(expected) == 4 * module.get_submodule(name).out_channels
+        )
+
+
 def test_a_group_s_filters_are_what_the_drain_must_hold():
     config = replace(DESIGNS["max"], n_filters=5)
     source = Network(build(), IMAGE, BATCH, config, source="predicted").compiled.source
