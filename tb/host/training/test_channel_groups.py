@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
 TINY = DESIGNS["baseline"]
 BATCH, IMAGE, N_CLASSES, MEMORY, SEED = 4, (2, 7, 6), 4, 8 << 20, 8
-GROUPS = {"inner": 2, "wide": 8, "beside": 2, "last": 4}
+GROUPS = {"first": 2, "inner": 2, "wide": 8, "beside": 2, "last": 4}
 
 
 class Grouped(nn.Module):
@@ -33,7 +33,7 @@ class Grouped(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first = nn.Conv2d(IMAGE[0], 8, 3, padding=1)
+        self.first = nn.Conv2d(IMAGE[0], 8, 3, padding=1, groups=2)  # which reads the ring of inputs
         self.inner = nn.Conv2d(8, 8, 3, padding=1, groups=2, bias=False)
         self.wide = nn.Conv2d(8, 16, 1, groups=8)  # two filters for each channel
         self.beside = nn.Conv2d(8, 4, 3, padding=1, groups=2)
@@ -151,9 +151,10 @@ def test_the_predictor_sees_the_means_of_all_filters_windows():
 
 
 def test_a_group_s_filters_are_what_the_drain_must_hold():
-    config = replace(DESIGNS["max"], n_filters=5)
+    config = replace(DESIGNS["max"], n_filters=3)
     source = Network(build(), IMAGE, BATCH, config, source="predicted").compiled.source
-    assert source.unpredicted == {"first.Conv2d": "8 filters, the predictor of tiny is for 5"}
+    four = dict.fromkeys(("first.Conv2d", "inner.Conv2d", "head.Linear"), "4 filters, the predictor of tiny is for 3")
+    assert source.unpredicted == four
 
 
 def test_each_group_is_a_command_and_waits_for_no_other():
@@ -164,6 +165,8 @@ def test_each_group_is_a_command_and_waits_for_no_other():
     for name, groups in GROUPS.items():
         conv = module.get_submodule(name)
         for opcode in GEMMS:
+            if name == "first" and opcode == Opcode.BACKWARD_DATA:
+                continue
             commands = [c for c in found[name] if c.opcode == opcode]
             assert len(commands) == groups, (name, opcode)
             assert {(c.c, c.q) for c in commands} == {(conv.in_channels // groups, conv.out_channels // groups)}
@@ -175,6 +178,27 @@ def test_each_group_is_a_command_and_waits_for_no_other():
     forward = BATCH * 7 * 6 * 8 * 9 * 4
     assert macs["inner.Conv2d"] == 3 * forward
     assert "device inner.Conv2d conv in 2 groups relu" in network.compiled.graph.describe()
+
+
+def test_more_images_than_a_sum_holds_take_several_commands_a_group():
+    """The gradient of the weights is then a sum of partial ones."""
+    module, batch = build(), 60
+    config = replace(TINY, acc_width=42, batch_norm=False)
+    assert 42 * batch > config.max_reduction
+    network, device = Network(module, IMAGE, batch, config), GoldenDevice(config, MEMORY)
+    first = deepcopy(module.state_dict())
+    network.load_state(device, first)
+    network.set_hyper(device, 0.25, 0.0, 0.0)
+    count = sum(line.command.opcode == Opcode.BACKWARD_WEIGHT for line in network.program if "wide" in line.name)
+    assert count % GROUPS["wide"] == 0 and count > GROUPS["wide"]
+    rng = np.random.default_rng(SEED)
+    images, labels = rng.uniform(-1, 1, (batch, *IMAGE)), rng.integers(0, N_CLASSES, batch)
+    train_batch(network, device, images, labels, calibrate=True)
+    nn.functional.cross_entropy(module(torch.from_numpy(images)), torch.from_numpy(labels)).backward()
+    after = network.state_dict(device)
+    for name, parameter in module.named_parameters():
+        moved, norm = (first[name] - after[name]) / 0.25, float(parameter.grad.norm())
+        assert float((moved - parameter.grad).norm()) < 0.02 * norm + 3e-4 < norm, name
 
 
 @pytest.mark.parametrize("factors", [(0, 0, 2**-9, 0), (1, 2**-6, 0, 2**6), (2**6, 2**-6, 2**-6, 0)])
