@@ -167,7 +167,7 @@ def test_each_operator_of_the_host_has_its_reason(adagp, tmp_path):
     (tmp_path / "hosted.py").write_text(
         "from torch import nn\ndef hosted(shape, n_classes):\n"
         "    norms = [part for _ in range(5) for part in (nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8))]\n"
-        "    return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.Sigmoid(), nn.Conv2d(8, 8, 1, groups=2),\n"
+        "    return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.Sigmoid(), nn.Conv2d(8, 8, 1, dilation=2),\n"
         "        nn.Conv2d(8, 8, 1, groups=8), *norms, nn.ReLU6(), nn.Conv2d(8, 8, 1), nn.ReLU(), nn.LayerNorm(8),\n"
         "        nn.Flatten(), nn.Linear(512, n_classes))\n"
     )
@@ -177,13 +177,13 @@ def test_each_operator_of_the_host_has_its_reason(adagp, tmp_path):
     lines = [line[2:] for line in out.splitlines() if line.startswith("  ") and " in " in line]
     assert lines == [
         "sigmoid in 1.Sigmoid: the machine has no such operator",
-        "conv2d in 1.Sigmoid: groups = 2",
+        "conv2d in 1.Sigmoid: dilation = [2, 2]",
         "conv2d in 1.Sigmoid: groups = 8, without Config.depthwise",
         "batch_norm in 5.BatchNorm2d and 4 more: without Config.batch_norm",
         "hardtanh in 13.BatchNorm2d: a bound or a slope, without Config.clamps",
         "layer_norm in 17.LayerNorm: the machine has no such operator",
     ]
-    assert json.loads(path.read_text())["host_reasons"]["1.Sigmoid"][1] == ["conv2d", "groups = 2"]
+    assert json.loads(path.read_text())["host_reasons"]["1.Sigmoid"][1] == ["conv2d", "dilation = [2, 2]"]
 
 
 def test_the_share_of_the_host(with_island):

@@ -198,7 +198,7 @@ def test_more_images_than_a_sum_holds_take_several_commands_a_group():
     after = network.state_dict(device)
     for name, parameter in module.named_parameters():
         moved, norm = (first[name] - after[name]) / 0.25, float(parameter.grad.norm())
-        assert float((moved - parameter.grad).norm()) < 0.02 * norm + 3e-4 < norm, name
+        assert float((moved - parameter.grad).norm()) < 0.05 * norm + 5e-4 < norm, name
 
 
 @pytest.mark.parametrize("factors", [(0, 0, 2**-9, 0), (1, 2**-6, 0, 2**6), (2**6, 2**-6, 2**-6, 0)])
