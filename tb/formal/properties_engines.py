@@ -18,6 +18,7 @@ from adagp.rtl.norm.norm import Norm
 from adagp.rtl.norm.scale import Scale
 from adagp.rtl.norm.tables import Tables
 from adagp.rtl.update.chunks import Chunks, chunk_weights
+from adagp.spec.norm import SUM_DIGITS
 from amaranth import Cat, Mux, ResetSignal, Signal
 
 from .properties_registers import RESULT_GAP, recent_results
@@ -36,6 +37,8 @@ GAP = 4
 """As the machine's feeder has it, or so: any gap must do."""
 DEPTHWISE = replace(CONFIG, depthwise=True)
 NORM = replace(CONFIG, batch_norm=True)
+POOLS = replace(NORM, depthwise=True, dropout=True)
+CLAMPS = replace(CONFIG, clamps=True)
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16
 DATA = ("t:$mul",)
@@ -99,14 +102,20 @@ def _feeder(h):
     h.prove("load: into one column", ~h.dut.load.any() | (h.dut.load == column))
 
 
+@job("pool_switched", lambda: Pool(POOLS), cut=(*DATA, "t:$mem_v2"))
 @job("pool_depthwise", lambda: Pool(DEPTHWISE), cut=(*DATA, "t:$mem_v2"))
 @job("pool", lambda: Pool(CONFIG), cut=DATA)
 def _pool(h):
     bind_streams(h)
     h.assume("job: has taps", ~h.dut.job.valid | (h.dut.job.p.n_taps != 0))
     h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
-    h.prove("pending: only a maximum has an index", ~h.signal("pending") | h.signal("is_max"))
-    h.prove("pending: its maximum has gone, in a job that may be over", ~h.signal("pending") | h.dut.busy)
+    pending, several = h.signal("pending").any(), h.signal("is_max")
+    if h.dut.config.normalises:
+        several |= h.signal("digits")
+        h.prove("pending: no more than an index or the digits after the first",
+                h.signal("pending") <= Mux(h.signal("digits"), SUM_DIGITS - 1, 1))  # fmt: skip
+    h.prove("pending: only a maximum has an index, only digits follow each other", ~pending | several)
+    h.prove("pending: its maximum has gone, in a job that may be over", ~pending | h.dut.busy)
     h.prove("taking: within a job", ~h.signal("taking") | h.signal("working"))
     h.cover("a result leaves in the cycle after another",
             h.before(h.dut.o.valid & h.dut.o.ready) & h.dut.o.valid & h.dut.o.ready)  # fmt: skip
@@ -177,6 +186,7 @@ def _drain_walk(h):
     h.cover("last of several steps", step.valid & step.last & (h.signal("n_in_left") != d.n_in))
 
 
+@job("drain_clamps", lambda: Drain(CLAMPS), depth=50, cut=("t:$mul", "t:$mem_v2"))
 @job("drain_reorganise", lambda: Drain(REORGANISES), depth=50, cut=("t:$mul", "t:$mem_v2"))
 @job("drain", lambda: Drain(CONFIG), depth=50, cut=("t:$mul", "t:$mem_v2"))
 def _drain(h):
