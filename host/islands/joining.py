@@ -14,19 +14,15 @@ __all__ = ["join"]
 def join(stop: Stop, tensors: Mapping[str, Tensor], device: Device) -> None:
     """Bring a new part and the earlier ones of its whole to one exponent, the largest that any of them needs.
 
-    A part of zeros needs none: the machine's for it says nothing about the others.
+    Earlier parts that are all zeros need none: the machine's for them says nothing about the others. It gives later
+    ones an exponent below that of the part before.
     """
     (name, *earlier), (whole,) = stop.reads, stop.writes
     number = tensors[whole].number
     mine, _ = device.exponents(tensors[joining(whole)].number)
     theirs = device.exponents(number)[0] if earlier else mine
 
-    def zero(part: str) -> bool:
-        return not read_tensor(device, tensors[part]).any()
-
-    if mine > theirs and zero(name):
-        mine = theirs
-    elif theirs > mine and all(map(zero, earlier)):
+    if theirs > mine and not any(read_tensor(device, tensors[part]).any() for part in earlier):
         theirs = mine
     exponent = max(mine, theirs)
     for each, now in ((name, mine), *((other, theirs) for other in earlier)):
