@@ -60,7 +60,8 @@ def compile_network(
     MACs and bytes are those of the batch's commands, operands and results once each. Cycles are the device's, expected
     by the cost model that tiles are chosen by, as if commands didn't overlap; those of the host aren't known. MACs of
     the host are those of its convolutions and matrix products. What the machine lacks runs on the host, which
-    `--strict` refuses; the reasons stand below the table. So does what GP batches don't train.
+    `--strict` refuses; the reasons stand below the table. So does what GP batches don't train. An operator that the
+    host computes for want of a switch runs on the device with `--switches batch_norm` and the like, or `all`.
 
     Example: `adagp compile vgg13 --shape 3,32,32 --preset paper --batch 8 --stage memory`
 
@@ -135,5 +136,6 @@ def _numbers(row: dict) -> list[str]:
 
 def _memory(network: "Network") -> str:
     """The memory plan, one block a line."""
-    blocks = [f"{block.address:10x}  {block.n_bytes:12,}  {block.name}" for block in network.compiled.plan]
-    return "\n".join([*blocks, f"{network.compiled.plan.n_bytes:,} bytes in all"])
+    blocks = [f"{block.address:#12x}  {block.n_bytes:12,}  {block.name}" for block in network.compiled.plan]
+    heading = f"{'address':>12}  {'bytes':>12}  block"
+    return "\n".join([heading, *blocks, f"{network.compiled.plan.n_bytes:,} bytes in all"])

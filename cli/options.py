@@ -82,7 +82,9 @@ def refuse_host(share: "Share") -> None:
     if share.host_operators:
         from ..host.compiler.costs import hosted
 
-        raise SettingsError(f"--strict: the machine lacks {hosted(share.host_operators)}, which would run on the host")
+        raise SettingsError(
+            f"--strict: {hosted(share.host_operators)} would run on the host; `adagp compile` without --strict says why"
+        )
 
 
 def told(compiled: "Compiled") -> str:

@@ -32,11 +32,12 @@ HEAD = """# Operators
 
 Written by `python -m adagp.evaluation.report.operators`, which asks the compiler; edit nothing here.
 
-`x` and `y` are results of convolutions, [2, 4, 8, 8]; where it says *rows*, of linear layers, [2, 6, 4]. *Device*: the
-accelerator computes the operator and its backward pass. *With `SWITCH`*: it does if it is generated with
-`Config.SWITCH = True`, else the host does. *Host*: the host computes it in float64 while the accelerator waits
-([why](decisions/host-islands.md)); the reason stands beside it if the accelerator has the operator in other forms.
-`adagp compile` says the same of your own network, and `--strict` refuses one with operators on the host."""
+`x` and `y` are results of convolutions, [2, 4, 8, 8]; where it says *rows*, of linear layers, [2, 6, 4]. *Device*:
+the accelerator computes the operator and its backward pass. *With `SWITCH`*: it does if it is generated with
+`Config.SWITCH = True` (`--switches SWITCH`, or `all`), else the host does. *Host*: the host computes it in float64
+while the accelerator waits ([why](decisions/host-islands.md)); the reason stands beside it if the accelerator has the
+operator in other forms. `adagp compile` says the same of your own network, and `--strict` refuses one with operators
+on the host."""
 REFUSED_HEAD = """## Refused
 
 `adagp compile` and `adagp train` refuse a network in one line, which names the module."""

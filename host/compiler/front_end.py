@@ -80,17 +80,21 @@ class _Names:
 
     def name(self, node: fx.Node) -> str:
         """A new name for a node."""
-        path = path_of(node)
-        module = self.modules.get(path)
-        single = module is not None and path and not any(True for _ in module.children())
-        kind = type(module).__name__ if single else operator_of(node)
-        base = name = ".".join(filter(None, (path, kind.strip("_"))))
+        base = name = self.place(node)
         number = 1
         while name in self.used:
             number += 1
             name = f"{base}_{number}"
         self.used.add(name)
         return name
+
+    def place(self, node: fx.Node) -> str:
+        """A node's name, which other nodes may have too."""
+        path = path_of(node)
+        module = self.modules.get(path)
+        single = module is not None and path and not any(True for _ in module.children())
+        kind = type(module).__name__ if single else operator_of(node)
+        return ".".join(filter(None, (path, kind.strip("_"))))
 
 
 class _Builder:
@@ -255,7 +259,9 @@ class _Builder:
         return Island(
             name, operators, tuple(self.value[node] for node in inputs), tuple(self.value[node] for node in results),
             tuple(function.parameters.values()), tuple(buffers), function,
-            tuple(dict.fromkeys((operator_of(node), why_on_host(node, partition)) for node in computed)),
+            tuple(dict.fromkeys(
+                (operator_of(node), self.names.place(node), why_on_host(node, partition)) for node in computed
+            )),
         )  # fmt: skip
 
     def _used_outside(self, node: fx.Node, inside: set[fx.Node]) -> bool:

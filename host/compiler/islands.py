@@ -39,7 +39,7 @@ class Island:
     parameters, buffers: state-dict names; the host trains the parameters and keeps the buffers, to which frozen
         parameters belong
     function: the computation
-    reasons: operators, each with the reason why the machine doesn't compute it
+    reasons: operators, each with the module path and type, and the reason why the machine doesn't compute it
     """
 
     name: str
@@ -49,7 +49,7 @@ class Island:
     parameters: tuple[str, ...]
     buffers: tuple[str, ...]
     function: Function
-    reasons: tuple[tuple[str, str], ...] = ()
+    reasons: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)

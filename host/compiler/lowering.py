@@ -198,7 +198,7 @@ class _Builder:
 
     def conv(self, name, module):
         depthwise = is_depthwise(module.groups, module.in_channels, module.out_channels)
-        require(not depthwise or self.config.depthwise, f"groups = {module.groups}, without Config.depthwise")
+        require(not depthwise or self.config.depthwise, f"groups = {module.groups}, without the switch depthwise")
         require(_pair(module.dilation) == (1, 1), f"dilation = {module.dilation}, only 1 is supported")
         require(module.padding_mode == "zeros", f"padding_mode = {module.padding_mode!r}, only 'zeros' is supported")
         r, s = module.kernel_size

@@ -92,8 +92,8 @@ def layer_of(
         require(result == got, f"its result has the shape {result}, and the machine's would have {got}")
     require(max(layer.r, layer.s, layer.stride) <= 255, "a kernel or stride above 255")
     require(max(layer.c, layer.q, layer.h, layer.w, layer.oh, layer.ow) <= 65535, "more than 65535 channels or pixels")
-    require(not layer.clamps or config.clamps, "a bound or a slope, without Config.clamps")
-    require(layer.kind is not Kind.DEPTHWISE or config.depthwise, f"groups = {layer.c}, without Config.depthwise")
+    require(not layer.clamps or config.clamps, "a bound or a slope, without the switch clamps")
+    require(layer.kind is not Kind.DEPTHWISE or config.depthwise, f"groups = {layer.c}, without the switch depthwise")
     taps = layer.r * layer.s
     values = batch * layer.h * layer.w
     require(layer.kind is not Kind.NORM or 2 <= values <= config.max_values, f"{values} values a channel")

@@ -24,11 +24,11 @@ def why_on_host(node: fx.Node, partition: Partition) -> str:
         if each in partition.reasons:
             return partition.reasons[each]
     if node.target is BATCH_NORM and not partition.config.batch_norm:
-        return "without Config.batch_norm"
+        return "without the switch batch_norm"
     if node.target is DROPOUT and not partition.config.dropout:
-        return "without Config.dropout"
+        return "without the switch dropout"
     if node.target in WITH_PRODUCTS and not partition.config.matmul:
-        return "without Config.matmul"
+        return "without the switch matmul"
     if node.target in VIEWS and (reader := _reader(node, partition)) is not None:
         return f"arranges an operand of {operator_of(reader)}"
     if node.target not in WITH_PRODUCTS and not any(handled(each) for each in results):
@@ -48,8 +48,8 @@ def host_reasons(islands: Iterable[Island]) -> list[str]:
     """Operators of islands with the reasons why the host computes them, each pair once."""
     names: dict[tuple[str, str], list[str]] = {}
     for island in islands:
-        for pair in island.reasons:
-            names.setdefault(pair, []).append(island.name)
+        for operator, place, why in island.reasons:
+            names.setdefault((operator, why), []).append(place)
     return [f"{operator} in {_some(each)}: {why}" for (operator, why), each in names.items()]
 
 

@@ -3,12 +3,18 @@
 import importlib
 from typing import Any
 
+import torch
 from torch import nn
 
 __all__ = ["LIBRARIES", "LibraryError", "library_model"]
 
 LIBRARIES = ("torchvision", "timm")
 """Prefixes of names: ``torchvision:resnet50``."""
+_OPERATORS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+_undefined = torch.library.Library("torchvision", "FRAGMENT")
 AUXILIARY = ("googlenet", "inception_v3")
 """Networks of torchvision that have more than one output unless told otherwise."""
 
@@ -21,17 +27,32 @@ def library_model(name: str, shape: tuple[int, int, int], n_classes: int) -> nn.
     """The network ``LIBRARY:NAME`` with ``n_classes`` outputs and weights drawn anew; raises LibraryError."""
     library, _, which = name.partition(":")
     try:
-        found = importlib.import_module(library)
+        found = _imported(library)
     except Exception as error:  # one that belongs to another torch fails in ways of its own
         raise LibraryError(
-            f"{library} can't be imported ({type(error).__name__}: {error}): pip install 'adagp[models]',"
-            " with the version that belongs to the installed torch"
+            f"{library} can't be imported ({type(error).__name__}: {error}): pip install 'adagp[models]', in a checkout"
+            f" .venv/bin/pip install -c constraints.txt {library}"
         ) from None
     return (
         _torchvision(found, which, shape, n_classes)
         if library == "torchvision"
         else _timm(found, which, shape, n_classes)
     )
+
+
+def _imported(library: str) -> Any:
+    """A library, torchvision without its compiled operators if they are for another build of torch (CUDA, CPU).
+
+    Networks don't use them, but torchvision describes two of them to torch when it is imported.
+    """
+    try:
+        return importlib.import_module(library)
+    except RuntimeError as error:
+        if "torchvision::nms" not in str(error):
+            raise
+    for schema in _OPERATORS:
+        _undefined.define(schema)
+    return importlib.import_module(library)
 
 
 def _torchvision(library: Any, which: str, shape: tuple[int, int, int], n_classes: int) -> nn.Module:

@@ -213,7 +213,7 @@ def test_waits_suffice_and_are_the_least(network, shape, phase):
     (nn.Sequential(nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)), (2, 4, 4),
      r"1 \(BatchNorm2d\): not supported yet: fold it into the layer before or remove it; supported are Conv2d, Linear"),
     (nn.Sequential(nn.Conv2d(2, 2, 1), nn.Sigmoid()), (2, 4, 4), r"1 \(Sigmoid\): not supported; supported are"),
-    (nn.Sequential(nn.Conv2d(2, 2, 1, groups=2)), (2, 4, 4), r"0 \(Conv2d\): groups = 2, without Config.depthwise"),
+    (nn.Sequential(nn.Conv2d(2, 2, 1, groups=2)), (2, 4, 4), r"0 \(Conv2d\): groups = 2, without the switch depthwise"),
     (nn.Sequential(nn.Conv2d(514, 514, 1, groups=257)), (514, 4, 4), r"0 \(Conv2d\): groups = 257, more than 256"),
     (nn.Sequential(nn.Conv2d(2, 2, 2, dilation=2)), (2, 4, 4), "dilation = .*, only 1"),
     (nn.Sequential(nn.Conv2d(2, 2, 2, stride=(1, 2))), (2, 4, 4), "the same in both directions"),

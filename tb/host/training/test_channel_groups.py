@@ -233,5 +233,5 @@ def test_calibration_finds_the_exponent_of_the_largest_group(factors):
 def test_too_many_groups_stay_on_the_host_and_it_says_why():
     convs = nn.Conv2d(2, 514, 1), nn.Conv2d(514, 514, 1, groups=257), nn.Flatten(), nn.Linear(514 * 42, 2)
     (island,) = graph_of(nn.Sequential(*convs), IMAGE, BATCH, TINY).islands
-    assert island.reasons == (("conv2d", "groups = 257, more than 256"),)
+    assert island.reasons == (("conv2d", "1.Conv2d", "groups = 257, more than 256"),)
     assert all(line.command.phase_mask & Phase.ALL for line in Network(build(), IMAGE, BATCH, TINY).program)

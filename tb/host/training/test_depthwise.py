@@ -168,7 +168,7 @@ def test_without_the_hardware_the_host_convolves():
     forward = [BATCH * 9 * 8 * 18 * 9, BATCH * 5 * 4 * 6 * 15]
     data = [forward[0], BATCH * 9 * 8 * 6 * 15]
     assert [cost.macs for cost in mine] == [2 * f + d for f, d in zip(forward, data, strict=True)]
-    with pytest.raises(LoweringError, match=r"groups = 2, without Config.depthwise"):
+    with pytest.raises(LoweringError, match=r"groups = 2, without the switch depthwise"):
         lower(nn.Sequential(nn.Conv2d(2, 2, 3, groups=2)), IMAGE, replace(TINY, depthwise=False))
 
 

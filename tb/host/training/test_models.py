@@ -1,10 +1,12 @@
 """Networks by name: files that are missing, networks of libraries, modules that aren't Sequential."""
 
+import importlib
 import sys
 from types import ModuleType
 
 import pytest
 from adagp.cli.train import _name
+from adagp.host.training import library_models
 from adagp.host.training.models import ModelError, build_model
 from adagp.host.training.settings import TrainSettings
 from torch import nn
@@ -62,6 +64,21 @@ def test_an_absent_library_is_named(monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ModelError, match=rf"{library} can't be imported .*pip install 'adagp\[models\]'"):
         build_model(f"{library}:resnet50", (3, 32, 32), 10, 0)
+
+
+def test_torchvision_for_another_build_of_torch_is_used_without_its_operators(monkeypatch):
+    calls, defined, real = [], [], importlib.import_module
+    stubs(monkeypatch, calls)
+
+    def strict(name):
+        if name == "torchvision" and not defined:
+            raise RuntimeError("operator torchvision::nms does not exist")
+        return real(name)
+
+    monkeypatch.setattr(library_models.importlib, "import_module", strict)
+    monkeypatch.setattr(library_models._undefined, "define", defined.append)
+    assert isinstance(build_model("torchvision:resnet50", (3, 8, 8), 7, 0), Branches) and len(calls) == 1
+    assert [schema.partition("(")[0] for schema in defined] == ["nms", "qnms"]
 
 
 def test_a_file_gives_any_module_and_its_weights_depend_on_the_seed(tmp_path):
