@@ -91,7 +91,7 @@ def told(compiled: "Compiled") -> str:
     """A line about what GP batches leave as it is, beside biases; empty if there is none."""
     from ..host.compiler.reasons import by_reason
 
-    kept = "trained with true gradients in BP batches alone, and kept in GP batches, as biases are"
+    kept = "trained with true gradients in BP batches alone, and unchanged by GP batches, as biases are"
     return f"{kept}: {'; '.join(by_reason(compiled.unpredicted))}" if compiled.unpredicted else ""
 
 

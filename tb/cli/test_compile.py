@@ -130,7 +130,7 @@ def test_layers_that_are_unpredicted_are_said(adagp, tmp_path):
     code, out, err = adagp("compile", model, "--preset", "tiny", "--variant", "max", "--json", path)
     assert code == 0, err
     why = "130 filters, the predictor of tiny is for 128"
-    line = f"BP batches alone, and kept in GP batches, as biases are: 1.Linear ({why})"
+    line = f"BP batches alone, and unchanged by GP batches, as biases are: 1.Linear ({why})"
     assert line in out
     assert json.loads(path.read_text())["unpredicted"] == {"1.Linear": why}
     small = ("--epochs", 1, "--batch", 4, "--train-images", 4, "--test-images", 4, "--output", tmp_path / "run")
@@ -151,8 +151,8 @@ def test_batch_norms_and_the_host_s_parameters_are_said_to_stay():
         compiled = compile_network(graph, BATCH, config, source=source)
         assert len(compiled.unpredicted) == 7 * kept
         assert told(compiled) == kept * (
-            "trained with true gradients in BP batches alone, and kept in GP batches, as biases are: 2.BatchNorm2d and"
-            " 5 more (batch norm's gamma and beta, which no predictor is for); 13.LayerNorm (the host's parameters,"
+            "trained with true gradients in BP batches alone, and unchanged by GP batches, as biases are: 2.BatchNorm2d"
+            " and 5 more (batch norm's gamma and beta, which no predictor is for); 13.LayerNorm (the host's parameters,"
             " which no predictor is for)"
         )
 
