@@ -1,11 +1,11 @@
 """Cycles of a BP batch by kind of operator, on the simulated RTL: goes on with ``results/kinds.json``.
 
-ResNet50 and MobileNet-V2 train at 32x32 on preset ``paper`` with all that its switches can build. A command's cycles
-begin when the one before it in the compute queue is complete, or when its own first unit begins, if that is later; they
-end when the last of its units does. So the cycles of all commands never overlap. ``share_*`` are kinds' parts of all
-cycles in which the batch ran; ``share_waiting`` is the rest, in which no compute command was under way: updates that
-nothing hides, and the program's begin and end. ``gemm_of_bound`` is the tile bound of all GEMMs over the cycles that
-they take here, with their waits for memory.
+ResNet50 and MobileNet-V2 train at 32x32 on preset ``paper`` with all that its switches can build. The golden model runs
+the batch before, which calibrates. A command's cycles begin when the one before it in the compute queue is complete, or
+when its own first unit begins, if that is later; they end when the last of its units does. So the cycles of all
+commands never overlap. ``share_*`` are kinds' parts of all cycles in which the batch ran; ``share_waiting`` is the
+rest, in which no compute command was under way: updates that nothing hides, and the program's begin and end.
+``gemm_of_bound`` is the tile bound of all GEMMs over the cycles that they take here, with their waits for memory.
 
 A network that is finished is in the results. The paper's networks need the extra ``models``.
 """
@@ -24,6 +24,7 @@ from ...gen.generated import generated
 from ...gen.hardware_digest import text_digest
 from ...gen.provenance import commit, provenance
 from ...host.console import writable
+from ...host.devices.golden import GoldenDevice
 from ...host.devices.simulated import SimDevice
 from ...host.program import Program
 from ...host.training.models import MODELS, build_model
@@ -107,11 +108,15 @@ def measure(name: str, config: Config) -> tuple[dict, dict]:
 
         module = build(name, CLASSES, SIDE, SEED)
     network = Network(module, shape, BATCH, config)
-    device, began = SimDevice(config), time.perf_counter()
+    began = time.perf_counter()
+    golden = GoldenDevice(config)
+    network.load_state(golden, module.state_dict(), SEED)
+    network.set_hyper(golden, *RATES.values())
+    run(network, golden, 0, WARMUP, calibrate=True)
+    device = SimDevice(config)
     try:
-        network.load_state(device, module.state_dict(), SEED)
+        network.restore(device, network.snapshot(golden))
         network.set_hyper(device, *RATES.values())
-        run(network, device, 0, WARMUP, calibrate=True)
         device.reset_counters()
         device.record_events()
         run(network, device, 1, BP)
