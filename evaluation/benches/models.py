@@ -33,7 +33,7 @@ from ...experiments.networks.models import build
 from ...gen.files import write_atomically
 from ...gen.generated import generated
 from ...gen.hardware_digest import text_digest
-from ...gen.provenance import commit, provenance
+from ...gen.provenance import SWITCHED, commit, provenance
 from ...host.compiler.costs import costs, share
 from ...host.compiler.lowering import LoweringError
 from ...host.compiler.mapping import MappingError
@@ -233,7 +233,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
             continue
         found = figures(name, rows)
         shown = {variant: {key: value for key, value in row.items() if key != "of"} for variant, row in rows.items()}
-        merge_results(given.json, name, found, shown, provenance(COMMAND, preset(given.preset), SEED, source))
+        merge_results(given.json, name, found, shown, provenance(COMMAND, preset(given.preset), SEED, source, SWITCHED))
         mistakes += [f"{key}: the simulated RTL ends with other bits" for key, value in found.items() if value is False]
     if mistakes:
         raise SystemExit("\n".join(mistakes))

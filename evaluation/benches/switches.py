@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ...gen.provenance import commit, provenance
+from ...gen.provenance import SWITCHED, commit, provenance
 from ...host.console import screen
 from ...spec.config import SWITCHES
 from ...spec.presets import preset
@@ -52,7 +52,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
                     details.append({"switches": list(switches), **kept})
                     for resource in resources:
                         figures[f"{resource}_{family}_{variant}_{label}"] = found["resources"][resource]
-        origin = provenance(COMMAND, base, [], source)
+        origin = provenance(COMMAND, base, [], source, SWITCHED)
         origin["tools"] |= {
             name: version for family in RESOURCES for name, version in flow.tools(family, False).items()
         }

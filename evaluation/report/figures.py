@@ -37,9 +37,9 @@ OF_METHODS = (*OF_ALL, "cycles", "above", "error")
 
 AS_OF = """Digests when this was written: {now}.
 A preset's digest is one of its generated Verilog; the others are digests of code: of the PyTorch library, of the host
-link and boards, of the PEs. Figures measured on these are *current*, others are *of earlier hardware*, *of an earlier
-library* and so on. `python -m {module} --check` fails unless these digests are those of the sources at hand and all
-figures are current."""
+link and boards, of the PEs, and of all that the generator's switches can build. Figures measured on these are
+*current*, others are *of earlier hardware*, *of an earlier library* and so on. `python -m {module} --check` fails
+unless these digests are those of the sources at hand and all figures are current."""
 """The statement of a document of figures about its age."""
 HEAD = f"""# Figures
 

@@ -140,7 +140,7 @@ class Layer:
     @property
     def copies(self) -> bool:
         """True if results are values of the input (at most after a ReLU), at its exponent."""
-        alone = self.kind is Kind.AVGPOOL and self.r * self.s == 1 and self.scale == 1 and len(self.inputs) < 2
+        alone = self.kind is Kind.AVGPOOL and self.r * self.s == self.stride == self.scale == 1 and len(self.inputs) < 2
         return self.kind is Kind.MAXPOOL or alone
 
     def geometry(self) -> dict[str, int]:

@@ -69,7 +69,8 @@ class Predictor(GradientSource):
         else:
             averaged = self.batch * window_sizes(layer.oh, layer.ow)
             limits = [
-                ("filters", layer.q // layer.groups, self.config.n_filters), *limits,
+                ("filters" + " in a group" * (layer.groups > 1), layer.q // layer.groups, self.config.n_filters),
+                *limits,
                 ("results of a filter in a window", averaged, self.config.max_average_taps),
             ]  # fmt: skip
         for what, value, most in limits:

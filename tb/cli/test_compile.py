@@ -195,6 +195,15 @@ def test_the_share_of_the_host(with_island):
     assert share(found).device_share_of_bytes == device / (device + host) and share(found).device_share_of_macs == 1
 
 
+def test_bytes_of_groups_leave_out_those_of_others():
+    bytes_of = {}
+    for groups in (1, 4):
+        module = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Conv2d(8, 8, 1, groups=groups, bias=False))
+        network = Network(module, (1, 8, 8), BATCH, preset("tiny"))
+        bytes_of[groups] = next(c.bytes for c in costs(network.compiled, module.state_dict()) if c.name == "1.Conv2d")
+    assert 0 < bytes_of[4] < bytes_of[1]  # as many values, and a quarter of the weights
+
+
 def test_many_islands_are_counted():
     few = {f"norm{number}.BatchNorm2d": ["batch_norm"] for number in range(4)}
     assert hosted(few).startswith("norm0.BatchNorm2d (batch_norm), norm1") and hosted({}) == ""

@@ -46,7 +46,7 @@ def test_figures_name_it():
     config = preset("tiny")
     found = provenance.provenance("a command", replace(config, variant="low"), 0, "abc")
     assert found["hardware"] == hardware_digest(config) == provenance.NOW["tiny"]
-    assert list(provenance.NOW) == ["tiny", "ecp5", "paper", "library", "link", "PEs"] and len(provenance.NOW) == 6
+    assert list(provenance.NOW) == ["tiny", "ecp5", "paper", *provenance.CODE] and len(provenance.NOW) == 7
 
 
 def test_a_label_names_the_hardware_of_its_presets():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from adagp.golden import epilogue as epilogues
 from adagp.golden.epilogue import Bound, epilogue
 from adagp.golden.exponents import rule
 from adagp.spec.commands import CMode
@@ -31,6 +32,30 @@ def test_clamped_by_hand():
     assert (exact.out.tolist(), exact.saturations) == ([[32767]], 0), "the bound is the largest operand"
     sums = epilogue(acc, 0, 0, **WIDTHS, relu=True, bound=SIX, c=np.full((1, 7), 4), c_mode=CMode.ADD)
     assert sums.out.tolist() == [[0, 4, 6, 6, 6, 6, 6]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_parts_are_the_whole(seed, monkeypatch):
+    """The epilogue works on parts of its rows: with any operands, exponents by place or by element, last ones apart."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 6, rng.integers(1, 5)))
+    acc, c, d = rng.integers(-(1 << 20), 1 << 20, shape), *rng.integers(-(1 << 15) + 1, 1 << 15, (2, *shape))
+    mode = list(CMode)[seed % len(CMode)]
+    exponents = [-3, rng.integers(-6, 3, shape[-1]), rng.integers(-6, 3, shape)][seed % 3]
+    options = {
+        "relu": bool(rng.integers(2)), "bias": rng.integers(-99, 99, shape[-1]) if rng.integers(2) else None,
+        "last_exp": -5 if seed % 3 == 0 and rng.integers(2) else None, "exp_c": 1, "exp_bias": 2, "c_mode": mode,
+        "c": c if mode != CMode.NONE else None, "d": d if mode == CMode.ADD_MASK else None,
+    }  # fmt: skip
+    if mode != CMode.ADD_MASK:
+        options |= [{}, {"bound": Bound(3, 10)}, {"slope": 6554}][rng.integers(3)]
+    whole = epilogue(acc, exponents, 2, **WIDTHS, **options)
+    monkeypatch.setattr(epilogues, "_CHUNK", 2 * shape[-1])
+    parts = epilogue(acc, exponents, 2, **WIDTHS, **options)
+    assert (parts.out == whole.out).all() and (parts.top, parts.saturations) == (whole.top, whole.saturations)
+    monkeypatch.setattr(epilogues, "_CHUNK", 1)
+    rows = epilogue(acc, exponents, 2, **WIDTHS, **options)
+    assert (rows.out == whole.out).all() and (rows.top, rows.saturations) == (whole.top, whole.saturations)
 
 
 def test_mask_of_a_bound_by_hand():

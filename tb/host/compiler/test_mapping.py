@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from adagp.host.compiler.cost_model import Tiling
 from adagp.host.compiler.mapping import MappingError, choose_mapping, tile_bound
+from adagp.host.compiler.norm_tiling import norm_cycles
 from adagp.host.compiler.occupancy import Shape, occupancy
 from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.errors import ErrorCode
@@ -242,3 +243,12 @@ def test_limits_are_named():
     narrow = replace(preset("tiny"), acc_depth=16, a_depth=16384, c_depth=1024)
     with pytest.raises(MappingError, match=r"backward_weight: .* of the B scratchpad, which holds 2048"):
         choose_mapping(layer(Opcode.BACKWARD_WEIGHT, h=3, w=2500), narrow)
+
+
+@pytest.mark.parametrize("opcode", [Opcode.NORM_SUMS, Opcode.NORM_APPLY, Opcode.NORM_APPLY_BACKWARD])
+def test_tiles_of_batch_norm_overlap(opcode):
+    """One tile would fit, but nothing would be filled or stored meanwhile."""
+    config = replace(preset("paper"), batch_norm=True)
+    command = mapped(layer(opcode, n=2, c=24, h=32, q=24, r=1), config)
+    assert command.nb * command.yb * command.cb < 2 * 32 * 24
+    assert norm_cycles(command, config, 2, 32, 24) > norm_cycles(command, config, command.nb, command.yb, command.cb)

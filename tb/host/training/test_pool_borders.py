@@ -131,6 +131,11 @@ def test_borders_that_one_command_can_not_reach_take_several(monkeypatch):
     assert hashes[0] == hashes[1] and counts[1] > 2 * counts[0]
 
 
+def test_a_pool_of_single_pixels_that_skips_others():
+    """Its gradient isn't that of its operand, which is larger."""
+    check(followed((1, 2, 0), twice), steps=1)
+
+
 @pytest.mark.parametrize("variant", ["baseline", "max"])
 def test_simulated_rtl_trains_as_golden(variant):
     config, module = DESIGNS[variant], followed(POOLS["5 by 2"], twice)
