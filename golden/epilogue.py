@@ -62,9 +62,9 @@ def epilogue(
     """Operands with exponent ``exp_out`` from sums ``acc`` with exponent ``exp_acc``.
 
     ``exp_acc``: an array for batch norm, with an exponent for each place along the last axis, or shaped like ``acc``.
-    ``last_exp``: exponent of
-    the last element of each row of ``acc``, where it is another one (bias gradients). ``bias`` broadcasts over the last
-    axis; ``c`` and ``d`` are shaped like ``acc``. ``slope``: of a ReLU below zero, in 2^-SLOPE_BITS.
+    ``last_exp``: exponent of the last element of each row of ``acc``, where it is another one (bias gradients).
+    ``bias`` broadcasts over the last axis; ``c`` and ``d`` are shaped like ``acc``. ``slope``: of a ReLU below zero, in
+    2^-SLOPE_BITS.
     """
     cut_at, masked_by = (None, bound) if c_mode == CMode.MASK else (bound, None)
     limit = None if cut_at is None else cut_at.at(exp_out, operand_width)
@@ -72,12 +72,13 @@ def epilogue(
     added = 0 if bias is None else requantise(bias.astype(np.int64), _shift(exp_out, exp_bias), acc_width)
     out, largest, saturations = np.empty(acc.shape, np.int64), 0, 0
     places = acc.shape[-1]
-    each = exp_acc.reshape(-1, places) if isinstance(exp_acc, np.ndarray) and exp_acc.ndim > 1 else None
+    by_element = exp_acc.reshape(-1, places) if isinstance(exp_acc, np.ndarray) and exp_acc.ndim > 1 else None
     step, rows, results = max(1, _CHUNK // places), acc.reshape(-1, places), out.reshape(-1, places)
     others = [None if each is None else each.reshape(-1, places) for each in (c, d)]
     for at in range(0, len(rows), step):
         part = slice(at, at + step)
-        x = _aligned(rows[part], exp_acc if each is None else each[part], exp_out, last_exp, acc_width) + added
+        exponents = exp_acc if by_element is None else by_element[part]
+        x = _aligned(rows[part], exponents, exp_out, last_exp, acc_width) + added
         c_part, d_part = (None if each is None else each[part] for each in others)
         x, low = _joined(x, c_part, d_part, _shift(exp_out, exp_c), c_mode, relu, edge, acc_width, operand_width)
         if not slope:
