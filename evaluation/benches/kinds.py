@@ -23,7 +23,7 @@ import numpy as np
 from ...gen.generated import generated
 from ...gen.hardware_digest import text_digest
 from ...gen.provenance import SWITCHED, commit, provenance
-from ...host.console import writable
+from ...host.console import at_least_one, writable
 from ...host.devices.golden import GoldenDevice
 from ...host.devices.simulated import SimDevice
 from ...host.program import Program
@@ -98,8 +98,8 @@ def figures(program: Program, taken: dict[int, int], cycles: int, config: Config
     return {**found, "gemm_of_bound": round(least / of_gemms, 5)}
 
 
-def measure(name: str, config: Config) -> tuple[dict, dict]:
-    """The figures of a network, and its details."""
+def measure(name: str, config: Config, batch: int) -> tuple[dict, dict]:
+    """The figures of a network in batches of ``batch`` images, and its details."""
     shape = (CHANNELS, SIDE, SIDE)
     if name in MODELS:
         module = build_model(name, shape, CLASSES, SEED)
@@ -107,7 +107,7 @@ def measure(name: str, config: Config) -> tuple[dict, dict]:
         from ...experiments.networks.models import build  # needs torchvision or timm
 
         module = build(name, CLASSES, SIDE, SEED)
-    network = Network(module, shape, BATCH, config)
+    network = Network(module, shape, batch, config)
     began = time.perf_counter()
     golden = GoldenDevice(config)
     network.load_state(golden, module.state_dict(), SEED)
@@ -125,7 +125,7 @@ def measure(name: str, config: Config) -> tuple[dict, dict]:
         device.close()
     found = figures(network.program, spans(slices(events, network.program)), counters["cycles"], config)
     details = {
-        "batch": BATCH, "image": list(shape), "commands": len(network.program),
+        "batch": batch, "image": list(shape), "commands": len(network.program),
         "hardware": text_digest(generated(config).read_text()), "config_hash": f"{config.config_hash:08x}",
         "counters": counters, "seconds": round(time.perf_counter() - began, 1),
     }  # fmt: skip
@@ -137,12 +137,13 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--networks", nargs="+", default=NETWORKS, metavar="NAME",
                         help=f"the paper's names, or {', '.join(MODELS)} (default: {', '.join(NETWORKS)})")  # fmt: skip
+    parser.add_argument("--batch", type=at_least_one, default=BATCH, help="images a batch (default: %(default)s)")
     parser.add_argument("--preset", choices=PRESETS, default="paper", help="size of the machine (default: %(default)s)")
     parser.add_argument("--json", type=writable, default=FOLDER / "kinds.json", metavar="PATH")
     given = parser.parse_args(None if arguments is None else list(arguments))
     config, source = config_of(given.preset), commit()
     for name in given.networks:
-        found, details = measure(name, config)
+        found, details = measure(name, config, given.batch)
         merge_results(
             Path(given.json), name, found, details, provenance(COMMAND, preset(given.preset), SEED, source, SWITCHED)
         )
