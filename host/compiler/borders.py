@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from ...spec.commands import Opcode, Phase
 from .ir import Step
 from .lowering import Layer
+from .product_operands import LONGEST_PITCH
 from .quantise import constant
 
 __all__ = ["border_steps", "raised_bits"]
 
-MOST_CHANNELS, LONGEST_PITCH = (1 << 16) - 1, (1 << 24) - 1
-"""Largest values of a command's fields."""
+MOST_CHANNELS = (1 << 16) - 1
+"""The largest value of a command's field."""
 
 
 def border_steps(layer: Layer, place: int, tensor: str, batch: int, phases: Phase) -> Iterator[Step]:

@@ -21,7 +21,7 @@ from .module_checks import Refused, require
 from .operator_sets import VIEWS
 from .values import Value
 
-__all__ = ["MULTIPLIERS", "ProductOperands"]
+__all__ = ["LONGEST_PITCH", "MULTIPLIERS", "ProductOperands"]
 
 MULTIPLIERS = (torch.ops.aten.bmm.default, torch.ops.aten.mm.default)
 """Operators that multiply matrices."""
