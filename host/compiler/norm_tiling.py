@@ -64,5 +64,5 @@ def norm_cycles(command: Command, config: Config, n: int, y: int, c: int) -> flo
         added = {CMode.NONE: 0, CMode.ADD_MASK: 2}.get(CMode(g.c_mode), 1)
         sums = opcode == Opcode.NORM_SUMS
         filled, stored = (2 if sums else 1 + back + added) * values, 0 if sums else values
-        busy = groups * ((len(SUMS_ROW) if sums else 1 + back) * pixels + GROUP_CYCLES * spots)
+        busy = groups * ((1 + back) * pixels + GROUP_CYCLES * spots)
     return SETUP_CYCLES + max(filled, stored, busy, tiles * TILE_CYCLES) + (filled + stored) / tiles

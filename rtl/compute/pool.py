@@ -8,6 +8,7 @@ from ...spec.config import Config
 from ...spec.microcode.descriptors import VectorMode
 from ...spec.norm import DIGIT_BITS, SUM_DIGITS
 from ..lib.block_memory import BlockMemory
+from ..lib.delay import delayed
 from ..lib.interfaces import OperandVector, SignsLayout, VectorLayout
 from ..lib.multiplier import Multiplier
 from ..lib.odometer import COUNT_BITS
@@ -34,8 +35,8 @@ class Pool(wiring.Component):
 
     SUM gives the mantissa times the sum. MAX gives the maximum, of equal ones the first, then 1 + the number of its
     tap. SELECT gives the sum of those lanes whose lane of ``b`` is the tap's number, counted from n_taps down to 1.
-    DOT gives the sum of the lanes' products, with ``Config.depthwise``; DIGITS gives its digits, with
-    ``Config.batch_norm``.
+    DOT gives the sum of the lanes' products, with ``Config.depthwise``; DIGITS gives the digits of that sum, then those
+    of the sum of ``b``'s lanes, with ``Config.batch_norm``.
 
     Members
     -------
@@ -54,7 +55,7 @@ class Pool(wiring.Component):
     Timing
     ------
     A tap a cycle, as long as results leave as fast: a result takes a cycle, MAX's two, that of DIGITS one a digit, one
-    with dropout as long as its mask.
+    with dropout as long as its mask. A cycle without a tap follows each window of DIGITS.
     """
 
     def __init__(self, config: Config):
@@ -78,14 +79,18 @@ class Pool(wiring.Component):
             "valid": 1, "first": 1, "last": 1, "end": 1, "missed": config.rows,
         }), name=f"s{stage}") for stage in (1, 2, 3))  # fmt: skip
         step, taken = Signal(), Signal()
+        digits = Signal()  # with batch norm
+        gap = Signal()  # takes no tap: the cycle after the last one of a window of DIGITS
         lanes = range(config.rows)
         value = [Signal(signed(config.acc_width), name=f"value{i}", reset_less=True) for i in lanes]
         index = [Signal(COUNT_BITS, name=f"index{i}", reset_less=True) for i in lanes]
+        totals = [Signal(signed(config.acc_width), name=f"total{i}", reset_less=True) for i in lanes]  # of ``b``
         done = Signal(data.StructLayout({"valid": 1, "end": 1}))  # a window is finished; it is the job's last
+        goes = taking & step & ~gap if config.normalises else taking & step
 
         m.d.comb += [
             self.job.ready.eq(~self.busy),
-            taken.eq(taking & step & self.a.valid & (self.b.valid | ~(selects | multiplies))),
+            taken.eq(goes & self.a.valid & (self.b.valid | ~(selects | multiplies))),
             self.a.ready.eq(taken), self.b.ready.eq(taken & (selects | multiplies)),
         ]  # fmt: skip
         with m.If(self.job.valid & self.job.ready):
@@ -112,20 +117,25 @@ class Pool(wiring.Component):
             ]  # fmt: skip
             with m.If(s2.valid):
                 m.d.sync += number.eq(Mux(s2.first, 1, number + 1))
-        kept = self._keep(m, job, multiplies, step, s1, done, value) if config.adds_products else [0] * config.rows
-        width = max(config.operand_width, PoolLayout["mantissa"].width + 1)
+        kept = self._keep(m, job, multiplies, digits, step, s1, s2, done, (value, totals))
+        self._sum(m, digits, gap, step, taken & last, s3, kept, totals)
         for lane in lanes:
-            m.submodules[f"multiplier{lane}"] = multiplier = Multiplier(width)
-            m.d.comb += [
-                multiplier.a.eq(self.a.payload.data[lane]), multiplier.b_en.eq(Mux(multiplies, step, 1)),
-                multiplier.en.eq(step),
-            ]  # fmt: skip
-            m.d.comb += multiplier.b.eq(job.mantissa)
-            with m.If(multiplies):
-                m.d.comb += multiplier.b.eq(self.b.payload.data[lane])
-            self._reduce(m, lane, step, is_max, s2, multiplier.o, number, value[lane], index[lane], kept[lane])
-        self._give(m, step, done, is_max, job.keeps & multiplies, working, value, index)
+            scaled = self._scale(m, lane, job.mantissa, multiplies, step)
+            self._reduce(m, lane, step, is_max, s2, scaled, number, value[lane], index[lane], kept[lane])
+        self._give(m, step, done, is_max, digits, job.keeps & multiplies, working, (value, index, totals))
         return m
+
+    def _scale(self, m, lane, mantissa, multiplies, step):
+        """Multiply a lane's tap by the mantissa or ``b``'s lane; the product is there in stage 2."""
+        width = max(self.config.operand_width, PoolLayout["mantissa"].width + 1)
+        m.submodules[f"multiplier{lane}"] = multiplier = Multiplier(width)
+        m.d.comb += [
+            multiplier.a.eq(self.a.payload.data[lane]), multiplier.b_en.eq(Mux(multiplies, step, 1)),
+            multiplier.en.eq(step), multiplier.b.eq(mantissa),
+        ]  # fmt: skip
+        with m.If(multiplies):
+            m.d.comb += multiplier.b.eq(self.b.payload.data[lane])
+        return multiplier.o
 
     def _reduce(self, m, lane, step, is_max, tap, scaled, number, value, index, kept):
         """Join one lane's tap, from the second stage, to its sum or maximum in the third.
@@ -154,25 +164,49 @@ class Pool(wiring.Component):
             with m.If(takes):
                 m.d.sync += [value.eq(Mux(fresh, kept, value) + s3_scaled), index.eq(number)]
 
-    def _keep(self, m, job, multiplies, step, s1, done, value):
-        """Keep finished windows in a memory; what the next windows add to, each lane's, when they are in stage 3.
+    def _sum(self, m, digits, gap, step, ends, s3, kept, totals):
+        """Add up the lanes of ``b`` for DIGITS, a stage after the products."""
+        if not self.config.normalises:
+            return
+        s4 = Signal.like(s3, name="s4")
+        with m.If(self.job.valid & self.job.ready):
+            m.d.sync += digits.eq(self.job.payload.mode == VectorMode.DIGITS)
+        with m.If(step):
+            m.d.sync += [s4.eq(s3), gap.eq(ends & digits)]
+        for lane, total in enumerate(totals):
+            tap = delayed(m, self.b.payload.data[lane], 4, step, reset=False)
+            with m.If(step & s4.valid):
+                m.d.sync += total.eq(Mux(s4.first, kept[lane], total) + tap)
 
-        A window is read when its first tap is in stage 1, so long before the same window is written.
+    def _keep(self, m, job, multiplies, digits, step, s1, s2, done, results):
+        """Keep finished windows in a memory; returns, by lane, what the next windows add to, as they are in stage 3.
+
+        A window is read when its first tap is in stage 1, so long before the same window is written. DIGITS has two
+        words a window, the second one read and written a cycle after the first.
         """
         config = self.config
+        if not config.adds_products:
+            return [0] * config.rows
         m.submodules.sums = sums = BlockMemory(
             data.ArrayLayout(signed(config.acc_width), config.rows), config.kept_words
         )  # fmt: skip
         starts = self.job.valid & self.job.ready
-        for address, moves in ((sums.r_addr, s1.valid & s1.last), (sums.w_addr, done.valid)):
+        reads, writes, value = s1.valid & s1.first, done.valid, results[0]
+        if config.normalises:
+            also = Signal()
+            with m.If(step):
+                m.d.sync += also.eq(digits & writes)
+            value = [Mux(also, total, first) for first, total in zip(*results, strict=True)]
+            reads, writes = reads | (digits & s2.valid & s2.first), writes | also
+        for address, moves in ((sums.r_addr, reads), (sums.w_addr, writes)):
             word = Signal.like(address)
             m.d.comb += address.eq(word)
             with m.If(step & moves):
                 m.d.sync += word.eq(word + 1)
             with m.If(starts):
                 m.d.sync += word.eq(0)
-        m.d.comb += [sums.r_en.eq(step), sums.w_en.eq(step & done.valid & job.keeps & multiplies)]
-        kept = [Signal.like(each, name=f"kept{lane}") for lane, each in enumerate(value)]
+        m.d.comb += [sums.r_en.eq(step), sums.w_en.eq(step & writes & job.keeps & multiplies)]
+        kept = [Signal.like(each, name=f"kept{lane}") for lane, each in enumerate(results[0])]
         for lane, each in enumerate(kept):
             m.d.comb += sums.w_data[lane].eq(value[lane])
             with m.If(step):
@@ -191,21 +225,19 @@ class Pool(wiring.Component):
         ]  # fmt: skip
         return dropout.o.valid, dropout.o.payload
 
-    def _give(self, m, step, done, is_max, keeps, working, value, index):
+    def _give(self, m, step, done, is_max, digits, keeps, working, results):
         """Give finished windows, each before its indices if any, which leave while the next window is reduced.
 
-        While that can't leave, everything waits. With batch norm a window may leave as its digits.
+        While that can't leave, everything waits. With batch norm a window may leave as its digits, which all wait for.
         """
+        value, index, totals = results
         m.submodules.skid = skid = Skid(self.o.payload.shape())
         wiring.connect(m, skid.o, wiring.flipped(self.o))
         normalises = self.config.normalises
-        pending = Signal(range(SUM_DIGITS) if normalises else 1)  # vectors of a window to leave after the first
-        digits = Signal()
-        if normalises:
-            with m.If(self.job.valid & self.job.ready):
-                m.d.sync += digits.eq(self.job.payload.mode == VectorMode.DIGITS)
+        pending = Signal(range(2 * SUM_DIGITS) if normalises else 1)  # vectors of a window to leave after the first
         others = pending != 0
-        leaves, goes_on = done.valid & ~keeps, skid.i.ready & ~(others & done.valid)
+        stops = done.valid | digits if normalises else done.valid
+        leaves, goes_on = done.valid & ~keeps, skid.i.ready & ~(others & stops)
         if self.config.drops:
             drawn, stays = self._drop(m, step & done.valid)
             leaves, goes_on = leaves & drawn, goes_on & drawn
@@ -219,10 +251,11 @@ class Pool(wiring.Component):
             m.d.sync += pending.eq(Mux(others, pending - 1, done.valid & is_max))
             if normalises:
                 with m.If(~others & done.valid & ~keeps & digits):
-                    m.d.sync += pending.eq(SUM_DIGITS - 1)
+                    m.d.sync += pending.eq(2 * SUM_DIGITS - 1)
+        shape = signed(self.config.acc_width) if normalises else COUNT_BITS
+        ends = pending == 1, pending == SUM_DIGITS + 1  # the last digit of the second sum, of the first
         for lane in range(self.config.rows):
-            width = self.config.acc_width - DIGIT_BITS if normalises else COUNT_BITS
-            second = Signal(signed(width) if normalises else COUNT_BITS, name=f"second{lane}", reset_less=True)
+            second = Signal(shape, name=f"second{lane}", reset_less=True)
             first = Mux(stays[lane], value[lane], 0) if self.config.drops else value[lane]
             m.d.comb += skid.i.payload[lane].eq(Mux(others, second, first))
             with m.If(~others):
@@ -230,9 +263,9 @@ class Pool(wiring.Component):
             if normalises:
                 with m.If(digits):
                     m.d.comb += skid.i.payload[lane].eq(Mux(others, second, first)[:DIGIT_BITS])
-                    with m.If(pending == 1):
+                    with m.If(ends[0] | ends[1]):
                         m.d.comb += skid.i.payload[lane].eq(second)
                     with m.If(~others):
                         m.d.sync += second.eq(first >> DIGIT_BITS)
                     with m.Elif(skid.i.ready):
-                        m.d.sync += second.eq(second >> DIGIT_BITS)
+                        m.d.sync += second.eq(Mux(ends[1], totals[lane], second >> DIGIT_BITS))

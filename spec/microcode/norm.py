@@ -76,11 +76,11 @@ def compute_norm(c, k, m, t):
         if t.groups * 2 > k.kept_words:
             m.fail(k.ACC_OVERFLOW)
         m.compute(
-            mode=k.DIGITS, new_a=t.new_a, new_b=t.new_b, first=t.first, last=t.last, ones=1,
+            mode=k.DIGITS, new_a=t.new_a, new_b=t.new_b, first=t.first, last=t.last,
             n0=1, n1=1, n2=1, n3=t.n_t, n4=t.y_t, n5=t.out_w,
             jump3=t.pitch_n - n_walk, jump4=t.y_step - y_walk, jump5=t.x_step,
-            k0=1, k1=1, k2=t.i_t, kjump0=0 - t.b_stride * (t.pixels - 1), kjump2=1, n_k=t.i_t,
-            n_a=t.pixels, n_b=2, b_stride=t.b_stride,
+            k0=1, k1=1, k2=t.i_t, kjump2=1, n_k=t.i_t,
+            n_a=t.pixels, n_b=1, b_stride=t.b_stride,
         )  # fmt: skip
         if t.last:
             m.drain(

@@ -113,7 +113,9 @@ def _pool(h):
     if h.dut.config.normalises:
         several |= h.signal("digits")
         h.prove("pending: no more than an index or the digits after the first",
-                h.signal("pending") <= Mux(h.signal("digits"), SUM_DIGITS - 1, 1))  # fmt: skip
+                h.signal("pending") <= Mux(h.signal("digits"), 2 * SUM_DIGITS - 1, 1))  # fmt: skip
+        done = h.signal("done")[0]  # its valid bit
+        h.prove("also: no window is finished as the one before keeps its second sum", ~(h.signal("also") & done))
     h.prove("pending: only a maximum has an index, only digits follow each other", ~pending | several)
     h.prove("pending: its maximum has gone, in a job that may be over", ~pending | h.dut.busy)
     h.prove("taking: within a job", ~h.signal("taking") | h.signal("working"))

@@ -1,9 +1,8 @@
 """A plain model of the four engines that runs descriptors, to judge the tile program.
 
-Follows docs/machine.md and the docstrings of adagp.spec.microcode.descriptors, nothing else. Engines run
-concurrently in a random interleaving, meet through tokens only and take a random time: what an
-engine will overwrite is spoilt when it starts and written when it ends, what it reads must be there
-at its end. So a missing token shows as wrong data and a superfluous one as a deadlock.
+Follows docs/machine.md and the docstrings of the descriptors, nothing else. Engines run concurrently in a random
+interleaving, meet through tokens only and take a random time: data that an engine will overwrite is spoilt when it
+starts, data that it reads must be there at its end. A missing token shows as wrong data, one too many as a deadlock.
 """
 
 import itertools
@@ -187,18 +186,19 @@ class Emulator:
             self.acc_compute ^= 1
 
     def _dot(self, d, outer):
-        """Windows of products, group by group; kept until the descriptor with ``last``."""
+        """Windows of products, of DIGITS also of B, group by group; kept until the descriptor with ``last``."""
         assert d["k0"] == d["k1"] == d["kjump2"] == 1 and d["n_k"] == d["k2"]
-        b = odometer([d["n_b"], d["n_a"]], [d["kjump0"], d["b_stride"]])
-        rows, sums = self.config.rows, []
+        b, rows, sums = odometer([d["n_b"], d["n_a"]], [d["kjump0"], d["b_stride"]]), self.config.rows, []
         for k in range(0, d["n_k"], rows):
             lane_k = k + np.arange(min(rows, d["n_k"] - k))
-            products = self.lanes(self.b[self.held["b"]], b[:, None] + lane_k)
-            products[: len(outer)] *= self.lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
-            windows = products.reshape(d["n_b"], d["n_a"], -1).sum(axis=1)
-            sums.extend(np.pad(windows, ((0, 0), (0, rows - len(lane_k)))))
+            b_lanes = self.lanes(self.b[self.held["b"]], b[:, None] + lane_k)
+            a_lanes = self.lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
+            a_lanes = np.pad(a_lanes, ((0, len(b) - len(outer)), (0, 0)), constant_values=1)
+            terms = [a_lanes * b_lanes, b_lanes][: 2 if d["mode"] == VectorMode.DIGITS else 1]
+            windows = np.stack([each.reshape(d["n_b"], d["n_a"], -1).sum(axis=1) for each in terms], axis=1)
+            sums.extend(np.pad(windows.reshape(-1, len(lane_k)), ((0, 0), (0, rows - len(lane_k)))))
         assert (d["last"] and d["first"]) or len(sums) <= self.config.kept_words
-        self.kept = sums if d["first"] else [new + old for new, old in zip(sums, self.kept, strict=True)]
+        self.kept = sums if d["first"] else list(np.add(sums, self.kept))
         if d["last"]:
             self.vectors.extend(digits(self.kept) if d["mode"] == VectorMode.DIGITS else self.kept)
 

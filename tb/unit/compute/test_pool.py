@@ -62,10 +62,14 @@ def test_modes_in_turn(name, stall):
     check(dut, jobs, a_vectors, b_vectors, expected, rng, stall)
 
 
-@pytest.mark.parametrize(("mode", "n_taps", "cycles"), [("MAX", 4, 4), ("MAX", 1, 2), ("SUM", 4, 4), ("SUM", 1, 1)])
+@pytest.mark.parametrize(
+    ("mode", "n_taps", "cycles"),
+    [("MAX", 4, 4), ("MAX", 1, 2), ("SUM", 4, 4), ("SUM", 1, 1), ("DIGITS", 32, 32 + 8), ("DIGITS", 1, 1 + 8)],
+)
 def test_windows_follow_one_another(mode, n_taps, cycles):
-    """A tap per cycle, while results go as fast."""
-    dut = Pool(PRESETS["tiny"])
+    """A tap per cycle, while results go as fast: nothing is reduced while digits leave."""
+    dut = Pool(replace(PRESETS["tiny"], batch_norm=mode == "DIGITS"))
+    results = {"MAX": 2, "SUM": 1, "DIGITS": 8}[mode]
     rng = seeded(6)
     n_windows = 32
     job = {"mode": VectorMode[mode].value, "n_taps": n_taps, "mantissa": 1}
@@ -74,12 +78,13 @@ def test_windows_follow_one_another(mode, n_taps, cycles):
     gone = []
 
     async def collect(ctx):
-        gone.extend(await sink(ctx, dut.o, n_windows * (2 if mode == "MAX" else 1), rng, 0))
+        gone.extend(await sink(ctx, dut.o, n_windows * results, rng, 0))
 
     simulate(
         dut,
         lambda ctx: source(ctx, dut.job, [job], rng, 0),
         lambda ctx: source(ctx, dut.a, vectors, rng, 0),
+        lambda ctx: source(ctx, dut.b, vectors if mode == "DIGITS" else [], rng, 0),
         collect,
         limit=n_windows * cycles + 8,
     )
@@ -103,19 +108,28 @@ def test_products_are_kept_from_job_to_job(name, stall, digits):
     numbers = np.random.default_rng(rng.randrange(1 << 30))
     largest = (1 << (config.operand_width - 1)) - 1
     jobs, a_vectors, b_vectors, expected = [], [], [], []
-    for n_windows, taps in ((1, [1]), (9, [1]), (5, [3]), (1, [1, 1]), (7, [1, 1, 2]), (20, [4, 1, 2]), (512, [1, 1])):
-        total = 0
+    for n_windows, taps in (
+        (1, [1]),
+        (9, [1]),
+        (5, [3]),
+        (1, [1, 1]),
+        (7, [1, 1, 2]),
+        (20, [4, 1, 2]),
+        (256 if digits else 512, [1, 1]),
+    ):
+        total, of_b = 0, 0
         for part, n_taps in enumerate(taps):
             jobs.append({
                 "mode": (VectorMode.DIGITS if digits else VectorMode.DOT).value, "n_taps": n_taps, "mantissa": 3,
                 "adds": part > 0, "keeps": part < len(taps) - 1,
             })  # fmt: skip
             a, b = numbers.integers(-largest, largest, (2, n_windows, n_taps, config.rows), endpoint=True)
-            total = total + (a * b).sum(axis=1)
+            total, of_b = total + (a * b).sum(axis=1), of_b + b.sum(axis=1)
             for vectors, operand in ((a_vectors, a), (b_vectors, b)):
                 flat = operand.reshape(-1, config.rows).tolist()
                 vectors += [{"data": row, "end_walk": row is flat[-1]} for row in flat]
-        expected += [vector for sums in total.tolist() for vector in (digits_of(sums) if digits else [sums])]
+        for products, others in zip(total.tolist(), of_b.tolist(), strict=True):
+            expected += digits_of(products) + digits_of(others) if digits else [products]
         jobs.append({"mode": VectorMode.SUM.value, "n_taps": 1, "mantissa": 5, "adds": 1, "keeps": 1})
         a_vectors.append({"data": [n_windows] * config.rows, "end_walk": 1})
         expected.append([5 * n_windows] * config.rows)
