@@ -63,6 +63,7 @@ def norm_cycles(command: Command, config: Config, n: int, y: int, c: int) -> flo
         groups, back = parts * -(-c // config.rows), opcode == Opcode.NORM_APPLY_BACKWARD
         added = {CMode.NONE: 0, CMode.ADD_MASK: 2}.get(CMode(g.c_mode), 1)
         sums = opcode == Opcode.NORM_SUMS
-        filled, stored = (2 if sums else 1 + back + added) * values, 0 if sums else values
+        read = 2 - (g.a_addr == g.b_addr and not g.ring) if sums else 1 + back + added
+        filled, stored = read * values, 0 if sums else values
         busy = groups * ((1 + back) * pixels + GROUP_CYCLES * spots)
     return SETUP_CYCLES + max(filled, stored, busy, tiles * TILE_CYCLES) + (filled + stored) / tiles

@@ -151,12 +151,14 @@ class Compute(wiring.Component):
         job = self.i.payload
         a, b = fetch_a.walk.payload, fetch_b.walk.payload
         outer, reduction = range(N_OUTER), range(N_REDUCTION)
+        config = self.config
+        multiplies = job.mode.matches(*products(config), *[VectorMode.SCALE] * config.normalises)
         # A descriptor is shown when it has been valid for a cycle, so flags made from it alone can be registers.
         gemm, selects, swapped, dots = (Signal(name=name) for name in ("gemm", "selects", "swapped", "dots"))
         m.d.sync += [
-            gemm.eq((job.mode == VectorMode.GEMM) | (not self.config.pools)),
+            gemm.eq((job.mode == VectorMode.GEMM) | (not config.pools)),
             selects.eq(job.mode == VectorMode.SELECT), swapped.eq(job.swap),
-            dots.eq(job.mode.matches(*products(self.config), *[VectorMode.SCALE] * self.config.normalises)),
+            dots.eq(multiplies & ~job.swap if config.normalises else multiplies),
         ]  # fmt: skip
         m.d.comb += [
             a.new.eq(job.new_a), a.n_k.eq(job.n_k), a.ones.eq(job.ones), a.n_ones.eq(Mux(gemm, 1, job.n_a)),
@@ -168,7 +170,7 @@ class Compute(wiring.Component):
             pool.job.payload.mantissa.eq(job.mantissa),
             pool.job.payload.adds.eq(~job.first), pool.job.payload.keeps.eq(~job.last),
         ]  # fmt: skip
-        if self.config.drops:
+        if config.drops:
             m.d.comb += [  # of SUM; the pool unit's other jobs have no probability
                 pool.drop.probability.eq(job.momentum), pool.drop.layer.eq(job.unbiased),
                 pool.drop.pixel.eq(job.n_values), pool.drop.first.eq(job.b_stride), pool.drop.channels.eq(job.n_b),
@@ -184,7 +186,7 @@ class Compute(wiring.Component):
                 chosen.n[-1].eq(job.n_b), chosen.jump[-1].eq(job.b_stride),
                 chosen.k[-1].eq(job.n_k), chosen.kjump[-1].eq(1),
             ]  # fmt: skip
-        if self.config.adds_products:
+        if config.adds_products:
             with m.Elif(dots):
                 m.d.sync += [
                     chosen.n_k.eq(job.n_k), chosen.ones.eq(0), chosen.repeat.eq(1),
@@ -193,7 +195,7 @@ class Compute(wiring.Component):
                     chosen.n[-1].eq(job.n_a), chosen.jump[-1].eq(job.b_stride),
                     chosen.k[-1].eq(job.n_k), chosen.kjump[-1].eq(1),
                 ]  # fmt: skip
-        if self.config.pools:
+        if config.pools:
             with m.Else():  # SELECT reads B where it reads A
                 m.d.sync += chosen.eq(a)
         m.d.sync += chosen.new.eq(job.new_b)
@@ -255,19 +257,18 @@ class Compute(wiring.Component):
             feeder.stream.payload.eq(Mux(crosses, fetch_b.o.payload, fetch_a.o.payload)),
             feeder.stationary.payload.eq(Mux(crosses, fetch_a.o.payload, fetch_b.o.payload)),
         ]
-        sides = {
-            fetch_a: (pool.a, feeder.stream, feeder.stationary),
-            fetch_b: (pool.b, feeder.stationary, feeder.stream),
-        }
+        modes = [vector & ~normed, ~vector & ~swap, ~vector & swap]
+        a_ports, b_ports = [pool.a, feeder.stream, feeder.stationary], [pool.b, feeder.stationary, feeder.stream]
         if norm is not None:
-            for fetch, port in ((fetch_a, norm.a), (fetch_b, norm.b)):
-                m.d.comb += port.payload.eq(fetch.o.payload)
-                with m.If(normed):
-                    m.d.comb += [port.valid.eq(fetch.o.valid), fetch.o.ready.eq(port.ready)]
-        for fetch, (pooled, straight, crossed) in sides.items():
-            for port, chosen in ((pooled, vector & ~normed), (straight, ~vector & ~swap), (crossed, ~vector & swap)):
+            m.d.comb += [norm.a.payload.eq(fetch_a.o.payload), norm.b.payload.eq(fetch_b.o.payload)]
+            modes, a_ports, b_ports = [*modes, normed], [*a_ports, norm.a], [*b_ports, norm.b]
+        for fetch, ports in ((fetch_a, a_ports), (fetch_b, b_ports)):
+            for port, chosen in zip(ports, modes, strict=True):
                 with m.If(chosen):
                     m.d.comb += [port.valid.eq(fetch.o.valid), fetch.o.ready.eq(port.ready)]
+        if norm is not None:
+            with m.If(vector & swap):  # A stands for B
+                m.d.comb += [pool.b.payload.eq(fetch_a.o.payload), pool.b.valid.eq(fetch_a.o.valid)]
 
     def _sum(self, m, feeder, array, accumulator):
         """Connect array and accumulator. The tag travels beside the array, whose far ports have registers."""

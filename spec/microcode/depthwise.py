@@ -12,7 +12,7 @@ __all__ = ["compute_depthwise", "drain_depthwise", "fill_vectors"]
 def fill_vectors(c, k, m, t):
     """Fill B with vectors of neighbouring channels: taps of filters, or (over_pixels) pixels of dY."""
     if t.o0 != t.b_key_o or (t.over_pixels and (t.n0 != t.b_key_n or t.y0 != t.b_key_y)):
-        t.new_b = 1
+        t.new_b = 1 - t.squares if k.normalises else 1
         t.b_key_n = t.n0
         t.b_key_y = t.y0
         t.b_key_o = t.o0
@@ -26,12 +26,13 @@ def fill_vectors(c, k, m, t):
             if t.o_t == t.oc and t.out_pitch == t.oc:
                 length = line
                 run = 1
-            m.fill(
-                target=k.B, open=1, ready=1,
-                dram=c.b_addr + t.out_image * t.n0 + t.out_line * t.y0 + t.o0 * k.operand_bytes,
-                n0=t.n_t, n1=t.y_t, n2=run, d0=t.out_image, d1=t.out_line, d2=t.out_pixel,
-                s0=line * t.y_t, s1=line, s2=t.o_t, length=length, step=1,
-            )  # fmt: skip
+            if t.new_b:
+                m.fill(
+                    target=k.B, open=1, ready=1,
+                    dram=c.b_addr + t.out_image * t.n0 + t.out_line * t.y0 + t.o0 * k.operand_bytes,
+                    n0=t.n_t, n1=t.y_t, n2=run, d0=t.out_image, d1=t.out_line, d2=t.out_pixel,
+                    s0=line * t.y_t, s1=line, s2=t.o_t, length=length, step=1,
+                )  # fmt: skip
         else:
             t.b_stride = align(t.o_t, 1, k.banks)
             step = t.b_stride

@@ -91,7 +91,7 @@ reduction (k0..k2); B's outer position q starts at q*b_stride and its reduction 
 
 DOT: for each group of ``rows`` of the n_k channels, n_b windows of n_a positions each. In B a position is b_stride
 after the one before, and kjump0 (A has k0 = 1) leads from the last position of a window to the next window. ``ones``:
-the last window reads A as all ones.
+the last window reads A as all ones. DIGITS with ``swap``: A stands for B too.
 
 SUM with ``momentum``, the probability of dropout: the descriptor's pixels are numbered from ``n_values`` on, their n_b
 channels from ``b_stride`` on, and ``unbiased`` is the layer's number.

@@ -10,11 +10,13 @@ __all__ = ["compute_norm", "fill_norm", "norm_dry_exponent", "norm_kind", "table
 def norm_kind(c, k, m, t):
     """Find out what the command is to batch norm, and check its shape.
 
-    ``tables``: a command of channels without values; ``counts``: one whose results depend on the number of values.
+    ``tables``: a command of channels without values; ``counts``: one whose results depend on the number of values;
+    ``squares``: NORM_SUMS of X and X, which B doesn't hold once more.
     """
     t.norm = 1 if c.opcode >= k.NORM_SUMS and c.opcode <= k.NORM_APPLY_BACKWARD else 0
     t.tables = 0
     t.counts = 0
+    t.squares = 0
     if c.opcode == k.NORM_CONSTANTS or c.opcode == k.NORM_BACKWARD:
         t.tables = 1
         t.counts = 1
@@ -23,6 +25,7 @@ def norm_kind(c, k, m, t):
     if c.opcode == k.NORM_SUMS:
         t.counts = 1
         t.over_pixels = 1
+        t.squares = 1 if c.b_addr == c.a_base and c.y_pitch == c.x_pitch else 0
     if c.opcode == k.NORM_APPLY_BACKWARD:
         t.backward = 1
     if t.norm and (c.r != 1 or c.s != 1 or c.stride != 1 or c.oh != c.h or c.ow != c.w):
@@ -76,7 +79,7 @@ def compute_norm(c, k, m, t):
         if t.groups * 2 > k.kept_words:
             m.fail(k.ACC_OVERFLOW)
         m.compute(
-            mode=k.DIGITS, new_a=t.new_a, new_b=t.new_b, first=t.first, last=t.last,
+            mode=k.DIGITS, new_a=t.new_a, new_b=t.new_b, first=t.first, last=t.last, swap=t.squares,
             n0=1, n1=1, n2=1, n3=t.n_t, n4=t.y_t, n5=t.out_w,
             jump3=t.pitch_n - n_walk, jump4=t.y_step - y_walk, jump5=t.x_step,
             k0=1, k1=1, k2=t.i_t, kjump2=1, n_k=t.i_t,

@@ -191,8 +191,8 @@ class Emulator:
         b, rows, sums = odometer([d["n_b"], d["n_a"]], [d["kjump0"], d["b_stride"]]), self.config.rows, []
         for k in range(0, d["n_k"], rows):
             lane_k = k + np.arange(min(rows, d["n_k"] - k))
-            b_lanes = self.lanes(self.b[self.held["b"]], b[:, None] + lane_k)
             a_lanes = self.lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
+            b_lanes = a_lanes if d["swap"] else self.lanes(self.b[self.held["b"]], b[:, None] + lane_k)
             a_lanes = np.pad(a_lanes, ((0, len(b) - len(outer)), (0, 0)), constant_values=1)
             terms = [a_lanes * b_lanes, b_lanes][: 2 if d["mode"] == VectorMode.DIGITS else 1]
             windows = np.stack([each.reshape(d["n_b"], d["n_a"], -1).sum(axis=1) for each in terms], axis=1)

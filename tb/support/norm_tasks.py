@@ -1,6 +1,6 @@
 """Random tasks of batch norm: as commands of a layer say them, whatever the operands hold."""
 
-from adagp.spec.commands import CMode
+from adagp.spec.commands import CMode, Opcode
 from adagp.spec.microcode.machine import TileError, descriptors, task
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.opcodes import NORMS
@@ -21,6 +21,8 @@ def random_norm_task(config, rng, opcode=None, **fixed):
         fields |= {f"{name}_pitch": rng.choice((0, 0, c, c + 3)) for name in "xycd"}
         fields |= {"c_mode": rng.choice([mode for mode in CMode if mode != CMode.SUB]), "out_id": rng.randrange(8)}
         fields |= {name: 10_000 * place for place, name in enumerate(ADDRESSES)}
+        if opcode_ == Opcode.NORM_SUMS and rng.random() < 0.5:
+            fields["b_addr"] = fields["a_addr"]
         fields |= {"const_mantissa": rng.randrange(1 << 15, 1 << 16), "const_exponent": rng.randint(-40, 0)}
         fields |= {"momentum": rng.randint(1, 65535), "unbiased_mantissa": rng.randrange(1 << 15, 1 << 16)}
         fields |= {"unbiased_exponent": rng.randint(-40, -20), "out_outer": rng.randrange(2)}

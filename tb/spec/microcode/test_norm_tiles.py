@@ -1,6 +1,7 @@
 """Batch norm's commands as the tile program issues them, run by the plain model of the engines."""
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from adagp.golden.norm_commands import compute
 from adagp.golden.operands import load
 from adagp.host.compiler.norm_state import import_states
 from adagp.spec.commands import FIELDS, Command, Opcode
+from adagp.spec.microcode.descriptors import Target
 from adagp.spec.microcode.machine import descriptors
 from adagp.spec.microcode.program import tile_program
 from adagp.spec.norm import NormConstants, Number
@@ -84,3 +86,17 @@ def test_tasks(name, opcode):
     config = replace(PRESETS[name], batch_norm=True)
     draw = random.Random(f"{name} {opcode.name}")
     assert sum(check(config, draw, opcode) for _ in range(16)) > 3
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_sums_of_one_operand_read_it_once(name):
+    """B is filled where X and dY are two operands, or lie apart by different pitches."""
+    config, draw, seen = replace(PRESETS[name], batch_norm=True), random.Random(f"once {name}"), Counter()
+    for _ in range(60):
+        t = random_norm_task(config, draw, Opcode.NORM_SUMS)
+        issued = descriptors(tile_program, config, [t])
+        once = t.a_addr == t.b_addr and t.x_pitch == t.y_pitch
+        assert any(kind == "fill" and d["target"] == Target.B for kind, d in issued) != once
+        assert {d["swap"] for kind, d in issued if kind == "compute"} == {int(once)}
+        seen[once] += 1
+    assert min(seen[True], seen[False]) > 5
