@@ -14,11 +14,11 @@ __all__ = [
     "CLASS_CYCLES",
     "EXPOSED",
     "GAP_CYCLES",
-    "LOAD_CYCLES",
     "RUN_CYCLES",
     "SETUP_CYCLES",
     "TILE_CYCLES",
     "Tiling",
+    "shortest_pass",
 ]
 
 SETUP_CYCLES = 800
@@ -29,14 +29,19 @@ CLASS_CYCLES = 450
 """Sequencer: setup of one residue class."""
 GAP_CYCLES = 24
 """Array: pause between two tiles."""
-LOAD_CYCLES = 4
-"""Array: a pass takes at least rows + cols + this, the time to load its stationary operands."""
+ADDING_CYCLES = 4
+"""Accumulator: a word is added to again after this many cycles or more."""
 RUN_CYCLES = 2
 """Store: pause between two runs."""
 DRAW_CYCLES = 9
 """Pool unit: the draw of a block of a pixel's channels."""
 EXPOSED = 0.01
 """Share of the other engines' work that is expected not to overlap with the slowest one's."""
+
+
+def shortest_pass(config: Config) -> int:
+    """Least cycles of a pass: the stationary operands of the next are loaded, after the rows have taken its own."""
+    return config.cols + max(config.rows - 1, ADDING_CYCLES)
 
 
 def _of_parts(method):
@@ -93,13 +98,17 @@ class Tiling:
         setup = SETUP_CYCLES + CLASS_CYCLES * bool(self.parts)
         return setup + self._steady_cycles() + ends
 
+    def beats(self):
+        """Expected beats of the memory port, read and written."""
+        return self.fill_traffic()[0] + self.result_traffic()[0][0]
+
     @_of_parts
     def _steady_cycles(self):
         """Cycles while all engines have work: array or pool unit, drain, fill, store, DRAM and sequencer.
 
         The users of the C scratchpad count as one if they take turns at it.
         """
-        array = self.array_cycles(self.config.rows + self.config.cols + LOAD_CYCLES) + GAP_CYCLES * self.tiles
+        array = self.array_cycles(shortest_pass(self.config)) + GAP_CYCLES * self.tiles
         drain = self.drain_cycles()
         (stored, store_dram), runs = self.result_traffic()
         fill, fill_dram = self.fill_traffic()

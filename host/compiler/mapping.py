@@ -17,6 +17,10 @@ from .occupancy import LIMITS, Shape, limits, occupancy
 __all__ = ["Mapping", "MappingError", "choose_mapping", "tile_bound"]
 
 
+SLACK = 0.01
+"""Part of a command's cycles that fewer bytes may cost."""
+
+
 class MappingError(ValueError):
     """A layer that no tiling fits; the message names layer, direction and limit."""
 
@@ -39,7 +43,9 @@ class Mapping:
 
 
 def choose_mapping(command: Command, config: Config, name: str = "") -> Mapping:
-    """The fastest legal mapping of a compute command to the core that executes it.
+    """The legal mapping of a compute command to the core that executes it that moves the fewest bytes.
+
+    It is one of those that take ``SLACK`` more cycles than the fastest at most.
 
     The command's own tile fields are ignored. Raises :class:`MappingError`, which calls the layer ``name``.
     """
@@ -71,19 +77,23 @@ def _search(shape: Shape, config: Config) -> Mapping | str:
         return refusal
     swaps = (0,) if shape.pool else (0, 1)
     orders = (0,) if shape.pool and not shape.depthwise else (0, 1)
-    best = None
+    found: list[tuple[float, float, Mapping]] = []  # with the beats of the memory port
     for swap in swaps:
         n, y, i, o = _candidates(shape, config, swap)
         if not n.size:
             continue
         for out_outer in orders:
-            cycles = Tiling(shape, config, n, y, i, o, swap, out_outer).cycles()
-            at = int(np.argmin(cycles))
-            if best is None or cycles[at] < best.cycles:
+            tiling = Tiling(shape, config, n, y, i, o, swap, out_outer)
+            cycles, beats = tiling.cycles(), tiling.beats()
+            for at in np.flatnonzero(cycles <= (1 + SLACK) * cycles.min()):
                 channels = (o[at], i[at]) if shape.opcode == Opcode.BACKWARD_DATA else (i[at], o[at])
                 tile = (int(n[at]), int(y[at]), int(channels[0]), int(channels[1]))
-                best = Mapping(swap, out_outer, *tile, float(cycles[at]))
-    return best or _why_none(shape, config)
+                found.append((float(beats[at]), float(cycles[at]), Mapping(swap, out_outer, *tile, float(cycles[at]))))
+    if not found:
+        return _why_none(shape, config)
+    fastest = min(cycles for _, cycles, _ in found)
+    *_, best = min((each for each in found if each[1] <= (1 + SLACK) * fastest), key=lambda each: each[:2])
+    return best
 
 
 def _too_large(shape, config):

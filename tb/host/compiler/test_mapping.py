@@ -5,10 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from adagp.host.compiler.cost_model import Tiling
-from adagp.host.compiler.mapping import MappingError, choose_mapping, tile_bound
+from adagp.host.compiler import mapping as mappings
+from adagp.host.compiler.cost_model import Tiling, shortest_pass
+from adagp.host.compiler.mapping import SLACK, MappingError, choose_mapping, tile_bound
 from adagp.host.compiler.norm_tiling import norm_cycles
 from adagp.host.compiler.occupancy import Shape, occupancy
+from adagp.rtl.compute.accumulator import Accumulator
+from adagp.rtl.compute.array import Array
 from adagp.spec.commands import CMode, Command, Opcode
 from adagp.spec.errors import ErrorCode
 from adagp.spec.microcode.descriptors import VectorMode
@@ -203,6 +206,36 @@ def test_vgg13_on_paper_comes_near_its_tile_bound(shape, opcode):
     assert bound / mapping.cycles >= 0.97
     if c > 3:
         assert ideal / bound >= 0.96
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_shortest_pass_is_the_arrays(name):
+    config = PRESETS[name]
+    assert shortest_pass(config) == config.cols + max(Array(config).swap_cycles, Accumulator.latency - 1)
+
+
+@pytest.mark.parametrize("opcode", GEMMS)
+def test_mappings_move_few_bytes(opcode, monkeypatch):
+    """Those of VGG13 take hardly longer than the fastest, and move far fewer bytes; each is within its slack."""
+    config = preset("paper")
+    cycles, beats = {}, {}
+    for slack in (0, SLACK):
+        monkeypatch.setattr(mappings, "SLACK", slack)
+        mappings._search.cache_clear()
+        cycles[slack] = beats[slack] = 0
+        for c, q, h in VGG13:
+            command = layer(opcode, n=32, c=c, q=q, h=h, bias=int(opcode != Opcode.BACKWARD_DATA))
+            found = choose_mapping(command, config)
+            i, o = (found.qb, found.cb) if opcode == Opcode.BACKWARD_DATA else (found.cb, found.qb)
+            extents = (np.array([extent]) for extent in (found.nb, found.yb, i, o))
+            tiling = Tiling(Shape.of(command), config, *extents, found.swap, found.out_outer)
+            assert found.cycles == pytest.approx(tiling.cycles().item())
+            cycles[slack] += found.cycles
+            beats[slack] += tiling.beats().item()
+    mappings._search.cache_clear()
+    print(f"{cycles[SLACK] / cycles[0] - 1:.2%} more cycles, {1 - beats[SLACK] / beats[0]:.1%} fewer beats")
+    assert cycles[0] <= cycles[SLACK] <= (1 + SLACK) * cycles[0]
+    assert beats[SLACK] < 0.9 * beats[0]
 
 
 def test_limits_are_named():
