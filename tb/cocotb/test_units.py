@@ -43,7 +43,11 @@ UNITS = {
         AdamRate, "test_adam_rate", (("test_a_training_run",), ("test_random_orders",), ("test_the_longest_start",))
     ),
     "ChannelConstants": Unit(
-        ChannelConstants, "test_channel_constants", tuple(("test_random_channels", seed) for seed in range(3))
+        ChannelConstants, "test_channel_constants",
+        (
+            *(("test_random_channels", seed) for seed in range(3)), ("test_factors_next_to_a_tie",),
+            ("test_rows_of_large_inverses",), ("test_statistics_next_to_zero",),
+        ),
     ),
     "Cosine": Unit(Cosine, "test_quality_gate", (("test_cosine",),)),
     "Dropout": Unit(partial(Dropout, DROPOUT), "test_dropout", (("test_masks", 4, 0.5),)),

@@ -4,10 +4,12 @@ import random
 from functools import partial
 
 from adagp.sim import IDEAL
+from adagp.spec.commands import Opcode
+from adagp.spec.numerics import SHIFT_MIN
 
 from ..robustness.campaign import random_numbers
 from ..robustness.malformed import Malformed
-from ..support.norm_programs import norm_program
+from ..support.norm_programs import NormProgram, norm_program
 from ..support.random_programs import DRAWS, MEMORY, SEEDS, drawn
 from .observations import SEED, SWITCHED, Observations, Open, Stage, work
 
@@ -22,8 +24,29 @@ MALFORMED = 150
 def program(name: str, seed: int, open_device: Open) -> Observations:
     """A random program's memory and exponents, after one batch or two, or a calibration, on ideal or slow memory."""
     made = norm_program(SWITCHED, random.Random(f"mutants {seed}")) if name == NORM else drawn(name, DESIGN, seed)
-    device = open_device(memory_bytes=MEMORY, **({"part": IDEAL} if seed == 0 else {"stall": 0.3, "seed": seed}))
-    memory, exponents, counters = made.run(device, seed == 3, batches=2 if seed == 2 else 1)
+    memory = {"part": IDEAL} if seed == 0 else {"stall": 0.3, "seed": seed}
+    yield from _run(made, open_device(memory_bytes=MEMORY, **memory), seed == 3, batches=2 if seed == 2 else 1)
+
+
+def maxima(open_device: Open) -> Observations:
+    """Results of one number, 2^28 shifted by all places that there are: the maximum comes from a single lane's bit."""
+    made = NormProgram(SWITCHED, random.Random(SEED))
+    lanes = SWITCHED.cols
+    layer = {"q": lanes, "qb": lanes} | dict.fromkeys(("n", "c", "h", "w", "r", "s", "oh", "ow", "stride"), 1)
+    layer |= {"nb": 1, "yb": 1, "cb": 1, "track": 1}
+    x, x_id = made.tensor([1 << 14], 0)
+    for lane in range(lanes):
+        filters, w_id = made.tensor([((at == lane) << 14, 0) for at in range(lanes)], 0)  # with a bias
+        for shift in range(SHIFT_MIN, 29):
+            y, y_id = made.tensor([5] * lanes, shift)
+            made.add(
+                Opcode.FORWARD, **layer, a_addr=x, a_id=x_id, b_addr=filters, b_id=w_id, out_addr=y, out_id=y_id
+            )  # fmt: skip
+    yield from _run(made, open_device(memory_bytes=MEMORY, part=IDEAL), False)
+
+
+def _run(made, device, calibrate, batches=1):
+    memory, exponents, counters = made.run(device, calibrate, batches=batches)
     yield "memory", memory.tobytes()
     yield "exponents", exponents
     yield "counters", counters
@@ -43,6 +66,7 @@ def _stage(name, run, **more):
 
 STAGES = [
     *(_stage(f"{name} {seed}", partial(program, name, seed)) for seed in SEEDS for name in (NORM, *DRAWS)),
+    _stage("maxima", maxima),
     _stage("malformed", malformed, golden=False),
 ]
 """Those first that catch most for their time."""
