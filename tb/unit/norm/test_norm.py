@@ -169,6 +169,7 @@ async def traffic(ctx, dut, jobs, rng, stall):
                 offered[id(port)] = False
         if payload is not None:
             taken.append(payload)
+    ctx.set(dut.o.ready, 0)  # a vector too many stays
     assert not any(queues.values())
     return taken
 
