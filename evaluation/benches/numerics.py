@@ -1,6 +1,8 @@
 """int16 block floating point against fp32 PyTorch on equal terms: writes ``results/numerics.json``.
 
-With ``--graphs`` it is networks with branches and batch norm: writes ``results/numerics_graphs.json``.
+With ``--graphs`` it is networks with branches and batch norm: writes ``results/numerics_graphs.json``. With
+``--control`` these networks run in fp32 only, from initial weights and from the same weights ``MOVED`` by less than
+int16 rounds them: how far runs part that hardly differ (``results/numerics_control.json``).
 
 Each pair of runs has the same initial weights, order of images, schedule and SGD. The learning rate is the one with
 which fp32 does best on validation images, other seeds than those of the comparison: test images choose nothing.
@@ -19,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from rich.progress import Progress
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from ...gen.files import write_atomically
@@ -39,7 +42,7 @@ from ...spec.presets import preset
 from ..instruments.results import FOLDER, write_results
 
 __all__ = [
-    "CASES", "GRAPHS", "Case", "best_rate", "digest", "figures", "main", "results_per_batch", "run_float",
+    "CASES", "GRAPHS", "Case", "best_rate", "digest", "figures", "main", "move", "results_per_batch", "run_float",
     "run_integer", "validation",
 ]  # fmt: skip
 
@@ -50,6 +53,9 @@ VALIDATION_IMAGES = 5000
 """Images after the training images that choose a learning rate; where there are none, a fifth of the training images
 stands aside for it."""
 KINDS = ("fp32", "int16")
+CONTROL = ("fp32", "moved")
+MOVED = 2.0**-16
+"""Part of each initial weight by which it is moved up or down, at random."""
 WORK = Path("build/bench_numerics")
 COMMAND = "python -m adagp.evaluation.benches.numerics --data-dir FOLDER_OF_DATA"
 EVALUATION_IMAGES = 500
@@ -87,9 +93,21 @@ GRAPHS = (
 )  # fmt: skip
 
 
-def run_float(settings: TrainSettings, dataset: Dataset) -> dict:
-    """A run in fp32 by PyTorch: accuracy on all test images, mean training loss of the last epoch."""
+def move(model: nn.Module, part: float, seed: int) -> None:
+    """Move each weight up or down, at random, by a part of it."""
+    signs = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(1 + part * (2 * torch.randint(2, weight.shape, generator=signs) - 1))
+
+
+def run_float(settings: TrainSettings, dataset: Dataset, moved: float = 0.0) -> dict:
+    """A run in fp32 by PyTorch: accuracy on all test images, mean training loss of the last epoch.
+
+    ``moved``: part of each initial weight by which it is moved first.
+    """
     model = build_model(settings.model, dataset.shape, dataset.n_classes, settings.seed)
+    move(model, moved, settings.seed)
     sgd = torch.optim.SGD(
         model.parameters(), settings.learning_rate, momentum=settings.momentum, weight_decay=settings.weight_decay
     )
@@ -170,7 +188,8 @@ def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source
         if record["settings"] == known and record["sources"] == sources:
             return record
     began = time.perf_counter()
-    result = (run_integer if kind == "int16" else run_float)(settings, dataset)
+    moved = MOVED if kind == "moved" else 0.0
+    result = run_integer(settings, dataset) if kind == "int16" else run_float(settings, dataset, moved)
     seconds = round(time.perf_counter() - began, 1)
     images = {"train_images": len(dataset.train_y_N[: settings.train_images]), "test_images": len(dataset.test_y_N)}
     record = {"settings": known, "sources": sources, "commit": source, "seconds": seconds, **images, **result}
@@ -179,29 +198,31 @@ def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source
 
 
 def figures(runs: dict[str, dict[str, list[dict]]]) -> tuple[dict, dict]:
-    """Figures and details of finished runs, given as lists over the seeds by case and kind.
+    """Figures and details of finished runs, given as lists over the seeds by case and its two kinds.
 
     ``saturated_fraction`` is that of the case with the most.
     """
-    found, details = {}, {}
+    found: dict[str, float] = {}
+    details: dict[str, dict] = {}
     for name, by_kind in runs.items():
-        points = {kind: [100 * run["test_accuracy"] for run in by_kind[kind]] for kind in KINDS}
-        deltas = [i - f for f, i in zip(points["fp32"], points["int16"], strict=True)]
+        points = {kind: [100 * run["test_accuracy"] for run in given] for kind, given in by_kind.items()}
+        deltas = [second - first for first, second in zip(*points.values(), strict=True)]
         found[f"{name}_delta_points"] = round(statistics.mean(deltas), 4)
         found[f"{name}_delta_std_points"] = round(statistics.stdev(deltas), 4)
         found[f"{name}_delta_sem_points"] = round(statistics.stdev(deltas) / math.sqrt(len(deltas)), 4)
-        found[f"{name}_saturated_fraction"] = _saturated(by_kind["int16"])
+        if "int16" in by_kind:
+            found[f"{name}_saturated_fraction"] = _saturated(by_kind["int16"])
         for setting in ("train_images", "epochs", "learning_rate"):
-            run = by_kind["int16"][0]
+            run = by_kind["fp32"][0]
             found[f"{name}_{setting}"] = run[setting] if setting in run else run["settings"][setting]
         details[name] = {
             "delta_points": [round(delta, 4) for delta in deltas],
-            "std_points": {kind: round(statistics.stdev(points[kind]), 4) for kind in KINDS}, "runs": by_kind,
+            "std_points": {kind: round(statistics.stdev(each), 4) for kind, each in points.items()}, "runs": by_kind,
         }  # fmt: skip
-        for kind in KINDS:
-            found[f"{name}_{kind}_accuracy"] = round(statistics.mean(points[kind]) / 100, 6)
-    found["saturated_fraction"] = max(found[f"{name}_saturated_fraction"] for name in runs)
-    return found, details
+        for kind, each in points.items():
+            found[f"{name}_{kind}_accuracy"] = round(statistics.mean(each) / 100, 6)
+    saturated = [value for figure, value in found.items() if figure.endswith("_saturated_fraction")]
+    return found | ({"saturated_fraction": max(saturated)} if saturated else {}), details
 
 
 def _saturated(runs: list[dict]) -> float:
@@ -221,16 +242,16 @@ def _tune(case: Case, settings: TrainSettings, dataset: Dataset, source: str, pr
     return accuracies
 
 
-def compare(case: Case, folder: Path | None, source: str, progress: Progress) -> tuple[dict, dict]:
+def compare(case: Case, kinds: tuple, folder: Path | None, source: str, progress: Progress) -> tuple[dict, dict]:
     """The runs of a case by kind; how its learning rate was found."""
     settings = TrainSettings(data_dir=None if folder is None else str(folder), **case.settings)
     dataset = load_dataset(settings.data, settings.data_path)
     accuracies = _tune(case, settings, dataset, source, progress)
     rate = best_rate(accuracies)
     progress.print(f"{case.name}: learning rate {rate}")
-    runs: dict[str, list[dict]] = {kind: [] for kind in KINDS}
+    runs: dict[str, list[dict]] = {kind: [] for kind in kinds}
     for seed in SEEDS:
-        for kind in KINDS:
+        for kind in kinds:
             chosen = replace(settings, seed=seed, learning_rate=rate)
             record = _run(case.name, kind, chosen, dataset, source)
             runs[kind].append(record)
@@ -245,7 +266,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m adagp.evaluation.benches.numerics", description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder with Fashion-MNIST's or CIFAR-10's files")
     parser.add_argument("--graphs", action="store_true", help="networks with branches and batch norm, on CIFAR-10")
-    parser.add_argument("--output", type=writable, help="default: results/numerics.json or numerics_graphs.json")
+    parser.add_argument("--control", action="store_true", help="these networks in fp32, from weights hardly moved")
+    parser.add_argument("--output", type=writable, help="default: results/numerics.json, numerics_graphs.json, ...")
     parser.add_argument("--fresh", action="store_true", help="forget the runs of a bench that was stopped")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -254,18 +276,20 @@ def main() -> None:
             path.unlink()
     source = commit()
     runs, tuning = {}, {}
-    cases = GRAPHS if arguments.graphs else CASES
+    cases = GRAPHS if arguments.graphs or arguments.control else CASES
+    kinds = CONTROL if arguments.control else KINDS
     total = sum(len(case.rates) * len(TUNING_SEEDS) + len(SEEDS) * len(KINDS) for case in cases)
     with Progress() as progress:
         progress.add_task("runs", total=total)
         for case in cases:
-            runs[case.name], tuning[case.name] = compare(case, arguments.data_dir, source, progress)
+            runs[case.name], tuning[case.name] = compare(case, kinds, arguments.data_dir, source, progress)
     found, details = figures(runs)
     for name, found_rate in tuning.items():
         details[name]["tuning"] = found_rate
     config = preset(TrainSettings(**cases[0].settings).preset)
-    origin = provenance(COMMAND + " --graphs" * arguments.graphs, config, list(SEEDS), source)
-    default = FOLDER / ("numerics_graphs.json" if arguments.graphs else "numerics.json")
+    option = "control" if arguments.control else "graphs" if arguments.graphs else ""
+    origin = provenance(COMMAND + f" --{option}" * bool(option), config, list(SEEDS), source)
+    default = FOLDER / f"numerics{f'_{option}' * bool(option)}.json"
     write_results(arguments.output or default, found, details, origin)
     for figure, value in found.items():
         print(f"{figure}: {value}")

@@ -110,6 +110,22 @@ def test_figures_are_means_over_seeds():
     assert details["x"]["delta_points"] == pytest.approx([1, -2])
 
 
+def test_figures_of_the_control_have_no_saturations():
+    run = {"test_accuracy": 0.5, "train_images": 7, "settings": {"epochs": 3, "learning_rate": 0.5}}
+    figures, details = numerics.figures({"x": {"fp32": [run, run], "moved": [run, {**run, "test_accuracy": 0.6}]}})
+    assert figures["x_delta_points"] == pytest.approx(5) and figures["x_moved_accuracy"] == 0.55
+    assert not [name for name in figures if "saturated" in name] and details["x"]["std_points"]["fp32"] == 0
+
+
+def test_moved_weights_lie_next_to_the_others():
+    models = [build_model("digits-cnn", (1, 8, 8), 10, 0) for _ in range(2)]
+    numerics.move(models[1], numerics.MOVED, 0)
+    first, second = (torch.cat([p.flatten() for p in model.parameters()]) for model in models)
+    parted = (second - first) / first
+    assert 0 < parted.abs().max() < 2 * numerics.MOVED and (parted != 0).float().mean() > 0.9
+    assert 0.4 < (parted > 0).float().mean() < 0.6
+
+
 def test_results_of_a_batch():
     config, dataset = preset("ecp5"), load_dataset("digits")
     network = Network(build_model("mlp", dataset.shape, 10, 0), dataset.shape, 4, config)
