@@ -3,7 +3,8 @@
 Calibration finds a tensor's exponent from one command. The parts of a whole share one exponent, but come from several,
 of which the later ones depend on the earlier. So in this batch each part gets an exponent of its own, and then the
 program stops: the host joins the part to those that are there, at the larger of the two exponents. The groups of a
-convolution write such parts too. An average whose borders are raised in place is computed twice: first so much larger
+convolution write such parts too. A batch norm's constants hold a sum of mantissas, which the host then makes anew if
+the norm has read an earlier part. An average whose borders are raised in place is computed twice: first so much larger
 that its exponent suits the borders too.
 
 A product's result comes from several commands too. Before them the program stops, and the host sets the exponent that
@@ -35,6 +36,7 @@ def calibrating(graph: Graph, steps: Iterable[Step], stops: Iterable[Stop]) -> t
 
 def _joined(graph: Graph, steps: Iterable[Step], stops: Iterator[Stop]) -> Iterator[tuple[Step, Stop | None]]:
     there: dict[str, list[str]] = {}  # parts that are joined already, by whole
+    normed: dict[str, list[tuple[str, str]]] = {}  # what batch norms have read, and their constants, by whole
     multiplied: set[str] = set()  # results of products that have begun
     ahead = [step for step in steps if step.phases & WITH_LOSS]
     for place, step in enumerate(ahead):
@@ -42,6 +44,8 @@ def _joined(graph: Graph, steps: Iterable[Step], stops: Iterator[Stop]) -> Itera
         if step.rest:
             yield _untracked(step), None
             continue
+        if step.opcode == Opcode.NORM_CONSTANTS:
+            normed.setdefault(graph.numbered(x := step.numbers["a"]), []).append((x, written))
         if place + 1 < len(ahead) and ahead[place + 1].rest:
             larger = step.fields.get("const_exponent", 0) + raised_bits(graph.layers[ahead[place + 1].layer])
             yield replace(step, fields={**step.fields, "const_exponent": larger}), None
@@ -67,8 +71,9 @@ def _joined(graph: Graph, steps: Iterable[Step], stops: Iterator[Stop]) -> Itera
             continue  # which reads the part's exponent
         earlier = [part for part in there.setdefault(whole, []) if part != written]  # dropout has two steps
         phases = step.phases & WITH_LOSS
-        stop = Stop("join", None, phases, (written, *earlier), (whole,))
-        yield Step(Opcode.HOST, phases, name=step.name or written.rpartition(".")[0]), stop
+        name = step.name or written.rpartition(".")[0]
+        stop = Stop("join", None, phases, (written, *earlier), (whole,), normed=tuple(normed.get(whole, ())))
+        yield Step(Opcode.HOST, phases, name=name), stop
         there[whole] = [*earlier, written]
 
 

@@ -56,11 +56,11 @@ class Island:
 class Stop:
     """A HOST command: why the machine waits, which tensors the host reads and which it writes.
 
-    ``join``: a part of a tensor and those before it, and the whole. ``product``: operands of a product, and the
-    result, which is read too if another product has written to it. ``forward``: an island's inputs, outputs.
-    ``loss``: the network's results and the loss's gradients. ``backward``: gradients of the island's outputs and of its
-    inputs, in their order, "" for one that isn't needed or, of an output, is zero; the inputs themselves are still in
-    memory.
+    ``join``: a part of a tensor and those before it, and the whole; ``normed``: values in the whole that batch norms
+    have read by then, and the tables with their sums. ``product``: operands of a product, and the result, which is
+    read too if another product has written to it. ``forward``: an island's inputs, outputs. ``loss``: the network's
+    results and the loss's gradients. ``backward``: gradients of the island's outputs and of its inputs, in their order,
+    "" for one that isn't needed or, of an output, is zero; the inputs themselves are still in memory.
     """
 
     kind: str
@@ -69,3 +69,4 @@ class Stop:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     product: Multiplication | None = None
+    normed: tuple[tuple[str, str], ...] = ()

@@ -14,7 +14,7 @@ from adagp.host.training.network import Network
 from adagp.spec.commands import Opcode, Phase
 from adagp.spec.phases import BP, EVALUATION, GP, WARMUP
 from adagp.spec.presets import preset
-from batches import train_batch
+from batches import steps_are_gradients, train_batch
 from torch import nn
 from torch.nn import functional
 
@@ -41,6 +41,25 @@ class Residual(nn.Module):
         x = torch.cat([x, functional.relu(self.norm3(self.third(x)))], 1)
         x = functional.adaptive_avg_pool2d(functional.relu(self.norm4(x)), 1).flatten(1)
         return self.head(functional.relu(self.norm5(self.fourth(x))))
+
+
+class Reread(nn.Module):
+    """A dense block whose norms read parts of a concatenation before a much larger one is there."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm1 = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.norm2, self.second, self.head = nn.BatchNorm2d(8), nn.Conv2d(8, 4, 3, padding=1), nn.Linear(12, CLASSES)
+        with torch.no_grad():
+            self.first.weight /= 4
+            self.first.bias /= 4
+            self.second.weight *= 4
+
+    def forward(self, x):
+        x = self.first(x)
+        x = torch.cat([x, functional.relu(self.norm1(x))], 1)
+        x = torch.cat([x, self.second(self.norm2(x))], 1)
+        return self.head(functional.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
 def made(config=TINY, module=None, **options):
@@ -154,6 +173,20 @@ def test_calibrated_gradients_are_those_of_torch():
             checked += 1
         errors, norms = errors + error**2, norms + norm**2
     assert checked >= 14 and errors**0.5 < 1e-2 * norms**0.5
+
+
+def test_norms_have_read_a_part_when_calibration_joins_a_larger_one():
+    """The constants of the forward pass are then of other mantissas than the backward pass reads."""
+    rate, module = 2.0**-6, Reread()
+    module, network = made(module=module)
+    assert not network.islands and [len(stop.normed) for stop in network.compiled.calibrating_stops][:3] == [0, 1, 2]
+    device = loaded(network, module)
+    network.set_hyper(device, rate, 0.0, 0.0)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    train(network, device, 0, calibrate=True)
+    images, labels = map(torch.from_numpy, drawn(0))
+    functional.cross_entropy(module(images), labels).backward()
+    assert steps_are_gradients(module, before, network.state_dict(device), rate) > 6
 
 
 def test_gamma_and_beta_stay_in_gp_batches_and_statistics_move():
