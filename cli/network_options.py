@@ -32,12 +32,18 @@ class NetworkOptions:
     gradient_source: SourceOption = "predicted"
 
     def build(self, seed: int = 0) -> tuple["Network", dict]:
-        """Compile the network; returns it and the weights that it starts from."""
+        """Compile the network; returns it and the weights that it starts from.
+
+        Raises SettingsError for a single result of another size than the number of classes.
+        """
         settings, module = self._settings(seed), self.module(seed)
         from ..host.training.network import Network  # here, because torch takes seconds to import
 
         source = settings.gradient_source if settings.predicts else None
-        return Network(module, self.image, settings.batch, settings.config, source=source), module.state_dict()
+        network = Network(module, self.image, settings.batch, settings.config, source=source)
+        if len(network.compiled.graph.results) == 1 and network.n_outputs != self.classes:
+            raise SettingsError(f"{self.model} has {network.n_outputs} outputs, --classes says {self.classes}")
+        return network, module.state_dict()
 
     def module(self, seed: int = 0) -> "nn.Module":
         """The network as PyTorch has it, with the weights that it starts from."""

@@ -14,7 +14,7 @@ from ..spec.numerics import SLOPE_BITS
 from ..spec.opcodes import BACKWARD, GEMMS, POOLS, UPDATES
 from ..spec.operands import WAITS
 
-__all__ = ["ALIGNMENT", "AssemblerError", "Line", "Program", "describe", "disassemble", "header"]
+__all__ = ["ALIGNMENT", "MAX_COMMANDS", "AssemblerError", "Line", "Program", "describe", "disassemble", "header"]
 
 ALIGNMENT = COMMAND_BYTES
 """A program's address is a multiple of so many bytes."""

@@ -14,9 +14,7 @@ import argparse
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,26 +29,19 @@ from ...host.training.models import MODELS, build_model
 from ...host.training.network import Network
 from ...host.training.timeline import Slice, slices
 from ...spec.commands import CMode, Command, Opcode
-from ...spec.config import SWITCHES, Config
+from ...spec.config import Config
 from ...spec.opcodes import GEMMS
 from ...spec.phases import BP, WARMUP
 from ...spec.presets import PRESETS, preset
 from ..instruments.results import FOLDER, merge_results
 from ..instruments.single_command import bound
-from .models import CHANNELS, CLASSES, ENLARGED, RATES, SEED, run
+from .models import CHANNELS, CLASSES, RATES, SEED, config_of, run
 
 __all__ = ["figures", "kind_of", "main", "spans"]
 
 COMMAND = "python -m adagp.evaluation.benches.kinds"
 NETWORKS = ("mobilenet-v2", "resnet50")
 SIDE, BATCH = 32, 8
-
-
-def config_of(name: str) -> Config:
-    """The baseline design of a preset with every switch on, large enough for the networks."""
-    base = preset(name)
-    fields: dict[str, Any] = {field: max(size, getattr(base, field)) for field, size in ENLARGED.items()}
-    return replace(base, **fields | dict.fromkeys(SWITCHES, True))
 
 
 def kind_of(command: Command) -> str:
@@ -141,7 +132,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--preset", choices=PRESETS, default="paper", help="size of the machine (default: %(default)s)")
     parser.add_argument("--json", type=writable, default=FOLDER / "kinds.json", metavar="PATH")
     given = parser.parse_args(None if arguments is None else list(arguments))
-    config, source = config_of(given.preset), commit()
+    config, source = config_of(given.preset, "baseline"), commit()
     for name in given.networks:
         found, details = measure(name, config, given.batch)
         merge_results(

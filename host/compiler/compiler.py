@@ -7,7 +7,7 @@ from ...spec.commands import Command, Opcode
 from ...spec.config import Config
 from ...spec.opcodes import BACKWARD, BACKWARD_WEIGHTS, GEMMS
 from ...spec.schedule import PREDICTING
-from ..program import ALIGNMENT, Line, Program, header
+from ..program import ALIGNMENT, MAX_COMMANDS, Line, Program, header
 from .batch import Batch
 from .calibration import calibrating
 from .channel_groups import tensors_of_groups
@@ -113,6 +113,8 @@ def compile_network(
     stops = {"program": work.stops}
     if graph.calibrates_apart:
         steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, work.steps, work.stops)
+    for each in steps.values():
+        _check_length(len(each) + 1)
     differ = gradients.has_gp or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
     lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}
     plan = MemoryPlan("program", "host", "state", "predictor", "activations", by_batch=("host",))
@@ -126,6 +128,7 @@ def compile_network(
     def program(name):
         lines = [Line(header(config)), *(_line(step, graph, batch, config, tensors) for step in steps[name])]
         written = Program(with_waits(lines, config), plan[name].address)
+        _check_length(len(written))
         assert len(written.bytes()) <= plan[name].n_bytes, f"{name}: more lines than there is room for"
         return written
 
@@ -146,6 +149,15 @@ def compile_network(
         calibrating_stops=tuple(stops.get(CALIBRATING, work.stops)),
         graph=graph,
     )
+
+
+def _check_length(commands: int) -> None:
+    """Raise LoweringError for a program of more commands than the machine can number."""
+    if commands > MAX_COMMANDS:
+        raise LoweringError(
+            f"the network takes {commands} commands, and {MAX_COMMANDS} are the limit; each group of a convolution"
+            " takes some of its own, and each pair of matrices in a product"
+        )
 
 
 def _gradient_source(layers: list[Layer], batch: int, config: Config, name: str | None) -> GradientSource:

@@ -67,7 +67,7 @@ def build_graph(module: nn.Module, args: tuple[torch.Tensor, ...], config: Confi
 
 def _hosted(partition: Partition, evaluation: Evaluation) -> dict[fx.Node, str]:
     """Layers that must be the host's, and why."""
-    unlike = dict.fromkeys(evaluation.unlike(partition), "evaluation computes something else")
+    unlike = dict.fromkeys(evaluation.unlike(partition), "it does something else in evaluation")
     return unlike | torn(partition.layers, partition.captured)
 
 

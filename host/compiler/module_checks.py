@@ -5,10 +5,13 @@ from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import parametrize
 
-__all__ = ["Refused", "check_module", "check_parameters", "is_depthwise", "require"]
+__all__ = ["READS_INPUT", "Refused", "check_module", "check_parameters", "is_depthwise", "require"]
 
 MOST_GROUPS = 256
 """Groups of a convolution at most that the machine computes: each takes commands of its own."""
+
+READS_INPUT = "it reads the network's input, which must go through a convolution, linear layer, pool or ReLU first"
+"""The reason for operators that can't read the ring of inputs, which only operand A of some commands can."""
 
 HOOKS = {
     "_forward_hooks": "forward hook", "_forward_pre_hooks": "forward pre-hook",

@@ -81,8 +81,8 @@ def layer_of(
     if handler is None or lacks:
         return None
     alike = node.target in RELUS or handler is _dropout  # it lies in memory as its operand does
-    require(not flat or alike or handler is _linear, "its operand is flattened")
-    require(handler not in _OF_IMAGES or len(shape_of(data_of(node)[0])) == 4, "its operand isn't [N, C, H, W]")
+    require(not flat or alike or handler is _linear, "it follows a flatten")
+    require(handler not in _OF_IMAGES or len(shape_of(data_of(node)[0])) == 4, "its input isn't [N, C, H, W]")
     if handler is not _linear or not flat:
         shapes = [_by_batch(shape, batch) for shape in shapes]
     layer = handler(node, shapes, flat)
@@ -96,10 +96,11 @@ def layer_of(
     require(layer.kind is not Kind.DEPTHWISE or config.depthwise, f"groups = {layer.c}, without the switch depthwise")
     taps = layer.r * layer.s
     values = batch * layer.h * layer.w
-    require(layer.kind is not Kind.NORM or 2 <= values <= config.max_values, f"{values} values a channel")
-    require(layer.kind is not Kind.MAXPOOL or taps <= operand_max(config.operand_width), f"a window of {taps} elements")
-    averages = layer.kind in (Kind.AVGPOOL, Kind.UPSAMPLE)
-    require(not averages or taps <= config.max_average_taps, f"a window of {taps} elements")
+    of_channel = f"{values} values a channel, and it needs 2 to {config.max_values}"
+    require(layer.kind is not Kind.NORM or 2 <= values <= config.max_values, of_channel)
+    most = {Kind.MAXPOOL: operand_max(config.operand_width)}
+    most |= dict.fromkeys((Kind.AVGPOOL, Kind.UPSAMPLE), config.max_average_taps)
+    require(taps <= most.get(layer.kind, taps), f"a window of {taps} elements, more than {most.get(layer.kind)}")
     return layer
 
 
@@ -108,7 +109,7 @@ def _by_batch(shape, batch):
     n, h, w, c = shape
     if n == batch:
         return shape
-    require(h == 1 and n * w % batch == 0, f"{n * h * w} rows can't be split into {batch} images")
+    require(h == 1 and n * w % batch == 0, f"its {n * h * w} rows aren't the same number for each of {batch} images")
     return batch, 1, n * w // batch, c
 
 
@@ -133,7 +134,7 @@ def _convolution(node, shapes, flat):
     stride, padding = argument(node, 3, "stride", 1), argument(node, 4, "padding", 0)
     dilation, groups = argument(node, 5, "dilation", 1), argument(node, 6, "groups", 1)
     depthwise = is_depthwise(groups, shapes[0][3], q)
-    require(_pair(dilation) == (1, 1), f"dilation = {dilation}")
+    require(_pair(dilation) == (1, 1), f"dilation = {dilation}, it must be 1")
     if padding == "same":
         require(r % 2 == s % 2 == 1, f"padding 'same' needs an odd kernel, not {r}x{s}")
         padding = (r // 2, s // 2)
@@ -147,7 +148,7 @@ def _linear(node, shapes, flat):
     _, h, w, c = shapes[0]
     if flat:
         return Layer(Kind.GEMM, "", c, h, w, weight[0], 1, 1, h, w, torch_shape=weight)
-    require(len(shape_of(node.args[0])) != 4, "its operand has four dimensions, which lie as images")
+    require(len(shape_of(node.args[0])) != 4, "its input has four dimensions, and can have two or three")
     return Layer(Kind.GEMM, "", c, h, w, weight[0], h, w, torch_shape=weight)
 
 
@@ -183,19 +184,20 @@ def _leaky_relu(node, shapes, flat):
 
 
 def _add(node, shapes, flat):
-    require(len(shapes) == 2 and shapes[0] == shapes[1], "its operands differ in shape")
-    require(shape_of(node.args[0]) == shape_of(node.args[1]), "its operands differ in shape")
-    require(argument(node, 2, "alpha", 1) == 1, "alpha isn't 1")
+    require(len(shapes) == 2 and shapes[0] == shapes[1], "its inputs differ in shape")
+    require(shape_of(node.args[0]) == shape_of(node.args[1]), "its inputs differ in shape")
+    require(argument(node, 2, "alpha", 1) == 1, "alpha must be 1")
     _, h, w, c = shapes[0]
     return Layer(Kind.AVGPOOL, "", c, h, w, c, h, w)
 
 
 def _norm(node, shapes, flat):
     _, weight, bias, mean, variance, training, momentum, epsilon = node.args[0].args
-    require(weight is not None and bias is not None, "it has no gamma and beta")
-    require(training and mean is not None and variance is not None, "it has no running statistics")
-    require(momentum and 2**-16 < momentum < 1, f"momentum = {momentum}")
-    require(len(shape_of(node)) in (2, 4), "its channels aren't last in memory")
+    require(weight is not None and bias is not None, "it has no weight and bias (affine)")
+    kept = training and mean is not None and variance is not None
+    require(kept, "it is in evaluation mode, or has no running statistics")
+    require(momentum and 2**-16 < momentum < 1, f"momentum = {momentum}, it must be above 0 and below 1")
+    require(len(shape_of(node)) in (2, 4), "its input isn't [N, C] or [N, C, H, W]")
     _, h, w, c = shapes[0]
     return Layer(Kind.NORM, "", c, h, w, c, h, w, torch_shape=(c,), epsilon=epsilon, momentum=momentum)
 
@@ -203,8 +205,8 @@ def _norm(node, shapes, flat):
 def _cat(node, shapes, flat):
     ranks = {len(shape_of(each)) for each in data_of(node)}
     require(len(ranks) == 1 and argument(node, 1, "dim", 0) % (rank := ranks.pop()) == (1 if rank == 4 else rank - 1),
-            "a dimension other than that of channels")  # fmt: skip
-    require(len({shape[:3] for shape in shapes}) == 1, "its operands differ in shape")
+            "it concatenates another dimension than the channels")  # fmt: skip
+    require(len({shape[:3] for shape in shapes}) == 1, "its inputs differ in shape")
     _, h, w, _ = shapes[0]
     channels = sum(shape[3] for shape in shapes)
     return Layer(Kind.JOIN, "", channels, h, w, channels, h, w)
@@ -212,7 +214,7 @@ def _cat(node, shapes, flat):
 
 def _max_pool(node, shapes, flat):
     kernel = node.args[1]
-    require(_pair(argument(node, 4, "dilation", 1)) == (1, 1), "dilation")
+    require(_pair(argument(node, 4, "dilation", 1)) == (1, 1), "dilation must be 1")
     window = _window(shapes[0], kernel, argument(node, 2, "stride") or kernel, argument(node, 3, "padding", 0))
     return Layer(Kind.MAXPOOL, "", q=shapes[0][3], **window)
 
@@ -245,13 +247,13 @@ def _alike(size: int, windows: int) -> tuple[int, int | None]:
     sizes = {-(-(place + 1) * size // windows) - begin for place, begin in enumerate(begins)}
     strides: set[int | None] = {after - before for before, after in pairwise(begins)}
     strides = strides or {None}
-    require(len(sizes) == len(strides) == 1 and 0 not in strides, "windows that aren't even")
+    require(len(sizes) == len(strides) == 1 and 0 not in strides, "its windows differ in size or stride")
     return sizes.pop(), strides.pop()
 
 
 def _mean(node, shapes, flat):
     dims = {dim % len(shape_of(node.args[0])) for dim in argument(node, 1, "dim") or ()}
-    require(len(shape_of(node.args[0])) == 4 and dims == {2, 3}, "a mean over other dimensions than height and width")
+    require(len(shape_of(node.args[0])) == 4 and dims == {2, 3}, "it averages other dimensions than height and width")
     _, h, w, c = shapes[0]
     return Layer(Kind.AVGPOOL, "", q=c, scale=1 / (h * w), **_window(shapes[0], (h, w), 1, 0))
 

@@ -15,7 +15,7 @@ from ...spec.config import Config
 from .capture import Captured, path_of, shape_of
 from .island_groups import island_groups
 from .lowering import Layer
-from .module_checks import Refused
+from .module_checks import READS_INPUT, Refused
 from .operator_sets import BATCH_NORM, DROPOUT, IDENTITIES, MOVING, RELUS, VIEWS, WEIGHTED
 from .operators import data_of, is_dropout, is_norm, layer_of, weights_of
 from .product_operands import ProductOperands
@@ -218,7 +218,7 @@ class Partition:
         if len(data) > 1 and not cat and all(self.bases[arg][0] in self.captured.inputs for arg in data):
             return None  # only operand A of a command can be in the ring of inputs
         if is_norm(node) and self.bases[data[0]][0] in self.captured.inputs:
-            self.reasons[node] = "its operand is an argument, and lies in the ring of inputs"
+            self.reasons[node] = READS_INPUT
             return None
         try:
             layer = layer_of(node, shapes, flat, self.batch, self.config)

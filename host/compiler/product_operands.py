@@ -17,7 +17,7 @@ from ...spec.config import Config
 from .capture import Captured, shape_of
 from .lowering import Kind, Layer
 from .matrices import Places
-from .module_checks import Refused, require
+from .module_checks import READS_INPUT, Refused, require
 from .operator_sets import VIEWS
 from .values import Value
 
@@ -132,7 +132,10 @@ class ProductOperands:
                 operand = self._written(arg)  # the machine has no product of two that are transposed
             if operand is None:
                 return None
-            require(operand[1].pitch <= LONGEST_PITCH, f"rows {operand[1].pitch} apart")
+            require(
+                operand[1].pitch <= LONGEST_PITCH,
+                f"its rows lie {operand[1].pitch} values apart, more than {LONGEST_PITCH}",
+            )
             found.append(operand)
         return found
 
@@ -147,7 +150,7 @@ class ProductOperands:
 
     def _written(self, arg: Any) -> tuple[fx.Node, Places] | None:
         """An arrangement of values that the host writes for a product."""
-        require(arg not in self.partition.captured.inputs, "its operand is an argument, and lies in the ring of inputs")
+        require(arg not in self.partition.captured.inputs, READS_INPUT)
         if not self.partition.arranged(arg):
             return None
         count, rows, columns = self._matrices(arg)

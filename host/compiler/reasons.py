@@ -30,12 +30,12 @@ def why_on_host(node: fx.Node, partition: Partition) -> str:
     if node.target in WITH_PRODUCTS and not partition.config.matmul:
         return "without the switch matmul"
     if node.target in VIEWS and (reader := _reader(node, partition)) is not None:
-        return f"arranges an operand of {operator_of(reader)}"
+        return f"it rearranges values for {operator_of(reader)}, which can't read them as they are"
     if node.target not in WITH_PRODUCTS and not any(handled(each) for each in results):
         return "the machine has no such operator"
     if any(isinstance(each, fx.Node) and each in partition.host for each in data_of(node)):
-        return "its operand is the host's"
-    return "its operands don't lie in the machine's memory as it takes them"
+        return "it stands between operators that the host computes"
+    return "its input or its weight is rearranged or computed in a way that the machine can't read"
 
 
 def _reader(node: fx.Node, partition: Partition) -> fx.Node | None:

@@ -62,7 +62,10 @@ def torn(layers: Mapping[fx.Node, Layer], captured: Captured) -> dict[fx.Node, s
         ends = [0, *(end for _, end, _ in parts)]
         complete = [first for first, _, _ in parts] == ends[:-1] and ends[-1] == shape_of(roots[name])[0]
         if not complete or _readers(roots[name]) != {node for _, _, node in parts}:
-            found |= {node: f"other rows of {name} are the host's, or used twice" for _, _, node in parts}
+            found |= {
+                node: f"the host computes with other rows of {name}, or two operators use the same"
+                for _, _, node in parts
+            }
     return found
 
 

@@ -160,7 +160,7 @@ def test_batch_norms_and_the_host_s_parameters_are_said_to_stay():
 def test_a_norm_that_the_hardware_could_have_has_its_reason():
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, affine=False), nn.Flatten(), nn.Linear(144, 10))
     (island,) = graph_of(module, (1, 8, 8), BATCH, replace(preset("ecp5"), batch_norm=True)).islands
-    assert island.reasons == (("batch_norm", "1.BatchNorm2d", "it has no gamma and beta"),)
+    assert island.reasons == (("batch_norm", "1.BatchNorm2d", "it has no weight and bias (affine)"),)
 
 
 def test_each_operator_of_the_host_has_its_reason(adagp, tmp_path):
@@ -177,13 +177,34 @@ def test_each_operator_of_the_host_has_its_reason(adagp, tmp_path):
     lines = [line[2:] for line in out.splitlines() if line.startswith("  ") and " in " in line]
     assert lines == [
         "sigmoid in 1.Sigmoid: the machine has no such operator",
-        "conv2d in 2.Conv2d: dilation = [2, 2]",
+        "conv2d in 2.Conv2d: dilation = [2, 2], it must be 1",
         "conv2d in 3.Conv2d: groups = 8, without the switch depthwise",
         "batch_norm in 5.BatchNorm2d and 4 more: without the switch batch_norm",
         "hardtanh in 14.ReLU6: a bound or a slope, without the switch clamps",
         "layer_norm in 17.LayerNorm: the machine has no such operator",
     ]
-    assert json.loads(path.read_text())["host_reasons"]["1.Sigmoid"][1] == ["conv2d", "2.Conv2d", "dilation = [2, 2]"]
+    (_, second, *_) = json.loads(path.read_text())["host_reasons"]["1.Sigmoid"]
+    assert second == ["conv2d", "2.Conv2d", "dilation = [2, 2], it must be 1"]
+
+
+@pytest.mark.parametrize("command", ["compile", "disasm"])
+def test_outputs_are_those_of_the_classes(adagp, tmp_path, command):
+    """A network with several results is no classifier, and compiled all the same."""
+    (tmp_path / "own.py").write_text(
+        "from torch import nn\ndef fixed(shape, n_classes):\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 7))\n"
+        "class Two(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.one, self.other = nn.Linear(64, 7), nn.Linear(64, 2)\n"
+        "    def forward(self, x):\n        return self.one(x.flatten(1)), self.other(x.flatten(1))\n"
+        "def two(shape, n_classes):\n    return Two()\n"
+    )
+
+    def outcome(function, *more):
+        given = [f"{tmp_path / 'own.py'}:{function}"]
+        return adagp(command, *(given if command == "compile" else ["--model", *given]), "--preset", "tiny", *more)
+
+    code, _, err = outcome("fixed")
+    assert code == 2 and err.strip().endswith("own.py:fixed has 7 outputs, --classes says 10")
+    assert outcome("fixed", "--classes", 7)[0] == outcome("two")[0] == 0
 
 
 def test_the_share_of_the_host(with_island):

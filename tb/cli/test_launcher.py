@@ -245,3 +245,14 @@ def test_an_interrupt_while_the_environment_is_made_leaves_no_traceback(launcher
     said = process.communicate(timeout=60)[1]
     assert made.startswith("adagp: creating ") and said == "adagp: interrupted; the same command goes on\n"
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_of_the_tests_runs_none(launcher, monkeypatch, capsys, option):
+    def run(*_):
+        raise AssertionError("the tests run")
+
+    monkeypatch.setattr(launcher.os, "execv", run)
+    monkeypatch.setattr(sys, "argv", ["adagp", "test", option])
+    launcher.main()
+    assert "usage: ./adagp test" in capsys.readouterr().out and not launcher.ran

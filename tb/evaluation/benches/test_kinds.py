@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from adagp.evaluation.benches import kinds
+from adagp.evaluation.benches import kinds, models
 from adagp.host.training.timeline import Slice
 from adagp.spec.commands import CMode, Command, Opcode
 
@@ -34,16 +34,10 @@ def test_kinds_of_commands(opcode, fields, kind):
     assert kinds.kind_of(Command(Opcode[opcode], {"r": 3, "s": 3, "stride": 1, **fields})) == kind
 
 
-def test_the_machine_has_every_switch():
-    for name in ("tiny", "paper"):
-        config = kinds.config_of(name)
-        assert config.depthwise and config.batch_norm and config.clamps and config.n_tensors == 4096
-
-
 def test_a_network(tmp_path, monkeypatch):
     """All cycles of a batch are some kind's, or waits."""
-    monkeypatch.setattr(kinds, "SWITCHES", ())
-    monkeypatch.setattr(kinds, "ENLARGED", {})
+    monkeypatch.setattr(models, "SWITCHES", ())
+    monkeypatch.setattr(models, "ENLARGED", {})
     monkeypatch.setattr(kinds, "SIDE", 8)
     path = tmp_path / "kinds.json"
     kinds.main(["--networks", "digits-cnn", "--preset", "tiny", "--json", str(path)])

@@ -147,5 +147,5 @@ def test_all_networks_have_images_that_they_are_built_for():
     assert len(models.PAPER) == 15 and set(models.PAPER) == set(PAPER_MODELS)
     assert models.SIDES["yolo-v3"] % 32 == 0 and set(models.SIDES) <= set(models.PAPER)
     larger = [models.config_of(name, "max") for name in ("paper", "tiny")]
-    assert [config.n_filters for config in larger] == [2048, 2048]
+    assert [(config.n_filters, config.n_tensors) for config in larger] == [(2048, 4096)] * 2
     assert all(config.depthwise and config.batch_norm and config.clamps and config.matmul for config in larger)

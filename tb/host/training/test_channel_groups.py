@@ -10,8 +10,10 @@ import pytest
 import torch
 from adagp.host.compiler.costs import costs
 from adagp.host.compiler.front_end import graph_of
+from adagp.host.compiler.lowering import LoweringError
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
+from adagp.host.program import MAX_COMMANDS
 from adagp.host.training.network import Network
 from adagp.spec.commands import CMode, Opcode
 from adagp.spec.numerics import HEADROOM_BITS
@@ -228,6 +230,20 @@ def test_calibration_finds_the_exponent_of_the_largest_group(factors):
             number = next(tensor.number for key, tensor in network.tensors.items() if key == name)
             needed = int(np.frexp(float(values.detach().abs().max()))[1]) + HEADROOM_BITS - (TINY.operand_width - 1)
             assert device.exponents(number)[0] == needed, name
+
+
+def test_many_layers_in_groups_fit_or_take_too_many_commands():
+    """The limit of a layer's groups keeps no batch from having more commands than there are numbers."""
+    config = replace(TINY, n_tensors=1024)
+
+    def compiled(layers, groups):
+        convs = (nn.Conv2d(2 * groups, 2 * groups, 1, groups=groups, bias=False) for _ in range(layers))
+        return Network(nn.Sequential(*convs, nn.Flatten(), nn.Linear(2 * groups, 2)), (2 * groups, 1, 1), 1, config)
+
+    program = compiled(8, 32).program
+    assert 8 * 3 * 32 - 32 < len(program) < MAX_COMMANDS
+    with pytest.raises(LoweringError, match=rf"takes \d+ commands, and {MAX_COMMANDS} are the limit; each group"):
+        compiled(45, 256)
 
 
 def test_too_many_groups_stay_on_the_host_and_it_says_why():
