@@ -10,7 +10,7 @@ from adagp.spec.numerics import SHIFT_MIN
 from ..robustness.campaign import random_numbers
 from ..robustness.malformed import Malformed
 from ..support.norm_programs import NormProgram, norm_program
-from ..support.random_programs import DRAWS, MEMORY, SEEDS, drawn
+from ..support.random_programs import DRAWS, MEMORY, SEEDS, RandomProgram, drawn
 from .observations import SEED, SWITCHED, Observations, Open, Stage, work
 
 __all__ = ["STAGES"]
@@ -45,6 +45,15 @@ def maxima(open_device: Open) -> Observations:
     yield from _run(made, open_device(memory_bytes=MEMORY, part=IDEAL), False)
 
 
+def close(open_device: Open) -> Observations:
+    """Pools whose taps differ by little."""
+    made = RandomProgram(SWITCHED, random.Random(SEED))
+    for _ in range(8):
+        made.add(Opcode.MAXPOOL)
+    made.data = {address: values % 24 for address, values in made.data.items()}
+    yield from _run(made, open_device(memory_bytes=MEMORY, part=IDEAL), False)
+
+
 def _run(made, device, calibrate, batches=1):
     memory, exponents, counters = made.run(device, calibrate, batches=batches)
     yield "memory", memory.tobytes()
@@ -67,6 +76,7 @@ def _stage(name, run, **more):
 STAGES = [
     *(_stage(f"{name} {seed}", partial(program, name, seed)) for seed in SEEDS for name in (NORM, *DRAWS)),
     _stage("maxima", maxima),
+    _stage("close", close),
     _stage("malformed", malformed, golden=False),
 ]
 """Those first that catch most for their time."""

@@ -45,7 +45,22 @@ PREDICTING_ARGUED = {
 }  # fmt: skip
 """Waivers of the blocks that only predicting designs have."""
 
-SWITCHED_ARGUED: dict[str, tuple[str, str]] = {}
+SWITCHED_ARGUED = {
+    "-mode const0 -module Dropout.hash -cell $auto$simple.cc:236:combine_resets$141 -port A -portbit 1":
+        ("7edb0d791fe2f80c1547d366",
+         "rtl/lib/hash.py, r: rst no longer makes it 0. After rst the hash goes on, and made comes or stays. But its "
+         "only reader, load in rtl/compute/dropout.py, needs making, which rst makes 0. making comes only with the "
+         "hash's start, after which r is 0 too"),
+    "-mode const0 -module ChannelConstants.root -cell $20 -port B -portbit 25":
+        ("6eda0c688fef5f6935213ea3",
+         "rtl/lib/square_root.py, bit 23 of the root so far, of 24 bits: a root that is taken has 23 bits before its "
+         "last one. Only later does o change with what the stage goes on to make of it, and ChannelConstants takes o "
+         "in the cycle that its latency says, never again"),
+    "-mode cnot1 -module ChannelConstants.divide -cell $auto$ff.cc:337:slice$1145 -port Q -portbit 9 -ctrlbit 24":
+        ("ac67b2a5a7cd057eb59aa7a3",
+         "rtl/norm/serial_divide.py, rest[9]: turned only while rest[24] is 1. The rest is less than the divisor, a "
+         "root of 24 bits or the number of a channel's values, 2^24 at most (docs/machine.md)"),
+}  # fmt: skip
 """Waivers of the blocks that only the generator's switches build."""
 
 MOST_ARGUED = 5
