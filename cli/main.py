@@ -16,6 +16,7 @@ from .evaluate import evaluate
 from .experiment import experiment
 from .generate import generate
 from .info import info
+from .pipeline import pipeline
 from .report import report
 from .synth import synth
 from .train import train
@@ -31,6 +32,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     "Make the hardware": (generate, synth, boards),
     "Look inside": (compile_network, disasm, diff, info),
     "Compare methods of training, in PyTorch": (experiment,),
+    "Plan several accelerators": (pipeline,),
 }
 """The commands by what people want."""
 NAMES = {compile_network: "compile"}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_LINE", "DeviceOption", "JsonOption", "LineOptions", "PresetOption", "RunArgument", "SourceOption",
     "StrictOption", "SwitchesOption", "VariantOption", "refuse_host", "summarise", "told", "transfer_shown",
+    "written_file",
 ]  # fmt: skip
 
 
@@ -62,12 +63,16 @@ SourceOption = Annotated[
 ]
 
 
-def _json_file(path: Path | None) -> Path | None:
-    """Says what can't be written before the work, not after it."""
+def written_file(path: Path, option: str) -> Path:
+    """An option's file to be written; what can't be is said before the work, not after it, by SettingsError."""
     try:
-        return None if path is None else writable(str(path))
+        return writable(str(path))
     except argparse.ArgumentTypeError as error:
-        raise SettingsError(f"--json: {error}") from None
+        raise SettingsError(f"{option}: {error}") from None
+
+
+def _json_file(path: Path | None) -> Path | None:
+    return None if path is None else written_file(path, "--json")
 
 
 JsonOption = Annotated[

@@ -19,11 +19,12 @@ def test_help_lists_every_command_under_its_purpose(adagp):
     code, out, _ = adagp("--help")
     assert code == 0
     shown = [line.split()[1] for line in out.splitlines() if line.startswith("│ ") and line[2].isalpha()]
-    assert sorted(shown) == sorted((*COMMANDS, "board"))
+    assert sorted(shown) == sorted((*COMMANDS, "board", "pipeline"))
     assert [command.name or command.callback.__name__ for command in app.registered_commands] == list(COMMANDS)
     panels = [line.strip("╭─╮ ") for line in out.splitlines() if line.startswith("╭")]
-    assert panels[-4:] == [
+    assert panels[-5:] == [
         "Train a network", "Make the hardware", "Look inside", "Compare methods of training, in PyTorch",
+        "Plan several accelerators",
     ]  # fmt: skip
     code, out, err = adagp()
     assert "Usage: adagp" in out + err

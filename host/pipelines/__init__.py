@@ -1,0 +1,1 @@
+"""Pipelines of several accelerators: schedules as data, their timing, a checker, counts and drawings."""
