@@ -102,6 +102,8 @@ def open_session(
 
     Raises the errors of all these steps: DataError, ModelError, LoweringError, MappingError, CapacityError ...
     """
+    if device_name == "estimate":
+        raise SettingsError("the estimator has no data, so nothing trains on it: see `adagp estimate`")
     if device_name not in DEVICES:
         raise SettingsError(f"no device {device_name!r}; there are: {', '.join(DEVICES)}")
     if trace is not None and device_name != "sim":

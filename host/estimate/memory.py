@@ -1,0 +1,134 @@
+"""The memory port and the part after it: flows of beats, which share both as arbiter and controller let them."""
+
+from math import ceil
+
+from ...rtl.memory.axi import OUTSTANDING
+from ...spec.config import Config
+from .clock import Clock, Process
+from .traffic import Traffic
+
+__all__ = ["Flow", "Memory"]
+
+REQUEST_CYCLES = 8
+"""Cycles of a burst on its way: skid and grant of the arbiter, the port's register, the controller's acceptance, and
+the first beat's way back through the arbiter's skid. Measured on a fill whose part answers at once."""
+HELD = 0.5
+"""A chunk of the update unit keeps its room after its last beat, half as long as its beats take (update/reader.py)."""
+NEAR = 1e-6
+"""Beats below which a flow is over; rates are quotients."""
+
+
+class Flow:
+    """Beats under way; a process that yields it goes on when they have passed.
+
+    ``cap``: most beats a cycle. ``weight``: beats of a burst, as the arbiter lets bursts pass in turn. ``window``: most
+    beats that are asked for at a time, if they are few; then they queue up after those that others asked for.
+    """
+
+    def __init__(
+        self, memory: "Memory", moved: Traffic, write: bool, inside: bool = False, cap: float = 1.0, window: int = 0
+    ):
+        beats = max(moved.beats, 1)
+        self.memory, self.write, self.left = memory, write, float(moved.beats)
+        self.weight = beats / max(moved.bursts, 1)
+        self.bus = 0.0 if inside else moved.granules * memory.granule_cycles / beats
+        # So many bursts may be under way; each takes a request's way, and its beats.
+        under_way = OUTSTANDING * self.weight / (memory.round_trip + self.weight)
+        refreshed = 1.0 if inside else 1 - max(0.0, memory.refresh - OUTSTANDING * self.weight) * memory.refresh_rate
+        self.cap = min(cap, under_way, refreshed)
+        self.rate, self.window = 0.0, window
+        self.process: Process | None = None
+
+    def most(self, others: "list[Flow]") -> float:
+        """Most beats a cycle beside other flows of the direction."""
+        if not self.window or not others:
+            return self.cap
+        ahead = sum(min(OUTSTANDING * other.weight, other.left) for other in others)
+        turns = self.window / 2 / self.weight * sum(other.weight for other in others)  # while half of it passes
+        own = self.window / 2 * (1 + HELD)
+        return min(self.cap, self.window / (self.memory.round_trip + ahead + turns + own))
+
+    def take(self, process: Process) -> int | None:
+        """Begin to flow for a process."""
+        if self.left <= NEAR:
+            return self.memory.clock.now
+        self.process = process
+        self.memory.begin(self)
+        return None
+
+
+class Memory:
+    """Flows of both directions. Reads share a beat a cycle, writes another; all share the part's data bus."""
+
+    def __init__(self, clock: Clock, config: Config):
+        self.clock, self.config, part = clock, config, config.dram
+        hz = config.clock_hz
+        self.granule_cycles = max(part.burst_bytes, config.beat_bytes) * hz / part.bandwidth_bytes
+        self.latency = REQUEST_CYCLES + round(part.latency_ns * hz / 1e9)
+        self.round_trip = self.latency
+        self.refresh = part.refresh_ns * hz / 1e9
+        self.refresh_rate = 1e9 / (part.refresh_interval_ns * hz) if part.refresh_interval_ns else 0.0
+        self._flows: list[Flow] = []
+        self._since = 0
+        self._version = 0
+        self.bus_cycles = 0.0
+        self.beats = {False: 0.0, True: 0.0}  # of reads, of writes
+
+    def begin(self, flow: Flow) -> None:
+        """Let a flow begin now."""
+        self._pass()
+        self._flows.append(flow)
+        self._share()
+
+    def _pass(self) -> None:
+        """Let beats pass up to now."""
+        elapsed = self.clock.now - self._since
+        self._since = self.clock.now
+        for flow in self._flows:
+            beats = min(flow.left, flow.rate * elapsed)
+            flow.left -= beats
+            self.bus_cycles += beats * flow.bus
+            self.beats[flow.write] += beats
+
+    def _share(self) -> None:
+        """Give each flow its rate until a flow begins or ends, and wait for the next end."""
+        for write in (False, True):
+            _fill([flow for flow in self._flows if flow.write == write])
+        wanted = sum(flow.rate * flow.bus for flow in self._flows)
+        least = 1 - self.refresh * self.refresh_rate
+        if wanted > least:
+            for flow in self._flows:
+                flow.rate *= least / wanted
+        self._version += 1
+        if self._flows:
+            cycles = min(ceil(flow.left / flow.rate - NEAR) for flow in self._flows)
+            version = self._version
+            self.clock.call(self.clock.now + max(1, cycles), lambda: self._end(version))
+
+    def _end(self, version: int) -> None:
+        if version != self._version:
+            return
+        self._pass()
+        over = [flow for flow in self._flows if flow.left <= NEAR]
+        self._flows = [flow for flow in self._flows if flow.left > NEAR]
+        self._share()
+        for flow in over:
+            assert flow.process is not None
+            self.clock.resume(flow.process, self.clock.now)
+
+
+def _fill(flows: list[Flow]) -> None:
+    """Share a beat a cycle by the flows' weights; what one can't use goes to the others."""
+    room, open_flows = 1.0, flows
+    caps = {id(flow): flow.most([other for other in flows if other is not flow]) for flow in flows}
+    while open_flows:
+        weights = sum(flow.weight for flow in open_flows)
+        bounded = [flow for flow in open_flows if caps[id(flow)] <= room * flow.weight / weights]
+        if not bounded:
+            for flow in open_flows:
+                flow.rate = room * flow.weight / weights
+            return
+        for flow in bounded:
+            flow.rate = caps[id(flow)]
+            room -= flow.rate
+        open_flows = [flow for flow in open_flows if flow not in bounded]

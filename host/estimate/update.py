@@ -1,0 +1,127 @@
+"""The update unit in time: chunks that are read, computed and written at once."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ...rtl.update.adam_lane import FOLD, AdamLane
+from ...rtl.update.adam_rate import AdamRate
+from ...rtl.update.arrays import MOMENT_BYTES, SLOTS, array_bytes
+from ...rtl.update.chunks import chunk_weights
+from ...rtl.update.sgd_lane import SgdLane
+from ...spec.commands import Command, Opcode, Source
+from ...spec.config import Config
+from .clock import Clock, Process, Queue, Tokens
+from .memory import Flow, Memory
+from .traffic import Table, Traffic
+
+__all__ = ["Update"]
+
+BEGIN_CYCLES = 16
+"""From a command's arrival to its first request: the checks of its arrays against regions (control.py, check.py)."""
+END_CYCLES = 12
+"""From the last answer to the command's end: the writer's idle, results, DONE (control.py, writer.py)."""
+WRITE_CYCLES = 7
+"""Between the beats of two written bursts: states of the writer, the arbiter's grant (writer.py)."""
+MOST_PIECES = 512
+"""Pieces that a command is cut into at most: longer ones are several chunks each."""
+
+
+class Update:
+    """The unit as three processes; ``done`` is called as each command is complete."""
+
+    def __init__(
+        self, clock: Clock, config: Config, queue: Queue, memory: Memory, table: Table, window: range,
+        done: Callable[[], None],
+    ):  # fmt: skip
+        self._clock, self._config, self._queue, self._memory, self._table = clock, config, queue, memory, table
+        self._window, self._done = window, done
+        self._read, self._made = Queue(clock, SLOTS), Queue(clock, SLOTS)
+        self._written = Tokens(clock)
+        self.busy = 0
+        for process in (self._run(), self._lanes(), self._write()):
+            clock.start(process)
+
+    def _run(self) -> Process:
+        """Take commands, and read their arrays."""
+        config, chunk = self._config, chunk_weights(self._config)
+        while True:
+            yield self._queue.there
+            command: Command = self._queue.drop()
+            began = self._clock.now
+            adam = command.opcode == Opcode.ADAM
+            yield BEGIN_CYCLES + adam * AdamRate.LATENCY
+            read, written = _arrays(command, config)
+            pieces = -(-command.count // chunk)
+            size = chunk * -(-pieces // MOST_PIECES)
+            yield self._memory.latency
+            left = command.count
+            while left:
+                count = min(size, left)
+                left -= count
+                yield self._read.room
+                yield self._flow(command, read, count, write=False)
+                self._read.put((command, count, written, adam))
+            yield self._written if command.count else 0
+            yield END_CYCLES
+            self.busy += self._clock.now - began
+            self._done()
+
+    def _lanes(self) -> Process:
+        """Compute pieces, ``update_lanes`` weights a cycle, or one of ADAM's in several."""
+        while True:
+            yield self._read.there
+            command, count, written, adam = self._read.first()
+            yield count * FOLD if adam else -(-count // self._config.update_lanes)
+            self._read.drop()
+            yield self._made.room
+            self._made.put((command, count, written), AdamLane.LATENCY if adam else SgdLane.LATENCY)
+
+    def _write(self) -> Process:
+        """Write pieces; a command's last one gives ``written`` when it is answered."""
+        left: dict[int, int] = {}  # weights by command
+        while True:
+            yield self._made.there
+            command, count, written = self._made.first()
+            bursts = self._moved(written, count).bursts
+            yield bursts * WRITE_CYCLES
+            yield self._flow(command, written, count, write=True)
+            self._made.drop()
+            left[id(command)] = left.get(id(command), command.count) - count
+            if not left[id(command)]:
+                del left[id(command)]
+                self._written.give_at(self._clock.now + WRITE_CYCLES)
+
+    def _moved(self, arrays: dict[str, int], count: int) -> Traffic:
+        """The traffic of ``count`` elements of each array; the arrays begin at a beat."""
+        config, part = self._config, max(self._config.beat_bytes, self._config.dram.burst_bytes)
+        sizes = [count * size for size in arrays.values()]
+
+        def pieces(step: int) -> int:
+            return sum(-(-size // step) for size in sizes)
+
+        beat = config.beat_bytes
+        return Traffic(len(sizes), pieces(beat * config.max_burst_beats), pieces(beat), pieces(part), sum(sizes))
+
+    def _flow(self, command: Command, arrays: dict[str, int], count: int, write: bool) -> Flow:
+        """The flow of a piece, whose bytes are counted."""
+        name, beat = command.opcode.name.lower(), self._config.beat_bytes
+        for array, size in arrays.items():
+            way = "write" if write else "read"
+            n_bytes = count * size if write else -(-count * size // beat) * beat
+            self._table[name, array, "chip" if getattr(command, f"{array}_addr") in self._window else way] += n_bytes
+        window = 0 if write else SLOTS * self._moved(arrays, min(count, chunk_weights(self._config))).beats
+        return Flow(self._memory, self._moved(arrays, count), write, window=window)
+
+
+def _arrays(command: Command, config: Config) -> tuple[dict[str, int], dict[str, int]]:
+    """Bytes of an element of each array that a command reads, and of those that it writes; by operand."""
+    names: Any = {"g": "a", "hi": "b", "lo": "c", "v": "out"}
+    read = {names[name]: size for name, size in array_bytes(config).items()}
+    written = {name: size for name, size in read.items() if name != "a"}
+    if command.opcode == Opcode.ADAM:
+        return {**read, "d": MOMENT_BYTES}, {**written, "d": MOMENT_BYTES}
+    if command.quality:
+        read["d"] = config.operand_bytes
+    if command.source == Source.ZERO:
+        del read["a"]
+    return read, written
