@@ -152,6 +152,12 @@ def bench_kinds(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_estimate(session: nox.Session) -> None:
+    """The estimator against the simulated RTL, commands and whole batches: writes results/estimate.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.estimate", *session.posargs)
+
+
+@nox.session
 def bench_controls(session: nox.Session) -> None:
     """Predicted gradients against the other sources of gradients, on the golden model: writes results/controls.json."""
     session.run("python", "-m", "adagp.evaluation.benches.controls", *session.posargs)

@@ -12,6 +12,7 @@ from .board import boards
 from .compile import compile_network
 from .diff import diff
 from .disasm import disasm
+from .estimate import estimate
 from .evaluate import evaluate
 from .experiment import experiment
 from .generate import generate
@@ -30,7 +31,7 @@ app = typer.Typer(
 COMMANDS: dict[str, tuple[Any, ...]] = {
     "Train a network": (train, evaluate, report),
     "Make the hardware": (generate, synth, boards),
-    "Look inside": (compile_network, disasm, diff, info),
+    "Look inside": (compile_network, estimate, disasm, diff, info),
     "Compare methods of training, in PyTorch": (experiment,),
     "Plan several accelerators": (pipeline,),
 }

@@ -12,7 +12,9 @@ from adagp.cli.train import train
 from adagp.gen import provenance
 from adagp.host.training.models import MODELS
 
-COMMANDS = ("train", "evaluate", "report", "generate", "synth", "compile", "disasm", "diff", "info", "experiment")
+COMMANDS = (
+    "train", "evaluate", "report", "generate", "synth", "compile", "estimate", "disasm", "diff", "info", "experiment",
+)  # fmt: skip
 
 
 def test_help_lists_every_command_under_its_purpose(adagp):

@@ -1,0 +1,157 @@
+"""``adagp estimate``: cycles, bytes and energy of a network's batch by phase, without data."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..host.console import screen
+from ..host.training.settings import SettingsError
+from ..spec.phases import BP, EVALUATION, GP, PHASE_NAMES, PHASE_TITLES
+from .network_options import NetworkOptions
+from .option_groups import grouped
+from .options import JsonOption, summarise
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ..evaluation.instruments.estimates import Batch
+    from ..spec.config import Config
+
+__all__ = ["estimate"]
+
+IMAGES = {
+    "digits": ("1,8,8", 10), "fashion-mnist": ("1,28,28", 10), "cifar10": ("3,32,32", 10), "cifar100": ("3,32,32", 100),
+    "imagenet": ("3,224,224", 1000),
+}  # fmt: skip
+"""Shapes of images, and classes, by data set."""
+SHOWN = 5
+"""Kinds of commands whose bytes are shown."""
+
+
+@dataclass(frozen=True)
+class EstimateOptions(NetworkOptions):
+    """A network to estimate: also one of the paper's by its name, and a data set in place of shape and classes."""
+
+    data: Annotated[
+        str, typer.Option(help=f"Instead of --shape and --classes, those of a data set: {', '.join(IMAGES)}.")
+    ] = ""
+
+    def given(self) -> "EstimateOptions":
+        """These options with the data set's shape and classes; raises SettingsError."""
+        if not self.data:
+            return self
+        if self.data not in IMAGES:
+            raise SettingsError(f"data = {self.data!r} must be one of {', '.join(IMAGES)}")
+        defaults = EstimateOptions()
+        if (self.shape, self.classes) != (defaults.shape, defaults.classes):
+            raise SettingsError(f"data = {self.data!r} says shape and classes: leave out --shape and --classes")
+        shape, classes = IMAGES[self.data]
+        return replace(self, shape=shape, classes=classes)
+
+    def module(self, seed: int = 0) -> "nn.Module":
+        """The network as PyTorch has it."""
+        from ..experiments.networks.models import CNNS, build  # here, because torch takes seconds to import
+        from ..host.training.models import MODELS
+
+        if self.model in CNNS and self.model not in MODELS:
+            return build(self.model, self.classes, self.image[1], seed)
+        return super().module(seed)
+
+
+DEFAULTS = EstimateOptions()
+
+
+@grouped
+def estimate(
+    estimated: EstimateOptions = DEFAULTS,
+    against: Annotated[
+        str | None, typer.Option(help="`sim`: also run the batches on the simulated RTL, and show the error.")
+    ] = None,
+    json_path: JsonOption = None,
+) -> None:
+    """Estimate a batch of each phase: cycles, share of the array's peak, DRAM bytes and energy, the busiest unit.
+
+    Commands run in time alone, without data: their descriptors and bytes are exact, and cycles are those of engines
+    that share the memory port. A design that predicts gradients is compared with the baseline by the paper's
+    schedule of 90 epochs. Parts on the host take no time here.
+
+    Example: `adagp estimate --model vgg13 --data cifar10 --preset paper --variant max`
+
+    Example: `adagp estimate --preset tiny --batch 8 --against sim`
+    """
+    options = estimated.given()
+    if against not in (None, "sim"):
+        raise SettingsError(f"against = {against!r} must be sim")
+    from ..evaluation.instruments import estimates  # here, because torch takes seconds to import
+
+    network, _ = options.build()
+    with screen.status(f"estimating {len(network.program)} commands"):
+        found = estimates.estimated(network, phases := estimates.phases_of(network))
+        gain: dict[str, float] = {}
+        if GP in phases:
+            base, _ = replace(options, variant="baseline").build()
+            baseline = estimates.estimated(base, (BP, EVALUATION))
+            gain = estimates.speed_up(baseline, found, options.variant, network.config.n_pes)
+    title = f"{options.model}, batch {options.batch}, {options.preset} {options.variant}"
+    Console().print(_table(found, network.config, title))
+    for name, batch in found.items():
+        print(f"{_title(name)}: {_bytes(batch)}")
+    if gain:
+        print(
+            f"90 epochs by the paper's schedule: {gain['speed_up']:.3f} times as fast as the baseline"
+            f" (at most {gain['limit']:.3f}, if predictions were free), with"
+            f" {100 * gain['dram_energy_saving']:.1f} % less DRAM energy"
+        )
+    measured: dict[str, Batch] = {}
+    if against:
+        measured = estimates.measured(network, options.module(), phases)
+        for name, batch in measured.items():
+            print(f"{_title(name)} on the simulated RTL: {_errors(found[name], batch)}")
+    summarise({
+        "estimated": {name: _summary(batch) for name, batch in found.items()}, **gain,
+        "simulated": {name: batch.counters for name, batch in measured.items()},
+    }, json_path)  # fmt: skip
+
+
+def _title(name: str) -> str:
+    return PHASE_TITLES[PHASE_NAMES.index(name)]
+
+
+def _table(found: dict[str, "Batch"], config: "Config", title: str) -> Table:
+    table = Table("phase", title=title)
+    for column in ("cycles", "of peak", "bytes read", "written", "mJ"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("limited by", no_wrap=True)
+    for name, batch in found.items():
+        counts = batch.counters
+        table.add_row(
+            _title(name), f"{batch.cycles:,}", f"{100 * counts['macs'] / config.n_pes / batch.cycles:.1f} %",
+            f"{counts['read_bytes']:,}", f"{counts['write_bytes']:,}", f"{batch.millijoules:.4g}",
+            f"{batch.limited_by}, {100 * batch.busy[batch.limited_by] / batch.cycles:.1f} %",
+        )  # fmt: skip
+    return table
+
+
+def _bytes(batch: "Batch") -> str:
+    """The commands that move most bytes."""
+    moved = batch.bytes_by_command()
+    total = sum(moved.values())
+    first = [f"{name} {100 * count / total:.1f} %" for name, count in list(moved.items())[:SHOWN]]
+    return f"{total:,} bytes, of which {', '.join(first)}"
+
+
+def _errors(ours: "Batch", theirs: "Batch") -> str:
+    parts = []
+    for name in ("cycles", "read_bytes", "write_bytes"):
+        real = theirs.counters[name]
+        parts.append(f"{real:,} {name.replace('_', ' ')} (error {100 * (ours.counters[name] / real - 1):+.2f} %)")
+    return ", ".join(parts)
+
+
+def _summary(batch: "Batch") -> dict:
+    moved = {" ".join(key): count for key, count in batch.moved.items()}
+    return {**batch.counters, "limited_by": batch.limited_by, "busy": batch.busy, "moved": moved,
+            "millijoules": batch.millijoules}  # fmt: skip

@@ -1,0 +1,138 @@
+"""Estimated batches of a design by phase, what follows from them, and the same batches on the simulated RTL."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import nn
+
+from ...host.devices.device import Device
+from ...host.devices.estimator import EstimatorDevice
+from ...host.devices.golden import GoldenDevice
+from ...host.devices.simulated import SimDevice
+from ...host.training.loss import softmax_cross_entropy
+from ...host.training.network import Network
+from ...spec.commands import Phase
+from ...spec.opcodes import COMPUTE
+from ...spec.phases import BP, GP, PHASE_NAMES, WARMUP
+from ...spec.registers import Status
+from .energy import MODULE
+from .variants import Measured, limit, shares
+
+__all__ = ["Batch", "estimated", "measured", "phases_of", "speed_up"]
+
+RATES = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 5e-4}
+PREDICTOR_RATE = 1e-3
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of a phase: its counters, bytes by command, operand and direction, cycles of work by unit."""
+
+    counters: dict[str, int]
+    moved: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    busy: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles from its first command to its end."""
+        return self.counters["cycles"]
+
+    @property
+    def limited_by(self) -> str:
+        """The unit that was at work in most cycles."""
+        return max(self.busy, key=self.busy.__getitem__)
+
+    @property
+    def millijoules(self) -> float:
+        """Energy of its DRAM traffic."""
+        read, written = self.counters["read_bytes"], self.counters["write_bytes"]
+        return (read * MODULE.read_pj + written * MODULE.write_pj) * 1e-9
+
+    def bytes_by_command(self) -> dict[str, int]:
+        """DRAM bytes by kind of command, most first."""
+        sums: dict[str, int] = {}
+        for (name, _, way), count in self.moved.items():
+            if way != "chip":
+                sums[name] = sums.get(name, 0) + count
+        return dict(sorted(sums.items(), key=lambda pair: -pair[1]))
+
+
+def phases_of(network: Network) -> tuple[int, ...]:
+    """The phases that a design trains in."""
+    if not network.config.predicts:
+        return (BP,)
+    skipped = not any(line.command.phase_mask & Phase.GP for line in network.program if line.command.opcode in COMPUTE)
+    return (WARMUP, BP) if skipped else (WARMUP, BP, GP)
+
+
+def estimated(network: Network, phases: Iterable[int]) -> dict[str, Batch]:
+    """A batch of each phase on the estimator, by the phase's name."""
+    device = EstimatorDevice(network.config)
+    network.install(device)
+    found = {}
+    for phase in phases:
+        device.start(network.program, phase)
+        while device.wait() & Status.HOST:
+            device.resume()
+        found[PHASE_NAMES[phase]] = Batch(device.counters(phase), dict(device.bytes(phase)), device.busy(phase))
+    return found
+
+
+def measured(network: Network, module: nn.Module, phases: Iterable[int], **options) -> dict[str, Batch]:
+    """A batch of each phase on the simulated RTL, with random images, after one that calibrates on the golden model.
+
+    ``options`` are those of the simulation.
+    """
+    golden = GoldenDevice(network.config)
+    network.load_state(golden, module.state_dict(), SEED)
+    _set(network, golden)
+    _run(network, golden, WARMUP, calibrate=True)
+    device = SimDevice(network.config, **options)
+    found = {}
+    try:
+        network.restore(device, network.snapshot(golden))
+        _set(network, device)
+        for phase in phases:
+            device.reset_counters()
+            _run(network, device, phase)
+            found[PHASE_NAMES[phase]] = Batch(device.counters(phase))
+    finally:
+        device.close()
+    return found
+
+
+def _set(network: Network, device: Device) -> None:
+    network.set_hyper(device, *RATES.values())
+    if network.config.predicts:
+        network.set_adam(device, PREDICTOR_RATE)
+
+
+def _run(network: Network, device: Device, phase: int, calibrate: bool = False) -> None:
+    draw = np.random.default_rng([SEED, phase])
+    network.write_input(device, draw.random((network.batch, *network.input_shape), np.float32))
+    network.start(device, phase, calibrate=calibrate)
+    network.wait(device)
+    if phase != GP:
+        labels = draw.integers(0, network.n_outputs, network.batch)
+        network.write_loss_gradient(device, softmax_cross_entropy(network.read_logits(device), labels)[1])
+        device.resume()
+        network.wait(device)
+
+
+def speed_up(baseline: dict[str, Batch], design: dict[str, Batch], variant: str, n_pes: int) -> dict[str, float]:
+    """A design's speed-up and saving of energy by the paper's schedule, and the limit of a predictor that is free.
+
+    ``baseline`` has a batch of BP and one of evaluation, which is a forward pass.
+    """
+    parts = shares()
+    one = Measured(variant, n_pes, {name: dict(batch.counters) for name, batch in design.items()})
+    base = Measured("baseline", n_pes, {name: dict(batch.counters) for name, batch in baseline.items()})
+    ratio = base.cycles("bp") / baseline["evaluation"].cycles - 1
+    time = sum(part * one.cycles(phase) for phase, part in parts.items())
+    energy = sum(part * one.picojoules(phase) for phase, part in parts.items())
+    return {
+        "backward_to_forward": ratio, "limit": limit(ratio, parts["gp"]), "speed_up": base.cycles("bp") / time,
+        "dram_energy_saving": 1 - energy / base.picojoules("bp"),
+    }  # fmt: skip

@@ -1,0 +1,62 @@
+"""``adagp estimate``: what it prints and writes, and its refusals."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
+
+
+def test_a_design_that_predicts(adagp, tmp_path):
+    path = tmp_path / "estimate.json"
+    code, out, err = adagp("estimate", "--preset", "tiny", "--batch", 4, "--variant", "max", "--json", path)
+    assert code == 0, err
+    found = json.loads(path.read_text())
+    phases = found["estimated"]
+    assert list(phases) == ["warmup", "bp", "gp"]
+    assert phases["bp"]["cycles"] > phases["gp"]["cycles"] > phases["gp"]["array_cycles"] > 0
+    for batch in phases.values():
+        assert f"{batch['cycles']:,}" in out and f"{batch['read_bytes']:,}" in out and batch["limited_by"] in out
+        assert sum(count for key, count in batch["moved"].items() if key.endswith(" read")) == batch["read_bytes"]
+    assert 1 < found["limit"] < 2 and 0 < found["speed_up"] < found["limit"]
+    assert f"{found['speed_up']:.3f} times as fast as the baseline" in out and f"at most {found['limit']:.3f}" in out
+
+
+def test_the_baseline_and_data_sets(adagp, tmp_path):
+    path = tmp_path / "estimate.json"
+    given_by_name = {
+        "shape": ("--shape", "1,28,28", "--classes", 10),
+        "data": ("--data", "fashion-mnist"),
+        "other": ("--data", "cifar10"),
+    }
+    for name, given in given_by_name.items():
+        code, out, err = adagp("estimate", "--model", "lenet", "--batch", 2, *given, "--json", tmp_path / name)
+        assert code == 0, err
+        assert "times as fast" not in out
+    shape, data, other = (json.loads((tmp_path / name).read_text()) for name in ("shape", "data", "other"))
+    assert shape == data != other and list(shape["estimated"]) == ["bp"]
+    assert not path.exists()
+
+
+def test_mistakes(adagp):
+    for given, message in (
+        (("--data", "mnist"), "data = 'mnist' must be one of digits"),
+        (("--data", "cifar10", "--shape", "3,8,8"), "says shape and classes"),
+        (("--against", "board"), "against = 'board' must be sim"),
+        (("--shape", "3"), "shape = '3' must be CHANNELS,HEIGHT,WIDTH"),
+    ):
+        code, _, err = adagp("estimate", *given)
+        assert code == 2 and message in err
+    code, _, err = adagp("train", "--device", "estimate")
+    assert code == 2 and "nothing trains on it: see `adagp estimate`" in err
+
+
+def test_against_the_simulated_rtl(adagp, tmp_path):
+    path = tmp_path / "estimate.json"
+    code, out, err = adagp("estimate", "--preset", "tiny", "--batch", 2, "--against", "sim", "--json", path)
+    assert code == 0, err
+    found = json.loads(path.read_text())
+    ours, theirs = found["estimated"]["bp"], found["simulated"]["bp"]
+    assert ours["write_bytes"] == theirs["write_bytes"] > 0
+    assert ours["cycles"] == pytest.approx(theirs["cycles"], rel=0.02)
+    assert f"{theirs['cycles']:,} cycles (error {100 * (ours['cycles'] / theirs['cycles'] - 1):+.2f} %)" in out
