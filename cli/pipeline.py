@@ -91,9 +91,9 @@ def draw(
     console = Console(highlight=False)
     for line in lines(timeline, console.width):
         console.print(line, soft_wrap=True)
-    held = " ".join(f"{one:g}" for one in data["memory"])
+    held = " ".join(f"{one:.4g}" for one in data["memory"])
     missed = " ".join(map(str, data["updates_missed"]))
-    print(f"{data['steps']:g} steps, {100 * data['idle_share']:.1f} % idle")
+    print(f"{data['steps']:.6g} steps, {100 * data['idle_share']:.1f} % idle")
     print(f"activations held by device, in micro-batches: {held}  updates missed by stage: {missed}")
     if files:
         from ..evaluation.report.pipelines import plot_schedules  # here, because matplotlib takes a while to import
@@ -146,8 +146,8 @@ def _table(rows: "list[Row]", title: str) -> Table:
     for column in ("BP", "GP", "GP, BP", "idle", "held", "missed", "ADA-GP", "formula", "as many GP"):
         table.add_column(column, justify="right")
     for row in rows:
-        held, missed = (f"{float(ends[0]):g}, {float(ends[-1]):g}" for ends in (row.memory, row.missed))
-        steps = (f"{float(steps):g}" for steps in (row.bp, row.gp, row.gp_bp))
+        held, missed = (f"{float(ends[0]):.4g}, {float(ends[-1]):.4g}" for ends in (row.memory, row.missed))
+        steps = (f"{float(steps):.4g}" for steps in (row.bp, row.gp, row.gp_bp))
         gains = (f"{float(gain):.3f}" for gain in (row.gain, row.gain_by_formula, row.gain_even))
         table.add_row(row.title, *steps, f"{100 * float(row.idle):.1f} %", held, missed, *gains)
     return table

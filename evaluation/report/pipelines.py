@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 from ...algorithm import paper_numbers as paper
 from ...host.pipelines.checking import check
@@ -18,7 +19,7 @@ from ...spec.phases import BP, GP, PHASE_TITLES
 from ..checkout import require_checkout
 from .reference import table
 
-__all__ = ["PATH", "main", "plot_schedules", "section"]
+__all__ = ["PATH", "document", "main", "plot_schedules", "section"]
 
 MODULE = "adagp.evaluation.report.pipelines"
 PATH = Path(__file__).parents[2] / "docs" / "pipelines.md"
@@ -90,9 +91,9 @@ def _draw(axis, timeline: Timeline) -> set[tuple[What, int]]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    held = ", ".join(f"{float(one):g}" for one in row.memory)
+    held = ", ".join(f"{float(one):.4g}" for one in row.memory)
     missed = ", ".join(map(str, row.missed)) if any(row.missed) else "none"
-    steps = (f"{float(one):g}" for one in (row.bp, row.gp, row.gp_bp))
+    steps = (f"{float(one):.4g}" for one in (row.bp, row.gp, row.gp_bp))
     printed = f"{paper.PIPELINE_SPEEDUP[row.name]:.3f}" if row.name in paper.PIPELINE_SPEEDUP else ""
     gains = (f"{float(one):.3f}" for one in (row.gain, row.gain_by_formula, row.gain_even))
     return row.title, *steps, f"{100 * float(row.idle):.1f} %", held, missed, *gains, printed
@@ -102,7 +103,7 @@ def section() -> str:
     """The section: a table for four devices and micro-batches, and what the paper's speed-ups imply."""
     mix = Mix(paper.EPOCHS, paper.WARMUP_EPOCHS, paper.PHASES)
     rows, _ = compare(DEVICES, MICRO_BATCHES, mix)
-    registers = [row for row in compare(DEVICES + 1, MICRO_BATCHES, mix)[0] if row.name == "stale-registers"]
+    registers, _ = compare(DEVICES + 1, MICRO_BATCHES, mix, names=("stale-registers",))
     titles = ("schedule", "BP", "GP", "GP, BP", "idle in BP", "held, by device", "missed, by stage",
               "ADA-GP, counted", "by formula", "as many GP as BP", "the paper")  # fmt: skip
     cells = [_cells(row) for row in rows]
@@ -118,7 +119,13 @@ def section() -> str:
         f" afterwards, have a share of {float(mix.share):.3f}. So the paper's figure assumes one GP batch for each BP"
         " batch from the first on, without warm-up; it doesn't say so."
     )
-    return f"{table(titles, cells)}\n\n{words}"
+    return f"{table(titles, cells)}\n\n{fill(words, 120)}"
+
+
+def document(text: str) -> str:
+    """The page with its section anew."""
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{section()}\n\n{END}{rest.split(END, 1)[1]}"
 
 
 def main() -> None:
@@ -127,10 +134,8 @@ def main() -> None:
         timelines = [timed(build(one, DEVICES, MICRO_BATCHES, batches)) for one in schedules]
         for timeline in timelines:
             check(timeline)
-        plot_schedules(timelines, PATH.parent / "images" / f"{name}.svg")
-    text = PATH.read_text()
-    before, rest = text.split(BEGIN)
-    PATH.write_text(f"{before}{BEGIN}\n\n{section()}\n\n{END}{rest.split(END, 1)[1]}")
+        plot_schedules(timelines, PATH.parent / "images" / f"{name}.png")
+    PATH.write_text(document(PATH.read_text()))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A comparison of all schedules on the same devices: steps, idle share, memory, staleness, ADA-GP's gain."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -44,11 +45,17 @@ class Row:
 
 
 def compare(
-    devices: int, micro_batches: int, mix: Mix, durations: Durations | None = None, chunks: int = CHUNKS
+    devices: int,
+    micro_batches: int,
+    mix: Mix,
+    durations: Durations | None = None,
+    chunks: int = CHUNKS,
+    names: Iterable[str] = tuple(SCHEDULES),
 ) -> tuple[list[Row], dict[str, str]]:
-    """A row for each schedule that fits the devices and micro-batches, and the reasons of those that don't."""
+    """A row for each named schedule that fits the devices and micro-batches, and the reasons of those that don't."""
     rows, reasons = [], {}
-    for name, kind in SCHEDULES.items():
+    for name in names:
+        kind = SCHEDULES[name]
         if reason := kind.rule(devices, micro_batches):
             reasons[name] = reason
             continue
