@@ -123,7 +123,7 @@ def bench_train(session: nox.Session) -> None:
 
 @nox.session
 def bench_numerics(session: nox.Session) -> None:
-    """int16 block floating point against fp32, five seeds: writes results/numerics.json, or numerics_graphs.json."""
+    """int16 block floating point against fp32, five seeds: writes results/numerics.json, _graphs or _control."""
     session.run("python", "-m", "adagp.evaluation.benches.numerics", *session.posargs)
 
 

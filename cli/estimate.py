@@ -74,9 +74,9 @@ def estimate(
 ) -> None:
     """Estimate a batch of each phase: cycles, share of the array's peak, DRAM bytes and energy, the busiest unit.
 
-    Commands run in time alone, without data: their descriptors and bytes are exact, and cycles are those of engines
-    that share the memory port. A design that predicts gradients is compared with the baseline by the paper's
-    schedule of 90 epochs. Parts on the host take no time here.
+    Commands run in time alone, without data: their descriptors and the bytes that they write are exact, and cycles are
+    those of engines that share the memory port. A design that predicts gradients is compared with the baseline by the
+    paper's schedule of 90 epochs. Parts on the host take no time here.
 
     Example: `adagp estimate --model vgg13 --data cifar10 --preset paper --variant max`
 
@@ -88,6 +88,8 @@ def estimate(
     from ..evaluation.instruments import estimates  # here, because torch takes seconds to import
 
     network, _ = options.build()
+    if against and len(network.compiled.graph.results) > 1:
+        raise SettingsError("against = 'sim' needs a network with one result, whose loss is known")
     with screen.status(f"estimating {len(network.program)} commands"):
         found = estimates.estimated(network, phases := estimates.phases_of(network))
         gain: dict[str, float] = {}
@@ -102,9 +104,11 @@ def estimate(
     if gain:
         print(
             f"90 epochs by the paper's schedule: {gain['speed_up']:.3f} times as fast as the baseline"
-            f" (at most {gain['limit']:.3f}, if predictions were free), with"
-            f" {100 * gain['dram_energy_saving']:.1f} % less DRAM energy"
+            f" (at most {gain['limit']:.3f}, if predictions were free), with {_saving(gain['dram_energy_saving'])}"
         )
+    islands = {stop.island.name for stop in network.compiled.stops if stop.island is not None}
+    if islands:
+        print(f"without the time of {len(islands)} parts on the host")
     measured: dict[str, Batch] = {}
     if against:
         measured = estimates.measured(network, options.module(), phases)
@@ -116,20 +120,25 @@ def estimate(
     }, json_path)  # fmt: skip
 
 
+def _saving(part: float) -> str:
+    return f"{100 * abs(part):.1f} % {'less' if part >= 0 else 'more'} DRAM energy"
+
+
 def _title(name: str) -> str:
     return PHASE_TITLES[PHASE_NAMES.index(name)]
 
 
 def _table(found: dict[str, "Batch"], config: "Config", title: str) -> Table:
-    table = Table("phase", title=title)
-    for column in ("cycles", "of peak", "bytes read", "written", "mJ"):
+    table = Table(title=title)
+    table.add_column("phase", no_wrap=True)
+    for column in ("cycles", "of peak", "MB read", "written", "mJ"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("limited by", no_wrap=True)
+    table.add_column("busiest unit")
     for name, batch in found.items():
         counts = batch.counters
         table.add_row(
             _title(name), f"{batch.cycles:,}", f"{100 * counts['macs'] / config.n_pes / batch.cycles:.1f} %",
-            f"{counts['read_bytes']:,}", f"{counts['write_bytes']:,}", f"{batch.millijoules:.4g}",
+            f"{counts['read_bytes'] / 1e6:.4g}", f"{counts['write_bytes'] / 1e6:.4g}", f"{batch.millijoules:.4g}",
             f"{batch.limited_by}, {100 * batch.busy[batch.limited_by] / batch.cycles:.1f} %",
         )  # fmt: skip
     return table

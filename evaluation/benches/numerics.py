@@ -1,8 +1,8 @@
 """int16 block floating point against fp32 PyTorch on equal terms: writes ``results/numerics.json``.
 
-With ``--graphs`` it is networks with branches and batch norm: writes ``results/numerics_graphs.json``. With
-``--control`` these networks run in fp32 only, from initial weights and from the same weights ``MOVED`` by less than
-int16 rounds them: how far runs part that hardly differ (``results/numerics_control.json``).
+With ``--graphs`` it is networks with branches and batch norm (``results/numerics_graphs.json``). With ``--control``
+these run in fp32 alone, from their weights and from weights ``MOVED`` a little: how far runs part that hardly differ.
+int16's noise is larger, as it rounds in every batch (``results/numerics_control.json``).
 
 Each pair of runs has the same initial weights, order of images, schedule and SGD. The learning rate is the one with
 which fp32 does best on validation images, other seeds than those of the comparison: test images choose nothing.
@@ -182,14 +182,16 @@ def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source
     """The result of one run: that in its work file if sources and settings are the same, else a new one."""
     path = WORK / f"{name}-{kind}-{settings.seed}-{settings.learning_rate}.json"
     known = {**settings.to_dict(), "data_dir": None, "data": digest(dataset), "torch": torch.__version__}
+    known |= {"moved": MOVED} if kind == "moved" else {}
     sources = training_sources() if kind == "int16" else model_sources()
     if path.exists():
         record = json.loads(path.read_text())
         if record["settings"] == known and record["sources"] == sources:
             return record
     began = time.perf_counter()
-    moved = MOVED if kind == "moved" else 0.0
-    result = run_integer(settings, dataset) if kind == "int16" else run_float(settings, dataset, moved)
+    result = (
+        run_integer(settings, dataset) if kind == "int16" else run_float(settings, dataset, known.get("moved", 0.0))
+    )
     seconds = round(time.perf_counter() - began, 1)
     images = {"train_images": len(dataset.train_y_N[: settings.train_images]), "test_images": len(dataset.test_y_N)}
     record = {"settings": known, "sources": sources, "commit": source, "seconds": seconds, **images, **result}
@@ -274,8 +276,7 @@ def main() -> None:
     if arguments.fresh:
         for path in WORK.glob("*.json"):
             path.unlink()
-    source = commit()
-    runs, tuning = {}, {}
+    source, runs, tuning = commit(), {}, {}
     cases = GRAPHS if arguments.graphs or arguments.control else CASES
     kinds = CONTROL if arguments.control else KINDS
     total = sum(len(case.rates) * len(TUNING_SEEDS) + len(SEEDS) * len(KINDS) for case in cases)

@@ -1,4 +1,4 @@
-"""Mapping of a command to tiles: of all legal cuts, the one that is fastest by the cost model."""
+"""Mapping of a command to tiles: of all legal cuts near the fastest by the cost model, the one of the fewest bytes."""
 
 import math
 from dataclasses import dataclass
@@ -43,11 +43,11 @@ class Mapping:
 
 
 def choose_mapping(command: Command, config: Config, name: str = "") -> Mapping:
-    """The legal mapping of a compute command to the core that executes it that moves the fewest bytes.
+    """Choose the legal mapping of a compute command to the core that executes it.
 
-    It is one of those that take ``SLACK`` more cycles than the fastest at most.
-
-    The command's own tile fields are ignored. Raises :class:`MappingError`, which calls the layer ``name``.
+    It is the one that moves the fewest bytes of those that take at most ``SLACK`` more cycles than the fastest; for
+    batch norm's commands, the fastest. The command's own tile fields are ignored. Raises :class:`MappingError`, which
+    calls the layer ``name``.
     """
     if command.opcode in NORMS:
         tile = norm_tile(command, config)

@@ -9,7 +9,7 @@ from ...rtl.norm.table_unit import OUT_PLANES
 from ...spec.config import Config
 from ...spec.dropout import BLOCK
 from ...spec.microcode.descriptors import NormTask, VectorMode
-from ...spec.norm import BACKWARD_ROW, FORWARD_ROW, GRADIENT_PLANES, planes
+from ...spec.norm import BACKWARD_ROW, FORWARD_ROW, GRADIENT_PLANES, SUM_DIGITS, planes
 from .clock import Clock, Process, Queue, Tokens
 
 __all__ = ["Compute", "Passes", "passes", "vector_cycles"]
@@ -73,7 +73,7 @@ def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
     for level in range(6):
         positions *= max(1, d.get(f"n{level}", 0))
     if mode == VectorMode.DIGITS:
-        return groups * d["n_b"] * (d["n_a"] + 1)
+        return groups * d["n_b"] * (d["n_a"] + (2 * SUM_DIGITS if d.get("last") else 1))  # the digits leave alone
     if mode == VectorMode.DOT:
         return groups * d["n_b"] * d["n_a"]
     if mode == VectorMode.SCALE:

@@ -38,15 +38,15 @@ class Drain:
                 yield tokens["acc_full"]
             yield TAKING_CYCLES
             begin = self._clock.now
-            length = d["n_out"] * d["n_in"] * (2 if d.get("idx") else 1)
+            length = waited = d["n_out"] * d["n_in"] * (2 if d.get("idx") else 1)
             extra = 0
             if d.get("vector") and not d.get("reorganise"):
                 arrived = yield self._vectors
-                length = max(length, arrived - begin)
+                waited = max(length, arrived - begin)
             elif d.get("reorganise") and not d.get("vector"):
                 extra = _sums(self._config, d)
-            last = begin + Hardware.READ_STAGES + length + extra
-            self.busy += last - begin
+            last = begin + Hardware.READ_STAGES + waited + extra
+            self.busy += Hardware.READ_STAGES + length + extra
             if summed:
                 tokens["acc_free"].give_at(last + 1)
             yield last + DONE_CYCLES + (SUM_END_CYCLES if extra else 0) - self._clock.now

@@ -7,7 +7,7 @@ from math import ceil
 
 from ...spec.phases import BP, GP
 from .checking import versions
-from .schedules import CHUNKS, build
+from .schedules import CHUNKS, SCHEDULES, build
 from .steps import BACKWARDS, Step, What
 from .timing import Durations, Timeline, timed
 
@@ -122,8 +122,9 @@ class StepCounter:
     chunks: int = CHUNKS
 
     def timeline(self, batches: Sequence[int]) -> Timeline:
-        schedule = build(self.name, self.devices, self.micro_batches, batches, self.chunks)
-        return timed(schedule, self.durations)
+        build(self.name, self.devices, self.micro_batches, chunks=self.chunks)  # checks them
+        made = SCHEDULES[self.name].make(self.devices, self.micro_batches, tuple(batches), self.chunks)
+        return timed(made, self.durations)
 
     def steps(self, *batches: int) -> Fraction:
         """Steps from the beginning of the first batch to the end of the last."""

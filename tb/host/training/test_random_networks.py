@@ -1,9 +1,9 @@
-"""Random networks of all operators: golden's batch deviates from PyTorch's in float64 by no more than rounding does.
+"""Random networks of all operators: golden's batch deviates from PyTorch's in float64 by a few times what noise does.
 
 PyTorch computes the batch again with noise of the size of rounding in all weights, values and gradients. The largest
-change of a tensor over some draws is the scale for the machine's deviation in that tensor. So a network that is
-sensitive, such as one with a batch norm of four values, has a wide bound, and all others a tight one. In none of the
-networks is a ReLU's operand so near 0, or are two of a max pool's so near each other, that rounding decides.
+change of a tensor over some draws is the scale for the machine's deviation in that tensor: eight times it is the bound.
+So a network that is sensitive, such as one with a batch norm of four values, has a wide bound, and all others a tight
+one. Where rounding decides a ReLU or a maximum, the noise decides it too.
 """
 
 from functools import cache
