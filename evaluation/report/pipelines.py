@@ -93,10 +93,10 @@ def _draw(axis, timeline: Timeline) -> set[tuple[What, int]]:
 def _cells(row: Row) -> tuple[str, ...]:
     held = ", ".join(f"{float(one):.4g}" for one in row.memory)
     missed = ", ".join(map(str, row.missed)) if any(row.missed) else "none"
-    steps = (f"{float(one):.4g}" for one in (row.bp, row.gp, row.gp_bp))
+    steps = " / ".join(f"{float(one):.4g}" for one in (row.bp, row.gp, row.gp_bp))
     printed = f"{paper.PIPELINE_SPEEDUP[row.name]:.3f}" if row.name in paper.PIPELINE_SPEEDUP else ""
     gains = (f"{float(one):.3f}" for one in (row.gain, row.gain_by_formula, row.gain_even))
-    return row.title, *steps, f"{100 * float(row.idle):.1f} %", held, missed, *gains, printed
+    return row.title, steps, f"{100 * float(row.idle):.1f} %", held, missed, *gains, printed
 
 
 def section() -> str:
@@ -104,7 +104,7 @@ def section() -> str:
     mix = Mix(paper.EPOCHS, paper.WARMUP_EPOCHS, paper.PHASES)
     rows, _ = compare(DEVICES, MICRO_BATCHES, mix)
     registers, _ = compare(DEVICES + 1, MICRO_BATCHES, mix, names=("stale-registers",))
-    titles = ("schedule", "BP", "GP", "GP, BP", "idle in BP", "held, by device", "missed, by stage",
+    titles = ("schedule", "BP / GP / GP, BP", "idle in BP", "held, by device", "missed, by stage",
               "ADA-GP, counted", "by formula", "as many GP as BP", "the paper")  # fmt: skip
     cells = [_cells(row) for row in rows]
     cells += [(f"{one[0]}, {DEVICES + 1} devices", *one[1:]) for one in map(_cells, registers)]

@@ -138,3 +138,13 @@ def test_batches_follow_the_schedule():
     assert (position.epoch, position.batch, position.gp, position.left) == (3, 0, True, 1)
     device.reset_counters()
     assert device.counters(BP) == dict.fromkeys((name for name, _ in COUNTERS), 0)
+
+
+def test_the_busiest_unit_is_the_one_that_works():
+    """An average over a whole image is the pool unit's work; the drain waits for it."""
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 1), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(4, 3)
+    )
+    (batch,) = estimated(Network(module, (1, 16, 16), 2, preset("tiny")), (BP,)).values()
+    assert batch.limited_by == "pool and norm units"
+    assert batch.busy["drain"] < 0.1 * batch.busy["pool and norm units"] < batch.cycles
