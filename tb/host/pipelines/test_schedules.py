@@ -60,6 +60,9 @@ def test_memory(d, m):
     assert memory(timed(build("zb-h1", d, m))) == [min(d, m)] * d
     assert memory(timed(build("stale-1f1b", d, m, (BP,) * 4))) == [d - device for device in range(d)]
     assert memory(timed(build("1f1b", d, m, (GP, GP)))) == [1] * d
+    if m % d == 0:  # with two chunks a device, in halves of a micro-batch's activations
+        ahead = [2 * (d - device - 1) + d + 1 for device in range(d)]
+        assert memory(timed(build("interleaved", d, m))) == [Fraction(min(chunks, 2 * m), 2) for chunks in ahead]
     if m >= d:
         assert memory(timed(build("chimera", d, d)))[0] == d / 2 + 1
 
