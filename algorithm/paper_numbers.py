@@ -16,11 +16,11 @@ PHASES = ((4, 4, 1), (4, 3, 1), (4, 2, 1), (1, 1, 1))
 SPEEDUP = 1.47
 """Mean over networks and data sets (abstract)."""
 PIPELINE_STEPS = {"gpipe": (21, 25), "1f1b": (21, 25), "chimera": (16, 20)}
-"""Of a BP batch, and of a GP and a BP batch, with four devices and micro-batches (sections 6.5.1 to 6.5.3)."""
+"""Steps of a BP batch, and of a GP and a BP batch: four devices and micro-batches (sections 6.5.1 to 6.5.3)."""
 PIPELINE_SPEEDUP = {"gpipe": 1.654, "1f1b": 1.654, "chimera": 1.575}
 """Means over networks (figure 20)."""
 PIPELINE_MOST_SPEEDUP = {"gpipe": 1.68, "1f1b": 1.68, "chimera": 1.6}
-"""Of the best network (same sections)."""
+"""Speed-ups of the best network (same sections)."""
 DRAM_ENERGY_SAVING = 0.34
 """Mean, of memory accesses (section 6.6.2)."""
 LR, PREDICTOR_LR = 1e-3, 1e-4

@@ -26,7 +26,7 @@ PATH = Path(__file__).parents[2] / "docs" / "pipelines.md"
 """The committed copy."""
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
 DEVICES = MICRO_BATCHES = 4
-"""Of the paper's figures, and so of the page's."""
+"""Sizes of the paper's figures, and so of the page's."""
 IMAGES = {
     "pipelines_flushed": (("gpipe", "1f1b", "chimera"), (BP, GP, BP)),
     "pipelines_split": (("interleaved", "zb-h1"), (BP, GP, BP)),

@@ -14,7 +14,7 @@ Process = Generator[Any, Any, Any]
 
 
 class Clock:
-    """What happens next; ``now`` is the present cycle."""
+    """The events to come; ``now`` is the present cycle."""
 
     def __init__(self) -> None:
         self.now = 0

@@ -26,7 +26,7 @@ ANSWER_CYCLES = 8
 
 @dataclass
 class Moves:
-    """Where a core's descriptors move bytes to: the port, the predictor memory at ``window``, and the table of bytes.
+    """The ways of a core's bytes: the port, the predictor memory at ``window``, and the table of bytes.
 
     ``narrow``: operands of the core's own port in one of the memory's.
     """

@@ -193,7 +193,7 @@ class Machine:
 
 
 class _Host:
-    """What fetch waits for at HOST: to be resumed."""
+    """Fetch's wait at HOST, until it is resumed."""
 
     def take(self, process: Process) -> None:
         """Wait."""

@@ -22,7 +22,7 @@ Table = Counter[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a descriptor moves: contiguous segments, the port's bursts and beats, granules of the DRAM part, bytes.
+    """A descriptor's traffic: contiguous segments, the port's bursts and beats, granules of the DRAM part, bytes.
 
     A burst stays within its aligned block of ``Config.max_burst_beats``; a beat or granule that it touches counts
     whole, once a segment.
@@ -69,7 +69,7 @@ def _counted(
 
 
 class Places:
-    """Where a command's operands lie, to tell whose bytes a descriptor moves."""
+    """The places of a command's operands, which tell whose bytes a descriptor moves."""
 
     def __init__(self, command: Command, config: Config, a_base: int):
         found = operands(command, config, a_base)
