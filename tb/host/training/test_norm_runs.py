@@ -154,16 +154,25 @@ def test_training_follows_torch():
     assert {name for name in before if not np.array_equal(before[name], after[name])} <= {"exponents"}
 
 
-def test_calibrated_gradients_are_those_of_torch():
-    """One batch, whose weights' steps are its gradients; results near 0 may be on the other side of a ReLU."""
-    rate = 2.0**-6
-    module, network = made()
+def calibrated(network, module, rate):
+    """Train the batch that calibrates, whose weights' steps are its gradients, and let PyTorch find these too.
+
+    Returns the device, and the module's state before.
+    """
     device = loaded(network, module)
     network.set_hyper(device, rate, 0.0, 0.0)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     train(network, device, 0, calibrate=True)
     images, labels = map(torch.from_numpy, drawn(0))
     functional.cross_entropy(module(images), labels).backward()
+    return device, before
+
+
+def test_calibrated_gradients_are_those_of_torch():
+    """One batch, whose weights' steps are its gradients; results near 0 may be on the other side of a ReLU."""
+    rate = 2.0**-6
+    module, network = made()
+    device, before = calibrated(network, module, rate)
     after, checked, errors, norms = network.state_dict(device), 0, 0.0, 0.0
     for name, parameter in module.named_parameters():
         moved, norm = (before[name] - after[name]) / rate, float(parameter.grad.norm())
@@ -180,12 +189,7 @@ def test_norms_have_read_a_part_when_calibration_joins_a_larger_one():
     rate, module = 2.0**-6, Reread()
     module, network = made(module=module)
     assert not network.islands and [len(stop.normed) for stop in network.compiled.calibrating_stops][:3] == [0, 1, 2]
-    device = loaded(network, module)
-    network.set_hyper(device, rate, 0.0, 0.0)
-    before = {name: value.clone() for name, value in module.state_dict().items()}
-    train(network, device, 0, calibrate=True)
-    images, labels = map(torch.from_numpy, drawn(0))
-    functional.cross_entropy(module(images), labels).backward()
+    device, before = calibrated(network, module, rate)
     assert steps_are_gradients(module, before, network.state_dict(device), rate) > 6
 
 
