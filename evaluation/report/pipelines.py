@@ -117,7 +117,9 @@ def section() -> str:
         f" of GP batches of {share:.3f}, and steps that are {100 * longer:.1f} % longer with ADA-GP. Its phases of"
         f" {paper.EPOCHS} epochs, with {paper.WARMUP_EPOCHS} of warm-up and runs of four, three and two GP batches"
         f" afterwards, have a share of {float(mix.share):.3f}. One GP batch for each BP batch from the first on,"
-        " without warm-up, would have 0.5; the paper's maxima, 1.68 and 1.6, are of exactly that. It doesn't say so."
+        " without warm-up, would have 0.5; the paper's maxima,"
+        f" {' and '.join(f'{paper.PIPELINE_MOST_SPEEDUP[name]:g}' for name in ('gpipe', 'chimera'))}, are of exactly"
+        " that. It doesn't say so."
     )
     return f"{table(titles, cells)}\n\n{fill(words, 120)}"
 
