@@ -23,7 +23,10 @@ PACKAGES = (
 
 
 def commit() -> str:
-    """Commit of the sources that run, ``-dirty`` after it if files differ from it; "unknown" outside a checkout."""
+    """Commit of the sources that run, ``-dirty`` after it if files differ from it; "unknown" outside a checkout.
+
+    Results don't count: a command that writes them row by row runs the same sources for each row.
+    """
     root = Path(__file__).resolve().parents[1]
 
     def git(*arguments):
@@ -33,7 +36,7 @@ def commit() -> str:
     try:
         if git("rev-parse", "--show-toplevel") != str(root):  # an installed package may lie within another checkout
             return "unknown"
-        head, changes = git("rev-parse", "HEAD"), git("status", "--porcelain")
+        head, changes = git("rev-parse", "HEAD"), git("status", "--porcelain", "--", ".", ":(exclude)results")
     except FileNotFoundError:
         return "unknown"
     if head is None or changes is None:

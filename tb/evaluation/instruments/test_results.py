@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,26 @@ def test_provenance_of_the_library_names_no_hardware():
 
 def test_commit_is_that_of_the_checkout():
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", origins.commit())
+
+
+def test_a_commit_is_dirty_once_sources_differ(tmp_path, monkeypatch):
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True)
+
+    source, result = tmp_path / "gen" / "provenance.py", tmp_path / "results" / "train.json"
+    for file in (source, result):
+        file.parent.mkdir()
+        file.write_text("first\n")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "first")):
+        git(*words)
+    monkeypatch.setattr(origins, "__file__", str(source))
+    clean = origins.commit()
+    assert re.fullmatch("[0-9a-f]{40}", clean)
+    result.write_text("second\n")
+    (result.parent / "new.json").write_text("{}\n")
+    assert origins.commit() == clean
+    source.write_text("second\n")
+    assert origins.commit() == clean + "-dirty"
 
 
 def test_commit_without_git(monkeypatch):
