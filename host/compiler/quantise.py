@@ -7,12 +7,18 @@ import numpy as np
 from ...spec.numerics import BOUND_BITS, EXP_MAX, EXP_MIN, HEADROOM_BITS, operand_max
 
 __all__ = [
-    "bound_of", "constant", "dequantise", "exponent_for", "join_master", "master_exponent", "operand_type", "quantise",
-    "split_master",
+    "FIRST_MOMENTUM", "bound_of", "constant", "dequantise", "exponent_for", "join_master", "master_exponent",
+    "operand_type", "quantise", "split_master",
 ]  # fmt: skip
 
 LOW_BITS = 16
 """Bits by which a master weight is finer than its operand copy."""
+FIRST_MOMENTUM = -32
+"""The exponent of zero momentum before a gradient is known.
+
+The batch that calibrates takes the gradient's if that is larger, and it nearly always is. Where it has no gradient, as
+in a residual branch that begins at zero, the next batches start from here, and each can go up by some bits only.
+"""
 
 
 def operand_type(width: int) -> np.dtype:
@@ -23,12 +29,14 @@ def operand_type(width: int) -> np.dtype:
 def exponent_for(largest: float, width: int, headroom: int = 0) -> int:
     """The exponent at which magnitudes up to ``largest`` use ``width - 1 - headroom`` bits.
 
-    It is at least EXP_MIN, and 0 for all zeros. Raises ValueError for a magnitude that is infinite or needs more than
+    It is at least EXP_MIN. All zeros are taken for magnitudes below 1, which later values may have.
+
+    Raises ValueError for a magnitude that is infinite or needs more than
     EXP_MAX.
     """
     if not math.isfinite(largest):
         raise ValueError(f"a tensor's largest magnitude must be finite, not {largest!r}")
-    exponent = math.frexp(largest)[1] + headroom - (width - 1) if largest else 0
+    exponent = math.frexp(largest)[1] + headroom - (width - 1)
     if exponent > EXP_MAX:
         raise ValueError(f"a magnitude of {largest!r} needs the exponent {exponent}, above {EXP_MAX}")
     return max(EXP_MIN, exponent)

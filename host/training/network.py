@@ -7,7 +7,6 @@ from dataclasses import astuple
 import numpy as np
 
 from ...spec.config import Config
-from ...spec.numerics import EXP_MIN
 from ...spec.phases import EVALUATION
 from ...spec.registers import Status
 from ..compiler.compiler import Compiled, compile_network
@@ -15,7 +14,7 @@ from ..compiler.front_end import graph_of
 from ..compiler.ir import HYPER
 from ..compiler.lowering import Kind, Layer
 from ..compiler.predictor_steps import ADAM_HYPER, BETAS
-from ..compiler.quantise import constant, join_master, master_exponent, split_master
+from ..compiler.quantise import FIRST_MOMENTUM, constant, join_master, master_exponent, split_master
 from ..compiler.tensors import INPUT, Tensor, layer_tensor
 from ..compiler.values import Input, inputs_of
 from ..devices.device import Device, DeviceError
@@ -149,7 +148,7 @@ class Network:
             for part in ("momentum", "weight_gradient"):  # the gradient of an absent bias stays zero
                 zero_tensor(device, self._tensor(layer, part))
             device.set_exponents(self._tensor(layer, "weight").number, exponent, exponent)
-            device.set_exponents(self._tensor(layer, "momentum").number, EXP_MIN, EXP_MIN)
+            device.set_exponents(self._tensor(layer, "momentum").number, FIRST_MOMENTUM, FIRST_MOMENTUM)
         for layer in self.normed:
             write_tensor(device, self._tensor(layer, "statistics"), to_statistics(layer, state))
         self.islands.state.load(state)

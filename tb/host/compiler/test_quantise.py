@@ -8,7 +8,7 @@ SEED = 3
 
 
 def test_quantisation_by_hand():
-    assert exponent_for(1.0, 16) == -14 and exponent_for(0.99, 16) == -15 and exponent_for(0.0, 16) == 0
+    assert exponent_for(1.0, 16) == -14 and exponent_for(0.99, 16) == -15 and exponent_for(0.0, 16) == -15
     assert exponent_for(0.99, 16, headroom=1) == -14 and exponent_for(1e-300, 16) == -128
     assert quantise(np.array([0.5, 1.5, 2.5, -2.5, 1e9, -1e9]), 0, 16).tolist() == [0, 2, 2, -2, 32767, -32767]
     assert quantise(np.array([300.0]), 0, 8).tolist() == [127]

@@ -193,6 +193,23 @@ def test_norms_have_read_a_part_when_calibration_joins_a_larger_one():
     assert steps_are_gradients(module, before, network.state_dict(device), rate) > 6
 
 
+def test_a_branch_that_begins_at_zero_is_trained_from_the_fourth_batch():
+    """The batch that calibrates has no gradients for it; the next ones still raise its momenta's exponents."""
+    module, network = made()
+    nn.init.zeros_(module.norm2.weight)
+    device = loaded(network, module)
+    network.set_hyper(device, HYPER["lr"], HYPER["momentum"], 0.0)  # decay alone would set the exponents
+    cut, states = [], []
+    for number in range(7):
+        train(network, device, number, calibrate=number == 0)
+        cut.append(device.counters(WARMUP)["saturations"])
+        states.append(network.state_dict(device))
+    steps = [float((states[end]["second.weight"] - states[end - 3]["second.weight"]).norm()) for end in (3, 6)]
+    print(cut, steps)
+    assert 4 * steps[0] < steps[1]
+    assert cut[0] == 0 and cut[3] > 100 and cut[6] - cut[3] < 10
+
+
 def test_gamma_and_beta_stay_in_gp_batches_and_statistics_move():
     config = replace(TINY, variant="max")
     module, network = made(config, source="predicted")
