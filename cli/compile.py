@@ -79,7 +79,7 @@ def compile_network(
     of_device = share(found)
     if strict:
         refuse_host(of_device)
-    Console().print(_table(found, f"{options.model}, batch {options.batch}, {options.preset} {options.variant}"))
+    Console().print(_table(found, options.title))
     if of_device.host_operators:
         print(of_device)
         print("\n".join(f"  {line}" for line in host_reasons(built.compiled.graph.islands)))

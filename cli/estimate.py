@@ -97,8 +97,7 @@ def estimate(
             base, _ = replace(options, variant="baseline").build()
             baseline = estimates.estimated(base, (BP, EVALUATION))
             gain = estimates.speed_up(baseline, found, options.variant, network.config.n_pes)
-    title = f"{options.model}, batch {options.batch}, {options.preset} {options.variant}"
-    Console().print(_table(found, network.config, title))
+    Console().print(_table(found, network.config, options.title))
     for name, batch in found.items():
         print(f"{_title(name)}: {_bytes(batch)}")
     if gain:

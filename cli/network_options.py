@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..host.training.settings import SettingsError, TrainSettings
-from .options import PresetOption, SourceOption, SwitchesOption, VariantOption
+from .options import DataflowOption, PresetOption, SourceOption, SwitchesOption, VariantOption
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,6 +29,7 @@ class NetworkOptions:
     preset: PresetOption = "ecp5"
     variant: VariantOption = "baseline"
     switches: SwitchesOption = ""
+    dataflow: DataflowOption = "free"
     gradient_source: SourceOption = "predicted"
 
     def build(self, seed: int = 0) -> tuple["Network", dict]:
@@ -40,7 +41,9 @@ class NetworkOptions:
         from ..host.training.network import Network  # here, because torch takes seconds to import
 
         source = settings.gradient_source if settings.predicts else None
-        network = Network(module, self.image, settings.batch, settings.config, source=source)
+        network = Network(
+            module, self.image, settings.batch, settings.config, source=source, dataflow=settings.dataflow
+        )
         if len(network.compiled.graph.results) == 1 and network.n_outputs != self.classes:
             raise SettingsError(f"{self.model} has {network.n_outputs} outputs, --classes says {self.classes}")
         return network, module.state_dict()
@@ -52,10 +55,16 @@ class NetworkOptions:
 
         return build_model(settings.model, self.image, self.classes, settings.seed)
 
+    @property
+    def title(self) -> str:
+        """The network, its batch and its accelerator in a line."""
+        kept = "" if self.dataflow == "free" else f", dataflow {self.dataflow}"
+        return f"{self.model}, batch {self.batch}, {self.preset} {self.variant}{kept}"
+
     def _settings(self, seed: int) -> TrainSettings:
         return TrainSettings(
             model=self.model, batch=self.batch, preset=self.preset, variant=self.variant,
-            switches=self.switches, gradient_source=self.gradient_source, seed=seed,
+            switches=self.switches, dataflow=self.dataflow, gradient_source=self.gradient_source, seed=seed,
         )  # fmt: skip
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..gen.files import write_atomically
+from ..host.compiler.dataflow import DATAFLOWS
 from ..host.console import screen, writable
 from ..host.training.settings import VARIANTS, SettingsError
 from ..spec.config import SWITCHES
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from ..host.devices.board import Port
 
 __all__ = [
-    "NO_LINE", "DeviceOption", "JsonOption", "LineOptions", "PresetOption", "RunArgument", "SourceOption",
-    "StrictOption", "SwitchesOption", "VariantOption", "refuse_host", "summarise", "told", "transfer_shown",
-    "written_file",
+    "NO_LINE", "DataflowOption", "DeviceOption", "JsonOption", "LineOptions", "PresetOption", "RunArgument",
+    "SourceOption", "StrictOption", "SwitchesOption", "VariantOption", "refuse_host", "summarise", "told",
+    "transfer_shown", "written_file",
 ]  # fmt: skip
 
 
@@ -51,6 +52,14 @@ SwitchesOption = Annotated[
         "--switches",
         help=f"Hardware that a preset leaves out, for further operators: {', '.join(SWITCHES)}, several with commas"
         " between them, or `all`.",
+    ),
+]
+DataflowOption = Annotated[
+    str,
+    typer.Option(
+        help=f"Operand that stays in the array: {', '.join(DATAFLOWS)}. `ws`: weights, in weight gradients the errors;"
+        " `is`: activations, in the backward pass of data the errors; `free`: for each command the faster one. Results"
+        " are the same."
     ),
 ]
 SourceOption = Annotated[

@@ -18,6 +18,7 @@ from ..host.training.settings import SCHEDULES, SettingsError, TrainSettings
 from .option_groups import grouped
 from .options import (
     NO_LINE,
+    DataflowOption,
     DeviceOption,
     JsonOption,
     LineOptions,
@@ -67,6 +68,8 @@ def _name(settings: TrainSettings, device: str) -> str:
         parts += [settings.variant, settings.gradient_source]
     if settings.switches:
         parts.append(settings.switches.replace(",", "+"))
+    if settings.dataflow != DEFAULTS.dataflow:
+        parts.append(settings.dataflow)
     return "-".join(map(str, parts))
 
 
@@ -97,6 +100,7 @@ def train(
     test_images: Annotated[int | None, typer.Option(help="Use only the first so many test images.")] = None,
     variant: VariantOption = DEFAULTS.variant,
     switches: SwitchesOption = DEFAULTS.switches,
+    dataflow: DataflowOption = DEFAULTS.dataflow,
     gradient_source: SourceOption = DEFAULTS.gradient_source,
     warmup_epochs: Annotated[int, typer.Option(help="Epochs before the first GP batch.")] = DEFAULTS.warmup_epochs,
     phases: Annotated[
@@ -164,10 +168,10 @@ def train(
         model=model, data=data, data_dir=str(data_dir) if data_dir else None, preset=preset_name, epochs=epochs,
         batch=batch, learning_rate=learning_rate, schedule=schedule, momentum=momentum, weight_decay=weight_decay,
         seed=seed, train_images=train_images, test_images=test_images, variant=variant,
-        switches=switches, gradient_source=gradient_source, warmup_epochs=warmup_epochs, phases=phases,
-        predictor_rate=predictor_rate,
-        predictor_milestones=predictor_milestones, predictor_gamma=predictor_gamma, plateau_factor=plateau_factor,
-        plateau_patience=plateau_patience, validation_fraction=validation_fraction, gate=gate,
+        switches=switches, dataflow=dataflow, gradient_source=gradient_source, warmup_epochs=warmup_epochs,
+        phases=phases, predictor_rate=predictor_rate, predictor_milestones=predictor_milestones,
+        predictor_gamma=predictor_gamma, plateau_factor=plateau_factor, plateau_patience=plateau_patience,
+        validation_fraction=validation_fraction, gate=gate,
     )  # fmt: skip
     if settings.unused:
         parts = [
@@ -234,8 +238,8 @@ def _run(
     if tensorboard:
         events_writer()  # raises SettingsError before the work if its package is missing
     goes_on = folder.has_checkpoint() and not fresh
-    if goes_on and folder.settings != settings.to_dict():
-        raise RunError(f"{folder.path} holds a run with other settings: give another --output, or --fresh")
+    if goes_on and (differing := settings.differing(folder.settings)):
+        raise RunError(f"{folder.path} holds a run with {differing}: give another --output, or --fresh")
     with open_session(settings, device, trace=trace, folder=folder, port=port, progress=transfer_shown()) as session:
         shared = share(costs(session.network.compiled, session.network.islands.state.state_dict()))
         if strict:

@@ -12,7 +12,8 @@
    gradients, the predictor (``predictor.py``, ``predictor_steps.py``, ``window_sums.py``, ``filter_split.py``) and what
    replaces it (``substitutes.py``);
 5. memory plan (``memory_plan.py``, with ``lifetimes.py``): tensors and programs get addresses;
-6. mapping (``mapping.py``, with ``occupancy.py`` and ``cost_model.py``): each step gets the fastest tiles that fit;
+6. mapping (``mapping.py``, with ``occupancy.py``, ``cost_model.py`` and ``dataflow.py``): each step gets the fastest
+   tiles that fit, or those of them that move fewer bytes;
 7. dependencies (``dependencies.py``): each command gets the waits for earlier ones;
 8. program (``compiler.py``, which runs stages 4 to 7): commands as they lie in memory.
 

@@ -85,12 +85,13 @@ class Compiled:
 
 
 def compile_network(
-    network: Graph | Sequence[Layer], batch: int, config: Config, ring_entries: int = 1, source: str | None = None
-) -> Compiled:
+    network: Graph | Sequence[Layer], batch: int, config: Config, ring_entries: int = 1, source: str | None = None,
+    dataflow: str = "free",
+) -> Compiled:  # fmt: skip
     """Plan memory and write the program; raises LoweringError, MappingError, PlanError.
 
     ``network``: a graph, or layers one after the other. ``source`` of gradients in phase GP (see spec/schedule.py);
-    None: there is no such phase.
+    None: there is no such phase. ``dataflow``: the operand that GEMMs keep in the array (see dataflow.py).
     """
     graph = as_graph(network, batch)
     layers = graph.layers
@@ -126,7 +127,7 @@ def compile_network(
     tensors = {tensor.name: replace(tensor, address=_address(tensor, plan, within)) for _, tensor in declared}
 
     def program(name):
-        lines = [Line(header(config)), *(_line(step, graph, batch, config, tensors) for step in steps[name])]
+        lines = [Line(header(config)), *(_line(step, graph, batch, config, tensors, dataflow) for step in steps[name])]
         written = Program(with_waits(lines, config), plan[name].address)
         _check_length(len(written))
         assert len(written.bytes()) <= plan[name].n_bytes, f"{name}: more lines than there is room for"
@@ -213,7 +214,9 @@ def _entry_bytes(tensor: Tensor) -> int:
     return -(-tensor.n_bytes // BLOCK_BYTES) * BLOCK_BYTES
 
 
-def _line(step: Step, graph: Graph, batch: int, config: Config, tensors: dict[str, Tensor]) -> Line:
+def _line(
+    step: Step, graph: Graph, batch: int, config: Config, tensors: dict[str, Tensor], dataflow: str
+) -> Line:  # fmt: skip
     """The step as a command: shapes, tile, addresses and numbers filled in."""
     layers = graph.layers
     fields = {"phase_mask": int(step.phases), "layer": step.layer, **step.fields}
@@ -233,7 +236,7 @@ def _line(step: Step, graph: Graph, batch: int, config: Config, tensors: dict[st
     name = step.name or layers[step.layer].name
     if step.opcode not in (Opcode.UPDATE, Opcode.ADAM):
         fields |= step.shape if step.shape is not None else {"n": batch, **layers[step.layer].geometry()}
-        fields |= choose_mapping(Command(step.opcode, fields), config, name).fields()
+        fields |= choose_mapping(Command(step.opcode, fields), config, name, dataflow).fields()
     return Line(Command(step.opcode, fields), name, apart=step.group is not None)
 
 

@@ -11,6 +11,7 @@ from ...spec.config import Config
 from ...spec.numerics import TENSOR_BYTES
 from ...spec.opcodes import AVERAGES, MAXIMA, NORMS
 from .cost_model import Tiling
+from .dataflow import swaps
 from .norm_tiling import norm_cycles, norm_tile
 from .occupancy import LIMITS, Shape, limits, occupancy
 
@@ -42,11 +43,12 @@ class Mapping:
         return {name: getattr(self, name) for name in ("swap", "out_outer", "nb", "yb", "cb", "qb")}
 
 
-def choose_mapping(command: Command, config: Config, name: str = "") -> Mapping:
+def choose_mapping(command: Command, config: Config, name: str = "", dataflow: str = "free") -> Mapping:
     """Choose the legal mapping of a compute command to the core that executes it.
 
     It is the one that moves the fewest bytes of those that take at most ``SLACK`` more cycles than the fastest; for
-    batch norm's commands, the fastest. The command's own tile fields are ignored. Raises :class:`MappingError`, which
+    batch norm's commands, the fastest. The ``dataflow`` says which operand a GEMM keeps (see
+    :mod:`adagp.host.compiler.dataflow`). The command's own tile fields are ignored. Raises :class:`MappingError`, which
     calls the layer ``name``.
     """
     if command.opcode in NORMS:
@@ -56,9 +58,12 @@ def choose_mapping(command: Command, config: Config, name: str = "") -> Mapping:
         n, y, c = tile
         return Mapping(0, 0, n, y, c, c, norm_cycles(command, config, n, y, c))
     own = config.predictor_core if command.predictor and config.n_cores > 1 else config
-    result = _search(Shape.of(command), own)
+    shape, allowed = Shape.of(command), swaps(dataflow)
+    result = _search(shape, own, allowed)
     if isinstance(result, str):
-        raise MappingError(f"{name or f'layer {command.layer}'} {command.opcode.name.lower()}: {result}")
+        fits = allowed != swaps("free") and isinstance(_search(shape, own, swaps("free")), Mapping)
+        cause = f", with dataflow = {dataflow!r}; with 'free' a tile fits" if fits else ""
+        raise MappingError(f"{name or f'layer {command.layer}'} {command.opcode.name.lower()}: {result}{cause}")
     return result
 
 
@@ -71,14 +76,14 @@ def tile_bound(command: Command, config: Config) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _search(shape: Shape, config: Config) -> Mapping | str:
-    """The best mapping on a core, or the reason why there is none."""
+def _search(shape: Shape, config: Config, allowed: tuple[int, ...]) -> Mapping | str:
+    """The best mapping on a core with one of the ``allowed`` values of swap, or the reason why there is none."""
     if refusal := _too_large(shape, config):
         return refusal
-    swaps = (0,) if shape.pool else (0, 1)
+    allowed = (0,) if shape.pool else allowed
     orders = (0,) if shape.pool and not shape.depthwise else (0, 1)
     found: list[tuple[float, float, Mapping]] = []  # with the beats of the memory port
-    for swap in swaps:
+    for swap in allowed:
         n, y, i, o = _candidates(shape, config, swap)
         if not n.size:
             continue
@@ -90,7 +95,7 @@ def _search(shape: Shape, config: Config) -> Mapping | str:
                 tile = (int(n[at]), int(y[at]), int(channels[0]), int(channels[1]))
                 found.append((float(beats[at]), float(cycles[at]), Mapping(swap, out_outer, *tile, float(cycles[at]))))
     if not found:
-        return _why_none(shape, config)
+        return _why_none(shape, config, allowed)
     fastest = min(cycles for _, cycles, _ in found)
     *_, best = min((each for each in found if each[1] <= (1 + SLACK) * fastest), key=lambda each: each[:2])
     return best
@@ -144,9 +149,9 @@ def _sizes(size: int, *granules: int) -> list[int]:
     return sorted(cuts | rounded)
 
 
-def _why_none(shape, config):
+def _why_none(shape, config, allowed):
     """The limit that the smallest tile exceeds, as a message."""
-    smallest = [occupancy(shape, config, 1, 1, 1, 1, swap) for swap in (0, 1)]
+    smallest = [occupancy(shape, config, 1, 1, 1, 1, swap) for swap in allowed]
     for name, available, *used in zip(LIMITS, limits(shape, config), *smallest, strict=True):
         if min(used) > available:
             return f"one row of one channel takes {min(used)} of the {name}, which holds {available}"

@@ -44,6 +44,7 @@ class Network:
     input_max: largest magnitude an argument given by its shape may have; decides the exponent
     ring_entries: batches of input that memory has room for
     source: name of the source of gradients in phase GP (see settings); None: there is no such phase
+    dataflow: the operand that GEMMs keep in the array (see host/compiler/dataflow.py)
 
     Attributes
     ----------
@@ -60,14 +61,14 @@ class Network:
 
     def __init__(
         self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, *, input_max: float = 1.0,
-        ring_entries: int = 1, source: str | None = None,
+        ring_entries: int = 1, source: str | None = None, dataflow: str = "free",
     ):  # fmt: skip
         self.inputs, self.batch = inputs_of(inputs, input_max), batch
         self.config, self.ring_entries = config, ring_entries
         exponents = [input_exponent(each, config.operand_width) for each in self.inputs]
         graph = graph_of(module, self.inputs, batch, config)
         self._input_exponents = dict(zip(graph.inputs, exponents, strict=True))
-        self.compiled: Compiled = compile_network(graph, batch, config, ring_entries, source)
+        self.compiled: Compiled = compile_network(graph, batch, config, ring_entries, source, dataflow)
         self.gradient_state: GradientState = gradient_state(self.compiled)
         self._names = canonical_names(module, graph)
         on_device = {name for layer in self.weighted for name in (*layer.parameters, *layer.buffers[:2])}

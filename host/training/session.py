@@ -114,7 +114,9 @@ def open_session(
     ring, source = 1, None
     if settings.predicts:
         ring, source = 1 + max(entry.gp for entry in parse_phases(settings.phases)), settings.gradient_source
-    network = Network(model, dataset.shape, settings.batch, config, ring_entries=ring, source=source)
+    network = Network(
+        model, dataset.shape, settings.batch, config, ring_entries=ring, source=source, dataflow=settings.dataflow
+    )
     if (results := len(network.compiled.graph.results)) != 1:
         raise ModelError(
             f"{settings.model} has {results} results, a classifier has one: train it by Network and a loss of your own"

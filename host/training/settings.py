@@ -10,6 +10,7 @@ from typing import Any
 from ...spec.config import SWITCHES, VARIANTS, Config
 from ...spec.presets import preset
 from ...spec.schedule import ENTRIES, PREDICTING, SOURCES, Entry
+from ..compiler.dataflow import DATAFLOWS
 
 __all__ = [
     "PHASES", "SCHEDULES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones", "parse_phases",
@@ -80,6 +81,7 @@ class TrainSettings:
     test_images: int | None = None
     variant: str = "baseline"
     switches: str = ""
+    dataflow: str = "free"
     gradient_source: str = "predicted"
     warmup_epochs: int = 1
     phases: str = PHASES
@@ -107,7 +109,7 @@ class TrainSettings:
                 raise SettingsError(f"{name} = {value} must be 0, or satisfy 1e-9 <= {name} < 1")
         if self.schedule not in SCHEDULES:
             raise SettingsError(f"schedule = {self.schedule!r} must be one of {', '.join(SCHEDULES)}")
-        for name, known in (("variant", VARIANTS), ("gradient_source", SOURCES)):
+        for name, known in (("variant", VARIANTS), ("gradient_source", SOURCES), ("dataflow", DATAFLOWS)):
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name} = {getattr(self, name)!r} must be one of {', '.join(known)}")
         if self.gradient_source != "predicted" and not self.predicts:
@@ -201,6 +203,12 @@ class TrainSettings:
                 kind = getattr(types[name], "__name__", types[name])
                 raise SettingsError(f"not the settings of a run: {name} = {value!r} must be of type {kind}")
         return cls(**data)
+
+    def differing(self, data: dict) -> str:
+        """The settings of which ``data`` has other values, with both; empty if there are none."""
+        ours = vars(self)
+        theirs = {name: value for name, value in vars(self.from_dict(data)).items() if value != ours[name]}
+        return ", ".join(f"{name} = {value!r}, not {ours[name]!r}" for name, value in theirs.items())
 
     @property
     def data_path(self) -> Path | None:

@@ -99,8 +99,8 @@ class Trainer:
         """Continue from the folder's checkpoint; raises RunError if it is of another run."""
         assert self.folder is not None
         state, arrays = self.folder.read_checkpoint()
-        if TrainSettings.from_dict(state.get("settings", {})) != self.settings:
-            raise RunError(f"the checkpoint in {self.folder.path} belongs to a run with other settings")
+        if differing := self.settings.differing(state.get("settings", {})):
+            raise RunError(f"the checkpoint in {self.folder.path} belongs to a run with {differing}")
         if state.get("program") != self.network.program.digest:
             raise RunError(
                 f"the checkpoint in {self.folder.path} belongs to another network than {self.settings.model} is now"

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from adagp.host.compiler.dataflow import DATAFLOWS
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
@@ -37,6 +38,22 @@ def test_the_baseline_and_data_sets(adagp, tmp_path):
     shape, data, other = (json.loads((tmp_path / name).read_text()) for name in ("shape", "data", "other"))
     assert shape == data != other and list(shape["estimated"]) == ["bp"]
     assert not path.exists()
+
+
+def test_dataflows(adagp, tmp_path):
+    """Each is said where it isn't the default, and has the cycles of its own mapping."""
+    found = {}
+    for dataflow in DATAFLOWS:
+        path = tmp_path / f"{dataflow}.json"
+        options = ("--preset", "paper", "--batch", 4, "--variant", "max", "--dataflow", dataflow, "--json", path)
+        code, out, err = adagp("estimate", *options)
+        assert code == 0, err
+        assert (f"dataflow {dataflow}" in " ".join(out.split())) == (dataflow != "free")
+        found[dataflow] = json.loads(path.read_text())
+    cycles = {name: each["estimated"]["bp"]["cycles"] for name, each in found.items()}
+    assert len(set(cycles.values())) == 3 and cycles["free"] < 1.01 * min(cycles.values())
+    assert len({each["backward_to_forward"] for each in found.values()}) == 3  # the baseline has the same dataflow
+    assert len({each["estimated"]["bp"]["macs"] for each in found.values()}) == 1
 
 
 def test_mistakes(adagp):

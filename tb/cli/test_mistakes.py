@@ -61,6 +61,9 @@ MISTAKES = {
     "epochs": (("train", "--epochs", "0"), "epochs = 0 must be at least 1"),
     "schedule": (("train", "--schedule", "warm"), "schedule = 'warm' must be one of constant, cosine, step"),
     "variant": (("train", "--variant", "best"), "variant = 'best' must be one of baseline, low, efficient, max"),
+    "dataflow": (("train", "--dataflow", "os"), "dataflow = 'os' must be one of free, ws, is"),
+    "dataflow of compile": (("compile", "--dataflow", "rs"), "dataflow = 'rs' must be one of free, ws, is"),
+    "dataflow of estimate": (("estimate", "--dataflow", "WS"), "dataflow = 'WS' must be one of free, ws, is"),
     "source": (("train", "--variant", "low", "--gradient-source", "none"), "gradient_source = 'none' must be one of"),
     "source of the baseline": (
         ("train", "--gradient-source", "zero"),

@@ -6,6 +6,7 @@ import json
 import pytest
 import torch
 from adagp.host.training.run_folder import RunFolder
+from adagp.host.training.settings import TrainSettings
 from adagp.host.training.timeline import read_trace
 from command_line import SMALL
 
@@ -32,18 +33,36 @@ def test_train_again_and_with_other_settings(adagp, trained, tmp_path):
         hashes.append(RunFolder(tmp_path / "run").summary["weights_hash"])
     assert hashes[:3] == [RunFolder(trained).summary["weights_hash"]] * 3 and hashes[3] != hashes[2]
     code, out, err = adagp("train", "--device", "golden", "-o", tmp_path / "run", *SMALL)
-    assert (code, out) == (2, "") and "holds a run with other settings: give another --output, or --fresh" in err
+    assert (code, out) == (2, "") and "holds a run with seed = 1, not 0: give another --output, or --fresh" in err
 
 
 def test_designs_have_folders_of_their_own(adagp, tmp_path, monkeypatch):
     """The same command for another design or source doesn't meet the run of the one before."""
     monkeypatch.chdir(tmp_path)
     more = ("--model", "mlp", "--warmup-epochs", "1", "--phases", "1:1")
-    for options in ((), ("--variant", "low", *more), ("--variant", "low", "--gradient-source", "zero", *more)):
+    designs = ((), ("--variant", "low", *more), ("--variant", "low", "--gradient-source", "zero", *more))
+    for options in (*designs, ("--dataflow", "is")):
         code, _, err = adagp("train", "--device", "golden", *SMALL, *options)
         assert code == 0, err
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
-    assert len(names) == 3 and [name.rpartition("0")[2] for name in names] == ["", "-low-predicted", "-low-zero"]
+    assert [name.rpartition("0")[2] for name in names] == ["", "-is", "-low-predicted", "-low-zero"]
+
+
+def test_a_run_keeps_its_dataflow(adagp, trained, tmp_path):
+    """Its results are those of any; but one that was killed goes on with its own alone."""
+    options = ("--device", "golden", "-o", tmp_path / "run", *SMALL)
+    assert adagp("train", *options, "--dataflow", "ws")[0] == 0
+    assert RunFolder(tmp_path / "run").summary["weights_hash"] == RunFolder(trained).summary["weights_hash"]
+    (tmp_path / "run" / "summary.json").unlink()  # as if killed at the end
+    for other in ((), ("--dataflow", "is")):
+        code, _, err = adagp("train", *options, *other)
+        wanted = other[1] if other else "free"
+        assert code == 2 and f"holds a run with dataflow = 'ws', not '{wanted}': give another --output" in err
+    assert adagp("train", *options, "--dataflow", "ws")[0] == 0
+    settings = RunFolder(tmp_path / "run").settings
+    del settings["dataflow"]  # as earlier versions wrote them
+    assert TrainSettings.from_dict(settings).dataflow == "free"
+    assert adagp("evaluate", tmp_path / "run", "--device", "golden")[0] == 0
 
 
 def test_runs_of_gp_batches_without_end(adagp, tmp_path):

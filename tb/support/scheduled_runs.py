@@ -83,8 +83,9 @@ class Run:
         predicts = settings.predicts
         self.device, self.settings, self.watched, self.seen = device, settings, watched, []
         self.network = network or Network(
-            module, shape, batch, device.config, ring_entries=4, source=settings.gradient_source if predicts else None
-        )
+            module, shape, batch, device.config, ring_entries=4,
+            source=settings.gradient_source if predicts else None, dataflow=settings.dataflow,
+        )  # fmt: skip
         self.network.load_state(device, module.state_dict(), seed=SEED)
         self.initial = self.network.weights_hash(device)
         self.trainer = Trainer(settings, self.network, device, _data(shape, settings.train_images))

@@ -1,0 +1,31 @@
+"""Dataflows: which operand of a GEMM stays in the array while the other one streams through it.
+
+A dataflow is named after what the PEs keep. Each of the three directions is a convolution of an input with filters, or
+a product that is mapped to one, and the operand in the filters' place is the "weight" of weight-stationary:
+
+================= ================== ====================
+GEMM              ``ws`` keeps       ``is`` keeps
+================= ================== ====================
+FORWARD           weights            X, the activations
+BACKWARD_DATA     weights            dY, the errors
+BACKWARD_WEIGHT   dY, as a filter    X, the activations
+================= ================== ====================
+
+BACKWARD_WEIGHT has no weights among its operands: it slides dY over X as FORWARD slides filters over X. So ``ws`` keeps
+operand B of a command and ``is`` operand A. ``free`` lets each command keep the operand that makes it faster.
+
+Only the mapping depends on the dataflow: results are equal bit for bit. It holds for the predictor's GEMMs too. Pools,
+depthwise convolutions and batch norm aren't GEMMs of the array, and are as they are.
+"""
+
+__all__ = ["DATAFLOWS", "swaps"]
+
+DATAFLOWS = {"free": (0, 1), "ws": (0,), "is": (1,)}
+"""Dataflows by name: values of a command's field ``swap`` that a mapping may take (1: operand A is stationary)."""
+
+
+def swaps(dataflow: str) -> tuple[int, ...]:
+    """The values of ``swap`` that a dataflow allows; raises ValueError for an unknown one."""
+    if dataflow not in DATAFLOWS:
+        raise ValueError(f"dataflow = {dataflow!r} must be one of {', '.join(DATAFLOWS)}")
+    return DATAFLOWS[dataflow]
