@@ -10,6 +10,7 @@ from ...host.devices.device import Device
 from ...host.devices.estimator import EstimatorDevice
 from ...host.devices.golden import GoldenDevice
 from ...host.devices.simulated import SimDevice
+from ...host.estimate.repeats import Known
 from ...host.training.loss import softmax_cross_entropy
 from ...host.training.network import Network
 from ...spec.commands import Phase
@@ -67,9 +68,9 @@ def phases_of(network: Network) -> tuple[int, ...]:
     return (WARMUP, BP) if skipped else (WARMUP, BP, GP)
 
 
-def estimated(network: Network, phases: Iterable[int]) -> dict[str, Batch]:
-    """A batch of each phase on the estimator, by the phase's name."""
-    device = EstimatorDevice(network.config)
+def estimated(network: Network, phases: Iterable[int], known: Known | None = None) -> dict[str, Batch]:
+    """A batch of each phase on the estimator, by the phase's name; ``known`` is the device's."""
+    device = EstimatorDevice(network.config, known)
     network.install(device)
     found = {}
     for phase in phases:

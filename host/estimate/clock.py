@@ -14,11 +14,11 @@ Process = Generator[Any, Any, Any]
 
 
 class Clock:
-    """The events to come; ``now`` is the present cycle."""
+    """The events to come; ``now`` is the present cycle, without those ``left_out``."""
 
     def __init__(self) -> None:
-        self.now = 0
-        self._coming: list[tuple[int, int, Callable[[], None]]] = []
+        self.now = self.left_out = 0
+        self._coming: list[tuple[int, int, Callable[[], None] | Process]] = []
         self._number = 0  # so that what comes in one cycle keeps its order
 
     def call(self, cycle: int, action: Callable[[], None]) -> None:
@@ -40,7 +40,8 @@ class Clock:
             if isinstance(wanted, int):
                 value = None
                 if wanted > 0:
-                    self.call(self.now + wanted, lambda: self.resume(process, None))
+                    self._number += 1
+                    heapq.heappush(self._coming, (self.now + wanted, self._number, process))
                     return
             elif (value := wanted.take(process)) is None:
                 return
@@ -50,8 +51,11 @@ class Clock:
         while not until():
             if not self._coming:
                 return False
-            self.now, _, action = heapq.heappop(self._coming)
-            action()
+            self.now, _, coming = heapq.heappop(self._coming)
+            if isinstance(coming, Generator):
+                self.resume(coming, None)
+            else:
+                coming()
         return True
 
 

@@ -37,20 +37,28 @@ class Moves:
     window: range
     narrow: int = 1
 
+    @property
+    def block(self) -> int:
+        """Bytes of a block of memory within which a descriptor's traffic depends on its place."""
+        config = self.memory.config
+        return max(config.beat_bytes * config.max_burst_beats, config.dram.burst_bytes)
+
     def flow(self, d: Mapping[str, int], write: bool, owner: tuple[str, Places]) -> tuple[Flow, Traffic]:
         """The flow of a descriptor, whose bytes are counted."""
-        moved = traffic(self.config, d)
-        port, cap = moved, 1.0
-        if self.narrow > 1 and moved.beats:
-            port = traffic(self.memory.config, d)
-            cap = port.beats / moved.beats
-        place = d.get("dram", 0)
-        inside = place in self.window
-        counted = moved.n_bytes if write else port.beats * self.memory.config.beat_bytes
+        port = self.count(self.table, d, write, owner)
+        moved = traffic(self.config, d).beats if self.narrow > 1 else 0
+        cap = port.beats / moved if moved else 1.0
+        return Flow(self.memory, port, write, d.get("dram", 0) in self.window, cap), port
+
+    def count(self, table: Table, d: Mapping[str, int], write: bool, owner: tuple[str, Places]) -> Traffic:
+        """Count a descriptor's bytes in a table; returns its traffic at the memory's port."""
+        port = traffic(self.memory.config if self.narrow > 1 else self.config, d)
+        counted = port.n_bytes if write else port.beats * self.memory.config.beat_bytes
         if counted:
-            name, places = owner
-            self.table[name, places.owner(place), "chip" if inside else "write" if write else "read"] += counted
-        return Flow(self.memory, port, write, inside, cap), port
+            place, (name, places) = d.get("dram", 0), owner
+            way = "chip" if place in self.window else "write" if write else "read"
+            table[name, places.owner(place), way] += counted
+        return port
 
 
 class Fill:

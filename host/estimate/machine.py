@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from ...rtl.control.batch_counter import BatchCounter
 from ...rtl.control.dispatch import Dispatch
@@ -16,6 +17,7 @@ from .clock import Clock, Count, Process, Queue
 from .core import Core, Task
 from .dma import Moves
 from .memory import Memory
+from .repeats import Known
 from .traffic import Table
 from .update import Update
 
@@ -39,9 +41,10 @@ class Machine:
     """A design that runs batches of a program.
 
     ``table`` has the bytes moved, by command and operand; ``window``: address of the predictor memory, 0 for none.
+    With ``known``, what repeats is left out (see :mod:`.repeats`), which saves most of the time.
     """
 
-    def __init__(self, config: Config, window: int = 0):
+    def __init__(self, config: Config, window: int = 0, known: Known | None = None):
         self.config = config
         self.clock = clock = Clock()
         self.memory = Memory(clock, config)
@@ -61,10 +64,16 @@ class Machine:
                 continue
             narrow = config.port_width // own.port_width
             moves = Moves(own, self.memory, self.table, chip, narrow)
-            self.cores.append(Core(clock, own, self._dispatched(name), moves, self._completes(name)))
+            others = partial(self._others, len(self.cores))
+            self.cores.append(Core(clock, own, self._dispatched(name), moves, self._completes(name), others, known))
         self.update = Update(
             clock, config, self._dispatched("update"), self.memory, self.table, chip, self._completes("update")
         )
+
+    def _others(self, own: int) -> int | None:
+        """Commands begun on units but core ``own``, None if one of them is at work."""
+        units = [unit for unit in (*self.cores, self.update) if unit is not self.cores[own]]
+        return None if any(unit.begun > unit.ended for unit in units) else sum(unit.begun for unit in units)
 
     def _completes(self, name: str):
         def complete() -> None:
@@ -120,8 +129,8 @@ class Machine:
         """Counters since the machine was made, those of bytes left out."""
         main, *others = (core.compute for core in self.cores)
         found = {
-            "cycles": self.clock.now, "macs": main.macs, "array_cycles": main.active, **main.stalls,
-            "commands": self.commands, "predictor_macs": sum(other.macs for other in others),
+            "cycles": self.clock.now + self.clock.left_out, "macs": main.macs, "array_cycles": main.active,
+            **main.stalls, "commands": self.commands, "predictor_macs": sum(other.macs for other in others),
             "predictor_cycles": sum(other.active for other in others),
         }  # fmt: skip
         return found | {"stall_idle": found["cycles"] - main.active - sum(main.stalls.values())}

@@ -119,6 +119,9 @@ class Memory:
 
 def _fill(flows: list[Flow]) -> None:
     """Share a beat a cycle by the flows' weights; what one can't use goes to the others."""
+    if len(flows) == 1:
+        flows[0].rate = min(flows[0].cap, 1.0)
+        return
     room, open_flows = 1.0, flows
     caps = {id(flow): flow.most([other for other in flows if other is not flow]) for flow in flows}
     while open_flows:

@@ -26,7 +26,7 @@ from ...spec.microcode.isa import (
 )
 from ...spec.microcode.machine import TASK_FIELDS, TileError
 
-__all__ = ["Push", "sequence"]
+__all__ = ["Push", "named", "raw_sequence", "sequence"]
 
 INSTRUCTION_CYCLES = {
     **dict.fromkeys(PAIRS, PAIR_CYCLES), Op.LOAD: LOAD_CYCLES, Op.DIV: DIV_CYCLES, Op.PUSH: PUSH_CYCLES,
@@ -61,6 +61,12 @@ def sequence(config: Config, task: SimpleNamespace) -> tuple[list[Push], int]:
 
     Raises TileError for a task that can't run.
     """
+    pushes, cycles = raw_sequence(config, task)
+    return [Push(cycle, *named(engine, given)) for cycle, engine, given in pushes], cycles
+
+
+def raw_sequence(config: Config, task: SimpleNamespace) -> tuple[list[tuple[int, int, dict[int, int]]], int]:
+    """:func:`sequence` with engines and fields by number, and fields that aren't cut to their widths."""
     blocks, first = _translated(config)
     registers = list(first)
     slots: dict[int, int] = {}
@@ -69,17 +75,18 @@ def sequence(config: Config, task: SimpleNamespace) -> tuple[list[Push], int]:
     at, cycles = 0, START_CYCLES
     while at >= 0:
         at, cycles = blocks[at](registers, fields, slots, pushes, cycles)
-    return [Push(cycle, _LAYOUTS[engine][0], _named(engine, given)) for cycle, engine, given in pushes], cycles
+    return pushes, cycles
 
 
-def _named(engine: int, slots: dict[int, int]) -> dict[str, int]:
-    """A descriptor's fields, cut to their widths, without those that are 0."""
-    layout, found = _LAYOUTS[engine][1], {}
+def named(engine: int, slots: dict[int, int]) -> tuple[str, dict[str, int]]:
+    """A descriptor's engine and its fields, cut to their widths, without those that are 0."""
+    name, layout = _LAYOUTS[engine]
+    found = {}
     for slot, value in slots.items():
-        name, mask, sign = layout[slot]
+        field, mask, sign = layout[slot]
         if kept := value & mask:
-            found[name] = kept - 2 * (kept & sign)
-    return found
+            found[field] = kept - 2 * (kept & sign)
+    return name, found
 
 
 @cache

@@ -37,7 +37,7 @@ class Update:
         self._window, self._done = window, done
         self._read, self._made = Queue(clock, SLOTS), Queue(clock, SLOTS)
         self._written = Tokens(clock)
-        self.busy = 0
+        self.busy = self.begun = self.ended = 0
         for process in (self._run(), self._lanes(), self._write()):
             clock.start(process)
 
@@ -48,6 +48,7 @@ class Update:
             yield self._queue.there
             command: Command = self._queue.drop()
             began = self._clock.now
+            self.begun += 1
             adam = command.opcode == Opcode.ADAM
             yield BEGIN_CYCLES + adam * AdamRate.LATENCY
             read, written = _arrays(command, config)
@@ -64,6 +65,7 @@ class Update:
             yield self._written if command.count else 0
             yield END_CYCLES
             self.busy += self._clock.now - began
+            self.ended += 1
             self._done()
 
     def _lanes(self) -> Process:
