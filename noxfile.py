@@ -158,6 +158,12 @@ def bench_estimate(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_figures_16_to_21(session: nox.Session) -> None:
+    """The paper's figures for its fifteen networks, estimated: writes results/figures_16_to_21.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.figures_16_to_21", *session.posargs)
+
+
+@nox.session
 def bench_controls(session: nox.Session) -> None:
     """Predicted gradients against the other sources of gradients, on the golden model: writes results/controls.json."""
     session.run("python", "-m", "adagp.evaluation.benches.controls", *session.posargs)

@@ -20,8 +20,10 @@ from ...spec.registers import Status
 from .energy import MODULE
 from .variants import Measured, limit, shares
 
-__all__ = ["Batch", "estimated", "measured", "phases_of", "speed_up"]
+__all__ = ["FORWARD", "Batch", "estimated", "measured", "phases_of", "speed_up"]
 
+FORWARD = "forward"
+"""Name of a BP batch's part up to the loss."""
 RATES = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 5e-4}
 PREDICTOR_RATE = 1e-3
 SEED = 1
@@ -68,16 +70,28 @@ def phases_of(network: Network) -> tuple[int, ...]:
     return (WARMUP, BP) if skipped else (WARMUP, BP, GP)
 
 
-def estimated(network: Network, phases: Iterable[int], known: Known | None = None) -> dict[str, Batch]:
-    """A batch of each phase on the estimator, by the phase's name; ``known`` is the device's."""
+def estimated(
+    network: Network, phases: Iterable[int], known: Known | None = None, *, halves: bool = False
+) -> dict[str, Batch]:
+    """A batch of each phase on the estimator, by the phase's name; with ``halves`` also BP up to the loss, as FORWARD.
+
+    ``known`` is the device's.
+    """
     device = EstimatorDevice(network.config, known)
     network.install(device)
     found = {}
+
+    def counted(phase: int) -> Batch:
+        return Batch(device.counters(phase), dict(device.bytes(phase)), device.busy(phase))
+
     for phase in phases:
+        stops = iter([stop.kind for stop in network.compiled.stops if stop.phases >> phase & 1])
         device.start(network.program, phase)
         while device.wait() & Status.HOST:
+            if next(stops) == "loss" and phase == BP and halves:
+                found[FORWARD] = counted(phase)
             device.resume()
-        found[PHASE_NAMES[phase]] = Batch(device.counters(phase), dict(device.bytes(phase)), device.busy(phase))
+        found[PHASE_NAMES[phase]] = counted(phase)
     return found
 
 
@@ -125,12 +139,13 @@ def _run(network: Network, device: Device, phase: int, calibrate: bool = False) 
 def speed_up(baseline: dict[str, Batch], design: dict[str, Batch], variant: str, n_pes: int) -> dict[str, float]:
     """A design's speed-up and saving of energy by the paper's schedule, and the limit of a predictor that is free.
 
-    ``baseline`` has a batch of BP and one of evaluation, which is a forward pass.
+    ``baseline`` has a batch of BP, and its forward pass as FORWARD, or else a batch of evaluation in its place.
     """
     parts = shares()
     one = Measured(variant, n_pes, {name: dict(batch.counters) for name, batch in design.items()})
     base = Measured("baseline", n_pes, {name: dict(batch.counters) for name, batch in baseline.items()})
-    ratio = base.cycles("bp") / baseline["evaluation"].cycles - 1
+    forward = baseline[FORWARD if FORWARD in baseline else "evaluation"]
+    ratio = base.cycles("bp") / forward.cycles - 1
     time = sum(part * one.cycles(phase) for phase, part in parts.items())
     energy = sum(part * one.picojoules(phase) for phase, part in parts.items())
     return {

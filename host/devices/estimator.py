@@ -166,6 +166,11 @@ class EstimatorDevice:
         """Cycles of a phase in which each unit and each side of the memory port was at work."""
         return dict(self._busy[phase])
 
+    @property
+    def left_out(self) -> int:
+        """Cycles, of all phases, in which what is known repeats."""
+        return self._machine.clock.left_out if self._machine else 0
+
     def reset_counters(self) -> None:
         phases = range(N_PHASES)
         self._counters: dict[int, Counter] = {phase: Counter() for phase in phases}

@@ -11,6 +11,7 @@ from ...spec.phases import EVALUATION
 from ...spec.registers import Status
 from ..compiler.compiler import Compiled, compile_network
 from ..compiler.front_end import graph_of
+from ..compiler.graph import Graph
 from ..compiler.ir import HYPER
 from ..compiler.lowering import Kind, Layer
 from ..compiler.predictor_steps import ADAM_HYPER, BETAS
@@ -44,7 +45,7 @@ class Network:
     input_max: largest magnitude an argument given by its shape may have; decides the exponent
     ring_entries: batches of input that memory has room for
     source: name of the source of gradients in phase GP (see settings); None: there is no such phase
-    dataflow: the operand that GEMMs keep in the array (see host/compiler/dataflow.py)
+    dataflow, graph: the operand that GEMMs keep in the array (see host/compiler/dataflow.py); the graph if made before
 
     Attributes
     ----------
@@ -61,12 +62,12 @@ class Network:
 
     def __init__(
         self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, *, input_max: float = 1.0,
-        ring_entries: int = 1, source: str | None = None, dataflow: str = "free",
+        ring_entries: int = 1, source: str | None = None, dataflow: str = "free", graph: Graph | None = None,
     ):  # fmt: skip
         self.inputs, self.batch = inputs_of(inputs, input_max), batch
         self.config, self.ring_entries = config, ring_entries
         exponents = [input_exponent(each, config.operand_width) for each in self.inputs]
-        graph = graph_of(module, self.inputs, batch, config)
+        graph = graph_of(module, self.inputs, batch, config) if graph is None else graph
         self._input_exponents = dict(zip(graph.inputs, exponents, strict=True))
         self.compiled: Compiled = compile_network(graph, batch, config, ring_entries, source, dataflow)
         self.gradient_state: GradientState = gradient_state(self.compiled)

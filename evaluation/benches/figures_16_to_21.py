@@ -1,0 +1,174 @@
+"""The paper's figures 16 to 19 and 21, estimated: goes on with ``results/figures_16_to_21.json``.
+
+Each of the fifteen networks is compiled for the four designs of preset ``paper`` with all that the switches build and
+4 GiB of memory, and the estimator runs a batch of each phase: thirteen CNNs in the forms for CIFAR and ImageNet (there
+Inception at 299 pixels), the Transformer on sentences as long as Multi30k's, YOLO-v3 on images of 416. A batch that
+isn't estimated itself, as it takes too long or doesn't fit in memory, is extrapolated from two smaller ones: each more
+image adds what those between them add. ``of`` names them.
+
+``speedup_*``: over the baseline in the paper's 90 epochs; ``limit_*``: of a prediction that costs nothing;
+``dram_energy_saving_*``: of a mean batch; ``ideal_saving_*``: if a GP batch moved the bytes of a forward pass alone.
+``mean``, ``most``: over the networks of a data set. Time of the host's operators isn't in them.
+
+Each estimate is kept in ``build/figures_16_to_21``: a bench that was stopped goes on after the last one.
+"""
+
+import argparse
+import json
+import multiprocessing
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import mean
+
+from ...gen.files import write_atomically
+from ...gen.provenance import SWITCHED, commit, provenance
+from ...host.compiler.dataflow import DATAFLOWS
+from ...host.console import at_least_one, writable
+from ...spec.config import VARIANTS
+from ...spec.presets import preset
+from ..instruments.paper_batches import (
+    DATA,
+    NETWORKS,
+    SMALL,
+    Case,
+    Rows,
+    estimate,
+    extrapolated,
+    figures_of,
+    sources,
+)  # fmt: skip
+from ..instruments.results import FOLDER, merge_results
+from ..instruments.single_command import bars
+
+__all__ = ["figures", "main"]
+
+COMMAND = "python -m adagp.evaluation.benches.figures_16_to_21"
+WORK = Path("build/figures_16_to_21")
+PRESET, SEED = "paper", 1
+BATCH, FURTHER = 32, {128: (8, 32)}
+"""The batch that is estimated, and those that are extrapolated, from two others."""
+FALLBACK = [(8, 16), (4, 8), (2, 4), (1, 2)]
+"""Batches from which one that doesn't fit in memory is extrapolated: the first two that fit."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A network's row of a data set, dataflow and batch."""
+
+    case: Case
+    batch: int
+
+    @property
+    def part(self) -> str:
+        """The part of the results that it belongs to."""
+        return f"{self.case.data}_{self.case.dataflow}_{self.batch}"
+
+
+def kept(case: Case, batch: int) -> dict | None:
+    """A case's batch, from those that are kept or estimated; None if its program doesn't fit in memory."""
+    record = WORK / f"{case.data}-{case.model}-{case.dataflow}-{batch}.json"
+    if record.exists() and (found := json.loads(record.read_text()))["sources"] == sources():
+        return found["row"]
+    began = time.perf_counter()
+    row = estimate(case, batch, PRESET, SEED)
+    if row is not None:
+        row |= {"commit": commit(), "seconds": round(time.perf_counter() - began, 1)}
+    WORK.mkdir(parents=True, exist_ok=True)
+    write_atomically(record, json.dumps({"sources": sources(), "row": row}).encode())
+    return row
+
+
+def row_of(job: Job) -> dict:
+    """A job's row: estimated, or extrapolated from two that are."""
+    case, batch = job.case, job.batch
+    if batch not in FURTHER and (row := kept(case, batch)) is not None:
+        return {**row, "of": [batch]}
+    for pair in ([FURTHER[batch]] if batch in FURTHER else []) + FALLBACK:
+        rows = [row for each in pair if (row := kept(case, each)) is not None]
+        if len(rows) == 2:
+            return {**extrapolated(rows, pair, batch), "of": list(pair)}
+    raise SystemExit(f"{case.model} on {case.data} doesn't fit in memory at any batch")
+
+
+def figures(rows: Mapping[str, Rows], part: str) -> dict[str, float | int]:
+    """Means and maxima of a part's rows by network."""
+    each = {name: figures_of(row) for name, row in rows.items()}
+    found: dict[str, float | int] = {f"networks_{part}": len(rows)}
+    for what in ("backward_to_forward", "limit", "ideal_saving", "baseline_utilisation"):
+        found[f"{what}_mean_{part}"] = round(mean(one[what] for one in each.values()), 4)
+    found[f"limit_most_{part}"] = max(round(one["limit"], 4) for one in each.values())
+    for what in ("speedup", "dram_energy_saving"):
+        for variant in VARIANTS[1:]:
+            values = [one[f"{what}_{variant}"] for one in each.values()]
+            found[f"{what}_mean_{part}_{variant}"] = round(mean(values), 4)
+            found[f"{what}_most_{part}_{variant}"] = round(max(values), 4)
+    return found
+
+
+@contextmanager
+def _done(jobs: list[Job], processes: int) -> Iterator[Iterator[tuple[Job, dict]]]:
+    """Rows as they are done, in this process if it is to be one."""
+    if processes == 1:
+        yield ((job, row_of(job)) for job in jobs)
+        return
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        coming = {pool.submit(row_of, job): job for job in jobs}
+        yield ((coming[each], each.result()) for each in as_completed(coming))
+
+
+def _jobs(models: Iterable[str], data: Iterable[str], dataflows: Iterable[str], batches: Iterable[int]) -> list[Job]:
+    """Rows to make, those of a network after each other, as its layers are alike."""
+    names = list(models)
+    cases = [
+        Case(name, each, dataflow) for dataflow in dataflows for each in data for name in names
+        if name in SMALL or each in NETWORKS[name]
+    ]  # fmt: skip
+    return [Job(case, batch) for batch in batches for case in cases]
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Entry point of ``nox -s bench_figures_16_to_21``."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    add = partial(parser.add_argument, nargs="+")
+    add("--models", choices=(*NETWORKS, *SMALL), default=tuple(NETWORKS), metavar="NAME",
+        help=f"of {', '.join(NETWORKS)} (default: all of these), {', '.join(SMALL)}")  # fmt: skip
+    add("--data", choices=tuple(DATA), default=tuple(DATA), help="(default: all)")
+    add("--dataflows", choices=tuple(DATAFLOWS), default=tuple(DATAFLOWS), help="(default: all)")
+    add("--batches", choices=(BATCH, *FURTHER), type=int, default=(BATCH, *FURTHER), help="(default: all)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
+    parser.add_argument("--json", type=writable, default=FOLDER / "figures_16_to_21.json", metavar="PATH")
+    given = parser.parse_args(None if arguments is None else list(arguments))
+    jobs = _jobs(given.models, given.data, given.dataflows, given.batches)
+    rows: dict[str, dict[str, dict]] = {}
+    with bars() as progress, _done(jobs, given.jobs) as done:
+        task = progress.add_task("networks", total=len(jobs))
+        for job, row in done:
+            found = figures_of(row)
+            progress.console.print(
+                f"{job.case.model} on {job.case.data}, {job.case.dataflow}, batch {job.batch}:"
+                f" MAX {found['speedup_max']:.3f} of {found['limit']:.3f},"
+                f" {100 * found['dram_energy_saving_max']:.1f} % of {100 * found['ideal_saving']:.1f} %"
+            )
+            part = rows.setdefault(job.part, {})
+            part[job.case.model] = row
+            _merge(Path(given.json), job.part, part)
+            progress.advance(task)
+
+
+def _merge(path: Path, part: str, rows: dict[str, dict]) -> None:
+    """Add rows to a part of the results, in the networks' order."""
+    results = json.loads(path.read_text()) if path.exists() else {"details": {}}
+    there = results["details"].get(part, {"details": {}})["details"] | rows
+    order = [*NETWORKS, *SMALL]
+    ordered = {name: there[name] for name in sorted(there, key=order.index)}
+    origin = provenance(COMMAND, preset(PRESET), SEED, list(rows.values())[-1]["commit"], SWITCHED)
+    merge_results(path, part, figures(ordered, part), ordered, origin)
+
+
+if __name__ == "__main__":
+    main()

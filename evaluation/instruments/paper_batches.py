@@ -1,0 +1,208 @@
+"""Batches of the paper's networks on the estimator, in the four designs, and the figures that follow from them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ...experiments.networks.cnns import INCEPTIONS
+from ...experiments.networks.models import CNNS, PAPER_MODELS, build
+from ...gen.cache import code, digest
+from ...host.compiler.front_end import graph_of
+from ...host.compiler.graph import Graph
+from ...host.compiler.memory_plan import PlanError
+from ...host.compiler.values import Input
+from ...host.estimate.repeats import Known
+from ...host.training.models import MODELS, build_model
+from ...host.training.network import Network
+from ...spec.config import SWITCHES, VARIANTS, Config
+from ...spec.presets import preset
+from .energy import MODULE
+from .estimates import FORWARD, Batch, estimated, phases_of, speed_up
+from .variants import shares
+
+__all__ = [
+    "DATA", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "design", "estimate", "extrapolated", "figures_of",
+    "kind_of", "picojoules", "sources",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set: side of its images or words of its sentences, classes or words of its languages, what it trains on.
+
+    ``examples``: images or pairs of sentences of an epoch. ``large``: side that Inception takes, if it is another.
+    """
+
+    title: str
+    side: int
+    classes: int
+    examples: int
+    large: int = 0
+    source: int = 0
+
+
+DATA = {
+    "cifar10": Data("CIFAR-10", 32, 10, 50_000),
+    "cifar100": Data("CIFAR-100", 32, 100, 50_000),
+    "imagenet": Data("ImageNet", 224, 1000, 1_281_167, large=299),
+    "multi30k": Data("Multi30k", 12, 5893, 29_000, source=7853),
+    "voc": Data("Pascal VOC", 416, 20, 16_551),
+}
+"""Sentences have the mean of Multi30k's words; its languages' words are those that occur twice. Pascal VOC is that of
+2007 and 2012, in the size that YOLO-v3 was published for."""
+NETWORKS: dict[str, tuple[str, ...]] = {
+    name: ("cifar10", "cifar100", "imagenet") if name in CNNS else ("multi30k",) if name == "transformer" else ("voc",)
+    for name in sorted(PAPER_MODELS, key=lambda name: (name not in CNNS, name))
+}
+"""The paper's networks with their data sets."""
+SMALL = tuple(name for name in MODELS if name not in NETWORKS)
+CAPACITY = 1 << 32
+"""Bytes of memory: twice the preset's, the most that addresses reach."""
+ENLARGED = {"n_tensors": 4096, "n_filters": 2048}
+"""Sizes that the networks need."""
+KINDS = ("forward", "backward", "update", "predictor", "program")
+"""Kinds of traffic."""
+COUNTED = ("cycles", "macs", "array_cycles", "predictor_cycles", "read_bytes", "write_bytes", "predictor_bytes")
+"""Counters that are kept."""
+
+Rows = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network on a data set by a dataflow."""
+
+    model: str
+    data: str
+    dataflow: str
+
+
+@cache
+def sources() -> str:
+    """The digest of all that decides an estimate."""
+    root = Path(__file__).parents[2]
+    folders = ("host/compiler", "host/estimate", "spec", "experiments/networks")
+    paths = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
+    return digest(*(code(path) for path in [*paths, root / "host/devices/estimator.py", Path(__file__)]))[:16]
+
+
+def design(size: str, variant: str) -> Config:
+    """The design of a preset that the networks fit, with all that its switches build."""
+    base = preset(size)
+    fields: dict[str, Any] = {name: max(least, getattr(base, name)) for name, least in ENLARGED.items()}
+    dram = replace(base.dram, capacity_bytes=CAPACITY)
+    return replace(base, **fields | dict.fromkeys(SWITCHES, True), variant=variant, dram=dram)
+
+
+def _inputs(case: Case) -> list[Input]:
+    data = DATA[case.data]
+    if data.source:
+        return [Input((data.side,), words - 1, whole=True) for words in (data.source, data.classes)]
+    side = data.large if data.large and case.model in INCEPTIONS else data.side
+    return [Input((3, side, side))]
+
+
+@lru_cache(2)
+def _module(model: str, data: str, seed: int) -> nn.Module:
+    of, (first, *_) = DATA[data], _inputs(Case(model, data, ""))
+    if of.source:
+        return build(model, of.classes, seed=seed, source_words=of.source)
+    if model in SMALL:
+        return build_model(model, first.shape, of.classes, seed)
+    return build(model, of.classes, first.shape[-1], seed)
+
+
+@lru_cache(4)
+def _graph(model: str, data: str, batch: int, size: str, seed: int) -> Graph:
+    """The graph that all designs and dataflows share, as switches alone decide it."""
+    inputs = _inputs(Case(model, data, ""))
+    return graph_of(_module(model, data, seed), inputs, batch, design(size, "baseline"))
+
+
+_KNOWN = Known()
+"""Commands of all networks that this process has estimated."""
+
+
+def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
+    """A case's batches in the four designs; None if a program doesn't fit in memory."""
+    row: dict[str, Any] = {"designs": {}}
+    for variant in VARIANTS:
+        config = design(size, variant)
+        try:
+            network = Network(
+                _module(case.model, case.data, seed), _inputs(case), batch, config, dataflow=case.dataflow,
+                source="predicted" if config.predicts else None,
+                graph=_graph(case.model, case.data, batch, size, seed),
+            )  # fmt: skip
+        except PlanError:
+            return None
+        found = estimated(network, phases_of(network), _KNOWN, halves=variant == "baseline")
+        row["designs"][variant] = {name: _kept(one) for name, one in found.items()}
+        if variant == "baseline":
+            row["pes"] = config.n_pes
+            row["islands"] = sorted({
+                operator for stop in network.compiled.stops if stop.island is not None
+                for operator in stop.island.operators
+            })  # fmt: skip
+    return row
+
+
+def kind_of(name: str) -> str:
+    """The kind of a command's traffic, by the command's name in the estimator's table."""
+    if name.startswith("predictor") or name in ("reorganise", "adam"):
+        return "predictor"
+    if name in ("update", "fetch"):
+        return {"update": "update", "fetch": "program"}[name]
+    return "backward" if "backward" in name or name == "depthwise_weight" else "forward"
+
+
+def _kept(batch: Batch) -> dict:
+    """A batch's counters, and bytes read and written by kind."""
+    kinds = {kind: [0, 0] for kind in KINDS}
+    for (name, _, way), count in batch.moved.items():
+        if way != "chip":
+            kinds[kind_of(name)][way == "write"] += count
+    return {**{name: batch.counters[name] for name in COUNTED}, "bytes": kinds, "busiest": batch.limited_by}
+
+
+def extrapolated(rows: Sequence[Mapping], sizes: Sequence[int], batch: int) -> dict:
+    """The row of a batch, as two batches of other sizes have it: their numbers grow by as much with each image."""
+    one, two = rows
+
+    def grown(a: Any, b: Any) -> Any:
+        if isinstance(a, dict):
+            return {name: grown(a[name], b[name]) for name in a}
+        if isinstance(a, list):
+            return [grown(x, y) for x, y in zip(a, b, strict=True)]
+        if isinstance(a, str):
+            return b
+        return round(a + (b - a) * (batch - sizes[0]) / (sizes[1] - sizes[0]))
+
+    return {**two, "designs": grown(one["designs"], two["designs"])}
+
+
+def picojoules(pair: Sequence[int]) -> float:
+    """Energy of bytes read and written."""
+    read, written = pair
+    return read * MODULE.read_pj + written * MODULE.write_pj
+
+
+def figures_of(row: Mapping[str, Any]) -> dict[str, float]:
+    """A network's figures: by variant, and those of the baseline."""
+    designs = {
+        variant: {name: Batch({**one}) for name, one in batches.items()} for variant, batches in row["designs"].items()
+    }
+    base, found = designs["baseline"], dict[str, float]()
+    for variant in VARIANTS[1:]:
+        gains = speed_up(base, designs[variant], variant, row["pes"])
+        found[f"speedup_{variant}"] = gains.pop("speed_up")
+        found[f"dram_energy_saving_{variant}"] = gains.pop("dram_energy_saving")
+        found |= gains
+    bp, forward = base["bp"], base[FORWARD]
+    found["ideal_saving"] = shares()["gp"] * (1 - forward.millijoules / bp.millijoules)
+    found["baseline_utilisation"] = bp.counters["macs"] / (row["pes"] * bp.cycles)
+    return found

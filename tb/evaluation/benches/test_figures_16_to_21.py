@@ -1,0 +1,94 @@
+"""The bench of the paper's figures: the mix of phases by hand, rows that are kept, and what it refuses."""
+
+import copy
+import json
+
+import pytest
+from adagp.evaluation.benches import figures_16_to_21 as bench
+from adagp.evaluation.instruments import paper_batches
+from adagp.evaluation.instruments.energy import MODULE
+
+GP = (4 * 4 / 5 + 4 * 3 / 4 + 4 * 2 / 3 + 68 * 1 / 2) / 90
+"""Share of GP batches: 10 epochs of warm-up; then 4 to 1 for 4 epochs, 3 to 1 for 4, 2 to 1 for 4, and 1 to 1."""
+
+
+def batch(cycles, read, written):
+    return {
+        "cycles": cycles, "macs": 90 * cycles, "array_cycles": cycles, "predictor_cycles": 0, "read_bytes": read,
+        "write_bytes": written, "predictor_bytes": 0, "busiest": "array",
+        "bytes": {kind: [read, written] if kind == "forward" else [0, 0] for kind in paper_batches.KINDS},
+    }  # fmt: skip
+
+
+def row(images=32):
+    """A network whose numbers grow with the images: backward passes take twice as long as forward passes."""
+    grown = [batch(cycles * images, read * images, 1000) for cycles, read in ((100, 40), (300, 100), (310, 110))]
+    forward, bp, dear = grown
+    design = {"warmup": dear, "bp": dear, "gp": batch(105 * images, 44 * images, 1000)}
+    designs = {"baseline": {"forward": forward, "bp": bp}, **dict.fromkeys(bench.VARIANTS[1:], design)}
+    return {"pes": 180, "islands": [], "commit": "0" * 40, "seconds": 0.1, "designs": designs}
+
+
+def test_the_mix_by_hand():
+    found = paper_batches.figures_of(row())
+    assert abs(GP - 0.4763) < 1e-4
+    assert found["backward_to_forward"] == pytest.approx(2)
+    assert found["limit"] == pytest.approx(300 / (300 - GP * 200)) == pytest.approx(1.465, abs=5e-4)
+    assert found["speedup_max"] == pytest.approx(300 / ((1 - GP) * 310 + GP * 105))
+    read, write = MODULE.read_pj, MODULE.write_pj
+    base, forward = 3200 * read + 1000 * write, 1280 * read + 1000 * write
+    ours = (1 - GP) * (3520 * read + 1000 * write) + GP * (1408 * read + 1000 * write)
+    assert found["dram_energy_saving_low"] == pytest.approx(1 - ours / base)
+    assert found["ideal_saving"] == pytest.approx(GP * (1 - forward / base))
+    assert found["baseline_utilisation"] == pytest.approx(0.5)
+
+
+def test_a_batch_grows_by_what_its_images_add():
+    assert paper_batches.extrapolated([row(8), row(16)], (8, 16), 32)["designs"] == row(32)["designs"]
+
+
+def test_kinds_of_traffic():
+    kinds = {name: paper_batches.kind_of(name) for name in (
+        "forward", "norm_apply", "maxpool", "backward_data", "depthwise_backward_data", "maxpool_backward",
+        "norm_apply_backward", "update", "adam", "reorganise", "predictor forward", "fetch",
+    )}  # fmt: skip
+    assert list(kinds.values()) == ["forward"] * 3 + ["backward"] * 4 + ["update"] + ["predictor"] * 3 + ["program"]
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """What was estimated, by made-up rows; the large network fits in memory up to 20 images."""
+    found = []
+
+    def estimate(case, batch, size, seed):
+        found.append((case.model, batch))
+        return None if case.model == "yolo-v3" and batch > 20 else copy.deepcopy(row(batch))
+
+    monkeypatch.setattr(bench, "estimate", estimate)
+    monkeypatch.setattr(bench, "WORK", tmp_path / "work")
+    return found
+
+
+def test_rows_are_kept(asked, tmp_path):
+    path = tmp_path / "figures.json"
+    given = ["--data", "cifar10", "voc", "--dataflows", "free", "--json", str(path), "--models", "vgg13"]
+    bench.main([*given, "yolo-v3"])
+    assert asked == [("vgg13", 32), ("yolo-v3", 32), ("yolo-v3", 8), ("yolo-v3", 16), ("vgg13", 8)]
+    first = json.loads(path.read_text())
+    rows = first["details"]["voc_free_32"]["details"]
+    assert rows["yolo-v3"]["of"] == [8, 16] and rows["yolo-v3"]["designs"] == row(32)["designs"]
+    assert first["details"]["cifar10_free_32"]["details"]["vgg13"]["of"] == [32]
+    assert first["figures"]["speedup_mean_cifar10_free_32_max"] == pytest.approx(1.41, abs=0.02)
+    assert first["figures"]["networks_cifar10_free_32"] == 1
+    asked.clear()
+    bench.main([*given, "yolo-v3", "vgg16"])
+    assert asked == [("vgg16", 32), ("vgg16", 8)]
+    assert list(json.loads(path.read_text())["details"]["cifar10_free_32"]["details"]) == ["vgg13", "vgg16"]
+
+
+def test_what_is_refused(capsys, asked):
+    for option, wrong in (("--models", "alexnet"), ("--data", "svhn"), ("--dataflows", "rs"), ("--jobs", "0")):
+        with pytest.raises(SystemExit) as stopped:
+            bench.main([option, wrong])
+        assert stopped.value.code == 2 and wrong in capsys.readouterr().err
+    assert asked == []

@@ -1,0 +1,72 @@
+"""What repeats is left out of an estimate: the same bytes and products as without, nearly the same cycles."""
+
+import pytest
+import torch
+from adagp.evaluation.instruments.estimates import estimated
+from adagp.host.devices.estimator import EstimatorDevice
+from adagp.host.estimate.repeats import DEEP, Mark, Pace, Run, runs
+from adagp.host.estimate.repeats import Known as Shapes
+from adagp.host.training.network import Network
+from adagp.spec.phases import BP, GP, PHASE_NAMES, WARMUP
+from random_programs import DESIGNS
+from torch import nn
+
+SEED = 7
+
+
+def pushes(*kinds):
+    """Descriptors of kinds given as numbers: fills of so many rows, each at an address of its own."""
+    return [(10 * at, 0, {9: kind, 8: at}) for at, kind in enumerate(kinds)]
+
+
+def test_runs_by_hand():
+    tile = list(range(1, DEEP + 1))
+    assert runs(pushes(*tile * 6)) == [Run(0, DEEP, 6)]
+    (run,) = runs(pushes(99, *tile * 6, 98))
+    assert (run.step, run.times) == (DEEP, 6) and run.first == 1
+    assert runs(pushes(*[1, 2] * 4 * DEEP)) == [Run(0, DEEP, 8)]  # steps are long enough
+    assert runs(pushes(*range(200))) == runs(pushes(*tile)) == []
+
+
+def test_steps_keep_pace():
+    pace = Pace(Run(0, DEEP, 9))
+    cycles = (0, 120, 220, 321)
+    found = [pace.reached(3, Mark(cycle, (cycle / 2,))) for cycle in cycles]
+    assert found == [None, None, None, Mark(101, (50.5,))]
+    assert pace.reached(None, Mark(400, (0.0,))) is None  # another unit works, so all begins again
+    assert [pace.reached(3, Mark(cycle, (0.0,))) for cycle in (500, 600)] == [None, None]
+    assert pace.reached(3, Mark(700, (0.0,))) == Mark(100, (0.0,))
+    assert pace.reached(4, Mark(800, (0.0,))) is None  # a command has begun elsewhere in between
+
+
+@pytest.mark.parametrize("variant", ["baseline", "max"])
+def test_nothing_but_time_is_lost(variant):
+    torch.manual_seed(SEED)
+    block = [nn.Conv2d(12, 12, 3, padding=1, bias=False), nn.BatchNorm2d(12), nn.ReLU()]
+    module = nn.Sequential(
+        nn.Conv2d(3, 12, 3, padding=1, bias=False), nn.BatchNorm2d(12), nn.ReLU(), *block,
+        nn.Conv2d(12, 12, 3, padding=1, bias=False), nn.BatchNorm2d(12), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(12 * 64, 10),
+    )  # fmt: skip
+    config = DESIGNS[variant]
+    network = Network(module, (3, 16, 16), 12, config, source="predicted" if config.predicts else None)
+    phases = (WARMUP, BP, GP) if config.predicts else (BP,)
+    known = Shapes()
+    whole, brief = estimated(network, phases), estimated(network, phases, known)
+    for phase in phases:
+        name = PHASE_NAMES[phase]
+        ours, theirs = brief[name].counters, whole[name].counters
+        print(name, ours, theirs)
+        assert brief[name].moved == whole[name].moved != {}
+        for exact in ("macs", "array_cycles", "predictor_macs", "predictor_cycles", "commands"):
+            assert ours[exact] == theirs[exact]
+        assert ours["cycles"] == pytest.approx(theirs["cycles"], rel=0.005)
+        stalls = [counter for counter in ours if counter.startswith("stall_")]
+        assert ours["cycles"] == ours["array_cycles"] + sum(ours[stall] for stall in stalls) > 10_000
+        for unit, cycles in whole[name].busy.items():
+            assert brief[name].busy[unit] == pytest.approx(cycles, rel=0.02, abs=50)
+    device = EstimatorDevice(config, known)
+    network.install(device)
+    device.start(network.program, BP)
+    device.wait()
+    assert device.left_out > 0.3 * device.counters(BP)["cycles"]
