@@ -112,7 +112,7 @@ def _module(model: str, data: str, seed: int) -> nn.Module:
     if of.source:
         return build(model, of.classes, seed=seed, source_words=of.source)
     if model in SMALL:
-        return build_model(model, first.shape, of.classes, seed)
+        return build_model(model, (3, of.side, of.side), of.classes, seed)
     return build(model, of.classes, first.shape[-1], seed)
 
 

@@ -58,7 +58,7 @@ class Machine:
         depths = {"main": MAIN_DEPTH, "update": UPDATE_DEPTH, "predictor": config.predictor_depth}
         self._queues = {name: Queue(clock, depth) for name, depth in depths.items()}
         self._flying = {name: Queue(clock, max(IN_FLIGHT, 2 * depth)) for name, depth in depths.items()}
-        self.cores = []
+        self.cores: list[Core] = []
         for name, own in (("main", config), ("predictor", config.predictor_core if config.n_cores > 1 else None)):
             if own is None:
                 continue
@@ -72,7 +72,8 @@ class Machine:
 
     def _others(self, own: int) -> int | None:
         """Commands begun on units but core ``own``, None if one of them is at work."""
-        units = [unit for unit in (*self.cores, self.update) if unit is not self.cores[own]]
+        units: list[Core | Update] = [core for number, core in enumerate(self.cores) if number != own]
+        units.append(self.update)
         return None if any(unit.begun > unit.ended for unit in units) else sum(unit.begun for unit in units)
 
     def _completes(self, name: str):
