@@ -66,6 +66,11 @@ class Limits:
         return 512
 
     @property
+    def tap_rows(self) -> int:
+        """Rows of a depthwise kernel that the pool unit holds, the depth of a small memory of an FPGA."""
+        return 16
+
+    @property
     def bias_words(self) -> int:
         """Words in half of the bias memory: an array that is only the predictor's has few columns."""
         return 64 if self.pools else 128

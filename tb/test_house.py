@@ -54,9 +54,9 @@ BANNED = {
 TWINS = {
     name: name for name in (
         "requantise", "array", "epilogue", "pool", "update", "exponents", "im2col", "reorganise", "quality",
-        "random_signs", "channel_constants", "hash", "dropout",
+        "random_signs", "channel_constants", "hash", "dropout", "depthwise",
     )
-} | {"adam": "adam_lane", "bfloat16": "pe", "depthwise": "pool"}  # fmt: skip
+} | {"adam": "adam_lane", "bfloat16": "pe"}  # fmt: skip
 """Datapath blocks: golden/KEY.py computes the same as the hardware of VALUE.py somewhere in rtl/."""
 WHOLES = {
     "__init__",

@@ -127,6 +127,8 @@ class Tiling:
     def array_cycles(self, shortest: int = 0):
         """Cycles in which the array (or pool unit) takes a vector, when no pass is shorter than ``shortest``."""
         shape = self.shape
+        if shape.depthwise and shape.shares_columns(self.config):
+            return self._column_cycles()
         if shape.depthwise and shape.over_pixels:
             return self.drain_cycles() * shape.reduction
         if shape.pool:
@@ -137,6 +139,19 @@ class Tiling:
         else:
             reduce = self.inner.total(lambda i: self._row_groups(shape.taps * i))
         return reduce * self._results_by(shortest)
+
+    def _column_cycles(self):
+        """Cycles of a depthwise convolution whose windows share columns: those of its vectors, and a tile's others.
+
+        Those load a group's kernel or, of sums over pixels, give all of a kernel's row but the last.
+        """
+        shape = self.shape
+        columns = shape.n * shape.out_h * shape.wide
+        if shape.over_pixels:
+            cycles = (shape.r + shape.bias) * columns + shape.r * (shape.s - 1) * self.spots
+        else:
+            cycles = shape.r * columns + shape.taps * self.spots
+        return cycles * self.inner.total(self._row_groups)
 
     @_of_parts
     def drain_cycles(self):

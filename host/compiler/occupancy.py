@@ -145,6 +145,10 @@ class Shape:
         """Elements of a depthwise filter's gradient."""
         return self.taps + self.bias
 
+    def shares_columns(self, config: Config) -> bool:
+        """True of a depthwise convolution whose columns the pool unit walks once for all windows that they are in."""
+        return 2 <= self.s <= 3 and self.step < self.s and self.r <= config.tap_rows
+
     def tall(self, y):
         """Rows of the padded, dilated input that ``y`` rows of windows cover."""
         return (y - 1) * self.step + self.r

@@ -74,6 +74,9 @@ def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
         positions *= max(1, d.get(f"n{level}", 0))
     if mode == VectorMode.DIGITS:
         return groups * d["n_b"] * (d["n_a"] + (2 * SUM_DIGITS if d.get("last") else 1))  # the digits leave alone
+    if mode == VectorMode.DOT and d.get("task"):  # windows that share columns; a kernel is loaded, or sums leave alone
+        again = d.get("ones", 0) * d["n_values"] + d["n1"] * (d["task"] - 1) if d.get("n_values") else d["n_a"]
+        return groups * (positions + again)
     if mode == VectorMode.DOT:
         return groups * d["n_b"] * d["n_a"]
     if mode == VectorMode.SCALE:

@@ -4,6 +4,6 @@ vectors leave.
 - compute: the engine, which joins the others; im2col: an operand's vectors from its scratchpad, as convolutions need
   them
 - feeder: pairs stationary tiles with passes of stream vectors; array, pe: the systolic array and its element
-- accumulator: adds up the array's psums; pool: reduces windows, for pooling, depthwise convolutions
-  and their gradients; dropout: draws the results that become 0
+- accumulator: adds up the array's psums; pool: reduces windows, for pooling, depthwise convolutions and their
+  gradients; pool_job: its jobs; depthwise: windows side by side; dropout: draws the results that become 0
 """

@@ -18,7 +18,8 @@ from .accumulator import Accumulator, SumLayout
 from .array import Array
 from .feeder import Feeder
 from .im2col import N_OUTER, N_REDUCTION, Im2col, WalkLayout
-from .pool import Pool, products
+from .pool import Pool
+from .pool_job import described, products
 
 __all__ = ["Compute"]
 
@@ -160,22 +161,17 @@ class Compute(wiring.Component):
             selects.eq(job.mode == VectorMode.SELECT), swapped.eq(job.swap),
             dots.eq(multiplies & ~job.swap if config.normalises else multiplies),
         ]  # fmt: skip
+        n_ones = Mux(job.n_values.any(), job.n_values, job.n_a) if config.convolves_channels else job.n_a
         m.d.comb += [
-            a.new.eq(job.new_a), a.n_k.eq(job.n_k), a.ones.eq(job.ones), a.n_ones.eq(Mux(gemm, 1, job.n_a)),
+            a.new.eq(job.new_a), a.n_k.eq(job.n_k), a.ones.eq(job.ones), a.n_ones.eq(Mux(gemm, 1, n_ones)),
             a.repeat.eq(Mux(gemm & ~swapped, job.n_b, 1)),
             [a.n[i].eq(job[f"n{i}"]) for i in outer], [a.jump[i].eq(job[f"jump{i}"]) for i in outer],
             [a.k[i].eq(job[f"k{i}"]) for i in reduction], [a.kjump[i].eq(job[f"kjump{i}"]) for i in reduction],
             feeder.gemm.payload.first.eq(job.first), feeder.gemm.payload.last.eq(job.last),
-            pool.job.payload.mode.eq(job.mode), pool.job.payload.n_taps.eq(job.n_a),
-            pool.job.payload.mantissa.eq(job.mantissa),
-            pool.job.payload.adds.eq(~job.first), pool.job.payload.keeps.eq(~job.last),
+            *described(pool, job),
         ]  # fmt: skip
         if config.drops:
-            m.d.comb += [  # of SUM; the pool unit's other jobs have no probability
-                pool.drop.probability.eq(job.momentum), pool.drop.layer.eq(job.unbiased),
-                pool.drop.pixel.eq(job.n_values), pool.drop.first.eq(job.b_stride), pool.drop.channels.eq(job.n_b),
-                pool.key.eq(self.key),
-            ]  # fmt: skip
+            m.d.comb += pool.key.eq(self.key)
         # A walk is offered a cycle after its descriptor is shown, so B's, which is selected, can come from a register.
         chosen = Signal(WalkLayout, reset_less=True)
         m.d.comb += b.eq(chosen)

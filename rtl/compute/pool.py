@@ -13,21 +13,11 @@ from ..lib.interfaces import OperandVector, SignsLayout, VectorLayout
 from ..lib.multiplier import Multiplier
 from ..lib.odometer import COUNT_BITS
 from ..lib.skid import Skid
+from .depthwise import Depthwise, WindowsLayout
 from .dropout import DropLayout, Dropout
+from .pool_job import PoolLayout, products
 
-__all__ = ["Pool", "PoolLayout", "products"]
-
-PoolLayout = data.StructLayout({"mode": 3, "n_taps": COUNT_BITS, "mantissa": 16, "adds": 1, "keeps": 1})
-"""A job of the pool unit; MAX and SELECT expect mantissa 1.
-
-DOT and DIGITS with ``keeps`` keep their results, up to ``kept_words``; with ``adds`` they add to those kept by the job
-before.
-"""
-
-
-def products(config: Config) -> list[VectorMode]:
-    """Modes that add up products."""
-    return [VectorMode.DOT] * config.adds_products + [VectorMode.DIGITS] * config.normalises
+__all__ = ["Pool"]
 
 
 class Pool(wiring.Component):
@@ -35,13 +25,16 @@ class Pool(wiring.Component):
 
     SUM gives the mantissa times the sum. MAX gives the maximum, of equal ones the first, then 1 + the number of its
     tap. SELECT gives the sum of those lanes whose lane of ``b`` is the tap's number, counted from n_taps down to 1.
-    DOT gives the sum of the lanes' products, with ``Config.depthwise``; DIGITS gives the digits of that sum, then those
-    of the sum of ``b``'s lanes, with ``Config.batch_norm``.
+    DOT gives the sum of the lanes' products, with ``Config.depthwise``; :class:`.depthwise.Depthwise` does so for jobs
+    with a ``width`` of windows. DIGITS gives the digits of that sum, then those of the sum of ``b``'s lanes, with
+    ``Config.batch_norm``.
 
     Members
     -------
     job : In(stream.Signature(PoolLayout))
         the jobs
+    windows : In(WindowsLayout(config))
+        the windows of DOT, see :class:`.depthwise.Depthwise`; with ``Config.depthwise``
     drop, key : In(DropLayout), In(SignsLayout)
         results of the job that become 0, and the key of the draw, see :class:`.dropout.Dropout`; with
         ``Config.dropout``
@@ -63,6 +56,7 @@ class Pool(wiring.Component):
             "job": In(stream.Signature(PoolLayout)),
             "a": In(stream.Signature(OperandVector(config))), "b": In(stream.Signature(OperandVector(config))),
             "o": Out(stream.Signature(VectorLayout(config))), "busy": Out(1),
+            **({"windows": In(WindowsLayout(config))} if config.convolves_channels else {}),
             **({"drop": In(DropLayout), "key": In(SignsLayout)} if config.drops else {}),
         })  # fmt: skip
         self.config = config
@@ -93,9 +87,10 @@ class Pool(wiring.Component):
             taken.eq(goes & self.a.valid & (self.b.valid | ~(selects | multiplies))),
             self.a.ready.eq(taken), self.b.ready.eq(taken & (selects | multiplies)),
         ]  # fmt: skip
+        alone = ~self.windows.width.any() if config.convolves_channels else 1  # window after window
         with m.If(self.job.valid & self.job.ready):
             m.d.sync += [
-                working.eq(1), taking.eq(1), job.eq(self.job.payload), countdown.eq(self.job.payload.n_taps),
+                working.eq(alone), taking.eq(alone), job.eq(self.job.payload), countdown.eq(self.job.payload.n_taps),
                 is_max.eq(self.job.payload.mode == VectorMode.MAX),
                 selects.eq(self.job.payload.mode == VectorMode.SELECT),
                 multiplies.eq(self.job.payload.mode.matches(*products(config))),
@@ -123,7 +118,27 @@ class Pool(wiring.Component):
             scaled = self._scale(m, lane, job.mantissa, multiplies, step)
             self._reduce(m, lane, step, is_max, s2, scaled, number, value[lane], index[lane], kept[lane])
         self._give(m, step, done, is_max, digits, job.keeps & multiplies, working, (value, index, totals))
+        if config.convolves_channels:
+            self._convolve(m)
         return m
+
+    def _convolve(self, m):
+        """Give jobs with a width of windows to a unit of their own, which has the kept sums and ``skid`` meanwhile."""
+        m.submodules.depthwise = unit = Depthwise(self.config)
+        sums, skid = m.submodules.sums, m.submodules.skid
+        m.d.comb += [
+            unit.job.valid.eq(self.job.valid & self.job.ready & self.windows.width.any()),
+            unit.job.payload.eq(self.windows), unit.kept.eq(sums.r_data),
+            unit.a.payload.eq(self.a.payload), unit.b.payload.eq(self.b.payload),
+        ]  # fmt: skip
+        with m.If(unit.busy):
+            m.d.comb += [
+                self.busy.eq(1), unit.a.valid.eq(self.a.valid), self.a.ready.eq(unit.a.ready),
+                unit.b.valid.eq(self.b.valid), self.b.ready.eq(unit.b.ready),
+                sums.r_en.eq(unit.r_en), sums.r_addr.eq(unit.r_addr), sums.w_en.eq(unit.w_en),
+                sums.w_addr.eq(unit.w_addr), sums.w_data.eq(unit.o.payload),
+                skid.i.valid.eq(unit.o.valid), skid.i.payload.eq(unit.o.payload), unit.o.ready.eq(skid.i.ready),
+            ]  # fmt: skip
 
     def _scale(self, m, lane, mantissa, multiplies, step):
         """Multiply a lane's tap by the mantissa or ``b``'s lane; the product is there in stage 2."""

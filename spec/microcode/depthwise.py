@@ -6,7 +6,7 @@ Steps of the tile program: compiled like it (see :mod:`adagp.spec.microcode.prog
 
 from .shape import align
 
-__all__ = ["compute_depthwise", "drain_depthwise", "fill_vectors"]
+__all__ = ["compute_columns", "compute_depthwise", "drain_depthwise", "fill_vectors"]
 
 
 def fill_vectors(c, k, m, t):
@@ -53,7 +53,9 @@ def fill_vectors(c, k, m, t):
 def compute_depthwise(c, k, m, t):
     """For each group of ``rows`` channels a window a pixel, or (over_pixels) one of all pixels for each tap."""
     taps_walk = t.pitch_y * (c.r - 1) + t.s_walk
-    if t.over_pixels:
+    if c.s >= 2 and c.s <= 3 and t.step < c.s and c.r <= k.tap_rows:  # windows share columns
+        compute_columns(c, k, m, t)
+    elif t.over_pixels:
         y_walk = t.x_step * (t.out_w - 1)
         n_walk = y_walk + t.y_step * (t.y_t - 1)
         walk = n_walk + t.pitch_n * (t.n_t - 1)
@@ -75,6 +77,33 @@ def compute_depthwise(c, k, m, t):
             jump4=t.pitch_y - t.s_walk, jump5=t.pitch_x,
             k0=1, k1=1, k2=t.i_t, kjump0=0 - t.b_stride * (t.taps - 1), kjump2=1, n_k=t.i_t,
             n_a=t.taps, n_b=t.pixels, b_stride=t.b_stride,
+        )  # fmt: skip
+
+
+def compute_columns(c, k, m, t):
+    """The same with each column walked once, for all the windows that it is in."""
+    line_walk = t.pitch_x * (t.wide - 1)
+    if t.over_pixels:
+        y_walk = line_walk + t.y_step * (t.y_t - 1)
+        n_walk = y_walk + t.pitch_n * (t.n_t - 1)
+        m.compute(
+            mode=k.DOT, new_a=t.new_a, new_b=t.new_b, first=t.first, last=t.last, ones=t.ones,
+            n0=1, n1=c.r, n2=t.n_t, n3=t.y_t, n4=t.wide, n5=1,
+            jump1=t.pitch_y - n_walk, jump2=t.pitch_n - y_walk, jump3=t.y_step - line_walk, jump4=t.pitch_x,
+            k0=1, k1=1, k2=t.i_t, kjump0=0 - t.b_stride * (t.pixels - 1), kjump2=1, n_k=t.i_t,
+            n_a=t.pixels, n_b=c.r + t.ones, b_stride=t.b_stride,
+            task=c.s, mantissa=t.step, n_values=t.n_t * t.y_t * t.wide,
+        )  # fmt: skip
+    else:
+        r_walk = t.pitch_y * (c.r - 1)
+        x_walk = line_walk + r_walk
+        y_walk = x_walk + t.y_step * (t.y_t - 1)
+        m.compute(
+            mode=k.DOT, new_a=t.new_a, new_b=t.new_b, first=1, last=1,
+            n0=1, n1=1, n2=t.n_t, n3=t.y_t, n4=t.wide, n5=c.r,
+            jump2=t.pitch_n - y_walk, jump3=t.y_step - x_walk, jump4=t.pitch_x - r_walk, jump5=t.pitch_y,
+            k0=1, k1=1, k2=t.i_t, kjump2=1, n_k=t.i_t,
+            n_a=t.taps, n_b=1, b_stride=t.b_stride, task=c.s, mantissa=t.step,
         )  # fmt: skip
 
 

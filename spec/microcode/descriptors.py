@@ -93,6 +93,12 @@ DOT: for each group of ``rows`` of the n_k channels, n_b windows of n_a position
 after the one before, and kjump0 (A has k0 = 1) leads from the last position of a window to the next window. ``ones``:
 the last window reads A as all ones. DIGITS with ``swap``: A stands for B too.
 
+DOT with ``task``, the 2 or 3 columns of windows that are ``mantissa`` (1 or 2) columns apart: A walks all n4 columns of
+a row of windows, each once. Without ``n_values``, B has n_a taps, row by row, and A walks the windows' n5 rows in each
+column. With ``n_values``, A's positions in a pass over all pixels, there is a pass for each row of the kernel, and with
+``ones`` one more, in which A reads as all ones; B has n_b times n_a positions, one for each window of each pass. A pass
+gives the sums of the row's ``task`` elements, that with ones a single one.
+
 SUM with ``momentum``, the probability of dropout: the descriptor's pixels are numbered from ``n_values`` on, their n_b
 channels from ``b_stride`` on, and ``unbiased`` is the layer's number.
 

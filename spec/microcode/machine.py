@@ -29,7 +29,7 @@ _CONFIG_NAMES = (
     "rows", "cols", "banks", "operand_bytes", "acc_depth", "a_elements", "b_elements", "c_elements",
     "bias_elements", "bias_room", "bias_gradient_room", "max_reduction", "max_average_taps", "max_index",
     "n_filters", "convolves_channels", "kept_words", "bias_words", "clamps", "normalises", "max_values",
-    "matmul", "drops",
+    "matmul", "drops", "tap_rows",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from . import (
     properties_memory,
     properties_narrow,
     properties_phases,
+    properties_pool,
     properties_predictor,
     properties_quality_gate,
     properties_registers,
@@ -22,4 +23,4 @@ __all__ = ["JOBS"]
 
 assert properties_axi and properties_control and properties_engines and properties_quality_gate and properties_issue
 assert properties_link and properties_memory and properties_narrow and properties_phases and properties_predictor
-assert properties_registers and properties_reorganise and properties_streams and properties_update
+assert properties_pool and properties_registers and properties_reorganise and properties_streams and properties_update

@@ -1,12 +1,10 @@
-"""Jobs: operand fetch, feeder, pool, compute, drain."""
+"""Jobs: operand fetch, feeder, batch norm's unit, compute, drain."""
 
 from dataclasses import replace
 
 from adagp.rtl.compute.compute import Compute
-from adagp.rtl.compute.dropout import Dropout
 from adagp.rtl.compute.feeder import Feeder
 from adagp.rtl.compute.im2col import Im2col, LaneOffsets
-from adagp.rtl.compute.pool import Pool
 from adagp.rtl.core import HALVES
 from adagp.rtl.drain.drain import Drain
 from adagp.rtl.drain.epilogue import Epilogue
@@ -18,7 +16,6 @@ from adagp.rtl.norm.norm import Norm
 from adagp.rtl.norm.scale import Scale
 from adagp.rtl.norm.tables import Tables
 from adagp.rtl.update.chunks import Chunks, chunk_weights
-from adagp.spec.norm import SUM_DIGITS
 from amaranth import Cat, Mux, ResetSignal, Signal
 
 from .properties_registers import RESULT_GAP, recent_results
@@ -37,7 +34,6 @@ GAP = 4
 """As the machine's feeder has it, or so: any gap must do."""
 DEPTHWISE = replace(CONFIG, depthwise=True)
 NORM = replace(CONFIG, batch_norm=True)
-POOLS = replace(NORM, depthwise=True, dropout=True)
 CLAMPS = replace(CONFIG, clamps=True)
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16
@@ -100,40 +96,6 @@ def _feeder(h):
     column = h.signal("column")
     h.prove("column: one of them", (column != 0) & ((column & (column - 1)) == 0))
     h.prove("load: into one column", ~h.dut.load.any() | (h.dut.load == column))
-
-
-@job("pool_switched", lambda: Pool(POOLS), cut=(*DATA, "t:$mem_v2"))
-@job("pool_depthwise", lambda: Pool(DEPTHWISE), cut=(*DATA, "t:$mem_v2"))
-@job("pool", lambda: Pool(CONFIG), cut=DATA)
-def _pool(h):
-    bind_streams(h)
-    h.assume("job: has taps", ~h.dut.job.valid | (h.dut.job.p.n_taps != 0))
-    h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
-    pending, several = h.signal("pending").any(), h.signal("is_max")
-    if h.dut.config.normalises:
-        several |= h.signal("digits")
-        h.prove("pending: no more than an index or the digits after the first",
-                h.signal("pending") <= Mux(h.signal("digits"), 2 * SUM_DIGITS - 1, 1))  # fmt: skip
-        done = h.signal("done")[0]  # its valid bit
-        h.prove("also: no window is finished as the one before keeps its second sum", ~(h.signal("also") & done))
-    h.prove("pending: only a maximum has an index, only digits follow each other", ~pending | several)
-    h.prove("pending: its maximum has gone, in a job that may be over", ~pending | h.dut.busy)
-    h.prove("taking: within a job", ~h.signal("taking") | h.signal("working"))
-    h.cover("a result leaves in the cycle after another",
-            h.before(h.dut.o.valid & h.dut.o.ready) & h.dut.o.valid & h.dut.o.ready)  # fmt: skip
-
-
-@job("dropout", lambda: Dropout(CONFIG), cut=DATA)
-def _dropout(h):
-    o, start, drops = h.dut.o, h.dut.start, h.signal("drops")
-    h.assume("job: has channels", ~start | (h.dut.job.channels != 0))
-    stands = h.before(o.valid & ~o.ready & ~start)
-    h.prove(
-        "o: a mask stands until it is taken or a job begins", ~stands | (o.valid & (o.payload == h.before(o.payload)))
-    )
-    h.prove("o: no mask of the job before", ~(h.before(start) & drops) | ~o.valid)
-    h.prove("o: without a probability all stay", drops | (o.valid & o.payload.all()))
-    h.cover("o: a job begins while a mask waits", stands & drops & start)
 
 
 @job("norm_scale", lambda: Scale(NORM), cut=DATA)

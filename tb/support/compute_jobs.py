@@ -5,6 +5,7 @@ from adagp.spec.microcode.descriptors import COMPUTE, VectorMode
 from adagp.spec.microcode.machine import descriptors, task
 from adagp.spec.microcode.program import tile_program
 from layers import random_layer
+from window_model import sums_of_windows
 
 __all__ = ["Expectation", "computes", "extent", "gemm", "layer", "operand_a", "random_jobs"]
 
@@ -63,7 +64,7 @@ def extent(job, name):
 def operand_a(job, tile):
     """Matrix A, n_a x n_k (vector modes: all positions x rows), out of its tile."""
     matrix = tile[_addresses(job, "a")].astype(object)
-    n_ones = job["ones"] * (job["n_a"] if job["mode"] == VectorMode.DOT else 1)
+    n_ones = job["ones"] * ((job["n_values"] or job["n_a"]) if job["mode"] == VectorMode.DOT else 1)
     return np.vstack([matrix, np.ones((n_ones, job["n_k"]), dtype=object)])
 
 
@@ -95,7 +96,7 @@ def _pooled(job, a, select):
 
 def _dots(config, job, a, b):
     """A DOT's sums, group by group, a vector a window."""
-    sums = (a * b).reshape(job["n_b"], job["n_a"], -1).sum(axis=1)
+    sums = sums_of_windows(job, a, b)
     sums = np.pad(sums, ((0, 0), (0, -job["n_k"] % config.rows)))
     return [row for group in np.split(sums, sums.shape[1] // config.rows, axis=1) for row in group.tolist()]
 

@@ -16,6 +16,7 @@ from descriptor_grammar import Grammar
 from dropped_elements import vectors_that_stay
 from engine_arithmetic import drained, grid, odometer, requantise, sum_up
 from norm_model import digits, norm_vectors, own_fields
+from window_model import sums_of_windows
 
 __all__ = ["Emulator"]
 
@@ -44,8 +45,7 @@ class Emulator:
         self.vectors = deque()
         self.sums = np.full(4 * config.n_filters, JUNK, np.int64)
         self.results, self.saturations, self.done = {}, 0, 0
-        self.macs, self.overwritten = 0, range(0)
-        self.grammar = Grammar(config)
+        self.macs, self.overwritten, self.grammar = 0, range(0), Grammar(config)
 
     # --- scheduling ------------------------------------------------------------------------------
 
@@ -193,9 +193,9 @@ class Emulator:
             lane_k = k + np.arange(min(rows, d["n_k"] - k))
             a_lanes = self.lanes(self.a[self.held["a"]], outer[:, None] + lane_k)
             b_lanes = a_lanes if d["swap"] else self.lanes(self.b[self.held["b"]], b[:, None] + lane_k)
-            a_lanes = np.pad(a_lanes, ((0, len(b) - len(outer)), (0, 0)), constant_values=1)
-            terms = [a_lanes * b_lanes, b_lanes][: 2 if d["mode"] == VectorMode.DIGITS else 1]
-            windows = np.stack([each.reshape(d["n_b"], d["n_a"], -1).sum(axis=1) for each in terms], axis=1)
+            a_lanes = np.pad(a_lanes, ((0, d["ones"] * (d["n_values"] or d["n_a"])), (0, 0)), constant_values=1)
+            factors = [a_lanes, np.ones_like(b_lanes)][: 2 if d["mode"] == VectorMode.DIGITS else 1]
+            windows = np.stack([sums_of_windows(d, each, b_lanes) for each in factors], axis=1)
             sums.extend(np.pad(windows.reshape(-1, len(lane_k)), ((0, 0), (0, rows - len(lane_k)))))
         assert (d["last"] and d["first"]) or len(sums) <= self.config.kept_words
         self.kept = sums if d["first"] else list(np.add(sums, self.kept))

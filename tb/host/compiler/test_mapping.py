@@ -57,10 +57,16 @@ class Recorder:
     def fill(self, n0=0, n1=0, n2=0, length=0, **_):
         self.filled += n0 * n1 * n2 * any_run(length, self.config)
 
-    def compute(self, mode, n_a, n_b, n_k=0, swap=0, n0=1, n1=1, n2=1, n3=1, **_):
+    def compute(self, mode, n_a, n_b, n_k=0, swap=0, n0=1, n1=1, n2=1, n3=1, n4=1, n5=1, **more):
         self.tiles += 1
         if mode == VectorMode.DOT:
-            self.array += -(-n_k // self.config.rows) * n_a * n_b
+            cycles = n_a * n_b
+            if width := more.get("task"):  # vectors, and the kernel's loading or the sums of a row but the last
+                passed = more.get("n_values", 0)
+                assert passed in (0, n2 * n3 * n4 * n5)
+                alone = more["ones"] * passed + n1 * (width - 1) if passed else n_a
+                cycles = n0 * n1 * n2 * n3 * n4 * n5 + alone
+            self.array += -(-n_k // self.config.rows) * cycles
             return
         if mode != VectorMode.GEMM:
             self.array += n0 * n1 * n2 * n3 * n_a
