@@ -208,6 +208,22 @@ def test_depthwise(opcode, rows):
     run(config, jobs)
 
 
+@pytest.mark.parametrize("opcode", DEPTHWISE)
+def test_tall_kernels(opcode):
+    """With as many rows as the pool unit holds of a kernel, and one more, which goes window by window."""
+    config, shape = (
+        replace(small(TINY), a_depth=128, depthwise=True),
+        {"n": 1, "c": 3, "q": 3, "h": 18, "w": 4, "ow": 2, "s": 3},
+    )
+    jobs = [
+        job
+        for r in (config.tap_rows, config.tap_rows + 1)
+        for job in layer(config, opcode, **shape, r=r, oh=19 - r, stride=1, bias=1, nb=1, yb=2, cb=3, qb=3)
+    ]
+    assert {job["task"] for job in jobs} == {0, 3}
+    run(config, jobs)
+
+
 def test_gemms_and_pools_in_turn():
     config = small(TINY)
     tile = TILE | {"nb": 1, "cb": 5, "qb": 5}
