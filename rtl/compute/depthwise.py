@@ -192,7 +192,8 @@ class Depthwise(wiring.Component):
         Returns the number of the accumulator that gives.
         """
         done = Signal(data.StructLayout({"valid": 1, "alone": 1, "end": 1}))
-        turn, last, gives, begun = Signal(range(WINDOWS)), Signal(), Signal(), Signal()
+        turn = Signal(range(WINDOWS))
+        last, gives, begun = Signal(), Signal(), Signal()
         first, job_first = (Mux(each.vectors == 0, each.width - 1, 0) for each in (job, self.job.payload))
         m.d.comb += [
             last.eq(done.alone | (turn == job.width - 1)), gives.eq(done.valid & (job.keeps | self.o.ready)),

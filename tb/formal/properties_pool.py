@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from adagp.rtl.compute.depthwise import Depthwise
+from adagp.rtl.compute.depthwise import WINDOWS, Depthwise
 from adagp.rtl.compute.dropout import Dropout
 from adagp.rtl.compute.pool import Pool
 from adagp.spec.norm import SUM_DIGITS
-from amaranth import Mux
+from amaranth import Cat, Mux, Value
 
 from .registry import CONFIG, job
-from .rules import bind_streams
+from .rules import bind_streams, handshake_rule, stream_rule
 
 __all__ = []
 
@@ -40,10 +40,16 @@ def _pool(h):
             h.before(h.dut.o.valid & h.dut.o.ready) & h.dut.o.valid & h.dut.o.ready)  # fmt: skip
 
 
-@job("depthwise", lambda: Depthwise(DEPTHWISE), cut=(*DATA, "t:$mem_v2"), far=("o: ",))
+@job("depthwise", lambda: Depthwise(DEPTHWISE), cut=(*DATA, "t:$mem_v2"))
 def _depthwise(h):
-    bind_streams(h)
     dut, job = h.dut, h.dut.job.p
+    for name in ("job", "a", "b"):
+        stream_rule(h, name, getattr(dut, name), False)
+    # The payload is a sum of these; that equal ones have equal sums is hard for the solver.
+    sums = [h.signal(f"sum{lane}_{k}") for lane in range(dut.o.p.shape().length) for k in range(WINDOWS)]
+    addends = Cat(*sums, h.signal("turn"), dut.kept)
+    handshake_rule(h, "o", dut.o.valid, Value.cast(dut.o.ready), addends, True)
+    h.ignores("o: valid ignores ready", dut.o.valid, dut.o.ready)
     kept = dut.kept.as_value()
     h.assume("kept: stands while it isn't read", ~h.before(~dut.r_en) | (h.before(kept) == kept))
     h.assume("job: windows 2 or 3 wide, in rows of at least as many columns",
