@@ -39,7 +39,10 @@ def legal(config, words):
 def test_rules_are_what_is_assumed():
     """Every rule is an assumption of a formal job, word for word."""
     assumed = set()
-    jobs = "fill", "lane_offsets", "pool", "compute", "drain", "drain_reorganise", "window_sums", "reorganise", "store"
+    jobs = (
+        "fill", "lane_offsets", "pool", "depthwise", "compute", "drain", "drain_reorganise", "window_sums",
+        "reorganise", "store",
+    )  # fmt: skip
     for name in jobs:
         harness = JOBS[name].harness()
         Fragment.get(harness.m, None)  # Amaranth warns of what is never elaborated
@@ -49,7 +52,7 @@ def test_rules_are_what_is_assumed():
 
 LAYER = {"n": 1, "c": 4, "h": 4, "w": 4, "oh": 4, "ow": 4, "q": 4, "r": 3, "s": 3, "stride": 1, "pad_y": 1, "pad_x": 1,
          "nb": 1, "yb": 4, "cb": 2, "qb": 4, "bias": 1, "c_mode": 1}  # fmt: skip
-GEMM, POOL = {"mode": VectorMode.GEMM}, {"mode": VectorMode.MAX}
+GEMM, POOL, WINDOWS = ({"mode": mode} for mode in (VectorMode.GEMM, VectorMode.MAX, VectorMode.DOT))
 SUMMED, SUMS = ({"reorganise": 1, "vector": vector} for vector in range(2))
 ELEMENT = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride", "nb", "yb", "qb"), 1)
 REORGANISE = ELEMENT | {"c": 16, "q": 16, "cb": 16, "opcode": Opcode.REORGANISE}
@@ -78,6 +81,10 @@ def reorganising(config, draw, layer):
     ("walk", "compute", GEMM, {"n_k": 0}),
     ("walk", "compute", POOL, {"n_k": 0}),
     ("taps", "compute", POOL, {"n_a": 0}),
+    ("windows", "compute", WINDOWS, {"task": 1}),
+    ("windows", "compute", WINDOWS, {"n4": 2}),
+    ("windows", "compute", WINDOWS, {"n5": 0}),
+    ("windows", "compute", WINDOWS, {"n5": 17}),
     ("gemm", "compute", GEMM | {"first": 1}, {"first": 0}),
     ("gemm", "compute", GEMM | {"last": 0}, {"first": 0, "last": 1}),
     ("gemm", "compute", GEMM | {"first": 0}, {"first": 1}),
@@ -95,17 +102,18 @@ def reorganising(config, draw, layer):
 ])  # fmt: skip
 def test_spoilt_descriptors(rule, engine, which, change):
     """One descriptor of a good stream that breaks a rule is seen, at the latest by the next of its kind."""
-    opcodes = (Opcode.FORWARD, Opcode.MAXPOOL, Opcode.FORWARD)
+    config = replace(preset("tiny"), depthwise=True)
+    opcodes = (Opcode.FORWARD, Opcode.MAXPOOL, Opcode.DEPTHWISE, Opcode.FORWARD)
     tasks = [task(LAYER | {"opcode": opcode, "reorganise": opcode == Opcode.FORWARD}) for opcode in opcodes]
     tasks.append(task(REORGANISE))
-    issued = descriptors(tile_program, preset("tiny"), tasks)
-    grammar = Grammar(preset("tiny"))
+    issued = descriptors(tile_program, config, tasks)
+    grammar = Grammar(config)
     for each, d in issued:
         grammar.take(each, d)
     assert grammar.taken.total() == len(issued) > 0
     spoilt_one = next(d for each, d in issued if each == engine and d | which == d)
     spoilt_one.update(change)
-    grammar = Grammar(preset("tiny"))
+    grammar = Grammar(config)
     with pytest.raises(AssertionError, match=RULES[rule]):
         for each, d in issued:
             grammar.take(each, d)

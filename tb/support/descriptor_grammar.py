@@ -12,6 +12,7 @@ RULES = {
     "fill c": "i: opens and completes c in turn",
     "walk": "walk: reduces something",
     "taps": "job: has taps",
+    "windows": "job: windows 2 or 3 wide, in rows of at least as many columns",
     "gemm": "i: GEMMs open and complete halves in turn",
     "drain": "i: something to drain",
     "sums": "i: a vector for each sum",
@@ -31,7 +32,7 @@ class Grammar:
 
     def __init__(self, config):
         self._sums = 4 * config.n_filters
-        self._cols = config.cols
+        self._cols, self._tap_rows = config.cols, config.tap_rows
         self.taken, self.checked = Counter(), Counter()
         self.reset()
 
@@ -63,6 +64,9 @@ class Grammar:
             self._in_turn("gemm", d["first"], d["last"], d)
         else:
             self._require("taps", d["n_a"] != 0, d)
+            width, rows = d["task"], d["n5"]
+            fits = 2 <= width <= 3 and width <= d["n4"] and 1 <= rows <= self._tap_rows
+            self._require("windows", d["mode"] != VectorMode.DOT or not width or fits, d)
 
     def _drain(self, d):
         self._require("drain", d["n_out"] != 0 and d["n_in"] != 0, d)
