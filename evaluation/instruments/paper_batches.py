@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from ...experiments.networks.cnns import INCEPTIONS
+from ...experiments.networks.cnns import DENSENETS, INCEPTIONS, MOBILENETS, RESNETS, VGGS
 from ...experiments.networks.models import CNNS, PAPER_MODELS, build
 from ...gen.cache import code, digest
 from ...host.compiler.front_end import graph_of
@@ -56,9 +56,9 @@ DATA = {
 2007 and 2012, in the size that YOLO-v3 was published for."""
 NETWORKS: dict[str, tuple[str, ...]] = {
     name: ("cifar10", "cifar100", "imagenet") if name in CNNS else ("multi30k",) if name == "transformer" else ("voc",)
-    for name in sorted(PAPER_MODELS, key=lambda name: (name not in CNNS, name))
+    for name in (*VGGS[::-1], *RESNETS[::-1], *MOBILENETS, *INCEPTIONS[::-1], *DENSENETS[::-1], *PAPER_MODELS)
 }
-"""The paper's networks with their data sets."""
+"""The paper's networks with their data sets, those of few shapes of layers first."""
 SMALL = tuple(name for name in MODELS if name not in NETWORKS)
 CAPACITY = 1 << 32
 """Bytes of memory: twice the preset's, the most that addresses reach."""

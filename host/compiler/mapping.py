@@ -1,7 +1,7 @@
 """Mapping of a command to tiles: of all legal cuts near the fastest by the cost model, the one of the fewest bytes."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -57,7 +57,7 @@ def choose_mapping(command: Command, config: Config, name: str = "", dataflow: s
             raise MappingError(f"{name or f'layer {command.layer}'} {command.opcode.name.lower()}: no tile fits")
         n, y, c = tile
         return Mapping(0, 0, n, y, c, c, norm_cycles(command, config, n, y, c))
-    own = config.predictor_core if command.predictor and config.n_cores > 1 else config
+    own = config.predictor_core if command.predictor and config.n_cores > 1 else _baseline(config)
     shape, allowed = Shape.of(command), swaps(dataflow)
     result = _search(shape, own, allowed)
     if isinstance(result, str):
@@ -73,6 +73,12 @@ def tile_bound(command: Command, config: Config) -> int:
     i, o = (command.qb, command.cb) if command.opcode == Opcode.BACKWARD_DATA else (command.cb, command.qb)
     tiling = Tiling(shape, config, command.nb, command.yb, i, o, command.swap, command.out_outer)
     return int(tiling.array_cycles())
+
+
+@lru_cache(maxsize=64)
+def _baseline(config: Config) -> Config:
+    """The design without what predicts, so that all variants search once: the same tiles fit their main cores."""
+    return replace(config, variant="baseline")
 
 
 @lru_cache(maxsize=4096)

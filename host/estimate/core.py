@@ -62,6 +62,7 @@ class Core:
     ):  # fmt: skip
         self._clock, self.config, self._queue, self._moves = clock, config, queue, moves
         self._units, self._known = others, known
+        self._like = tuple(value for name, value in vars(config).items() if name != "variant")
         self._engines = {engine: Queue(clock, PLACES) for engine in ENGINES}
         tokens = {name: Tokens(clock, count) for name, (count, *_) in TOKENS.items()}
         free, full = ({name: tokens[f"{name}_{kind}"] for name in ("a", "b", "acc")} for kind in ("free", "full"))
@@ -110,7 +111,7 @@ class Core:
         """A task's descriptors; kept if what repeats is left out."""
         if self._known is None:
             return Shape(*raw_sequence(self.config, task.task), task.owner, [])
-        key = (self.config, task.owner[0], *task.key(self._moves.block, self._moves.window))
+        key = (self._like, task.owner[0], *task.key(self._moves.block, self._moves.window))
         return self._known.shapes.get(key) or self._known.add(key, *raw_sequence(self.config, task.task), task.owner)
 
     def others(self) -> int | None:
