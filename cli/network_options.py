@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..host.training.settings import SettingsError, TrainSettings
-from .options import DataflowOption, PresetOption, SourceOption, SwitchesOption, VariantOption
+from .options import DataflowOption, MicroBatchesOption, PresetOption, SourceOption, SwitchesOption, VariantOption
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,6 +26,7 @@ class NetworkOptions:
     shape: Annotated[str, typer.Option(help="Shape of an image: CHANNELS,HEIGHT,WIDTH.")] = "1,8,8"
     classes: Annotated[int, typer.Option(help="Number of classes.", min=2)] = 10
     batch: Annotated[int, typer.Option(help="Images per batch.", min=1)] = 32
+    micro_batches: MicroBatchesOption = 1
     preset: PresetOption = "ecp5"
     variant: VariantOption = "baseline"
     switches: SwitchesOption = ""
@@ -42,8 +43,9 @@ class NetworkOptions:
 
         source = settings.gradient_source if settings.predicts else None
         network = Network(
-            module, self.image, settings.batch, settings.config, source=source, dataflow=settings.dataflow
-        )
+            module, self.image, settings.batch, settings.config, source=source, dataflow=settings.dataflow,
+            micro_batches=settings.micro_batches,
+        )  # fmt: skip
         if len(network.compiled.graph.results) == 1 and network.n_outputs != self.classes:
             raise SettingsError(f"{self.model} has {network.n_outputs} outputs, --classes says {self.classes}")
         return network, module.state_dict()
@@ -65,6 +67,7 @@ class NetworkOptions:
         return TrainSettings(
             model=self.model, batch=self.batch, preset=self.preset, variant=self.variant,
             switches=self.switches, dataflow=self.dataflow, gradient_source=self.gradient_source, seed=seed,
+            micro_batches=self.micro_batches,
         )  # fmt: skip
 
     @property

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ..host.devices.board import Port
 
 __all__ = [
-    "NO_LINE", "DataflowOption", "DeviceOption", "JsonOption", "LineOptions", "PresetOption", "RunArgument",
+    "NO_LINE", "DataflowOption", "DeviceOption", "JsonOption", "LineOptions", "MicroBatchesOption", "PresetOption",
+    "RunArgument",
     "SourceOption", "StrictOption", "SwitchesOption", "VariantOption", "refuse_host", "summarise", "told",
     "transfer_shown", "written_file",
 ]  # fmt: skip
@@ -37,6 +38,14 @@ DeviceOption = Annotated[
     str,
     typer.Option(
         help="Where to run: `sim` (the simulated RTL), `golden` (its model), or `board` (hardware at `--port`)."
+    ),
+]
+MicroBatchesOption = Annotated[
+    int,
+    typer.Option(
+        "--micro-batches",
+        help="Parts of a batch, each of which passes forward and backward alone, so that memory needs room for one:"
+        " their gradients are summed up before the update.",
     ),
 ]
 VariantOption = Annotated[

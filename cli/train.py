@@ -22,6 +22,7 @@ from .options import (
     DeviceOption,
     JsonOption,
     LineOptions,
+    MicroBatchesOption,
     PresetOption,
     SourceOption,
     StrictOption,
@@ -89,6 +90,7 @@ def train(
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the files of a data set not shipped.")] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = DEFAULTS.epochs,
     batch: Annotated[int, typer.Option(help="Images per batch.")] = DEFAULTS.batch,
+    micro_batches: MicroBatchesOption = DEFAULTS.micro_batches,
     learning_rate: Annotated[
         float, typer.Option("--learning-rate", "--lr", help="Learning rate, where the schedule begins.")
     ] = DEFAULTS.learning_rate,
@@ -166,7 +168,8 @@ def train(
     """
     settings = TrainSettings(
         model=model, data=data, data_dir=str(data_dir) if data_dir else None, preset=preset_name, epochs=epochs,
-        batch=batch, learning_rate=learning_rate, schedule=schedule, momentum=momentum, weight_decay=weight_decay,
+        batch=batch, micro_batches=micro_batches, learning_rate=learning_rate,
+        schedule=schedule, momentum=momentum, weight_decay=weight_decay,
         seed=seed, train_images=train_images, test_images=test_images, variant=variant,
         switches=switches, dataflow=dataflow, gradient_source=gradient_source, warmup_epochs=warmup_epochs,
         phases=phases, predictor_rate=predictor_rate, predictor_milestones=predictor_milestones,

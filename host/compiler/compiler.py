@@ -22,6 +22,7 @@ from .lowering import Kind, Layer, LoweringError
 from .mapping import choose_mapping
 from .memory_plan import ALIGNMENT as BLOCK_BYTES
 from .memory_plan import MemoryPlan
+from .micro_batches import SummedGradients, in_micro_batches
 from .predictor import Predictor
 from .substitutes import Substitute
 from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, predictor_tensor
@@ -68,6 +69,8 @@ class Compiled:
     """The program of a batch that calibrates."""
     calibrating_stops: tuple[Stop, ...] = field(kw_only=True)
     """Its HOST commands."""
+    micro_batches: int = 1
+    """Those of a batch. ``tensors``, ``values`` and ``graph`` are of one; the batch that calibrates has one."""
 
     @property
     def unpredicted(self) -> dict[str, str]:
@@ -86,18 +89,19 @@ class Compiled:
 
 def compile_network(
     network: Graph | Sequence[Layer], batch: int, config: Config, ring_entries: int = 1, source: str | None = None,
-    dataflow: str = "free",
+    dataflow: str = "free", micro_batches: int = 1,
 ) -> Compiled:  # fmt: skip
     """Plan memory and write the program; raises LoweringError, MappingError, PlanError.
 
     ``network``: a graph, or layers one after the other. ``source`` of gradients in phase GP (see spec/schedule.py);
-    None: there is no such phase. ``dataflow``: the operand that GEMMs keep in the array (see dataflow.py).
+    None: there is no such phase. ``dataflow``: the operand that GEMMs keep in the array (see dataflow.py). With several
+    ``micro_batches``, ``batch`` are the images of one.
     """
     graph = as_graph(network, batch)
     layers = graph.layers
     if not any(layer.weighted for layer in layers):
         raise LoweringError("the network has no layer with weights that the machine can compute")
-    gradients = _gradient_source(layers, batch, config, source)
+    gradients = _gradient_source(layers, batch, config, source, micro_batches)
     work = Batch.of(graph, gradients, batch, config)
     lives = lifetimes(graph, work)
     declared = list(declarations(graph, work, config, lives))
@@ -110,24 +114,29 @@ def compile_network(
         raise LoweringError(
             f"{used} tensors need exponents, {config.name} has room for {config.n_tensors} (Config.n_tensors)"
         )
-    steps = {"program": work.steps, **gradients.programs()}
-    stops = {"program": work.stops}
+    whole = work if micro_batches == 1 else in_micro_batches(graph, batch, config, micro_batches)
+    steps = {"program": whole.steps, **gradients.programs()}
+    stops = {"program": whole.stops}
     if graph.calibrates_apart:
         steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, work.steps, work.stops)
+    elif micro_batches > 1:
+        steps[CALIBRATING], stops[CALIBRATING] = work.steps, work.stops
     for each in steps.values():
         _check_length(len(each) + 1)
-    differ = gradients.has_gp or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
+    differ = gradients.has_gp or micro_batches > 1
+    differ = differ or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
     lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}
     plan = MemoryPlan("program", "host", "state", "predictor", "activations", by_batch=("host",))
     for name, each in steps.items():
         plan.add("program", name, (lines.get(name, 1) * len(each) + 1) * ALIGNMENT, ALIGNMENT)
-    _add_tensors(plan, declared, config, graph, ring_entries)
+    _add_tensors(plan, declared, config, graph, ring_entries * micro_batches)
     plan.place(config.dram.capacity_bytes, config.dram.name, batch, lives)
     entry, within = _ring_entry(graph, declared)
     tensors = {tensor.name: replace(tensor, address=_address(tensor, plan, within)) for _, tensor in declared}
 
     def program(name):
-        lines = [Line(header(config)), *(_line(step, graph, batch, config, tensors, dataflow) for step in steps[name])]
+        lines = [Line(header(config))]
+        lines += (_line(step, graph, batch, config, tensors, entry, dataflow) for step in steps[name])
         written = Program(with_waits(lines, config), plan[name].address)
         _check_length(len(written))
         assert len(written.bytes()) <= plan[name].n_bytes, f"{name}: more lines than there is room for"
@@ -141,14 +150,15 @@ def compile_network(
         tensors,
         plan,
         main,
-        entry,
+        micro_batches * entry,
         gradients,
         programs,
-        tuple(work.stops),
+        tuple(whole.stops),
         graph.values,
         calibrating=first or main,
         calibrating_stops=tuple(stops.get(CALIBRATING, work.stops)),
         graph=graph,
+        micro_batches=micro_batches,
     )
 
 
@@ -161,15 +171,19 @@ def _check_length(commands: int) -> None:
         )
 
 
-def _gradient_source(layers: list[Layer], batch: int, config: Config, name: str | None) -> GradientSource:
-    """The source of gradients by its name."""
+def _gradient_source(
+    layers: list[Layer], batch: int, config: Config, name: str | None, micro_batches: int
+) -> GradientSource:
+    """The source of gradients by its name; raises LoweringError for one that only knows whole batches."""
     if name is None:
-        return TrueGradients()
+        return TrueGradients() if micro_batches == 1 else SummedGradients(layers, config)
+    if micro_batches > 1:
+        raise LoweringError(f"gradients from the source {name!r} are of a whole batch: micro_batches must be 1")
     return Predictor(layers, batch, config, name) if name in PREDICTING else Substitute(layers, config, name)
 
 
 def _ring_entry(graph: Graph, declared: list[tuple[str, Tensor]]) -> tuple[int, dict[str, int]]:
-    """Bytes of an entry of the input ring, and the place of each argument in it."""
+    """Bytes of a micro-batch in an entry of the input ring, and the place of each argument in it."""
     within, end = {}, 0
     for _, tensor in declared:
         if tensor.name in graph.inputs:
@@ -187,11 +201,12 @@ def _address(tensor: Tensor, plan: MemoryPlan, within: Mapping[str, int]) -> int
 
 
 def _add_tensors(
-    plan: MemoryPlan, declared: list[tuple[str, Tensor]], config: Config, graph: Graph, ring_entries: int
+    plan: MemoryPlan, declared: list[tuple[str, Tensor]], config: Config, graph: Graph, inputs: int
 ) -> None:
     """Ask for memory for all tensors, and for the rest of the predictor memory if one is in it.
 
-    The rest is asked for because the device may have no other memory at those addresses.
+    There is room for the ``inputs`` of so many micro-batches. The rest is asked for because the device may have no
+    other memory at those addresses.
     """
     left = config.predictor_bytes
     for group, tensor in declared:
@@ -199,7 +214,7 @@ def _add_tensors(
             continue
         if tensor.name in graph.inputs:
             if tensor.name == INPUT:
-                plan.add(group, INPUT, ring_entries * _ring_entry(graph, declared)[0])
+                plan.add(group, INPUT, inputs * _ring_entry(graph, declared)[0])
             continue
         alignment = BLOCK_BYTES
         if group == "predictor":
@@ -215,9 +230,9 @@ def _entry_bytes(tensor: Tensor) -> int:
 
 
 def _line(
-    step: Step, graph: Graph, batch: int, config: Config, tensors: dict[str, Tensor], dataflow: str
+    step: Step, graph: Graph, batch: int, config: Config, tensors: dict[str, Tensor], entry: int, dataflow: str
 ) -> Line:  # fmt: skip
-    """The step as a command: shapes, tile, addresses and numbers filled in."""
+    """The step as a command: shapes, tile, addresses and numbers filled in; a micro-batch has an ``entry`` of bytes."""
     layers = graph.layers
     fields = {"phase_mask": int(step.phases), "layer": step.layer, **step.fields}
     for operand, name in step.operands.items():
@@ -228,6 +243,7 @@ def _line(
         if operand != "e":  # a table, which has no exponent
             fields[f"{operand}_id"] = max(0, tensors[name].number)
         if ring:
+            fields["a_addr"] += step.micro_batch * entry
             fields["ring"] = 1
     fields |= {f"{operand}_id": tensors[name].number for operand, name in step.numbers.items()}
     fields |= _pitches(step, tensors)

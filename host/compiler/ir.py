@@ -34,6 +34,7 @@ class Step:
     product: the product that it is a part of
     group: the group of its layer's channels that it computes; None: all of them
     rest: it changes, in place, a part of what the step before made
+    micro_batch: the micro-batch whose input it reads
     """
 
     opcode: Opcode
@@ -48,3 +49,4 @@ class Step:
     product: Multiplication | None = None
     group: int | None = None
     rest: bool = False
+    micro_batch: int = 0

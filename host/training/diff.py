@@ -73,12 +73,12 @@ def _run_batch(network: Network, device: Device, program: Program, rng, phase: i
     network.begin(device, [phase], moment, whole=False, calibrate=calibrate)
     device.start(program, phase, 1, calibrate)
     status = network.wait(device)
-    if status & Status.HOST:
+    while status & Status.HOST:
         logits_NK = network.read_logits(device)
-        labels_N = rng.integers(0, logits_NK.shape[1], network.batch)
+        labels_N = rng.integers(0, logits_NK.shape[1], len(logits_NK))
         network.write_loss_gradient(device, softmax_cross_entropy(logits_NK, labels_N)[1])
         device.resume()
-        network.wait(device)
+        status = network.wait(device)
 
 
 def _contents(network: Network, device: Device) -> dict[str, np.ndarray]:

@@ -36,7 +36,7 @@ def write_inputs(
     stored = []
     for number, (name, argument, array) in enumerate(zip(graph.inputs, arguments, arrays, strict=True)):
         value, what = compiled.values[name], "an input" if len(arrays) == 1 else f"input {number}"
-        shape = (value.shape[0], *argument.shape)
+        shape = (compiled.micro_batches * value.shape[0], *argument.shape)
         if array.shape != shape:
             raise ValueError(f"{what} must have the shape {shape}, not {array.shape}")
         largest = float(np.abs(array).max(initial=0))
@@ -45,8 +45,10 @@ def write_inputs(
         if argument.whole and not np.array_equal(array, np.rint(array)):
             raise ValueError(f"{what} must have integers alone")
         width = compiled.config.operand_width
-        mantissas = quantise(value.to_memory(array.reshape(value.shape)), input_exponent(argument, width), width)
-        stored.append((compiled.tensors[name].address, mantissas))
+        for place, part in enumerate(array.reshape(compiled.micro_batches, *value.shape)):
+            mantissas = quantise(value.to_memory(part), input_exponent(argument, width), width)
+            address = compiled.tensors[name].address + place * compiled.entry_bytes // compiled.micro_batches
+            stored.append((address, mantissas))
     for address, mantissas in stored:
         device.write(address + entry * compiled.entry_bytes, mantissas)
 

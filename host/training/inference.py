@@ -18,9 +18,12 @@ def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
         network.write_input(device, np.resize(part, (network.batch, *part.shape[1:])))
         network.start(device, EVALUATION)
         network.wait(device)
-        parts.append(network.read_logits(device)[: len(part)])
-        device.resume()
-        network.wait(device)
+        logits = []
+        for _ in range(network.passes):
+            logits.append(network.read_logits(device))
+            device.resume()
+            network.wait(device)
+        parts.append(np.concatenate(logits)[: len(part)])
     return np.concatenate(parts)
 
 

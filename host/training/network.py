@@ -12,10 +12,9 @@ from ...spec.registers import Status
 from ..compiler.compiler import Compiled, compile_network
 from ..compiler.front_end import graph_of
 from ..compiler.graph import Graph
-from ..compiler.ir import HYPER
 from ..compiler.lowering import Kind, Layer
-from ..compiler.predictor_steps import ADAM_HYPER, BETAS
-from ..compiler.quantise import FIRST_MOMENTUM, constant, join_master, master_exponent, split_master
+from ..compiler.micro_batches import micro_batch_size
+from ..compiler.quantise import FIRST_MOMENTUM, join_master, master_exponent, split_master
 from ..compiler.tensors import INPUT, Tensor, layer_tensor
 from ..compiler.values import Input, inputs_of
 from ..devices.device import Device, DeviceError
@@ -25,6 +24,7 @@ from ..islands.tensor_access import read_tensor, write_tensor, zero_tensor
 from ..program import Program
 from .exchange import input_exponent, read_results, write_inputs, write_loss_gradients
 from .gradient_state import GradientState, gradient_state
+from .hyper_parameters import set_adam, set_sgd
 from .layer_weights import canonical_names, from_rows, from_statistics, merged, to_rows, to_statistics
 from .loss import Loss, loss_and_gradients
 
@@ -34,8 +34,8 @@ __all__ = ["Network"]
 class Network:
     """A torch.nn.Module bound to the shapes of its arguments, a batch size and a configuration.
 
-    A batch: :meth:`write_input`, :meth:`start`, :meth:`wait`, :meth:`read_results`, in training
-    :meth:`write_loss` or :meth:`write_loss_gradient`, ``device.resume()``, :meth:`wait`.
+    A batch: :meth:`write_input`, :meth:`start`, :meth:`wait`; for each of its :attr:`passes` :meth:`read_results`, in
+    training :meth:`write_loss` or :meth:`write_loss_gradient`, ``device.resume()``, :meth:`wait`.
 
     Parameters
     ----------
@@ -46,6 +46,7 @@ class Network:
     ring_entries: batches of input that memory has room for
     source: name of the source of gradients in phase GP (see settings); None: there is no such phase
     dataflow, graph: the operand that GEMMs keep in the array (see host/compiler/dataflow.py); the graph if made before
+    micro_batches: parts of a batch with passes of their own; the loss is the mean of theirs
 
     Attributes
     ----------
@@ -53,6 +54,7 @@ class Network:
     gradient_state: the gradient source's state on a device
     islands: parts that the host computes, with their state
     moment: place in the run of the next batch of training, unless its start says another
+    passes: forward passes of the batch that was begun, each of a micro-batch; a batch that calibrates has the first
 
     Raises
     ------
@@ -63,13 +65,15 @@ class Network:
     def __init__(
         self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, *, input_max: float = 1.0,
         ring_entries: int = 1, source: str | None = None, dataflow: str = "free", graph: Graph | None = None,
+        micro_batches: int = 1,
     ):  # fmt: skip
         self.inputs, self.batch = inputs_of(inputs, input_max), batch
-        self.config, self.ring_entries = config, ring_entries
+        self.config, self.ring_entries, self.passes = config, ring_entries, micro_batches
+        size = micro_batch_size(batch, micro_batches)
         exponents = [input_exponent(each, config.operand_width) for each in self.inputs]
-        graph = graph_of(module, self.inputs, batch, config) if graph is None else graph
+        graph = graph_of(module, self.inputs, size, config) if graph is None else graph
         self._input_exponents = dict(zip(graph.inputs, exponents, strict=True))
-        self.compiled: Compiled = compile_network(graph, batch, config, ring_entries, source, dataflow)
+        self.compiled: Compiled = compile_network(graph, size, config, ring_entries, source, dataflow, micro_batches)
         self.gradient_state: GradientState = gradient_state(self.compiled)
         self._names = canonical_names(module, graph)
         on_device = {name for layer in self.weighted for name in (*layer.parameters, *layer.buffers[:2])}
@@ -218,16 +222,12 @@ class Network:
 
     def set_hyper(self, device: Device, learning_rate: float, momentum: float, weight_decay: float) -> None:
         """Set the parameters of SGD for the batches from now on."""
-        for index, value in enumerate((learning_rate, momentum, weight_decay)):
-            device.set_hyper(HYPER + index, *constant(value))
+        set_sgd(device, learning_rate, momentum, weight_decay)
         self.islands.hyper = Hyper(learning_rate, momentum, weight_decay)
 
     def set_adam(self, device: Device, learning_rate: float) -> None:
-        """Set the parameters of the predictor's Adam for the batches from now on; betas are torch's."""
-        betas = [round(beta * (1 << 16)) for beta in BETAS]
-        fractions = [value for beta in betas for value in (beta, (1 << 16) - beta)]
-        for place, pair in enumerate([constant(learning_rate), *((value, -16) for value in fractions), (1, 0)]):
-            device.set_hyper(ADAM_HYPER + place, *pair)
+        """Set the parameters of the predictor's Adam for the batches from now on."""
+        set_adam(device, learning_rate)
 
     def write_input(self, device: Device, x: np.ndarray | Sequence[np.ndarray], entry: int = 0) -> None:
         """Quantise a batch [N, *shape] of the argument, or one of each of several, into an entry of the input ring.
@@ -254,7 +254,7 @@ class Network:
             device.set_ring_index(0)
         trained, moment = 0 if phase == EVALUATION else batches, moment or self.moment
         self.begin(device, scheduled if phase is None else [phase] * batches, moment, calibrate=calibrate)
-        self.moment = moment.after(trained)
+        self.moment, self.passes = moment.after(trained), 1 if calibrate else self.compiled.micro_batches
         self.islands.state.count([name for layer in self.normed for name in layer.buffers[2:]], trained)
         device.start(self.compiled.calibrating if calibrate else self.program, phase, batches, calibrate)
 
@@ -274,11 +274,11 @@ class Network:
 
     def read_logits(self, device: Device) -> np.ndarray:
         """The network's first result, flattened beyond the batch [N, ...], float64."""
-        return self.read_results(device)[0].reshape(self.batch, -1)
+        return self.read_results(device)[0].reshape(self.batch // self.compiled.micro_batches, -1)
 
     def write_loss_gradient(self, device: Device, *gradients: np.ndarray) -> None:
-        """Quantise the loss's gradient by each result at an exponent of its own, and set that."""
-        write_loss_gradients(self.compiled, device, gradients)
+        """Quantise the gradient of a micro-batch's mean loss by each result at an exponent of its own, and set that."""
+        write_loss_gradients(self.compiled, device, [gradient / self.passes for gradient in gradients])
 
     def write_loss(self, device: Device, loss: Loss, *targets) -> float:
         """Give the device the gradients of a loss, which is called with the results and ``targets``; returns it."""

@@ -115,8 +115,9 @@ def open_session(
     if settings.predicts:
         ring, source = 1 + max(entry.gp for entry in parse_phases(settings.phases)), settings.gradient_source
     network = Network(
-        model, dataset.shape, settings.batch, config, ring_entries=ring, source=source, dataflow=settings.dataflow
-    )
+        model, dataset.shape, settings.batch, config, ring_entries=ring, source=source, dataflow=settings.dataflow,
+        micro_batches=settings.micro_batches,
+    )  # fmt: skip
     if (results := len(network.compiled.graph.results)) != 1:
         raise ModelError(
             f"{settings.model} has {results} results, a classifier has one: train it by Network and a loss of your own"

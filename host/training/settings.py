@@ -92,11 +92,21 @@ class TrainSettings:
     plateau_patience: int = 10
     validation_fraction: float = 0.1
     gate: float = 0.0
+    micro_batches: int = 1
 
     def __post_init__(self):
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} = {getattr(self, name)} must be at least 1")
+        if self.micro_batches < 1 or self.batch % self.micro_batches:
+            raise SettingsError(
+                f"micro_batches = {self.micro_batches} must be at least 1 and divide batch = {self.batch}"
+            )
+        if self.micro_batches > 1 and self.predicts:
+            raise SettingsError(
+                f"micro_batches = {self.micro_batches} needs the variant baseline: gradients of GP batches are"
+                " predicted from a whole batch"
+            )
         for name in ("train_images", "test_images"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -266,15 +266,18 @@ class Trainer:
         return loss
 
     def _backpropagate(self, y_N: np.ndarray) -> tuple[float, float]:
-        """Give the device the gradient of the loss, which it waits for; returns the loss and the device's seconds."""
-        logits_NK = self.network.read_logits(self.device)
-        loss, gradient_NK = softmax_cross_entropy(logits_NK, y_N)
-        self.network.write_loss_gradient(self.device, gradient_NK)
-        seconds = self._timed(self.device.resume)
-        self.progress.loss_sum += loss * len(y_N)
-        self.progress.correct += int(np.sum(logits_NK.argmax(axis=1) == y_N))
-        self.progress.images += len(y_N)
-        return loss, seconds
+        """Give the device the gradients of the loss, each of which it waits for; returns the loss and its seconds."""
+        losses, seconds, passes = [], 0.0, self.network.passes
+        for part_N in np.split(y_N, self.settings.micro_batches)[:passes]:
+            logits_NK = self.network.read_logits(self.device)
+            loss, gradient_NK = softmax_cross_entropy(logits_NK, part_N)
+            self.network.write_loss_gradient(self.device, gradient_NK)
+            seconds += self._timed(self.device.resume)
+            losses.append(loss)
+            self.progress.loss_sum += loss * len(part_N)
+            self.progress.correct += int(np.sum(logits_NK.argmax(axis=1) == part_N))
+            self.progress.images += len(part_N)
+        return sum(losses) / passes, seconds
 
     def _timed(self, begin: Callable[[], None]) -> float:
         began = time.perf_counter()
