@@ -28,7 +28,7 @@ from .substitutes import Substitute
 from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, predictor_tensor
 from .values import Value
 
-__all__ = ["Compiled", "compile_network"]
+__all__ = ["Compiled", "assembled", "check_length", "check_numbers", "compile_network", "declared_tensors"]
 
 CALIBRATING = "calibrating"
 """Name of the program of the batch that calibrates, if it isn't that of all batches."""
@@ -104,16 +104,7 @@ def compile_network(
     gradients = _gradient_source(layers, batch, config, source, micro_batches)
     work = Batch.of(graph, gradients, batch, config)
     lives = lifetimes(graph, work)
-    declared = list(declarations(graph, work, config, lives))
-    first = 1 + max(tensor.number for _, tensor in declared)
-    by_name = {tensor.name: tensor for _, tensor in declared}
-    declared += (("", tensor) for tensor in tensors_of_groups(graph, work.steps, by_name, first))
-    declared += gradients.tensors(1 + max(tensor.number for _, tensor in declared))
-    used = max(tensor.number for _, tensor in declared) + 1
-    if used > config.n_tensors:
-        raise LoweringError(
-            f"{used} tensors need exponents, {config.name} has room for {config.n_tensors} (Config.n_tensors)"
-        )
+    declared = declared_tensors(graph, work, gradients, config, lives)
     whole = work if micro_batches == 1 else in_micro_batches(graph, batch, config, micro_batches)
     steps = {"program": whole.steps, **gradients.programs()}
     stops = {"program": whole.stops}
@@ -122,7 +113,7 @@ def compile_network(
     elif micro_batches > 1:
         steps[CALIBRATING], stops[CALIBRATING] = work.steps, work.stops
     for each in steps.values():
-        _check_length(len(each) + 1)
+        check_length(len(each) + 1)
     differ = gradients.has_gp or micro_batches > 1
     differ = differ or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
     lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}
@@ -136,9 +127,9 @@ def compile_network(
 
     def program(name):
         lines = [Line(header(config))]
-        lines += (_line(step, graph, batch, config, tensors, entry, dataflow) for step in steps[name])
+        lines += (assembled(step, graph, batch, config, tensors, entry, dataflow) for step in steps[name])
         written = Program(with_waits(lines, config), plan[name].address)
-        _check_length(len(written))
+        check_length(len(written))
         assert len(written.bytes()) <= plan[name].n_bytes, f"{name}: more lines than there is room for"
         return written
 
@@ -162,7 +153,28 @@ def compile_network(
     )
 
 
-def _check_length(commands: int) -> None:
+def declared_tensors(
+    graph: Graph, work: Batch, gradients: GradientSource, config: Config, lives: Mapping[str, tuple[int, int]]
+) -> list[tuple[str, Tensor]]:
+    """All tensors, numbered, with their groups in memory; raises LoweringError for too many."""
+    declared = list(declarations(graph, work, config, lives))
+    first = 1 + max(tensor.number for _, tensor in declared)
+    by_name = {tensor.name: tensor for _, tensor in declared}
+    declared += (("", tensor) for tensor in tensors_of_groups(graph, work.steps, by_name, first))
+    declared += gradients.tensors(1 + max(tensor.number for _, tensor in declared))
+    check_numbers(max(tensor.number for _, tensor in declared) + 1, config)
+    return declared
+
+
+def check_numbers(used: int, config: Config) -> None:
+    """Raise LoweringError for more numbers of tensors than the table of exponents has room for."""
+    if used > config.n_tensors:
+        raise LoweringError(
+            f"{used} tensors need exponents, {config.name} has room for {config.n_tensors} (Config.n_tensors)"
+        )
+
+
+def check_length(commands: int) -> None:
     """Raise LoweringError for a program of more commands than the machine can number."""
     if commands > MAX_COMMANDS:
         raise LoweringError(
@@ -229,8 +241,9 @@ def _entry_bytes(tensor: Tensor) -> int:
     return -(-tensor.n_bytes // BLOCK_BYTES) * BLOCK_BYTES
 
 
-def _line(
-    step: Step, graph: Graph, batch: int, config: Config, tensors: dict[str, Tensor], entry: int, dataflow: str
+def assembled(
+    step: Step, graph: Graph, batch: int, config: Config, tensors: dict[str, Tensor], entry: int,
+    dataflow: str = "free",
 ) -> Line:  # fmt: skip
     """The step as a command: shapes, tile, addresses and numbers filled in; a micro-batch has an ``entry`` of bytes."""
     layers = graph.layers

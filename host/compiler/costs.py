@@ -18,7 +18,7 @@ from .islands import Island
 from .norm_tiling import norm_cycles
 from .occupancy import Shape
 
-__all__ = ["Cost", "Share", "costs", "hosted", "share"]
+__all__ = ["Cost", "Share", "costs", "cycles_of", "hosted", "share"]
 
 NAMED = 4
 """Islands up to which a line names each."""
@@ -74,9 +74,8 @@ def costs(compiled: Compiled, state: Mapping) -> list[Cost]:
     for line in compiled.program:
         command = line.command
         if command.phase_mask & Phase.BP and (command.opcode in COMPUTE or command.opcode in UPDATES):
-            read = operands(command, compiled.config).values()
-            moved = sum(prod(operand.shape) * operand.element_bytes for operand in read)  # not the gaps between rows
-            work = (command, macs(command) + _depthwise_macs(command), moved, _cycles(command, compiled.config, moved))
+            cycles = cycles_of(command, compiled.config)
+            work = (command, macs(command) + _depthwise_macs(command), _moved(command, compiled.config), cycles)
             found.setdefault(line.name, []).append(work)
     device = [
         Cost(
@@ -109,10 +108,15 @@ def _depthwise_macs(command: Command) -> int:
     return command.n * height * width * command.c * command.r * command.s
 
 
-def _cycles(command: Command, config: Config, moved: int) -> int:
-    """Expected cycles; the memory port alone decides those of updates."""
+def _moved(command: Command, config: Config) -> int:
+    """Bytes of operands and results, without the gaps between rows."""
+    return sum(prod(operand.shape) * operand.element_bytes for operand in operands(command, config).values())
+
+
+def cycles_of(command: Command, config: Config) -> int:
+    """Cycles of a command that computes, as the cost model expects them; the memory port alone decides an update's."""
     if command.opcode in UPDATES:
-        return -(-moved // config.beat_bytes)
+        return -(-_moved(command, config) // config.beat_bytes)
     if command.opcode in NORMS:
         return int(norm_cycles(command, config, command.nb, command.yb, command.cb))
     own = config.predictor_core if command.predictor and config.n_cores > 1 else config

@@ -1,17 +1,36 @@
 """Exchange with a device in a batch: arguments in, results out, the loss's gradients in, all as float64."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from ..compiler.compiler import Compiled
+from ...spec.config import Config
+from ..compiler.graph import Graph
 from ..compiler.quantise import dequantise, exponent_for, quantise
-from ..compiler.tensors import loss_gradient
-from ..compiler.values import Input
+from ..compiler.tensors import Tensor, loss_gradient
+from ..compiler.values import Input, Value
 from ..devices.device import Device
 from ..islands.tensor_access import read_tensor, write_tensor
 
-__all__ = ["input_exponent", "read_results", "write_inputs", "write_loss_gradients"]
+__all__ = ["Exchanged", "input_exponent", "read_results", "write_inputs", "write_loss_gradients"]
+
+
+class Exchanged(Protocol):
+    """What exchange needs to know of a compiled network; see Compiled."""
+
+    @property
+    def config(self) -> Config: ...
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def values(self) -> Mapping[str, Value]: ...
+    @property
+    def tensors(self) -> Mapping[str, Tensor]: ...
+    @property
+    def entry_bytes(self) -> int: ...
+    @property
+    def micro_batches(self) -> int: ...
 
 
 def input_exponent(argument: Input, width: int) -> int:
@@ -24,7 +43,7 @@ def input_exponent(argument: Input, width: int) -> int:
 
 
 def write_inputs(
-    compiled: Compiled, device: Device, arguments: Sequence[Input], arrays: Sequence[np.ndarray], entry: int
+    compiled: Exchanged, device: Device, arguments: Sequence[Input], arrays: Sequence[np.ndarray], entry: int
 ) -> None:
     """Quantise a batch of arguments into an entry of the input ring.
 
@@ -53,7 +72,7 @@ def write_inputs(
         device.write(address + entry * compiled.entry_bytes, mantissas)
 
 
-def read_results(compiled: Compiled, device: Device) -> list[np.ndarray]:
+def read_results(compiled: Exchanged, device: Device) -> list[np.ndarray]:
     """The network's results, each of the shape that torch's module gives."""
     found = []
     for result in compiled.graph.results:
@@ -64,7 +83,7 @@ def read_results(compiled: Compiled, device: Device) -> list[np.ndarray]:
     return found
 
 
-def write_loss_gradients(compiled: Compiled, device: Device, gradients: Sequence[np.ndarray]) -> None:
+def write_loss_gradients(compiled: Exchanged, device: Device, gradients: Sequence[np.ndarray]) -> None:
     """Quantise the loss's gradients by the results, each at an exponent of its own, and set that.
 
     Raises ValueError for another number of gradients, or another number of elements.

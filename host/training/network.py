@@ -14,7 +14,6 @@ from ..compiler.front_end import graph_of
 from ..compiler.graph import Graph
 from ..compiler.lowering import Kind, Layer
 from ..compiler.micro_batches import micro_batch_size
-from ..compiler.quantise import FIRST_MOMENTUM, join_master, master_exponent, split_master
 from ..compiler.tensors import INPUT, Tensor, layer_tensor
 from ..compiler.values import Input, inputs_of
 from ..devices.device import Device, DeviceError
@@ -25,7 +24,8 @@ from ..program import Program
 from .exchange import input_exponent, read_results, write_inputs, write_loss_gradients
 from .gradient_state import GradientState, gradient_state
 from .hyper_parameters import set_adam, set_sgd
-from .layer_weights import canonical_names, from_rows, from_statistics, merged, to_rows, to_statistics
+from .layer_state import add_to, load_layer, statistics_of, weights_of
+from .layer_weights import canonical_names, merged
 from .loss import Loss, loss_and_gradients
 
 __all__ = ["Network"]
@@ -146,17 +146,7 @@ class Network:
         for name, exponent in self._input_exponents.items():
             device.set_exponents(self.tensors[name].number, exponent)
         for layer in self.weighted:
-            rows = to_rows(layer, state)
-            exponent = master_exponent(rows, self.config.operand_width)
-            high, low = split_master(rows, exponent, self.config.operand_width)
-            write_tensor(device, self._tensor(layer, "weight"), high)
-            write_tensor(device, self._tensor(layer, "low"), low)
-            for part in ("momentum", "weight_gradient"):  # the gradient of an absent bias stays zero
-                zero_tensor(device, self._tensor(layer, part))
-            device.set_exponents(self._tensor(layer, "weight").number, exponent, exponent)
-            device.set_exponents(self._tensor(layer, "momentum").number, FIRST_MOMENTUM, FIRST_MOMENTUM)
-        for layer in self.normed:
-            write_tensor(device, self._tensor(layer, "statistics"), to_statistics(layer, state))
+            load_layer(device, self.tensors, layer, state, self.config.operand_width)
         self.islands.state.load(state)
         self.gradient_state.load(device, seed)
         self.moment = Moment(seed)
@@ -165,14 +155,10 @@ class Network:
 
     def state_dict(self, device: Device) -> dict:
         """The master weights and the islands' state as a torch state dict (float64), by the module's names."""
-        state, parts = self.islands.state.state_dict(), []
-        for layer in self.weighted:
-            exponent, _ = device.exponents(self._tensor(layer, "weight").number)
-            high, low = (read_tensor(device, self._tensor(layer, part)) for part in ("weight", "low"))
-            parts.append((layer, from_rows(layer, join_master(high, low, exponent))))
-        state |= merged(parts)
+        state = self.islands.state.state_dict()
+        state |= merged((layer, weights_of(device, self.tensors, layer)) for layer in self.weighted)
         for layer in self.normed:
-            state |= from_statistics(layer, read_tensor(device, self._tensor(layer, "statistics")))
+            state |= statistics_of(device, self.tensors, layer)
         return {name: state[canonical].clone() for name, canonical in self._names.items()}
 
     def snapshot(self, device: Device) -> dict[str, np.ndarray]:
@@ -203,10 +189,7 @@ class Network:
         """SHA-256 of master weights, momentum, their exponents and the islands' state; equal after equal training."""
         digest = hashlib.sha256()
         for layer in self.weighted:
-            for part in layer.state:
-                digest.update(read_tensor(device, self._tensor(layer, part)).tobytes())
-            for part in ("weight", "momentum"):
-                digest.update(repr(device.exponents(self._tensor(layer, part).number)).encode())
+            add_to(digest, device, self.tensors, layer)
         self.islands.state.add_to(digest)
         return digest.hexdigest()
 

@@ -1,0 +1,194 @@
+"""The program of a device in a pipeline: its row of the schedule, with a stop of the host between two steps.
+
+Activations of micro-batches that are under way at the same time have memory each, a *slot*. START clears the maxima
+that exponents follow, so a batch is one program.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ...spec.commands import Opcode, Phase
+from ...spec.config import Config
+from ..compiler.batch import Batch
+from ..compiler.compiler import assembled, check_length, check_numbers, declared_tensors
+from ..compiler.dependencies import with_waits
+from ..compiler.graph import Graph
+from ..compiler.ir import Step as Command
+from ..compiler.lifetimes import lifetimes
+from ..compiler.lowering import Kind, Layer
+from ..compiler.memory_plan import ALIGNMENT as BLOCK
+from ..compiler.memory_plan import MemoryPlan
+from ..compiler.micro_batches import SummedGradients, in_micro_batches
+from ..compiler.tensors import Tensor, layer_tensor, loss_gradient
+from ..program import ALIGNMENT, Line, Program, header
+from .cutting import balanced, cut_at, node_cycles
+from .sections import Sections
+from .steps import PipelineError, Schedule, Step, What
+
+__all__ = ["DeviceProgram", "Staged"]
+
+_LINES = 3
+"""Lines for each command at most, on the average: waits differ between phases."""
+
+
+@dataclass(frozen=True)
+class DeviceProgram:
+    """What a device of a pipeline has: layers, memory, and a program whose steps are parted by HOST.
+
+    ``slots``: tensors by name, for each micro-batch under way; ``input_bytes``: of a micro-batch, 0 without input.
+    """
+
+    layers: tuple[Layer, ...]
+    steps: tuple[Step, ...]
+    slots: tuple[dict[str, Tensor], ...]
+    plan: MemoryPlan
+    program: Program
+    calibrating: Program
+    calibrating_steps: tuple[Step, ...]
+    input_bytes: int
+
+    def tensors(self, micro_batch: int) -> dict[str, Tensor]:
+        """The tensors that a micro-batch uses."""
+        return self.slots[micro_batch % len(self.slots)]
+
+
+class Staged:
+    """A network cut into stages for the devices of a schedule.
+
+    Parameters
+    ----------
+    graph: the network, for a micro-batch of ``batch`` images
+    schedule: one batch with true gradients
+    cut: names of the layers that stages after the first begin with; None: balanced by expected cycles
+
+    Attributes
+    ----------
+    sections: commands by stage, and what crosses stages
+    stage_of: the stage of each node
+    cycles: expected cycles of each node
+    devices: the programs
+
+    Raises PipelineError, LoweringError, MappingError and PlanError.
+    """
+
+    def __init__(self, graph: Graph, batch: int, config: Config, schedule: Schedule, cut: Sequence[str] | None = None):
+        _check(graph, schedule)
+        self.graph, self.batch, self.config, self.schedule = graph, batch, config, schedule
+        source = SummedGradients(graph.layers, config)
+        work = Batch.of(graph, source, batch, config)
+        self.cycles = node_cycles(graph, work, source, batch, config)
+        stages = schedule.stages
+        self.stage_of = balanced(self.cycles, stages) if cut is None else cut_at(self.cycles, cut, stages)
+        self.sections = Sections(graph, work.steps, self.stage_of)
+        self._lives = lifetimes(graph, work)
+        self._declared = declared_tensors(graph, work, source, config, self._lives)
+        whole = in_micro_batches(graph, batch, config, schedule.micro_batches).steps
+        self._parts = [
+            Sections(graph, [step for step in whole if step.micro_batch == m], self.stage_of)
+            for m in range(schedule.micro_batches)
+        ]
+        self.devices = [self._device(place) for place in range(schedule.devices)]
+        last = {self.stage_of[node.name] for node in graph.nodes if node.name in self.stage_of
+                and {result.name for result in graph.results} & {node.output}}  # fmt: skip
+        if last != {stages - 1}:
+            raise PipelineError("a result of the network isn't the last stage's: cut elsewhere")
+
+    def _device(self, place: int) -> DeviceProgram:
+        steps = self.schedule.lists[place]
+        own = sorted({step.stage for step in steps})
+        ordered = [Step(What.FORWARD, stage, 0, 0) for stage in own]
+        ordered += [Step(What.BACKWARD, stage, 0, 0) for stage in reversed(own)]
+        calibrating = (*ordered, *(Step(What.UPDATE, stage, None, 0) for stage in own))
+        commands = {"program": self._commands(steps, self._parts), "calibrating": self._commands(calibrating, None)}
+        slots = max(_under_way([step for step in steps if step.stage == stage]) for stage in own)
+        plan, tensors, entry = self._placed(commands, slots)
+
+        def program(name: str) -> Program:
+            lines = [Line(header(self.config))]
+            for command in commands[name]:
+                mine = tensors[command.micro_batch % slots]
+                lines.append(assembled(command, self.graph, self.batch, self.config, mine, entry))
+            written = Program(with_waits(lines, self.config), plan[name].address)
+            check_length(len(written))
+            assert len(written.bytes()) <= plan[name].n_bytes, f"{name}: more lines than there is room for"
+            return written
+
+        layers = tuple(layer for layer in self.graph.layers if self.stage_of.get(layer.name) in own)
+        made = {name: program(name) for name in commands}
+        return DeviceProgram(layers, steps, tensors, plan, made["program"], made["calibrating"], calibrating, entry)
+
+    def _commands(self, steps: Sequence[Step], parts: Sequence[Sections] | None) -> list[Command]:
+        """The commands of steps; without ``parts``, of the only micro-batch."""
+        found: list[Command] = []
+        for number, step in enumerate(steps):
+            if number:
+                found.append(Command(Opcode.HOST, Phase.ALL, name=str(step)))
+            last = (step.micro_batch or 0) if step.what is not What.UPDATE else len(parts or [0]) - 1
+            sections = self.sections if parts is None else parts[last]
+            found += sections.of(step.what, step.stage)
+        return [*found, Command(Opcode.COMMIT, Phase.TRAIN), Command(Opcode.END, Phase.ALL)]
+
+    def _placed(
+        self, commands: dict[str, list[Command]], slots: int
+    ) -> tuple[MemoryPlan, tuple[dict[str, Tensor], ...], int]:
+        """The memory plan, the tensors of each slot, and the bytes of a micro-batch's input."""
+        used = {name for each in commands.values() for step in each
+                for name in (*step.operands.values(), *step.numbers.values())}  # fmt: skip
+        for layer in self.graph.layers:
+            if layer.weighted and layer_tensor(layer, "weight") in used:
+                used |= {layer_tensor(layer, part) for part in layer.state} | {layer_tensor(layer, "weight_gradient")}
+        plan = MemoryPlan("program", "host", "state", "activations", by_batch=("host",))
+        for name, each in commands.items():
+            plan.add("program", name, (_LINES * len(each) + 1) * ALIGNMENT, ALIGNMENT)
+        several = {*self._lives, *(layer_tensor(each, "constants") for each in self.graph.layers
+                                   if each.kind is Kind.NORM)}  # fmt: skip
+        losses = {loss_gradient(number) for number in range(len(self.graph.results))}
+        mine = [(group, tensor) for group, tensor in self._declared if tensor.name in used]
+        entry, within = 0, {}
+        for group, tensor in mine:
+            if tensor.name in self.graph.inputs:
+                within[tensor.name] = entry
+                entry += _whole(tensor)
+            elif group:
+                copies = slots if tensor.name in several | losses else 1
+                plan.add(group, tensor.name, copies * _whole(tensor))
+        if entry:
+            plan.add("host", "inputs", self.schedule.micro_batches * entry)
+        plan.place(self.config.dram.capacity_bytes, self.config.dram.name, self.batch)
+        number = 1 + max(tensor.number for _, tensor in self._declared)
+        check_numbers(number + slots * len(losses), self.config)
+
+        def of(tensor: Tensor, slot: int) -> Tensor:
+            if tensor.name in within:
+                return replace(tensor, address=plan["inputs"].address + within[tensor.name])
+            address = plan[tensor.name].address + slot * _whole(tensor) * (tensor.name in several | losses)
+            if tensor.name in losses:  # whose exponent the host sets for each micro-batch
+                own = number + slot * len(losses) + sorted(losses).index(tensor.name)
+                return replace(tensor, address=address, number=own)
+            return replace(tensor, address=address)
+
+        return plan, tuple({each.name: of(each, slot) for _, each in mine} for slot in range(slots)), entry
+
+
+def _whole(tensor: Tensor) -> int:
+    return -(-tensor.n_bytes // BLOCK) * BLOCK
+
+
+def _under_way(steps: Iterable[Step]) -> int:
+    """Micro-batches of a stage at most that have passed forward, but not yet all of the way back."""
+    held = most = 0
+    for step in steps:
+        held += (step.what is What.FORWARD) - (step.what in (What.BACKWARD, What.BACKWARD_WEIGHT))
+        most = max(most, held)
+    return most
+
+
+def _check(graph: Graph, schedule: Schedule) -> None:
+    """Raise PipelineError for what can't be run on several devices."""
+    if schedule.eager or schedule.replicas > 1 or len(schedule.batches) > 1:
+        raise PipelineError(f"{schedule.name}: only schedules with one replica and an update a batch can be run")
+    if graph.calibrates_apart:
+        raise PipelineError(
+            "a network with concatenations, convolutions in groups, products of activations or averages without their"
+            " padding can't be cut into stages, since its batch that calibrates stops the device"
+        )

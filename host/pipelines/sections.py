@@ -1,0 +1,103 @@
+"""Sections of a batch: the commands of a stage's forward pass, backward pass or update, and what crosses stages.
+
+Tensors keep their names and numbers of the whole network, so that commands are those of one device.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...spec.commands import Opcode
+from ...spec.opcodes import BACKWARD_WEIGHTS, UPDATES
+from ..compiler.graph import Graph
+from ..compiler.ir import Step as Command
+from ..compiler.lowering import Kind, Layer
+from .cutting import node_of
+from .steps import PipelineError, What
+
+__all__ = ["Crossing", "Sections"]
+
+_INPUT, _WEIGHT = What.BACKWARD_INPUT, What.BACKWARD_WEIGHT
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A tensor that one stage writes and another one reads, in the forward or in the backward pass."""
+
+    tensor: str
+    writer: int
+    reader: int
+    backward: bool
+
+
+@dataclass
+class Sections:
+    """The commands of a micro-batch by kind of step and stage.
+
+    Parameters
+    ----------
+    graph, commands: the network, and a batch's commands with updates
+    stage_of: the stage of each node
+    """
+
+    graph: Graph
+    commands: Sequence[Command]
+    stage_of: dict[str, int]
+    crossings: list[Crossing] = field(default_factory=list)
+
+    def __post_init__(self):
+        self._sorted: list[tuple[What, int, Command]] = []
+        forward = True
+        for command in self.commands:
+            if command.opcode == Opcode.HOST:
+                forward = False
+            elif command.operands:
+                kind = What.FORWARD if forward else _kind(command, self.graph.layers)
+                self._sorted.append((kind, self.stage_of[node_of(command, self.graph)], command))
+        self._cross()
+
+    def of(self, what: What, stage: int) -> list[Command]:
+        """The commands of a step, in their order; a whole backward pass has those of both halves."""
+        kinds = (_INPUT, _WEIGHT) if what is What.BACKWARD else (what,)
+        return [command for kind, of, command in self._sorted if kind in kinds and of == stage]
+
+    def received(self, what: What, stage: int) -> list[Crossing]:
+        """The tensors that a stage needs from others for a step."""
+        return [each for each in self.crossings if each.reader == stage and each.backward == _backward(what)]
+
+    def sent(self, what: What, stage: int) -> list[Crossing]:
+        """The tensors that others need from a stage's step."""
+        return [each for each in self.crossings if each.writer == stage and each.backward == _backward(what)]
+
+    def _cross(self) -> None:
+        """Find the crossings; raises PipelineError for one that has no message."""
+        written: dict[str, tuple[What, int]] = {}
+        seen: set[tuple[str, int]] = set()
+        for kind, stage, command in self._sorted:
+            names = {name for operand, name in command.operands.items() if operand != "out"} | {
+                *command.numbers.values()
+            }
+            for name in sorted(names):
+                what, writer = written.get(name, (kind, stage))
+                if writer == stage or (name, stage) in seen:
+                    continue
+                seen.add((name, stage))
+                backward = what is not What.FORWARD
+                if what is _WEIGHT or (stage < writer) != backward:
+                    raise PipelineError(f"{name} is written in stage {writer} and read in stage {stage}: cut elsewhere")
+                self.crossings.append(Crossing(name, writer, stage, backward))
+            for operand, name in command.operands.items():
+                if operand == "out" or (operand == "b" and command.opcode == Opcode.MAXPOOL):
+                    written[name] = kind, stage
+
+
+def _backward(what: What) -> bool | None:
+    """True for steps that receive and send gradients, False for those of values, None for those of neither."""
+    return {What.FORWARD: False, What.BACKWARD: True, _INPUT: True}.get(what)
+
+
+def _kind(command: Command, layers: Sequence[Layer]) -> What:
+    """The kind of a command after the loss; a batch norm's gradients are needed for that of its input."""
+    if command.opcode in UPDATES:
+        return What.UPDATE
+    weights = command.opcode in BACKWARD_WEIGHTS or command.operands["out"].endswith(".gradient_sum")
+    return _WEIGHT if weights and layers[command.layer].kind is not Kind.NORM else _INPUT

@@ -1,0 +1,245 @@
+"""Networks on several devices: the bits of one device for every schedule that runs, golden and simulated RTL."""
+
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from adagp.host.compiler.lowering import LoweringError
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.devices.simulated import SimDevice
+from adagp.host.pipelines.cutting import balanced, cut_at
+from adagp.host.pipelines.staged_network import Link, StagedNetwork
+from adagp.host.pipelines.steps import PipelineError, What
+from adagp.host.pipelines.timing import timed
+from adagp.host.training.loss import softmax_cross_entropy
+from adagp.host.training.network import Network
+from adagp.spec.phases import WARMUP
+from adagp.spec.presets import preset
+from random_programs import DESIGNS
+from torch import nn
+from torch.nn import functional as F
+
+pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
+
+SEED, IMAGE, BATCH, MICRO_BATCHES, N_CLASSES, MEMORY = 11, (2, 6, 6), 8, 4, 3, 4 << 20
+TINY, SWITCHED = preset("tiny"), DESIGNS["baseline"]
+SCHEDULES = {"gpipe": 2, "1f1b": 4, "zb-h1": 3, "interleaved": 2}
+"""The number of devices by schedule."""
+PARTS = 2
+"""Stages on each device of the interleaved schedule."""
+
+
+def plain():
+    return nn.Sequential(
+        nn.Conv2d(2, 5, 3, padding=1), nn.ReLU(), nn.Conv2d(5, 6, 3, padding=1, bias=False), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 7, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(63, 9), nn.ReLU(), nn.Linear(9, N_CLASSES),
+    )  # fmt: skip
+
+
+class Skipping(nn.Module):
+    """Batch norm, a depthwise convolution, and connections that skip a layer or two, of values that are rectified."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(2, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6)
+        self.depthwise, self.other = nn.Conv2d(6, 6, 3, padding=1, groups=6), nn.Conv2d(6, 6, 3, padding=1)
+        self.last = nn.Linear(6 * 9, N_CLASSES)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.first(x)))
+        y = torch.relu(self.depthwise(x))
+        y = torch.relu(x + self.other(y))
+        return self.last(torch.flatten(F.max_pool2d(x + y, 2), 1))
+
+
+KINDS = {"plain": (plain, TINY), "skipping": (Skipping, SWITCHED)}
+
+
+def made(kind):
+    print(f"seed {SEED}")
+    torch.manual_seed(SEED)
+    return KINDS[kind][0]().double().train()
+
+
+def batches(count=3):
+    draw = np.random.default_rng(SEED)
+    for number in range(count):
+        yield number == 0, draw.uniform(-1, 1, (BATCH, *IMAGE)), draw.integers(0, N_CLASSES, BATCH)
+
+
+def one_device(kind, device):
+    """The weights' hash after each batch of one device, with the state at the end."""
+    module, config = made(kind), KINDS[kind][1]
+    network = Network(module, IMAGE, BATCH, config, micro_batches=MICRO_BATCHES)
+    network.load_state(device, module.state_dict())
+    network.set_hyper(device, 0.05, 0.9, 0.002)
+    for calibrate, images, labels in batches():
+        network.write_input(device, images)
+        network.start(device, WARMUP, calibrate=calibrate)
+        network.wait(device)
+        for part in np.split(labels, MICRO_BATCHES)[: network.passes]:
+            gradient = softmax_cross_entropy(network.read_logits(device), part)[1]
+            network.write_loss_gradient(device, gradient)
+            device.resume()
+            network.wait(device)
+        yield network.weights_hash(device), network.state_dict(device)
+
+
+def several_devices(pipeline, state):
+    pipeline.load_state(state)
+    pipeline.set_hyper(0.05, 0.9, 0.002)
+    for calibrate, images, labels in batches():
+        parts_N = np.split(labels, MICRO_BATCHES)
+
+        def loss(micro_batch, results, parts_N=parts_N):
+            return [softmax_cross_entropy(results[0].reshape(len(results[0]), -1), parts_N[micro_batch])[1]]
+
+        pipeline.train(images, loss, calibrate=calibrate)
+        yield pipeline.weights_hash(), pipeline.state_dict()
+
+
+def staged(kind, schedule, make=None, **options):
+    config = KINDS[kind][1]
+    devices = [make() if make else GoldenDevice(config, MEMORY) for _ in range(SCHEDULES[schedule])]
+    return StagedNetwork(made(kind), IMAGE, BATCH, config, devices, schedule, MICRO_BATCHES, chunks=PARTS, **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_bits_are_those_of_one_device(kind, schedule):
+    pipeline = staged(kind, schedule)
+    expected = list(one_device(kind, GoldenDevice(KINDS[kind][1], MEMORY)))
+    found = list(several_devices(pipeline, made(kind).state_dict()))
+    assert [weights for weights, _ in found] == [weights for weights, _ in expected]
+    assert len({weights for weights, _ in found}) == 3
+    for name, value in expected[-1][1].items():
+        if value.is_floating_point():
+            assert torch.equal(found[-1][1][name], value), name
+    assert pipeline.sent_bytes > 0
+    for place, steps in enumerate(pipeline.staged.schedule.lists):
+        assert [ran.step for ran in pipeline.ran if ran.device == place] == list(steps)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_simulated_devices_train_as_golden(schedule):
+    """Their clocks keep the order that the schedule's own timing has: no step begins before what it needs."""
+    expected = [weights for weights, _ in one_device("plain", GoldenDevice(TINY, MEMORY))]
+    with contextlib.ExitStack() as stack:
+
+        def make():
+            return stack.enter_context(contextlib.closing(SimDevice(TINY, memory_bytes=MEMORY, stall=0.1, seed=SEED)))
+
+        link = Link(latency=50, bytes_per_cycle=4)
+        pipeline = staged("plain", schedule, make, link=link)
+        assert [weights for weights, _ in several_devices(pipeline, made("plain").state_dict())] == expected
+    slots = {ran.step: ran for ran in pipeline.ran}
+    assert len(slots) == len(pipeline.ran) == SCHEDULES[schedule] * (2 * MICRO_BATCHES + 1)
+    for step, ran in slots.items():
+        assert ran.end > ran.begin
+        for need in pipeline.staged.schedule.needs(step):
+            other = slots[need]
+            assert ran.begin >= other.end + (link.latency if other.device != ran.device else 0), (step, need)
+    busy = sum(ran.end - ran.begin for ran in pipeline.ran)
+    assert pipeline.cycles < 0.8 * busy  # devices work at the same time
+    assert len(timed(pipeline.staged.schedule).slots) == len(pipeline.ran)
+
+
+def test_slots_are_as_many_as_micro_batches_under_way():
+    """GPipe keeps all, 1F1B as many as devices follow; a device that isn't the first has no input."""
+    kept = {name: [len(each.slots) for each in staged("plain", name).staged.devices] for name in ("gpipe", "1f1b")}
+    assert kept == {"gpipe": [4, 4], "1f1b": [4, 3, 2, 1]}
+    devices = staged("plain", "gpipe").staged.devices
+    assert devices[0].input_bytes > 0 == devices[1].input_bytes
+    assert {layer.name for each in devices for layer in each.layers} == {
+        "0.Conv2d", "2.Conv2d", "4.MaxPool2d", "5.Conv2d", "8.Linear", "10.Linear",
+    }  # fmt: skip
+
+
+def test_the_longest_stage_is_as_short_as_can_be():
+    draw = np.random.default_rng(SEED)
+    print(f"seed {SEED}")
+    for length in (5, 8):
+        cycles = {f"n{place}": int(each) for place, each in enumerate(draw.integers(1, 50, length))}
+        for stages in range(1, length + 1):
+            found = balanced(cycles, stages)
+            assert sorted({*found.values()}) == list(range(stages)) and list(found.values()) == sorted(found.values())
+            assert longest(cycles, found) == min(longest(cycles, cut) for cut in cuts(cycles, stages))
+
+
+def longest(cycles, stage_of):
+    return max(sum(cycles[name] for name in cycles if stage_of[name] == stage) for stage in {*stage_of.values()})
+
+
+def cuts(cycles, stages):
+    """All ways to cut."""
+    from itertools import combinations
+
+    names = list(cycles)
+    for places in combinations(range(1, len(names)), stages - 1):
+        yield cut_at(cycles, [names[place] for place in places], stages)
+
+
+def test_a_cut_can_be_named():
+    pipeline = staged("plain", "gpipe", cut=["8.Linear"])
+    assert pipeline.staged.stage_of["5.Conv2d"] == 0 and pipeline.staged.stage_of["8.Linear"] == 1
+    found = [weights for weights, _ in several_devices(pipeline, made("plain").state_dict())]
+    assert found == [weights for weights, _ in one_device("plain", GoldenDevice(TINY, MEMORY))]
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), [
+    ({"devices": 7}, PipelineError, "stages = 7 must satisfy 1 <= stages <= 6, the network's layers"),
+    ({"micro_batches": 3}, LoweringError, "micro_batches = 3 must be at least 1 and divide the batch of 8"),
+    ({"cut": ["9.Linear"]}, PipelineError, "cut at '9.Linear': a stage must begin with one of 2.Conv2d, 4.MaxPool2d"),
+    ({"cut": ["2.Conv2d", "8.Linear"]}, PipelineError, "cut at 2 layers: 2 stages need 1"),
+    ({"cut": ["8.Linear", "2.Conv2d"], "devices": 3}, PipelineError, "stages must follow each other as layers do"),
+    ({"schedule": "chimera"}, PipelineError, "chimera: only schedules with one replica and an update a batch"),
+    ({"schedule": "stale-1f1b"}, PipelineError, "stale-1f1b: only schedules with one replica and an update a batch"),
+    ({"config": replace(TINY, n_tensors=32)}, LoweringError, "tensors need exponents, tiny has room for 32"),
+    ({"memory": 1 << 13}, PipelineError, "device 0 of the pipeline needs [0-9]+ bytes of memory, it has 8192"),
+])  # fmt: skip
+def test_what_cannot_be(changes, error, message):
+    config = changes.get("config", TINY)
+    devices = [GoldenDevice(config, changes.get("memory", MEMORY)) for _ in range(changes.get("devices", 2))]
+    with pytest.raises(error, match=message):
+        pipeline = StagedNetwork(
+            made("plain"), IMAGE, BATCH, config, devices, changes.get("schedule", "gpipe"),
+            changes.get("micro_batches", MICRO_BATCHES), cut=changes.get("cut"),
+        )  # fmt: skip
+        pipeline.load_state(made("plain").state_dict())
+
+
+def test_devices_of_another_design_are_refused():
+    devices = [GoldenDevice(TINY, MEMORY), GoldenDevice(SWITCHED, MEMORY)]
+    with pytest.raises(PipelineError, match="device 1 is tiny, the network is for tiny"):
+        StagedNetwork(made("plain"), IMAGE, BATCH, TINY, devices, "gpipe", MICRO_BATCHES)
+
+
+def test_concatenations_and_links_that_cannot_be():
+    class Joined(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two, self.last = nn.Conv2d(2, 3, 1), nn.Conv2d(2, 3, 1), nn.Linear(216, N_CLASSES)
+
+        def forward(self, x):
+            return self.last(torch.flatten(torch.cat([self.one(x), self.two(x)], 1), 1))
+
+    devices = [GoldenDevice(TINY, MEMORY) for _ in range(2)]
+    with pytest.raises(PipelineError, match="concatenations, convolutions in groups"):
+        StagedNetwork(Joined(), IMAGE, BATCH, TINY, devices, "gpipe", MICRO_BATCHES)
+    with pytest.raises(PipelineError, match="latency = -1 must be at least 0"):
+        Link(latency=-1)
+
+
+def test_devices_that_wait_for_each_other_are_told():
+    pipeline = staged("plain", "gpipe")
+    first, *steps = pipeline.staged.devices[1].steps
+    assert first.what is What.FORWARD
+    lists = (pipeline.staged.schedule.lists[0], (steps[-2], first, *steps[:-2], steps[-1]))
+    pipeline.staged.schedule = replace(pipeline.staged.schedule, lists=lists)
+    pipeline.workers[1].compiled = replace(pipeline.workers[1].compiled, steps=lists[1])
+    run = several_devices(pipeline, made("plain").state_dict())
+    next(run)  # which calibrates, by a list of its own
+    with pytest.raises(PipelineError, match="the devices wait for each other"):
+        next(run)
