@@ -22,7 +22,7 @@ from ..compiler.micro_batches import SummedGradients, in_micro_batches
 from ..compiler.tensors import Tensor, layer_tensor, loss_gradient
 from ..program import ALIGNMENT, Line, Program, header
 from .cutting import balanced, cut_at, node_cycles
-from .sections import Sections
+from .sections import Crossing, Sections
 from .steps import PipelineError, Schedule, Step, What
 
 __all__ = ["DeviceProgram", "Staged"]
@@ -92,6 +92,18 @@ class Staged:
                 and {result.name for result in graph.results} & {node.output}}  # fmt: skip
         if last != {stages - 1}:
             raise PipelineError("a result of the network isn't the last stage's: cut elsewhere")
+
+    def has_message(self, crossing: Crossing) -> bool:
+        """True if a tensor goes to another device, for the first of its stages that reads it."""
+        place = self.device_of(crossing.reader)
+        alike = [each for each in self.sections.crossings
+                 if each.tensor == crossing.tensor and self.device_of(each.reader) == place]  # fmt: skip
+        first = (max if crossing.backward else min)(each.reader for each in alike)
+        return place != self.device_of(crossing.writer) and crossing.reader == first
+
+    def device_of(self, stage: int) -> int:
+        """The place of the device that has a stage."""
+        return self.schedule.places[0, stage].forward
 
     def _device(self, place: int) -> DeviceProgram:
         steps = self.schedule.lists[place]

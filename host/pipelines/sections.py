@@ -46,13 +46,18 @@ class Sections:
 
     def __post_init__(self):
         self._sorted: list[tuple[What, int, Command]] = []
-        forward = True
+        forward, writers = True, dict[str, int]()
         for command in self.commands:
             if command.opcode == Opcode.HOST:
                 forward = False
             elif command.operands:
                 kind = What.FORWARD if forward else _kind(command, self.graph.layers)
-                self._sorted.append((kind, self.stage_of[node_of(command, self.graph)], command))
+                stage = self.stage_of[node_of(command, self.graph)]
+                if command.name and not forward:  # a sum or a mask, made where its last part is
+                    stage = min(stage for name in command.operands.values() if (stage := writers.get(name, -1)) >= 0)
+                if not forward:
+                    writers[command.operands["out"]] = stage
+                self._sorted.append((kind, stage, command))
         self._cross()
 
     def of(self, what: What, stage: int) -> list[Command]:

@@ -13,10 +13,11 @@ from ..compiler.lowering import Kind
 from ..compiler.micro_batches import micro_batch_size
 from ..compiler.values import Input, inputs_of
 from ..devices.device import Device
+from ..islands.state import IslandState
 from ..training.exchange import input_exponent, write_inputs
 from ..training.hyper_parameters import set_sgd
 from ..training.layer_state import add_to, load_layer, statistics_of, weights_of
-from ..training.layer_weights import merged
+from ..training.layer_weights import canonical_names, merged
 from .device_program import Staged
 from .schedules import build
 from .steps import PipelineError, Step
@@ -86,7 +87,11 @@ class StagedNetwork:
         self.inputs, self.batch, self.link = inputs_of(inputs, input_max), batch, link or Link()
         plan = build(schedule, len(devices), micro_batches, chunks=chunks)
         size = micro_batch_size(batch, micro_batches)
-        self.staged = Staged(graph_of(module, self.inputs, size, config), size, config, plan, cut)
+        graph = graph_of(module, self.inputs, size, config)
+        self.staged = Staged(graph, size, config, plan, cut)
+        self._names = canonical_names(module, graph)
+        known = {name for layer in graph.layers if layer.weighted for name in (*layer.parameters, *layer.buffers[:2])}
+        self._host_state = IslandState((), [name for name in self._names.values() if name not in known])
         self.workers = [Worker(self.staged, place, device) for place, device in enumerate(devices)]
         self.ran: list[Ran] = []
         self.sent_bytes = 0
@@ -104,6 +109,7 @@ class StagedNetwork:
             for layer in worker.compiled.layers:
                 if layer.weighted:
                     load_layer(worker.device, worker.compiled.slots[0], layer, state, width)
+        self._host_state.load(state)
 
     def set_hyper(self, learning_rate: float, momentum: float, weight_decay: float) -> None:
         """Set the parameters of SGD for the batches from now on."""
@@ -111,22 +117,24 @@ class StagedNetwork:
             set_sgd(worker.device, learning_rate, momentum, weight_decay)
 
     def state_dict(self) -> dict:
-        """The weights and running statistics of all stages (float64), by the module's names."""
+        """The weights and running statistics of all stages as a torch state dict (float64), by the module's names."""
         weighted = [(worker, layer) for worker in self.workers for layer in worker.compiled.layers if layer.weighted]
-        found = merged((layer, weights_of(one.device, one.compiled.slots[0], layer)) for one, layer in weighted)
+        found = self._host_state.state_dict()
+        found |= merged((layer, weights_of(one.device, one.compiled.slots[0], layer)) for one, layer in weighted)
         for worker, layer in weighted:
             if layer.kind is Kind.NORM:
                 found |= statistics_of(worker.device, worker.compiled.slots[0], layer)
-        return found
+        return {name: found[canonical].clone() for name, canonical in self._names.items()}
 
     def weights_hash(self) -> str:
-        """SHA-256 of master weights, momenta and exponents: the same as one device's."""
+        """SHA-256 as one device has it; equal after equal training."""
         digest = hashlib.sha256()
         owners = {layer.name: worker for worker in self.workers for layer in worker.compiled.layers}
         for layer in self.staged.graph.layers:
             if layer.weighted:
                 worker = owners[layer.name]
                 add_to(digest, worker.device, worker.compiled.slots[0], layer)
+        self._host_state.add_to(digest)
         return digest.hexdigest()
 
     def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False) -> None:
@@ -143,6 +151,8 @@ class StagedNetwork:
             if worker.compiled.input_bytes:
                 write_inputs(worker.memory(), worker.device, self.inputs, [x], 0)
             worker.begin(share, calibrate)
+        counted = [name for layer in self.staged.graph.layers if layer.kind is Kind.NORM for name in layer.buffers[2:]]
+        self._host_state.count(counted, passes)
         self._run()
 
     def _run(self) -> None:
@@ -164,7 +174,7 @@ class StagedNetwork:
                     self.ran.append(Ran(place, step, begin, free[place]))
                     for message in sent:
                         self.sent_bytes += message.n_bytes
-                        to = self.staged.schedule.places[0, message.reader].forward
+                        to = self.staged.device_of(message.reader)
                         at = free[place] + self.link.cycles(message.n_bytes)
                         arrived[to][message.tensor, message.micro_batch] = message, at
             if len(self.ran) == before:

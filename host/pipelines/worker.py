@@ -116,8 +116,8 @@ class Worker:
         step = self.next
         if step is None or step.micro_batch is None:
             return set()
-        return {(each.tensor, step.micro_batch) for each in self.staged.sections.received(step.what, step.stage)
-                if self.staged.schedule.places[0, each.writer].forward != self.place}  # fmt: skip
+        crossings = self.staged.sections.received(step.what, step.stage)
+        return {(each.tensor, step.micro_batch) for each in crossings if self.staged.has_message(each)}
 
     def take(self, message: Message) -> None:
         """Put a message's tensor into memory, and set its exponent."""
@@ -146,9 +146,8 @@ class Worker:
             return []
         if last and step.what is What.FORWARD:
             self._results[step.micro_batch] = read_results(self.memory(step.micro_batch), device)
-        return [self._message(each.tensor, step.micro_batch, each.reader, each.backward)
-                for each in self.staged.sections.sent(step.what, step.stage)
-                if self.staged.schedule.places[0, each.reader].forward != self.place]  # fmt: skip
+        sent = [each for each in self.staged.sections.sent(step.what, step.stage) if self.staged.has_message(each)]
+        return [self._message(each.tensor, step.micro_batch, each.reader, each.backward) for each in sent]
 
     def _message(self, name: str, micro_batch: int, reader: int, backward: bool) -> Message:
         tensor = self.compiled.tensors(micro_batch)[name]

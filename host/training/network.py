@@ -238,7 +238,7 @@ class Network:
         trained, moment = 0 if phase == EVALUATION else batches, moment or self.moment
         self.begin(device, scheduled if phase is None else [phase] * batches, moment, calibrate=calibrate)
         self.moment, self.passes = moment.after(trained), 1 if calibrate else self.compiled.micro_batches
-        self.islands.state.count([name for layer in self.normed for name in layer.buffers[2:]], trained)
+        self.islands.state.count([name for layer in self.normed for name in layer.buffers[2:]], trained * self.passes)
         device.start(self.compiled.calibrating if calibrate else self.program, phase, batches, calibrate)
 
     def begin(self, device: Device, phases: Sequence[int], moment: Moment, whole=True, calibrate=False) -> None:
