@@ -88,9 +88,8 @@ class Staged:
             for m in range(schedule.micro_batches)
         ]
         self.devices = [self._device(place) for place in range(schedule.devices)]
-        last = {self.stage_of[node.name] for node in graph.nodes if node.name in self.stage_of
-                and {result.name for result in graph.results} & {node.output}}  # fmt: skip
-        if last != {stages - 1}:
+        makers = [self.graph.producers.get(result.name) for result in graph.results]
+        if any(maker is None or self.stage_of[maker.name] != stages - 1 for maker in makers):
             raise PipelineError("a result of the network isn't the last stage's: cut elsewhere")
 
     def has_message(self, crossing: Crossing) -> bool:

@@ -39,9 +39,9 @@ def load_layer(device: Device, tensors: Mapping[str, Tensor], layer: Layer, stat
 
 def weights_of(device: Device, tensors: Mapping[str, Tensor], layer: Layer) -> dict[str, torch.Tensor]:
     """A layer's master weights, as its part of a state dict (float64)."""
-    of = {part: tensors[layer_tensor(layer, part)] for part in ("weight", "low")}
-    exponent, _ = device.exponents(of["weight"].number)
-    return from_rows(layer, join_master(*(read_tensor(device, of[part]) for part in of), exponent))
+    weight, low = (tensors[layer_tensor(layer, part)] for part in ("weight", "low"))
+    exponent, _ = device.exponents(weight.number)
+    return from_rows(layer, join_master(read_tensor(device, weight), read_tensor(device, low), exponent))
 
 
 def statistics_of(device: Device, tensors: Mapping[str, Tensor], layer: Layer) -> dict[str, torch.Tensor]:
