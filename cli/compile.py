@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["compile_network"]
 
 DEFAULTS = NetworkOptions()
+SUMS = ("useful_macs", "macs", "bytes", "cycles")
+"""A cost's numbers."""
+SHOWN = {"useful_macs": "useful MACs", "bytes": "bytes", "cycles": "device cycles"}
+"""Those in the table, with their titles."""
 STAGES = {
     "capture": "the operators that PyTorch captures",
     "graph": "layers of the accelerator and islands of the host",
@@ -57,9 +61,10 @@ def compile_network(
 ) -> None:
     """Compile a network and show, for each operator, where it runs, and its cost in a BP batch.
 
-    MACs and bytes are those of the batch's commands, operands and results once each. Cycles are the device's, expected
-    by the cost model that tiles are chosen by, as if commands didn't overlap; those of the host aren't known. MACs of
-    the host are those of its convolutions and matrix products. What the machine lacks runs on the host, which
+    MACs and bytes are those of the batch's commands, operands and results once each; useful MACs are the network's own,
+    without products with the zeros of padding. Cycles are the device's, expected by the cost model that tiles are
+    chosen by, as if commands didn't overlap; those of the host aren't known. MACs of the host are those of its
+    convolutions and matrix products. What the machine lacks runs on the host, which
     `--strict` refuses; the reasons stand below the table. So does what GP batches don't train. An operator that the
     host computes for want of a switch runs on the device with `--switches batch_norm` and the like, or `all`.
 
@@ -72,7 +77,7 @@ def compile_network(
             raise SettingsError(f"stage = {name!r} must be one of {', '.join(STAGES)}")
     options = compiled if network is None else replace(compiled, model=network)
     built, state = options.build()
-    from ..host.compiler.costs import costs, share  # here, because torch takes seconds to import
+    from ..host.compiler.costs import costs, share, utilisation  # here, because torch takes seconds to import
     from ..host.compiler.reasons import host_reasons
 
     found = costs(built.compiled, state)
@@ -80,6 +85,8 @@ def compile_network(
     if strict:
         refuse_host(of_device)
     Console().print(_table(found, options.title))
+    useful, padded = utilisation(built.compiled, found)
+    print(f"useful utilisation of the array {100 * useful:.1f} %, {100 * padded:.1f} % with the zeros of padding")
     if of_device.host_operators:
         print(of_device)
         print("\n".join(f"  {line}" for line in host_reasons(built.compiled.graph.islands)))
@@ -92,6 +99,7 @@ def compile_network(
 
         write_atomically(drawing, dot(built.compiled.graph, f"{options.model}, batch {options.batch}").encode())
     summary = {"operators": [asdict(cost) for cost in found], "total": _total(found), **asdict(of_device)}
+    summary |= {"useful_utilisation": useful, "utilisation": padded}
     reasons = {island.name: [list(pair) for pair in island.reasons] for island in built.compiled.graph.islands}
     summarise(summary | {"host_reasons": reasons, "unpredicted": built.compiled.unpredicted}, json_path)
 
@@ -115,12 +123,12 @@ def _captured(options: NetworkOptions, products: bool) -> str:
 
 
 def _total(found: list["Cost"]) -> dict[str, int]:
-    return {column: sum(getattr(cost, column) or 0 for cost in found) for column in ("macs", "bytes", "cycles")}
+    return {column: sum(getattr(cost, column) or 0 for cost in found) for column in SUMS}
 
 
 def _table(found: list["Cost"], title: str) -> Table:
     table = Table("operator", "runs on", title=title)
-    for column in ("MACs", "bytes", "device cycles"):
+    for column in SHOWN.values():
         table.add_column(column, justify="right", no_wrap=True)
     for cost in found:
         where = cost.where if cost.where == "device" else f"host: {' '.join(cost.operators)}"
@@ -131,7 +139,7 @@ def _table(found: list["Cost"], title: str) -> Table:
 
 
 def _numbers(row: dict) -> list[str]:
-    return ["-" if row[column] is None else f"{row[column]:,}" for column in ("macs", "bytes", "cycles")]
+    return ["-" if row[column] is None else f"{row[column]:,}" for column in SHOWN]
 
 
 def _memory(network: "Network") -> str:

@@ -1,5 +1,6 @@
 """``adagp estimate``: cycles, bytes and energy of a network's batch by phase, without data."""
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,15 +19,14 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ..evaluation.instruments.estimates import Batch
-    from ..spec.config import Config
 
 __all__ = ["estimate"]
 
 IMAGES = {
-    "digits": ("1,8,8", 10), "fashion-mnist": ("1,28,28", 10), "cifar10": ("3,32,32", 10), "cifar100": ("3,32,32", 100),
-    "imagenet": ("3,224,224", 1000),
+    "digits": ("1,8,8", 10, 1437), "fashion-mnist": ("1,28,28", 10, 60_000), "cifar10": ("3,32,32", 10, 50_000),
+    "cifar100": ("3,32,32", 100, 50_000), "imagenet": ("3,224,224", 1000, 1_281_167),
 }  # fmt: skip
-"""Shapes of images, and classes, by data set."""
+"""Shape of an image, classes and training images, by data set."""
 SHOWN = 5
 """Kinds of commands whose bytes are shown."""
 
@@ -48,7 +48,7 @@ class EstimateOptions(NetworkOptions):
         defaults = EstimateOptions()
         if (self.shape, self.classes) != (defaults.shape, defaults.classes):
             raise SettingsError(f"data = {self.data!r} says shape and classes: leave out --shape and --classes")
-        shape, classes = IMAGES[self.data]
+        shape, classes, _ = IMAGES[self.data]
         return replace(self, shape=shape, classes=classes)
 
     def module(self, seed: int = 0) -> "nn.Module":
@@ -72,13 +72,17 @@ def estimate(
     ] = None,
     json_path: JsonOption = None,
 ) -> None:
-    """Estimate a batch of each phase: cycles, share of the array's peak, DRAM bytes and energy, the busiest unit.
+    """Estimate a batch of each phase: cycles, useful utilisation of the array, DRAM bytes and energy, the busiest unit.
+
+    Products with the zeros of padding aren't useful; the utilisation that counts them stands beside.
 
     Commands run in time alone, without data: their descriptors and the bytes that they write are exact, and cycles are
     those of engines that share the memory port. A design that predicts gradients is compared with the baseline by the
-    paper's schedule of 90 epochs. Parts on the host take no time here.
+    paper's schedule of 90 epochs, and with predictions that cost nothing. Parts on the host take no time here.
 
     Example: `adagp estimate --model vgg13 --data cifar10 --preset paper --variant max`
+
+    Example: `adagp estimate --model resnet50 --data imagenet --preset paper --switches all --variant max --dataflow ws`
 
     Example: `adagp estimate --preset tiny --batch 8 --against sim`
     """
@@ -87,24 +91,34 @@ def estimate(
         raise SettingsError(f"against = {against!r} must be sim")
     from ..evaluation.instruments import estimates  # here, because torch takes seconds to import
 
+    began = time.perf_counter()
     network, _ = options.build()
     if against and len(network.compiled.graph.results) > 1:
         raise SettingsError("against = 'sim' needs a network with one result, whose loss is known")
     with screen.status(f"estimating {len(network.program)} commands"):
         found = estimates.estimated(network, phases := estimates.phases_of(network))
-        gain: dict[str, float] = {}
+        gain, baseline = dict[str, float](), found
         if GP in phases:
             base, _ = replace(options, variant="baseline").build()
             baseline = estimates.estimated(base, (BP, EVALUATION))
             gain = estimates.speed_up(baseline, found, options.variant, network.config.n_pes)
-    Console().print(_table(found, network.config, options.title))
+            gain["ideal_saving"] = estimates.ideal_saving(baseline)
+    seconds = time.perf_counter() - began
+    Console().print(_table(found, options.title))
     for name, batch in found.items():
-        print(f"{_title(name)}: {_bytes(batch)}")
+        print(f"{_title(name)}: {_limit(batch)}; {_bytes(batch)}")
     if gain:
         print(
-            f"90 epochs by the paper's schedule: {gain['speed_up']:.3f} times as fast as the baseline"
+            f"{estimates.EPOCHS} epochs by the paper's schedule: {gain['speed_up']:.3f} times as fast as the baseline"
             f" (at most {gain['limit']:.3f}, if predictions were free), with {_saving(gain['dram_energy_saving'])}"
+            f" (at most {100 * gain['ideal_saving']:.1f} %)"
         )
+    run: dict[str, float] = {}
+    if options.data:
+        batches = IMAGES[options.data][2] // options.batch
+        run = estimates.whole_run(estimates.means(baseline, found), batches, network.config.clock_hz)
+        print(f"{estimates.EPOCHS} epochs of the data set: {_run_text(run, bool(gain))}")
+    print(f"compiled and estimated in {seconds:.1f} s")
     islands = {stop.island.name for stop in network.compiled.stops if stop.island is not None}
     if islands:
         print(f"without the time of {len(islands)} parts on the host")
@@ -114,7 +128,7 @@ def estimate(
         for name, batch in measured.items():
             print(f"{_title(name)} on the simulated RTL: {_errors(found[name], batch)}")
     summarise({
-        "estimated": {name: _summary(batch) for name, batch in found.items()}, **gain,
+        "estimated": {name: _summary(batch) for name, batch in found.items()}, **gain, **run, "seconds": seconds,
         "simulated": {name: batch.counters for name, batch in measured.items()},
     }, json_path)  # fmt: skip
 
@@ -127,20 +141,34 @@ def _title(name: str) -> str:
     return PHASE_TITLES[PHASE_NAMES.index(name)]
 
 
-def _table(found: dict[str, "Batch"], config: "Config", title: str) -> Table:
+def _run_text(run: dict[str, float], predicts: bool) -> str:
+    """Hours and energy, beside the baseline's for a design that predicts."""
+    pairs = [(run[name], run[f"baseline_{name}"]) for name in ("hours", "kilojoules")]
+    texts = [
+        f"{ours:.4g} {unit}" + f" instead of {theirs:.4g}" * predicts
+        for (ours, theirs), unit in zip(pairs, ("hours", "kJ of DRAM energy"), strict=True)
+    ]
+    return ", ".join(texts)
+
+
+def _table(found: dict[str, "Batch"], title: str) -> Table:
     table = Table(title=title)
     table.add_column("phase", no_wrap=True)
-    for column in ("cycles", "of peak", "MB read", "written", "mJ"):
+    for column in ("cycles", "useful", "with zeros", "MB read", "written", "mJ"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("busiest unit")
     for name, batch in found.items():
         counts = batch.counters
         table.add_row(
-            _title(name), f"{batch.cycles:,}", f"{100 * counts['macs'] / config.n_pes / batch.cycles:.1f} %",
-            f"{counts['read_bytes'] / 1e6:.4g}", f"{counts['write_bytes'] / 1e6:.4g}", f"{batch.millijoules:.4g}",
-            f"{batch.limited_by}, {100 * batch.busy[batch.limited_by] / batch.cycles:.1f} %",
+            _title(name), f"{batch.cycles:,}", f"{100 * batch.useful_utilisation:.1f} %",
+            f"{100 * batch.utilisation:.1f} %", f"{counts['read_bytes'] / 1e6:.4g}",
+            f"{counts['write_bytes'] / 1e6:.4g}", f"{batch.millijoules:.4g}",
         )  # fmt: skip
     return table
+
+
+def _limit(batch: "Batch") -> str:
+    """The unit that works in most cycles."""
+    return f"limited by the {batch.limited_by}, {100 * batch.busy[batch.limited_by] / batch.cycles:.1f} % of cycles"
 
 
 def _bytes(batch: "Batch") -> str:
@@ -161,5 +189,8 @@ def _errors(ours: "Batch", theirs: "Batch") -> str:
 
 def _summary(batch: "Batch") -> dict:
     moved = {" ".join(key): count for key, count in batch.moved.items()}
-    return {**batch.counters, "limited_by": batch.limited_by, "busy": batch.busy, "moved": moved,
-            "millijoules": batch.millijoules}  # fmt: skip
+    return {
+        **batch.counters, "useful_macs": batch.useful_macs, "useful_utilisation": batch.useful_utilisation,
+        "utilisation": batch.utilisation, "limited_by": batch.limited_by, "busy": batch.busy, "moved": moved,
+        "millijoules": batch.millijoules, "millijoules_by_command": batch.millijoules_by_command(),
+    }  # fmt: skip

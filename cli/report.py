@@ -11,7 +11,7 @@ from ..spec.phases import PHASE_NAMES, PHASE_TITLES, WARMUP
 from ..spec.presets import preset
 from .options import JsonOption, RunArgument, summarise
 
-__all__ = ["batches_by_phase", "draw", "report"]
+__all__ = ["batches_by_phase", "draw", "report", "used", "utilisations"]
 
 SHARES = ("device_share_of_macs", "device_share_of_bytes", "host_operators")
 """Entries of a summary if a part of the network ran on the host."""
@@ -31,6 +31,23 @@ def batches_by_phase(row: dict, source: str) -> str:
     if source == "skip":
         none = "; those of GP were skipped"
     return f"batches: {', '.join(parts)}{none}"
+
+
+def used(row: dict, settings: TrainSettings) -> str:
+    """Tell the useful utilisation of a row of the log (or a summary) with cycles, and that with zeros of padding."""
+    shares = {name: 100 * value for name, value in utilisations(row, settings).items()}
+    useful = f"{shares['useful_utilisation']:.1f} % of cycles usefully, in " if "useful_utilisation" in shares else ""
+    return f"{useful}{shares['utilisation']:.1f} % of cycles with the zeros of padding"
+
+
+def utilisations(row: dict, settings: TrainSettings) -> dict[str, float]:
+    """Products a PE and cycle, of a row of the log: useful ones, and all; earlier versions only logged all.
+
+    It is empty if the device has no clock.
+    """
+    names = {"useful_macs": "useful_utilisation", "macs": "utilisation"}
+    pes = preset(settings.preset).n_pes * row["cycles"]
+    return {share: row[name] / pes for name, share in names.items() if name in row} if pes else {}
 
 
 def report(run: RunArgument, json_path: JsonOption = None) -> None:
@@ -61,9 +78,8 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
     Console().print(table)
     last = log[-1]
     if last["cycles"]:
-        busy = last["macs"] / last["cycles"] / preset(settings.preset).n_pes
         moved = (last["read_bytes"] + last["write_bytes"]) / 1e6
-        print(f"PEs multiply in {100 * busy:.1f} % of cycles (zeros of padding included)  DRAM {moved:.1f} MB")
+        print(f"PEs multiply in {used(last, settings)}  DRAM {moved:.1f} MB")
     on_host = _on_host(folder)
     if on_host:
         from ..host.compiler.costs import hosted  # here, because torch takes seconds to import
@@ -73,7 +89,7 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
     if "batches_gp" in last:
         print(batches_by_phase(last, settings.gradient_source))
     print(*draw(folder), sep="\n")
-    summarise({"settings": settings.to_dict(), "log": log, **on_host}, json_path)
+    summarise({"settings": settings.to_dict(), "log": log, **utilisations(last, settings), **on_host}, json_path)
 
 
 def _on_host(folder: RunFolder) -> dict:

@@ -33,7 +33,7 @@ from .options import (
     told,
     transfer_shown,
 )
-from .report import batches_by_phase, draw
+from .report import batches_by_phase, draw, used, utilisations
 from .train_progress import recorded_once, shown_progress
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
@@ -54,7 +54,8 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
     return {
         "settings": trainer.settings.to_dict(), "device": device_name, "weights_hash": weights_hash,
         "test_accuracy": last["test_accuracy"], "train_loss": last["train_loss"],
-        "cycles": last["cycles"], "macs": last["macs"], "saturations": last["saturations"],
+        **{name: last[name] for name in ("cycles", "useful_macs", "macs", "saturations") if name in last},
+        **utilisations(last, trainer.settings),
         **{name: value for name, value in last.items() if name.startswith(("batches_", "cycles_"))},
         **{name: value for name, value in last.items() if name.endswith("_seconds")}, "seconds": round(seconds, 1),
         **({} if link is None else {"link": link.statistics.to_dict()}),
@@ -204,7 +205,7 @@ def train(
         summary = _summary(trainer, device, weights_hash, time.perf_counter() - began) | on_host
         draw(folder)
         folder.write_summary(summary)
-    cycles = f", {summary['cycles']:,} cycles" if summary["cycles"] else ""
+    cycles = f", {summary['cycles']:,} cycles; PEs multiply in {used(summary, settings)}" if summary["cycles"] else ""
     print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  in {summary['seconds']} s{cycles}")
     if settings.predicts:
         print(batches_by_phase(summary, settings.gradient_source))

@@ -227,7 +227,8 @@ def main(argv: list[str] | None = None) -> None:
 def _text(row):
     verdicts = "/".join("memory" if row[f"memory_bound_by_{by}"] else "compute" for by in ("roofline", "counters"))
     return (
-        f"{row['point']:32} {row['cycles']:9} cycles {row['raw']:.3f} of peak  {row['intensity']:6.1f} MACs/byte"
+        f"{row['point']:32} {row['cycles']:9} cycles {row['useful_utilisation']:.3f} useful {row['utilisation']:.3f}"
+        f" of peak  {row['intensity']:6.1f} MACs/byte"
         f" (ridge {row['ridge']:.1f})  {row['of_roofline']:.3f} of roofline"
         f"  waits {row['waiting']:.3f} + {row['blocked']:.3f}  {verdicts}"
     )

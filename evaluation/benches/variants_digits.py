@@ -19,9 +19,9 @@ from multiprocessing import get_context
 
 from ...gen.files import write_atomically
 from ...gen.provenance import commit, provenance
+from ...host.compiler.compiler import Compiled
 from ...host.console import at_least_one, writable
 from ...host.devices.simulated import SimDevice
-from ...host.program import Program
 from ...host.training import timeline
 from ...host.training.inference import predict
 from ...host.training.progress import Progress
@@ -34,7 +34,7 @@ from ...spec.config import VARIANTS
 from ...spec.phases import EVALUATION, PHASE_NAMES
 from ...spec.presets import preset
 from ..instruments.results import FOLDER, write_results
-from ..instruments.variants import Measured, alpha, directions, figures, predictor_macs
+from ..instruments.variants import Measured, alpha, directions, figures, predictor_macs, useful
 from .variants_vgg13 import WORK
 
 __all__ = ["SETTINGS", "main"]
@@ -96,7 +96,7 @@ def train(name: str) -> dict:
     return found
 
 
-def measured(variant: str, row: dict, program: Program, forward: float) -> Measured:
+def measured(variant: str, row: dict, compiled: Compiled, forward: float) -> Measured:
     """A design's mean batches, without the first; ``forward``: cycles of the baseline's forward pass."""
     counters = {}
     for phase, (name, sums, count) in enumerate(zip(PHASE_NAMES, row["counters"], row["batches"], strict=False)):
@@ -104,12 +104,12 @@ def measured(variant: str, row: dict, program: Program, forward: float) -> Measu
         if left:
             counters[name] = {key: (value - less.get(key, 0)) / left for key, value in sums.items()}
     counters["evaluation"] = row["evaluation"]
-    config = replace(preset(SETTINGS.preset), variant=variant)
+    config, program, work = compiled.config, compiled.program, useful(compiled)
     if not config.predicts:
-        return Measured(variant, config.n_pes, {**counters, "bp": counters["warmup"]})
+        return Measured(variant, config.n_pes, {**counters, "bp": counters["warmup"]}, useful_macs=work)
     slices = [timeline.Slice(**s) for s in row["slices"]]
     costs = alpha(slices, program, config, forward)
-    return Measured(variant, config.n_pes, counters, costs, predictor_macs(program, config))
+    return Measured(variant, config.n_pes, counters, costs, predictor_macs(program, config), work)
 
 
 def main() -> None:
@@ -127,15 +127,15 @@ def main() -> None:
     for variant in VARIANTS:
         row = found[variant]
         with open_session(replace(SETTINGS, variant=variant), "golden") as session:
-            program = session.network.program
-        designs[variant] = measured(variant, row, program, found["baseline"]["evaluation"]["cycles"])
+            compiled = session.network.compiled
+        designs[variant] = measured(variant, row, compiled, found["baseline"]["evaluation"]["cycles"])
         slices = [timeline.Slice(**s) for s in row["slices"]]
         details[variant] = {
-            "utilisation": directions(slices, program, config.n_pes), "counters": designs[variant].counters,
+            "utilisation": directions(slices, compiled.program, config.n_pes), "counters": designs[variant].counters,
             "batches": row["batches"], "hash": row["hash"], "accuracy": row["accuracy"],
         }  # fmt: skip
     result = outcome(found, designs)
-    result |= {f"utilisation_{name}": value for name, value in details["baseline"]["utilisation"].items()}
+    result |= details["baseline"]["utilisation"]
     write_results(arguments.output, result, details, provenance(COMMAND, config, SETTINGS.seed, source))
     for name, value in result.items():
         print(f"{name}: {value}")

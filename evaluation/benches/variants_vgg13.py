@@ -47,7 +47,7 @@ from ...spec.phases import BP, EVALUATION, GP, PHASE_NAMES, WARMUP
 from ...spec.presets import preset
 from ...spec.schedule import Entry, Schedule
 from ..instruments.results import FOLDER, write_results
-from ..instruments.variants import Measured, alpha, directions, figures, predictor_macs
+from ..instruments.variants import Measured, alpha, directions, figures, predictor_macs, useful
 
 __all__ = ["main"]
 
@@ -199,7 +199,7 @@ def report(found: dict[str, dict], config: Config, output: Path, source: str) ->
         slices = [timeline.Slice(**s) for s in row["slices"]]
         costs = alpha(slices, network.program, chosen, forward) if chosen.predicts else (0.0, 0.0)
         mine = predictor_macs(network.program, chosen)
-        designs[variant] = Measured(variant, config.n_pes, row["counters"], costs, mine)
+        designs[variant] = Measured(variant, config.n_pes, row["counters"], costs, mine, useful(network.compiled))
         used = directions(slices, network.program, config.n_pes)
         units[variant] = {
             "utilisation": used,
@@ -207,7 +207,7 @@ def report(found: dict[str, dict], config: Config, output: Path, source: str) ->
             "counters": row["counters"], "hash": row["hashes"][-1],
         }  # fmt: skip
     result = figures(designs)
-    result |= {f"utilisation_{name}": value for name, value in units["baseline"]["utilisation"].items()}
+    result |= units["baseline"]["utilisation"]
     result["hash_equal"] = all(row["hash_equal"] for row in found.values())
     write_results(output, result, units, provenance(COMMAND, config, SEED, source))
     for name, value in result.items():

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from torch import nn
 
+from ...algorithm.paper_numbers import EPOCHS
+from ...host.compiler.useful_macs import useful_batch
 from ...host.devices.device import Device
 from ...host.devices.estimator import EstimatorDevice
 from ...host.devices.golden import GoldenDevice
@@ -15,12 +18,15 @@ from ...host.training.loss import softmax_cross_entropy
 from ...host.training.network import Network
 from ...spec.commands import Phase
 from ...spec.opcodes import COMPUTE
-from ...spec.phases import BP, GP, PHASE_NAMES, WARMUP
+from ...spec.phases import BP, EVALUATION, GP, PHASE_NAMES, WARMUP
 from ...spec.registers import Status
 from .energy import MODULE
 from .variants import Measured, limit, shares
 
-__all__ = ["FORWARD", "Batch", "estimated", "measured", "phases_of", "speed_up"]
+__all__ = [
+    "EPOCHS", "FORWARD", "Batch", "estimated", "ideal_saving", "means", "measured", "phases_of", "speed_up",
+    "whole_run",
+]  # fmt: skip
 
 FORWARD = "forward"
 """Name of a BP batch's part up to the loss."""
@@ -31,16 +37,31 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of a phase: its counters, bytes by command, operand and direction, cycles of work by unit."""
+    """A batch of a phase: its counters, bytes by command, operand and direction, cycles of work by unit.
+
+    ``useful_macs``: products without those of padding's zeros; ``n_pes`` of the array that makes them.
+    """
 
     counters: dict[str, int]
     moved: dict[tuple[str, str, str], int] = field(default_factory=dict)
     busy: dict[str, float] = field(default_factory=dict)
+    useful_macs: int = 0
+    n_pes: int = 1
 
     @property
     def cycles(self) -> int:
         """Cycles from its first command to its end."""
         return self.counters["cycles"]
+
+    @property
+    def useful_utilisation(self) -> float:
+        """Useful products a PE and cycle."""
+        return self.useful_macs / self.n_pes / self.cycles
+
+    @property
+    def utilisation(self) -> float:
+        """Products a PE and cycle."""
+        return self.counters["macs"] / self.n_pes / self.cycles
 
     @property
     def limited_by(self) -> str:
@@ -52,6 +73,14 @@ class Batch:
         """Energy of its DRAM traffic."""
         read, written = self.counters["read_bytes"], self.counters["write_bytes"]
         return (read * MODULE.read_pj + written * MODULE.write_pj) * 1e-9
+
+    def millijoules_by_command(self) -> dict[str, float]:
+        """Energy of DRAM traffic by kind of command, most first."""
+        picojoules, sums = {"read": MODULE.read_pj, "write": MODULE.write_pj}, dict[str, float]()
+        for (name, _, way), count in self.moved.items():
+            if way in picojoules:
+                sums[name] = sums.get(name, 0) + count * picojoules[way] * 1e-9
+        return dict(sorted(sums.items(), key=lambda pair: -pair[1]))
 
     def bytes_by_command(self) -> dict[str, int]:
         """DRAM bytes by kind of command, most first."""
@@ -81,18 +110,23 @@ def estimated(
     network.install(device)
     found = {}
 
-    def counted(phase: int) -> Batch:
-        return Batch(device.counters(phase), dict(device.bytes(phase)), device.busy(phase))
+    def counted(phase: int, work: int) -> Batch:
+        moved, busy = dict(device.bytes(phase)), device.busy(phase)
+        return Batch(device.counters(phase), moved, busy, **_work(network, work))
 
     for phase in phases:
         stops = iter([stop.kind for stop in network.compiled.stops if stop.phases >> phase & 1])
         device.start(network.program, phase)
         while device.wait() & Status.HOST:
             if next(stops) == "loss" and phase == BP and halves:
-                found[FORWARD] = counted(phase)
+                found[FORWARD] = counted(phase, EVALUATION)
             device.resume()
-        found[PHASE_NAMES[phase]] = counted(phase)
+        found[PHASE_NAMES[phase]] = counted(phase, phase)
     return found
+
+
+def _work(network: Network, phase: int) -> dict[str, Any]:
+    return {"useful_macs": useful_batch(network.compiled, phase), "n_pes": network.config.n_pes}
 
 
 def measured(network: Network, module: nn.Module, phases: Iterable[int], **options) -> dict[str, Batch]:
@@ -112,7 +146,7 @@ def measured(network: Network, module: nn.Module, phases: Iterable[int], **optio
         for phase in phases:
             device.reset_counters()
             _run(network, device, phase)
-            found[PHASE_NAMES[phase]] = Batch(device.counters(phase))
+            found[PHASE_NAMES[phase]] = Batch(device.counters(phase), **_work(network, phase))
     finally:
         device.close()
     return found
@@ -134,6 +168,34 @@ def _run(network: Network, device: Device, phase: int, calibrate: bool = False) 
         network.write_loss_gradient(device, softmax_cross_entropy(network.read_logits(device), labels)[1])
         device.resume()
         network.wait(device)
+
+
+def means(baseline: dict[str, Batch], design: dict[str, Batch]) -> dict[str, float]:
+    """Cycles and energy of a mean batch in the paper's schedule, and those of the baseline.
+
+    A design without GP batches trains all as in BP.
+    """
+    parts = [(part, design.get(phase, design["bp"])) for phase, part in shares().items()]
+    return {
+        "baseline_cycles": baseline["bp"].cycles, "baseline_millijoules": baseline["bp"].millijoules,
+        "mean_cycles": sum(part * batch.cycles for part, batch in parts),
+        "mean_millijoules": sum(part * batch.millijoules for part, batch in parts),
+    }  # fmt: skip
+
+
+def whole_run(found: dict[str, float], batches: int, clock_hz: float) -> dict[str, float]:
+    """Hours and kilojoules of 90 epochs of ``batches``, by the means of a design and of the baseline."""
+    names = {"hours": ("cycles", 1 / clock_hz / 3600), "kilojoules": ("millijoules", 1e-6)}
+    return {
+        prefix + name: EPOCHS * batches * factor * found[f"{which}_{unit}"]
+        for name, (unit, factor) in names.items() for prefix, which in (("", "mean"), ("baseline_", "baseline"))
+    }  # fmt: skip
+
+
+def ideal_saving(baseline: dict[str, Batch]) -> float:
+    """Share of DRAM energy that is saved if GP batches are forward passes alone."""
+    forward = baseline[FORWARD if FORWARD in baseline else "evaluation"]
+    return shares()["gp"] * (1 - forward.millijoules / baseline["bp"].millijoules)
 
 
 def speed_up(baseline: dict[str, Batch], design: dict[str, Batch], variant: str, n_pes: int) -> dict[str, float]:

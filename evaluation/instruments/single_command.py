@@ -15,6 +15,7 @@ from ...gen.files import write_atomically
 from ...gen.generated import generated
 from ...host.compiler.occupancy import Shape
 from ...host.compiler.tensors import part_of
+from ...host.compiler.useful_macs import useful_macs
 from ...host.devices.simulated import SimDevice
 from ...host.program import Line, Program
 from ...host.training.network import Network
@@ -37,7 +38,6 @@ __all__ = [
     "bars",
     "bound",
     "measured",
-    "real_macs",
     "reconciles",
 ]
 
@@ -80,19 +80,11 @@ def measured(line: Line, counters: dict, config: Config) -> dict:
     command = line.command
     expected = macs(command)
     return {
-        "layer": line.name, "direction": DIRECTIONS[command.opcode], "macs": expected,
-        "raw": round(expected / counters["cycles"] / config.n_pes, 5), **agreement(counters, expected), **counters,
+        "layer": line.name, "direction": DIRECTIONS[command.opcode], "useful_macs": useful_macs(command),
+        "useful_utilisation": round(useful_macs(command) / counters["cycles"] / config.n_pes, 5), "macs": expected,
+        "utilisation": round(expected / counters["cycles"] / config.n_pes, 5), **agreement(counters, expected),
+        **counters,
     }  # fmt: skip
-
-
-def real_macs(command: Command) -> int:
-    """The MACs of a FORWARD whose operand lies in the image, not in its padding."""
-    g = command
-
-    def met(size, out, kernel, pad):
-        return sum(0 <= place * g.stride + tap - pad < size for place in range(out) for tap in range(kernel))
-
-    return g.n * g.c * g.q * met(g.h, g.oh, g.r, g.pad_y) * met(g.w, g.ow, g.s, g.pad_x)
 
 
 def agreement(counters: dict, expected: int) -> dict[str, bool]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...algorithm.paper_numbers import DRAM_ENERGY_SAVING, EPOCHS, PHASES, SPEEDUP, WARMUP_EPOCHS
+from ...host.compiler.compiler import Compiled
+from ...host.compiler.useful_macs import useful_batch, useful_macs
 from ...host.program import Program
 from ...host.training.timeline import Slice
 from ...spec.commands import Command, Opcode
@@ -13,7 +15,17 @@ from ...spec.operands import macs, operands, outputs
 from ...spec.phases import PHASE_NAMES
 from .energy import MODULE
 
-__all__ = ["Measured", "alpha", "directions", "figures", "limit", "predictor_macs", "predictors_share", "shares"]
+__all__ = [
+    "Measured",
+    "alpha",
+    "directions",
+    "figures",
+    "limit",
+    "predictor_macs",
+    "predictors_share",
+    "shares",
+    "useful",
+]
 
 ARRAYS = ("array", "predictor array")
 
@@ -24,7 +36,7 @@ class Measured:
 
     ``n_pes``: of the array that trains, without MAX's for the predictor. ``alpha``: forward (a GP batch's) and backward
     (a BP batch's): the predictor's work over the model's forward pass. ``predictor_macs``: those of a batch by
-    phase that this array does.
+    phase that this array does. ``useful_macs``: the model's of a batch by phase, without the zeros of padding.
     """
 
     variant: str
@@ -32,10 +44,15 @@ class Measured:
     counters: dict[str, dict[str, float]]
     alpha: tuple[float, float] = (0.0, 0.0)
     predictor_macs: Mapping[str, int] = field(default_factory=dict)
+    useful_macs: Mapping[str, int] = field(default_factory=dict)
 
     def cycles(self, phase: str) -> float:
         """Cycles of a batch; all of the baseline's are of phase BP."""
         return self._of(phase)["cycles"]
+
+    def useful_utilisation(self, phase: str) -> float:
+        """The model's products without those of padding's zeros over PEs times cycles, in a whole batch."""
+        return self.useful_macs["bp" if self.variant == "baseline" else phase] / (self.n_pes * self.cycles(phase))
 
     def utilisation(self, phase: str) -> float:
         """The model's MACs over PEs times cycles, in a whole batch."""
@@ -117,21 +134,31 @@ def predictor_macs(program: Program, config: Config) -> dict[str, int]:
     }
 
 
+def useful(compiled: Compiled) -> dict[str, int]:
+    """Useful MACs of a batch by phase."""
+    return {name: useful_batch(compiled, phase) for phase, name in enumerate(PHASE_NAMES)}
+
+
 def directions(slices: Iterable[Slice], program: Program, n_pes: int) -> dict[str, float]:
-    """PE utilisation of the model's GEMMs by direction: their MACs over PEs times cycles, in whole batches.
+    """PE utilisation of the model's GEMMs by direction, in whole batches: useful MACs over PEs times cycles, and all.
 
     The cycles of a command are from its predecessor's last vector to its own.
     """
     names = {"forward": Opcode.FORWARD, "backward_data": Opcode.BACKWARD_DATA,
              "backward_weight": Opcode.BACKWARD_WEIGHT}  # fmt: skip
-    work, cycles = dict.fromkeys(names.values(), 0), dict.fromkeys(names.values(), 0)
+    good, work, cycles = (dict.fromkeys(names.values(), 0) for _ in range(3))
     ordered = sorted((s for s in slices if s.unit == "array" and not s.dry), key=lambda s: s.begin)
     for before, s in pairwise(ordered):
         command = program[s.command].command
         if command.opcode in work and not command.predictor and before.batch == s.batch:
+            good[command.opcode] += useful_macs(command)
             work[command.opcode] += macs(command)
             cycles[command.opcode] += s.end - before.end
-    return {name: round(work[op] / cycles[op] / n_pes, 5) for name, op in names.items() if cycles[op]}
+    kinds = {"useful_utilisation": good, "utilisation": work}
+    return {
+        f"{kind}_{name}": round(done[op] / cycles[op] / n_pes, 5)
+        for kind, done in kinds.items() for name, op in names.items() if cycles[op]
+    }  # fmt: skip
 
 
 def figures(designs: Mapping[str, Measured], parts: Mapping[str, float] | None = None) -> dict[str, float]:
@@ -155,6 +182,7 @@ def figures(designs: Mapping[str, Measured], parts: Mapping[str, float] | None =
         energy[variant] = sum(share * design.picojoules(phase) for phase, share in parts.items())
         for phase in parts:
             found[f"cycles_{phase}_{variant}"] = round(design.cycles(phase))
+            found[f"useful_utilisation_{phase}_{variant}"] = round(design.useful_utilisation(phase), 5)
             found[f"utilisation_{phase}_{variant}"] = round(design.utilisation(phase), 5)
             found[f"dram_bytes_{phase}_{variant}"] = round(design.dram_bytes(phase))
         found[f"speedup_{variant}"] = speedup = round(base.cycles("bp") / time, 4)

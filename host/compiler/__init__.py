@@ -17,5 +17,6 @@
 7. dependencies (``dependencies.py``): each command gets the waits for earlier ones;
 8. program (``compiler.py``, which runs stages 4 to 7): commands as they lie in memory.
 
-``quantise.py`` converts numbers for the compiler and for the host.
+``quantise.py`` converts numbers for the compiler and for the host. ``costs.py`` and ``useful_macs.py`` count a
+program's work.
 """

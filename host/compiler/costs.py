@@ -12,13 +12,15 @@ from ...spec.commands import Command, Opcode, Phase
 from ...spec.config import Config
 from ...spec.opcodes import COMPUTE, DEPTHWISE, GEMMS, NORMS, UPDATES
 from ...spec.operands import macs, operands
+from ...spec.phases import BP
 from .compiler import Compiled
 from .cost_model import Tiling
 from .islands import Island
 from .norm_tiling import norm_cycles
 from .occupancy import Shape
+from .useful_macs import useful_batch, useful_lines
 
-__all__ = ["Cost", "Share", "costs", "cycles_of", "hosted", "share"]
+__all__ = ["Cost", "Share", "costs", "cycles_of", "hosted", "share", "utilisation"]
 
 NAMED = 4
 """Islands up to which a line names each."""
@@ -30,13 +32,15 @@ BACKWARD = 2
 class Cost:
     """An operator's cost in a BP batch, backward pass and update included.
 
-    ``where``: device or host. ``operators``: opcodes, or the island's operators. ``bytes``: of operands and results,
-    each command's once. ``cycles``: as the cost model expects them; None on the host.
+    ``where``: device or host. ``operators``: opcodes, or the island's operators. ``macs``: those with the zeros of
+    padding too; the host's are all useful. ``bytes``: of operands and results, each command's once. ``cycles``: as the
+    cost model expects them; None on the host.
     """
 
     name: str
     where: str
     operators: tuple[str, ...]
+    useful_macs: int
     macs: int
     bytes: int
     cycles: int | None
@@ -70,12 +74,12 @@ def costs(compiled: Compiled, state: Mapping) -> list[Cost]:
 
     ``state``: a state dict with the islands' parameters and buffers, for their shapes.
     """
-    found: dict[str, list[tuple[Command, int, int, int]]] = {}
-    for line in compiled.program:
+    found: dict[str, list[tuple[Command, int, int, int, int]]] = {}
+    for line, useful in zip(compiled.program, useful_lines(compiled), strict=True):
         command = line.command
         if command.phase_mask & Phase.BP and (command.opcode in COMPUTE or command.opcode in UPDATES):
-            cycles = cycles_of(command, compiled.config)
-            work = (command, macs(command) + _depthwise_macs(command), _moved(command, compiled.config), cycles)
+            done, cycles = macs(command) + _depthwise_macs(command), cycles_of(command, compiled.config)
+            work = (command, useful, done, _moved(command, compiled.config), cycles)
             found.setdefault(line.name, []).append(work)
     device = [
         Cost(
@@ -97,6 +101,14 @@ def share(found: list[Cost]) -> Share:
 
     host = {cost.name: list(cost.operators) for cost in found if cost.where == "host"}
     return Share(of_device("macs"), of_device("bytes"), host)
+
+
+def utilisation(compiled: Compiled, found: list[Cost]) -> tuple[float, float]:
+    """Useful utilisation of the array in a BP batch, and that with the zeros of padding, by the expected cycles."""
+    config, cycles = compiled.config, sum(cost.cycles or 0 for cost in found)
+    commands = [line.command for line in compiled.program if line.command.phase_mask & Phase.BP]
+    done = sum(macs(command) for command in commands if config.n_cores == 1 or not command.predictor)
+    return useful_batch(compiled, BP) / config.n_pes / cycles, done / config.n_pes / cycles
 
 
 def _depthwise_macs(command: Command) -> int:
@@ -147,7 +159,8 @@ def _island(island: Island, compiled: Compiled, state: Mapping) -> Cost:
     products = counter.get_total_flops() // 2
     back = any(stop.kind == "backward" for stop in stops)
     moved = sum(compiled.tensors[name].n_bytes for stop in stops for name in (*stop.reads, *stop.writes) if name)
-    return Cost(island.name, "host", island.operators, products * (1 + BACKWARD * back), moved, None)
+    products *= 1 + BACKWARD * back
+    return Cost(island.name, "host", island.operators, products, products, moved, None)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

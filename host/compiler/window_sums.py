@@ -15,15 +15,17 @@ from .lowering import Layer
 from .quantise import constant, operand_type
 from .tensors import layer_tensor, predictor_tensor
 
-__all__ = ["SUMS", "sum_steps", "windows_of", "windows_table"]
+__all__ = ["SUMS", "TABLE", "sum_steps", "windows_of", "windows_table"]
 
 SUMS = WINDOWS * WINDOWS
 """Values of a filter."""
+TABLE = "windows"
+"""Last part of the names of tables."""
 
 
 def windows_of(layer: Layer) -> str:
     """Name of the table of windows, one for all layers with results of the same height and width."""
-    return predictor_tensor("windows", f"{layer.oh}x{layer.ow}")
+    return predictor_tensor(TABLE, f"{layer.oh}x{layer.ow}")
 
 
 def windows_table(batch: int, height: int, width: int, operand_width: int) -> tuple[np.ndarray, int]:

@@ -11,6 +11,7 @@ from ...spec.commands import Phase
 from ...spec.phases import GP, WARMUP
 from ...spec.schedule import Schedule, following
 from ..compiler.quantise import constant
+from ..compiler.useful_macs import useful_batch
 from ..devices.device import Device
 from ..islands.runtime import Moment
 from .dataset import Dataset, array_digest
@@ -191,6 +192,7 @@ class Trainer:
             "test_accuracy": test_accuracy,
             **validated,
             **progress.counters,
+            "useful_macs": self._useful_macs(),
             **(progress.phases() if self.schedule is not None else {}),
             "device_seconds": round(progress.device_seconds, 3),
             "host_seconds": round(progress.host_seconds, 3),
@@ -201,6 +203,10 @@ class Trainer:
         if self.folder is not None:
             self.folder.write_log(progress.log)
         self.checkpoint()
+
+    def _useful_macs(self) -> int:
+        """Useful products of the run's batches, each counted once."""
+        return sum(n * useful_batch(self.network.compiled, phase) for phase, n in enumerate(self.progress.batches))
 
     def _next_phases(self) -> list[int]:
         """Phases of the batches up to the next that needs the host; the epoch and the input ring limit their number."""

@@ -42,15 +42,18 @@ def test_costs_are_those_of_the_commands(adagp, tmp_path):
     assert first["operators"] == ["forward", "backward_weight", "update"]
     assert first["macs"] == 4 * 128 * (64 + 65)  # forward; gradients of weights and biases
     assert second["macs"] == 4 * 128 * (128 + 128 + 129)
+    assert all(row["useful_macs"] == row["macs"] for row in rows.values())  # nothing is padded
     weights = 128 * 129
     forward, data = 2 * (4 * 128 * 2 + weights), 2 * (4 * 128 * 3 + weights)  # the latter with the mask of the ReLU
     assert second["bytes"] == forward + data + 2 * (4 * 128 * 2 + weights) + (2 + 2 + 2 + 4) * weights
     assert found["total"] == {
-        column: sum(row[column] for row in rows.values()) for column in ("macs", "bytes", "cycles")
+        column: sum(row[column] for row in rows.values()) for column in ("useful_macs", "macs", "bytes", "cycles")
     }
     assert all(row["cycles"] > row["macs"] / preset("tiny").n_pes for row in rows.values())
     assert (found["device_share_of_macs"], found["device_share_of_bytes"], found["host_operators"]) == (1, 1, {})
     assert "total" in out and "device" in out and "host" not in out
+    of_peak = found["total"]["macs"] / found["total"]["cycles"] / preset("tiny").n_pes
+    assert found["useful_utilisation"] == found["utilisation"] == pytest.approx(of_peak)
 
 
 def test_commands_of_gp_batches_alone_do_not_count(adagp, tmp_path):

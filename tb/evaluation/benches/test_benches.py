@@ -2,12 +2,11 @@
 
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from adagp.evaluation.benches import numerics, train, utilisation
+from adagp.evaluation.benches import numerics, train
 from adagp.evaluation.instruments import single_command
 from adagp.gen.generated import generated
 from adagp.host.devices.golden import GoldenDevice
@@ -205,74 +204,3 @@ def test_bound_by_hand(opcode, bound, macs):
     command = Command(opcode, CONV)
     assert single_command.bound(command, preset("paper")) == bound
     assert operands.macs(command) == macs
-
-
-def test_utilisation_is_weighted_by_macs():
-    rows = [{"macs": 1800, "bound": 10, "cycles": 20}, {"macs": 16200, "bound": 90, "cycles": 100}]
-    of_bound, raw = utilisation.weighted(rows, preset("paper"))
-    assert of_bound == pytest.approx(1 / (0.1 * 2 + 0.9 * 100 / 90), abs=1e-5)
-    assert raw == pytest.approx(18000 / 120 / 180, abs=1e-5)
-
-
-def utilisation_row(direction, first, conv, cycles, of_bound=0.25, clock=""):
-    return {
-        "clock": clock, "real_macs": 63 * cycles if direction == "forward" else 0, "direction": direction,
-        "first": first, "conv": conv, "cycles": cycles, "macs": 180 * cycles // 2,
-        "bound": int(cycles * of_bound), "raw": 0.5, "of_bound": of_bound, "macs_equal": True, "bytes_equal": True,
-        "array_cycles": cycles - 7, "stall_a": 1, "stall_b": 1, "stall_load": 2, "stall_drain": 1, "stall_idle": 2,
-    }  # fmt: skip
-
-
-def test_utilisation_figures():
-    rows = [utilisation_row(name, False, True, 1000) for name in single_command.DIRECTIONS.values()]
-    rows += [
-        utilisation_row("forward", False, True, 1000, 0.5),
-        utilisation_row("forward", True, True, 600, 0.75),
-        utilisation_row("backward_weight", True, True, 300),
-        utilisation_row("forward", False, False, 100, 0.5),
-        utilisation_row("forward", False, True, 1000, 0.125, "_twice_clock"),
-    ]
-    gemm, step = utilisation_row("forward", True, False, 10), utilisation_row("", False, True, 6000)
-    found = utilisation.figures(rows, gemm, {"": step}, preset("paper"))
-    assert found["forward_of_bound"] == pytest.approx(1 / 3, abs=1e-5)  # not the first, not the linear
-    assert found["forward_of_bound_least"] == 0.25
-    assert found["forward_raw"] == found["backward_data_raw"] == 0.5
-    assert found["first_layer_forward_of_bound"] == 0.75 and found["first_layer_backward_weight_raw"] == 0.5
-    assert found["linear_forward_of_bound"] == 0.5 and found["first_layer_raw"] == 0.5
-    assert "first_layer_backward_data_raw" not in found
-    assert all("_least" not in name for name in found if name.startswith(("first_layer", "linear")))
-    assert found["forward_of_bound_twice_clock"] == 0.125 and "backward_data_raw_half_clock" not in found
-    assert found["padding_share"] == pytest.approx(0.3)
-    assert found["step_overhead"] == 0.2 and found["step_raw"] == 0.5
-    assert found["counters_reconcile"] is True
-    for row in (rows[0], step):
-        spoilt = {**row, "bytes_equal": False}
-        others = [spoilt if other is row else other for other in rows]
-        found = utilisation.figures(others, gemm, {"": spoilt if row is step else step}, preset("paper"))
-        assert found["counters_reconcile"] is False
-
-
-def test_macs_with_padding_are_told_from_real_ones():
-    """By counting the ones of a convolution of ones with ones."""
-    for h, w, r, s, stride, pad_y, pad_x in ((4, 4, 3, 3, 1, 1, 1), (2, 5, 3, 2, 1, 1, 0), (7, 6, 5, 3, 2, 2, 1)):
-        y = torch.nn.functional.conv2d(
-            torch.ones(2, 3, h, w), torch.ones(5, 3, r, s), stride=stride, padding=(pad_y, pad_x)
-        )
-        fields = {"n": 2, "c": 3, "q": 5, "h": h, "w": w, "oh": y.shape[2], "ow": y.shape[3], "r": r, "s": s}
-        command = Command(Opcode.FORWARD, {**fields, "stride": stride, "pad_y": pad_y, "pad_x": pad_x})
-        assert single_command.real_macs(command) == int(y.sum()) > 0
-
-
-def test_a_run_must_account_for_its_cycles(tmp_path, monkeypatch):
-    counters = utilisation_row("forward", True, True, 100)
-    bench = object.__new__(single_command.Bench)  # without a simulator
-    bench.folder, bench.simulator = tmp_path, "a simulator"
-    monkeypatch.setattr(bench, "_open", lambda *_: SimpleNamespace(close=lambda: None))
-    monkeypatch.setattr(bench, "_measure", lambda *_: counters)
-    program = SimpleNamespace(digest="a program")
-    assert bench("good", None, None, preset("tiny"), program) == counters
-    assert bench("good", None, None, preset("tiny"), program) == counters  # the one that was kept
-    counters = {**counters, "stall_b": 2}
-    with pytest.raises(RuntimeError, match=r"bad: .*'stall_b': 2.* are 101 in all, not 100 cycles"):
-        bench("bad", None, None, preset("tiny"), program)
-    assert not (tmp_path / "bad.json").exists()

@@ -9,6 +9,7 @@ from adagp.algorithm.paper_numbers import PHASES, SPEEDUP
 from adagp.evaluation.benches import variants_digits, variants_vgg13
 from adagp.evaluation.instruments.energy import MODULE
 from adagp.evaluation.instruments.variants import Measured, alpha, directions, figures, limit, predictor_macs, shares
+from adagp.host.compiler.useful_macs import useful_macs
 from adagp.host.training.timeline import Slice
 from adagp.spec.commands import Command, Opcode, Phase
 from adagp.spec.operands import macs
@@ -46,6 +47,7 @@ COMMANDS = [
 ]  # fmt: skip
 FORWARD, REORGANISE, GUESS, UPDATE, WEIGHT, DATA, LEARN, ADAM, CLEAR, POOL, JUDGE = range(len(COMMANDS))
 PROGRAM = [SimpleNamespace(command=command) for command in COMMANDS]
+COMPILED = SimpleNamespace(program=PROGRAM, tensors={}, config=preset("tiny"))
 
 
 def work(phase, batch, *rows):
@@ -81,8 +83,11 @@ def test_utilisation_of_a_direction():
     found = directions(work("BP", 0, *rows), PROGRAM, 16)
     expected = {"forward": (FORWARD, 110), "backward_weight": (WEIGHT, 60), "backward_data": (DATA, 100)}
     assert found == {
-        name: round(macs(COMMANDS[which]) / cycles / 16, 5) for name, (which, cycles) in expected.items()
+        f"{share}_{name}": round(count(COMMANDS[which]) / cycles / 16, 5)
+        for share, count in (("useful_utilisation", useful_macs), ("utilisation", macs))
+        for name, (which, cycles) in expected.items()
     }  # fmt: skip
+    assert found["useful_utilisation_forward"] < found["utilisation_forward"]
 
 
 def test_the_array_works_for_the_predictor_too():
@@ -100,6 +105,9 @@ def test_the_array_works_for_the_predictor_too():
     assert design.utilisation("gp") == 0.75
 
 
+USEFUL = {"warmup": 1800, "bp": 1800, "gp": 600}
+
+
 def counters(cycles, n_macs, reads, writes):
     return {"cycles": cycles, "macs": n_macs, "read_bytes": reads, "write_bytes": writes}
 
@@ -108,10 +116,10 @@ def designs():
     """A baseline with backward twice forward; designs whose GP batches cost a forward pass and a bit."""
     found = {"baseline": Measured("baseline", 10, {
         "bp": counters(300, 2700, 10, 20), "evaluation": counters(100, 900, 0, 0),
-    })}  # fmt: skip
+    }, useful_macs={"bp": 900})}  # fmt: skip
     for variant, gp in (("low", 130), ("efficient", 110), ("max", 101)):
         phases = {"warmup": counters(301, 2700, 11, 22), "bp": counters(303, 2700, 11, 22)}
-        found[variant] = Measured(variant, 10, {**phases, "gp": counters(gp, 900, 5, 7)}, (0.01, 0.02))
+        found[variant] = Measured(variant, 10, {**phases, "gp": counters(gp, 900, 5, 7)}, (0.01, 0.02), {}, USEFUL)
     return found
 
 
@@ -121,6 +129,7 @@ def test_figures_by_hand():
     for variant, gp in (("low", 130), ("efficient", 110), ("max", 101)):
         mean = part["warmup"] * 301 + part["bp"] * 303 + part["gp"] * gp
         assert found[f"speedup_{variant}"] == round(300 / mean, 4) < found["implied_limit"]
+        assert found[f"useful_utilisation_gp_{variant}"] == round(600 / (10 * gp), 5)
         assert found[f"utilisation_gp_{variant}"] == round(900 / (10 * gp), 5)
         assert found[f"dram_bytes_gp_{variant}"] == 12 and found[f"alpha_backward_{variant}"] == 0.02
         assert found[f"overhead_forward_{variant}"] == round(gp / 100 - 1, 4)
@@ -128,6 +137,7 @@ def test_figures_by_hand():
     assert (
         found["speedup_baseline"] == 1 and found["paper_speedup"] == SPEEDUP and found["utilisation_gp_baseline"] == 0.9
     )
+    assert found["useful_utilisation_gp_baseline"] == 0.3  # which trains as in BP
     true = 11 * MODULE.read_pj + 22 * MODULE.write_pj
     spent = (1 - part["gp"]) * true + part["gp"] * (5 * MODULE.read_pj + 7 * MODULE.write_pj)
     assert found["dram_energy_saving"] == round(1 - spent / (10 * MODULE.read_pj + 20 * MODULE.write_pj), 4)
@@ -142,7 +152,7 @@ def test_a_speed_up_beyond_the_limit_fails_the_bench(tmp_path, monkeypatch):
     bench = variants_vgg13
     rows = {name: {"counters": design.counters, "slices": [], "hashes": ["a"], "hash_equal": True}
             for name, design in designs().items()}  # fmt: skip
-    monkeypatch.setattr(bench, "network_of", lambda config: (SimpleNamespace(program=PROGRAM), {}))
+    monkeypatch.setattr(bench, "network_of", lambda config: (SimpleNamespace(program=PROGRAM, compiled=COMPILED), {}))
     monkeypatch.setattr(bench, "alpha", lambda *_: (0.0, 0.0))
     config = preset("tiny")
     bench.report(rows, config, tmp_path / "good.json", "c" * 40)
@@ -175,6 +185,6 @@ def test_equal_hashes_of_digits_are_all_that_must_be():
 def test_the_batch_that_calibrates_is_left_out():
     row = {"batches": [3, 2, 0], "counters": [{"cycles": 700}, {"cycles": 500}, {}], "first": {"cycles": 300},
            "evaluation": {"cycles": 90}, "slices": []}  # fmt: skip
-    found = variants_digits.measured("baseline", row, PROGRAM, 90)
+    found = variants_digits.measured("baseline", row, COMPILED, 90)
     assert found.counters["warmup"] == found.counters["bp"] == {"cycles": 200}
     assert found.cycles("gp") == 200 and found.counters["evaluation"] == {"cycles": 90}

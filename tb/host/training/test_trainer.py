@@ -15,7 +15,10 @@ from adagp.host.training.settings import TrainSettings
 from adagp.host.training.trainer import Trainer
 from adagp.spec.registers import COUNTERS
 
-COLUMNS = ("epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "device_seconds", "host_seconds")
+COLUMNS = (
+    "epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "useful_macs", "device_seconds",
+    "host_seconds",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
