@@ -120,8 +120,10 @@ def _depthwise_misfit(t: Tile, command: Command, config: Config) -> ErrorCode:
 def _norm_misfit(t: Tile, command: Command, config: Config) -> ErrorCode:
     """Memories beside operand A's for a tile of batch norm."""
     sums = command.opcode == Opcode.NORM_SUMS
-    constants = planes(BACKWARD_ROW) if command.opcode == Opcode.NORM_APPLY_BACKWARD else APPLY_PLANES
-    if t.o * (t.pixels if sums else constants) > config.b_elements:
+    vectors = t.pixels if sums else APPLY_PLANES
+    if command.opcode == Opcode.NORM_APPLY_BACKWARD:
+        vectors = planes(BACKWARD_ROW) + t.pixels
+    if t.o * vectors > config.b_elements:
         return ErrorCode.B_OVERFLOW
     if t.o * (planes(SUMS_ROW) if sums else t.pixels) > config.c_elements:
         return ErrorCode.C_OVERFLOW
@@ -154,8 +156,7 @@ def _misfit(t: Tile, command: Command, config: Config, ones: int) -> Misfit | No
     sizes = _a_sizes(t, config.banks) if t.taps else [t.wide * t.tall]
     if max(sizes) >= _PRODUCT:
         return Misfit(ErrorCode.BAD_GEOMETRY, reads=False)
-    tiles = 2 if command.opcode == Opcode.NORM_APPLY_BACKWARD else 1  # of dY and of X
-    if t.taps and tiles * sizes[-1] > config.a_elements:
+    if t.taps and sizes[-1] > config.a_elements:
         return Misfit(ErrorCode.A_OVERFLOW, reads=False)
     if command.opcode in NORMS:
         code = _norm_misfit(t, command, config)

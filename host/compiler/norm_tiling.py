@@ -1,23 +1,32 @@
 """Tiles of batch norm's commands: those with the fewest expected cycles."""
 
+from math import lcm
+
 from ...spec.commands import CMode, Command, Opcode
 from ...spec.config import Config
 from ...spec.norm import APPLY_PLANES, BACKWARD_ROW, SUMS_ROW, TABLES, planes
-from .cost_model import RUN_CYCLES, SETUP_CYCLES, TILE_CYCLES
+from .cost_model import GAP_CYCLES, RUN_CYCLES, SETUP_CYCLES, TILE_CYCLES
 from .occupancy import align
 
-__all__ = ["norm_cycles", "norm_tile"]
+__all__ = ["HELD_CYCLES", "norm_cycles", "norm_tile", "table_cycles"]
 
-GROUP_CYCLES = 14
-"""Cycles, about, between two groups of channels: loading constants, and the last results' way out."""
-CHANNEL_CYCLES = {Opcode.NORM_CONSTANTS: 300, Opcode.NORM_RUNNING: 300, Opcode.NORM_BACKWARD: 208}
-"""Cycles, about, in which a unit makes a channel's constants: measured on whole commands of 96 channels on one unit."""
+CHANNEL_CYCLES = {Opcode.NORM_CONSTANTS: 251, Opcode.NORM_RUNNING: 178, Opcode.NORM_BACKWARD: 176}
+"""Cycles in which a unit makes a channel's constants, from reading its planes to writing others (table_unit.py,
+forward_steps.py). Steps depend on the values a little; these are a batch's mean."""
+GIVING_CYCLES = 7
+"""States of a group of channels beside those of its planes and constants (tables.py)."""
+GROUP_CYCLES = {Opcode.NORM_SUMS: 1, Opcode.NORM_APPLY: 0, Opcode.NORM_APPLY_BACKWARD: planes(BACKWARD_ROW)}
+"""Cycles between two groups of channels of a tile: a gap, or constants (pool.py, scale.py)."""
+HELD_CYCLES = 5
+"""From a group's first value in NORM_APPLY until the next group's constants can follow those in use (scale.py)."""
 
 
 def norm_tile(command: Command, config: Config) -> tuple[int, int, int] | None:
     """Images, rows and channels of the tiles with the fewest cycles; None if not even the smallest ones fit."""
     images = [(n, command.h) for n in _halves(command.n)] + [(1, y) for y in _halves(command.h)]
-    tiles = [(n, y, c) for n, y in images for c in _halves(command.c, config.rows) if _fits(command, config, n, y, c)]
+    whole = lcm(config.rows, config.beat_bytes // config.operand_bytes)  # groups of lanes in whole beats
+    channels = {*_halves(command.c, config.rows), *_halves(command.c, whole)}
+    tiles = [(n, y, c) for n, y in images for c in sorted(channels) if _fits(command, config, n, y, c)]
     return min(tiles, key=lambda tile: norm_cycles(command, config, *tile), default=None)
 
 
@@ -39,9 +48,14 @@ def _fits(command: Command, config: Config, n: int, y: int, c: int) -> bool:
         results = planes(SUMS_ROW) * c
         return kept and a_used <= config.a_elements and pixels * c <= config.b_elements and results <= config.c_elements
     back = opcode == Opcode.NORM_APPLY_BACKWARD
-    constants = planes(BACKWARD_ROW) if back else APPLY_PLANES
-    fits = (1 + back) * a_used <= config.a_elements and constants * c <= config.b_elements
-    return fits and pixels * c <= config.c_elements
+    vectors = planes(BACKWARD_ROW) + pixels if back else APPLY_PLANES
+    return a_used <= config.a_elements and vectors * c <= config.b_elements and pixels * c <= config.c_elements
+
+
+def table_cycles(opcode: Opcode, config: Config) -> int:
+    """Cycles of a group of channels in a command that makes tables."""
+    read, made = TABLES[opcode]
+    return read + config.rows // config.norm_units * CHANNEL_CYCLES[opcode] + made + GIVING_CYCLES
 
 
 def norm_cycles(command: Command, config: Config, n: int, y: int, c: int) -> float:
@@ -56,7 +70,7 @@ def norm_cycles(command: Command, config: Config, n: int, y: int, c: int) -> flo
 
     if opcode in TABLES:
         filled, stored = (planes * parts * port(c) for planes in TABLES[opcode])
-        busy = -(-g.c // config.norm_units) * CHANNEL_CYCLES[opcode]
+        busy = parts * -(-c // config.rows) * table_cycles(opcode, config)
     else:
         pixels = g.n * g.h * g.w
         values = spots * port(n * y * g.w * g.c) if parts == 1 else pixels * parts * port(c)
@@ -65,5 +79,9 @@ def norm_cycles(command: Command, config: Config, n: int, y: int, c: int) -> flo
         sums = opcode == Opcode.NORM_SUMS
         read = 2 - (g.a_addr == g.b_addr and not g.ring) if sums else 1 + back + added
         filled, stored = read * values, 0 if sums else values
-        busy = groups * ((1 + back) * pixels + GROUP_CYCLES * spots)
+        if back:  # constants come with each tile of X
+            filled += tiles * planes(BACKWARD_ROW) * port(c)
+        group = pixels / spots + GROUP_CYCLES[opcode]
+        busy = groups * spots * (max(group, APPLY_PLANES + HELD_CYCLES) if opcode == Opcode.NORM_APPLY else group)
+    busy += tiles * GAP_CYCLES
     return SETUP_CYCLES + max(filled, stored, busy, tiles * TILE_CYCLES) + (filled + stored) / tiles

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from ...rtl.compute.accumulator import Accumulator
 from ...rtl.compute.im2col import Im2col
-from ...rtl.norm.table_unit import OUT_PLANES
 from ...spec.config import Config
 from ...spec.dropout import BLOCK
 from ...spec.microcode.descriptors import NormTask, VectorMode
-from ...spec.norm import BACKWARD_ROW, FORWARD_ROW, GRADIENT_PLANES, SUM_DIGITS, planes
+from ...spec.norm import SUM_DIGITS
+from ...spec.opcodes import Opcode
+from ..compiler.norm_tiling import HELD_CYCLES, table_cycles
 from .clock import Clock, Process, Queue, Tokens
 
 __all__ = ["Compute", "Passes", "passes", "vector_cycles"]
@@ -24,17 +25,10 @@ POOL_PAUSE, NORM_PAUSE = 18, 10
 """Before a job of the pool unit, which waits for the last one's results; before batch norm's (pool.py, norm.py)."""
 POOL_LATENCY = 8
 """From a window's last tap to its result (pool.py)."""
-SCALE_PAUSE = 8
-"""Stages of SCALE that run empty before the next group's constants are taken (scale.py)."""
-NORM_CYCLES = {NormTask.BATCH: 251, NormTask.RUNNING: 178, NormTask.BACKWARD: 176}
-"""A channel's constants with the reading and writing of its planes (table_unit.py, forward_steps.py). Steps depend on
-the values a little; these are a batch's mean."""
-GIVEN_PLANES = {
-    NormTask.BATCH: OUT_PLANES, NormTask.RUNNING: planes(FORWARD_ROW),
-    NormTask.BACKWARD: GRADIENT_PLANES + planes(BACKWARD_ROW),
+TABLES_BY_TASK = {
+    NormTask.BATCH: Opcode.NORM_CONSTANTS, NormTask.RUNNING: Opcode.NORM_RUNNING,
+    NormTask.BACKWARD: Opcode.NORM_BACKWARD,
 }  # fmt: skip
-GIVING_CYCLES = 7
-"""States of a group of channels beside those of its planes and constants (tables.py)."""
 DRAW_CYCLES = BLOCK + 1
 """A block of channels of a pixel in dropout's draw (dropout.py)."""
 
@@ -68,7 +62,7 @@ def passes(config: Config, d: Mapping[str, int]) -> Passes:
 
 def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
     """Cycles of a descriptor in the pool unit or batch norm's."""
-    mode, groups = d["mode"], -(-d["n_k"] // config.rows)
+    mode, groups, task = d["mode"], -(-d["n_k"] // config.rows), NormTask(d.get("task", 0))
     positions = 1
     for level in range(6):
         positions *= max(1, d.get(f"n{level}", 0))
@@ -80,11 +74,11 @@ def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
     if mode == VectorMode.DOT:
         return groups * d["n_b"] * d["n_a"]
     if mode == VectorMode.SCALE:
-        return groups * (positions + d["n_a"] + SCALE_PAUSE)
+        if task == NormTask.BACKWARD:
+            return groups * d["n_a"]
+        return d["n_a"] + groups * max(positions, d["n_a"] + HELD_CYCLES)
     if mode == VectorMode.TABLES:
-        task = NormTask(d.get("task", 0))
-        made = config.rows // config.norm_units * NORM_CYCLES[task]
-        return groups * (positions + made + GIVEN_PLANES[task] + GIVING_CYCLES)
+        return groups * table_cycles(TABLES_BY_TASK[task], config)
     if d.get("momentum"):
         first, channels = d.get("b_stride", 0), d["n_b"]
         blocks = (first + channels - 1) // BLOCK - first // BLOCK + 1

@@ -12,7 +12,7 @@ from ...spec.microcode.descriptors import COMPUTE, VectorMode
 from ..lib.clock_gate import clock_gate
 from ..lib.delay import delayed, registered
 from ..lib.interfaces import AccRead, DrainVector, PadRead, SignsLayout, Token, descriptor_stream
-from ..norm.layouts import CommandLayout
+from ..norm.layouts import CommandLayout, Task
 from ..norm.norm import Norm
 from .accumulator import Accumulator, SumLayout
 from .array import Array
@@ -132,7 +132,7 @@ class Compute(wiring.Component):
         command = to.table.command
         m.d.comb += [
             to.is_table.eq(job.mode == VectorMode.TABLES),
-            to.scale.exponent.eq(job.exponent), to.scale.pairs.eq(job.n5 == 2),
+            to.scale.exponent.eq(job.exponent), to.scale.pairs.eq(job.task == Task.BACKWARD),
             to.table.task.eq(job.task), to.table.exponent.eq(job.exponent),
             command.n.eq(job.n_values), command.epsilon.eq(job.mantissa),
             *(command[name].eq(job[name]) for name in CommandLayout.members if name not in ("n", "epsilon")),

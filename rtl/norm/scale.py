@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
-from ...spec.norm import BACKWARD_ROW, planes
+from ...spec.norm import APPLY_PLANES, BACKWARD_ROW, planes
 from ...spec.numerics import SHIFT_MAX, SHIFT_MIN
 from ..lib.interfaces import DrainVector, OperandVector
 from ..lib.multiplier import Multiplier
@@ -15,7 +15,7 @@ from .layouts import clamped, number
 __all__ = ["Scale", "ScaleLayout"]
 
 ScaleLayout = data.StructLayout({"exponent": signed(11), "pairs": 1})
-"""A job: exponent of the results, counted from that of ``a``; with ``pairs`` a result takes two vectors."""
+"""A job: exponent of the results, counted from that of ``a``; with ``pairs`` a result takes a vector of ``b`` too."""
 
 _FACTOR_WIDTH = 17
 _STAGES = 2 + Multiplier.LATENCY
@@ -23,17 +23,17 @@ _STAGES = 2 + Multiplier.LATENCY
 
 
 class Scale(wiring.Component):
-    """Makes p * g + (q * x << q_shift) + r of each pair of vectors g and x; of a single vector g, p * g + r.
+    """Makes p * g + (q * x << q_shift) + r of vectors g of ``a`` and x of ``b``; without ``pairs``, p * g + r.
 
-    For each group of channels, vectors of ``b`` bring the constants: planes of a backward row, or the last ones of it,
-    which are those of a forward row. Then come the group's vectors of ``a``.
+    For each group of channels, vectors of ``b`` bring the constants: planes of a backward row, or without ``pairs`` the
+    last ones of it, which are those of a forward row. Then come the group's vectors of ``a``, and of ``b``.
 
     Members
     -------
     job : In(stream.Signature(ScaleLayout))
         the jobs
     a, b : In(stream.Signature(OperandVector(config)))
-        values and planes
+        values; planes and values
     o : Out(stream.Signature(DrainVector(config)))
         the results, with their shifts
     busy : Out(1)
@@ -41,7 +41,8 @@ class Scale(wiring.Component):
 
     Timing
     ------
-    A vector a cycle within a group, as long as results leave.
+    A result a cycle, as long as results leave. Planes take a cycle each. With ``pairs`` they come between two groups;
+    without, the next group's come while the group's values pass, once its first value has reached the last stage.
     """
 
     def __init__(self, config: Config):
@@ -59,50 +60,63 @@ class Scale(wiring.Component):
         m.submodules.skid = skid = Skid(self.o.payload.shape())
         wiring.connect(m, skid.o, wiring.flipped(self.o))
         step, taken, loaded = Signal(), Signal(), Signal()
-        stages = [Signal(data.StructLayout({"valid": 1, "second": 1, "last": 1}), name="s0")]
-        second = Signal()  # the next vector is its pair's second
-        m.d.comb += [
-            step.eq(skid.i.ready), stages[0].valid.eq(taken), stages[0].second.eq(second),
-            stages[0].last.eq(~job.pairs | second),
-        ]  # fmt: skip
+        first = Signal()  # the next value is its group's first
+        stages = [Signal(data.StructLayout({"valid": 1, "first": 1}), name="s0")]
+        m.d.comb += [step.eq(skid.i.ready), stages[0].valid.eq(taken), stages[0].first.eq(taken & first)]
         for stage in range(1, _STAGES + 1):
             stages.append(Signal.like(stages[0], name=f"s{stage}"))
             with m.If(step):
                 m.d.sync += stages[stage].eq(stages[stage - 1])
-        m.d.comb += skid.i.valid.eq(stages[-1].valid & stages[-1].last)
-        with m.If(taken):
-            m.d.sync += second.eq(job.pairs & ~second)
-        self._control(m, job, step, taken, loaded, Cat(stage.valid for stage in stages[1:]).any())
+        m.d.comb += skid.i.valid.eq(stages[-1].valid)
+        self._control(m, job, step, taken, loaded, first, stages)
         for lane in range(config.rows):
-            self._lane(m, lane, job, step, loaded, second, stages, skid.i.payload)
+            self._lane(m, lane, job, step, loaded, stages, skid.i.payload)
         return m
 
-    def _control(self, m, job, step, taken, loaded, flying):
-        """Take a group's constants, then its values; wait until they have left."""
-        ended = Signal()  # no group is left
+    def _control(self, m, job, step, taken, loaded, first, stages):
+        """Take the constants of a group while there is room for them, and its values once they are there."""
+        ready, held, complete = Signal(), Signal(), Signal()  # constants are there; are still read; were the last ones
+        left = Signal(range(planes(BACKWARD_ROW)))
+        values, loads, goes = Signal(), Signal(), Signal()
+        a, b = self.a, self.b
+        m.d.comb += [
+            loads.eq(values & ~ready & ~held & ~complete & (first | ~job.pairs)), loaded.eq(loads & b.valid),
+            goes.eq(values & step & (ready | ~first)), taken.eq(goes & a.valid & (b.valid | ~job.pairs)),
+            a.ready.eq(goes & (b.valid | ~job.pairs)), b.ready.eq(loads | (goes & a.valid & job.pairs)),
+        ]  # fmt: skip
+        starts = self.job.valid & self.job.ready
+        again = Mux(starts, self.job.payload.pairs, job.pairs)
+        with m.If(starts | (loaded & (left == 0))):
+            m.d.sync += left.eq(Mux(again, planes(BACKWARD_ROW) - 1, APPLY_PLANES - 1))
+        with m.Elif(loaded):
+            m.d.sync += left.eq(left - 1)
+        with m.If(loaded):
+            m.d.sync += [ready.eq(left == 0), complete.eq(b.payload.end_walk)]
+        with m.If(taken):
+            m.d.sync += first.eq(a.payload.end_pass)
+        with m.If(stages[0].first):
+            m.d.sync += [ready.eq(0), held.eq(1)]
+        with m.If(step & stages[-2].first):
+            m.d.sync += held.eq(0)
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.job.ready.eq(~self.o.valid)
-                m.d.sync += job.eq(self.job.payload)
-                with m.If(self.job.valid & self.job.ready):
-                    m.next = "LOAD"
-            with m.State("LOAD"):
-                m.d.comb += [self.b.ready.eq(1), loaded.eq(self.b.valid)]
-                with m.If(self.b.valid & self.b.payload.end_pass):
-                    m.next = "RUN"
-            with m.State("RUN"):
-                m.d.comb += [self.a.ready.eq(step), taken.eq(step & self.a.valid)]
-                m.d.sync += ended.eq(self.a.payload.end_walk)
-                with m.If(taken & self.a.payload.end_pass):
+                m.d.sync += [job.eq(self.job.payload), first.eq(1), complete.eq(0)]
+                with m.If(starts):
+                    m.next = "VALUES"
+            with m.State("VALUES"):
+                m.d.comb += values.eq(1)
+                with m.If(taken & a.payload.end_walk):
                     m.next = "LEAVE"
-            with m.State("LEAVE"), m.If(~flying):
-                m.next = "LOAD"
-                with m.If(ended):
-                    m.next = "IDLE"
+            with m.State("LEAVE"), m.If(~Cat(stage.valid for stage in stages[1:]).any()):
+                m.next = "IDLE"
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE") | self.o.valid)
 
-    def _lane(self, m, lane, job, step, loaded, second, stages, result):
-        """One lane: its constants, its products and their sum."""
+    def _lane(self, m, lane, job, step, loaded, stages, result):
+        """One lane: its constants, its products and their sum.
+
+        Each constant goes with the group's first value to the stage that uses it.
+        """
         config = self._config
         row = data.ArrayLayout(config.operand_width, planes(BACKWARD_ROW))
         digits = Signal(row, name=f"digits{lane}", reset_less=True)
@@ -111,18 +125,28 @@ class Scale(wiring.Component):
         p, q, r, places, exponent = (number(digits, BACKWARD_ROW, name) for name in (
             "p", "q", "r", "q_shift", "p_exponent"
         ))  # fmt: skip
-        m.submodules[f"multiplier{lane}"] = multiplier = Multiplier(_FACTOR_WIDTH)
-        m.d.comb += [
-            multiplier.a.eq(self.a.payload.data[lane]), multiplier.b.eq(Mux(second, q, p)),
-            multiplier.en.eq(step), multiplier.b_en.eq(step),
-        ]  # fmt: skip
-        moved = Signal(signed(config.acc_width), name=f"moved{lane}", reset_less=True)
-        value = Signal(signed(config.acc_width), name=f"value{lane}", reset_less=True)
-        shift = Signal(range(SHIFT_MIN, SHIFT_MAX + 1), name=f"shift{lane}", reset_less=True)
-        multiplied, added = stages[Multiplier.LATENCY], stages[Multiplier.LATENCY + 1]
+        products = []
+        for name, operand, factor in (("p", self.a, p), ("q", self.b, q)):
+            m.submodules[f"multiplier_{name}{lane}"] = multiplier = Multiplier(_FACTOR_WIDTH)
+            m.d.comb += [
+                multiplier.a.eq(operand.payload.data[lane]), multiplier.b.eq(factor),
+                multiplier.en.eq(step), multiplier.b_en.eq(stages[0].first),
+            ]  # fmt: skip
+            products.append(multiplier.o)
+
+        def register(name, shape):
+            return Signal(shape, name=f"{name}{lane}", reset_less=True)
+
+        offset, left = register("offset", signed(config.acc_width)), register("left", 4)
+        sum_, moved, value = (register(name, signed(config.acc_width)) for name in ("sum", "moved", "value"))
+        shift = register("shift", range(SHIFT_MIN, SHIFT_MAX + 1))
+        with m.If(step & stages[Multiplier.LATENCY - 1].first):
+            m.d.sync += [offset.eq(r), left.eq(places)]
         with m.If(step):
-            m.d.sync += moved.eq(multiplier.o << Mux(multiplied.second, places[:4], 0))
-            with m.If(added.valid):
-                m.d.sync += value.eq(Mux(added.second, value, r) + moved)
-        m.d.sync += shift.eq(clamped(job.exponent - exponent))
+            m.d.sync += [
+                sum_.eq(products[0] + offset), moved.eq(Mux(job.pairs, products[1] << left, 0)),
+                value.eq(sum_ + moved),
+            ]  # fmt: skip
+        with m.If(step & stages[-2].first):
+            m.d.sync += shift.eq(clamped(job.exponent - exponent))
         m.d.comb += [result.sums[lane].eq(value), result.shift[lane].eq(shift)]

@@ -102,11 +102,12 @@ gives the sums of the row's ``task`` elements, that with ones a single one.
 SUM with ``momentum``, the probability of dropout: the descriptor's pixels are numbered from ``n_values`` on, their n_b
 channels from ``b_stride`` on, and ``unbiased`` is the layer's number.
 
-SCALE: for each group of ``rows`` of the n_k channels first n_a planes of B, b_stride apart; then all outer positions of
-A, of which n5 belong to a pixel. Results have the exponent of their channel, and go to exponent ``exponent``, counted
-from A's. TABLES: for each group the outer positions of A are planes. ``task`` says what is made of them (see
-:class:`NormTask`); ``mantissa`` and the fields from ``n_values`` on are the command's numbers. Gradients go to
-``exponent``."""
+SCALE: for each group of ``rows`` of the n_k channels n_a vectors of B, b_stride apart, and all outer positions of A.
+Those of B are planes; with task BACKWARD, as many as A's follow them. Results have the exponent of their channel, and
+go to exponent ``exponent``, counted from A's.
+
+TABLES: for each group the outer positions of A are planes. ``task`` says what is made of them (see :class:`NormTask`);
+``mantissa`` and the fields from ``n_values`` on are the command's numbers. Gradients go to ``exponent``."""
 
 DRAIN = (
     Bits("vector", 1), Bits("half", 1),

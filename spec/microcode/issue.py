@@ -30,8 +30,7 @@ def fill_a(c, k, m, t):
         s1 = t.pitch_y * t.dilate
         s2 = t.pitch_x * t.dilate
         m.fill(
-            target=k.A, open=1, ready=0 if k.normalises and t.second else 1,
-            clear=t.clear_a, clear_min=1 if c.opcode == k.MAXPOOL else 0,
+            target=k.A, open=1, ready=1, clear=t.clear_a, clear_min=1 if c.opcode == k.MAXPOOL else 0,
             dram=t.a_base + a_offset,
             n0=t.n_t, n1=t.height, n2=run, d0=t.in_image, d1=t.in_line, d2=t.in_pixel,
             sp=a_origin, s0=t.pitch_n, s1=s1, s2=s2, length=length, step=t.pitch_c,

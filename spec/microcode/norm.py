@@ -42,40 +42,43 @@ def norm_dry_exponent(c, k, t):
 
 
 def fill_norm(c, k, m, t):
-    """Fill X after dY in A, and the constants of the tile's channels in B."""
-    if t.backward and t.new_a:
-        length = t.o_t
-        run = t.out_w
-        if t.o_t == t.oc and t.out_pitch == t.oc:
-            length = t.out_w * t.oc
-            run = 1
-        m.fill(
-            target=k.A, ready=1,
-            dram=c.b_addr + t.out_image * t.n0 + t.out_line * t.y0 + t.o0 * k.operand_bytes,
-            n0=t.n_t, n1=t.y_t, n2=run, d0=t.out_image, d1=t.out_line, d2=t.out_pixel,
-            sp=t.second, s0=t.pitch_n, s1=t.pitch_y, s2=t.pitch_x, length=length, step=1,
-        )  # fmt: skip
-    t.b_stride = t.o_t
-    t.n_planes = k.BACKWARD_PLANES if t.backward else k.APPLY_PLANES
-    if t.o0 != t.b_key_o:
+    """Fill B with the constants of the tile's channels, and in the backward pass with X after them."""
+    n_planes = k.BACKWARD_PLANES if t.backward else k.APPLY_PLANES
+    t.n_b = n_planes + t.pixels * t.backward
+    if t.o0 != t.b_key_o or (t.backward and (t.n0 != t.b_key_n or t.y0 != t.b_key_y)):
         t.new_b = 1
+        t.b_key_n = t.n0
+        t.b_key_y = t.y0
         t.b_key_o = t.o0
-        if t.o_t * t.n_planes > k.b_elements:
+        if t.o_t * t.n_b > k.b_elements:
             m.fail(k.B_OVERFLOW)
         m.fill(
-            target=k.B, open=1, ready=1,
+            target=k.B, open=1, ready=1 - t.backward,
             dram=c.e_addr + t.o0 * k.operand_bytes,
-            n0=t.n_planes, n1=1, n2=1, d0=c.c * k.operand_bytes, s0=t.o_t, length=t.o_t, step=1,
+            n0=n_planes, n1=1, n2=1, d0=c.c * k.operand_bytes, s0=t.o_t, length=t.o_t, step=1,
         )  # fmt: skip
+        if t.backward:
+            line = t.out_w * t.o_t
+            length = t.o_t
+            run = t.out_w
+            if t.o_t == t.oc and t.out_pitch == t.oc:
+                length = line
+                run = 1
+            m.fill(
+                target=k.B, ready=1,
+                dram=c.b_addr + t.out_image * t.n0 + t.out_line * t.y0 + t.o0 * k.operand_bytes,
+                n0=t.n_t, n1=t.y_t, n2=run, d0=t.out_image, d1=t.out_line, d2=t.out_pixel,
+                sp=n_planes * t.o_t, s0=line * t.y_t, s1=line, s2=t.o_t, length=length, step=1,
+            )  # fmt: skip
 
 
 def compute_norm(c, k, m, t):
     """Sums of a tile's values, or new values."""
     t.groups = (t.o_t + k.rows - 1) // k.rows
     lanes_last = t.o_t - (t.groups - 1) * k.rows
+    y_walk = t.x_step * (t.out_w - 1)
+    n_walk = y_walk + t.y_step * (t.y_t - 1)
     if t.over_pixels:
-        y_walk = t.x_step * (t.out_w - 1)
-        n_walk = y_walk + t.y_step * (t.y_t - 1)
         if t.groups * 2 > k.kept_words:
             m.fail(k.ACC_OVERFLOW)
         m.compute(
@@ -91,15 +94,12 @@ def compute_norm(c, k, m, t):
                 dry=c.dry,
             )  # fmt: skip
     else:
-        values = 2 if t.backward else 1
-        x_walk = t.second + t.x_step * (t.out_w - 1)
-        y_walk = x_walk + t.y_step * (t.y_t - 1)
         m.compute(
-            mode=k.SCALE, new_a=t.new_a, new_b=t.new_b, first=1, last=1,
-            n0=1, n1=1, n2=t.n_t, n3=t.y_t, n4=t.out_w, n5=values,
-            jump2=t.pitch_n - y_walk, jump3=t.y_step - x_walk, jump4=t.x_step - t.second, jump5=t.second,
+            mode=k.SCALE, new_a=t.new_a, new_b=t.new_b, first=1, last=1, task=k.BACKWARD if t.backward else k.BATCH,
+            n0=1, n1=1, n2=1, n3=t.n_t, n4=t.y_t, n5=t.out_w,
+            jump3=t.pitch_n - n_walk, jump4=t.y_step - y_walk, jump5=t.x_step,
             k0=1, k1=1, k2=t.i_t, kjump2=1, n_k=t.i_t,
-            n_a=t.n_planes, n_b=1, b_stride=t.b_stride, exponent=t.exp_out - c.exp_a,
+            n_a=t.n_b, n_b=1, b_stride=t.o_t, exponent=t.exp_out - c.exp_a,
         )  # fmt: skip
         m.drain(
             vector=1, scaled=1, n_out=t.groups, s_out=k.rows, n_in=t.pixels, s_in=t.pitch_o, lane_step=1,

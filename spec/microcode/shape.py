@@ -92,11 +92,6 @@ def layout_a(c, k, m, t):
         t.pitch_c = 1
         t.n_k = t.taps * t.i_t
         t.a_used = t.pitch_n * t.n_t
-    if k.normalises:
-        t.second = 0
-        if t.norm and t.backward:  # X lies after dY
-            t.second = t.a_used
-            t.a_used = t.a_used * 2
     if t.a_used > k.a_elements:
         m.fail(k.A_OVERFLOW)
     t.clear_a = t.a_used if t.holes else 0

@@ -6,6 +6,7 @@ from adagp.golden.channel_constants import Forward, backward_constants
 from adagp.golden.channel_tables import pack_rows, unpack_rows
 from adagp.spec.microcode.descriptors import NormTask, VectorMode
 from adagp.spec.norm import (
+    APPLY_PLANES,
     BACKWARD_ROW,
     DIGIT_BITS,
     FORWARD_ROW,
@@ -58,18 +59,18 @@ def _clamped(shift):
     return max(SHIFT_MIN, min(SHIFT_MAX, shift))
 
 
-def _scaled(d, constants, values):
-    """Vectors (sums, shifts, plain) of a group: ``constants`` [plane][lane], ``values`` [vector][lane]."""
-    pairs = d["n5"] == 2
-    table = constants if pairs else np.concatenate([np.zeros((3, constants.shape[1]), int), constants])
-    rows = unpack_rows(BACKWARD_ROW, table)
+def _scaled(d, b, a):
+    """Vectors (sums, shifts, plain) of a group, of vectors [vector][lane] of B and of A."""
+    pairs, count = d["task"] == NormTask.BACKWARD, planes(BACKWARD_ROW)
+    assert len(b) == (count + len(a) if pairs else APPLY_PLANES)
+    missing = np.zeros((count - APPLY_PLANES, b.shape[1]), int)
+    rows = unpack_rows(BACKWARD_ROW, b[:count] if pairs else np.concatenate([missing, b]))
     shifts = [_clamped(d["exponent"] - row["p_exponent"]) for row in rows]
-    step = 2 if pairs else 1
-    for at in range(0, len(values), step):
-        sums = [row["p"] * int(values[at, lane]) + row["r"] for lane, row in enumerate(rows)]
+    for at, values in enumerate(a.tolist()):
+        sums = [row["p"] * g + row["r"] for g, row in zip(values, rows, strict=True)]
         if pairs:
-            sums = [x + (row["q"] * int(values[at + 1, lane]) << row["q_shift"])
-                    for lane, (x, row) in enumerate(zip(sums, rows, strict=True))]  # fmt: skip
+            sums = [made + (row["q"] * x << row["q_shift"])
+                    for made, x, row in zip(sums, b[count + at].tolist(), rows, strict=True)]  # fmt: skip
         yield sums, shifts, False
 
 

@@ -34,10 +34,13 @@ def clamp(shift):
 
 
 class Jobs:
-    """Jobs, vectors of the operands, and vectors that must come out: (values, shifts, plain) of the lanes in use."""
+    """Jobs, vectors of the operands, and vectors that must come out: (values, shifts, plain) of the lanes in use.
 
-    def __init__(self, config, rng):
-        self.config, self.rng = config, rng
+    ``sizes``: values of a group of channels.
+    """
+
+    def __init__(self, config, rng, sizes=range(1, 20)):
+        self.config, self.rng, self.sizes = config, rng, sizes
         self.values = np.random.default_rng(rng.getrandbits(32))
         self.jobs, self.a, self.b, self.expected = [], [], [], []
 
@@ -60,8 +63,9 @@ class Jobs:
         x[self.values.random(count) < 0.1] = self.rng.choice((limit, -limit, 0))
         return [int(each) for each in x]
 
-    def scale(self):
-        pairs, exponent = self.rng.randrange(2), self.rng.randint(-300, 300)
+    def scale(self, pairs=None):
+        pairs = self.rng.randrange(2) if pairs is None else pairs
+        exponent = self.rng.randint(-300, 300)
         self.jobs.append({"is_table": 0, "scale": {"exponent": exponent, "pairs": pairs}})
         groups = self.groups()
         for number, lanes in enumerate(groups):
@@ -70,20 +74,19 @@ class Jobs:
             drawn["q_shift"] = [abs(shift) for shift in drawn["q_shift"]]
             drawn["p_exponent"] = [exponent - self.rng.randint(-80, 20) for _ in range(lanes)]
             channels = [{name: drawn[name][lane] for name in row} for lane in range(lanes)]
-            table = pack_rows(BACKWARD_ROW, channels)
-            self.b += self.vectors(
-                (table if pairs else table[-APPLY_PLANES:]).tolist(), number == len(groups) - 1, lanes
-            )
-            vectors = []
-            for _ in range(self.rng.randint(1, 12)):
+            table = pack_rows(BACKWARD_ROW, channels).tolist()
+            of_a, of_b = [], table if pairs else table[-APPLY_PLANES:]
+            for _ in range(self.rng.choice(self.sizes)):
                 g, x = self.numbers(32767, lanes), self.numbers(32767, lanes)
-                vectors += [g, x] if pairs else [g]
+                of_a.append(g)
+                of_b += [x] * pairs
                 values = [
                     c["p"] * g[lane] + ((c["q"] * x[lane]) << c["q_shift"] if pairs else 0) + c["r"]
                     for lane, c in enumerate(channels)
                 ]
                 self.expected.append((values, [clamp(exponent - c["p_exponent"]) for c in channels], 0))
-            self.a += self.vectors(vectors, number == len(groups) - 1, lanes)
+            for queue, vectors in ((self.a, of_a), (self.b, of_b)):
+                queue += self.vectors(vectors, number == len(groups) - 1, lanes)
 
     def channel(self, n):
         """Sums of a channel's x, and of its g."""
@@ -202,12 +205,13 @@ def test_random_jobs(name, stall, count=12):
     assert seen == len(jobs.expected) > 100
 
 
-def test_values_follow_one_another():
-    """A vector a cycle, but for a group's constants and its pipeline."""
+@pytest.mark.parametrize("pairs", [0, 1])
+def test_values_follow_one_another(pairs):
+    """A result a cycle, without a pause between groups but for the planes of pairs."""
     rng = seeded(4)
-    jobs = Jobs(TINY, rng)
-    for _ in range(6):
-        jobs.scale()
+    jobs = Jobs(TINY, rng, sizes=range(APPLY_PLANES + 4, 30))
+    for _ in range(12):
+        jobs.scale(pairs)
     taken = []
 
     async def bench(ctx):
@@ -215,5 +219,25 @@ def test_values_follow_one_another():
 
     dut = Norm(TINY)
     groups = sum(vector["end_pass"] for vector in jobs.a)
-    simulate(dut, bench, limit=len(jobs.a) + len(jobs.b) + 8 * groups + 4 * len(jobs.jobs) + 10)
-    assert len(taken) == len(jobs.expected) and groups > 6
+    cycles = len(jobs.b) if pairs else len(jobs.a) + len(jobs.jobs) * APPLY_PLANES
+    simulate(dut, bench, limit=cycles + 8 * len(jobs.jobs))
+    assert len(taken) == len(jobs.expected) and groups > 10
+
+
+def test_groups_of_few_values():
+    """Constants of the next group never come too early, however few values and wherever the pipeline waits."""
+    rng = seeded(5)
+    jobs = Jobs(TINY, rng, sizes=(1, 1, 2, 3))
+    for number in range(40):
+        jobs.scale(number % 2)
+    dut, seen = Norm(TINY), 0
+
+    async def bench(ctx):
+        nonlocal seen
+        for got, (values, shifts, _) in zip(await traffic(ctx, dut, jobs, rng, 0.4), jobs.expected, strict=True):
+            lanes = range(len(values))
+            assert ([got.sums[lane] for lane in lanes], [got.shift[lane] for lane in lanes]) == (values, shifts), seen
+            seen += 1
+
+    simulate(dut, bench, limit=20_000)
+    assert seen == len(jobs.expected) > 100
