@@ -59,7 +59,7 @@ class Scale(wiring.Component):
         job = Signal(ScaleLayout)
         m.submodules.skid = skid = Skid(self.o.payload.shape())
         wiring.connect(m, skid.o, wiring.flipped(self.o))
-        step, taken, loaded = Signal(), Signal(), Signal()
+        step, taken, loaded = (Signal(name=name) for name in ("step", "taken", "loaded"))
         first = Signal()  # the next value is its group's first
         stages = [Signal(data.StructLayout({"valid": 1, "first": 1}), name="s0")]
         m.d.comb += [step.eq(skid.i.ready), stages[0].valid.eq(taken), stages[0].first.eq(taken & first)]
@@ -75,9 +75,10 @@ class Scale(wiring.Component):
 
     def _control(self, m, job, step, taken, loaded, first, stages):
         """Take the constants of a group while there is room for them, and its values once they are there."""
-        ready, held, complete = Signal(), Signal(), Signal()  # constants are there; are still read; were the last ones
+        # Constants are there; are still read; were the last ones.
+        ready, held, complete = (Signal(name=name) for name in ("ready", "held", "complete"))
         left = Signal(range(planes(BACKWARD_ROW)))
-        values, loads, goes = Signal(), Signal(), Signal()
+        values, loads, goes = (Signal(name=name) for name in ("values", "loads", "goes"))
         a, b = self.a, self.b
         m.d.comb += [
             loads.eq(values & ~ready & ~held & ~complete & (first | ~job.pairs)), loaded.eq(loads & b.valid),

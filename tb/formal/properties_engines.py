@@ -102,6 +102,9 @@ def _feeder(h):
 def _norm_scale(h):
     bind_streams(h)
     h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
+    h.prove("constants: a group's are complete only after the ones in use were read",
+            ~(h.signal("ready") & h.signal("held")))  # fmt: skip
+    h.cover("constants: the next group's come while a value is taken", h.signal("loaded") & h.signal("taken"))
     h.cover("o: a result", h.dut.o.valid & h.dut.o.ready)
 
 
