@@ -62,7 +62,7 @@ def passes(config: Config, d: Mapping[str, int]) -> Passes:
 
 def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
     """Cycles of a descriptor in the pool unit or batch norm's."""
-    mode, groups, task = d["mode"], -(-d["n_k"] // config.rows), NormTask(d.get("task", 0))
+    mode, groups, task = d["mode"], -(-d["n_k"] // config.rows), d.get("task", 0)
     positions = 1
     for level in range(6):
         positions *= max(1, d.get(f"n{level}", 0))
@@ -78,7 +78,7 @@ def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
             return groups * d["n_a"]
         return d["n_a"] + groups * max(positions, d["n_a"] + HELD_CYCLES)
     if mode == VectorMode.TABLES:
-        return groups * table_cycles(TABLES_BY_TASK[task], config)
+        return groups * table_cycles(TABLES_BY_TASK[NormTask(task)], config)
     if d.get("momentum"):
         first, channels = d.get("b_stride", 0), d["n_b"]
         blocks = (first + channels - 1) // BLOCK - first // BLOCK + 1
