@@ -1,0 +1,103 @@
+"""Plots of the paper's figures from our estimates: speed-ups, cycles by phase, energy by kind of traffic."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...algorithm import paper_numbers as paper
+from ...spec.config import VARIANTS
+from ...spec.phases import PHASE_NAMES, PHASE_TITLES
+from ..instruments.paper_batches import DATA, KINDS, figures_of, picojoules
+from ..instruments.variants import shares
+
+__all__ = ["TITLES", "plot_energy", "plot_phases", "plot_speedups"]
+
+TITLES = {"baseline": "baseline", "low": "LOW", "efficient": "Efficient", "max": "MAX"}
+"""Designs as the paper names them."""
+
+Rows = Mapping[str, Mapping]
+
+
+def _panels(count: int, height: float):
+    """A figure of panels below each other."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot.subplots(count, 1, figsize=(11, height * count), squeeze=False, layout="constrained")
+
+
+def _saved(figure, path: Path) -> None:
+    from matplotlib import pyplot
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def _named(axis, names: Sequence[str]) -> None:
+    axis.set_xticks(range(len(names)), names, rotation=20, ha="right", fontsize=8)
+    axis.grid(alpha=0.3, axis="y")
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def plot_speedups(found: Sequence[tuple[str, str, Rows]], path: Path) -> None:
+    """Draw the speed-ups of networks, a panel for each data set and dataflow, with limits and the paper's means."""
+    figure, axes = _panels(len(found), 2.5)
+    for axis, (data, dataflow, rows) in zip(axes[:, 0], found, strict=True):
+        each = [figures_of(row) for row in rows.values()]
+        for n, variant in enumerate(VARIANTS[1:]):
+            places = [i + 0.27 * (n - 1) for i in range(len(each))]
+            axis.bar(places, [one[f"speedup_{variant}"] for one in each], 0.25, color=f"C{n}", label=TITLES[variant])
+        axis.plot([one["limit"] for one in each], "_", color="black", markersize=26, label="limit")
+        if printed := paper.DATAFLOW_SPEEDUP.get(dataflow, {}).get(data):
+            axis.axhline(printed, color="C3", linestyle="--", linewidth=1, label="the paper's mean of MAX")
+        axis.set(title=f"{DATA[data].title}, dataflow {dataflow}", ylim=(1, 1.6), ylabel="speed-up")
+        axis.title.set_fontsize(9)
+        _named(axis, list(rows))
+    handles = {
+        label: handle for axis in axes[:, 0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=5, frameon=False, fontsize=8)
+    _saved(figure, path)
+
+
+def plot_phases(row: Mapping, path: Path) -> None:
+    """Draw the cycles of a network's batches by phase and design."""
+    figure, axes = _panels(1, 3)
+    axis, base = axes[0, 0], row["designs"]["baseline"]
+    bars = [("forward pass, baseline", base["forward"]["cycles"]), ("BP, baseline", base["bp"]["cycles"])]
+    for variant in VARIANTS[1:]:
+        bars += [
+            (f"{PHASE_TITLES[PHASE_NAMES.index(phase)]}, {variant}", row["designs"][variant][phase]["cycles"])
+            for phase in shares()
+        ]  # fmt: skip
+    drawn = axis.bar(range(len(bars)), [cycles / 1e6 for _, cycles in bars], 0.7)
+    axis.bar_label(drawn, fmt="%.1f", fontsize=7)
+    axis.set(ylabel="million cycles a batch")
+    _named(axis, [name for name, _ in bars])
+    _saved(figure, path)
+
+
+def plot_energy(found: Sequence[tuple[str, int, Rows]], path: Path) -> None:
+    """Draw the energy of networks' DRAM traffic by kind over the baseline's: baseline, then MAX."""
+    figure, axes = _panels(len(found), 2.6)
+    for axis, (data, batch, rows) in zip(axes[:, 0], found, strict=True):
+        for i, row in enumerate(rows.values()):
+            base = row["designs"]["baseline"]["bp"]["bytes"]
+            whole = sum(map(picojoules, base.values()))
+            below = [0.0, 0.0]
+            for n, kind in enumerate(KINDS):
+                ours = sum(
+                    part * picojoules(row["designs"]["max"][phase]["bytes"][kind]) for phase, part in shares().items()
+                )
+                heights = [picojoules(base[kind]) / whole, ours / whole]
+                axis.bar([i - 0.2, i + 0.2], heights, 0.36, bottom=below, color=f"C{n}", label=kind if not i else "")
+                below = [one + more for one, more in zip(below, heights, strict=True)]
+        axis.axhline(1 - paper.DRAM_ENERGY_SAVING, color="black", linestyle="--", linewidth=1, label="the paper's mean")
+        axis.set(title=f"{DATA[data].title}, batch {batch}: baseline and MAX", ylabel="DRAM energy")
+        axis.title.set_fontsize(9)
+        _named(axis, list(rows))
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False, fontsize=8)
+    _saved(figure, path)

@@ -1,0 +1,81 @@
+"""The page of the paper's figures: built from small results, with verdicts that follow from the numbers."""
+
+import copy
+import re
+
+import pytest
+from adagp.algorithm import paper_numbers as paper
+from adagp.evaluation.instruments.paper_batches import KINDS
+from adagp.evaluation.instruments.variants import limit, shares
+from adagp.evaluation.report import paper_figures, paper_plots
+from adagp.spec.config import VARIANTS
+
+
+def batch(cycles, forward, update, predictor=0):
+    kinds = {kind: [0, 0] for kind in KINDS}
+    kinds |= {"forward": forward, "update": update, "predictor": [predictor, predictor]}
+    read, written = (sum(pair[side] for pair in kinds.values()) for side in (0, 1))
+    return {
+        "cycles": cycles, "macs": 90 * cycles, "array_cycles": cycles, "predictor_cycles": 0, "read_bytes": read,
+        "write_bytes": written, "predictor_bytes": 0, "bytes": kinds, "busiest": "array",
+    }  # fmt: skip
+
+
+def row(backward, of=(32,), update=0):
+    """A network whose backward pass takes so many forward passes, and as much traffic; predictions cost nothing."""
+    bp = batch(100 * (1 + backward), [1000 * (1 + backward), 0], [update, update])
+    gp = batch(100, [1000, 0], [update, update])
+    predicting = {"warmup": bp, "bp": bp, "gp": gp}
+    designs = {"baseline": {"forward": batch(100, [1000, 0], [0, 0]), "bp": bp},
+               **{variant: copy.deepcopy(predicting) for variant in VARIANTS[1:]}}  # fmt: skip
+    return {"pes": 180, "islands": ["softmax"] if backward > 2 else [], "of": list(of), "designs": designs,
+            "commit": "0" * 40, "seconds": 1.0}  # fmt: skip
+
+
+@pytest.fixture
+def results():
+    parts = {
+        "cifar10_free_32": {"vgg13": row(2), "resnet50": row(3)}, "cifar10_ws_32": {"vgg13": row(2)},
+        "imagenet_free_32": {"vgg13": row(2, update=3000)}, "voc_free_32": {"yolo-v3": row(3, of=(8, 16))},
+    }  # fmt: skip
+    return {"details": {name: {"details": rows, "figures": []} for name, rows in parts.items()}}
+
+
+def test_the_section(results):
+    text = paper_figures.section(results, paper_figures.TEXTS)
+    gp = shares()["gp"]
+    means = (limit(2, gp) + limit(3, gp)) / 2, limit(3, gp)
+    (line,) = re.findall(r"^\| free \| CIFAR-10 \|.*$", text, re.MULTILINE)
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[2:6] == ["2", *[f"{means[0]:.3f}"] * 3]
+    assert (cells[7], cells[9], cells[10], cells[11]) == (
+        f"{means[1]:.3f}", f"{means[0]:.3f}, {means[1]:.3f}", "2.50", "50.0 %",
+    )  # fmt: skip
+    (line,) = re.findall(r"^\| ws \(figure 17\) \| CIFAR-10 \|.*$", text, re.MULTILINE)
+    assert line.split("|")[7].strip() == str(paper.DATAFLOW_SPEEDUP["ws"]["cifar10"])
+    assert "| resnet50* | CIFAR-10" in text and "| yolo-v3*† | Pascal VOC" in text
+    assert re.search(r"^- ImageNet at batch 32, the mean of 1 networks: 1\d\.\d %, aim 33\.0 %: missed\.", text, re.M)
+    assert "1.58 needs a backward pass of 3.36 forward passes" in text.replace("\n", " ")
+
+
+def test_the_aim_is_reached_by_its_number(results):
+    results["details"]["imagenet_free_32"]["details"] = {"vgg13": row(3)}
+    assert "aim 33.0 %: reached." in paper_figures.goals(paper_figures.parts_of(results))
+
+
+def test_the_plots(results, tmp_path):
+    parts = paper_figures.parts_of(results)
+    found = [(data, flow, rows) for (data, flow, _), rows in parts.items()]
+    paper_plots.plot_speedups(found, tmp_path / "speedups.png")
+    paper_plots.plot_phases(row(2), tmp_path / "phases.png")
+    paper_plots.plot_energy([("cifar10", 32, parts["cifar10", "free", 32])], tmp_path / "energy.png")
+    assert {path.name for path in tmp_path.iterdir() if path.stat().st_size > 5000} == {
+        "speedups.png", "phases.png", "energy.png",
+    }  # fmt: skip
+
+
+def test_the_committed_page_has_a_place_for_the_section():
+    text = paper_figures.PATH.read_text()
+    again = paper_figures.document(text, {"details": {}})
+    assert text.split(paper_figures.BEGIN)[0] == again.split(paper_figures.BEGIN)[0]
+    assert text.split(paper_figures.END)[1] == again.split(paper_figures.END)[1] != ""
