@@ -8,7 +8,8 @@ image adds what those between them add. ``of`` names them.
 
 ``speedup_*``: over the baseline in the paper's 90 epochs; ``limit_*``: of a prediction that costs nothing;
 ``dram_energy_saving_*``: of a mean batch; ``ideal_saving_*``: if a GP batch moved the bytes of a forward pass alone.
-``mean``, ``most``: over the networks of a data set. Time of the host's operators isn't in them.
+``mean``, ``most``: over the networks of a data set. Time of the host's operators isn't in them. ``*_error_worst``: by
+what part cycles differ if nothing is left out (see ``host/estimate/repeats.py``), or if a batch is extrapolated.
 
 Each estimate is kept in ``build/figures_16_to_21``: a bench that was stopped goes on after the last one.
 """
@@ -37,6 +38,7 @@ from ..instruments.paper_batches import (
     SMALL,
     Case,
     Rows,
+    errors,
     estimate,
     extrapolated,
     figures_of,
@@ -45,13 +47,15 @@ from ..instruments.paper_batches import (
 from ..instruments.results import FOLDER, merge_results
 from ..instruments.single_command import bars
 
-__all__ = ["figures", "main"]
+__all__ = ["ERRORS", "figures", "main"]
 
 COMMAND = "python -m adagp.evaluation.benches.figures_16_to_21"
 WORK = Path("build/figures_16_to_21")
 PRESET, SEED = "paper", 1
 BATCH, FURTHER = 32, {128: (8, 32)}
 """The batch that is estimated, and those that are extrapolated, from two others."""
+ERRORS = "errors"
+"""Part of the results that says what short ways of estimating change."""
 FALLBACK = [(8, 16), (4, 8), (2, 4), (1, 2)]
 """Batches from which one that doesn't fit in memory is extrapolated: the first two that fit."""
 
@@ -142,8 +146,12 @@ def main(arguments: Iterable[str] | None = None) -> None:
     add("--batches", choices=(BATCH, *FURTHER), type=int, default=(BATCH, *FURTHER), help="(default: all)")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
     parser.add_argument("--json", type=writable, default=FOLDER / "figures_16_to_21.json", metavar="PATH")
+    parser.add_argument("--errors", action="store_true", help="only say what leaving out and extrapolating change")
     given = parser.parse_args(None if arguments is None else list(arguments))
     jobs = _jobs(given.models, given.data, given.dataflows, given.batches)
+    if given.errors:
+        _errors(Path(given.json), [job.case for job in jobs if job.batch == BATCH])
+        return
     rows: dict[str, dict[str, dict]] = {}
     with bars() as progress, _done(jobs, given.jobs) as done:
         task = progress.add_task("networks", total=len(jobs))
@@ -158,6 +166,17 @@ def main(arguments: Iterable[str] | None = None) -> None:
             part[job.case.model] = row
             _merge(Path(given.json), job.part, part)
             progress.advance(task)
+
+
+def _errors(path: Path, cases: list[Case]) -> None:
+    """Measure what the short ways of estimating change, and put the worst into the results."""
+    source, rows = commit(), {}
+    with bars() as progress:
+        for case in progress.track(cases, description="networks"):
+            rows[f"{case.model} {case.data} {case.dataflow}"] = found = errors(case, BATCH, PRESET, SEED)
+            progress.console.print(f"{case.model} on {case.data}, {case.dataflow}: {found}")
+    worst = {f"{name}_error_worst": max(row[name] for row in rows.values()) for name in ("known", "extrapolated")}
+    merge_results(path, ERRORS, worst, rows, provenance(COMMAND, preset(PRESET), SEED, source, SWITCHED))
 
 
 def _merge(path: Path, part: str, rows: dict[str, dict]) -> None:

@@ -25,8 +25,8 @@ from .estimates import FORWARD, Batch, estimated, phases_of, speed_up
 from .variants import shares
 
 __all__ = [
-    "DATA", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "design", "estimate", "extrapolated", "figures_of",
-    "kind_of", "picojoules", "sources",
+    "DATA", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "design", "errors", "estimate", "extrapolated",
+    "figures_of", "kind_of", "picojoules", "sources",
 ]  # fmt: skip
 
 
@@ -127,17 +127,20 @@ _KNOWN = Known()
 """Commands of all networks that this process has estimated."""
 
 
+def _network(case: Case, batch: int, config: Config, size: str, seed: int) -> Network:
+    return Network(
+        _module(case.model, case.data, seed), _inputs(case), batch, config, dataflow=case.dataflow,
+        source="predicted" if config.predicts else None, graph=_graph(case.model, case.data, batch, size, seed),
+    )  # fmt: skip
+
+
 def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
     """A case's batches in the four designs; None if a program doesn't fit in memory."""
     row: dict[str, Any] = {"designs": {}}
     for variant in VARIANTS:
         config = design(size, variant)
         try:
-            network = Network(
-                _module(case.model, case.data, seed), _inputs(case), batch, config, dataflow=case.dataflow,
-                source="predicted" if config.predicts else None,
-                graph=_graph(case.model, case.data, batch, size, seed),
-            )  # fmt: skip
+            network = _network(case, batch, config, size, seed)
         except PlanError:
             return None
         found = estimated(network, phases_of(network), _KNOWN, halves=variant == "baseline")
@@ -149,6 +152,23 @@ def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
                 for operator in stop.island.operators
             })  # fmt: skip
     return row
+
+
+def errors(case: Case, batch: int, size: str, seed: int) -> dict[str, float]:
+    """By how much the cycles of MAX's batches differ at most if what repeats isn't left out, or if extrapolated.
+
+    ``known``: as a part of the cycles; ``extrapolated``: those of a batch from one of a quarter and one of half of it.
+    """
+    network = _network(case, batch, design(size, VARIANTS[-1]), size, seed)
+    whole = estimated(network, phases_of(network))
+    less = [estimate(case, each, size, seed) for each in (batch, batch // 4, batch // 2)]
+    brief, *pair = (row["designs"][VARIANTS[-1]] for row in less if row is not None)
+    grown = extrapolated([{"designs": each} for each in pair], (batch // 4, batch // 2), batch)["designs"]
+
+    def worst(ours: Mapping) -> float:
+        return round(max(abs(ours[name]["cycles"] / one.cycles - 1) for name, one in whole.items()), 6)
+
+    return {"known": worst(brief), "extrapolated": worst(grown)}
 
 
 def kind_of(name: str) -> str:
