@@ -15,9 +15,9 @@ from ...spec.config import VARIANTS
 from ...spec.phases import PHASE_TITLES
 from ..benches.figures_16_to_21 import ERRORS
 from ..checkout import require_checkout
-from ..instruments.paper_batches import DATA, KINDS, figures_of, picojoules
+from ..instruments.paper_batches import DATA, KINDS, figures_of
 from ..instruments.variants import limit, shares
-from .paper_plots import TITLES, plot_energy, plot_phases, plot_speedups
+from .paper_plots import TITLES, energy, plot_energy, plot_phases, plot_speedups
 from .reference import table
 
 __all__ = ["IMAGES", "PATH", "Part", "document", "main", "parts_of", "section"]
@@ -117,11 +117,10 @@ def energies(parts: Mapping[Part, Rows]) -> str:
             continue
         for name, row in found.items():
             batches, one = DATA[data].examples / batch, figures_of(row)
-            base = row["designs"]["baseline"]["bp"]["bytes"]
-            ours = {kind: sum(share * picojoules(row["designs"]["max"][phase]["bytes"][kind])
-                              for phase, share in shares().items()) for kind in KINDS}  # fmt: skip
-            cells = [f"{picojoules(base[kind]) * batches * 1e-12:,.3g} → {ours[kind] * batches * 1e-12:,.3g}"
-                     for kind in KINDS[:-1]]  # fmt: skip
+            base, ours = energy(row, "baseline"), energy(row, "max")
+            cells = [
+                f"{base[kind] * batches * 1e-12:,.3g} → {ours[kind] * batches * 1e-12:,.3g}" for kind in KINDS[:-1]
+            ]
             rows.append((
                 name, DATA[data].title, f"{batch}{'†' * (row['of'] != [batch])}", *cells,
                 *(_percent(one[f"dram_energy_saving_{variant}"]) for variant in VARIANTS[1:]),

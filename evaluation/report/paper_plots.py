@@ -9,7 +9,7 @@ from ...spec.phases import PHASE_NAMES, PHASE_TITLES
 from ..instruments.paper_batches import DATA, KINDS, figures_of, picojoules
 from ..instruments.variants import shares
 
-__all__ = ["TITLES", "plot_energy", "plot_phases", "plot_speedups"]
+__all__ = ["TITLES", "energy", "plot_energy", "plot_phases", "plot_speedups"]
 
 TITLES = {"baseline": "baseline", "low": "LOW", "efficient": "Efficient", "max": "MAX"}
 """Designs as the paper names them."""
@@ -79,19 +79,36 @@ def plot_phases(row: Mapping, path: Path) -> None:
     _saved(figure, path)
 
 
+def energy(row: Mapping, variant: str) -> dict[str, float]:
+    """Picojoules of a mean batch by kind of traffic: the passes, updates, what is for the predictor, the program.
+
+    The baseline's forward pass ends at the loss, and BP batches of all designs have the same; a GP batch has no other.
+    """
+    designs = row["designs"]
+
+    def passes(batch: Mapping) -> float:
+        return sum(picojoules(batch["bytes"][kind]) for kind in KINDS[:2])
+
+    forward, found = passes(designs["baseline"]["forward"]), dict.fromkeys(KINDS, 0.0)
+    for phase, part in (shares() if variant != "baseline" else {"bp": 1.0}).items():
+        batch = designs[variant][phase]
+        ahead = passes(batch) if phase == "gp" else forward
+        more = {kind: picojoules(batch["bytes"][kind]) for kind in KINDS[2:]}
+        for kind, value in (("forward", ahead), ("backward", passes(batch) - ahead), *more.items()):
+            found[kind] += part * value
+    return found
+
+
 def plot_energy(found: Sequence[tuple[str, int, Rows]], path: Path) -> None:
     """Draw the energy of networks' DRAM traffic by kind over the baseline's: baseline, then MAX."""
     figure, axes = _panels(len(found), 2.6)
     for axis, (data, batch, rows) in zip(axes[:, 0], found, strict=True):
         for i, row in enumerate(rows.values()):
-            base = row["designs"]["baseline"]["bp"]["bytes"]
-            whole = sum(map(picojoules, base.values()))
+            base, ours = energy(row, "baseline"), energy(row, "max")
+            whole = sum(base.values())
             below = [0.0, 0.0]
             for n, kind in enumerate(KINDS):
-                ours = sum(
-                    part * picojoules(row["designs"]["max"][phase]["bytes"][kind]) for phase, part in shares().items()
-                )
-                heights = [picojoules(base[kind]) / whole, ours / whole]
+                heights = [base[kind] / whole, ours[kind] / whole]
                 axis.bar([i - 0.2, i + 0.2], heights, 0.36, bottom=below, color=f"C{n}", label=kind if not i else "")
                 below = [one + more for one, more in zip(below, heights, strict=True)]
         axis.axhline(1 - paper.DRAM_ENERGY_SAVING, color="black", linestyle="--", linewidth=1, label="the paper's mean")

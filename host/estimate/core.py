@@ -13,7 +13,7 @@ from .clock import Clock, Process, Queue, Tokens
 from .compute import Compute, passes
 from .dma import Fill, Moves, Store
 from .drain import Drain
-from .repeats import DEEP, Content, Known, Mark, Pace, Shape
+from .repeats import Content, Known, Mark, Pace, Shape
 from .sequencing import named, raw_sequence
 from .traffic import Places, Table
 
@@ -169,7 +169,6 @@ class _Ahead:
         }  # fmt: skip
         self._marks: dict[int, Mark] = {}
         self._since: int | None = None  # commands begun on other units when the first mark was made
-        self._to = max((at for at in shape.marks if at <= len(shape.pushes) - DEEP), default=0)
 
     def reached(self, at: int) -> int:
         """The descriptor with which to go on, once this one could be pushed."""
@@ -184,9 +183,9 @@ class _Ahead:
         mark = self._core.mark()
         if others is not None:
             known = self._shape.marks
-            if at in known and self._to > at:
-                self._leave_out(at, self._to, known[at], known[self._to])
-                return self._to
+            if at in known and (to := self._shape.last.get(self._shape.ends[at], 0)) > at:
+                self._leave_out(at, to, known[at], known[to])
+                return to
             if end:
                 self._marks[at] = mark
         if at in self._steps:
@@ -206,6 +205,5 @@ class _Ahead:
         self._marks = {}
 
     def end(self) -> None:
-        """Keep the marks, if they are more than the shape has."""
-        if len(self._marks) > len(self._shape.marks):
-            self._shape.marks = self._marks
+        """Let the shape keep the marks."""
+        self._shape.learn(self._marks)

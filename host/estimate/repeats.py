@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...spec.microcode.descriptors import ENGINES
 from .traffic import Places, Table
 
-__all__ = ["DEEP", "Content", "Known", "Mark", "Pace", "Raw", "Run", "Shape", "runs"]
+__all__ = ["DEEP", "Content", "Known", "Mark", "Pace", "Raw", "Run", "Shape", "kinds", "runs"]
 
 IN_PLACE = frozenset(("command", "half", "dram", "sp", "at", "n_values", "fresh"))
 """Fields that say where a descriptor works, not for how long. The first pixel of a dropout is ``n_values``."""
@@ -70,17 +70,25 @@ class Content(NamedTuple):
 class Shape:
     """Commands that differ in their tensors' places alone.
 
-    ``owner``: name of the command, and its tensors. ``ends``: descriptors that follow a tile's end, DEEP apart or more.
-    ``marks``: of some of them, from a command that ran while no other unit worked.
+    ``owner``: name of the command, and its tensors. ``ends``: descriptors that follow a tile's end, DEEP apart or more,
+    with what is under way there. ``marks``: of some of them, from a command that ran while no other unit worked;
+    ``last``: the last of them by what is under way.
     """
 
     pushes: list[Raw]
     cycles: int
     owner: tuple[str, Places]
     runs: list[Run]
-    ends: frozenset[int] = frozenset()
+    ends: dict[int, tuple[int, ...]] = field(default_factory=dict)
     marks: dict[int, Mark] = field(default_factory=dict)
+    last: dict[tuple[int, ...], int] = field(default_factory=dict)
     contents: dict[tuple[int, int], Content] = field(default_factory=dict)
+
+    def learn(self, marks: dict[int, Mark]) -> None:
+        """Keep marks of a command, if they are more than there are; the last descriptors are to run all the same."""
+        if len(marks) > len(self.marks):
+            self.marks = marks
+            self.last = {self.ends[at]: at for at in sorted(marks) if at <= len(self.pushes) - DEEP}
 
 
 class Known:
@@ -96,29 +104,39 @@ class Known:
             self.shapes.clear()
             self.size = 0
         self.size += len(pushes)
-        self.shapes[key] = Shape(pushes, cycles, owner, runs(pushes), _ends(pushes))
+        numbers = kinds(pushes)
+        self.shapes[key] = Shape(pushes, cycles, owner, runs(numbers), _ends(pushes, numbers))
         return self.shapes[key]
 
 
-def _ends(pushes: Sequence[Raw]) -> frozenset[int]:
-    """Descriptors after a tile's last one, at which engines owe each other no token but for what is under way."""
-    found, last = [], 0
+def _ends(pushes: Sequence[Raw], numbers: list[int]) -> dict[int, tuple[int, ...]]:
+    """Descriptors after a tile's last one, at which engines owe each other no token but for what is under way.
+
+    With each come the kinds of those before it, which are what is under way.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    last = 0
     for at, (_, engine, slots) in enumerate(pushes, 1):
         if at - last >= DEEP and any(slots.get(number) for number in _CLOSE[engine]):
-            found.append(at)
+            found[at] = tuple(numbers[at - DEEP : at])
             last = at
-    return frozenset(found)
+    return found
 
 
-def runs(pushes: Sequence[Raw]) -> list[Run]:
-    """Stretches of a command's descriptors that repeat, in order; each is the one that repeats most from its place."""
-    kinds: dict[tuple, int] = {}
+def kinds(pushes: Sequence[Raw]) -> list[int]:
+    """Numbers of descriptors, equal for those that take the same time."""
+    known: dict[tuple, int] = {}
     numbers = []
     for _, engine, slots in pushes:
         summed = any(slots.get(number) for number in _SUMS[engine])
         places = (_PLACES if summed else _PLACES_UNSUMMED)[engine]
         kind = (engine, *(item for item in slots.items() if item[0] not in places))
-        numbers.append(kinds.setdefault(kind, len(kinds)))
+        numbers.append(known.setdefault(kind, len(known)))
+    return numbers
+
+
+def runs(numbers: list[int]) -> list[Run]:
+    """Stretches of descriptors' kinds that repeat, in order; each is the one that repeats most from its place."""
     found, first, tries = [], 0, 0
     while len(numbers) - first > DEEP * FEWEST and tries < STARTS:
         step, length = _repeat(numbers[first:])

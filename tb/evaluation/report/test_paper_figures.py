@@ -63,6 +63,18 @@ def test_the_aim_is_reached_by_its_number(results):
     assert "aim 33.0 %: reached." in paper_figures.goals(paper_figures.parts_of(results))
 
 
+def test_energy_by_kind():
+    """The backward pass is a BP batch's rest, and what is for the predictor is apart."""
+    one = row(2, update=500)
+    for phase in ("warmup", "bp", "gp"):
+        one["designs"]["max"][phase]["bytes"]["predictor"] = [70, 0]
+    base, ours = paper_plots.energy(one, "baseline"), paper_plots.energy(one, "max")
+    assert base["backward"] == pytest.approx(2 * base["forward"]) and base["predictor"] == base["program"] == 0
+    assert ours["forward"] == pytest.approx(base["forward"]) and ours["update"] == pytest.approx(base["update"])
+    assert ours["backward"] == pytest.approx((1 - shares()["gp"]) * base["backward"])
+    assert ours["predictor"] == pytest.approx(0.07 * base["forward"])
+
+
 def test_the_plots(results, tmp_path):
     parts = paper_figures.parts_of(results)
     found = [(data, flow, rows) for (data, flow, _), rows in parts.items()]

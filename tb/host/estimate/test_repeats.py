@@ -4,9 +4,10 @@ import pytest
 import torch
 from adagp.evaluation.instruments.estimates import estimated
 from adagp.host.devices.estimator import EstimatorDevice
-from adagp.host.estimate.repeats import DEEP, Mark, Pace, Run, runs
+from adagp.host.estimate.repeats import DEEP, Mark, Pace, Run, Shape, kinds, runs
 from adagp.host.estimate.repeats import Known as Shapes
 from adagp.host.training.network import Network
+from adagp.spec.microcode.descriptors import ENGINES
 from adagp.spec.phases import BP, GP, PHASE_NAMES, WARMUP
 from random_programs import DESIGNS
 from torch import nn
@@ -14,18 +15,33 @@ from torch import nn
 SEED = 7
 
 
-def pushes(*kinds):
-    """Descriptors of kinds given as numbers: fills of so many rows, each at an address of its own."""
-    return [(10 * at, 0, {9: kind, 8: at}) for at, kind in enumerate(kinds)]
+def test_kinds_leave_out_places():
+    drain = list(ENGINES).index("drain")
+    row, summed, columns = (
+        next(n for n, bits in enumerate(ENGINES["drain"]) if bits.name == name)
+        for name in ("row", "reorganise", "n_in")
+    )  # fmt: skip
+    plain = [(0, drain, {columns: 5, row: 1}), (9, drain, {columns: 5, row: 2}), (9, drain, {columns: 6, row: 1})]
+    assert kinds(plain) == [0, 0, 1]
+    assert kinds([(0, drain, {**slots, summed: 1}) for _, _, slots in plain]) == [0, 1, 2]
 
 
 def test_runs_by_hand():
     tile = list(range(1, DEEP + 1))
-    assert runs(pushes(*tile * 6)) == [Run(0, DEEP, 6)]
-    (run,) = runs(pushes(99, *tile * 6, 98))
+    assert runs(tile * 6) == [Run(0, DEEP, 6)]
+    (run,) = runs([99, *tile * 6, 98])
     assert (run.step, run.times) == (DEEP, 6) and run.first == 1
-    assert runs(pushes(*[1, 2] * 4 * DEEP)) == [Run(0, DEEP, 8)]  # steps are long enough
-    assert runs(pushes(*range(200))) == runs(pushes(*tile)) == []
+    assert runs([1, 2] * 4 * DEEP) == [Run(0, DEEP, 8)]  # steps are long enough
+    assert runs(list(range(200))) == runs(tile) == []
+
+
+def test_what_is_under_way_must_be_alike():
+    """From a mark one can go on at the last mark before which the same kinds of descriptors were pushed."""
+    shape = Shape([(0, 0, {})] * 200, 0, ("", None), [], {30: (1, 2), 60: (3, 4), 90: (1, 2), 190: (1, 2)})
+    shape.learn({at: Mark(10 * at, ()) for at in (30, 60, 90, 190)})
+    assert shape.last == {(1, 2): 90, (3, 4): 60}  # 190 is too near to the end
+    shape.learn({30: Mark(0, ())})
+    assert len(shape.marks) == 4
 
 
 def test_steps_keep_pace():
