@@ -29,6 +29,8 @@ from statistics import mean
 from ...gen.files import write_atomically
 from ...gen.provenance import SWITCHED, commit, provenance
 from ...host.compiler.dataflow import DATAFLOWS
+from ...host.compiler.lowering import LoweringError
+from ...host.compiler.mapping import MappingError
 from ...host.console import at_least_one, writable
 from ...spec.config import VARIANTS
 from ...spec.presets import preset
@@ -87,8 +89,15 @@ def kept(case: Case, batch: int) -> dict | None:
     return row
 
 
-def row_of(job: Job) -> dict:
-    """A job's row: estimated, or extrapolated from two that are."""
+def row_of(job: Job) -> dict | str:
+    """A job's row: estimated, or extrapolated from two that are; or why the machine can't run the network."""
+    try:
+        return _row_of(job)
+    except (LoweringError, MappingError) as error:
+        return str(error)
+
+
+def _row_of(job: Job) -> dict:
     case, batch = job.case, job.batch
     if batch not in FURTHER and (row := kept(case, batch)) is not None:
         return {**row, "of": [batch]}
@@ -115,7 +124,7 @@ def figures(rows: Mapping[str, Rows], part: str) -> dict[str, float | int]:
 
 
 @contextmanager
-def _done(jobs: list[Job], processes: int) -> Iterator[Iterator[tuple[Job, dict]]]:
+def _done(jobs: list[Job], processes: int) -> Iterator[Iterator[tuple[Job, dict | str]]]:
     """Rows as they are done, in this process if it is to be one."""
     if processes == 1:
         yield ((job, row_of(job)) for job in jobs)
@@ -153,19 +162,25 @@ def main(arguments: Iterable[str] | None = None) -> None:
         _errors(Path(given.json), [job.case for job in jobs if job.batch == BATCH])
         return
     rows: dict[str, dict[str, dict]] = {}
+    mistakes = []
     with bars() as progress, _done(jobs, given.jobs) as done:
         task = progress.add_task("networks", total=len(jobs))
         for job, row in done:
+            progress.advance(task)
+            name = f"{job.case.model} on {job.case.data}, {job.case.dataflow}, batch {job.batch}"
+            if isinstance(row, str):
+                mistakes.append(f"{name}: {row}")
+                continue
             found = figures_of(row)
             progress.console.print(
-                f"{job.case.model} on {job.case.data}, {job.case.dataflow}, batch {job.batch}:"
-                f" MAX {found['speedup_max']:.3f} of {found['limit']:.3f},"
+                f"{name}: MAX {found['speedup_max']:.3f} of {found['limit']:.3f},"
                 f" {100 * found['dram_energy_saving_max']:.1f} % of {100 * found['ideal_saving']:.1f} %"
             )
             part = rows.setdefault(job.part, {})
             part[job.case.model] = row
             _merge(Path(given.json), job.part, part)
-            progress.advance(task)
+    if mistakes:
+        raise SystemExit("\n".join(mistakes))
 
 
 def _errors(path: Path, cases: list[Case]) -> None:

@@ -197,7 +197,8 @@ def others(parts: Mapping[Part, Rows]) -> str:
     rows = []
     for data in ("multi30k", "voc"):
         for name, row in parts.get((data, "free", 32), {}).items():
-            one, printed = figures_of(row), paper.CYCLES[name]
+            one = figures_of(row)
+            printed: Mapping[str, float] = paper.CYCLES[name]
             rows.append((
                 name, *(f"{one[f'speedup_{variant}']:.3f}" for variant in VARIANTS[1:]), f"{one['limit']:.3f}",
                 *(f"{printed['baseline'] / printed[v]:.3f}" if v in printed else "" for v in ("efficient", "max")),

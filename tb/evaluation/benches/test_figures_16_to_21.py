@@ -7,6 +7,7 @@ import pytest
 from adagp.evaluation.benches import figures_16_to_21 as bench
 from adagp.evaluation.instruments import paper_batches
 from adagp.evaluation.instruments.energy import MODULE
+from adagp.host.compiler.mapping import MappingError
 
 GP = (4 * 4 / 5 + 4 * 3 / 4 + 4 * 2 / 3 + 68 * 1 / 2) / 90
 """Share of GP batches: 10 epochs of warm-up; then 4 to 1 for 4 epochs, 3 to 1 for 4, 2 to 1 for 4, and 1 to 1."""
@@ -84,6 +85,20 @@ def test_rows_are_kept(asked, tmp_path):
     bench.main([*given, "yolo-v3", "vgg16"])
     assert asked == [("vgg16", 32), ("vgg16", 8)]
     assert list(json.loads(path.read_text())["details"]["cifar10_free_32"]["details"]) == ["vgg13", "vgg16"]
+
+
+def test_a_network_that_does_not_fit_stops_no_other(asked, monkeypatch, tmp_path):
+    def refuse(case, batch, size, seed):
+        if case.model == "vgg13":
+            raise MappingError("no tile fits")
+        return row(batch)
+
+    monkeypatch.setattr(bench, "estimate", refuse)
+    path = tmp_path / "figures.json"
+    given = ["--data", "cifar10", "--dataflows", "free", "--batches", "32", "--json", str(path)]
+    with pytest.raises(SystemExit, match="vgg13 on cifar10, free, batch 32: no tile fits"):
+        bench.main([*given, "--models", "vgg13", "vgg16"])
+    assert list(json.loads(path.read_text())["details"]["cifar10_free_32"]["details"]) == ["vgg16"]
 
 
 def test_what_is_refused(capsys, asked):
