@@ -15,7 +15,7 @@ from ...spec.config import VARIANTS
 from ...spec.phases import PHASE_TITLES
 from ..benches.figures_16_to_21 import ERRORS
 from ..checkout import require_checkout
-from ..instruments.paper_batches import DATA, KINDS, figures_of
+from ..instruments.paper_batches import DATA, KINDS, NETWORKS, figures_of
 from ..instruments.variants import limit, shares
 from .paper_plots import TITLES, energy, plot_energy, plot_phases, plot_speedups
 from .reference import table
@@ -151,13 +151,13 @@ def goals(parts: Mapping[Part, Rows]) -> str:
         rows = parts.get((data, "free", batch), {})
         if network:
             rows = {network: rows[network]} if network in rows else {}
+        there = [name for name, sets in NETWORKS.items() if data in sets]
+        whose = network or f"the mean of {len(rows)} of {len(there)} networks"
+        verdict = "not estimated yet"
         if rows:
             found = _mean(rows, "dram_energy_saving_max")
-            whose = network or f"the mean of {len(rows)} networks"
-            lines.append(
-                f"- {DATA[data].title} at batch {batch}, {whose}: {_percent(found)}, aim {_percent(least)}:"
-                f" {'reached' if found >= least else 'missed'}."
-            )
+            verdict = f"{_percent(found)}, {'reached' if found >= least else 'missed'}"
+        lines.append(f"- {DATA[data].title} at batch {batch}, {whose}, aim {_percent(least)}: {verdict}.")
     return "\n".join(lines)
 
 
