@@ -6,7 +6,6 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from statistics import mean
 from textwrap import fill
 
 from ...algorithm import paper_numbers as paper
@@ -15,9 +14,9 @@ from ...spec.config import VARIANTS
 from ...spec.phases import PHASE_TITLES
 from ..benches.figures_16_to_21 import ERRORS
 from ..checkout import require_checkout
-from ..instruments.paper_batches import DATA, KINDS, NETWORKS, figures_of
-from ..instruments.variants import limit, shares
+from ..instruments.paper_batches import DATA, KINDS, figures_of
 from .paper_plots import TITLES, energy, plot_energy, plot_phases, plot_speedups
+from .paper_sentences import Part, Rows, assumptions, goals, mean_of, percent, zeros
 from .reference import table
 
 __all__ = ["IMAGES", "PATH", "Part", "document", "main", "parts_of", "section"]
@@ -31,12 +30,6 @@ IMAGES = ("paper_speedups", "paper_phases", "paper_energy")
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
 FIGURES = {"free": "", "ws": "17", "is": "19"}
 """The paper's figures by dataflow."""
-ENERGY_GOALS = (("imagenet", 32, None, 0.33), ("cifar10", 128, None, 0.32), ("cifar10", 32, "vgg13", 0.25))
-"""Savings aimed at: a data set's mean, or a network's, at a batch."""
-
-Rows = dict[str, dict]
-Part = tuple[str, str, int]
-"""A data set, dataflow and batch."""
 
 
 def parts_of(results: Mapping) -> dict[Part, Rows]:
@@ -48,14 +41,6 @@ def parts_of(results: Mapping) -> dict[Part, Rows]:
         data, dataflow, batch = name.rsplit("_", 2)
         found[data, dataflow, int(batch)] = part["details"]
     return found
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
-def _mean(rows: Rows, what: str) -> float:
-    return mean(figures_of(row)[what] for row in rows.values())
 
 
 def _most(rows: Rows, what: str) -> float:
@@ -78,9 +63,9 @@ def speedups(parts: Mapping[Part, Rows]) -> str:
         most = paper.DATAFLOW_MOST_SPEEDUP.get(dataflow, {}).get(data, "")
         rows.append((
             f"{dataflow}{f' (figure {FIGURES[dataflow]})' * bool(FIGURES[dataflow])}", DATA[data].title, len(found),
-            *(f"{_mean(found, f'speedup_{variant}'):.3f}" for variant in VARIANTS[1:]), printed,
-            f"{_most(found, 'speedup_max'):.3f}", most, f"{_mean(found, 'limit'):.3f}, {_most(found, 'limit'):.3f}",
-            f"{_mean(found, 'backward_to_forward'):.2f}", _percent(_mean(found, "baseline_utilisation")),
+            *(f"{mean_of(found, f'speedup_{variant}'):.3f}" for variant in VARIANTS[1:]), printed,
+            f"{_most(found, 'speedup_max'):.3f}", most, f"{mean_of(found, 'limit'):.3f}, {_most(found, 'limit'):.3f}",
+            f"{mean_of(found, 'backward_to_forward'):.2f}", percent(mean_of(found, "baseline_utilisation")),
         ))  # fmt: skip
     head = ("dataflow", "data", "networks", *(TITLES[variant] for variant in VARIANTS[1:]), "paper, MAX", "most, MAX",
             "paper, most", "limit: mean, most", "backward / forward", "baseline's utilisation")  # fmt: skip
@@ -98,10 +83,10 @@ def networks(parts: Mapping[Part, Rows], dataflow: str = "free") -> str:
             rows.append((
                 f"{name}{'*' * bool(row['islands'])}{'†' * (row['of'] != [batch])}", DATA[data].title,
                 *(f"{one[f'speedup_{variant}']:.3f}" for variant in VARIANTS[1:]), f"{one['limit']:.3f}",
-                f"{one['backward_to_forward']:.2f}", _percent(one["baseline_utilisation"]),
+                f"{one['backward_to_forward']:.2f}", percent(one["baseline_utilisation"]),
                 *(f"{row['designs'][variant]['bp']['cycles'] / 1e6:,.0f}" for variant in ("baseline", "max")),
                 *(f"{row['designs']['max'][phase]['cycles'] / 1e6:,.0f}" for phase in ("warmup", "gp")),
-                _percent(one["dram_energy_saving_max"]), _percent(one["ideal_saving"]),
+                percent(one["dram_energy_saving_max"]), percent(one["ideal_saving"]),
             ))  # fmt: skip
     head = ("network", "data", *(TITLES[variant] for variant in VARIANTS[1:]), "limit", "backward / forward",
             "baseline's utilisation", "M cycles: baseline", "MAX, BP", "MAX, warm-up", "MAX, GP", "energy saved, MAX",
@@ -123,8 +108,8 @@ def energies(parts: Mapping[Part, Rows]) -> str:
             ]
             rows.append((
                 name, DATA[data].title, f"{batch}{'†' * (row['of'] != [batch])}", *cells,
-                *(_percent(one[f"dram_energy_saving_{variant}"]) for variant in VARIANTS[1:]),
-                _percent(one["ideal_saving"]),
+                *(percent(one[f"dram_energy_saving_{variant}"]) for variant in VARIANTS[1:]),
+                percent(one["ideal_saving"]),
             ))  # fmt: skip
     head = ("network", "data", "batch", *(f"{kind}, J" for kind in KINDS[:-1]),
             *(f"{TITLES[variant]} saves" for variant in VARIANTS[1:]), "ideal")  # fmt: skip
@@ -138,58 +123,10 @@ def savings(parts: Mapping[Part, Rows]) -> str:
         if dataflow == "free":
             rows.append((
                 DATA[data].title, batch, len(found),
-                *(_percent(_mean(found, f"dram_energy_saving_{variant}")) for variant in VARIANTS[1:]),
-                _percent(_mean(found, "ideal_saving")), _percent(paper.DRAM_ENERGY_SAVING),
+                *(percent(mean_of(found, f"dram_energy_saving_{variant}")) for variant in VARIANTS[1:]),
+                percent(mean_of(found, "ideal_saving")), percent(paper.DRAM_ENERGY_SAVING),
             ))  # fmt: skip
     return table(("data", "batch", "networks", *(TITLES[variant] for variant in VARIANTS[1:]), "ideal", "paper"), rows)
-
-
-def goals(parts: Mapping[Part, Rows]) -> str:
-    """A sentence for each saving that was aimed at, if it is known."""
-    lines = []
-    for data, batch, network, least in ENERGY_GOALS:
-        rows = parts.get((data, "free", batch), {})
-        if network:
-            rows = {network: rows[network]} if network in rows else {}
-        there = [name for name, sets in NETWORKS.items() if data in sets]
-        whose = network or f"the mean of {len(rows)} of {len(there)} networks"
-        verdict = "not estimated yet"
-        if rows:
-            found = _mean(rows, "dram_energy_saving_max")
-            verdict = f"{_percent(found)}, {'reached' if found >= least else 'missed'}"
-        lines.append(f"- {DATA[data].title} at batch {batch}, {whose}, aim {_percent(least)}: {verdict}.")
-    return "\n".join(lines)
-
-
-def assumptions(parts: Mapping[Part, Rows]) -> str:
-    """The backward passes that the paper's maxima need, and the forward share of traffic that its saving needs."""
-    gp = shares()["gp"]
-
-    def needed(speedup: float) -> str:
-        low = (speedup - 1) / (1 - speedup * (1 - gp))  # of limit(ratio, gp) = speedup
-        assert abs(limit(low, gp) - speedup) < 1e-9
-        return f"{low:.2f}"
-
-    wanted = sorted({each for by in paper.DATAFLOW_MOST_SPEEDUP.values() for each in by.values()})
-    text = (
-        f"With GP in {_percent(gp)} of the batches a prediction that costs nothing is {limit(2, gp):.3f} times as fast,"
-        " if a backward pass takes twice as long as a forward pass. "
-        + ", ".join(f"{each:g} needs a backward pass of {needed(each)} forward passes" for each in wanted)
-        + f", with predictions that cost nothing. A saving of {_percent(paper.DRAM_ENERGY_SAVING)} needs a forward pass"
-        f" of {_percent(1 - paper.DRAM_ENERGY_SAVING / gp)} of a batch's energy, if GP moves nothing else:"
-        f" 2 : 5, the forward to the backward traffic without updates, gives {_percent(gp * 5 / 7)}."
-    )
-    largest = max(
-        ((figures_of(row)["backward_to_forward"], name, data) for (data, dataflow, batch), rows in parts.items()
-         if dataflow == "free" and batch == 32 for name, row in rows.items()), default=None,
-    )  # fmt: skip
-    if largest:
-        ratio, name, data = largest
-        text += (
-            f" The largest ratio here is {ratio:.2f}, of {name} on {DATA[data].title}, whose limit is"
-            f" {limit(ratio, gp):.3f}."
-        )
-    return fill(text, 120)
 
 
 def others(parts: Mapping[Part, Rows]) -> str:
@@ -210,7 +147,7 @@ def others(parts: Mapping[Part, Rows]) -> str:
 
 
 SECTIONS: dict[str, tuple[str, tuple[Callable[[Mapping[Part, Rows]], str], ...]]] = {
-    "Figures 17 and 19: speed-ups": ("paper_speedups", (speedups,)),
+    "Figures 17 and 19: speed-ups": ("paper_speedups", (speedups, zeros)),
     "Figure 16: VGG13 by phase": ("paper_phases", ()),
     "Tables 2 and 3: the Transformer and YOLO-v3": ("", (others,)),
     "Figure 21: energy": ("paper_energy", (savings, goals)),

@@ -7,7 +7,7 @@ import pytest
 from adagp.algorithm import paper_numbers as paper
 from adagp.evaluation.instruments.paper_batches import KINDS
 from adagp.evaluation.instruments.variants import limit, shares
-from adagp.evaluation.report import paper_figures, paper_plots
+from adagp.evaluation.report import paper_figures, paper_plots, paper_sentences
 from adagp.spec.config import VARIANTS
 
 
@@ -62,9 +62,17 @@ def test_the_section(results):
 
 def test_the_aim_is_reached_by_its_number(results):
     results["details"]["imagenet_free_32"]["details"] = {"vgg13": row(3)}
-    told = paper_figures.goals(paper_figures.parts_of(results))
+    told = paper_sentences.goals(paper_figures.parts_of(results))
     assert re.search(r"aim 33\.0 %: 3\d\.\d %, reached\.", told)
     assert "CIFAR-10 at batch 128, the mean of 0 of 13 networks, aim 32.0 %: not estimated yet." in told
+
+
+def test_idle_products_are_told(results):
+    parts = paper_figures.parts_of(results)
+    told = paper_sentences.zeros(parts).replace("\n", " ")
+    assert told.endswith("resnet50 on CIFAR-10 (4.00), yolo-v3 on Pascal VOC (4.00).")
+    del parts["cifar10", "free", 32]["resnet50"], parts["voc", "free", 32]
+    assert paper_sentences.zeros(parts) == ""
 
 
 def test_energy_by_kind():
