@@ -66,6 +66,7 @@ class Staged:
     sections: commands by stage, and what crosses stages
     stage_of: the stage of each node
     cycles: expected cycles of each node
+    tensors: all tensors by name, without addresses
     devices: the programs
 
     Raises PipelineError, LoweringError, MappingError and PlanError.
@@ -82,6 +83,7 @@ class Staged:
         self.sections = Sections(graph, work.steps, self.stage_of)
         self._lives = lifetimes(graph, work)
         self._declared = declared_tensors(graph, work, source, config, self._lives)
+        self.tensors = {tensor.name: tensor for _, tensor in self._declared}
         whole = in_micro_batches(graph, batch, config, schedule.micro_batches).steps
         self._parts = [
             Sections(graph, [step for step in whole if step.micro_batch == m], self.stage_of)
@@ -108,8 +110,9 @@ class Staged:
         steps = self.schedule.lists[place]
         own = sorted({step.stage for step in steps})
         ordered = [Step(What.FORWARD, stage, 0, 0) for stage in own]
-        ordered += [Step(What.BACKWARD, stage, 0, 0) for stage in reversed(own)]
-        calibrating = (*ordered, *(Step(What.UPDATE, stage, None, 0) for stage in own))
+        for stage in reversed(own):
+            ordered += [Step(What.BACKWARD, stage, 0, 0), Step(What.UPDATE, stage, None, 0)]
+        calibrating = tuple(ordered)
         commands = {"program": self._commands(steps, self._parts), "calibrating": self._commands(calibrating, None)}
         slots = max(_under_way([step for step in steps if step.stage == stage]) for stage in own)
         plan, tensors, entry = self._placed(commands, slots)

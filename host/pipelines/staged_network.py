@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from ...spec.config import Config
-from ...spec.phases import WARMUP
 from ..compiler.front_end import graph_of
-from ..compiler.lowering import Kind
+from ..compiler.lowering import Kind, Layer
 from ..compiler.micro_batches import micro_batch_size
 from ..compiler.values import Input, inputs_of
 from ..devices.device import Device
@@ -19,11 +19,11 @@ from ..training.hyper_parameters import set_sgd
 from ..training.layer_state import add_to, load_layer, statistics_of, weights_of
 from ..training.layer_weights import canonical_names, merged
 from .device_program import Staged
-from .schedules import build
+from .schedules import CHUNKS, build
 from .steps import PipelineError, Step
 from .worker import Loss, Message, Worker
 
-__all__ = ["Link", "Ran", "StagedNetwork"]
+__all__ = ["Link", "Pipelined", "Ran", "StagedNetwork"]
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,16 @@ class Ran:
     end: float
 
 
-class StagedNetwork:
-    """A torch.nn.Module cut into stages for several devices, which train it as one device would.
+class Pipelined:
+    """A torch.nn.Module cut into stages for several devices, some of which this process has.
 
     The bits are those of ``Network(..., micro_batches=...)`` on one device.
 
     Parameters
     ----------
     module, inputs, batch, config, input_max: as of :class:`~adagp.host.training.network.Network`
-    devices: one accelerator for each device of the schedule, with the same configuration
+    devices: accelerators with that configuration, by their place in the schedule
+    size: the number of all devices of the schedule
     schedule, micro_batches: a name of :data:`~adagp.host.pipelines.schedules.SCHEDULES`, and the parts of a batch
     cut: names of the layers that stages after the first begin with; None: balanced by expected cycles
     chunks: stages on each device of the schedule ``interleaved``
@@ -71,28 +72,28 @@ class StagedNetwork:
     Attributes
     ----------
     staged: stages and programs
-    workers: the devices
+    workers: this process' devices
     ran: steps of the last batch, in the order in which they were run
     sent_bytes: of the last batch's messages
     """
 
     def __init__(
-        self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, devices: Sequence[Device],
-        schedule: str = "1f1b", micro_batches: int = 4, *, cut: Sequence[str] | None = None, chunks: int = 2,
-        link: Link | None = None, input_max: float = 1.0,
+        self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config,
+        devices: Mapping[int, Device], size: int, schedule: str = "1f1b", micro_batches: int = 4, *,
+        cut: Sequence[str] | None = None, chunks: int = CHUNKS, link: Link | None = None, input_max: float = 1.0,
     ):  # fmt: skip
-        for place, device in enumerate(devices):
+        for place, device in devices.items():
             if device.config.config_hash != config.config_hash:
                 raise PipelineError(f"device {place} is {device.config.name}, the network is for {config.name}")
         self.inputs, self.batch, self.link = inputs_of(inputs, input_max), batch, link or Link()
-        plan = build(schedule, len(devices), micro_batches, chunks=chunks)
-        size = micro_batch_size(batch, micro_batches)
-        graph = graph_of(module, self.inputs, size, config)
-        self.staged = Staged(graph, size, config, plan, cut)
+        plan = build(schedule, size, micro_batches, chunks=chunks)
+        images = micro_batch_size(batch, micro_batches)
+        graph = graph_of(module, self.inputs, images, config)
+        self.staged = Staged(graph, images, config, plan, cut)
         self._names = canonical_names(module, graph)
         known = {name for layer in graph.layers if layer.weighted for name in (*layer.parameters, *layer.buffers[:2])}
         self._host_state = IslandState((), [name for name in self._names.values() if name not in known])
-        self.workers = [Worker(self.staged, place, device) for place, device in enumerate(devices)]
+        self.workers = [Worker(self.staged, place, device) for place, device in devices.items()]
         self.ran: list[Ran] = []
         self.sent_bytes = 0
 
@@ -116,32 +117,8 @@ class StagedNetwork:
         for worker in self.workers:
             set_sgd(worker.device, learning_rate, momentum, weight_decay)
 
-    def state_dict(self) -> dict:
-        """The weights and running statistics of all stages as a torch state dict (float64), by the module's names."""
-        weighted = [(worker, layer) for worker in self.workers for layer in worker.compiled.layers if layer.weighted]
-        found = self._host_state.state_dict()
-        found |= merged((layer, weights_of(one.device, one.compiled.slots[0], layer)) for one, layer in weighted)
-        for worker, layer in weighted:
-            if layer.kind is Kind.NORM:
-                found |= statistics_of(worker.device, worker.compiled.slots[0], layer)
-        return {name: found[canonical].clone() for name, canonical in self._names.items()}
-
-    def weights_hash(self) -> str:
-        """SHA-256 as one device has it; equal after equal training."""
-        digest = hashlib.sha256()
-        owners = {layer.name: worker for worker in self.workers for layer in worker.compiled.layers}
-        for layer in self.staged.graph.layers:
-            if layer.weighted:
-                worker = owners[layer.name]
-                add_to(digest, worker.device, worker.compiled.slots[0], layer)
-        self._host_state.add_to(digest)
-        return digest.hexdigest()
-
-    def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False) -> None:
-        """Train a batch. Gradients are those of the mean loss of a micro-batch; the batch's loss is their mean.
-
-        A batch that calibrates has the first micro-batch alone.
-        """
+    def _begin(self, x: np.ndarray, loss: Loss, calibrate: bool) -> None:
+        """Write the input, and get the devices ready for a batch."""
         passes = 1 if calibrate else self.staged.schedule.micro_batches
 
         def share(micro_batch: int, results: list[np.ndarray]) -> list[np.ndarray]:
@@ -153,11 +130,68 @@ class StagedNetwork:
             worker.begin(share, calibrate)
         counted = [name for layer in self.staged.graph.layers if layer.kind is Kind.NORM for name in layer.buffers[2:]]
         self._host_state.count(counted, passes)
-        self._run()
-
-    def _run(self) -> None:
-        """Let each device take its steps in order, each as soon as its messages are there."""
         self.ran, self.sent_bytes = [], 0
+
+    def _states(self) -> dict[str, dict[str, torch.Tensor]]:
+        """The parts of a state dict that this process has, by layer."""
+        found: dict[str, dict[str, torch.Tensor]] = {}
+        for worker in self.workers:
+            for layer in filter(_weighted, worker.compiled.layers):
+                found[layer.name] = weights_of(worker.device, worker.compiled.slots[0], layer)
+                if layer.kind is Kind.NORM:
+                    found[layer.name] |= statistics_of(worker.device, worker.compiled.slots[0], layer)
+        return found
+
+    def _merged(self, parts: Mapping[str, dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """A state dict of all layers' parts."""
+        found = self._host_state.state_dict()
+        found |= merged((layer, parts[layer.name]) for layer in self.staged.graph.layers if layer.weighted)
+        return {name: found[canonical].clone() for name, canonical in self._names.items()}
+
+    def _bits(self) -> dict[str, bytes]:
+        """The weights, momenta and exponents that this process has, by layer."""
+        found: dict[str, bytes] = {}
+        for worker in self.workers:
+            for layer in filter(_weighted, worker.compiled.layers):
+                bits = _Bits()
+                add_to(bits, worker.device, worker.compiled.slots[0], layer)
+                found[layer.name] = b"".join(bits.parts)
+        return found
+
+    def _hash(self, bits: Mapping[str, bytes]) -> str:
+        """The hash of all layers' bits, as one device has it."""
+        digest = hashlib.sha256()
+        for layer in filter(_weighted, self.staged.graph.layers):
+            digest.update(bits[layer.name])
+        self._host_state.add_to(digest)
+        return digest.hexdigest()
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of the last batch, from its first step to this process' last."""
+        return max((ran.end for ran in self.ran), default=0.0)
+
+
+class StagedNetwork(Pipelined):
+    """All devices of a pipeline in one process, which lets each take its steps as soon as their messages are there."""
+
+    def __init__(self, module, inputs, batch: int, config: Config, devices: Sequence[Device], *args, **options):
+        super().__init__(module, inputs, batch, config, dict(enumerate(devices)), len(devices), *args, **options)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The weights and running statistics of all stages as a torch state dict (float64), by the module's names."""
+        return self._merged(self._states())
+
+    def weights_hash(self) -> str:
+        """SHA-256 as one device has it; equal after equal training."""
+        return self._hash(self._bits())
+
+    def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False) -> None:
+        """Train a batch. Gradients are those of the mean loss of a micro-batch; the batch's loss is their mean.
+
+        A batch that calibrates has the first micro-batch alone.
+        """
+        self._begin(x, loss, calibrate)
         arrived: list[dict[tuple[str, int], tuple[Message, float]]] = [{} for _ in self.workers]
         free = [0.0] * len(self.workers)
         while any(worker.next for worker in self.workers):
@@ -168,20 +202,28 @@ class StagedNetwork:
                     for message, _ in messages:
                         worker.take(message)
                     begin = max([free[place], *(at for _, at in messages)])
-                    counted = worker.device.counters(WARMUP)["cycles"]
-                    sent = worker.run()
-                    free[place] = begin + worker.device.counters(WARMUP)["cycles"] - counted
+                    sent, cycles = worker.run()
+                    free[place] = begin + cycles
                     self.ran.append(Ran(place, step, begin, free[place]))
                     for message in sent:
                         self.sent_bytes += message.n_bytes
-                        to = self.staged.device_of(message.reader)
+                        there = arrived[self.staged.device_of(message.reader)]
                         at = free[place] + self.link.cycles(message.n_bytes)
-                        arrived[to][message.tensor, message.micro_batch] = message, at
+                        there[message.tensor, message.micro_batch] = message, at
             if len(self.ran) == before:
                 heads = "; ".join(f"device {w.place} at {w.next}" for w in self.workers if w.next)
                 raise PipelineError(f"the devices wait for each other: {heads}")
 
-    @property
-    def cycles(self) -> float:
-        """Cycles of the last batch, from its first step to its last."""
-        return max((ran.end for ran in self.ran), default=0.0)
+
+class _Bits:
+    """A hash that only keeps what it is given."""
+
+    def __init__(self):
+        self.parts: list[bytes] = []
+
+    def update(self, data: bytes, /) -> None:
+        self.parts.append(data)
+
+
+def _weighted(layer: Layer) -> bool:
+    return layer.weighted

@@ -17,12 +17,12 @@ from ..training.exchange import read_results, write_loss_gradients
 from .device_program import DeviceProgram, Staged
 from .steps import PipelineError, Step, What
 
-__all__ = ["Loss", "Memory", "Message", "Worker"]
+__all__ = ["HEADER_BYTES", "Loss", "Memory", "Message", "Worker"]
 
 Loss = Callable[[int, list[np.ndarray]], list[np.ndarray]]
 """From the number of a micro-batch and the network's results to the gradients of its loss by each."""
 
-_HEADER_BYTES = 8
+HEADER_BYTES = 8
 """Of a message: the tensor's number and exponent, and the micro-batch."""
 
 
@@ -40,7 +40,7 @@ class Message:
     @property
     def n_bytes(self) -> int:
         """Bytes that cross the link."""
-        return _HEADER_BYTES + self.mantissas.nbytes
+        return HEADER_BYTES + self.mantissas.nbytes
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,12 @@ class Worker:
         write_tensor(self.device, tensor, message.mantissas)
         self.device.set_exponents(tensor.number, message.exponent)
 
-    def run(self) -> list[Message]:
-        """Run the next step; returns the messages that it sends."""
+    def run(self) -> tuple[list[Message], int]:
+        """Run the next step; returns the messages that it sends, and the device's cycles."""
+        before = self.device.counters(WARMUP)["cycles"]
+        return self._run(), self.device.counters(WARMUP)["cycles"] - before
+
+    def _run(self) -> list[Message]:
         step, device = self.next, self.device
         assert step is not None, "the batch is over"
         last = step.stage == self.staged.schedule.stages - 1

@@ -1,0 +1,177 @@
+"""Pipelines of several processes, each with an accelerator: torch.distributed.pipelining runs the schedules.
+
+The processes may be on several machines, as ``torchrun`` starts them. Torch's stages pass values and gradients on, and
+its runtime takes the steps of our lists. Time is that of the devices: a message carries the cycle at which it was sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import distributed, nn
+from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining import schedules as runtime
+
+from ...spec.config import Config
+from ..compiler.values import Input
+from ..devices.device import Device
+from .relay import Relay
+from .staged_network import Pipelined, Ran
+from .steps import PipelineError, Step, What
+from .worker import Loss, Message
+
+__all__ = ["RankNetwork"]
+
+_ACTIONS = {
+    What.FORWARD: runtime.FORWARD, What.BACKWARD: runtime.FULL_BACKWARD, What.BACKWARD_INPUT: runtime.BACKWARD_INPUT,
+    What.BACKWARD_WEIGHT: runtime.BACKWARD_WEIGHT, What.UPDATE: runtime.REDUCE_GRAD,
+}  # fmt: skip
+_FAILED = "adagp/failed"
+"""The key of the processes' store under which the first one that fails says why."""
+
+
+class RankNetwork(Pipelined):
+    """A process' part of a network on as many accelerators as there are processes.
+
+    ``torch.distributed`` is initialised, with gloo; the process' rank is the device's place in the schedule. The other
+    parameters are those of :class:`~adagp.host.pipelines.staged_network.Pipelined`. All processes call each method,
+    with the same arguments. A failure of one ends all: each raises PipelineError with the first one's reason.
+    """
+
+    def __init__(
+        self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, device: Device,
+        schedule: str = "1f1b", micro_batches: int = 4, **options: Any,
+    ):  # fmt: skip
+        self.rank, size = distributed.get_rank(), distributed.get_world_size()
+        super().__init__(module, inputs, batch, config, {self.rank: device}, size, schedule, micro_batches, **options)
+        self.worker = self.workers[0]
+        programs = [each.digest for one in self.staged.devices for each in (one.program, one.calibrating)]
+        for rank, theirs in enumerate(_gathered([config.config_hash, *programs])):
+            if theirs != [config.config_hash, *programs]:
+                raise PipelineError(f"rank {rank} has another network, schedule or configuration than rank {self.rank}")
+        self._relay = Relay(self.staged)
+        lists = [each.calibrating_steps for each in self.staged.devices], [each.steps for each in self.staged.devices]
+        self._runs = [self._schedule(each, count) for each, count in zip(lists, (1, micro_batches), strict=True)]
+
+    def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False) -> None:
+        """Train a batch, as :class:`~adagp.host.pipelines.staged_network.StagedNetwork` does."""
+        try:
+            self._begin(x, loss, calibrate)
+            self.free, self.kept = 0.0, dict[tuple[str, int], Message]()
+            run = self._runs[0 if calibrate else 1]
+            run.step(target=torch.zeros(run._n_microbatches), return_outputs=False)
+        except Exception as error:
+            raise PipelineError(_reason(self.rank, error)) from error
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The weights and running statistics of all stages as a torch state dict (float64), by the module's names."""
+        return self._merged(_united(_gathered(self._states())))
+
+    def weights_hash(self) -> str:
+        """SHA-256 as one device has it; equal after equal training."""
+        return self._hash(_united(_gathered(self._bits())))
+
+    def _schedule(self, lists: Sequence[Sequence[Step]], micro_batches: int) -> runtime._PipelineScheduleRuntime:
+        """Torch's runtime with the steps of our lists; raises PipelineError if it would take them in another order."""
+        stages: list[Any] = [_Stage(self, stage) for stage in sorted({step.stage for step in lists[self.rank]})]
+        made = runtime._PipelineScheduleRuntime(stages, micro_batches, loss_fn=_no_loss, scale_grads=False)
+        actions: dict[int, list[runtime._Action | None]] = {
+            rank: [_action(step) for step in steps if step.what is not What.UPDATE] for rank, steps in enumerate(lists)
+        }
+        made._prepare_schedule_with_comms(actions)
+        taken = [each for each in made.pipeline_order_with_comms[self.rank]
+                 if each.computation_type in _ACTIONS.values()]  # fmt: skip
+        if taken != [_action(step) for step in lists[self.rank]]:
+            raise PipelineError(f"{self.staged.schedule.name}: torch's runtime takes the steps in another order")
+        return made
+
+    def run(self, what: What, stage: int, micro_batch: int | None, vector: torch.Tensor | None) -> torch.Tensor:
+        """Run a step with the vector that came for it; returns the one that goes to the neighbour."""
+        step, backward, worker = self.worker.next, what is not What.FORWARD, self.worker
+        if step is None or (step.what, step.stage, step.micro_batch) != (what, stage, micro_batch):
+            raise PipelineError(f"device {self.rank} of the pipeline is at {step}, not at {what} of stage {stage}")
+        begin = self.free
+        if vector is not None and micro_batch is not None:
+            sender = stage + 1 if backward else stage - 1
+            found, time = self._relay.unpacked(sender, backward, micro_batch, vector)
+            self.kept |= found
+            begin = max(begin, time + self.link.cycles(self._relay.n_bytes(sender, backward)))
+        for need in worker.needs:
+            worker.take(replace(self.kept[need], reader=stage))
+        sent, cycles = worker.run()
+        self.kept |= {(message.tensor, message.micro_batch): message for message in sent}
+        self.free = begin + cycles
+        self.ran.append(Ran(self.rank, step, begin, self.free))
+        if micro_batch is None or what is What.BACKWARD_WEIGHT:
+            return torch.zeros(1, dtype=torch.float64)
+        self.sent_bytes += self._relay.n_bytes(stage, backward)
+        return self._relay.packed(stage, backward, micro_batch, self.kept, self.free)
+
+
+class _Stage(PipelineStage):
+    """A stage whose steps run on the accelerator; torch only passes the vectors on."""
+
+    def __init__(self, network: RankNetwork, stage: int):
+        def vector(of: int, backward: bool) -> torch.Tensor:
+            inside = 0 <= of < network.staged.schedule.stages
+            return torch.zeros(network._relay.length(of, backward) if inside else 1, dtype=torch.float64)
+
+        super().__init__(
+            nn.Identity(), stage, network.staged.schedule.stages, torch.device("cpu"),
+            input_args=vector(stage - 1, False), output_args=vector(stage, False),
+            input_grads=vector(stage, True), output_grads=vector(stage + 1, True),
+        )  # fmt: skip
+        self._network = network
+
+    def forward_one_chunk(self, fwd_chunk_id, args, kwargs=None, save_forward_output=True):
+        came = None if self.is_first else self.args_recv_info[fwd_chunk_id][0].buffer
+        sent = self._network.run(What.FORWARD, self.stage_index, fwd_chunk_id, came)
+        self.fwd_cache[fwd_chunk_id] = ((sent,), [])
+        return sent
+
+    def backward_one_chunk(self, bwd_chunk_id, loss=None, full_backward=True, last_backward=False):
+        came = None if self.is_last else self.grad_recv_info[bwd_chunk_id][0].buffer
+        what = What.BACKWARD if full_backward else What.BACKWARD_INPUT
+        self.fwd_cache.pop(bwd_chunk_id)
+        self.bwd_cache[bwd_chunk_id] = (self._network.run(what, self.stage_index, bwd_chunk_id, came),)
+
+    def backward_weight_one_chunk(self, bwd_chunk_id, last_backward=False):
+        self._network.run(What.BACKWARD_WEIGHT, self.stage_index, bwd_chunk_id, None)
+
+    def perform_reduce_grad(self, grad_scale_factor):
+        self._network.run(What.UPDATE, self.stage_index, None, None)
+
+
+def _action(step: Step) -> runtime._Action:
+    return runtime._Action(step.stage, _ACTIONS[step.what], step.micro_batch)
+
+
+def _no_loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """The device's stop has the loss; torch wants one of its own."""
+    return torch.zeros(())
+
+
+def _gathered(mine: Any) -> list[Any]:
+    """What each process has, in the order of ranks."""
+    found: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(found, mine)
+    return found
+
+
+def _united(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: value for part in parts for name, value in part.items()}
+
+
+def _reason(rank: int, error: Exception) -> str:
+    """The reason why the run ends: this process' failure, unless another one has failed before."""
+    mine = f"rank {rank}: {next(iter(str(error).splitlines()), type(error).__name__)}"
+    try:
+        store = distributed.distributed_c10d._get_default_store()
+        first = store.compare_set(_FAILED, "", mine).decode() or mine
+    except (RuntimeError, ValueError):  # the process with the store is gone
+        first = mine
+    if distributed.is_initialized():
+        distributed.destroy_process_group()  # its connections close, so nobody waits for this process
+    return f"the pipeline has ended: {first}"

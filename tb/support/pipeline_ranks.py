@@ -1,0 +1,78 @@
+"""Processes of a pipeline, which must find this module by its name; each leaves what it has seen as a file."""
+
+import json
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from adagp.host.devices.golden import GoldenDevice
+from adagp.host.pipelines.distributed import RankNetwork
+from adagp.host.pipelines.staged_network import Link
+from adagp.host.pipelines.steps import PipelineError
+from pipelined import BATCH, IMAGE, KINDS, MEMORY, MICRO_BATCHES, PARTS, batches, loss_of, made, several_devices
+from torch import distributed
+
+__all__ = ["process"]
+
+
+class Timed(GoldenDevice):
+    """A device whose steps all take the same time."""
+
+    cycles = 0
+
+    def wait(self):
+        self.cycles += 100
+        return super().wait()
+
+    def counters(self, phase):
+        return {**super().counters(phase), "cycles": self.cycles}
+
+
+class Dying(GoldenDevice):
+    """A device that fails in its second batch."""
+
+    waits = 0
+
+    def wait(self):
+        self.waits += 1
+        if self.waits > 8:
+            raise RuntimeError("the device has lost its power")
+        return super().wait()
+
+
+def process(rank: int, size: int, path: str, runs: list[tuple[str, str]]) -> None:
+    """A process of ``size``: trains by each schedule and kind of network, then meets a different one and a failure."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"  # whatever the machine is called
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{path}/store", rank=rank, world_size=size, timeout=timedelta(seconds=60)
+    )
+    seen: dict = {}
+    for kind, schedule in runs:
+        pipeline = ranked(kind, schedule, Timed(KINDS[kind][1], MEMORY))
+        hashes = [weights for weights, _ in several_devices(pipeline, made(kind).state_dict())]
+        steps = [[str(ran.step), ran.begin, ran.end] for ran in pipeline.ran]
+        seen[f"{kind} {schedule}"] = {"hashes": hashes, "steps": steps, "bytes": pipeline.sent_bytes}
+    try:
+        cut = ["5.Conv2d" if rank else "2.Conv2d", "8.Linear"]
+        ranked("plain", "1f1b", GoldenDevice(KINDS["plain"][1], MEMORY), cut=cut)
+    except PipelineError as error:
+        seen["different"] = str(error)
+    device = (Dying if rank == 1 else GoldenDevice)(KINDS["plain"][1], MEMORY)
+    pipeline = ranked("plain", "1f1b", device)
+    pipeline.load_state(made("plain").state_dict())
+    pipeline.set_hyper(0.05, 0.9, 0.002)
+    try:
+        for calibrate, images, labels in batches():
+            pipeline.train(images, loss_of(labels), calibrate=calibrate)
+    except PipelineError as error:
+        seen["failure"] = str(error)
+    Path(path, f"{rank}.json").write_text(json.dumps(seen))
+
+
+def ranked(kind, schedule, device, **options):
+    """A process' part of a network."""
+    options = {"chunks": PARTS, "link": Link(latency=30, bytes_per_cycle=4), **options}
+    return RankNetwork(made(kind), IMAGE, BATCH, KINDS[kind][1], device, schedule, MICRO_BATCHES, **options)
