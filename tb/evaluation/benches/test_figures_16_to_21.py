@@ -81,6 +81,8 @@ def test_rows_are_kept(asked, tmp_path):
     assert first["details"]["cifar10_free_32"]["details"]["vgg13"]["of"] == [32]
     assert first["figures"]["speedup_mean_cifar10_free_32_max"] == pytest.approx(1.41, abs=0.02)
     assert first["figures"]["networks_cifar10_free_32"] == 1
+    assert "dram_energy_saving_mean_cifar10_free_128_max" in first["figures"]
+    assert "speedup_mean_cifar10_free_128_max" not in first["figures"]  # time doesn't grow evenly
     asked.clear()
     bench.main([*given, "yolo-v3", "vgg16"])
     assert asked == [("vgg16", 32), ("vgg16", 8)]
