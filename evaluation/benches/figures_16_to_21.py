@@ -175,10 +175,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
                 mistakes.append(f"{name}: {row}")
                 continue
             found = figures_of(row)
-            progress.console.print(
-                f"{name}: MAX {found['speedup_max']:.3f} of {found['limit']:.3f},"
-                f" {100 * found['dram_energy_saving_max']:.1f} % of {100 * found['ideal_saving']:.1f} %"
-            )
+            time_of = f"MAX {found['speedup_max']:.3f} of {found['limit']:.3f}, " * (job.batch not in FURTHER)
+            saved = f"{100 * found['dram_energy_saving_max']:.1f} % of {100 * found['ideal_saving']:.1f} %"
+            progress.console.print(f"{name}: {time_of}{saved} of the energy saved")
             part = rows.setdefault(job.part, {})
             part[job.case.model] = row
             _merge(Path(given.json), job.part, part)

@@ -167,7 +167,7 @@ def short_ways(results: Mapping) -> str:
     return fill(
         f"Leaving out what repeats changes the cycles of a batch by {100 * known:.3f} % at most, and extrapolating it"
         f" from a quarter and a half of it by {100 * grown:.2f} % (MAX; {names}). Time grows less evenly than bytes, as"
-        " an update is hidden behind the layers of a large batch alone; take times of extrapolated rows for rough.", 120,
+        " an update is hidden behind the layers of a large batch alone; times of extrapolated rows are rough.", 120,
     )  # fmt: skip
 
 
