@@ -85,6 +85,7 @@ def reorganising(config, draw, layer):
     ("windows", "compute", WINDOWS, {"n4": 2}),
     ("windows", "compute", WINDOWS, {"n5": 0}),
     ("windows", "compute", WINDOWS, {"n5": 17}),
+    ("windows", "compute", WINDOWS, {"mode": VectorMode.DIGITS}),
     ("gemm", "compute", GEMM | {"first": 1}, {"first": 0}),
     ("gemm", "compute", GEMM | {"last": 0}, {"first": 0, "last": 1}),
     ("gemm", "compute", GEMM | {"first": 0}, {"first": 1}),

@@ -66,7 +66,8 @@ class Grammar:
             self._require("taps", d["n_a"] != 0, d)
             width, rows = d["task"], d["n5"]
             fits = 2 <= width <= 3 and width <= d["n4"] and 1 <= rows <= self._tap_rows
-            self._require("windows", d["mode"] != VectorMode.DOT or not width or fits, d)
+            allowed = {VectorMode.DOT: not width or fits, VectorMode.SCALE: True, VectorMode.TABLES: True}
+            self._require("windows", allowed.get(d["mode"], not width), d)
 
     def _drain(self, d):
         self._require("drain", d["n_out"] != 0 and d["n_in"] != 0, d)
